@@ -1,0 +1,1 @@
+"""A whole lab on loopback: nodes, switch, control plane and vCenter, without hardware. Command `sim`."""
