@@ -1,0 +1,1 @@
+"""What a lab is: frozen models of one stack file. Nothing here places a resource."""

@@ -1,0 +1,85 @@
+"""How the hosts are reached: the user, the one key of the lab, and the host keys that must answer."""
+
+import base64
+import binascii
+from collections.abc import Iterable, Mapping
+from ipaddress import IPv4Address
+from pathlib import Path
+from typing import Literal
+
+from pydantic import Field
+
+from stacks.base import LabError, Section
+
+
+class Access(Section):
+    """Login to every node. The key itself never stands in the lab file."""
+
+    user: str = Field(pattern=r"^[a-z_][a-z0-9_-]*$", max_length=32)
+    """Login name on every node; it needs sudo without a password."""
+    identity: Literal["agent", "secret", "file"] = "agent"
+    """Where the private key is: a running ssh-agent, the stack secret `rocelab:sshPrivateKey`, or `key_file`."""
+    key_file: Path | None = None
+    """Private key beside the simulator's state; refused for labs of kind hardware."""
+    known_hosts_file: Path
+    """OpenSSH known_hosts with the ed25519 key of every node. There is no trust on first use."""
+
+
+def read_private_key(access: Access, root: Path) -> str:
+    """The text of the key file.
+
+    Raises:
+        LabError: when the file is missing or is not a private key.
+    """
+    path = root / (access.key_file or "")
+    try:
+        text = path.read_text()
+    except OSError as error:
+        raise LabError(
+            f"access.key_file: {access.key_file} cannot be read ({error.strerror}). Start the simulator: sim up"
+        ) from None
+    if "PRIVATE KEY-----" not in text:
+        raise LabError(f"access.key_file: {access.key_file} holds no private key. Name the file without .pub")
+    return text
+
+
+def read_host_keys(access: Access, endpoints: Mapping[str, tuple[IPv4Address, int]], root: Path) -> dict[str, str]:
+    """The pinned key, `ssh-ed25519 AAAA…`, of each node by name; every fault is reported at once.
+
+    Only ed25519 is taken: a pinned `ssh-rsa` key means SHA-1 signatures, which OpenSSH refuses since 8.8.
+
+    Raises:
+        LabError: naming each node without a usable line.
+    """
+    path = root / access.known_hosts_file
+    try:
+        lines = path.read_text().splitlines()
+    except OSError as error:
+        raise LabError(
+            f"access.known_hosts_file: {access.known_hosts_file} cannot be read ({error.strerror}). "
+            "Write it with ssh-keyscan over a path you trust; the simulator's is made by: sim up"
+        ) from None
+    found: dict[str, str] = {}
+    faults: list[str] = []
+    for node, (address, port) in endpoints.items():
+        label = str(address) if port == 22 else f"[{address}]:{port}"
+        keys = list(_keys_of(label, lines))
+        if ed25519 := [key for key in keys if key.startswith("ssh-ed25519 ")]:
+            found[node] = ed25519[0]
+        else:
+            has = f"only {', '.join(sorted({key.split()[0] for key in keys}))}" if keys else "no line"
+            faults.append(f"nodes.{node}: {access.known_hosts_file} has {has} for {label}; add its ssh-ed25519 key")
+    if faults:
+        raise LabError("\n".join(faults))
+    return found
+
+
+def _keys_of(label: str, lines: Iterable[str]) -> Iterable[str]:
+    for line in lines:
+        words = line.split()
+        if len(words) >= 3 and not line.startswith(("#", "@", "|")) and label in words[0].split(","):
+            try:
+                base64.b64decode(words[2], validate=True)
+            except binascii.Error:
+                continue
+            yield f"{words[1]} {words[2]}"

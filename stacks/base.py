@@ -1,0 +1,57 @@
+"""The base of all sections, and the vocabulary of types with their units and ranges."""
+
+from ipaddress import IPv4Address
+from typing import Annotated, Literal, cast
+
+from pydantic import BaseModel, ConfigDict, Field, JsonValue
+
+Effect = Literal["none", "link", "pods", "reboot", "replace"]
+"""What a change does to a running node: nothing, a link flap, pods lose their VFs, a reboot, a new machine."""
+
+
+class Section(BaseModel):
+    """A part of the lab file: unknown keys are faults, and nothing changes after loading."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
+
+
+class LabError(Exception):
+    """A lab that cannot be built as it is described; the text says what, where, why and how to mend it."""
+
+
+Name = Annotated[str, Field(pattern=r"^[a-z]([-a-z0-9]*[a-z0-9])?$", max_length=40)]
+"""A DNS label (RFC 1035), short enough that Kubernetes can append to it."""
+
+InterfaceName = Annotated[str, Field(pattern=r"^[a-zA-Z][a-zA-Z0-9_.-]*$", max_length=15)]
+"""A network device as Linux names it: IFNAMSIZ leaves 15 characters."""
+
+ResourceName = Annotated[str, Field(pattern=r"^[a-z0-9]([a-z0-9_]*[a-z0-9])?$", max_length=63)]
+"""A device-plugin resource without its prefix. No hyphen: older SR-IOV operators refuse it."""
+
+VlanId = Annotated[int, Field(ge=1, le=4094)]
+"""IEEE 802.1Q tag: 0 means untagged and 4095 is reserved."""
+
+MtuBytes = Annotated[int, Field(ge=1500, le=9216)]
+"""Ethernet MTU. 9216 is what Spectrum, Tomahawk and igb carry at most; RoCE wants at least 4200."""
+
+Port = Annotated[int, Field(ge=1, le=65535)]
+Seconds = Annotated[int, Field(ge=1, le=86_400)]
+Ratio = Annotated[float, Field(gt=0, le=1)]
+
+
+def effect(kind: Effect) -> dict[str, JsonValue]:
+    """The metadata that gives a field its effect; `effect_of` reads it back."""
+    return {"effect": kind}
+
+
+def effect_of(section: type[Section], field: str) -> Effect:
+    """The declared effect of a field; a field that says nothing has none."""
+    extra = section.model_fields[field].json_schema_extra
+    if not isinstance(extra, dict):
+        return "none"
+    return cast(Effect, extra.get("effect", "none"))
+
+
+def is_loopback(address: IPv4Address) -> bool:
+    """Whether an address is of the simulator's world: nothing outside this machine answers on it."""
+    return address.is_loopback

@@ -1,0 +1,142 @@
+"""All faults of a lab file in one text: line, path, value, limit and remedy, at most fifteen lines."""
+
+import difflib
+from collections.abc import Mapping
+from typing import Any, TypeVar, get_args
+
+import yaml
+from pydantic import BaseModel, TypeAdapter, ValidationError
+from pydantic_core import ErrorDetails
+
+from stacks.access import Access
+from stacks.cluster import Cluster
+from stacks.nodes import Node
+from stacks.rails import Rail
+from stacks.rules import BrokenRulesError, Fault, Parts, Path, broken_rules, show
+
+T = TypeVar("T")
+
+MOST_SHOWN = 12
+LONGEST_VALUE = 40
+
+
+def faults_of(error: ValidationError, model: type[BaseModel], given: object) -> list[Fault]:
+    """Every fault of a refused file: those of single fields, and the broken rules between what is valid."""
+    faults: list[Fault] = []
+    details = error.errors(include_url=False)
+    deeper = {detail["loc"][:-depth] for detail in details for depth in range(1, len(detail["loc"]))}
+    for detail in details:
+        if detail["type"] == "too_short" and detail["loc"] in deeper:
+            continue  # it is short only because its items were refused
+        cause = detail.get("ctx", {}).get("error")
+        if isinstance(cause, BrokenRulesError):
+            faults.extend(cause.faults)
+        else:
+            faults.append(Fault(_path(detail), _text(detail, model)))
+    if not any(isinstance(detail.get("ctx", {}).get("error"), BrokenRulesError) for detail in details):
+        faults.extend(broken_rules(_valid_parts(given)))
+    return faults
+
+
+def report(faults: list[Fault], file_name: str, file_text: str | None) -> str:
+    """The text that a user sees; with the file's text each fault names its line."""
+    lines = []
+    for fault in faults[:MOST_SHOWN]:
+        number = _line_of(fault.path, file_text) if file_text else None
+        lines.append(f"  {f'line {number}: ' if number else ''}{show(fault.path) or 'lab'}: {fault.text}")
+    if len(faults) > MOST_SHOWN:
+        lines.append(f"  and {len(faults) - MOST_SHOWN} more")
+    return "\n".join([f"{file_name} does not describe a lab that can be built:", *lines])
+
+
+def _path(detail: ErrorDetails) -> Path:
+    # a tagged union puts its tag into the path, where the file has nothing
+    return tuple(step for step in detail["loc"] if step != "bare_metal")
+
+
+def _text(detail: ErrorDetails, model: type[BaseModel]) -> str:
+    kind, value = detail["type"], detail.get("input")
+    message = detail["msg"].removeprefix("Value error, ").removeprefix("Input ")
+    if kind == "missing":
+        return f"missing. {_meaning(detail['loc'], model)}".rstrip()
+    if kind == "extra_forbidden":
+        owner = _model_at(detail["loc"][:-1], model)
+        near = difflib.get_close_matches(str(detail["loc"][-1]), owner.model_fields if owner else (), n=1)
+        known = ", ".join(owner.model_fields) if owner else ""
+        return f"unknown key; did you mean {near[0]}?" if near else f"unknown key; known here: {known}"
+    if kind == "value_error":
+        return message
+    shown = f"{value!r}"[:LONGEST_VALUE] if isinstance(value, str | int | float | bool) or value is None else ""
+    return f"{shown}{' ' if shown else ''}{message}. {_meaning(detail['loc'], model)}".rstrip()
+
+
+def _meaning(loc: Path, model: type[BaseModel]) -> str:
+    """The first sentence of a field's docstring: what belongs there."""
+    owner = _model_at(loc[:-1], model)
+    field = owner.model_fields.get(str(loc[-1])) if owner and loc else None
+    return (field.description or "").replace("\n", " ").split(". ")[0] if field else ""
+
+
+def _model_at(loc: Path, model: type[BaseModel]) -> type[BaseModel] | None:
+    current: type[BaseModel] | None = model
+    for step in loc:
+        if current is None:
+            return None
+        if isinstance(step, str) and step in current.model_fields:
+            current = _first_model(current.model_fields[step].annotation)
+    return current
+
+
+def _first_model(annotation: Any) -> type[BaseModel] | None:  # annotations have no common type
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return annotation
+    return next((found for part in get_args(annotation) if (found := _first_model(part))), None)
+
+
+def _valid_parts(given: object) -> Parts:
+    """What of a refused file is valid by itself, so that the rules between sections can still be tried."""
+    sections = given if isinstance(given, Mapping) else {}
+
+    def valid(kind: type[T], value: object) -> T | None:
+        try:
+            return TypeAdapter(kind).validate_python(value, strict=False)
+        except ValidationError:
+            return None
+
+    def valid_list(kind: type[T], key: str) -> dict[int, T]:
+        values = sections.get(key)
+        found = {i: valid(kind, value) for i, value in enumerate(values)} if isinstance(values, list) else {}
+        return {i: part for i, part in found.items() if part is not None}
+
+    rails = valid_list(Rail, "rails")
+    name, kind = sections.get("name"), sections.get("kind")
+    return Parts(
+        name if isinstance(name, str) else None,
+        kind if isinstance(kind, str) else None,
+        valid(Access, sections.get("access")),
+        rails,
+        valid_list(Node, "nodes"),
+        valid(Cluster, sections.get("cluster")),
+        all_rails_valid=len(rails) == len(sections.get("rails") or ()),
+    )
+
+
+def _line_of(path: Path, file_text: str) -> int | None:
+    """The line where a path stands in the stack file; of its nearest parent when the key itself is missing."""
+    try:
+        node = yaml.compose(file_text, Loader=yaml.SafeLoader)
+    except yaml.YAMLError:
+        return None
+    line: int | None = None
+    for step in ("config", "rocelab:lab", *path):
+        if isinstance(node, yaml.MappingNode):
+            pair = next((pair for pair in node.value if pair[0].value == str(step)), None)
+            if pair is None:
+                return line
+            line, node = pair[0].start_mark.line + 1, pair[1]
+        elif isinstance(node, yaml.SequenceNode) and isinstance(step, int) and step < len(node.value):
+            node = node.value[step]
+            line = node.start_mark.line + 1
+        else:
+            return line
+    return line

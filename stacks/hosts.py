@@ -1,0 +1,31 @@
+"""What may be done to the hosts without asking again: reboots, repairs, and how careful to be."""
+
+from typing import Literal
+
+from pydantic import Field
+
+from stacks.base import Seconds, Section, effect
+
+RepairClass = Literal["none", "link", "service", "reboot"]
+"""How much a repair disturbs, least first: nothing, a link flap, a restarted service, a reboot."""
+
+
+class HostPolicy(Section):
+    """Limits of what runs by itself. The defaults never reboot and never take a VF away from a pod."""
+
+    repair: RepairClass = "service"
+    """Drift is repaired up to this class; what needs more is reported."""
+    allow_reboot: bool = False
+    """Whether a pending reboot is carried out, in a roll, instead of only reported."""
+    reboot: Literal["rolling", "parallel"] = "rolling"
+    """rolling: one canary, then batches. parallel: all at once, for hosts without workloads only."""
+    max_unavailable: int = Field(default=1, ge=1, le=64)
+    """Hosts that a roll takes down at once after the canary."""
+    reboot_budget_s: Seconds = 1800
+    """Time for the whole roll; what is left is done by the next run."""
+    reboot_wait_s: Seconds = 900
+    """How long one host may take to come back: servers with much memory need minutes."""
+    revert_after_s: Seconds = 120
+    """A network step undoes itself after this time unless a new connection confirms it."""
+    rdma_namespaces: Literal["shared", "exclusive"] = Field(default="shared", json_schema_extra=effect("reboot"))
+    """Whether pods see each RDMA device (shared), or the RDMA CNI gives each pod its own (exclusive)."""

@@ -1,0 +1,59 @@
+"""The whole lab file: its sections, and the rules that tie them together."""
+
+from ipaddress import IPv4Address
+from typing import Literal, Self
+
+from pydantic import Field, model_validator
+
+from stacks.access import Access
+from stacks.base import Name, Section
+from stacks.benchmarks import Benchmarks
+from stacks.cluster import Cluster
+from stacks.fabric import Fabric
+from stacks.hosts import HostPolicy
+from stacks.nodes import Node
+from stacks.rails import Rail
+from stacks.rules import BrokenRulesError, Parts, broken_rules
+
+
+class Lab(Section):
+    """One lab, as one stack's key `rocelab:lab` describes it."""
+
+    name: Name
+    """Name of the lab. It marks the cluster's identity in the state, so a new name is a new lab."""
+    kind: Literal["virtual", "hardware"]
+    """virtual: the simulator on loopback; every result is labelled simulated. hardware: real machines."""
+    access: Access
+    rails: tuple[Rail, ...] = Field(min_length=1)
+    nodes: tuple[Node, ...] = Field(min_length=1, max_length=10_000)
+    hosts: HostPolicy = HostPolicy()
+    fabric: Fabric | None = None
+    cluster: Cluster | None = None
+    benchmarks: Benchmarks | None = None
+
+    @model_validator(mode="after")
+    def _sections_fit_together(self) -> Self:
+        parts = Parts(
+            self.name, self.kind, self.access, dict(enumerate(self.rails)), dict(enumerate(self.nodes)), self.cluster
+        )
+        if faults := broken_rules(parts):
+            raise BrokenRulesError(faults)
+        return self
+
+    @property
+    def simulated(self) -> bool:
+        """Whether results describe behaviour only: speed on the simulator says nothing about hardware."""
+        return self.kind == "virtual"
+
+    @property
+    def active_nodes(self) -> tuple[Node, ...]:
+        """The nodes that are configured and measured."""
+        return tuple(node for node in self.nodes if node.state == "active")
+
+    def rail(self, name: str) -> Rail:
+        """The rail of that name."""
+        return next(rail for rail in self.rails if rail.name == name)
+
+    def endpoints(self) -> dict[str, tuple[IPv4Address, int]]:
+        """Address and SSH port of each node by name."""
+        return {node.name: (node.address, node.ssh_port) for node in self.nodes}

@@ -1,0 +1,86 @@
+"""The machines: how each is reached, and which of its NICs stands on which rail."""
+
+from ipaddress import IPv4Address, IPv4Interface
+from typing import Literal
+
+from pydantic import Field, model_validator
+
+from stacks.base import InterfaceName, Name, Port, Section, effect
+
+Driver = Literal["mlx5_core", "igb"]
+
+MOST_VFS: dict[Driver, int] = {"mlx5_core": 127, "igb": 7}
+"""VFs per PF that a driver makes: NVIDIA's SR-IOV page (DOCA 3.2) says 127 a port; igb stops at 7, measured."""
+
+
+class Pf(Section):
+    """A physical function: the port of a NIC, its own address, and the VFs that it is split into."""
+
+    rail: Name
+    interface: InterfaceName
+    """The PF's netdev as the host names it."""
+    driver: Driver = "mlx5_core"
+    """Kernel driver. igb is the simulator's NIC: it has SR-IOV but no RDMA, so soft-RoCE stands in."""
+    address: IPv4Interface = Field(json_schema_extra=effect("link"))
+    """The PF's address with prefix length, inside the rail's host subnet."""
+    vfs: int = Field(ge=0, le=127, json_schema_extra=effect("pods"))
+    """How many VFs the PF is split into. A change removes all of them first, so none may be in use."""
+    rdma_device: str = Field(pattern=r"^[a-z][a-z0-9_]*$", max_length=20)
+    """RDMA device of the PF, such as `mlx5_0`."""
+
+    @property
+    def soft_roce(self) -> bool:
+        """Whether the RDMA device is the kernel's soft-RoCE: real behaviour, simulated speed."""
+        return self.driver == "igb"
+
+    @model_validator(mode="after")
+    def _vfs_within_what_the_driver_makes(self) -> "Pf":
+        most = MOST_VFS[self.driver]
+        if self.vfs > most:
+            raise ValueError(
+                f"vfs {self.vfs} on {self.interface}: the {self.driver} driver makes at most {most}; lower it"
+            )
+        return self
+
+
+class BareMetal(Section):
+    """A machine of its own (or the simulator's image of one) with SR-IOV NICs."""
+
+    kind: Literal["bare_metal"] = "bare_metal"
+    name: Name
+    """Name of the machine and of its Kubernetes node."""
+    formerly: Name | None = None
+    """The name it had in this lab before: a rename instead of one machine leaving and one joining."""
+    state: Literal["active", "drained", "absent"] = "active"
+    """active: configured and measured. drained: known but left alone. absent: everything of ours is undone."""
+    address: IPv4Address
+    """Management address, where SSH answers. It never lies on a rail."""
+    ssh_port: Port = 22
+    management_interface: InterfaceName
+    """Carries the management address. No step ever touches it."""
+    gpus: int = Field(default=8, ge=0, le=16)
+    """GPUs that a benchmark worker on this node takes."""
+    pfs: tuple[Pf, ...] = Field(min_length=1)
+
+    @model_validator(mode="after")
+    def _each_pf_is_a_nic_of_its_own(self) -> "BareMetal":
+        for field in ("interface", "rail", "rdma_device"):
+            values = [getattr(pf, field) for pf in self.pfs]
+            if twice := sorted({value for value in values if values.count(value) > 1}):
+                raise ValueError(
+                    f"two PFs share {field} {twice[0]}: RoCE wants one NIC a rail and no bond; give each its own"
+                )
+        if self.management_interface in {pf.interface for pf in self.pfs}:
+            raise ValueError(
+                f"{self.management_interface} is the management interface and a PF: "
+                "its link flaps would cut off this very session; take another NIC for the rail"
+            )
+        return self
+
+    def pf_on(self, rail: str) -> Pf | None:
+        """The node's PF on a rail, if it has one."""
+        return next((pf for pf in self.pfs if pf.rail == rail), None)
+
+
+Node = BareMetal
+"""Every kind of node. vSphere machines join this union with the fabric."""

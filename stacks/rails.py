@@ -1,0 +1,80 @@
+"""The rail: one RDMA network with one NIC of every node in it. Everything downstream is derived from it."""
+
+from collections.abc import Iterator
+from ipaddress import IPv4Address, IPv4Network
+
+from pydantic import Field, model_validator
+
+from stacks.base import MtuBytes, Name, ResourceName, Section, VlanId, effect
+
+
+class PodSide(Section):
+    """What pods see of a rail: a VLAN of their own, and addresses that no host uses."""
+
+    vlan_id: VlanId = Field(json_schema_extra=effect("pods"))
+    """VLAN that each VF gets when it is given to a pod."""
+    subnet: IPv4Network
+    """Subnet of the pods' interfaces on this rail."""
+    first_address: IPv4Address
+    """First address of the pool."""
+    last_address: IPv4Address
+    """Last address of the pool."""
+    gateway: IPv4Address | None = None
+    """Router of a routed rail; it must lie outside the pool. None: the rail is one layer-2 domain."""
+    addresses_per_node: int = Field(ge=1, le=1024)
+    """Block of the pool that one node takes; at least its VF count, or pods wait for an address."""
+
+    @model_validator(mode="after")
+    def _pool_lies_in_its_subnet(self) -> "PodSide":
+        for field in ("first_address", "last_address"):
+            address: IPv4Address = getattr(self, field)
+            if address not in self.subnet:
+                raise ValueError(f"{field} {address} lies outside subnet {self.subnet}: choose one inside")
+        if self.last_address < self.first_address:
+            raise ValueError(
+                f"the pool ends at {self.last_address}, before it begins at {self.first_address}: swap them"
+            )
+        if self.gateway is not None and self.first_address <= self.gateway <= self.last_address:
+            raise ValueError(f"gateway {self.gateway} lies inside the pool: shorten the pool or move the gateway")
+        return self
+
+    @property
+    def pool_size(self) -> int:
+        """How many addresses the pool has."""
+        return int(self.last_address) - int(self.first_address) + 1
+
+    def outside_pool(self) -> Iterator[tuple[IPv4Address, IPv4Address]]:
+        """The address ranges of the subnet, network and broadcast left out, that the pool does not cover."""
+        low, high = self.subnet.network_address + 1, self.subnet.broadcast_address - 1
+        if low < self.first_address:
+            yield low, self.first_address - 1
+        if self.last_address < high:
+            yield self.last_address + 1, high
+
+
+class Rail(Section):
+    """One rail. Its NICs share a subnet with nobody else, as RoCE over several NICs needs (seed A, design notes)."""
+
+    name: Name
+    """Key of the rail in every logical name; a new name is a new rail."""
+    mtu_bytes: MtuBytes = Field(default=9000, json_schema_extra=effect("link"))
+    """Ethernet MTU of PFs, idle VFs and pods. 4200 or more gives the RDMA path MTU of 4096."""
+    host_subnet: IPv4Network
+    """Untagged subnet of the PFs' own addresses."""
+    pod: PodSide
+    resource_prefix: str = Field(default="intel.com", pattern=r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$")
+    """Vendor part of the device-plugin resource; seed A uses the plugin's default."""
+    resource_name: ResourceName
+    """Device-plugin resource of this rail's VFs, such as `sriov_111`."""
+    network_name: Name
+    """NetworkAttachmentDefinition of this rail, such as `sriov111`."""
+
+    @property
+    def resource(self) -> str:
+        """The resource as pods ask for it, such as `intel.com/sriov_111`."""
+        return f"{self.resource_prefix}/{self.resource_name}"
+
+    @property
+    def path_mtu_bytes(self) -> int:
+        """RDMA path MTU that this Ethernet MTU allows (Linux `iboe_get_mtu`: 96 bytes off, then rounded down)."""
+        return max(size for size in (256, 512, 1024, 2048, 4096) if size <= self.mtu_bytes - 96)

@@ -1,0 +1,53 @@
+"""A stack file as a lab, without Pulumi: for the simulator, the runner, the report and the schema's tests."""
+
+import json
+from pathlib import Path
+
+import yaml
+from pydantic import ValidationError
+
+from stacks.base import LabError
+from stacks.faults import faults_of, report
+from stacks.lab import Lab
+
+KEY = "rocelab:lab"
+LARGEST_FILE_BYTES = 4_000_000
+
+
+def parse_lab(text: str, file_name: str, file_text: str | None = None) -> Lab:
+    """The lab of a JSON text; all faults of it are reported at once.
+
+    Raises:
+        LabError: with a line a fault, at most fifteen.
+    """
+    try:
+        return Lab.model_validate_json(text, strict=True)
+    except ValidationError as error:
+        faults = faults_of(error, Lab, json.loads(text))
+        raise LabError(report(faults, file_name, file_text)) from None
+
+
+def read_stack_file(path: Path) -> Lab:
+    """The lab that a stack file describes.
+
+    Raises:
+        LabError: when the file is missing, too large, no YAML, without a lab, or refused.
+    """
+    try:
+        if path.stat().st_size > LARGEST_FILE_BYTES:
+            raise LabError(f"{path.name}: larger than {LARGEST_FILE_BYTES} bytes, so it is no stack file")
+        text = path.read_text(encoding="utf-8")
+        content = yaml.safe_load(text)
+    except OSError as error:
+        raise LabError(f"{path.name} cannot be read: {error.strerror}") from None
+    except UnicodeDecodeError as error:
+        raise LabError(f"{path.name} is not UTF-8 (byte {error.start}): save it as UTF-8") from None
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        where = f" at line {mark.line + 1}" if mark else ""
+        raise LabError(f"{path.name} is not YAML{where}: {getattr(error, 'problem', None) or 'unreadable'}") from None
+    config = content.get("config") if isinstance(content, dict) else None
+    lab = config.get(KEY) if isinstance(config, dict) else None
+    if lab is None:
+        raise LabError(f"{path.name} has no config key {KEY}: copy the one of Pulumi.lab.yaml")
+    return parse_lab(json.dumps(lab, default=str), path.name, text)

@@ -1,0 +1,210 @@
+"""Rules that tie sections together. Each looks at what is valid so far, so that all faults show at once."""
+
+from collections import defaultdict
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from ipaddress import IPv4Network
+from itertools import combinations
+
+from stacks.access import Access
+from stacks.base import is_loopback
+from stacks.cluster import Cluster
+from stacks.nodes import Node, Pf
+from stacks.rails import Rail
+
+Path = tuple[str | int, ...]
+
+
+@dataclass(frozen=True)
+class Fault:
+    """One thing that is wrong with a lab file: where, and what with the remedy."""
+
+    path: Path
+    text: str
+
+
+class BrokenRulesError(ValueError):
+    """Every broken rule of a lab whose sections are valid by themselves."""
+
+    def __init__(self, faults: list[Fault]) -> None:
+        self.faults = faults
+        super().__init__("; ".join(fault.text for fault in faults))
+
+
+@dataclass(frozen=True)
+class Parts:
+    """The sections that are valid; rails and nodes by their position in the file."""
+
+    name: str | None
+    kind: str | None
+    access: Access | None
+    rails: Mapping[int, Rail]
+    nodes: Mapping[int, Node]
+    cluster: Cluster | None
+    all_rails_valid: bool = True
+
+    def pfs(self) -> Iterator[tuple[Path, Node, Pf]]:
+        """Each PF of each node that is to be configured, with its path."""
+        for i, node in self.nodes.items():
+            for j, pf in enumerate(node.pfs):
+                yield ("nodes", i, "pfs", j), node, pf
+
+
+def broken_rules(parts: Parts) -> list[Fault]:
+    """All faults between the sections, in the order of the file."""
+    return [fault for rule in RULES for fault in rule(parts)]
+
+
+def _refuse_names_given_twice(parts: Parts) -> Iterator[Fault]:
+    rails, nodes = parts.rails.items(), parts.nodes.items()
+    yield from _twice("name", ((("rails", i, "name"), rail.name) for i, rail in rails), "rails need names of their own")
+    yield from _twice("name", ((("nodes", i, "name"), node.name) for i, node in nodes), "nodes need names of their own")
+    yield from _twice(
+        "VLAN", ((("rails", i, "pod", "vlan_id"), rail.pod.vlan_id) for i, rail in rails), "a rail is a VLAN of its own"
+    )
+    yield from _twice(
+        "resource", ((("rails", i, "resource_name"), rail.resource) for i, rail in rails), "pods choose a rail by it"
+    )
+    yield from _twice(
+        "network",
+        ((("rails", i, "network_name"), rail.network_name) for i, rail in rails),
+        "pods attach to a rail by it",
+    )
+
+
+def _refuse_addresses_given_twice(parts: Parts) -> Iterator[Fault]:
+    endpoints = (
+        (("nodes", i, "address"), f"{node.address} port {node.ssh_port}")
+        for i, node in parts.nodes.items()
+        if node.state != "absent"
+    )
+    yield from _twice("address", endpoints, "two nodes cannot answer on one")
+    on_rails = ((*path, "address") for path, _, _ in parts.pfs())
+    addresses = zip(on_rails, (pf.address.ip for _, _, pf in parts.pfs()), strict=True)
+    yield from _twice("address", addresses, "give each PF a free one of its rail's host_subnet")
+
+
+def _refuse_former_names_in_use(parts: Parts) -> Iterator[Fault]:
+    names = {node.name for node in parts.nodes.values()}
+    for i, node in parts.nodes.items():
+        if node.formerly in names:
+            yield Fault(
+                ("nodes", i, "formerly"), f"{node.formerly} is still a node here: a rename needs the old name gone"
+            )
+
+
+def _refuse_pfs_off_their_rail(parts: Parts) -> Iterator[Fault]:
+    rails = {rail.name: rail for rail in parts.rails.values()}
+    for path, _, pf in parts.pfs():
+        if pf.rail not in rails:
+            # while a rail is refused for itself, the one that is meant may be that one
+            if parts.all_rails_valid:
+                yield Fault((*path, "rail"), f"{pf.rail} is no rail of this lab; rails: {', '.join(rails)}")
+            continue
+        subnet = rails[pf.rail].host_subnet
+        if pf.address.ip not in subnet or pf.address.network != subnet:
+            yield Fault(
+                (*path, "address"),
+                f"{pf.address} is outside {pf.rail}'s host_subnet {subnet}; write one of it with /{subnet.prefixlen}",
+            )
+        elif pf.address.ip in (subnet.network_address, subnet.broadcast_address):
+            yield Fault(
+                (*path, "address"), f"{pf.address.ip} is the network or broadcast address of {subnet}; take a host's"
+            )
+
+
+def _refuse_overlapping_subnets(parts: Parts) -> Iterator[Fault]:
+    subnets: list[tuple[Path, str, IPv4Network]] = []
+    for i, rail in parts.rails.items():
+        subnets.append((("rails", i, "host_subnet"), f"{rail.name}'s host_subnet", rail.host_subnet))
+        subnets.append((("rails", i, "pod", "subnet"), f"{rail.name}'s pod subnet", rail.pod.subnet))
+    if parts.cluster:
+        subnets.append((("cluster", "pod_subnet"), "the cluster's pod_subnet", parts.cluster.pod_subnet))
+        subnets.append((("cluster", "service_subnet"), "the cluster's service_subnet", parts.cluster.service_subnet))
+    for (_, first, one), (path, _, other) in combinations(subnets, 2):
+        if one.overlaps(other):
+            yield Fault(
+                path, f"{other} overlaps {first} {one}: traffic would leave by the wrong NIC; choose separate ranges"
+            )
+    for i, node in parts.nodes.items():
+        for _, owner, subnet in subnets:
+            if node.address in subnet:
+                yield Fault(
+                    ("nodes", i, "address"),
+                    f"{node.address} lies in {owner} {subnet}: management must stay off the rails",
+                )
+
+
+def _refuse_pools_too_small(parts: Parts) -> Iterator[Fault]:
+    for i, rail in parts.rails.items():
+        vfs = [pf.vfs for _, node, pf in parts.pfs() if pf.rail == rail.name and node.state == "active"]
+        block = rail.pod.addresses_per_node
+        if vfs and block < max(vfs):
+            yield Fault(
+                ("rails", i, "pod", "addresses_per_node"),
+                f"{block} addresses for up to {max(vfs)} VFs a node: pods would wait for one; set at least {max(vfs)}",
+            )
+        elif rail.pod.pool_size < block * len(vfs):
+            yield Fault(
+                ("rails", i, "pod"),
+                f"the pool has {rail.pod.pool_size} addresses for {len(vfs)} nodes of {block}; "
+                f"widen it to {block * len(vfs)} or lower addresses_per_node",
+            )
+
+
+def _refuse_what_the_kind_forbids(parts: Parts) -> Iterator[Fault]:
+    for i, node in parts.nodes.items():
+        if parts.kind == "virtual" and not is_loopback(node.address):
+            yield Fault(
+                ("nodes", i, "address"),
+                f"{node.address} is a real machine's, and virtual labs may touch loopback only; set kind: hardware",
+            )
+        if parts.kind == "hardware" and is_loopback(node.address):
+            yield Fault(
+                ("nodes", i, "address"), f"{node.address} is loopback, where only the simulator is; set kind: virtual"
+            )
+    for path, _, pf in parts.pfs():
+        if parts.kind == "hardware" and pf.soft_roce:
+            yield Fault((*path, "driver"), f"{pf.driver} has no RDMA: a stand-in of virtual labs; use mlx5_core")
+    if parts.access is None:
+        return
+    if parts.kind == "hardware" and parts.access.identity == "file":
+        yield Fault(
+            ("access", "identity"),
+            "file is for the simulator only; use agent, or pulumi config set --secret rocelab:sshPrivateKey",
+        )
+    if parts.access.identity == "file" and parts.access.key_file is None:
+        yield Fault(("access", "key_file"), "missing, and identity is file: name the simulator's private key")
+
+
+def _refuse_a_cluster_without_its_kubeconfig(parts: Parts) -> Iterator[Fault]:
+    if parts.cluster and parts.cluster.kubeconfig == "file" and parts.cluster.kubeconfig_file is None:
+        yield Fault(
+            ("cluster", "kubeconfig_file"), "missing, and kubeconfig is file: name the file, or use kubeconfig: secret"
+        )
+
+
+def _twice(what: str, values: Iterable[tuple[Path, Hashable]], why: str) -> Iterator[Fault]:
+    seen: dict[Hashable, list[Path]] = defaultdict(list)
+    for path, value in values:
+        seen[value].append(path)
+    for value, paths in seen.items():
+        for path in paths[1:]:
+            yield Fault(path, f"{what} {value} is also that of {show(paths[0])}; {why}")
+
+
+def show(path: Path) -> str:
+    """A path as people write it: `rails[0].pod.vlan_id`."""
+    return "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in path).lstrip(".")
+
+
+RULES: tuple[Callable[[Parts], Iterator[Fault]], ...] = (
+    _refuse_names_given_twice,
+    _refuse_former_names_in_use,
+    _refuse_overlapping_subnets,
+    _refuse_pools_too_small,
+    _refuse_addresses_given_twice,
+    _refuse_pfs_off_their_rail,
+    _refuse_what_the_kind_forbids,
+    _refuse_a_cluster_without_its_kubeconfig,
+)

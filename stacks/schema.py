@@ -1,0 +1,30 @@
+"""The JSON Schema of a stack file, which an editor reads through the file's first line."""
+
+import json
+import sys
+from pathlib import Path
+
+from stacks.lab import Lab
+from stacks.read import KEY
+
+SCHEMA_FILE = Path(__file__).with_name("lab.schema.json")
+
+
+def stack_file_schema() -> str:
+    """The schema as text, with the lab under the place where a stack file has it."""
+    lab = Lab.model_json_schema(mode="validation")
+    definitions = lab.pop("$defs")
+    schema = {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "rocelab stack file",
+        "type": "object",
+        "properties": {"config": {"type": "object", "properties": {KEY: lab}, "required": [KEY]}},
+        "required": ["config"],
+        "$defs": definitions,
+    }
+    return json.dumps(schema, indent=2, sort_keys=False) + "\n"
+
+
+if __name__ == "__main__":
+    SCHEMA_FILE.write_text(stack_file_schema())
+    sys.stdout.write(f"wrote {SCHEMA_FILE.name}\n")
