@@ -1,0 +1,22 @@
+"""What many tests need: the reference lab and the recording engine."""
+
+from pathlib import Path
+
+import pytest
+
+from stacks.lab import Lab
+from stacks.read import read_stack_file
+from tests.engine import Engine
+
+ROOT = Path(__file__).parent.parent
+
+
+@pytest.fixture(scope="session")
+def lab() -> Lab:
+    """The reference lab: seed A's topology on the simulator."""
+    return read_stack_file(ROOT / "Pulumi.lab.yaml")
+
+
+@pytest.fixture
+def engine() -> Engine:
+    return Engine()

@@ -1,0 +1,125 @@
+"""A recording engine: runs Pulumi code without a provider and keeps what it asked for."""
+
+import asyncio
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import pulumi
+from pulumi.runtime import rpc, settings
+from pulumi.runtime.mocks import MockCallArgs, MockMonitor, MockResourceArgs, Mocks, set_mocks
+from pulumi.runtime.proto import resource_pb2
+
+PROJECT, STACK = "rocelab", "lab"
+ROOT = "pulumi:pulumi:Stack"
+
+
+@dataclass(frozen=True)
+class Registration:
+    """One resource as the program asked for it."""
+
+    name: str
+    type: str
+    inputs: Mapping[str, Any]
+    """Deserialised; a secret is the value itself, and its top-level key is in `secrets`."""
+    secrets: frozenset[str]
+    parent: str
+    """Name of the parent; empty for the children of the stack."""
+    depends_on: frozenset[str]
+    """Names, from data flow and from the option alike."""
+    protect: bool
+    provider: str
+    custom: bool
+
+
+@dataclass
+class Recorded:
+    """What happened while a program ran."""
+
+    resources: dict[str, Registration] = field(default_factory=dict)
+    logs: list[str] = field(default_factory=list)
+
+    def __getitem__(self, name: str) -> Registration:
+        return self.resources[name]
+
+    def of_type(self, type_: str) -> dict[str, Registration]:
+        """The registrations of one type by name."""
+        return {name: seen for name, seen in self.resources.items() if seen.type == type_}
+
+
+Answer = Callable[[str, str, Mapping[str, Any]], Mapping[str, Any]]
+"""(type, name, inputs) -> what the provider adds to the outputs."""
+
+
+class Engine:
+    """Runs a program; `answer` plays the providers, and any lookup is refused unless `lookups` has it."""
+
+    def __init__(self, answer: Answer | None = None, lookups: Mapping[str, Mapping[str, Any]] | None = None) -> None:
+        self._answer = answer or (lambda _type, _name, _inputs: {})
+        self._lookups = lookups or {}
+
+    def run(
+        self, program: Callable[[], object], *, preview: bool = False, config: Mapping[str, str] | None = None
+    ) -> Recorded:
+        """Runs to the end, all registrations and applies included, so that absence can be asserted afterwards."""
+        recorded = Recorded()
+        loop = asyncio.new_event_loop()
+        asyncio.set_event_loop(loop)
+        mocks = _Mocks(self._answer, self._lookups)
+        monitor = _Monitor(mocks, recorded)
+        set_mocks(mocks, project=PROJECT, stack=STACK, preview=preview, monitor=monitor)
+        pulumi.runtime.set_all_config(dict(config or {}))
+
+        @pulumi.runtime.test  # type: ignore[untyped-decorator]
+        def whole() -> None:
+            program()
+
+        try:
+            whole()
+        finally:
+            settings.reset_options()
+            asyncio.set_event_loop(None)
+            loop.close()
+        return recorded
+
+
+class _Mocks(Mocks):
+    def __init__(self, answer: Answer, lookups: Mapping[str, Mapping[str, Any]]) -> None:
+        self._answer, self._lookups = answer, lookups
+
+    def new_resource(self, args: MockResourceArgs) -> tuple[str | None, dict[Any, Any]]:
+        return f"{args.name}-id", {**args.inputs, **self._answer(args.typ, args.name, args.inputs)}
+
+    def call(self, args: MockCallArgs) -> dict[Any, Any]:
+        if args.token not in self._lookups:
+            raise AssertionError(f"unexpected lookup {args.token}")
+        return dict(self._lookups[args.token])
+
+
+class _Monitor(MockMonitor):
+    def __init__(self, mocks: Mocks, recorded: Recorded) -> None:
+        super().__init__(mocks)
+        self._recorded = recorded
+
+    def RegisterResource(self, request: resource_pb2.RegisterResourceRequest) -> Any:  # noqa: N802  # the SDK's name
+        if request.type != ROOT:
+            if request.name in self._recorded.resources:
+                raise AssertionError(f"two resources are named {request.name}")
+            raw = rpc.deserialize_properties(request.object, keep_unknowns=True)
+            self._recorded.resources[request.name] = Registration(
+                name=request.name,
+                type=request.type,
+                inputs={key: rpc.unwrap_rpc_secret(value) for key, value in raw.items()},
+                secrets=frozenset(key for key, value in raw.items() if rpc.is_rpc_secret(value)),
+                parent=_name(request.parent),
+                depends_on=frozenset(_name(urn) for urn in request.dependencies),
+                protect=request.protect,
+                provider=_name(request.provider.rpartition("::")[0]),
+                custom=request.custom,
+            )
+        return super().RegisterResource(request)
+
+
+def _name(urn: str) -> str:
+    """The logical name in a URN; empty for the stack itself."""
+    return "" if not urn or f"::{ROOT}::" in urn else urn.rpartition("::")[2]

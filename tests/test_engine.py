@@ -1,0 +1,47 @@
+"""The recording engine itself: a mock that loses things would make every other test worthless."""
+
+import pulumi
+import pytest
+
+from tests.engine import Engine
+
+
+class Box(pulumi.ComponentResource):
+    def __init__(self, name: str, opts: pulumi.ResourceOptions | None = None) -> None:
+        super().__init__("rocelab:test:Box", name, None, opts)
+        self.first = Thing(f"{name}-first", {"secret": pulumi.Output.secret("x")}, pulumi.ResourceOptions(parent=self))
+        Thing(f"{name}-second", {"after": self.first.urn}, pulumi.ResourceOptions(parent=self))
+        self.register_outputs({})
+
+
+class Thing(pulumi.CustomResource):
+    def __init__(self, name: str, props: dict[str, object], opts: pulumi.ResourceOptions | None = None) -> None:
+        super().__init__("test:index:Thing", name, props, opts)
+
+
+def test_parents_data_flow_secrets_and_protection_are_recorded(engine: Engine) -> None:
+    seen = engine.run(lambda: Box("box", pulumi.ResourceOptions(protect=True)))
+
+    assert set(seen.resources) == {"box", "box-first", "box-second"}
+    assert seen["box-second"].parent == "box"
+    assert seen["box-second"].depends_on == {"box-first"}
+    assert (seen["box-first"].inputs["secret"], seen["box-first"].secrets) == ("x", {"secret"})
+    assert all(resource.protect for resource in seen.resources.values())
+
+
+def test_a_name_used_twice_is_refused(engine: Engine) -> None:
+    with pytest.raises(Exception, match="two resources are named box-first"):
+        engine.run(lambda: (Box("box"), Thing("box-first", {})))
+
+
+def test_an_error_in_an_apply_fails_the_run(engine: Engine) -> None:
+    def program() -> None:
+        Thing("thing", {}).urn.apply(lambda urn: pytest.fail("reached"))
+
+    with pytest.raises(BaseException, match="reached"):
+        engine.run(program)
+
+
+def test_two_runs_in_one_process_are_independent(engine: Engine) -> None:
+    assert set(engine.run(lambda: Thing("one", {})).resources) == {"one"}
+    assert set(engine.run(lambda: Thing("two", {})).resources) == {"two"}
