@@ -61,13 +61,18 @@ def _text(detail: ErrorDetails, model: type[BaseModel]) -> str:
         return f"missing. {_meaning(detail['loc'], model)}".rstrip()
     if kind == "extra_forbidden":
         owner = _model_at(detail["loc"][:-1], model)
-        near = difflib.get_close_matches(str(detail["loc"][-1]), owner.model_fields if owner else (), n=1)
-        known = ", ".join(owner.model_fields) if owner else ""
-        return f"unknown key; did you mean {near[0]}?" if near else f"unknown key; known here: {known}"
-    if kind == "value_error":
-        return message
+        return _unknown_key(str(detail["loc"][-1]), list(owner.model_fields) if owner else [])
+    if kind == "value_error" and not isinstance(value, str):
+        return message  # a validator of ours, which says all
     shown = f"{value!r}"[:LONGEST_VALUE] if isinstance(value, str | int | float | bool) or value is None else ""
-    return f"{shown}{' ' if shown else ''}{message}. {_meaning(detail['loc'], model)}".rstrip()
+    joint = ": " if kind == "value_error" else " " if shown else ""
+    return f"{shown}{joint}{message}. {_meaning(detail['loc'], model)}".rstrip()
+
+
+def _unknown_key(key: str, known: list[str]) -> str:
+    # people forget the unit: `mtu` is far from `mtu_bytes` by letters, and near by meaning
+    near = [field for field in known if field.startswith(key)] or difflib.get_close_matches(key, known, n=1)
+    return f"unknown key; did you mean {near[0]}?" if near else f"unknown key; known here: {', '.join(known)}"
 
 
 def _meaning(loc: Path, model: type[BaseModel]) -> str:

@@ -1,0 +1,39 @@
+"""The committed JSON Schema is the models' own, and an editor that follows it catches most mistakes."""
+
+import copy
+import json
+
+import jsonschema
+import yaml
+
+from stacks.schema import SCHEMA_FILE, stack_file_schema
+from tests.conftest import ROOT
+from tests.stacks.test_refused import CASES
+
+STACK_FILES = sorted(ROOT.glob("Pulumi.*.yaml"))
+
+
+def test_the_committed_schema_is_what_the_models_say() -> None:
+    assert SCHEMA_FILE.read_text() == stack_file_schema(), "run: python -m stacks.schema"
+
+
+def test_every_stack_file_names_the_schema_and_follows_it() -> None:
+    schema = json.loads(SCHEMA_FILE.read_text())
+
+    for path in STACK_FILES:
+        assert path.read_text().startswith("# yaml-language-server: $schema="), path.name
+        jsonschema.validate(yaml.safe_load(path.read_text()), schema)
+
+
+def test_the_schema_alone_refuses_what_concerns_a_single_field() -> None:
+    schema = json.loads(SCHEMA_FILE.read_text())
+    reference = yaml.safe_load((ROOT / "Pulumi.lab.yaml").read_text())
+    missed = set()
+    for name, (edit, _, _) in CASES.items():
+        stack = copy.deepcopy(reference)
+        edit(stack["config"]["rocelab:lab"])
+        if jsonschema.Draft202012Validator(schema).is_valid(stack):
+            missed.add(name)
+
+    assert {"VLAN 4095", "MTU 9300", "a key that nobody knows", "a missing field"} & missed == set()
+    assert len(missed) < len(CASES) * 0.65, "the rest are rules between fields, which a schema cannot say"
