@@ -1,14 +1,16 @@
 """From the stack's configuration to the lab and the credentials; the only file of this folder that knows Pulumi."""
 
+import json
 from dataclasses import dataclass
 from pathlib import Path
 
 import pulumi
+import yaml
 
 from stacks.access import read_host_keys, read_private_key
 from stacks.base import LabError
 from stacks.lab import Lab
-from stacks.read import parse_lab
+from stacks.read import KEY, parse_lab
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -30,11 +32,21 @@ def load_lab(config: pulumi.Config) -> Lab:
         raise pulumi.RunError(
             f"{name}: rocelab:lab must not be a secret: reviews would not see it. Secrets have own keys"
         )
-    path = Path(name)
+    text = config.require("lab")
     try:
-        return parse_lab(config.require("lab"), name, path.read_text() if path.exists() else None)
+        return parse_lab(text, name, _file_of(text, Path(name)))
     except LabError as error:
         raise pulumi.RunError(str(error)) from None
+
+
+def _file_of(lab: str, path: Path) -> str | None:
+    """The stack file's text for line numbers, unless the lab came from another file (`--config-file`)."""
+    try:
+        text = path.read_text()
+        same = yaml.safe_load(text)["config"][KEY] == json.loads(lab)
+    except (OSError, yaml.YAMLError, KeyError, TypeError):
+        return None
+    return text if same else None
 
 
 def load_credentials(lab: Lab, config: pulumi.Config) -> Credentials:

@@ -1,0 +1,79 @@
+# Convenience for simulator stacks; whoever has hardware uses `eval "$$(make env)"` and the pulumi CLI (README).
+STACK ?= lab
+IN := engine/run $(STACK)
+PYTHON := .venv/bin/python
+
+.DEFAULT_GOAL := help
+.PHONY: help setup env doctor up preview drift validate report recover destroy down test test-unit check bench clean virtual
+
+help:  ## This list
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*##/\t/' | column -t -s "$$(printf '\t')"
+
+setup:  ## Python packages, the Pulumi engine and its plugins (.venv, .engine)
+	@engine/setup
+
+env:  ## Prints the environment for the plain pulumi CLI: eval "$$(make env)"
+	@engine/env --stack $(STACK)
+
+doctor:  ## What is installed, where it comes from, and what is missing for which command
+	@engine/doctor
+
+# The commands below act on labs of kind virtual only: never on machines that somebody needs.
+virtual: setup
+	@$(PYTHON) -m stacks.virtual $(STACK) $(or $(VERB),up)
+
+up: virtual  ## Everything: simulator, pulumi up, verdict
+	@$(IN) sim up --stack $(STACK)
+	@$(IN) python -m engine.recover $(STACK)
+	@$(IN) pulumi stack select --create $(STACK)
+	$(IN) pulumi up --yes --skip-preview --stack $(STACK); status=$$?; \
+	  $(IN) python -m components.report --stack $(STACK); exit $$status
+
+preview: VERB = preview
+preview: virtual  ## What an up would change
+	$(IN) pulumi preview --diff --stack $(STACK)
+
+drift: VERB = preview --refresh --run-program
+drift: virtual  ## What differs on the hosts and in the cluster from what the stack says
+	$(IN) pulumi preview --refresh --run-program --diff --stack $(STACK)
+
+repair: VERB = up --refresh --run-program
+repair: virtual  ## Puts back what has drifted
+	$(IN) pulumi up --yes --refresh --run-program --skip-preview --stack $(STACK)
+
+validate: virtual  ## Measures again, whatever has been measured
+	$(IN) pulumi up --yes --skip-preview --stack $(STACK) --replace '**Measurement**'
+
+report: virtual  ## Writes report.md and report.json from the last run
+	@$(IN) python -m components.report --stack $(STACK) --markdown report.md --json report.json
+
+recover: virtual  ## Clears what a killed run left
+	@$(IN) python -m engine.recover $(STACK)
+
+destroy: VERB = destroy
+destroy: virtual  ## Undoes everything on the hosts and in the cluster
+	$(IN) pulumi destroy --yes --run-program --skip-preview --stack $(STACK)
+
+down:  ## Stops the simulator; its state stays
+	@if [ -x .engine/bin/sim ]; then $(IN) sim down; fi
+
+check:  ## Format, lint, types
+	@engine/setup --dev --python-only
+	.venv/bin/ruff format --check .
+	.venv/bin/ruff check .
+	.venv/bin/mypy
+
+test-unit:  ## Fast tests: no engine, no simulator
+	@engine/setup --dev --python-only
+	.venv/bin/pytest -m "not sim"
+
+test:  ## All tests: unit lane, then the real engine on the simulator
+	@engine/setup --dev
+	.venv/bin/pytest
+
+bench:  ## Times of the stages, as docs/benchmarks.md has them
+	@engine/setup --dev
+	@$(IN) python -m simulator.bench
+
+clean: down  ## Removes the simulator's state, the engine's links and the Python environment; the cache stays
+	rm -rf .sim .engine .venv .mypy_cache .pytest_cache .ruff_cache report.md report.json

@@ -1,0 +1,72 @@
+"""From stack configuration to lab and credentials, as the program does it."""
+
+import json
+from pathlib import Path
+
+import pulumi
+import pytest
+import yaml
+
+from stacks.lab import Lab
+from stacks.load import Credentials, load_credentials, load_lab
+from tests.conftest import ROOT
+from tests.engine import Engine
+from tests.stacks.test_access import KEY
+
+REFERENCE = yaml.safe_load((ROOT / "Pulumi.lab.yaml").read_text())["config"]["rocelab:lab"]
+
+
+def test_a_wrong_lab_ends_the_program_with_its_faults(engine: Engine) -> None:
+    wrong = json.dumps({**REFERENCE, "kind": "cloud"})
+
+    with pytest.raises(pulumi.RunError, match="kind: 'cloud' should be 'virtual' or 'hardware'"):
+        engine.run(lambda: load_lab(pulumi.Config()), config={"rocelab:lab": wrong})
+
+
+def test_line_numbers_are_given_only_for_the_file_that_was_read(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(ROOT)
+    wrong = json.dumps({**REFERENCE, "kind": "cloud"})
+
+    with pytest.raises(pulumi.RunError) as refused:
+        engine.run(lambda: load_lab(pulumi.Config()), config={"rocelab:lab": wrong})
+
+    assert "line" not in str(refused.value), "the fault is in another file than Pulumi.lab.yaml"
+
+
+def simulator(folder: Path) -> None:
+    (folder / ".sim/nodes").mkdir(parents=True)
+    (folder / ".sim/nodes/id_ed25519").write_text("-----BEGIN OPENSSH PRIVATE KEY-----\ncanary\n")
+    lines = [f"[127.0.12.{i}]:2222 ssh-ed25519 {KEY}\n" for i in (1, 2)]
+    (folder / ".sim/nodes/known_hosts").write_text("".join(lines))
+    (folder / ".sim/kubeconfig").write_text("apiVersion: v1\n")
+
+
+def test_credentials_of_the_simulator_are_read_as_secrets(
+    engine: Engine, lab: Lab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    simulator(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    seen: list[Credentials] = []
+    secret: list[bool] = []
+
+    def program() -> None:
+        seen.append(load_credentials(lab, pulumi.Config()))
+        for value in (seen[0].private_key, seen[0].kubeconfig):
+            assert value is not None
+            pulumi.Output.from_input(value.is_secret()).apply(secret.append)
+
+    engine.run(program)
+
+    assert set(seen[0].host_keys) == {"gpu01", "gpu02"}
+    assert secret == [True, True], "or key and kubeconfig stand in the state in clear"
+
+
+def test_without_a_simulator_the_error_says_how_to_start_it(
+    engine: Engine, lab: Lab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+
+    with pytest.raises(pulumi.RunError, match=r"access.key_file: .sim/nodes/id_ed25519 cannot be read .*sim up"):
+        engine.run(lambda: load_credentials(lab, pulumi.Config()))
