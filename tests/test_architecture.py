@@ -1,0 +1,116 @@
+"""The directions of the tree: an arrow that turns around is found here, not in a review."""
+
+import ast
+import re
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import ROOT
+
+PACKAGES = ("stacks", "components", "simulator", "engine")
+FILES = sorted(path for package in PACKAGES for path in (ROOT / package).rglob("*.py"))
+LAYERS = ("fabric", "hosts", "cluster", "validation", "report")
+
+
+def imports(path: Path) -> Iterator[str]:
+    """Modules that a file imports, wherever in it."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            yield node.module
+
+
+def ours(path: Path) -> set[str]:
+    return {name for name in imports(path) if name.split(".")[0] in PACKAGES}
+
+
+def resource_files() -> set[str]:
+    """Files that may import Pulumi, as pyproject.toml lists them."""
+    ignores = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["ruff"]["lint"]["per-file-ignores"]
+    patterns = [pattern for pattern, codes in ignores.items() if "TID251" in codes and not pattern.startswith("tests")]
+    found: set[str] = set()
+    for pattern in patterns:
+        braces = re.fullmatch(r"(.*)\{(.*)\}(.*)", pattern)
+        names = [f"{braces[1]}{part}{braces[3]}" for part in braces[2].split(",")] if braces else [pattern]
+        found |= {str(Path(name).with_suffix("")).replace("/", ".") for name in names}
+    return found
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_arrows_never_turn(path: Path) -> None:
+    package = path.relative_to(ROOT).parts[0]
+    allowed = {
+        "stacks": {"stacks"},
+        "components": {"stacks", "components"},
+        "simulator": {"stacks", "simulator"},
+        "engine": {"stacks", "engine"},
+    }[package]
+
+    assert {name.split(".")[0] for name in ours(path)} <= allowed
+
+
+@pytest.mark.parametrize(
+    "path", [path for path in FILES if "components" in path.parts], ids=lambda p: str(p.relative_to(ROOT))
+)
+def test_a_layer_never_imports_resources_of_another(path: Path) -> None:
+    layer = path.relative_to(ROOT).parts[1]
+    foreign = {name for name in ours(path) & resource_files() if name.split(".")[:2] != ["components", layer]}
+
+    assert foreign - {"stacks.load"} <= set(), "a layer receives Outputs as arguments"
+
+
+def test_only_listed_files_import_pulumi() -> None:
+    listed = resource_files()
+    importing = {
+        ".".join(path.relative_to(ROOT).with_suffix("").parts)
+        for path in FILES
+        if any(name.split(".")[0].startswith("pulumi") for name in imports(path))
+        and path.relative_to(ROOT).parts[0] in ("stacks", "components")
+    }
+
+    assert importing <= listed
+
+
+def test_component_tokens_are_unique_and_of_our_form() -> None:
+    tokens = [token for path in FILES for token in re.findall(r'"(rocelab:[^"]+)"', path.read_text())]
+    component_tokens = [token for token in tokens if token.count(":") == 2]
+
+    assert component_tokens
+    assert len(component_tokens) == len(set(component_tokens))
+    assert all(re.fullmatch(r"rocelab:[a-z]+:[A-Z][A-Za-z]+", token) for token in component_tokens)
+
+
+def test_the_wiring_diagram_stays_readable() -> None:
+    text = (ROOT / "__main__.py").read_text()
+
+    assert len(text.splitlines()) <= 60
+    assert ".apply(" not in text, "what is computed belongs into a layer"
+
+
+def test_the_modules_that_stand_in_every_state_have_not_moved() -> None:
+    for name in ("hosts/fleet.py", "validation/measurement.py", "validation/gate.py"):
+        assert (ROOT / "components" / name).is_file(), "deleting existing resources would fail: see CONTRIBUTING"
+
+
+def test_no_text_of_the_product_names_a_machine_or_a_registry_host() -> None:
+    words = (
+        "/work" + "/",
+        "/root" + "/",
+        "proxy.golang" + ".org",
+        "pypi" + ".org",
+        "deb.debian" + ".org",
+        "sum.golang" + ".org",
+    )
+    skipped = {".venv", ".git", ".engine", ".sim", ".mypy_cache", ".ruff_cache", ".pytest_cache", "__pycache__"}
+    found = []
+    for path in ROOT.rglob("*"):
+        if skipped & set(path.parts) or not path.is_file() or path.stat().st_size > 2_000_000:
+            continue
+        text = path.read_text(errors="ignore")
+        found += [f"{path.relative_to(ROOT)}: {word}" for word in words if word in text]
+
+    assert found == []
