@@ -29,7 +29,8 @@ def test_hardware_is_refused_with_the_command_to_use(tmp_path: Path, monkeypatch
 
     refused = refusal("dgx", "destroy")
 
-    assert refused and "pulumi destroy --stack dgx" in refused
+    assert refused
+    assert "pulumi destroy --stack dgx" in refused
 
 
 def test_a_stack_without_file_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,161 @@
+"""The real engine on the simulator, driven through the plain CLI as a user drives it."""
+
+import copy
+import json
+import os
+import shlex
+import shutil
+import subprocess
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from tests.conftest import ROOT
+
+KEY = "rocelab:lab"
+LONGEST_RUN_S = 600
+
+
+@dataclass
+class Done:
+    """A finished command: its exit status and all that it printed."""
+
+    status: int
+    text: str
+    seconds: float
+
+    def succeeded(self) -> "Done":
+        assert self.status == 0, self.text[-6000:]
+        return self
+
+    def failed(self) -> "Done":
+        assert self.status != 0, self.text[-6000:]
+        return self
+
+
+@dataclass
+class Stack:
+    """A stack of its own state, with a stack file of its own that a test may edit."""
+
+    name: str
+    folder: Path
+    env: Mapping[str, str]
+    ran: list[Done] = field(default_factory=list)
+
+    @property
+    def file(self) -> Path:
+        return self.folder / f"Pulumi.{self.name}.yaml"
+
+    @classmethod
+    def make(cls, folder: Path, name: str = "lab") -> "Stack":
+        """A new stack `name` whose state and file lie in `folder`; the checkout's own state is not touched."""
+        shutil.rmtree(folder, ignore_errors=True)
+        (folder / "state").mkdir(parents=True)
+        shutil.copy(ROOT / f"Pulumi.{name}.yaml", folder)
+        env = {**environment(name), "PULUMI_BACKEND_URL": f"file://{folder / 'state'}"}
+        stack = cls(name, folder, env)
+        stack.run("pulumi", "stack", "init", name, "--config-file", str(stack.file)).succeeded()
+        return stack
+
+    def run(self, *command: str, timeout_s: float = LONGEST_RUN_S, cwd: Path = ROOT) -> Done:
+        """Runs a command in the stack's environment."""
+        begin = time.monotonic()
+        done = subprocess.run(
+            command,
+            cwd=cwd,
+            env=dict(self.env),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            errors="replace",
+            timeout=timeout_s,
+            check=False,
+        )
+        finished = Done(done.returncode, done.stdout, time.monotonic() - begin)
+        self.ran.append(finished)
+        return finished
+
+    def pulumi(self, verb: str, *options: str) -> Done:
+        """One of the engine's operations on this stack."""
+        always = ["--stack", self.name, "--config-file", str(self.file), "--non-interactive", "--color", "never"]
+        yes = [] if verb == "preview" else ["--yes", "--skip-preview"]
+        return self.run("pulumi", verb, *always, *yes, *options)
+
+    def up(self, *options: str) -> Done:
+        return self.pulumi("up", *options)
+
+    def unchanged(self) -> Done:
+        """An up that finds nothing to do."""
+        return self.up("--expect-no-changes").succeeded()
+
+    def drift(self) -> Done:
+        """What `make drift` shows."""
+        return self.pulumi("preview", "--refresh", "--run-program", "--diff").succeeded()
+
+    def repair(self) -> Done:
+        return self.up("--refresh", "--run-program")
+
+    def outputs(self) -> dict[str, Any]:
+        """The stack's outputs, secrets hidden."""
+        shown = subprocess.run(
+            ["pulumi", "stack", "output", "--json", "--stack", self.name],
+            cwd=ROOT,
+            env=dict(self.env),
+            stdout=subprocess.PIPE,
+            text=True,
+            check=True,
+        )
+        found: dict[str, Any] = json.loads(shown.stdout)
+        return found
+
+    @contextmanager
+    def edited(self, edit: Callable[[dict[str, Any]], object]) -> Iterator[None]:
+        """The stack file with a change, taken back at the end."""
+        before = self.file.read_text()
+        content = yaml.safe_load(before)
+        edit(content["config"][KEY])
+        self.file.write_text(yaml.safe_dump(content, sort_keys=False))
+        try:
+            yield
+        finally:
+            self.file.write_text(before)
+
+    def state_text(self) -> str:
+        """The whole state as it stands on disk."""
+        return "".join(path.read_text(errors="replace") for path in sorted(self.folder.rglob("*")) if path.is_file())
+
+
+def environment(stack: str) -> dict[str, str]:
+    """What `make env` prints, in a process environment."""
+    script = f'eval "$({shlex.quote(str(ROOT / "engine/env"))} --stack {stack})" && env -0'
+    printed = subprocess.run(["bash", "-c", script], cwd=ROOT, stdout=subprocess.PIPE, check=True).stdout
+    pairs = (tuple(entry.split("=", 1)) for entry in printed.decode().split("\0") if "=" in entry)
+    return {**os.environ, **dict(pairs)}
+
+
+def on_node(node: str, command: str, timeout_s: float = 60) -> str:
+    """Runs a command on a node over plain ssh, past everything that this project does; returns what it prints."""
+    done = subprocess.run(
+        ["ssh", "-F", str(ROOT / ".sim/nodes/ssh_config"), "-o", "ConnectTimeout=20", node, command],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=timeout_s,
+        check=False,
+    )
+    assert done.returncode == 0, f"{node}: {command}: {done.stdout}"
+    return done.stdout.strip()
+
+
+def without(lab: dict[str, Any], node: str) -> dict[str, Any]:
+    """A copy of a lab without one node."""
+    smaller = copy.deepcopy(lab)
+    smaller["nodes"] = [entry for entry in smaller["nodes"] if entry["name"] != node]
+    return smaller
