@@ -1,0 +1,1 @@
+"""How each layer of a lab is built: pure renderers beside the resource files that place them."""

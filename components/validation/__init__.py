@@ -1,0 +1,1 @@
+"""The proof that the lab works: what is measured, how it is read, and how it is judged."""
