@@ -1,0 +1,74 @@
+"""Variations of the reference lab, and records as a run would leave them."""
+
+from components.validation.plan import Plan, plan_of
+from components.validation.records import NcclResult, RunRecord, TransferResult, summarise
+from stacks.lab import Lab
+
+
+def plan_for(lab: Lab) -> Plan:
+    plan = plan_of(lab)
+    assert plan is not None
+    return plan
+
+
+def hardware(lab: Lab) -> Lab:
+    """The reference lab as if it were made of real machines."""
+    return lab.model_copy(update={"kind": "hardware"})
+
+
+def changed(lab: Lab, **benchmarks: object) -> Lab:
+    """The lab with other benchmark settings."""
+    assert lab.benchmarks
+    return lab.model_copy(update={"benchmarks": lab.benchmarks.model_copy(update=benchmarks)})
+
+
+def with_nodes(lab: Lab, count: int) -> Lab:
+    """The lab with `count` copies of its first node."""
+    first = lab.nodes[0]
+    return lab.model_copy(
+        update={"nodes": tuple(first.model_copy(update={"name": f"gpu{n:02}"}) for n in range(1, count + 1))}
+    )
+
+
+def measured(
+    rail: str, client: str, server: str, gbit_s: float, line_rate_gbit_s: float | None = 100.0
+) -> TransferResult:
+    return TransferResult(
+        rail=rail,
+        client=client,
+        server=server,
+        outcome="measured",
+        average_gbit_s=(gbit_s,),
+        path_mtu_bytes=4096,
+        line_rate_gbit_s=line_rate_gbit_s,
+        client_gid_index=3,
+        server_gid_index=3,
+    )
+
+
+def record(
+    plan: Plan, gbit_s: float = 97.0, nccl: NcclResult | None = None, also: list[TransferResult] | None = None
+) -> RunRecord:
+    """A run in which every transfer reached `gbit_s`, unless `also` has another result for it."""
+    results = {
+        (t.rail, t.client, t.server): measured(t.rail, t.client, t.server, gbit_s)
+        for transfers in plan.rounds
+        for t in transfers
+    }
+    results |= {(t.rail, t.client, t.server): t for t in also or []}
+    return RunRecord(
+        run_id="20261121-060000-abcd",
+        started_at="2026-11-21T06:00:00Z",
+        duration_s=12.5,
+        simulated=plan.simulated,
+        plan_digest=plan.digest,
+        transfers=tuple(results.values()),
+        rails=summarise(list(results.values())),
+        nccl=nccl,
+    )
+
+
+def reduced(busbw_gbyte_s: float = 23.5, *, replayed: bool = False) -> NcclResult:
+    return NcclResult(
+        outcome="measured", replayed=replayed, busbw_gbyte_s=busbw_gbyte_s, average_busbw_gbyte_s=7.8, rows=29
+    )
