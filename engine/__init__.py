@@ -1,0 +1,1 @@
+"""How the Pulumi engine, its plugins and the simulator's Go programs get onto this machine."""

@@ -1,0 +1,91 @@
+"""The environment that the pulumi CLI needs here: the one source of `make env` and of every command of ours.
+
+Stacks of kind `virtual` get the file backend of the simulator, its throwaway passphrase, and a PULUMI_HOME with the
+stand-ins. All other stacks keep the user's own home, backend and passphrase, and cannot find a stand-in.
+"""
+
+import argparse
+import os
+import shlex
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+from engine.places import BIN, HOME, ROOT, STANDINS, VENV
+from stacks.base import LabError
+from stacks.read import read_stack_file
+
+STATE = ROOT / ".sim" / "state"
+
+THROWAWAY_PASSPHRASE = "rocelab-simulator"  # noqa: S105  (protects nothing: simulator stacks hold no secret of anybody)
+
+PARALLEL = 64
+"""Resource operations at a time. The engine's default, four per core, queues hosts on a small machine."""
+
+
+def environment(stack: str | None, current: Mapping[str, str] = os.environ) -> dict[str, str | None]:
+    """Variables to set, or with None to unset, on top of `current`.
+
+    A variable is unset only where it still holds what this function gave it for a simulator stack.
+
+    Raises:
+        LabError: when the stack's file is there but cannot be read.
+    """
+    virtual = {
+        "PULUMI_HOME": str(HOME),
+        "PULUMI_BACKEND_URL": f"file://{STATE}",
+        "PULUMI_CONFIG_PASSPHRASE": THROWAWAY_PASSPHRASE,
+        # Plugins then come from PULUMI_HOME by exact version; on PATH the engine takes any version and warns.
+        "PULUMI_IGNORE_AMBIENT_PLUGINS": "true",
+    }
+    is_virtual = is_of_kind_virtual(stack)
+    folders = [BIN, STANDINS, VENV / "bin"] if is_virtual else [BIN, VENV / "bin"]
+    variables: dict[str, str | None] = {
+        "PATH": _path(folders, current.get("PATH", os.defpath)),
+        "PULUMI_SKIP_UPDATE_CHECK": "true",
+        "PULUMI_DISABLE_AUTOMATIC_PLUGIN_ACQUISITION": "true",
+        "PULUMI_PARALLEL": str(PARALLEL),
+    }
+    if is_virtual:
+        return variables | virtual
+    return variables | {name: None for name, value in virtual.items() if current.get(name) == value}
+
+
+def is_of_kind_virtual(stack: str | None) -> bool:
+    """False also for a stack without a file: what is not known to be a simulator is treated as hardware."""
+    path = ROOT / f"Pulumi.{stack}.yaml"
+    return stack is not None and path.exists() and read_stack_file(path).kind == "virtual"
+
+
+def export_lines(variables: Mapping[str, str | None]) -> str:
+    """The variables as lines that a shell evaluates."""
+    return "".join(
+        f"unset {name}\n" if value is None else f"export {name}={shlex.quote(value)}\n"
+        for name, value in variables.items()
+    )
+
+
+def _path(folders: list[Path], current: str) -> str:
+    ours = {str(folder) for folder in (BIN, STANDINS, VENV / "bin")}
+    others = [folder for folder in current.split(os.pathsep) if folder not in ours]
+    return os.pathsep.join([*map(str, folders), *others])
+
+
+def main() -> int:
+    """The command `engine/env`."""
+    parser = argparse.ArgumentParser(prog="engine/env", description=(__doc__ or "").split("\n", 1)[0])
+    parser.add_argument("--stack", help="add what a simulator stack needs, when this stack is one")
+    options = parser.parse_args()
+    try:
+        variables = environment(options.stack)
+    except LabError as error:
+        sys.stderr.write(f"{error}\n")
+        return 1
+    if variables.get("PULUMI_BACKEND_URL"):
+        STATE.mkdir(parents=True, exist_ok=True)  # the file backend does not make its folder
+    sys.stdout.write(export_lines(variables))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,126 @@
+"""The third route: building a part from its pinned Go module."""
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+from engine.errors import EngineError
+from engine.parts import SDK_MODULE, Part
+from engine.places import LOGS, SOURCES
+from engine.programs import Programs
+from engine.store import sources
+
+Report = Callable[[str], None]
+"""Takes what a part is doing at the moment."""
+
+
+def environment(part: Part) -> dict[str, str]:
+    """Environment of a build: proxies and checksum database are the user's, what decides about the bytes is ours."""
+    return {
+        **os.environ,
+        "CGO_ENABLED": "0",
+        "GOFLAGS": "-trimpath",
+        "GOWORK": "off",
+        "GOOS": "linux",
+        "GOARCH": "amd64",
+        "PART_VERSION": part.version,
+    }
+
+
+def what_go_lacks() -> str:
+    """Why nothing can be built here, or an empty string."""
+    if shutil.which("go") is None:
+        wanted = "\n".join(
+            line for line in (SOURCES / "pulumi" / "go.mod").read_text().splitlines() if line[:3] == "go "
+        )
+        return f"no `go` on PATH (wanted: {wanted} or newer, which can be unpacked anywhere without root)"
+    # Asked inside a module: an older go then either fetches the toolchain that go.mod wants, or says why it may not.
+    done = subprocess.run(
+        ["go", "env", "GOVERSION"],
+        cwd=SOURCES / "pulumi",
+        env={**os.environ, "GOWORK": "off"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    return done.stderr.strip().splitlines()[-1] if done.returncode else ""
+
+
+def what_disk_lacks(parts: list[Part]) -> str:
+    """Says when a folder that Go fills has too little room for these parts, or nothing."""
+    needed_mb = sum(part.build.disk_mb for part in parts)
+    done = subprocess.run(["go", "env", "GOCACHE", "GOMODCACHE"], capture_output=True, text=True, check=True)
+    for folder in map(Path, done.stdout.split()):
+        existing = next(path for path in [folder, *folder.parents] if path.exists())
+        free_mb = shutil.disk_usage(existing).free // 2**20
+        if free_mb < needed_mb:
+            names = ", ".join(part.name for part in parts)
+            return f"{free_mb} MB free under {folder}, building {names} takes up to {needed_mb} MB"
+    return ""
+
+
+def build(part: Part, target: Path, programs: Programs, report: Report) -> None:
+    """Builds the part into the folder `target`.
+
+    Raises:
+        EngineError: with the last lines of what go said.
+    """
+    LOGS.mkdir(parents=True, exist_ok=True)
+    log = LOGS / f"{part.name}.log"
+    log.write_text("")
+    scratch = target / "scratch"
+    _copy_sources(part, scratch)
+    env = environment(part)
+    fetched = 0
+    compiled = 0
+
+    def on_line(line: str) -> None:
+        nonlocal fetched, compiled
+        if line.startswith("go: downloading"):
+            fetched += 1
+            report(f"fetching modules ({fetched})")
+        elif line and not line.startswith("go: "):
+            compiled += 1
+            report(f"compiling ({compiled} packages)")
+
+    report("fetching modules")
+    if part.build.prepare:
+        programs.run([sys.executable, part.build.prepare], cwd=scratch, env=env, log=log, on_line=on_line)
+    report("compiling")
+    programs.run(_go_build(part, target), cwd=scratch, env=env, log=log, on_line=on_line)
+    _copy_module_files(part, scratch, target)
+    shutil.rmtree(scratch)
+
+
+def _go_build(part: Part, target: Path) -> list[str | Path]:
+    link = "-s -w"
+    if part.build.version_variable:
+        link += f" -X {part.build.version_variable}={part.build.version}"
+    flags = ["-v", "-buildvcs=false", *part.build.flags, "-ldflags", link]
+    return ["go", "build", *flags, "-o", target / part.binaries[0], part.build.package]
+
+
+def _copy_sources(part: Part, scratch: Path) -> None:
+    """A copy, since preparing writes files and go may write go.mod: the checkout stays clean."""
+    for path in sources(part):
+        copy = scratch / path.relative_to(SOURCES / part.name)
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(path, copy)
+
+
+def _copy_module_files(part: Part, scratch: Path, target: Path) -> None:
+    if not part.build.module_files:
+        return
+    done = subprocess.run(
+        ["go", "list", "-m", "-f", "{{.Dir}}", SDK_MODULE], cwd=scratch, env=environment(part), capture_output=True,
+        text=True, check=False,
+    )  # fmt: skip
+    if done.returncode:
+        raise EngineError(f"go list {SDK_MODULE}: {done.stderr.strip()}")
+    for name in part.build.module_files:
+        copy = target / Path(name).name
+        shutil.copyfile(Path(done.stdout.strip()) / name, copy)
+        copy.chmod(0o755)

@@ -1,0 +1,206 @@
+"""Puts the Python environment, the engine and its plugins in place; what is there already is left alone.
+
+For each part three routes are tried in order: installed by the user in the version wanted, the official download,
+a build from pinned Go modules. Downloads and builds lie in the cache; `.engine` holds links to them.
+"""
+
+import argparse
+import contextlib
+import fcntl
+import signal
+import sys
+import time
+from collections.abc import Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from types import FrameType
+
+from engine import gobuild, installed, links, python_env, store
+from engine.errors import EngineError
+from engine.parts import PARTS, Part
+from engine.places import ENGINE, cache, is_supported, system
+from engine.programs import Interrupted, Programs
+from engine.progress import Progress
+from engine.release import Downloads
+
+BUILDS_AT_A_TIME = 2
+"""Each build keeps all cores busy for most of its time; two cover each other's linking, more only need memory."""
+
+MAX_ERROR_LINES = 14
+
+
+@dataclass(frozen=True)
+class Located:
+    """A part in place."""
+
+    part: Part
+    origin: str
+    """`path`, `official`, `built` or `stand-in`."""
+
+    folder: Path
+
+
+class MissingError(EngineError):
+    """No route led to a part; holds what each lacked."""
+
+    def __init__(self, part: Part, lacks: dict[str, str]) -> None:
+        super().__init__(part.name)
+        self.part = part
+        self.lacks = lacks
+
+
+def locate(part: Part) -> Located | None:
+    """The part as it is on this machine, without network or building."""
+    with contextlib.suppress(EngineError):
+        return Located(part, "path", installed.find(part))
+    for folder in (store.official_folder(part), store.built_folder(part)):
+        if entry := store.read(folder):
+            return Located(part, entry.origin, folder)
+    return None
+
+
+class Setup:
+    """One run of `engine/setup`."""
+
+    def __init__(self, progress: Progress, programs: Programs) -> None:
+        self._progress = progress
+        self._programs = programs
+        self._downloads = Downloads(programs)
+        self._build_lack = ""
+
+    def place(self, parts: Sequence[Part], *, ask_again: bool = False) -> tuple[list[Located], list[MissingError]]:
+        """Locates each part or makes it; `ask_again` tries the downloads even for what has been built."""
+        found = [located for part in parts if (located := locate(part))]
+        if ask_again:
+            found = [one for one in found if one.origin in {"path", "official"} or one.part.release is None]
+        names = {located.part.name for located in found}
+        todo = sorted((part for part in parts if part.name not in names), key=lambda part: -part.build.seconds)
+        if todo and not is_supported():
+            lack = f"only for Linux x86_64, this is {system()}"
+            return found, [_missing(part, {"official": lack, "build": lack}) for part in todo]
+        if todo:
+            self._build_lack = gobuild.what_go_lacks() or gobuild.what_disk_lacks(todo)
+        made, missing = self._make_all(todo)
+        return [*found, *made], missing
+
+    def _make_all(self, parts: Sequence[Part]) -> tuple[list[Located], list[MissingError]]:
+        made: list[Located] = []
+        missing: list[MissingError] = []
+        with ThreadPoolExecutor(BUILDS_AT_A_TIME) as pool:
+            futures: list[Future[Located]] = [pool.submit(self._make, part) for part in parts]
+            try:
+                for future in futures:
+                    try:
+                        made.append(future.result())
+                    except MissingError as error:
+                        missing.append(error)
+            except BaseException:
+                # Before the pool is left, since leaving it waits for what it runs.
+                pool.shutdown(wait=False, cancel_futures=True)
+                self._programs.stop()
+                raise
+        return made, missing
+
+    def _make(self, part: Part) -> Located:
+        lacks: dict[str, str] = {}
+        for route in (self._download, self._build):
+            try:
+                return route(part)
+            except EngineError as error:
+                lacks[route.__name__.removeprefix("_")] = str(error)
+        self._progress.done(part.name, "not available")
+        raise _missing(part, {"official": lacks["download"], "build": lacks["build"]})
+
+    def _download(self, part: Part) -> Located:
+        if part.release is None:
+            raise EngineError("there is none")
+        folder = store.official_folder(part)
+        self._progress.doing(part.name, "asking for the official download")
+        with store.making(folder, lambda: self._waits(part)) as target:
+            if target:
+                start = time.monotonic()
+                self._downloads.fetch(part, target, lambda what: self._progress.doing(part.name, what))
+                seconds = round(time.monotonic() - start, 1)
+                store.write(target, store.Entry(origin="official", version=part.version, seconds=seconds))
+        self._progress.done(part.name, f"{part.version}, official")
+        return Located(part, "official", folder)
+
+    def _build(self, part: Part) -> Located:
+        if self._build_lack:
+            raise EngineError(self._build_lack)
+        folder = store.built_folder(part)
+        origin = "stand-in" if part.build.is_standin else "built"
+        self._progress.doing(part.name, "starts")
+        with store.making(folder, lambda: self._waits(part)) as target:
+            if target:
+                start = time.monotonic()
+                gobuild.build(part, target, self._programs, lambda what: self._progress.doing(part.name, what))
+                seconds = round(time.monotonic() - start, 1)
+                store.write(target, store.Entry(origin=origin, version=part.version, seconds=seconds))
+        self._progress.done(part.name, f"{part.version}, {origin}")
+        return Located(part, origin, folder)
+
+    def _waits(self, part: Part) -> None:
+        self._progress.doing(part.name, "another setup is making it, waiting")
+
+
+def _missing(part: Part, lacks: dict[str, str]) -> MissingError:
+    try:
+        installed.find(part)
+    except EngineError as error:
+        return MissingError(part, {"path": str(error), **lacks})
+    return MissingError(part, lacks)
+
+
+def explain(missing: Sequence[MissingError]) -> str:
+    """One error for all that is missing: parts that lack the same stand together."""
+    groups: dict[str, list[str]] = {}
+    for one in missing:
+        what = "\n".join(f"  {route + ':':<10}{lack}" for route, lack in one.lacks.items())
+        groups.setdefault(what, []).append(one.part.name)
+    lines = [line for what, names in groups.items() for line in [f"no route to {', '.join(names)}", *what.split("\n")]]
+    return "\n".join(lines[:MAX_ERROR_LINES])
+
+
+def main() -> int:
+    """The command `engine/setup`."""
+    parser = argparse.ArgumentParser(prog="engine/setup", description=(__doc__ or "").split("\n", 1)[0])
+    parser.add_argument("--dev", action="store_true", help="also the packages for tests and checks")
+    parser.add_argument("--python-only", action="store_true", help="only the Python environment")
+    parser.add_argument("--ask-again", action="store_true", help="try official downloads of parts built earlier")
+    options = parser.parse_args()
+    signal.signal(signal.SIGTERM, _interrupt)
+    programs = Programs()
+    ENGINE.mkdir(exist_ok=True)
+    try:
+        with (ENGINE / ".lock").open("w") as lock, Progress() as progress:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX)  # two setups of one checkout: the second finds all done
+                python_env.ensure(options.dev, programs, progress)
+                if options.python_only:
+                    return 0
+                found, missing = Setup(progress, programs).place(PARTS, ask_again=options.ask_again)
+            except KeyboardInterrupt:
+                programs.stop()
+                raise
+        links.place({located.part.name: (located.origin, located.folder) for located in found})
+    except (KeyboardInterrupt, Interrupted):
+        sys.stderr.write("engine: interrupted; nothing partial is left, the next setup goes on from here\n")
+        return 130
+    except EngineError as error:
+        sys.stderr.write(f"engine: {error}\n")
+        return 1
+    if missing:
+        sys.stderr.write(f"engine: {explain(missing)}\n")
+        return 1
+    sys.stderr.write(f"engine: {len(found)} parts ready in {ENGINE.name}, cache {cache()}\n")
+    return 0
+
+
+def _interrupt(_number: int, _frame: FrameType | None) -> None:
+    raise KeyboardInterrupt
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,92 @@
+"""The first route: what the user has installed already, in exactly the version wanted."""
+
+import json
+import os
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+from engine.errors import EngineError
+from engine.parts import Part
+from engine.places import ENGINE, ROOT, VENV, cache
+
+MEMORY = ENGINE / "versions.json"
+"""Version per program, keyed by path, size and time of change: asking costs a second, remembering nothing."""
+
+ASKING_TIMEOUT_S = 20.0
+
+
+def find(part: Part) -> Path:
+    """The folder that holds the part's binaries.
+
+    Raises:
+        EngineError: with what was found instead.
+    """
+    if part.name == "pulumi":
+        return _find_cli(part)
+    if part.release is None:
+        raise EngineError("not looked for: the simulator takes its own")
+    return _find_plugin(part)
+
+
+def _find_cli(part: Part) -> Path:
+    seen: list[str] = []
+    for program in _on_path(part.binaries[0]):
+        version = _version(program, [str(program), "version"]).removeprefix("v")
+        if version != part.version:
+            seen.append(f"{program} is {version or 'broken'}")
+            continue
+        folder = program.resolve().parent
+        missing = [name for name in part.binaries if not (folder / name).exists()]
+        if not missing:
+            return folder
+        seen.append(f"{program} has no {', '.join(missing)} beside it")
+    raise EngineError("; ".join(seen) or "no pulumi")
+
+
+def _find_plugin(part: Part) -> Path:
+    name = part.binaries[0]
+    home = Path(os.environ.get("PULUMI_HOME") or Path.home() / ".pulumi")
+    installed = home / "plugins" / f"resource-{part.name}-v{part.version}"
+    if os.access(installed / name, os.X_OK):
+        return installed
+    seen: list[str] = []
+    for program in _on_path(name):
+        python = VENV / "bin" / "python"
+        version = _version(program, [str(python), str(ROOT / "engine" / "plugin_version.py"), str(program)])
+        if version.removeprefix("v") == part.version:
+            return program.resolve().parent
+        seen.append(f"{program} is {version or 'broken'}")
+    raise EngineError("; ".join(seen) or f"no {name}")
+
+
+def _on_path(name: str) -> Iterator[Path]:
+    """Programs of this name that are not ours: neither a link of a checkout nor in a Python environment."""
+    for folder in os.environ.get("PATH", "").split(os.pathsep):
+        program = Path(folder) / name
+        if not folder or not os.access(program, os.X_OK):
+            continue
+        if not any(program.resolve().is_relative_to(own) for own in (cache(), ROOT)):
+            yield program
+
+
+def _version(program: Path, command: list[str]) -> str:
+    """What the program says of itself, from memory when it has not changed; empty when it cannot be run."""
+    facts = program.stat()
+    key = f"{program} {facts.st_size} {facts.st_mtime_ns}"
+    try:
+        memory = json.loads(MEMORY.read_text())
+    except (OSError, ValueError):
+        memory = {}
+    if key not in memory:
+        env = {**os.environ, "PULUMI_SKIP_UPDATE_CHECK": "true"}
+        try:
+            done = subprocess.run(
+                command, capture_output=True, text=True, check=False, timeout=ASKING_TIMEOUT_S, env=env
+            )
+        except (OSError, subprocess.TimeoutExpired):
+            return ""
+        memory[key] = done.stdout.strip() if done.returncode == 0 else ""
+        MEMORY.parent.mkdir(parents=True, exist_ok=True)
+        MEMORY.write_text(json.dumps(memory, indent=1) + "\n")
+    return str(memory[key])

@@ -1,0 +1,84 @@
+"""What stands in `.engine`: the programs, the stand-ins apart from them, and the plugin folder of simulator stacks."""
+
+import os
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+
+from engine.parts import LANGUAGE_HOST, PARTS, Part
+from engine.places import BIN, HOME, ROOT, SOURCES, STANDINS
+
+OWN_HOST = SOURCES / "language_python" / LANGUAGE_HOST
+"""Used wherever the CLI was built: the official host's module cannot be had."""
+
+SIM = ROOT / "simulator" / "sim"
+
+
+def place(located: Mapping[str, tuple[str, Path]]) -> None:
+    """Makes the links for (origin, folder) per part name, and removes those of an earlier run that no longer hold."""
+    wanted: dict[Path, Path] = {BIN / "sim": SIM} if SIM.exists() else {}
+    for part in PARTS:
+        if part.name not in located:
+            continue
+        origin, folder = located[part.name]
+        home = STANDINS if origin == "stand-in" else BIN
+        for binary in part.binaries:
+            is_own = binary == LANGUAGE_HOST and origin == "built"
+            wanted[home / binary] = OWN_HOST if is_own else folder / binary
+        if part.binaries[0].startswith("pulumi-resource-"):
+            # Found here a plugin is taken by its version and silently; on PATH the engine warns at each run.
+            wanted[plugin_folder(part) / part.binaries[0]] = home / part.binaries[0]
+    _remove_stale(set(wanted))
+    for link, target in wanted.items():
+        link.parent.mkdir(parents=True, exist_ok=True)
+        if link.name == "pulumi":
+            _place_cli(link, target)
+        else:
+            _link(link, target)
+
+
+def plugin_folder(part: Part) -> Path:
+    """Where the engine looks for a resource plugin of exactly this version."""
+    return HOME / "plugins" / f"resource-{part.name}-v{part.version}"
+
+
+def _remove_stale(wanted: set[Path]) -> None:
+    for folder in (BIN, STANDINS):
+        for link in folder.glob("*"):
+            if link not in wanted:
+                link.unlink()
+    for folder in (HOME / "plugins").glob("resource-*"):
+        if all(link.parent != folder for link in wanted):
+            shutil.rmtree(folder)
+
+
+def _link(link: Path, target: Path) -> None:
+    if link.is_symlink() and link.readlink() == target:
+        return
+    # By renaming, so that a running command never finds the name missing.
+    fresh = _fresh(link)
+    fresh.symlink_to(target)
+    fresh.replace(link)
+
+
+def _place_cli(path: Path, target: Path) -> None:
+    """Not a symbolic link: the CLI resolves its own path and wants its language host beside it, else it warns."""
+    if path.exists() and not path.is_symlink() and _is_same(path, target):
+        return
+    fresh = _fresh(path)
+    try:
+        fresh.hardlink_to(target)
+    except OSError:  # the cache lies on another file system, or hard links to it are not allowed
+        shutil.copy2(target, fresh)
+    fresh.replace(path)
+
+
+def _is_same(path: Path, target: Path) -> bool:
+    one, other = path.stat(), target.stat()
+    return (one.st_size, one.st_mtime_ns) == (other.st_size, other.st_mtime_ns)
+
+
+def _fresh(path: Path) -> Path:
+    fresh = path.with_name(f".{path.name}.{os.getpid()}")
+    fresh.unlink(missing_ok=True)
+    return fresh

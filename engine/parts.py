@@ -1,0 +1,177 @@
+"""The table of what the engine consists of: versions, where each part comes from, and how it is built.
+
+The versions of the plugins are those of the SDKs in requirements.in (a test compares them). To raise one, see
+README.md in this folder.
+"""
+
+from dataclasses import dataclass
+
+PULUMI = "3.259.0"
+KUBERNETES = "4.25.0"
+VSPHERE = "4.18.2"
+COMMAND = "1.2.1"
+
+SDK_MODULE = "github.com/pulumi/pulumi/sdk/v3"
+VERSION_OF_PULUMI = f"{SDK_MODULE}/go/common/version.Version"
+VERSION_OF_KUBERNETES = "github.com/pulumi/pulumi-kubernetes/provider/v4/pkg/version.Version"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Build:
+    """How a part is built from the Go module in its folder."""
+
+    package: str = "."
+    version_variable: str = ""
+    """Set by the linker to `version`; empty where the program knows its version."""
+
+    version: str = ""
+    prepare: str = ""
+    """A Python file of the folder, run in a scratch copy of it before the build."""
+
+    flags: tuple[str, ...] = ()
+    module_files: tuple[str, ...] = ()
+    """Files of the Pulumi SDK's module, placed beside the binary."""
+
+    is_standin: bool = False
+    """What is built here stands in for an official plugin that cannot be built: for simulator stacks only."""
+
+    seconds: int
+    """Measured on two cores with empty caches; decides the order, the longest first."""
+
+    disk_mb: int
+    """Room that sources and compiled packages take, with empty caches."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Release:
+    """An official download: an archive and the file that holds its sha256."""
+
+    archive: str
+    checksums: str
+
+    @property
+    def filename(self) -> str:
+        """The archive's name, by which its line in the checksums file is found."""
+        return self.archive.rpartition("/")[2]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Part:
+    """One thing that must be in place."""
+
+    name: str
+    """Also the folder of its Go module."""
+
+    version: str
+    binaries: tuple[str, ...]
+    """Files in `.engine/bin`, or in `.engine/standins`; the first one is the program itself."""
+
+    release: Release | None = None
+    build: Build
+    wanted_by: str
+    """What does not work without it; shown by the doctor."""
+
+
+def _plugin_release(name: str, version: str) -> Release:
+    repository = f"https://github.com/pulumi/pulumi-{name}/releases/download/v{version}"
+    return Release(
+        archive=f"{repository}/pulumi-resource-{name}-v{version}-linux-amd64.tar.gz",
+        checksums=f"{repository}/pulumi-{name}_{version}_checksums.txt",
+    )
+
+
+LANGUAGE_HOST = "pulumi-language-python"
+
+PARTS = (
+    Part(
+        name="pulumi",
+        version=PULUMI,
+        binaries=("pulumi", LANGUAGE_HOST, "pulumi-language-python-exec", "pulumi-resource-pulumi-python"),
+        release=Release(
+            archive=f"https://get.pulumi.com/releases/sdk/pulumi-v{PULUMI}-linux-x64.tar.gz",
+            checksums=f"https://get.pulumi.com/releases/sdk/pulumi-{PULUMI}-checksums.txt",
+        ),
+        build=Build(
+            package="github.com/pulumi/pulumi/pkg/v3/cmd/pulumi",
+            version_variable=VERSION_OF_PULUMI,
+            version=f"v{PULUMI}",
+            module_files=("python/cmd/pulumi-language-python-exec", "python/dist/pulumi-resource-pulumi-python"),
+            seconds=150,
+            disk_mb=1800,
+        ),
+        wanted_by="every command",
+    ),
+    Part(
+        name="kubernetes",
+        version=KUBERNETES,
+        binaries=("pulumi-resource-kubernetes",),
+        release=_plugin_release("kubernetes", KUBERNETES),
+        build=Build(
+            version_variable=VERSION_OF_KUBERNETES,
+            version=KUBERNETES,
+            prepare="write_embeds.py",
+            seconds=330,
+            disk_mb=2600,
+        ),
+        wanted_by="up, preview of a lab with a cluster",
+    ),
+    Part(
+        name="vsphere",
+        version=VSPHERE,
+        binaries=("pulumi-resource-vsphere",),
+        release=_plugin_release("vsphere", VSPHERE),
+        build=Build(
+            version_variable="main.version",
+            version=VSPHERE,
+            prepare="add_pvrdma.py",
+            # A test dependency of the bridge cannot be had, so the module cannot be tidy.
+            flags=("-mod=mod",),
+            is_standin=True,
+            seconds=100,
+            disk_mb=1200,
+        ),
+        wanted_by="up, preview of a lab with a fabric",
+    ),
+    Part(
+        name="command",
+        version=COMMAND,
+        binaries=("pulumi-resource-command",),
+        release=_plugin_release("command", COMMAND),
+        build=Build(
+            version_variable="main.version",
+            version=COMMAND,
+            is_standin=True,
+            seconds=18,
+            disk_mb=400,
+        ),
+        wanted_by="up, preview",
+    ),
+    Part(
+        name="plane",
+        version="1.36.3",
+        binaries=("plane",),
+        build=Build(seconds=180, disk_mb=2400),
+        wanted_by="sim up (control plane)",
+    ),
+    Part(
+        name="kwok",
+        version="0.8.0",
+        binaries=("kwok",),
+        build=Build(package="sigs.k8s.io/kwok/cmd/kwok", seconds=45, disk_mb=700),
+        wanted_by="sim up (control plane)",
+    ),
+    Part(
+        name="mpi-operator",
+        version="0.8.0",
+        binaries=("mpi-operator",),
+        build=Build(package="github.com/kubeflow/mpi-operator/cmd/mpi-operator", seconds=90, disk_mb=700),
+        wanted_by="sim up (control plane)",
+    ),
+    Part(
+        name="vcenter",
+        version="0.56.0",
+        binaries=("vcenter",),
+        build=Build(seconds=30, disk_mb=400),
+        wanted_by="sim up of a lab with a fabric",
+    ),
+)

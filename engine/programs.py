@@ -1,0 +1,95 @@
+"""Runs long programs so that they can be ended, with everything they started, from another thread."""
+
+import contextlib
+import os
+import signal
+import subprocess
+import threading
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+from engine.errors import EngineError
+
+TAIL_LINES = 8
+GRACE_S = 3.0
+
+
+class Interrupted(Exception):  # noqa: N818  (a wish of the user, not an error)
+    """The user asked to stop."""
+
+
+class Programs:
+    """All programs of one setup. After `stop`, none runs and none starts."""
+
+    def __init__(self) -> None:
+        self._stopped = threading.Event()
+        self._running: set[subprocess.Popen[str]] = set()
+        self._lock = threading.Lock()
+
+    def stop(self) -> None:
+        """Ends the running programs: politely, then for good."""
+        self._stopped.set()
+        with self._lock:
+            running = list(self._running)
+        for program in running:
+            _signal_group(program, signal.SIGTERM)
+        for program in running:
+            try:
+                program.wait(GRACE_S)
+            except subprocess.TimeoutExpired:
+                _signal_group(program, signal.SIGKILL)
+
+    def raise_if_stopped(self) -> None:
+        """For loops that run no program, such as a download."""
+        if self._stopped.is_set():
+            raise Interrupted
+
+    def run(
+        self,
+        command: Sequence[str | Path],
+        *,
+        cwd: Path,
+        env: Mapping[str, str],
+        log: Path,
+        on_line: Callable[[str], None] = lambda _: None,
+    ) -> None:
+        """Runs a program to its end, each line of its output into `log` and `on_line`.
+
+        Raises:
+            EngineError: with the last lines of the output, when the program fails.
+        """
+        tail: deque[str] = deque(maxlen=TAIL_LINES)
+        with self._lock:
+            self.raise_if_stopped()
+            # A session of its own: a program's children are ended with it, and Ctrl-C reaches only this process.
+            program = subprocess.Popen(
+                command,
+                cwd=cwd,
+                env=env,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                text=True,
+                errors="replace",
+                start_new_session=True,
+            )
+            self._running.add(program)
+        with log.open("a") as output:
+            for line in program.stdout or ():
+                output.write(line)
+                if line.strip():
+                    tail.append(line.rstrip())
+                on_line(line.strip())
+        code = program.wait()
+        with self._lock:
+            self._running.discard(program)
+        self.raise_if_stopped()
+        if code:
+            name = " ".join(map(str, command[:2]))
+            raise EngineError("\n".join([f"{name} ended with {code}, log in {log}:", *tail]))
+
+
+def _signal_group(program: "subprocess.Popen[str]", number: signal.Signals) -> None:
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(program.pid, number)

@@ -1,0 +1,79 @@
+"""The Python environment `.venv`, made from the lock files and nothing else."""
+
+import hashlib
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+from engine.errors import EngineError
+from engine.places import LOGS, ROOT, VENV
+from engine.programs import Programs
+from engine.progress import Progress
+
+STAMP = VENV / ".rocelab.json"
+LOCKS = {"runtime": ROOT / "requirements.txt", "dev": ROOT / "requirements-dev.txt"}
+
+
+def wanted(dev: bool, installed: dict[str, str]) -> dict[str, str]:
+    """Hash per lock file. What was installed once for development is kept up to date from then on."""
+    names = ["runtime", "dev"] if dev or "dev" in installed else ["runtime"]
+    return {name: hashlib.sha256(LOCKS[name].read_bytes()).hexdigest() for name in names}
+
+
+def ensure(dev: bool, programs: Programs, progress: Progress) -> None:
+    """Installs what the lock files say; does nothing when their hashes are those installed last.
+
+    Raises:
+        EngineError: when the environment cannot be made.
+    """
+    installed = _stamp()
+    locks = wanted(dev, installed)
+    if installed == locks:
+        return
+    LOGS.mkdir(parents=True, exist_ok=True)
+    log = LOGS / "python.log"
+    log.write_text("")
+    if not _runs(VENV / "bin" / "python"):
+        progress.doing("python", "making .venv")
+        _make(programs, log)
+    progress.doing("python", "installing packages")
+    files = [word for name in locks for word in ("-r", str(LOCKS[name]))]
+    flags = ["--require-hashes", "--disable-pip-version-check", "--no-input", "--progress-bar=off"]
+    programs.run(
+        [VENV / "bin" / "python", "-m", "pip", "install", *flags, *files],
+        cwd=ROOT,
+        env=dict(os.environ),
+        log=log,
+        on_line=lambda line: progress.doing("python", line[:60]) if line.startswith("Collecting") else None,
+    )
+    STAMP.write_text(json.dumps(locks, indent=1) + "\n")
+    progress.done("python", "packages installed as locked")
+
+
+def _stamp() -> dict[str, str]:
+    """Hash per lock file as installed last; empty when that is unknown or the environment does not run."""
+    try:
+        stamp = json.loads(STAMP.read_text())
+    except (OSError, ValueError):
+        return {}
+    return stamp if isinstance(stamp, dict) and (VENV / "bin" / "python").exists() else {}
+
+
+def _runs(python: Path) -> bool:
+    if not python.exists():
+        return False
+    return subprocess.run([python, "-m", "pip", "--version"], capture_output=True, check=False).returncode == 0
+
+
+def _make(programs: Programs, log: Path) -> None:
+    shutil.rmtree(VENV, ignore_errors=True)
+    # Inside another environment, that one's Python would be the base and vanish with it.
+    base = getattr(sys, "_base_executable", None) or sys.executable
+    try:
+        programs.run([base, "-m", "venv", VENV], cwd=ROOT, env=dict(os.environ), log=log)
+    except EngineError as error:
+        shutil.rmtree(VENV, ignore_errors=True)
+        raise EngineError(f"{error}\nOn Debian and Ubuntu, venv is a package of its own: python3-venv") from None
