@@ -39,17 +39,31 @@ class PodSide(Section):
         return self
 
     @property
-    def pool_size(self) -> int:
-        """How many addresses the pool has."""
-        return int(self.last_address) - int(self.first_address) + 1
+    def block_count(self) -> int:
+        """How many nodes the pool can serve: whole blocks of `addresses_per_node`."""
+        return self._blocks()[1]
 
-    def outside_pool(self) -> Iterator[tuple[IPv4Address, IPv4Address]]:
-        """The address ranges of the subnet, network and broadcast left out, that the pool does not cover."""
+    def outside_blocks(self) -> Iterator[tuple[IPv4Address, IPv4Address]]:
+        """The address ranges of the subnet, network and broadcast left out, that lie in no whole block of the pool."""
         low, high = self.subnet.network_address + 1, self.subnet.broadcast_address - 1
-        if low < self.first_address:
-            yield low, self.first_address - 1
-        if self.last_address < high:
-            yield self.last_address + 1, high
+        first, count = self._blocks()
+        end = first + count * self.addresses_per_node
+        if low < first:
+            yield low, first - 1
+        if end <= high:
+            yield end, high
+
+    def _blocks(self) -> tuple[IPv4Address, int]:
+        """First whole block inside the pool, and their number.
+
+        nv-ipam counts blocks from the first address of the subnet, wherever the pool begins, and a block that the
+        pool cuts through serves fewer pods than the node has VFs.
+        """
+        size, base = self.addresses_per_node, int(self.subnet.network_address) + 1
+        before_pool = max(int(self.first_address) - base, 0)
+        first = base + -(-before_pool // size) * size
+        last = min(int(self.last_address), int(self.subnet.broadcast_address) - 1)
+        return IPv4Address(min(first, int(self.subnet.broadcast_address))), max(last + 1 - first, 0) // size
 
 
 class Rail(Section):

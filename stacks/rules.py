@@ -137,18 +137,34 @@ def _refuse_overlapping_subnets(parts: Parts) -> Iterator[Fault]:
 
 def _refuse_pools_too_small(parts: Parts) -> Iterator[Fault]:
     for i, rail in parts.rails.items():
-        vfs = [pf.vfs for _, node, pf in parts.pfs() if pf.rail == rail.name and node.state == "active"]
-        block = rail.pod.addresses_per_node
+        vfs = [pf.vfs for _, node, pf in parts.pfs() if pf.rail == rail.name and node.state != "absent"]
+        pod, block = rail.pod, rail.pod.addresses_per_node
         if vfs and block < max(vfs):
             yield Fault(
                 ("rails", i, "pod", "addresses_per_node"),
                 f"{block} addresses for up to {max(vfs)} VFs a node: pods would wait for one; set at least {max(vfs)}",
             )
-        elif rail.pod.pool_size < block * len(vfs):
+        elif pod.block_count < len(vfs):
             yield Fault(
                 ("rails", i, "pod"),
-                f"the pool has {rail.pod.pool_size} addresses for {len(vfs)} nodes of {block}; "
-                f"widen it to {block * len(vfs)} or lower addresses_per_node",
+                f"the pool has {pod.block_count} whole blocks of {block} (counted from {pod.subnet.network_address + 1})"
+                f" for {len(vfs)} nodes; widen it to {block * (len(vfs) + 1)} addresses or lower addresses_per_node",
+            )
+
+
+def _refuse_interfaces_on_two_rails(parts: Parts) -> Iterator[Fault]:
+    if parts.cluster is None:
+        return
+    rail_of: dict[str, tuple[str, str]] = {}
+    for path, node, pf in parts.pfs():
+        if node.state == "absent":
+            continue
+        rail, first = rail_of.setdefault(pf.interface, (pf.rail, node.name))
+        if rail != pf.rail:
+            yield Fault(
+                (*path, "interface"),
+                f"{pf.interface} is on {pf.rail} here and on {rail} at {first}: the device plugin has one list of names"
+                " for all nodes and would mix the rails; give the NICs one name a rail (udev)",
             )
 
 
@@ -203,6 +219,7 @@ RULES: tuple[Callable[[Parts], Iterator[Fault]], ...] = (
     _refuse_former_names_in_use,
     _refuse_overlapping_subnets,
     _refuse_pools_too_small,
+    _refuse_interfaces_on_two_rails,
     _refuse_addresses_given_twice,
     _refuse_pfs_off_their_rail,
     _refuse_what_the_kind_forbids,

@@ -39,6 +39,11 @@ def put(path: str, value: object) -> Edit:
     return edit
 
 
+def swap_interfaces(node: dict[str, Any]) -> None:
+    first, second = node["pfs"]
+    first["interface"], second["interface"] = second["interface"], first["interface"]
+
+
 CASES: dict[str, tuple[Edit, str, str]] = {
     # name: (edit, path in the message, what the message must say)
     "a key that nobody knows": (put("rails.0.mtu", 9000), "rails[0].mtu", r"unknown key; did you mean mtu_bytes\?"),
@@ -151,7 +156,16 @@ CASES: dict[str, tuple[Edit, str, str]] = {
         "rails[0].pod.addresses_per_node",
         "at least 4",
     ),
-    "a pool for one node only": (put("rails.0.pod.last_address", "10.20.111.20"), "rails[0].pod", "widen it to 16"),
+    "a pool with a block for one node only": (
+        put("rails.0.pod.last_address", "10.20.111.30"),
+        "rails[0].pod",
+        r"1 whole blocks of 8 \(counted from 10.20.111.1\) for 2 nodes; widen it to 24",
+    ),
+    "one interface name on two rails": (
+        lambda lab: swap_interfaces(lab["nodes"][1]),
+        "nodes[1].pfs[0].interface",
+        "enp132s0 is on rail-a here and on rail-b at gpu01",
+    ),
     "a resource with a hyphen": (put("rails.0.resource_name", "sriov-111"), "rails[0].resource_name", "pattern"),
     "one resource for two rails": (
         put("rails.1.resource_name", "sriov_111"),
