@@ -139,6 +139,7 @@ def _refuse_pools_too_small(parts: Parts) -> Iterator[Fault]:
     for i, rail in parts.rails.items():
         vfs = [pf.vfs for _, node, pf in parts.pfs() if pf.rail == rail.name and node.state != "absent"]
         pod, block = rail.pod, rail.pod.addresses_per_node
+        base = pod.subnet.network_address + 1
         if vfs and block < max(vfs):
             yield Fault(
                 ("rails", i, "pod", "addresses_per_node"),
@@ -147,8 +148,8 @@ def _refuse_pools_too_small(parts: Parts) -> Iterator[Fault]:
         elif pod.block_count < len(vfs):
             yield Fault(
                 ("rails", i, "pod"),
-                f"the pool has {pod.block_count} whole blocks of {block} (counted from {pod.subnet.network_address + 1})"
-                f" for {len(vfs)} nodes; widen it to {block * (len(vfs) + 1)} addresses or lower addresses_per_node",
+                f"the pool has {pod.block_count} whole blocks of {block} (counted from {base}) "
+                f"for {len(vfs)} nodes; widen it to {block * (len(vfs) + 1)} addresses or lower addresses_per_node",
             )
 
 
