@@ -1,0 +1,1 @@
+"""What carries the rails into pods: network and device plugins, address pools, attachments, the MPI operator."""

@@ -1,0 +1,51 @@
+"""Custom resource definitions: the large ones from upstream's releases, those of nv-ipam written here."""
+
+from collections.abc import Mapping
+from typing import cast
+
+import yaml
+from pydantic import JsonValue
+
+from components.cluster.ipam_definitions import render_pool_definitions
+from components.cluster.manifests import Manifest
+from components.cluster.store import Store
+from stacks.base import LabError
+from stacks.bill import MPIJOBS_DEFINITION, NETWORKS_DEFINITION
+
+# libyaml reads the 670 kB of the MPIJob definition in a tenth of the time; wheels have it, other builds may not
+_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
+
+def read_definitions(store: Store) -> Mapping[str, Manifest]:
+    """Every definition that the cluster needs, by short key.
+
+    Raises:
+        LabError: when an upstream file cannot be had, or is no definition.
+    """
+    return {
+        "networks": parse_definition(store.read(NETWORKS_DEFINITION)),
+        "mpijobs": parse_definition(store.read(MPIJOBS_DEFINITION)),
+        **render_pool_definitions(),
+    }
+
+
+def parse_definition(text: str) -> Manifest:
+    """A definition without its prose: the API server checks the same, and the state is a fifth of the size."""
+    # the loader is one of PyYAML's two safe ones
+    found = yaml.load(text, Loader=_LOADER)  # noqa: S506
+    if not isinstance(found, dict) or found.get("kind") != "CustomResourceDefinition":
+        raise LabError("an upstream file of stacks/bill.py is no CustomResourceDefinition: correct its path")
+    return cast(Manifest, without_prose(found))
+
+
+def without_prose(part: JsonValue) -> JsonValue:
+    """The same without descriptions; a property that is called `description` is a map and stays."""
+    if isinstance(part, dict):
+        return {
+            key: without_prose(value)
+            for key, value in part.items()
+            if not (key == "description" and isinstance(value, str))
+        }
+    if isinstance(part, list):
+        return [without_prose(item) for item in part]
+    return part

@@ -1,0 +1,179 @@
+"""What the rendered Kubernetes objects share: their type, their labels, and the parts that repeat."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from pydantic import JsonValue
+
+Manifest = dict[str, JsonValue]
+"""A Kubernetes object as the API takes it. No map in it is empty: server-side apply would own what is not there."""
+
+PART_OF: Manifest = {"app.kubernetes.io/part-of": "rocelab"}
+
+# Node agents set up the network of everybody else, so they run on tainted, full and not yet ready nodes as well.
+TOLERATE_ALL: list[JsonValue] = [
+    {"operator": "Exists", "effect": "NoSchedule"},
+    {"operator": "Exists", "effect": "NoExecute"},
+]
+
+CNI_BIN = "/opt/cni/bin"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Program:
+    """Something that runs in the cluster, by short key: what its pods need to start, and then the pods themselves."""
+
+    needs: Mapping[str, Manifest] = field(default_factory=dict)
+    """Accounts, rights and settings."""
+    runs: Mapping[str, Manifest]
+    """DaemonSets and Deployments."""
+
+    def objects(self) -> list[Manifest]:
+        """All of it in the order of placing."""
+        return [*self.needs.values(), *self.runs.values()]
+
+
+def metadata(name: str, app: str, namespace: str | None = None) -> Manifest:
+    """Name and labels of an object of the program `app`; without a namespace it is of the whole cluster."""
+    return {
+        "name": name,
+        **({"namespace": namespace} if namespace else {}),
+        "labels": {"app.kubernetes.io/name": app, **PART_OF},
+    }
+
+
+def account(name: str, app: str, namespace: str) -> Manifest:
+    """A service account."""
+    return {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": metadata(name, app, namespace)}
+
+
+def rule(group: str, resources: Sequence[str], verbs: Sequence[str]) -> Manifest:
+    """One line of a role."""
+    return {"apiGroups": [group], "resources": list(resources), "verbs": list(verbs)}
+
+
+def cluster_role(name: str, app: str, rules: Sequence[Manifest]) -> Manifest:
+    """Rights in all namespaces."""
+    return {
+        "apiVersion": "rbac.authorization.k8s.io/v1",
+        "kind": "ClusterRole",
+        "metadata": metadata(name, app),
+        "rules": list(rules),
+    }
+
+
+def role(name: str, app: str, namespace: str, rules: Sequence[Manifest]) -> Manifest:
+    """Rights in one namespace."""
+    return {
+        "apiVersion": "rbac.authorization.k8s.io/v1",
+        "kind": "Role",
+        "metadata": metadata(name, app, namespace),
+        "rules": list(rules),
+    }
+
+
+def binding(of: Manifest, to: Manifest) -> Manifest:
+    """Gives the rights `of` a role to a service account; both have the binding's name and labels."""
+    owner = of["metadata"]
+    subject = to["metadata"]
+    if not isinstance(owner, dict) or not isinstance(subject, dict):
+        raise TypeError("a binding needs a rendered role and account")
+    return {
+        "apiVersion": "rbac.authorization.k8s.io/v1",
+        "kind": f"{of['kind']}Binding",
+        "metadata": owner,
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": of["kind"], "name": owner["name"]},
+        "subjects": [{"kind": "ServiceAccount", "name": subject["name"], "namespace": subject["namespace"]}],
+    }
+
+
+def config_map(name: str, app: str, namespace: str, data: Mapping[str, str]) -> Manifest:
+    """Settings as files."""
+    return {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": metadata(name, app, namespace),
+        "data": dict(data),
+    }
+
+
+def daemon_set(
+    name: str, app: str, namespace: str, pod: Manifest, annotations: Mapping[str, str] | None = None
+) -> Manifest:
+    """One pod on each Linux node. A quarter of them restarts at once: one by one, a large lab outlasts the wait."""
+    labels: Manifest = {"app.kubernetes.io/name": app, **PART_OF}
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "DaemonSet",
+        "metadata": metadata(name, app, namespace),
+        "spec": {
+            "selector": {"matchLabels": {"app.kubernetes.io/name": app}},
+            "updateStrategy": {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": "25%"}},
+            "template": {
+                "metadata": {"labels": labels, **({"annotations": dict(annotations)} if annotations else {})},
+                "spec": {
+                    "nodeSelector": {"kubernetes.io/os": "linux"},
+                    "priorityClassName": "system-node-critical",
+                    "tolerations": TOLERATE_ALL,
+                    "terminationGracePeriodSeconds": 10,
+                    **pod,
+                },
+            },
+        },
+    }
+
+
+def deployment(name: str, app: str, namespace: str, pod: Manifest) -> Manifest:
+    """One pod somewhere; the old one ends first, since both would hold the same lease."""
+    labels: Manifest = {"app.kubernetes.io/name": app, **PART_OF}
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": metadata(name, app, namespace),
+        "spec": {
+            "replicas": 1,
+            "strategy": {"type": "Recreate"},
+            "selector": {"matchLabels": {"app.kubernetes.io/name": app}},
+            "template": {
+                "metadata": {"labels": labels},
+                "spec": {"nodeSelector": {"kubernetes.io/os": "linux"}, "tolerations": CONTROL_PLANE_TOO, **pod},
+            },
+        },
+    }
+
+
+# Small clusters have workers with GPU taints only, so controllers may run beside the control plane.
+CONTROL_PLANE_TOO: list[JsonValue] = [
+    {"key": "node-role.kubernetes.io/control-plane", "operator": "Exists", "effect": "NoSchedule"},
+    {"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"},
+]
+
+
+def resources(cpu: str, memory: str, memory_limit: str) -> Manifest:
+    """Requests and a memory limit. No CPU limit: a throttled network agent is a pod that does not start."""
+    return {"requests": {"cpu": cpu, "memory": memory}, "limits": {"memory": memory_limit}}
+
+
+def unprivileged() -> Manifest:
+    """For containers that talk to the API or copy a file, and do nothing to the node."""
+    return {"allowPrivilegeEscalation": False, "readOnlyRootFilesystem": True, "capabilities": {"drop": ["ALL"]}}
+
+
+def host_folder(name: str, path: str, *, create: bool = False) -> Manifest:
+    """A volume that is a folder of the node. `create` only where nothing else makes it."""
+    return {"name": name, "hostPath": {"path": path, **({"type": "DirectoryOrCreate"} if create else {})}}
+
+
+def mount(name: str, path: str, propagation: str | None = None) -> Manifest:
+    """A volume's place in the container."""
+    return {"name": name, "mountPath": path, **({"mountPropagation": propagation} if propagation else {})}
+
+
+def env_field(name: str, path: str) -> Manifest:
+    """An environment variable with a field of the pod."""
+    return {"name": name, "valueFrom": {"fieldRef": {"fieldPath": path}}}
+
+
+def ready_when(path: str, port: int) -> Manifest:
+    """A readiness probe, so that waiting for the roll-out waits for a program that answers."""
+    return {"httpGet": {"path": path, "port": port}, "initialDelaySeconds": 2, "periodSeconds": 5}

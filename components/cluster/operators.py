@@ -1,0 +1,93 @@
+"""Placing rendered objects, and the programs that run in the cluster."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import pulumi
+
+from components.cluster.manifests import Manifest, Program
+
+FIELD_MANAGER = "pulumi.com/patchFieldManager"
+
+
+def place(
+    name: str, manifest: Mapping[str, object], manager: str, opts: pulumi.ResourceOptions
+) -> pulumi.CustomResource:
+    """One object, handed to the provider as it is rendered.
+
+    The SDK's classes would translate keys on the way (`x-kubernetes-…`, `roleRef`); the provider takes the API's own.
+    `manager` is the field manager of the whole lab. The provider's default is a random one per object, with which a
+    run that was killed would conflict with its own successor. Nothing is forced: an object that somebody else manages
+    differently is an error that names the manager, not a silent take-over.
+    """
+    metadata = manifest["metadata"]
+    if not isinstance(metadata, Mapping):
+        raise TypeError(f"{name}: the manifest has no metadata")
+    annotations = {**metadata.get("annotations", {}), FIELD_MANAGER: manager}
+    owned = {**manifest, "metadata": {**metadata, "annotations": annotations}}
+    api_version = manifest["apiVersion"]
+    group = "core/v1" if api_version == "v1" else api_version
+    return pulumi.CustomResource(f"kubernetes:{group}:{manifest['kind']}", name, owned, opts)
+
+
+def with_pod_annotations(manifest: Manifest, annotations: Mapping[str, pulumi.Input[str]]) -> Mapping[str, object]:
+    """A DaemonSet or Deployment whose pods restart when one of the annotations changes."""
+    spec = _part(manifest, "spec")
+    template = _part(spec, "template")
+    metadata = _part(template, "metadata")
+    present = metadata.get("annotations")
+    merged = {**(present if isinstance(present, Mapping) else {}), **annotations}
+    return {
+        **manifest,
+        "spec": {**spec, "template": {**template, "metadata": {**metadata, "annotations": merged}}},
+    }
+
+
+def _part(of: Mapping[str, object], key: str) -> Mapping[str, object]:
+    part = of[key]
+    if not isinstance(part, Mapping):
+        raise TypeError(f"{key} is not a map")
+    return part
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class OperatorArgs:
+    """Inputs of `Operator`."""
+
+    program: Program
+    manager: str
+    """Field manager of the lab."""
+    after: Sequence[pulumi.Resource] = ()
+    """The namespace it lives in and the kinds that it watches."""
+    pod_annotations: Mapping[str, pulumi.Input[str]] = field(default_factory=dict)
+    """What restarts its pods besides a new manifest."""
+
+
+class Operator(pulumi.ComponentResource):
+    """One program of the cluster: ready when each of its pods is."""
+
+    running: Sequence[pulumi.CustomResource]
+    """Its DaemonSets and Deployments; the provider waits until they are rolled out."""
+
+    def __init__(self, name: str, args: OperatorArgs, opts: pulumi.ResourceOptions | None = None) -> None:
+        super().__init__("rocelab:cluster:Operator", name, None, opts)
+        needed = [
+            # objects name their namespace by text, so nothing else tells the engine that it comes first
+            place(f"{name}-{key}", manifest, args.manager, _child(self, args.after))
+            for key, manifest in args.program.needs.items()
+        ]
+        self.running = [
+            # without account, rights, settings and the kinds it watches, a pod fails and is tried again ever later
+            place(
+                f"{name}-{key}",
+                with_pod_annotations(manifest, args.pod_annotations) if args.pod_annotations else manifest,
+                args.manager,
+                _child(self, [*args.after, *needed]),
+            )
+            for key, manifest in args.program.runs.items()
+        ]
+        self.register_outputs({})
+
+
+def _child(parent: pulumi.Resource, after: Sequence[pulumi.Resource]) -> pulumi.ResourceOptions:
+    return pulumi.ResourceOptions(parent=parent, depends_on=list(after))

@@ -1,0 +1,26 @@
+"""What the cluster reads off the rails: which are in use, and which nodes and interfaces stand on them."""
+
+from stacks.lab import Lab
+from stacks.nodes import Node
+from stacks.rails import Rail
+
+
+def present_nodes(lab: Lab) -> tuple[Node, ...]:
+    """Nodes that the cluster counts on. A drained node keeps its VFs and its pods, so it is one of them."""
+    return tuple(node for node in lab.nodes if node.state != "absent")
+
+
+def populated_rails(lab: Lab) -> tuple[Rail, ...]:
+    """Rails that a present node stands on. A resource without PF names would match every VF of the vendor."""
+    return tuple(rail for rail in lab.rails if interfaces(lab, rail))
+
+
+def nodes_on(lab: Lab, rail: Rail) -> tuple[Node, ...]:
+    """Present nodes with a PF on the rail."""
+    return tuple(node for node in present_nodes(lab) if node.pf_on(rail.name))
+
+
+def interfaces(lab: Lab, rail: Rail) -> tuple[str, ...]:
+    """PFs of the rail by name, each once, in the order of the nodes: the plugin has one list for all of them."""
+    found = (node.pf_on(rail.name) for node in present_nodes(lab))
+    return tuple(dict.fromkeys(pf.interface for pf in found if pf))

@@ -1,0 +1,122 @@
+"""VFs as a countable resource, and the CNI plugins that put a VF and its RDMA device into a pod."""
+
+import hashlib
+import json
+
+from pydantic import JsonValue
+
+from components.cluster.manifests import (
+    CNI_BIN,
+    Manifest,
+    Program,
+    config_map,
+    daemon_set,
+    host_folder,
+    mount,
+    resources,
+    unprivileged,
+)
+from components.cluster.rails import interfaces, populated_rails
+from stacks.cluster import Cluster
+from stacks.lab import Lab
+
+DEVICE_PLUGIN = "sriov-device-plugin"
+CONFIG = "sriovdp-config"
+CONFIG_ANNOTATION = "rocelab/config"
+LAYOUT_ANNOTATION = "rocelab/vf-layout"
+"""Digest of all VFs of the lab. The plugin looks for VFs once, when it starts, so a new layout is a new pod."""
+
+
+def render_device_plugin(lab: Lab, cluster: Cluster) -> Program:
+    """Offers each rail's VFs as its resource. `LAYOUT_ANNOTATION` is set by whoever knows that the VFs are there."""
+    namespace = cluster.system_namespace
+    config = device_plugin_config(lab, cluster)
+    digest = hashlib.sha256(config.encode()).hexdigest()[:16]
+    container: Manifest = {
+        "name": "kube-sriovdp",
+        "image": cluster.bill.sriov_device_plugin,
+        # without --log-dir the log goes to stderr; a file on the node would grow without end
+        "args": ["--log-level=4"],
+        "resources": resources("50m", "40Mi", "200Mi"),
+        "securityContext": {"privileged": True},
+        "volumeMounts": [
+            mount("device-plugins", "/var/lib/kubelet/device-plugins"),
+            mount("plugins-registry", "/var/lib/kubelet/plugins_registry"),
+            {"name": "config", "mountPath": "/etc/pcidp", "readOnly": True},
+            mount("device-info", "/var/run/k8s.cni.cncf.io/devinfo/dp"),
+        ],
+    }
+    volumes: list[JsonValue] = [
+        host_folder("device-plugins", "/var/lib/kubelet/device-plugins"),
+        host_folder("plugins-registry", "/var/lib/kubelet/plugins_registry"),
+        host_folder("device-info", "/var/run/k8s.cni.cncf.io/devinfo/dp", create=True),
+        {"name": "config", "configMap": {"name": CONFIG}},
+    ]
+    pod: Manifest = {
+        "hostNetwork": True,
+        # it talks to the kubelet only
+        "automountServiceAccountToken": False,
+        "containers": [container],
+        "volumes": volumes,
+    }
+    return Program(
+        needs={"config": config_map(CONFIG, DEVICE_PLUGIN, namespace, {"config.json": config})},
+        runs={
+            "daemonset": daemon_set(
+                "kube-sriov-device-plugin", DEVICE_PLUGIN, namespace, pod, {CONFIG_ANNOTATION: digest}
+            )
+        },
+    )
+
+
+def device_plugin_config(lab: Lab, cluster: Cluster) -> str:
+    """The resources as JSON, one per rail.
+
+    `isRdma` stands inside the selectors: the plugin ignores it at the resource, without a word, and pods then get no
+    /dev/infiniband. The simulator's VFs have no RDMA device, which the plugin would refuse to offer; there it never
+    runs, so the text is the same for both kinds of lab.
+    """
+    found: list[JsonValue] = [
+        {
+            "resourceName": rail.resource_name,
+            "resourcePrefix": rail.resource_prefix,
+            "selectors": [
+                {
+                    "vendors": list(cluster.rdma_vendor_ids),
+                    "pfNames": list(interfaces(lab, rail)),
+                    "isRdma": True,
+                }
+            ],
+        }
+        for rail in populated_rails(lab)
+    ]
+    return json.dumps({"resourceList": found}, indent=2) + "\n"
+
+
+def render_sriov_cni(cluster: Cluster) -> Program:
+    """The plugin that moves a VF into the pod and gives it VLAN, trust and spoof check."""
+    return _cni_installer("sriov-cni", "kube-sriov-cni-ds", "kube-sriov-cni", cluster.bill.sriov_cni, cluster)
+
+
+def render_rdma_cni(cluster: Cluster) -> Program:
+    """The plugin that moves the VF's RDMA device as well; it needs exclusive RDMA namespaces on the host."""
+    return _cni_installer("rdma-cni", "kube-rdma-cni-ds", "kube-rdma-cni", cluster.bill.rdma_cni, cluster)
+
+
+def _cni_installer(app: str, name: str, container: str, image: str, cluster: Cluster) -> Program:
+    """Copies the image's plugin to the node and sleeps."""
+    copier: Manifest = {
+        "name": container,
+        "image": image,
+        "resources": resources("10m", "20Mi", "50Mi"),
+        "securityContext": unprivileged(),
+        "volumeMounts": [mount("cnibin", f"/host{CNI_BIN}")],
+    }
+    pod: Manifest = {
+        "automountServiceAccountToken": False,
+        # the plugin is copied before the node's network works, so the pod must not wait for one
+        "hostNetwork": True,
+        "containers": [copier],
+        "volumes": [host_folder("cnibin", CNI_BIN)],
+    }
+    return Program(runs={"daemonset": daemon_set(name, app, cluster.system_namespace, pod)})

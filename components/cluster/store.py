@@ -1,0 +1,176 @@
+"""Pinned upstream files, kept outside the checkout. `python -m components.cluster.store` fetches all of them."""
+
+import hashlib
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import urllib.error
+import urllib.request
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from stacks.base import LabError
+from stacks.bill import UPSTREAM, Upstream
+
+LARGEST_FILE_BYTES = 5_000_000
+GO_TIMEOUT_S = 300
+"""A module's whole zip comes with the file; the largest here has 2 MB."""
+RELEASE_TIMEOUT_S = 30
+
+
+class _NotHereError(Exception):
+    """This route does not have the file; the text says why."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Store:
+    """Where upstream files are looked for, nearest first. Each route's bytes must have the pinned sha256."""
+
+    cache: Path
+    mirror: Path | None = None
+    """A folder that somebody filled by hand: `<name>-<version>/<file>`."""
+
+    @classmethod
+    def from_environment(cls) -> "Store":
+        """The user's cache (XDG base directories) and, where set, the folder ROCELAB_MIRROR."""
+        home = os.environ.get("XDG_CACHE_HOME")
+        mirror = os.environ.get("ROCELAB_MIRROR")
+        base = Path(home) if home else Path.home() / ".cache"
+        return cls(cache=base / "rocelab" / "store", mirror=Path(mirror) if mirror else None)
+
+    def path(self, file: Upstream) -> Path:
+        """Where the file lies once it is fetched. The content's hash is in it, so a new pin is a new place."""
+        return self.cache / f"{file.name}-{file.version}-{file.sha256[:12]}" / Path(file.path).name
+
+    def read(self, file: Upstream) -> str:
+        """The text of the file, fetched when it is not here yet."""
+        return self.fetch(file)[0]
+
+    def fetch(self, file: Upstream) -> tuple[str, str]:
+        """The text of the file and the route that it came by.
+
+        Raises:
+            LabError: naming every route and what each lacked.
+        """
+        routes: dict[str, Callable[[Upstream], bytes]] = {
+            "cache": self._from_cache,
+            "mirror": self._from_mirror,
+            "module": _from_module,
+            "release": _from_release,
+        }
+        lacking: list[str] = []
+        for route, get in routes.items():
+            try:
+                content = _checked(file, get(file))
+            except _NotHereError as reason:
+                lacking.append(f"  {route:<8} {reason}")
+                continue
+            if route != "cache":
+                self._keep(file, content)
+            return content.decode(), route
+        raise LabError("\n".join([_title(file), *lacking, _remedy(file)]))
+
+    def _from_cache(self, file: Upstream) -> bytes:
+        return _read(self.path(file))
+
+    def _from_mirror(self, file: Upstream) -> bytes:
+        if self.mirror is None:
+            raise _NotHereError("ROCELAB_MIRROR names no folder")
+        return _read(self.mirror / f"{file.name}-{file.version}" / Path(file.path).name)
+
+    def _keep(self, file: Upstream, content: bytes) -> None:
+        path = self.path(file)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        # another run may write the same file now: each writes its own and renames it, and the content is the same
+        with tempfile.NamedTemporaryFile(dir=path.parent, delete=False) as partial:
+            partial.write(content)
+        Path(partial.name).chmod(0o644)
+        Path(partial.name).replace(path)
+
+
+def _from_module(file: Upstream) -> bytes:
+    """From the release's Go module: the checksum database vouches for it before our own hash does."""
+    with tempfile.TemporaryDirectory(prefix="rocelab-store-") as folder:
+        # an empty module of its own, so that no go.mod of ours is touched
+        (Path(folder) / "go.mod").write_text("module store\n")
+        try:
+            done = subprocess.run(
+                ["go", "mod", "download", "-json", f"{file.module}@{file.version}"],
+                cwd=folder,
+                env={**os.environ, "GOFLAGS": "", "GOWORK": "off", "GOTOOLCHAIN": "local"},
+                capture_output=True,
+                text=True,
+                timeout=GO_TIMEOUT_S,
+                check=False,
+            )
+        except FileNotFoundError:
+            raise _NotHereError("go is not installed") from None
+        except subprocess.TimeoutExpired:
+            raise _NotHereError(f"go mod download did not end within {GO_TIMEOUT_S} s") from None
+    try:
+        told = json.loads(done.stdout)
+    except json.JSONDecodeError:
+        raise _NotHereError(f"go mod download: {_last_line(done.stderr)}") from None
+    if done.returncode or "Dir" not in told:
+        raise _NotHereError(f"go mod download: {_last_line(told.get('Error', done.stderr))}")
+    return _read(Path(told["Dir"]) / file.path)
+
+
+def _from_release(file: Upstream) -> bytes:
+    try:
+        # the address is ours, from stacks/bill.py, and always https
+        with urllib.request.urlopen(file.url, timeout=RELEASE_TIMEOUT_S) as answer:  # noqa: S310
+            content: bytes = answer.read(LARGEST_FILE_BYTES + 1)
+            return content
+    except (urllib.error.URLError, TimeoutError, ConnectionError) as error:
+        raise _NotHereError(f"{file.url}: {getattr(error, 'reason', None) or error}") from None
+
+
+def _read(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise _NotHereError(f"{path}: {error.strerror}") from None
+
+
+def _checked(file: Upstream, content: bytes) -> bytes:
+    found = hashlib.sha256(content).hexdigest()
+    if found != file.sha256:
+        raise _NotHereError(f"the content is another: sha256 {found[:12]}…, pinned {file.sha256[:12]}…")
+    return content
+
+
+def _last_line(text: str) -> str:
+    lines = text.strip().splitlines()
+    return lines[-1][:200] if lines else "no reason given"
+
+
+def _title(file: Upstream) -> str:
+    return f"{file.path} of {file.name} {file.version} is needed, and no route has it:"
+
+
+def _remedy(file: Upstream) -> str:
+    where = f"<folder>/{file.name}-{file.version}/{Path(file.path).name}"
+    return f"Open one route, or put the file at {where} and set ROCELAB_MIRROR=<folder>"
+
+
+def main() -> int:
+    """Fetches every file of the bill, a line each; 1 when one cannot be had."""
+    store = Store.from_environment()
+    failed = False
+    for file in UPSTREAM:
+        try:
+            _, route = store.fetch(file)
+        except LabError as error:
+            sys.stderr.write(f"{error}\n")
+            failed = True
+        else:
+            sys.stdout.write(f"{file.name} {file.version} {Path(file.path).name}: {route}\n")
+    return int(failed)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

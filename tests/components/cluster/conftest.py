@@ -1,0 +1,55 @@
+"""Golden files and small definitions for the tests of the cluster layer."""
+
+import os
+from collections.abc import Callable, Iterable
+
+import pytest
+import yaml
+
+from components.cluster.manifests import Manifest
+from stacks.cluster import Cluster
+from stacks.lab import Lab
+from tests.conftest import ROOT
+
+GOLDEN = ROOT / "tests" / "golden" / "cluster"
+UPDATE = "UPDATE_GOLDEN"
+
+Golden = Callable[[str, str], None]
+
+
+class PlainDumper(yaml.SafeDumper):
+    """Writes texts of several lines as blocks, and no anchors."""
+
+    def ignore_aliases(self, _data: object) -> bool:
+        return True
+
+
+PlainDumper.add_representer(
+    str,
+    lambda dumper, text: dumper.represent_scalar("tag:yaml.org,2002:str", text, style="|" if "\n" in text else None),
+)
+
+
+def as_yaml(manifests: Iterable[Manifest]) -> str:
+    return yaml.dump_all(manifests, Dumper=PlainDumper, sort_keys=False, width=120, explicit_start=True)
+
+
+@pytest.fixture
+def golden() -> Golden:
+    """Compares a text with a golden file; UPDATE_GOLDEN=1 writes the file, and the diff is for the reviewer."""
+
+    def compare(name: str, text: str) -> None:
+        path = GOLDEN / name
+        if os.environ.get(UPDATE):
+            path.write_text(text)
+        assert path.read_text() == text, (
+            f"{name} has changed; if it should have, run with {UPDATE}=1 and review the diff"
+        )
+
+    return compare
+
+
+@pytest.fixture(scope="session")
+def cluster(lab: Lab) -> Cluster:
+    assert lab.cluster is not None
+    return lab.cluster
