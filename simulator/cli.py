@@ -1,0 +1,226 @@
+"""Command `sim`: a lab without hardware, on loopback."""
+
+import argparse
+import fcntl
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+
+from simulator import logs, tables
+from simulator.lab import CHECKOUT, Simulator, simulator_of
+from simulator.nodes.accelerator import VARIABLE
+from simulator.nodes.access import SSH_CONFIG
+from simulator.part import Part, Report, SimulatorError
+from stacks.base import LabError
+
+STATE = CHECKOUT / ".sim"
+_EPILOG = f"""environment:
+  {VARIABLE}=kvm|tcg   how guests run; without it KVM where it really works, else emulation
+  XDG_CACHE_HOME           the image and QEMU lie in its rocelab/nodes (default ~/.cache)
+  TMPDIR                   needs 1.5 GB while the image is built
+
+Everything listens on 127.0.0.0/8 and unix sockets. State, keys and logs lie in .sim/.
+What it measures is behaviour: no figure of it says anything about hardware."""
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Runs one verb; 0 when it did what it says."""
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # `sim logs gpu01 | head` ends without a complaint
+    options = _parser().parse_args(arguments)
+    try:
+        simulator = simulator_of(options.stack, STATE)
+        code: int = options.act(simulator, options)
+    except (SimulatorError, LabError) as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        print("interrupted: what was started still runs; sim down stops it", file=sys.stderr)
+        return 130
+    return code
+
+
+def up(simulator: Simulator, options: argparse.Namespace) -> int:
+    """Starts the switch, which the nodes are cabled to, then everything else at once."""
+    begin = time.monotonic()
+    first: list[Part] = [simulator.switch]
+    parts = simulator.chosen(options.parts)
+    with _alone():
+        for wave in ([part for part in parts if part in first], [part for part in parts if part not in first]):
+            _on_all(wave, lambda part, report: part.up(report), begin)
+    print(f"sim up: everything answers after {time.monotonic() - begin:.1f} s")
+    return 0
+
+
+def status(simulator: Simulator, _: argparse.Namespace) -> int:
+    """A line for each process; 1 unless all of them run."""
+    with ThreadPoolExecutor() as pool:
+        lines = [line for found in pool.map(lambda part: part.status(), simulator.parts) for line in found]
+    print(tables.of_states(lines))
+    return 0 if all(line.state == "running" for line in lines) else 1
+
+
+def reset(simulator: Simulator, options: argparse.Namespace) -> int:
+    """Puts everything back to its first start: nodes to their snapshots, ports to the lab's configuration."""
+    begin = time.monotonic()
+    with _alone():
+        for part in simulator.chosen(options.parts):  # the switch first: the nodes' carriers follow its cables
+            _on_all([part], lambda part, report: part.reset(report), begin)
+    return 0
+
+
+def down(simulator: Simulator, options: argparse.Namespace) -> int:
+    """Ends every process; disks, keys and logs stay."""
+    with _alone():
+        _on_all(simulator.chosen(options.parts), lambda part, report: part.down(report), time.monotonic())
+    return 0
+
+
+def build(simulator: Simulator, _: argparse.Namespace) -> int:
+    """Makes what nodes boot from."""
+    boot = simulator.nodes.build(_teller("nodes", time.monotonic()))
+    print(f"QEMU {boot.qemu.version} ({boot.accelerator.kind}), image {boot.image.folder}")
+    return 0
+
+
+def ssh(simulator: Simulator, options: argparse.Namespace) -> int:
+    """Becomes an ssh to a node."""
+    simulator.nodes.node(options.node)
+    command = ["ssh", "-F", str(simulator.nodes.folder / SSH_CONFIG), options.node, *options.command]
+    os.execvp(command[0], command)  # noqa: S606  # to become ssh is the point: terminal, signals and exit status
+
+
+def show_logs(simulator: Simulator, options: argparse.Namespace) -> int:
+    """Prints the end of a process's logs, or which there are."""
+    print(logs.read(simulator.state, options.name, options.lines) if options.name else logs.names(simulator.state))
+    return 0
+
+
+def switch_show(simulator: Simulator, _: argparse.Namespace) -> int:
+    """A line for each port."""
+    print(tables.of_ports(simulator.switch.client.show()))
+    return 0
+
+
+def switch_plug(simulator: Simulator, options: argparse.Namespace) -> int:
+    """Pulls a cable or puts it in."""
+    simulator.nodes.plug(options.node, options.nic, options.plugged)
+    return 0
+
+
+def switch_set(simulator: Simulator, options: argparse.Namespace) -> int:
+    """Changes a port; what is not named stays."""
+    fields = ("mtu_bytes", "tagged_vlans", "native_vlan", "loss_percent", "delay_ms")
+    change = {name: getattr(options, name) for name in fields if getattr(options, name) is not None}
+    machine = simulator.nodes.node(options.node).machine
+    print(tables.of_ports([simulator.switch.client.set(machine.name, options.nic, **change)]))
+    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="sim", description=__doc__, epilog=_EPILOG, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.set_defaults(stack="lab")
+    verbs = parser.add_subparsers(required=True, metavar="VERB")
+
+    def verb(name: str, act: Callable[[Simulator, argparse.Namespace], int], text: str) -> argparse.ArgumentParser:
+        made = verbs.add_parser(name, help=text, description=f"{text}.")
+        made.set_defaults(act=act)
+        made.add_argument("--stack", help="the lab is that of Pulumi.<stack>.yaml (default: lab)", default="lab")
+        return made
+
+    for name, act, text in (
+        ("up", up, "start what does not run, and return when all of it answers"),
+        ("reset", reset, "put everything back to its first start, without stopping it"),
+        ("down", down, "end every process; disks, keys and logs stay"),
+    ):
+        verb(name, act, text).add_argument(
+            "parts", nargs="*", metavar="PART", help="only these: switch, nodes, plane, vcenter"
+        )
+    verb("status", status, "a line for each process; fails unless all run")
+    verb("build", build, "make what nodes boot from, in the cache (up does it too)")
+    to_node = verb("ssh", ssh, "log in to a node, or run a command there")
+    to_node.add_argument("node", metavar="NODE")
+    to_node.add_argument("command", nargs=argparse.REMAINDER, metavar="COMMAND")
+    log = verb("logs", show_logs, "the end of a process's logs; without NAME: which there are")
+    log.add_argument("name", nargs="?", metavar="NAME")
+    log.add_argument("-n", "--lines", type=int, default=40, help="how many lines of each log (default: %(default)s)")
+    _add_switch_verbs(verb("switch", switch_show, "what the switch's ports do, and faults on purpose"))
+    return parser
+
+
+def _add_switch_verbs(switch: argparse.ArgumentParser) -> None:
+    verbs = switch.add_subparsers(metavar="show|pull|plug|set")
+    verbs.add_parser("show", help="a line for each port (also without a verb)").set_defaults(act=switch_show)
+    changing = []
+    for name, plugged, text in (("pull", False, "pull a cable: the node sees NO-CARRIER"), ("plug", True, "put it in")):
+        changing.append(verbs.add_parser(name, help=text, description=text))
+        changing[-1].set_defaults(act=switch_plug, plugged=plugged)
+    change = verbs.add_parser(
+        "set", help="change a port until sim reset", description="Changes a port until sim reset."
+    )
+    change.set_defaults(act=switch_set)
+    change.add_argument("--mtu", dest="mtu_bytes", type=int, help="largest payload in bytes")
+    change.add_argument("--vlans", dest="tagged_vlans", type=_vlans, help="tagged VLANs, as 111,112; '' for none")
+    change.add_argument("--native", dest="native_vlan", type=int, help="VLAN of untagged frames")
+    change.add_argument("--loss", dest="loss_percent", type=float, help="frames lost, in percent, each way")
+    change.add_argument("--delay", dest="delay_ms", type=float, help="time on the cable in ms, each way")
+    for each in (*changing, change):
+        each.add_argument("node", metavar="NODE")
+        each.add_argument("nic", metavar="NIC", help="interface of the node, as enp5s0")
+
+
+def _vlans(text: str) -> list[int]:
+    return [int(word) for word in text.split(",") if word]
+
+
+def _on_all(parts: list[Part], act: Callable[[Part, Report], None], begin: float) -> None:
+    """Does `act` on all parts at once; when all have ended, raises if any failed."""
+
+    def one(part: Part) -> str:
+        report = _teller(part.name, begin)
+        try:
+            act(part, report)
+        except (SimulatorError, OSError) as error:
+            report("failed")
+            return str(error)
+        return ""
+
+    with ThreadPoolExecutor() as pool:
+        if failures := [failure for failure in pool.map(one, parts) if failure]:
+            raise SimulatorError("\n".join(failures))
+
+
+_PRINTING = threading.Lock()
+
+
+def _teller(name: str, begin: float) -> Report:
+    """Prints lines of progress with the part's name and the time since the command began."""
+
+    def tell(text: str) -> None:
+        with _PRINTING:
+            print(f"{name:<14}{time.monotonic() - begin:6.1f} s  {text}", flush=True)
+
+    return tell
+
+
+@contextmanager
+def _alone() -> Iterator[None]:
+    """Keeps other commands that start or stop things waiting; the kernel lets go when this one dies."""
+    STATE.mkdir(exist_ok=True)
+    with (STATE / "lock").open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            print("another sim command is at work in this checkout: waiting for it", flush=True)
+            fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,57 @@
+"""Which parts the simulator of a stack has."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from simulator.nodes.part import Nodes
+from simulator.part import Part, SimulatorError
+from simulator.plane.part import ControlPlane
+from simulator.switch.part import Switch
+from stacks.read import read_stack_file
+
+CHECKOUT = Path(__file__).parents[1]
+
+
+@dataclass(frozen=True)
+class Simulator:
+    """The parts of one lab; all that they write lies in `state`."""
+
+    state: Path
+    nodes: Nodes
+    switch: Switch
+    others: tuple[Part, ...]
+
+    @property
+    def parts(self) -> list[Part]:
+        """All parts, the switch first, since the nodes are cabled to it."""
+        return [self.switch, self.nodes, *self.others]
+
+    def chosen(self, names: list[str]) -> list[Part]:
+        """The parts of these names, or all.
+
+        Raises:
+            SimulatorError: for a name that is no part of this lab.
+        """
+        known = {part.name.rpartition(" ")[2]: part for part in self.parts}  # "plane" is enough for the control plane
+        if unknown := [name for name in names if name not in known]:
+            raise SimulatorError(f"no part {', '.join(unknown)}; this lab has: {', '.join(known)}")
+        return [part for name, part in known.items() if not names or name in names]
+
+
+def simulator_of(stack: str, state: Path) -> Simulator:
+    """The simulator of a stack's lab.
+
+    Raises:
+        LabError: when the stack file is missing or refused.
+        SimulatorError: when the lab is of real machines.
+    """
+    lab = read_stack_file(CHECKOUT / f"Pulumi.{stack}.yaml")
+    if lab.kind != "virtual":
+        raise SimulatorError(f"stack {stack} is of kind {lab.kind}: the simulator plays labs of kind virtual only")
+    nodes = Nodes(lab, state)
+    others: list[Part] = []
+    if lab.cluster is not None:
+        others.append(ControlPlane(lab, state, CHECKOUT / ".engine" / "bin"))
+    if lab.fabric is not None:
+        raise SimulatorError(f"stack {stack} has a fabric, and the simulator has no vCenter yet")
+    return Simulator(state, nodes, Switch(lab, nodes.machines, state), tuple(others))

@@ -1,0 +1,52 @@
+"""Keys of the simulated lab, made once per simulator, and the files by which OpenSSH and the lab find them."""
+
+import os
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+
+from simulator.nodes.cache import need_programs, run
+from simulator.nodes.image import GUEST_USER
+from simulator.nodes.machine import SSH_PORT, Machine
+
+USER_KEY = "id_ed25519"
+SSH_CONFIG = "ssh_config"
+
+
+def give_keys(folder: Path, machines: list[Machine]) -> None:
+    """Makes the lab's key pair and a host key for each machine that has none."""
+    need_programs({"ssh": "openssh-client", "ssh-keygen": "openssh-client"}, "the simulator")
+    _make_key(folder / USER_KEY)
+    for machine in machines:
+        _make_key(folder / machine.name / "host_key")
+        shutil.copyfile(folder / f"{USER_KEY}.pub", folder / machine.name / "authorized_key")
+
+
+def write_ssh_files(folder: Path, machines: list[Machine], lab_names: Mapping[str, str]) -> None:
+    """Writes known_hosts and ssh_config for all machines; `lab_names` gives what the lab calls an address."""
+    known_hosts, config = "", ""
+    for machine in machines:
+        public = (folder / machine.name / "host_key.pub").read_text().split()
+        known_hosts += f"[{machine.address}]:{SSH_PORT} {public[0]} {public[1]}\n"
+        names = dict.fromkeys([lab_names.get(machine.address, machine.name), machine.name])
+        config += f"Host {' '.join(names)}\n  HostName {machine.address}\n"
+    config += (
+        f'Host *\n  Port {SSH_PORT}\n  User {GUEST_USER}\n  IdentityFile "{folder / USER_KEY}"\n  IdentitiesOnly yes\n'
+        f'  UserKnownHostsFile "{folder / "known_hosts"}"\n  StrictHostKeyChecking yes\n  BatchMode yes\n'
+    )
+    _replace(folder / "known_hosts", known_hosts)
+    _replace(folder / SSH_CONFIG, config)
+
+
+def _make_key(key: Path) -> None:
+    key.parent.mkdir(parents=True, exist_ok=True)
+    if not (key.exists() and key.with_name(f"{key.name}.pub").exists()):
+        key.unlink(missing_ok=True)  # half a pair: ssh-keygen would ask whether to overwrite it
+        run("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", "rocelab", "-f", str(key))
+
+
+def _replace(path: Path, text: str) -> None:
+    """Writes a file at once, since an ssh may be reading it."""
+    partial = path.with_name(f"{path.name}.{os.getpid()}")
+    partial.write_text(text)
+    partial.rename(path)

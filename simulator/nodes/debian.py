@@ -1,0 +1,70 @@
+"""Debian packages without installing them: from the mirrors of this machine's own apt, unpacked into the cache."""
+
+import re
+import shutil
+from pathlib import Path
+
+from simulator.nodes.cache import made_once, need_programs, need_space, run
+from simulator.part import Report, SimulatorError
+
+KEYRING = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
+PACKAGE_BYTES = 400 << 20
+"""Space that QEMU and what it needs take while they are unpacked, with room to spare (measured: 150 MiB)."""
+
+
+def sources(*suites: str) -> list[str]:
+    """Source lines for `suites` on the mirrors that this machine's apt uses.
+
+    Raises:
+        SimulatorError: when apt has no source for Debian 12.
+    """
+    need_programs({"apt-get": "apt", "dpkg-deb": "dpkg"}, "building the nodes' image")
+    listed = run("apt-get", "-o", "Dir::State::Lists=/nonexistent", "update", "--print-uris")
+    mirrors = {suite: uri for uri, suite in re.findall(r"^'(\S+)/dists/(\S+)/InRelease'", listed, re.MULTILINE)}
+    if "bookworm" not in mirrors:
+        raise SimulatorError(
+            "apt on this machine has no source for Debian 12 (bookworm), from which the nodes' image is built.\n"
+            "  Add one under /etc/apt/sources.list.d/, then run the command again; nothing from it gets installed."
+        )
+    mirrors.setdefault("bookworm-backports", mirrors["bookworm"])
+    signed = f"[signed-by={KEYRING}] " if KEYRING.exists() else ""
+    return [f"deb {signed}{mirrors[suite]} {suite} main" for suite in suites if suite in mirrors]
+
+
+def unpacked(packages: tuple[str, ...], report: Report) -> Path:
+    """A folder with `packages` of the backports, and what they need that this machine lacks, unpacked."""
+
+    def download(folder: Path) -> None:
+        need_space(folder, PACKAGE_BYTES, " and ".join(packages))
+        apt = folder / "apt"
+        for name in ("lists", "archives"):
+            (apt / name / "partial").mkdir(parents=True)
+        (apt / "sources.list").write_text("\n".join(sources("bookworm", "bookworm-backports")) + "\n")
+        settings = [
+            # an apt with a memory of its own: the machine's lists and packages stay as they are, and root is not needed
+            f"Dir::Etc::SourceList={apt}/sources.list",
+            "Dir::Etc::SourceParts=-",
+            f"Dir::State={apt}",
+            f"Dir::Cache={apt}",
+            "Dir::State::Status=/var/lib/dpkg/status",
+            "APT::Sandbox::User=",
+            "APT::Install-Recommends=false",
+            # `package/release` would not do the same for what the package depends on
+            "APT::Default-Release=bookworm-backports",
+            "APT::Keep-Downloaded-Packages=true",
+            # it takes dpkg's lock even when it only downloads
+            "Debug::NoLocking=true",
+        ]
+        private_apt = ["apt-get", "-qq", *(f"-o{setting}" for setting in settings)]
+        run(*private_apt, "update")
+        run(*private_apt, "install", "--yes", "--download-only", *packages)
+        for package in sorted((apt / "archives").glob("*.deb")):
+            run("dpkg-deb", "-x", str(package), str(folder))
+        shutil.rmtree(apt)
+
+    return made_once("tools", " ".join(packages), download, report)
+
+
+def library_path(root: Path) -> str:
+    """Where programs of an unpacked folder find their libraries."""
+    return f"{root}/usr/lib/x86_64-linux-gnu:{root}/lib/x86_64-linux-gnu"

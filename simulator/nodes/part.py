@@ -1,0 +1,151 @@
+"""All nodes of a lab as one part of the simulator."""
+
+import threading
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+
+from simulator.nodes.accelerator import choose
+from simulator.nodes.access import give_keys, write_ssh_files
+from simulator.nodes.image import build_image
+from simulator.nodes.machine import MEMORY_MIB, MOST_MACHINES, SSH_PORT, Machine, machines_of
+from simulator.nodes.node import Boot, Node, memory_available_mib, processors, recorded_machines
+from simulator.nodes.qemu import find_qemu
+from simulator.part import Report, SimulatorError, Status
+from simulator.switch.client import SwitchClient
+from stacks.lab import Lab
+
+
+class Nodes:
+    """The lab's machines. Those that an earlier lab had keep running until `down`: somebody must undo them first."""
+
+    name = "nodes"
+
+    def __init__(self, lab: Lab, state: Path) -> None:
+        self.folder = state / "nodes"
+        self._switch = SwitchClient(state / "switch")
+        self._lab_names = {str(node.address): node.name for node in lab.nodes}
+        recorded = {machine.number: machine for machine in recorded_machines(self.folder)}
+        # a machine that the lab calls by a new name stays the machine that it is
+        self.wanted = [
+            replace(machine, hostname=recorded[machine.number].hostname) if machine.number in recorded else machine
+            for machine in machines_of(lab)
+        ]
+        numbers = {machine.number for machine in self.wanted}
+        self.others = [machine for number, machine in sorted(recorded.items()) if number not in numbers]
+
+    @property
+    def machines(self) -> list[Machine]:
+        """Every machine that needs a port at the switch."""
+        return [*self.wanted, *self.others]
+
+    def build(self, report: Report) -> Boot:
+        """Makes what the cache lacks, and finds out how guests run fastest here."""
+        image = build_image(report)
+        qemu = find_qemu(report)
+        return Boot(qemu, image, choose(qemu, image, report))
+
+    def up(self, report: Report) -> None:
+        """Starts the nodes that do not run, and returns when all take logins."""
+        nodes = self._nodes(self.wanted)
+        give_keys(self.folder, self.wanted)
+        write_ssh_files(self.folder, self.machines, self._lab_names)
+        boot = self.build(report)
+        _refuse_too_little_memory([node for node in nodes if node.daemon.pid() is None])
+        first_boots = threading.Semaphore(processors())  # more only slow each other down: a boot is pure computing
+        _on_all(nodes, lambda node, tell: node.up(boot, first_boots, tell), report)
+        self._set_links(nodes)
+        for node in self._nodes(self.others):
+            if node.daemon.pid() is not None:
+                report(f"{node.machine.name} at {node.machine.address} still runs; this lab does not name it")
+
+    def status(self) -> list[Status]:
+        """A line for each node of the lab, and for each other that was started."""
+        nodes = [*self._nodes(self.wanted), *(node for node in self._nodes(self.others) if node.was_started)]
+        with ThreadPoolExecutor(max_workers=MOST_MACHINES) as pool:
+            return list(pool.map(self._status, nodes))
+
+    def reset(self, report: Report) -> None:
+        """Puts all started nodes back to their snapshots, live."""
+        nodes = self._started()
+        if not nodes:
+            raise SimulatorError("no node runs: sim up")
+        _on_all(nodes, lambda node, tell: node.reset(tell), report)
+        self._set_links(nodes)
+
+    def down(self, report: Report) -> None:
+        """Ends every node; keys and disks stay."""
+        nodes = self._started()
+        _on_all(nodes, lambda node, _: node.stop(), report)
+        if nodes:
+            report(f"{', '.join(node.machine.name for node in nodes)} stopped")
+
+    def node(self, name: str) -> Node:
+        """The node of that name, as the lab or the machine itself has it.
+
+        Raises:
+            SimulatorError: naming those that there are.
+        """
+        for machine in self.machines:
+            if name in (machine.name, self._lab_names.get(machine.address)):
+                return Node(machine, self.folder)
+        known = ", ".join(self._lab_names.get(machine.address, machine.name) for machine in self.machines)
+        raise SimulatorError(f"no node {name}; there are: {known}")
+
+    def plug(self, node_name: str, nic: str, plugged: bool) -> None:
+        """Puts a cable in or pulls it: at the switch, and as the guest's carrier when it runs."""
+        node = self.node(node_name)
+        self._switch.set(node.machine.name, nic, plugged=plugged)
+        if node.daemon.pid() is not None:
+            self._set_links([node])
+
+    def _status(self, node: Node) -> Status:
+        name = self._lab_names.get(node.machine.address, node.machine.name)
+        address = f"{node.machine.address}:{SSH_PORT}"
+        pid = node.daemon.pid()
+        if pid is None:
+            if node.was_started:
+                return Status(name, address, "died", node.last_words())
+            return Status(name, address, "stopped")
+        detail = "" if node.machine.address in self._lab_names else "not in this lab"
+        if not node.answers():
+            return Status(name, address, "not answering", "no ssh: it boots, or see sim logs", pid)
+        return Status(name, address, "running", detail, pid)
+
+    def _set_links(self, nodes: Iterable[Node]) -> None:
+        """A new QEMU, and a restored snapshot, believe that every cable is in."""
+        pulled = {(port.node, port.nic) for port in self._switch.show() if not port.config.plugged}
+        for node in nodes:
+            node.set_links(node.machine.nics, {nic for name, nic in pulled if name == node.machine.name})
+
+    def _nodes(self, machines: list[Machine]) -> list[Node]:
+        return [Node(machine, self.folder) for machine in machines]
+
+    def _started(self) -> list[Node]:
+        return [node for node in self._nodes(self.machines) if node.was_started]
+
+
+def _on_all(nodes: list[Node], act: Callable[[Node, Report], None], report: Report) -> None:
+    """Does `act` on all nodes at once; when all have ended, raises if any failed."""
+
+    def one(node: Node) -> str:
+        try:
+            act(node, lambda text: report(f"{node.machine.name}: {text}"))
+        except (SimulatorError, OSError) as error:
+            report(f"{node.machine.name}: failed")
+            return str(error)
+        return ""
+
+    with ThreadPoolExecutor(max_workers=MOST_MACHINES) as pool:
+        if failures := [failure for failure in pool.map(one, nodes) if failure]:
+            raise SimulatorError("\n".join(failures))
+
+
+def _refuse_too_little_memory(new: list[Node]) -> None:
+    needed_mib, available_mib = len(new) * MEMORY_MIB, memory_available_mib()
+    if needed_mib > available_mib:
+        raise SimulatorError(
+            f"{len(new)} nodes need {needed_mib} MiB of memory and {available_mib} MiB are available: "
+            "end other programs, or take nodes out of the lab"
+        )

@@ -1,0 +1,88 @@
+"""The frame switch as a part of the simulator: its process, and a port for each NIC of the lab."""
+
+import sys
+from pathlib import Path
+
+from simulator.nodes.machine import Machine
+from simulator.part import Report, SimulatorError, Status
+from simulator.process import Daemon
+from simulator.switch.client import SwitchClient
+from simulator.switch.ports import PortConfig
+from stacks.lab import Lab
+
+CHECKOUT = Path(__file__).parents[2]
+_HIGHEST_VLAN = 4094
+
+
+class Switch:
+    """The switch that the rails run through."""
+
+    name = "switch"
+
+    def __init__(self, lab: Lab, machines: list[Machine], state: Path) -> None:
+        self.client = SwitchClient(state / "switch")
+        self._daemon = Daemon("switch", state / "switch")
+        self._ports = ports_of(lab, machines)
+
+    def up(self, report: Report) -> None:
+        """Starts the switch if it does not run, and makes a port for each NIC."""
+        if self._daemon.pid() is None:
+            died = self._daemon.pid_file.exists()
+            for old in self._daemon.folder.glob("*.sock"):
+                old.unlink()
+            command = [sys.executable, "-m", "simulator.switch.daemon", str(self._daemon.folder)]
+            self._daemon.start(command, cwd=CHECKOUT)
+            self._daemon.wait_until(self.client.answers, 30, "answer")
+            report("had died; started again, every port as the lab says" if died else "started")
+        added = self.client.ensure(self._ports)
+        changed = [f"{port.node} {port.nic}" for port in self.client.show() if port.changed]
+        if changed:
+            report(f"ports set by hand stay so: {', '.join(changed)} (sim reset puts them back)")
+        report(f"{len(self._ports)} ports" + (f", {len(added)} new" if added else ""))
+
+    def status(self) -> list[Status]:
+        """One line: the process and what was done to its ports."""
+        pid = self._daemon.pid()
+        address = "unix:.sim/switch/control.sock"
+        if pid is None:
+            if self._daemon.pid_file.exists():
+                return [Status(self.name, address, "died", self._daemon.last_words())]
+            return [Status(self.name, address, "stopped")]
+        try:
+            ports = self.client.show()
+        except SimulatorError as error:
+            return [Status(self.name, address, "not answering", str(error), pid)]
+        pulled = [f"{port.node} {port.nic} is pulled" for port in ports if not port.config.plugged]
+        others = [f"{port.node} {port.nic} is changed" for port in ports if port.changed and port.config.plugged]
+        return [Status(self.name, address, "running", "; ".join([f"{len(ports)} ports", *pulled, *others]), pid)]
+
+    def reset(self, report: Report) -> None:
+        """Every port as the lab says: cables in, no loss, counters at zero."""
+        self.client.reset()
+        report("all ports as the lab says")
+
+    def down(self, report: Report) -> None:
+        """Ends the switch's process."""
+        was_there = self._daemon.pid() is not None
+        self._daemon.stop()
+        for left in self._daemon.folder.glob("*.sock"):
+            left.unlink()
+        if was_there:
+            report("stopped")
+
+
+def ports_of(lab: Lab, machines: list[Machine]) -> dict[tuple[str, str], PortConfig]:
+    """A port for each NIC on a rail of the lab, by machine and NIC.
+
+    Rails are separate: each has an untagged VLAN of its own inside the switch, chosen from the top of the range where
+    no pod VLAN lies, and carries its pods' VLAN tagged.
+    """
+    pod_vlans = {rail.pod.vlan_id for rail in lab.rails}
+    free = (vlan for vlan in range(_HIGHEST_VLAN, 0, -1) if vlan not in pod_vlans)
+    homes = {rail.name: PortConfig(next(free), frozenset({rail.pod.vlan_id})) for rail in lab.rails}
+    return {
+        (machine.name, nic.interface): homes[nic.rail]
+        for machine in machines
+        for nic in machine.nics
+        if nic.rail in homes
+    }

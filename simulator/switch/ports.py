@@ -1,0 +1,222 @@
+"""What the switch does with a frame: pure, so that every rule can be tested without a socket or a clock."""
+
+import random
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import asdict, dataclass, field, fields, replace
+
+AGEING_S = 300.0
+"""A learned address is forgotten after this time without a frame from it (IEEE 802.1Q default)."""
+MOST_STATIONS = 16_384
+LARGEST_MTU_BYTES = 9216
+HEADER_BYTES = 14
+TAG_BYTES = 4
+_TPID = b"\x81\x00"
+
+
+@dataclass(frozen=True)
+class PortConfig:
+    """What can be configured on a port, or done to its cable."""
+
+    native_vlan: int
+    """VLAN of untagged frames; frames of it leave untagged."""
+    tagged_vlans: frozenset[int] = frozenset()
+    """VLANs whose frames pass with their tag, in both directions."""
+    mtu_bytes: int = LARGEST_MTU_BYTES
+    """Largest payload; a longer frame is dropped and counted, in both directions."""
+    plugged: bool = True
+    """Whether the cable is in."""
+    loss_percent: float = 0.0
+    """Share of frames that the cable loses, in each direction."""
+    delay_ms: float = 0.0
+    """Time that a frame is on the cable, in each direction."""
+
+    def faults(self) -> list[str]:
+        """What is wrong with the values, each with the limit."""
+        found = [
+            f"VLAN {vlan}: 1 to 4094 are allowed"
+            for vlan in sorted({self.native_vlan, *self.tagged_vlans})
+            if not 1 <= vlan <= 4094
+        ]
+        if not 68 <= self.mtu_bytes <= LARGEST_MTU_BYTES:
+            found.append(f"mtu {self.mtu_bytes}: 68 to {LARGEST_MTU_BYTES} bytes are allowed")
+        if not 0 <= self.loss_percent <= 100:
+            found.append(f"loss {self.loss_percent}: 0 to 100 percent are allowed")
+        if not 0 <= self.delay_ms <= 1000:
+            found.append(f"delay {self.delay_ms}: 0 to 1000 ms are allowed")
+        return found
+
+
+@dataclass
+class Counters:
+    """What passed a port and what it dropped, since the switch or its last reset began. `in` is from the node."""
+
+    in_frames: int = 0
+    in_bytes: int = 0
+    out_frames: int = 0
+    out_bytes: int = 0
+    dropped_unplugged: int = 0
+    dropped_vlan: int = 0
+    dropped_mtu: int = 0
+    dropped_lost: int = 0
+    dropped_full: int = 0
+    """The node took no frames for so long that its queue here was full."""
+
+    def present(self) -> dict[str, int]:
+        """The counters that are not zero."""
+        return {name: value for name, value in asdict(self).items() if value}
+
+
+@dataclass(eq=False)
+class Port:
+    """One port: the NIC that is cabled to it, and its configuration now and as the lab has it."""
+
+    node: str
+    nic: str
+    home: PortConfig
+    config: PortConfig = field(init=False)
+    counters: Counters = field(default_factory=Counters)
+    chance: Callable[[], float] = field(init=False)
+    """The next random number below 1; seeded by the port's name, so that a run can be repeated."""
+
+    def __post_init__(self) -> None:
+        self.reset()
+
+    @property
+    def name(self) -> str:
+        """As in the socket's file: node and NIC."""
+        return f"{self.node}-{self.nic}"
+
+    def reset(self) -> None:
+        """Back to the lab's configuration, cable in, counters at zero."""
+        self.config = self.home
+        self.counters = Counters()
+        self.chance = random.Random(self.name).random  # noqa: S311  # frames are lost, not secrets made
+
+    def rehome(self, home: PortConfig) -> None:
+        """Takes a changed lab; what somebody has set on the port by hand stays."""
+        self.config = replace(
+            self.config,
+            **{
+                each.name: getattr(home, each.name)
+                for each in fields(PortConfig)
+                if getattr(self.config, each.name) == getattr(self.home, each.name)
+            },
+        )
+        self.home = home
+
+    def loses(self) -> bool:
+        """Whether the cable loses this frame."""
+        return self.config.loss_percent > 0 and self.chance() * 100 < self.config.loss_percent
+
+    def fits(self, length: int, tagged: bool) -> bool:
+        """Whether a frame of that length on the wire is within the port's MTU."""
+        return length <= self.config.mtu_bytes + HEADER_BYTES + (TAG_BYTES if tagged else 0)
+
+
+@dataclass(frozen=True)
+class Delivery:
+    """One frame that leaves through one port, after both cables' delays."""
+
+    port: Port
+    frame: bytes
+    delay_s: float
+
+
+class Forwarding:
+    """A learning VLAN bridge."""
+
+    def __init__(self) -> None:
+        self.ports: dict[str, Port] = {}
+        self._learned: dict[tuple[int, bytes], tuple[Port, float]] = {}
+
+    def add(self, port: Port) -> None:
+        """Takes a new port."""
+        self.ports[port.name] = port
+
+    def forget(self, port: Port) -> None:
+        """Unlearns what was behind a port: its cable was pulled, or its VLANs changed."""
+        self._learned = {key: entry for key, entry in self._learned.items() if entry[0] is not port}
+
+    def learned(self, port: Port) -> list[tuple[int, str]]:
+        """VLAN and address of the stations seen behind a port."""
+        return sorted((vlan, mac.hex(":")) for (vlan, mac), entry in self._learned.items() if entry[0] is port)
+
+    def forward(self, ingress: Port, frame: bytes, now_s: float) -> list[Delivery]:
+        """Where a frame that came in goes; what is dropped is counted at the port that dropped it."""
+        counters, config = ingress.counters, ingress.config
+        tagged = frame[12:14] == _TPID
+        if not config.plugged:
+            counters.dropped_unplugged += 1
+            return []
+        if ingress.loses():
+            counters.dropped_lost += 1
+            return []
+        if not ingress.fits(len(frame), tagged):
+            counters.dropped_mtu += 1
+            return []
+        vlan = _vlan_of(frame, tagged, config)
+        if vlan is None:
+            counters.dropped_vlan += 1
+            return []
+        counters.in_frames += 1
+        counters.in_bytes += len(frame)
+        self._learn(vlan, frame[6:12], ingress, now_s)
+        return list(self._deliver(ingress, frame, vlan, now_s))
+
+    def _learn(self, vlan: int, mac: bytes, port: Port, now_s: float) -> None:
+        key = (vlan, mac)
+        if mac[0] & 1 or (key not in self._learned and len(self._learned) >= MOST_STATIONS):
+            return  # a group address is nobody's; and what finds no room is flooded
+        self._learned[key] = (port, now_s)
+
+    def _deliver(self, ingress: Port, frame: bytes, vlan: int, now_s: float) -> Iterator[Delivery]:
+        for port in self._egress(ingress, frame, vlan, now_s):
+            config = port.config
+            out_tagged = vlan != config.native_vlan
+            out = _with_tag(frame, vlan) if out_tagged else _without_tag(frame)
+            if not config.plugged:
+                port.counters.dropped_unplugged += 1
+            elif not port.fits(len(out), out_tagged):
+                port.counters.dropped_mtu += 1
+            elif port.loses():
+                port.counters.dropped_lost += 1
+            else:
+                yield Delivery(port, out, (ingress.config.delay_ms + config.delay_ms) / 1000)
+
+    def _egress(self, ingress: Port, frame: bytes, vlan: int, now_s: float) -> Iterable[Port]:
+        """The ports that a frame leaves through, never the one that it came in by."""
+        entry = self._learned.get((vlan, frame[0:6]))
+        if entry is not None and now_s - entry[1] <= AGEING_S:
+            known = entry[0]
+            return (known,) if known is not ingress and _carries(known, vlan) else ()
+        return [port for port in self.ports.values() if port is not ingress and _carries(port, vlan)]
+
+
+def _carries(port: Port, vlan: int) -> bool:
+    return vlan == port.config.native_vlan or vlan in port.config.tagged_vlans
+
+
+def _vlan_of(frame: bytes, tagged: bool, config: PortConfig) -> int | None:
+    """The VLAN that a frame belongs to; None when its port does not carry it, or it is no Ethernet frame."""
+    if len(frame) < HEADER_BYTES + (TAG_BYTES if tagged else 0):
+        return None
+    if not tagged:
+        return config.native_vlan
+    vlan = int.from_bytes(frame[14:16], "big") & 0x0FFF
+    if vlan == 0:  # a priority tag: no VLAN
+        return config.native_vlan
+    return vlan if vlan == config.native_vlan or vlan in config.tagged_vlans else None
+
+
+def _with_tag(frame: bytes, vlan: int) -> bytes:
+    """The frame with a tag of that VLAN; a tag that it has keeps its priority."""
+    if frame[12:14] != _TPID:
+        return frame[:12] + _TPID + vlan.to_bytes(2, "big") + frame[12:]
+    if int.from_bytes(frame[14:16], "big") & 0x0FFF == vlan:
+        return frame
+    priority = int.from_bytes(frame[14:16], "big") & 0xF000
+    return frame[:14] + (priority | vlan).to_bytes(2, "big") + frame[16:]
+
+
+def _without_tag(frame: bytes) -> bytes:
+    return frame[:12] + frame[16:] if frame[12:14] == _TPID else frame
