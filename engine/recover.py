@@ -103,4 +103,5 @@ def _say(line: str) -> None:
 
 if __name__ == "__main__":
     ROOT = Path(__file__).resolve().parent.parent
-    sys.exit(recover(sys.argv[1] if len(sys.argv) > 1 else "lab", ROOT, ROOT / ".sim" / "state"))
+    STATE = Path(sys.argv[2]) if len(sys.argv) > 2 else ROOT / ".sim" / "state"
+    sys.exit(recover(sys.argv[1] if len(sys.argv) > 1 else "lab", ROOT, STATE))

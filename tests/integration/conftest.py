@@ -1,0 +1,59 @@
+"""A running simulator and a stack on it; skipped loudly where either cannot be had, except where CI must have them."""
+
+import os
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import ROOT
+from tests.integration.stack import Stack, environment
+
+ENGINE = ROOT / ".engine" / "bin"
+
+
+def missing() -> str | None:
+    """Why the real engine cannot run here."""
+    for name in ("pulumi", "sim"):
+        if not (ENGINE / name).exists():
+            return f".engine/bin/{name} is missing: run make setup"
+    return None
+
+
+@pytest.fixture(scope="session")
+def simulator() -> Iterator[Path]:
+    """The simulator, up and clean; afterwards as it was found, running or not."""
+    if reason := missing():
+        if os.environ.get("CI"):
+            pytest.fail(reason)
+        pytest.skip(f"SIM LANE NOT RUN: {reason}")
+    env = environment("lab")
+    was_running = sim(env, "status").returncode == 0
+    for verb in ("up", "reset"):
+        done = sim(env, verb)
+        assert done.returncode == 0, done.stdout
+    yield ROOT / ".sim"
+    if not was_running:
+        sim(env, "down")
+
+
+def sim(env: dict[str, str], *arguments: str) -> subprocess.CompletedProcess[str]:
+    """One `sim` command of this checkout."""
+    return subprocess.run(
+        ["sim", *arguments],
+        cwd=ROOT,
+        env=env,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=1500,
+        check=False,
+    )
+
+
+@pytest.fixture(scope="module")
+def stack(simulator: Path) -> Stack:
+    """A fresh stack of the reference lab; the checkout's own state stays as it is."""
+    return Stack.make(simulator / "tests")

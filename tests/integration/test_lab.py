@@ -1,0 +1,288 @@
+"""The life of the reference lab on the real engine, in the order of a life: each test begins where the last ended."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import time
+from typing import Any
+
+import pytest
+import yaml
+from kubernetes import client, config
+
+from tests.conftest import ROOT
+from tests.integration.conftest import sim
+from tests.integration.stack import Done, Stack, environment, on_node, without
+
+pytestmark = pytest.mark.sim
+
+UNIT = "rocelab-rdma.service"
+PF = "/sys/class/net/enp5s0"
+
+
+def nodes_named(done: Done) -> set[str]:
+    """Which hosts the changes of a preview concern."""
+    changed = "\n".join(line for line in done.text.splitlines() if re.search(r"=>|^\s*[~+-] ", line))
+    return set(re.findall(r"gpu\d\d", changed))
+
+
+def test_a_lab_comes_up_and_works(stack: Stack) -> None:
+    done = stack.up().succeeded()
+
+    assert done.seconds < 240, f"{done.seconds:.0f} s"
+    validation = stack.outputs()["validation"]
+    assert validation["function"] == "pass", json.dumps(validation)[:3000]
+    assert validation["performance"].startswith("not rated"), "the simulator's speed says nothing about hardware"
+    for node in ("gpu01", "gpu02"):
+        assert on_node(node, f"cat {PF}/device/sriov_numvfs {PF}/mtu").split() == ["4", "9000"]
+        assert on_node(node, f"systemctl is-enabled {UNIT}") == "enabled"
+    assert on_node("gpu01", "ping -c1 -W5 -M do -s 8972 10.10.12.12 >/dev/null && echo answers") == "answers"
+
+
+def test_the_output_is_small_typed_and_complete(stack: Stack) -> None:
+    outputs = stack.outputs()
+
+    assert set(outputs) == {"lab", "hosts", "attachments", "kubeconfig", "validation"}
+    assert len(json.dumps(outputs)) < 16_384
+    assert outputs["kubeconfig"] == "[secret]"
+    assert outputs["lab"]["simulated"] is True
+    assert outputs["attachments"]["rail-a"]["resource"] == "intel.com/sriov_111"
+
+
+def test_a_second_up_changes_nothing(stack: Stack) -> None:
+    assert stack.unchanged().seconds < 30
+
+
+def test_nothing_secret_stands_in_state_or_output(stack: Stack) -> None:
+    key = (ROOT / ".sim/nodes/id_ed25519").read_text().splitlines()[2]
+    kubeconfig = yaml.safe_load((ROOT / ".sim/kubeconfig").read_text())
+    token = kubeconfig["users"][0]["user"]["client-key-data"][40:120]
+
+    shown = "".join(done.text for done in stack.ran) + json.dumps(stack.outputs())
+
+    for canary in (key, token, stack.env["PULUMI_CONFIG_PASSPHRASE"] + "\n"):
+        assert canary not in stack.state_text()
+        assert canary not in shown
+
+
+DRIFTS = {
+    "VF count": ("echo 0 | sudo tee /sys/class/net/enp132s0/device/sriov_numvfs", "enp132s0.vfs"),
+    "MTU": ("sudo ip link set enp132s0 mtu 1500", "enp132s0.mtu_bytes"),
+    "address": ("sudo ip address del 10.10.12.12/24 dev enp132s0", "enp132s0.address"),
+    "unit": (f"sudo systemctl disable {UNIT}", "unit"),
+    "module": ("sudo modprobe -r ib_umad", "modules"),
+}
+
+
+@pytest.mark.parametrize("what", DRIFTS)
+def test_one_drifted_field_is_shown_for_that_host_alone_and_repaired(stack: Stack, what: str) -> None:
+    break_it, field = DRIFTS[what]
+    on_node("gpu02", break_it)
+
+    seen = stack.drift()
+    repaired = stack.repair().succeeded()
+
+    assert field in seen.text, seen.text[-4000:]
+    assert nodes_named(seen) == {"gpu02"}, seen.text[-4000:]
+    assert "gpu02" in repaired.text
+    clean = stack.drift()
+    assert nodes_named(clean) == set(), clean.text[-4000:]
+
+
+def test_a_vf_in_a_pods_namespace_is_in_use_and_left_alone(stack: Stack) -> None:
+    on_node("gpu01", "sudo ip netns add pod && sudo ip link set enp5s0v0 netns pod")
+
+    def fewer(lab: dict[str, Any]) -> None:
+        lab["nodes"][0]["pfs"][0]["vfs"] = 2
+
+    try:
+        assert nodes_named(stack.drift()) == set(), "a VF in a pod is how it should be"
+        with stack.edited(fewer):
+            done = stack.up()
+        assert on_node("gpu01", f"cat {PF}/device/sriov_numvfs") == "4"
+        assert on_node("gpu01", "sudo ip netns exec pod ip -br link show enp5s0v0").startswith("enp5s0v0")
+        assert "in use" in done.text or "in use" in json.dumps(stack.outputs()["hosts"])
+    finally:
+        on_node("gpu01", "sudo ip netns del pod; sleep 1; ls /sys/class/net")
+    stack.repair().succeeded()
+    stack.repair().succeeded()
+    assert nodes_named(stack.drift()) == set()
+
+
+def test_preview_tells_the_effect_of_a_changed_mtu(stack: Stack) -> None:
+    def smaller(lab: dict[str, Any]) -> None:
+        lab["rails"][0]["mtu_bytes"] = 4200
+
+    with stack.edited(smaller):
+        seen = stack.pulumi("preview", "--diff").succeeded()
+
+    assert re.search(r"gpu01: enp5s0\.mtu_bytes 9000 => 4200: .*link", seen.text), seen.text[-4000:]
+
+
+def test_a_reboot_behind_our_back_leaves_no_drift(stack: Stack) -> None:
+    before = on_node("gpu02", "cat /proc/sys/kernel/random/boot_id")
+    on_node("gpu02", "sudo systemctl reboot || true")
+    wait_for_reboot("gpu02", before)
+
+    seen = stack.drift()
+
+    assert nodes_named(seen) == set(), seen.text[-4000:]
+    assert on_node("gpu02", f"cat {PF}/device/sriov_numvfs") == "4"
+
+
+def test_a_wrong_host_key_sends_nothing_and_is_named(stack: Stack) -> None:
+    known = ROOT / ".sim/nodes/known_hosts"
+    before = known.read_text()
+    first, second = (line.split()[2] for line in before.splitlines()[:2])
+    known.write_text(before.replace(first, "X").replace(second, first).replace("X", second))
+
+    def change(lab: dict[str, Any]) -> None:
+        lab["hosts"] = {"revert_after_s": 119}
+
+    try:
+        with stack.edited(change):
+            refused = stack.up().failed()
+    finally:
+        known.write_text(before)
+
+    assert re.search(r"gpu01.*host key", refused.text), refused.text[-4000:]
+    assert "Traceback" not in refused.text
+    stack.up().succeeded()
+
+
+def test_a_host_that_does_not_answer_is_named_with_its_remedy(stack: Stack) -> None:
+    def unreachable(lab: dict[str, Any]) -> None:
+        lab["nodes"][1]["ssh_port"] = 2223
+
+    known = ROOT / ".sim/nodes/known_hosts"
+    before = known.read_text()
+    known.write_text(before + before.splitlines()[1].replace(":2222", ":2223") + "\n")
+    try:
+        with stack.edited(unreachable):
+            refused = stack.up().failed()
+    finally:
+        known.write_text(before)
+
+    assert re.search(r"gpu02.*2223", refused.text), refused.text[-4000:]
+    assert "state: drained" in refused.text
+    assert "Traceback" not in refused.text
+    stack.up().succeeded()
+
+
+def test_a_node_that_leaves_is_undone_and_comes_back_when_added(stack: Stack) -> None:
+    content = yaml.safe_load(stack.file.read_text())
+    smaller = without(content["config"]["rocelab:lab"], "gpu02")
+
+    with stack.edited(lambda lab: lab.update(smaller)):
+        stack.up().succeeded()
+        assert on_node("gpu02", f"cat {PF}/device/sriov_numvfs {PF}/mtu").split() == ["0", "1500"]
+        assert on_node("gpu02", f"systemctl is-enabled {UNIT} 2>&1 || true") != "enabled"
+        assert on_node("gpu01", f"cat {PF}/device/sriov_numvfs") == "4"
+    stack.up().succeeded()
+    assert on_node("gpu02", f"cat {PF}/device/sriov_numvfs") == "4"
+
+
+def test_a_renamed_node_is_not_undone(stack: Stack) -> None:
+    def rename(lab: dict[str, Any]) -> None:
+        lab["nodes"][1].update(name="gpu09", formerly="gpu02")
+        del lab["benchmarks"]["nccl"]
+
+    with stack.edited(rename):
+        stack.up().succeeded()
+        assert on_node("gpu02", f"cat {PF}/device/sriov_numvfs") == "4"
+        assert on_node("gpu02", f"systemctl is-enabled {UNIT}") == "enabled"
+
+    def back(lab: dict[str, Any]) -> None:
+        lab["nodes"][1]["formerly"] = "gpu09"
+
+    with stack.edited(back):
+        stack.up().succeeded()
+    stack.up().succeeded()
+    assert on_node("gpu02", f"cat {PF}/device/sriov_numvfs") == "4"
+
+
+def test_another_address_of_the_cluster_changes_no_object(stack: Stack) -> None:
+    path = ROOT / ".sim/kubeconfig"
+    before = path.read_text()
+    path.write_text(before.replace("name: ", "name: other-", 1).replace("127.0.12.200", "localhost-rocelab"))
+    try:
+        seen = stack.pulumi("preview").text
+    finally:
+        path.write_text(before)
+
+    assert not re.search(r"kubernetes:\S+ +\S+ +(replace|delete|create)", seen), seen[-4000:]
+
+
+@pytest.mark.parametrize("after_s", [1.5, 5, 12])
+def test_an_engine_killed_at_any_moment_is_recovered(stack: Stack, after_s: float) -> None:
+    def change(lab: dict[str, Any]) -> None:
+        lab["rails"][0]["mtu_bytes"] = 8000 if after_s != 5 else 7000
+
+    with stack.edited(change):
+        running = subprocess.Popen(
+            ["pulumi", "up", "--yes", "--skip-preview", "--stack", stack.name, "--config-file", str(stack.file)],
+            cwd=ROOT,
+            env=dict(stack.env),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+        time.sleep(after_s)
+        os.kill(running.pid, signal.SIGKILL)
+        running.wait()
+        recovered = stack.run("python", "-m", "engine.recover", stack.name, str(stack.folder / "state")).succeeded()
+        assert "lock of the dead process" in recovered.text
+        stack.up().succeeded()
+        stack.unchanged()
+    stack.up().succeeded()
+
+
+def test_destroy_leaves_nothing_behind(stack: Stack) -> None:
+    stack.pulumi("destroy", "--run-program").succeeded()
+
+    for node in ("gpu01", "gpu02"):
+        assert on_node(node, f"cat {PF}/device/sriov_numvfs {PF}/mtu").split() == ["0", "1500"]
+        left = on_node(
+            node, "sudo find /etc /usr/local /var/lib /run -iname '*rocelab*' 2>/dev/null | grep -v lock || true"
+        )
+        assert left == ""
+        assert on_node(node, "sudo rdma link") == ""
+    config.load_kube_config_from_dict(yaml.safe_load((ROOT / ".sim/kubeconfig").read_text()))
+    kinds = client.ApiextensionsV1Api().list_custom_resource_definition().items
+    assert [kind.metadata.name for kind in kinds if "kwok" not in kind.metadata.name] == []
+    assert client.AppsV1Api().list_daemon_set_for_all_namespaces().items == []
+    names = {item.metadata.name for item in client.CoreV1Api().list_namespace().items}
+    assert names <= {"default", "kube-system", "kube-public", "kube-node-lease"}
+
+
+def test_the_checkout_stays_clean(stack: Stack) -> None:
+    printed = subprocess.run(["git", "status", "--porcelain"], cwd=ROOT, stdout=subprocess.PIPE, text=True, check=True)
+
+    assert [line for line in printed.stdout.splitlines() if "Pulumi" in line] == []
+    del stack
+
+
+def test_down_leaves_no_process_and_no_port(simulator: object) -> None:
+    env = environment("lab")
+
+    assert sim(env, "down").returncode == 0
+
+    listening = subprocess.run(["ss", "-ltnuH"], stdout=subprocess.PIPE, text=True, check=True).stdout
+    assert "127.0.12." not in listening
+    assert sim(env, "up").returncode == 0
+    del simulator
+
+
+def wait_for_reboot(node: str, boot_id: str, timeout_s: float = 240) -> None:
+    deadline = time.monotonic() + timeout_s
+    while time.monotonic() < deadline:
+        try:
+            if on_node(node, "cat /proc/sys/kernel/random/boot_id", timeout_s=30) != boot_id:
+                return
+        except (AssertionError, subprocess.TimeoutExpired):
+            pass
+        time.sleep(2)
+    pytest.fail(f"{node} did not come back in {timeout_s} s")
