@@ -3,7 +3,10 @@ module rocelab/engine/command
 go 1.26.3
 
 require (
+	github.com/gobwas/glob v0.2.3
+	github.com/pkg/sftp v1.13.10
 	github.com/pulumi/pulumi-go-provider v1.3.0
+	github.com/pulumi/pulumi/sdk/v3 v3.217.0
 	golang.org/x/crypto v0.47.0
 )
 
@@ -42,6 +45,7 @@ require (
 	github.com/inconshreveable/mousetrap v1.1.0 // indirect
 	github.com/jbenet/go-context v0.0.0-20150711004518-d14ea06fba99 // indirect
 	github.com/kevinburke/ssh_config v1.2.0 // indirect
+	github.com/kr/fs v0.1.0 // indirect
 	github.com/lucasb-eyer/go-colorful v1.2.0 // indirect
 	github.com/mattn/go-isatty v0.0.20 // indirect
 	github.com/mattn/go-localereader v0.0.1 // indirect
@@ -64,7 +68,6 @@ require (
 	github.com/pulumi/appdash v0.0.0-20231130102222-75f619a67231 // indirect
 	github.com/pulumi/esc v0.21.0 // indirect
 	github.com/pulumi/pulumi/pkg/v3 v3.217.0 // indirect
-	github.com/pulumi/pulumi/sdk/v3 v3.217.0 // indirect
 	github.com/rivo/uniseg v0.4.4 // indirect
 	github.com/rogpeppe/go-internal v1.13.1 // indirect
 	github.com/sabhiram/go-gitignore v0.0.0-20210923224102-525f6e181f06 // indirect
