@@ -1,0 +1,69 @@
+"""What one host is to be, as the one JSON document that its program reads: pure functions of the lab."""
+
+import hashlib
+import json
+
+from pydantic import JsonValue
+
+from components.hosts import host as program
+from stacks.lab import Lab
+from stacks.nodes import Node, Pf
+
+MODULES = ("ib_umad", "rdma_ucm")
+"""perftest and rdma_cm need them, and no driver loads them by itself."""
+SOFT_ROCE_MODULE = "rdma_rxe"
+
+
+def host_document(lab: Lab, node: Node) -> dict[str, JsonValue]:
+    """The document of a node; the same lab gives the same text."""
+    soft = any(pf.soft_roce for pf in node.pfs)
+    return {
+        "schema": program.SCHEMA,
+        "lab": lab.name,
+        "host": node.name,
+        "management_interface": node.management_interface,
+        "modules": [*MODULES, *([SOFT_ROCE_MODULE] if soft else [])],
+        "rdma_namespaces": lab.hosts.rdma_namespaces,
+        "revert_after_s": lab.hosts.revert_after_s,
+        "pfs": [_pf_document(lab, node, pf) for pf in node.pfs],
+    }
+
+
+def wanted_fields(document: dict[str, JsonValue]) -> dict[str, JsonValue]:
+    """The fields that a conforming host reports, in their order."""
+    return {field: _plain(value) for field, value in program.wanted_fields(document).items()}
+
+
+def document_text(document: dict[str, JsonValue]) -> str:
+    """As it goes over stdin, readable in a preview's diff."""
+    return json.dumps(document, indent=1) + "\n"
+
+
+def vf_layout(lab: Lab) -> str:
+    """Digest of what a device plugin sees: it changes when VFs appear, vanish or move to another rail."""
+    layout = [(node.name, pf.interface, pf.rail, pf.vfs) for node in lab.active_nodes for pf in node.pfs]
+    return hashlib.sha256(json.dumps(layout).encode()).hexdigest()[:16]
+
+
+def vf_mac(lab: str, node: str, pf: str, index: int) -> str:
+    """Address of a VF: locally administered, and the same after each reboot and on each machine that renders it."""
+    digest = hashlib.sha256(f"{lab}/{node}/{pf}/{index}".encode()).hexdigest()
+    return ":".join(["02", *(digest[i : i + 2] for i in range(0, 10, 2))])
+
+
+def _pf_document(lab: Lab, node: Node, pf: Pf) -> dict[str, JsonValue]:
+    mtu_bytes = lab.rail(pf.rail).mtu_bytes
+    return {
+        "interface": pf.interface,
+        "driver": pf.driver,
+        "address": str(pf.address),
+        "mtu_bytes": mtu_bytes,
+        "vf_mtu_bytes": mtu_bytes,
+        "vf_macs": [vf_mac(lab.name, node.name, pf.interface, index) for index in range(pf.vfs)],
+        "rdma_device": pf.rdma_device,
+        "soft_roce": pf.soft_roce,
+    }
+
+
+def _plain(value: program.Value) -> JsonValue:
+    return list(value) if isinstance(value, list) else value

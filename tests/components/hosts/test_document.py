@@ -1,0 +1,90 @@
+"""The document of a host, and what a field's change means."""
+
+import json
+from typing import get_args
+
+import pytest
+
+from components.hosts import effects
+from components.hosts.document import document_text, host_document, vf_layout, vf_mac, wanted_fields
+from stacks.base import Effect
+from stacks.hosts import RepairClass
+from stacks.lab import Lab
+from tests.conftest import ROOT
+
+GOLDEN = ROOT / "tests/golden/hosts"
+
+
+def changed(lab: Lab, **values: object) -> Lab:
+    return Lab.model_validate({**lab.model_dump(), **values})
+
+
+@pytest.mark.parametrize("number", [0, 1])
+def test_the_reference_lab_renders_exactly_these_documents(lab, number):
+    node = lab.nodes[number]
+
+    assert document_text(host_document(lab, node)) == (GOLDEN / f"{node.name}.json").read_text()
+
+
+def test_a_conforming_host_reports_exactly_these_fields(lab):
+    fields = wanted_fields(host_document(lab, lab.nodes[0]))
+
+    assert json.dumps(fields, indent=1) + "\n" == (GOLDEN / "gpu01.fields.json").read_text()
+
+
+def test_every_field_has_an_effect_and_a_repair_class(lab):
+    for field in wanted_fields(host_document(lab, lab.nodes[0])):
+        assert effects.field_effect(field) in get_args(Effect)
+        assert effects.repair_class(field) in get_args(RepairClass)
+
+
+def test_a_pf_without_vfs_has_no_fields_about_vfs(lab):
+    node = lab.nodes[0]
+    bare = node.model_copy(update={"pfs": tuple(pf.model_copy(update={"vfs": 0}) for pf in node.pfs)})
+    fields = wanted_fields(host_document(lab, bare))
+
+    assert fields["enp5s0.vfs"] == 0
+    assert not [field for field in fields if "vf_" in field]
+
+
+def test_vf_addresses_are_local_unicast_and_each_its_own(lab):
+    macs = [mac for node in lab.nodes for pf in host_document(lab, node)["pfs"] for mac in pf["vf_macs"]]
+
+    assert len(macs) == len(set(macs)) == 16
+    assert all(int(mac[:2], 16) & 3 == 2 for mac in macs)
+    assert vf_mac("lab", "gpu01", "enp5s0", 0) == "02:05:de:35:bf:36", "a new address is a new neighbour for everyone"
+
+
+def test_hardware_loads_no_soft_roce(lab):
+    node = lab.nodes[0]
+    pfs = tuple(
+        pf.model_copy(update={"driver": "mlx5_core", "rdma_device": f"mlx5_{i}"}) for i, pf in enumerate(node.pfs)
+    )
+    document = host_document(lab, node.model_copy(update={"pfs": pfs}))
+
+    assert document["modules"] == ["ib_umad", "rdma_ucm"]
+    assert [pf["soft_roce"] for pf in document["pfs"]] == [False, False]
+
+
+def test_the_layout_of_vfs_changes_with_their_number_and_not_with_the_mtu(lab):
+    rails = [rail | {"mtu_bytes": 4200} for rail in lab.model_dump()["rails"]]
+    nodes = lab.model_dump()["nodes"]
+    nodes[0]["pfs"][0]["vfs"] = 2
+
+    assert vf_layout(changed(lab, rails=rails)) == vf_layout(lab)
+    assert vf_layout(changed(lab, nodes=nodes)) != vf_layout(lab)
+
+
+@pytest.mark.parametrize(
+    ("field", "policy", "allowed"),
+    [
+        ("enp5s0.mtu_bytes", "none", False),
+        ("enp5s0.mtu_bytes", "link", True),
+        ("unit", "none", True),
+        ("modules", "link", False),
+        ("rdma_namespaces", "service", False),
+        ("rdma_namespaces", "reboot", True),
+    ],
+)
+def test_a_repair_needs_the_labs_leave(field, policy, allowed):
+    assert effects.may_repair(field, policy) is allowed

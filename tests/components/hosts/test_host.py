@@ -1,0 +1,297 @@
+"""The program on the host, on a small kernel in a folder; the sim tests do the same to real nodes."""
+
+import ast
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from components.hosts import host
+from components.hosts.document import host_document, wanted_fields
+from stacks.lab import Lab
+from tests.components.hosts.kernel import PFS, FakeHost, addresses
+from tests.conftest import ROOT
+
+PROGRAM = "print('the program')\n"
+RECORDED = Path(__file__).with_name("recorded")
+
+
+@pytest.fixture
+def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeHost:
+    monkeypatch.delenv("SSH_CONNECTION", raising=False)
+    return FakeHost(tmp_path)
+
+
+@pytest.fixture
+def document(lab: Lab) -> dict[str, Any]:
+    return host_document(lab, lab.nodes[0])
+
+
+def run(verb: str, machine: FakeHost, document: dict[str, Any]) -> dict[str, Any]:
+    return host.perform(verb, machine, json.dumps(document), PROGRAM)
+
+
+def made(machine: FakeHost, document: dict[str, Any]) -> dict[str, Any]:
+    """A conforming, confirmed host."""
+    assert run("apply", machine, document)["failed"] is None
+    assert run("confirm", machine, document)["failed"] is None
+    result = run("probe", machine, document)
+    assert result["fields"] == wanted_fields(document)
+    return result
+
+
+def differing(machine: FakeHost, document: dict[str, Any]) -> dict[str, Any]:
+    found = run("probe", machine, document)["fields"]
+    return {field: found[field] for field, value in wanted_fields(document).items() if found[field] != value}
+
+
+def test_a_clean_host_becomes_what_its_document_says(machine, document):
+    made(machine, document)
+
+    assert machine.links["enp5s0"]["mtu"] == 9000
+    assert addresses(machine.links["enp132s0"]) == ["10.10.12.11/24"]
+    assert machine.soft == {"rxe0": "enp5s0", "rxe1": "enp132s0"}
+
+
+def test_a_second_apply_changes_nothing_and_arms_nothing(machine, document):
+    made(machine, document)
+    machine.written.clear()
+    machine.commands.clear()
+
+    assert run("apply", machine, document)["changed"] == []
+    assert machine.written == []
+    assert set(machine.commands) == {"ip -j addr show"}, "no change, so the rest would be lost time"
+
+
+def test_each_vf_starts_its_driver_once_and_with_its_own_address(machine, document):
+    run("apply", machine, document)
+
+    starts = [value for path, value in machine.written if path.endswith("drivers_probe")]
+    assert len(starts) == len(set(starts)) == 8
+    assert not [path for path, _ in machine.written if path.endswith("unbind")]
+
+
+@pytest.mark.parametrize(
+    ("drift", "field", "found"),
+    [
+        (lambda m: m.write("/sys/class/net/enp5s0/device/sriov_numvfs", "0"), "enp5s0.vfs", 0),
+        (lambda m: m.links["enp132s0"].update(mtu=1500), "enp132s0.mtu_bytes", 1500),
+        (lambda m: m.links["enp5s0"].update(flags=[]), "enp5s0.link", "down"),
+        (lambda m: m.run("ip", "-batch", "-", stdin="address del 10.10.11.11/24 dev enp5s0"), "enp5s0.address", "none"),
+        (lambda m: m.run("rdma", "link", "delete", "rxe1"), "enp132s0.rdma_device", "none"),
+        (lambda m: m.run("modprobe", "-r", "ib_umad"), "modules", ["rdma_rxe", "rdma_ucm"]),
+        (lambda m: m.remove(host.UNIT_LINK), "unit", "rocelab-rdma.service not enabled"),
+        (lambda m: m.remove(host.SYSCTL_FILE), "unit", f"{host.SYSCTL_FILE} missing"),
+        (lambda m: m.write("/proc/sys/net/ipv4/conf/enp5s0/arp_ignore", "0"), "enp5s0.arp", None),
+        (lambda m: (m.vf("enp5s0", 1) / "net/enp5s0v1/mtu").write_text("1500"), "enp5s0.vf_mtu_bytes", 1500),
+        (
+            lambda m: (m.vf("enp5s0", 1) / "net/enp5s0v1/address").write_text("02:00:00:00:00:09"),
+            "enp5s0.vf_macs",
+            None,
+        ),
+    ],
+    ids=lambda value: value if isinstance(value, str) and "." in value else None,
+)
+def test_one_drifted_field_is_seen_alone_and_put_back(machine, document, drift, field, found):
+    made(machine, document)
+    drift(machine)
+
+    seen = differing(machine, document)
+    assert list(seen) == [field]
+    assert found is None or seen[field] == found
+
+    assert run("apply", machine, document)["failed"] is None
+    run("confirm", machine, document)
+    assert differing(machine, document) == {}
+
+
+def test_only_the_fields_that_may_be_repaired_are_touched(machine, document):
+    made(machine, document)
+    machine.links["enp5s0"]["mtu"] = 1500
+    machine.remove(host.SYSCTL_FILE)
+
+    run("apply", machine, {**document, "only": ["unit"]})
+
+    assert differing(machine, document) == {"enp5s0.mtu_bytes": 1500}
+
+
+def fewer_vfs(document: dict[str, Any]) -> dict[str, Any]:
+    first, *rest = document["pfs"]
+    return {**document, "pfs": [{**first, "vf_macs": first["vf_macs"][:2]}, *rest]}
+
+
+def in_a_namespace(machine: FakeHost) -> None:
+    machine.to_namespace("enp5s0", 1)
+
+
+def given_to_a_pod(machine: FakeHost) -> None:
+    entry = {"PodUID": "1", "ResourceName": "intel.com/sriov_111", "DeviceIDs": {"-1": ["0000:05:10.1"]}}
+    machine.file(host.CHECKPOINT, json.dumps({"Data": {"PodDeviceEntries": [entry]}, "Checksum": 1}))
+
+
+def with_an_unreadable_list_of_pods(machine: FakeHost) -> None:
+    machine.file(host.CHECKPOINT, "not json")
+
+
+def bound_to_vfio(machine: FakeHost) -> None:
+    driver = machine.vf("enp5s0", 1) / "driver"
+    driver.unlink()
+    driver.symlink_to(machine.folder / "sys/bus/pci/drivers/vfio-pci")
+
+
+def under_a_bridge(machine: FakeHost) -> None:
+    (machine.vf("enp5s0", 1) / "net/enp5s0v1/upper_br0").touch()
+
+
+def opened_by_a_process(machine: FakeHost) -> None:
+    machine.run("rdma", "link", "add", "rxe9", "type", "rxe", "netdev", "enp5s0v1")
+    machine.opened.add("rxe9")
+
+
+USES = [
+    in_a_namespace,
+    given_to_a_pod,
+    with_an_unreadable_list_of_pods,
+    bound_to_vfio,
+    under_a_bridge,
+    opened_by_a_process,
+]
+
+
+@pytest.mark.parametrize("use", USES, ids=lambda use: use.__name__)
+def test_a_vf_in_use_is_left_alone(machine, document, use):
+    made(machine, document)
+    use(machine)
+    machine.written.clear()
+
+    result = run("apply", machine, fewer_vfs(document))
+
+    assert result["failed"]["step"] == "vfs"
+    assert "in use" in result["failed"]["reason"]
+    assert "drain the node" in result["failed"]["hint"]
+    assert not [path for path, _ in machine.written if "sriov" in path or "unbind" in path]
+    assert len(host.Host(machine, document, "").vfs("enp5s0")) == 4
+
+
+def test_a_vf_in_use_keeps_the_address_that_its_pod_gave_it(machine, document):
+    made(machine, document)
+    given_to_a_pod(machine)
+    (machine.vf("enp5s0", 1) / "net/enp5s0v1/address").write_text("02:99:99:99:99:99")
+
+    assert differing(machine, document) == {}
+    assert run("apply", machine, document)["changed"] == []
+
+
+def test_more_vfs_than_the_nic_has_are_refused_with_the_remedy(machine, document):
+    first, *rest = document["pfs"]
+    result = run("apply", machine, {**document, "pfs": [{**first, "vf_macs": ["02:00:00:00:00:00"] * 8}, *rest]})
+
+    assert result["failed"]["reason"] == "enp5s0 offers 7 VFs and 8 are wanted"
+    assert "lower vfs" in result["failed"]["hint"]
+
+
+def test_a_count_that_the_kernel_refuses_leaves_the_drivers_starting_by_themselves(machine, document):
+    machine.file("/sys/devices/0000:05:00.0/sriov_totalvfs", "64")
+    first, *rest = document["pfs"]
+    result = run("apply", machine, {**document, "pfs": [{**first, "vf_macs": ["02:00:00:00:00:00"] * 8}, *rest]})
+
+    assert result["failed"]["step"] == "vfs"
+    assert machine.read("/sys/class/net/enp5s0/device/sriov_drivers_autoprobe") == "1"
+
+
+def test_a_run_killed_while_vfs_were_without_driver_is_finished_by_the_next(machine, document):
+    machine.write("/sys/class/net/enp5s0/device/sriov_drivers_autoprobe", "0")
+    machine.write("/sys/class/net/enp5s0/device/sriov_numvfs", "4")
+
+    made(machine, document)
+
+    assert machine.read("/sys/class/net/enp5s0/device/sriov_drivers_autoprobe") == "1"
+
+
+def test_a_busy_rdma_mode_is_a_needed_reboot_and_no_failure(machine, document):
+    made(machine, document)
+    machine.busy_namespaces = True
+
+    result = run("apply", machine, {**document, "rdma_namespaces": "exclusive"})
+
+    assert result["failed"] is None
+    assert result["needs_reboot"] == [
+        "rdma_namespaces shared => exclusive: the kernel changes it only before the first pod"
+    ]
+    assert "netns_mode=0" in machine.read(host.MODPROBE_FILE)
+
+
+def test_undo_leaves_nothing_of_ours_and_everything_of_before(machine, document):
+    machine.links["enp5s0"]["addr_info"] = [{"family": "inet", "local": "10.1.1.1", "prefixlen": 24, "scope": "global"}]
+    before = json.dumps(machine.links)
+    made(machine, document)
+
+    assert run("undo", machine, document)["failed"] is None
+
+    assert json.dumps(machine.links) == before
+    assert machine.soft == {}
+    assert not [pf for pf in PFS if host.Host(machine, document, "").vfs(pf)]
+    assert [path for path in machine.folder.rglob("*") if "rocelab" in path.name] == []
+    assert [path for path in machine.names("/sys/module") if path.startswith(("rdma", "ib_u"))] == []
+
+
+def test_undo_leaves_a_vf_in_use_and_says_so_and_a_later_one_ends_the_work(machine, document):
+    made(machine, document)
+    in_a_namespace(machine)
+
+    failed = run("undo", machine, document)["failed"]
+
+    assert "VF 1 is in use" in failed["reason"]
+    assert machine.exists(host.BASELINE_FILE), "what was before us must not be forgotten yet"
+    assert not machine.exists(host.UNIT_LINK)
+    netdev = machine.vf("enp5s0", 1) / "net/enp5s0v1"
+    netdev.mkdir()
+    (netdev / "address").write_text("02:00:00:00:00:00")
+    (netdev / "mtu").write_text("9000")
+    assert run("undo", machine, document)["failed"] is None
+    assert not machine.exists(host.STATE)
+
+
+def test_a_pf_that_leaves_the_document_is_given_back(machine, document):
+    made(machine, document)
+
+    assert run("apply", machine, {**document, "pfs": document["pfs"][:1]})["failed"] is None
+
+    assert addresses(machine.links["enp132s0"]) == []
+    assert machine.links["enp132s0"]["mtu"] == 1500
+    assert host.Host(machine, document, "").vfs("enp132s0") == []
+    assert machine.links["enp5s0"]["mtu"] == 9000
+
+
+def test_the_baseline_is_written_before_anything_changes_and_never_again(machine, document):
+    made(machine, document)
+    first = machine.read(host.BASELINE_FILE)
+    machine.links["enp5s0"]["mtu"] = 4000
+    run("apply", machine, document)
+
+    assert machine.read(host.BASELINE_FILE) == first
+    assert json.loads(first)["pfs"]["enp5s0"]["mtu_bytes"] == 1500
+
+
+def test_the_program_runs_on_the_oldest_python_that_hosts_have() -> None:
+    text = (ROOT / "components/hosts/host.py").read_text()
+    tree = ast.parse(text, feature_version=(3, 8))
+    imported = {alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names}
+    imported |= {str(node.module) for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
+
+    assert imported <= {"fcntl", "json", "os", "re", "signal", "subprocess", "sys", "time", "traceback", "typing"}
+    assert "shell=True" not in text
+
+
+def test_what_ip_and_rdma_print_is_understood(machine, document, monkeypatch):
+    answers = {
+        "ip": (RECORDED / "ip-addr.json").read_text(),
+        "rdma": (RECORDED / "rdma-resource-opened.json").read_text(),
+    }
+    monkeypatch.setattr(machine, "run", lambda *words, **_: host.Done(0, answers[words[0]], ""))
+    seen = host.Host(machine, document, "")
+
+    assert seen.addresses("enp5s0") == ["10.10.11.11/24"]
+    assert host.link_state(seen, "enp132s0") == {"mtu_bytes": 9000, "up": True, "addresses": ["10.10.12.11/24"]}
+    assert seen.opened_devices() == {"rxe0"}

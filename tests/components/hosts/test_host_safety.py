@@ -1,0 +1,202 @@
+"""What the program on the host must never do, and how it comes back from what it did."""
+
+import fcntl
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from components.hosts import host
+from components.hosts.document import host_document
+from stacks.lab import Lab
+from tests.components.hosts.kernel import FakeHost, addresses, link
+from tests.components.hosts.test_host import made, run
+
+
+@pytest.fixture
+def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeHost:
+    monkeypatch.delenv("SSH_CONNECTION", raising=False)
+    return FakeHost(tmp_path)
+
+
+@pytest.fixture
+def document(lab: Lab) -> dict[str, Any]:
+    return host_document(lab, lab.nodes[0])
+
+
+def is_default_route(machine: FakeHost) -> None:
+    row = "enp5s0\t00000000\t0101A8C0\t0003\t0\t0\t100\t00000000\t0\t0\t0"
+    machine.file("/proc/net/route", f"Iface\tDestination\tGateway\tFlags\n{row}\n")
+
+
+def is_default_route_of_ipv6(machine: FakeHost) -> None:
+    nothing = "0" * 32
+    row = f"{nothing} 00 {nothing} 00 fe80{'0' * 28} 00000400 00000001 00000000 00000003   enp5s0"
+    machine.file("/proc/net/ipv6_route", row)
+
+
+def carries_the_session(machine: FakeHost) -> None:
+    machine.links["enp5s0"] = link(["10.9.9.9/24"])
+    os.environ["SSH_CONNECTION"] = "10.9.9.1 4711 10.9.9.9 22"
+
+
+def is_below_the_management_bond(machine: FakeHost) -> None:
+    for name in ("lower_enp5s0", "lower_enp0s3"):
+        machine.file(f"/sys/class/net/bond0/{name}", "")
+    machine.file("/sys/class/net/enp0s3/upper_bond0", "")
+
+
+def carries_a_mounted_filesystem(machine: FakeHost) -> None:
+    machine.file("/proc/mounts", "filer:/data /data nfs4 rw,vers=4.2,addr=10.9.9.2,clientaddr=10.9.9.9 0 0")
+    answer = machine.run
+
+    def routed(*words: str, **options: Any) -> host.Done:
+        if words[:3] == ("ip", "route", "get"):
+            return host.Done(0, f"{words[3]} dev enp5s0 src 10.9.9.9 uid 0\n", "")
+        return answer(*words, **options)
+
+    machine.run = routed  # type: ignore[method-assign]  # one more answer of the same program
+
+
+CARRIERS = [
+    is_default_route,
+    is_default_route_of_ipv6,
+    carries_the_session,
+    is_below_the_management_bond,
+    carries_a_mounted_filesystem,
+]
+
+
+@pytest.mark.parametrize("carry", CARRIERS, ids=lambda carry: carry.__name__)
+def test_a_pf_that_carries_the_host_is_refused_untouched(machine, document, carry, monkeypatch):
+    monkeypatch.setenv("SSH_CONNECTION", "")
+    carry(machine)
+
+    result = run("apply", machine, document)
+
+    assert "enp5s0 is refused as a rail" in result["failed"]["reason"]
+    assert "name another NIC" in result["failed"]["hint"]
+    assert result["changed"] == []
+    assert machine.written == []
+    assert not machine.exists(host.BASELINE_FILE)
+
+
+def test_the_management_interface_is_refused_even_when_the_document_names_it(machine, document):
+    result = run("apply", machine, {**document, "management_interface": "enp5s0"})
+
+    assert "it is the management interface" in result["failed"]["reason"]
+    assert machine.written == []
+
+
+def test_another_driver_than_the_lab_says_is_refused(machine, document):
+    first, *rest = document["pfs"]
+    result = run("apply", machine, {**document, "pfs": [{**first, "driver": "mlx5_core"}, *rest]})
+
+    assert result["failed"]["reason"] == "enp5s0 runs on igb driver, not mlx5_core"
+
+
+def test_a_revert_is_armed_before_the_first_network_step(machine, document):
+    run("apply", machine, document)
+
+    armed = next(i for i, line in enumerate(machine.commands) if line.startswith("systemd-run"))
+    changed = next(i for i, line in enumerate(machine.commands) if line.startswith("link set"))
+    assert armed < changed
+    assert "--on-active=120" in machine.commands[armed]
+
+
+def test_without_a_word_from_a_new_connection_the_host_goes_back(machine, document):
+    run("apply", machine, document)
+
+    host.revert(machine)
+
+    assert machine.clock_s >= 1000 + 120
+    assert machine.links["enp5s0"]["mtu"] == 1500
+    assert addresses(machine.links["enp5s0"]) == []
+    assert run("probe", machine, document)["facts"]["reverted"] == ["enp132s0", "enp5s0"]
+
+
+def test_a_confirmed_network_stays(machine, document):
+    made(machine, document)
+
+    host.revert(machine)
+
+    assert machine.links["enp5s0"]["mtu"] == 9000
+
+
+def test_an_unconfirmed_network_does_not_come_back_at_boot(machine, document):
+    run("apply", machine, document)
+
+    assert not machine.exists(host.DOCUMENT_FILE)
+    run("confirm", machine, document)
+    assert json.loads(machine.read(host.DOCUMENT_FILE)) == document
+
+
+def test_while_a_revert_is_pending_the_proven_values_are_the_older_ones(machine, document):
+    run("apply", machine, document)
+    run("apply", machine, {**document, "pfs": [{**pf, "mtu_bytes": 4200} for pf in document["pfs"]]})
+
+    host.revert(machine)
+
+    assert machine.links["enp5s0"]["mtu"] == 1500
+
+
+def test_a_boot_arms_nothing_since_its_document_was_confirmed(machine, document):
+    made(machine, document)
+    machine.links["enp5s0"]["mtu"] = 1500
+    machine.commands.clear()
+
+    assert run("boot", machine, document)["failed"] is None
+    assert machine.links["enp5s0"]["mtu"] == 9000
+    assert not [line for line in machine.commands if line.startswith("systemd-run")]
+
+
+def test_a_second_run_waits_and_then_says_who_is_in_the_way(machine, document):
+    machine.file(host.LOCK_FILE, "")
+    with Path(machine.path(host.LOCK_FILE)).open() as other:
+        fcntl.flock(other, fcntl.LOCK_EX)
+        result = run("apply", machine, document)
+
+    assert "another run holds /run/rocelab.lock" in result["failed"]["reason"]
+    assert machine.written == []
+
+
+def test_a_lock_that_an_undo_has_removed_keeps_nobody_out(machine, document):
+    made(machine, document)
+    run("undo", machine, document)
+
+    made(machine, document)
+
+
+@pytest.mark.parametrize("text", ["", "no json", "[]", '{"schema": 2, "pfs": []}', '{"schema": 1}'])
+def test_a_document_that_is_none_is_data_and_no_crash(machine, text):
+    result = host.perform("apply", machine, text, "")
+
+    assert result["failed"]["reason"] == "stdin holds no document of schema 1"
+
+
+def test_a_fault_of_the_program_itself_is_data_too(machine, document, monkeypatch, capsys):
+    monkeypatch.setattr(machine, "run", lambda *words, **_: host.Done(0, "no json", ""))
+
+    result = run("probe", machine, document)
+
+    assert result["failed"]["reason"].startswith("JSONDecodeError")
+    assert "Traceback" in capsys.readouterr().err
+
+
+def test_a_program_that_hangs_is_ended_and_named(tmp_path: Path) -> None:
+    done = host.Machine(str(tmp_path)).run("sleep", "5", timeout_s=0.05)
+
+    assert done.code == 124
+    assert "did not end" in done.err
+
+
+def test_a_file_is_replaced_whole_and_keeps_its_mode(tmp_path: Path) -> None:
+    machine = host.Machine(str(tmp_path))
+    machine.put("/etc/x/y.conf", "a\n")
+    machine.put("/etc/x/y.conf", "b\n", mode=0o600)
+
+    assert (tmp_path / "etc/x/y.conf").read_text() == "b\n"
+    assert (tmp_path / "etc/x/y.conf").stat().st_mode & 0o777 == 0o600
+    assert machine.names("/etc/x") == ["y.conf"]
