@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable
 import pytest
 import yaml
 
+from components.cluster.ipam_definitions import render_pool_definitions
 from components.cluster.manifests import Manifest
 from stacks.cluster import Cluster
 from stacks.lab import Lab
@@ -53,3 +54,21 @@ def golden() -> Golden:
 def cluster(lab: Lab) -> Cluster:
     assert lab.cluster is not None
     return lab.cluster
+
+
+@pytest.fixture
+def small_definitions(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Definitions without upstream's files, so that placing can be looked at on a machine that has none of them."""
+    names = {"networks": "network-attachment-definitions.k8s.cni.cncf.io", "mpijobs": "mpijobs.kubeflow.org"}
+    small: dict[str, Manifest] = {
+        key: {
+            "apiVersion": "apiextensions.k8s.io/v1",
+            "kind": "CustomResourceDefinition",
+            "metadata": {"name": name},
+            "spec": {"scope": "Namespaced"},
+        }
+        for key, name in names.items()
+    }
+    monkeypatch.setattr(
+        "components.cluster.cluster.read_definitions", lambda _store: {**small, **render_pool_definitions()}
+    )

@@ -1,0 +1,20 @@
+"""A Pulumi program of the cluster layer alone: the lab file, kubeconfig and VF layout come from the environment."""
+
+import os
+from pathlib import Path
+
+import pulumi
+
+from components.cluster.cluster import RdmaCluster, RdmaClusterArgs
+from stacks.read import read_stack_file
+
+cluster = RdmaCluster(
+    "cluster",
+    RdmaClusterArgs(
+        lab=read_stack_file(Path(os.environ["LONE_LAB"])),
+        kubeconfig=pulumi.Output.secret(Path(os.environ["LONE_KUBECONFIG"]).read_text()),
+        vf_layout=os.environ["LONE_LAYOUT"],
+    ),
+)
+pulumi.export("attachments", cluster.attachments)
+pulumi.export("ready", cluster.ready)

@@ -1,0 +1,314 @@
+"""The cluster layer applied by the real engine and provider to a real API server of its own."""
+
+import asyncio
+import json
+import os
+import re
+import signal
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from components.cluster.sriov import LAYOUT_ANNOTATION
+from components.cluster.store import Store
+from simulator.plane.api import FIELD_MANAGER, Api
+from simulator.plane.layout import Layout
+from simulator.plane.part import ControlPlane
+from stacks.lab import Lab
+from tests.components.cluster.readback import kinds_of, left_of_us, missing, path_of
+from tests.conftest import ROOT
+from tests.integration.stack import environment
+
+pytestmark = pytest.mark.sim
+
+ADDRESS, OTHER_ADDRESS, OTHER_PORT = "127.0.12.221", "127.0.12.222", 7443
+BINARIES = ROOT / ".engine" / "bin"
+LONGEST_RUN_S = 180
+SETTLE_S = 30
+"""The garbage collector's time after a deletion: its own answer, not ours, so it is bounded only."""
+
+
+@dataclass
+class Lone:
+    """A project whose whole program is the cluster layer."""
+
+    folder: Path
+    env: dict[str, str]
+
+    def command(self, *arguments: str) -> list[str]:
+        return ["pulumi", *arguments, "--stack", "lone", "--non-interactive", "--color", "never"]
+
+    def run(self, *arguments: str, fails: bool = False, **env: str) -> str:
+        done = subprocess.run(
+            self.command(*arguments),
+            cwd=self.folder,
+            env={**self.env, **env},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            timeout=LONGEST_RUN_S,
+            check=False,
+        )
+        assert (done.returncode != 0) == fails, done.stdout[-6000:]
+        return done.stdout
+
+    def up(self, *, fails: bool = False, **env: str) -> str:
+        return self.run("up", "--yes", "--skip-preview", fails=fails, **env)
+
+    def destroy(self) -> str:
+        return self.run("destroy", "--yes", "--skip-preview")
+
+    def resources(self) -> list[dict[str, Any]]:
+        exported = self.folder / "exported.json"
+        self.run("stack", "export", "--file", str(exported))
+        state = json.loads(exported.read_text())
+        found: list[dict[str, Any]] = state["deployment"]["resources"]
+        return found
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("lone")
+
+
+@pytest.fixture(scope="module")
+def layout(lab: Lab, folder: Path) -> Iterator[Layout]:
+    """A control plane of its own, so that no other lab on this machine is touched."""
+    needed = ("pulumi", "pulumi-resource-kubernetes", "plane", "kwok")
+    if lacking := [name for name in needed if not (BINARIES / name).exists()]:
+        pytest.skip(f"needs {', '.join(lacking)} in .engine/bin: run make setup")
+    state = folder / "sim"
+    plane = ControlPlane(lab, state, BINARIES, address=ADDRESS)
+    said: list[str] = []
+    try:
+        plane.up(said.append)
+        yield Layout(state.absolute(), BINARIES, ADDRESS)
+    finally:
+        plane.down(said.append)
+
+
+@pytest.fixture(scope="module")
+def api(layout: Layout) -> Iterator[Api]:
+    with Api(layout) as opened:
+        yield opened
+
+
+@pytest.fixture(scope="module")
+def lone(layout: Layout, folder: Path) -> Lone:
+    project = folder / "project"
+    (project / "state").mkdir(parents=True)
+    runtime = {"name": "python", "options": {"toolchain": "pip", "virtualenv": str(ROOT / ".venv")}}
+    (project / "Pulumi.yaml").write_text(yaml.safe_dump({"name": "rocelab", "runtime": runtime}))
+    (project / "__main__.py").write_text((ROOT / "tests/components/cluster/lone_cluster.py").read_text())
+    env = {
+        **environment("lab"),
+        "PULUMI_BACKEND_URL": f"file://{project / 'state'}",
+        "PYTHONPATH": str(ROOT),
+        "LONE_LAB": str(ROOT / "Pulumi.lab.yaml"),
+        "LONE_KUBECONFIG": str(layout.kubeconfig),
+        "LONE_LAYOUT": "first",
+    }
+    made = Lone(project, env)
+    made.run("stack", "init")
+    return made
+
+
+@pytest.fixture(scope="module")
+def applied(lone: Lone) -> Lone:
+    """The layer, up once for all tests that only look at it."""
+    lone.up()
+    return lone
+
+
+def changed(output: str) -> list[str]:
+    """Resources that an operation made, changed or deleted, by logical name."""
+    verbs = r"(?:created|updated|deleted|replaced)"
+    return sorted(set(re.findall(rf"^ *[-+~]+ +\S+ (\S+) {verbs}\b", output, re.MULTILINE)))
+
+
+def test_every_field_that_is_sent_is_there(applied: Lone, api: Api) -> None:
+    """A field that the schema does not know is dropped without a word; upstream's jobs of older versions lose half."""
+    kinds = kinds_of(api)
+    sent = [resource["inputs"] for resource in applied.resources() if resource["type"].startswith("kubernetes:")]
+
+    assert len(sent) == 34
+    for manifest in sent:
+        live = api.get(path_of(manifest, kinds))
+        assert list(missing(manifest, live)) == [], f"{manifest['kind']} {manifest['metadata']['name']}"
+
+
+def test_a_field_that_the_schema_does_not_know_is_found_missing(applied: Lone, api: Api) -> None:
+    kinds = kinds_of(api)
+    manifest = {
+        "apiVersion": "k8s.cni.cncf.io/v1",
+        "kind": "NetworkAttachmentDefinition",
+        "metadata": {"name": "pruned", "namespace": "default"},
+        "spec": {"config": "{}", "vlan": 111},
+    }
+    path = path_of(manifest, kinds)
+    try:
+        api.create(path.rpartition("/")[0], manifest)
+        assert list(missing(manifest, api.get(path))) == [".spec.vlan is gone"]
+    finally:
+        api.delete(path)
+
+
+def test_every_pod_of_ours_runs_when_the_run_ends(applied: Lone, api: Api, lab: Lab) -> None:
+    sets = api.items("/apis/apps/v1/daemonsets?labelSelector=app.kubernetes.io/part-of=rocelab")
+    deployments = api.items("/apis/apps/v1/deployments?labelSelector=app.kubernetes.io/part-of=rocelab")
+
+    assert {found["metadata"]["name"]: found["status"]["numberReady"] for found in sets} == {
+        "kube-multus-ds": len(lab.nodes),
+        "kube-sriov-cni-ds": len(lab.nodes),
+        "kube-sriov-device-plugin": len(lab.nodes),
+        "nv-ipam-node-ds": len(lab.nodes),
+    }
+    assert {found["metadata"]["name"]: found["status"].get("readyReplicas") for found in deployments} == {
+        "nv-ipam-controller": 1,
+        "mpi-operator": 1,
+    }
+
+
+def test_a_second_run_changes_nothing(applied: Lone) -> None:
+    assert changed(applied.run("up", "--yes", "--skip-preview", "--expect-no-changes")) == []
+
+
+def test_the_state_holds_no_key_and_no_input_a_path_of_this_machine(applied: Lone, layout: Layout) -> None:
+    """A path in an input makes another checkout an update; the engine's own source positions do not."""
+    state = next((applied.folder / "state").rglob("stacks/**/lone.json")).read_text()
+    user = yaml.safe_load(layout.kubeconfig.read_text())["users"][0]["user"]
+    keys = [value for key, value in user.items() if key in ("client-key-data", "token")]
+    values = json.dumps([(r.get("inputs"), r.get("outputs")) for r in applied.resources()])
+
+    assert keys
+    assert not [key for key in keys if key in state]
+    assert "10.20.111.0/24" in values
+    for place in (ROOT, applied.folder, Store.from_environment().cache):
+        assert str(place) not in values
+
+
+def test_another_address_and_other_credentials_change_no_object(applied: Lone, layout: Layout, folder: Path) -> None:
+    config = yaml.safe_load(layout.kubeconfig.read_text())
+    config["clusters"][0]["cluster"]["server"] = f"https://{OTHER_ADDRESS}:{OTHER_PORT}"
+    # the certificate is for the first address
+    config["clusters"][0]["cluster"]["tls-server-name"] = ADDRESS
+    config["users"][0]["user"].update({"as": "somebody-else", "as-groups": ["system:masters"]})
+    moved = folder / "moved.kubeconfig"
+    moved.write_text(yaml.safe_dump(config))
+
+    with relay():
+        output = applied.up(LONE_KUBECONFIG=str(moved))
+
+    assert changed(output) == ["cluster-provider"]
+    assert changed(applied.up()) == ["cluster-provider"], "and back"
+
+
+def test_a_new_vf_layout_changes_the_device_plugin_alone(applied: Lone) -> None:
+    assert changed(applied.up(LONE_LAYOUT="second")) == ["cluster-device-plugin-daemonset"]
+
+
+def test_what_somebody_else_manages_is_not_taken_over(applied: Lone, api: Api) -> None:
+    """A second installation of the same agents, or a fix by hand, is an error that names its owner."""
+    metadata = {"name": "kube-sriov-device-plugin", "namespace": "kube-system"}
+    path = f"/apis/apps/v1/namespaces/{metadata['namespace']}/daemonsets/{metadata['name']}"
+    spec = {"template": {"metadata": {"annotations": {LAYOUT_ANNOTATION: "theirs"}}}}
+    api.apply(path, {"apiVersion": "apps/v1", "kind": "DaemonSet", "metadata": metadata, "spec": spec})
+
+    output = applied.up(fails=True, LONE_LAYOUT="ours")
+
+    assert f'conflict with "{FIELD_MANAGER}"' in output
+    assert applied.up(LONE_LAYOUT="theirs"), "with the same value both own the field"
+
+
+def test_the_end_leaves_nothing_behind_also_after_a_killed_run(applied: Lone, api: Api) -> None:
+    applied.destroy()
+    assert settled(lambda: left_of_us(api)) == []
+
+    kill_while(applied, "cluster-multus-daemonset")
+    applied.run("cancel", "--yes")
+    # what the killed run made is not in the state; another layout is what a random field manager would trip over
+    applied.up(LONE_LAYOUT="third")
+    assert len([found for found in left_of_us(api) if found.startswith("DaemonSet ")]) == 4
+    assert changed(applied.up(LONE_LAYOUT="third")) == []
+
+    applied.destroy()
+    assert settled(lambda: left_of_us(api)) == []
+
+
+def settled(look: Callable[[], list[str]]) -> list[str]:
+    """What is left once the garbage collector had its time."""
+    end = time.monotonic() + SETTLE_S
+    while (left := look()) and time.monotonic() < end:
+        time.sleep(0.5)
+    return left
+
+
+def kill_while(lone: Lone, resource: str) -> None:
+    """Kills the engine and its plugins, all at once and without a word, while a resource is being made."""
+    with subprocess.Popen(
+        lone.command("up", "--yes", "--skip-preview"),
+        cwd=lone.folder,
+        env=lone.env,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        start_new_session=True,
+    ) as process:
+        assert process.stdout is not None
+        seen = []
+        for line in process.stdout:
+            seen.append(line)
+            if f"{resource} creating" in line:
+                break
+        else:
+            pytest.fail("".join(seen)[-4000:])
+        os.killpg(process.pid, signal.SIGKILL)
+
+
+@contextmanager
+def relay() -> Iterator[None]:
+    """The API server at another address: bytes are passed on as they are."""
+    loop = asyncio.new_event_loop()
+
+    async def pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            while data := await reader.read(65536):
+                writer.write(data)
+                await writer.drain()
+        except ConnectionError:
+            pass
+        finally:
+            writer.close()
+
+    async def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        to_reader, to_writer = await asyncio.open_connection(ADDRESS, 6443)
+        await asyncio.gather(pump(reader, to_writer), pump(to_reader, writer), return_exceptions=True)
+
+    server = loop.run_until_complete(asyncio.start_server(accept, OTHER_ADDRESS, OTHER_PORT))
+    thread = threading.Thread(target=loop.run_forever)
+    thread.start()
+
+    async def stop() -> None:
+        server.close()
+        rest = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
+        for task in rest:
+            task.cancel()
+        await asyncio.gather(*rest, return_exceptions=True)
+
+    try:
+        yield
+    finally:
+        asyncio.run_coroutine_threadsafe(stop(), loop).result(10)
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join()
+        loop.close()

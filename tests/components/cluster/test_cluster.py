@@ -1,0 +1,153 @@
+"""RdmaCluster under the recording engine: what is asked for, in which order, and by whom it is owned."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import pulumi
+import pytest
+
+from components.cluster.cluster import RdmaCluster, RdmaClusterArgs
+from components.cluster.operators import FIELD_MANAGER
+from components.cluster.sriov import LAYOUT_ANNOTATION
+from stacks.base import LabError
+from stacks.lab import Lab
+from tests.components.cluster.conftest import Golden
+from tests.engine import Engine, Recorded
+
+pytestmark = pytest.mark.usefixtures("small_definitions")
+
+DEVICE_PLUGIN = "cluster-device-plugin-daemonset"
+
+
+class VfsMade(pulumi.CustomResource):
+    """Stands for the hosts layer: its URN is known when the VFs are there."""
+
+    def __init__(self) -> None:
+        super().__init__("test:index:Hosts", "hosts", {})
+
+
+def build(engine: Engine, lab: Lab, look: Callable[[RdmaCluster], object] = lambda _: None) -> Recorded:
+    def program() -> None:
+        args = RdmaClusterArgs(lab=lab, kubeconfig=pulumi.Output.secret("kube: config"), vf_layout=VfsMade().urn)
+        look(RdmaCluster("cluster", args))
+
+    return engine.run(program)
+
+
+def objects(seen: Recorded) -> dict[str, Mapping[str, Any]]:
+    return {name: r.inputs for name, r in seen.resources.items() if r.type.startswith("kubernetes:")}
+
+
+def test_the_names_of_the_reference_lab_are_golden(engine: Engine, lab: Lab, golden: Golden) -> None:
+    """A changed name is a deletion and a creation: alias it, or say in the pull request what is lost."""
+    seen = build(engine, lab)
+
+    lines = [f"{r.type} {name}" for name, r in seen.resources.items() if name != "hosts"]
+    golden("names.txt", "\n".join(sorted(lines)) + "\n")
+
+
+def test_only_the_device_plugin_waits_for_the_hosts(engine: Engine, lab: Lab) -> None:
+    seen = build(engine, lab)
+
+    assert {name for name, r in seen.resources.items() if "hosts" in r.depends_on} == {DEVICE_PLUGIN}
+
+
+def test_a_new_vf_layout_restarts_the_device_plugin_and_nobody_else(engine: Engine, lab: Lab) -> None:
+    found = objects(build(engine, lab))
+
+    annotated = {name for name, manifest in found.items() if LAYOUT_ANNOTATION in str(manifest)}
+    assert annotated == {DEVICE_PLUGIN}
+    annotations = found[DEVICE_PLUGIN]["spec"]["template"]["metadata"]["annotations"]
+    assert set(annotations) == {"rocelab/config", LAYOUT_ANNOTATION}, "a new configuration restarts it as well"
+
+
+def test_the_cluster_keeps_its_identity_when_its_address_changes(engine: Engine, lab: Lab) -> None:
+    """Without the identifier, another API address deletes and makes again every object."""
+    provider = build(engine, lab)["cluster-provider"]
+
+    assert provider.inputs["clusterIdentifier"] == lab.name
+    assert provider.inputs["enableServerSideApply"] == "true"
+    assert "kubeconfig" in provider.secrets
+
+
+def test_every_object_goes_through_the_lab_s_provider_under_the_lab_s_field_manager(engine: Engine, lab: Lab) -> None:
+    seen = build(engine, lab)
+
+    assert {seen[name].provider for name in objects(seen)} == {"cluster-provider"}
+    managers = {manifest["metadata"]["annotations"][FIELD_MANAGER] for manifest in objects(seen).values()}
+    assert managers == {"rocelab-lab"}, "with a random manager a killed run conflicts with the next one"
+    assert not any("patchForce" in str(manifest) for manifest in objects(seen).values())
+
+
+def test_objects_of_a_new_kind_come_after_its_definition(engine: Engine, lab: Lab) -> None:
+    seen = build(engine, lab)
+
+    for name, r in seen.resources.items():
+        if r.type.endswith(":NetworkAttachmentDefinition"):
+            assert "cluster-definition-networks" in r.depends_on, name
+        if r.type.endswith(":IPPool"):
+            assert "cluster-definition-ippools" in r.depends_on, name
+
+
+def test_pods_come_after_what_they_need(engine: Engine, lab: Lab) -> None:
+    seen = build(engine, lab)
+
+    for name, r in seen.resources.items():
+        if r.type.endswith((":DaemonSet", ":Deployment")):
+            siblings = {n for n, s in seen.resources.items() if s.parent == r.parent and s.type != r.type}
+            needed = {n for n in siblings if not seen[n].type.endswith((":DaemonSet", ":Deployment"))}
+            assert needed <= r.depends_on, name
+    assert "cluster-definition-mpijobs" in seen["cluster-mpi-operator-deployment"].depends_on
+    assert {"cluster-definition-ippools", "cluster-definition-cidrpools"} <= seen[
+        "cluster-nv-ipam-controller-deployment"
+    ].depends_on, "its programs end when a kind that they watch is missing"
+
+
+def test_an_object_in_a_namespace_of_ours_comes_after_it(engine: Engine, lab: Lab) -> None:
+    seen = build(engine, lab)
+
+    inside = {n for n, m in objects(seen).items() if m["metadata"].get("namespace") == "mpi-operator"}
+    assert inside
+    assert all("cluster-namespace-mpi-operator" in seen[name].depends_on for name in inside)
+
+
+def test_everything_lives_under_the_component(engine: Engine, lab: Lab) -> None:
+    seen = build(engine, lab)
+
+    roots = {name for name, r in seen.resources.items() if not r.parent}
+    assert roots == {"cluster", "hosts"}
+
+
+def test_pods_learn_what_to_ask_for(engine: Engine, lab: Lab) -> None:
+    made: list[RdmaCluster] = []
+    build(engine, lab, made.append)
+
+    assert made[0].attachments == {
+        "rail-a": {"resource": "intel.com/sriov_111", "network": "sriov111", "vlan_id": 111, "mtu_bytes": 9000},
+        "rail-b": {"resource": "intel.com/sriov_112", "network": "sriov112", "vlan_id": 112, "mtu_bytes": 9000},
+    }
+
+
+def test_ready_waits_for_networks_pools_and_every_pod(engine: Engine, lab: Lab) -> None:
+    class After(pulumi.CustomResource):
+        def __init__(self, ready: pulumi.Output[bool]) -> None:
+            super().__init__("test:index:After", "after", {"ready": ready})
+
+    seen = build(engine, lab, lambda cluster: After(cluster.ready))
+
+    kinds = (":DaemonSet", ":Deployment", ":IPPool", ":NetworkAttachmentDefinition")
+    expected = {name for name, r in seen.resources.items() if r.type.endswith(kinds)}
+    assert seen["after"].inputs["ready"] is True
+    assert expected <= seen["after"].depends_on
+
+
+def test_an_upstream_file_that_cannot_be_had_is_a_plain_error(
+    engine: Engine, lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(_store: object) -> None:
+        raise LabError("no route has it")
+
+    monkeypatch.setattr("components.cluster.cluster.read_definitions", refuse)
+
+    with pytest.raises(pulumi.RunError, match="no route has it"):
+        build(engine, lab)
