@@ -181,10 +181,10 @@ def main() -> int:
                 if options.python_only:
                     return 0
                 found, missing = Setup(progress, programs).place(PARTS, ask_again=options.ask_again)
+                links.place({located.part.name: (located.origin, located.folder) for located in found})
             except KeyboardInterrupt:
                 programs.stop()
                 raise
-        links.place({located.part.name: (located.origin, located.folder) for located in found})
     except (KeyboardInterrupt, Interrupted):
         sys.stderr.write("engine: interrupted; nothing partial is left, the next setup goes on from here\n")
         return 130

@@ -14,6 +14,7 @@ MEMORY = ENGINE / "versions.json"
 """Version per program, keyed by path, size and time of change: asking costs a second, remembering nothing."""
 
 ASKING_TIMEOUT_S = 20.0
+NOTHING = "none installed"
 
 
 def find(part: Part) -> Path:
@@ -41,7 +42,7 @@ def _find_cli(part: Part) -> Path:
         if not missing:
             return folder
         seen.append(f"{program} has no {', '.join(missing)} beside it")
-    raise EngineError("; ".join(seen) or "no pulumi")
+    raise EngineError("; ".join(seen) or NOTHING)
 
 
 def _find_plugin(part: Part) -> Path:
@@ -57,7 +58,7 @@ def _find_plugin(part: Part) -> Path:
         if version.removeprefix("v") == part.version:
             return program.resolve().parent
         seen.append(f"{program} is {version or 'broken'}")
-    raise EngineError("; ".join(seen) or f"no {name}")
+    raise EngineError("; ".join(seen) or NOTHING)
 
 
 def _on_path(name: str) -> Iterator[Path]:

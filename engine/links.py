@@ -5,26 +5,30 @@ import shutil
 from collections.abc import Mapping
 from pathlib import Path
 
-from engine.parts import LANGUAGE_HOST, PARTS, Part
-from engine.places import BIN, HOME, ROOT, SOURCES, STANDINS
+from engine.parts import DYNAMIC_PLUGIN, LANGUAGE_HOST, PARTS, Part
+from engine.places import BIN, HOME, SOURCES, STANDINS
 
-OWN_HOST = SOURCES / "language_python" / LANGUAGE_HOST
+PYTHON = SOURCES / "language_python"
+OWN_HOST = PYTHON / LANGUAGE_HOST
 """Used wherever the CLI was built: the official host's module cannot be had."""
 
-SIM = ROOT / "simulator" / "sim"
+OWN_DYNAMIC = PYTHON / DYNAMIC_PLUGIN
+"""Used always: the official one goes on working after its engine was killed."""
+
+SIM = SOURCES / "sim"
+"""Starts the simulator, whichever folder it is called from."""
 
 
 def place(located: Mapping[str, tuple[str, Path]]) -> None:
     """Makes the links for (origin, folder) per part name, and removes those of an earlier run that no longer hold."""
-    wanted: dict[Path, Path] = {BIN / "sim": SIM} if SIM.exists() else {}
+    wanted: dict[Path, Path] = {BIN / "sim": SIM}
     for part in PARTS:
         if part.name not in located:
             continue
         origin, folder = located[part.name]
         home = STANDINS if origin == "stand-in" else BIN
         for binary in part.binaries:
-            is_own = binary == LANGUAGE_HOST and origin == "built"
-            wanted[home / binary] = OWN_HOST if is_own else folder / binary
+            wanted[home / binary] = _target(binary, origin, folder)
         if part.binaries[0].startswith("pulumi-resource-"):
             # Found here a plugin is taken by its version and silently; on PATH the engine warns at each run.
             wanted[plugin_folder(part) / part.binaries[0]] = home / part.binaries[0]
@@ -35,6 +39,14 @@ def place(located: Mapping[str, tuple[str, Path]]) -> None:
             _place_cli(link, target)
         else:
             _link(link, target)
+
+
+def _target(binary: str, origin: str, folder: Path) -> Path:
+    if binary == DYNAMIC_PLUGIN:
+        return OWN_DYNAMIC
+    if binary == LANGUAGE_HOST and origin == "built":
+        return OWN_HOST
+    return folder / binary
 
 
 def plugin_folder(part: Part) -> Path:
@@ -48,7 +60,8 @@ def _remove_stale(wanted: set[Path]) -> None:
             if link not in wanted:
                 link.unlink()
     for folder in (HOME / "plugins").glob("resource-*"):
-        if all(link.parent != folder for link in wanted):
+        # Beside the folders the engine keeps files of its own, such as the time of the last use.
+        if folder.is_dir() and all(link.parent != folder for link in wanted):
             shutil.rmtree(folder)
 
 

@@ -81,12 +81,13 @@ def _plugin_release(name: str, version: str) -> Release:
 
 
 LANGUAGE_HOST = "pulumi-language-python"
+DYNAMIC_PLUGIN = "pulumi-resource-pulumi-python"
 
 PARTS = (
     Part(
         name="pulumi",
         version=PULUMI,
-        binaries=("pulumi", LANGUAGE_HOST, "pulumi-language-python-exec", "pulumi-resource-pulumi-python"),
+        binaries=("pulumi", LANGUAGE_HOST, "pulumi-language-python-exec", DYNAMIC_PLUGIN),
         release=Release(
             archive=f"https://get.pulumi.com/releases/sdk/pulumi-v{PULUMI}-linux-x64.tar.gz",
             checksums=f"https://get.pulumi.com/releases/sdk/pulumi-{PULUMI}-checksums.txt",
@@ -95,7 +96,7 @@ PARTS = (
             package="github.com/pulumi/pulumi/pkg/v3/cmd/pulumi",
             version_variable=VERSION_OF_PULUMI,
             version=f"v{PULUMI}",
-            module_files=("python/cmd/pulumi-language-python-exec", "python/dist/pulumi-resource-pulumi-python"),
+            module_files=("python/cmd/pulumi-language-python-exec",),
             seconds=150,
             disk_mb=1800,
         ),

@@ -29,7 +29,7 @@ def ensure(dev: bool, programs: Programs, progress: Progress) -> None:
     Raises:
         EngineError: when the environment cannot be made.
     """
-    installed = _stamp()
+    installed = installed_locks()
     locks = wanted(dev, installed)
     if installed == locks:
         return
@@ -53,7 +53,7 @@ def ensure(dev: bool, programs: Programs, progress: Progress) -> None:
     progress.done("python", "packages installed as locked")
 
 
-def _stamp() -> dict[str, str]:
+def installed_locks() -> dict[str, str]:
     """Hash per lock file as installed last; empty when that is unknown or the environment does not run."""
     try:
         stamp = json.loads(STAMP.read_text())

@@ -13,6 +13,8 @@ import pytest
 from plugin_client import Plugin, Properties, is_secret, reveal
 from ssh_host import PASSWORD, USER, SshHost, free_port, wait_until
 
+pytestmark = pytest.mark.sim
+
 COMMAND = "command:remote:Command"
 PRINTED = "PULUMI_COMMAND_STDOUT"
 

@@ -7,6 +7,8 @@ import pytest
 from plugin_client import SIGNATURE, UNKNOWN, Plugin, Properties, file_asset, folder_archive, is_secret, text_asset
 from ssh_host import SshHost, wait_until
 
+pytestmark = pytest.mark.sim
+
 COPY = "command:remote:CopyToRemote"
 
 

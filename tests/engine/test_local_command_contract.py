@@ -7,6 +7,8 @@ import grpc
 import pytest
 from plugin_client import ASSET, SIGNATURE, Plugin, Properties
 
+pytestmark = pytest.mark.sim
+
 COMMAND = "command:local:Command"
 
 

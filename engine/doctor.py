@@ -1,0 +1,68 @@
+"""What is installed, where it comes from, and what is missing for which command. Changes nothing."""
+
+import argparse
+import json
+import platform
+import sys
+
+from engine import install, machine, python_env
+from engine.findings import Finding
+from engine.parts import PARTS, Part
+from engine.places import VENV
+
+
+def engine_findings() -> tuple[list[Finding], list[Part]]:
+    """A finding per part of the engine, and the parts that only a build can provide."""
+    findings: list[Finding] = []
+    absent: list[Part] = []
+    for part in PARTS:
+        located = install.locate(part)
+        if located:
+            findings.append(Finding(part.name, part.version, located.origin))
+        else:
+            absent.append(part)
+            findings.append(Finding(part.name, part.version, "-", "not in place", part.wanted_by, "run: make setup"))
+    return findings, absent
+
+
+def python_finding() -> Finding:
+    """The Python that runs this, and whether `.venv` is as the lock files say."""
+    installed = python_env.installed_locks()
+    version = platform.python_version()
+    if not installed:
+        return Finding("python", version, "-", f"no {VENV.name} made by make setup", "every command", "run: make setup")
+    if installed != python_env.wanted(dev=False, installed=installed):
+        lack = f"{VENV.name} is older than the lock files"
+        return Finding("python", version, VENV.name, lack, "every command", "run: make setup")
+    return Finding("python", version, VENV.name)
+
+
+def table(findings: list[Finding]) -> str:
+    """The findings as aligned columns, then a line for each that is missing."""
+    rows = [("part", "version", "origin")]
+    rows += [(one.part, one.version, "MISSING" if one.lack else one.origin) for one in findings]
+    widths = [max(len(row[column]) for row in rows) for column in (0, 1)]
+    lines = [f"{part:<{widths[0]}}  {version:<{widths[1]}}  {origin}" for part, version, origin in rows]
+    missing = [f"{one.part}: {one.lack} -> {one.wanted_by}; {one.remedy}" for one in findings if one.lack]
+    standins = [one.part for one in findings if one.origin == "stand-in"]
+    if standins:
+        lines += ["", f"stand-ins, for simulator stacks only: {', '.join(standins)} (see engine/README.md)"]
+    return "\n".join([*lines, *([""] if missing else []), *missing])
+
+
+def main() -> int:
+    """The command `engine/doctor`; 1 when something is missing."""
+    parser = argparse.ArgumentParser(prog="engine/doctor", description=(__doc__ or "").split("\n", 1)[0])
+    parser.add_argument("--json", action="store_true", help="for programs")
+    options = parser.parse_args()
+    parts, absent = engine_findings()
+    findings = [python_finding(), *parts, *machine.look(absent)]
+    if options.json:
+        sys.stdout.write(json.dumps([one.to_json() for one in findings], indent=1) + "\n")
+    else:
+        sys.stdout.write(table(findings) + "\n")
+    return int(any(one.lack for one in findings))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,108 @@
+"""What this machine offers besides the engine: tools, disk, KVM. Looks only; installs nothing."""
+
+import fcntl
+import os
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+from engine import gobuild
+from engine.findings import Finding
+from engine.parts import Part
+from engine.places import ROOT, cache, is_supported, system
+
+OLDEST_QEMU = 8
+"""The first major version whose igb device has SR-IOV."""
+
+KVM = Path("/dev/kvm")
+KVM_CREATE_VM = 0xAE01  # _IO(KVMIO, 1) of linux/kvm.h
+
+ROOM_FOR_NODES_MB = 3000
+"""The nodes' image while it is built, and the disks of a few nodes."""
+
+IMAGE_TOOLS = {"mke2fs": "e2fsprogs", "apt-get": "apt", "dpkg-deb": "dpkg", "perl": "perl"}
+"""Programs that building the nodes' image calls, and the packages that have them."""
+
+
+def look(to_build: list[Part]) -> list[Finding]:
+    """All findings, in the order of the table; `to_build` are the parts that only a build can provide."""
+    return [_system(), _go(to_build), _qemu(), _kvm(), _image_tools(), _ssh(), _disk(to_build)]
+
+
+def _system() -> Finding:
+    if is_supported():
+        return Finding("system", system(), "this machine")
+    works = "works here: the models, the unit tests, and preview against hardware with an installed pulumi"
+    return Finding("system", system(), "this machine", "not Linux x86_64", "make up, make test", works)
+
+
+def _go(to_build: list[Part]) -> Finding:
+    done = _run("go", "env", "GOVERSION")
+    version = done.removeprefix("go") or "-"
+    if not to_build:
+        return Finding("go", version, "path" if done else "not needed")
+    lack = gobuild.what_go_lacks()
+    names = ", ".join(part.name for part in to_build)
+    return Finding("go", version, "path" if done else "-", lack, f"make setup (builds {names})", "install Go")
+
+
+def _qemu() -> Finding:
+    name = "qemu-system-x86_64"
+    found = re.search(r"version (\d+)(\S*)", _run(name, "--version"))
+    if found and int(found[1]) >= OLDEST_QEMU and shutil.which("qemu-img"):
+        return Finding("qemu", found[1] + found[2], "path")
+    seen = f"{found[1]}{found[2]} is older than {OLDEST_QEMU}" if found else "none on PATH"
+    if shutil.which("apt-get") and shutil.which("dpkg-deb"):
+        return Finding("qemu", "-", f"{seen}: sim up unpacks Debian's backport into the cache")
+    return Finding("qemu", "-", "-", seen, "sim up", f"install {name} {OLDEST_QEMU} or newer, with qemu-img")
+
+
+def _kvm() -> Finding:
+    """Making a machine is the proof that can be had without a guest; sim up also tries one."""
+    try:
+        device = os.open(KVM, os.O_RDWR | os.O_CLOEXEC)
+    except OSError as error:
+        return Finding("kvm", "no", f"{KVM}: {error.strerror}; nodes are emulated, several times slower")
+    try:
+        os.close(fcntl.ioctl(device, KVM_CREATE_VM, 0))
+    except OSError as error:
+        return Finding("kvm", "no", f"makes no machine: {error.strerror}; nodes are emulated, several times slower")
+    finally:
+        os.close(device)
+    return Finding("kvm", "yes", "makes a machine; sim up also tries whether a kernel runs in it")
+
+
+def _image_tools() -> Finding:
+    tools = IMAGE_TOOLS if os.geteuid() == 0 else {**IMAGE_TOOLS, "newuidmap": "uidmap"}
+    path = os.pathsep.join([os.environ.get("PATH", os.defpath), "/usr/sbin", "/sbin"])  # not on every user's PATH
+    missing = [name for name in tools if shutil.which(name, path=path) is None]
+    if not missing:
+        return Finding("image tools", "-", "path")
+    remedy = "install " + ", ".join(sorted({tools[name] for name in missing}))
+    return Finding("image tools", "-", "-", f"no {', '.join(missing)}", "sim up (image build)", remedy)
+
+
+def _ssh() -> Finding:
+    version = _run("ssh", "-V").split(",")[0]
+    if version and shutil.which("ssh-keygen"):
+        return Finding("ssh", version.removeprefix("OpenSSH_"), "path")
+    return Finding("ssh", "-", "-", "no ssh or ssh-keygen on PATH", "sim up, logins to nodes", "install openssh-client")
+
+
+def _disk(to_build: list[Part]) -> Finding:
+    place = next(path for path in [cache(), *cache().parents] if path.exists())
+    free_mb = min(shutil.disk_usage(place).free, shutil.disk_usage(ROOT).free) >> 20
+    needed_mb = ROOM_FOR_NODES_MB + sum(part.build.disk_mb for part in to_build)
+    lack = "" if free_mb >= needed_mb else f"{needed_mb} MB wanted"
+    return Finding(
+        "disk", f"{free_mb} MB free", str(place), lack, "make setup, sim up", "free some, or set XDG_CACHE_HOME"
+    )
+
+
+def _run(*command: str) -> str:
+    """What a program prints about itself, or nothing when it is not there."""
+    if shutil.which(command[0]) is None:
+        return ""
+    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
+    return done.stdout.strip() if done.returncode == 0 else ""

@@ -1,0 +1,235 @@
+"""Python programs under the real CLI and our language host, with a backend in a folder of the test."""
+
+import os
+import signal
+import subprocess
+import time
+from pathlib import Path
+from textwrap import dedent
+
+import pytest
+from ssh_host import wait_until
+
+from engine.environment import environment
+from engine.places import BIN, VENV
+
+HOST = BIN / "pulumi-language-python"
+
+pytestmark = [
+    pytest.mark.sim,
+    pytest.mark.skipif(not HOST.exists(), reason="the engine is not in place: run make setup"),
+]
+
+
+class Project:
+    """A project with one stack, in a folder."""
+
+    def __init__(self, folder: Path, virtualenv: str) -> None:
+        self.folder = folder
+        self.home = folder / "home"
+        backend = folder / "backend"
+        backend.mkdir()
+        variables = environment("lab", os.environ) | {
+            "PULUMI_BACKEND_URL": f"file://{backend}",
+            "PULUMI_CONFIG_PASSPHRASE": "test",
+        }
+        self.env = {**os.environ, **{name: value for name, value in variables.items() if value is not None}}
+        (folder / "Pulumi.yaml").write_text(
+            f"name: probe\nruntime: {{name: python, options: {{toolchain: pip, virtualenv: {virtualenv}}}}}\n"
+        )
+        self.pulumi("stack", "init", "t")
+
+    def write(self, program: str, name: str = "__main__.py") -> None:
+        (self.folder / name).write_text(dedent(program))
+
+    def start(self, *arguments: str) -> subprocess.Popen[str]:
+        command = [BIN / "pulumi", *arguments, "--non-interactive"]
+        return subprocess.Popen(
+            command, cwd=self.folder, env=self.env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+        )
+
+    def pulumi(self, *arguments: str, fails: bool = False) -> str:
+        with self.start(*arguments) as process:
+            printed = process.communicate(timeout=60)[0]
+        assert (process.returncode != 0) == fails, printed
+        return printed
+
+    def up(self, *, fails: bool = False) -> str:
+        return self.pulumi("up", "--yes", "--skip-preview", "--stack", "t", fails=fails)
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Project:
+    return Project(tmp_path, str(VENV))
+
+
+def processes(word: str) -> list[int]:
+    """Processes whose command line holds a word."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        try:
+            if entry.name.isdigit() and word in (entry / "cmdline").read_bytes().decode(errors="replace"):
+                found.append(int(entry.name))
+        except OSError:
+            continue
+    return found
+
+
+def test_a_program_runs_and_prints_and_exports(project: Project) -> None:
+    project.write("""
+        import pulumi, sys
+        print("hello from", sys.prefix)
+        pulumi.export("answer", 42)
+    """)
+
+    printed = project.up()
+
+    assert f"hello from {VENV}" in printed, "the program runs in the environment that Pulumi.yaml names"
+    assert project.pulumi("stack", "output", "answer", "--stack", "t").strip() == "42"
+    assert "warning" not in printed, "the CLI finds its host beside itself and has nothing to warn of"
+
+
+def test_a_dynamic_provider_sees_the_secrets_of_the_stack(project: Project) -> None:
+    project.write("from thing import Thing\nThing('one')\n")
+    project.write(
+        """
+        import sys
+        import pulumi
+        from pulumi.dynamic import ConfigureRequest, CreateResult, Resource, ResourceProvider
+
+        class Provider(ResourceProvider):
+            def configure(self, req: ConfigureRequest) -> None:
+                self.password = req.config.require("password")
+
+            def create(self, props):
+                return CreateResult("one", {"length": len(self.password), "prefix": sys.prefix})
+
+        class Thing(Resource):
+            length: pulumi.Output[int]
+            prefix: pulumi.Output[str]
+
+            def __init__(self, name):
+                super().__init__(Provider(), name, {"length": None, "prefix": None})
+                pulumi.export("seen", [self.length, self.prefix])
+        """,
+        "thing.py",
+    )
+    project.pulumi("config", "set", "--secret", "password", "hunter22", "--stack", "t")
+
+    printed = project.up()
+
+    seen = project.pulumi("stack", "output", "seen", "--stack", "t", "--json")
+    assert "8" in seen
+    assert str(VENV) in seen
+    assert "hunter22" not in printed + "".join(path.read_text() for path in project.folder.rglob("*.json"))
+
+
+def test_an_error_of_the_user_is_its_message_and_nothing_else(project: Project) -> None:
+    project.write("import pulumi\nraise pulumi.RunError('lab.rails: two rails share VLAN 111')\n")
+
+    printed = project.up(fails=True)
+
+    assert "error: lab.rails: two rails share VLAN 111" in printed
+    assert "Traceback" not in printed
+    assert "exited with" not in printed
+
+
+def test_a_fault_of_the_program_shows_where(project: Project) -> None:
+    project.write("\nvlan = {}['rail-a']\n")
+
+    printed = project.up(fails=True)
+
+    assert "line 2, in <module>" in printed
+    assert "KeyError: 'rail-a'" in printed
+
+
+def test_a_silent_failure_names_the_exit_code(project: Project) -> None:
+    project.write("import sys\nsys.exit(3)\n")
+
+    assert "non-zero exit code: 3" in project.up(fails=True)
+
+
+def test_a_missing_environment_says_how_to_make_it(tmp_path: Path) -> None:
+    project = Project(tmp_path, "nowhere")
+    project.write("import pulumi\n")
+
+    assert "run: make setup" in project.up(fails=True)
+
+
+def test_about_names_the_interpreter_and_the_packages(project: Project) -> None:
+    project.write("import pulumi\n")
+
+    printed = project.pulumi("about", "--stack", "t")
+
+    assert f"{VENV}/bin/python" in printed
+    assert "pulumi_kubernetes" in printed.replace("-", "_")
+
+
+def test_a_replaced_trigger_runs_the_command_again_under_the_engine(project: Project) -> None:
+    program = """
+        import pulumi
+        from pulumi_command import local
+        command = local.Command("c", create="echo run >> runs", delete="echo undone >> runs", triggers=[{0}])
+        pulumi.export("id", command.id)
+    """
+    for trigger in (1, 1, 2):
+        project.write(program.format(trigger))
+        printed = project.up()
+
+    assert (project.folder / "runs").read_text().split() == ["run", "run", "undone"]
+    assert "1 replaced" in printed
+
+
+def test_the_host_ends_when_its_engine_is_killed(project: Project) -> None:
+    project.write("import time\ntime.sleep(45)\n")
+    before = set(processes(str(HOST)))
+    engine = project.start("up", "--yes", "--skip-preview", "--stack", "t")
+    wait_until(lambda: bool(processes(f"{project.folder}\0--dry_run")))
+    hosts = set(processes(str(HOST))) - before
+
+    engine.kill()
+    engine.communicate()
+
+    assert len(hosts) >= 1
+    wait_until(lambda: not hosts & set(processes(str(HOST))), timeout_s=5)
+    wait_until(lambda: not processes(f"{project.folder}\0--dry_run"), timeout_s=5)
+
+
+def test_an_interrupted_run_ends_at_once(project: Project) -> None:
+    project.write("import time\ntime.sleep(45)\n")
+    engine = project.start("preview", "--stack", "t")
+    wait_until(lambda: bool(processes(f"{project.folder}\0--dry_run")))
+
+    start = time.monotonic()
+    engine.send_signal(signal.SIGINT)
+    engine.communicate(timeout=30)
+
+    assert time.monotonic() - start < 4, "the engine waits five seconds for a host that does not end"
+    wait_until(lambda: not processes(f"{project.folder}\0--dry_run"), timeout_s=5)
+
+
+def test_a_dynamic_provider_ends_when_its_engine_is_killed(project: Project) -> None:
+    project.write("""
+        import os, time
+        from pulumi.dynamic import CreateResult, Resource, ResourceProvider
+
+        class Slow(ResourceProvider):
+            def create(self, props):
+                open("pid", "w").write(str(os.getpid()))
+                time.sleep(45)
+                return CreateResult("x", {})
+
+        class Thing(Resource):
+            pass
+
+        Thing(Slow(), "slow", {})
+    """)
+    engine = project.start("up", "--yes", "--skip-preview", "--stack", "t")
+    noted = project.folder / "pid"
+    wait_until(lambda: noted.exists() and noted.read_text() != "")
+
+    engine.kill()
+    engine.communicate()
+
+    plugin = Path("/proc") / noted.read_text()
+    wait_until(lambda: not plugin.exists(), timeout_s=5)
