@@ -75,13 +75,13 @@ class Programs:
                 start_new_session=True,
             )
             self._running.add(program)
-        with log.open("a") as output:
+        with program, log.open("a") as output:
             for line in program.stdout or ():
                 output.write(line)
                 if line.strip():
                     tail.append(line.rstrip())
                 on_line(line.strip())
-        code = program.wait()
+        code = program.returncode
         with self._lock:
             self._running.discard(program)
         self.raise_if_stopped()

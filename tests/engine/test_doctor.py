@@ -1,0 +1,113 @@
+"""The doctor: what it says is there, what it says is missing, and for whom."""
+
+import errno
+import json
+from pathlib import Path
+
+import pytest
+
+from engine import doctor, install, machine
+from engine.findings import Finding
+from engine.parts import PARTS
+
+
+@pytest.fixture
+def sound(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A machine on which nothing is missing."""
+    monkeypatch.setattr(install, "locate", lambda part: install.Located(part, "built", Path("/x")))
+    monkeypatch.setattr(doctor, "python_finding", lambda: Finding("python", "3.11", ".venv"))
+    monkeypatch.setattr(machine, "look", lambda _: [Finding("system", "Linux x86_64", "this machine")])
+    monkeypatch.setattr("sys.argv", ["doctor"])
+
+
+def by_part(findings: list[Finding]) -> dict[str, Finding]:
+    return {one.part: one for one in findings}
+
+
+@pytest.mark.usefixtures("sound")
+def test_a_sound_machine_is_a_table_and_zero(capsys: pytest.CaptureFixture[str]) -> None:
+    assert doctor.main() == 0
+
+    rows = [line.split() for line in capsys.readouterr().out.splitlines()]
+    assert rows[0] == ["part", "version", "origin"]
+    assert ["pulumi", "3.259.0", "built"] in rows
+
+
+@pytest.mark.usefixtures("sound")
+def test_a_missing_part_is_named_with_the_command_that_wants_it(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    found = install.locate
+    monkeypatch.setattr(install, "locate", lambda part: None if part.name == "plane" else found(part))
+
+    assert doctor.main() == 1
+    assert "plane: not in place -> sim up (control plane); run: make setup" in capsys.readouterr().out
+
+
+@pytest.mark.usefixtures("sound")
+def test_stand_ins_are_named_as_such(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr(install, "locate", lambda part: install.Located(part, "stand-in", Path("/x")))
+
+    doctor.main()
+
+    assert "stand-ins, for simulator stacks only: pulumi, kubernetes" in capsys.readouterr().out
+
+
+@pytest.mark.usefixtures("sound")
+def test_a_program_can_read_the_findings(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr("sys.argv", ["doctor", "--json"])
+    monkeypatch.setattr(install, "locate", lambda _: None)
+
+    assert doctor.main() == 1
+    found = {one["part"]: one for one in json.loads(capsys.readouterr().out)}
+    assert found["python"] == {"part": "python", "version": "3.11", "origin": ".venv", "missing": False}
+    assert found["kwok"]["wanted_by"] == "sim up (control plane)"
+
+
+def test_another_system_is_refused_by_name_with_what_works_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(machine, "is_supported", lambda: False)
+    monkeypatch.setattr(machine, "system", lambda: "Darwin arm64")
+
+    found = by_part(machine.look([]))["system"]
+
+    assert (found.version, found.lack) == ("Darwin arm64", "not Linux x86_64")
+    assert "unit tests" in found.remedy
+
+
+def test_a_machine_without_tools_lacks_them_for_what_needs_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "/nowhere")
+    monkeypatch.setattr(machine.shutil, "which", lambda *_, **__: None)
+
+    found = by_part(machine.look(list(PARTS)))
+
+    assert "no `go` on PATH" in found["go"].lack
+    assert found["qemu"].wanted_by == "sim up"
+    assert "mke2fs" in found["image tools"].lack
+    assert found["image tools"].wanted_by == "sim up (image build)"
+    assert found["ssh"].remedy == "install openssh-client"
+
+
+def test_go_is_not_missed_when_nothing_must_be_built(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(machine.shutil, "which", lambda *_, **__: None)
+
+    assert by_part(machine.look([]))["go"] == Finding("go", "-", "not needed")
+
+
+def test_a_kvm_that_makes_no_machine_is_no_kvm(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    device = tmp_path / "kvm"
+    device.write_text("")
+    monkeypatch.setattr(machine, "KVM", device)  # opens, and answers no call of KVM's
+
+    found = by_part(machine.look([]))["kvm"]
+
+    assert (found.version, found.lack) == ("no", ""), "emulation does what KVM does, slower"
+    assert "makes no machine" in found.origin
+
+
+def test_a_kvm_that_may_not_be_opened_is_no_kvm(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> int:
+        raise PermissionError(errno.EACCES, "Permission denied")
+
+    monkeypatch.setattr(machine.os, "open", refuse)
+
+    assert "Permission denied" in by_part(machine.look([]))["kvm"].origin
