@@ -118,12 +118,16 @@ async def session(connection: asyncssh.SSHClientConnection, command: str) -> Asy
     try:
         async with asyncio.timeout(CONNECT_S):
             process = await connection.create_process(command, encoding="utf-8", errors="replace")
-        try:
-            yield Session(process)
-        finally:
-            process.close()
+    except (OSError, asyncssh.Error) as error:
+        raise LabError(f"no session: {_short(error)}") from None
+    try:
+        yield Session(process)
+    except TimeoutError:
+        raise  # an OSError too, but whoever set the time knows what it means
     except (OSError, asyncssh.Error) as error:
         raise LabError(f"the connection broke: {_short(error)}") from None
+    finally:
+        process.close()
 
 
 async def run(connection: asyncssh.SSHClientConnection, command: str, timeout_s: float) -> Done:

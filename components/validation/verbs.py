@@ -98,7 +98,7 @@ class Bench:
                     raise LabError(_failure(client.node, wrote))
                 served = self._keep(f"{name}.server", await serving.done(GRACE_S))
         except TimeoutError:
-            raise LabError(f"no end within {limit_s + GRACE_S} s: a host hangs") from None
+            raise LabError(f"{client.node} or {server.node}: no end within {limit_s + GRACE_S} s") from None
         if served.code != 0:
             raise LabError(_failure(server.node, served))
         return wrote, served
