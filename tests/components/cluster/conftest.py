@@ -1,10 +1,11 @@
 """Golden files and small definitions for the tests of the cluster layer."""
 
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 
 import pytest
 import yaml
+from pydantic import JsonValue
 
 from components.cluster.ipam_definitions import render_pool_definitions
 from components.cluster.manifests import Manifest
@@ -33,6 +34,22 @@ PlainDumper.add_representer(
 
 def as_yaml(manifests: Iterable[Manifest]) -> str:
     return yaml.dump_all(manifests, Dumper=PlainDumper, sort_keys=False, width=120, explicit_start=True)
+
+
+def exclusive(lab: Lab) -> Lab:
+    """The reference lab with one RDMA namespace per pod: then every program runs."""
+    return lab.model_copy(update={"hosts": lab.hosts.model_copy(update={"rdma_namespaces": "exclusive"})})
+
+
+def parts(value: JsonValue, path: str = "") -> Iterator[tuple[str, JsonValue]]:
+    """Every value inside a manifest, with its dotted path."""
+    yield path, value
+    if isinstance(value, dict):
+        for key, inner in value.items():
+            yield from parts(inner, f"{path}.{key}")
+    elif isinstance(value, list):
+        for position, inner in enumerate(value):
+            yield from parts(inner, f"{path}[{position}]")
 
 
 @pytest.fixture

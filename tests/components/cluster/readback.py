@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from simulator.plane.api import Api
+from simulator.plane.api import Api, ApiError
 
 Kinds = Mapping[tuple[str, str], tuple[str, bool]]
 """(apiVersion, kind) -> (plural name, whether it lies in a namespace)."""
@@ -38,12 +38,22 @@ def left_of_us(api: Api) -> list[str]:
     """Every object with our label, and every definition that we bring."""
     kinds = kinds_of(api)
     labelled = [
-        f"{kind} {found['metadata']['name']}"
+        f"{kind} {name}"
         for (version, kind), (plural, _) in kinds.items()
-        for found in api.items(f"{root(version)}/{plural}?labelSelector={OURS}")
+        for name in _labelled(api, f"{root(version)}/{plural}")
     ]
     groups = ("k8s.cni.cncf.io", "nv-ipam.nvidia.com/v1alpha1", "kubeflow.org/v2beta1")
     return labelled + [f"{version} {kind}" for version, kind in kinds if version.startswith(groups)]
+
+
+def _labelled(api: Api, path: str) -> list[str]:
+    try:
+        return [found["metadata"]["name"] for found in api.items(f"{path}?labelSelector={OURS}")]
+    except ApiError as error:
+        # a kind whose definition has just come or gone answers so for a moment
+        if error.status in (404, 429):
+            return []
+        raise
 
 
 def missing(sent: Any, live: Any, path: str = "") -> Iterator[str]:

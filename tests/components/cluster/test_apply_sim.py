@@ -1,18 +1,8 @@
 """The cluster layer applied by the real engine and provider to a real API server of its own."""
 
-import asyncio
 import json
-import os
-import re
-import signal
-import subprocess
-import threading
-import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 import yaml
@@ -23,56 +13,16 @@ from simulator.plane.api import FIELD_MANAGER, Api
 from simulator.plane.layout import Layout
 from simulator.plane.part import ControlPlane
 from stacks.lab import Lab
+from tests.components.cluster.lone import Lone, changed, kill_while, relay, settled
 from tests.components.cluster.readback import kinds_of, left_of_us, missing, path_of
 from tests.conftest import ROOT
 from tests.integration.stack import environment
 
 pytestmark = pytest.mark.sim
 
-ADDRESS, OTHER_ADDRESS, OTHER_PORT = "127.0.12.221", "127.0.12.222", 7443
+ADDRESS = "127.0.12.221"
+ELSEWHERE = ("127.0.12.222", 7443)
 BINARIES = ROOT / ".engine" / "bin"
-LONGEST_RUN_S = 180
-SETTLE_S = 30
-"""The garbage collector's time after a deletion: its own answer, not ours, so it is bounded only."""
-
-
-@dataclass
-class Lone:
-    """A project whose whole program is the cluster layer."""
-
-    folder: Path
-    env: dict[str, str]
-
-    def command(self, *arguments: str) -> list[str]:
-        return ["pulumi", *arguments, "--stack", "lone", "--non-interactive", "--color", "never"]
-
-    def run(self, *arguments: str, fails: bool = False, **env: str) -> str:
-        done = subprocess.run(
-            self.command(*arguments),
-            cwd=self.folder,
-            env={**self.env, **env},
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            timeout=LONGEST_RUN_S,
-            check=False,
-        )
-        assert (done.returncode != 0) == fails, done.stdout[-6000:]
-        return done.stdout
-
-    def up(self, *, fails: bool = False, **env: str) -> str:
-        return self.run("up", "--yes", "--skip-preview", fails=fails, **env)
-
-    def destroy(self) -> str:
-        return self.run("destroy", "--yes", "--skip-preview")
-
-    def resources(self) -> list[dict[str, Any]]:
-        exported = self.folder / "exported.json"
-        self.run("stack", "export", "--file", str(exported))
-        state = json.loads(exported.read_text())
-        found: list[dict[str, Any]] = state["deployment"]["resources"]
-        return found
 
 
 @pytest.fixture(scope="module")
@@ -127,12 +77,6 @@ def applied(lone: Lone) -> Lone:
     """The layer, up once for all tests that only look at it."""
     lone.up()
     return lone
-
-
-def changed(output: str) -> list[str]:
-    """Resources that an operation made, changed or deleted, by logical name."""
-    verbs = r"(?:created|updated|deleted|replaced)"
-    return sorted(set(re.findall(rf"^ *[-+~]+ +\S+ (\S+) {verbs}\b", output, re.MULTILINE)))
 
 
 def test_every_field_that_is_sent_is_there(applied: Lone, api: Api) -> None:
@@ -198,14 +142,14 @@ def test_the_state_holds_no_key_and_no_input_a_path_of_this_machine(applied: Lon
 
 def test_another_address_and_other_credentials_change_no_object(applied: Lone, layout: Layout, folder: Path) -> None:
     config = yaml.safe_load(layout.kubeconfig.read_text())
-    config["clusters"][0]["cluster"]["server"] = f"https://{OTHER_ADDRESS}:{OTHER_PORT}"
+    config["clusters"][0]["cluster"]["server"] = f"https://{ELSEWHERE[0]}:{ELSEWHERE[1]}"
     # the certificate is for the first address
     config["clusters"][0]["cluster"]["tls-server-name"] = ADDRESS
     config["users"][0]["user"].update({"as": "somebody-else", "as-groups": ["system:masters"]})
     moved = folder / "moved.kubeconfig"
     moved.write_text(yaml.safe_dump(config))
 
-    with relay():
+    with relay(to=(ADDRESS, layout.api_port), at=ELSEWHERE):
         output = applied.up(LONE_KUBECONFIG=str(moved))
 
     assert changed(output) == ["cluster-provider"]
@@ -242,73 +186,3 @@ def test_the_end_leaves_nothing_behind_also_after_a_killed_run(applied: Lone, ap
 
     applied.destroy()
     assert settled(lambda: left_of_us(api)) == []
-
-
-def settled(look: Callable[[], list[str]]) -> list[str]:
-    """What is left once the garbage collector had its time."""
-    end = time.monotonic() + SETTLE_S
-    while (left := look()) and time.monotonic() < end:
-        time.sleep(0.5)
-    return left
-
-
-def kill_while(lone: Lone, resource: str) -> None:
-    """Kills the engine and its plugins, all at once and without a word, while a resource is being made."""
-    with subprocess.Popen(
-        lone.command("up", "--yes", "--skip-preview"),
-        cwd=lone.folder,
-        env=lone.env,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        start_new_session=True,
-    ) as process:
-        assert process.stdout is not None
-        seen = []
-        for line in process.stdout:
-            seen.append(line)
-            if f"{resource} creating" in line:
-                break
-        else:
-            pytest.fail("".join(seen)[-4000:])
-        os.killpg(process.pid, signal.SIGKILL)
-
-
-@contextmanager
-def relay() -> Iterator[None]:
-    """The API server at another address: bytes are passed on as they are."""
-    loop = asyncio.new_event_loop()
-
-    async def pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        try:
-            while data := await reader.read(65536):
-                writer.write(data)
-                await writer.drain()
-        except ConnectionError:
-            pass
-        finally:
-            writer.close()
-
-    async def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        to_reader, to_writer = await asyncio.open_connection(ADDRESS, 6443)
-        await asyncio.gather(pump(reader, to_writer), pump(to_reader, writer), return_exceptions=True)
-
-    server = loop.run_until_complete(asyncio.start_server(accept, OTHER_ADDRESS, OTHER_PORT))
-    thread = threading.Thread(target=loop.run_forever)
-    thread.start()
-
-    async def stop() -> None:
-        server.close()
-        rest = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
-        for task in rest:
-            task.cancel()
-        await asyncio.gather(*rest, return_exceptions=True)
-
-    try:
-        yield
-    finally:
-        asyncio.run_coroutine_threadsafe(stop(), loop).result(10)
-        loop.call_soon_threadsafe(loop.stop)
-        thread.join()
-        loop.close()

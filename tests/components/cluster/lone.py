@@ -1,0 +1,136 @@
+"""Runs the cluster layer alone through the plain CLI, kills it, and leads it over another address."""
+
+import asyncio
+import json
+import os
+import re
+import signal
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+LONGEST_RUN_S = 180
+SETTLE_S = 30
+"""Bound on the garbage collector's time after a deletion."""
+
+
+@dataclass
+class Lone:
+    """A project whose whole program is the cluster layer."""
+
+    folder: Path
+    env: dict[str, str]
+
+    def command(self, *arguments: str) -> list[str]:
+        return ["pulumi", *arguments, "--stack", "lone", "--non-interactive", "--color", "never"]
+
+    def run(self, *arguments: str, fails: bool = False, **env: str) -> str:
+        done = subprocess.run(
+            self.command(*arguments),
+            cwd=self.folder,
+            env={**self.env, **env},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            timeout=LONGEST_RUN_S,
+            check=False,
+        )
+        assert (done.returncode != 0) == fails, done.stdout[-6000:]
+        return done.stdout
+
+    def up(self, *, fails: bool = False, **env: str) -> str:
+        return self.run("up", "--yes", "--skip-preview", fails=fails, **env)
+
+    def destroy(self) -> str:
+        return self.run("destroy", "--yes", "--skip-preview")
+
+    def resources(self) -> list[dict[str, Any]]:
+        exported = self.folder / "exported.json"
+        self.run("stack", "export", "--file", str(exported))
+        state = json.loads(exported.read_text())
+        found: list[dict[str, Any]] = state["deployment"]["resources"]
+        return found
+
+
+def changed(output: str) -> list[str]:
+    """Resources that an operation made, changed or deleted, by logical name."""
+    verbs = r"(?:created|updated|deleted|replaced)"
+    return sorted(set(re.findall(rf"^ *[-+~]+ +\S+ (\S+) {verbs}\b", output, re.MULTILINE)))
+
+
+def settled(look: Callable[[], list[str]]) -> list[str]:
+    """What is left once the garbage collector had its time."""
+    end = time.monotonic() + SETTLE_S
+    while (left := look()) and time.monotonic() < end:
+        time.sleep(0.5)
+    return left
+
+
+def kill_while(lone: Lone, resource: str) -> None:
+    """Kills the engine and its plugins, all at once and without a word, while a resource is being made."""
+    with subprocess.Popen(
+        lone.command("up", "--yes", "--skip-preview"),
+        cwd=lone.folder,
+        env=lone.env,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        start_new_session=True,
+    ) as process:
+        assert process.stdout is not None
+        seen = []
+        for line in process.stdout:
+            seen.append(line)
+            if f"{resource} creating" in line:
+                break
+        else:
+            pytest.fail("".join(seen)[-4000:])
+        os.killpg(process.pid, signal.SIGKILL)
+
+
+@contextmanager
+def relay(to: tuple[str, int], at: tuple[str, int]) -> Iterator[None]:
+    """A server at another address: bytes are passed on as they are."""
+    loop = asyncio.new_event_loop()
+
+    async def pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            while data := await reader.read(65536):
+                writer.write(data)
+                await writer.drain()
+        except ConnectionError:
+            pass
+        finally:
+            writer.close()
+
+    async def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        to_reader, to_writer = await asyncio.open_connection(*to)
+        await asyncio.gather(pump(reader, to_writer), pump(to_reader, writer), return_exceptions=True)
+
+    server = loop.run_until_complete(asyncio.start_server(accept, *at))
+    thread = threading.Thread(target=loop.run_forever)
+    thread.start()
+
+    async def stop() -> None:
+        server.close()
+        rest = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
+        for task in rest:
+            task.cancel()
+        await asyncio.gather(*rest, return_exceptions=True)
+
+    try:
+        yield
+    finally:
+        asyncio.run_coroutine_threadsafe(stop(), loop).result(10)
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join()
+        loop.close()
