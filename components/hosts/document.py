@@ -45,12 +45,6 @@ def vf_layout(lab: Lab) -> str:
     return hashlib.sha256(json.dumps(layout).encode()).hexdigest()[:16]
 
 
-def vf_mac(lab: str, node: str, pf: str, index: int) -> str:
-    """Address of a VF: locally administered, and the same after each reboot and on each machine that renders it."""
-    digest = hashlib.sha256(f"{lab}/{node}/{pf}/{index}".encode()).hexdigest()
-    return ":".join(["02", *(digest[i : i + 2] for i in range(0, 10, 2))])
-
-
 def _pf_document(lab: Lab, node: Node, pf: Pf) -> dict[str, JsonValue]:
     mtu_bytes = lab.rail(pf.rail).mtu_bytes
     return {
@@ -59,7 +53,7 @@ def _pf_document(lab: Lab, node: Node, pf: Pf) -> dict[str, JsonValue]:
         "address": str(pf.address),
         "mtu_bytes": mtu_bytes,
         "vf_mtu_bytes": mtu_bytes,
-        "vf_macs": [vf_mac(lab.name, node.name, pf.interface, index) for index in range(pf.vfs)],
+        "vfs": pf.vfs,
         "rdma_device": pf.rdma_device,
         "soft_roce": pf.soft_roce,
     }

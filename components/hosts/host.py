@@ -8,6 +8,7 @@ Verbs: apply, probe, confirm, revert, undo, boot. Why Python: docs/decisions/000
 """
 
 import fcntl
+import hashlib
 import json
 import os
 import re
@@ -471,34 +472,29 @@ class Vfs(Step):
     def wanted(self, document: Document) -> Fields:
         fields: Fields = {}
         for pf in document["pfs"]:
-            fields[f"{pf['interface']}.vfs"] = len(pf["vf_macs"])
-            if pf["vf_macs"]:
-                fields[f"{pf['interface']}.vf_macs"] = pf["vf_macs"]
+            fields[f"{pf['interface']}.vfs"] = pf["vfs"]
+            if pf["vfs"]:
+                fields[f"{pf['interface']}.vf_macs"] = OWN_MACS
         return fields
 
     def observed(self, host: Host) -> Fields:
         fields: Fields = {}
         for pf in host.pfs:
-            name, wanted = pf["interface"], pf["vf_macs"]
-            vfs, uses = host.vfs(name), host.uses(name)
+            name, vfs = pf["interface"], host.vfs(pf["interface"])
             fields[f"{name}.vfs"] = len(vfs)
-            if wanted:
-                fields[f"{name}.vf_macs"] = wanted if len(vfs) != len(wanted) else [
-                    # in use: its address is the pod's business
-                    wanted[vf.number] if vf.number in uses else self._mac(host, vf)
-                    for vf in vfs
-                ]  # fmt: skip
+            if pf["vfs"]:
+                odd = self._with_foreign_address(host, name) if len(vfs) == pf["vfs"] else []
+                fields[f"{name}.vf_macs"] = ", ".join(f"VF {vf.number} {self._mac(host, vf)}" for vf in odd) or OWN_MACS
         return fields
 
     def apply(self, host: Host, wrong: Set[str]) -> None:
-        pfs = {pf["interface"]: pf["vf_macs"] for pf in host.pfs}
+        pfs = {pf["interface"]: pf["vfs"] for pf in host.pfs}
         resized = [name for name in pfs if f"{name}.vfs" in wrong]
         for name in resized:
-            refuse_vfs_in_use(host, name, len(pfs[name]))
+            refuse_vfs_in_use(host, name, pfs[name])
         for name in resized:
-            create_vfs(host, name, len(pfs[name]))
-        concerned = [name for name in pfs if name in resized or f"{name}.vf_macs" in wrong]
-        self._give_addresses(host, {name: pfs[name] for name in concerned if pfs[name]})
+            create_vfs(host, name, pfs[name])
+        self._give_addresses(host, [name for name in pfs if name in resized or f"{name}.vf_macs" in wrong])
 
     def undo(self, host: Host, pfs: Dict[str, Dict[str, Any]]) -> None:
         for pf, before in pfs.items():
@@ -510,15 +506,19 @@ class Vfs(Step):
     def _mac(self, host: Host, vf: Vf) -> str:
         return host.machine.read(f"{vf.path}/net/{vf.netdev}/address") if vf.netdev else "no driver"
 
-    def _give_addresses(self, host: Host, pfs: Dict[str, List[str]]) -> None:
+    def _with_foreign_address(self, host: Host, pf: str) -> List[Vf]:
+        """Idle VFs that have not the address of this host's document. One in use has what its pod wants."""
+        uses = host.uses(pf)
+        idle = [vf for vf in host.vfs(pf) if vf.number not in uses]
+        return [vf for vf in idle if self._mac(host, vf) != vf_mac(host.document, pf, vf.number)]
+
+    def _give_addresses(self, host: Host, pfs: Iterable[str]) -> None:
         # the PF's table is asked when a VF's driver starts, so the address comes first and the driver after it
         lines, starting = [], []
-        for name, macs in pfs.items():
-            uses = host.uses(name)
-            for vf in host.vfs(name):
-                if vf.number not in uses and self._mac(host, vf) != macs[vf.number]:
-                    lines.append(f"link set dev {name} vf {vf.number} mac {macs[vf.number]}")
-                    starting.append(vf)
+        for name in pfs:
+            for vf in self._with_foreign_address(host, name):
+                lines.append(f"link set dev {name} vf {vf.number} mac {vf_mac(host.document, name, vf.number)}")
+                starting.append(vf)
         host.ip_batch(lines)
         for vf in starting:
             if vf.driver:
@@ -532,15 +532,14 @@ class VfMtu(Step):
     name = "vf_mtu"
 
     def wanted(self, document: Document) -> Fields:
-        return {f"{pf['interface']}.vf_mtu_bytes": pf["vf_mtu_bytes"] for pf in document["pfs"] if pf["vf_macs"]}
+        return {f"{pf['interface']}.vf_mtu_bytes": pf["vf_mtu_bytes"] for pf in document["pfs"] if pf["vfs"]}
 
     def observed(self, host: Host) -> Fields:
         fields: Fields = {}
         for pf in host.pfs:
-            if pf["vf_macs"]:
-                paths = (
-                    self._idle(host, pf["interface"]) if len(host.vfs(pf["interface"])) == len(pf["vf_macs"]) else []
-                )
+            if pf["vfs"]:
+                complete = len(host.vfs(pf["interface"])) == pf["vfs"]
+                paths = self._idle(host, pf["interface"]) if complete else []
                 odd = {int(host.machine.read(path) or 0) for path in paths} - {pf["vf_mtu_bytes"]}
                 fields[f"{pf['interface']}.vf_mtu_bytes"] = min(odd) if odd else pf["vf_mtu_bytes"]
         return fields
@@ -647,6 +646,8 @@ class Persistence(Step):
         return json.dumps(host.document, indent=1, sort_keys=True) + "\n"
 
 
+OWN_MACS = "own"
+"""Each VF has the address that `vf_mac` gives it."""
 UNCONFIRMED = "enabled, network not confirmed"
 LINK_FIELDS = {"mtu_bytes": "mtu_bytes", "up": "link", "addresses": "address"}
 MODULES, NAMESPACES, PERSISTENCE = Modules(), RdmaNamespaces(), Persistence()
@@ -660,6 +661,12 @@ def wanted_fields(document: Document) -> Fields:
     for step in STEPS:
         fields.update(step.wanted(document))
     return fields
+
+
+def vf_mac(document: Document, pf: str, number: int) -> str:
+    """Address of a VF: locally administered, and the same after each reboot, so that no neighbour is surprised."""
+    digest = hashlib.sha256(f"{document['lab']}/{document['host']}/{pf}/{number}".encode()).hexdigest()
+    return ":".join(["02", *(digest[i : i + 2] for i in range(0, 10, 2))])
 
 
 def _interface(field: str) -> str:
@@ -1153,8 +1160,11 @@ def perform(verb: str, machine: Machine, text: str, program: str) -> Dict[str, A
         elif verb in ("confirm", "undo"):
             with locked(machine):
                 confirm(host) if verb == "confirm" else undo(host)
-        if verb in ("apply", "boot", "probe"):
+        if verb != "undo":
             result["fields"] = probe(host)
+        if verb in ("apply", "boot"):  # kept in the state or a log: what is as wanted needs no words
+            wanted = wanted_fields(document)
+            result["fields"] = {key: value for key, value in result["fields"].items() if value != wanted[key]}
         if verb != "undo":
             result["facts"] = facts(host)
     except StepError as error:

@@ -6,7 +6,8 @@ from typing import get_args
 import pytest
 
 from components.hosts import effects
-from components.hosts.document import document_text, host_document, vf_layout, vf_mac, wanted_fields
+from components.hosts.document import document_text, host_document, vf_layout, wanted_fields
+from components.hosts.host import vf_mac
 from stacks.base import Effect
 from stacks.hosts import RepairClass
 from stacks.lab import Lab
@@ -48,11 +49,12 @@ def test_a_pf_without_vfs_has_no_fields_about_vfs(lab):
 
 
 def test_vf_addresses_are_local_unicast_and_each_its_own(lab):
-    macs = [mac for node in lab.nodes for pf in host_document(lab, node)["pfs"] for mac in pf["vf_macs"]]
+    documents = [host_document(lab, node) for node in lab.nodes]
+    macs = [vf_mac(document, pf, number) for document in documents for pf in ("a", "b") for number in range(4)]
 
     assert len(macs) == len(set(macs)) == 16
     assert all(int(mac[:2], 16) & 3 == 2 for mac in macs)
-    assert vf_mac("lab", "gpu01", "enp5s0", 0) == "02:05:de:35:bf:36", "a new address is a new neighbour for everyone"
+    assert vf_mac(documents[0], "enp5s0", 0) == "02:05:de:35:bf:36", "a new address is a new neighbour for everyone"
 
 
 def test_hardware_loads_no_soft_roce(lab):

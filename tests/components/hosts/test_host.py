@@ -118,7 +118,7 @@ def test_only_the_fields_that_may_be_repaired_are_touched(machine, document):
 
 def fewer_vfs(document: dict[str, Any]) -> dict[str, Any]:
     first, *rest = document["pfs"]
-    return {**document, "pfs": [{**first, "vf_macs": first["vf_macs"][:2]}, *rest]}
+    return {**document, "pfs": [{**first, "vfs": 2}, *rest]}
 
 
 def in_a_namespace(machine: FakeHost) -> None:
@@ -185,7 +185,7 @@ def test_a_vf_in_use_keeps_the_address_that_its_pod_gave_it(machine, document):
 
 def test_more_vfs_than_the_nic_has_are_refused_with_the_remedy(machine, document):
     first, *rest = document["pfs"]
-    result = run("apply", machine, {**document, "pfs": [{**first, "vf_macs": ["02:00:00:00:00:00"] * 8}, *rest]})
+    result = run("apply", machine, {**document, "pfs": [{**first, "vfs": 8}, *rest]})
 
     assert result["failed"]["reason"] == "enp5s0 offers 7 VFs and 8 are wanted"
     assert "lower vfs" in result["failed"]["hint"]
@@ -194,7 +194,7 @@ def test_more_vfs_than_the_nic_has_are_refused_with_the_remedy(machine, document
 def test_a_count_that_the_kernel_refuses_leaves_the_drivers_starting_by_themselves(machine, document):
     machine.file("/sys/devices/0000:05:00.0/sriov_totalvfs", "64")
     first, *rest = document["pfs"]
-    result = run("apply", machine, {**document, "pfs": [{**first, "vf_macs": ["02:00:00:00:00:00"] * 8}, *rest]})
+    result = run("apply", machine, {**document, "pfs": [{**first, "vfs": 8}, *rest]})
 
     assert result["failed"]["step"] == "vfs"
     assert machine.read("/sys/class/net/enp5s0/device/sriov_drivers_autoprobe") == "1"
@@ -280,7 +280,19 @@ def test_the_program_runs_on_the_oldest_python_that_hosts_have() -> None:
     imported = {alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names}
     imported |= {str(node.module) for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
 
-    assert imported <= {"fcntl", "json", "os", "re", "signal", "subprocess", "sys", "time", "traceback", "typing"}
+    assert imported <= {
+        "fcntl",
+        "hashlib",
+        "json",
+        "os",
+        "re",
+        "signal",
+        "subprocess",
+        "sys",
+        "time",
+        "traceback",
+        "typing",
+    }
     assert "shell=True" not in text
 
 

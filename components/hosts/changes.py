@@ -1,0 +1,83 @@
+"""What a preview says about hosts, and what it refuses: pure functions of old and new records."""
+
+from collections.abc import Iterator, Mapping
+
+from pydantic import JsonValue
+
+from components.hosts.document import wanted_fields
+from components.hosts.effects import WORDS, field_effect
+from components.hosts.records import HostRecord
+
+LONGEST_VALUE = 60
+
+
+def change_lines(olds: Mapping[str, HostRecord], news: Mapping[str, HostRecord]) -> Iterator[str]:
+    """One line per host and changed field, `gpu01: enp5s0.mtu_bytes 9000 => 4200: link flaps`."""
+    renamed = {new.formerly: name for name, new in news.items() if new.formerly}
+    for name, new in news.items():
+        old = olds.get(name) or olds.get(new.formerly or "")
+        if old is None:
+            yield f"{name}: joins ({new.state})"
+        else:
+            yield from (f"{name}: {line}" for line in _lines(old, new))
+    for name in olds:
+        if name not in news and name not in renamed:
+            yield f"{name}: leaves: its VFs, links and files of ours are undone"
+
+
+def reboots_refused(olds: Mapping[str, HostRecord], news: Mapping[str, HostRecord]) -> Iterator[tuple[str, str]]:
+    """Host and text of each change that needs a reboot on a host that is configured already.
+
+    Both sides are what was asked for. A deviation that was only seen never blocks a run.
+    """
+    for name, new in news.items():
+        old = olds.get(name) or olds.get(new.formerly or "")
+        if old is None or old.state != "active" or new.state != "active":
+            continue
+        before = wanted_fields(old.document)
+        for field, value in wanted_fields(new.document).items():
+            if field in before and before[field] != value and field_effect(field) == "reboot":
+                yield (
+                    name,
+                    f"{name} needs a reboot ({field} {before[field]} => {value}) and hosts.allow_reboot is false",
+                )
+
+
+def shorten(value: JsonValue) -> str:
+    """A value on one line."""
+    text = " ".join(map(str, value)) if isinstance(value, list) else str(value)
+    return text if len(text) <= LONGEST_VALUE else f"{text[:LONGEST_VALUE]}…"
+
+
+def _lines(old: HostRecord, new: HostRecord) -> Iterator[str]:
+    if old.trouble:
+        yield f"unknown ({old.trouble}) => {new.state}: looked at again"
+    if old.state != new.state:
+        yield f"state {old.state} => {new.state}: {_state_effect(new)}"
+    if old.endpoint != new.endpoint:
+        where = f"{old.endpoint.address}:{old.endpoint.port} => {new.endpoint.address}:{new.endpoint.port}"
+        yield (
+            f"reached at {where}: no disruption"
+            if old.endpoint.host_key == new.endpoint.host_key
+            else (f"reached at {where} with another host key: no disruption")
+        )
+    if old.state == new.state == "active" and not old.trouble:
+        for field in {**new.fields, **old.fields}:
+            before, after = old.fields.get(field, "none"), new.fields.get(field, "none")
+            if before != after:
+                yield f"{field} {_change(before, after)}: {WORDS[field_effect(field)]}"
+
+
+def _change(before: JsonValue, after: JsonValue) -> str:
+    if isinstance(before, list) and isinstance(after, list) and len(before) == len(after):
+        pairs = [
+            f"[{i}] {one} => {other}" for i, (one, other) in enumerate(zip(before, after, strict=True)) if one != other
+        ]
+        return ", ".join(pairs[:2]) + (f" and {len(pairs) - 2} more" if len(pairs) > 2 else "")
+    return f"{shorten(before)} => {shorten(after)}"
+
+
+def _state_effect(new: HostRecord) -> str:
+    return {"active": "it is configured", "drained": "it is left alone", "absent": "everything of ours is undone"}[
+        new.state
+    ]

@@ -1,0 +1,182 @@
+"""All hosts of a lab as one resource: what each is to be in the inputs, what each is in the outputs.
+
+The path of this module stands in the state of every stack: it never moves.
+"""
+
+import asyncio
+import json
+from collections.abc import Mapping
+from pathlib import Path
+
+import pulumi
+from pulumi.dynamic import (
+    CheckFailure,
+    CheckResult,
+    ConfigureRequest,
+    CreateResult,
+    DiffResult,
+    ReadResult,
+    Resource,
+    ResourceProvider,
+    UpdateResult,
+)
+
+from components.hosts import credentials
+from components.hosts.changes import change_lines, reboots_refused
+from components.hosts.drain import Cluster
+from components.hosts.records import PREFIX, HostRecord, properties_of, records_of
+from components.hosts.repair import Crew, Facts, Outcome, converge, observe, undo_all
+from components.hosts.roll import Roll
+from components.hosts.ssh import Hosts, answers
+from stacks.hosts import HostPolicy
+
+Props = dict[str, object]
+
+GREETING_S = 2.0
+OUTPUTS = ("results", "facts")
+
+
+class FleetProvider(ResourceProvider):
+    """Thin: what is to be done with hosts stands in `repair` and `roll`, what is to be said in `changes`."""
+
+    serialize_as_secret_always = False  # it holds nothing: credentials come through `configure`
+
+    def configure(self, req: ConfigureRequest) -> None:
+        """Keeps the stack's configuration, secrets included; nothing of it enters a property."""
+        self._setting: credentials.Setting = req.config.get
+
+    def check(self, _olds: Props, news: Props) -> CheckResult:
+        """Refuses what the lab does not allow, while it is still a preview, and warns of hosts that are silent."""
+        records = records_of(news)
+        for name in asyncio.run(_silent(records)):
+            endpoint = records[name].endpoint
+            pulumi.log.warn(
+                f"{name} ({endpoint.address}:{endpoint.port}) does not answer over SSH within {GREETING_S:.0f} s; "
+                f"to go on without it: nodes.{name}.state: drained"
+            )
+        failures = []
+        if not _policy(news).allow_reboot:
+            refused = reboots_refused(records_of(_olds), records)
+            failures = [CheckFailure(PREFIX + name, text) for name, text in refused]
+        return CheckResult(news, failures)
+
+    def diff(self, _id: str, _olds: Props, _news: Props) -> DiffResult:
+        """Says what changes on which host, with the effect."""
+        lines = list(change_lines(records_of(_olds), records_of(_news)))
+        for line in lines:
+            pulumi.log.info(line)
+        plain = {key for key in _news if not key.startswith((PREFIX, "__")) and key not in OUTPUTS}
+        return DiffResult(changes=bool(lines) or any(_olds.get(key) != _news[key] for key in plain))
+
+    def create(self, props: Props) -> CreateResult:
+        """Looks after hosts that were configured by their commands."""
+        return CreateResult("fleet", self._converged({}, props))
+
+    def read(self, id_: str, props: Props) -> ReadResult:
+        """Looks at all hosts; one that does not answer is data."""
+        seen = properties_of(asyncio.run(observe(self._hosts(), records_of(props))))
+        outs = {**props, **seen}
+        inputs = {key: value for key, value in outs.items() if key not in OUTPUTS and not key.startswith("__")}
+        return ReadResult(id_, outs, inputs)
+
+    def update(self, _id: str, _olds: Props, _news: Props) -> UpdateResult:
+        """Puts right what differs, as far as the policy allows."""
+        return UpdateResult(self._converged(_olds, _news))
+
+    def delete(self, _id: str, _props: Props) -> None:
+        """Undoes all hosts. One that cannot be reached is reported and holds nothing up."""
+        crew = self._crew(_policy(_props))
+        results = asyncio.run(undo_all(crew, records_of(_props), _facts(_props)))
+        for name, result in results.items():
+            if result["status"] in ("unreachable", "left"):
+                pulumi.log.warn(f"{name}: {result['reason']}")
+        failed = [
+            f"{name}: {result['reason']}; {result['hint']}" for name, result in results.items() if _failed(result)
+        ]
+        if failed:
+            raise RuntimeError("\n".join(["some hosts could not be undone:", *failed]))
+
+    def _converged(self, olds: Props, news: Props) -> Props:
+        policy, before = _policy(news), _facts(olds)
+        outcome = asyncio.run(self._work(policy, records_of(olds), records_of(news), before))
+        for name, result in sorted(outcome.results.items()):
+            if result["status"] not in ("ready", "drained", "undone"):
+                pulumi.log.warn(f"{name}: {result['status']}: {result['reason']}; {result.get('hint', '')}")
+        facts = {name: outcome.facts.get(name, before.get(name)) for name in outcome.records}
+        return {
+            **news,
+            **properties_of(outcome.records),
+            "results": json.dumps(outcome.results, sort_keys=True),
+            "facts": json.dumps({name: known for name, known in facts.items() if known}, sort_keys=True),
+        }
+
+    async def _work(
+        self, policy: HostPolicy, olds: Mapping[str, HostRecord], news: Mapping[str, HostRecord], facts: Facts
+    ) -> Outcome:
+        crew = self._crew(policy)
+        outcome = await converge(crew, olds, news, facts)
+        waiting = sorted(name for name, result in outcome.results.items() if result["status"] == "needs_reboot")
+        if waiting and policy.allow_reboot:
+            lab = credentials.configured_lab(self._setting)
+            config = credentials.kubeconfig(lab, self._setting, Path.cwd())
+            active = {name: record for name, record in news.items() if record.state == "active"}
+            await Roll(crew=crew, records=active, drainer=Cluster(config) if config else None).run(waiting, outcome)
+        return outcome
+
+    def _crew(self, policy: HostPolicy) -> Crew:
+        return Crew(hosts=self._hosts(), policy=policy, say=pulumi.log.info)
+
+    def _hosts(self) -> Hosts:
+        lab = credentials.configured_lab(self._setting)
+        return Hosts(credentials.private_key(lab, self._setting, Path.cwd()))
+
+
+class Fleet(Resource, module="rocelab", name="Fleet"):
+    """The hosts of a lab after their commands: probed, repaired, rebooted in a roll, undone when they leave."""
+
+    results: pulumi.Output[str]
+    """JSON: status of each host, with reason and hint where it is not ready."""
+    facts: pulumi.Output[str]
+    """JSON: what each host said of itself."""
+    vf_layout: pulumi.Output[str]
+    """Digest of the VFs that a device plugin finds; known once they are there."""
+
+    def __init__(
+        self,
+        name: str,
+        records: Mapping[str, HostRecord],
+        policy: HostPolicy,
+        vf_layout: str,
+        opts: pulumi.ResourceOptions | None = None,
+    ) -> None:
+        props = {
+            **properties_of(records),
+            "policy": policy.model_dump_json(),
+            "vf_layout": vf_layout,
+            "results": None,
+            "facts": None,
+        }
+        super().__init__(FleetProvider(), name, props, opts)
+
+
+async def _silent(records: Mapping[str, HostRecord]) -> list[str]:
+    active = [name for name, record in records.items() if record.state == "active"]
+    greeted = await asyncio.gather(
+        *(answers(records[name].endpoint.address, records[name].endpoint.port, GREETING_S) for name in active)
+    )
+    return [name for name, answered in zip(active, greeted, strict=True) if not answered]
+
+
+def _policy(props: Mapping[str, object]) -> HostPolicy:
+    text = props.get("policy")
+    return HostPolicy.model_validate_json(text) if isinstance(text, str) else HostPolicy()
+
+
+def _facts(props: Mapping[str, object]) -> Facts:
+    text = props.get("facts")
+    found = json.loads(text) if isinstance(text, str) else {}
+    return found if isinstance(found, dict) else {}
+
+
+def _failed(result: Mapping[str, str]) -> bool:
+    return result["status"] == "failed"

@@ -1,0 +1,120 @@
+"""The hosts of a lab: per host the program and the command that starts it, then the Fleet that looks after all."""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import pulumi
+from pulumi_command import remote
+
+from components.hosts import host
+from components.hosts.document import document_text, host_document, vf_layout
+from components.hosts.fleet import Fleet
+from components.hosts.host import COPIED_PROGRAM, SCHEMA
+from components.hosts.records import wanted_record
+from stacks.lab import Lab
+from stacks.load import Credentials
+from stacks.nodes import Node
+
+PROGRAM = "components/hosts/host.py"
+"""Relative, as the asset's path stands in the state: another checkout must not look like a change."""
+
+NO_LOG = remote.Logging.NONE
+"""The provider's log reader stops at lines of 64 KiB and then blocks the host; the report is read from stdout."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class HostsArgs:
+    """Inputs of `Hosts`."""
+
+    lab: Lab
+    credentials: Credentials
+
+
+class Hosts(pulumi.ComponentResource):
+    """Every active host configured, confirmed over a new connection, and judged.
+
+    The commands have no `delete` and no `triggers`: with them a renamed host would be undone after it was set up.
+    Undo is the Fleet's, by machine.
+    """
+
+    results: pulumi.Output[Mapping[str, Mapping[str, str]]]
+    """Per host: `status` (ready, failed, needs_reboot, unreachable, drained, undone), with reason and hint."""
+    facts: pulumi.Output[Mapping[str, Mapping[str, object]]]
+    """Per host: machine id, kernel, RDMA devices (soft-RoCE named as simulated)."""
+    vf_layout: pulumi.Output[str]
+    """Digest of all VFs; it becomes known when they are there."""
+
+    def __init__(self, name: str, args: HostsArgs, opts: pulumi.ResourceOptions | None = None) -> None:
+        super().__init__("rocelab:hosts:Hosts", name, None, opts)
+        lab = args.lab
+        commands = [self._configure(name, args, node) for node in lab.active_nodes]
+        fleet = Fleet(
+            f"{name}-fleet",
+            {node.name: wanted_record(lab, node, args.credentials.host_keys[node.name]) for node in lab.nodes},
+            lab.hosts,
+            vf_layout(lab),
+            # what the commands do to the hosts is nothing that a value shows
+            pulumi.ResourceOptions(parent=self, depends_on=commands),
+        )
+        self.results = fleet.results.apply(json.loads)
+        self.facts = fleet.facts.apply(json.loads)
+        self.vf_layout = fleet.vf_layout
+        self.register_outputs({"results": self.results, "facts": self.facts, "vf_layout": self.vf_layout})
+
+    def _configure(self, name: str, args: HostsArgs, node: Node) -> remote.Command:
+        connection = remote.ConnectionArgs(
+            host=str(node.address),
+            port=node.ssh_port,
+            user=args.lab.access.user,
+            private_key=args.credentials.private_key,
+            host_key=args.credentials.host_keys[node.name],
+            dial_error_limit=2,
+            per_dial_timeout=5,
+        )
+        program = remote.CopyToRemote(
+            f"{name}-{node.name}-program",
+            connection=connection,
+            source=pulumi.FileAsset(PROGRAM),
+            remote_path=COPIED_PROGRAM,
+            opts=self._options(name, node, "-program"),
+        )
+        return remote.Command(
+            f"{name}-{node.name}",
+            connection=connection,
+            create=start_command(),
+            stdin=document_text(host_document(args.lab, node)),
+            logging=NO_LOG,
+            add_previous_output_in_env=False,
+            # the copy has no output that the command would use
+            opts=pulumi.ResourceOptions.merge(
+                self._options(name, node, ""), pulumi.ResourceOptions(depends_on=[program])
+            ),
+        )
+
+    def _options(self, name: str, node: Node, suffix: str) -> pulumi.ResourceOptions:
+        formerly = [pulumi.Alias(name=f"{name}-{node.formerly}{suffix}")] if node.formerly else []
+        return pulumi.ResourceOptions(
+            parent=self,
+            aliases=formerly,
+            custom_timeouts=pulumi.CustomTimeouts(create="15m", update="15m", delete="2m"),
+        )
+
+
+def start_command() -> str:
+    """Starts the copied program when it is the very one that was sent; else says so as data, in its own form."""
+    digest = hashlib.sha256(Path(host.__file__).read_bytes()).hexdigest()
+    failed = {
+        "step": "program",
+        "reason": f"~/{COPIED_PROGRAM} is missing or not the one that was sent",
+        "hint": "pulumi up --refresh --run-program repairs it",
+    }
+    report = json.dumps({"schema": SCHEMA, "host": "", "failed": failed})
+    return (
+        f'cd "$HOME" && if echo "{digest}  {COPIED_PROGRAM}" | sha256sum --check --status; then\n'
+        f"  exec sudo -n python3 -I {COPIED_PROGRAM} apply\n"
+        f"fi\n"
+        f"echo '{report}'"
+    )

@@ -1,0 +1,186 @@
+"""What the fleet does to its hosts: look, confirm, put right, and undo. Whatever a host does, the answer is data."""
+
+import asyncio
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from pydantic import JsonValue
+
+from components.hosts.changes import shorten
+from components.hosts.effects import may_repair, repair_class
+from components.hosts.records import HostRecord
+from components.hosts.ssh import Hosts, NoAnswerError, Report, each
+from stacks.hosts import HostPolicy
+
+Say = Callable[[str], None]
+Result = dict[str, str]
+Facts = dict[str, JsonValue]
+
+UNDO_S = 240
+"""Bound on the undo of one host: a host that hangs must not hang a destroy."""
+KEPT_FACTS = ("machine_id", "kernel", "rdma")
+STAYS = "its VFs, links, /etc drop-ins and unit rocelab-rdma.service stay on it"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Crew:
+    """What every piece of work on the hosts needs."""
+
+    hosts: Hosts
+    policy: HostPolicy
+    say: Say
+
+
+@dataclass
+class Outcome:
+    """What came of it, by host."""
+
+    records: dict[str, HostRecord] = field(default_factory=dict)
+    results: dict[str, Result] = field(default_factory=dict)
+    facts: dict[str, Facts] = field(default_factory=dict)
+
+    def note(self, name: str, record: HostRecord, result: Result, report: Report | None = None) -> None:
+        """Keeps what is known of a host now."""
+        self.records[name], self.results[name] = record, result
+        if report is not None:
+            self.facts[name] = {key: report.facts[key] for key in KEPT_FACTS if key in report.facts}
+
+
+def unreachable(name: str, error: NoAnswerError) -> Result:
+    """The result of a host that cannot be asked."""
+    return {
+        "status": "unreachable",
+        "reason": str(error),
+        "hint": f"mend it and run again, or set nodes.{name}.state: drained to go on without it",
+    }
+
+
+async def observe(hosts: Hosts, records: Mapping[str, HostRecord]) -> dict[str, HostRecord]:
+    """The same records with what is in place of what was; a host that does not answer says so there."""
+    seen = dict(records)
+
+    async def look(name: str, record: HostRecord) -> None:
+        if record.state != "active":
+            return
+        try:
+            report = await hosts.call(record.endpoint, "probe", record.document)
+        except NoAnswerError as error:
+            seen[name] = record.model_copy(update={"trouble": str(error)})
+            return
+        trouble = report.failed["reason"] if report.failed else ""
+        fields = record.fields if trouble else report.fields
+        seen[name] = record.model_copy(update={"fields": fields, "trouble": trouble})
+
+    await each(records, look)
+    return seen
+
+
+async def converge(crew: Crew, olds: Mapping[str, HostRecord], news: Mapping[str, HostRecord], facts: Facts) -> Outcome:
+    """Makes the hosts what is wanted as far as the policy allows, and undoes those that left."""
+    outcome = Outcome()
+
+    async def keep(name: str, new: HostRecord) -> None:
+        if new.state == "drained":
+            outcome.note(name, new, {"status": "drained"})
+        elif new.state == "active":
+            await _bring_up(crew, name, olds.get(name) or olds.get(new.formerly or ""), new, outcome)
+
+    await each(news, keep)
+    machines = {str(known.get("machine_id")) for known in outcome.facts.values()}
+    formerly = {new.formerly for new in news.values()}
+    leaving = {name: old for name, old in olds.items() if name not in news and name not in formerly}
+    leaving |= {name: new for name, new in news.items() if new.state == "absent"}
+
+    async def go(name: str, record: HostRecord) -> None:
+        if record.state == "drained":
+            outcome.results[name] = {"status": "left", "reason": f"it was drained, so {STAYS}"}
+            return
+        result = await leave(crew, name, record, _machine_id(facts, name), machines)
+        outcome.results[name] = result
+        if name in news:
+            # what could not be undone is seen again by the next run
+            trouble = "" if result["status"] == "undone" else result["reason"]
+            outcome.records[name] = record.model_copy(update={"trouble": trouble})
+
+    await each(leaving, go)
+    return outcome
+
+
+async def leave(crew: Crew, name: str, record: HostRecord, machine_id: str, kept: set[str]) -> Result:
+    """Undoes a host, unless another machine answers there by now, or the same machine is kept under another name."""
+    try:
+        async with asyncio.timeout(UNDO_S):
+            found = str((await crew.hosts.call(record.endpoint, "probe", record.document)).facts.get("machine_id"))
+            if found in kept:
+                return {"status": "undone", "reason": "the same machine is kept under another name: nothing was undone"}
+            if machine_id not in ("", found):
+                return {"status": "undone", "reason": "another machine answers at its address: nothing was undone"}
+            crew.say(f"{name}: is undone")
+            report = await crew.hosts.call(record.endpoint, "undo", record.document)
+    except (NoAnswerError, TimeoutError) as error:
+        reason = f"{str(error) or f'no end within {UNDO_S} s'}: {STAYS}"
+        return {"status": "unreachable", "reason": reason, "hint": "list it once more with state: absent to try again"}
+    if report.failed is not None:
+        return {"status": "failed", **report.failed}
+    return {"status": "undone"}
+
+
+async def undo_all(crew: Crew, records: Mapping[str, HostRecord], facts: Facts) -> dict[str, Result]:
+    """Undoes every host that is not drained."""
+    results: dict[str, Result] = {}
+
+    async def go(name: str, record: HostRecord) -> None:
+        if record.state == "drained":
+            results[name] = {"status": "left", "reason": f"it is drained, so {STAYS}"}
+        elif record.state == "active":
+            results[name] = await leave(crew, name, record, _machine_id(facts, name), set())
+
+    await each(records, go)
+    return results
+
+
+def result_of(name: str, new: HostRecord, report: Report, failed: dict[str, str] | None, policy: HostPolicy) -> Result:
+    """The judgement over a host that has answered."""
+    wrong = {key: value for key, value in new.fields.items() if report.fields.get(key) != value}
+    if not wrong and report.failed is None:
+        return {"status": "ready"}
+    if report.needs_reboot and all(repair_class(key) == "reboot" for key in wrong):
+        hint = "it is rebooted in a roll" if policy.allow_reboot else "set hosts.allow_reboot: true, or reboot it"
+        return {"status": "needs_reboot", "reason": "; ".join(report.needs_reboot), "hint": hint}
+    if failed or report.failed:
+        return {"status": "failed", **(failed or report.failed or {})}
+    key, value = next(iter(wrong.items()))
+    return {
+        "status": "failed",
+        "step": "drift",
+        "reason": f"{key} is {shorten(report.fields.get(key))}, wanted {shorten(value)}",
+        "hint": f"its repair is of class {repair_class(key)}, and hosts.repair allows {policy.repair}; "
+        f"raise it, or mend {name} by hand",
+    }
+
+
+async def _bring_up(crew: Crew, name: str, old: HostRecord | None, new: HostRecord, outcome: Outcome) -> None:
+    call, document = crew.hosts.call, new.document
+    failed = None
+    try:
+        # a connection of its own, so it is also the word that a pending revert waits for
+        report = await call(new.endpoint, "confirm", document)
+        wrong = [key for key, value in new.fields.items() if report.fields.get(key) != value]
+        # what is asked for anew is carried out; what has drifted is put back as far as the policy allows
+        deploys = old is None or old.state != "active" or old.document != document
+        only = [key for key in new.fields if deploys or may_repair(key, crew.policy.repair)]
+        if set(wrong) & set(only):
+            crew.say(f"{name}: puts right {', '.join(key for key in wrong if key in only)}")
+            failed = (await call(new.endpoint, "apply", {**document, "only": list[JsonValue](only)})).failed
+            report = await call(new.endpoint, "confirm", document)
+    except NoAnswerError as error:
+        outcome.note(name, new.model_copy(update={"trouble": str(error)}), unreachable(name, error))
+        return
+    result = result_of(name, new, report, failed, crew.policy)
+    seen = new if result["status"] == "ready" else new.model_copy(update={"fields": report.fields})
+    outcome.note(name, seen, result, report)
+
+
+def _machine_id(facts: Facts, name: str) -> str:
+    known = facts.get(name)
+    return str(known.get("machine_id", "")) if isinstance(known, dict) else ""

@@ -1,0 +1,138 @@
+"""Reboots of hosts that wait for one: a canary, then batches, each proven before the next; the first failure stops."""
+
+import asyncio
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from ipaddress import IPv4Interface
+
+from components.hosts.drain import Drainer, DrainError
+from components.hosts.records import Endpoint, HostRecord
+from components.hosts.repair import Crew, Outcome, Result, result_of
+from components.hosts.ssh import NoAnswerError, Report
+from stacks.hosts import HostPolicy
+
+REBOOT = "exec sudo -n systemd-run --quiet --collect --on-active=1 systemctl reboot"
+"""Detached: the answer to this very command still gets through."""
+PAUSE_S = 3.0
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Roll:
+    """A roll over hosts of one lab."""
+
+    crew: Crew
+    records: Mapping[str, HostRecord]
+    """All active hosts: those that reboot, and their peers on the rails."""
+    drainer: Drainer | None
+    """None: the lab has no cluster."""
+
+    async def run(self, names: Sequence[str], outcome: Outcome) -> None:
+        """Reboots these hosts; what came of it replaces their results."""
+        deadline = time.monotonic() + self.crew.policy.reboot_budget_s
+        stopped = ""
+        for batch in batches(names, self.crew.policy):
+            if not stopped and time.monotonic() > deadline:
+                stopped = "partial: the reboot budget is used up; the next run goes on"
+            if stopped:
+                for name in batch:
+                    outcome.results[name] = {**outcome.results[name], "hint": stopped}
+                continue
+            results = await asyncio.gather(*(self._one(name, outcome) for name in batch))
+            bad = [name for name, result in zip(batch, results, strict=True) if result["status"] != "ready"]
+            if bad:
+                stopped = f"partial: the roll stopped at {bad[0]}"
+
+    async def _one(self, name: str, outcome: Outcome) -> Result:
+        record = self.records[name]
+        closed = False
+        try:
+            closed = await self._emptied(name)
+            report = await self._rebooted(name, record)
+            result = result_of(name, record, report, None, self.crew.policy)
+            if result["status"] == "ready":
+                await self._reaches_a_peer(name, record)
+                if self.drainer is not None and closed:
+                    await asyncio.to_thread(self.drainer.uncordon, name)
+            seen = record if result["status"] == "ready" else record.model_copy(update={"fields": report.fields})
+            outcome.note(name, seen, result, report)
+        except (NoAnswerError, DrainError) as error:
+            reason = f"{error}{'; it stays cordoned' if closed else ''}"
+            result = {"status": "failed", "step": "reboot", "reason": reason, "hint": "mend it, then run again"}
+            outcome.note(name, record.model_copy(update={"trouble": reason}), result)
+        return result
+
+    async def _emptied(self, name: str) -> bool:
+        """Whether the node has to be opened again afterwards. One that keeps its pods is opened at once."""
+        if self.drainer is None:
+            return False
+        self.crew.say(f"{name}: cordoned and drained")
+        was_open = await asyncio.to_thread(self.drainer.cordon, name)
+        try:
+            await asyncio.to_thread(self.drainer.empty, name)
+        except DrainError:
+            if was_open:
+                await asyncio.to_thread(self.drainer.uncordon, name)
+            raise
+        return was_open
+
+    async def _rebooted(self, name: str, record: HostRecord) -> Report:
+        call = self.crew.hosts.call
+        before = (await call(record.endpoint, "probe", record.document)).facts.get("boot_id")
+        self.crew.say(f"{name}: reboots")
+        await self.crew.hosts.run(record.endpoint, REBOOT, answer_s=60)
+        deadline = time.monotonic() + self.crew.policy.reboot_wait_s
+        last: NoAnswerError | None = None
+        while time.monotonic() < deadline:
+            await asyncio.sleep(PAUSE_S)
+            try:
+                report = await call(record.endpoint, "probe", record.document)
+            except NoAnswerError as error:
+                last = error
+                continue
+            settled = all(report.fields.get(key) == value for key, value in record.fields.items())
+            if report.facts.get("boot_id") != before and (settled or await self._unit_has_ended(record.endpoint)):
+                self.crew.say(f"{name}: is back")
+                return await call(record.endpoint, "probe", record.document)
+        raise NoAnswerError(f"not back {self.crew.policy.reboot_wait_s} s after its reboot ({last or 'same boot'})")
+
+    async def _unit_has_ended(self, endpoint: Endpoint) -> bool:
+        """Whether our unit has done what it can, so that waiting on is pointless."""
+        state = await self.crew.hosts.run(
+            endpoint, "systemctl show -P ActiveState rocelab-rdma.service || true", answer_s=60
+        )
+        return state.strip() in ("active", "failed")
+
+    async def _reaches_a_peer(self, name: str, record: HostRecord) -> None:
+        for interface, peers in rail_peers(name, self.records):
+            tries = " || ".join(f"sudo -n ping -c1 -W2 -I {interface} {peer}" for peer in peers[:3])
+            try:
+                await self.crew.hosts.run(record.endpoint, f"({tries}) >/dev/null", answer_s=60)
+            except NoAnswerError:
+                raise NoAnswerError(f"no peer answers on {interface} ({', '.join(peers[:3])})") from None
+
+
+def batches(names: Sequence[str], policy: HostPolicy) -> Iterator[list[str]]:
+    """Who reboots together: one canary, then so many as the policy allows; or all at once when it says so."""
+    if policy.reboot == "parallel":
+        yield list(names)
+        return
+    yield list(names[:1])
+    for first in range(1, len(names), policy.max_unavailable):
+        yield list(names[first : first + policy.max_unavailable])
+
+
+def rail_peers(name: str, records: Mapping[str, HostRecord]) -> Iterator[tuple[str, list[str]]]:
+    """Per PF of a host, the addresses of the other hosts on the same rail; PFs without a peer are left out."""
+    links = {host: list(_links(record)) for host, record in records.items() if record.state == "active"}
+    for interface, address in links.get(name, []):
+        others = (other for host, found in links.items() if host != name for _, other in found)
+        if peers := [str(other.ip) for other in others if other.network == address.network]:
+            yield interface, peers
+
+
+def _links(record: HostRecord) -> Iterator[tuple[str, IPv4Interface]]:
+    pfs = record.document["pfs"]
+    for pf in pfs if isinstance(pfs, list) else []:
+        if isinstance(pf, dict):
+            yield str(pf["interface"]), IPv4Interface(str(pf["address"]))
