@@ -60,7 +60,7 @@ class NcclLog:
     @property
     def busbw_gbyte_s(self) -> float:
         """The metric: median out-of-place busbw of the large rows."""
-        return median([row.out_of_place.busbw_gbyte_s for row in self.large])
+        return round(median([row.out_of_place.busbw_gbyte_s for row in self.large]), 4)
 
 
 def parse_nccl(text: str) -> NcclLog:

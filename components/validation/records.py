@@ -103,7 +103,9 @@ def summarise(transfers: list[TransferResult]) -> dict[str, RailResult]:
         values = [median(list(t.average_gbit_s)) for t in of_rail if t.outcome == "measured"]
         count = {outcome: sum(t.outcome == outcome for t in of_rail) for outcome in ("measured", "failed", "skipped")}
         rails[name] = RailResult(
-            **count, median_gbit_s=median(values) if values else None, least_gbit_s=min(values, default=None)
+            **count,
+            median_gbit_s=round(median(values), 6) if values else None,
+            least_gbit_s=min(values, default=None),
         )
     return rails
 

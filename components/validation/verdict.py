@@ -181,19 +181,22 @@ def _hints(plan: Plan, record: RunRecord) -> list[str]:
     """Where to look. Never a cause: a hint may be wrong."""
     if record.simulated:
         return []
-    hints = []
+    found: dict[tuple[int, int | None, int], list[str]] = {}
     for t in record.transfers:
         rail = plan.rail(t.rail)
         if t.outcome != "measured" or not t.line_rate_gbit_s:
             continue
-        seen = looks_like_path_mtu(_value(t), t.line_rate_gbit_s, rail.path_mtu_bytes, plan.verbs.message_bytes)
+        value = _value(t)
+        seen = looks_like_path_mtu(value, t.line_rate_gbit_s, rail.path_mtu_bytes, plan.verbs.message_bytes)
         if seen:
-            hints.append(
-                f"{t.rail} {t.client} to {t.server}: {_value(t):.2f} Gbit/s looks like path MTU {seen} while "
-                f"{t.path_mtu_bytes} is reported: either a smaller MTU somewhere on the path, or a slow path. "
-                f"To decide: ib_write_bw -m {rail.path_mtu_bytes} without -R"
-            )
-    return hints
+            where = f"{t.rail} {t.client} to {t.server}: {value:.2f} Gbit/s"
+            found.setdefault((seen, t.path_mtu_bytes, rail.path_mtu_bytes), []).append(where)
+    return [
+        f"{where[0]}{f' (and {len(where) - 1} more)' if where[1:] else ''} looks like path MTU {seen} while {reported} is "
+        f"reported: either a smaller MTU somewhere on the path, or a slow path. "
+        f"To decide: ib_write_bw -m {wanted} without -R"
+        for (seen, reported, wanted), where in found.items()
+    ]
 
 
 def _value(transfer: TransferResult) -> float:

@@ -1,0 +1,34 @@
+"""The verdict as a short table on the terminal."""
+
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from components.report.lines import COLUMNS, cells, headline
+from components.validation.summary import Summary
+
+COLOUR = {"pass": "green", "warn": "yellow", "fail": "bold red", "skip": "yellow", "not rated": "default"}
+SHOWN = ("test", "rail", "function", "performance", "median", "ratio")
+
+
+def show(summary: Summary, console: Console) -> None:
+    """Prints the table, what is wrong, and both axes last."""
+    rows = [dict(zip(COLUMNS, cells(test, simulated=summary.simulated), strict=True)) for test in summary.tests]
+    for row in rows:
+        # beside the performance's own word the label of the number only takes room
+        row["median"] = row["median"].partition(",")[0]
+    shown = [column for column in SHOWN if any(row[column] for row in rows)]
+    table = Table(title=f"lab {summary.lab}, run {summary.run_id}", title_justify="left", show_edge=False)
+    for column in shown:
+        table.add_column(column, overflow="fold")
+    for row in rows:
+        table.add_row(*(_coloured(row[column]) for column in shown))
+    console.print(table)
+    for text in (*summary.reasons, *summary.hints):
+        console.print(f"  {escape(text)}")
+    console.print(_coloured(headline(summary), summary.function), soft_wrap=True)
+
+
+def _coloured(text: str, by: str = "") -> str:
+    key = by or next((word for word in COLOUR if text == word or text.startswith(f"{word} (")), "")
+    return f"[{COLOUR[key]}]{escape(text)}[/]" if key else escape(text)
