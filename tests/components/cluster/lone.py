@@ -9,7 +9,7 @@ import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -84,7 +84,6 @@ def kill_while(lone: Lone, resource: str) -> None:
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
-        start_new_session=True,
     ) as process:
         assert process.stdout is not None
         seen = []
@@ -94,7 +93,17 @@ def kill_while(lone: Lone, resource: str) -> None:
                 break
         else:
             pytest.fail("".join(seen)[-4000:])
-        os.killpg(process.pid, signal.SIGKILL)
+        # plugins have process groups of their own and would go on for ever
+        for pid in [process.pid, *descendants(process.pid)]:
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+
+
+def descendants(pid: int) -> list[int]:
+    """Processes that a process has started, and theirs."""
+    threads = Path(f"/proc/{pid}/task").iterdir()
+    found = {int(child) for thread in threads for child in (thread / "children").read_text().split()}
+    return [each for child in sorted(found) for each in (child, *descendants(child))]
 
 
 @contextmanager
