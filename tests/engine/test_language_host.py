@@ -1,16 +1,13 @@
 """Python programs under the real CLI and our language host, with a backend in a folder of the test."""
 
-import os
 import signal
-import subprocess
 import time
 from pathlib import Path
-from textwrap import dedent
 
 import pytest
+from cli_project import Project
 from ssh_host import wait_until
 
-from engine.environment import environment
 from engine.places import BIN, VENV
 
 HOST = BIN / "pulumi-language-python"
@@ -19,43 +16,6 @@ pytestmark = [
     pytest.mark.sim,
     pytest.mark.skipif(not HOST.exists(), reason="the engine is not in place: run make setup"),
 ]
-
-
-class Project:
-    """A project with one stack, in a folder."""
-
-    def __init__(self, folder: Path, virtualenv: str) -> None:
-        self.folder = folder
-        self.home = folder / "home"
-        backend = folder / "backend"
-        backend.mkdir()
-        variables = environment("lab", os.environ) | {
-            "PULUMI_BACKEND_URL": f"file://{backend}",
-            "PULUMI_CONFIG_PASSPHRASE": "test",
-        }
-        self.env = {**os.environ, **{name: value for name, value in variables.items() if value is not None}}
-        (folder / "Pulumi.yaml").write_text(
-            f"name: probe\nruntime: {{name: python, options: {{toolchain: pip, virtualenv: {virtualenv}}}}}\n"
-        )
-        self.pulumi("stack", "init", "t")
-
-    def write(self, program: str, name: str = "__main__.py") -> None:
-        (self.folder / name).write_text(dedent(program))
-
-    def start(self, *arguments: str) -> subprocess.Popen[str]:
-        command = [BIN / "pulumi", *arguments, "--non-interactive"]
-        return subprocess.Popen(
-            command, cwd=self.folder, env=self.env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
-        )
-
-    def pulumi(self, *arguments: str, fails: bool = False) -> str:
-        with self.start(*arguments) as process:
-            printed = process.communicate(timeout=60)[0]
-        assert (process.returncode != 0) == fails, printed
-        return printed
-
-    def up(self, *, fails: bool = False) -> str:
-        return self.pulumi("up", "--yes", "--skip-preview", "--stack", "t", fails=fails)
 
 
 @pytest.fixture

@@ -1,0 +1,223 @@
+package main
+
+import (
+	"slices"
+	"strconv"
+
+	"github.com/vmware/govmomi/simulator"
+	"github.com/vmware/govmomi/vim25/methods"
+	"github.com/vmware/govmomi/vim25/soap"
+	"github.com/vmware/govmomi/vim25/types"
+)
+
+const (
+	switchVersion     = "8.0.0"
+	defaultMtuBytes   = 1500
+	maxProxyPorts     = 512
+	ipfixActiveFlowS  = 60
+	ipfixIdleTimeoutS = 15
+)
+
+// switchMaker creates distributed switches with the settings that a vCenter gives to a new one.
+type switchMaker struct {
+	substitute
+	folder *simulator.Folder
+}
+
+// CreateDVSTask creates a switch, then adds its hosts as a change of it.
+func (s *switchMaker) CreateDVSTask(ctx *simulator.Context, req *types.CreateDVS_Task) soap.HasFault {
+	answer := s.folder.CreateDVSTask(ctx, req)
+	body := answer.(*methods.CreateDVS_TaskBody)
+	if body.Res == nil {
+		return answer
+	}
+	task := ctx.Map.Get(body.Res.Returnval).(*simulator.Task)
+	task.Wait()
+	reference, ok := task.Info.Result.(types.ManagedObjectReference)
+	if !ok {
+		return answer // the task failed, and says why
+	}
+	dvs := ctx.Map.Get(reference).(*simulator.DistributedVirtualSwitch)
+	addAlias(ctx.Map, dvs)
+	addDefaults(dvs.Config.(*types.VMwareDVSConfigInfo), req.Spec.ProductInfo)
+	if hosts := req.Spec.ConfigSpec.GetDVSConfigSpec().Host; len(hosts) > 0 {
+		for i := range hosts {
+			hosts[i].Operation = string(types.ConfigSpecOperationAdd)
+		}
+		change := &types.VMwareDVSConfigSpec{}
+		change.Host = hosts
+		ours := &distributedSwitch{dvs: dvs}
+		ours.ReconfigureDvsTask(ctx, &types.ReconfigureDvs_Task{This: reference, Spec: change})
+	}
+	return answer
+}
+
+func addDefaults(config *types.VMwareDVSConfigInfo, product *types.DistributedVirtualSwitchProductSpec) {
+	if product != nil {
+		config.ProductInfo = *product
+	}
+	config.ConfigVersion = "1"
+	setIfEmpty(&config.ProductInfo.Version, switchVersion)
+	setIfEmpty(&config.MaxMtu, defaultMtuBytes)
+	setIfEmpty(&config.LacpApiVersion, string(types.VMwareDvsLacpApiVersionMultipleLag))
+	setIfEmpty(&config.MulticastFilteringMode, string(types.VMwareDvsMulticastFilteringModeLegacyFiltering))
+	setIfEmpty(&config.NetworkResourceControlVersion,
+		string(types.DistributedVirtualSwitchNetworkResourceControlVersionVersion3))
+	if config.UplinkPortPolicy == nil {
+		names := []string{"dvUplink1", "dvUplink2", "dvUplink3", "dvUplink4"}
+		config.UplinkPortPolicy = &types.DVSNameArrayUplinkPortPolicy{UplinkPortName: names}
+	}
+	if config.LinkDiscoveryProtocolConfig == nil {
+		config.LinkDiscoveryProtocolConfig = &types.LinkDiscoveryProtocolConfig{
+			Protocol:  string(types.LinkDiscoveryProtocolConfigProtocolTypeCdp),
+			Operation: string(types.LinkDiscoveryProtocolConfigOperationTypeListen),
+		}
+	}
+	if config.IpfixConfig == nil {
+		config.IpfixConfig = &types.VMwareIpfixConfig{
+			ActiveFlowTimeout: ipfixActiveFlowS,
+			IdleFlowTimeout:   ipfixIdleTimeoutS,
+		}
+	}
+	if config.DefaultPortConfig == nil {
+		config.DefaultPortConfig = new(types.VMwareDVSPortSetting)
+	}
+}
+
+func setIfEmpty[T comparable](field *T, value T) {
+	var empty T
+	if *field == empty {
+		*field = value
+	}
+}
+
+// distributedSwitch changes a switch the way a vCenter does; the simulator's own method changes its hosts only.
+type distributedSwitch struct {
+	substitute
+	dvs *simulator.DistributedVirtualSwitch
+}
+
+// ReconfigureDvsTask applies a change, unless it was made for an older version of the configuration.
+func (s *distributedSwitch) ReconfigureDvsTask(
+	ctx *simulator.Context, req *types.ReconfigureDvs_Task,
+) soap.HasFault {
+	config := s.dvs.Config.(*types.VMwareDVSConfigInfo)
+	change := req.Spec.GetDVSConfigSpec()
+	if change.ConfigVersion != "" && change.ConfigVersion != config.ConfigVersion {
+		return &methods.ReconfigureDvs_TaskBody{Fault_: simulator.Fault("", &types.ConcurrentAccess{})}
+	}
+	s.applySettings(config, req.Spec)
+	hosts := applyHosts(config, change.Host)
+	version, _ := strconv.Atoi(config.ConfigVersion)
+	config.ConfigVersion = strconv.Itoa(version + 1)
+
+	rest := &types.VMwareDVSConfigSpec{}
+	rest.Host = hosts
+	return s.dvs.ReconfigureDvsTask(ctx, &types.ReconfigureDvs_Task{This: s.dvs.Self, Spec: rest})
+}
+
+func (s *distributedSwitch) applySettings(config *types.VMwareDVSConfigInfo, spec types.BaseDVSConfigSpec) {
+	change := spec.GetDVSConfigSpec()
+	if change.Name != "" {
+		config.Name, s.dvs.Name, s.dvs.Summary.Name = change.Name, change.Name, change.Name
+	}
+	if change.UplinkPortPolicy != nil {
+		config.UplinkPortPolicy = change.UplinkPortPolicy
+	}
+	if change.DefaultPortConfig != nil {
+		config.DefaultPortConfig = change.DefaultPortConfig
+	}
+	if change.Contact != nil {
+		config.Contact = *change.Contact
+	}
+	if change.Description != "" {
+		config.Description = change.Description
+	}
+	own, ok := spec.(*types.VMwareDVSConfigSpec)
+	if !ok {
+		return
+	}
+	if own.MaxMtu != 0 {
+		config.MaxMtu = own.MaxMtu
+	}
+	if own.LinkDiscoveryProtocolConfig != nil {
+		config.LinkDiscoveryProtocolConfig = own.LinkDiscoveryProtocolConfig
+	}
+	if own.IpfixConfig != nil {
+		config.IpfixConfig = own.IpfixConfig
+	}
+}
+
+// applyHosts changes the list of members, and gives back the changes that the simulator must see too.
+func applyHosts(
+	config *types.VMwareDVSConfigInfo, changes []types.DistributedVirtualSwitchHostMemberConfigSpec,
+) (rest []types.DistributedVirtualSwitchHostMemberConfigSpec) {
+	for _, change := range changes {
+		index := slices.IndexFunc(config.Host, func(member types.DistributedVirtualSwitchHostMember) bool {
+			return *member.Config.Host == change.Host
+		})
+		operation := types.ConfigSpecOperation(change.Operation)
+		if operation == types.ConfigSpecOperationRemove {
+			if index >= 0 {
+				config.Host = slices.Delete(config.Host, index, index+1)
+			}
+			rest = append(rest, change)
+			continue
+		}
+		member := types.DistributedVirtualSwitchHostMember{
+			Config: types.DistributedVirtualSwitchHostMemberConfigInfo{
+				Host:                &change.Host,
+				MaxProxySwitchPorts: maxProxyPorts,
+				Backing:             change.Backing,
+			},
+		}
+		if index < 0 {
+			config.Host = append(config.Host, member)
+		} else {
+			config.Host[index] = member
+		}
+		if operation == types.ConfigSpecOperationAdd {
+			rest = append(rest, change)
+		}
+	}
+	return rest
+}
+
+// CreateDVPortgroupTask creates one port group; the simulator knows only the call for several, whose task has no result.
+func (s *distributedSwitch) CreateDVPortgroupTask(
+	ctx *simulator.Context, req *types.CreateDVPortgroup_Task,
+) soap.HasFault {
+	several := &types.AddDVPortgroup_Task{This: s.dvs.Self, Spec: []types.DVPortgroupConfigSpec{req.Spec}}
+	body := s.dvs.AddDVPortgroupTask(ctx, several).(*methods.AddDVPortgroup_TaskBody)
+	if body.Res == nil {
+		return &methods.CreateDVPortgroup_TaskBody{Fault_: body.Fault_}
+	}
+	task := ctx.Map.Get(body.Res.Returnval).(*simulator.Task)
+	task.Wait()
+	if task.Info.State == types.TaskInfoStateSuccess {
+		task.Info.Result = s.dvs.Portgroup[len(s.dvs.Portgroup)-1]
+	}
+	answer := &types.CreateDVPortgroup_TaskResponse{Returnval: body.Res.Returnval}
+	return &methods.CreateDVPortgroup_TaskBody{Res: answer}
+}
+
+// EnableNetworkResourceManagement turns network I/O control on or off.
+func (s *distributedSwitch) EnableNetworkResourceManagement(
+	_ *simulator.Context, req *types.EnableNetworkResourceManagement,
+) soap.HasFault {
+	s.dvs.Config.GetDVSConfigInfo().NetworkResourceManagementEnabled = req.Enable
+	return &methods.EnableNetworkResourceManagementBody{Res: new(types.EnableNetworkResourceManagementResponse)}
+}
+
+// switchFinder looks switches up by UUID, which is the ID that the provider keeps.
+type switchFinder struct{ substitute }
+
+// QueryDvsByUuid finds one switch.
+func (*switchFinder) QueryDvsByUuid(ctx *simulator.Context, req *types.QueryDvsByUuid) soap.HasFault {
+	for _, object := range ctx.Map.All("DistributedVirtualSwitch") {
+		if dvs := object.(*simulator.DistributedVirtualSwitch); dvs.Uuid == req.Uuid {
+			return &methods.QueryDvsByUuidBody{Res: &types.QueryDvsByUuidResponse{Returnval: &dvs.Self}}
+		}
+	}
+	return &methods.QueryDvsByUuidBody{Fault_: simulator.Fault("", new(types.NotFound))}
+}

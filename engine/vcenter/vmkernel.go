@@ -1,0 +1,83 @@
+package main
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/vmware/govmomi/simulator"
+	"github.com/vmware/govmomi/vim25/methods"
+	"github.com/vmware/govmomi/vim25/soap"
+	"github.com/vmware/govmomi/vim25/types"
+)
+
+const vnicKey = "key-vim.host.VirtualNic-"
+
+// vmkernel keeps a host's vmkernel adapters.
+type vmkernel struct {
+	substitute
+	network *simulator.HostNetworkSystem
+}
+
+func (v *vmkernel) config() *types.HostNetworkInfo { return v.network.Host.Config.Network }
+
+func (v *vmkernel) index(device string) int {
+	return slices.IndexFunc(v.config().Vnic, func(nic types.HostVirtualNic) bool { return nic.Device == device })
+}
+
+// AddVirtualNic adds an adapter under the first free name.
+func (v *vmkernel) AddVirtualNic(_ *simulator.Context, req *types.AddVirtualNic) soap.HasFault {
+	number := 0
+	for v.index(fmt.Sprintf("vmk%d", number)) >= 0 {
+		number++
+	}
+	device := fmt.Sprintf("vmk%d", number)
+	setIfEmpty(&req.Nic.Mac, fmt.Sprintf("00:50:56:6a:00:%02x", number))
+	setIfEmpty(&req.Nic.Mtu, defaultMtuBytes)
+	v.config().Vnic = append(v.config().Vnic, types.HostVirtualNic{
+		Device:    device,
+		Key:       vnicKey + device,
+		Portgroup: req.Portgroup,
+		Spec:      req.Nic,
+	})
+	return &methods.AddVirtualNicBody{Res: &types.AddVirtualNicResponse{Returnval: device}}
+}
+
+// UpdateVirtualNic gives an adapter a new specification.
+func (v *vmkernel) UpdateVirtualNic(_ *simulator.Context, req *types.UpdateVirtualNic) soap.HasFault {
+	index := v.index(req.Device)
+	if index < 0 {
+		return &methods.UpdateVirtualNicBody{Fault_: simulator.Fault("", new(types.NotFound))}
+	}
+	v.config().Vnic[index].Spec = req.Nic
+	return &methods.UpdateVirtualNicBody{Res: new(types.UpdateVirtualNicResponse)}
+}
+
+// RemoveVirtualNic takes an adapter away.
+func (v *vmkernel) RemoveVirtualNic(_ *simulator.Context, req *types.RemoveVirtualNic) soap.HasFault {
+	index := v.index(req.Device)
+	if index < 0 {
+		return &methods.RemoveVirtualNicBody{Fault_: simulator.Fault("", new(types.NotFound))}
+	}
+	v.config().Vnic = slices.Delete(v.config().Vnic, index, index+1)
+	return &methods.RemoveVirtualNicBody{Res: new(types.RemoveVirtualNicResponse)}
+}
+
+// nicSelection keeps which adapter serves which kind of traffic.
+type nicSelection struct {
+	substitute
+	manager *simulator.HostVirtualNicManager
+}
+
+// SelectVnicForNicType selects an adapter for a kind of traffic.
+func (n *nicSelection) SelectVnicForNicType(
+	_ *simulator.Context, req *types.SelectVnicForNicType,
+) soap.HasFault {
+	for i := range n.manager.Info.NetConfig {
+		if config := &n.manager.Info.NetConfig[i]; config.NicType == req.NicType {
+			config.SelectedVnic = append(config.SelectedVnic, req.NicType+"."+vnicKey+req.Device)
+			return &methods.SelectVnicForNicTypeBody{Res: new(types.SelectVnicForNicTypeResponse)}
+		}
+	}
+	fault := simulator.Fault("", &types.InvalidArgument{InvalidProperty: "nicType"})
+	return &methods.SelectVnicForNicTypeBody{Fault_: fault}
+}
