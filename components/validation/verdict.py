@@ -192,8 +192,8 @@ def _hints(plan: Plan, record: RunRecord) -> list[str]:
             where = f"{t.rail} {t.client} to {t.server}: {value:.2f} Gbit/s"
             found.setdefault((seen, t.path_mtu_bytes, rail.path_mtu_bytes), []).append(where)
     return [
-        f"{where[0]}{f' (and {len(where) - 1} more)' if where[1:] else ''} looks like path MTU {seen} while {reported} is "
-        f"reported: either a smaller MTU somewhere on the path, or a slow path. "
+        f"{where[0]}{f' (and {len(where) - 1} more)' if where[1:] else ''} looks like path MTU {seen} while "
+        f"{reported} is reported: either a smaller MTU somewhere on the path, or a slow path. "
         f"To decide: ib_write_bw -m {wanted} without -R"
         for (seen, reported, wanted), where in found.items()
     ]

@@ -1,7 +1,6 @@
 """The plan of the reference lab: what is in it, what changes its digest, and when it is refused."""
 
 import pytest
-import yaml
 
 from components.validation.plan import plan_of
 from stacks.base import LabError
@@ -73,33 +72,3 @@ def test_drained_nodes_are_not_loaded(lab: Lab) -> None:
     plan = plan_for(drained)
 
     assert (plan.rounds, plan.nccl) == ([], None)
-
-
-def test_seed_a_s_job_takes_annotation_and_limits_from_the_same_rails(lab: Lab) -> None:
-    job = yaml.safe_load(dict(plan_for(lab).documents())["nccl-all-reduce.yaml"])
-    worker = job["spec"]["mpiReplicaSpecs"]["Worker"]
-    container = worker["template"]["spec"]["containers"][0]
-
-    assert worker["template"]["metadata"]["annotations"] == {
-        "k8s.v1.cni.cncf.io/networks": "default/sriov111,default/sriov112"
-    }
-    assert container["resources"]["limits"] == {
-        "intel.com/sriov_111": "1",
-        "intel.com/sriov_112": "1",
-        "nvidia.com/gpu": "8",
-    }
-    assert (job["apiVersion"], job["spec"]["slotsPerWorker"], worker["replicas"]) == ("kubeflow.org/v2beta1", 8, 2)
-    assert container["securityContext"] == {"capabilities": {"add": ["IPC_LOCK"]}}, "never privileged"
-    assert "-np 16 " in " ".join(
-        job["spec"]["mpiReplicaSpecs"]["Launcher"]["template"]["spec"]["containers"][0]["args"]
-    )
-
-
-def test_a_rail_without_vfs_is_left_out_of_the_job(lab: Lab) -> None:
-    nodes = tuple(
-        node.model_copy(update={"pfs": (node.pfs[0], node.pfs[1].model_copy(update={"vfs": 0}))}) for node in lab.nodes
-    )
-    nccl = plan_for(lab.model_copy(update={"nodes": nodes})).nccl
-
-    assert nccl
-    assert (nccl.networks, nccl.resources) == (("default/sriov111",), ("intel.com/sriov_111",))
