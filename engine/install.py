@@ -15,6 +15,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
+from typing import TextIO
 
 from engine import gobuild, installed, links, python_env, store
 from engine.errors import EngineError
@@ -127,9 +128,9 @@ class Setup:
         return Located(part, "official", folder)
 
     def _build(self, part: Part) -> Located:
-        if self._build_lack:
-            raise EngineError(self._build_lack)
         folder = store.built_folder(part)
+        if self._build_lack and not folder.exists():
+            raise EngineError(self._build_lack)
         origin = "stand-in" if part.build.is_standin else "built"
         self._progress.doing(part.name, "starts")
         with store.making(folder, lambda: self._waits(part)) as target:
@@ -176,7 +177,7 @@ def main() -> int:
     try:
         with (ENGINE / ".lock").open("w") as lock, Progress() as progress:
             try:
-                fcntl.flock(lock, fcntl.LOCK_EX)  # two setups of one checkout: the second finds all done
+                _take(lock, progress)
                 python_env.ensure(options.dev, programs, progress)
                 if options.python_only:
                     return 0
@@ -196,6 +197,16 @@ def main() -> int:
         return 1
     sys.stderr.write(f"engine: {len(found)} parts ready in {ENGINE.name}, cache {cache()}\n")
     return 0
+
+
+def _take(lock: TextIO, progress: Progress) -> None:
+    """Lets one setup of a checkout run at a time: the second one finds all done."""
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        progress.doing("setup", "another setup of this checkout runs, waiting for it")
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        progress.done("setup", "its turn")
 
 
 def _interrupt(_number: int, _frame: FrameType | None) -> None:

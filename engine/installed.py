@@ -62,12 +62,13 @@ def _find_plugin(part: Part) -> Path:
 
 
 def _on_path(name: str) -> Iterator[Path]:
-    """Programs of this name that are not ours: neither a link of a checkout nor in a Python environment."""
+    """Programs of this name that are not ours: neither of a checkout, this one or another, nor in the cache."""
     for folder in os.environ.get("PATH", "").split(os.pathsep):
         program = Path(folder) / name
         if not folder or not os.access(program, os.X_OK):
             continue
-        if not any(program.resolve().is_relative_to(own) for own in (cache(), ROOT)):
+        real = program.resolve()
+        if ENGINE.name not in real.parts and not any(real.is_relative_to(own) for own in (cache(), ROOT)):
             yield program
 
 

@@ -36,7 +36,7 @@ def ensure(dev: bool, programs: Programs, progress: Progress) -> None:
     LOGS.mkdir(parents=True, exist_ok=True)
     log = LOGS / "python.log"
     log.write_text("")
-    if not _runs(VENV / "bin" / "python"):
+    if not _runs(VENV / "bin" / "python", "-m", "pip", "--version"):
         progress.doing("python", "making .venv")
         _make(programs, log)
     progress.doing("python", "installing packages")
@@ -62,18 +62,20 @@ def installed_locks() -> dict[str, str]:
     return stamp if isinstance(stamp, dict) and (VENV / "bin" / "python").exists() else {}
 
 
-def _runs(python: Path) -> bool:
+def _runs(python: Path, *arguments: str) -> bool:
+    """Whether a Python starts and does what is asked: its base may have been removed since."""
     if not python.exists():
         return False
-    return subprocess.run([python, "-m", "pip", "--version"], capture_output=True, check=False).returncode == 0
+    return subprocess.run([python, *arguments], capture_output=True, check=False).returncode == 0
 
 
 def _make(programs: Programs, log: Path) -> None:
-    shutil.rmtree(VENV, ignore_errors=True)
+    """Makes the environment, or adds pip to one that lacks it."""
+    if not _runs(VENV / "bin" / "python", "-c", ""):
+        shutil.rmtree(VENV, ignore_errors=True)
     # Inside another environment, that one's Python would be the base and vanish with it.
     base = getattr(sys, "_base_executable", None) or sys.executable
     try:
         programs.run([base, "-m", "venv", VENV], cwd=ROOT, env=dict(os.environ), log=log)
     except EngineError as error:
-        shutil.rmtree(VENV, ignore_errors=True)
         raise EngineError(f"{error}\nOn Debian and Ubuntu, venv is a package of its own: python3-venv") from None

@@ -25,6 +25,9 @@ VERSION = "3.259.0"
 SHOWN = 32
 """Exit code of a program whose error the user has seen already."""
 
+LONGEST_CONFIG_BYTES = 128 * 1024 - len("PULUMI_CONFIG=") - 1
+"""Linux passes at most 128 KiB in one environment variable, name and end included (MAX_ARG_STRLEN)."""
+
 PARENT_POLL_S = 1.0
 """How long a host may outlive its engine."""
 
@@ -154,8 +157,14 @@ class Host(language_pb2_grpc.LanguageRuntimeServicer):
             )
         except NoPythonError as error:
             return language_pb2.RunResponse(error=str(error))
+        config = json.dumps(dict(request.config))
+        if len(config) > LONGEST_CONFIG_BYTES:
+            return language_pb2.RunResponse(
+                error=f"the stack's configuration has {len(config)} bytes; the runner takes it from an environment "
+                f"variable, which holds {LONGEST_CONFIG_BYTES}: split the lab"
+            )
         env = activated(python) | {
-            "PULUMI_CONFIG": json.dumps(dict(request.config)),
+            "PULUMI_CONFIG": config,
             "PULUMI_CONFIG_SECRET_KEYS": json.dumps(list(request.configSecretKeys)),
         }
         shim = Path(__file__).with_name("program.py")

@@ -1,16 +1,21 @@
 """Fixtures of the engine's tests: hosts on loopback, and the command plugin in each build that is here."""
 
 import os
+import shutil
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from plugin_client import Plugin
 from ssh_host import SshHost
+from tiny_part import SOURCE
 
-from engine import installed, store
+from engine import gobuild, installed, store
 from engine.errors import EngineError
 from engine.parts import PARTS
+from engine.places import ROOT
 
 COMMAND = next(part for part in PARTS if part.name == "command")
 
@@ -61,3 +66,24 @@ def host(tmp_path: Path) -> Iterator[SshHost]:
     running = SshHost(folder).start()
     yield running
     running.stop()
+
+
+@pytest.fixture
+def places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
+    """A cache, a module and logs of the test's own."""
+    sources = tmp_path / "sources"
+    (sources / "tiny").mkdir(parents=True)
+    (sources / "tiny" / "go.mod").write_text("module tiny\n\ngo 1.21\n")
+    (sources / "tiny" / "main.go").write_text(SOURCE)
+    (sources / "pulumi").mkdir()
+    shutil.copy(ROOT / "engine/pulumi/go.mod", sources / "pulumi")
+    # Go keeps its own cache under the same variable; an empty one would compile the standard library per test.
+    if shutil.which("go"):
+        gocache = subprocess.run(["go", "env", "GOCACHE"], stdout=subprocess.PIPE, text=True, check=True).stdout.strip()
+        monkeypatch.setenv("GOCACHE", gocache)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    for module in (gobuild, store):
+        monkeypatch.setattr(module, "SOURCES", sources)
+    monkeypatch.setattr(gobuild, "LOGS", tmp_path / "logs")
+    monkeypatch.setattr(installed, "MEMORY", tmp_path / "versions.json")
+    return SimpleNamespace(tiny=sources / "tiny", cache=tmp_path / "cache/rocelab/engine", logs=tmp_path / "logs")

@@ -116,6 +116,16 @@ def test_a_missing_environment_says_how_to_make_it(tmp_path: Path) -> None:
     assert "run: make setup" in project.up(fails=True)
 
 
+def test_a_configuration_too_large_for_the_runner_is_refused_with_its_size(project: Project) -> None:
+    project.write("import pulumi\n")
+    (project.folder / "Pulumi.t.yaml").write_text(f"config: {{probe:lab: {{text: {'x' * 140_000}}}}}\n")
+
+    printed = project.up(fails=True)
+
+    assert "split the lab" in printed
+    assert "Traceback" not in printed
+
+
 def test_about_names_the_interpreter_and_the_packages(project: Project) -> None:
     project.write("import pulumi\n")
 

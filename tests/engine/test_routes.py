@@ -1,0 +1,163 @@
+"""The routes of engine/setup that need no compiler: installed programs, official downloads, and none at all."""
+
+import hashlib
+import io
+import socket
+import subprocess
+import tarfile
+import threading
+from collections.abc import Iterator
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+from ssh_host import free_port
+from tiny_part import GO, TINY, place
+
+from engine import install, installed
+from engine.errors import EngineError
+from engine.parts import PARTS, Part, Release
+from engine.programs import Programs
+from engine.release import Downloads
+
+pytestmark = pytest.mark.usefixtures("places")
+
+
+class Site:
+    """A download site on loopback."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.asked: list[str] = []
+        handler = type("Handler", (SimpleHTTPRequestHandler,), {"log_message": self._note})
+        self.server = ThreadingHTTPServer(("127.0.0.1", 0), partial(handler, directory=str(folder)))
+        self.url = f"http://127.0.0.1:{self.server.server_address[1]}"
+        threading.Thread(target=self.server.serve_forever, daemon=True).start()
+
+    def _note(self, _format: str, *arguments: object) -> None:
+        self.asked.append(str(arguments[0]))
+
+    def offer(self, *, sha256: str = "", member: str = "pulumi/bin/tiny") -> Part:
+        content = b"#!/bin/sh\necho official\n"
+        with tarfile.open(self.folder / "tiny.tar.gz", "w:gz") as tar:
+            entry = tarfile.TarInfo(member)
+            entry.size = len(content)
+            tar.addfile(entry, io.BytesIO(content))
+        sha256 = sha256 or hashlib.sha256((self.folder / "tiny.tar.gz").read_bytes()).hexdigest()
+        (self.folder / "sums").write_text(f"{'0' * 64}  other.tar.gz\n{sha256}  tiny.tar.gz\n")
+        release = Release(archive=f"{self.url}/tiny.tar.gz", checksums=f"{self.url}/sums")
+        return Part(**{**vars(TINY), "release": release})
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Iterator[Site]:
+    (tmp_path / "site").mkdir()
+    site = Site(tmp_path / "site")
+    yield site
+    site.server.shutdown()
+    site.server.server_close()
+
+
+def test_an_official_download_with_the_published_checksum_is_taken(site: Site) -> None:
+    (found,), _ = place(site.offer())
+
+    done = subprocess.run([found.folder / "tiny"], stdout=subprocess.PIPE, text=True, check=True)
+    assert (found.origin, done.stdout) == ("official", "official\n")
+
+
+@GO
+def test_a_download_with_another_checksum_is_not_used(site: Site) -> None:
+    (found,), _ = place(site.offer(sha256="f" * 64))
+
+    assert found.origin == "built"
+
+
+def test_a_path_in_an_archive_is_not_followed(site: Site, places: SimpleNamespace, tmp_path: Path) -> None:
+    (found,), _ = place(site.offer(member="../../../../tiny"))
+
+    assert (found.folder / "tiny").is_file()
+    assert not (places.cache.parent / "tiny").exists()
+    assert not (tmp_path / "tiny").exists()
+
+
+def test_a_site_that_cannot_be_reached_is_asked_once(tmp_path: Path) -> None:
+    port = free_port()
+    release = Release(archive=f"http://127.0.0.1:{port}/tiny.tar.gz", checksums=f"http://127.0.0.1:{port}/sums")
+    part = Part(**{**vars(TINY), "release": release})
+    downloads = Downloads(Programs())
+
+    def fetch() -> None:
+        with pytest.raises(EngineError, match="cannot be reached"):
+            downloads.fetch(part, tmp_path, lambda _: None)
+
+    fetch()
+    with socket.create_server(("127.0.0.1", port)) as awake:
+        awake.settimeout(0.3)
+        fetch()
+        with pytest.raises(TimeoutError):
+            awake.accept()
+
+
+@GO
+def test_asking_again_prefers_an_official_download_over_what_was_built(site: Site) -> None:
+    place(TINY)
+    part = site.offer()
+
+    assert place(part)[0][0].origin == "built", "nothing is asked of the network when all is there"
+    assert site.asked == []
+    assert place(part, ask_again=True)[0][0].origin == "official"
+
+
+def test_no_route_is_one_error_that_names_the_three(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "/nowhere")
+    monkeypatch.setenv("HOME", "/nowhere")
+    closed = f"https://127.0.0.1:{free_port()}"
+    release = Release(archive=f"{closed}/tiny.tar.gz", checksums=f"{closed}/sums")
+    parts = [Part(**{**vars(TINY), "name": name, "release": release}) for name in ("kubernetes", "vsphere")]
+
+    found, missing = place(*parts)
+
+    text = install.explain(missing)
+    assert found == []
+    assert text.splitlines()[0] == "no route to kubernetes, vsphere"
+    assert [line.split()[0] for line in text.splitlines()[1:]] == ["path:", "official:", "build:"]
+    assert "no `go` on PATH" in text
+
+
+def test_an_installed_cli_of_the_right_version_comes_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    part = next(part for part in PARTS if part.name == "pulumi")
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    for name, says in [(part.binaries[0], f"v{part.version}"), *((name, "") for name in part.binaries[1:])]:
+        (folder / name).write_text(f"#!/bin/sh\necho {says}\n")
+        (folder / name).chmod(0o755)
+    monkeypatch.setenv("PATH", f"{folder}:/usr/bin:/bin")
+
+    assert installed.find(part) == folder
+
+    (folder / part.binaries[1]).unlink()
+    with pytest.raises(EngineError, match=f"has no {part.binaries[1]} beside it"):
+        installed.find(part)
+
+
+def test_an_installed_cli_of_another_version_is_named_and_not_used(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "pulumi").write_text("#!/bin/sh\necho v3.1.0\n")
+    (tmp_path / "pulumi").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+
+    with pytest.raises(EngineError, match=r"is 3\.1\.0"):
+        installed.find(next(part for part in PARTS if part.name == "pulumi"))
+
+
+def test_a_plugin_that_pulumi_installed_is_found_by_its_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    part = next(part for part in PARTS if part.name == "command")
+    folder = tmp_path / "plugins" / f"resource-command-v{part.version}"
+    folder.mkdir(parents=True)
+    (folder / part.binaries[0]).touch(mode=0o755)
+    monkeypatch.setenv("PULUMI_HOME", str(tmp_path))
+
+    assert installed.find(part) == folder
