@@ -34,13 +34,20 @@ def reboots_refused(olds: Mapping[str, HostRecord], news: Mapping[str, HostRecor
         old = olds.get(name) or olds.get(new.formerly or "")
         if old is None or old.state != "active" or new.state != "active":
             continue
-        before = wanted_fields(old.document)
+        before = _asked_for(old)
         for field, value in wanted_fields(new.document).items():
             if field in before and before[field] != value and field_effect(field) == "reboot":
                 yield (
                     name,
                     f"{name} needs a reboot ({field} {before[field]} => {value}) and hosts.allow_reboot is false",
                 )
+
+
+def _asked_for(record: HostRecord) -> dict[str, JsonValue]:
+    try:
+        return wanted_fields(record.document)
+    except (KeyError, TypeError):  # written by another version of us
+        return {}
 
 
 def shorten(value: JsonValue) -> str:

@@ -91,7 +91,9 @@ class FleetProvider(ResourceProvider):
             if result["status"] in ("unreachable", "left"):
                 pulumi.log.warn(f"{name}: {result['reason']}")
         failed = [
-            f"{name}: {result['reason']}; {result['hint']}" for name, result in results.items() if _failed(result)
+            f"{name}: {result['reason']}; {result.get('hint', '')}"
+            for name, result in results.items()
+            if _failed(result)
         ]
         if failed:
             raise RuntimeError("\n".join(["some hosts could not be undone:", *failed]))

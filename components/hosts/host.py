@@ -1161,12 +1161,11 @@ def perform(verb: str, machine: Machine, text: str, program: str) -> Dict[str, A
             with locked(machine):
                 confirm(host) if verb == "confirm" else undo(host)
         if verb != "undo":
+            result["facts"] = facts(host)
             result["fields"] = probe(host)
         if verb in ("apply", "boot"):  # kept in the state or a log: what is as wanted needs no words
             wanted = wanted_fields(document)
             result["fields"] = {key: value for key, value in result["fields"].items() if value != wanted[key]}
-        if verb != "undo":
-            result["facts"] = facts(host)
     except StepError as error:
         result["failed"] = failure(step, error)
     except Exception as error:  # noqa: BLE001  # a fault of this program is data too: other hosts go on

@@ -14,6 +14,7 @@ from components.hosts.document import document_text, host_document, vf_layout
 from components.hosts.fleet import Fleet
 from components.hosts.host import COPIED_PROGRAM, SCHEMA
 from components.hosts.records import wanted_record
+from components.hosts.remedy import remedy
 from stacks.lab import Lab
 from stacks.load import Credentials
 from stacks.nodes import Node
@@ -50,6 +51,8 @@ class Hosts(pulumi.ComponentResource):
     def __init__(self, name: str, args: HostsArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("rocelab:hosts:Hosts", name, None, opts)
         lab = args.lab
+        nodes = {resource: node for node in lab.nodes for resource in _resources(name, node)}
+        self._explain = pulumi.ErrorHook(f"{name}-remedy", lambda failed: _explain(nodes[failed.name], failed))
         commands = [self._configure(name, args, node) for node in lab.active_nodes]
         fleet = Fleet(
             f"{name}-fleet",
@@ -74,15 +77,16 @@ class Hosts(pulumi.ComponentResource):
             dial_error_limit=2,
             per_dial_timeout=5,
         )
+        configured, copied = _resources(name, node)
         program = remote.CopyToRemote(
-            f"{name}-{node.name}-program",
+            copied,
             connection=connection,
             source=pulumi.FileAsset(PROGRAM),
             remote_path=COPIED_PROGRAM,
             opts=self._options(name, node, "-program"),
         )
         return remote.Command(
-            f"{name}-{node.name}",
+            configured,
             connection=connection,
             create=start_command(),
             stdin=document_text(host_document(args.lab, node)),
@@ -99,8 +103,20 @@ class Hosts(pulumi.ComponentResource):
         return pulumi.ResourceOptions(
             parent=self,
             aliases=formerly,
+            hooks=pulumi.ResourceHookBinding(on_error=[self._explain]),
             custom_timeouts=pulumi.CustomTimeouts(create="15m", update="15m", delete="2m"),
         )
+
+
+def _resources(name: str, node: Node) -> tuple[str, str]:
+    """Logical names of a node's command and of its program."""
+    return f"{name}-{node.name}", f"{name}-{node.name}-program"
+
+
+def _explain(node: Node, failed: pulumi.ErrorHookArgs) -> bool:
+    """Says what to do beside the provider's own error; true would try again, which the provider has done by itself."""
+    pulumi.log.error(remedy(node, failed.errors[0] if failed.errors else ""))
+    return False
 
 
 def start_command() -> str:

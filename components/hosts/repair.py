@@ -110,7 +110,10 @@ async def leave(crew: Crew, name: str, record: HostRecord, machine_id: str, kept
     """Undoes a host, unless another machine answers there by now, or the same machine is kept under another name."""
     try:
         async with asyncio.timeout(UNDO_S):
-            found = str((await crew.hosts.call(record.endpoint, "probe", record.document)).facts.get("machine_id"))
+            looked = await crew.hosts.call(record.endpoint, "probe", record.document)
+            found = str(looked.facts.get("machine_id", ""))
+            if not found:
+                return {"status": "failed", **(looked.failed or {"reason": "it does not tell its machine id"})}
             if found in kept:
                 return {"status": "undone", "reason": "the same machine is kept under another name: nothing was undone"}
             if machine_id not in ("", found):
@@ -120,9 +123,7 @@ async def leave(crew: Crew, name: str, record: HostRecord, machine_id: str, kept
     except (NoAnswerError, TimeoutError) as error:
         reason = f"{str(error) or f'no end within {UNDO_S} s'}: {STAYS}"
         return {"status": "unreachable", "reason": reason, "hint": "list it once more with state: absent to try again"}
-    if report.failed is not None:
-        return {"status": "failed", **report.failed}
-    return {"status": "undone"}
+    return {"status": "failed", **report.failed} if report.failed else {"status": "undone"}
 
 
 async def undo_all(crew: Crew, records: Mapping[str, HostRecord], facts: Facts) -> dict[str, Result]:
