@@ -12,7 +12,7 @@ import pulumi
 from pulumi.dynamic import CreateResult, DiffResult, Resource, ResourceProvider, UpdateResult
 from pydantic import JsonValue
 
-SETTLE_S = 3.0
+SETTLE_S = 1.0
 """The stack's outputs go to the engine in the moment in which the gate starts; failing stops everything else."""
 
 Properties = dict[str, JsonValue]

@@ -1,0 +1,119 @@
+"""The gate on the real engine: it fails the run, and the stack's output is the verdict that made it fail."""
+
+import json
+import os
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from components.validation.records import RunRecord
+from stacks.benchmarks import Threshold
+from stacks.lab import Lab
+from tests.components.validation.labs import changed, hardware, plan_for, record, reduced
+from tests.conftest import ROOT
+from tests.integration.stack import environment
+
+pytestmark = pytest.mark.sim
+
+PROGRAM = """
+from pathlib import Path
+
+import pulumi
+
+from components.validation.gate import Gate, GateArgs
+from components.validation.plan import Plan
+from components.validation.validation import summarise
+from stacks.benchmarks import Benchmarks
+
+plan = Plan.model_validate_json(Path("plan.json").read_text())
+benchmarks = Benchmarks.model_validate_json(Path("benchmarks.json").read_text())
+record = pulumi.Output.from_input(Path("record.json").read_text())
+summary = record.apply(lambda text: summarise(plan, benchmarks, text))
+Gate("gate", GateArgs(mode=benchmarks.mode, verdict=summary))
+pulumi.export("validation", summary)
+"""
+
+Up = Callable[[Lab, RunRecord], tuple[int, str, dict[str, Any]]]
+
+
+@pytest.fixture
+def up(tmp_path: Path) -> Up:
+    """Runs `pulumi up` of a program that has only verdict and gate; returns status, text and the output."""
+    if not (ROOT / ".engine" / "bin" / "pulumi").exists():
+        if os.environ.get("CI"):
+            pytest.fail(".engine/bin/pulumi is missing: run make setup")
+        pytest.skip("SIM LANE NOT RUN: .engine/bin/pulumi is missing: run make setup")
+    python = {"name": "python", "options": {"toolchain": "pip", "virtualenv": str(ROOT / ".venv")}}
+    (tmp_path / "Pulumi.yaml").write_text(yaml.safe_dump({"name": "rocelab", "runtime": python}))
+    (tmp_path / "__main__.py").write_text(PROGRAM)
+    (tmp_path / "state").mkdir()
+    env = {
+        **environment("lab"),
+        "PULUMI_BACKEND_URL": f"file://{tmp_path / 'state'}",
+        "PYTHONPATH": str(ROOT),
+    }
+
+    def pulumi(*words: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            ["pulumi", *words, "--stack", "lab"],
+            cwd=tmp_path,
+            env=env,
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+        )
+
+    assert pulumi("stack", "init").returncode == 0
+
+    def run(lab: Lab, result: RunRecord) -> tuple[int, str, dict[str, Any]]:
+        assert lab.benchmarks
+        (tmp_path / "plan.json").write_text(plan_for(lab).model_dump_json())
+        (tmp_path / "benchmarks.json").write_text(lab.benchmarks.model_dump_json())
+        (tmp_path / "record.json").write_text(result.model_dump_json())
+        done = pulumi("up", "--yes", "--skip-preview", "--non-interactive")
+        outputs = json.loads(pulumi("stack", "output", "--json").stdout)
+        assert "validation" in outputs, done.stdout + done.stderr
+        return done.returncode, done.stdout + done.stderr, outputs["validation"]
+
+    return run
+
+
+def test_a_failing_verdict_replaces_a_passing_one_fails_again_and_passes_by_another_threshold(lab: Lab, up: Up) -> None:
+    real = hardware(lab)
+    good = record(plan_for(real), 97.2, nccl=reduced(23.9))
+    slow = record(plan_for(real), 80.0, nccl=reduced(19.9)).model_copy(update={"run_id": "20261121-070000-0001"})
+
+    status, _, output = up(real, good)
+    assert (status, output["performance"]) == (0, "pass")
+
+    for _ in range(2):
+        status, text, output = up(real, slow)
+        assert status != 0
+        assert (output["performance"], output["run_id"]) == ("fail", slow.run_id)
+        assert "80.00 Gbit/s is 81.6% of 98.01" in text
+        assert "Traceback" not in text
+
+    assert real.benchmarks
+    verbs = real.benchmarks.verbs.model_copy(update={"threshold": Threshold(fail_below=0.5, warn_below=0.6)})
+    status, _, output = up(changed(real, verbs=verbs), slow)
+    assert (status, output["performance"], output["run_id"]) == (0, "pass", slow.run_id)
+
+
+def test_the_first_verdict_of_a_stack_is_written_although_it_fails(lab: Lab, up: Up) -> None:
+    real = hardware(lab)
+    status, _, output = up(real, record(plan_for(real), 50.0, nccl=reduced()))
+
+    assert status != 0
+    assert (output["function"], output["performance"]) == ("pass", "fail")
+
+
+def test_in_mode_warn_the_same_verdict_fails_nothing(lab: Lab, up: Up) -> None:
+    real = changed(hardware(lab), mode="warn")
+    status, _, output = up(real, record(plan_for(real), 50.0, nccl=reduced()))
+
+    assert (status, output["performance"], output["mode"]) == (0, "fail", "warn")

@@ -1,0 +1,124 @@
+"""Validation under the recording engine: what it registers, in which order, and what it says."""
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import pulumi
+import pulumi_kubernetes as kubernetes
+import pytest
+
+from components.validation.records import compact
+from components.validation.validation import Validation, ValidationArgs
+from stacks.lab import Lab
+from tests.components.validation.labs import changed, plan_for, record, reduced
+from tests.conftest import ROOT
+from tests.engine import Engine, Recorded
+
+MEASUREMENT = "pulumi-python:dynamic/validation:Measurement"
+GATE = "pulumi-python:dynamic/validation:Gate"
+CONFIG_MAP = "kubernetes:core/v1:ConfigMap"
+RESULTS = {"gpu01": {"status": "ready"}, "gpu02": {"status": "ready"}}
+
+
+class Cluster:
+    """As much of the cluster's component as validation asks for."""
+
+    def __init__(self) -> None:
+        self.provider = kubernetes.Provider("cluster-provider", kubeconfig="{}")
+        self.ready = self.provider.id.apply(lambda _: True)
+
+
+def built(lab: Lab, *, cluster: bool = True, gbit_s: float = 0.04) -> tuple[Recorded, dict[str, Any]]:
+    said: dict[str, Any] = {}
+    measured = compact(record(plan_for(lab), gbit_s, nccl=reduced(replayed=True)), 12_000) if plan_wanted(lab) else ""
+
+    def answer(type_: str, _name: str, _inputs: Mapping[str, Any]) -> Mapping[str, Any]:
+        return {"record": measured, "settled": True} if type_ == MEASUREMENT else {}
+
+    def program() -> None:
+        args = ValidationArgs(
+            lab=lab, host_results=pulumi.Output.from_input(RESULTS), cluster=Cluster() if cluster else None
+        )
+        Validation("validation", args).summary.apply(said.update)
+
+    return Engine(answer).run(program), said
+
+
+def plan_wanted(lab: Lab) -> bool:
+    return lab.benchmarks is not None and lab.benchmarks.mode != "off"
+
+
+def test_the_names_of_its_resources_are_kept_for_ever(lab: Lab) -> None:
+    seen, _ = built(lab)
+
+    assert {name: r.type for name, r in seen.resources.items() if name.startswith("validation")} == {
+        "validation": "rocelab:validation:Validation",
+        "validation-plan": CONFIG_MAP,
+        "validation-measurement": MEASUREMENT,
+        "validation-gate": GATE,
+    }
+    assert all(seen[name].parent == "validation" for name in seen.resources if name.startswith("validation-"))
+
+
+def test_the_measurement_waits_for_the_cluster_and_the_gate_for_the_verdict(lab: Lab) -> None:
+    seen, _ = built(lab)
+
+    assert "cluster-provider" in seen["validation-measurement"].depends_on
+    assert "validation-measurement" in seen["validation-gate"].depends_on
+
+
+def test_the_plan_stands_in_the_cluster_where_a_review_sees_it(lab: Lab) -> None:
+    seen, _ = built(lab)
+    plan = seen["validation-plan"].inputs
+
+    assert plan["data"] == dict(plan_for(lab).documents())
+    assert (plan["metadata"]["namespace"], plan["metadata"]["annotations"]["rocelab.dev/plan"]) == (
+        "rocelab-bench",
+        plan_for(lab).digest,
+    )
+
+
+def test_a_lab_without_a_cluster_is_measured_without_one(lab: Lab) -> None:
+    seen, said = built(lab.model_copy(update={"cluster": None}), cluster=False)
+
+    assert seen.of_type(CONFIG_MAP) == {}
+    assert [test["test"] for test in said["tests"]] == ["ib_write_bw", "ib_write_bw"]
+
+
+def test_no_input_holds_a_secret_or_a_path_of_this_machine(lab: Lab) -> None:
+    seen, _ = built(lab)
+    inputs = {key: value for key, value in seen["validation-measurement"].inputs.items() if key != "__provider"}
+
+    assert set(inputs) <= {"plan", "fingerprint", "record", "settled"}
+    assert str(ROOT) not in json.dumps(inputs), "another checkout of the stack would measure again"
+
+
+def test_the_verdict_is_the_output_typed_and_small(lab: Lab) -> None:
+    _, said = built(lab)
+
+    assert (said["function"], said["performance"], said["performance_because"]) == ("pass", "not rated", "simulated")
+    assert said["schema_version"] == 1
+    assert len(json.dumps(said)) < 4_000
+
+
+def test_the_gate_is_told_the_mode_and_both_axes(lab: Lab) -> None:
+    seen, _ = built(lab)
+    inputs = {key: value for key, value in seen["validation-gate"].inputs.items() if key != "__provider"}
+
+    assert inputs == {"mode": "enforce", "function": "pass", "performance": "not rated", "reasons": ""}
+
+
+@pytest.mark.parametrize("mode", ["off", None])
+def test_benchmarks_that_are_off_place_nothing_and_are_no_pass(lab: Lab, mode: str | None) -> None:
+    seen, said = built(changed(lab, mode=mode) if mode else lab.model_copy(update={"benchmarks": None}))
+
+    assert set(seen.resources) == {"validation", "cluster-provider"}
+    assert said["function"] == "skip"
+
+
+def test_a_plan_over_its_budget_stops_the_program_with_the_remedy(lab: Lab) -> None:
+    args = ValidationArgs(lab=changed(lab, budget_s=30), host_results=RESULTS)
+
+    with pytest.raises(BaseException, match=r"benchmarks\.budget_s: .* Raise budget_s"):
+        Engine().run(lambda: Validation("validation", args))
