@@ -53,6 +53,8 @@ class Daemon:
                 stdout=log,
                 stderr=log,
             )
+        # whoever stops the process takes its exit status, by pid; this object would only warn that it still runs
+        process.returncode = 0
         born = _start_time(process.pid)
         self.pid_file.write_text(f"{process.pid} {born or 'ended'}")
 
@@ -77,8 +79,8 @@ class Daemon:
                 break
             deadline = time.monotonic() + patience_s
             while self.pid() is not None and time.monotonic() < deadline:
-                _reap(pid)
                 time.sleep(POLL_S)
+            _reap(pid)
         self.pid_file.unlink(missing_ok=True)
 
     def last_words(self) -> str:
@@ -104,13 +106,18 @@ def refuse_a_taken_port(name: str, address: str, port: int) -> None:
 
 
 def _start_time(pid: int) -> str | None:
-    """When a process began, in clock ticks since boot; None when it is gone or a zombie."""
+    """When a process began, in clock ticks since boot; None when it is gone or a zombie.
+
+    The first thread of a killed process is a zombie before the others have let go of their ports and files: it counts
+    as gone with the last of them.
+    """
     try:
         # the command's name stands in brackets and may hold anything, so fields are counted from its end
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     except (FileNotFoundError, ProcessLookupError):
         return None
-    return None if fields[0] in "ZX" else fields[19]
+    threads = int(fields[17])
+    return None if fields[0] in "ZX" and threads <= 1 else fields[19]
 
 
 def _reap(pid: int) -> None:
