@@ -1,0 +1,147 @@
+"""What the simulator itself puts into its cluster: fake kubelets, their rules, the lab's nodes, the replayed logs."""
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import yaml
+
+from simulator.part import Report, SimulatorError
+from simulator.plane import nodes, recordings
+from simulator.plane.api import Api, ApiError, Object
+from simulator.plane.layout import Layout
+from simulator.plane.upstream import files_of
+from stacks.lab import Lab
+
+KWOK = "sigs.k8s.io/kwok"
+CRDS = ("stages", "logs", "clusterlogs")
+STAGES = (
+    "node/fast/node-initialize",
+    "node/heartbeat/node-heartbeat",
+    "pod/fast/pod-ready",
+    "pod/fast/pod-delete",
+    "pod/general/pod-complete",
+    # a pod with the label pod-container-running-failed.stage.kwok.x-k8s.io=true fails: for fault tests
+    "pod/chaos/pod-container-running-failed",
+)
+ROLE = "kustomize/rbac/role.yaml"
+JOB_TAKES_MS = 1500
+"""How long a Job's pod runs: long enough that the MPI operator sees launcher and workers run together."""
+POLL_S = 0.1
+
+
+def upstream_files(build: Path) -> dict[str, Path]:
+    """The manifests of kwok itself, from the release that its binary is built from."""
+    crds = [f"kustomize/crd/bases/kwok.x-k8s.io_{name}.yaml" for name in CRDS]
+    return files_of(KWOK, build, [*crds, *(f"kustomize/stage/{name}.yaml" for name in STAGES), ROLE])
+
+
+def install_kwok(api: Api, upstream: dict[str, Path]) -> None:
+    """The resource types, rights and rules of behaviour of kwok; applied again, nothing changes."""
+    for name in CRDS:
+        path = f"/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{name}.kwok.x-k8s.io"
+        api.apply(path, upstream[f"kustomize/crd/bases/kwok.x-k8s.io_{name}.yaml"].read_text())
+    api.apply("/apis/rbac.authorization.k8s.io/v1/clusterroles/kwok-controller", upstream[ROLE].read_text())
+    api.apply("/apis/rbac.authorization.k8s.io/v1/clusterrolebindings/rocelab:kwok", _binding())
+    wait_until(lambda: all(_established(api, name) for name in CRDS), 30, "kwok's resource types")
+    for stage in STAGES:
+        text = upstream[f"kustomize/stage/{stage}.yaml"].read_text()
+        name = stage.rpartition("/")[2]
+        manifest = steady_completion(text) if name == "pod-complete" else text
+        api.apply(f"/apis/kwok.x-k8s.io/v1alpha1/stages/{name}", manifest)
+
+
+def steady_completion(text: str) -> Object:
+    """Upstream's rule for pods of Jobs, with a fixed time to completion instead of a random one."""
+    stage: Object = yaml.safe_load(text)
+    delay = stage["spec"]["delay"]
+    delay["durationMilliseconds"] = JOB_TAKES_MS
+    delay.pop("jitterDurationMilliseconds", None)
+    delay.pop("jitterDurationFrom", None)
+    return stage
+
+
+def show_recording(api: Api, lab: Lab, folder: Path, recording: str) -> None:
+    """Makes launchers of the benchmark namespace show one of the recordings."""
+    if recording not in recordings.names():
+        raise SimulatorError(f"no recording {recording}; there are: {', '.join(recordings.names())}")
+    path = f"/apis/kwok.x-k8s.io/v1alpha1/clusterlogs/{recordings.CLUSTER_LOGS}"
+    api.apply(path, recordings.cluster_logs(lab, folder, recording))
+
+
+def place_nodes(api: Api, lab: Lab, layout: Layout, report: Report) -> None:
+    """Makes the cluster's nodes those of the lab file: adds, changes and removes, and tells what it did."""
+    wanted = {node.name: node for node in lab.active_nodes}
+    present = {node["metadata"]["name"]: node for node in api.items(f"/api/v1/nodes?labelSelector={nodes.SIMULATED}")}
+    for name in sorted(present.keys() - wanted.keys()):
+        api.delete(f"/api/v1/nodes/{name}")
+        report(f"node {name} has left: the lab file no longer has it active")
+    for name, node in wanted.items():
+        current = api.apply(f"/api/v1/nodes/{name}", nodes.node_object(node))
+        if patch := nodes.node_status(lab, node, layout, current.get("status", {})):
+            api.merge(f"/api/v1/nodes/{name}/status", patch)
+            if name in present:
+                report(f"node {name} now offers {_named(nodes.resources(lab, node))}")
+
+
+def wait_for_nodes(api: Api, lab: Lab, layout: Layout, timeout_s: float) -> None:
+    """Waits until every node of the lab is ready, untainted, and offers what the lab file says."""
+
+    def settled() -> bool:
+        found = {node["metadata"]["name"]: node for node in api.items("/api/v1/nodes")}
+        for node in lab.active_nodes:
+            if node.name not in found or not nodes.is_usable(found[node.name]):
+                return False
+            # kwok fills in a status of its own when it sees a node before our first patch: ours is put back
+            if patch := nodes.node_status(lab, node, layout, found[node.name].get("status", {})):
+                api.merge(f"/api/v1/nodes/{node.name}/status", patch)
+                return False
+        return True
+
+    wait_until(settled, timeout_s, f"ready nodes {', '.join(node.name for node in lab.active_nodes)}")
+
+
+def controllers_work(api: Api) -> bool:
+    """Whether the controller manager does its work: pods need the service account that it makes."""
+    return api.get("/api/v1/namespaces/default/serviceaccounts/default") is not None
+
+
+def wait_until(settled: Callable[[], bool], timeout_s: float, what: str) -> None:
+    """Waits for a state of the cluster.
+
+    Raises:
+        SimulatorError: when time is over.
+    """
+    deadline = time.monotonic() + timeout_s
+    while True:
+        try:
+            if settled():
+                return
+        except (ApiError, OSError) as error:
+            last = f" (last answer: {error})"
+        else:
+            last = ""
+        if time.monotonic() > deadline:
+            raise SimulatorError(f"no {what} after {timeout_s:.0f} s{last}; see: sim status, sim logs")
+        time.sleep(POLL_S)
+
+
+def _established(api: Api, name: str) -> bool:
+    found = api.get(f"/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{name}.kwok.x-k8s.io") or {}
+    conditions = found.get("status", {}).get("conditions", [])
+    return any(c["type"] == "Established" and c["status"] == "True" for c in conditions)
+
+
+def _binding() -> Object:
+    group = "rbac.authorization.k8s.io"
+    return {
+        "apiVersion": f"{group}/v1",
+        "kind": "ClusterRoleBinding",
+        "metadata": {"name": "rocelab:kwok"},
+        "roleRef": {"apiGroup": group, "kind": "ClusterRole", "name": "kwok-controller"},
+        "subjects": [{"apiGroup": group, "kind": "User", "name": "rocelab:kwok"}],
+    }
+
+
+def _named(offered: dict[str, str]) -> str:
+    return ", ".join(f"{name} {amount}" for name, amount in offered.items() if "/" in name)

@@ -1,0 +1,76 @@
+"""The lab's machines as Kubernetes nodes. Pure."""
+
+from simulator.plane.api import Object
+from simulator.plane.layout import Layout
+from stacks.lab import Lab
+from stacks.nodes import Node
+
+SIMULATED = "rocelab.dev/simulated"
+"""Label of every node that the simulator made, and so may delete."""
+REPLAYED_LOGS = "rocelab.dev/replayed-logs"
+"""Label of nodes whose pods run nothing: a log read there is a recording of another machine, never a measurement."""
+
+CPU_THREADS = 80
+MEMORY_GIB = 512
+"""A DGX-1, the worker of seed A: two 20-core Xeons and 512 GiB."""
+PODS = 110
+"""kubelet's default."""
+
+
+def resources(lab: Lab, node: Node) -> dict[str, str]:
+    """What a node offers: its size, its GPUs, and on each rail the VFs that the device plugin would find."""
+    offered = {"cpu": str(CPU_THREADS), "memory": f"{MEMORY_GIB}Gi", "pods": str(PODS)}
+    if node.gpus:
+        offered["nvidia.com/gpu"] = str(node.gpus)
+    for pf in node.pfs:
+        if pf.vfs:
+            offered[lab.rail(pf.rail).resource] = str(pf.vfs)
+    return offered
+
+
+def node_object(node: Node) -> Object:
+    """The node itself. Without taints: pods need no toleration that hardware would not ask for."""
+    return {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {
+            "name": node.name,
+            "annotations": {"kwok.x-k8s.io/node": "fake"},
+            "labels": {
+                "kubernetes.io/arch": "amd64",
+                "kubernetes.io/os": "linux",
+                "kubernetes.io/hostname": node.name,
+                SIMULATED: "true",
+                REPLAYED_LOGS: "true",
+            },
+        },
+    }
+
+
+def node_status(lab: Lab, node: Node, layout: Layout, current: Object) -> Object:
+    """The status patch that brings a node to what the lab file says; `{}` when it is there already.
+
+    Resources that the lab no longer has are nulls, since a merge patch keeps what it does not name.
+    """
+    wanted = resources(lab, node)
+    patch: Object = {}
+    for field in ("capacity", "allocatable"):
+        found = current.get(field, {})
+        if found != wanted:
+            patch[field] = {**dict.fromkeys(found.keys() - wanted.keys()), **wanted}
+    addresses = [
+        {"type": "InternalIP", "address": str(node.address)},
+        {"type": "Hostname", "address": node.name},
+        # the one fake kubelet; the API server is told to look for kubelets at this type of address
+        {"type": "ExternalIP", "address": layout.address},
+    ]
+    if current.get("addresses") != addresses:
+        patch["addresses"] = addresses
+    return {"status": patch} if patch else {}
+
+
+def is_usable(node: Object) -> bool:
+    """Whether a node is Ready, without a taint of the time when it was not. A cordon is the owner's business."""
+    ready = any(c["type"] == "Ready" and c["status"] == "True" for c in node.get("status", {}).get("conditions", []))
+    taints = {taint["key"] for taint in node.get("spec", {}).get("taints", [])}
+    return ready and not taints & {"node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"}

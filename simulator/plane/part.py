@@ -1,0 +1,199 @@
+"""The control plane as a part of the simulator: starts, watches over and ends the cluster's processes."""
+
+import json
+import shutil
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
+from http.client import HTTPException
+from pathlib import Path
+
+from simulator.part import Report, SimulatorError, Status
+from simulator.plane import cluster, components, keeper, kubeconfig, nodes, pki, recordings
+from simulator.plane.api import Api, ApiError
+from simulator.plane.components import Component
+from simulator.plane.layout import ADDRESS, Layout
+from simulator.plane.upstream import ENGINE
+from simulator.process import Daemon, refuse_a_taken_port
+from stacks.lab import Lab
+
+START_S = 90
+"""Bound on one start. It takes 3 s here; a laptop that boots two nodes at the same time is given a lot more."""
+STATUS_S = 2
+"""An API server without its database answers late or never; a status must not wait for it."""
+
+
+class ControlPlane:
+    """A Kubernetes control plane with fake kubelets and the real MPI operator."""
+
+    name = "control plane"
+
+    def __init__(self, lab: Lab, state: Path, binaries: Path, *, address: str = ADDRESS, engine: Path = ENGINE) -> None:
+        self._lab = lab
+        self._layout = Layout(state.absolute(), binaries.absolute(), address)
+        self._engine = engine
+
+    def up(self, report: Report) -> None:
+        """Starts what does not run, brings the nodes to what the lab file says, waits until all of it answers."""
+        layout, lab = self._layout, self._lab
+        layout.folder.mkdir(parents=True, exist_ok=True)
+        upstream = cluster.upstream_files(self._engine / "kwok")
+        if pki.issue(layout.folder / "pki", layout.address):
+            report("certificates made")
+        self._write_kubeconfigs()
+        recordings.write_cri(layout.folder / "recordings")
+        self._end_what_has_changed(report)
+        apiserver = components.apiserver(layout, lab)
+        if self._ensure(components.etcd(layout), report):
+            # left alone it takes 20 s to come back to a database that was away, and politely asked 10 s to end
+            self._daemon(apiserver.name).stop(patience_s=1)
+        started = self._ensure(apiserver, report)
+        with Api(layout) as api, Api(layout, port=layout.kubelet_port) as kubelet:
+            self._daemon(apiserver.name).wait_until(
+                lambda: api.answers("/readyz"), START_S, f"answer on {layout.api_url}"
+            )
+            started |= self._start_the_rest(api, kubelet, upstream, report)
+        report(f"{'ready' if started else 'was ready'}: {layout.api_url}, {len(lab.active_nodes)} nodes")
+
+    def _start_the_rest(self, api: Api, kubelet: Api, upstream: dict[str, Path], report: Report) -> bool:
+        """Starts what needs an API server and waits for all of it; tells whether it started any."""
+        layout, lab = self._layout, self._lab
+        started = self._ensure(components.controller_manager(layout), report)
+        started |= self._ensure(components.scheduler(layout), report)
+        cluster.install_kwok(api, upstream)
+        cluster.show_recording(api, lab, layout.folder / "recordings", recordings.DEFAULT)
+        cluster.place_nodes(api, lab, layout, report)
+        kwok = components.kwok(layout, lab)
+        started |= self._ensure(kwok, report)
+        started |= self._ensure(self._keeper(), report)
+        self._daemon(kwok.name).wait_until(lambda: kubelet.answers("/healthz"), START_S, "answer of the fake kubelet")
+        cluster.wait_until(lambda: cluster.controllers_work(api), START_S, "service accounts (kube-controller-manager)")
+        cluster.wait_for_nodes(api, lab, layout, START_S)
+        return started
+
+    def replay(self, recording: str) -> None:
+        """Makes launchers of the benchmark namespace show another recording until the next `up`."""
+        with Api(self._layout) as api:
+            cluster.show_recording(api, self._lab, self._layout.folder / "recordings", recording)
+
+    def status(self) -> list[Status]:
+        """A line for each process."""
+        return [*(self._status(component) for component in self._components()), self._operator_status()]
+
+    def reset(self, report: Report) -> None:
+        """Throws the cluster's content away and starts an empty one; certificates and kubeconfig stay valid."""
+        self.down(report)
+        shutil.rmtree(self._layout.folder / "etcd", ignore_errors=True)
+        report("content thrown away")
+        self.up(report)
+
+    def down(self, report: Report) -> None:
+        """Ends every process: first what would start or report on another one, the database last."""
+        clients = ["kwok", "kube-scheduler", "kube-controller-manager", keeper.OPERATOR]
+        ended = [group for group in ([keeper.NAME], clients, ["kube-apiserver"], ["etcd"]) if self._stop(group)]
+        report("stopped" if ended else "was stopped")
+
+    def _stop(self, names: Iterable[str]) -> bool:
+        """Ends some processes at the same time; tells whether any ran."""
+        daemons = [self._daemon(name) for name in names]
+        ran = any(daemon.pid() is not None for daemon in daemons)
+        with ThreadPoolExecutor() as pool:
+            list(pool.map(Daemon.stop, daemons))
+        return ran
+
+    def _components(self) -> list[Component]:
+        layout, lab = self._layout, self._lab
+        return [
+            components.etcd(layout),
+            components.apiserver(layout, lab),
+            components.controller_manager(layout),
+            components.scheduler(layout),
+            components.kwok(layout, lab),
+            self._keeper(),
+        ]
+
+    def _keeper(self) -> Component:
+        root = str(Path(__file__).parents[2])
+        env = {**components.environment(self._layout), "PYTHONPATH": root, "PYTHONDONTWRITEBYTECODE": "1"}
+        return Component(keeper.NAME, keeper.command(self._layout), None, env)
+
+    def _daemon(self, name: str) -> Daemon:
+        return Daemon(name, self._layout.folder)
+
+    def _write_kubeconfigs(self) -> None:
+        layout = self._layout
+        kubeconfig.write(layout.kubeconfig, kubeconfig.render(layout, "admin"))
+        for client in ("controller-manager", "scheduler", "kwok"):
+            kubeconfig.write(layout.folder / f"{client}.kubeconfig", kubeconfig.render(layout, client))
+
+    def _end_what_has_changed(self, report: Report) -> None:
+        """Ends all when a program or its flags are not those of its start: the processes depend on each other."""
+        changed = [
+            component.name
+            for component in self._components()
+            if self._daemon(component.name).pid() is not None and self._started_as(component) != _as_text(component)
+        ]
+        if changed:
+            report(f"all of it is started again: program or flags have changed of {', '.join(changed)}")
+            self.down(lambda _: None)
+
+    def _ensure(self, component: Component, report: Report) -> bool:
+        """Starts a component unless it runs; tells whether it did."""
+        daemon = self._daemon(component.name)
+        if daemon.pid() is not None:
+            return False
+        if daemon.pid_file.exists():
+            report(f"{component.name} had died; started again")
+        if not Path(component.command[0]).exists():
+            raise SimulatorError(f"{component.name}: {Path(component.command[0]).name} is not built. Run: make setup")
+        if component.port is not None:
+            refuse_a_taken_port(component.name, self._layout.address, component.port)
+        daemon.start(component.command, component.env)
+        self._record(component).write_text(_as_text(component))
+        return True
+
+    def _record(self, component: Component) -> Path:
+        return self._layout.folder / f"{component.name}.command"
+
+    def _started_as(self, component: Component) -> str:
+        try:
+            return self._record(component).read_text()
+        except FileNotFoundError:
+            return ""
+
+    def _status(self, component: Component) -> Status:
+        daemon = self._daemon(component.name)
+        address = f"{self._layout.address}:{component.port}" if component.port else "-"
+        pid = daemon.pid()
+        if pid is None:
+            if daemon.pid_file.exists():
+                return Status(component.name, address, "died", daemon.last_words())
+            return Status(component.name, address, "stopped")
+        if component.name == "kube-apiserver" and not self._answers():
+            return Status(component.name, address, "not answering", daemon.last_words(), pid)
+        return Status(component.name, address, "running", self._nodes() if component.name == "kwok" else "", pid)
+
+    def _operator_status(self) -> Status:
+        """The operator's line: it may rightly not run, as long as nothing has deployed it."""
+        daemon = self._daemon(keeper.OPERATOR)
+        address = f"{self._layout.address}:{self._layout.operator_port}"
+        if (pid := daemon.pid()) is not None:
+            return Status(keeper.OPERATOR, address, "running", "", pid)
+        if daemon.pid_file.exists() and self._daemon(keeper.NAME).pid() is not None:
+            return Status(keeper.OPERATOR, address, "died", daemon.last_words())
+        return Status(keeper.OPERATOR, address, "stopped", "no Deployment asks for it")
+
+    def _answers(self) -> bool:
+        with Api(self._layout, timeout_s=STATUS_S) as api:
+            return api.answers("/readyz")
+
+    def _nodes(self) -> str:
+        try:
+            with Api(self._layout, timeout_s=STATUS_S) as api:
+                found = api.items(f"/api/v1/nodes?labelSelector={nodes.SIMULATED}")
+        except (ApiError, OSError, HTTPException):
+            return ""
+        return f"{sum(map(nodes.is_usable, found))} of {len(found)} nodes ready"
+
+
+def _as_text(component: Component) -> str:
+    return json.dumps([component.command, dict(component.env)])

@@ -1,0 +1,59 @@
+"""Recorded benchmark outputs as pod logs. Pure, but for the reading of the recordings."""
+
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+from simulator.plane.api import Object
+from stacks.lab import Lab
+
+FOLDER = Path(__file__).parents[1] / "recordings"
+DEFAULT = "nccl_all_reduce_seed_a"
+LAUNCHER = "launcher"
+"""Container of an MPIJob's launcher pod whose log is replayed; every other container of the namespace is silent."""
+NAMESPACE = "rocelab-bench"
+"""For labs that have no benchmarks section."""
+CLUSTER_LOGS = "rocelab-replay"
+SILENCE = "silence"
+
+
+def names() -> list[str]:
+    """The recordings there are."""
+    return sorted(path.stem for path in FOLDER.glob("*.log"))
+
+
+def to_cri(text: str) -> str:
+    """A log as container runtimes write it, one time and stream a line.
+
+    The time begins at the epoch: nobody can take it for the time of a measurement.
+    """
+    began = datetime(1970, 1, 1, tzinfo=UTC)
+    stamps = (began + timedelta(milliseconds=n) for n in range(len(text.splitlines())))
+    return "".join(
+        f"{stamp.isoformat(timespec='microseconds').replace('+00:00', 'Z')} stdout F {line}\n"
+        for stamp, line in zip(stamps, text.splitlines(), strict=True)
+    )
+
+
+def write_cri(folder: Path) -> None:
+    """Puts every recording, and the empty log, where the fake kubelet reads them."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for name in names():
+        (folder / f"{name}.log").write_text(to_cri((FOLDER / f"{name}.log").read_text()))
+    (folder / f"{SILENCE}.log").touch()
+
+
+def cluster_logs(lab: Lab, folder: Path, recording: str = DEFAULT) -> Object:
+    """Which log the pods of the benchmark namespace show. kwok chooses by namespace and container name only."""
+    namespace = lab.benchmarks.namespace if lab.benchmarks else NAMESPACE
+    return {
+        "apiVersion": "kwok.x-k8s.io/v1alpha1",
+        "kind": "ClusterLogs",
+        "metadata": {"name": CLUSTER_LOGS},
+        "spec": {
+            "selector": {"matchNamespaces": [namespace]},
+            "logs": [
+                {"containers": [LAUNCHER], "logsFile": str(folder / f"{recording}.log")},
+                {"logsFile": str(folder / f"{SILENCE}.log")},
+            ],
+        },
+    }

@@ -1,0 +1,132 @@
+"""The simulated vCenter as a part of the simulator, for labs with a fabric. Its inventory lives in memory only."""
+
+import secrets
+import shutil
+import ssl
+from http.client import HTTPException, HTTPSConnection
+from ipaddress import AddressValueError, IPv4Address
+from pathlib import Path
+
+from simulator.part import Report, SimulatorError, Status
+from simulator.plane.pki import Authority
+from simulator.process import Daemon, refuse_a_taken_port
+from stacks.fabric import Fabric
+from stacks.lab import Lab
+
+NAME = "vcenter"
+START_S = 30
+ENVIRONMENT = {"PATH": "/usr/bin:/bin"}
+
+
+class VCenter:
+    """govmomi's simulator behind TLS, with one user and a password of its own."""
+
+    name = "vCenter"
+
+    def __init__(self, lab: Lab, state: Path, binaries: Path) -> None:
+        self._fabric = lab.fabric
+        self._folder = state.absolute() / "vcenter"
+        self._program = (binaries / NAME).resolve()
+        self._daemon = Daemon(NAME, self._folder)
+
+    @property
+    def password_file(self) -> Path:
+        """The password of the lab's vCenter user; the stack secret `rocelab:vcenterPassword` is its content."""
+        return self._folder / "password"
+
+    @property
+    def authority_file(self) -> Path:
+        """The certificate that a client must trust."""
+        return self._folder / "pki" / "ca.crt"
+
+    def up(self, report: Report) -> None:
+        """Starts the vCenter unless it runs; a lab without a fabric needs none."""
+        if self._fabric is None:
+            return
+        address, port = _loopback(self._fabric), self._fabric.port
+        if self._daemon.pid() is None:
+            if self._daemon.pid_file.exists():
+                report("had died, and its inventory with it; started again")
+            self._make_secrets(address)
+            self._start(address, port)
+        self._daemon.wait_until(lambda: self._answers(address, port), START_S, f"answer on https://{address}:{port}")
+        report(f"ready: https://{address}:{port}, user {self._fabric.user}")
+
+    def status(self) -> list[Status]:
+        """One line, or none for a lab without a fabric."""
+        if self._fabric is None:
+            return []
+        address = f"{self._fabric.vcenter}:{self._fabric.port}"
+        if (pid := self._daemon.pid()) is None:
+            if self._daemon.pid_file.exists():
+                return [Status(self.name, address, "died", self._daemon.last_words())]
+            return [Status(self.name, address, "stopped")]
+        if not self._answers(self._fabric.vcenter, self._fabric.port):
+            return [Status(self.name, address, "not answering", self._daemon.last_words(), pid)]
+        return [Status(self.name, address, "running", f"user {self._fabric.user}", pid)]
+
+    def reset(self, report: Report) -> None:
+        """Starts with the first inventory again; password and certificate stay."""
+        self.down(report)
+        self.up(report)
+
+    def down(self, report: Report) -> None:
+        """Ends the vCenter."""
+        ran = self._daemon.pid() is not None
+        self._daemon.stop()
+        if ran:
+            report("stopped")
+
+    def _start(self, address: str, port: int) -> None:
+        if self._fabric is None or not self._program.exists():
+            raise SimulatorError(f"{self.name}: {NAME} is not built. Run: make setup")
+        refuse_a_taken_port(self.name, address, port)
+        flags = (
+            f"-listen={address}:{port}",
+            f"-username={self._fabric.user}",
+            f"-password-file={self.password_file}",
+            f"-tls-cert={self._folder / 'pki' / 'vcenter.crt'}",
+            f"-tls-key={self._folder / 'pki' / 'vcenter.key'}",
+        )
+        self._daemon.start([str(self._program), *flags], ENVIRONMENT)
+
+    def _make_secrets(self, address: str) -> None:
+        """A password and a certificate, once; the folder gets its name last, so that no half of it is taken."""
+        pki = self._folder / "pki"
+        if not (pki / address).exists():
+            partial = self._folder / "pki.partial"
+            for old in (partial, pki):
+                shutil.rmtree(old, ignore_errors=True)
+            partial.mkdir(parents=True, mode=0o700)
+            Authority(partial).sign_server(NAME, address)
+            (partial / address).touch()
+            partial.rename(pki)
+        if not self.password_file.exists():
+            partial = self.password_file.with_suffix(".partial")
+            partial.touch(mode=0o600)
+            partial.write_text(secrets.token_urlsafe(18))
+            partial.rename(self.password_file)
+
+    def _answers(self, address: str, port: int) -> bool:
+        tls = ssl.create_default_context(cafile=self.authority_file)
+        connection = HTTPSConnection(address, port, timeout=5, context=tls)
+        try:
+            connection.request("GET", "/sdk/vimServiceVersions.xml")
+            return connection.getresponse().status == 200
+        except (OSError, HTTPException):
+            return False
+        finally:
+            connection.close()
+
+
+def _loopback(fabric: Fabric) -> str:
+    """The vCenter's address, which the simulator can only take on the loopback."""
+    try:
+        if IPv4Address(fabric.vcenter).is_loopback:
+            return fabric.vcenter
+    except AddressValueError:
+        pass
+    raise SimulatorError(
+        f"fabric.vcenter: {fabric.vcenter} is no loopback address, and the simulator listens nowhere else;"
+        " a virtual lab has 127.0.12.201 with port 8989"
+    )

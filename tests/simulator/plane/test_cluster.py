@@ -1,0 +1,356 @@
+"""A real cluster: started, used by the real MPI operator, hurt, changed, reset and ended.
+
+It runs on an address of its own, beside whatever simulator runs on this machine.
+"""
+
+import os
+import re
+import signal
+import socket
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+import yaml
+
+from simulator.part import SimulatorError
+from simulator.plane import keeper
+from simulator.plane.api import Api, ApiError, Object
+from simulator.plane.layout import Layout
+from simulator.plane.part import ControlPlane
+from simulator.plane.upstream import ENGINE, files_of
+from simulator.process import Daemon
+from stacks.lab import Lab
+
+ROOT = Path(__file__).parents[3]
+BINARIES = ROOT / ".engine" / "bin"
+# of this run alone, so that tests of two checkouts do not meet
+ADDRESS = f"127.77.{os.getpid() // 250 % 250}.{os.getpid() % 250 + 1}"
+BENCH = "rocelab-bench"
+OPERATOR_PORT = 10290
+MPIJOBS = f"/apis/kubeflow.org/v2beta1/namespaces/{BENCH}/mpijobs"
+MANIFEST = "deploy/v2beta1/mpi-operator.yaml"
+PLURALS = {
+    "Namespace": "/api/v1/namespaces",
+    "CustomResourceDefinition": "/apis/apiextensions.k8s.io/v1/customresourcedefinitions",
+    "ServiceAccount": "/api/v1/namespaces/mpi-operator/serviceaccounts",
+    "ClusterRole": "/apis/rbac.authorization.k8s.io/v1/clusterroles",
+    "ClusterRoleBinding": "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings",
+    "Deployment": "/apis/apps/v1/namespaces/mpi-operator/deployments",
+}
+
+pytestmark = [
+    pytest.mark.sim,
+    pytest.mark.skipif(
+        not all((BINARIES / name).exists() for name in ("plane", "kwok", "mpi-operator")),
+        reason="the cluster's programs are not built: make setup",
+    ),
+]
+
+
+class Plane:
+    """One control plane with what the tests ask of it."""
+
+    def __init__(self, lab: Lab, state: Path) -> None:
+        self.state = state
+        self.said: list[str] = []
+        self.layout = Layout(state, BINARIES, ADDRESS)
+        self.use(lab)
+        self.up()
+        self.api = Api(self.layout)
+
+    def use(self, lab: Lab) -> None:
+        self.part = ControlPlane(lab, self.state, BINARIES, address=ADDRESS)
+
+    def up(self) -> str:
+        """Also drops the connection, which the server may have ended meanwhile."""
+        if hasattr(self, "api"):
+            self.api.close()
+        self.said.clear()
+        self.part.up(self.said.append)
+        return "\n".join(self.said)
+
+    def states(self) -> dict[str, str]:
+        return {status.name: status.state for status in self.part.status()}
+
+    def pid(self, name: str) -> int | None:
+        return Daemon(name, self.layout.folder).pid()
+
+    def kill(self, name: str) -> None:
+        pid = self.pid(name)
+        assert pid is not None, f"{name} does not run"
+        os.kill(pid, signal.SIGKILL)
+
+    def add_namespace(self, name: str) -> str:
+        path = f"/api/v1/namespaces/{name}"
+        self.api.apply(path, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
+        return path
+
+    def deploy_operator(self) -> None:
+        """Applies the upstream manifest in its own order, as the program does."""
+        path = files_of("github.com/kubeflow/mpi-operator", ENGINE / "mpi-operator", [MANIFEST])[MANIFEST]
+        for manifest in yaml.load_all(path.read_text(), yaml.CSafeLoader):
+            self.api.apply(f"{PLURALS[manifest['kind']]}/{manifest['metadata']['name']}", manifest)
+        eventually(lambda: self.api.get("/apis/kubeflow.org/v2beta1/mpijobs"), "MPIJobs in the API")
+        eventually(lambda: answers(OPERATOR_PORT), "answer of the operator")
+
+    def run_job(self, name: str, launcher_labels: dict[str, str] | None = None) -> list[str]:
+        """Creates an MPIJob and waits for its end; gives the conditions it went through, in order."""
+        self.add_namespace(BENCH)
+        eventually(lambda: self.api.get(f"/api/v1/namespaces/{BENCH}/serviceaccounts/default"), "a service account")
+        self.api.create(MPIJOBS, mpi_job(name, launcher_labels or {}))
+        seen: list[str] = []
+
+        def ended() -> bool:
+            job = self.api.get(f"{MPIJOBS}/{name}") or {}
+            for condition in job.get("status", {}).get("conditions", []):
+                if condition["status"] == "True" and condition["type"] not in seen:
+                    seen.append(condition["type"])
+            return bool({"Succeeded", "Failed"} & set(seen))
+
+        eventually(ended, f"an end of {name}", 60)
+        return seen
+
+    def pods(self, job: str, role: str) -> list[Object]:
+        labels = f"training.kubeflow.org/job-name={job},training.kubeflow.org/job-role={role}"
+        return self.api.items(f"/api/v1/namespaces/{BENCH}/pods?labelSelector={labels}")
+
+
+def mpi_job(name: str, launcher_labels: dict[str, str]) -> Object:
+    rails = {"intel.com/sriov_111": "1", "intel.com/sriov_112": "1", "nvidia.com/gpu": "8"}
+
+    def replica(count: int, container: str, limits: dict[str, str], labels: dict[str, str]) -> Object:
+        spec = {"containers": [{"name": container, "image": "nccl:1", "resources": {"limits": limits}}]}
+        return {"replicas": count, "template": {"metadata": {"labels": labels}, "spec": spec}}
+
+    return {
+        "apiVersion": "kubeflow.org/v2beta1",
+        "kind": "MPIJob",
+        "metadata": {"name": name, "namespace": BENCH},
+        "spec": {
+            "slotsPerWorker": 8,
+            "launcherCreationPolicy": "WaitForWorkersReady",
+            "runPolicy": {"cleanPodPolicy": "Running", "backoffLimit": 0},
+            "mpiReplicaSpecs": {
+                "Launcher": replica(1, "launcher", {}, launcher_labels),
+                "Worker": replica(2, "worker", rails, {}),
+            },
+        },
+    }
+
+
+def eventually(holds: Callable[[], object], what: str, timeout_s: float = 30) -> None:
+    deadline = time.monotonic() + timeout_s
+    while not _now(holds):
+        assert time.monotonic() < deadline, f"no {what} after {timeout_s:.0f} s"
+        time.sleep(0.1)
+
+
+def _now(holds: Callable[[], object]) -> object:
+    try:
+        return holds()
+    except ApiError as error:
+        if error.status == 429:  # a resource type that is only just being installed
+            return False
+        raise
+
+
+def answers(port: int) -> bool:
+    with socket.socket() as probe:
+        return probe.connect_ex((ADDRESS, port)) == 0
+
+
+@pytest.fixture(scope="module")
+def plane(lab: Lab, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Plane]:
+    state = tmp_path_factory.mktemp("plane")
+    try:
+        plane = Plane(lab, state)
+        yield plane
+        plane.api.close()
+    finally:
+        ControlPlane(lab, state, BINARIES, address=ADDRESS).down(print)
+
+
+@pytest.fixture
+def reference(plane: Plane, lab: Lab) -> Plane:
+    """The running cluster with the reference lab, whatever the last test did to it."""
+    plane.use(lab)
+    plane.up()
+    return plane
+
+
+def test_everything_runs_but_the_operator_that_nobody_has_deployed(reference: Plane) -> None:
+    states = reference.states()
+
+    assert states.pop("mpi-operator") == "stopped"
+    assert set(states.values()) == {"running"}
+
+
+def test_nodes_offer_what_the_lab_file_says(reference: Plane) -> None:
+    offered = {n["metadata"]["name"]: n["status"]["allocatable"] for n in reference.api.items("/api/v1/nodes")}
+
+    assert sorted(offered) == ["gpu01", "gpu02"]
+    assert {offered["gpu01"][key] for key in ("intel.com/sriov_111", "intel.com/sriov_112")} == {"4"}
+    assert offered["gpu02"]["nvidia.com/gpu"] == "8"
+
+
+def test_a_second_up_starts_nothing(reference: Plane) -> None:
+    before = [status.pid for status in reference.part.status()]
+
+    began = time.monotonic()
+    said = reference.up()
+
+    assert "was ready" in said
+    assert [status.pid for status in reference.part.status()] == before
+    assert time.monotonic() - began < 2
+
+
+def test_a_field_that_no_schema_knows_is_refused_or_pruned_as_everywhere(reference: Plane) -> None:
+    logs = "/apis/kwok.x-k8s.io/v1alpha1/namespaces/default/logs"
+    manifest = {
+        "apiVersion": "kwok.x-k8s.io/v1alpha1",
+        "kind": "Logs",
+        "metadata": {"name": "mistyped"},
+        "spec": {"logs": [{"logsFile": "/x", "colour": "red"}]},
+    }
+
+    with pytest.raises(ApiError, match=r"colour: field not declared in schema"):
+        reference.api.apply(f"{logs}/mistyped", manifest)
+    created = reference.api.create(logs, manifest)
+
+    assert created["spec"]["logs"] == [{"logsFile": "/x"}], "a simulator that keeps it would hide a mistyped field"
+
+
+def test_an_mpijob_runs_to_its_end_under_the_real_operator(reference: Plane) -> None:
+    reference.deploy_operator()
+
+    assert reference.run_job("sound") == ["Created", "Running", "Succeeded"]
+    eventually(lambda: not reference.pods("sound", "worker"), "end of the workers (cleanPodPolicy Running)")
+    launcher = reference.pods("sound", "launcher")[0]["metadata"]["name"]
+    log = reference.api.text(f"/api/v1/namespaces/{BENCH}/pods/{launcher}/log")
+    assert log == (ROOT / "simulator/recordings/nccl_all_reduce_seed_a.log").read_text()
+
+
+def test_another_recording_can_be_chosen(reference: Plane) -> None:
+    reference.deploy_operator()
+    reference.run_job("replayed")
+    reference.part.replay("nccl_all_reduce_sockets")
+    launcher = reference.pods("replayed", "launcher")[0]["metadata"]["name"]
+    path = f"/api/v1/namespaces/{BENCH}/pods/{launcher}/log"
+
+    eventually(lambda: "NET/Socket" in reference.api.text(path), "another recording")
+
+    with pytest.raises(SimulatorError, match="no recording of_nobody; there are: nccl_all_reduce_nvlink"):
+        reference.part.replay("of_nobody")
+
+
+def test_a_launcher_that_fails_fails_its_mpijob(reference: Plane) -> None:
+    reference.deploy_operator()
+
+    seen = reference.run_job("failing", {"pod-container-running-failed.stage.kwok.x-k8s.io": "true"})
+
+    assert seen[-1] == "Failed"
+
+
+def test_the_operator_goes_and_comes_with_its_deployment(reference: Plane) -> None:
+    reference.deploy_operator()
+
+    reference.api.delete(f"{PLURALS['Deployment']}/mpi-operator")
+    definition = f"{PLURALS['CustomResourceDefinition']}/mpijobs.kubeflow.org"
+    reference.api.delete(definition)
+    eventually(lambda: reference.api.get(definition) is None, "end of the resource type")
+    eventually(lambda: reference.pid(keeper.OPERATOR) is None, "end of the operator")
+    assert reference.states()["mpi-operator"] == "stopped"
+
+    reference.deploy_operator()
+    assert reference.run_job("again")[-1] == "Succeeded"
+
+
+def test_an_operator_without_its_rights_does_nothing(reference: Plane) -> None:
+    reference.deploy_operator()
+    binding = f"{PLURALS['ClusterRoleBinding']}/mpi-operator"
+    reference.api.delete(binding)
+    reference.kill(keeper.OPERATOR)
+
+    log = reference.layout.folder / "mpi-operator.log"
+    eventually(lambda: "forbidden" in log.read_text(), "refusal")
+    reference.deploy_operator()
+    assert reference.run_job("allowed-again")[-1] == "Succeeded"
+
+
+@pytest.mark.parametrize("name", ["kube-apiserver", "etcd", "kwok", keeper.NAME])
+def test_a_killed_process_is_seen_and_healed_and_nothing_is_lost(reference: Plane, name: str) -> None:
+    kept = reference.add_namespace(f"kept-{name}")
+    reference.kill(name)
+    eventually(lambda: reference.states()[name] == "died", "death")
+
+    said = reference.up()
+
+    assert f"{name} had died" in said
+    eventually(lambda: set(reference.states().values()) <= {"running", "stopped"}, "health of all")
+    assert reference.api.get(kept) is not None
+
+
+def test_a_changed_lab_changes_the_nodes_alone(reference: Plane, lab: Lab, vary: Callable[..., Lab]) -> None:
+    before = {name: reference.pid(name) for name in ("etcd", "kube-apiserver", "kwok")}
+
+    reference.use(vary(gpu01={"vfs": 7}, gpu02={"state": "absent"}))
+    said = reference.up()
+
+    found = {n["metadata"]["name"]: n["status"] for n in reference.api.items("/api/v1/nodes")}
+    assert list(found) == ["gpu01"]
+    assert found["gpu01"]["allocatable"]["intel.com/sriov_111"] == "7"
+    assert found["gpu01"]["capacity"]["intel.com/sriov_111"] == "7"
+    assert "node gpu02 has left" in said
+    assert {name: reference.pid(name) for name in before} == before
+
+
+def test_a_cordon_survives_an_up(reference: Plane) -> None:
+    reference.api.merge("/api/v1/nodes/gpu01", {"spec": {"unschedulable": True}})
+    try:
+        reference.up()
+        found = reference.api.get("/api/v1/nodes/gpu01") or {}
+        assert found["spec"]["unschedulable"] is True, "whoever cordons must be the one who uncordons"
+    finally:
+        reference.api.merge("/api/v1/nodes/gpu01", {"spec": {"unschedulable": None}})
+
+
+def test_strangers_are_refused(reference: Plane) -> None:
+    with Api(reference.layout, "scheduler") as api:
+        assert not api.answers("/api/v1/namespaces/kube-system/secrets"), "RBAC holds for the cluster's own parts"
+
+
+def test_a_reset_leaves_an_empty_cluster_and_the_same_kubeconfig(reference: Plane) -> None:
+    before = reference.layout.kubeconfig.read_text()
+    forgotten = reference.add_namespace("forgotten")
+
+    reference.part.reset(lambda _: None)
+    reference.api.close()
+
+    assert reference.api.get(forgotten) is None
+    assert reference.layout.kubeconfig.read_text() == before
+    assert len(reference.api.items("/api/v1/nodes")) == 2
+
+
+def test_a_taken_port_is_named(reference: Plane) -> None:
+    reference.part.down(lambda _: None)
+    with socket.socket() as other:
+        other.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        other.bind((ADDRESS, 6443))
+        other.listen()
+        with pytest.raises(SimulatorError, match=rf"kube-apiserver: {re.escape(ADDRESS)}:6443 is taken"):
+            reference.up()
+    reference.up()
+
+
+def test_a_down_leaves_no_process_and_no_port(reference: Plane) -> None:
+    reference.deploy_operator()
+    pids = [status.pid for status in reference.part.status()]
+    assert all(pids)
+
+    reference.part.down(lambda _: None)
+
+    assert [pid for pid in pids if pid and Path(f"/proc/{pid}").exists()] == []
+    assert [port for port in (2379, 6443, 10247, OPERATOR_PORT) if answers(port)] == []
+    assert set(reference.states().values()) == {"stopped"}
