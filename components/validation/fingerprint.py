@@ -10,17 +10,15 @@ FACTS = ("machine_id", "boot_id", "kernel", "drivers", "driver", "firmware", "of
 """Facts of a host whose change can change a result; whatever else it tells may differ from run to run."""
 
 
-def host_state(results: Mapping[str, object]) -> str:
-    """What counts of the hosts layer's results, as JSON: the same hosts give the same text."""
-    return json.dumps({name: _of_host(result) for name, result in sorted(results.items())}, sort_keys=True)
+def host_state(results: Mapping[str, object], facts: Mapping[str, object]) -> str:
+    """What counts of the hosts, as JSON: the same hosts give the same text."""
+    names = sorted({*results, *facts})
+    state = {name: [_part(results.get(name), ("status",)), _part(facts.get(name), FACTS)] for name in names}
+    return json.dumps(state, sort_keys=True)
 
 
-def _of_host(result: object) -> object:
-    if not isinstance(result, Mapping):
-        return str(result)
-    facts = result.get("facts")
-    known = facts if isinstance(facts, Mapping) else result
-    return {"status": result.get("status"), **{fact: known[fact] for fact in FACTS if fact in known}}
+def _part(value: object, keys: tuple[str, ...]) -> object:
+    return {key: value[key] for key in keys if key in value} if isinstance(value, Mapping) else None
 
 
 def fingerprint_of(plan: Plan, state: str) -> str:

@@ -34,7 +34,9 @@ class ValidationArgs:
 
     lab: Lab
     host_results: pulumi.Input[Mapping[str, object]]
-    """Result of each host; its stable part is in the fingerprint."""
+    """Result of each host; its status is in the fingerprint."""
+    host_facts: pulumi.Input[Mapping[str, object]] | None = None
+    """What each host tells of itself; machine, boot, kernel and drivers are in the fingerprint."""
     cluster: RunningCluster | None = None
 
 
@@ -56,7 +58,9 @@ class Validation(pulumi.ComponentResource):
             _place(f"{name}-plan", plan, benchmarks, args.cluster, self)
         ready = args.cluster.ready if args.cluster else True
         # the cluster's readiness orders the measurement behind it; what it is does not count
-        state = pulumi.Output.all(args.host_results, ready).apply(lambda both: host_state(both[0]))
+        state = pulumi.Output.all(args.host_results, args.host_facts or {}, ready).apply(
+            lambda known: host_state(known[0], known[1])
+        )
         measurement = Measurement(
             f"{name}-measurement", plan, state.apply(lambda text: fingerprint_of(plan, text)), child
         )

@@ -105,10 +105,10 @@ def test_only_the_fingerprint_and_an_unsettled_result_ask_for_another_run(
     assert (result.changes, result.replaces) == (changes, None)
 
 
-def test_what_a_host_tells_differently_each_time_is_no_part_of_the_fingerprint(lab: Lab) -> None:
+def test_what_a_host_tells_differently_each_time_is_no_part_of_the_fingerprint() -> None:
     facts = {"machine_id": "m", "boot_id": "b", "kernel": "6.1", "carrier": {"enp5s0": True}}
-    first = host_state({"gpu01": {"status": "ready", "changed": ["mtu"], "facts": facts}})
-    second = host_state({"gpu01": {"status": "ready", "changed": [], "facts": {**facts, "carrier": {}}}})
+    first = host_state({"gpu01": {"status": "ready", "reason": "x"}}, {"gpu01": facts})
+    second = host_state({"gpu01": {"status": "ready"}}, {"gpu01": {**facts, "carrier": {}}})
 
     assert first == second
 
@@ -116,13 +116,21 @@ def test_what_a_host_tells_differently_each_time_is_no_part_of_the_fingerprint(l
 @pytest.mark.parametrize("fact", ["machine_id", "boot_id", "kernel"])
 def test_another_machine_boot_or_kernel_asks_for_another_run(lab: Lab, fact: str) -> None:
     plan = plan_for(lab)
-    one, two = (host_state({"gpu01": {"status": "ready", "facts": {fact: value}}}) for value in "ab")
+    one, two = (host_state({}, {"gpu01": {fact: value}}) for value in "ab")
 
     assert fingerprint_of(plan, one) != fingerprint_of(plan, two)
 
 
+def test_a_host_that_became_ready_asks_for_another_run(lab: Lab) -> None:
+    states = [host_state({"gpu01": {"status": status}}, {}) for status in ("ready", "unreachable")]
+
+    assert len({fingerprint_of(plan_for(lab), state) for state in states}) == 2
+
+
 def test_the_order_of_hosts_does_not_count() -> None:
-    assert host_state({"a": {"status": "ready"}, "b": "x"}) == host_state({"b": "x", "a": {"status": "ready"}})
+    ready, other = {"status": "ready"}, {"status": "failed"}
+
+    assert host_state({"a": ready, "b": other}, {}) == host_state({"b": other, "a": ready}, {})
 
 
 @pytest.mark.parametrize(

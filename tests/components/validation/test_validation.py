@@ -38,7 +38,10 @@ def built(lab: Lab, *, cluster: bool = True, gbit_s: float = 0.04) -> tuple[Reco
 
     def program() -> None:
         args = ValidationArgs(
-            lab=lab, host_results=pulumi.Output.from_input(RESULTS), cluster=Cluster() if cluster else None
+            lab=lab,
+            host_results=pulumi.Output.from_input(RESULTS),
+            host_facts=pulumi.Output.from_input({"gpu01": {"boot_id": "b"}}),
+            cluster=Cluster() if cluster else None,
         )
         Validation("validation", args).summary.apply(said.update)
 
