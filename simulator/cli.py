@@ -57,11 +57,11 @@ def up(simulator: Simulator, options: argparse.Namespace) -> int:
 
 
 def status(simulator: Simulator, _: argparse.Namespace) -> int:
-    """A line for each process; 1 unless all of them run."""
+    """A line for each process; 1 unless all that are needed run."""
     with ThreadPoolExecutor() as pool:
         lines = [line for found in pool.map(lambda part: part.status(), simulator.parts) for line in found]
     print(tables.of_states(lines))
-    return 0 if all(line.state == "running" for line in lines) else 1
+    return 0 if all(line.state in ("running", "idle") for line in lines) else 1
 
 
 def reset(simulator: Simulator, options: argparse.Namespace) -> int:
@@ -76,7 +76,8 @@ def reset(simulator: Simulator, options: argparse.Namespace) -> int:
 def down(simulator: Simulator, options: argparse.Namespace) -> int:
     """Ends every process; disks, keys and logs stay."""
     with _alone():
-        _on_all(simulator.chosen(options.parts), lambda part, report: part.down(report), time.monotonic())
+        chosen = simulator.chosen(options.parts) + ([] if options.parts else list(simulator.unneeded))
+        _on_all(chosen, lambda part, report: part.down(report), time.monotonic())
     return 0
 
 

@@ -7,6 +7,7 @@ from simulator.nodes.part import Nodes
 from simulator.part import Part, SimulatorError
 from simulator.plane.part import ControlPlane
 from simulator.switch.part import Switch
+from simulator.vcenter.part import VCenter
 from stacks.read import read_stack_file
 
 CHECKOUT = Path(__file__).parents[1]
@@ -20,6 +21,8 @@ class Simulator:
     nodes: Nodes
     switch: Switch
     others: tuple[Part, ...]
+    unneeded: tuple[Part, ...]
+    """Parts that this lab does without; another stack may have left them running."""
 
     @property
     def parts(self) -> list[Part]:
@@ -32,7 +35,9 @@ class Simulator:
         Raises:
             SimulatorError: for a name that is no part of this lab.
         """
-        known = {part.name.rpartition(" ")[2]: part for part in self.parts}  # "plane" is enough for the control plane
+        known = {
+            part.name.rpartition(" ")[2].lower(): part for part in self.parts
+        }  # "plane" is enough for the control plane
         if unknown := [name for name in names if name not in known]:
             raise SimulatorError(f"no part {', '.join(unknown)}; this lab has: {', '.join(known)}")
         return [part for name, part in known.items() if not names or name in names]
@@ -49,9 +54,13 @@ def simulator_of(stack: str, state: Path) -> Simulator:
     if lab.kind != "virtual":
         raise SimulatorError(f"stack {stack} is of kind {lab.kind}: the simulator plays labs of kind virtual only")
     nodes = Nodes(lab, state)
-    others: list[Part] = []
-    if lab.cluster is not None:
-        others.append(ControlPlane(lab, state, CHECKOUT / ".engine" / "bin"))
-    if lab.fabric is not None:
-        raise SimulatorError(f"stack {stack} has a fabric, and the simulator has no vCenter yet")
-    return Simulator(state, nodes, Switch(lab, nodes.machines, state), tuple(others))
+    binaries = CHECKOUT / ".engine" / "bin"
+    plane, vcenter = ControlPlane(lab, state, binaries), VCenter(lab, state, binaries)
+    needed: dict[Part, bool] = {plane: lab.cluster is not None, vcenter: lab.fabric is not None}
+    return Simulator(
+        state,
+        nodes,
+        Switch(lab, nodes.machines, state),
+        others=tuple(part for part, is_needed in needed.items() if is_needed),
+        unneeded=tuple(part for part, is_needed in needed.items() if not is_needed),
+    )

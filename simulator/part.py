@@ -18,7 +18,8 @@ class Status:
 
     name: str
     address: str
-    state: Literal["running", "stopped", "died", "not answering"]
+    state: Literal["running", "idle", "stopped", "died", "not answering"]
+    """idle: nobody has asked for it yet, so all is well without it."""
     detail: str = ""
     pid: int | None = None
 

@@ -33,6 +33,8 @@ def write_ssh_files(folder: Path, machines: list[Machine], lab_names: Mapping[st
     config += (
         f'Host *\n  Port {SSH_PORT}\n  User {GUEST_USER}\n  IdentityFile "{folder / USER_KEY}"\n  IdentitiesOnly yes\n'
         f'  UserKnownHostsFile "{folder / "known_hosts"}"\n  StrictHostKeyChecking yes\n  BatchMode yes\n'
+        # a node that reboots or is reset leaves its sessions open and silent for ever: QEMU's own network keeps them
+        "  ConnectTimeout 20\n  ServerAliveInterval 10\n  ServerAliveCountMax 6\n"
     )
     _replace(folder / "known_hosts", known_hosts)
     _replace(folder / SSH_CONFIG, config)

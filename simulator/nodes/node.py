@@ -57,7 +57,7 @@ class Node:
         """Leaves a running node as it is; else starts it from its snapshot, or boots it afresh inside `first_boots`."""
         ingredients = self._ingredients(boot)
         disk = self.folder / f"disk-{digest(*ingredients.values())}.qcow2"
-        has_snapshot = disk.exists() and SNAPSHOT in boot.qemu.disk_tool("snapshot", "-U", "-l", str(disk)).split()
+        has_snapshot = disk.exists() and _has_snapshot(boot.qemu, disk, report)
         if self.daemon.pid() is not None:
             if has_snapshot:
                 self.wait_for_ssh(report, login=False)
@@ -69,9 +69,8 @@ class Node:
         self.stop()
         command = self.machine.command(boot.qemu, boot.image, boot.accelerator)
         command += ["-drive", f"if=none,id=disk,file={str(disk).replace(',', ',,')},cache=unsafe,discard=unmap"]
-        if has_snapshot:
-            self._launch(boot.qemu, [*command, "-loadvm", SNAPSHOT], report)
-        else:
+        refuse_a_taken_port(self.machine.name, self.machine.address, SSH_PORT)
+        if not (has_snapshot and self._restored(boot, command, report)):
             with first_boots:
                 report(f"first boot ({boot.accelerator.kind})")
                 self._boot_first(boot, command, disk, ingredients, report)
@@ -143,22 +142,29 @@ class Node:
         boot.qemu.disk_tool("create", "-q", "-f", "qcow2", "-F", "raw", "-b", str(boot.image.root), str(disk))
         (self.folder / "ingredients.json").write_text(json.dumps(ingredients))
         (self.folder / "machine.json").write_text(json.dumps(asdict(self.machine)))
-        self._launch(boot.qemu, command, report)
+        self.daemon.start(command, env=boot.qemu.environment)
+        self.wait_for_ssh(report)
         self._ssh(_WARM_UP)
         # before anyone makes VFs: those that come back in a new process are dead
         qmp.human(self.folder, f"savevm {SNAPSHOT}")
 
-    def _launch(self, qemu: Qemu, command: list[str], report: Report) -> None:
-        """Starts QEMU, which outlives this program, and waits until the guest takes logins."""
-        refuse_a_taken_port(self.machine.name, self.machine.address, SSH_PORT)
-        self.daemon.start(command, env=qemu.environment)
-        self.wait_for_ssh(report)
+    def _restored(self, boot: Boot, command: list[str], report: Report) -> bool:
+        """Whether the node came back from its snapshot; a QEMU that was killed may have left the disk unreadable."""
+        self.daemon.start([*command, "-loadvm", SNAPSHOT], env=boot.qemu.environment)
+        try:
+            self.wait_for_ssh(report)
+        except SimulatorError:
+            if self.daemon.pid() is not None:
+                raise
+            report(f"its snapshot does not start, booting it afresh:\n{self.daemon.last_words()}")
+            return False
+        return True
 
     def _set_clock(self) -> bool:
         return self._ssh(f"sudo date -s @{time.time():.0f}")
 
     def _ssh(self, command: str) -> bool:
-        login = ["ssh", "-F", str(self._ssh_config), "-o", "ConnectTimeout=20", self.machine.name, command]
+        login = ["ssh", "-F", str(self._ssh_config), self.machine.name, command]
         return subprocess.run(login, stdin=subprocess.DEVNULL, capture_output=True, check=False).returncode == 0
 
     def _ingredients(self, boot: Boot) -> dict[str, str]:
@@ -181,6 +187,15 @@ class Node:
             before = {}
         changed = [what for what, value in ingredients.items() if before.get(what) != value]
         return f"{' and '.join(changed)} changed" if changed else "its first boot was interrupted"
+
+
+def _has_snapshot(qemu: Qemu, disk: Path, report: Report) -> bool:
+    """Whether the first boot of this disk was completed; -U reads it beside a running QEMU."""
+    try:
+        return SNAPSHOT in qemu.disk_tool("snapshot", "-U", "-l", str(disk)).split()
+    except SimulatorError as error:
+        report(f"its disk cannot be read, booting it afresh:\n{error}")
+        return False
 
 
 def recorded_machines(nodes_folder: Path) -> list[Machine]:

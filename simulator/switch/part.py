@@ -3,6 +3,7 @@
 import sys
 from pathlib import Path
 
+from simulator.nodes.cache import digest
 from simulator.nodes.machine import Machine
 from simulator.part import Report, SimulatorError, Status
 from simulator.process import Daemon
@@ -22,23 +23,33 @@ class Switch:
     def __init__(self, lab: Lab, machines: list[Machine], state: Path) -> None:
         self.client = SwitchClient(state / "switch")
         self._daemon = Daemon("switch", state / "switch")
+        self._code_file = state / "switch" / "code"
         self._ports = ports_of(lab, machines)
 
     def up(self, report: Report) -> None:
         """Starts the switch if it does not run, and makes a port for each NIC."""
+        code = digest(*(path.read_text() for path in sorted(Path(__file__).parent.glob("*.py"))))
         if self._daemon.pid() is None:
-            died = self._daemon.pid_file.exists()
-            for old in self._daemon.folder.glob("*.sock"):
-                old.unlink()
-            command = [sys.executable, "-m", "simulator.switch.daemon", str(self._daemon.folder)]
-            self._daemon.start(command, cwd=CHECKOUT)
-            self._daemon.wait_until(self.client.answers, 30, "answer")
-            report("had died; started again, every port as the lab says" if died else "started")
+            report("had died: starting it again" if self._daemon.pid_file.exists() else "starting")
+            self._start(code)
+        elif self._code_file.read_text() != code:
+            report("its program has changed: starting it again, every port as the lab says")
+            self._start(code)
         added = self.client.ensure(self._ports)
         changed = [f"{port.node} {port.nic}" for port in self.client.show() if port.changed]
         if changed:
             report(f"ports set by hand stay so: {', '.join(changed)} (sim reset puts them back)")
         report(f"{len(self._ports)} ports" + (f", {len(added)} new" if added else ""))
+
+    def _start(self, code: str) -> None:
+        self._daemon.stop()
+        self._code_file.parent.mkdir(parents=True, exist_ok=True)
+        self._code_file.write_text(code)
+        for old in self._daemon.folder.glob("*.sock"):
+            old.unlink()
+        command = [sys.executable, "-m", "simulator.switch.daemon", str(self._daemon.folder)]
+        self._daemon.start(command, cwd=CHECKOUT)
+        self._daemon.wait_until(self.client.answers, 30, "answer")
 
     def status(self) -> list[Status]:
         """One line: the process and what was done to its ports."""

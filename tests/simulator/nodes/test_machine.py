@@ -1,0 +1,101 @@
+"""A lab's nodes as hardware: what QEMU is told, and what the simulator cannot be."""
+
+from ipaddress import IPv4Address
+from pathlib import Path
+
+import pytest
+
+from simulator.nodes.accelerator import Accelerator
+from simulator.nodes.image import Image
+from simulator.nodes.machine import Machine, machines_of
+from simulator.nodes.qemu import Qemu
+from simulator.part import SimulatorError
+from stacks.lab import Lab
+
+QEMU = Qemu(Path("/usr/bin"), ("-L", "/firmware"), ())
+IMAGE = Image(Path("/cache/image-1"))
+
+
+def words(machine: Machine, kind: str = "tcg") -> str:
+    return " ".join(machine.command(QEMU, IMAGE, Accelerator(kind)))  # type: ignore[arg-type]
+
+
+def with_node(lab: Lab, **changes: object) -> Lab:
+    return lab.model_copy(update={"nodes": (lab.nodes[0].model_copy(update=changes), lab.nodes[1])})
+
+
+def test_machines_are_numbered_by_their_address(lab: Lab):
+    assert [(m.number, m.name, m.hostname, m.address) for m in machines_of(lab)] == [
+        (1, "gpu01", "gpu01", "127.0.12.1"),
+        (2, "gpu02", "gpu02", "127.0.12.2"),
+    ]
+
+
+def test_a_nic_sits_one_bus_behind_its_bridge_so_that_the_guest_names_it_as_the_lab_does(lab: Lab):
+    command = words(machines_of(lab)[0])
+
+    assert "pxb-pcie,id=bridge1,bus_nr=4,bus=pcie.0,addr=8" in command, "enp5s0"
+    assert "pxb-pcie,id=bridge2,bus_nr=131,bus=pcie.0,addr=9" in command, "enp132s0"
+
+
+def test_every_nic_of_every_node_has_its_own_hardware_address(lab: Lab):
+    macs = [machine.mac(position) for machine in machines_of(lab) for position in range(3)]
+
+    assert len(set(macs)) == 6
+    assert all(int(mac[:2], 16) & 3 == 2 for mac in macs), "locally administered, not a group"
+
+
+def test_the_guest_reaches_nobody_and_only_loopback_reaches_it(lab: Lab):
+    command = words(machines_of(lab)[0])
+
+    assert "restrict=on" in command
+    assert "hostfwd=tcp:127.0.12.1:2222-:22" in command
+    assert "mcast" not in command
+    assert "inet" not in command
+
+
+def test_a_guest_that_reboots_does_not_end_qemu(lab: Lab):
+    assert "-no-reboot" not in words(machines_of(lab)[0])
+
+
+def test_each_accelerator_gives_the_guest_the_cpu_that_it_can(lab: Lab):
+    machine = machines_of(lab)[0]
+
+    assert "-accel kvm -cpu host" in words(machine, "kvm")
+    assert "-accel tcg,thread=multi" in words(machine, "tcg")
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        (
+            {"address": IPv4Address("127.0.12.200")},
+            r"nodes.gpu01: 127.0.12.200:2222 is not .*127.0.12.1 to 127.0.12.64",
+        ),
+        ({"address": IPv4Address("127.0.0.1")}, r"nodes.gpu01: 127.0.0.1:2222"),
+        ({"ssh_port": 22}, r"nodes.gpu01: 127.0.12.1:22 is not a simulated machine's"),
+    ],
+)
+def test_an_address_that_no_machine_has_is_refused_by_name(lab: Lab, changes: dict[str, object], message: str):
+    with pytest.raises(SimulatorError, match=message):
+        machines_of(with_node(lab, **changes))
+
+
+@pytest.mark.parametrize("interface", ["ens1f0", "enp3s0", "enp249s0", "enp5s0f1"])
+def test_a_nic_that_the_guest_would_name_otherwise_is_refused(lab: Lab, interface: str):
+    pfs = (lab.nodes[0].pfs[0].model_copy(update={"interface": interface}),)
+
+    with pytest.raises(SimulatorError, match=rf"nodes.gpu01.pfs: {interface}: .*enp<bus>s0, bus 4 to 248"):
+        machines_of(with_node(lab, pfs=pfs))
+
+
+def test_a_nic_that_is_no_igb_is_refused(lab: Lab):
+    pfs = (lab.nodes[0].pfs[0].model_copy(update={"driver": "mlx5_core"}),)
+
+    with pytest.raises(SimulatorError, match=r"enp5s0 has driver mlx5_core: a simulated NIC is an igb"):
+        machines_of(with_node(lab, pfs=pfs))
+
+
+def test_more_machines_than_fit_are_refused(lab: Lab):
+    with pytest.raises(SimulatorError, match=r"65 machines are asked for, the simulator runs 64 at most"):
+        machines_of(lab.model_copy(update={"nodes": (lab.nodes[0],) * 65}))

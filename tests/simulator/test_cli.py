@@ -1,0 +1,105 @@
+"""Command sim: its help, its refusals, its tables."""
+
+import fcntl
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from simulator import cli, logs, tables
+from simulator.part import SimulatorError, Status
+from simulator.switch.client import PortState
+from simulator.switch.ports import PortConfig
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.mark.parametrize(
+    "verb", ["", "up", "status", "reset", "down", "build", "ssh", "logs", "switch", "switch pull", "switch set"]
+)
+def test_every_verb_explains_itself(verb: str, capsys: pytest.CaptureFixture[str]):
+    with pytest.raises(SystemExit) as ended:
+        cli.main([*verb.split(), "--help"])
+
+    assert ended.value.code == 0
+    assert "usage: sim" in capsys.readouterr().out
+
+
+def test_the_help_tells_how_to_force_an_accelerator(capsys: pytest.CaptureFixture[str]):
+    with pytest.raises(SystemExit):
+        cli.main(["--help"])
+
+    assert "ROCELAB_ACCEL=kvm|tcg" in capsys.readouterr().out
+
+
+def test_a_stack_that_does_not_exist_is_an_error_of_one_line(capsys: pytest.CaptureFixture[str]):
+    assert cli.main(["status", "--stack", "nowhere"]) == 1
+    assert capsys.readouterr().err.startswith("error: Pulumi.nowhere.yaml cannot be read")
+
+
+def test_a_part_that_does_not_exist_is_refused_with_those_that_do(capsys: pytest.CaptureFixture[str]):
+    assert cli.main(["up", "nods"]) == 1
+    assert "no part nods; this lab has: switch, nodes, plane" in capsys.readouterr().err
+
+
+def test_a_node_that_does_not_exist_is_refused(capsys: pytest.CaptureFixture[str]):
+    assert cli.main(["ssh", "gpu77", "true"]) == 1
+    assert "no node gpu77; there are: gpu01, gpu02" in capsys.readouterr().err
+
+
+def test_two_commands_at_once_wait_for_each_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """The second says so; and the lock of a killed command holds nobody up, since the kernel lets go of it."""
+    monkeypatch.setattr(cli, "STATE", tmp_path)
+    script = "import sys; from simulator import cli; from pathlib import Path; cli.STATE = Path(sys.argv[1])\n"
+    script += "with cli._alone(): print('mine', flush=True)"
+    with (tmp_path / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        second = subprocess.Popen([sys.executable, "-c", script, tmp_path], cwd=ROOT, stdout=subprocess.PIPE, text=True)
+        assert second.stdout is not None
+        assert "another sim command is at work in this checkout" in second.stdout.readline()
+        time.sleep(0.1)
+        assert second.poll() is None
+    assert second.communicate(timeout=20)[0] == "mine\n"
+
+
+def test_a_table_shows_the_last_words_of_what_died_below_its_line():
+    text = tables.of_states(
+        [
+            Status("gpu01", "127.0.12.1:2222", "died", "  qemu.log: out of memory\n  console.log: panic"),
+            Status("gpu02", "127.0.12.2:2222", "running", "", 4711),
+        ]
+    )
+
+    assert text.splitlines() == [
+        "NAME   ADDRESS          PID   STATE",
+        "gpu01  127.0.12.1:2222  -     died",
+        "  qemu.log: out of memory",
+        "  console.log: panic",
+        "gpu02  127.0.12.2:2222  4711  running",
+    ]
+
+
+def test_a_ports_line_shows_what_it_dropped_and_why():
+    config = PortConfig(4094, frozenset({111}), mtu_bytes=1500, plugged=False, loss_percent=2.5)
+    state = PortState("gpu01", "enp5s0", config, True, {"in_frames": 5, "dropped_mtu": 3}, ())
+
+    line = tables.of_ports([state]).splitlines()[1]
+
+    assert line.split() == ["gpu01", "enp5s0", "PULLED", "4094", "111", "1500", "2.5", "0", "5", "0", "mtu", "3"]
+
+
+def test_logs_are_found_by_node_and_by_process(tmp_path: Path):
+    for path, text in (
+        ("nodes/gpu01/console.log", "a\nb\nc"),
+        ("nodes/gpu01/qemu.log", "q"),
+        ("switch/switch.log", "s"),
+    ):
+        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / path).write_text(text)
+
+    assert logs.names(tmp_path).split() == ["gpu01", "switch"]
+    assert logs.read(tmp_path, "gpu01", 2).splitlines()[1:3] == ["b", "c"]
+    with pytest.raises(SimulatorError, match=r"no log of etcd; there are:\n  gpu01\n  switch"):
+        logs.read(tmp_path, "etcd", 2)
