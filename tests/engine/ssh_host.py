@@ -114,6 +114,7 @@ class SshHost:
             process_factory=self._run,
             sftp_factory=lambda channel: asyncssh.SFTPServer(channel, chroot=str(self.root)),
             encoding=None,
+            window=65536,  # as small as a server's may be: the library's own two megabytes hide who waits for whom
         )
 
     async def _close(self) -> None:

@@ -26,7 +26,9 @@ def test_a_connection_is_closed_when_its_command_has_ended(ours: Plugin, host: S
 
 
 def test_a_command_that_leaves_its_input_unread_succeeds(ours: Plugin, host: SshHost) -> None:
-    ours.create(COMMAND, {"connection": host.connection(), "create": "exit 0", "stdin": "x" * 3_000_000})
+    unread = {"create": "exec 0<&-; sleep 0.3; echo done", "stdin": "x" * 1_000_000}
+
+    assert ours.create(COMMAND, {"connection": host.connection(), **unread})["stdout"] == "done"
 
 
 def test_output_that_is_not_utf_8_arrives(ours: Plugin, host: SshHost) -> None:
