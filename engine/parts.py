@@ -165,7 +165,12 @@ PARTS = (
         name="mpi-operator",
         version="0.8.0",
         binaries=("mpi-operator",),
-        build=Build(package="github.com/kubeflow/mpi-operator/cmd/mpi-operator", seconds=90, disk_mb=700),
+        build=Build(
+            package="github.com/kubeflow/mpi-operator/cmd/mpi-operator",
+            prepare="bind_health.py",
+            seconds=90,
+            disk_mb=700,
+        ),
         wanted_by="sim up (control plane)",
     ),
     Part(
