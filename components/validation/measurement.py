@@ -39,7 +39,11 @@ class MeasurementProvider(ResourceProvider):
 
     def diff(self, _id: str, _olds: Properties, _news: Properties) -> DiffResult:
         """Only the fingerprint counts; and what ended without a full result is measured again."""
-        return DiffResult(changes=_olds.get("fingerprint") != _news.get("fingerprint") or not _olds.get("settled"))
+        same, settled = _olds.get("fingerprint") == _news.get("fingerprint"), bool(_olds.get("settled"))
+        if same and not settled:
+            # no field of the resource shows why it is to run again
+            pulumi.log.info("validation is measured again: the last run did not find everything working")
+        return DiffResult(changes=not (same and settled))
 
     def create(self, props: Properties) -> CreateResult:
         """Measures."""
