@@ -13,20 +13,25 @@ LONGEST_VALUE = 60
 
 def change_lines(olds: Mapping[str, HostRecord], news: Mapping[str, HostRecord]) -> Iterator[str]:
     """One line per host and changed field, `gpu01: enp5s0.mtu_bytes 9000 => 4200: link flaps`."""
-    renamed = {new.formerly: name for name, new in news.items() if new.formerly}
+    renamed = {new.formerly for new in news.values()}
+    places = {(new.endpoint.address, new.endpoint.port): name for name, new in news.items()}
     for name, new in news.items():
         old = olds.get(name) or olds.get(new.formerly or "")
         if old is None:
             yield f"{name}: joins ({new.state})"
         else:
+            if name not in olds:
+                yield f"{name}: was {new.formerly}: no disruption"
             yield from (f"{name}: {line}" for line in _lines(old, new))
-    for name in olds:
+    for name, old in olds.items():
         if name not in news and name not in renamed:
-            yield f"{name}: leaves: its VFs, links and files of ours are undone"
+            heir = places.get((old.endpoint.address, old.endpoint.port))
+            unless = f", unless {heir} turns out to be the same machine" if heir else ""
+            yield f"{name}: leaves: its VFs, links and files of ours are undone{unless}"
 
 
-def reboots_refused(olds: Mapping[str, HostRecord], news: Mapping[str, HostRecord]) -> Iterator[tuple[str, str]]:
-    """Host and text of each change that needs a reboot on a host that is configured already.
+def reboots_refused(olds: Mapping[str, HostRecord], news: Mapping[str, HostRecord]) -> Iterator[str]:
+    """A text for each change that needs a reboot on a host that is configured already.
 
     Both sides are what was asked for. A deviation that was only seen never blocks a run.
     """
@@ -38,8 +43,8 @@ def reboots_refused(olds: Mapping[str, HostRecord], news: Mapping[str, HostRecor
         for field, value in wanted_fields(new.document).items():
             if field in before and before[field] != value and field_effect(field) == "reboot":
                 yield (
-                    name,
-                    f"{name} needs a reboot ({field} {before[field]} => {value}) and hosts.allow_reboot is false",
+                    f"{name} needs a reboot ({field} {before[field]} => {value}) and hosts.allow_reboot is false; "
+                    "set it to true, or take the change back"
                 )
 
 

@@ -57,7 +57,8 @@ class FleetProvider(ResourceProvider):
         failures = []
         if not _policy(news).allow_reboot:
             refused = reboots_refused(records_of(_olds), records)
-            failures = [CheckFailure(PREFIX + name, text) for name, text in refused]
+            # named by a property with a short value: the engine prints it before the reason
+            failures = [CheckFailure("allow_reboot", text) for text in refused]
         return CheckResult(news, failures)
 
     def diff(self, _id: str, _olds: Props, _news: Props) -> DiffResult:
@@ -154,6 +155,7 @@ class Fleet(Resource, module="rocelab", name="Fleet"):
         props = {
             **properties_of(records),
             "policy": policy.model_dump_json(),
+            "allow_reboot": policy.allow_reboot,
             "vf_layout": vf_layout,
             "results": None,
             "facts": None,

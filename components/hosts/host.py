@@ -1051,8 +1051,9 @@ def undo(host: Host) -> None:
     """Leaves the host as it was before us. Packages stay."""
     machine = host.machine
     machine.remove(REVERT_FILE)
-    if any(name.startswith("rocelab-revert-") for name in machine.names("/run/systemd/transient")):
-        machine.run("systemctl", "stop", "rocelab-revert-*.timer")
+    runs = machine.names("/run/systemd/transient") + machine.names("/run/systemd/units")
+    if any("rocelab-" in name for name in runs):
+        machine.run("systemctl", "stop", UNIT, "rocelab-revert-*.timer")
     host.changed += [path for path in SYSTEM_FILES if machine.remove(path)]
     for path in (
         PROGRAM_FILE,

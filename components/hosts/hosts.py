@@ -22,9 +22,6 @@ from stacks.nodes import Node
 PROGRAM = "components/hosts/host.py"
 """Relative, as the asset's path stands in the state: another checkout must not look like a change."""
 
-NO_LOG = remote.Logging.NONE
-"""The provider's log reader stops at lines of 64 KiB and then blocks the host; the report is read from stdout."""
-
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class HostsArgs:
@@ -90,7 +87,8 @@ class Hosts(pulumi.ComponentResource):
             connection=connection,
             create=start_command(),
             stdin=document_text(host_document(args.lab, node)),
-            logging=NO_LOG,
+            # the provider's log reader stops at lines of 64 KiB and then blocks the host; the report is in stdout
+            logging=remote.Logging.NONE,
             add_previous_output_in_env=False,
             # the copy has no output that the command would use
             opts=pulumi.ResourceOptions.merge(

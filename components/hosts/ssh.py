@@ -83,7 +83,9 @@ class Hosts:
         async with self._places:
             try:
                 async with asyncio.timeout(answer_s), await self._connect(endpoint) as connection:
-                    done = await connection.run(command, input=sent, encoding="utf-8", errors="replace")
+                    # an empty input would leave the other side's stdin open
+                    given = {"input": sent} if sent else {"stdin": asyncssh.DEVNULL}
+                    done = await connection.run(command, encoding="utf-8", errors="replace", **given)
             except asyncssh.HostKeyNotVerifiable:
                 raise NoAnswerError(f"{where} has another host key than known_hosts: nothing was sent") from None
             except asyncssh.PermissionDenied:

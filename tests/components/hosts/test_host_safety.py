@@ -200,3 +200,13 @@ def test_a_file_is_replaced_whole_and_keeps_its_mode(tmp_path: Path) -> None:
     assert (tmp_path / "etc/x/y.conf").read_text() == "b\n"
     assert (tmp_path / "etc/x/y.conf").stat().st_mode & 0o777 == 0o600
     assert machine.names("/etc/x") == ["y.conf"]
+
+
+def test_undo_stops_what_systemd_runs_for_us(machine, document):
+    made(machine, document)
+    machine.file("/run/systemd/units/invocation:rocelab-rdma.service", "")
+    machine.commands.clear()
+
+    run("undo", machine, document)
+
+    assert "systemctl stop rocelab-rdma.service rocelab-revert-*.timer" in machine.commands

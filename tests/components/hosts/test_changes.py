@@ -1,0 +1,105 @@
+"""What a preview says and refuses."""
+
+import pytest
+
+from components.hosts.changes import change_lines, reboots_refused
+from components.hosts.records import HostRecord, properties_of, records_of
+from tests.components.hosts.test_repair import record
+
+
+def seen(one: HostRecord, **fields: object) -> HostRecord:
+    return one.model_copy(update={"fields": {**one.fields, **fields}})
+
+
+def lines(old: HostRecord | None, new: HostRecord | None) -> list[str]:
+    return list(change_lines({"gpu01": old} if old else {}, {"gpu01": new} if new else {}))
+
+
+@pytest.mark.parametrize(
+    ("field", "was", "line"),
+    [
+        ("enp5s0.mtu_bytes", 1500, "gpu01: enp5s0.mtu_bytes 1500 => 9000: link flaps"),
+        ("enp5s0.vfs", 0, "gpu01: enp5s0.vfs 0 => 4: pods lose their VFs"),
+        ("enp5s0.address", "none", "gpu01: enp5s0.address none => 10.10.11.1/24: link flaps"),
+        ("rdma_namespaces", "exclusive", "gpu01: rdma_namespaces exclusive => shared: reboots"),
+        ("unit", "x.conf missing", "gpu01: unit x.conf missing => enabled: no disruption"),
+        ("modules", [], "gpu01: modules  => ib_umad: no disruption"),
+    ],
+)
+def test_a_changed_field_is_told_with_its_effect(field, was, line):
+    one = record("gpu01", 1)
+
+    assert lines(seen(one, **{field: was}), one) == [line]
+
+
+def test_nothing_changed_says_nothing():
+    assert lines(record("gpu01", 1), record("gpu01", 1)) == []
+
+
+def test_a_host_that_was_silent_is_looked_at_again():
+    one = record("gpu01", 1)
+
+    assert lines(one.model_copy(update={"trouble": "no answer in time"}), one) == [
+        "gpu01: unknown (no answer in time) => active: looked at again"
+    ]
+
+
+def test_joining_and_leaving_and_changing_state_are_told():
+    one = record("gpu01", 1)
+
+    assert lines(None, one) == ["gpu01: joins (active)"]
+    assert lines(one, None) == ["gpu01: leaves: its VFs, links and files of ours are undone"]
+    assert lines(one, record("gpu01", 1, "drained")) == ["gpu01: state active => drained: it is left alone"]
+
+
+def test_a_rename_is_no_leaving():
+    said = list(change_lines({"gpu01": record("gpu01", 1)}, {"gpu09": record("gpu09", 1, formerly="gpu01")}))
+
+    assert said == ["gpu09: was gpu01: no disruption"]
+
+
+def test_a_rename_without_the_former_name_is_told_with_its_doubt():
+    said = list(change_lines({"gpu01": record("gpu01", 1)}, {"gpu09": record("gpu09", 1)}))
+
+    assert said[1].endswith("unless gpu09 turns out to be the same machine")
+
+
+def test_a_reboot_on_a_configured_host_is_refused_by_name():
+    old, new = record("gpu01", 1), record("gpu01", 1, rdma_namespaces="exclusive")
+
+    refused = list(reboots_refused({"gpu01": old}, {"gpu01": new}))
+    assert len(refused) == 1
+    assert refused[0].startswith("gpu01 needs a reboot (rdma_namespaces shared => exclusive)")
+    assert "hosts.allow_reboot is false" in refused[0]
+    assert list(reboots_refused({}, {"gpu01": new})) == [], (
+        "a new host may be set up, and is told to wait for its reboot"
+    )
+
+
+def test_a_deviation_that_was_only_seen_blocks_nothing():
+    one = record("gpu01", 1)
+
+    assert list(reboots_refused({"gpu01": seen(one, rdma_namespaces="exclusive")}, {"gpu01": one})) == []
+
+
+def test_a_document_of_another_version_of_us_blocks_nothing():
+    old = record("gpu01", 1).model_copy(update={"document": {"schema": 1, "pfs": [{}]}})
+
+    assert list(reboots_refused({"gpu01": old}, {"gpu01": record("gpu01", 1)})) == []
+
+
+def test_records_come_back_from_the_state_as_they_went_in():
+    records = {"gpu01": record("gpu01", 1), "gpu-02": record("gpu-02", 2, "absent", formerly="old", trouble="silent")}
+
+    assert records_of(properties_of(records)) == records
+
+
+def test_the_same_record_is_the_same_text_in_whatever_order_a_host_reports():
+    one = record("gpu01", 1)
+    backwards = one.model_copy(update={"fields": dict(reversed(one.fields.items()))})
+
+    assert backwards.text() == one.text()
+
+
+def test_what_is_unknown_or_not_ours_is_left_out():
+    assert records_of({"host_a": object(), "host_b": "not json", "host_c": "{}", "policy": "x"}) == {}

@@ -1,0 +1,289 @@
+"""Hosts and Fleet under the recording engine, and the provider as the engine calls it."""
+
+import base64
+import json
+from pathlib import Path
+from typing import Any
+
+import dill
+import pulumi
+import pytest
+from pulumi.dynamic import Config, ConfigureRequest
+
+from components.hosts import fleet, host, repair
+from components.hosts.fleet import FleetProvider
+from components.hosts.hosts import Hosts, HostsArgs, start_command
+from components.hosts.records import HostRecord, properties_of, records_of, wanted_record
+from components.hosts.remedy import remedy
+from stacks.hosts import HostPolicy
+from stacks.lab import Lab
+from stacks.load import Credentials
+from tests.components.hosts.test_repair import FakeHosts, record
+from tests.engine import Engine, Recorded
+
+CANARY = "canary-of-the-private-key"
+COMMAND, COPY = "command:remote:Command", "command:remote:CopyToRemote"
+FLEET = "pulumi-python:dynamic/rocelab:Fleet"
+
+
+def build(lab: Lab, engine: Engine | None = None) -> Recorded:
+    keys = {node.name: f"ssh-ed25519 key-of-{node.name}" for node in lab.nodes}
+
+    def program() -> None:
+        secret = pulumi.Output.secret(CANARY)
+        Hosts("hosts", HostsArgs(lab=lab, credentials=Credentials(private_key=secret, host_keys=keys, kubeconfig=None)))
+
+    answer = {"results": json.dumps({}), "facts": json.dumps({})}
+    return (engine or Engine(lambda kind, _n, _i: answer if kind == FLEET else {})).run(program)
+
+
+def with_node(lab: Lab, number: int, **changes: Any) -> Lab:
+    content = lab.model_dump()
+    content["nodes"][number].update(changes)
+    return Lab.model_validate(content)
+
+
+@pytest.fixture
+def seen(lab: Lab) -> Recorded:
+    return build(lab)
+
+
+def test_each_active_host_has_one_program_and_one_command_and_all_have_one_fleet(seen):
+    assert set(seen.of_type(COMMAND)) == {"hosts-gpu01", "hosts-gpu02"}
+    assert set(seen.of_type(COPY)) == {"hosts-gpu01-program", "hosts-gpu02-program"}
+    assert set(seen.of_type(FLEET)) == {"hosts-fleet"}
+    assert {one.parent for name, one in seen.resources.items() if name != "hosts"} == {"hosts"}
+
+
+def test_the_program_is_there_before_the_command_and_the_fleet_comes_last(seen):
+    assert "hosts-gpu01-program" in seen["hosts-gpu01"].depends_on
+    assert {"hosts-gpu01", "hosts-gpu02"} <= seen["hosts-fleet"].depends_on
+
+
+def test_every_connection_pins_its_hosts_key_and_gives_up_soon(seen):
+    for name in ("hosts-gpu01", "hosts-gpu01-program"):
+        connection = seen[name].inputs["connection"]
+        assert connection["hostKey"] == "ssh-ed25519 key-of-gpu01"
+        assert (connection["dialErrorLimit"], connection["perDialTimeout"]) == (2, 5)
+        assert "connection" in seen[name].secrets
+
+
+def test_commands_have_nothing_by_which_the_official_provider_hurts(seen):
+    for command in seen.of_type(COMMAND).values():
+        assert set(command.inputs) == {"connection", "create", "stdin", "logging", "addPreviousOutputInEnv"}
+        assert command.inputs["logging"] == "none", "its log reader hangs on long lines"
+        assert command.inputs["addPreviousOutputInEnv"] is False
+
+
+def test_the_program_goes_by_relative_path_so_that_another_checkout_is_no_change(seen):
+    source = seen["hosts-gpu01-program"].inputs["source"]
+
+    assert source.path == "components/hosts/host.py"
+    assert seen["hosts-gpu01-program"].inputs["remotePath"] == host.COPIED_PROGRAM
+
+
+def test_no_secret_enters_the_fleet(seen):
+    assert CANARY not in repr(seen["hosts-fleet"].inputs)
+    assert seen["hosts-fleet"].secrets == frozenset()
+
+
+def test_a_drained_host_has_no_command_and_stays_in_the_fleet(lab):
+    seen = build(with_node(lab, 1, state="drained"))
+
+    assert set(seen.of_type(COMMAND)) == {"hosts-gpu01"}
+    assert records_of(seen["hosts-fleet"].inputs)["gpu02"].state == "drained"
+
+
+def test_the_layout_of_vfs_is_known_in_a_preview(seen, lab):
+    assert len(seen["hosts-fleet"].inputs["vf_layout"]) == 16
+
+
+def test_the_command_starts_the_program_that_was_sent_or_reports_that_it_is_missing():
+    text = start_command()
+    report = json.loads(text[text.index("echo '{") + 6 : text.rindex("'")])
+
+    assert "sha256sum --check" in text
+    assert "exec sudo -n python3 -I .rocelab-host.py apply" in text
+    assert report["failed"]["hint"] == "pulumi up --refresh --run-program repairs it"
+    assert "\n" not in json.dumps(report)
+
+
+@pytest.mark.parametrize(
+    ("error", "expected"),
+    [
+        ("after 2 failed attempts: ssh: handshake failed: ssh: host key mismatch", "another host key"),
+        ("dial tcp 127.0.12.2:2223: connect: connection refused", "refuses the connection"),
+        ("dial tcp 10.0.0.9:22: i/o timeout", "does not answer"),
+        ("ssh: unable to authenticate, attempted methods [none publickey]", "refuses the login"),
+        ("exit status 1: sudo: a password is required", "sudo without a password"),
+        ("something new", "something new"),
+    ],
+)
+def test_a_host_that_does_not_let_us_in_is_named_with_cause_and_remedy(lab, error, expected):
+    text = remedy(lab.nodes[0], error)
+
+    assert text.startswith("nodes.gpu01: gpu01 (127.0.12.1:2222)")
+    assert expected in text
+    assert "nodes.gpu01.state: drained" in text
+
+
+def test_a_failed_command_gets_its_remedy_beside_the_providers_error_and_is_not_tried_again(seen, capsys):
+    hook = seen.error_hooks["hosts-remedy"]
+
+    again = hook(pulumi.ErrorHookArgs("urn", "", "hosts-gpu02", COMMAND, errors=["connection refused"]))
+
+    assert again is False, "the provider has dialled again by itself"
+    assert "nodes.gpu02.state: drained" in capsys.readouterr().err
+
+
+# -- the provider
+
+
+@pytest.fixture
+def hosts(monkeypatch: pytest.MonkeyPatch) -> FakeHosts:
+    fake = FakeHosts()
+    monkeypatch.setattr(FleetProvider, "_hosts", lambda self: fake)
+    monkeypatch.setattr(fleet, "_silent", nobody)
+    return fake
+
+
+async def nobody(_: object) -> list[str]:
+    return []
+
+
+def props(*records: HostRecord, **policy: Any) -> dict[str, Any]:
+    return {
+        **properties_of({str(one.document["host"]): one for one in records}),
+        "policy": HostPolicy(**policy).model_dump_json(),
+        "allow_reboot": False,
+        "vf_layout": "abc",
+        "__provider": "…",
+    }
+
+
+def test_the_module_path_that_stands_in_every_state_is_the_one_that_it_was():
+    pickled = dill.dumps(FleetProvider(), recurse=True)
+
+    assert b"components.hosts.fleet" in pickled
+    assert len(base64.b64encode(pickled)) < 200, "by name and not by value: the code must not stand in the state"
+
+
+def test_create_gives_results_and_facts_as_data(hosts):
+    one = record("gpu01", 1)
+    hosts.knows(one)
+
+    outs = FleetProvider().create(props(one)).outs
+
+    assert json.loads(outs["results"]) == {"gpu01": {"status": "ready"}}
+    assert json.loads(outs["facts"]) == {"gpu01": {"machine_id": "machine-2201"}}
+    assert outs["host_gpu01"] == one.text()
+
+
+def test_a_second_run_over_a_conforming_fleet_is_no_change(hosts):
+    one = record("gpu01", 1)
+    hosts.knows(one)
+    outs = FleetProvider().create(props(one)).outs
+
+    assert FleetProvider().diff("fleet", outs, props(one)).changes is False
+
+
+def test_a_refresh_shows_the_field_that_differs_in_inputs_and_outputs(hosts):
+    one, two = record("gpu01", 1), record("gpu02", 2)
+    hosts.knows(one)
+    hosts.knows(two)
+    outs = {**FleetProvider().create(props(one, two)).outs, "__provider": "…"}
+    hosts.knows(two, **{"enp5s0.mtu_bytes": 1500})
+
+    read = FleetProvider().read("fleet", outs)
+
+    assert read.outs["host_gpu01"] == outs["host_gpu01"]
+    assert records_of(read.outs)["gpu02"].fields["enp5s0.mtu_bytes"] == 1500
+    assert read.inputs["host_gpu02"] == read.outs["host_gpu02"]
+    assert {"results", "facts", "__provider"}.isdisjoint(read.inputs)
+    assert read.outs["results"] == outs["results"], "what is judged changes in an update only"
+    assert FleetProvider().diff("fleet", read.outs, props(one, two)).changes is True
+
+
+def test_a_host_that_is_silent_in_a_refresh_does_not_fail_it(hosts):
+    one = record("gpu01", 1)
+    hosts.silent = {2201}
+
+    read = FleetProvider().read("fleet", props(one))
+
+    assert records_of(read.outs)["gpu01"].trouble
+
+
+def test_a_host_that_did_not_answer_is_tried_again_by_the_next_run(hosts):
+    one = record("gpu01", 1)
+    hosts.silent = {2201}
+    outs = FleetProvider().create(props(one)).outs
+
+    assert json.loads(outs["results"])["gpu01"]["status"] == "unreachable"
+    assert FleetProvider().diff("fleet", outs, props(one)).changes is True
+
+
+def test_a_changed_policy_alone_is_a_change(hosts):
+    one = record("gpu01", 1)
+    hosts.knows(one)
+    outs = FleetProvider().create(props(one)).outs
+
+    assert FleetProvider().diff("fleet", outs, props(one, repair="none")).changes is True
+
+
+def test_an_unasked_reboot_is_refused_at_preview_under_a_short_name(hosts):
+    checked = FleetProvider().check(props(record("gpu01", 1)), props(record("gpu01", 1, rdma_namespaces="exclusive")))
+
+    assert [failure.property for failure in checked.failures] == ["allow_reboot"]
+    assert "gpu01 needs a reboot" in checked.failures[0].reason
+
+
+def test_an_allowed_reboot_is_not_refused(hosts):
+    news = props(record("gpu01", 1, rdma_namespaces="exclusive"), allow_reboot=True)
+
+    assert FleetProvider().check(props(record("gpu01", 1)), news).failures == []
+
+
+def test_unknown_values_reach_diff_without_harm(hosts):
+    news = {**props(record("gpu01", 1)), "vf_layout": pulumi.runtime.rpc.UNKNOWN}
+
+    assert FleetProvider().diff("fleet", props(record("gpu01", 1)), news).changes is True
+
+
+def test_delete_undoes_and_does_not_hang_on_a_silent_host(hosts):
+    one, two = record("gpu01", 1), record("gpu02", 2)
+    hosts.knows(one)
+    hosts.silent = {2202}
+
+    FleetProvider().delete("fleet", props(one, two))
+
+    assert hosts.verbs(2201) == ["probe", "undo"]
+
+
+def test_delete_fails_for_a_host_that_can_be_mended_so_that_it_is_not_forgotten(hosts):
+    one = record("gpu01", 1)
+    hosts.knows(one)
+    hosts.stubborn[2201] = {"step": "vfs", "reason": "VF 1 is in use", "hint": "drain the node"}
+
+    with pytest.raises(RuntimeError, match=r"gpu01: VF 1 is in use; drain the node"):
+        FleetProvider().delete("fleet", props(one))
+
+
+def test_the_key_comes_from_the_stacks_configuration_alone(lab, tmp_path, monkeypatch):
+    (tmp_path / ".sim/nodes").mkdir(parents=True)
+    (tmp_path / ".sim/nodes/id_ed25519").write_text("no key\n")
+    monkeypatch.chdir(tmp_path)
+    provider = FleetProvider()
+    provider.configure(ConfigureRequest(Config({"rocelab:lab": lab.model_dump_json()}, "rocelab")))
+
+    with pytest.raises(Exception, match="holds no private key") as raised:
+        provider.read("fleet", props(record("gpu01", 1)))
+    assert "no key" not in str(raised.value)
+
+
+def test_results_of_wanted_records_carry_the_pinned_key(lab):
+    one = wanted_record(lab, lab.nodes[0], "ssh-ed25519 AAAA")
+
+    assert (one.endpoint.address, one.endpoint.port) == ("127.0.12.1", 2222)
+    assert one.endpoint.host_key == "ssh-ed25519 AAAA"
+    assert repair.unreachable("gpu01", repair.NoAnswerError("x"))["status"] == "unreachable"
+    assert Path(host.__file__).name == "host.py"

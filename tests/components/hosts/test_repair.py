@@ -1,0 +1,380 @@
+"""What the fleet does to hosts that answer, do not answer, have drifted, were renamed or have left."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from components.hosts.document import wanted_fields
+from components.hosts.records import Endpoint, HostRecord
+from components.hosts.repair import Crew, Outcome, converge, leave, observe, undo_all
+from components.hosts.roll import Roll, batches, rail_peers
+from components.hosts.ssh import NoAnswerError, Report
+from stacks.hosts import HostPolicy
+
+
+def record(name: str, number: int, state: str = "active", **changes: Any) -> HostRecord:
+    document = {
+        "schema": 1,
+        "lab": "lab",
+        "host": name,
+        "management_interface": "enp0s3",
+        "modules": ["ib_umad"],
+        "rdma_namespaces": changes.pop("rdma_namespaces", "shared"),
+        "revert_after_s": 120,
+        "pfs": [
+            {
+                "interface": "enp5s0",
+                "driver": "igb",
+                "address": f"10.10.11.{number}/24",
+                "mtu_bytes": changes.pop("mtu_bytes", 9000),
+                "vf_mtu_bytes": 9000,
+                "vfs": 4,
+                "rdma_device": "rxe0",
+                "soft_roce": True,
+            }
+        ],
+    }
+    where = Endpoint(address="127.0.0.1", port=2200 + number, user="nvidia", host_key="ssh-ed25519 AAAA")
+    return HostRecord(state=state, endpoint=where, fields=wanted_fields(document), document=document, **changes)
+
+
+class FakeHosts:
+    """Hosts by port: what each reports, and what was asked of them."""
+
+    def __init__(self) -> None:
+        self.fields: dict[int, dict[str, Any]] = {}
+        self.machine: dict[int, str] = {}
+        self.boots: dict[int, int] = {}
+        self.silent: set[int] = set()
+        self.stubborn: dict[int, dict[str, str]] = {}
+        self.pending_reboot: set[int] = set()
+        self.calls: list[tuple[str, int, Any]] = []
+        self.peers_answer = True
+
+    def knows(self, one: HostRecord, **drift: Any) -> None:
+        port = one.endpoint.port
+        self.fields[port] = {**one.fields, **drift}
+        self.machine.setdefault(port, f"machine-{port}")
+        self.boots[port] = 0
+
+    async def call(self, endpoint: Endpoint, verb: str, document: dict[str, Any]) -> Report:
+        port = endpoint.port
+        self.calls.append((verb, port, document.get("only")))
+        if port in self.silent:
+            raise NoAnswerError(f"127.0.0.1:{port} gave no answer in time")
+        failed = None
+        if verb == "apply":
+            failed = self.stubborn.get(port)
+            if failed is None:
+                wanted = wanted_fields(document)
+                only = set(document["only"]) - ({"rdma_namespaces"} if port in self.pending_reboot else set())
+                self.fields[port].update({key: value for key, value in wanted.items() if key in only})
+        if verb == "undo":
+            failed = self.stubborn.get(port)
+        waits = port in self.pending_reboot and self.fields[port]["rdma_namespaces"] != document["rdma_namespaces"]
+        return Report(
+            host=str(document["host"]),
+            needs_reboot=["rdma_namespaces shared => exclusive"] if waits else [],
+            facts={"machine_id": self.machine.get(port, ""), "boot_id": str(self.boots.get(port)), "carrier": {}},
+            fields=dict(self.fields.get(port, {})),
+            failed=failed,
+        )
+
+    async def run(self, endpoint: Endpoint, command: str, sent: str = "", answer_s: float = 0) -> str:
+        port = endpoint.port
+        self.calls.append(("run", port, command.split()[3] if "sudo" in command else command))
+        if "reboot" in command:
+            self.boots[port] += 1
+            self.pending_reboot.discard(port)
+            self.fields[port]["rdma_namespaces"] = "exclusive"
+        if "ping" in command and not self.peers_answer:
+            raise NoAnswerError("no reply")
+        return "active\n"
+
+    def verbs(self, port: int) -> list[str]:
+        return [verb for verb, asked, _ in self.calls if asked == port]
+
+
+@pytest.fixture
+def hosts() -> FakeHosts:
+    return FakeHosts()
+
+
+@pytest.fixture
+def said() -> list[str]:
+    return []
+
+
+def crew(hosts: FakeHosts, said: list[str], **policy: Any) -> Crew:
+    return Crew(hosts=hosts, policy=HostPolicy(**policy), say=said.append)  # type: ignore[arg-type]
+
+
+def run(crew_: Crew, olds: dict[str, HostRecord], news: dict[str, HostRecord], facts: Any = None) -> Outcome:
+    return asyncio.run(converge(crew_, olds, news, facts or {}))
+
+
+def test_a_conforming_host_is_confirmed_and_not_touched(hosts, said):
+    one = record("gpu01", 1)
+    hosts.knows(one)
+
+    outcome = run(crew(hosts, said), {"gpu01": one}, {"gpu01": one})
+
+    assert outcome.results == {"gpu01": {"status": "ready"}}
+    assert hosts.verbs(2201) == ["confirm"]
+    assert outcome.records["gpu01"] == one
+    assert outcome.facts == {"gpu01": {"machine_id": "machine-2201"}}, (
+        "what changes by itself must not stand in the state"
+    )
+
+
+def test_drift_is_put_back_on_the_host_concerned_alone(hosts, said):
+    one, two = record("gpu01", 1), record("gpu02", 2)
+    hosts.knows(one)
+    hosts.knows(two, **{"enp5s0.mtu_bytes": 1500})
+
+    outcome = run(crew(hosts, said), {"gpu01": one, "gpu02": two}, {"gpu01": one, "gpu02": two})
+
+    assert hosts.verbs(2201) == ["confirm"]
+    assert hosts.verbs(2202) == ["confirm", "apply", "confirm"], "a repair is confirmed over a new connection too"
+    assert outcome.results["gpu02"] == {"status": "ready"}
+    assert said == ["gpu02: puts right enp5s0.mtu_bytes"]
+
+
+def test_drift_beyond_the_policy_is_reported_and_kept_for_the_next_run(hosts, said):
+    one = record("gpu01", 1)
+    hosts.knows(one, **{"enp5s0.mtu_bytes": 1500})
+
+    outcome = run(crew(hosts, said, repair="none"), {"gpu01": one}, {"gpu01": one})
+
+    assert hosts.verbs(2201) == ["confirm"]
+    assert outcome.results["gpu01"]["reason"] == "enp5s0.mtu_bytes is 1500, wanted 9000"
+    assert "hosts.repair allows none" in outcome.results["gpu01"]["hint"]
+    assert outcome.records["gpu01"].fields["enp5s0.mtu_bytes"] == 1500
+
+
+def test_what_is_asked_for_anew_is_carried_out_whatever_the_repair_policy(hosts, said):
+    old, new = record("gpu01", 1), record("gpu01", 1, mtu_bytes=4200)
+    hosts.knows(old)
+
+    outcome = run(crew(hosts, said, repair="none"), {"gpu01": old}, {"gpu01": new})
+
+    assert outcome.results == {"gpu01": {"status": "ready"}}
+
+
+def test_a_host_that_does_not_answer_is_data_with_a_remedy_and_seen_again(hosts, said):
+    one, two = record("gpu01", 1), record("gpu02", 2)
+    hosts.knows(one)
+    hosts.silent = {2202}
+
+    outcome = run(crew(hosts, said), {}, {"gpu01": one, "gpu02": two})
+
+    assert outcome.results["gpu01"] == {"status": "ready"}
+    assert outcome.results["gpu02"]["status"] == "unreachable"
+    assert "nodes.gpu02.state: drained" in outcome.results["gpu02"]["hint"]
+    assert outcome.records["gpu02"].trouble, "or the next run would see nothing to do"
+
+
+def test_a_failed_step_is_the_result_of_its_host(hosts, said):
+    one = record("gpu01", 1)
+    hosts.knows(one, **{"enp5s0.vfs": 0})
+    hosts.stubborn[2201] = {"step": "vfs", "reason": "VF 1 is in use", "hint": "drain"}
+
+    outcome = run(crew(hosts, said), {"gpu01": one}, {"gpu01": one})
+
+    assert outcome.results["gpu01"] == {"status": "failed", "step": "vfs", "reason": "VF 1 is in use", "hint": "drain"}
+
+
+def test_a_needed_reboot_is_no_failure(hosts, said):
+    old, new = record("gpu01", 1), record("gpu01", 1, rdma_namespaces="exclusive")
+    hosts.knows(old)
+    hosts.pending_reboot.add(2201)
+
+    outcome = run(crew(hosts, said), {"gpu01": old}, {"gpu01": new})
+
+    assert outcome.results["gpu01"]["status"] == "needs_reboot"
+    assert "hosts.allow_reboot" in outcome.results["gpu01"]["hint"]
+
+
+def test_a_drained_host_is_left_alone(hosts, said):
+    outcome = run(crew(hosts, said), {"gpu01": record("gpu01", 1)}, {"gpu01": record("gpu01", 1, "drained")})
+
+    assert hosts.calls == []
+    assert outcome.results == {"gpu01": {"status": "drained"}}
+
+
+def test_a_host_that_left_is_undone(hosts, said):
+    one, two = record("gpu01", 1), record("gpu02", 2)
+    hosts.knows(one)
+    hosts.knows(two)
+
+    outcome = run(crew(hosts, said), {"gpu01": one, "gpu02": two}, {"gpu01": one})
+
+    assert hosts.verbs(2202) == ["probe", "undo"]
+    assert outcome.results["gpu02"] == {"status": "undone"}
+    assert "gpu02" not in outcome.records
+
+
+@pytest.mark.parametrize("formerly", ["gpu02", None])
+def test_a_renamed_host_is_not_undone_with_or_without_its_former_name(hosts, said, formerly):
+    two, nine = record("gpu02", 2), record("gpu09", 2, formerly=formerly)
+    hosts.knows(nine)
+
+    outcome = run(crew(hosts, said), {"gpu02": two}, {"gpu09": nine}, {"gpu02": {"machine_id": "machine-2202"}})
+
+    assert "undo" not in hosts.verbs(2202)
+    assert outcome.results["gpu09"] == {"status": "ready"}
+
+
+def test_another_machine_at_the_address_of_one_that_left_is_not_undone(hosts, said):
+    two = record("gpu02", 2)
+    hosts.knows(two)
+    hosts.machine[2202] = "new board"
+
+    outcome = run(crew(hosts, said), {"gpu02": two}, {}, {"gpu02": {"machine_id": "machine-2202"}})
+
+    assert "undo" not in hosts.verbs(2202)
+    assert "another machine" in outcome.results["gpu02"]["reason"]
+
+
+def test_a_machine_that_does_not_tell_who_it_is_is_not_undone(hosts, said):
+    two = record("gpu02", 2)
+    hosts.machine[2202] = ""
+
+    outcome = run(crew(hosts, said), {"gpu02": two}, {}, {"gpu02": {"machine_id": "machine-2202"}})
+
+    assert "undo" not in hosts.verbs(2202)
+    assert outcome.results["gpu02"]["status"] == "failed"
+
+
+def test_an_absent_host_is_undone_once_and_tried_again_when_it_was_silent(hosts, said):
+    gone = record("gpu02", 2, "absent")
+    hosts.silent = {2202}
+    first = run(crew(hosts, said), {"gpu02": record("gpu02", 2)}, {"gpu02": gone})
+    hosts.silent, hosts.machine[2202] = set(), "machine-2202"
+    second = run(crew(hosts, said), {"gpu02": first.records["gpu02"]}, {"gpu02": gone})
+
+    assert first.records["gpu02"].trouble
+    assert "stay on it" in first.results["gpu02"]["reason"]
+    assert second.results["gpu02"] == {"status": "undone"}
+    assert second.records["gpu02"] == gone
+
+
+def test_the_undo_of_a_hanging_host_ends(hosts, said, monkeypatch):
+    monkeypatch.setattr("components.hosts.repair.UNDO_S", 0.05)
+
+    async def hang(*_: object) -> Report:
+        await asyncio.sleep(60)
+        raise AssertionError
+
+    monkeypatch.setattr(hosts, "call", hang)
+    result = asyncio.run(leave(crew(hosts, said), "gpu01", record("gpu01", 1), "", set()))
+
+    assert result["status"] == "unreachable"
+    assert "stay on it" in result["reason"]
+
+
+def test_undoing_all_leaves_drained_hosts_alone_and_says_so(hosts, said):
+    records = {"gpu01": record("gpu01", 1), "gpu02": record("gpu02", 2, "drained")}
+    hosts.knows(records["gpu01"])
+
+    results = asyncio.run(undo_all(crew(hosts, said), records, {}))
+
+    assert results["gpu01"] == {"status": "undone"}
+    assert results["gpu02"]["status"] == "left"
+    assert hosts.verbs(2202) == []
+
+
+def test_a_look_puts_what_is_in_the_place_of_what_was(hosts):
+    records = {"gpu01": record("gpu01", 1), "gpu02": record("gpu02", 2), "gpu03": record("gpu03", 3, "drained")}
+    hosts.knows(records["gpu01"], **{"enp5s0.mtu_bytes": 1500})
+    hosts.silent = {2202}
+
+    seen = asyncio.run(observe(hosts, records))  # type: ignore[arg-type]
+
+    assert seen["gpu01"].fields["enp5s0.mtu_bytes"] == 1500
+    assert "no answer in time" in seen["gpu02"].trouble
+    assert seen["gpu03"] == records["gpu03"]
+
+
+# -- the roll
+
+
+class FakeCluster:
+    def __init__(self) -> None:
+        self.did: list[str] = []
+
+    def cordon(self, node: str) -> bool:
+        self.did.append(f"cordon {node}")
+        return True
+
+    def empty(self, node: str) -> None:
+        self.did.append(f"empty {node}")
+
+    def uncordon(self, node: str) -> None:
+        self.did.append(f"uncordon {node}")
+
+
+def rolled(hosts: FakeHosts, said: list[str], monkeypatch: pytest.MonkeyPatch, names: int = 3, **policy: Any) -> Any:
+    monkeypatch.setattr("components.hosts.roll.PAUSE_S", 0.001)
+    records = {f"gpu0{i}": record(f"gpu0{i}", i, rdma_namespaces="exclusive") for i in range(1, names + 1)}
+    for one in records.values():
+        hosts.knows(one, rdma_namespaces="shared")
+        hosts.pending_reboot.add(one.endpoint.port)
+    workers = crew(hosts, said, allow_reboot=True, **policy)
+    outcome = run(workers, {}, records)
+    assert {result["status"] for result in outcome.results.values()} == {"needs_reboot"}
+    cluster = FakeCluster()
+    asyncio.run(Roll(crew=workers, records=records, drainer=cluster).run(sorted(records), outcome))
+    return outcome, cluster
+
+
+def test_hosts_reboot_one_after_the_other_each_emptied_before_and_opened_after(hosts, said, monkeypatch):
+    outcome, cluster = rolled(hosts, said, monkeypatch, names=2)
+
+    assert {result["status"] for result in outcome.results.values()} == {"ready"}
+    assert cluster.did == [f"{what} {name}" for name in ("gpu01", "gpu02") for what in ("cordon", "empty", "uncordon")]
+    assert hosts.boots == {2201: 1, 2202: 1}
+
+
+def test_a_host_whose_peers_do_not_answer_stops_the_roll_and_stays_closed(hosts, said, monkeypatch):
+    hosts.peers_answer = False
+    outcome, cluster = rolled(hosts, said, monkeypatch)
+
+    assert outcome.results["gpu01"]["status"] == "failed"
+    assert "it stays cordoned" in outcome.results["gpu01"]["reason"]
+    assert outcome.results["gpu02"] == {
+        "status": "needs_reboot",
+        "reason": "rdma_namespaces shared => exclusive",
+        "hint": "partial: the roll stopped at gpu01",
+    }
+    assert hosts.boots == {2201: 1, 2202: 0, 2203: 0}
+    assert cluster.did == ["cordon gpu01", "empty gpu01"]
+
+
+def test_a_used_up_budget_leaves_the_rest_for_the_next_run(hosts, said, monkeypatch):
+    clock = iter(range(0, 10_000, 40))
+    monkeypatch.setattr("components.hosts.roll.time.monotonic", lambda: float(next(clock)))
+    outcome, _ = rolled(hosts, said, monkeypatch, reboot_budget_s=100)
+
+    assert outcome.results["gpu01"]["status"] == "ready"
+    assert outcome.results["gpu03"]["hint"] == "partial: the reboot budget is used up; the next run goes on"
+
+
+@pytest.mark.parametrize(
+    ("policy", "expected"),
+    [
+        ({}, [["a"], ["b"], ["c"], ["d"]]),
+        ({"max_unavailable": 2}, [["a"], ["b", "c"], ["d"]]),
+        ({"max_unavailable": 8}, [["a"], ["b", "c", "d"]]),
+        ({"reboot": "parallel"}, [["a", "b", "c", "d"]]),
+    ],
+)
+def test_a_canary_goes_first_and_then_batches(policy, expected):
+    assert list(batches(["a", "b", "c", "d"], HostPolicy(**policy))) == expected
+
+
+def test_peers_are_those_on_the_same_rail():
+    records = {"gpu01": record("gpu01", 1), "gpu02": record("gpu02", 2), "gpu03": record("gpu03", 3, "drained")}
+
+    assert list(rail_peers("gpu01", records)) == [("enp5s0", ["10.10.11.2"])]

@@ -1,0 +1,206 @@
+"""The SSH layer against servers on loopback: what must hold when a host is slow, foreign or gone."""
+
+import asyncio
+import json
+import socket
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+import asyncssh
+import pytest
+
+from components.hosts import ssh
+from components.hosts.records import Endpoint
+from components.hosts.ssh import Hosts, NoAnswerError
+
+USER_KEY = asyncssh.generate_private_key("ssh-ed25519")
+HOST_KEY = asyncssh.generate_private_key("ssh-ed25519")
+OTHER_KEY = asyncssh.generate_private_key("ssh-ed25519")
+REPORT = {"schema": 1, "host": "gpu01", "changed": [], "needs_reboot": [], "facts": {}, "fields": {"unit": "enabled"}}
+DOCUMENT: dict[str, Any] = {"schema": 1, "host": "gpu01", "pfs": []}
+
+Serve = Callable[[asyncssh.SSHServerProcess[str]], Any]
+
+
+def text_of(key: asyncssh.SSHKey) -> str:
+    return key.export_private_key().decode()
+
+
+def endpoint(port: int, key: asyncssh.SSHKey = HOST_KEY) -> Endpoint:
+    algorithm, data = key.export_public_key().decode().split()[:2]
+    return Endpoint(address="127.0.0.1", port=port, user="nvidia", host_key=f"{algorithm} {data}")
+
+
+@asynccontextmanager
+async def server(serve: Serve, accept: asyncssh.SSHKey = USER_KEY) -> AsyncIterator[int]:
+    authorized = asyncssh.import_authorized_keys(accept.export_public_key().decode())
+    listener = await asyncssh.listen(
+        "127.0.0.1", 0, server_host_keys=[HOST_KEY], authorized_client_keys=authorized, process_factory=serve
+    )
+    try:
+        yield listener.get_port()
+    finally:
+        listener.close()
+        await listener.wait_closed()
+
+
+def ask(serve: Serve, accept: asyncssh.SSHKey = USER_KEY, pinned: asyncssh.SSHKey = HOST_KEY) -> ssh.Report:
+    async def scene() -> ssh.Report:
+        async with server(serve, accept) as port:
+            return await Hosts(text_of(USER_KEY)).call(endpoint(port, pinned), "probe", DOCUMENT)
+
+    return asyncio.run(scene())
+
+
+async def reports(process: asyncssh.SSHServerProcess[str]) -> None:
+    await process.stdin.read()
+    process.stdout.write("noise of a login script\n" + json.dumps({**REPORT, "failed": None}) + "\n")
+    process.exit(0)
+
+
+def test_the_program_and_the_document_go_over_stdin_and_the_report_comes_back():
+    seen: list[tuple[str, str]] = []
+
+    async def serve(process: asyncssh.SSHServerProcess[str]) -> None:
+        seen.append((str(process.command), await process.stdin.read()))
+        process.stdout.write(json.dumps({**REPORT, "failed": None}) + "\n")
+        process.exit(0)
+
+    report = ask(serve)
+
+    assert report.fields == {"unit": "enabled"}
+    command, sent = seen[0]
+    assert command.startswith("exec sudo -n python3 -I -c ")
+    assert command.endswith(" probe")
+    assert sent.endswith(json.dumps(DOCUMENT))
+    assert int(command.split()[-2]) == len(sent.encode()) - len(json.dumps(DOCUMENT))
+
+
+def test_what_else_a_login_prints_does_not_hide_the_report():
+    assert ask(reports).host == "gpu01"
+
+
+def test_a_wrong_host_key_sends_nothing():
+    sessions: list[object] = []
+
+    async def serve(process: asyncssh.SSHServerProcess[str]) -> None:
+        sessions.append(process.command)
+
+    with pytest.raises(NoAnswerError, match="another host key than known_hosts: nothing was sent"):
+        ask(serve, pinned=OTHER_KEY)
+    assert sessions == []
+
+
+def test_a_refused_login_is_not_tried_again():
+    with pytest.raises(NoAnswerError, match="refuses the login of nvidia"):
+        ask(reports, accept=OTHER_KEY)
+
+
+def test_a_connection_reset_in_the_middle_is_tried_once_more():
+    calls: list[int] = []
+
+    async def serve(process: asyncssh.SSHServerProcess[str]) -> None:
+        calls.append(1)
+        if len(calls) == 1:
+            process.get_extra_info("connection").abort()
+            return
+        await reports(process)
+
+    assert ask(serve).host == "gpu01"
+    assert len(calls) == 2
+
+
+def test_a_host_that_always_breaks_off_is_an_answer_too():
+    async def serve(process: asyncssh.SSHServerProcess[str]) -> None:
+        process.get_extra_info("connection").abort()
+
+    with pytest.raises(NoAnswerError, match=r"127\.0\.0\.1:\d+"):
+        ask(serve)
+
+
+@pytest.mark.parametrize(
+    ("said", "code", "expected"),
+    [
+        ("", 1, "ended with 1: sudo: a password is required"),
+        ("no json\n", 0, "instead of a report"),
+        ("[1]\n", 0, "instead of a report"),
+        ("", 0, "instead of a report"),
+    ],
+)
+def test_an_answer_that_is_no_report_is_quoted(said, code, expected):
+    async def serve(process: asyncssh.SSHServerProcess[str]) -> None:
+        await process.stdin.read()
+        process.stdout.write(said)
+        process.stderr.write("sudo: a password is required\n")
+        process.exit(code)
+
+    with pytest.raises(NoAnswerError, match=expected):
+        ask(serve)
+
+
+def test_a_host_that_accepts_and_then_says_nothing_is_left_in_time(monkeypatch):
+    monkeypatch.setattr(ssh, "CONNECT_S", 0.3)
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        begin = time.monotonic()
+
+        async def scene() -> None:
+            await Hosts(text_of(USER_KEY)).call(endpoint(silent.getsockname()[1]), "probe", DOCUMENT)
+
+        with pytest.raises(NoAnswerError):
+            asyncio.run(scene())
+    assert time.monotonic() - begin < 5
+
+
+def test_a_command_that_never_ends_is_left_in_time():
+    async def serve(process: asyncssh.SSHServerProcess[str]) -> None:
+        await process.stdin.read()
+        await asyncio.sleep(30)
+
+    async def scene() -> None:
+        async with server(serve) as port:
+            await Hosts(text_of(USER_KEY)).run(endpoint(port), "true", answer_s=0.5)
+
+    with pytest.raises(NoAnswerError, match="no answer in time"):
+        asyncio.run(scene())
+
+
+def test_a_port_where_nobody_listens_is_named():
+    async def scene() -> None:
+        await Hosts(text_of(USER_KEY)).run(endpoint(1), "true")
+
+    with pytest.raises(NoAnswerError, match=r"127\.0\.0\.1:1"):
+        asyncio.run(scene())
+
+
+def test_no_more_hosts_are_asked_at_once_than_allowed(monkeypatch):
+    monkeypatch.setattr(ssh, "AT_ONCE", 3)
+    running, most = 0, 0
+
+    async def serve(process: asyncssh.SSHServerProcess[str]) -> None:
+        nonlocal running, most
+        running += 1
+        most = max(most, running)
+        await process.stdin.read()
+        await asyncio.sleep(0.05)
+        running -= 1
+        process.exit(0)
+
+    async def scene() -> None:
+        async with server(serve) as port:
+            hosts = Hosts(text_of(USER_KEY))
+            await asyncio.gather(*(hosts.run(endpoint(port), "true") for _ in range(10)))
+
+    asyncio.run(scene())
+    assert 1 < most <= 3
+
+
+def test_a_greeting_is_all_that_a_preview_asks_for():
+    async def scene() -> tuple[bool, bool]:
+        async with server(reports) as port:
+            here = await ssh.answers("127.0.0.1", port, 2)
+        with socket.create_server(("127.0.0.1", 0)) as silent:
+            return here, await ssh.answers("127.0.0.1", silent.getsockname()[1], 0.2)
+
+    assert asyncio.run(scene()) == (True, False)
