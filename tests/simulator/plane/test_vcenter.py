@@ -60,6 +60,9 @@ def vcenter(with_fabric: Lab, tmp_path_factory: pytest.TempPathFactory) -> Itera
     program = BINARIES / "vcenter"
     if not program.exists():
         pytest.skip("vcenter is not built: make setup")
+    usage = subprocess.run([program, "-help"], capture_output=True, text=True, check=False).stderr
+    if "-password-file" not in usage:
+        pytest.skip("this build of vcenter takes any password (it knows no -password-file): engine/vcenter is older")
     part = VCenter(with_fabric, tmp_path_factory.mktemp("vcenter"), BINARIES)
     try:
         part.up(print)
