@@ -24,6 +24,7 @@ virtual: setup
 
 up: virtual  ## Everything: simulator, pulumi up, verdict
 	@$(IN) sim up --stack $(STACK)
+	@$(IN) python -m components.cluster.store
 	@$(IN) python -m engine.recover $(STACK)
 	@$(IN) pulumi stack select --create $(STACK)
 	$(IN) pulumi up --yes --skip-preview --stack $(STACK); status=$$?; \

@@ -20,7 +20,7 @@ if lab.cluster is not None and credentials.kubeconfig is not None:
     )
 validation = Validation(
     "validation",
-    ValidationArgs(lab=lab, host_results=hosts.results, cluster=cluster),
+    ValidationArgs(lab=lab, host_results=hosts.results, host_facts=hosts.facts, cluster=cluster),
 )
 
 pulumi.export("lab", {"name": lab.name, "kind": lab.kind, "simulated": lab.simulated})

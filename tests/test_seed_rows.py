@@ -1,0 +1,60 @@
+"""docs/seed-rows.md answers for every row of the three guides, and names tests that exist."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import ROOT
+
+PAGE = ROOT / "docs" / "seed-rows.md"
+PROVEN = {"real", "emulated", "replayed", "rendered"}
+UNPROVEN = {"open", "out of scope"}
+
+
+def rows() -> list[tuple[str, str, str]]:
+    """(seed, lines, row) of the guides, as they were read."""
+    lines = (Path(__file__).parent / "data" / "seed_rows.tsv").read_text().splitlines()[1:]
+    return [(seed, where, row) for seed, where, row in (line.split("\t") for line in lines)]
+
+
+def entries() -> dict[tuple[str, str, str], tuple[str, str, str]]:
+    """(seed, lines, row) -> (what does it, test or reason, level of proof)."""
+    found: dict[tuple[str, str, str], tuple[str, str, str]] = {}
+    seed = ""
+    for line in PAGE.read_text().splitlines():
+        if heading := re.match(r"## Seed (\w)", line):
+            seed = heading[1]
+        cells = [cell.strip() for cell in re.split(r"(?<!\\)\|", line.strip("|"))]
+        if seed and len(cells) == 5 and cells[0] != "lines" and not set(cells[0]) <= {"-"}:
+            found[seed, cells[0], cells[1]] = (cells[2], cells[3], cells[4])
+    return found
+
+
+ENTRIES = entries()
+
+
+@pytest.mark.parametrize("row", rows(), ids=lambda row: f"{row[0]} {row[1]} {row[2][:30]}")
+def test_every_row_has_an_entry(row: tuple[str, str, str]) -> None:
+    assert row in ENTRIES, f"docs/seed-rows.md lacks seed {row[0]}, lines {row[1]}: {row[2]}"
+    does, proof, level = ENTRIES[row]
+    assert level in PROVEN | UNPROVEN
+    assert does
+    assert proof, "a test, or the reason why there is none"
+
+
+def test_the_page_has_no_rows_of_its_own() -> None:
+    assert set(ENTRIES) == set(rows())
+
+
+@pytest.mark.parametrize(
+    "row", [row for row in ENTRIES if ENTRIES[row][2] in PROVEN], ids=lambda row: f"{row[0]} {row[1]}"
+)
+def test_a_proven_row_names_a_test_that_exists(row: tuple[str, str, str]) -> None:
+    named = re.findall(r"`([\w/]+\.py)(?:::(\w+))?`", ENTRIES[row][1])
+
+    assert named, f"{row}: name the test as `tests/….py::test_…`"
+    for file, function in named:
+        path = ROOT / file
+        assert path.is_file(), file
+        assert not function or f"def {function}(" in path.read_text(), f"{file} has no {function}"
