@@ -66,13 +66,13 @@ def _lines(old: HostRecord, new: HostRecord) -> Iterator[str]:
         yield f"unknown ({old.trouble}) => {new.state}: looked at again"
     if old.state != new.state:
         yield f"state {old.state} => {new.state}: {_state_effect(new)}"
-    if old.endpoint != new.endpoint:
+    if (old.endpoint.address, old.endpoint.port) != (new.endpoint.address, new.endpoint.port):
         where = f"{old.endpoint.address}:{old.endpoint.port} => {new.endpoint.address}:{new.endpoint.port}"
-        yield (
-            f"reached at {where}: no disruption"
-            if old.endpoint.host_key == new.endpoint.host_key
-            else (f"reached at {where} with another host key: no disruption")
-        )
+        yield f"reached at {where}: no disruption"
+    if old.endpoint.host_key != new.endpoint.host_key:
+        yield "another host key in known_hosts: no disruption"
+    if old.endpoint.user != new.endpoint.user:
+        yield f"logged in to as {old.endpoint.user} => {new.endpoint.user}: no disruption"
     if old.state == new.state == "active" and not old.trouble:
         for field in {**new.fields, **old.fields}:
             before, after = old.fields.get(field, "none"), new.fields.get(field, "none")

@@ -103,3 +103,17 @@ def test_the_same_record_is_the_same_text_in_whatever_order_a_host_reports():
 
 def test_what_is_unknown_or_not_ours_is_left_out():
     assert records_of({"host_a": object(), "host_b": "not json", "host_c": "{}", "policy": "x"}) == {}
+
+
+@pytest.mark.parametrize(
+    ("change", "line"),
+    [
+        ({"port": 2300}, "gpu01: reached at 127.0.0.1:2201 => 127.0.0.1:2300: no disruption"),
+        ({"host_key": "ssh-ed25519 BBBB"}, "gpu01: another host key in known_hosts: no disruption"),
+        ({"user": "root"}, "gpu01: logged in to as nvidia => root: no disruption"),
+    ],
+)
+def test_another_way_to_the_host_is_told(change, line):
+    one = record("gpu01", 1)
+
+    assert lines(one, one.model_copy(update={"endpoint": one.endpoint.model_copy(update=change)})) == [line]
