@@ -39,8 +39,6 @@ class Recorded:
     resources: dict[str, Registration] = field(default_factory=dict)
     hooks: dict[str, Any] = field(default_factory=dict)
     """Resource and error hooks by name; the engine would call them, a test may."""
-    error_hooks: dict[str, pulumi.ErrorHook] = field(default_factory=dict)
-    """By name; a test calls them as the engine does when a resource fails."""
 
     def __getitem__(self, name: str) -> Registration:
         return self.resources[name]
@@ -72,7 +70,6 @@ class Engine:
         monitor = _Monitor(mocks, recorded)
         set_mocks(mocks, project=PROJECT, stack=STACK, preview=preview, monitor=monitor)
         # the SDK serves hooks to a real engine only
-        settings.SETTINGS.callbacks = _Callbacks(recorded)
         settings.SETTINGS.callbacks = _Hooks(recorded)  # type: ignore[assignment]  # two methods of it are used
         pulumi.runtime.set_all_config(dict(config or {}))
 
@@ -87,16 +84,6 @@ class Engine:
             asyncio.set_event_loop(None)
             loop.close()
         return recorded
-
-
-class _Callbacks:
-    """Takes the hooks that a program registers."""
-
-    def __init__(self, recorded: Recorded) -> None:
-        self._recorded = recorded
-
-    def register_error_hook(self, hook: pulumi.ErrorHook) -> None:
-        self._recorded.error_hooks[hook.name] = hook
 
 
 class _Hooks:

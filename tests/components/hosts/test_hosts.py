@@ -128,7 +128,7 @@ def test_a_host_that_does_not_let_us_in_is_named_with_cause_and_remedy(lab, erro
 
 
 def test_a_failed_command_gets_its_remedy_beside_the_providers_error_and_is_not_tried_again(seen, capsys):
-    hook = seen.error_hooks["hosts-remedy"]
+    hook = seen.hooks["hosts-remedy"]
 
     again = hook(pulumi.ErrorHookArgs("urn", "", "hosts-gpu02", COMMAND, errors=["connection refused"]))
 
