@@ -59,7 +59,7 @@ class Stack:
         shutil.copy(ROOT / f"Pulumi.{name}.yaml", folder)
         env = {**environment(name), "PULUMI_BACKEND_URL": f"file://{folder / 'state'}"}
         stack = cls(name, folder, env)
-        stack.run("pulumi", "stack", "init", name, "--config-file", str(stack.file)).succeeded()
+        stack.run("pulumi", "stack", "init", name).succeeded()
         return stack
 
     def run(self, *command: str, timeout_s: float = LONGEST_RUN_S, cwd: Path = ROOT) -> Done:
