@@ -134,7 +134,7 @@ class FleetProvider(ResourceProvider):
         return Hosts(credentials.private_key(lab, self._setting, Path.cwd()))
 
 
-class Fleet(Resource, module="rocelab", name="Fleet"):
+class Fleet(Resource, module="hosts", name="Fleet"):
     """The hosts of a lab after their commands: probed, repaired, rebooted in a roll, undone when they leave."""
 
     results: pulumi.Output[str]

@@ -72,7 +72,7 @@ class Hosts(pulumi.ComponentResource):
             private_key=args.credentials.private_key,
             host_key=args.credentials.host_keys[node.name],
             dial_error_limit=2,
-            per_dial_timeout=5,
+            per_dial_timeout=10,
         )
         configured, copied = _resources(name, node)
         program = remote.CopyToRemote(

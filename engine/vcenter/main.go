@@ -9,6 +9,7 @@ import (
 	"net/url"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
 
 	// Storage policies and tags: the provider logs in to both, and without them its login fails with 404.
@@ -17,19 +18,30 @@ import (
 	_ "github.com/vmware/govmomi/vapi/simulator"
 )
 
+// settings of one simulated vCenter. The password comes by file, since a command line is everybody's to read.
+type settings struct {
+	listen, username, passwordFile, certificate, key string
+	hosts                                            int
+}
+
 func main() {
-	listen := flag.String("listen", "127.0.0.1:8989", "address to listen on")
-	hosts := flag.Int("hosts", 3, "ESXi hosts in the cluster")
+	var given settings
+	flag.StringVar(&given.listen, "listen", "127.0.0.1:8989", "address to listen on")
+	flag.StringVar(&given.username, "username", "", "the one user who may log in; empty: anybody")
+	flag.StringVar(&given.passwordFile, "password-file", "", "file with that user's password")
+	flag.StringVar(&given.certificate, "tls-cert", "", "certificate; empty: one that the Go test server brings along")
+	flag.StringVar(&given.key, "tls-key", "", "key of the certificate")
+	flag.IntVar(&given.hosts, "hosts", 3, "ESXi hosts in the cluster")
 	flag.Parse()
-	if err := serve(*listen, *hosts); err != nil {
+	if err := serve(given); err != nil {
 		log.Fatal(err)
 	}
 }
 
-// serve runs until the process is asked to end. The URL, printed once it answers, holds user and password.
-func serve(listen string, hosts int) error {
+// serve runs until the process is asked to end. The address, printed once it answers, is without user and password.
+func serve(given settings) error {
 	model := simulator.VPX()
-	model.ClusterHost = hosts
+	model.ClusterHost = given.hosts
 	model.Machine = 1 // one per pool: a template to clone from
 	if err := model.Create(); err != nil {
 		return err
@@ -37,11 +49,25 @@ func serve(listen string, hosts int) error {
 	defer model.Remove()
 	complete(model)
 	model.Service.RegisterEndpoints = true
-	model.Service.Listen = &url.URL{Host: listen}
+	model.Service.Listen = &url.URL{Host: given.listen}
+	if given.username != "" {
+		password, err := os.ReadFile(given.passwordFile)
+		if err != nil {
+			return fmt.Errorf("-password-file: %w", err)
+		}
+		model.Service.Listen.User = url.UserPassword(given.username, strings.TrimSpace(string(password)))
+	}
 	model.Service.TLS = new(tls.Config)
+	if given.certificate != "" {
+		pair, err := tls.LoadX509KeyPair(given.certificate, given.key)
+		if err != nil {
+			return fmt.Errorf("-tls-cert, -tls-key: %w", err)
+		}
+		model.Service.TLS.Certificates = []tls.Certificate{pair}
+	}
 	server := model.Service.NewServer()
 	defer server.Close()
-	fmt.Println(server.URL)
+	fmt.Printf("https://%s%s\n", server.URL.Host, server.URL.Path)
 
 	stop := make(chan os.Signal, 1)
 	signal.Notify(stop, syscall.SIGINT, syscall.SIGTERM)

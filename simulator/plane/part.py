@@ -180,7 +180,9 @@ class ControlPlane:
             return Status(keeper.OPERATOR, address, "running", "", pid)
         if daemon.pid_file.exists() and self._daemon(keeper.NAME).pid() is not None:
             return Status(keeper.OPERATOR, address, "died", daemon.last_words())
-        return Status(keeper.OPERATOR, address, "stopped", "no Deployment asks for it")
+        if self._daemon(keeper.NAME).pid() is not None:
+            return Status(keeper.OPERATOR, address, "idle", "no Deployment asks for it")
+        return Status(keeper.OPERATOR, address, "stopped")
 
     def _answers(self) -> bool:
         with Api(self._layout, timeout_s=STATUS_S) as api:

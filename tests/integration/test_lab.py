@@ -136,7 +136,7 @@ def test_a_wrong_host_key_sends_nothing_and_is_named(stack: Stack) -> None:
     known = ROOT / ".sim/nodes/known_hosts"
     before = known.read_text()
     first, second = (line.split()[2] for line in before.splitlines()[:2])
-    known.write_text(before.replace(first, "X").replace(second, first).replace("X", second))
+    known.write_text(before.replace(first, "?").replace(second, first).replace("?", second))
 
     def change(lab: dict[str, Any]) -> None:
         lab["hosts"] = {"revert_after_s": 119}

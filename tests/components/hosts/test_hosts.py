@@ -23,7 +23,7 @@ from tests.engine import Engine, Recorded
 
 CANARY = "canary-of-the-private-key"
 COMMAND, COPY = "command:remote:Command", "command:remote:CopyToRemote"
-FLEET = "pulumi-python:dynamic/rocelab:Fleet"
+FLEET = "pulumi-python:dynamic/hosts:Fleet"
 
 
 def build(lab: Lab, engine: Engine | None = None) -> Recorded:
