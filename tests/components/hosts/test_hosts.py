@@ -64,7 +64,7 @@ def test_every_connection_pins_its_hosts_key_and_gives_up_soon(seen):
     for name in ("hosts-gpu01", "hosts-gpu01-program"):
         connection = seen[name].inputs["connection"]
         assert connection["hostKey"] == "ssh-ed25519 key-of-gpu01"
-        assert (connection["dialErrorLimit"], connection["perDialTimeout"]) == (2, 5)
+        assert (connection["dialErrorLimit"], connection["perDialTimeout"]) == (2, 10)
         assert "connection" in seen[name].secrets
 
 

@@ -56,7 +56,9 @@ def two_hosts() -> list[Host]:
 
 def without_nccl(lab: Lab, timeout_s: int = 60) -> Plan:
     assert lab.benchmarks
-    return plan_for(changed(lab, nccl=None, verbs=lab.benchmarks.verbs.model_copy(update={"timeout_s": timeout_s})))
+    # the recorded runs sent 500 messages
+    verbs = lab.benchmarks.verbs.model_copy(update={"timeout_s": timeout_s, "iterations": 500})
+    return plan_for(changed(lab, nccl=None, verbs=verbs))
 
 
 def run(plan: Plan, hosts: list[Host], *, wrong_key_on: str = "") -> tuple[RunRecord, list[str]]:
