@@ -22,12 +22,13 @@ doctor:  ## What is installed, where it comes from, and what is missing for whic
 virtual: setup
 	@$(PYTHON) -m stacks.virtual $(STACK) $(or $(VERB),up)
 
+# refresh: a node that was killed or reset comes back as its clean snapshot, which the state cannot know
 up: virtual  ## Everything: simulator, pulumi up, verdict
 	@$(IN) sim up --stack $(STACK)
 	@$(IN) python -m components.cluster.store
 	@$(IN) python -m engine.recover $(STACK)
 	@$(IN) pulumi stack select --create $(STACK)
-	$(IN) pulumi up --yes --skip-preview --stack $(STACK); status=$$?; \
+	$(IN) pulumi up --yes --skip-preview --refresh --run-program --stack $(STACK); status=$$?; \
 	  $(IN) python -m components.report --stack $(STACK); exit $$status
 
 preview: VERB = preview
@@ -37,10 +38,6 @@ preview: virtual  ## What an up would change
 drift: VERB = preview --refresh --run-program
 drift: virtual  ## What differs on the hosts and in the cluster from what the stack says
 	$(IN) pulumi preview --refresh --run-program --diff --stack $(STACK)
-
-repair: VERB = up --refresh --run-program
-repair: virtual  ## Puts back what has drifted
-	$(IN) pulumi up --yes --refresh --run-program --skip-preview --stack $(STACK)
 
 validate: virtual  ## Measures again, whatever has been measured
 	$(IN) pulumi up --yes --skip-preview --stack $(STACK) --replace '**Measurement**'

@@ -105,12 +105,11 @@ class FleetProvider(ResourceProvider):
         for name, result in sorted(outcome.results.items()):
             if result["status"] not in ("ready", "drained", "undone"):
                 pulumi.log.warn(f"{name}: {result['status']}: {result['reason']}; {result.get('hint', '')}")
-        facts = {name: outcome.facts.get(name, before.get(name)) for name in outcome.records}
         return {
             **news,
             **properties_of(outcome.records),
             "results": json.dumps(outcome.results, sort_keys=True),
-            "facts": json.dumps({name: known for name, known in facts.items() if known}, sort_keys=True),
+            "facts": json.dumps(_remembered(outcome, before), sort_keys=True),
         }
 
     async def _work(
@@ -180,6 +179,19 @@ def _facts(props: Mapping[str, object]) -> Facts:
     text = props.get("facts")
     found = json.loads(text) if isinstance(text, str) else {}
     return found if isinstance(found, dict) else {}
+
+
+def _remembered(outcome: Outcome, before: Facts) -> Facts:
+    """Facts of all hosts, those of silent ones from before, and how often each was repaired."""
+    facts: Facts = {}
+    for name in outcome.records:
+        old = before.get(name)
+        known = outcome.facts.get(name) or (old if isinstance(old, dict) else {})
+        repairs = old.get("repairs", 0) if isinstance(old, dict) else 0
+        if known:
+            count = int(repairs) if isinstance(repairs, int | float) else 0
+            facts[name] = {**known, "repairs": count + (name in outcome.repaired)}
+    return facts
 
 
 def _failed(result: Mapping[str, str]) -> bool:

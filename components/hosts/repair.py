@@ -18,7 +18,7 @@ Facts = dict[str, JsonValue]
 
 UNDO_S = 240
 """Bound on the undo of one host: a host that hangs must not hang a destroy."""
-KEPT_FACTS = ("machine_id", "kernel", "rdma")
+KEPT_FACTS = ("machine_id", "boot_id", "kernel", "rdma")
 STAYS = "its VFs, links, /etc drop-ins and unit rocelab-rdma.service stay on it"
 
 
@@ -38,6 +38,8 @@ class Outcome:
     records: dict[str, HostRecord] = field(default_factory=dict)
     results: dict[str, Result] = field(default_factory=dict)
     facts: dict[str, Facts] = field(default_factory=dict)
+    repaired: set[str] = field(default_factory=set)
+    """Hosts on which something was put right: what was measured on them before is obsolete."""
 
     def note(self, name: str, record: HostRecord, result: Result, report: Report | None = None) -> None:
         """Keeps what is known of a host now."""
@@ -172,6 +174,7 @@ async def _bring_up(crew: Crew, name: str, old: HostRecord | None, new: HostReco
         only = [key for key in new.fields if deploys or may_repair(key, crew.policy.repair)]
         if set(wrong) & set(only):
             crew.say(f"{name}: puts right {', '.join(key for key in wrong if key in only)}")
+            outcome.repaired.add(name)
             failed = (await call(new.endpoint, "apply", {**document, "only": list[JsonValue](only)})).failed
             report = await call(new.endpoint, "confirm", document)
     except NoAnswerError as error:

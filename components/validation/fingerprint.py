@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from components.validation.plan import Plan
 
-FACTS = ("machine_id", "boot_id", "kernel", "drivers", "driver", "firmware", "ofed")
+FACTS = ("machine_id", "boot_id", "repairs", "kernel", "drivers", "driver", "firmware", "ofed")
 """Facts of a host whose change can change a result; whatever else it tells may differ from run to run."""
 
 

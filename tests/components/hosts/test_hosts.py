@@ -175,8 +175,21 @@ def test_create_gives_results_and_facts_as_data(hosts):
     outs = FleetProvider().create(props(one)).outs
 
     assert json.loads(outs["results"]) == {"gpu01": {"status": "ready"}}
-    assert json.loads(outs["facts"]) == {"gpu01": {"machine_id": "machine-2201"}}
+    assert json.loads(outs["facts"]) == {"gpu01": {"machine_id": "machine-2201", "boot_id": "0", "repairs": 0}}
     assert outs["host_gpu01"] == one.text()
+
+
+def test_a_repair_is_counted_so_that_what_was_measured_before_is_obsolete(hosts):
+    one, two = record("gpu01", 1), record("gpu02", 2)
+    hosts.knows(one)
+    hosts.knows(two)
+    outs = FleetProvider().create(props(one, two)).outs
+    hosts.knows(two, **{"enp5s0.mtu_bytes": 1500})
+
+    again = FleetProvider().update("fleet", outs, props(one, two)).outs
+
+    facts = json.loads(again["facts"])
+    assert {name: known["repairs"] for name, known in facts.items()} == {"gpu01": 0, "gpu02": 1}
 
 
 def test_a_second_run_over_a_conforming_fleet_is_no_change(hosts):

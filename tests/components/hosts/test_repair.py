@@ -123,9 +123,10 @@ def test_a_conforming_host_is_confirmed_and_not_touched(hosts, said):
     assert outcome.results == {"gpu01": {"status": "ready"}}
     assert hosts.verbs(2201) == ["confirm"]
     assert outcome.records["gpu01"] == one
-    assert outcome.facts == {"gpu01": {"machine_id": "machine-2201"}}, (
-        "what changes by itself must not stand in the state"
+    assert outcome.facts == {"gpu01": {"machine_id": "machine-2201", "boot_id": "0"}}, (
+        "what changes between reboots must not stand in the state"
     )
+    assert outcome.repaired == set()
 
 
 def test_drift_is_put_back_on_the_host_concerned_alone(hosts, said):
@@ -139,6 +140,7 @@ def test_drift_is_put_back_on_the_host_concerned_alone(hosts, said):
     assert hosts.verbs(2202) == ["confirm", "apply", "confirm"], "a repair is confirmed over a new connection too"
     assert outcome.results["gpu02"] == {"status": "ready"}
     assert said == ["gpu02: puts right enp5s0.mtu_bytes"]
+    assert outcome.repaired == {"gpu02"}
 
 
 def test_drift_beyond_the_policy_is_reported_and_kept_for_the_next_run(hosts, said):
