@@ -34,9 +34,13 @@ def load_lab(config: pulumi.Config) -> Lab:
         )
     text = config.require("lab")
     try:
-        return parse_lab(text, name, _file_of(text, Path(name)))
+        lab = parse_lab(text, name, _file_of(text, Path(name)))
     except LabError as error:
         raise pulumi.RunError(str(error)) from None
+    if lab.fabric is not None:
+        # the simulator has a vCenter already; a section that does nothing must not look as if it did
+        raise pulumi.RunError(f"{name}: fabric: this version places nothing in vSphere; take the section out")
+    return lab
 
 
 def _file_of(lab: str, path: Path) -> str | None:
