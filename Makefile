@@ -9,8 +9,9 @@ PYTHON := .venv/bin/python
 help:  ## This list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*##/\t/' | column -t -s "$$(printf '\t')"
 
-setup:  ## Python packages, the Pulumi engine and its plugins (.venv, .engine)
+setup:  ## Python packages, the Pulumi engine, its plugins, and pinned upstream manifests
 	@engine/setup
+	@$(PYTHON) -m components.cluster.store
 
 env:  ## Prints the environment for the plain pulumi CLI: eval "$$(make env)"
 	@engine/env --stack $(STACK)
@@ -25,7 +26,6 @@ virtual: setup
 # refresh: a node that was killed or reset comes back as its clean snapshot, which the state cannot know
 up: virtual  ## Everything: simulator, pulumi up, verdict
 	@$(IN) sim up --stack $(STACK)
-	@$(IN) python -m components.cluster.store
 	@$(IN) python -m engine.recover $(STACK)
 	@$(IN) pulumi stack select --create $(STACK)
 	$(IN) pulumi up --yes --skip-preview --refresh --run-program --stack $(STACK); status=$$?; \
@@ -67,6 +67,7 @@ test-unit:  ## Fast tests: no engine, no simulator
 
 test:  ## All tests: unit lane, then the real engine on the simulator
 	@engine/setup --dev
+	@$(PYTHON) -m components.cluster.store
 	.venv/bin/pytest
 
 bench:  ## Times of the stages, as docs/benchmarks.md has them

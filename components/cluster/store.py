@@ -46,8 +46,23 @@ class Store:
         return self.cache / f"{file.name}-{file.version}-{file.sha256[:12]}" / Path(file.path).name
 
     def read(self, file: Upstream) -> str:
-        """The text of the file, fetched when it is not here yet."""
-        return self.fetch(file)[0]
+        """The text of the file, from this machine alone.
+
+        A program that runs under the engine must not wait for a download: a fork or a blocked event loop in the
+        middle of its calls has left it hanging. `make setup` fetches ahead.
+
+        Raises:
+            LabError: with the command that fetches.
+        """
+        for get in (self._from_cache, self._from_mirror):
+            try:
+                return _checked(file, get(file)).decode()
+            except _NotHereError:
+                continue
+        raise LabError(
+            f"{file.path} of {file.name} {file.version} has not been fetched yet. "
+            "Fetch it: make setup (or python -m components.cluster.store)"
+        )
 
     def fetch(self, file: Upstream) -> tuple[str, str]:
         """The text of the file and the route that it came by.

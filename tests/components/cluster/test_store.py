@@ -110,7 +110,7 @@ def test_content_with_another_hash_is_never_used(store: Store, release: type[Rel
     release.content = b"kind: Evil\n"
 
     with pytest.raises(LabError) as refused:
-        store.read(file)
+        store.fetch(file)
 
     assert str(refused.value).count("the content is another: sha256") == 2
     assert not store.path(file).exists()
@@ -126,6 +126,16 @@ def test_a_damaged_cache_is_mended_by_the_next_route(store: Store) -> None:
     assert store.fetch(file) == (TEXT, "cache")
 
 
+def test_a_program_under_the_engine_never_downloads(store: Store, release: type[Release]) -> None:
+    file = file_of(TEXT)
+    release.content = TEXT.encode()
+
+    with pytest.raises(LabError, match="has not been fetched yet. Fetch it: make setup"):
+        store.read(file)
+
+    assert not store.path(file).exists()
+
+
 def test_another_release_is_another_place(store: Store) -> None:
     assert store.path(file_of(TEXT)) != store.path(file_of(TEXT, "v1.0.1"))
     assert store.path(file_of(TEXT)) != store.path(file_of("other"))
@@ -136,7 +146,7 @@ def test_the_error_names_every_route_and_how_to_open_one(tmp_path: Path, no_go: 
     store = Store(cache=tmp_path / "cache")
 
     with pytest.raises(LabError) as refused:
-        store.read(file_of(TEXT))
+        store.fetch(file_of(TEXT))
 
     lines = str(refused.value).splitlines()
     assert lines[0] == "deploy/crd.yaml of thing v1.0.0 is needed, and no route has it:"
@@ -150,7 +160,7 @@ def test_the_error_names_every_route_and_how_to_open_one(tmp_path: Path, no_go: 
 
 def test_a_machine_without_go_is_told_so(tmp_path: Path) -> None:
     with pytest.raises(LabError, match="go is not installed"):
-        Store(cache=tmp_path / "cache").read(file_of(TEXT))
+        Store(cache=tmp_path / "cache").fetch(file_of(TEXT))
 
 
 def test_the_cache_lies_where_the_user_keeps_caches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
