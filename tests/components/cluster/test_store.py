@@ -130,7 +130,7 @@ def test_a_program_under_the_engine_never_downloads(store: Store, release: type[
     file = file_of(TEXT)
     release.content = TEXT.encode()
 
-    with pytest.raises(LabError, match="has not been fetched yet. Fetch it: make setup"):
+    with pytest.raises(LabError, match=r"has not been fetched yet\. Fetch it: make setup"):
         store.read(file)
 
     assert not store.path(file).exists()
