@@ -231,10 +231,12 @@ def test_an_engine_killed_at_any_moment_is_recovered(stack: Stack, after_s: floa
             start_new_session=True,
         )
         time.sleep(after_s)
+        at_work = running.poll() is None
         os.kill(running.pid, signal.SIGKILL)
         running.wait()
         recovered = stack.run("python", "-m", "engine.recover", stack.name, str(stack.folder / "state")).succeeded()
-        assert "lock of the dead process" in recovered.text
+        assert at_work or after_s > 2, "killed too late to prove anything"
+        assert not at_work or "lock of the dead process" in recovered.text
         stack.up().succeeded()
         stack.unchanged()
     stack.up().succeeded()
