@@ -60,7 +60,7 @@ def reference(plane: Plane, lab: Lab) -> Plane:
 def test_everything_runs_but_the_operator_that_nobody_has_deployed(reference: Plane) -> None:
     states = reference.states()
 
-    assert states.pop("mpi-operator") == "stopped"
+    assert states.pop("mpi-operator") == "idle"
     assert set(states.values()) == {"running"}
 
 
@@ -138,7 +138,7 @@ def test_the_operator_goes_and_comes_with_its_deployment(reference: Plane) -> No
     reference.api.delete(definition)
     eventually(lambda: reference.api.get(definition) is None, "end of the resource type")
     eventually(lambda: reference.pid(keeper.OPERATOR) is None, "end of the operator")
-    assert reference.states()["mpi-operator"] == "stopped"
+    assert reference.states()["mpi-operator"] == "idle"
 
     reference.deploy_operator()
     assert reference.run_job("again")[-1] == "Succeeded"
@@ -176,7 +176,7 @@ def test_a_killed_process_is_seen_and_healed_and_nothing_is_lost(reference: Plan
     said = reference.up()
 
     assert f"{name} had died" in said
-    eventually(lambda: set(reference.states().values()) <= {"running", "stopped"}, "health of all")
+    eventually(lambda: set(reference.states().values()) <= {"running", "idle"}, "health of all")
     assert reference.api.get(kept) is not None
 
 
