@@ -1,6 +1,5 @@
 """The base of all sections, and the vocabulary of types with their units and ranges."""
 
-from ipaddress import IPv4Address
 from typing import Annotated, Literal, cast
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
@@ -50,8 +49,3 @@ def effect_of(section: type[Section], field: str) -> Effect:
     if not isinstance(extra, dict):
         return "none"
     return cast(Effect, extra.get("effect", "none"))
-
-
-def is_loopback(address: IPv4Address) -> bool:
-    """Whether an address is of the simulator's world: nothing outside this machine answers on it."""
-    return address.is_loopback

@@ -114,9 +114,8 @@ def _valid_parts(given: object) -> Parts:
         return {i: part for i, part in found.items() if part is not None}
 
     rails = valid_list(Rail, "rails")
-    name, kind = sections.get("name"), sections.get("kind")
+    kind = sections.get("kind")
     return Parts(
-        name if isinstance(name, str) else None,
         kind if isinstance(kind, str) else None,
         valid(Access, sections.get("access")),
         rails,

@@ -33,9 +33,7 @@ class Lab(Section):
 
     @model_validator(mode="after")
     def _sections_fit_together(self) -> Self:
-        parts = Parts(
-            self.name, self.kind, self.access, dict(enumerate(self.rails)), dict(enumerate(self.nodes)), self.cluster
-        )
+        parts = Parts(self.kind, self.access, dict(enumerate(self.rails)), dict(enumerate(self.nodes)), self.cluster)
         if faults := broken_rules(parts):
             raise BrokenRulesError(faults)
         return self

@@ -7,7 +7,6 @@ from ipaddress import IPv4Network
 from itertools import combinations
 
 from stacks.access import Access
-from stacks.base import is_loopback
 from stacks.cluster import Cluster
 from stacks.nodes import Node, Pf
 from stacks.rails import Rail
@@ -35,7 +34,6 @@ class BrokenRulesError(ValueError):
 class Parts:
     """The sections that are valid; rails and nodes by their position in the file."""
 
-    name: str | None
     kind: str | None
     access: Access | None
     rails: Mapping[int, Rail]
@@ -171,12 +169,12 @@ def _refuse_interfaces_on_two_rails(parts: Parts) -> Iterator[Fault]:
 
 def _refuse_what_the_kind_forbids(parts: Parts) -> Iterator[Fault]:
     for i, node in parts.nodes.items():
-        if parts.kind == "virtual" and not is_loopback(node.address):
+        if parts.kind == "virtual" and not node.address.is_loopback:
             yield Fault(
                 ("nodes", i, "address"),
                 f"{node.address} is a real machine's, and virtual labs may touch loopback only; set kind: hardware",
             )
-        if parts.kind == "hardware" and is_loopback(node.address):
+        if parts.kind == "hardware" and node.address.is_loopback:
             yield Fault(
                 ("nodes", i, "address"), f"{node.address} is loopback, where only the simulator is; set kind: virtual"
             )
