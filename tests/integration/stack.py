@@ -3,6 +3,7 @@
 import copy
 import json
 import os
+import re
 import shlex
 import shutil
 import subprocess
@@ -13,6 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import pytest
 import yaml
 
 from tests.conftest import ROOT
@@ -89,6 +91,33 @@ class Stack:
 
     def up(self, *options: str) -> Done:
         return self.pulumi("up", *options)
+
+    def killed(self, at: re.Pattern[str]) -> None:
+        """An up whose engine is killed, plugins and program orphaned, as soon as it prints a line that matches `at`."""
+        always = ["--stack", self.name, "--config-file", str(self.file), "--non-interactive", "--color", "never"]
+        running = subprocess.Popen(
+            ["pulumi", "up", *always, "--yes", "--skip-preview"],
+            cwd=ROOT,
+            env=dict(self.env),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            errors="replace",
+            start_new_session=True,
+        )
+        assert running.stdout is not None
+        printed: list[str] = []
+        for line in running.stdout:
+            printed.append(line)
+            if at.search(line):
+                break
+        else:
+            running.wait()
+            pytest.fail(f"ended before it printed {at.pattern!r}:\n{''.join(printed)[-6000:]}")
+        running.kill()
+        running.wait()
+        running.stdout.close()
 
     def unchanged(self) -> Done:
         """An up that finds nothing to do."""
