@@ -53,10 +53,10 @@ def test_everything_hangs_under_a_layer(program: Recorded) -> None:
     assert roots == {"hosts", "cluster", "validation"}
 
 
-def test_a_host_costs_two_resources(program: Recorded) -> None:
+def test_a_host_costs_one_resource(program: Recorded) -> None:
     of_gpu01 = [name for name in program.resources if "gpu01" in name]
 
-    assert len(of_gpu01) == 2, "each more is a connection, a state entry and a rewrite of the whole state"
+    assert len(of_gpu01) == 1, "each more is a connection, a state entry and a rewrite of the whole state"
 
 
 def test_no_command_has_what_bites_later(program: Recorded) -> None:

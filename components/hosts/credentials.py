@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from pathlib import Path
 
-from stacks.access import read_private_key
+from stacks.access import read_host_keys, read_private_key
 from stacks.base import LabError
 from stacks.lab import Lab
 from stacks.read import parse_lab
@@ -40,6 +40,16 @@ def private_key(lab: Lab, setting: Setting, root: Path) -> str | None:
             "access.identity is secret and the stack has none; pulumi config set --secret rocelab:sshPrivateKey"
         )
     return key
+
+
+def host_keys(lab: Lab, root: Path) -> dict[str, str]:
+    """The only key that may answer, by active node.
+
+    Raises:
+        LabError: when known_hosts does not name one.
+    """
+    places = {node.name: (node.address, node.ssh_port) for node in lab.active_nodes}
+    return dict(read_host_keys(lab.access, places, root))
 
 
 def kubeconfig(lab: Lab, setting: Setting, root: Path) -> str | None:

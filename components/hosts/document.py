@@ -5,7 +5,9 @@ import json
 
 from pydantic import JsonValue
 
-from components.hosts import host as program
+from components.hosts.program import steps
+from components.hosts.program.places import SCHEMA
+from components.hosts.program.step import Value
 from stacks.lab import Lab
 from stacks.nodes import Node, Pf
 
@@ -18,7 +20,7 @@ def host_document(lab: Lab, node: Node) -> dict[str, JsonValue]:
     """The document of a node; the same lab gives the same text."""
     soft = any(pf.soft_roce for pf in node.pfs)
     return {
-        "schema": program.SCHEMA,
+        "schema": SCHEMA,
         "lab": lab.name,
         "host": node.name,
         "management_interface": node.management_interface,
@@ -31,7 +33,7 @@ def host_document(lab: Lab, node: Node) -> dict[str, JsonValue]:
 
 def wanted_fields(document: dict[str, JsonValue]) -> dict[str, JsonValue]:
     """The fields that a conforming host reports, in their order."""
-    return {field: _plain(value) for field, value in program.wanted_fields(document).items()}
+    return {field: _plain(value) for field, value in steps.wanted_fields(document).items()}
 
 
 def document_text(document: dict[str, JsonValue]) -> str:
@@ -59,5 +61,5 @@ def _pf_document(lab: Lab, node: Node, pf: Pf) -> dict[str, JsonValue]:
     }
 
 
-def _plain(value: program.Value) -> JsonValue:
+def _plain(value: Value) -> JsonValue:
     return list(value) if isinstance(value, list) else value

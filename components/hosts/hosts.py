@@ -1,26 +1,22 @@
 """The hosts of a lab: per host the program and the command that starts it, then the Fleet that looks after all."""
 
-import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 
 import pulumi
 from pulumi_command import remote
 
-from components.hosts import host
+from components.hosts.delivery import Delivery
 from components.hosts.document import document_text, host_document, vf_layout
 from components.hosts.fleet import Fleet
-from components.hosts.host import COPIED_PROGRAM, SCHEMA
-from components.hosts.records import wanted_record
+from components.hosts.pack import digest
+from components.hosts.program.places import COPIED_PROGRAM, SCHEMA
+from components.hosts.records import endpoints_of, wanted_record
 from components.hosts.remedy import remedy
 from stacks.lab import Lab
 from stacks.load import Credentials
 from stacks.nodes import Node
-
-PROGRAM = "components/hosts/host.py"
-"""Relative, as the asset's path stands in the state: another checkout must not look like a change."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -48,8 +44,10 @@ class Hosts(pulumi.ComponentResource):
     def __init__(self, name: str, args: HostsArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("rocelab:hosts:Hosts", name, None, opts)
         lab = args.lab
-        nodes = {resource: node for node in lab.nodes for resource in _resources(name, node)}
+        nodes = {f"{name}-{node.name}": node for node in lab.nodes}
         self._explain = pulumi.ErrorHook(f"{name}-remedy", lambda failed: _explain(nodes[failed.name], failed))
+        endpoints = endpoints_of(lab, args.credentials.host_keys)
+        self._program = Delivery(f"{name}-program", endpoints, pulumi.ResourceOptions(parent=self))
         commands = [self._configure(name, args, node) for node in lab.active_nodes]
         fleet = Fleet(
             f"{name}-fleet",
@@ -74,41 +72,22 @@ class Hosts(pulumi.ComponentResource):
             dial_error_limit=2,
             per_dial_timeout=10,
         )
-        configured, copied = _resources(name, node)
-        program = remote.CopyToRemote(
-            copied,
-            connection=connection,
-            source=pulumi.FileAsset(PROGRAM),
-            remote_path=COPIED_PROGRAM,
-            opts=self._options(name, node, "-program"),
-        )
         return remote.Command(
-            configured,
+            f"{name}-{node.name}",
             connection=connection,
             create=start_command(),
             stdin=document_text(host_document(args.lab, node)),
             # the provider's log reader stops at lines of 64 KiB and then blocks the host; the report is in stdout
             logging=remote.Logging.NONE,
             add_previous_output_in_env=False,
-            # the copy has no output that the command would use
-            opts=pulumi.ResourceOptions.merge(
-                self._options(name, node, ""), pulumi.ResourceOptions(depends_on=[program])
+            opts=pulumi.ResourceOptions(
+                parent=self,
+                aliases=[pulumi.Alias(name=f"{name}-{node.formerly}")] if node.formerly else [],
+                depends_on=[self._program],  # it has no output that the command would use
+                hooks=pulumi.ResourceHookBinding(on_error=[self._explain]),
+                custom_timeouts=pulumi.CustomTimeouts(create="15m", update="15m", delete="2m"),
             ),
         )
-
-    def _options(self, name: str, node: Node, suffix: str) -> pulumi.ResourceOptions:
-        formerly = [pulumi.Alias(name=f"{name}-{node.formerly}{suffix}")] if node.formerly else []
-        return pulumi.ResourceOptions(
-            parent=self,
-            aliases=formerly,
-            hooks=pulumi.ResourceHookBinding(on_error=[self._explain]),
-            custom_timeouts=pulumi.CustomTimeouts(create="15m", update="15m", delete="2m"),
-        )
-
-
-def _resources(name: str, node: Node) -> tuple[str, str]:
-    """Logical names of a node's command and of its program."""
-    return f"{name}-{node.name}", f"{name}-{node.name}-program"
 
 
 def _explain(node: Node, failed: pulumi.ErrorHookArgs) -> bool:
@@ -119,7 +98,6 @@ def _explain(node: Node, failed: pulumi.ErrorHookArgs) -> bool:
 
 def start_command() -> str:
     """Starts the copied program when it is the very one that was sent; else says so as data, in its own form."""
-    digest = hashlib.sha256(Path(host.__file__).read_bytes()).hexdigest()
     failed = {
         "step": "program",
         "reason": f"~/{COPIED_PROGRAM} is missing or not the one that was sent",
@@ -127,7 +105,7 @@ def start_command() -> str:
     }
     report = json.dumps({"schema": SCHEMA, "host": "", "failed": failed})
     return (
-        f'cd "$HOME" && if echo "{digest}  {COPIED_PROGRAM}" | sha256sum --check --status; then\n'
+        f'cd "$HOME" && if echo "{digest()}  {COPIED_PROGRAM}" | sha256sum --check --status; then\n'
         f"  exec sudo -n python3 -I {COPIED_PROGRAM} apply\n"
         f"fi\n"
         f"echo '{report}'"

@@ -41,13 +41,23 @@ class HostRecord(Section):
         return json.dumps(self.model_dump(mode="json", exclude_defaults=True), sort_keys=True)
 
 
+def endpoint_of(lab: Lab, node: Node, host_key: str) -> Endpoint:
+    """Where a node's SSH answers."""
+    return Endpoint(address=str(node.address), port=node.ssh_port, user=lab.access.user, host_key=host_key)
+
+
+def endpoints_of(lab: Lab, host_keys: Mapping[str, str]) -> dict[str, Endpoint]:
+    """Where the SSH of each active node answers."""
+    return {node.name: endpoint_of(lab, node, host_keys[node.name]) for node in lab.active_nodes}
+
+
 def wanted_record(lab: Lab, node: Node, host_key: str) -> HostRecord:
     """What the lab wants of a node."""
     document = host_document(lab, node)
     return HostRecord(
         state=node.state,
         formerly=node.formerly,
-        endpoint=Endpoint(address=str(node.address), port=node.ssh_port, user=lab.access.user, host_key=host_key),
+        endpoint=endpoint_of(lab, node, host_key),
         fields=wanted_fields(document) if node.state == "active" else {},
         document=document,
     )

@@ -4,13 +4,13 @@ import asyncio
 import json
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TypeVar
 
 import asyncssh
 from pydantic import JsonValue
 
-from components.hosts import host as program
+from components.hosts.pack import LOADER, packed
+from components.hosts.program.places import DEADLINE_S, LOCK_WAIT_S
 from components.hosts.records import Endpoint
 
 T = TypeVar("T")
@@ -18,15 +18,9 @@ T = TypeVar("T")
 AT_ONCE = 64
 """Hosts that are talked to at the same time."""
 CONNECT_S = 10
-ANSWER_S = program.LOCK_WAIT_S + program.DEADLINE_S
+SPARE_S = LOCK_WAIT_S
 """The host's own bounds come first, so that its answer tells what took so long."""
 SENT = "exec sudo -n python3 -I -c "
-LOADER = (
-    "import sys;"
-    "text=sys.stdin.buffer.read(int(sys.argv.pop(1))).decode();"
-    "exec(compile(text,'host.py','exec'),{'__name__':'__main__','PROGRAM_TEXT':text})"
-)
-"""Takes the program off stdin and leaves the document there: a host needs nothing of ours to be repaired."""
 
 
 class NoAnswerError(Exception):
@@ -50,7 +44,6 @@ class Hosts:
 
     def __init__(self, private_key: str | None) -> None:
         self._keys = [asyncssh.import_private_key(private_key)] if private_key else None
-        self._text = Path(program.__file__).read_text()
         self._places = asyncio.Semaphore(AT_ONCE)
 
     async def call(self, endpoint: Endpoint, verb: str, document: Mapping[str, JsonValue]) -> Report:
@@ -59,13 +52,15 @@ class Hosts:
         Raises:
             NoAnswerError: when the host cannot be asked.
         """
-        command = f'{SENT}"{LOADER}" {len(self._text.encode())} {verb}'
-        sent = self._text + json.dumps(document)
+        command = f'{SENT}"{LOADER}" {len(packed())} {verb}'
+        sent = packed() + json.dumps(document).encode()
+        deadline_s = document.get("deadline_s", DEADLINE_S)
+        answer_s = (deadline_s if isinstance(deadline_s, int) else DEADLINE_S) + SPARE_S
         try:
-            out = await self.run(endpoint, command, sent)
+            out = await self.run(endpoint, command, sent, answer_s)
         except _BrokenError:
             await asyncio.sleep(1)
-            out = await self.run(endpoint, command, sent)
+            out = await self.run(endpoint, command, sent, answer_s)
         try:
             found = json.loads(out.strip().splitlines()[-1])
             found.pop("schema")
@@ -73,7 +68,7 @@ class Hosts:
         except (IndexError, ValueError, TypeError, KeyError, AttributeError):
             raise NoAnswerError(f"answers {out.strip()[-200:]!r} instead of a report") from None
 
-    async def run(self, endpoint: Endpoint, command: str, sent: str = "", answer_s: float = ANSWER_S) -> str:
+    async def run(self, endpoint: Endpoint, command: str, sent: bytes = b"", answer_s: float = DEADLINE_S) -> str:
         """Runs a command to its end; its stdout.
 
         Raises:
@@ -85,7 +80,7 @@ class Hosts:
                 async with asyncio.timeout(answer_s), await self._connect(endpoint) as connection:
                     # an empty input would leave the other side's stdin open
                     given = {"input": sent} if sent else {"stdin": asyncssh.DEVNULL}
-                    done = await connection.run(command, encoding="utf-8", errors="replace", **given)
+                    done = await connection.run(command, encoding=None, **given)
             except asyncssh.HostKeyNotVerifiable:
                 raise NoAnswerError(f"{where} has another host key than known_hosts: nothing was sent") from None
             except asyncssh.PermissionDenied:
@@ -95,11 +90,11 @@ class Hosts:
             except (OSError, asyncssh.Error) as error:
                 raise _BrokenError(f"{where}: {str(error) or type(error).__name__}") from None
         if done.exit_status:
-            said = " / ".join(str(done.stderr).strip().splitlines()[-2:])
+            said = " / ".join(_text(done.stderr).strip().splitlines()[-2:])
             raise NoAnswerError(f"{where}: the command ended with {done.exit_status}: {said[:300]}")
         if done.exit_status is None:
             raise _BrokenError(f"{where}: the connection ended in the middle")
-        return str(done.stdout)
+        return _text(done.stdout)
 
     async def _connect(self, endpoint: Endpoint) -> asyncssh.SSHClientConnection:
         label = endpoint.address if endpoint.port == 22 else f"[{endpoint.address}]:{endpoint.port}"
@@ -117,6 +112,10 @@ class Hosts:
             keepalive_interval=15,
             keepalive_count_max=4,
         )
+
+
+def _text(printed: object) -> str:
+    return printed.decode(errors="replace") if isinstance(printed, bytes) else ""
 
 
 class _BrokenError(NoAnswerError):

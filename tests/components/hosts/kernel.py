@@ -5,7 +5,8 @@ import json
 from pathlib import Path
 from typing import Any
 
-from components.hosts.host import ARP, Done, Machine
+from components.hosts.program.machine import Done, Machine
+from components.hosts.program.steps.arp import ARP
 
 PFS = {"enp5s0": "0000:05", "enp132s0": "0000:84"}
 """PFs of a node with the PCI bus of each."""

@@ -7,7 +7,7 @@ import pytest
 
 from components.hosts import effects
 from components.hosts.document import document_text, host_document, vf_layout, wanted_fields
-from components.hosts.host import vf_mac
+from components.hosts.program.steps.vfs import vf_mac
 from stacks.base import Effect
 from stacks.hosts import RepairClass
 from stacks.lab import Lab

@@ -2,18 +2,25 @@
 
 import ast
 import json
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from components.hosts import host
 from components.hosts.document import host_document, wanted_fields
+from components.hosts.pack import LOADER, SOURCES, packed
+from components.hosts.program.host import CHECKPOINT, Host
+from components.hosts.program.links import link_state
+from components.hosts.program.machine import Done
+from components.hosts.program.main import perform
+from components.hosts.program.places import BASELINE_FILE, MODPROBE_FILE, STATE, SYSCTL_FILE, UNIT_LINK
 from stacks.lab import Lab
 from tests.components.hosts.kernel import PFS, FakeHost, addresses
-from tests.conftest import ROOT
 
-PROGRAM = "print('the program')\n"
+PROGRAM = b"print('the program')\n"
+STANDARD = {"fcntl", "hashlib", "json", "os", "re", "signal", "subprocess", "sys", "time", "traceback", "typing"}
 RECORDED = Path(__file__).with_name("recorded")
 
 
@@ -29,7 +36,7 @@ def document(lab: Lab) -> dict[str, Any]:
 
 
 def run(verb: str, machine: FakeHost, document: dict[str, Any]) -> dict[str, Any]:
-    return host.perform(verb, machine, json.dumps(document), PROGRAM)
+    return perform(verb, machine, json.dumps(document), PROGRAM)
 
 
 def made(machine: FakeHost, document: dict[str, Any]) -> dict[str, Any]:
@@ -81,8 +88,8 @@ def test_each_vf_starts_its_driver_once_and_with_its_own_address(machine, docume
         (lambda m: m.run("ip", "-batch", "-", stdin="address del 10.10.11.11/24 dev enp5s0"), "enp5s0.address", "none"),
         (lambda m: m.run("rdma", "link", "delete", "rxe1"), "enp132s0.rdma_device", "none"),
         (lambda m: m.run("modprobe", "-r", "ib_umad"), "modules", ["rdma_rxe", "rdma_ucm"]),
-        (lambda m: m.remove(host.UNIT_LINK), "unit", "rocelab-rdma.service not enabled"),
-        (lambda m: m.remove(host.SYSCTL_FILE), "unit", f"{host.SYSCTL_FILE} missing"),
+        (lambda m: m.remove(UNIT_LINK), "unit", "rocelab-rdma.service not enabled"),
+        (lambda m: m.remove(SYSCTL_FILE), "unit", f"{SYSCTL_FILE} missing"),
         (lambda m: m.write("/proc/sys/net/ipv4/conf/enp5s0/arp_ignore", "0"), "enp5s0.arp", None),
         (lambda m: (m.vf("enp5s0", 1) / "net/enp5s0v1/mtu").write_text("1500"), "enp5s0.vf_mtu_bytes", 1500),
         (
@@ -109,7 +116,7 @@ def test_one_drifted_field_is_seen_alone_and_put_back(machine, document, drift, 
 def test_only_the_fields_that_may_be_repaired_are_touched(machine, document):
     made(machine, document)
     machine.links["enp5s0"]["mtu"] = 1500
-    machine.remove(host.SYSCTL_FILE)
+    machine.remove(SYSCTL_FILE)
 
     run("apply", machine, {**document, "only": ["unit"]})
 
@@ -127,11 +134,11 @@ def in_a_namespace(machine: FakeHost) -> None:
 
 def given_to_a_pod(machine: FakeHost) -> None:
     entry = {"PodUID": "1", "ResourceName": "intel.com/sriov_111", "DeviceIDs": {"-1": ["0000:05:10.1"]}}
-    machine.file(host.CHECKPOINT, json.dumps({"Data": {"PodDeviceEntries": [entry]}, "Checksum": 1}))
+    machine.file(CHECKPOINT, json.dumps({"Data": {"PodDeviceEntries": [entry]}, "Checksum": 1}))
 
 
 def with_an_unreadable_list_of_pods(machine: FakeHost) -> None:
-    machine.file(host.CHECKPOINT, "not json")
+    machine.file(CHECKPOINT, "not json")
 
 
 def bound_to_vfio(machine: FakeHost) -> None:
@@ -171,7 +178,7 @@ def test_a_vf_in_use_is_left_alone(machine, document, use):
     assert "in use" in result["failed"]["reason"]
     assert "drain the node" in result["failed"]["hint"]
     assert not [path for path, _ in machine.written if "sriov" in path or "unbind" in path]
-    assert len(host.Host(machine, document, "").vfs("enp5s0")) == 4
+    assert len(Host(machine, document, b"").vfs("enp5s0")) == 4
 
 
 def test_a_vf_in_use_keeps_the_address_that_its_pod_gave_it(machine, document):
@@ -219,7 +226,7 @@ def test_a_busy_rdma_mode_is_a_needed_reboot_and_no_failure(machine, document):
     assert result["needs_reboot"] == [
         "rdma_namespaces shared => exclusive: the kernel changes it only before the first pod"
     ]
-    assert "netns_mode=0" in machine.read(host.MODPROBE_FILE)
+    assert "netns_mode=0" in machine.read(MODPROBE_FILE)
 
 
 def test_undo_leaves_nothing_of_ours_and_everything_of_before(machine, document):
@@ -231,7 +238,7 @@ def test_undo_leaves_nothing_of_ours_and_everything_of_before(machine, document)
 
     assert json.dumps(machine.links) == before
     assert machine.soft == {}
-    assert not [pf for pf in PFS if host.Host(machine, document, "").vfs(pf)]
+    assert not [pf for pf in PFS if Host(machine, document, b"").vfs(pf)]
     assert [path for path in machine.folder.rglob("*") if "rocelab" in path.name] == []
     assert [path for path in machine.names("/sys/module") if path.startswith(("rdma", "ib_u"))] == []
 
@@ -243,14 +250,14 @@ def test_undo_leaves_a_vf_in_use_and_says_so_and_a_later_one_ends_the_work(machi
     failed = run("undo", machine, document)["failed"]
 
     assert "VF 1 is in use" in failed["reason"]
-    assert machine.exists(host.BASELINE_FILE), "what was before us must not be forgotten yet"
-    assert not machine.exists(host.UNIT_LINK)
+    assert machine.exists(BASELINE_FILE), "what was before us must not be forgotten yet"
+    assert not machine.exists(UNIT_LINK)
     netdev = machine.vf("enp5s0", 1) / "net/enp5s0v1"
     netdev.mkdir()
     (netdev / "address").write_text("02:00:00:00:00:00")
     (netdev / "mtu").write_text("9000")
     assert run("undo", machine, document)["failed"] is None
-    assert not machine.exists(host.STATE)
+    assert not machine.exists(STATE)
 
 
 def test_a_pf_that_leaves_the_document_is_given_back(machine, document):
@@ -260,40 +267,43 @@ def test_a_pf_that_leaves_the_document_is_given_back(machine, document):
 
     assert addresses(machine.links["enp132s0"]) == []
     assert machine.links["enp132s0"]["mtu"] == 1500
-    assert host.Host(machine, document, "").vfs("enp132s0") == []
+    assert Host(machine, document, b"").vfs("enp132s0") == []
     assert machine.links["enp5s0"]["mtu"] == 9000
 
 
 def test_the_baseline_is_written_before_anything_changes_and_never_again(machine, document):
     made(machine, document)
-    first = machine.read(host.BASELINE_FILE)
+    first = machine.read(BASELINE_FILE)
     machine.links["enp5s0"]["mtu"] = 4000
     run("apply", machine, document)
 
-    assert machine.read(host.BASELINE_FILE) == first
+    assert machine.read(BASELINE_FILE) == first
     assert json.loads(first)["pfs"]["enp5s0"]["mtu_bytes"] == 1500
 
 
-def test_the_program_runs_on_the_oldest_python_that_hosts_have() -> None:
-    text = (ROOT / "components/hosts/host.py").read_text()
+@pytest.mark.parametrize("path", sorted(SOURCES.rglob("*.py")), ids=lambda path: path.relative_to(SOURCES).as_posix())
+def test_the_program_runs_on_the_oldest_python_that_hosts_have(path: Path) -> None:
+    text = path.read_text()
     tree = ast.parse(text, feature_version=(3, 8))
     imported = {alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names}
-    imported |= {str(node.module) for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
+    imported |= {str(node.module) for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) and not node.level}
 
-    assert imported <= {
-        "fcntl",
-        "hashlib",
-        "json",
-        "os",
-        "re",
-        "signal",
-        "subprocess",
-        "sys",
-        "time",
-        "traceback",
-        "typing",
-    }
+    assert imported <= STANDARD
     assert "shell=True" not in text
+
+
+def test_the_packed_program_runs_alone_and_is_always_the_same(tmp_path: Path) -> None:
+    archive = tmp_path / "host.pyz"
+    archive.write_bytes(packed())
+    alone = [sys.executable, "-I", str(archive), "probe"]
+    done = subprocess.run(alone, input="{}", stdout=subprocess.PIPE, text=True, check=True)
+    sent = [sys.executable, "-I", "-c", LOADER, str(len(packed())), "probe"]
+    same = subprocess.run(sent, input=packed() + b"{}", stdout=subprocess.PIPE, check=True)
+
+    assert "no document of schema" in json.loads(done.stdout)["failed"]["reason"]
+    assert json.loads(same.stdout) == json.loads(done.stdout)
+    packed.cache_clear()
+    assert packed() == archive.read_bytes()
 
 
 def test_what_ip_and_rdma_print_is_understood(machine, document, monkeypatch):
@@ -301,9 +311,9 @@ def test_what_ip_and_rdma_print_is_understood(machine, document, monkeypatch):
         "ip": (RECORDED / "ip-addr.json").read_text(),
         "rdma": (RECORDED / "rdma-resource-opened.json").read_text(),
     }
-    monkeypatch.setattr(machine, "run", lambda *words, **_: host.Done(0, answers[words[0]], ""))
-    seen = host.Host(machine, document, "")
+    monkeypatch.setattr(machine, "run", lambda *words, **_: Done(0, answers[words[0]], ""))
+    seen = Host(machine, document, b"")
 
     assert seen.addresses("enp5s0") == ["10.10.11.11/24"]
-    assert host.link_state(seen, "enp132s0") == {"mtu_bytes": 9000, "up": True, "addresses": ["10.10.12.11/24"]}
+    assert link_state(seen, "enp132s0") == {"mtu_bytes": 9000, "up": True, "addresses": ["10.10.12.11/24"]}
     assert seen.opened_devices() == {"rxe0"}

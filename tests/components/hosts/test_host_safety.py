@@ -8,8 +8,11 @@ from typing import Any
 
 import pytest
 
-from components.hosts import host
 from components.hosts.document import host_document
+from components.hosts.program.machine import Done, Machine
+from components.hosts.program.main import perform
+from components.hosts.program.places import BASELINE_FILE, DOCUMENT_FILE, LOCK_FILE
+from components.hosts.program.revert import revert
 from stacks.lab import Lab
 from tests.components.hosts.kernel import FakeHost, addresses, link
 from tests.components.hosts.test_host import made, run
@@ -52,9 +55,9 @@ def carries_a_mounted_filesystem(machine: FakeHost) -> None:
     machine.file("/proc/mounts", "filer:/data /data nfs4 rw,vers=4.2,addr=10.9.9.2,clientaddr=10.9.9.9 0 0")
     answer = machine.run
 
-    def routed(*words: str, **options: Any) -> host.Done:
+    def routed(*words: str, **options: Any) -> Done:
         if words[:3] == ("ip", "route", "get"):
-            return host.Done(0, f"{words[3]} dev enp5s0 src 10.9.9.9 uid 0\n", "")
+            return Done(0, f"{words[3]} dev enp5s0 src 10.9.9.9 uid 0\n", "")
         return answer(*words, **options)
 
     machine.run = routed  # type: ignore[method-assign]  # one more answer of the same program
@@ -80,7 +83,7 @@ def test_a_pf_that_carries_the_host_is_refused_untouched(machine, document, carr
     assert "name another NIC" in result["failed"]["hint"]
     assert result["changed"] == []
     assert machine.written == []
-    assert not machine.exists(host.BASELINE_FILE)
+    assert not machine.exists(BASELINE_FILE)
 
 
 def test_the_management_interface_is_refused_even_when_the_document_names_it(machine, document):
@@ -109,7 +112,7 @@ def test_a_revert_is_armed_before_the_first_network_step(machine, document):
 def test_without_a_word_from_a_new_connection_the_host_goes_back(machine, document):
     run("apply", machine, document)
 
-    host.revert(machine)
+    revert(machine)
 
     assert machine.clock_s >= 1000 + 120
     assert machine.links["enp5s0"]["mtu"] == 1500
@@ -120,7 +123,7 @@ def test_without_a_word_from_a_new_connection_the_host_goes_back(machine, docume
 def test_a_confirmed_network_stays(machine, document):
     made(machine, document)
 
-    host.revert(machine)
+    revert(machine)
 
     assert machine.links["enp5s0"]["mtu"] == 9000
 
@@ -128,16 +131,16 @@ def test_a_confirmed_network_stays(machine, document):
 def test_an_unconfirmed_network_does_not_come_back_at_boot(machine, document):
     run("apply", machine, document)
 
-    assert not machine.exists(host.DOCUMENT_FILE)
+    assert not machine.exists(DOCUMENT_FILE)
     run("confirm", machine, document)
-    assert json.loads(machine.read(host.DOCUMENT_FILE)) == document
+    assert json.loads(machine.read(DOCUMENT_FILE)) == document
 
 
 def test_while_a_revert_is_pending_the_proven_values_are_the_older_ones(machine, document):
     run("apply", machine, document)
     run("apply", machine, {**document, "pfs": [{**pf, "mtu_bytes": 4200} for pf in document["pfs"]]})
 
-    host.revert(machine)
+    revert(machine)
 
     assert machine.links["enp5s0"]["mtu"] == 1500
 
@@ -153,8 +156,8 @@ def test_a_boot_arms_nothing_since_its_document_was_confirmed(machine, document)
 
 
 def test_a_second_run_waits_and_then_says_who_is_in_the_way(machine, document):
-    machine.file(host.LOCK_FILE, "")
-    with Path(machine.path(host.LOCK_FILE)).open() as other:
+    machine.file(LOCK_FILE, "")
+    with Path(machine.path(LOCK_FILE)).open() as other:
         fcntl.flock(other, fcntl.LOCK_EX)
         result = run("apply", machine, document)
 
@@ -171,13 +174,13 @@ def test_a_lock_that_an_undo_has_removed_keeps_nobody_out(machine, document):
 
 @pytest.mark.parametrize("text", ["", "no json", "[]", '{"schema": 2, "pfs": []}', '{"schema": 1}'])
 def test_a_document_that_is_none_is_data_and_no_crash(machine, text):
-    result = host.perform("apply", machine, text, "")
+    result = perform("apply", machine, text, "")
 
     assert result["failed"]["reason"] == "stdin holds no document of schema 1"
 
 
 def test_a_fault_of_the_program_itself_is_data_too(machine, document, monkeypatch, capsys):
-    monkeypatch.setattr(machine, "run", lambda *words, **_: host.Done(0, "no json", ""))
+    monkeypatch.setattr(machine, "run", lambda *words, **_: Done(0, "no json", ""))
 
     result = run("probe", machine, document)
 
@@ -186,14 +189,14 @@ def test_a_fault_of_the_program_itself_is_data_too(machine, document, monkeypatc
 
 
 def test_a_program_that_hangs_is_ended_and_named(tmp_path: Path) -> None:
-    done = host.Machine(str(tmp_path)).run("sleep", "5", timeout_s=0.05)
+    done = Machine(str(tmp_path)).run("sleep", "5", timeout_s=0.05)
 
     assert done.code == 124
     assert "did not end" in done.err
 
 
 def test_a_file_is_replaced_whole_and_keeps_its_mode(tmp_path: Path) -> None:
-    machine = host.Machine(str(tmp_path))
+    machine = Machine(str(tmp_path))
     machine.put("/etc/x/y.conf", "a\n")
     machine.put("/etc/x/y.conf", "b\n", mode=0o600)
 

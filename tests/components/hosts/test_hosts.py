@@ -2,7 +2,6 @@
 
 import base64
 import json
-from pathlib import Path
 from typing import Any
 
 import dill
@@ -10,7 +9,7 @@ import pulumi
 import pytest
 from pulumi.dynamic import Config, ConfigureRequest
 
-from components.hosts import fleet, host, repair
+from components.hosts import fleet, pack, repair
 from components.hosts.fleet import FleetProvider
 from components.hosts.hosts import Hosts, HostsArgs, start_command
 from components.hosts.records import HostRecord, properties_of, records_of, wanted_record
@@ -22,7 +21,8 @@ from tests.components.hosts.test_repair import FakeHosts, record
 from tests.engine import Engine, Recorded
 
 CANARY = "canary-of-the-private-key"
-COMMAND, COPY = "command:remote:Command", "command:remote:CopyToRemote"
+COMMAND = "command:remote:Command"
+DELIVERY = "pulumi-python:dynamic/hosts:Delivery"
 FLEET = "pulumi-python:dynamic/hosts:Fleet"
 
 
@@ -48,24 +48,23 @@ def seen(lab: Lab) -> Recorded:
     return build(lab)
 
 
-def test_each_active_host_has_one_program_and_one_command_and_all_have_one_fleet(seen):
+def test_each_active_host_has_one_command_and_all_have_one_program_and_one_fleet(seen):
     assert set(seen.of_type(COMMAND)) == {"hosts-gpu01", "hosts-gpu02"}
-    assert set(seen.of_type(COPY)) == {"hosts-gpu01-program", "hosts-gpu02-program"}
+    assert set(seen.of_type(DELIVERY)) == {"hosts-program"}
     assert set(seen.of_type(FLEET)) == {"hosts-fleet"}
     assert {one.parent for name, one in seen.resources.items() if name != "hosts"} == {"hosts"}
 
 
 def test_the_program_is_there_before_the_command_and_the_fleet_comes_last(seen):
-    assert "hosts-gpu01-program" in seen["hosts-gpu01"].depends_on
+    assert "hosts-program" in seen["hosts-gpu01"].depends_on
     assert {"hosts-gpu01", "hosts-gpu02"} <= seen["hosts-fleet"].depends_on
 
 
 def test_every_connection_pins_its_hosts_key_and_gives_up_soon(seen):
-    for name in ("hosts-gpu01", "hosts-gpu01-program"):
-        connection = seen[name].inputs["connection"]
-        assert connection["hostKey"] == "ssh-ed25519 key-of-gpu01"
-        assert (connection["dialErrorLimit"], connection["perDialTimeout"]) == (2, 10)
-        assert "connection" in seen[name].secrets
+    connection = seen["hosts-gpu01"].inputs["connection"]
+    assert connection["hostKey"] == "ssh-ed25519 key-of-gpu01"
+    assert (connection["dialErrorLimit"], connection["perDialTimeout"]) == (2, 10)
+    assert "connection" in seen["hosts-gpu01"].secrets
 
 
 def test_commands_have_nothing_by_which_the_official_provider_hurts(seen):
@@ -75,11 +74,10 @@ def test_commands_have_nothing_by_which_the_official_provider_hurts(seen):
         assert command.inputs["addPreviousOutputInEnv"] is False
 
 
-def test_the_program_goes_by_relative_path_so_that_another_checkout_is_no_change(seen):
-    source = seen["hosts-gpu01-program"].inputs["source"]
-
-    assert source.path == "components/hosts/host.py"
-    assert seen["hosts-gpu01-program"].inputs["remotePath"] == host.COPIED_PROGRAM
+def test_the_program_stands_in_the_state_by_its_digest_so_that_another_checkout_is_no_change(seen):
+    assert seen["hosts-program"].inputs["program"] == pack.digest()
+    assert len(json.dumps(seen["hosts-program"].inputs["hosts"])) < 80
+    assert CANARY not in repr(seen["hosts-program"].inputs)
 
 
 def test_no_secret_enters_the_fleet(seen):
@@ -103,7 +101,7 @@ def test_the_command_starts_the_program_that_was_sent_or_reports_that_it_is_miss
     report = json.loads(text[text.index("echo '{") + 6 : text.rindex("'")])
 
     assert "sha256sum --check" in text
-    assert "exec sudo -n python3 -I .rocelab-host.py apply" in text
+    assert "exec sudo -n python3 -I .rocelab-host.pyz apply" in text
     assert report["failed"]["hint"] == "pulumi up --refresh --run-program repairs it"
     assert "\n" not in json.dumps(report)
 
@@ -299,4 +297,3 @@ def test_results_of_wanted_records_carry_the_pinned_key(lab):
     assert (one.endpoint.address, one.endpoint.port) == ("127.0.12.1", 2222)
     assert one.endpoint.host_key == "ssh-ed25519 AAAA"
     assert repair.unreachable("gpu01", repair.NoAnswerError("x"))["status"] == "unreachable"
-    assert Path(host.__file__).name == "host.py"

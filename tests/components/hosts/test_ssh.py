@@ -21,7 +21,7 @@ OTHER_KEY = asyncssh.generate_private_key("ssh-ed25519")
 REPORT = {"schema": 1, "host": "gpu01", "changed": [], "needs_reboot": [], "facts": {}, "fields": {"unit": "enabled"}}
 DOCUMENT: dict[str, Any] = {"schema": 1, "host": "gpu01", "pfs": []}
 
-Serve = Callable[[asyncssh.SSHServerProcess[str]], Any]
+Serve = Callable[[asyncssh.SSHServerProcess[bytes]], Any]
 
 
 def text_of(key: asyncssh.SSHKey) -> str:
@@ -37,7 +37,12 @@ def endpoint(port: int, key: asyncssh.SSHKey = HOST_KEY) -> Endpoint:
 async def server(serve: Serve, accept: asyncssh.SSHKey = USER_KEY) -> AsyncIterator[int]:
     authorized = asyncssh.import_authorized_keys(accept.export_public_key().decode())
     listener = await asyncssh.listen(
-        "127.0.0.1", 0, server_host_keys=[HOST_KEY], authorized_client_keys=authorized, process_factory=serve
+        "127.0.0.1",
+        0,
+        server_host_keys=[HOST_KEY],
+        authorized_client_keys=authorized,
+        process_factory=serve,
+        encoding=None,
     )
     try:
         yield listener.get_port()
@@ -54,18 +59,18 @@ def ask(serve: Serve, accept: asyncssh.SSHKey = USER_KEY, pinned: asyncssh.SSHKe
     return asyncio.run(scene())
 
 
-async def reports(process: asyncssh.SSHServerProcess[str]) -> None:
+async def reports(process: asyncssh.SSHServerProcess[bytes]) -> None:
     await process.stdin.read()
-    process.stdout.write("noise of a login script\n" + json.dumps({**REPORT, "failed": None}) + "\n")
+    process.stdout.write(f"noise of a login script\n{json.dumps({**REPORT, 'failed': None})}\n".encode())
     process.exit(0)
 
 
 def test_the_program_and_the_document_go_over_stdin_and_the_report_comes_back():
-    seen: list[tuple[str, str]] = []
+    seen: list[tuple[str, bytes]] = []
 
-    async def serve(process: asyncssh.SSHServerProcess[str]) -> None:
+    async def serve(process: asyncssh.SSHServerProcess[bytes]) -> None:
         seen.append((str(process.command), await process.stdin.read()))
-        process.stdout.write(json.dumps({**REPORT, "failed": None}) + "\n")
+        process.stdout.write(json.dumps({**REPORT, "failed": None}).encode() + b"\n")
         process.exit(0)
 
     report = ask(serve)
@@ -74,8 +79,8 @@ def test_the_program_and_the_document_go_over_stdin_and_the_report_comes_back():
     command, sent = seen[0]
     assert command.startswith("exec sudo -n python3 -I -c ")
     assert command.endswith(" probe")
-    assert sent.endswith(json.dumps(DOCUMENT))
-    assert int(command.split()[-2]) == len(sent.encode()) - len(json.dumps(DOCUMENT))
+    assert sent.endswith(json.dumps(DOCUMENT).encode())
+    assert int(command.split()[-2]) == len(sent) - len(json.dumps(DOCUMENT))
 
 
 def test_what_else_a_login_prints_does_not_hide_the_report():
@@ -85,7 +90,7 @@ def test_what_else_a_login_prints_does_not_hide_the_report():
 def test_a_wrong_host_key_sends_nothing():
     sessions: list[object] = []
 
-    async def serve(process: asyncssh.SSHServerProcess[str]) -> None:
+    async def serve(process: asyncssh.SSHServerProcess[bytes]) -> None:
         sessions.append(process.command)
 
     with pytest.raises(NoAnswerError, match="another host key than known_hosts: nothing was sent"):
@@ -101,7 +106,7 @@ def test_a_refused_login_is_not_tried_again():
 def test_a_connection_reset_in_the_middle_is_tried_once_more():
     calls: list[int] = []
 
-    async def serve(process: asyncssh.SSHServerProcess[str]) -> None:
+    async def serve(process: asyncssh.SSHServerProcess[bytes]) -> None:
         calls.append(1)
         if len(calls) == 1:
             process.get_extra_info("connection").abort()
@@ -113,7 +118,7 @@ def test_a_connection_reset_in_the_middle_is_tried_once_more():
 
 
 def test_a_host_that_always_breaks_off_is_an_answer_too():
-    async def serve(process: asyncssh.SSHServerProcess[str]) -> None:
+    async def serve(process: asyncssh.SSHServerProcess[bytes]) -> None:
         process.get_extra_info("connection").abort()
 
     with pytest.raises(NoAnswerError, match=r"127\.0\.0\.1:\d+"):
@@ -130,10 +135,10 @@ def test_a_host_that_always_breaks_off_is_an_answer_too():
     ],
 )
 def test_an_answer_that_is_no_report_is_quoted(said, code, expected):
-    async def serve(process: asyncssh.SSHServerProcess[str]) -> None:
+    async def serve(process: asyncssh.SSHServerProcess[bytes]) -> None:
         await process.stdin.read()
-        process.stdout.write(said)
-        process.stderr.write("sudo: a password is required\n")
+        process.stdout.write(said.encode())
+        process.stderr.write(b"sudo: a password is required\n")
         process.exit(code)
 
     with pytest.raises(NoAnswerError, match=expected):
@@ -154,7 +159,7 @@ def test_a_host_that_accepts_and_then_says_nothing_is_left_in_time(monkeypatch):
 
 
 def test_a_command_that_never_ends_is_left_in_time():
-    async def serve(process: asyncssh.SSHServerProcess[str]) -> None:
+    async def serve(process: asyncssh.SSHServerProcess[bytes]) -> None:
         await process.stdin.read()
         await asyncio.sleep(30)
 
@@ -178,7 +183,7 @@ def test_no_more_hosts_are_asked_at_once_than_allowed(monkeypatch):
     monkeypatch.setattr(ssh, "AT_ONCE", 3)
     running, most = 0, 0
 
-    async def serve(process: asyncssh.SSHServerProcess[str]) -> None:
+    async def serve(process: asyncssh.SSHServerProcess[bytes]) -> None:
         nonlocal running, most
         running += 1
         most = max(most, running)

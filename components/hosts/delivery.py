@@ -1,0 +1,77 @@
+"""The host program brought to all hosts at once, before the commands that start it.
+
+One resource for all of them: a copy per host as a resource of its own would keep each host's connection in the state
+twice more. The path of this module stands in the state of every stack: it never moves.
+"""
+
+import asyncio
+import hashlib
+import json
+from collections.abc import Mapping
+from pathlib import Path
+
+import pulumi
+from pulumi.dynamic import ConfigureRequest, CreateResult, DiffResult, Resource, ResourceProvider, UpdateResult
+
+from components.hosts import credentials
+from components.hosts.pack import digest, packed
+from components.hosts.program.places import COPIED_PROGRAM
+from components.hosts.records import Endpoint, endpoints_of
+from components.hosts.ssh import Hosts, NoAnswerError, each
+
+Props = dict[str, object]
+
+RECEIVE = f'cat > "$HOME/{COPIED_PROGRAM}.new" && mv "$HOME/{COPIED_PROGRAM}.new" "$HOME/{COPIED_PROGRAM}"'
+RECEIVE_S = 60
+
+
+class DeliveryProvider(ResourceProvider):
+    """Thin: the hosts come from the lab, the program from this very checkout."""
+
+    serialize_as_secret_always = False  # it holds nothing: credentials come through `configure`
+
+    def configure(self, req: ConfigureRequest) -> None:
+        """Keeps the stack's configuration; nothing of it enters a property."""
+        self._setting: credentials.Setting = req.config.get
+
+    def diff(self, _id: str, _olds: Props, _news: Props) -> DiffResult:
+        """Another program, or other hosts."""
+        return DiffResult(changes=any(_olds.get(key) != _news.get(key) for key in ("program", "hosts")))
+
+    def create(self, props: Props) -> CreateResult:
+        """Sends the program to every active host."""
+        self._send()
+        return CreateResult("program", props)
+
+    def update(self, _id: str, _olds: Props, _news: Props) -> UpdateResult:
+        """Sends it again: to write a file twice costs less than to ask."""
+        self._send()
+        return UpdateResult(_news)
+
+    def _send(self) -> None:
+        lab = credentials.configured_lab(self._setting)
+        key = credentials.private_key(lab, self._setting, Path.cwd())
+        asyncio.run(send(Hosts(key), endpoints_of(lab, credentials.host_keys(lab, Path.cwd()))))
+
+
+class Delivery(Resource, module="hosts", name="Delivery"):
+    """The host program on all hosts."""
+
+    def __init__(
+        self, name: str, endpoints: Mapping[str, Endpoint], opts: pulumi.ResourceOptions | None = None
+    ) -> None:
+        hosts = json.dumps({host: endpoint.model_dump() for host, endpoint in endpoints.items()}, sort_keys=True)
+        props = {"program": digest(), "hosts": hashlib.sha256(hosts.encode()).hexdigest()}
+        super().__init__(DeliveryProvider(), name, props, opts)
+
+
+async def send(hosts: Hosts, endpoints: Mapping[str, Endpoint]) -> None:
+    """Copies the program to each host. A host that does not take it is told by its own command, with the remedy."""
+
+    async def one(_name: str, endpoint: Endpoint) -> None:
+        try:
+            await hosts.run(endpoint, RECEIVE, packed(), RECEIVE_S)
+        except NoAnswerError:
+            return
+
+    await each(endpoints, one)

@@ -1,0 +1,54 @@
+"""The host program as one file: a zip archive that Python runs, the same bytes from the same sources.
+
+Not compressed: every version of zlib would give other bytes, and on a host it can be read with any pager.
+"""
+
+import hashlib
+import io
+import zipfile
+from functools import cache
+from pathlib import Path
+
+SOURCES = Path(__file__).with_name("program")
+PACKAGE = "rocelab_host"
+START = f"""import sys
+
+from {PACKAGE}.main import main
+
+with open(sys.path[0], "rb") as archive:
+    program = archive.read()
+sys.exit(main(sys.argv[1:], program))
+"""
+"""Python puts the archive that it runs in front of its path; the program installs what it was started from."""
+LOADER = (
+    "import os,runpy,sys;"
+    "size=int(sys.argv.pop(1));"
+    "archive=os.memfd_create('host.pyz');"
+    "os.write(archive,sys.stdin.buffer.read(size));"
+    "runpy.run_path('/proc/self/fd/%d'%archive,run_name='__main__')"
+)
+"""Takes the program off stdin and leaves the document there: a host needs nothing of ours to be repaired."""
+EPOCH = (1980, 1, 1, 0, 0, 0)
+
+
+@cache
+def packed() -> bytes:
+    """The program as it goes to a host."""
+    packing = io.BytesIO()
+    with zipfile.ZipFile(packing, "w", zipfile.ZIP_STORED) as archive:
+        _add(archive, "__main__.py", START)
+        for path in sorted(SOURCES.rglob("*.py")):
+            _add(archive, f"{PACKAGE}/{path.relative_to(SOURCES).as_posix()}", path.read_text())
+    return packing.getvalue()
+
+
+@cache
+def digest() -> str:
+    """sha256 of the packed program, hexadecimal."""
+    return hashlib.sha256(packed()).hexdigest()
+
+
+def _add(archive: zipfile.ZipFile, name: str, text: str) -> None:
+    entry = zipfile.ZipInfo(name, EPOCH)
+    entry.external_attr = 0o644 << 16
+    archive.writestr(entry, text)

@@ -1,0 +1,68 @@
+"""What was there before us: written down before anything changes, given back when we leave."""
+
+import json
+from typing import Any, Dict, Iterable, List
+
+from .carriers import refuse_what_carries_the_host
+from .files import load_json
+from .host import Host
+from .machine import StepError
+from .places import BASELINE_FILE, SCHEMA
+from .steps import STEPS
+
+
+def record_baseline(host: Host) -> None:
+    """Writes down what was there before us. What is recorded already stays; a step that is new joins."""
+    baseline = load_json(host.machine, BASELINE_FILE) or {"schema": SCHEMA, "steps": {}, "pfs": {}}
+    known = json.dumps(baseline, sort_keys=True)
+    for step in STEPS:
+        if step.name not in baseline["steps"] and step.wanted(host.document):
+            baseline["steps"][step.name] = step.before(host)
+    for name in (pf["interface"] for pf in host.pfs):
+        recorded: Dict[str, Any] = baseline["pfs"].setdefault(name, {})
+        for step in STEPS:
+            found = step.before_pf(host, name) if step.wanted(host.document) else {}
+            recorded.update({key: value for key, value in found.items() if key not in recorded})
+    if json.dumps(baseline, sort_keys=True) != known:
+        _save(host, baseline)
+
+
+def give_back(host: Host, names: Iterable[str]) -> None:
+    """Puts PFs back to the baseline and forgets them there."""
+    baseline = load_json(host.machine, BASELINE_FILE)
+    failed: List[StepError] = []
+    for name in names:
+        before = baseline["pfs"][name]
+        try:
+            if name in host.links():
+                refuse_what_carries_the_host(host, [name])
+                for step in reversed(STEPS):
+                    step.undo_pfs(host, {name: before})
+                host.changed.append(name)
+            del baseline["pfs"][name]
+        except (StepError, OSError) as error:
+            failed.append(error if isinstance(error, StepError) else StepError(f"{name}: {error}"))
+    _save(host, baseline)
+    if failed:
+        raise failed[0]
+
+
+def give_all_back(host: Host) -> None:
+    """Puts the whole host back to the baseline."""
+    baseline = load_json(host.machine, BASELINE_FILE)
+    if not baseline:
+        return
+    give_back(host, sorted(baseline["pfs"]))
+    for step in reversed(STEPS):
+        if step.name in baseline["steps"]:
+            step.undo(host, baseline["steps"][step.name])
+
+
+def forgotten(host: Host) -> List[str]:
+    """PFs that we changed once and that the document no longer names."""
+    known = load_json(host.machine, BASELINE_FILE).get("pfs", {})
+    return sorted(set(known) - {pf["interface"] for pf in host.pfs})
+
+
+def _save(host: Host, baseline: Dict[str, Any]) -> None:
+    host.machine.put(BASELINE_FILE, json.dumps(baseline, indent=1, sort_keys=True) + "\n")

@@ -1,0 +1,161 @@
+"""One run on one host: the document, the machine, and what was found and done so far."""
+
+import json
+from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Set, Tuple
+
+from .machine import Machine
+from .places import REBOOT_FILE
+
+Document = Dict[str, Any]
+
+CHECKPOINT = "/var/lib/kubelet/device-plugins/kubelet_internal_checkpoint"
+
+
+class Vf(NamedTuple):
+    """A virtual function, found through its PF's `virtfn` link: its netdev may be in a pod."""
+
+    number: int
+    path: str
+    pci_address: str
+    driver: str
+    netdev: str
+
+
+class Host:
+    """One run on one host: the document, the machine, and what was found and done so far."""
+
+    def __init__(self, machine: Machine, document: Document, program: bytes) -> None:
+        self.machine, self.document, self.program = machine, document, program
+        self.pfs: List[Dict[str, Any]] = document["pfs"]
+        self.changed: List[str] = []
+        self.armed = self.booting = False
+        self._links: Optional[Dict[str, Dict[str, Any]]] = None
+        self._opened: Tuple[bool, Optional[Set[str]]] = (False, None)
+
+    def links(self) -> Dict[str, Dict[str, Any]]:
+        """Every netdev of the first namespace by name, as `ip` describes it."""
+        if self._links is None:
+            found = json.loads(self.machine.must("ip", "-j", "addr", "show"))
+            self._links = {link["ifname"]: link for link in found if link.get("ifname")}
+        return self._links
+
+    def forget(self) -> None:
+        """Looks again from here on: something has changed, or an old answer would be dangerous."""
+        self._links, self._opened = None, (False, None)
+
+    def reboot_reasons(self) -> Dict[str, str]:
+        """Why each field that waits for a reboot does so."""
+        try:
+            found = json.loads(self.machine.read(REBOOT_FILE) or "{}")
+        except ValueError:
+            return {}
+        return {str(field): str(reason) for field, reason in found.items()}
+
+    def wait_for_reboot(self, field: str, reason: str) -> None:
+        """Notes that a field is set and holds from the next boot on."""
+        self.machine.put(REBOOT_FILE, json.dumps({**self.reboot_reasons(), field: reason}, sort_keys=True) + "\n")
+
+    def ip_batch(self, lines: Sequence[str]) -> None:
+        """Several changes of the network by one program."""
+        if lines:
+            self.forget()
+            self.machine.must("ip", "-batch", "-", stdin="\n".join(lines) + "\n")
+
+    def addresses(self, netdev: str) -> List[str]:
+        """Its IPv4 addresses with prefix length, sorted; those of one link only are left out."""
+        infos = self.links().get(netdev, {}).get("addr_info", [])
+        return sorted(
+            f"{info['local']}/{info['prefixlen']}"
+            for info in infos
+            if info["family"] == "inet" and info.get("scope") != "link"
+        )
+
+    def is_up(self, netdev: str) -> bool:
+        """Whether it is set up; a cable is another matter."""
+        return "UP" in self.links().get(netdev, {}).get("flags", [])
+
+    def vfs(self, pf: str) -> List[Vf]:
+        """The VFs of a PF in their order."""
+        device, machine = f"/sys/class/net/{pf}/device", self.machine
+        found = []
+        for name in machine.names(device):
+            if name.startswith("virtfn"):
+                path = f"{device}/{name}"
+                netdev = (machine.names(path + "/net") or [""])[0]
+                found.append(Vf(int(name[6:]), path, machine.target(path), machine.target(path + "/driver"), netdev))
+        return sorted(found)
+
+    def rdma_parents(self) -> Dict[str, str]:
+        """The netdev under each soft-RoCE device. Devices of a NIC have no such attribute and are left out."""
+        root = "/sys/class/infiniband"
+        found = {name: self.machine.read(f"{root}/{name}/parent") for name in self.machine.names(root)}
+        return {name: parent for name, parent in found.items() if parent}
+
+    def rdma_devices(self, pf: str) -> List[str]:
+        """RDMA devices of a PF: the NIC's own, and soft-RoCE over its netdev."""
+        own = self.machine.names(f"/sys/class/net/{pf}/device/infiniband")
+        return sorted({*own, *(name for name, parent in self.rdma_parents().items() if parent == pf)})
+
+    def uses(self, pf: str) -> Dict[int, str]:
+        """Why each VF in use must be left alone, by its index. What cannot be known counts as in use."""
+        vfs = self.vfs(pf)
+        allocated = self._allocated_devices() if vfs else set()
+        devices = {vf.number: self._rdma_devices_of(vf) for vf in vfs}
+        open_on = self.opened_devices() if any(devices.values()) else set()
+        found = {vf.number: self._use(vf, allocated, devices[vf.number], open_on) for vf in vfs}
+        return {index: reason for index, reason in found.items() if reason}
+
+    def _use(self, vf: Vf, allocated: Optional[Set[str]], devices: List[str], open_on: Optional[Set[str]]) -> str:
+        above = [name[6:] for name in self.machine.names(f"{vf.path}/net/{vf.netdev}") if name.startswith("upper_")]
+        busy = devices if open_on is None else [name for name in devices if name in open_on]
+        reasons = (
+            (vf.driver.startswith("vfio"), f"bound to {vf.driver}"),
+            (vf.driver and not vf.netdev, "its netdev is in another network namespace"),
+            (allocated is None, "kubelet's checkpoint cannot be read, so a pod may have it"),
+            (vf.pci_address in (allocated or ()), "allocated to a pod"),
+            (vf.netdev and above, f"{' '.join(above)} is built on it"),
+            (busy and open_on is None, "who uses its RDMA device cannot be listed"),
+            (busy, f"a process has {' '.join(busy)} open"),
+        )
+        return next((reason for holds, reason in reasons if holds), "")
+
+    def _rdma_devices_of(self, vf: Vf) -> List[str]:
+        soft = [name for name, parent in self.rdma_parents().items() if vf.netdev and parent == vf.netdev]
+        return self.machine.names(vf.path + "/infiniband") + soft
+
+    def _allocated_devices(self) -> Optional[Set[str]]:
+        """PCI addresses that kubelet has given to pods; None when its list is there and cannot be read."""
+        if not self.machine.exists(CHECKPOINT):
+            return set()
+        try:
+            entries = json.loads(self.machine.read(CHECKPOINT))["Data"]["PodDeviceEntries"] or []
+            given: Set[str] = set()
+            for entry in entries:
+                devices = entry["DeviceIDs"]  # by NUMA node since Kubernetes 1.20, a plain list before
+                for part in devices.values() if isinstance(devices, dict) else [devices]:
+                    given.update(part)
+        except (ValueError, KeyError, TypeError, AttributeError):
+            return None
+        return given
+
+    def opened_devices(self) -> Optional[Set[str]]:
+        """RDMA devices that a process has open; None when that cannot be listed.
+
+        Open is enough, without a queue pair: the kernel waits for the last process when such a device is removed,
+        and who removes it hangs beyond any signal (seen with soft-RoCE on a VF).
+        """
+        known, found = self._opened
+        if not known:
+            done = self.machine.run("rdma", "-j", "resource", "show")
+            try:
+                devices = None if done.code else json.loads(done.out or "[]")
+                found = None if devices is None else {device["ifname"] for device in devices if _is_open(device)}
+            except (ValueError, KeyError, TypeError):
+                found = None
+            self._opened = (True, found)
+        return found
+
+
+def _is_open(device: Dict[str, Any]) -> bool:
+    # kernels before 5.8 do not count contexts; one queue pair is the kernel's own
+    return bool(device.get("ctx", device["qp"] > 1) or device["cm_id"])

@@ -1,0 +1,133 @@
+"""Files and programs of the host: the only way by which a step sees or changes it."""
+
+import os
+import subprocess
+import time
+from typing import Callable, List, NamedTuple, Union
+
+
+class StepError(Exception):
+    """A step that cannot be done: what was found, and what to do about it."""
+
+    def __init__(self, reason: str, hint: str = "") -> None:
+        super().__init__(reason)
+        self.reason, self.hint = reason, hint
+
+
+class Done(NamedTuple):
+    """A program that has ended."""
+
+    code: int
+    out: str
+    err: str
+
+
+class Machine:
+    """Files and programs of the host. Tests give it another root and other answers."""
+
+    def __init__(self, root: str = "") -> None:
+        self.root = root
+
+    def path(self, path: str) -> str:
+        """Where a file of the host lies under the root."""
+        return self.root + path
+
+    def exists(self, path: str) -> bool:
+        """Whether there is such a file, folder or link, dangling ones included."""
+        return os.path.lexists(self.path(path))
+
+    def read(self, path: str) -> str:
+        """The text without the blanks around it; empty when it cannot be read."""
+        try:
+            with open(self.path(path), encoding="utf-8", errors="replace") as file:
+                return file.read().strip()
+        except OSError:
+            return ""
+
+    def write(self, path: str, value: str) -> None:
+        """Sets an attribute of the kernel, which takes it in one write and answers by the error."""
+        descriptor = os.open(self.path(path), os.O_WRONLY)
+        try:
+            os.write(descriptor, value.encode())
+        finally:
+            os.close(descriptor)
+
+    def content(self, path: str) -> bytes:
+        """All bytes of a file; none when it cannot be read."""
+        try:
+            with open(self.path(path), "rb") as file:
+                return file.read()
+        except OSError:
+            return b""
+
+    def put(self, path: str, content: Union[str, bytes], mode: int = 0o644) -> None:
+        """Installs a file whole: after a crash there is the old one or the new one."""
+        target = self.path(path)
+        os.makedirs(os.path.dirname(target), mode=0o755, exist_ok=True)
+        with open(target + ".new", "wb") as file:
+            file.write(content.encode() if isinstance(content, str) else content)
+            file.flush()
+            os.fchmod(file.fileno(), mode)
+            os.fsync(file.fileno())
+        os.replace(target + ".new", target)
+
+    def remove(self, path: str) -> bool:
+        """Removes a file, a link or an empty folder; whether there was one."""
+        target = self.path(path)
+        try:
+            os.rmdir(target) if os.path.isdir(target) and not os.path.islink(target) else os.remove(target)
+        except OSError:
+            return False
+        return True
+
+    def names(self, path: str) -> List[str]:
+        """What a folder holds; nothing when there is no such folder."""
+        try:
+            return sorted(os.listdir(self.path(path)))
+        except OSError:
+            return []
+
+    def target(self, path: str) -> str:
+        """Last part of what a link points to; empty when it is none."""
+        try:
+            return os.path.basename(os.readlink(self.path(path)))
+        except OSError:
+            return ""
+
+    def run(self, *words: str, stdin: str = "", timeout_s: float = 30) -> Done:
+        """Runs a program with a bound on its time; one that is missing ends with 127."""
+        environment = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin:/usr/local/bin", "LC_ALL": "C"}
+        try:
+            ended = subprocess.run(
+                words, input=stdin, capture_output=True, text=True, timeout=timeout_s, env=environment, check=False
+            )
+        except FileNotFoundError:
+            return Done(127, "", f"{words[0]} is not installed")
+        except subprocess.TimeoutExpired:
+            return Done(124, "", f"{words[0]} did not end within {timeout_s:.0f} s")
+        return Done(ended.returncode, ended.stdout, ended.stderr)
+
+    def must(self, *words: str, stdin: str = "", timeout_s: float = 30) -> str:
+        """Runs a program that has to succeed; what it printed."""
+        done = self.run(*words, stdin=stdin, timeout_s=timeout_s)
+        if done.code:
+            said = " / ".join((done.err or done.out).strip().splitlines()[-3:])
+            raise StepError(f"{' '.join(words)} failed ({done.code}): {said}", f"run it on the host; input: {stdin!r}")
+        return done.out
+
+    def now_s(self) -> float:
+        """Seconds since the machine started; they go on over a change of its clock."""
+        return time.monotonic()
+
+    def pause(self, seconds: float) -> None:
+        """Waits."""
+        time.sleep(seconds)
+
+    def wait(self, ready: Callable[[], bool], timeout_s: float) -> bool:
+        """Whether it became so in time."""
+        end = self.now_s() + timeout_s
+        while not ready():
+            if self.now_s() > end:
+                return False
+            self.pause(0.1)
+        return True

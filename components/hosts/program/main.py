@@ -1,0 +1,100 @@
+"""Where the program starts: one verb, one document, one line of JSON."""
+
+import json
+import signal
+import sys
+import traceback
+from typing import Any, Dict, Sequence
+
+from .host import Document, Host
+from .lock import locked
+from .machine import Machine, StepError
+from .places import BOOT_DEVICE_WAIT_S, DEADLINE_S, DOCUMENT_FILE, SCHEMA
+from .revert import revert
+from .steps import wanted_fields
+from .verbs import apply, confirm, facts, failure, probe, reboots_needed, undo
+
+VERBS = ("apply", "probe", "confirm", "revert", "undo", "boot")
+
+
+def main(arguments: Sequence[str], program: bytes) -> int:
+    """One verb; its result is the one line on stdout.
+
+    Args:
+        arguments: the verb.
+        program: this very program as it was packed, to be installed on the host.
+    """
+    if len(arguments) != 1 or arguments[0] not in VERBS:
+        sys.stderr.write(f"usage: host.pyz {' | '.join(VERBS)}\n")
+        return 2
+    verb, machine = arguments[0], Machine()
+    if verb == "revert":
+        return revert(machine)
+    if verb == "boot" and not machine.exists(DOCUMENT_FILE):
+        sys.stderr.write("no confirmed document yet: nothing to do\n")
+        return 0
+    signal.signal(signal.SIGALRM, _out_of_time)
+    result = perform(verb, machine, machine.read(DOCUMENT_FILE) if verb == "boot" else sys.stdin.read(), program)
+    sys.stdout.write(json.dumps(result, sort_keys=True, separators=(",", ":")) + "\n")
+    return 1 if verb == "boot" and result["failed"] else 0
+
+
+def perform(verb: str, machine: Machine, text: str, program: bytes) -> Dict[str, Any]:
+    """Runs one verb; the result as data, whatever happens."""
+    result: Dict[str, Any] = {
+        "schema": SCHEMA, "host": "", "changed": [], "needs_reboot": [], "facts": {}, "fields": {}, "failed": None
+    }  # fmt: skip
+    host, step = None, verb
+    try:
+        document = read_document(text)
+        only = document.pop("only", None)
+        result["host"] = document["host"]
+        signal.alarm(int(document.get("deadline_s", DEADLINE_S)))
+        host = Host(machine, document, program)
+        if verb == "boot":
+            host.booting = True
+            names = [pf["interface"] for pf in host.pfs]
+            machine.wait(lambda: all(machine.exists(f"/sys/class/net/{name}") for name in names), BOOT_DEVICE_WAIT_S)
+        if verb in ("apply", "boot"):
+            with locked(machine):
+                result["failed"] = apply(host, None if only is None else set(only))
+        elif verb in ("confirm", "undo"):
+            with locked(machine):
+                confirm(host) if verb == "confirm" else undo(host)
+        if verb != "undo":
+            result["facts"] = facts(host)
+            result["fields"] = probe(host)
+            result["needs_reboot"] = sorted(reboots_needed(host, result["fields"]).values())
+        if verb in ("apply", "boot"):  # kept in the state or a log: what is as wanted needs no words
+            wanted = wanted_fields(document)
+            result["fields"] = {key: value for key, value in result["fields"].items() if value != wanted[key]}
+    except StepError as error:
+        result["failed"] = failure(step, error)
+    except Exception as error:  # noqa: BLE001  # a fault of this program is data too: other hosts go on
+        traceback.print_exc()
+        result["failed"] = {"step": step, "reason": f"{type(error).__name__}: {error}"[:1500], "hint": "see stderr"}
+    finally:
+        signal.alarm(0)
+    if host is not None:
+        result["changed"] = host.changed
+    return result
+
+
+def read_document(text: str) -> Document:
+    """The document on stdin.
+
+    Raises:
+        StepError: when it is none of this program's schema.
+    """
+    try:
+        document = json.loads(text)
+        known = document["schema"] == SCHEMA and isinstance(document["pfs"], list)
+    except (ValueError, KeyError, TypeError):
+        known = False
+    if not known:
+        raise StepError(f"stdin holds no document of schema {SCHEMA}", "run pulumi up: it sends one")
+    return dict(document)
+
+
+def _out_of_time(*_: object) -> None:
+    raise StepError("not done in the time that its document gives", "see what hangs on this host: ps, dmesg")

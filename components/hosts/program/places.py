@@ -1,0 +1,31 @@
+"""Where this program keeps its files on a host, and how long it waits."""
+
+SCHEMA = 1
+LOCK_WAIT_S = 60
+VF_WAIT_S = 120
+DEADLINE_S = 420
+"""Bound of a run whose document gives none: two PFs that each take the full VF wait, and the rest."""
+BOOT_DEVICE_WAIT_S = 60
+
+STATE = "/var/lib/rocelab"
+RUN = "/run/rocelab"
+LIBRARY = "/usr/local/lib/rocelab"
+PROGRAM_FILE = LIBRARY + "/host.pyz"
+DOCUMENT_FILE = STATE + "/document.json"
+UNCONFIRMED_FILE = STATE + "/document.unconfirmed.json"
+BASELINE_FILE = STATE + "/baseline.json"
+REVERT_FILE = RUN + "/revert.json"
+REVERTED_FILE = RUN + "/reverted.json"
+REBOOT_FILE = RUN + "/needs-reboot.json"
+"""Fields that wait for a reboot, each with the reason. In memory: the reboot takes it away."""
+LOCK_FILE = "/run/rocelab.lock"
+COPIED_PROGRAM = ".rocelab-host.pyz"
+"""Where the stack's copy of this program lies, in the home of the user who logs in."""
+
+UNIT = "rocelab-rdma.service"
+UNIT_FILE = "/etc/systemd/system/" + UNIT
+UNIT_LINK = "/etc/systemd/system/multi-user.target.wants/" + UNIT
+MODULES_FILE = "/etc/modules-load.d/rocelab.conf"
+SYSCTL_FILE = "/etc/sysctl.d/60-rocelab.conf"
+MODPROBE_FILE = "/etc/modprobe.d/rocelab.conf"
+SYSTEM_FILES = (UNIT_LINK, UNIT_FILE, MODULES_FILE, SYSCTL_FILE, MODPROBE_FILE)

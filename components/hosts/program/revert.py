@@ -1,0 +1,64 @@
+"""A network step undoes itself after a time, unless a new connection confirms it."""
+
+import json
+import os
+import subprocess
+from typing import Iterable
+
+from .files import load_json
+from .host import Host
+from .links import link_changes, link_state
+from .lock import locked
+from .machine import Machine
+from .places import DEADLINE_S, REVERT_FILE, REVERTED_FILE, RUN, UNCONFIRMED_FILE
+
+PROGRAM_COPY = RUN + "/host.pyz"
+
+
+def arm_revert(host: Host, pfs: Iterable[str]) -> None:
+    """Makes the host put these links back by itself unless a new connection confirms them in time."""
+    if host.booting:
+        return  # what is applied at boot was confirmed before
+    machine, after_s = host.machine, host.document["revert_after_s"]
+    pending = load_json(machine, REVERT_FILE)
+    links = pending.get("links", {})
+    for pf in pfs:
+        links.setdefault(pf, link_state(host, pf))  # while one is pending, its older values are the proven ones
+    machine.put(REVERT_FILE, json.dumps({"deadline_s": machine.now_s() + after_s, "links": links}) + "\n")
+    machine.remove(REVERTED_FILE)
+    if host.armed:
+        return
+    host.armed = True
+    machine.put(PROGRAM_COPY, host.program)
+    command = ["python3", "-I", PROGRAM_COPY, "revert"]
+    if machine.exists("/run/systemd/system"):
+        timer = [f"--unit=rocelab-revert-{os.getpid()}", f"--on-active={after_s}", "--timer-property=AccuracySec=1s"]
+        machine.must("systemd-run", "--quiet", "--collect", *timer, "--", "/usr/bin/env", *command)
+    else:
+        subprocess.Popen(  # it sleeps until the deadline by itself
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+
+
+def revert(machine: Machine) -> int:
+    """Waits for the deadline, which a running apply may move, and puts the links back."""
+    while True:
+        with locked(machine, wait_s=DEADLINE_S):
+            pending = load_json(machine, REVERT_FILE)
+            left_s = pending["deadline_s"] - machine.now_s() if pending else 0
+            if not pending:
+                return 0
+            if left_s <= 0:
+                host = Host(machine, {"pfs": []}, b"")
+                host.ip_batch(
+                    [line for pf, before in pending["links"].items() for line in link_changes(host, pf, before)]
+                )
+                machine.put(REVERTED_FILE, json.dumps(sorted(pending["links"])) + "\n")
+                machine.remove(UNCONFIRMED_FILE)
+                machine.remove(REVERT_FILE)
+                return 0
+        machine.pause(min(left_s + 0.2, 30))

@@ -1,0 +1,38 @@
+"""Kernel settings that keep each rail's ARP to itself: several NICs of one host must not answer for each other."""
+
+from typing import Any, Dict, Set
+
+from ..host import Document, Host
+from ..step import Before, Fields, Step, interface_of
+
+ARP = {"arp_ignore": 1, "arp_announce": 2, "rp_filter": 2}
+
+
+class Arp(Step):
+    """Each rail answers for its own address only."""
+
+    name = "arp"
+    effects = {"arp": "none"}
+    repairs = {"arp": "none"}
+
+    def wanted(self, document: Document) -> Fields:
+        return {f"{pf['interface']}.arp": " ".join(f"{key}={ARP[key]}" for key in ARP) for pf in document["pfs"]}
+
+    def observed(self, host: Host) -> Fields:
+        return {f"{pf['interface']}.arp": self._found(host, pf["interface"]) for pf in host.pfs}
+
+    def apply(self, host: Host, wrong: Set[str]) -> None:
+        for field in wrong:
+            for key, value in ARP.items():
+                host.machine.write(f"/proc/sys/net/ipv4/conf/{interface_of(field)}/{key}", str(value))
+
+    def before_pf(self, host: Host, pf: str) -> Before:
+        return {"sysctls": {key: host.machine.read(f"/proc/sys/net/ipv4/conf/{pf}/{key}") for key in ARP}}
+
+    def undo_pfs(self, host: Host, pfs: Dict[str, Dict[str, Any]]) -> None:
+        for pf, before in pfs.items():
+            for key, value in before["sysctls"].items():
+                host.machine.write(f"/proc/sys/net/ipv4/conf/{pf}/{key}", value)
+
+    def _found(self, host: Host, pf: str) -> str:
+        return " ".join(f"{key}={host.machine.read(f'/proc/sys/net/ipv4/conf/{pf}/{key}')}" for key in ARP)

@@ -1,0 +1,64 @@
+"""MTU, administrative state and IPv4 address of each PF."""
+
+from typing import Any, Dict, Set
+
+from ..carriers import refuse_what_carries_the_host
+from ..host import Document, Host
+from ..links import link_changes, link_state
+from ..machine import StepError
+from ..revert import arm_revert
+from ..step import Before, Fields, Step, interface_of
+
+LINK_FIELDS = {"mtu_bytes": "mtu_bytes", "up": "link", "addresses": "address"}
+
+
+class Link(Step):
+    """The PF is ours: other addresses on it are removed."""
+
+    name = "link"
+    effects = {"mtu_bytes": "link", "link": "link", "address": "link"}
+    repairs = {"mtu_bytes": "link", "link": "link", "address": "link"}
+
+    def wanted(self, document: Document) -> Fields:
+        fields: Fields = {}
+        for pf in document["pfs"]:
+            name = pf["interface"]
+            fields.update(
+                {f"{name}.mtu_bytes": pf["mtu_bytes"], f"{name}.link": "up", f"{name}.address": pf["address"]}
+            )
+        return fields
+
+    def observed(self, host: Host) -> Fields:
+        fields: Fields = {}
+        for pf in host.pfs:
+            name = pf["interface"]
+            fields[f"{name}.mtu_bytes"] = host.links().get(name, {}).get("mtu", 0)
+            fields[f"{name}.link"] = "up" if host.is_up(name) else "down"
+            fields[f"{name}.address"] = " ".join(host.addresses(name)) or "none"
+        return fields
+
+    def refuse(self, host: Host) -> None:
+        refuse_what_carries_the_host(host, [pf["interface"] for pf in host.pfs])
+        for pf in host.pfs:
+            driver = host.machine.target(f"/sys/class/net/{pf['interface']}/device/driver")
+            if driver != pf["driver"]:
+                raise StepError(f"{pf['interface']} runs on {driver or 'no'} driver, not {pf['driver']}", "mend driver")
+
+    def apply(self, host: Host, wrong: Set[str]) -> None:
+        lines = []
+        concerned = {interface_of(field) for field in wrong}
+        for pf in host.pfs:
+            name = pf["interface"]
+            if name in concerned:
+                wanted = {"mtu_bytes": pf["mtu_bytes"], "up": True, "addresses": [pf["address"]]}
+                chosen = {key: wanted[key] for key, field in LINK_FIELDS.items() if f"{name}.{field}" in wrong}
+                lines += link_changes(host, name, {**link_state(host, name), **chosen})
+        arm_revert(host, concerned)
+        host.ip_batch(lines)
+
+    def before_pf(self, host: Host, pf: str) -> Before:
+        return link_state(host, pf)
+
+    def undo_pfs(self, host: Host, pfs: Dict[str, Dict[str, Any]]) -> None:
+        # not armed: what comes back is the state in which the host was reached before we first changed it
+        host.ip_batch([line for pf, before in pfs.items() for line in link_changes(host, pf, before)])

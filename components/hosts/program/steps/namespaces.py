@@ -1,0 +1,42 @@
+"""Whether all network namespaces see each RDMA device, or only the one that owns it."""
+
+from typing import Set
+
+from ..host import Document, Host
+from ..machine import StepError
+from ..step import Before, Fields, Step
+
+NETNS_MODE = "/sys/module/ib_core/parameters/netns_mode"
+FIELD = "rdma_namespaces"
+
+
+class RdmaNamespaces(Step):
+    """Set live where the kernel allows it, else at the next boot by a module option."""
+
+    name = "rdma_namespaces"
+    effects = {FIELD: "reboot"}
+    repairs = {FIELD: "reboot"}
+
+    def wanted(self, document: Document) -> Fields:
+        return {FIELD: document["rdma_namespaces"]}
+
+    def observed(self, host: Host) -> Fields:
+        # the kernel's parameter follows `rdma system set`
+        return {FIELD: {"Y": "shared", "N": "exclusive"}.get(host.machine.read(NETNS_MODE), "ib_core not loaded")}
+
+    def apply(self, host: Host, wrong: Set[str]) -> None:
+        mode = host.document["rdma_namespaces"]
+        found = self.observed(host)[FIELD]
+        done = host.machine.run("rdma", "system", "set", "netns", mode)
+        if done.code and "busy" not in done.err.lower():
+            raise StepError(f"rdma system set netns {mode} failed: {done.err.strip()}", "is iproute2 older than 5.2?")
+        if done.code:
+            reason = f"{FIELD} {found} => {mode}: the kernel changes it only before the first pod"
+            host.wait_for_reboot(FIELD, reason)
+
+    def before(self, host: Host) -> Before:
+        return {"rdma_namespaces": self.observed(host)[FIELD]}
+
+    def undo(self, host: Host, before: Before) -> None:
+        if before["rdma_namespaces"] not in ("ib_core not loaded", self.observed(host)[FIELD]):
+            host.machine.run("rdma", "system", "set", "netns", before["rdma_namespaces"])  # else at the next boot

@@ -1,0 +1,61 @@
+"""The RDMA device of each PF: the NIC's own, or a soft-RoCE link that stands in for one."""
+
+from typing import Any, Dict, Set
+
+from ..host import Document, Host
+from ..machine import StepError
+from ..step import Before, Fields, Step
+
+
+class RdmaDevice(Step):
+    """Adds and removes soft-RoCE links; a NIC's own device is only looked at."""
+
+    name = "rdma_device"
+    effects = {"rdma_device": "link"}
+    repairs = {"rdma_device": "link"}
+
+    def wanted(self, document: Document) -> Fields:
+        return {f"{pf['interface']}.rdma_device": pf["rdma_device"] for pf in document["pfs"]}
+
+    def observed(self, host: Host) -> Fields:
+        return {
+            f"{pf['interface']}.rdma_device": " ".join(host.rdma_devices(pf["interface"])) or "none" for pf in host.pfs
+        }
+
+    def apply(self, host: Host, wrong: Set[str]) -> None:
+        pfs = [pf for pf in host.pfs if f"{pf['interface']}.rdma_device" in wrong]
+        for pf in pfs:
+            if not pf["soft_roce"]:
+                found = " ".join(host.rdma_devices(pf["interface"])) or "none"
+                raise StepError(
+                    f"{pf['interface']} has RDMA device {found}, not {pf['rdma_device']}",
+                    "none: is mlx5_ib loaded? another name: write it as rdma_device of this PF",
+                )
+        parents = host.rdma_parents()
+        interfaces, devices = {pf["interface"] for pf in pfs}, {pf["rdma_device"] for pf in pfs}
+        for name, parent in parents.items():
+            if parent in interfaces or name in devices:
+                delete_soft_link(host, name)
+        for pf in pfs:
+            host.machine.must("rdma", "link", "add", pf["rdma_device"], "type", "rxe", "netdev", pf["interface"])
+
+    def before_pf(self, host: Host, pf: str) -> Before:
+        return {"rdma_devices": host.rdma_devices(pf)}
+
+    def facts(self, host: Host) -> Dict[str, Any]:
+        kinds = {pf["rdma_device"]: "soft-RoCE, simulated" if pf["soft_roce"] else pf["driver"] for pf in host.pfs}
+        return {"rdma": kinds}
+
+    def undo_pfs(self, host: Host, pfs: Dict[str, Dict[str, Any]]) -> None:
+        for name, parent in host.rdma_parents().items():
+            if parent in pfs and name not in pfs[parent]["rdma_devices"]:
+                delete_soft_link(host, name)
+
+
+def delete_soft_link(host: Host, name: str) -> None:
+    """Removes a soft-RoCE device that nobody uses."""
+    host.forget()
+    busy = host.opened_devices()
+    if busy is None or name in busy:
+        raise StepError(f"a process has {name} open, or that cannot be listed", "end what uses it, then run again")
+    host.machine.must("rdma", "link", "delete", name)

@@ -1,0 +1,38 @@
+"""MTU of idle VFs: it does not follow the PF's, and a pod's interface keeps what the VF has."""
+
+from typing import List, Set
+
+from ..host import Document, Host
+from ..step import Fields, Step
+
+
+class VfMtu(Step):
+    """Set on the VFs that no pod has."""
+
+    name = "vf_mtu"
+    waits_for = ("kernel_arguments", "driver", "firmware")
+    effects = {"vf_mtu_bytes": "none"}  # idle VFs only
+    repairs = {"vf_mtu_bytes": "none"}
+
+    def wanted(self, document: Document) -> Fields:
+        return {f"{pf['interface']}.vf_mtu_bytes": pf["vf_mtu_bytes"] for pf in document["pfs"] if pf["vfs"]}
+
+    def observed(self, host: Host) -> Fields:
+        fields: Fields = {}
+        for pf in host.pfs:
+            if pf["vfs"]:
+                complete = len(host.vfs(pf["interface"])) == pf["vfs"]
+                paths = self._idle(host, pf["interface"]) if complete else []
+                odd = {int(host.machine.read(path) or 0) for path in paths} - {pf["vf_mtu_bytes"]}
+                fields[f"{pf['interface']}.vf_mtu_bytes"] = min(odd) if odd else pf["vf_mtu_bytes"]
+        return fields
+
+    def apply(self, host: Host, wrong: Set[str]) -> None:
+        for pf in host.pfs:
+            if f"{pf['interface']}.vf_mtu_bytes" in wrong:
+                for path in self._idle(host, pf["interface"]):
+                    host.machine.write(path, str(pf["vf_mtu_bytes"]))
+
+    def _idle(self, host: Host, pf: str) -> List[str]:
+        uses = host.uses(pf)
+        return [f"{vf.path}/net/{vf.netdev}/mtu" for vf in host.vfs(pf) if vf.netdev and vf.number not in uses]

@@ -1,0 +1,171 @@
+"""What the program can be asked to do. Each verb may run twice, and may have been killed the time before."""
+
+import os
+from typing import Any, Dict, Optional, Set, Tuple
+
+from .baseline import forgotten, give_all_back, give_back, record_baseline
+from .files import load_names
+from .host import Host
+from .machine import Machine, StepError
+from .places import (
+    BASELINE_FILE,
+    COPIED_PROGRAM,
+    DOCUMENT_FILE,
+    LIBRARY,
+    LOCK_FILE,
+    PROGRAM_FILE,
+    REBOOT_FILE,
+    REVERT_FILE,
+    REVERTED_FILE,
+    RUN,
+    STATE,
+    SYSTEM_FILES,
+    UNCONFIRMED_FILE,
+    UNIT,
+)
+from .revert import PROGRAM_COPY, arm_revert
+from .step import Fields, Step, Value
+from .steps import STEPS
+from .steps.persistence import UNCONFIRMED
+
+Failure = Dict[str, str]
+
+
+def apply(host: Host, only: Optional[Set[str]]) -> Optional[Failure]:
+    """Does each step whose fields are wrong; the first failure, after all steps were tried."""
+    for step in STEPS:
+        if step.wanted(host.document):
+            step.refuse(host)
+    record_baseline(host)
+    give_back(host, forgotten(host))
+    failed = None
+    for step in STEPS:
+        if (host.booting and not step.at_boot) or _waits(host, step):
+            continue
+        try:
+            apply_step(host, step, only)
+        except StepError as error:
+            # the other steps do not build on this one, and a host half made is mended sooner
+            failed = failed or failure(step.name, error)
+    if host.armed:
+        arm_revert(host, [])  # the time to confirm counts from the end of the work
+    return failed
+
+
+def apply_step(host: Host, step: Step, only: Optional[Set[str]]) -> None:
+    """Check, apply, verify."""
+    wrong = _wrong_fields(host, step, only)
+    if not wrong or (_awaits_confirmation(wrong) and host.machine.exists(REVERT_FILE)):
+        return
+    try:
+        step.apply(host, set(wrong))
+    except OSError as error:
+        raise StepError(f"{error.filename or step.name}: {error.strerror or error}", "dmesg may say more") from None
+    pending = host.reboot_reasons()
+    still = {key: pair for key, pair in _wrong_fields(host, step, only).items() if key not in pending}
+    if still and not _awaits_confirmation(still):
+        field = min(still)
+        found, wanted = still[field]
+        raise StepError(f"{field} is {found} after it was set to {wanted}", "something else on this host sets it too")
+    host.changed += sorted(set(wrong) - set(pending))
+
+
+def confirm(host: Host) -> None:
+    """A new connection has come in, so the network that it came over stays."""
+    machine = host.machine
+    if machine.remove(REVERT_FILE):
+        host.changed.append("confirmed")
+    if machine.exists(UNCONFIRMED_FILE):
+        machine.put(DOCUMENT_FILE, machine.content(UNCONFIRMED_FILE))
+        machine.remove(UNCONFIRMED_FILE)
+
+
+def undo(host: Host) -> None:
+    """Leaves the host as it was before us. Packages stay."""
+    machine = host.machine
+    machine.remove(REVERT_FILE)
+    runs = machine.names("/run/systemd/transient") + machine.names("/run/systemd/units")
+    if any("rocelab-" in name for name in runs):
+        machine.run("systemctl", "stop", UNIT, "rocelab-revert-*.timer")
+    host.changed += [path for path in SYSTEM_FILES if machine.remove(path)]
+    ours = (PROGRAM_FILE, LIBRARY, DOCUMENT_FILE, UNCONFIRMED_FILE, PROGRAM_COPY, REVERTED_FILE, REBOOT_FILE, RUN)
+    for path in ours:
+        machine.remove(path)
+    _remove_copied_program(machine)
+    give_all_back(host)
+    machine.remove(BASELINE_FILE)
+    machine.remove(STATE)
+    machine.remove(LOCK_FILE)
+
+
+def probe(host: Host) -> Fields:
+    """Every field as it is."""
+    fields: Fields = {}
+    for step in STEPS:
+        if step.wanted(host.document):
+            fields.update(step.observed(host))
+    return fields
+
+
+def facts(host: Host) -> Dict[str, Any]:
+    """What only the host knows."""
+    machine = host.machine
+    names = [pf["interface"] for pf in host.pfs if pf["interface"] in host.links()]
+    found: Dict[str, Any] = {
+        "machine_id": machine.read("/etc/machine-id"),
+        "boot_id": machine.read("/proc/sys/kernel/random/boot_id"),
+        "kernel": machine.read("/proc/sys/kernel/osrelease"),
+        "carrier": {name: machine.read(f"/sys/class/net/{name}/carrier") == "1" for name in names},
+        "vfs_in_use": {f"{name} VF {index}": reason for name in names for index, reason in host.uses(name).items()},
+    }
+    for step in STEPS:
+        if step.wanted(host.document):
+            found.update(step.facts(host))
+    if machine.exists(REVERTED_FILE):
+        found["reverted"] = load_names(machine, REVERTED_FILE)
+    return found
+
+
+def reboots_needed(host: Host, fields: Fields) -> Dict[str, str]:
+    """Fields that wait for a reboot and are still not as wanted, each with the reason."""
+    wanted: Fields = {}
+    for step in STEPS:
+        wanted.update(step.wanted(host.document))
+    pending = host.reboot_reasons()
+    return {key: pending[key] for key in pending if key in fields and fields[key] != wanted.get(key)}
+
+
+def failure(step: str, error: StepError) -> Failure:
+    """A failed step as data."""
+    return {"step": step, "reason": error.reason[:1500], "hint": error.hint[:500]}
+
+
+def _wrong_fields(host: Host, step: Step, only: Optional[Set[str]]) -> Dict[str, Tuple[Value, Value]]:
+    """Found and wanted of each field of a step that does not conform, as far as it may be repaired."""
+    wanted = step.wanted(host.document)
+    observed = step.observed(host) if wanted else {}
+    return {
+        field: (observed[field], value)
+        for field, value in wanted.items()
+        if observed[field] != value and (only is None or field in only)
+    }
+
+
+def _waits(host: Host, step: Step) -> bool:
+    """Whether an earlier step needs a reboot before this one makes sense."""
+    pending = host.reboot_reasons()
+    earlier = (other for other in STEPS if other.name in step.waits_for)
+    return any(field in pending for other in earlier for field in other.wanted(host.document))
+
+
+def _awaits_confirmation(wrong: Dict[str, Tuple[Value, Value]]) -> bool:
+    """Whether all is in place, and only the word of a new connection is missing."""
+    return "unit" in wrong and wrong["unit"][0] == UNCONFIRMED
+
+
+def _remove_copied_program(machine: Machine) -> None:
+    user = os.environ.get("SUDO_USER", "")
+    for line in machine.read("/etc/passwd").splitlines():
+        words = line.split(":")
+        if user and words[0] == user:
+            machine.remove(f"{words[5]}/{COPIED_PROGRAM}")
