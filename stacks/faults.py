@@ -2,7 +2,7 @@
 
 import difflib
 from collections.abc import Mapping
-from typing import Any, TypeVar, get_args
+from typing import Any, TypeVar, cast, get_args
 
 import yaml
 from pydantic import BaseModel, TypeAdapter, ValidationError
@@ -34,7 +34,7 @@ def faults_of(error: ValidationError, model: type[BaseModel], given: object) -> 
         else:
             faults.append(Fault(_path(detail), _text(detail, model)))
     if not any(isinstance(detail.get("ctx", {}).get("error"), BrokenRulesError) for detail in details):
-        faults.extend(broken_rules(_valid_parts(given)))
+        faults.extend(broken_rules(_valid_parts(given, model)))
     return faults
 
 
@@ -98,7 +98,7 @@ def _first_model(annotation: Any) -> type[BaseModel] | None:  # annotations have
     return next((found for part in get_args(annotation) if (found := _first_model(part))), None)
 
 
-def _valid_parts(given: object) -> Parts:
+def _valid_parts(given: object, model: type[BaseModel]) -> Parts:
     """What of a refused file is valid by itself, so that the rules between sections can still be tried."""
     sections = given if isinstance(given, Mapping) else {}
 
@@ -113,6 +113,12 @@ def _valid_parts(given: object) -> Parts:
         found = {i: valid(kind, value) for i, value in enumerate(values)} if isinstance(values, list) else {}
         return {i: part for i, part in found.items() if part is not None}
 
+    known = {"name", "kind", "access", "rails", "nodes", "cluster"}
+    others = {
+        key: valid(cast("type[object]", field.annotation), sections[key])
+        for key, field in model.model_fields.items()
+        if key in sections and key not in known
+    }
     rails = valid_list(Rail, "rails")
     kind = sections.get("kind")
     return Parts(
@@ -121,6 +127,7 @@ def _valid_parts(given: object) -> Parts:
         rails,
         valid_list(Node, "nodes"),
         valid(Cluster, sections.get("cluster")),
+        others,
         all_rails_valid=len(rails) == len(sections.get("rails") or ()),
     )
 

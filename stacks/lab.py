@@ -12,6 +12,7 @@ from stacks.cluster import Cluster
 from stacks.fabric import Fabric
 from stacks.hosts import HostPolicy
 from stacks.nodes import Node
+from stacks.qos import Qos
 from stacks.rails import Rail
 from stacks.rules import BrokenRulesError, Parts, broken_rules
 
@@ -27,13 +28,16 @@ class Lab(Section):
     rails: tuple[Rail, ...] = Field(min_length=1)
     nodes: tuple[Node, ...] = Field(min_length=1, max_length=10_000)
     hosts: HostPolicy = HostPolicy()
+    qos: Qos | None = None
+    """None: the lab leaves quality of service on NICs and switches alone."""
     fabric: Fabric | None = None
     cluster: Cluster | None = None
     benchmarks: Benchmarks | None = None
 
     @model_validator(mode="after")
     def _sections_fit_together(self) -> Self:
-        parts = Parts(self.kind, self.access, dict(enumerate(self.rails)), dict(enumerate(self.nodes)), self.cluster)
+        rails, nodes = dict(enumerate(self.rails)), dict(enumerate(self.nodes))
+        parts = Parts(self.kind, self.access, rails, nodes, self.cluster, dict(self))
         if faults := broken_rules(parts):
             raise BrokenRulesError(faults)
         return self

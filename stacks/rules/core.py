@@ -1,69 +1,23 @@
-"""Rules that tie sections together. Each looks at what is valid so far, so that all faults show at once."""
+"""Rules between access, rails, nodes and cluster. Each looks at what is valid so far: all faults show at once."""
 
-from collections import defaultdict
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
 from ipaddress import IPv4Network
 from itertools import combinations
 
-from stacks.access import Access
-from stacks.cluster import Cluster
-from stacks.nodes import Node, Pf
-from stacks.rails import Rail
-
-Path = tuple[str | int, ...]
-
-
-@dataclass(frozen=True)
-class Fault:
-    """One thing that is wrong with a lab file: where, and what with the remedy."""
-
-    path: Path
-    text: str
-
-
-class BrokenRulesError(ValueError):
-    """Every broken rule of a lab whose sections are valid by themselves."""
-
-    def __init__(self, faults: list[Fault]) -> None:
-        self.faults = faults
-        super().__init__("; ".join(fault.text for fault in faults))
-
-
-@dataclass(frozen=True)
-class Parts:
-    """The sections that are valid; rails and nodes by their position in the file."""
-
-    kind: str | None
-    access: Access | None
-    rails: Mapping[int, Rail]
-    nodes: Mapping[int, Node]
-    cluster: Cluster | None
-    all_rails_valid: bool = True
-
-    def pfs(self) -> Iterator[tuple[Path, Node, Pf]]:
-        """Each PF of each node that is to be configured, with its path."""
-        for i, node in self.nodes.items():
-            for j, pf in enumerate(node.pfs):
-                yield ("nodes", i, "pfs", j), node, pf
-
-
-def broken_rules(parts: Parts) -> list[Fault]:
-    """All faults between the sections, in the order of the file."""
-    return [fault for rule in RULES for fault in rule(parts)]
+from stacks.rules.parts import Fault, Parts, Path, twice
 
 
 def _refuse_names_given_twice(parts: Parts) -> Iterator[Fault]:
     rails, nodes = parts.rails.items(), parts.nodes.items()
-    yield from _twice("name", ((("rails", i, "name"), rail.name) for i, rail in rails), "rails need names of their own")
-    yield from _twice("name", ((("nodes", i, "name"), node.name) for i, node in nodes), "nodes need names of their own")
-    yield from _twice(
+    yield from twice("name", ((("rails", i, "name"), rail.name) for i, rail in rails), "rails need names of their own")
+    yield from twice("name", ((("nodes", i, "name"), node.name) for i, node in nodes), "nodes need names of their own")
+    yield from twice(
         "VLAN", ((("rails", i, "pod", "vlan_id"), rail.pod.vlan_id) for i, rail in rails), "a rail is a VLAN of its own"
     )
-    yield from _twice(
+    yield from twice(
         "resource", ((("rails", i, "resource_name"), rail.resource) for i, rail in rails), "pods choose a rail by it"
     )
-    yield from _twice(
+    yield from twice(
         "network",
         ((("rails", i, "network_name"), rail.network_name) for i, rail in rails),
         "pods attach to a rail by it",
@@ -76,10 +30,10 @@ def _refuse_addresses_given_twice(parts: Parts) -> Iterator[Fault]:
         for i, node in parts.nodes.items()
         if node.state != "absent"
     )
-    yield from _twice("address", endpoints, "two nodes cannot answer on one")
+    yield from twice("address", endpoints, "two nodes cannot answer on one")
     on_rails = ((*path, "address") for path, _, _ in parts.pfs())
     addresses = zip(on_rails, (pf.address.ip for _, _, pf in parts.pfs()), strict=True)
-    yield from _twice("address", addresses, "give each PF a free one of its rail's host_subnet")
+    yield from twice("address", addresses, "give each PF a free one of its rail's host_subnet")
 
 
 def _refuse_former_names_in_use(parts: Parts) -> Iterator[Fault]:
@@ -199,21 +153,7 @@ def _refuse_a_cluster_without_its_kubeconfig(parts: Parts) -> Iterator[Fault]:
         )
 
 
-def _twice(what: str, values: Iterable[tuple[Path, Hashable]], why: str) -> Iterator[Fault]:
-    seen: dict[Hashable, list[Path]] = defaultdict(list)
-    for path, value in values:
-        seen[value].append(path)
-    for value, paths in seen.items():
-        for path in paths[1:]:
-            yield Fault(path, f"{what} {value} is also that of {show(paths[0])}; {why}")
-
-
-def show(path: Path) -> str:
-    """A path as people write it: `rails[0].pod.vlan_id`."""
-    return "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in path).lstrip(".")
-
-
-RULES: tuple[Callable[[Parts], Iterator[Fault]], ...] = (
+CORE_RULES: tuple[Callable[[Parts], Iterator[Fault]], ...] = (
     _refuse_names_given_twice,
     _refuse_former_names_in_use,
     _refuse_overlapping_subnets,

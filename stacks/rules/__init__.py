@@ -1,0 +1,15 @@
+"""Rules that tie sections together: one file of rules per topic, all of them listed here."""
+
+from collections.abc import Callable, Iterator
+
+from stacks.rules.core import CORE_RULES
+from stacks.rules.parts import BrokenRulesError, Fault, Parts, Path, show
+
+__all__ = ["BrokenRulesError", "Fault", "Parts", "Path", "broken_rules", "show"]
+
+RULES: tuple[Callable[[Parts], Iterator[Fault]], ...] = (*CORE_RULES,)
+
+
+def broken_rules(parts: Parts) -> list[Fault]:
+    """All faults between the sections, in the order of the file."""
+    return [fault for rule in RULES for fault in rule(parts)]

@@ -1,0 +1,71 @@
+"""What a rule sees, and what it says: the valid sections of a lab file, and faults with a path."""
+
+from collections import defaultdict
+from collections.abc import Hashable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+from stacks.access import Access
+from stacks.cluster import Cluster
+from stacks.nodes import Node, Pf
+from stacks.rails import Rail
+
+T = TypeVar("T")
+
+Path = tuple[str | int, ...]
+
+
+@dataclass(frozen=True)
+class Fault:
+    """One thing that is wrong with a lab file: where, and what with the remedy."""
+
+    path: Path
+    text: str
+
+
+class BrokenRulesError(ValueError):
+    """Every broken rule of a lab whose sections are valid by themselves."""
+
+    def __init__(self, faults: list[Fault]) -> None:
+        self.faults = faults
+        super().__init__("; ".join(fault.text for fault in faults))
+
+
+@dataclass(frozen=True)
+class Parts:
+    """The sections that are valid; rails and nodes by their position in the file."""
+
+    kind: str | None
+    access: Access | None
+    rails: Mapping[int, Rail]
+    nodes: Mapping[int, Node]
+    cluster: Cluster | None
+    others: Mapping[str, object] = field(default_factory=dict)
+    """Every other section, by its key."""
+    all_rails_valid: bool = True
+
+    def section(self, key: str, kind: type[T]) -> T | None:
+        """Another section; None when the file has none, or not a valid one."""
+        found = self.others.get(key)
+        return found if isinstance(found, kind) else None
+
+    def pfs(self) -> Iterator[tuple[Path, Node, Pf]]:
+        """Each PF of each node that is to be configured, with its path."""
+        for i, node in self.nodes.items():
+            for j, pf in enumerate(node.pfs):
+                yield ("nodes", i, "pfs", j), node, pf
+
+
+def twice(what: str, values: Iterable[tuple[Path, Hashable]], why: str) -> Iterator[Fault]:
+    """A fault for each value after the first of its kind."""
+    seen: dict[Hashable, list[Path]] = defaultdict(list)
+    for path, value in values:
+        seen[value].append(path)
+    for value, paths in seen.items():
+        for path in paths[1:]:
+            yield Fault(path, f"{what} {value} is also that of {show(paths[0])}; {why}")
+
+
+def show(path: Path) -> str:
+    """A path as people write it: `rails[0].pod.vlan_id`."""
+    return "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in path).lstrip(".")
