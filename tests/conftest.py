@@ -1,5 +1,6 @@
 """What many tests need: the reference lab and the recording engine."""
 
+import os
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,9 @@ from stacks.read import read_stack_file
 from tests.engine import Engine
 
 ROOT = Path(__file__).parent.parent
+
+for name in ("PYTHONUNBUFFERED", "PYTHONDONTWRITEBYTECODE", "PYTHONPATH"):
+    os.environ.pop(name, None)  # what this shell sets must not decide whether the product works
 
 
 @pytest.fixture(scope="session")

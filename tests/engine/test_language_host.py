@@ -1,6 +1,8 @@
 """Python programs under the real CLI and our language host, with a backend in a folder of the test."""
 
+import select
 import signal
+import subprocess
 import time
 from pathlib import Path
 
@@ -82,6 +84,24 @@ def test_a_dynamic_provider_sees_the_secrets_of_the_stack(project: Project) -> N
     assert "8" in seen
     assert str(VENV) in seen
     assert "hunter22" not in printed + "".join(path.read_text() for path in project.folder.rglob("*.json"))
+
+
+def test_a_dynamic_provider_tells_its_port_whatever_the_shell_says_of_buffers(project: Project) -> None:
+    plain = {name: value for name, value in project.env.items() if not name.startswith("PYTHON")}
+    plugin = subprocess.Popen(
+        [BIN / "pulumi-resource-pulumi-python", "127.0.0.1:1"],
+        cwd=project.folder,
+        env={**plain, "PULUMI_RUNTIME_VIRTUALENV": str(VENV)},
+        stdout=subprocess.PIPE,
+    )
+    try:
+        assert plugin.stdout is not None
+        readable, _, _ = select.select([plugin.stdout], [], [], 30)
+        assert readable, "the engine would wait for the port for ever"
+        assert int(plugin.stdout.readline()) > 0
+    finally:
+        plugin.kill()
+        plugin.communicate()
 
 
 def test_an_error_of_the_user_is_its_message_and_nothing_else(project: Project) -> None:
