@@ -7,13 +7,15 @@ from .carriers import refuse_what_carries_the_host
 from .files import load_json
 from .host import Host
 from .machine import StepError
-from .places import BASELINE_FILE, SCHEMA
+from .places import BASELINE_FILE
 from .steps import STEPS
+
+BASELINE_SCHEMA = 2
 
 
 def record_baseline(host: Host) -> None:
     """Writes down what was there before us. What is recorded already stays; a step that is new joins."""
-    baseline = load_json(host.machine, BASELINE_FILE) or {"schema": SCHEMA, "steps": {}, "pfs": {}}
+    baseline = _recorded(host) or {"schema": BASELINE_SCHEMA, "steps": {}, "pfs": {}}
     known = json.dumps(baseline, sort_keys=True)
     for step in STEPS:
         if step.name not in baseline["steps"] and step.wanted(host.document):
@@ -29,7 +31,7 @@ def record_baseline(host: Host) -> None:
 
 def give_back(host: Host, names: Iterable[str]) -> None:
     """Puts PFs back to the baseline and forgets them there."""
-    baseline = load_json(host.machine, BASELINE_FILE)
+    baseline = _recorded(host)
     failed: List[StepError] = []
     for name in names:
         before = baseline["pfs"][name]
@@ -49,7 +51,7 @@ def give_back(host: Host, names: Iterable[str]) -> None:
 
 def give_all_back(host: Host) -> None:
     """Puts the whole host back to the baseline."""
-    baseline = load_json(host.machine, BASELINE_FILE)
+    baseline = _recorded(host)
     if not baseline:
         return
     give_back(host, sorted(baseline["pfs"]))
@@ -60,8 +62,18 @@ def give_all_back(host: Host) -> None:
 
 def forgotten(host: Host) -> List[str]:
     """PFs that we changed once and that the document no longer names."""
-    known = load_json(host.machine, BASELINE_FILE).get("pfs", {})
+    known = _recorded(host).get("pfs", {})
     return sorted(set(known) - {pf["interface"] for pf in host.pfs})
+
+
+def _recorded(host: Host) -> Dict[str, Any]:
+    found = load_json(host.machine, BASELINE_FILE)
+    if found and found.get("schema") != BASELINE_SCHEMA:
+        raise StepError(
+            f"{BASELINE_FILE} has schema {found.get('schema')}, not {BASELINE_SCHEMA}: another version wrote it",
+            "undo this host with that version (pulumi destroy), then run this one",
+        )
+    return found
 
 
 def _save(host: Host, baseline: Dict[str, Any]) -> None:

@@ -317,3 +317,12 @@ def test_what_ip_and_rdma_print_is_understood(machine, document, monkeypatch):
     assert seen.addresses("enp5s0") == ["10.10.11.11/24"]
     assert link_state(seen, "enp132s0") == {"mtu_bytes": 9000, "up": True, "addresses": ["10.10.12.11/24"]}
     assert seen.opened_devices() == {"rxe0"}
+
+
+def test_a_baseline_of_another_version_is_named_and_left_alone(machine, document):
+    machine.file(BASELINE_FILE, json.dumps({"schema": 1, "pfs": {}}))
+
+    failed = run("apply", machine, document)["failed"]
+
+    assert "another version wrote it" in failed["reason"]
+    assert json.loads(machine.read(BASELINE_FILE)) == {"schema": 1, "pfs": {}}
