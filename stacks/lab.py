@@ -9,12 +9,15 @@ from stacks.access import Access
 from stacks.base import Name, Section
 from stacks.benchmarks import Benchmarks
 from stacks.cluster import Cluster
+from stacks.drivers import Firmware, NicDriver
 from stacks.fabric import Fabric
+from stacks.gpus import Gpu
 from stacks.hosts import HostPolicy
 from stacks.nodes import Node
 from stacks.qos import Qos
 from stacks.rails import Rail
 from stacks.rules import BrokenRulesError, Parts, broken_rules
+from stacks.runtime import Runtime
 
 
 class Lab(Section):
@@ -28,6 +31,12 @@ class Lab(Section):
     rails: tuple[Rail, ...] = Field(min_length=1)
     nodes: tuple[Node, ...] = Field(min_length=1, max_length=10_000)
     hosts: HostPolicy = HostPolicy()
+    driver: NicDriver = NicDriver()
+    firmware: Firmware = Firmware()
+    gpu: Gpu | None = None
+    """None: nobody looks at GPUs."""
+    runtime: Runtime | None = None
+    """None: the container runtime of the hosts is left as it is, its limits included."""
     qos: Qos | None = None
     """None: the lab leaves quality of service on NICs and switches alone."""
     fabric: Fabric | None = None

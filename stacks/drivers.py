@@ -1,0 +1,58 @@
+"""The driver and the firmware settings of the RoCE NICs. By default both are left as they are."""
+
+from typing import Literal
+
+from pydantic import Field, model_validator
+
+from stacks.base import Section, effect
+from stacks.software import Download, PackageName, Version
+
+Source = Literal["keep", "inbox", "doca_ofed", "mlnx_ofed", "operator"]
+VENDOR: tuple[Source, ...] = ("doca_ofed", "mlnx_ofed")
+"""Sources that install a driver of the vendor's."""
+
+
+class NicDriver(Section):
+    """Where the driver of the NICs comes from. Nothing here ever updates firmware or removes what is not named."""
+
+    source: Source = Field(default="keep", json_schema_extra=effect("reboot"))
+    """keep: what is loaded is taken and verified. inbox: the kernel's own. doca_ofed, mlnx_ofed: the vendor's, on the
+    host. operator: the cluster's driver container, so the host is left alone."""
+    version: Version | None = Field(default=None, json_schema_extra=effect("reboot"))
+    """What `ofed_info -n` prints, such as 25.07-0.9.7.0. With keep it is only compared."""
+    download: Download | None = None
+    """doca_ofed: the `doca-host` package that sets up the repository; without it the hosts have the repository.
+    mlnx_ofed: the .tgz. There is no default: a file without a checksum that somebody looked up is not installed."""
+    packages: tuple[PackageName, ...] = ("doca-ofed",)
+    """doca_ofed: the profile to install."""
+    kernel_modules: Literal["dkms", "add_kernel_support", "prebuilt"] = "dkms"
+    """mlnx_ofed: how modules for the running kernel come about."""
+    replace: bool = False
+    """Whether another driver may be removed first. Without it the run says which packages would go, and stops there."""
+    restart: Literal["reboot", "openibd"] = "reboot"
+    """How a new driver gets loaded. openibd is used only where nobody holds the old one; else it is a reboot too."""
+
+    @model_validator(mode="after")
+    def _the_source_has_what_it_needs(self) -> "NicDriver":
+        if self.source in VENDOR and self.version is None:
+            raise ValueError(f"source is {self.source} and version is missing: name what ofed_info -n is to print")
+        if self.source == "mlnx_ofed" and self.download is None:
+            raise ValueError("source is mlnx_ofed and download is missing: give url and sha256 of the .tgz")
+        if self.source not in VENDOR and self.download is not None:
+            raise ValueError(f"download is for {' and '.join(VENDOR)}, and source is {self.source}: take it out")
+        if self.source in ("keep", "operator") and self.replace:
+            raise ValueError(f"source is {self.source}, which replaces nothing: take replace out, or name a source")
+        if self.source in ("inbox", "operator") and self.version is not None:
+            raise ValueError(f"source is {self.source}, whose version is not ours to choose: take version out")
+        return self
+
+
+class Firmware(Section):
+    """Firmware settings of the NICs. Never an update: what is set here are parameters, read at the next boot."""
+
+    manage: bool = False
+    """Whether SRIOV_EN, NUM_OF_VFS and LINK_TYPE are set at all."""
+    vfs_ceiling: int = Field(default=16, ge=1, le=127, json_schema_extra=effect("reboot"))
+    """NUM_OF_VFS: how many VFs a PF may be split into without another reboot. More than this is left as it is."""
+    link_type: Literal["ethernet", "keep"] = Field(default="ethernet", json_schema_extra=effect("reboot"))
+    """ethernet: VPI cards are switched to it; cards that know nothing else have no such parameter, which is fine."""

@@ -1,0 +1,41 @@
+"""Rules between drivers, firmware, GPUs and the rest of the lab."""
+
+from collections.abc import Callable, Iterator
+
+from stacks.drivers import Firmware, NicDriver
+from stacks.gpus import Gpu
+from stacks.rules.parts import Fault, Parts, Path
+
+
+def _refuse_operators_without_a_cluster(parts: Parts) -> Iterator[Fault]:
+    if parts.cluster is not None:
+        return
+    driver, gpu = parts.section("driver", NicDriver), parts.section("gpu", Gpu)
+    sources: tuple[tuple[Path, str], ...] = (
+        (("driver", "source"), driver.source if driver else ""),
+        (("gpu", "driver", "source"), gpu.driver.source if gpu else ""),
+        (("gpu", "toolkit", "source"), gpu.toolkit.source if gpu else ""),
+    )
+    for path, source in sources:
+        if source == "operator":
+            yield Fault(path, "operator, and the lab has no cluster in which one could run: use keep, or add cluster")
+
+
+def _refuse_firmware_settings_that_cannot_be(parts: Parts) -> Iterator[Fault]:
+    firmware = parts.section("firmware", Firmware)
+    if firmware is None or not firmware.manage:
+        return
+    for path, _, pf in parts.pfs():
+        if pf.soft_roce:
+            yield Fault((*path, "driver"), f"{pf.driver} has no such settings: set firmware.manage: false")
+        elif pf.vfs > firmware.vfs_ceiling:
+            yield Fault(
+                (*path, "vfs"),
+                f"{pf.vfs} is above firmware.vfs_ceiling {firmware.vfs_ceiling}: raise the ceiling, or lower vfs",
+            )
+
+
+DRIVER_RULES: tuple[Callable[[Parts], Iterator[Fault]], ...] = (
+    _refuse_operators_without_a_cluster,
+    _refuse_firmware_settings_that_cannot_be,
+)

@@ -1,0 +1,88 @@
+"""Drivers, firmware, GPUs and the runtime: what a lab may ask for, and the contradictions that it may not."""
+
+import pytest
+
+from stacks.lab import Lab
+from tests.stacks.test_refused import Edit, put, refusal
+
+FILE = {"url": "https://mirror.lab/doca-host.deb", "sha256": "ab" * 32}
+VENDOR = {"source": "doca_ofed", "version": "25.07-0.9.7.0"}
+
+
+def test_by_default_nothing_is_installed_set_or_restarted(lab: Lab) -> None:
+    assert (lab.driver.source, lab.driver.replace, lab.firmware.manage) == ("keep", False, False)
+    assert lab.gpu is None
+    assert lab.runtime is None
+
+
+CASES: dict[str, tuple[Edit, str, str]] = {
+    "a vendor's driver of no version": (put("driver", {"source": "doca_ofed"}), "driver", "version is missing"),
+    "a file without checksum": (
+        put("driver", {**VENDOR, "download": {"url": FILE["url"]}}),
+        "driver.download.sha256",
+        "missing",
+    ),
+    "a checksum that is none": (
+        put("driver", {**VENDOR, "download": {**FILE, "sha256": "abc"}}),
+        "driver.download.sha256",
+        "should match pattern",
+    ),
+    "MLNX_OFED from nowhere": (
+        put("driver", {"source": "mlnx_ofed", "version": "24.10-1.1.4.0"}),
+        "driver",
+        "give url and sha256 of the .tgz",
+    ),
+    "a download for what is kept": (put("driver", {"source": "keep", "download": FILE}), "driver", "take it out"),
+    "keep that replaces": (put("driver", {"source": "keep", "replace": True}), "driver", "take replace out"),
+    "a version of the kernel's own": (
+        put("driver", {"source": "inbox", "version": "6.8"}),
+        "driver",
+        "take version out",
+    ),
+    "an operator without a cluster": (
+        lambda lab: (lab.pop("cluster"), lab.update(driver={"source": "operator"})),
+        "driver.source",
+        "add cluster",
+    ),
+    "a GPU operator without a cluster": (
+        lambda lab: (lab.pop("cluster"), lab.update(gpu={"toolkit": {"source": "operator"}})),
+        "gpu.toolkit.source",
+        "add cluster",
+    ),
+    "firmware of a NIC that has none": (
+        put("firmware", {"manage": True}),
+        "nodes[0].pfs[0].driver",
+        "igb has no such settings",
+    ),
+    "packages that nobody names": (put("gpu", {"driver": {"source": "packaged"}}), "gpu.driver", "name those"),
+    "packages for what is kept": (
+        put("runtime", {"containerd": {"packages": ["containerd"]}}),
+        "runtime.containerd",
+        "set source: packaged",
+    ),
+    "a package name with an option in it": (
+        put("gpu", {"toolkit": {"source": "packaged", "packages": ["--purge"]}}),
+        "gpu.toolkit.packages[0]",
+        "should match pattern",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_it_is_refused_by_path_with_a_remedy(name: str) -> None:
+    edit, path, said = CASES[name]
+    text = refusal(edit)
+
+    assert f"{path}: " in text
+    assert said in text
+
+
+def test_more_vfs_than_the_firmware_is_to_allow_are_refused() -> None:
+    def edit(lab: dict[str, object]) -> None:
+        lab["kind"] = "hardware"
+        lab["firmware"] = {"manage": True, "vfs_ceiling": 2}
+        for node in lab["nodes"]:  # type: ignore[attr-defined]  # a plain lab file
+            for pf in node["pfs"]:
+                pf["driver"] = "mlx5_core"
+
+    assert "nodes[1].pfs[1].vfs: 4 is above firmware.vfs_ceiling 2" in refusal(edit)
