@@ -58,9 +58,18 @@ class BareMetal(Section):
     ssh_port: Port = 22
     management_interface: InterfaceName
     """Carries the management address. No step ever touches it."""
+    role: Literal["worker", "control_plane"] = "worker"
+    """What the node is in a cluster that is made here (`cluster.bootstrap`); elsewhere it says nothing."""
     gpus: int = Field(default=8, ge=0, le=16)
     """GPUs that a benchmark worker on this node takes."""
-    pfs: tuple[Pf, ...] = Field(min_length=1)
+    pfs: tuple[Pf, ...] = ()
+    """The node's PFs; a control plane may have none."""
+
+    @model_validator(mode="after")
+    def _only_a_control_plane_has_no_pf(self) -> "BareMetal":
+        if not self.pfs and self.role == "worker":
+            raise ValueError("pfs: a worker without a PF has no part in any rail; list one, or make it a control_plane")
+        return self
 
     @model_validator(mode="after")
     def _each_pf_is_a_nic_of_its_own(self) -> "BareMetal":

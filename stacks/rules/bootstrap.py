@@ -1,0 +1,83 @@
+"""Rules of a cluster that is made here: who its control planes are, and where they are reached."""
+
+from collections.abc import Callable, Iterator
+from ipaddress import IPv4Address, IPv4Network
+
+from stacks.bootstrap import Bootstrap
+from stacks.rules.parts import Fault, Parts
+
+COUNTS = (1, 3)
+"""Control planes: one, or as many as keep a quorum when one is lost. Two lose it more often than one."""
+
+
+def _bootstrap(parts: Parts) -> Bootstrap | None:
+    return parts.cluster.bootstrap if parts.cluster else None
+
+
+def _refuse_other_counts_of_control_planes(parts: Parts) -> Iterator[Fault]:
+    bootstrap = _bootstrap(parts)
+    planes = [i for i, node in parts.nodes.items() if node.role == "control_plane" and node.state != "absent"]
+    if bootstrap is None:
+        if parts.cluster is not None:
+            for i in planes:
+                yield Fault(
+                    ("nodes", i, "role"),
+                    "control_plane, and the cluster exists already: add cluster.bootstrap, or leave role out",
+                )
+        return
+    if len(planes) not in COUNTS:
+        yield Fault(
+            ("cluster", "bootstrap"),
+            f"{len(planes)} nodes have role: control_plane; one, or three that keep a quorum, are possible",
+        )
+    elif len(planes) > 1 and bootstrap.control_plane_endpoint is None:
+        yield Fault(
+            ("cluster", "bootstrap", "control_plane_endpoint"),
+            "missing with three control planes: name the load balancer or virtual address in front of them",
+        )
+
+
+def _refuse_an_endpoint_on_a_rail(parts: Parts) -> Iterator[Fault]:
+    bootstrap = _bootstrap(parts)
+    host = (bootstrap.control_plane_endpoint or "").rpartition(":")[0] if bootstrap else ""
+    try:
+        address = IPv4Address(host)
+    except ValueError:  # a name, whose addresses only its resolver knows
+        return
+    rails = ((rail.name, net) for rail in parts.rails.values() for net in (rail.host_subnet, rail.pod.subnet))
+    cluster = parts.cluster
+    own: list[tuple[str, IPv4Network]] = (
+        [("the cluster's pods", cluster.pod_subnet), ("its services", cluster.service_subnet)] if cluster else []
+    )
+    for owner, subnet in [*rails, *own]:
+        if address in subnet:
+            yield Fault(
+                ("cluster", "bootstrap", "control_plane_endpoint"),
+                f"{address} lies in {subnet} of {owner}: the API must be reached over the management network",
+            )
+
+
+def _refuse_a_second_source_of_the_kubeconfig(parts: Parts) -> Iterator[Fault]:
+    if parts.cluster is None or parts.cluster.bootstrap is None:
+        return
+    for key in ("kubeconfig", "kubeconfig_file"):
+        if key in parts.cluster.model_fields_set:
+            yield Fault(
+                ("cluster", key), "the cluster is made here, so its kubeconfig comes from a control plane: leave it out"
+            )
+
+
+def _refuse_a_cluster_on_simulated_nodes(parts: Parts) -> Iterator[Fault]:
+    if parts.kind == "virtual" and _bootstrap(parts):
+        yield Fault(
+            ("cluster", "bootstrap"),
+            "simulated nodes have no container runtime, and the simulator has a control plane of its own: take it out",
+        )
+
+
+BOOTSTRAP_RULES: tuple[Callable[[Parts], Iterator[Fault]], ...] = (
+    _refuse_other_counts_of_control_planes,
+    _refuse_an_endpoint_on_a_rail,
+    _refuse_a_second_source_of_the_kubeconfig,
+    _refuse_a_cluster_on_simulated_nodes,
+)
