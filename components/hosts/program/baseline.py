@@ -1,7 +1,7 @@
 """What was there before us: written down before anything changes, given back when we leave."""
 
 import json
-from typing import Any, Dict, Iterable, List
+from typing import Any, Dict, Iterable, List, Optional, Tuple
 
 from .carriers import refuse_what_carries_the_host
 from .files import load_json
@@ -58,6 +58,28 @@ def give_all_back(host: Host) -> None:
     for step in reversed(STEPS):
         if step.name in baseline["steps"]:
             step.undo(host, baseline["steps"][step.name])
+
+
+def give_steps_back(host: Host) -> Optional[Tuple[str, StepError]]:
+    """Undoes each step that the document no longer asks for; the first that failed. It is tried again by each run."""
+    baseline = _recorded(host)
+    failed = None
+    for step in reversed(STEPS):
+        if step.name in baseline["steps"] and not step.concerns(host.document):
+            try:
+                for pf in host.pfs:
+                    recorded = baseline["pfs"].get(pf["interface"], {})
+                    keys = step.before_pf(host, pf["interface"])
+                    if keys and set(keys) <= set(recorded):
+                        step.undo_pfs(host, {pf["interface"]: recorded})
+                        baseline["pfs"][pf["interface"]] = {k: recorded[k] for k in recorded if k not in keys}
+                step.undo(host, baseline["steps"][step.name])
+                del baseline["steps"][step.name]
+                host.changed.append(f"{step.name} undone")
+                _save(host, baseline)
+            except (StepError, OSError) as error:
+                failed = failed or (step.name, error if isinstance(error, StepError) else StepError(str(error)))
+    return failed
 
 
 def forgotten(host: Host) -> List[str]:

@@ -30,6 +30,10 @@ class Step:
         """What the document asks for."""
         raise NotImplementedError
 
+    def concerns(self, document: Document) -> bool:
+        """Whether the document asks for anything of it. Steps without fields, which only look, say so themselves."""
+        return bool(self.wanted(document))
+
     def observed(self, host: Host) -> Fields:
         """What is."""
         raise NotImplementedError

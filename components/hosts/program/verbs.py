@@ -3,7 +3,7 @@
 import os
 from typing import Any, Dict, Optional, Set, Tuple
 
-from .baseline import forgotten, give_all_back, give_back, record_baseline
+from .baseline import forgotten, give_all_back, give_back, give_steps_back, record_baseline
 from .files import load_names
 from .host import Host
 from .machine import Machine, StepError
@@ -34,11 +34,12 @@ Failure = Dict[str, str]
 def apply(host: Host, only: Optional[Set[str]]) -> Optional[Failure]:
     """Does each step whose fields are wrong; the first failure, after all steps were tried."""
     for step in STEPS:
-        if step.wanted(host.document):
+        if step.concerns(host.document):
             step.refuse(host)
     record_baseline(host)
     give_back(host, forgotten(host))
-    failed = None
+    left = give_steps_back(host)
+    failed = failure(*left) if left else None
     for step in STEPS:
         if (host.booting and not step.at_boot) or _waits(host, step):
             continue
@@ -119,7 +120,7 @@ def facts(host: Host) -> Dict[str, Any]:
         "vfs_in_use": {f"{name} VF {index}": reason for name in names for index, reason in host.uses(name).items()},
     }
     for step in STEPS:
-        if step.wanted(host.document):
+        if step.concerns(host.document):
             found.update(step.facts(host))
     if machine.exists(REVERTED_FILE):
         found["reverted"] = load_names(machine, REVERTED_FILE)

@@ -1,0 +1,138 @@
+"""Which family of distributions a host is of, and how its packages are asked for and installed; never removed."""
+
+import re
+from typing import Callable, Dict, List, NamedTuple, Sequence
+
+from .machine import Done, Machine, StepError
+
+LOCK_S = 300
+"""How long another package run is waited for: a first boot's own upgrades take minutes."""
+INSTALL_S = 900
+FAMILIES = {"debian": "debian", "ubuntu": "debian", "rhel": "rhel", "centos": "rhel", "fedora": "rhel"}
+"""Family by the names in os-release's ID and ID_LIKE; Rocky, Alma, Oracle and DGX OS say theirs in ID_LIKE."""
+APT = (
+    "env",
+    "DEBIAN_FRONTEND=noninteractive",
+    "NEEDRESTART_MODE=l",  # Ubuntu's hook would restart services, container runtimes among them
+    "apt-get",
+    "-q",
+    "-y",
+    "-o",
+    f"DPkg::Lock::Timeout={LOCK_S}",
+    "-o",
+    "Dpkg::Options::=--force-confdef",
+    "-o",
+    "Dpkg::Options::=--force-confold",
+    "--no-install-recommends",
+)
+DNF = ("dnf", "-q", "-y", "--setopt=install_weak_deps=False")
+
+
+class Distribution(NamedTuple):
+    """What os-release says."""
+
+    family: str
+    """debian or rhel; empty when it is neither."""
+    name: str
+    """Such as `debian 12`."""
+
+
+def distribution(machine: Machine) -> Distribution:
+    """Which distribution this is. It never fails: most steps do not depend on it."""
+    pairs = re.findall(r"^(\w+)=[\"']?(.*?)[\"']?$", machine.read("/etc/os-release"), re.MULTILINE)
+    says: Dict[str, str] = dict(pairs)
+    words = [says.get("ID", ""), *says.get("ID_LIKE", "").split()]
+    family = next((FAMILIES[word] for word in words if word in FAMILIES), "")
+    return Distribution(family, f"{says.get('ID', 'unknown')} {says.get('VERSION_ID', '')}".strip())
+
+
+def family(machine: Machine) -> str:
+    """The family of this host, `debian` or `rhel`.
+
+    Raises:
+        StepError: when it is neither.
+    """
+    found = distribution(machine)
+    if not found.family:
+        raise StepError(
+            f"this is {found.name}: packages and boot loaders are known of Debian, Ubuntu and the RHEL family only",
+            "prepare this host by hand and leave packages, clock, kernel_arguments and driver to it (keep)",
+        )
+    return found.family
+
+
+def missing_packages(machine: Machine, names: Sequence[str]) -> List[str]:
+    """Those that are not wholly installed, in their order."""
+    if not names:
+        return []
+    if family(machine) == "debian":
+        form = "${Package}:${Architecture} ${Package} ${db:Status-Status}\n"
+        found = machine.run("dpkg-query", "-W", "-f", form, *names)
+        lines = [line.split() for line in found.out.splitlines()]
+        there = {word for words in lines if words[-1] == "installed" for word in words[:2]}
+        return [name for name in names if name not in there]
+    answered = machine.run("rpm", "-q", "--whatprovides", *names)
+    if answered.code == 127:
+        raise StepError(
+            "rpm is not installed on this host of the RHEL family", "is this a container? Take a whole host"
+        )
+    return [name for name in names if f"no package provides {name}" in answered.out.splitlines()]
+
+
+def install(machine: Machine, names: Sequence[str], may_go: Sequence[str] = ()) -> None:
+    """Installs packages from the repositories that the host has.
+
+    Args:
+        machine: the host.
+        names: packages, none of which is an option.
+        may_go: the only packages that may be removed for them, such as the clock daemon that chrony replaces.
+
+    Raises:
+        StepError: when they are not to be had, or others would have to go.
+    """
+    if family(machine) == "debian":
+        _apt_install(machine, names, may_go)
+    else:  # without --allowerasing dnf refuses by itself to remove anything
+        _must(machine, "install", [*DNF, "install", *names])
+
+
+def _apt_install(machine: Machine, names: Sequence[str], may_go: Sequence[str]) -> None:
+    updated = _locked(machine, lambda: machine.run(*APT, "update", timeout_s=LOCK_S))
+    planned = machine.run(*APT, "--simulate", "install", "--", *names, timeout_s=120)
+    if planned.code and updated.code:
+        planned = updated  # what is known is too old, and why it is not newer says more
+    if planned.code:
+        raise _refused("install", planned)
+    going = [name for name in re.findall(r"^Remv (\S+)", planned.out, re.MULTILINE) if name not in may_go]
+    if going:
+        raise StepError(
+            f"apt would remove {', '.join(going)} to install {', '.join(names)}",
+            "nothing was changed; remove them yourself if that is meant, or take the package off the list",
+        )
+    strict = [] if may_go else ["--no-remove"]
+    _must(machine, "install", [*APT, *strict, "install", "--", *names])
+
+
+def _must(machine: Machine, what: str, words: Sequence[str]) -> None:
+    done = _locked(machine, lambda: machine.run(*words, timeout_s=LOCK_S + INSTALL_S))
+    if done.code:
+        raise _refused(what, done)
+
+
+def _locked(machine: Machine, run: Callable[[], Done]) -> Done:
+    """Runs it again while another package run holds a lock that apt does not wait for by itself (that of its lists)."""
+    end = machine.now_s() + LOCK_S
+    while True:
+        done = run()
+        if not done.code or "Could not get lock" not in done.err or machine.now_s() > end:
+            return done
+        machine.pause(5)
+
+
+def _refused(what: str, done: Done) -> StepError:
+    lines = (done.err or done.out).strip().splitlines()
+    said = " / ".join([line for line in lines if line.startswith(("E:", "Error", "No match"))][:3] or lines[-3:])
+    return StepError(
+        f"packages: {what} failed ({done.code}): {said}",
+        "look at the host's repositories and its way to them: apt-get update or dnf makecache shows it",
+    )
