@@ -13,6 +13,7 @@ from stacks.drivers import Firmware, NicDriver
 from stacks.fabric import Fabric
 from stacks.gpus import Gpu
 from stacks.hosts import HostPolicy
+from stacks.images import Images
 from stacks.nodes import Node
 from stacks.qos import Qos
 from stacks.rails import Rail
@@ -42,6 +43,8 @@ class Lab(Section):
     fabric: Fabric | None = None
     cluster: Cluster | None = None
     benchmarks: Benchmarks | None = None
+    images: Images | None = None
+    """Recipes of the benchmark images, for those who build them."""
 
     @model_validator(mode="after")
     def _sections_fit_together(self) -> Self:

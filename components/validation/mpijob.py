@@ -5,8 +5,9 @@ import time
 from collections.abc import Callable
 from datetime import UTC, datetime
 
+from components.jobs.mpijob import GROUP, LAB_LABEL, PLURAL, RUN_LABEL, VERSION
+from components.jobs.programs import NcclPlan, all_reduce_job, job_name
 from components.validation.checks import faults_of_nccl
-from components.validation.jobs import GROUP, LAB_LABEL, PLURAL, RUN_LABEL, VERSION, NcclPlan, all_reduce_job, job_name
 from components.validation.kube import Api, Event, Job, Node, Pod
 from components.validation.nccl import LARGE_BYTES, parse_nccl
 from components.validation.plan import Plan

@@ -5,11 +5,10 @@ import json
 from collections.abc import Iterator
 from ipaddress import IPv4Address
 
-import yaml
-from pydantic import JsonValue
-
+from components.jobs.programs import NcclPlan, all_reduce_job
+from components.jobs.text import to_yaml
+from components.jobs.workers import Wanted, workers_of
 from components.validation.ceilings import goodput_ratio
-from components.validation.jobs import NcclPlan, all_reduce_job
 from components.validation.records import Frozen
 from components.validation.schedule import Transfer, transfer_rounds
 from stacks.base import LabError
@@ -103,9 +102,9 @@ class Plan(Frozen):
 
     def documents(self) -> Iterator[tuple[str, str]]:
         """The plan as files for a reviewer: what is measured, and the job as it will be created."""
-        yield "plan.yaml", _yaml(json.loads(self.model_dump_json()))
+        yield "plan.yaml", to_yaml(json.loads(self.model_dump_json()))
         if self.nccl:
-            yield "nccl-all-reduce.yaml", _yaml(all_reduce_job(self.nccl, self.lab, "run"))
+            yield "nccl-all-reduce.yaml", to_yaml(all_reduce_job(self.nccl, self.lab, "run"))
 
 
 def plan_of(lab: Lab) -> Plan | None:
@@ -158,34 +157,9 @@ def _verbs(verbs: Verbs, repeats: int) -> VerbsPlan:
 
 
 def _nccl(lab: Lab, nccl: Nccl, namespace: str) -> NcclPlan | None:
-    """The job over all active nodes that have GPUs; None without a cluster or with fewer than two such nodes."""
-    nodes = [node for node in lab.active_nodes if node.gpus]
-    rails = [rail for rail in lab.rails if nodes and all((pf := node.pf_on(rail.name)) and pf.vfs for node in nodes)]
-    if lab.cluster is None or len(nodes) < 2 or not rails:
-        return None
-    # attachments stand in the cluster's namespaces; from any other one they are reached by their full name
-    home = namespace if namespace in lab.cluster.namespaces else lab.cluster.namespaces[0]
-    return NcclPlan(
-        namespace=namespace,
-        image=nccl.image,
-        nodes=tuple(node.name for node in nodes),
-        gpus_per_node=min(node.gpus for node in nodes),
-        networks=tuple(f"{home}/{rail.network_name}" for rail in rails),
-        resources=tuple(rail.resource for rail in rails),
-        rails=tuple(rail.name for rail in rails),
-        mellanox=all(pf.driver == "mlx5_core" for node in nodes for pf in node.pfs),
-        smallest_bytes=nccl.smallest_bytes,
-        largest_bytes=nccl.largest_bytes,
-        timeout_s=nccl.timeout_s,
-    )
-
-
-def _yaml(document: JsonValue) -> str:
-    return yaml.dump(document, Dumper=_PlainDumper, sort_keys=False, width=120)
-
-
-class _PlainDumper(yaml.SafeDumper):
-    """Writes what stands in several places in each of them: a reviewer should not have to follow anchors."""
-
-    def ignore_aliases(self, _data: object) -> bool:
-        return True
+    """The job over all active nodes that have GPUs; None where no such job can be."""
+    try:
+        workers = workers_of(lab, Wanted(namespace=namespace, image=nccl.image, timeout_s=nccl.timeout_s))
+    except LabError:
+        return None  # a lab of one node, or without a cluster, has verbs to measure but no job
+    return NcclPlan(**dict(workers), smallest_bytes=nccl.smallest_bytes, largest_bytes=nccl.largest_bytes)

@@ -1,0 +1,121 @@
+"""An MPIJob of `kubeflow.org/v2beta1`: a launcher that starts the ranks, and workers that are pods with sshd."""
+
+from dataclasses import dataclass, field
+
+from pydantic import JsonValue
+
+from components.jobs.ranks import rank_words
+from components.jobs.workers import Workers
+
+GROUP, VERSION, PLURAL = "kubeflow.org", "v2beta1", "mpijobs"
+RUN_LABEL, LAB_LABEL = "rocelab.dev/run", "rocelab.dev/lab"
+NETWORKS = "k8s.v1.cni.cncf.io/networks"
+SSH_PORT = 22
+HOST_SSH_PORT = 2222
+"""In the host's network the node's own sshd has port 22."""
+HOSTNAME = "kubernetes.io/hostname"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Program:
+    """What every rank runs, and the variables that it needs besides NCCL's."""
+
+    words: tuple[str, ...]
+    variables: dict[str, str] = field(default_factory=dict)
+
+
+def mpi_job(name: str, workers: Workers, program: Program, labels: dict[str, str]) -> dict[str, JsonValue]:
+    """The job. Its pods have the labels as well."""
+    label_map: dict[str, JsonValue] = dict(labels)
+    return {
+        "apiVersion": f"{GROUP}/{VERSION}",
+        "kind": "MPIJob",
+        "metadata": {"name": name, "namespace": workers.namespace, "labels": label_map},
+        "spec": {
+            "slotsPerWorker": workers.gpus_per_node,
+            # mpirun before the workers' sshd answers fails by itself: the first try of many jobs in the field
+            "launcherCreationPolicy": "WaitForWorkersReady",
+            "runPolicy": {
+                # the default, None, leaves the workers holding GPUs and VFs for ever; the launcher's log must stay
+                "cleanPodPolicy": "Running",
+                "backoffLimit": 0,
+                "activeDeadlineSeconds": workers.timeout_s,
+            },
+            "mpiReplicaSpecs": {
+                "Launcher": {
+                    "replicas": 1,
+                    "restartPolicy": "Never",
+                    "template": _launcher(workers, program, label_map),
+                },
+                "Worker": {
+                    "replicas": len(workers.nodes),
+                    "restartPolicy": "Never",
+                    "template": _worker(name, workers, label_map),
+                },
+            },
+        },
+    }
+
+
+def _launcher(workers: Workers, program: Program, labels: dict[str, JsonValue]) -> JsonValue:
+    """No GPU and no rail: it only starts the ranks and shows what rank 0 prints."""
+    container: JsonValue = {
+        "name": "launcher",
+        "image": workers.image,
+        "command": ["mpirun"],
+        "args": [*_mpirun(workers), *rank_words(workers, program.variables), *program.words],
+        "resources": {"requests": {"cpu": "1", "memory": "1Gi"}, "limits": {"memory": "1Gi"}},
+    }
+    return {"metadata": {"labels": labels}, "spec": {"containers": [container]}}
+
+
+def _mpirun(workers: Workers) -> list[str]:
+    """Open MPI itself stays off the rails: they are for NCCL, and a rail has no route to the launcher."""
+    words = ["--allow-run-as-root", "-np", str(workers.ranks), "--bind-to", "none"]
+    words += ["--mca", "pml", "ob1", "--mca", "btl", "tcp,self"]
+    words += ["--mca", "btl_tcp_if_include", ",".join(workers.bootstrap_interfaces)]
+    if workers.host:
+        # it replaces the arguments that the operator sets in the environment, so its retries are said again
+        words += ["--mca", "plm_rsh_args", f"-p {HOST_SSH_PORT} -o ConnectionAttempts=10"]
+    return words
+
+
+def _worker(name: str, workers: Workers, labels: dict[str, JsonValue]) -> JsonValue:
+    """Without a command the operator starts sshd; each worker has one VF of every rail and all GPUs of its node."""
+    host = workers.host is not None
+    limits: dict[str, JsonValue] = dict(workers.limits)
+    container: JsonValue = {
+        "name": "worker",
+        "image": workers.image,
+        **({"command": ["/usr/sbin/sshd", "-De", "-p", str(HOST_SSH_PORT)]} if host else {}),
+        # locked memory for queue pairs; nothing of it needs a privileged container
+        "securityContext": {"capabilities": {"add": ["IPC_LOCK"]}},
+        "resources": {"limits": limits},
+        "readinessProbe": {"tcpSocket": {"port": HOST_SSH_PORT if host else SSH_PORT}, "periodSeconds": 2},
+        "volumeMounts": [{"name": "shm", "mountPath": "/dev/shm"}],  # noqa: S108  # in the pod, not here
+    }
+    networks: dict[str, JsonValue] = {NETWORKS: ",".join(workers.networks)}
+    return {
+        "metadata": {"labels": labels, **({"annotations": networks} if workers.networks else {})},
+        "spec": {
+            **({"hostNetwork": True, "dnsPolicy": "ClusterFirstWithHostNet"} if host else {}),
+            "containers": [container],
+            # NCCL's shared memory between the ranks of a node outgrows the 64 MB that a container has
+            "volumes": [{"name": "shm", "emptyDir": {"medium": "Memory"}}],
+            "affinity": _one_on_each_node(name, workers),
+        },
+    }
+
+
+def _one_on_each_node(name: str, workers: Workers) -> JsonValue:
+    nodes: list[JsonValue] = list(workers.nodes)
+    on_our_nodes: JsonValue = {"matchExpressions": [{"key": HOSTNAME, "operator": "In", "values": nodes}]}
+    this_job_s: JsonValue = {
+        "matchLabels": {"training.kubeflow.org/job-name": name, "training.kubeflow.org/job-role": "worker"}
+    }
+    return {
+        "nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [on_our_nodes]}},
+        "podAntiAffinity": {
+            "requiredDuringSchedulingIgnoredDuringExecution": [{"labelSelector": this_job_s, "topologyKey": HOSTNAME}]
+        },
+    }

@@ -1,0 +1,47 @@
+"""What mpirun gives to each rank: NCCL's variables, and the RDMA devices that the rank's own pod can use."""
+
+from components.jobs.workers import Workers
+
+USE_OWN_DEVICES = (
+    'found=""; for each in {interfaces}; do for device in "$each"/device/infiniband/*; do '
+    '[ -e "$device" ] && found="$found${{found:+,}}${{device##*/}}"; done; done; '
+    '[ -z "$found" ] || export NCCL_IB_HCA="=$found"; exec "$@"'
+)
+"""A rank's start. With shared RDMA namespaces every pod sees every RDMA device of its node, but has addresses on its
+own VFs only: NCCL would choose one of the others and fail. So each rank names those of its own interfaces. The GID
+index is left to NCCL, since it differs from pod to pod."""
+
+SYSFS = "/sys/class/net"
+
+
+def own_devices_script(workers: Workers, sysfs: str = SYSFS) -> str:
+    """The start of a rank as shell text; in pods Multus names the rails' interfaces net1, net2 and so on."""
+    names = workers.host.pfs if workers.host else ("net*",)
+    return USE_OWN_DEVICES.format(interfaces=" ".join(f"{sysfs}/{name}" for name in names))
+
+
+def nccl_variables(workers: Workers) -> dict[str, str]:
+    """NCCL's settings for the transport."""
+    bootstrap = {"NCCL_SOCKET_IFNAME": ",".join(workers.bootstrap_interfaces)}
+    shown = {"NCCL_DEBUG": "INFO", "NCCL_DEBUG_SUBSYS": "INIT,NET"}
+    if workers.transport == "tcp":
+        return {**shown, "NCCL_NET": "Socket", "NCCL_IB_DISABLE": "1", **bootstrap}
+    return {
+        **shown,
+        # IB fails loudly where NCCL would use sockets without a word
+        "NCCL_NET": "IB",
+        "NCCL_IB_DISABLE": "0",
+        "NCCL_NET_GDR_LEVEL": "PXB",  # seed A's 2
+        **({"NCCL_IB_TC": str(workers.traffic_class)} if workers.traffic_class is not None else {}),
+        **bootstrap,
+    }
+
+
+def rank_words(workers: Workers, variables: dict[str, str]) -> list[str]:
+    """Words of mpirun between its own options and the program. sshd sessions do not inherit a pod's environment."""
+    exported = {**nccl_variables(workers), **variables}
+    words = [word for name, value in exported.items() for word in ("-x", f"{name}={value}")]
+    words += ["-x", "LD_LIBRARY_PATH", "-x", "PATH"]
+    if workers.transport == "tcp":
+        return words
+    return [*words, "sh", "-c", own_devices_script(workers), "rank"]

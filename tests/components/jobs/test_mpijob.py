@@ -1,0 +1,217 @@
+"""The seeds' jobs in v2beta1: what they ask for comes from the rails, and what kept such jobs from working is set."""
+
+import random
+import re
+
+import pytest
+
+from components.jobs.mpijob import RUN_LABEL
+from components.jobs.programs import job_name
+from stacks.base import LabError
+from stacks.lab import Lab
+from stacks.qos import Qos
+from stacks.rails import Rail
+from tests.components.jobs.jobs import DEVICE_RESOURCE, JOBS, TRAINING, arguments, container, exported, rendered, worker
+from tests.components.validation.labs import plan_for, with_nodes
+
+NETWORKS = "k8s.v1.cni.cncf.io/networks"
+TRANSPORTS = ("roce", "tcp", "host")
+
+
+def test_seed_a_s_job_takes_annotation_and_limits_from_the_same_rails(lab: Lab) -> None:
+    job = rendered(lab)
+
+    assert worker(job)["metadata"]["annotations"] == {NETWORKS: "default/sriov111,default/sriov112"}
+    assert container(job)["resources"]["limits"] == {
+        "intel.com/sriov_111": "1",
+        "intel.com/sriov_112": "1",
+        "nvidia.com/gpu": "8",
+    }
+    spec = job["spec"]
+    assert (job["apiVersion"], spec["slotsPerWorker"]) == ("kubeflow.org/v2beta1", 8)
+    assert spec["mpiReplicaSpecs"]["Worker"]["replicas"] == 2
+    assert "-np 16 " in arguments(job)
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_annotation_and_limits_never_disagree_whatever_the_rails_are(lab: Lab, seed: int) -> None:
+    """Labs of random rails, VF counts, prefixes and namespaces: each network has its resource, and the other way."""
+    drawn = random.Random(seed)  # noqa: S311  # a choice, not a secret
+    rails = tuple(rail_of(lab.rails[0], number, drawn) for number in range(drawn.randint(1, 8)))
+    nodes = tuple(
+        node.model_copy(
+            update={
+                "pfs": tuple(
+                    node.pfs[0].model_copy(update={"rail": rail.name, "interface": f"p{i}", "vfs": drawn.randint(0, 2)})
+                    for i, rail in enumerate(rails)
+                    if drawn.random() < 0.9
+                )
+            }
+        )
+        for node in with_nodes(lab, drawn.randint(2, 5)).nodes
+    )
+    assert lab.cluster
+    namespaces = tuple(drawn.sample(["default", "rocelab-bench", "team"], drawn.randint(1, 3)))
+    drawn_lab = lab.model_copy(
+        update={
+            "rails": rails,
+            "nodes": nodes,
+            "cluster": lab.cluster.model_copy(update={"namespaces": namespaces}),
+        }
+    )
+    usable = [rail for rail in rails if all((pf := node.pf_on(rail.name)) and pf.vfs for node in nodes)]
+    if not usable:
+        with pytest.raises(LabError, match="no rail has VFs on every node"):
+            rendered(drawn_lab)
+        return
+    for name in JOBS:
+        job = rendered(drawn_lab, name)
+        networks = worker(job)["metadata"]["annotations"][NETWORKS].split(",")
+        asked = [resource for resource in container(job)["resources"]["limits"] if resource != "nvidia.com/gpu"]
+        by_network = {rail.network_name: rail.resource for rail in rails}
+        assert [by_network[network.partition("/")[2]] for network in networks] == asked
+        assert asked == [rail.resource for rail in usable]
+        assert {network.partition("/")[0] for network in networks} <= set(namespaces)
+
+
+def rail_of(rail: Rail, number: int, drawn: random.Random) -> Rail:
+    names = {"name": f"rail-{number}", "resource_name": f"vf_{number}", "network_name": f"net{number}"}
+    return rail.model_copy(update={**names, "resource_prefix": drawn.choice(["intel.com", "nvidia.com"])})
+
+
+@pytest.mark.parametrize("transport", TRANSPORTS)
+@pytest.mark.parametrize("name", JOBS)
+def test_every_job_keeps_to_what_makes_mpi_jobs_work(lab: Lab, name: str, transport: str) -> None:
+    job = rendered(lab, name, transport)
+    spec, launcher, pod = job["spec"], container(job, "Launcher"), container(job)
+
+    assert spec["launcherCreationPolicy"] == "WaitForWorkersReady", "else mpirun finds no sshd and fails"
+    assert spec["runPolicy"] == {"cleanPodPolicy": "Running", "backoffLimit": 0, "activeDeadlineSeconds": 900}
+    assert "cleanPodPolicy" not in spec, "at the root it is dropped without a word"
+    assert "nvidia.com/gpu" not in launcher["resources"]["limits"], "the launcher only starts the ranks"
+    assert pod["securityContext"] == {"capabilities": {"add": ["IPC_LOCK"]}}, "never privileged"
+    assert "hostPath" not in str(job)
+    assert pod["readinessProbe"]["tcpSocket"]["port"] == (2222 if transport == "host" else 22)
+    assert worker(job)["spec"]["volumes"] == [{"name": "shm", "emptyDir": {"medium": "Memory"}}]
+    assert "NCCL_IB_GID_INDEX" not in str(job), "it differs from pod to pod"
+    assert "ttlSecondsAfterFinished" not in spec["runPolicy"], "it would delete the log before it is read"
+
+
+def test_without_rails_the_job_runs_over_tcp_as_the_guides_compare_it(lab: Lab) -> None:
+    job = rendered(lab, "tf_cnn", "tcp")
+
+    assert "annotations" not in worker(job)["metadata"]
+    assert container(job)["resources"]["limits"] == {"nvidia.com/gpu": "8"}
+    variables = exported(job)
+    assert (variables["NCCL_IB_DISABLE"], variables["NCCL_NET"]) == ("1", "Socket")
+    assert variables["HOROVOD_MPI_THREADS_DISABLE"] == "0"
+    assert exported(rendered(lab, "tf_cnn"))["HOROVOD_MPI_THREADS_DISABLE"] == "1"
+
+
+def test_tcp_needs_no_rail_at_all(lab: Lab) -> None:
+    bare = lab.model_copy(
+        update={
+            "nodes": tuple(
+                node.model_copy(update={"pfs": tuple(pf.model_copy(update={"vfs": 0}) for pf in node.pfs)})
+                for node in lab.nodes
+            )
+        }
+    )
+
+    assert rendered(bare, transport="tcp")["metadata"]["name"] == "nccl-tcp"
+    with pytest.raises(LabError, match="no rail has VFs on every node"):
+        rendered(bare)
+
+
+def test_in_the_host_s_network_sshd_leaves_port_22_to_the_node_and_devices_come_from_a_plugin(lab: Lab) -> None:
+    job = rendered(lab, transport="host")
+
+    assert worker(job)["spec"]["hostNetwork"] is True
+    assert container(job)["command"] == ["/usr/sbin/sshd", "-De", "-p", "2222"]
+    assert "--mca plm_rsh_args -p 2222 -o ConnectionAttempts=10 " in arguments(job)
+    assert container(job)["resources"]["limits"] == {DEVICE_RESOURCE: "1", "nvidia.com/gpu": "8"}
+    assert "btl_tcp_if_include enp0s3" in arguments(job), "MPI stays on the management interface"
+
+
+def test_the_host_s_network_without_a_device_plugin_is_refused_with_the_remedy(lab: Lab) -> None:
+    from components.jobs.__main__ import job_of  # noqa: PLC0415  # without the default of `rendered`
+
+    with pytest.raises(LabError, match=r"--device-resource rdma/<name>"):
+        job_of(lab, "nccl", "host")
+
+
+def test_a_rail_without_vfs_is_left_out_of_the_job(lab: Lab) -> None:
+    nodes = tuple(
+        node.model_copy(update={"pfs": (node.pfs[0], node.pfs[1].model_copy(update={"vfs": 0}))}) for node in lab.nodes
+    )
+    nccl = plan_for(lab.model_copy(update={"nodes": nodes})).nccl
+
+    assert nccl
+    assert (nccl.networks, nccl.rails) == (("default/sriov111",), ("rail-a",))
+
+
+def test_ranks_get_the_variables_that_sshd_would_lose_and_nccl_cannot_fall_back(lab: Lab) -> None:
+    variables = exported(rendered(lab))
+
+    wanted = {"NCCL_NET": "IB", "NCCL_DEBUG": "INFO", "NCCL_DEBUG_SUBSYS": "INIT,NET", "NCCL_ALGO": "Ring"}
+    assert wanted.items() <= variables.items()
+    assert "NCCL_IB_TC" not in variables, "the lab says nothing about quality of service"
+
+
+def test_the_traffic_class_is_the_one_of_nic_and_switch(lab: Lab) -> None:
+    marked = lab.model_copy(update={"qos": Qos(dscp=30, priority=3)})
+
+    assert exported(rendered(marked))["NCCL_IB_TC"] == str(30 << 2 | 2)
+    assert "NCCL_IB_TC" not in exported(rendered(marked, transport="tcp"))
+
+
+def test_the_commands_are_those_of_the_guides(lab: Lab) -> None:
+    assert arguments(rendered(lab)).endswith("all_reduce_perf -b 8 -e 2147483648 -f 2 -g 1")
+    assert "tensorflow2_synthetic_benchmark.py --model ResNet50 --batch-size 32" in arguments(rendered(lab, "horovod"))
+    assert arguments(rendered(lab, "tf_cnn")).endswith(
+        "--model=resnet50 --batch_size=32 --variable_update=horovod --use_fp16 --xla=True --num_batches=10000"
+    )
+    assert container(rendered(lab, "horovod"))["image"] == TRAINING
+
+
+def test_a_training_job_without_its_image_is_refused_by_path(lab: Lab) -> None:
+    from components.jobs.__main__ import job_of  # noqa: PLC0415  # without the images of `rendered`
+
+    with pytest.raises(LabError, match=r"images\.training\.image: missing, and horovod"):
+        job_of(lab, "horovod", "roce")
+
+
+def test_a_job_for_people_is_not_one_that_the_runner_takes_for_its_leftover(lab: Lab) -> None:
+    assert RUN_LABEL not in rendered(lab)["metadata"]["labels"]
+
+
+def test_the_job_s_pods_have_names_that_dns_takes_even_with_ten_thousand_workers() -> None:
+    name = job_name("20261121-063523-8f8d")
+
+    assert re.fullmatch(r"[a-z][-a-z0-9]*[a-z0-9]", name)
+    assert len(f"{name}-worker-9999") <= 63
+
+
+def test_the_workers_lie_on_the_lab_s_nodes_and_one_on_each(lab: Lab) -> None:
+    job = rendered(with_nodes(lab, 3))
+    affinity = worker(job)["spec"]["affinity"]
+    terms = affinity["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]["nodeSelectorTerms"]
+
+    assert job["spec"]["mpiReplicaSpecs"]["Worker"]["replicas"] == 3
+    assert terms[0]["matchExpressions"][0]["values"] == ["gpu01", "gpu02", "gpu03"]
+    apart = affinity["podAntiAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"][0]
+    assert apart["topologyKey"] == "kubernetes.io/hostname"
+    assert apart["labelSelector"]["matchLabels"]["training.kubeflow.org/job-name"] == job["metadata"]["name"]
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"cluster": None}, "cluster: missing"),
+        ({"nodes": ()}, "nodes: 0 active with gpus"),
+        ({"benchmarks": None}, r"benchmarks\.nccl\.image: missing"),
+    ],
+)
+def test_a_lab_that_cannot_run_the_job_says_why(lab: Lab, change: dict[str, object], said: str) -> None:
+    with pytest.raises(LabError, match=said):
+        rendered(lab.model_copy(update=change))
