@@ -114,3 +114,13 @@ def test_no_text_of_the_product_names_a_machine_or_a_registry_host() -> None:
         found += [f"{path.relative_to(ROOT)}: {word}" for word in words if word in text]
 
     assert found == []
+
+
+def test_hosts_are_reached_by_one_module_alone() -> None:
+    importing = {
+        path.relative_to(ROOT).parts[1]
+        for path in FILES
+        if "components" in path.parts and any(name.split(".")[0] == "asyncssh" for name in imports(path))
+    }
+
+    assert importing == {"ssh"}, "a second way to connect would pin host keys and bound time a second time"

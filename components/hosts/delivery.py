@@ -13,11 +13,11 @@ from pathlib import Path
 import pulumi
 from pulumi.dynamic import ConfigureRequest, CreateResult, DiffResult, Resource, ResourceProvider, UpdateResult
 
-from components.hosts import credentials
+from components.hosts.calls import Hosts, each
 from components.hosts.pack import digest, packed
 from components.hosts.program.places import COPIED_PROGRAM
-from components.hosts.records import Endpoint, endpoints_of
-from components.hosts.ssh import Hosts, NoAnswerError, each
+from components.ssh import credentials
+from components.ssh.connection import Endpoint, NoAnswerError
 
 Props = dict[str, object]
 
@@ -50,8 +50,8 @@ class DeliveryProvider(ResourceProvider):
 
     def _send(self) -> None:
         lab = credentials.configured_lab(self._setting)
-        key = credentials.private_key(lab, self._setting, Path.cwd())
-        asyncio.run(send(Hosts(key), endpoints_of(lab, credentials.host_keys(lab, Path.cwd()))))
+        login = credentials.login_to(lab, Path.cwd(), self._setting)
+        asyncio.run(send(Hosts(login.private_key), login.endpoints))
 
 
 class Delivery(Resource, module="hosts", name="Delivery"):

@@ -21,13 +21,14 @@ from pulumi.dynamic import (
     UpdateResult,
 )
 
-from components.hosts import credentials
+from components.hosts.calls import Hosts
 from components.hosts.changes import change_lines, reboots_refused
 from components.hosts.drain import Cluster
 from components.hosts.records import PREFIX, HostRecord, properties_of, records_of
 from components.hosts.repair import Crew, Facts, Outcome, converge, observe, undo_all
 from components.hosts.roll import Roll
-from components.hosts.ssh import Hosts, answers
+from components.ssh import credentials
+from components.ssh.connection import answers
 from stacks.hosts import HostPolicy
 
 Props = dict[str, object]

@@ -12,8 +12,9 @@ from components.hosts.document import document_text, host_document, vf_layout
 from components.hosts.fleet import Fleet
 from components.hosts.pack import digest
 from components.hosts.program.places import COPIED_PROGRAM, SCHEMA
-from components.hosts.records import endpoints_of, wanted_record
+from components.hosts.records import wanted_record
 from components.hosts.remedy import remedy
+from components.ssh.credentials import endpoints_of
 from stacks.lab import Lab
 from stacks.load import Credentials
 from stacks.nodes import Node

@@ -7,20 +7,12 @@ from typing import Literal
 from pydantic import JsonValue, ValidationError
 
 from components.hosts.document import host_document, wanted_fields
+from components.ssh.connection import Endpoint
 from stacks.base import Section
 from stacks.lab import Lab
 from stacks.nodes import Node
 
 PREFIX = "host_"
-
-
-class Endpoint(Section):
-    """Where a host's SSH answers, and the only key that may answer there."""
-
-    address: str
-    port: int
-    user: str
-    host_key: str
 
 
 class HostRecord(Section):
@@ -44,11 +36,6 @@ class HostRecord(Section):
 def endpoint_of(lab: Lab, node: Node, host_key: str) -> Endpoint:
     """Where a node's SSH answers."""
     return Endpoint(address=str(node.address), port=node.ssh_port, user=lab.access.user, host_key=host_key)
-
-
-def endpoints_of(lab: Lab, host_keys: Mapping[str, str]) -> dict[str, Endpoint]:
-    """Where the SSH of each active node answers."""
-    return {node.name: endpoint_of(lab, node, host_keys[node.name]) for node in lab.active_nodes}
 
 
 def wanted_record(lab: Lab, node: Node, host_key: str) -> HostRecord:

@@ -6,10 +6,11 @@ from dataclasses import dataclass, field
 
 from pydantic import JsonValue
 
+from components.hosts.calls import Hosts, Report, each
 from components.hosts.changes import shorten
 from components.hosts.effects import may_repair, repair_class
 from components.hosts.records import HostRecord
-from components.hosts.ssh import Hosts, NoAnswerError, Report, each
+from components.ssh.connection import NoAnswerError
 from stacks.hosts import HostPolicy
 
 Say = Callable[[str], None]

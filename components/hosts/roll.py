@@ -6,10 +6,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from ipaddress import IPv4Interface
 
+from components.hosts.calls import Report
 from components.hosts.drain import Drainer, DrainError
-from components.hosts.records import Endpoint, HostRecord
+from components.hosts.records import HostRecord
 from components.hosts.repair import Crew, Outcome, Result, result_of
-from components.hosts.ssh import NoAnswerError, Report
+from components.ssh.connection import Endpoint, NoAnswerError
 from stacks.hosts import HostPolicy
 
 REBOOT = "exec sudo -n systemd-run --quiet --collect --on-active=1 systemctl reboot"

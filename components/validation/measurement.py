@@ -10,7 +10,7 @@ import pulumi
 from pulumi.dynamic import ConfigureRequest, CreateResult, DiffResult, Resource, ResourceProvider, UpdateResult
 from pydantic import JsonValue
 
-from components.validation.access import access_to
+from components.ssh.credentials import access_to
 from components.validation.bundle import folder_of, write_bundle
 from components.validation.parent import while_alive
 from components.validation.plan import Plan

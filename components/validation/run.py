@@ -9,7 +9,7 @@ import time
 from collections.abc import Coroutine
 from pathlib import Path
 
-from components.validation.access import access_to
+from components.ssh.credentials import access_to
 from components.validation.bundle import folder_of, write_bundle
 from components.validation.parent import while_alive
 from components.validation.plan import plan_of

@@ -9,18 +9,19 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from asyncssh import SSHClientConnection
-
-from components.validation.access import Access
+from components.ssh.connection import Connection, connected
+from components.ssh.credentials import Access, Login
+from components.ssh.session import run, session
 from components.validation.plan import Plan
 from components.validation.records import NcclResult, Outcome, RunRecord, TransferResult, median, summarise
 from components.validation.remote import HELD, Ports, inspect, lease, parse_ports
-from components.validation.ssh import Login, connected, run, session
 from components.validation.verbs import Bench, BusyError, run_round
 from stacks.base import LabError
 
 AT_ONCE = 64
 """Connections being opened at a time."""
+KEEPALIVE_S = 5
+"""A host that dies under a test should not hold the others up."""
 INSPECT_S = 30
 LEASE_S = 15
 LEASE_MARGIN_S = 900
@@ -139,14 +140,16 @@ async def _leased(plan: Plan, login: Login, run_id: str, notes: list[str]) -> As
     """
     nodes = sorted({end.node for rail in plan.rails for end in rail.ends})
     async with AsyncExitStack() as stack:
-        connections: dict[str, SSHClientConnection] = {}
+        connections: dict[str, Connection] = {}
         unreachable: dict[str, str] = {}
-        gate = asyncio.Semaphore(AT_ONCE)
+        gate, keys = asyncio.Semaphore(AT_ONCE), login.keys
 
         async def connect(node: str) -> None:
             try:
                 async with gate:
-                    connections[node] = await stack.enter_async_context(connected(login, node))
+                    connections[node] = await stack.enter_async_context(
+                        connected(login.endpoints[node], keys, name=node, keepalive_s=KEEPALIVE_S)
+                    )
             except LabError as error:
                 unreachable[node] = str(error)
 
@@ -169,7 +172,7 @@ async def _leased(plan: Plan, login: Login, run_id: str, notes: list[str]) -> As
         yield Bench(plan=plan, connections=connections, ports=found, unreachable=unreachable)
 
 
-async def _lease(stack: AsyncExitStack, connection: SSHClientConnection, node: str, run_id: str, limit_s: int) -> str:
+async def _lease(stack: AsyncExitStack, connection: Connection, node: str, run_id: str, limit_s: int) -> str:
     """Takes a host's lease until the stack ends; returns why it has none, if not because another run has it."""
     try:
         holder = await stack.enter_async_context(session(connection, lease(run_id, limit_s)))
@@ -186,7 +189,7 @@ async def _lease(stack: AsyncExitStack, connection: SSHClientConnection, node: s
     )
 
 
-async def _inspect(plan: Plan, connection: SSHClientConnection, node: str) -> tuple[str, Ports | str]:
+async def _inspect(plan: Plan, connection: Connection, node: str) -> tuple[str, Ports | str]:
     ends = [end for rail in plan.rails for end in rail.ends if end.node == node]
     try:
         done = await run(connection, inspect(plan.verbs.test, ends), INSPECT_S)

@@ -3,15 +3,14 @@
 import asyncio
 from dataclasses import dataclass, field
 
-from asyncssh import SSHClientConnection
-
+from components.ssh.connection import Connection
+from components.ssh.session import Done, session
 from components.validation.checks import Expected, faults_of_end
 from components.validation.perftest import Perftest, ResultFormatError, cause_of, parse_bandwidth
 from components.validation.plan import End, Plan
 from components.validation.records import TransferResult
 from components.validation.remote import LISTENING, TAKEN, Ports, bounded, perftest
 from components.validation.schedule import Transfer
-from components.validation.ssh import Done, session
 from stacks.base import LabError
 
 LISTEN_S = 20
@@ -28,7 +27,7 @@ class Bench:
     """The hosts that take part: an open connection and the ports of each."""
 
     plan: Plan
-    connections: dict[str, SSHClientConnection]
+    connections: dict[str, Connection]
     ports: dict[str, Ports]
     unreachable: dict[str, str]
     """Why a node takes no part."""

@@ -5,11 +5,12 @@ from typing import Any
 
 import pytest
 
+from components.hosts.calls import Report
 from components.hosts.document import wanted_fields
-from components.hosts.records import Endpoint, HostRecord
+from components.hosts.records import HostRecord
 from components.hosts.repair import Crew, Outcome, converge, leave, observe, undo_all
 from components.hosts.roll import Roll, batches, rail_peers
-from components.hosts.ssh import NoAnswerError, Report
+from components.ssh.connection import Endpoint, NoAnswerError
 from stacks.hosts import HostPolicy
 
 

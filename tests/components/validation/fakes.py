@@ -8,12 +8,12 @@ import shlex
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from ipaddress import IPv4Address
 
 import asyncssh
 
+from components.ssh.connection import Endpoint
+from components.ssh.credentials import Login
 from components.validation.remote import BOUNDED, INSPECT, LEASE, LISTENING
-from components.validation.ssh import Login
 
 Process = asyncssh.SSHServerProcess[str]
 Program = Callable[[Process, list[str]], Awaitable[None]]
@@ -102,8 +102,7 @@ async def reset(process: Process, _words: list[str]) -> None:
 async def running(hosts: list[Host], *, wrong_key_on: str = "") -> AsyncIterator[Login]:
     """The hosts as SSH servers on loopback, and the login that opens them."""
     user_key = asyncssh.generate_private_key("ssh-ed25519")
-    endpoints: dict[str, tuple[IPv4Address, int]] = {}
-    host_keys: dict[str, str] = {}
+    endpoints: dict[str, Endpoint] = {}
     servers = []
     for host in hosts:
         key = asyncssh.generate_private_key("ssh-ed25519")
@@ -117,15 +116,14 @@ async def running(hosts: list[Host], *, wrong_key_on: str = "") -> AsyncIterator
         )
         servers.append(server)
         shown = asyncssh.generate_private_key("ssh-ed25519") if host.name == wrong_key_on else key
-        endpoints[host.name] = (IPv4Address("127.0.0.1"), server.sockets[0].getsockname()[1])
-        host_keys[host.name] = " ".join(shown.export_public_key().decode().split()[:2])
-    try:
-        yield Login(
+        endpoints[host.name] = Endpoint(
+            address="127.0.0.1",
+            port=server.sockets[0].getsockname()[1],
             user="nvidia",
-            private_key=user_key.export_private_key().decode(),
-            endpoints=endpoints,
-            host_keys=host_keys,
+            host_key=" ".join(shown.export_public_key().decode().split()[:2]),
         )
+    try:
+        yield Login(private_key=user_key.export_private_key().decode(), endpoints=endpoints)
     finally:
         for server in servers:
             server.close()

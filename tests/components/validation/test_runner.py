@@ -6,8 +6,9 @@ import time
 
 import pytest
 
-from components.validation import ssh, verbs
-from components.validation.access import Access
+from components.ssh import connection
+from components.ssh.credentials import Access, Login
+from components.validation import verbs
 from components.validation.plan import Plan
 from components.validation.records import RunRecord
 from components.validation.remote import TAKEN
@@ -120,7 +121,7 @@ def test_a_connection_reset_in_the_middle_is_a_result(lab: Lab) -> None:
 
 
 def test_a_host_that_accepts_and_never_answers_is_left_in_time(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ssh, "CONNECT_S", 1)
+    monkeypatch.setattr(connection, "CONNECT_S", 1)
 
     async def whole() -> RunRecord:
         async def silent(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -131,14 +132,9 @@ def test_a_host_that_accepts_and_never_answers_is_left_in_time(lab: Lab, monkeyp
 
         server = await asyncio.start_server(silent, "127.0.0.1", 0)
         async with running(two_hosts()) as login:
-            endpoints = {**login.endpoints}
-            endpoints["gpu02"] = (endpoints["gpu02"][0], server.sockets[0].getsockname()[1])
-            stalled_login = ssh.Login(
-                user=login.user,
-                private_key=login.private_key,
-                endpoints=endpoints,
-                host_keys=login.host_keys,
-            )
+            port = server.sockets[0].getsockname()[1]
+            endpoints = {**login.endpoints, "gpu02": login.endpoints["gpu02"].model_copy(update={"port": port})}
+            stalled_login = Login(private_key=login.private_key, endpoints=endpoints)
             done = await measure(without_nccl(lab), Access(login=stalled_login, kubeconfig=None), lambda _: None)
         server.close()
         await asyncio.sleep(0.1)
@@ -265,7 +261,7 @@ def test_nccl_waits_for_working_rails(lab: Lab) -> None:
 
 
 def test_no_secret_shows_in_a_login_or_an_access() -> None:
-    login = ssh.Login(user="nvidia", private_key="CANARY", endpoints={}, host_keys={})
+    login = Login(private_key="CANARY", endpoints={})
 
     assert "CANARY" not in f"{login!r} {login} {Access(login=login, kubeconfig='CANARY')!r}"
 

@@ -1,4 +1,4 @@
-"""The SSH layer against servers on loopback: what must hold when a host is slow, foreign or gone."""
+"""Calls of the host program against servers on loopback: what must hold when a host is slow, foreign or gone."""
 
 import asyncio
 import json
@@ -11,9 +11,10 @@ from typing import Any
 import asyncssh
 import pytest
 
-from components.hosts import ssh
-from components.hosts.records import Endpoint
-from components.hosts.ssh import Hosts, NoAnswerError
+from components.hosts import calls
+from components.hosts.calls import Hosts, Report
+from components.ssh import connection
+from components.ssh.connection import Endpoint, NoAnswerError
 
 USER_KEY = asyncssh.generate_private_key("ssh-ed25519")
 HOST_KEY = asyncssh.generate_private_key("ssh-ed25519")
@@ -51,8 +52,8 @@ async def server(serve: Serve, accept: asyncssh.SSHKey = USER_KEY) -> AsyncItera
         await listener.wait_closed()
 
 
-def ask(serve: Serve, accept: asyncssh.SSHKey = USER_KEY, pinned: asyncssh.SSHKey = HOST_KEY) -> ssh.Report:
-    async def scene() -> ssh.Report:
+def ask(serve: Serve, accept: asyncssh.SSHKey = USER_KEY, pinned: asyncssh.SSHKey = HOST_KEY) -> Report:
+    async def scene() -> Report:
         async with server(serve, accept) as port:
             return await Hosts(text_of(USER_KEY)).call(endpoint(port, pinned), "probe", DOCUMENT)
 
@@ -93,7 +94,7 @@ def test_a_wrong_host_key_sends_nothing():
     async def serve(process: asyncssh.SSHServerProcess[bytes]) -> None:
         sessions.append(process.command)
 
-    with pytest.raises(NoAnswerError, match="another host key than known_hosts: nothing was sent"):
+    with pytest.raises(NoAnswerError, match=r"another host key than access\.known_hosts_file: nothing was sent"):
         ask(serve, pinned=OTHER_KEY)
     assert sessions == []
 
@@ -104,17 +105,17 @@ def test_a_refused_login_is_not_tried_again():
 
 
 def test_a_connection_reset_in_the_middle_is_tried_once_more():
-    calls: list[int] = []
+    served: list[int] = []
 
     async def serve(process: asyncssh.SSHServerProcess[bytes]) -> None:
-        calls.append(1)
-        if len(calls) == 1:
+        served.append(1)
+        if len(served) == 1:
             process.get_extra_info("connection").abort()
             return
         await reports(process)
 
     assert ask(serve).host == "gpu01"
-    assert len(calls) == 2
+    assert len(served) == 2
 
 
 def test_a_host_that_always_breaks_off_is_an_answer_too():
@@ -146,7 +147,7 @@ def test_an_answer_that_is_no_report_is_quoted(said, code, expected):
 
 
 def test_a_host_that_accepts_and_then_says_nothing_is_left_in_time(monkeypatch):
-    monkeypatch.setattr(ssh, "CONNECT_S", 0.3)
+    monkeypatch.setattr(connection, "CONNECT_S", 0.3)
     with socket.create_server(("127.0.0.1", 0)) as silent:
         begin = time.monotonic()
 
@@ -180,7 +181,7 @@ def test_a_port_where_nobody_listens_is_named():
 
 
 def test_no_more_hosts_are_asked_at_once_than_allowed(monkeypatch):
-    monkeypatch.setattr(ssh, "AT_ONCE", 3)
+    monkeypatch.setattr(calls, "AT_ONCE", 3)
     running, most = 0, 0
 
     async def serve(process: asyncssh.SSHServerProcess[bytes]) -> None:
@@ -204,8 +205,8 @@ def test_no_more_hosts_are_asked_at_once_than_allowed(monkeypatch):
 def test_a_greeting_is_all_that_a_preview_asks_for():
     async def scene() -> tuple[bool, bool]:
         async with server(reports) as port:
-            here = await ssh.answers("127.0.0.1", port, 2)
+            here = await connection.answers("127.0.0.1", port, 2)
         with socket.create_server(("127.0.0.1", 0)) as silent:
-            return here, await ssh.answers("127.0.0.1", silent.getsockname()[1], 0.2)
+            return here, await connection.answers("127.0.0.1", silent.getsockname()[1], 0.2)
 
     assert asyncio.run(scene()) == (True, False)

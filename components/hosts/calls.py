@@ -1,0 +1,97 @@
+"""The host program over SSH: a deadline on everything, and answers instead of exceptions."""
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+from pydantic import JsonValue
+
+from components.hosts.pack import LOADER, packed
+from components.hosts.program.places import DEADLINE_S, LOCK_WAIT_S
+from components.ssh.connection import BrokenError, Endpoint, NoAnswerError, connected, keys_of
+from components.ssh.session import feed
+
+T = TypeVar("T")
+
+AT_ONCE = 64
+"""Hosts that are talked to at the same time."""
+SPARE_S = LOCK_WAIT_S
+"""The host's own bounds come first, so that its answer tells what took so long."""
+SENT = "exec sudo -n python3 -I -c "
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Report:
+    """What the host program printed."""
+
+    host: str
+    changed: list[str] = field(default_factory=list)
+    needs_reboot: list[str] = field(default_factory=list)
+    facts: dict[str, JsonValue] = field(default_factory=dict)
+    fields: dict[str, JsonValue] = field(default_factory=dict)
+    failed: dict[str, str] | None = None
+
+
+class Hosts:
+    """Calls to hosts with one key (None: the ssh-agent's), so many at once, each over a connection of its own."""
+
+    def __init__(self, private_key: str | None) -> None:
+        self._keys = keys_of(private_key)
+        self._places = asyncio.Semaphore(AT_ONCE)
+
+    async def call(self, endpoint: Endpoint, verb: str, document: Mapping[str, JsonValue]) -> Report:
+        """Runs a verb of the host program. A connection that breaks is tried once more: each verb may run twice.
+
+        Raises:
+            NoAnswerError: when the host cannot be asked.
+        """
+        command = f'{SENT}"{LOADER}" {len(packed())} {verb}'
+        sent = packed() + json.dumps(document).encode()
+        deadline_s = document.get("deadline_s", DEADLINE_S)
+        answer_s = (deadline_s if isinstance(deadline_s, int) else DEADLINE_S) + SPARE_S
+        try:
+            out = await self.run(endpoint, command, sent, answer_s)
+        except BrokenError:
+            await asyncio.sleep(1)
+            out = await self.run(endpoint, command, sent, answer_s)
+        return parse_report(out)
+
+    async def run(self, endpoint: Endpoint, command: str, sent: bytes = b"", answer_s: float = DEADLINE_S) -> str:
+        """Runs a command to its end; its stdout.
+
+        Raises:
+            NoAnswerError: when the host cannot be asked, or the command fails.
+        """
+        async with self._places:
+            try:
+                async with asyncio.timeout(answer_s), connected(endpoint, self._keys) as connection:
+                    done = await feed(connection, command, sent)
+            except TimeoutError:
+                raise NoAnswerError(f"{endpoint.place} gave no answer in time") from None
+        if done.code is None:
+            raise BrokenError(f"{endpoint.place}: the connection ended in the middle")
+        if done.code:
+            said = " / ".join(done.err.strip().splitlines()[-2:])
+            raise NoAnswerError(f"{endpoint.place}: the command ended with {done.code}: {said[:300]}")
+        return done.out
+
+
+def parse_report(out: str) -> Report:
+    """The report in a host's answer: its last line.
+
+    Raises:
+        NoAnswerError: when that is none.
+    """
+    try:
+        found = json.loads(out.strip().splitlines()[-1])
+        found.pop("schema")
+        return Report(**found)
+    except (IndexError, ValueError, TypeError, KeyError, AttributeError):
+        raise NoAnswerError(f"answers {out.strip()[-200:]!r} instead of a report") from None
+
+
+async def each(names: Mapping[str, T], act: Callable[[str, T], Awaitable[None]]) -> None:
+    """Does something with all hosts at once."""
+    await asyncio.gather(*(act(name, value) for name, value in names.items()))

@@ -1,0 +1,108 @@
+"""Connections to hosts: pinned host keys, a deadline on everything, and errors that say which host and why."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import asyncssh
+
+from stacks.base import LabError, Section
+
+CONNECT_S = 10
+KEEPALIVE_S = 15
+MISSED_KEEPALIVES = 4
+
+Connection = asyncssh.SSHClientConnection
+Keys = list[asyncssh.SSHKey]
+"""What a login shows; empty: the running ssh-agent has it."""
+
+
+class Endpoint(Section):
+    """Where a host's SSH answers, and the only key that may answer there."""
+
+    address: str
+    port: int
+    user: str
+    host_key: str
+
+    @property
+    def place(self) -> str:
+        """Address and port as errors name them."""
+        return f"{self.address}:{self.port}"
+
+
+class NoAnswerError(LabError):
+    """A host that could not be asked; the text says why."""
+
+
+class BrokenError(NoAnswerError):
+    """A connection that failed or broke: worth a second try."""
+
+
+def keys_of(private_key: str | None) -> Keys:
+    """The lab's key from its text; none when the ssh-agent has it."""
+    return [asyncssh.import_private_key(private_key)] if private_key else []
+
+
+@asynccontextmanager
+async def connected(
+    endpoint: Endpoint, keys: Keys, *, name: str = "", keepalive_s: float = KEEPALIVE_S
+) -> AsyncIterator[Connection]:
+    """A connection to a host. Leaving the block cuts it at once, so whatever runs there sees its input close.
+
+    Args:
+        endpoint: the host.
+        keys: what the login shows.
+        name: the host's name for errors; without it they name the place alone.
+        keepalive_s: how often a silent host is asked for a sign of life.
+
+    Raises:
+        NoAnswerError: when the host does not answer, or is not the one that it should be.
+    """
+    where = f"{name} ({endpoint.place})" if name else endpoint.place
+    label = endpoint.address if endpoint.port == 22 else f"[{endpoint.address}]:{endpoint.port}"
+    try:
+        connection = await asyncssh.connect(
+            endpoint.address,
+            endpoint.port,
+            username=endpoint.user,
+            client_keys=keys,
+            agent_path=None if keys else (),
+            known_hosts=asyncssh.import_known_hosts(f"{label} {endpoint.host_key}\n"),
+            config=None,
+            preferred_auth="publickey",
+            connect_timeout=CONNECT_S,
+            login_timeout=CONNECT_S,
+            keepalive_interval=keepalive_s,
+            keepalive_count_max=MISSED_KEEPALIVES,
+        )
+    except asyncssh.HostKeyNotVerifiable:
+        raise NoAnswerError(f"{where} has another host key than access.known_hosts_file: nothing was sent") from None
+    except asyncssh.PermissionDenied:
+        raise NoAnswerError(f"{where} refuses the login of {endpoint.user}") from None
+    except TimeoutError:
+        raise NoAnswerError(f"{where} does not answer over SSH in time") from None
+    except (OSError, asyncssh.Error) as error:
+        raise BrokenError(f"{where} does not answer over SSH: {in_short(error)}") from None
+    try:
+        yield connection
+    finally:
+        connection.abort()
+
+
+async def answers(address: str, port: int, timeout_s: float) -> bool:
+    """Whether an SSH server greets there; nothing is sent."""
+    try:
+        async with asyncio.timeout(timeout_s):
+            reader, writer = await asyncio.open_connection(address, port)
+            try:
+                return (await reader.read(4)) == b"SSH-"
+            finally:
+                writer.close()
+    except (OSError, TimeoutError):
+        return False
+
+
+def in_short(error: BaseException) -> str:
+    """The first line of an error, or what kind it is."""
+    return (str(error) or type(error).__name__).splitlines()[0][:160]

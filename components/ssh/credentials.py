@@ -1,0 +1,128 @@
+"""What opens hosts and cluster, from where the lab says that it is; secrets are only ever asked for.
+
+For a dynamic provider the stack's configuration is the only way by which a secret comes to it.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from components.ssh.connection import Endpoint, Keys, keys_of
+from stacks.access import read_host_keys, read_private_key
+from stacks.base import LabError
+from stacks.lab import Lab
+from stacks.read import parse_lab
+
+Setting = Callable[[str], object]
+"""Value of a key of the stack's configuration, such as `sshPrivateKey`; None when it has none."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Login:
+    """How to get into the nodes."""
+
+    private_key: str | None = field(repr=False)
+    """Text of the key; None: the running ssh-agent has it."""
+    endpoints: dict[str, Endpoint]
+    """By active node."""
+
+    @property
+    def keys(self) -> Keys:
+        """The key as a connection takes it."""
+        return keys_of(self.private_key)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Access:
+    """What opens the hosts and the cluster."""
+
+    login: Login
+    kubeconfig: str | None = field(repr=False)
+    """None: the lab has no cluster."""
+
+
+def configured_lab(setting: Setting) -> Lab:
+    """The lab of this run.
+
+    Raises:
+        LabError: when there is none.
+    """
+    text = setting("lab")
+    if not isinstance(text, str):
+        raise LabError("the stack's configuration has no rocelab:lab")
+    return parse_lab(text, "rocelab:lab")
+
+
+def access_to(lab: Lab, root: Path, setting: Setting) -> Access:
+    """Reads keys and kubeconfig from where the lab says they are.
+
+    Raises:
+        LabError: naming what is missing; never what it contains.
+    """
+    return Access(login=login_to(lab, root, setting), kubeconfig=kubeconfig(lab, setting, root))
+
+
+def login_to(lab: Lab, root: Path, setting: Setting) -> Login:
+    """The login alone, for who needs no cluster.
+
+    Raises:
+        LabError: when a key is not where the lab says.
+    """
+    return Login(private_key=private_key(lab, setting, root), endpoints=endpoints_of(lab, host_keys(lab, root)))
+
+
+def private_key(lab: Lab, setting: Setting, root: Path) -> str | None:
+    """Text of the lab's private key; None when the ssh-agent has it.
+
+    Raises:
+        LabError: when it is not where the lab says.
+    """
+    if lab.access.identity == "file":
+        return read_private_key(lab.access, root)
+    return _secret(setting, "sshPrivateKey") if lab.access.identity == "secret" else None
+
+
+def host_keys(lab: Lab, root: Path) -> dict[str, str]:
+    """The only key that may answer, by active node.
+
+    Raises:
+        LabError: when known_hosts does not name one.
+    """
+    places = {node.name: (node.address, node.ssh_port) for node in lab.active_nodes}
+    return dict(read_host_keys(lab.access, places, root))
+
+
+def endpoints_of(lab: Lab, keys: dict[str, str]) -> dict[str, Endpoint]:
+    """Where the SSH of each active node answers, by its name; `keys` are those that have to answer."""
+    return {
+        node.name: Endpoint(
+            address=str(node.address), port=node.ssh_port, user=lab.access.user, host_key=keys[node.name]
+        )
+        for node in lab.active_nodes
+    }
+
+
+def kubeconfig(lab: Lab, setting: Setting, root: Path) -> str | None:
+    """Text of the kubeconfig; None when the lab has no cluster.
+
+    Raises:
+        LabError: when it is not where the lab says.
+    """
+    if lab.cluster is None:
+        return None
+    if lab.cluster.kubeconfig == "secret":
+        return _secret(setting, "kubeconfig")
+    try:
+        return (root / (lab.cluster.kubeconfig_file or "")).read_text()
+    except OSError as error:
+        raise LabError(
+            f"cluster.kubeconfig_file: {lab.cluster.kubeconfig_file} cannot be read ({error.strerror}). "
+            "The simulator's is written by: sim up"
+        ) from None
+
+
+def _secret(setting: Setting, name: str) -> str:
+    value = setting(name)
+    if not isinstance(value, str) or not value:
+        raise LabError(f"the stack has no secret rocelab:{name}; set it: pulumi config set --secret rocelab:{name}")
+    return value

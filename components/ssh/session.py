@@ -1,0 +1,118 @@
+"""Programs on a host over an open connection, each within a time; nothing is left running when a session closes."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+
+import asyncssh
+
+from components.ssh.connection import CONNECT_S, BrokenError, Connection, NoAnswerError, in_short
+
+LARGEST_OUTPUT = 1_000_000
+"""Characters kept of one stream: far above what any test prints, so a host gone mad fills no memory."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Done:
+    """How a remote program ended."""
+
+    code: int | None
+    """None: killed by a signal, or the connection broke."""
+    out: str
+    err: str
+
+
+class Session:
+    """One running remote program. Leaving the block closes its input, which ends it there."""
+
+    def __init__(self, process: asyncssh.SSHClientProcess[str]) -> None:
+        self._process = process
+        self._early: list[str] = []
+
+    async def until(self, marker: str, timeout_s: float) -> bool:
+        """Waits for a line on stderr; false when the program ended before it printed that."""
+        async with asyncio.timeout(timeout_s):
+            async for line in self._process.stderr:
+                if line.strip() == marker:
+                    return True
+                self._early.append(line)
+        return False
+
+    async def first_line(self, timeout_s: float) -> str:
+        """The first line of output; empty when the program ended without one."""
+        async with asyncio.timeout(timeout_s):
+            return (await self._process.stdout.readline()).strip()
+
+    async def done(self, timeout_s: float) -> Done:
+        """Waits for the end."""
+        async with asyncio.timeout(timeout_s):
+            out, err = await asyncio.gather(_all(self._process.stdout), _all(self._process.stderr))
+            await self._process.wait_closed()
+        return Done(code=self._process.exit_status, out=out, err="".join(self._early) + err)
+
+
+@asynccontextmanager
+async def session(connection: Connection, command: str) -> AsyncIterator[Session]:
+    """Starts a remote program.
+
+    Raises:
+        BrokenError: when the connection broke meanwhile.
+    """
+    try:
+        async with asyncio.timeout(CONNECT_S):
+            process = await connection.create_process(command, encoding="utf-8", errors="replace")
+    except (OSError, asyncssh.Error) as error:
+        raise BrokenError(f"no session: {in_short(error)}") from None
+    try:
+        yield Session(process)
+    except TimeoutError:
+        raise  # an OSError too, but whoever set the time knows what it means
+    except (OSError, asyncssh.Error) as error:
+        raise BrokenError(f"the connection broke: {in_short(error)}") from None
+    finally:
+        process.close()
+
+
+async def run(connection: Connection, command: str, timeout_s: float) -> Done:
+    """Runs a remote program to its end.
+
+    Raises:
+        NoAnswerError: when the connection broke or time is over.
+    """
+    try:
+        async with session(connection, command) as started:
+            return await started.done(timeout_s)
+    except TimeoutError:
+        raise NoAnswerError(f"no answer within {timeout_s:.0f} s") from None
+
+
+async def feed(connection: Connection, command: str, sent: bytes) -> Done:
+    """Runs a remote program that reads these bytes and then the end of its input.
+
+    Raises:
+        BrokenError: when the connection broke meanwhile.
+    """
+    try:
+        # an empty input would leave the other side's stdin open
+        given = {"input": sent} if sent else {"stdin": asyncssh.DEVNULL}
+        done = await connection.run(command, encoding=None, **given)
+    except TimeoutError:
+        raise
+    except (OSError, asyncssh.Error) as error:
+        raise BrokenError(f"the connection broke: {in_short(error)}") from None
+    return Done(code=done.exit_status, out=_text(done.stdout), err=_text(done.stderr))
+
+
+async def _all(reader: asyncssh.SSHReader[str]) -> str:
+    kept: list[str] = []
+    size = 0
+    while text := await reader.read(65_536):
+        size += len(text)
+        if size <= LARGEST_OUTPUT:
+            kept.append(text)
+    return "".join(kept)
+
+
+def _text(printed: object) -> str:
+    return printed.decode(errors="replace") if isinstance(printed, bytes) else ""
