@@ -10,18 +10,23 @@ END = "# END rocelab"
 
 def block_of(text: str, place: str) -> List[str]:
     """The lines between the marks; none without marks."""
-    lines = text.splitlines()
+    lines = _lines(text)
     first, last = _marks(lines, place)
     return lines[first + 1 : last]
 
 
 def with_block(text: str, block: Sequence[str], place: str) -> str:
     """The text with this block, where the old one was or else at the end; without lines, the text without marks."""
-    lines = text.splitlines()
+    lines = _lines(text)
     first, last = _marks(lines, place)
     marked = [BEGIN, *block, END] if block else []
     changed = [*lines[:first], *marked, *lines[last + 1 :]]
     return "\n".join(changed) + "\n" if changed else ""
+
+
+def _lines(text: str) -> List[str]:
+    # not splitlines: it also parts lines at characters that may stand inside one, and the file is not ours
+    return text[:-1].split("\n") if text.endswith("\n") else text.split("\n") if text else []
 
 
 def _marks(lines: List[str], place: str) -> Tuple[int, int]:

@@ -1,0 +1,152 @@
+"""The clock: who sets it, and whether it is right."""
+
+import re
+from typing import Callable, List, Set
+
+from ..blocks import block_of, with_block
+from ..distribution import distribution, family, install, missing_packages
+from ..host import Document, Host
+from ..machine import Machine, StepError
+from ..step import Before, Fields, Step
+
+PACKAGE = "chrony"
+UNITS = {"debian": "chrony.service", "rhel": "chronyd.service"}
+SETTINGS = {"debian": "/etc/chrony/chrony.conf", "rhel": "/etc/chrony.conf"}
+SOURCES_FOLDER = "/etc/chrony/sources.d"
+SOURCES_FILE = SOURCES_FOLDER + "/rocelab.sources"
+REPLACED = ("systemd-timesyncd",)
+"""Debian's and Ubuntu's small client, which cannot stand beside chrony. Another daemon is somebody's choice."""
+OUR_LINE = re.compile(r"^server \S+ iburst prefer$")
+OFFSET_S = 0.1
+SYNC_S = 60
+IN_STEP = "synchronized"
+
+
+class Clock(Step):
+    """keep: only looked at. chrony: installed, running, with the lab's servers before those of the distribution."""
+
+    name = "clock"
+    at_boot = False
+    effects = {"clock": "none", "clock_source": "none"}
+    repairs = {"clock": "none", "clock_source": "service"}
+
+    def wanted(self, document: Document) -> Fields:
+        clock = document.get("clock")
+        if not clock:
+            return {}
+        if clock["daemon"] == "keep":
+            return {"clock": IN_STEP}
+        return {"clock_source": describe(PACKAGE, source_lines(clock["servers"])), "clock": IN_STEP}
+
+    def observed(self, host: Host) -> Fields:
+        if host.document["clock"]["daemon"] == "keep":
+            return {"clock": _state_by_systemd(host.machine)}
+        return {"clock_source": self._source(host.machine), "clock": _state_by_chrony(host.machine)}
+
+    def refuse(self, host: Host) -> None:
+        if host.document["clock"]["daemon"] != "keep":
+            family(host.machine)
+
+    def apply(self, host: Host, wrong: Set[str]) -> None:
+        machine, clock = host.machine, host.document["clock"]
+        if clock["daemon"] == "keep":
+            raise StepError(
+                f"the clock is {_state_by_systemd(machine)}",
+                "start the daemon that sets it (timedatectl shows it), or set system.clock.daemon: chrony",
+            )
+        if "clock_source" in wrong:
+            if missing_packages(machine, [PACKAGE]):
+                install(machine, [PACKAGE], may_go=REPLACED)
+            unit = UNITS[family(machine)]
+            machine.must("systemctl", "enable", "--quiet", "--no-reload", unit)
+            change = _put_sources(machine, source_lines(clock["servers"]))
+            machine.must("systemctl", "start", unit)
+            change()
+        self._wait(machine, clock["servers"])
+
+    def undo(self, host: Host, before: Before) -> None:
+        if distribution(host.machine).family:
+            # the daemon stays: a host whose clock nobody sets would be worse than what was found
+            _put_sources(host.machine, [])()
+
+    def _source(self, machine: Machine) -> str:
+        if missing_packages(machine, [PACKAGE]):
+            return f"{PACKAGE} is not installed"
+        asked = ("systemctl", "show", "-p", "ActiveState", "-p", "UnitFileState", UNITS[family(machine)])
+        state = dict(line.partition("=")[::2] for line in machine.run(*asked).out.splitlines())
+        text = describe(PACKAGE, _sources(machine))
+        faults = [
+            *([] if state.get("ActiveState") == "active" else [f"it is {state.get('ActiveState', 'unknown')}"]),
+            *([] if state.get("UnitFileState") == "enabled" else ["it does not start at boot"]),
+        ]
+        return ", ".join([text, *faults])
+
+    def _wait(self, machine: Machine, servers: List[str]) -> None:
+        done = machine.run("chronyc", "waitsync", str(SYNC_S), str(OFFSET_S), "0", "1", timeout_s=SYNC_S + 30)
+        if done.code:
+            asked = ", ".join(servers) or "the distribution's servers"
+            raise StepError(
+                f"the clock is {_state_by_chrony(machine)} after {SYNC_S} s of {asked}",
+                "do they answer on UDP port 123? chronyc sources on the host shows each of them",
+            )
+
+
+def source_lines(servers: List[str]) -> List[str]:
+    """Chrony's directives for the lab's servers. The distribution's stay as what is left when none of them answers."""
+    return [f"server {server} iburst prefer" for server in servers]
+
+
+def describe(daemon: str, lines: List[str]) -> str:
+    """Who sets the clock, in a few words."""
+    return f"{daemon} with {', '.join(line.split()[1] for line in lines)}" if lines else daemon
+
+
+def _has_folder(machine: Machine) -> bool:
+    return f"sourcedir {SOURCES_FOLDER}" in machine.read(SETTINGS[family(machine)])
+
+
+def _sources(machine: Machine) -> List[str]:
+    """Our directives as they stand there; a line that is none of ours shows as such."""
+    place = SETTINGS[family(machine)]
+    text = machine.content(SOURCES_FILE if _has_folder(machine) else place).decode(errors="replace")
+    lines = text.splitlines() if _has_folder(machine) else block_of(text, place)
+    good = [line for line in lines if OUR_LINE.match(line)]
+    return good if len(good) == len(lines) else [*good, "server (altered)"]
+
+
+def _put_sources(machine: Machine, lines: List[str]) -> Callable[[], object]:
+    """Places our directives; what makes a running daemon take them, or nothing when they stood there already."""
+    place = SETTINGS[family(machine)]
+    if _has_folder(machine):
+        text = "".join(line + "\n" for line in lines)
+        if machine.content(SOURCES_FILE) == text.encode():
+            return lambda: None
+        if lines:
+            machine.put(SOURCES_FILE, text)
+        else:
+            machine.remove(SOURCES_FILE)
+        return lambda: machine.run("chronyc", "reload", "sources")
+    before = machine.content(place).decode(errors="surrogateescape")
+    after = with_block(before, lines, place)
+    if after == before or (not before and not lines):
+        return lambda: None
+    machine.put(place, after.encode(errors="surrogateescape"))
+    return lambda: machine.run("systemctl", "try-restart", UNITS[family(machine)])
+
+
+def _state_by_systemd(machine: Machine) -> str:
+    done = machine.run("timedatectl", "show", "-p", "NTPSynchronized", "--value")
+    said = {"yes": IN_STEP, "no": "not synchronized"}
+    return said.get(done.out.strip(), f"unknown: {(done.err or done.out).strip()[:100]}")
+
+
+def _state_by_chrony(machine: Machine) -> str:
+    """From `chronyc -c tracking`: the fifth value is how far off the clock is in seconds, the last the leap status."""
+    done = machine.run("chronyc", "-c", "tracking")
+    values = done.out.strip().split(",")
+    if done.code or len(values) != 14:
+        return f"unknown: {(done.err or done.out).strip()[:100]}"
+    if values[13] == "Not synchronised":
+        return "not synchronized"
+    offset_s = abs(float(values[4]))
+    return IN_STEP if offset_s < OFFSET_S else f"off by {offset_s:.1f} s"

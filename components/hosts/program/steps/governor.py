@@ -1,0 +1,59 @@
+"""How the kernel chooses the clock rate of each core."""
+
+from typing import Any, Dict, List, Set
+
+from ..host import Document, Host
+from ..machine import StepError
+from ..step import Before, Fields, Step
+
+CPUFREQ = "/sys/devices/system/cpu/cpufreq"
+
+
+class Governor(Step):
+    """Set now, and at each boot by the unit. Where firmware or a hypervisor governs, there is nothing to set."""
+
+    name = "cpu_governor"
+    effects = {"cpu_governor": "none"}
+    repairs = {"cpu_governor": "none"}
+
+    def wanted(self, document: Document) -> Fields:
+        return {"cpu_governor": document["cpu_governor"]} if document.get("cpu_governor") else {}
+
+    def observed(self, host: Host) -> Fields:
+        found = sorted({host.machine.read(f"{policy}/scaling_governor") for policy in _policies(host)})
+        return {"cpu_governor": " ".join(found) if found else host.document["cpu_governor"]}
+
+    def facts(self, host: Host) -> Dict[str, Any]:
+        return {} if _policies(host) else {"cpu_governor": "no cpufreq: firmware or hypervisor chooses the clock rate"}
+
+    def refuse(self, host: Host) -> None:
+        wanted = host.document["cpu_governor"]
+        for policy in _policies(host):
+            offered = host.machine.read(policy + "/scaling_available_governors").split()
+            if wanted not in offered:
+                driver = host.machine.read(policy + "/scaling_driver") or "unknown"
+                raise StepError(
+                    f"{policy} (driver {driver}) offers {', '.join(offered) or 'nothing'} and {wanted} is wanted",
+                    f"load the module cpufreq_{wanted}, or set system.cpu_governor: keep",
+                )
+
+    def apply(self, host: Host, wrong: Set[str]) -> None:
+        for policy in _policies(host):
+            _set(host, policy, host.document["cpu_governor"])
+
+    def before(self, host: Host) -> Before:
+        return {policy: host.machine.read(policy + "/scaling_governor") for policy in _policies(host)}
+
+    def undo(self, host: Host, before: Before) -> None:
+        for policy, governor in before.items():
+            if host.machine.exists(policy):
+                _set(host, policy, governor)
+
+
+def _policies(host: Host) -> List[str]:
+    return [f"{CPUFREQ}/{name}" for name in host.machine.names(CPUFREQ) if name.startswith("policy")]
+
+
+def _set(host: Host, policy: str, governor: str) -> None:
+    if host.machine.read(policy + "/scaling_governor") != governor:
+        host.machine.write(policy + "/scaling_governor", governor)

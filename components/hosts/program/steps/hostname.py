@@ -1,0 +1,63 @@
+"""The machine's own name: that of its node."""
+
+from typing import Set
+
+from ..host import Document, Host
+from ..machine import StepError
+from ..step import Before, Fields, Step
+
+HOSTNAME_FILE = "/etc/hostname"
+KERNEL_HOSTNAME = "/proc/sys/kernel/hostname"
+KUBELET_FILE = "/etc/kubernetes/kubelet.conf"
+CLOUD_FOLDER = "/etc/cloud/cloud.cfg.d"
+CLOUD_FILE = CLOUD_FOLDER + "/99-rocelab-hostname.cfg"
+CLOUD_TEXT = "# written by rocelab: the lab names this machine, not the cloud\npreserve_hostname: true\n"
+
+
+class Hostname(Step):
+    """In the kernel now, in the file for each boot after it, and kept from cloud-init where there is one."""
+
+    name = "hostname"
+    at_boot = False
+    effects = {"hostname": "none"}
+    repairs = {"hostname": "none"}
+
+    def wanted(self, document: Document) -> Fields:
+        return {"hostname": document["hostname"]} if document.get("hostname") else {}
+
+    def observed(self, host: Host) -> Fields:
+        machine = host.machine
+        now, at_boot = machine.read(KERNEL_HOSTNAME), machine.read(HOSTNAME_FILE)
+        text = now if now == at_boot else f"{now}, from the next boot on {at_boot or 'none'}"
+        unkept = machine.exists(CLOUD_FOLDER) and machine.content(CLOUD_FILE) != CLOUD_TEXT.encode()
+        return {"hostname": f"{text}, until cloud-init sets its own" if unkept else text}
+
+    def refuse(self, host: Host) -> None:
+        machine, wanted = host.machine, host.document["hostname"]
+        now = machine.read(KERNEL_HOSTNAME)
+        if now != wanted and machine.exists(KUBELET_FILE):
+            raise StepError(
+                f"this machine is called {now} and is a node of a Kubernetes cluster, which would lose it as {wanted}",
+                f"name the node {now} in the lab file, switch system.hostname off, or reset the node (kubeadm reset)",
+            )
+
+    def apply(self, host: Host, wrong: Set[str]) -> None:
+        machine, wanted = host.machine, host.document["hostname"]
+        if machine.exists(CLOUD_FOLDER):
+            machine.put(CLOUD_FILE, CLOUD_TEXT)
+        self._set(host, wanted)
+
+    def before(self, host: Host) -> Before:
+        return {"hostname": host.machine.read(HOSTNAME_FILE) or host.machine.read(KERNEL_HOSTNAME)}
+
+    def undo(self, host: Host, before: Before) -> None:
+        machine = host.machine
+        machine.remove(CLOUD_FILE)
+        if machine.read(KERNEL_HOSTNAME) != before["hostname"] and not machine.exists(KUBELET_FILE):
+            self._set(host, before["hostname"])
+
+    def _set(self, host: Host, name: str) -> None:
+        if host.machine.read(HOSTNAME_FILE) != name:
+            host.machine.put(HOSTNAME_FILE, name + "\n")
+        if host.machine.read(KERNEL_HOSTNAME) != name:
+            host.machine.write(KERNEL_HOSTNAME, name)

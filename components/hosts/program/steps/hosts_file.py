@@ -1,0 +1,75 @@
+"""Every node's name and management address in the hosts file, for labs without a name server."""
+
+import hashlib
+import re
+from typing import Iterator, List, Sequence, Set
+
+from ..blocks import block_of, with_block
+from ..host import Document, Host
+from ..step import Fields, Step
+
+HOSTS_FILE = "/etc/hosts"
+CLOUD_FOLDER = "/etc/cloud/cloud.cfg.d"
+CLOUD_FILE = CLOUD_FOLDER + "/99-rocelab-hosts.cfg"
+CLOUD_TEXT = "# written by rocelab: cloud-init would write the hosts file anew at each boot\nmanage_etc_hosts: false\n"
+NUMBERED = re.compile(r"^(.*?)(\d+)$")
+
+
+class HostsFile(Step):
+    """A marked block; what else stands in the file stays as it is."""
+
+    name = "hosts_file"
+    at_boot = False
+    effects = {"hosts_file": "none"}
+    repairs = {"hosts_file": "none"}
+
+    def wanted(self, document: Document) -> Fields:
+        runs = document.get("hosts_file")
+        return {"hosts_file": describe(list(host_lines(runs)))} if runs else {}
+
+    def observed(self, host: Host) -> Fields:
+        machine = host.machine
+        text = describe(block_of(machine.content(HOSTS_FILE).decode(errors="replace"), HOSTS_FILE))
+        unkept = machine.exists(CLOUD_FOLDER) and machine.content(CLOUD_FILE) != CLOUD_TEXT.encode()
+        return {"hosts_file": f"{text}, until cloud-init writes its own" if unkept else text}
+
+    def apply(self, host: Host, wrong: Set[str]) -> None:
+        if host.machine.exists(CLOUD_FOLDER):
+            host.machine.put(CLOUD_FILE, CLOUD_TEXT)
+        self._put(host, list(host_lines(host.document["hosts_file"])))
+
+    def undo(self, host: Host, before: object) -> None:
+        host.machine.remove(CLOUD_FILE)
+        self._put(host, [])
+
+    def _put(self, host: Host, lines: Sequence[str]) -> None:
+        before = host.machine.content(HOSTS_FILE).decode(errors="surrogateescape")
+        after = with_block(before, lines, HOSTS_FILE)
+        if after != before:
+            host.machine.put(HOSTS_FILE, after.encode(errors="surrogateescape"))
+
+
+def host_lines(runs: Sequence[str]) -> Iterator[str]:
+    """The block's lines: `10.0.0.1 gpu01 3` stands for three nodes with addresses and names that count on.
+
+    A lab of hundreds of nodes has every name on every host, and so in each host's document and in the state.
+    """
+    for run in runs:
+        address, name, count = run.split()
+        first = int.from_bytes(bytes(int(part) for part in address.split(".")), "big")
+        numbered = NUMBERED.match(name)
+        for i in range(int(count)):
+            here = ".".join(str(octet) for octet in (first + i).to_bytes(4, "big"))
+            yield f"{here} {name if numbered is None else count_on(numbered[1], numbered[2], i)}"
+
+
+def count_on(stem: str, number: str, steps: int) -> str:
+    """The name so many after `stem` and `number`, with as many digits."""
+    return f"{stem}{str(int(number) + steps).zfill(len(number))}"
+
+
+def describe(lines: List[str]) -> str:
+    """A block in a few words; another one gives others."""
+    if not lines:
+        return "no names"
+    return f"{len(lines)} names, {hashlib.sha256(chr(10).join(lines).encode()).hexdigest()[:8]}"

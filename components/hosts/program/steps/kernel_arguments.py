@@ -1,0 +1,140 @@
+"""Words on the kernel's command line: now, and for the next boot through GRUB."""
+
+import re
+from typing import Iterable, List, Set
+
+from ..distribution import distribution
+from ..host import Document, Host
+from ..machine import Machine, StepError
+from ..step import Fields, Step
+
+FIELD = "kernel_arguments"
+GRUB_FILE = "/etc/default/grub.d/99-rocelab.cfg"
+"""Its number puts it behind the drop-ins of cloud images, which set the variable anew."""
+GRUB_HEAD = (
+    "# kernel arguments that a rocelab lab asked for; they stay when the lab goes, since others may rely on them\n"
+)
+GRUB_LINE = re.compile(r'^GRUB_CMDLINE_LINUX_DEFAULT="\$GRUB_CMDLINE_LINUX_DEFAULT (.*)"$', re.MULTILINE)
+BOOT_ENTRY = re.compile(r"^\s*linux(?:efi)?\s+\S+\s+(.*)$", re.MULTILINE)
+GRUBBY_ARGS = re.compile(r'^args="(.*)"$', re.MULTILINE)
+OWN_ENTRIES = re.compile(r"### BEGIN /etc/grub.d/10_linux ###(.*?)### END /etc/grub.d/10_linux ###", re.DOTALL)
+LAST_COUNTS = ("intel_iommu", "amd_iommu", "iommu")
+"""Keys of which the kernel takes the last; of others each occurrence may count."""
+IOMMU = {"intel": ("intel_iommu=on", "iommu=pt"), "amd": ("iommu=pt",)}
+"""AMD's is on by itself when the firmware offers it."""
+VENDORS = {"GenuineIntel": "intel", "AuthenticAMD": "amd"}
+
+
+class KernelArguments(Step):
+    """Adds words and never takes one away.
+
+    A field's item is the word, or `iommu=auto` for those that this host's CPU needs. Whether the words may be written
+    at all is in the document: without leave to reboot, a host that lacks one says so and stays as it is.
+    """
+
+    name = FIELD
+    at_boot = False
+    effects = {FIELD: "reboot"}
+    repairs = {FIELD: "reboot"}
+
+    def wanted(self, document: Document) -> Fields:
+        return {FIELD: list(document[FIELD]["words"])} if document.get(FIELD) else {}
+
+    def observed(self, host: Host) -> Fields:
+        now = host.machine.read("/proc/cmdline").split()
+        entries = _boot_entries(host.machine)
+        return {FIELD: [self._state(host.machine, item, now, entries) for item in host.document[FIELD]["words"]]}
+
+    def refuse(self, host: Host) -> None:
+        words = host.document[FIELD]["words"]
+        now = host.machine.read("/proc/cmdline").split()
+        if not self._lacking(host.machine, words, now) or _grub(host.machine):
+            return
+        raise StepError(
+            f"{' '.join(self._lacking(host.machine, words, now))} is not on this kernel's command line, and this host "
+            f"({distribution(host.machine).name}) boots without a GRUB that update-grub or grubby can write",
+            "add it where its boot loader or hypervisor keeps it, or take it out of system.kernel_arguments",
+        )
+
+    def apply(self, host: Host, wrong: Set[str]) -> None:
+        machine, words = host.machine, host.document[FIELD]["words"]
+        missing = self._lacking(machine, words, machine.read("/proc/cmdline").split())
+        if missing:
+            later = "" if host.document[FIELD]["may_reboot"] else ", and is set as soon as hosts.allow_reboot is true"
+            host.wait_for_reboot(FIELD, f"{FIELD}: {' '.join(missing)} holds from the next boot on{later}")
+        if host.document[FIELD]["may_reboot"] or not missing:
+            lacking = [word for entry in _boot_entries(machine) for word in self._lacking(machine, words, entry)]
+            _write(machine, list(dict.fromkeys(lacking)))
+
+    def _state(self, machine: Machine, item: str, now: List[str], entries: List[List[str]]) -> str:
+        """The item when it holds and will hold; else how far it is."""
+        holds = not self._lacking(machine, [item], now)
+        # without a boot loader that can be read, what holds is all that can be known
+        stays = not any(self._lacking(machine, [item], entry) for entry in entries) if entries else holds
+        if holds and stays:
+            return item
+        return f"{item} until the next boot" if holds else f"{item} {'after the next boot' if stays else 'missing'}"
+
+    def _lacking(self, machine: Machine, items: Iterable[str], line: List[str]) -> List[str]:
+        return [word for item in items for word in _words(machine, item) if not _has(line, word)]
+
+
+def _words(machine: Machine, item: str) -> Iterable[str]:
+    kind = item.partition("iommu=")[2] if item.startswith("iommu=") else ""
+    if kind == "auto":
+        vendor = re.search(r"^vendor_id\s*:\s*(\S+)", machine.read("/proc/cpuinfo"), re.MULTILINE)
+        kind = VENDORS.get(vendor[1] if vendor else "", "")
+        if not kind:
+            raise StepError("this CPU is neither Intel's nor AMD's", "set system.kernel_arguments.iommu: keep")
+    return IOMMU.get(kind, (item,))
+
+
+def _has(line: List[str], word: str) -> bool:
+    key, _, value = word.partition("=")
+    same_key = [other for other in line if other.partition("=")[0] == key]
+    if key in LAST_COUNTS:
+        return same_key[-1:] == [word]
+    if key == "pci":  # a list of its own in one word: pci=realloc,noaer
+        return any(value in other.partition("=")[2].split(",") for other in same_key)
+    return word in line
+
+
+def _grub(machine: Machine) -> str:
+    """The program that writes this host's boot entries; empty when there is none that we know."""
+    if machine.exists("/usr/sbin/update-grub") and machine.exists("/boot/grub/grub.cfg"):
+        return "update-grub"
+    # on Debian a package of this name is another program
+    if distribution(machine).family == "rhel" and machine.exists("/usr/sbin/grubby"):
+        return "grubby"
+    return ""
+
+
+def _boot_entries(machine: Machine) -> List[List[str]]:
+    """The command line of each boot entry but those for rescue, which take only a part of the words."""
+    kind = _grub(machine)
+    if kind == "update-grub":
+        text = machine.read("/boot/grub/grub.cfg")
+        own = OWN_ENTRIES.search(text)  # other systems on this disk are none of ours
+        lines = BOOT_ENTRY.findall(own[1] if own else text)
+        return [words for words in (line.split() for line in lines) if not {"single", "recovery"} & set(words)]
+    if kind == "grubby":
+        # of the entries that kernels of this system have, each line `args="…"` is one
+        return [args.split() for args in GRUBBY_ARGS.findall(machine.run("grubby", "--info=ALL", timeout_s=60).out)]
+    return []
+
+
+def _write(machine: Machine, lacking: List[str]) -> None:
+    """Puts words into the boot loader's settings. Words that stand there already stay."""
+    if not lacking:
+        return
+    if _grub(machine) == "grubby":
+        machine.must("grubby", "--update-kernel=ALL", f"--args={' '.join(lacking)}", timeout_s=120)
+        return
+    known = GRUB_LINE.search(machine.content(GRUB_FILE).decode(errors="replace"))
+    machine.put(GRUB_FILE, grub_text([*(known[1].split() if known else []), *lacking]))
+    machine.must("update-grub", timeout_s=180)
+
+
+def grub_text(words: Iterable[str]) -> str:
+    """Our drop-in for GRUB; of words for the same thing, the last one wins on the kernel's side too."""
+    return f'{GRUB_HEAD}GRUB_CMDLINE_LINUX_DEFAULT="$GRUB_CMDLINE_LINUX_DEFAULT {" ".join(dict.fromkeys(words))}"\n'

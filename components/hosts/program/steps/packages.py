@@ -1,0 +1,33 @@
+"""Packages that the lab wants on every node."""
+
+from typing import List, Set
+
+from ..distribution import distribution, family, install, missing_packages
+from ..host import Document, Host
+from ..step import Fields, Step
+
+
+class Packages(Step):
+    """Installed when they are missing, never upgraded, never removed: others rely on them by then."""
+
+    name = "packages"
+    at_boot = False
+    effects = {"packages": "none"}
+    repairs = {"packages": "service"}  # a package's script may reload systemd, which containers with GPUs feel
+
+    def wanted(self, document: Document) -> Fields:
+        return {"packages": "installed"} if document.get("packages") else {}
+
+    def observed(self, host: Host) -> Fields:
+        missing = missing_packages(host.machine, self._names(host))
+        return {"packages": f"missing: {', '.join(missing)}" if missing else "installed"}
+
+    def refuse(self, host: Host) -> None:
+        family(host.machine)
+
+    def apply(self, host: Host, wrong: Set[str]) -> None:
+        install(host.machine, missing_packages(host.machine, self._names(host)))
+
+    def _names(self, host: Host) -> List[str]:
+        names = host.document["packages"].get(distribution(host.machine).family, [])
+        return list(names)

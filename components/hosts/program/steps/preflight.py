@@ -1,0 +1,111 @@
+"""What a host must have before anything on it changes, and what is good to know about it."""
+
+from typing import Any, Dict, List, Set
+
+from ..distribution import distribution
+from ..host import Document, Host
+from ..machine import Machine, StepError
+from ..step import Fields, Step
+
+SECURE_BOOT = "/sys/firmware/efi/efivars/SecureBoot-8be4df61-93ca-11d2-aa0d-00e098032b8c"
+DKMS_KEYS = ("/var/lib/shim-signed/mok/MOK.der", "/var/lib/dkms/mok.pub")
+"""What DKMS signs modules with: on Ubuntu, and elsewhere."""
+BUILT_DRIVERS = ("doca_ofed", "mlnx_ofed")
+"""Driver sources whose modules are built on the host, and so are not signed by the distribution."""
+
+
+class Preflight(Step):
+    """It only looks: no fields, nothing to apply. Its gates stand for what this document asks, and nothing more."""
+
+    name = "preflight"
+    at_boot = False
+
+    def concerns(self, document: Document) -> bool:
+        return True
+
+    def wanted(self, document: Document) -> Fields:
+        return {}
+
+    def observed(self, host: Host) -> Fields:
+        return {}
+
+    def apply(self, host: Host, wrong: Set[str]) -> None:
+        """Nothing: it has no fields."""
+
+    def refuse(self, host: Host) -> None:
+        if host.booting:
+            return  # accepted when it was set up; at boot as much as possible comes back
+        self._refuse_too_few_vfs(host)
+        if host.document.get("driver", {}).get("source") in BUILT_DRIVERS:
+            self._refuse_unsigned_modules(host.machine)
+
+    def facts(self, host: Host) -> Dict[str, Any]:
+        machine = host.machine
+        links = {pf["interface"]: _pcie(machine, pf["interface"]) for pf in host.pfs}
+        release = machine.read("/proc/sys/kernel/osrelease")
+        return {
+            "os": distribution(machine).name,
+            "iommu": _iommu(machine, [pf["interface"] for pf in host.pfs]),
+            "secure_boot": secure_boot(machine),
+            "kernel_headers": machine.exists(f"/lib/modules/{release}/build/"),
+            "pcie": {name: link["now"] for name, link in links.items() if link},
+            "warnings": [
+                f"{name} runs at {link['now']} and could at {link['most']}: another slot, or its seat and BIOS settings"
+                for name, link in links.items()
+                if link and link["now"] != link["most"]
+            ],
+        }
+
+    def _refuse_too_few_vfs(self, host: Host) -> None:
+        if host.document.get("firmware"):
+            return  # raised by a step of this run; the VF step looks again
+        for pf in host.pfs:
+            name, device = pf["interface"], f"/sys/class/net/{pf['interface']}/device"
+            offered = int(host.machine.read(device + "/sriov_totalvfs") or 0)
+            if pf["vfs"] > offered and host.machine.exists(device):
+                none = "SR-IOV is off: switch it on in the BIOS and in the NIC's firmware (mlxconfig SRIOV_EN=1)"
+                few = "raise NUM_OF_VFS in the NIC's firmware (mlxconfig, then a cold boot)"
+                raise StepError(
+                    f"{name} offers {offered} VFs and {pf['vfs']} are wanted",
+                    f"{few if offered else none}, or lower vfs",
+                )
+
+    def _refuse_unsigned_modules(self, machine: Machine) -> None:
+        if secure_boot(machine) != "on":
+            return
+        for key in DKMS_KEYS:
+            # its exit status says the opposite of what one expects, so its words are read
+            if machine.exists(key) and "already enrolled" in machine.run("mokutil", "--test-key", key).out:
+                return
+        raise StepError(
+            "Secure Boot is on and no key of DKMS is enrolled: the kernel would refuse the driver that is built here",
+            "enrol one (mokutil --import, then confirm at the console), switch Secure Boot off, or take source: inbox",
+        )
+
+
+def secure_boot(machine: Machine) -> str:
+    """Whether only signed modules are taken: on, off, or no EFI. The variable is four bytes of attributes and one."""
+    content = machine.content(SECURE_BOOT)
+    if len(content) < 5:
+        return "no EFI"
+    return "on" if content[4] == 1 else "off"
+
+
+def _iommu(machine: Machine, pfs: List[str]) -> str:
+    """off, or how the NICs go through it: identity is pass-through, DMA and DMA-FQ translate."""
+    if not machine.names("/sys/class/iommu"):
+        return "off"
+    kinds = {machine.read(f"/sys/class/net/{pf}/device/iommu_group/type") for pf in pfs} - {""}
+    return "on, " + ("passes through" if kinds == {"identity"} else f"{' '.join(sorted(kinds)) or 'mode unknown'}")
+
+
+def _pcie(machine: Machine, pf: str) -> Dict[str, str]:
+    """A NIC's PCIe link as it runs and as it could run; empty where the kernel does not know (emulated NICs)."""
+    found = {}
+    for key, prefix in (("now", "current"), ("most", "max")):
+        speed = machine.read(f"/sys/class/net/{pf}/device/{prefix}_link_speed").replace(" PCIe", "")
+        width = machine.read(f"/sys/class/net/{pf}/device/{prefix}_link_width")
+        if not speed or "nknown" in speed or width in ("", "0", "255"):
+            return {}
+        found[key] = f"{speed} x{width}"
+    return found

@@ -1,0 +1,203 @@
+"""Accounts of people who look after the nodes: their keys, and what they may do."""
+
+import hashlib
+import json
+from typing import Any, Dict, List, NamedTuple, Optional, Set
+
+from ..blocks import block_of, with_block
+from ..files import load_names
+from ..host import Document, Host
+from ..machine import Machine, StepError
+from ..places import STATE
+from ..step import Before, Fields, Step
+
+USERS_FILE = STATE + "/users.json"
+"""Accounts that have something of ours; written before they get it, so that it is found again."""
+FIRST_UID = 1000
+WRITE_KEYS = """import os, sys
+os.umask(0o077)
+folder = os.path.join(sys.argv[1], ".ssh")
+os.makedirs(folder, exist_ok=True)
+place = os.path.join(folder, "authorized_keys")
+if os.path.islink(place):
+    sys.exit(place + " is a link to somewhere else")
+text = sys.stdin.read()
+if not text:
+    os.remove(place) if os.path.exists(place) else None
+    sys.exit()
+with open(place + ".new", "w") as file:
+    file.write(text)
+    file.flush()
+    os.fsync(file.fileno())
+os.replace(place + ".new", place)
+"""
+"""Run as the user: root that writes into a folder of somebody else's can be led elsewhere by a link."""
+
+
+class Account(NamedTuple):
+    """A line of the user database."""
+
+    uid: int
+    home: str
+
+
+class Users(Step):
+    """Each account with its keys. The one that we log in with gets keys and nothing else.
+
+    An account is never deleted, ours neither: files on shared filesystems belong to its number. Without keys, and with
+    the locked password that it is made with, nobody comes in by it.
+    """
+
+    name = "users"
+    at_boot = False
+    effects = {"users": "none", "account": "none", "keys": "none", "sudo": "none"}
+    repairs = {"users": "none", "account": "none", "keys": "none", "sudo": "none"}
+
+    def wanted(self, document: Document) -> Fields:
+        users = document.get("users")
+        if not users:
+            return {}
+        fields: Fields = {"users": sorted(user["name"] for user in users)}
+        for user in users:
+            name = user["name"]
+            fields[f"{name}.keys"] = [short(key) for key in user["keys"]]
+            if not user["keys_only"]:
+                fields[f"{name}.account"] = f"uid {user['uid']}" if user["uid"] else "present"
+                fields[f"{name}.sudo"] = "all" if user["sudo"] else "none"
+        return fields
+
+    def observed(self, host: Host) -> Fields:
+        machine = host.machine
+        fields: Fields = {"users": sorted(load_names(machine, USERS_FILE))}
+        for user in host.document["users"]:
+            name = user["name"]
+            account = find_account(machine, name)
+            fields[f"{name}.keys"] = [short(key) for key in _keys(machine, account)] if account else []
+            if not user["keys_only"]:
+                there = f"uid {account.uid}" if account and user["uid"] else "present"
+                fields[f"{name}.account"] = there if account else "missing"
+                fields[f"{name}.sudo"] = _sudo(machine, name)
+        return fields
+
+    def refuse(self, host: Host) -> None:
+        for user in host.document["users"]:
+            _refuse_other_peoples_accounts(host.machine, user)
+
+    def apply(self, host: Host, wrong: Set[str]) -> None:
+        machine, users = host.machine, host.document["users"]
+        names = [user["name"] for user in users]
+        known = load_names(machine, USERS_FILE)
+        machine.put(USERS_FILE, json.dumps(sorted({*known, *names})) + "\n")
+        for user in users:
+            if any(field.startswith(user["name"] + ".") for field in wrong):
+                _give(machine, user)
+        for name in known:
+            if name not in names:
+                _take(machine, name)
+        machine.put(USERS_FILE, json.dumps(sorted(names)) + "\n")
+
+    def undo(self, host: Host, before: Before) -> None:
+        for name in load_names(host.machine, USERS_FILE):
+            _take(host.machine, name)
+        host.machine.remove(USERS_FILE)
+
+
+def short(line: str) -> str:
+    """A key in a few words: its kind, a digest, and the comment by which people know it."""
+    words = line.split()
+    if len(words) < 2:
+        return f"altered: {line[:40]}"
+    return " ".join([words[0], hashlib.sha256(words[1].encode()).hexdigest()[:8], *words[2:]])
+
+
+def find_account(machine: Machine, name: str) -> Optional[Account]:
+    """From the local file, or else from wherever this host asks for people."""
+    lines = machine.read("/etc/passwd").splitlines()
+    if not any(line.startswith(name + ":") for line in lines):
+        lines = machine.run("getent", "passwd", name).out.splitlines()
+    for line in lines:
+        words = line.split(":")
+        if words[0] == name and len(words) == 7:
+            return Account(int(words[2]), words[5])
+    return None
+
+
+def _refuse_other_peoples_accounts(machine: Machine, user: Dict[str, Any]) -> None:
+    name, account = user["name"], find_account(machine, user["name"])
+    if user["keys_only"]:
+        if account is None:
+            raise StepError(
+                f"{name} is no account of this host, and it is the one that we log in with", "mend access.user"
+            )
+        return
+    if account and account.uid < FIRST_UID:
+        raise StepError(
+            f"{name} is an account of the system here (uid {account.uid})", "give the management user another name"
+        )
+    if account and user["uid"] and account.uid != user["uid"]:
+        raise StepError(
+            f"{name} has uid {account.uid} here and {user['uid']} is wanted: its files would be nobody's",
+            f"change it by hand (usermod, then chown of its files), or set uid: {account.uid}",
+        )
+    if account is None and user["uid"]:
+        taken = [line.split(":")[0] for line in machine.read("/etc/passwd").splitlines() if f":{user['uid']}:" in line]
+        found = machine.run("getent", "passwd", str(user["uid"])).out.split(":")[0] or " ".join(taken)
+        if found:
+            raise StepError(f"uid {user['uid']} of {name} is {found}'s on this host", "choose a free one for the lab")
+
+
+def _give(machine: Machine, user: Dict[str, Any]) -> None:
+    name = user["name"]
+    if find_account(machine, name) is None:
+        uid = ["--uid", str(user["uid"])] if user["uid"] else []
+        machine.must("useradd", "--create-home", "--user-group", "--shell", "/bin/bash", *uid, name)
+    _put_keys(machine, name, user["keys"])
+    if not user["keys_only"]:
+        if user["sudo"]:
+            machine.put(sudo_file(name), sudo_text(name), mode=0o440)
+        else:
+            machine.remove(sudo_file(name))
+
+
+def _take(machine: Machine, name: str) -> None:
+    """Takes back what is ours. The account stays."""
+    machine.remove(sudo_file(name))
+    if find_account(machine, name):
+        _put_keys(machine, name, [])
+
+
+def _put_keys(machine: Machine, name: str, keys: List[str]) -> None:
+    account = find_account(machine, name)
+    if account is None:
+        raise StepError(
+            f"{name} is missing after it was made", "useradd's own log says more: /var/log/auth.log or secure"
+        )
+    place = _keys_file(account)
+    before = machine.content(place).decode(errors="replace")
+    after = with_block(before, keys, place)
+    if after != before:
+        machine.must("runuser", "-u", name, "--", "python3", "-I", "-c", WRITE_KEYS, account.home, stdin=after)
+
+
+def _keys_file(account: Account) -> str:
+    return f"{account.home}/.ssh/authorized_keys"
+
+
+def _keys(machine: Machine, account: Account) -> List[str]:
+    return block_of(machine.content(_keys_file(account)).decode(errors="replace"), _keys_file(account))
+
+
+def sudo_file(name: str) -> str:
+    """Where an account's leave to be root stands."""
+    return f"/etc/sudoers.d/rocelab-{name}"
+
+
+def sudo_text(name: str) -> str:
+    """Everything, without a password: these accounts have none."""
+    return f"{name} ALL=(ALL:ALL) NOPASSWD: ALL\n"
+
+
+def _sudo(machine: Machine, name: str) -> str:
+    if not machine.exists(sudo_file(name)):
+        return "none"
+    return "all" if machine.content(sudo_file(name)) == sudo_text(name).encode() else "altered"

@@ -1,0 +1,85 @@
+"""What a host's document says of its operating system: only what the lab asks for."""
+
+import re
+from collections.abc import Iterator
+
+from pydantic import JsonValue
+
+from components.hosts.program.steps.hosts_file import count_on
+from components.hosts.program.steps.kernel_arguments import IOMMU
+from stacks.lab import Lab
+from stacks.nodes import Node
+from stacks.system import KernelArguments, ManagementUser
+
+PACKAGES_S = 1500
+"""What a run may take longer when packages are asked for: a lock that is waited for, lists, and the packages."""
+CLOCK_S = 120
+
+
+def system_sections(lab: Lab, node: Node) -> dict[str, JsonValue]:
+    """Sections by their key, each for the step of its name; what is not asked for has none."""
+    system = lab.system
+    packages = {"debian": list(system.packages.debian), "rhel": list(system.packages.rhel)}
+    words = list(_words(system.kernel_arguments))
+    clock = system.clock
+    sections: dict[str, JsonValue] = {
+        "packages": dict[str, JsonValue](packages) if any(packages.values()) else None,
+        "clock": {"daemon": clock.daemon, "servers": list(clock.servers)} if clock else None,
+        "kernel_arguments": {"words": words, "may_reboot": lab.hosts.allow_reboot} if words else None,
+        "hostname": node.name if system.hostname else None,
+        "hosts_file": list(_runs(lab)) if system.hosts_file else None,
+        "cpu_governor": None if system.cpu_governor == "keep" else system.cpu_governor,
+        "users": [_user(lab, user) for user in system.users] or None,
+    }
+    return {key: section for key, section in sections.items() if section is not None}
+
+
+def system_seconds(lab: Lab) -> int:
+    """How much longer than usual a run may take for what the lab asks of the operating system."""
+    system = lab.system
+    installs = bool(system.packages.debian or system.packages.rhel)
+    chrony = system.clock is not None and system.clock.daemon == "chrony"
+    return (PACKAGES_S if installs else 0) + (PACKAGES_S + CLOCK_S if chrony else 0)
+
+
+def _words(asked: KernelArguments) -> Iterator[str]:
+    if asked.iommu == "auto":
+        yield "iommu=auto"  # the host knows its CPU
+    elif asked.iommu != "keep":
+        yield from IOMMU[asked.iommu]
+    if asked.pci_realloc:
+        yield "pci=realloc"
+    yield from asked.extra
+
+
+def _runs(lab: Lab) -> Iterator[str]:
+    """Nodes whose names and addresses count on together, in one item: the whole lab stands in every document."""
+    first = None
+    count = 0
+    for node in (node for node in lab.nodes if node.state != "absent"):
+        if first is not None and _follows(first, node, count):
+            count += 1
+            continue
+        if first is not None:
+            yield f"{first.address} {first.name} {count}"
+        first, count = node, 1
+    if first is not None:
+        yield f"{first.address} {first.name} {count}"
+
+
+def _follows(first: Node, node: Node, steps: int) -> bool:
+    numbered = re.fullmatch(r"(.*?)(\d+)", first.name)
+    if numbered is None or int(node.address) != int(first.address) + steps:
+        return False
+    return node.name == count_on(numbered[1], numbered[2], steps)
+
+
+def _user(lab: Lab, user: ManagementUser) -> dict[str, JsonValue]:
+    return {
+        "name": user.name,
+        "keys": list(user.keys),
+        "uid": user.uid,
+        "sudo": user.sudo,
+        # the account that we come in by gets keys and nothing else
+        "keys_only": user.name == lab.access.user,
+    }
