@@ -9,12 +9,13 @@ from typing import Any, Dict, Sequence
 from .host import Document, Host
 from .lock import locked
 from .machine import Machine, StepError
+from .membership import CLUSTER_VERBS, answer
 from .places import BOOT_DEVICE_WAIT_S, DEADLINE_S, DOCUMENT_FILE, SCHEMA
 from .revert import revert
 from .steps import wanted_fields
 from .verbs import apply, confirm, facts, failure, probe, reboots_needed, undo
 
-VERBS = ("apply", "probe", "confirm", "revert", "undo", "boot")
+VERBS = ("apply", "probe", "confirm", "revert", "undo", "boot", *CLUSTER_VERBS)
 
 
 def main(arguments: Sequence[str], program: bytes) -> int:
@@ -61,7 +62,11 @@ def perform(verb: str, machine: Machine, text: str, program: bytes) -> Dict[str,
         elif verb in ("confirm", "undo"):
             with locked(machine):
                 confirm(host) if verb == "confirm" else undo(host)
-        if verb != "undo":
+        elif verb in CLUSTER_VERBS:
+            with locked(machine):
+                CLUSTER_VERBS[verb](host)
+            result["facts"] = answer(host)
+        if verb != "undo" and verb not in CLUSTER_VERBS:
             result["facts"] = facts(host)
             result["fields"] = probe(host)
             result["needs_reboot"] = sorted(reboots_needed(host, result["fields"]).values())

@@ -18,7 +18,8 @@ class RdmaNamespaces(Step):
     repairs = {FIELD: "reboot"}
 
     def wanted(self, document: Document) -> Fields:
-        return {FIELD: document["rdma_namespaces"]}
+        # a control plane without PFs has no RDMA, and perhaps not even the module that has the mode
+        return {FIELD: document["rdma_namespaces"]} if document["pfs"] else {}
 
     def observed(self, host: Host) -> Fields:
         # the kernel's parameter follows `rdma system set`

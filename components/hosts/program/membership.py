@@ -1,0 +1,176 @@
+"""A host's part in a cluster that is made here: what it is, and what kubeadm is asked to do about it.
+
+Tokens and keys come on stdin, lie in memory (/run) while kubeadm reads them, and are never an argument, a line of a
+log or a part of the answer. Progress is kept on the host: what a killed run left half done is told from what is whole.
+"""
+
+import base64
+import hashlib
+import json
+import os
+import re
+from typing import Any, Callable, Dict, Tuple
+
+from .files import load_json
+from .host import Host
+from .machine import Machine, StepError
+from .places import RUN, STATE
+
+KUBERNETES = "/etc/kubernetes"
+KUBELET_CONFIG = KUBERNETES + "/kubelet.conf"
+ADMIN_CONFIG = KUBERNETES + "/admin.conf"
+CA_FILE = KUBERNETES + "/pki/ca.crt"
+REMAINS = (
+    KUBELET_CONFIG,
+    ADMIN_CONFIG,
+    KUBERNETES + "/bootstrap-kubelet.conf",
+    KUBERNETES + "/manifests/kube-apiserver.yaml",
+    KUBERNETES + "/manifests/etcd.yaml",
+    "/var/lib/etcd/member",
+)
+"""Any of them means that kubeadm was at work here."""
+JOURNAL_FILE = STATE + "/kubeadm.json"
+CONFIG_FILE = RUN + "/kubeadm.yaml"
+CNI_FILES = ("/etc/cni/net.d/10-flannel.conflist",)
+CNI_LINKS = ("flannel.1", "cni0")
+KUBEADM_S = 720
+"""Bound on one kubeadm: images of the control plane are pulled in it."""
+RESET_S = 180
+SECRETS = re.compile(r"\b[a-z0-9]{6}\.[a-z0-9]{16}\b|\b[0-9a-f]{64}\b")
+"""Join tokens and certificate keys, as kubeadm writes them."""
+
+
+def membership(machine: Machine) -> Dict[str, Any]:
+    """What this host is in a cluster, from its files alone: it answers while the API server does not."""
+    kubelet = machine.read(KUBELET_CONFIG)
+    server = re.search(r"^\s*server:\s*(\S+)", kubelet, re.MULTILINE)
+    journal = load_json(machine, JOURNAL_FILE)
+    named = re.search(r"--hostname-override=([^\s\"]+)", machine.read("/var/lib/kubelet/kubeadm-flags.env"))
+    plane = machine.exists(ADMIN_CONFIG) and machine.exists(KUBERNETES + "/manifests/kube-apiserver.yaml")
+    return {
+        "role": "control_plane" if plane and kubelet else "worker" if kubelet else "",
+        "ca": _digest(machine.read(CA_FILE)),
+        "server": server.group(1) if server else "",
+        "node": (named.group(1) if named else machine.read("/proc/sys/kernel/hostname").lower()) if kubelet else "",
+        "unfinished": journal.get("doing", ""),
+        "remains": any(machine.exists(path) for path in REMAINS),
+    }
+
+
+def begin(host: Host) -> None:
+    """Runs kubeadm init, unless this host is a control plane already."""
+    _once(host, "init", ("kubeadm", "init", "--config", CONFIG_FILE, "--skip-token-print"))
+
+
+def join(host: Host) -> None:
+    """Runs kubeadm join, unless this host is in a cluster already."""
+    _once(host, "join", ("kubeadm", "join", "--config", CONFIG_FILE))
+
+
+def invite(host: Host) -> None:
+    """Makes the API server know the token, and keeps the control plane's certificates ready for who has the key."""
+    given = host.document["kubeadm"]
+    with_config = ("--config", CONFIG_FILE)
+    _kubeadm(host, ("kubeadm", "token", "create", *with_config, "--kubeconfig", ADMIN_CONFIG))
+    if given.get("control_plane"):
+        quiet = "--skip-certificate-key-print"
+        _kubeadm(host, ("kubeadm", "init", "phase", "upload-certs", "--upload-certs", quiet, *with_config))
+
+
+def uninvite(host: Host) -> None:
+    """Makes the token worthless. Its first six characters are its name, and no secret."""
+    name = host.document["kubeadm"]["token_id"]
+    host.machine.run("kubeadm", "token", "delete", name, "--kubeconfig", ADMIN_CONFIG, timeout_s=60)
+
+
+def give_up(host: Host) -> None:
+    """Takes the host out of a cluster that this lab has put it into; any other stays."""
+    if host.machine.exists(JOURNAL_FILE):
+        _reset(host)
+        host.machine.remove(JOURNAL_FILE)
+
+
+CLUSTER_VERBS: Dict[str, Callable[[Host], None]] = {
+    "cluster-init": begin,
+    "cluster-join": join,
+    "cluster-invite": invite,
+    "cluster-uninvite": uninvite,
+}
+"""What the program can be asked to do about the cluster, beside its steps."""
+
+
+def answer(host: Host) -> Dict[str, Any]:
+    """What a cluster verb tells: the membership afterwards, and the certificate that a joining host has to expect."""
+    return {"kubernetes": membership(host.machine), "ca_pem": host.machine.read(CA_FILE)}
+
+
+def _once(host: Host, doing: str, words: Tuple[str, ...]) -> None:
+    machine = host.machine
+    found = membership(machine)
+    if found["role"] and not found["unfinished"]:
+        return
+    if found["unfinished"]:
+        _reset(host)  # a run of ours was cut off here: kubeadm refuses to go on, and nothing of worth exists yet
+    elif found["remains"]:
+        raise StepError(
+            "kubeadm was at work on this host before, and not for this lab",
+            "look what is in /etc/kubernetes and /var/lib/etcd; if it may go: kubeadm reset",
+        )
+    machine.put(JOURNAL_FILE, json.dumps({"doing": doing}) + "\n")
+    _kubeadm(host, words)
+    machine.put(JOURNAL_FILE, json.dumps({"did": doing}) + "\n")
+    host.changed.append(f"kubeadm {doing}")
+
+
+def _kubeadm(host: Host, words: Tuple[str, ...]) -> None:
+    """Runs kubeadm with the configuration that came on stdin.
+
+    Raises:
+        StepError: with what kubeadm found wrong.
+    """
+    machine = host.machine
+    place = machine.path(CONFIG_FILE)
+    machine.make_folder(RUN)
+    machine.remove(CONFIG_FILE)
+    try:
+        # for root alone from the first byte on
+        with os.fdopen(os.open(place, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
+            file.write(host.document["kubeadm"]["config"])
+        done = machine.run(*words, timeout_s=KUBEADM_S)
+    finally:
+        machine.remove(CONFIG_FILE)
+    if done.code:
+        raise StepError(
+            f"{' '.join(words[:3])} failed ({done.code}): {_said(done.err or done.out)}",
+            "the next run cleans up and tries again; on the host: journalctl -u kubelet, crictl ps -a",
+        )
+
+
+def _said(text: str) -> str:
+    """What kubeadm complains of, without secrets: its errors, else its last lines."""
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    errors = [line for line in lines if line.startswith(("[ERROR", "error"))]
+    return SECRETS.sub("…", " / ".join(errors[:4] or lines[-3:]))[:900]
+
+
+def _reset(host: Host) -> None:
+    """Runs kubeadm reset and removes what it only names. Firewall rules stay until the next boot."""
+    machine = host.machine
+    socket = (host.document.get("kubernetes") or {}).get("cri_socket", "")
+    chosen = ("--cri-socket", socket) if socket else ()
+    machine.must("kubeadm", "reset", "-f", *chosen, timeout_s=RESET_S)
+    for path in CNI_FILES:
+        machine.remove(path)
+    for name in CNI_LINKS:
+        if machine.exists(f"/sys/class/net/{name}"):
+            machine.run("ip", "link", "delete", name)
+    host.changed.append("kubeadm reset")
+
+
+def _digest(pem: str) -> str:
+    """sha256 of the certificate; empty without one. It names the cluster."""
+    body = re.search(r"-----BEGIN CERTIFICATE-----(.*?)-----END", pem, re.DOTALL)
+    try:
+        return hashlib.sha256(base64.b64decode(body.group(1))).hexdigest() if body else ""
+    except ValueError:
+        return ""

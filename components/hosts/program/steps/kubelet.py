@@ -1,0 +1,81 @@
+"""The kubelet's node address and crictl's socket: both are the management side's, never a rail's."""
+
+import re
+from typing import Any, Dict, List, Set
+
+from ..distribution import distribution
+from ..host import Document, Host
+from ..membership import give_up, membership
+from ..step import Before, Fields, Step
+
+ARGUMENTS_FILES = {"debian": "/etc/default/kubelet", "rhel": "/etc/sysconfig/kubelet"}
+VARIABLE = "KUBELET_EXTRA_ARGS"
+"""What the packaged unit hands to the kubelet last, so that it wins over kubeadm's own flags."""
+OPTION = "--node-ip"
+CRICTL_FILE = "/etc/crictl.yaml"
+
+
+class Kubelet(Step):
+    """How the kubelet names itself to the cluster; also what the host knows of its membership."""
+
+    name = "kubelet"
+    at_boot = False
+    effects = {"kubelet_node_ip": "none", "crictl": "none"}
+    repairs = {"kubelet_node_ip": "service", "crictl": "none"}
+
+    def wanted(self, document: Document) -> Fields:
+        asked = document.get("kubernetes")
+        return {"kubelet_node_ip": asked["node_ip"], "crictl": asked["cri_socket"]} if asked else {}
+
+    def observed(self, host: Host) -> Fields:
+        addresses = [word.partition("=")[2] for word in _arguments(host) if word.startswith(OPTION + "=")]
+        endpoint = re.search(r"^runtime-endpoint:\s*[\"']?([^\s\"']+)", host.machine.read(CRICTL_FILE), re.MULTILINE)
+        return {
+            "kubelet_node_ip": " ".join(addresses) or "none",
+            "crictl": endpoint.group(1) if endpoint else "none",
+        }
+
+    def apply(self, host: Host, wrong: Set[str]) -> None:
+        asked, machine = host.document["kubernetes"], host.machine
+        if "crictl" in wrong:
+            socket = asked["cri_socket"]
+            machine.put(CRICTL_FILE, f"runtime-endpoint: {socket}\nimage-endpoint: {socket}\n")
+        if "kubelet_node_ip" in wrong:
+            kept = [word for word in _arguments(host) if not word.startswith(OPTION)]
+            words = [*kept, f"{OPTION}={asked['node_ip']}"]
+            line = f'{VARIABLE}="{" ".join(words)}"'
+            others = [line for line in _lines(host) if not line.startswith(VARIABLE + "=")]
+            machine.put(_file(host), "\n".join([*others, line]) + "\n")
+            machine.run("systemctl", "try-restart", "kubelet.service", timeout_s=120)
+
+    def facts(self, host: Host) -> Dict[str, Any]:
+        return {"kubernetes": membership(host.machine)}
+
+    def before(self, host: Host) -> Before:
+        return {"files": {path: _content(host, path) for path in (_file(host), CRICTL_FILE)}}
+
+    def undo(self, host: Host, before: Before) -> None:
+        if host.document.get("kubernetes"):  # else only this section has left the lab, and the node stays what it is
+            give_up(host)
+        for path, text in before["files"].items():
+            if text is None:
+                host.machine.remove(path)
+            else:
+                host.machine.put(path, text)
+
+
+def _file(host: Host) -> str:
+    return ARGUMENTS_FILES[distribution(host.machine).family or "debian"]
+
+
+def _lines(host: Host) -> List[str]:
+    return host.machine.read(_file(host)).splitlines()
+
+
+def _arguments(host: Host) -> List[str]:
+    lines = [line.partition("=")[2] for line in _lines(host) if line.startswith(VARIABLE + "=")]
+    return lines[-1].strip("\"'").split() if lines else []
+
+
+def _content(host: Host, path: str) -> Any:
+    return host.machine.content(path).decode(errors="replace") if host.machine.exists(path) else None

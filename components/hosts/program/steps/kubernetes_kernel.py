@@ -1,0 +1,72 @@
+"""What Kubernetes needs of the kernel: overlay file systems, bridged packets through the firewall, and forwarding."""
+
+from typing import Dict, List, Set
+
+from ..host import Document, Host
+from ..step import Before, Fields, Step
+
+FIELD = "kubernetes_kernel"
+MODULES = ("overlay", "br_netfilter")
+SYSCTLS = {
+    "net/ipv4/ip_forward": "1",
+    "net/bridge/bridge-nf-call-iptables": "1",
+    "net/bridge/bridge-nf-call-ip6tables": "1",
+}
+MODULES_FILE = "/etc/modules-load.d/rocelab-kubernetes.conf"
+SYSCTL_FILE = "/etc/sysctl.d/61-rocelab-kubernetes.conf"
+FILES = {
+    MODULES_FILE: "\n".join(MODULES) + "\n",
+    SYSCTL_FILE: "".join(f"{key} = {value}\n" for key, value in SYSCTLS.items()),
+}
+
+
+class KubernetesKernel(Step):
+    """Modules and settings, now and by drop-ins of ours at boot."""
+
+    name = FIELD
+    at_boot = False
+    effects = {FIELD: "none"}
+    repairs = {FIELD: "none"}
+
+    def wanted(self, document: Document) -> Fields:
+        return {FIELD: "set"} if document.get("kubernetes") else {}
+
+    def observed(self, host: Host) -> Fields:
+        machine = host.machine
+        wrong = [f"{name} not loaded" for name in _missing(host)]
+        wrong += [f"{key} is {found or 'missing'}" for key, found in _values(host).items() if found != SYSCTLS[key]]
+        wrong += [f"{path} altered" for path, text in FILES.items() if machine.content(path) != text.encode()]
+        return {FIELD: "; ".join(wrong) or "set"}
+
+    def apply(self, host: Host, wrong: Set[str]) -> None:
+        machine = host.machine
+        for path, text in FILES.items():
+            if machine.content(path) != text.encode():
+                machine.put(path, text)
+        if missing := _missing(host):
+            machine.must("modprobe", "-a", *missing)
+        for key, found in _values(host).items():
+            if found != SYSCTLS[key]:
+                machine.write(f"/proc/sys/{key}", SYSCTLS[key])
+
+    def before(self, host: Host) -> Before:
+        return {"loaded_by_us": _missing(host), "values": _values(host)}
+
+    def undo(self, host: Host, before: Before) -> None:
+        machine = host.machine
+        for path in FILES:
+            machine.remove(path)
+        for key, value in before["values"].items():
+            if value and machine.exists(f"/proc/sys/{key}"):
+                machine.write(f"/proc/sys/{key}", value)
+        for name in reversed(before["loaded_by_us"]):
+            if machine.read(f"/sys/module/{name}/refcnt") == "0":
+                machine.run("modprobe", "-r", name)
+
+
+def _missing(host: Host) -> List[str]:
+    return [name for name in MODULES if not host.machine.exists(f"/sys/module/{name}")]
+
+
+def _values(host: Host) -> Dict[str, str]:
+    return {key: host.machine.read(f"/proc/sys/{key}") for key in SYSCTLS}

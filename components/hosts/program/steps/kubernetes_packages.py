@@ -1,0 +1,163 @@
+"""kubeadm, kubelet and kubectl in the lab's version, held there: no package manager knows the order of an upgrade."""
+
+import hashlib
+import urllib.error
+import urllib.request
+from typing import Dict, Sequence, Set
+
+from ..distribution import family, install
+from ..host import Document, Host
+from ..machine import Machine, StepError
+from ..membership import KUBELET_CONFIG
+from ..step import Before, Fields, Step
+
+FIELD = "kubernetes_packages"
+NAMES = ("kubeadm", "kubectl", "kubelet")
+NEEDED = ("kubeadm", "kubelet")
+"""What the lab itself runs; kubectl is for people."""
+KEY_FILES = {
+    "debian": "/etc/apt/keyrings/rocelab-kubernetes.asc",
+    "rhel": "/etc/pki/rpm-gpg/RPM-GPG-KEY-rocelab-kubernetes",
+}
+LIST_FILES = {
+    "debian": "/etc/apt/sources.list.d/rocelab-kubernetes.list",
+    "rhel": "/etc/yum.repos.d/rocelab-kubernetes.repo",
+}
+KEY_PLACES = {"debian": "Release.key", "rhel": "repodata/repomd.xml.key"}
+FETCH_S = 60
+LARGEST_KEY_BYTES = 100_000
+
+
+class KubernetesPackages(Step):
+    """Installed from the lab's repository, or accepted as they are when the lab says that they are there."""
+
+    name = FIELD
+    at_boot = False
+    effects = {FIELD: "none"}
+    repairs = {FIELD: "service"}
+
+    def wanted(self, document: Document) -> Fields:
+        asked = document.get("kubernetes")
+        if not asked:
+            return {}
+        return {FIELD: f"{asked['version']} held" if asked.get("repository") else asked["version"]}
+
+    def observed(self, host: Host) -> Fields:
+        asked = host.document["kubernetes"]
+        if not asked.get("repository"):
+            return {FIELD: _summary(_programs(host.machine), NEEDED)}
+        found = _summary(_packages(host), NAMES)
+        return {FIELD: f"{found} held" if found == asked["version"] and _held(host) else found}
+
+    def apply(self, host: Host, wrong: Set[str]) -> None:
+        asked, machine = host.document["kubernetes"], host.machine
+        repository = asked.get("repository")
+        found = _summary(_packages(host) if repository else _programs(machine), NAMES if repository else NEEDED)
+        if found != asked["version"] and machine.exists(KUBELET_CONFIG):
+            raise StepError(
+                f"this node of a cluster has {found}, and cluster.bootstrap.version is {asked['version']}",
+                "upgrade it as the release notes say (kubeadm upgrade plan, apply or node; drain; packages; restart of "
+                f"the kubelet), or set the version back to {found}",
+            )
+        if not repository:
+            raise StepError(
+                f"the lab says that Kubernetes {asked['version']} is installed, and here is {found}",
+                "install kubeadm and kubelet of that version, or name cluster.bootstrap.packages (url, key_sha256)",
+            )
+        kind = family(machine)
+        _fetch_key(machine, kind, repository)
+        if found != asked["version"]:
+            machine.put(LIST_FILES[kind], _list_text(kind, repository, held=False))
+            _hold(host, kind, held=False)
+            form = "{}={}-*" if kind == "debian" else "{}-{}"
+            install(machine, [form.format(name, asked["version"]) for name in NAMES])
+            host.forget()
+        machine.put(LIST_FILES[kind], _list_text(kind, repository, held=True))
+        _hold(host, kind, held=True)
+
+    def before(self, host: Host) -> Before:
+        return {"held": _held(host)}
+
+    def undo(self, host: Host, before: Before) -> None:
+        removed = [path for path in (*LIST_FILES.values(), *KEY_FILES.values()) if host.machine.remove(path)]
+        if removed and not before["held"]:
+            _hold(host, family(host.machine), held=False)
+
+
+def _programs(machine: Machine) -> Dict[str, str]:
+    """Versions as the programs themselves tell them."""
+    kubeadm = machine.run("kubeadm", "version", "-o", "short")
+    kubelet = machine.run("kubelet", "--version")
+    return {"kubeadm": _version(kubeadm.out), "kubelet": _version(kubelet.out)}
+
+
+def _packages(host: Host) -> Dict[str, str]:
+    if family(host.machine) == "debian":
+        asked = ["dpkg-query", "-W", "-f", "${Package} ${Version} ${db:Status-Status}\n", *NAMES]
+        lines = [line.split() for line in host.machine.run(*asked).out.splitlines()]
+        return {words[0]: _version(words[1]) for words in lines if words[-1] == "installed"}
+    done = host.machine.run("rpm", "-q", "--queryformat", "%{NAME} %{VERSION}\n", *NAMES)
+    lines = [line.split() for line in done.out.splitlines()]
+    return {words[0]: words[1] for words in lines if len(words) == 2 and words[0] in NAMES}
+
+
+def _version(text: str) -> str:
+    """`1.36.3` of `v1.36.3`, `Kubernetes v1.36.3` or `1.36.3-1.1`."""
+    words = text.split()
+    return words[-1].lstrip("v").split("-")[0] if words else ""
+
+
+def _summary(found: Dict[str, str], names: Sequence[str]) -> str:
+    """One version when all have it, else what each has."""
+    versions = {name: found.get(name) or "none" for name in names}
+    if len(set(versions.values())) == 1:
+        return versions[names[0]]
+    return ", ".join(f"{name} {version}" for name, version in versions.items())
+
+
+def _held(host: Host) -> bool:
+    kind, machine = family(host.machine), host.machine
+    if kind == "debian":
+        return set(NAMES) <= set(machine.run("apt-mark", "showhold", *NAMES).out.split())
+    return "excludepkgs=" in machine.read(LIST_FILES[kind])
+
+
+def _hold(host: Host, kind: str, held: bool) -> None:
+    """On the RHEL family the repository's own file does it, so that no plugin of dnf is needed."""
+    there = sorted(_packages(host)) if kind == "debian" else []
+    if there:  # apt-mark fails over a package that no list knows
+        host.machine.must("apt-mark", "hold" if held else "unhold", *there)
+
+
+def _list_text(kind: str, repository: Dict[str, str], held: bool) -> str:
+    if kind == "debian":
+        return f"deb [signed-by={KEY_FILES[kind]}] {repository['url']} /\n"
+    lines = [
+        "[rocelab-kubernetes]",
+        "name=Kubernetes of this lab",
+        f"baseurl={repository['url']}",
+        "enabled=1",
+        "gpgcheck=1",
+        f"gpgkey=file://{KEY_FILES[kind]}",
+        *([f"excludepkgs={' '.join(NAMES)}"] if held else []),
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _fetch_key(machine: Machine, kind: str, repository: Dict[str, str]) -> None:
+    if hashlib.sha256(machine.content(KEY_FILES[kind])).hexdigest() == repository["key_sha256"]:
+        return
+    url = repository["url"] + KEY_PLACES[kind]
+    try:
+        # the model lets only http and https through; the checksum decides about the bytes
+        with urllib.request.urlopen(url, timeout=FETCH_S) as answer:  # noqa: S310
+            key = answer.read(LARGEST_KEY_BYTES)
+    except (urllib.error.URLError, OSError) as error:
+        raise StepError(f"{url} cannot be fetched: {error}", "see the way from this host to the repository") from None
+    found = hashlib.sha256(key).hexdigest()
+    if found != repository["key_sha256"]:
+        raise StepError(
+            f"{url} has sha256 {found}, and cluster.bootstrap.packages.key_sha256 is {repository['key_sha256']}",
+            "compare with the key that the project publishes before you take the new one",
+        )
+    machine.put(KEY_FILES[kind], key)

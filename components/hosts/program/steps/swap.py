@@ -1,0 +1,60 @@
+"""Swap off, now and at every boot: beside it the kubelet does not start."""
+
+from typing import List, Set
+
+from ..host import Document, Host
+from ..step import Before, Fields, Step
+
+FSTAB = "/etc/fstab"
+MARK = "# rocelab: "
+"""Before each line of fstab that was taken out, so that an undo finds it again."""
+SWAPOFF_S = 300
+"""What is swapped out has to be read back."""
+
+
+class Swap(Step):
+    """Every swap area off and out of fstab. At boot once more, since generators (zram) do not ask fstab."""
+
+    name = "swap"
+    effects = {"swap": "none"}
+    repairs = {"swap": "service"}
+
+    def wanted(self, document: Document) -> Fields:
+        return {"swap": "off"} if document.get("kubernetes") else {}
+
+    def observed(self, host: Host) -> Fields:
+        found = [f"{name} in use" for name in _active(host)]
+        found += [f"{line.split()[0]} in {FSTAB}" for line in _lines(host) if _is_swap(line)]
+        return {"swap": "; ".join(found) or "off"}
+
+    def apply(self, host: Host, wrong: Set[str]) -> None:
+        lines = _lines(host)
+        if any(map(_is_swap, lines)):
+            kept = [MARK + line if _is_swap(line) else line for line in lines]
+            host.machine.put(FSTAB, "\n".join(kept) + "\n")
+        if _active(host):
+            host.machine.must("swapoff", "-a", timeout_s=SWAPOFF_S)
+
+    def before(self, host: Host) -> Before:
+        return {"swap_in_use": bool(_active(host))}
+
+    def undo(self, host: Host, before: Before) -> None:
+        lines = _lines(host)
+        if any(line.startswith(MARK) for line in lines):
+            back = [line.replace(MARK, "", 1) for line in lines]
+            host.machine.put(FSTAB, "\n".join(back) + "\n")
+        if before["swap_in_use"] and not _active(host):
+            host.machine.run("swapon", "-a")
+
+
+def _active(host: Host) -> List[str]:
+    return [line.split()[0] for line in host.machine.read("/proc/swaps").splitlines()[1:] if line.strip()]
+
+
+def _lines(host: Host) -> List[str]:
+    return host.machine.content(FSTAB).decode(errors="surrogateescape").splitlines()
+
+
+def _is_swap(line: str) -> bool:
+    words = line.split()
+    return len(words) >= 3 and not words[0].startswith("#") and words[2] == "swap"

@@ -1,0 +1,308 @@
+"""What a node of a cluster that is made here needs of its host, on a small kernel in a folder."""
+
+import hashlib
+import json
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from components.hosts.document import host_document, wanted_fields
+from components.hosts.program.main import perform
+from components.hosts.program.membership import CONFIG_FILE, JOURNAL_FILE, KUBELET_CONFIG
+from components.hosts.program.steps.kubernetes_kernel import FILES
+from components.hosts.program.steps.kubernetes_packages import KEY_FILES, LIST_FILES
+from stacks.lab import Lab
+from tests.components.hosts.kube_kernel import CA, FSTAB, KubeHost
+from tests.labs import made_here
+
+KEY = b"-----BEGIN PGP PUBLIC KEY BLOCK-----\nlab\n"
+TOKEN = "abcdef.0123456789abcdef"
+OURS = ("swap", "kubernetes_kernel", "kubernetes_packages", "kubelet_node_ip", "crictl")
+DIGEST = hashlib.sha256(b"lab").hexdigest()
+
+
+@pytest.fixture(params=["debian", "rhel"])
+def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> KubeHost:
+    monkeypatch.delenv("SSH_CONNECTION", raising=False)
+    return KubeHost(tmp_path, getattr(request, "param", "debian"))
+
+
+@pytest.fixture
+def repository() -> Iterator[dict[str, str]]:
+    """A server on loopback that has the signing key and nothing else."""
+
+    class Keys(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(200)
+            self.end_headers()
+            self.wfile.write(KEY if self.path.endswith(".key") else b"")
+
+        def log_message(self, *_: object) -> None:
+            return
+
+    server = HTTPServer(("127.0.0.1", 0), Keys)
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+    thread.start()
+    url = f"http://127.0.0.1:{server.server_port}/v1.36/"
+    yield {"url": url, "key_sha256": hashlib.sha256(KEY).hexdigest()}
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+def document(node: int = 0, **bootstrap: Any) -> dict[str, Any]:
+    lab = Lab.model_validate_json(json.dumps(made_here(**bootstrap)))
+    return host_document(lab, lab.nodes[node])
+
+
+def run(verb: str, machine: KubeHost, given: dict[str, Any]) -> dict[str, Any]:
+    return perform(verb, machine, json.dumps(given), b"program")
+
+
+def ours(fields: dict[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in fields.items() if key in OURS}
+
+
+def made(machine: KubeHost, given: dict[str, Any]) -> None:
+    assert run("apply", machine, given)["failed"] is None
+    run("confirm", machine, given)
+    assert ours(run("probe", machine, given)["fields"]) == ours(wanted_fields(given))
+
+
+def test_a_lab_with_a_cluster_of_its_own_asks_nothing_of_hosts(lab):
+    given = host_document(lab, lab.nodes[0])
+
+    assert "kubernetes" not in given
+    assert ours(wanted_fields(given)) == {}
+
+
+def test_a_control_plane_without_pfs_becomes_what_its_document_says(machine, repository):
+    given = document(packages=repository)
+    made(machine, given)
+
+    assert machine.packages == {"kubeadm": "1.36.3", "kubectl": "1.36.3", "kubelet": "1.36.3"}
+    assert wanted_fields(given)["kubernetes_packages"] == "1.36.3 held"
+    assert not [field for field in wanted_fields(given) if "rdma" in field]
+
+
+def test_a_second_apply_changes_nothing(machine, repository):
+    given = document(packages=repository)
+    made(machine, given)
+    machine.written.clear()
+    machine.commands.clear()
+
+    assert run("apply", machine, given)["changed"] == []
+    assert machine.written == []
+    assert not [line for line in machine.commands if "install" in line or "hold " in line]
+
+
+def test_the_files_are_exactly_these(machine, repository):
+    made(machine, document(packages=repository))
+    written = {path: (machine.folder / path.lstrip("/")).read_text() for path in FILES}
+
+    assert written == {
+        "/etc/modules-load.d/rocelab-kubernetes.conf": "overlay\nbr_netfilter\n",
+        "/etc/sysctl.d/61-rocelab-kubernetes.conf": "net/ipv4/ip_forward = 1\n"
+        "net/bridge/bridge-nf-call-iptables = 1\nnet/bridge/bridge-nf-call-ip6tables = 1\n",
+    }
+    listed = machine.read(LIST_FILES[machine.family])
+    if machine.family == "debian":
+        assert listed == f"deb [signed-by={KEY_FILES['debian']}] {repository['url']} /"
+        assert machine.held == {"kubeadm", "kubectl", "kubelet"}
+    else:
+        assert f"baseurl={repository['url']}\n" in listed
+        assert "gpgcheck=1" in listed
+        assert "excludepkgs=kubeadm kubectl kubelet" in listed, "or the next dnf upgrade takes the kubelet along"
+    assert machine.content(KEY_FILES[machine.family]) == KEY
+    assert machine.read("/etc/crictl.yaml").startswith("runtime-endpoint: unix:///run/containerd/containerd.sock")
+
+
+def drifts(machine: KubeHost) -> dict[str, Any]:
+    family = machine.family
+    return {
+        "swap": lambda: machine.run("swapon", "-a"),
+        "kubernetes_kernel": lambda: machine.file("/proc/sys/net/ipv4/ip_forward", "0\n"),
+        "kubernetes_packages": lambda: (machine.held.clear(), machine.remove(LIST_FILES[family])),
+        "kubelet_node_ip": lambda: machine.remove(
+            "/etc/default/kubelet" if family == "debian" else "/etc/sysconfig/kubelet"
+        ),
+        "crictl": lambda: machine.remove("/etc/crictl.yaml"),
+    }
+
+
+@pytest.mark.parametrize("field", OURS)
+def test_one_drifted_field_is_seen_alone_and_put_back(machine, repository, field):
+    given = document(packages=repository)
+    made(machine, given)
+    drifts(machine)[field]()
+
+    seen = ours(run("probe", machine, given)["fields"])
+    assert [key for key, value in seen.items() if value != wanted_fields(given)[key]] == [field]
+
+    made(machine, given)
+
+
+def test_a_line_of_swap_in_fstab_is_drift_too(machine, repository):
+    given = document(packages=repository)
+    made(machine, given)
+    machine.file("/etc/fstab", "/swapfile none swap sw 0 0\n")
+
+    assert run("probe", machine, given)["fields"]["swap"] == "/swapfile in /etc/fstab"
+
+
+def test_the_undo_gives_swap_settings_and_holds_back_and_keeps_packages(machine, repository):
+    given = document(packages=repository)
+    made(machine, given)
+    assert run("undo", machine, given)["failed"] is None
+
+    assert (machine.folder / "etc/fstab").read_text() == FSTAB
+    assert "/dev/vda2" in machine.read("/proc/swaps")
+    assert machine.read("/proc/sys/net/ipv4/ip_forward") == "0"
+    assert machine.packages, "packages stay"
+    assert machine.held == set()
+    for path in (*FILES, *LIST_FILES.values(), *KEY_FILES.values(), "/etc/crictl.yaml", "/etc/default/kubelet"):
+        assert not machine.exists(path), path
+    assert not [line for line in machine.commands if "reset" in line], "it was in no cluster of ours"
+
+
+def test_other_arguments_of_the_kubelet_stay(machine, repository):
+    place = "/etc/default/kubelet" if machine.family == "debian" else "/etc/sysconfig/kubelet"
+    text = 'HTTP_PROXY=http://proxy:3128\nKUBELET_EXTRA_ARGS="--v=4 --node-ip=10.10.11.1"\n'
+    machine.file(place, text)
+    given = document(packages=repository)
+    made(machine, given)
+
+    expected = 'HTTP_PROXY=http://proxy:3128\nKUBELET_EXTRA_ARGS="--v=4 --node-ip=192.168.7.1"'
+    assert machine.read(place) == expected
+    assert "systemctl try-restart kubelet.service" in machine.commands
+
+    run("undo", machine, given)
+    assert (machine.folder / place.lstrip("/")).read_text() == text
+
+
+def test_another_key_than_the_pinned_one_installs_nothing(machine, repository):
+    result = run("apply", machine, document(packages={**repository, "key_sha256": "0" * 64}))
+
+    assert result["failed"]["step"] == "kubernetes_packages"
+    assert "key_sha256 is 0000" in result["failed"]["reason"]
+    assert machine.packages == {}
+
+
+def test_preinstalled_means_that_another_version_is_told_and_not_touched(machine):
+    machine.packages = {"kubeadm": "1.35.2", "kubelet": "1.35.2"}
+    result = run("apply", machine, document())
+
+    assert "1.36.3 is installed, and here is 1.35.2" in result["failed"]["reason"]
+    assert not [line for line in machine.commands if "install" in line.split()]
+
+    machine.packages = {"kubeadm": "1.36.3", "kubelet": "1.36.3"}
+    made(machine, document())
+
+
+def test_a_node_that_has_joined_is_not_upgraded_by_its_packages(machine, repository):
+    made(machine, document(packages=repository))
+    machine.file(KUBELET_CONFIG, "server: https://192.168.7.1:6443\n")
+    machine.commands.clear()
+    result = run("apply", machine, document(version="1.36.4", packages=repository))
+
+    assert "kubeadm upgrade" in result["failed"]["hint"]
+    assert "set the version back to 1.36.3" in result["failed"]["hint"]
+    assert machine.packages["kubelet"] == "1.36.3"
+    assert not [line for line in machine.commands if "install" in line.split()]
+
+
+# -- the cluster verbs
+
+
+def asked(**values: Any) -> dict[str, Any]:
+    return {**document(), "kubeadm": {"config": f"token: {TOKEN}\n", **values}}
+
+
+def test_the_configuration_is_for_root_alone_and_gone_afterwards(machine):
+    result = run("cluster-join", machine, asked())
+
+    assert machine.configs == [("join --config", f"token: {TOKEN}\n")]
+    assert machine.modes == [0o600]
+    assert not machine.exists(CONFIG_FILE)
+    assert result["facts"]["kubernetes"]["role"] == "worker"
+    assert result["facts"]["kubernetes"]["ca"] == DIGEST
+    assert result["facts"]["ca_pem"] == CA.strip()
+
+
+def test_no_secret_is_an_argument_or_part_of_an_answer(machine):
+    answers = [run(verb, machine, asked(token_id="abcdef")) for verb in ("cluster-init", "cluster-invite")]
+    key = "f" * 64
+    machine.run("kubeadm", "reset")
+    machine.kubeadm_fails = f"[ERROR X] token {TOKEN} with key {key} is not known\n"
+    machine.remove(JOURNAL_FILE)
+    answers.append(run("cluster-join", machine, asked()))
+
+    assert answers[-1]["failed"]["reason"].endswith("[ERROR X] token … with key … is not known")
+    for text in (json.dumps(answers), "\n".join(machine.commands)):
+        assert TOKEN not in text
+        assert key not in text
+
+
+def test_a_second_join_does_nothing(machine):
+    run("cluster-join", machine, asked())
+    machine.commands.clear()
+
+    assert run("cluster-join", machine, asked())["changed"] == []
+    assert machine.commands == []
+
+
+def test_what_a_killed_run_left_half_done_is_cleaned_and_done_again(machine):
+    machine.dies_in_kubeadm = True
+    with pytest.raises(KeyboardInterrupt):
+        run("cluster-init", machine, asked())
+    assert not machine.exists(CONFIG_FILE)
+    machine.dies_in_kubeadm = False
+    machine.commands.clear()
+
+    result = run("cluster-init", machine, asked())
+
+    assert result["changed"] == ["kubeadm reset", "kubeadm init"]
+    assert result["facts"]["kubernetes"]["role"] == "control_plane"
+    assert result["facts"]["kubernetes"]["unfinished"] == ""
+
+
+def test_what_somebody_else_left_is_not_reset(machine):
+    machine.file("/etc/kubernetes/bootstrap-kubelet.conf", "x")
+    result = run("cluster-join", machine, asked())
+
+    assert "not for this lab" in result["failed"]["reason"]
+    assert not [line for line in machine.commands if "kubeadm" in line]
+
+
+def test_a_node_that_leaves_is_reset_and_one_that_others_made_is_not(machine, repository):
+    given = document(packages=repository)
+    made(machine, given)
+    run("cluster-join", machine, {**given, "kubeadm": {"config": "x"}})
+    machine.file("/etc/cni/net.d/10-flannel.conflist", "{}")
+    run("undo", machine, given)
+
+    assert "kubeadm reset -f --cri-socket unix:///run/containerd/containerd.sock" in machine.commands
+    assert not machine.exists(KUBELET_CONFIG)
+    assert not machine.exists("/etc/cni/net.d/10-flannel.conflist")
+    assert not machine.exists(JOURNAL_FILE)
+
+    machine.commands.clear()
+    machine.file(KUBELET_CONFIG, "server: https://10.0.0.1:6443\n")
+    made(machine, given)
+    run("undo", machine, given)
+    assert not [line for line in machine.commands if "reset" in line]
+
+
+def test_a_section_that_leaves_the_lab_leaves_the_node_in_its_cluster(machine, repository):
+    given = document(packages=repository)
+    made(machine, given)
+    run("cluster-join", machine, {**given, "kubeadm": {"config": "x"}})
+    without = {key: value for key, value in given.items() if key != "kubernetes"}
+    assert run("apply", machine, without)["failed"] is None
+
+    assert machine.exists(KUBELET_CONFIG)
+    assert not machine.exists("/etc/crictl.yaml")
