@@ -75,6 +75,8 @@ class Rail(Section):
     """Ethernet MTU of PFs, idle VFs and pods. 4200 or more gives the RDMA path MTU of 4096."""
     host_subnet: IPv4Network
     """Untagged subnet of the PFs' own addresses."""
+    host_gateway: IPv4Address | None = Field(default=None, json_schema_extra=effect("link"))
+    """Router of the PFs on a routed rail: each PF then answers by its own routing table. None: one layer-2 domain."""
     pod: PodSide
     resource_prefix: str = Field(default="intel.com", pattern=r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$")
     """Vendor part of the device-plugin resource; seed A uses the plugin's default."""
@@ -82,6 +84,17 @@ class Rail(Section):
     """Device-plugin resource of this rail's VFs, such as `sriov_111`."""
     network_name: Name
     """NetworkAttachmentDefinition of this rail, such as `sriov111`."""
+
+    @model_validator(mode="after")
+    def _gateway_is_a_host_of_the_subnet(self) -> "Rail":
+        subnet, gateway = self.host_subnet, self.host_gateway
+        if gateway is not None and (
+            gateway not in subnet or gateway in (subnet.network_address, subnet.broadcast_address)
+        ):
+            raise ValueError(
+                f"host_gateway {gateway} is no host of host_subnet {subnet}: take the router's address there"
+            )
+        return self
 
     @property
     def resource(self) -> str:

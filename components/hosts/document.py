@@ -8,6 +8,7 @@ from pydantic import JsonValue
 from components.hosts.program import steps
 from components.hosts.program.places import SCHEMA
 from components.hosts.program.step import Value
+from components.hosts.sections.network import qos_section, routing_of
 from stacks.lab import Lab
 from stacks.nodes import Node, Pf
 
@@ -19,6 +20,10 @@ SOFT_ROCE_MODULE = "rdma_rxe"
 def host_document(lab: Lab, node: Node) -> dict[str, JsonValue]:
     """The document of a node; the same lab gives the same text."""
     soft = any(pf.soft_roce for pf in node.pfs)
+    # a section that the lab does not ask for is not there, so that documents written before it stay as they are
+    sections: dict[str, JsonValue | None] = {
+        "qos": qos_section(lab),
+    }
     return {
         "schema": SCHEMA,
         "lab": lab.name,
@@ -27,6 +32,7 @@ def host_document(lab: Lab, node: Node) -> dict[str, JsonValue]:
         "modules": [*MODULES, *([SOFT_ROCE_MODULE] if soft else [])],
         "rdma_namespaces": lab.hosts.rdma_namespaces,
         "revert_after_s": lab.hosts.revert_after_s,
+        **{key: section for key, section in sections.items() if section is not None},
         "pfs": [_pf_document(lab, node, pf) for pf in node.pfs],
     }
 
@@ -58,6 +64,7 @@ def _pf_document(lab: Lab, node: Node, pf: Pf) -> dict[str, JsonValue]:
         "vfs": pf.vfs,
         "rdma_device": pf.rdma_device,
         "soft_roce": pf.soft_roce,
+        **routing_of(lab, pf),
     }
 
 

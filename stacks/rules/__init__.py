@@ -4,11 +4,12 @@ from collections.abc import Callable, Iterator
 
 from stacks.rules.core import CORE_RULES
 from stacks.rules.drivers import DRIVER_RULES
+from stacks.rules.network import NETWORK_RULES
 from stacks.rules.parts import BrokenRulesError, Fault, Parts, Path, show
 
 __all__ = ["BrokenRulesError", "Fault", "Parts", "Path", "broken_rules", "show"]
 
-RULES: tuple[Callable[[Parts], Iterator[Fault]], ...] = (*CORE_RULES, *DRIVER_RULES)
+RULES: tuple[Callable[[Parts], Iterator[Fault]], ...] = (*CORE_RULES, *NETWORK_RULES, *DRIVER_RULES)
 
 
 def broken_rules(parts: Parts) -> list[Fault]:

@@ -1,7 +1,7 @@
 """One run on one host: the document, the machine, and what was found and done so far."""
 
 import json
-from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Set, Tuple
+from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Set, Tuple
 
 from .machine import Machine
 from .places import REBOOT_FILE
@@ -31,6 +31,13 @@ class Host:
         self.armed = self.booting = False
         self._links: Optional[Dict[str, Dict[str, Any]]] = None
         self._opened: Tuple[bool, Optional[Set[str]]] = (False, None)
+        self._remembered: Dict[str, Any] = {}
+
+    def remembered(self, key: str, look: Callable[[], Any]) -> Any:
+        """The answer of a look that costs a program's time, until something changes."""
+        if key not in self._remembered:
+            self._remembered[key] = look()
+        return self._remembered[key]
 
     def links(self) -> Dict[str, Dict[str, Any]]:
         """Every netdev of the first namespace by name, as `ip` describes it."""
@@ -42,6 +49,7 @@ class Host:
     def forget(self) -> None:
         """Looks again from here on: something has changed, or an old answer would be dangerous."""
         self._links, self._opened = None, (False, None)
+        self._remembered = {}
 
     def reboot_reasons(self) -> Dict[str, str]:
         """Why each field that waits for a reboot does so."""

@@ -71,6 +71,10 @@ class Machine:
             os.fsync(file.fileno())
         os.replace(target + ".new", target)
 
+    def make_folder(self, path: str) -> None:
+        """Makes a folder where there is none. In configfs that is how an object of the kernel is made."""
+        os.makedirs(self.path(path), exist_ok=True)
+
     def remove(self, path: str) -> bool:
         """Removes a file, a link or an empty folder; whether there was one."""
         target = self.path(path)

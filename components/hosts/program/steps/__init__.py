@@ -9,7 +9,9 @@ from .link import Link
 from .modules import Modules
 from .namespaces import RdmaNamespaces
 from .persistence import Persistence
+from .qos import QualityOfService
 from .rdma_device import RdmaDevice
+from .routing import Routing
 from .vf_mtu import VfMtu
 from .vfs import Vfs
 
@@ -18,9 +20,11 @@ STEPS: Tuple[Step, ...] = (
     RdmaNamespaces(),
     Arp(),
     Link(),
+    Routing(),
     Vfs(),
     VfMtu(),
     RdmaDevice(),
+    QualityOfService(),
     Persistence(),
 )
 

@@ -1,0 +1,186 @@
+"""What a NIC can be asked about its quality of service, in both forms: NVIDIA's tools, and the kernel's own.
+
+NVIDIA's (MLNX_OFED, DOCA): `mlnx_qos`, and sysfs below the netdev and the RDMA device. The kernel's: `dcb` of iproute2,
+and debugfs of mlx5. The defaults of rdma_cm stand in configfs in both; NVIDIA's `cma_roce_*` only write there too.
+An aspect is a short text; one that this host can neither show nor set is left out.
+"""
+
+import json
+import os
+import re
+from typing import Any, Dict, List, Tuple
+
+from .host import Host
+from .machine import Done, StepError
+
+Aspects = Dict[str, str]
+
+RDMA_CM = "/sys/kernel/config/rdma_cm"
+MODE, TOS = "default_roce_mode", "default_roce_tos"
+UNSUPPORTED = "not supported"
+"""By the NIC or its driver: `dcb` says so of most NICs other than NVIDIA's."""
+MLNX_QOS, DCB = "mlnx_qos", "dcb"
+NO_TOOL = "unknown: neither mlnx_qos nor dcb is installed"
+
+
+def priorities_text(numbers: List[int]) -> str:
+    """Priorities with flow control, as a field shows them."""
+    return " ".join(str(number) for number in numbers) or "none"
+
+
+def map_text(mapping: Dict[int, int]) -> str:
+    """Code points with their priorities, as a field shows them."""
+    return " ".join(f"{dscp}:{mapping[dscp]}" for dscp in sorted(mapping))
+
+
+def map_of(text: str) -> Dict[int, int]:
+    """The other way round."""
+    return {int(pair.partition(":")[0]): int(pair.partition(":")[2]) for pair in text.split()}
+
+
+def port_aspects(host: Host, pf: str) -> Tuple[str, Aspects]:
+    """The tool that this host has for a port, and what it tells: trust, map of code points, flow control."""
+    done = host.machine.run("mlnx_qos", "-i", pf)
+    if done.code == 0:
+        return MLNX_QOS, parse_mlnx_qos(done.out)
+    flow = host.machine.run("dcb", "-j", "pfc", "show", "dev", pf)
+    marks = host.machine.run("dcb", "-j", "-N", "app", "show", "dev", pf, "dscp-prio")
+    if flow.code or marks.code:
+        missing = 127 in (flow.code, marks.code)
+        said = NO_TOOL if missing else UNSUPPORTED if _is_unsupported(flow, marks) else "unknown: dcb fails"
+        return "", {"trust": said, "dscp_map": said, "pfc": said}
+    return DCB, parse_dcb(flow.out, marks.out)
+
+
+def set_port(host: Host, pf: str, tool: str, wanted: Aspects) -> None:
+    """Sets aspects of a port: trust before the map, since `mlnx_qos` maps code points of a port that trusts them."""
+    must = host.machine.must
+    if tool == MLNX_QOS:
+        if wanted.get("trust") == "dscp":
+            must(tool, "-i", pf, "--trust=dscp")
+        for dscp, priority in sorted(map_of(wanted.get("dscp_map", "")).items()):
+            must(tool, "-i", pf, f"--dscp2prio=set,{dscp},{priority}")
+        if "pfc" in wanted:
+            must(tool, "-i", pf, "--pfc=" + ",".join(str(int(str(n) in wanted["pfc"].split())) for n in range(8)))
+        if wanted.get("trust", "dscp") != "dscp":
+            must(tool, "-i", pf, f"--trust={wanted['trust']}")
+        return
+    if wanted.get("trust") == "pcp":  # the driver trusts code points for as long as its table has one
+        must("dcb", "app", "flush", "dev", pf, "dscp-prio")
+    if wanted.get("dscp_map"):
+        must("dcb", "app", "replace", "dev", pf, "dscp-prio", *wanted["dscp_map"].split())
+    if "pfc" in wanted:
+        on = [f"{priority}:on" for priority in wanted["pfc"].split() if priority != "none"]
+        must("dcb", "pfc", "set", "dev", pf, "prio-pfc", "all:off", *on)
+
+
+def parse_mlnx_qos(text: str) -> Aspects:
+    """What `mlnx_qos -i` prints."""
+    trust = re.search(r"Priority trust state:\s*(\w+)", text)
+    enabled = re.search(r"^\s*enabled((?:\s+[01])+)\s*$", text, re.MULTILINE)
+    mapping = {
+        int(dscp): int(line[1])
+        for line in re.finditer(r"prio:(\d)\s+dscp:([\d,]+)", text)
+        for dscp in line[2].split(",")
+        if dscp
+    }
+    found = {"trust": trust[1] if trust else "unknown", "dscp_map": map_text(mapping), "pfc": "unknown"}
+    if enabled:
+        found["pfc"] = priorities_text([number for number, on in enumerate(enabled[1].split()) if on == "1"])
+    return found
+
+
+def parse_dcb(flow: str, marks: str) -> Aspects:
+    """What `dcb -j pfc show` and `dcb -j app show` print. A port with a code point in its table trusts code points."""
+    try:
+        enabled: List[bool] = json.loads(flow)["prio_pfc"]
+        # an entry is [code point, priority, " "]: the tool prints its own separator into its JSON
+        entries: List[List[Any]] = json.loads(marks or "{}").get("dscp_prio", [])
+        mapping = {int(entry[0]): int(entry[1]) for entry in entries}
+    except (ValueError, KeyError, IndexError, TypeError, AttributeError):
+        return {"trust": "unknown", "dscp_map": "", "pfc": "unknown"}
+    return {
+        "trust": "dscp" if mapping else "pcp",
+        "dscp_map": map_text(mapping),
+        "pfc": priorities_text([number for number, on in enumerate(enabled) if on]),
+    }
+
+
+def pause_aspect(host: Host, pf: str) -> Aspects:
+    """Global pause, which stops all traffic where priority flow control stops one class; both at once is a fault."""
+    done = host.machine.run("ethtool", "-a", pf)
+    found = {key.lower(): value for key, value in re.findall(r"^(RX|TX):\s+(on|off)", done.out, re.MULTILINE)}
+    if done.code or len(found) < 2:
+        return {}
+    return {"global_pause": " ".join(name for name in ("rx", "tx") if found[name] == "on") or "off"}
+
+
+def set_pause(host: Host, pf: str, value: str) -> None:
+    """Sets global pause. Without autonegotiation, or the partner would have a say."""
+    words = [word for name in ("rx", "tx") for word in (name, "on" if name in value.split() else "off")]
+    host.machine.must("ethtool", "-A", pf, "autoneg", "off", *words)
+
+
+def rdma_cm_aspects(host: Host, device: str) -> Aspects:
+    """Defaults of connections that rdma_cm makes; known once the device has its folder in configfs."""
+    ports = f"{RDMA_CM}/{device}/ports/1"
+    mode, tos = host.machine.read(f"{ports}/{MODE}"), host.machine.read(f"{ports}/{TOS}")
+    return {"roce_mode": mode or "default", "roce_tos": tos or "default"}
+
+
+def set_rdma_cm(host: Host, device: str, aspects: Aspects) -> None:
+    """Sets the defaults of rdma_cm for a device."""
+    open_rdma_cm(host, device)
+    for aspect, file in (("roce_mode", MODE), ("roce_tos", TOS)):
+        if aspect in aspects:
+            host.machine.write(f"{RDMA_CM}/{device}/ports/1/{file}", aspects[aspect])
+
+
+def open_rdma_cm(host: Host, device: str) -> None:
+    """Makes the folder by which configfs shows a device.
+
+    Raises:
+        StepError: when there is no such device, or no configfs.
+    """
+    machine = host.machine
+    if not machine.exists(RDMA_CM):
+        machine.run("mount", "-t", "configfs", "configfs", os.path.dirname(RDMA_CM))
+    if not machine.exists(RDMA_CM):
+        raise StepError(f"{RDMA_CM} is missing", "modprobe rdma_cm; the kernel needs INFINIBAND_ADDR_TRANS_CONFIGFS")
+    try:
+        machine.make_folder(f"{RDMA_CM}/{device}")
+    except OSError as error:
+        raise StepError(
+            f"rdma_cm takes no settings for {device}: {error.strerror}", "rdma link shows devices"
+        ) from None
+
+
+def nic_aspects(host: Host, pf: str, device: str, priority: int) -> Aspects:
+    """What only files tell: congestion control of a priority, its notifications, the class forced on all traffic."""
+    machine, found = host.machine, {}
+    ecn = f"/sys/class/net/{pf}/ecn"
+    enabled = [machine.read(f"{ecn}/roce_{role}/enable/{priority}") for role in ("np", "rp")]
+    if all(enabled):
+        found["ecn"] = f"np={enabled[0]} rp={enabled[1]}"
+    dscp, cnp_priority = (machine.read(path) for path in cnp_files(host, pf))
+    if dscp and cnp_priority:
+        found["cnp"] = f"{dscp}:{cnp_priority}"
+    file = f"/sys/class/infiniband/{device}/tc/1/traffic_class"
+    if machine.exists(file):
+        forced = re.search(r"Global tclass=(\d+)", machine.read(file))
+        found["traffic_class"] = forced[1] if forced else "-1"  # -1 is also what takes the force away
+    return found
+
+
+def cnp_files(host: Host, pf: str) -> List[str]:
+    """Files with code point and priority of congestion notifications: NVIDIA's, or mlx5's debugfs."""
+    nvidia = f"/sys/class/net/{pf}/ecn/roce_np"
+    if host.machine.exists(nvidia):
+        return [f"{nvidia}/cnp_dscp", f"{nvidia}/cnp_802p_prio"]
+    pci_address = host.machine.target(f"/sys/class/net/{pf}/device")
+    kernel = f"/sys/kernel/debug/mlx5/{pci_address}/cc_params"
+    return [f"{kernel}/np_cnp_dscp", f"{kernel}/np_cnp_prio"]
+
+
+def _is_unsupported(*ended: Done) -> bool:
+    return any("not supported" in done.err.lower() for done in ended if done.code)

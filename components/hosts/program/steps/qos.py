@@ -1,0 +1,199 @@
+"""Quality of service of RoCE on each PF: trust, priorities, flow control, congestion control, and what marks packets.
+
+VFs inherit trust and flow control of their PF, and the kernel refuses both on a VF. They do not inherit the traffic
+class: jobs set it themselves (NCCL_IB_TC).
+"""
+
+from typing import Any, Dict, Set, Tuple
+
+from ..host import Document, Host
+from ..machine import StepError
+from ..qos import (
+    DCB,
+    RDMA_CM,
+    Aspects,
+    cnp_files,
+    map_of,
+    map_text,
+    nic_aspects,
+    open_rdma_cm,
+    pause_aspect,
+    port_aspects,
+    priorities_text,
+    rdma_cm_aspects,
+    set_pause,
+    set_port,
+    set_rdma_cm,
+)
+from ..step import Before, Fields, Step
+
+RDMA_CM_ASPECTS = ("roce_mode", "roce_tos")
+PORT_ASPECTS = ("trust", "dscp_map", "pfc")
+TRUSTS = ("dscp", "pcp")
+ECN_ON = "np=1 rp=1"
+"""Notification point and reaction point: this end marks for others, and slows down when told."""
+NEVER_LEFT_OUT = (*RDMA_CM_ASPECTS, *PORT_ASPECTS)
+"""What each host can set, or has to be told that it cannot."""
+
+
+class QualityOfService(Step):
+    """All of it vanishes at boot, so the unit sets it again.
+
+    A soft-RoCE device marks what rdma_cm connects, and has no trust, priorities or congestion control to set.
+    What a driver neither shows nor takes is left as it is, and said in the facts.
+    """
+
+    name = "qos"
+    waits_for = ("kernel_arguments", "driver", "firmware")
+    effects = {
+        **dict.fromkeys((*PORT_ASPECTS, "global_pause"), "link"),
+        **dict.fromkeys((*RDMA_CM_ASPECTS, "traffic_class", "ecn", "cnp"), "none"),
+    }
+    repairs = effects
+
+    def wanted(self, document: Document) -> Fields:
+        return {
+            f"{pf['interface']}.{aspect}": value
+            for pf in document["pfs"]
+            for aspect, value in _wanted(document, pf).items()
+        }
+
+    def observed(self, host: Host) -> Fields:
+        fields: Fields = {}
+        for pf in host.pfs:
+            wanted, (_, found) = _wanted(host.document, pf), _found(host, pf)
+            for aspect, value in wanted.items():
+                seen = found.get(aspect, "none" if aspect in NEVER_LEFT_OUT else value)
+                if aspect == "dscp_map" and found["trust"] in TRUSTS:
+                    mapping = map_of(seen)
+                    seen = map_text({dscp: mapping[dscp] for dscp in map_of(value) if dscp in mapping}) or "none"
+                fields[f"{pf['interface']}.{aspect}"] = seen
+        return fields
+
+    def apply(self, host: Host, wrong: Set[str]) -> None:
+        for pf in host.pfs:
+            name, wanted = pf["interface"], _wanted(host.document, pf)
+            chosen = {aspect: wanted[aspect] for aspect in wanted if f"{name}.{aspect}" in wrong}
+            tool, found = _found(host, pf)
+            if set(chosen) & set(PORT_ASPECTS) and not tool:
+                raise StepError(
+                    f"{name}: trust and flow control: {found['trust']}",
+                    "install dcb (iproute2 5.10 or newer); a NIC without them cannot carry RoCE with qos",
+                )
+            _set(host, pf, tool, chosen)
+        host.forget()
+
+    def facts(self, host: Host) -> Dict[str, Any]:
+        """How each PF is set, and what stays as its driver has it."""
+        said = {}
+        for pf in host.pfs:
+            tool, found = _found(host, pf)
+            left = ", ".join(aspect for aspect in _wanted(host.document, pf) if aspect not in found)
+            form = "soft-RoCE: marks of rdma_cm alone" if pf["soft_roce"] else tool or "no tool"
+            said[pf["interface"]] = f"{form}; not shown here: {left}" if left else form
+        return {"qos": said}
+
+    def before_pf(self, host: Host, pf: str) -> Before:
+        known = next(known for known in host.pfs if known["interface"] == pf)
+        folder = f"{RDMA_CM}/{known['rdma_device']}"
+        if host.machine.exists(folder):
+            return {"qos": _recorded(host, known)}
+        try:
+            open_rdma_cm(host, known["rdma_device"])
+            return {"qos": _recorded(host, known)}
+        except StepError:
+            return {"qos": _recorded(host, known)}  # a device that this program makes later, and takes away
+        finally:
+            host.machine.remove(folder)
+            host.forget()
+
+    def undo_pfs(self, host: Host, pfs: Dict[str, Dict[str, Any]]) -> None:
+        for pf in (before["qos"] for before in pfs.values() if "qos" in before):
+            tool, found = _found(host, pf)
+            aspects = {key: value for key, value in pf["aspects"].items() if found.get(key, value) != value}
+            if aspects.get("trust", "dscp") not in TRUSTS or not tool:
+                aspects = {key: value for key, value in aspects.items() if key not in PORT_ASPECTS}
+            elif "dscp_map" in aspects:
+                aspects["dscp_map"] = _map_back(tool, aspects["dscp_map"], found["dscp_map"])
+                if tool == DCB:
+                    aspects["trust"] = "pcp"  # empties the table; a code point put back brings the trust back
+            _set(host, pf, tool, {key: value for key, value in aspects.items() if value != "default"})
+            host.machine.remove(f"{RDMA_CM}/{pf['rdma_device']}")
+            host.forget()
+
+
+def _recorded(host: Host, pf: Dict[str, Any]) -> Dict[str, Any]:
+    """What an undo needs, also when the document no longer names the PF."""
+    known = {key: pf[key] for key in ("interface", "rdma_device", "soft_roce")}
+    return {**known, "priority": _priority(host, pf), "aspects": _found(host, pf)[1]}
+
+
+def _map_back(tool: str, before: str, now: str) -> str:
+    """Code points that have to be mapped again: `dcb` begins with an empty table, `mlnx_qos` with a full one."""
+    old, new = map_of(before), map_of(now)
+    return before if tool == DCB else map_text({dscp: old[dscp] for dscp in old if new.get(dscp) != old[dscp]})
+
+
+def _wanted(document: Document, pf: Dict[str, Any]) -> Aspects:
+    """Every aspect of a PF as the document asks for it; none when it does not."""
+    qos = document.get("qos")
+    if not qos:
+        return {}
+    wanted = {"roce_mode": qos["roce_mode"], "roce_tos": str(qos["tos"])}
+    if pf["soft_roce"]:
+        return wanted
+    return {
+        "trust": "dscp",
+        "dscp_map": map_text({qos["dscp"]: qos["priority"], qos["cnp_dscp"]: qos["cnp_priority"]}),
+        "pfc": priorities_text(qos["pfc_priorities"]),
+        "global_pause": "off",
+        "ecn": ECN_ON,
+        "cnp": f"{qos['cnp_dscp']}:{qos['cnp_priority']}",
+        "traffic_class": str(qos["tos"]),
+        **wanted,
+    }
+
+
+def _found(host: Host, pf: Dict[str, Any]) -> Tuple[str, Aspects]:
+    """Tool and aspects of a PF as they are."""
+    name, device = pf["interface"], pf["rdma_device"]
+
+    def look() -> Tuple[str, Aspects]:
+        found = rdma_cm_aspects(host, device)
+        if pf["soft_roce"]:
+            return "", found
+        tool, port = port_aspects(host, name)
+        return tool, {
+            **found,
+            **port,
+            **pause_aspect(host, name),
+            **nic_aspects(host, name, device, _priority(host, pf)),
+        }
+
+    found: Tuple[str, Aspects] = host.remembered(f"qos {name} {device}", look)
+    return found
+
+
+def _priority(host: Host, pf: Dict[str, Any]) -> int:
+    """Priority of RoCE: at an undo the one that was recorded, else the document's."""
+    return int(pf["priority"] if "priority" in pf else host.document.get("qos", {}).get("priority", 0))
+
+
+def _set(host: Host, pf: Dict[str, Any], tool: str, chosen: Aspects) -> None:
+    name, device, write = pf["interface"], pf["rdma_device"], host.machine.write
+    port = {aspect: chosen[aspect] for aspect in PORT_ASPECTS if aspect in chosen}
+    if port:
+        set_port(host, name, tool, port)
+    if "global_pause" in chosen:
+        set_pause(host, name, chosen["global_pause"])
+    if "ecn" in chosen:
+        for role, value in (pair.split("=") for pair in chosen["ecn"].split()):
+            write(f"/sys/class/net/{name}/ecn/roce_{role}/enable/{_priority(host, pf)}", value)
+    if "cnp" in chosen:
+        for file, value in dict(zip(cnp_files(host, name), chosen["cnp"].split(":"))).items():  # noqa: B905  # 3.8
+            write(file, value)
+    if "traffic_class" in chosen:
+        write(f"/sys/class/infiniband/{device}/tc/1/traffic_class", chosen["traffic_class"])
+    rdma_cm = {aspect: chosen[aspect] for aspect in RDMA_CM_ASPECTS if aspect in chosen}
+    if rdma_cm:
+        set_rdma_cm(host, device, rdma_cm)

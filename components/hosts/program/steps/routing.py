@@ -1,0 +1,126 @@
+"""Routing of a routed rail: what leaves with a PF's address leaves by that PF and its router.
+
+One default route serves one NIC. With several, answers of the second rail would leave by the first one's router.
+"""
+
+import json
+from typing import Any, Dict, List, Set
+
+from ..host import Document, Host
+from ..machine import StepError
+from ..step import Before, Fields, Step
+
+PROTOCOL = "114"
+"""Marks routes and rules as ours, so that others' in the same table are seen and left alone."""
+FIRST_PREFERENCE = 10_000
+"""Of our rules: after those of network plugins, which begin at 0 or 100, and before the main table at 32766."""
+
+
+IP = ("ip", "-4", "-j")
+
+
+class Routing(Step):
+    """A table and a rule per PF. Nothing else takes them, so there is nothing that a revert would have to save."""
+
+    name = "routing"
+    waits_for = ("kernel_arguments", "driver", "firmware")
+    effects = {"routing": "link"}
+    repairs = {"routing": "link"}
+
+    def wanted(self, document: Document) -> Fields:
+        routed = any("routing" in pf for pf in document["pfs"])
+        return {f"{pf['interface']}.routing": "; ".join(_lines(pf)) or "none" for pf in document["pfs"] if routed}
+
+    def observed(self, host: Host) -> Fields:
+        return {f"{pf['interface']}.routing": "; ".join(_found(host, pf)) or "none" for pf in host.pfs}
+
+    def apply(self, host: Host, wrong: Set[str]) -> None:
+        for pf in host.pfs:
+            if f"{pf['interface']}.routing" in wrong:
+                _refuse_a_table_in_use(host, pf)
+                host.ip_batch([*_removal(host, pf["interface"]), *map(_added, _lines(pf))])
+
+    def before_pf(self, host: Host, pf: str) -> Before:
+        return {"routing": "none of ours"}
+
+    def undo_pfs(self, host: Host, pfs: Dict[str, Dict[str, Any]]) -> None:
+        for name in (name for name, before in pfs.items() if "routing" in before):
+            host.ip_batch(_removal(host, name))
+
+
+def _lines(pf: Dict[str, Any]) -> List[str]:
+    """Routes and rule of a PF, in the words of `ip`; none for a rail without router."""
+    if "routing" not in pf:
+        return []
+    name, address, routing = pf["interface"], pf["address"].partition("/")[0], pf["routing"]
+    table = routing["table"]
+    return [
+        f"{routing['subnet']} dev {name} table {table}",
+        f"default via {routing['gateway']} dev {name} table {table}",
+        f"from {address} lookup {table}",
+    ]
+
+
+def _added(line: str) -> str:
+    """The command that makes a line true."""
+    if line.startswith("from"):
+        table = int(line.rpartition(" ")[2])
+        return f"rule add {line} preference {FIRST_PREFERENCE + table} protocol {PROTOCOL}"
+    return f"route add {line} protocol {PROTOCOL}"
+
+
+def _found(host: Host, pf: Dict[str, Any]) -> List[str]:
+    """The same lines as they are; another router or a route too many shows too."""
+    name = pf["interface"]
+    routes = [route for route in _routes(host) if _is_ours(route) and route.get("dev") == name]
+    tables = {str(pf["routing"]["table"])} if "routing" in pf else {route["table"] for route in routes}
+    lines = [
+        f"{route['dst']}{' via ' + route['gateway'] if 'gateway' in route else ''} dev {name} table {route['table']}"
+        for route in routes
+    ]
+    rules = [f"from {_source(rule)} lookup {rule['table']}" for rule in _rules(host) if rule["table"] in tables]
+    return sorted(lines, key=lambda line: line.startswith("default")) + rules
+
+
+def _removal(host: Host, pf: str) -> List[str]:
+    """Takes all that is ours on a PF away, and our rules for tables that a link which went down has emptied."""
+    routes = [route for route in _routes(host) if _is_ours(route)]
+    own = [route for route in routes if route.get("dev") == pf]
+    others = {route["table"] for route in routes if route not in own}
+    rules = [rule for rule in _rules(host) if rule["table"] not in others]
+    return [
+        *(f"rule del from {_source(rule)} lookup {rule['table']} preference {rule['priority']}" for rule in rules),
+        *(f"route del {route['dst']} dev {pf} table {route['table']}" for route in reversed(own)),
+    ]
+
+
+def _refuse_a_table_in_use(host: Host, pf: Dict[str, Any]) -> None:
+    table = str(pf["routing"]["table"]) if "routing" in pf else ""
+    foreign = [route for route in _routes(host) if route["table"] == table and not _is_ours(route)]
+    if foreign:
+        raise StepError(
+            f"routing table {table} is in use: {foreign[0].get('dst')} dev {foreign[0].get('dev')}",
+            f"empty it (ip route show table {table}); rails take the tables from 100 on, in their order",
+        )
+
+
+def _routes(host: Host) -> List[Dict[str, Any]]:
+    """Routes of all tables but main, which `ip` leaves unnamed."""
+    found = host.remembered(
+        "routes", lambda: json.loads(host.machine.must(*IP, "route", "show", "table", "all") or "[]")
+    )
+    return [route for route in found if "table" in route]
+
+
+def _rules(host: Host) -> List[Dict[str, Any]]:
+    """Our rules."""
+    found = host.remembered("rules", lambda: json.loads(host.machine.must(*IP, "rule", "show") or "[]"))
+    return [rule for rule in found if _is_ours(rule)]
+
+
+def _is_ours(entry: Dict[str, Any]) -> bool:
+    return bool(entry.get("protocol") == PROTOCOL)
+
+
+def _source(rule: Dict[str, Any]) -> str:
+    return f"{rule['src']}/{rule['srclen']}" if "srclen" in rule else str(rule["src"])

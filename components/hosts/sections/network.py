@@ -1,0 +1,36 @@
+"""Network and quality of service in the host document."""
+
+from pydantic import JsonValue
+
+from stacks.lab import Lab
+from stacks.nodes import Pf
+
+ROCE_MODE = "RoCE v2"
+FIRST_TABLE = 100
+"""Routing table of the first rail; the kernel's own begin at 253."""
+
+
+def qos_section(lab: Lab) -> dict[str, JsonValue] | None:
+    """What each PF is to trust, mark and hold back; None: left alone."""
+    if lab.qos is None:
+        return None
+    qos = lab.qos
+    return {
+        "roce_mode": ROCE_MODE,
+        "tos": qos.tos,
+        "dscp": qos.dscp,
+        "priority": qos.priority,
+        "cnp_dscp": qos.cnp_dscp,
+        "cnp_priority": qos.cnp_priority,
+        "pfc_priorities": [qos.priority] if qos.mode == "lossless" else [],
+    }
+
+
+def routing_of(lab: Lab, pf: Pf) -> dict[str, JsonValue]:
+    """The part of a PF's document that a routed rail adds; empty for a rail that is one layer-2 domain."""
+    names = [rail.name for rail in lab.rails]
+    rail = lab.rail(pf.rail)
+    if rail.host_gateway is None:
+        return {}
+    table = FIRST_TABLE + names.index(rail.name)
+    return {"routing": {"table": table, "subnet": str(rail.host_subnet), "gateway": str(rail.host_gateway)}}

@@ -1,0 +1,128 @@
+"""A host whose PFs are NVIDIA NICs: what `mlnx_qos`, `dcb`, `ethtool` and the driver's files answer and take.
+
+Nothing here was seen on hardware: forms of outputs are those of `written/`, behaviour that of the driver's sources.
+"""
+
+import errno
+import json
+from pathlib import Path
+from typing import Any
+
+from components.hosts.program.machine import Done
+from tests.components.hosts.kernel import PFS, FakeHost
+
+DEVICES = {"enp5s0": "mlx5_0", "enp132s0": "mlx5_1"}
+CONFIGFS = "sys/kernel/config/rdma_cm"
+
+
+class NicHost(FakeHost):
+    """Two ConnectX PFs; `tool` is what is installed: `mlnx_qos`, `dcb`, or nothing."""
+
+    def __init__(self, root: Path, tool: str, supported: bool = True) -> None:
+        super().__init__(root)
+        self.tool, self.supported = tool, supported
+        firmware = {dscp: dscp >> 3 for dscp in range(64)} if tool == "mlnx_qos" else {}
+        self.ports: dict[str, dict[str, Any]] = {
+            pf: {"trust": "pcp", "map": {**firmware}, "pfc": set(), "rx": "on", "tx": "on"} for pf in PFS
+        }
+        (root / CONFIGFS).mkdir(parents=True)
+        for pf, bus in PFS.items():
+            device = root / f"sys/devices/{bus}:00.0"
+            (device / "driver").unlink()
+            (device / "driver").symlink_to(root / "sys/bus/pci/drivers/mlx5_core")
+            (device / "infiniband" / DEVICES[pf]).mkdir(parents=True)
+            (root / "sys/class/infiniband" / DEVICES[pf]).mkdir()
+            if tool == "mlnx_qos":
+                self.file(f"/sys/class/infiniband/{DEVICES[pf]}/tc/1/traffic_class", "")
+                for role in ("np", "rp"):
+                    for priority in range(8):
+                        self.file(f"/sys/class/net/{pf}/ecn/roce_{role}/enable/{priority}", "0")
+                self.file(f"/sys/class/net/{pf}/ecn/roce_np/cnp_dscp", "4")
+                self.file(f"/sys/class/net/{pf}/ecn/roce_np/cnp_802p_prio", "6")
+
+    def make_folder(self, path: str) -> None:
+        if path.startswith(f"/{CONFIGFS}/") and not self.exists(path):
+            device = path.rpartition("/")[2]
+            if device not in DEVICES.values() and device not in self.soft:
+                raise OSError(errno.ENODEV, "No such device", path)
+            self.file(f"{path}/ports/1/default_roce_mode", "RoCE v2\n")
+            self.file(f"{path}/ports/1/default_roce_tos", "0\n")
+            return
+        super().make_folder(path)
+
+    def remove(self, path: str) -> bool:
+        if path.startswith(f"/{CONFIGFS}/") and self.exists(path):
+            for entry in ("default_roce_mode", "default_roce_tos"):
+                (self.folder / path.lstrip("/") / "ports/1" / entry).unlink()
+            (self.folder / path.lstrip("/") / "ports/1").rmdir()
+            (self.folder / path.lstrip("/") / "ports").rmdir()
+        return super().remove(path)
+
+    def write(self, path: str, value: str) -> None:
+        if path.endswith("/traffic_class"):
+            self.written.append((path, value))
+            forced = "" if value == "-1" else f"Global tclass={value}\n"
+            (self.folder / path.lstrip("/")).write_text(forced)
+            return
+        super().write(path, value)
+
+    def run(self, *words: str, stdin: str = "", timeout_s: float = 30) -> Done:
+        if words[0] in ("mlnx_qos", "dcb"):
+            self.commands.append(" ".join(words))
+            if words[0] != self.tool:
+                return Done(127, "", f"{words[0]} is not installed")
+            return self._mlnx_qos(words[2], words[3:]) if words[0] == "mlnx_qos" else self._dcb(words[1:])
+        if words[0] == "ethtool":
+            self.commands.append(" ".join(words))
+            port = self.ports[words[2]]
+            if words[1] == "-A":
+                port.update(zip(words[5::2], words[6::2], strict=True))
+            return Done(
+                0,
+                f"Pause parameters for {words[2]}:\nAutonegotiate:\toff\nRX:\t\t{port['rx']}\nTX:\t\t{port['tx']}\n",
+                "",
+            )
+        return super().run(*words, stdin=stdin, timeout_s=timeout_s)
+
+    def _mlnx_qos(self, pf: str, options: tuple[str, ...]) -> Done:
+        port = self.ports[pf]
+        for option in options:
+            name, _, value = option.partition("=")
+            if name == "--trust":
+                port["trust"] = value
+            elif name == "--pfc":
+                port["pfc"] = {number for number, on in enumerate(value.split(",")) if on == "1"}
+            elif name == "--dscp2prio":
+                _, dscp, priority = value.split(",")
+                assert port["trust"] == "dscp", "mlnx_qos maps code points of a port that trusts them"
+                port["map"][int(dscp)] = int(priority)
+            else:
+                return Done(2, "", f"no such option: {option}")
+        lines = [f"Priority trust state: {port['trust']}", "dscp2prio mapping:"]
+        for priority in range(8):
+            mapped = ",".join(
+                f"{dscp:02}" for dscp in sorted(port["map"], reverse=True) if port["map"][dscp] == priority
+            )
+            lines.append(f"\tprio:{priority} dscp:{mapped},")
+        enabled = "   ".join(str(int(priority in port["pfc"])) for priority in range(8))
+        lines += ["PFC configuration:", "\tpriority    0   1   2   3   4   5   6   7", f"\tenabled     {enabled}   "]
+        return Done(0, "\n".join(lines) + "\n", "")
+
+    def _dcb(self, words: tuple[str, ...]) -> Done:
+        if not self.supported:
+            return Done(1, "", "RTNETLINK answers: Operation not supported\n")
+        match words:
+            case ("-j", "pfc", "show", "dev", pf):
+                return Done(0, json.dumps({"prio_pfc": [n in self.ports[pf]["pfc"] for n in range(8)]}), "")
+            case ("-j", "-N", "app", "show", "dev", pf, "dscp-prio"):
+                entries = [[dscp, priority, " "] for dscp, priority in sorted(self.ports[pf]["map"].items())]
+                return Done(0, json.dumps({"dscp_prio": entries} if entries else {}), "")
+            case ("app", "replace", "dev", pf, "dscp-prio", *pairs):
+                self.ports[pf]["map"].update({int(d): int(p) for d, _, p in (pair.partition(":") for pair in pairs)})
+            case ("app", "flush", "dev", pf, "dscp-prio"):
+                self.ports[pf]["map"] = {}
+            case ("pfc", "set", "dev", pf, "prio-pfc", "all:off", *on):
+                self.ports[pf]["pfc"] = {int(pair.partition(":")[0]) for pair in on}
+            case _:
+                raise AssertionError(f"dcb does not know {words}")
+        return Done(0, "", "")

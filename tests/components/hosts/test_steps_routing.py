@@ -1,0 +1,171 @@
+"""Routed rails: a table and a rule per PF, kept apart from what others put there."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from components.hosts.document import host_document, wanted_fields
+from components.hosts.program.machine import Done
+from components.hosts.program.steps.routing import PROTOCOL
+from stacks.lab import Lab
+from tests.components.hosts.kernel import FakeHost
+from tests.components.hosts.test_host import differing, made, run
+
+
+def routed(lab: Lab, *gateways: str | None) -> Lab:
+    given = lab.model_dump(mode="json")
+    for rail, gateway in zip(given["rails"], gateways, strict=False):
+        rail["host_gateway"] = gateway
+    return Lab.model_validate(given)
+
+
+class Router(FakeHost):
+    """Knows tables and rules, in the form that `ip -j` of iproute2 6.1 prints."""
+
+    def __init__(self, root: Path) -> None:
+        super().__init__(root)
+        self.routes: list[dict[str, Any]] = [{"dst": "default", "gateway": "192.168.1.2", "dev": "enp0s3"}]
+        self.rules: list[dict[str, Any]] = [{"priority": 0, "src": "all", "table": "local"}]
+
+    def run(self, *words: str, stdin: str = "", timeout_s: float = 30) -> Done:
+        match words:
+            case ("ip", "-4", "-j", "route", "show", "table", "all"):
+                self.commands.append(" ".join(words))
+                return Done(0, json.dumps(self.routes), "")
+            case ("ip", "-4", "-j", "rule", "show"):
+                self.commands.append(" ".join(words))
+                return Done(0, json.dumps(self.rules), "")
+        return super().run(*words, stdin=stdin, timeout_s=timeout_s)
+
+    def _ip(self, words: list[str]) -> None:
+        match words:
+            case ["route", "add", dst, "dev", dev, "table", table, "protocol", protocol]:
+                self.routes.append({"dst": dst, "dev": dev, "table": table, "protocol": protocol, "scope": "link"})
+            case ["route", "add", dst, "via", gateway, "dev", dev, "table", table, "protocol", protocol]:
+                assert any(r.get("table") == table and r["dst"] != "default" for r in self.routes), "unreachable"
+                entry = {"dst": dst, "gateway": gateway, "dev": dev, "table": table, "protocol": protocol}
+                self.routes.append(entry)
+            case ["route", "del", dst, "dev", dev, "table", table]:
+                self.routes.remove(
+                    next(r for r in self.routes if (r["dst"], r["dev"], r.get("table")) == (dst, dev, table))
+                )
+            case ["rule", "add", "from", src, "lookup", table, "preference", preference, "protocol", protocol]:
+                entry = {"priority": int(preference), "src": src, "table": table, "protocol": protocol}
+                self.rules.append(entry)
+            case ["rule", "del", "from", src, "lookup", table, "preference", preference]:
+                found = (int(preference), src, table)
+                self.rules.remove(next(r for r in self.rules if (r["priority"], r["src"], r["table"]) == found))
+            case _:
+                super()._ip(words)
+
+
+@pytest.fixture
+def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Router:
+    monkeypatch.delenv("SSH_CONNECTION", raising=False)
+    return Router(tmp_path)
+
+
+def document_of(lab: Lab) -> dict[str, Any]:
+    return host_document(lab, lab.nodes[0])
+
+
+def test_each_routed_pf_gets_a_table_and_a_rule_of_its_own(machine: Router, lab: Lab) -> None:
+    made(machine, document_of(routed(lab, "10.10.11.1", "10.10.12.1")))
+
+    ours = [route for route in machine.routes if route.get("protocol") == PROTOCOL]
+    assert [(route["dst"], route["dev"], route["table"]) for route in ours] == [
+        ("10.10.11.0/24", "enp5s0", "100"),
+        ("default", "enp5s0", "100"),
+        ("10.10.12.0/24", "enp132s0", "101"),
+        ("default", "enp132s0", "101"),
+    ]
+    assert [(rule["src"], rule["table"]) for rule in machine.rules[1:]] == [
+        ("10.10.11.11", "100"),
+        ("10.10.12.11", "101"),
+    ]
+
+
+def test_a_rail_without_router_costs_no_look(machine: Router, lab: Lab) -> None:
+    made(machine, document_of(lab))
+
+    assert not [line for line in machine.commands if "rule" in line or "route" in line]
+    assert "routing" not in json.dumps(document_of(lab))
+
+
+@pytest.mark.parametrize(
+    "drift",
+    [
+        lambda m: m.rules.pop(),
+        lambda m: m.routes.pop(),
+        lambda m: m.routes[-1].update(gateway="10.10.12.9"),
+        lambda m: m.routes.append({"dst": "10.9.0.0/16", "dev": "enp132s0", "table": "101", "protocol": PROTOCOL}),
+        lambda m: [m.routes.pop(), m.routes.pop()],  # the link was down for a moment
+    ],
+)
+def test_what_has_changed_is_seen_and_put_back(machine: Router, lab: Lab, drift) -> None:
+    document = document_of(routed(lab, "10.10.11.1", "10.10.12.1"))
+    made(machine, document)
+    drift(machine)
+
+    assert set(differing(machine, document)) == {"enp132s0.routing"}
+
+    made(machine, document)
+    assert run("apply", machine, document)["changed"] == []
+
+
+def test_undo_takes_ours_and_leaves_everybody_elses(machine: Router, lab: Lab) -> None:
+    machine.routes.append(
+        {"dst": "default", "gateway": "10.0.0.1", "dev": "eth9", "table": "200", "protocol": "static"}
+    )
+    before = json.dumps([machine.routes, machine.rules])
+    document = document_of(routed(lab, "10.10.11.1"))
+    made(machine, document)
+
+    assert run("undo", machine, document)["failed"] is None
+
+    assert json.dumps([machine.routes, machine.rules]) == before
+
+
+def test_a_rail_that_is_no_longer_routed_loses_its_table(machine: Router, lab: Lab) -> None:
+    before = json.dumps([machine.routes, machine.rules])
+    made(machine, document_of(routed(lab, "10.10.11.1", "10.10.12.1")))
+
+    made(machine, document_of(routed(lab, "10.10.11.1", None)))
+    assert {route["table"] for route in machine.routes if "table" in route} == {"100"}
+    made(machine, document_of(lab))
+
+    assert json.dumps([machine.routes, machine.rules]) == before
+
+
+def test_a_table_that_somebody_else_fills_is_refused(machine: Router, lab: Lab) -> None:
+    machine.routes.append({"dst": "10.0.0.0/8", "dev": "eth9", "table": "100", "protocol": "static"})
+
+    failed = run("apply", machine, document_of(routed(lab, "10.10.11.1")))["failed"]
+
+    assert failed["step"] == "routing"
+    assert "table 100 is in use: 10.0.0.0/8 dev eth9" in failed["reason"]
+
+
+def test_a_changed_router_shows_as_a_link_field(lab: Lab) -> None:
+    wanted = wanted_fields(document_of(routed(lab, "10.10.11.1")))
+
+    assert wanted["enp5s0.routing"] == (
+        "10.10.11.0/24 dev enp5s0 table 100; default via 10.10.11.1 dev enp5s0 table 100; from 10.10.11.11 lookup 100"
+    )
+    assert wanted["enp132s0.routing"] == "none", "the other rail is looked at too: it may have been routed before"
+
+
+@pytest.mark.parametrize(
+    ("gateway", "said"),
+    [
+        ("10.10.12.1", "no host of host_subnet 10.10.11.0/24"),
+        ("10.10.11.255", "no host of host_subnet"),
+        ("10.10.11.11", "is the host_gateway of rail-a"),
+    ],
+)
+def test_a_router_that_cannot_be_one_is_refused(lab: Lab, gateway: str, said: str) -> None:
+    with pytest.raises(ValidationError, match=said):
+        routed(lab, gateway)
