@@ -19,6 +19,7 @@ from stacks.qos import Qos
 from stacks.rails import Rail
 from stacks.rules import BrokenRulesError, Parts, broken_rules
 from stacks.runtime import Runtime
+from stacks.system import System
 
 
 class Lab(Section):
@@ -32,6 +33,7 @@ class Lab(Section):
     rails: tuple[Rail, ...] = Field(min_length=1)
     nodes: tuple[Node, ...] = Field(min_length=1, max_length=10_000)
     hosts: HostPolicy = HostPolicy()
+    system: System = System()
     driver: NicDriver = NicDriver()
     firmware: Firmware = Firmware()
     gpu: Gpu | None = None

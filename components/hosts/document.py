@@ -9,6 +9,7 @@ from components.hosts.program import steps
 from components.hosts.program.places import SCHEMA
 from components.hosts.program.step import Value
 from components.hosts.sections.network import qos_section, routing_of
+from components.hosts.sections.system import system_sections
 from stacks.lab import Lab
 from stacks.nodes import Node, Pf
 
@@ -22,6 +23,7 @@ def host_document(lab: Lab, node: Node) -> dict[str, JsonValue]:
     soft = any(pf.soft_roce for pf in node.pfs)
     # a section that the lab does not ask for is not there, so that documents written before it stay as they are
     sections: dict[str, JsonValue | None] = {
+        **system_sections(lab, node),
         "qos": qos_section(lab),
     }
     return {

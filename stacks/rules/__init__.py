@@ -6,10 +6,11 @@ from stacks.rules.core import CORE_RULES
 from stacks.rules.drivers import DRIVER_RULES
 from stacks.rules.network import NETWORK_RULES
 from stacks.rules.parts import BrokenRulesError, Fault, Parts, Path, show
+from stacks.rules.system import SYSTEM_RULES
 
 __all__ = ["BrokenRulesError", "Fault", "Parts", "Path", "broken_rules", "show"]
 
-RULES: tuple[Callable[[Parts], Iterator[Fault]], ...] = (*CORE_RULES, *NETWORK_RULES, *DRIVER_RULES)
+RULES: tuple[Callable[[Parts], Iterator[Fault]], ...] = (*CORE_RULES, *NETWORK_RULES, *DRIVER_RULES, *SYSTEM_RULES)
 
 
 def broken_rules(parts: Parts) -> list[Fault]:

@@ -19,11 +19,11 @@ CLOCK_S = 120
 def system_sections(lab: Lab, node: Node) -> dict[str, JsonValue]:
     """Sections by their key, each for the step of its name; what is not asked for has none."""
     system = lab.system
-    packages = {"debian": list(system.packages.debian), "rhel": list(system.packages.rhel)}
-    words = list(_words(system.kernel_arguments))
+    packages: dict[str, JsonValue] = {"debian": [*system.packages.debian], "rhel": [*system.packages.rhel]}
+    words: list[JsonValue] = [*_words(system.kernel_arguments)]
     clock = system.clock
     sections: dict[str, JsonValue] = {
-        "packages": dict[str, JsonValue](packages) if any(packages.values()) else None,
+        "packages": packages if any(packages.values()) else None,
         "clock": {"daemon": clock.daemon, "servers": list(clock.servers)} if clock else None,
         "kernel_arguments": {"words": words, "may_reboot": lab.hosts.allow_reboot} if words else None,
         "hostname": node.name if system.hostname else None,
