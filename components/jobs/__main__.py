@@ -38,9 +38,8 @@ def main(arguments: list[str] | None = None) -> int:
     sys.stdout.write(to_yaml(document))
     name = f"{asked.job.replace('_', '-')}-{asked.transport}"
     namespace = (lab.benchmarks or Benchmarks()).namespace
-    sys.stderr.write(
-        f"follow it: kubectl logs -f -n {namespace} -l training.kubeflow.org/job-name={name},training.kubeflow.org/job-role=launcher\n"
-    )
+    launcher = f"training.kubeflow.org/job-name={name},training.kubeflow.org/job-role=launcher"
+    sys.stderr.write(f"follow it: kubectl logs -f -n {namespace} -l {launcher}\n")
     return 0
 
 
