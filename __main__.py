@@ -1,8 +1,9 @@
-"""The wiring diagram of a lab: hosts, then the cluster on them, then the proof that it works."""
+"""The wiring diagram of a lab: the fabric, hosts, then the cluster on them, then the proof that it works."""
 
 import pulumi
 
 from components.cluster.cluster import RdmaCluster, RdmaClusterArgs
+from components.fabric.fabric import VsphereFabric, VsphereFabricArgs
 from components.hosts.hosts import Hosts, HostsArgs
 from components.validation.validation import Validation, ValidationArgs
 from stacks.load import load_credentials, load_lab
@@ -11,6 +12,8 @@ config = pulumi.Config()
 lab = load_lab(config)
 credentials = load_credentials(lab, config)
 
+if lab.fabric is not None and credentials.vcenter_password is not None:
+    VsphereFabric("fabric", VsphereFabricArgs(lab=lab, fabric=lab.fabric, password=credentials.vcenter_password))
 hosts = Hosts("hosts", HostsArgs(lab=lab, credentials=credentials))
 cluster = None
 if lab.cluster is not None and credentials.kubeconfig is not None:

@@ -1,16 +1,134 @@
-"""The vSphere fabric of a lab whose rails run over a distributed switch. Thin: where the vCenter is."""
+"""The vSphere fabric of a lab: distributed switches, one per uplink, and what PVRDMA needs on each ESXi host."""
 
-from pydantic import Field
+from ipaddress import IPv4Interface
+from pathlib import Path
+from typing import Annotated, Literal, Self
 
-from stacks.base import Name, Port, Section
+from pydantic import Field, model_validator
+
+from stacks.base import LabError, Name, Port, Section, effect
+
+InventoryName = Annotated[str, Field(pattern=r"^[^/\\%\x00-\x1f]+$", max_length=80)]
+"""A name in vCenter's inventory. Slash, backslash and percent are stored escaped there, so they are refused."""
+MacAddress = Annotated[str, Field(pattern=r"^[0-9a-f]{2}(:[0-9a-f]{2}){5}$")]
+Vmknic = Annotated[str, Field(pattern=r"^vmk\d{1,2}$")]
+SwitchVersion = Literal["6.5.0", "6.6.0", "7.0.0", "7.0.2", "7.0.3", "8.0.0", "8.0.3"]
+"""What the provider can set; the oldest ESXi host of the switch decides what may be asked for."""
+
+
+class UplinkChoice(Section):
+    """Which physical NIC of a host becomes the uplink. All that is given must fit, and exactly one NIC may be left."""
+
+    name: str | None = Field(default=None, pattern=r"^vmnic\d{1,3}$")
+    mac: MacAddress | None = None
+    driver: str | None = Field(default=None, pattern=r"^[a-z0-9_]+$")
+    """ESXi's driver, such as `nmlx5_core`."""
+    min_speed_mbit: int | None = Field(default=None, ge=1)
+    """Least link speed; a NIC without link has none."""
+    rdma_device: str | None = Field(default=None, pattern=r"^vmrdma\d{1,3}$")
+    """The RDMA device that the NIC carries."""
+
+    @model_validator(mode="after")
+    def _something_is_asked_for(self) -> Self:
+        if not self.model_fields_set:
+            raise ValueError("names no NIC: give name, mac, driver, min_speed_mbit or rdma_device")
+        return self
+
+
+class Vmkernel(Section):
+    """The vmkernel adapter of a host that carries PVRDMA's control traffic: one to be made, or one that is there."""
+
+    address: IPv4Interface | None = Field(default=None, json_schema_extra=effect("link"))
+    """Makes an adapter with this address on the switch's port group."""
+    existing: Vmknic | None = None
+    """Takes one that is there, and never moves or changes it."""
+
+    @model_validator(mode="after")
+    def _made_or_taken(self) -> Self:
+        if (self.address is None) == (self.existing is None):
+            raise ValueError("wants either address (one is made) or existing (one is taken, such as vmk0)")
+        return self
+
+
+class EsxiHost(Section):
+    """An ESXi host of the cluster."""
+
+    name: InventoryName
+    """As vCenter's inventory has it."""
+    uplink: UplinkChoice | None = None
+    """Where this host differs from the switch's `uplink`."""
+    vmkernel: Vmkernel | None = None
+    """None: the host gets no PVRDMA settings."""
+
+
+class DistributedSwitch(Section):
+    """A distributed switch with one uplink a host: PVRDMA supports no teaming, so a second NIC is a second switch."""
+
+    name: InventoryName
+    rail: Name
+    """The rail that its port group carries."""
+    use: Literal["create", "reference"] = "create"
+    """create: ours, removed with the stack. reference: only looked up; its ports, hosts and MTU are left alone."""
+    version: SwitchVersion = "7.0.3"
+    mtu_bytes: int = Field(default=9000, ge=1280, le=9000, json_schema_extra=effect("link"))
+    """vCenter allows 9000 at most."""
+    uplink: UplinkChoice
+    port_group: InventoryName
+    vlan_id: int = Field(default=0, ge=0, le=4094, json_schema_extra=effect("link"))
+    """VLAN of the port group; 0 is untagged."""
+    hosts: tuple[EsxiHost, ...] = Field(min_length=1)
+
+    @model_validator(mode="after")
+    def _each_host_once(self) -> Self:
+        names = [host.name for host in self.hosts]
+        if twice := sorted({name for name in names if names.count(name) > 1}):
+            raise ValueError(f"host {twice[0]} stands here twice: remove one")
+        return self
 
 
 class Fabric(Section):
-    """A vCenter; its password is the stack secret `rocelab:vcenterPassword`."""
+    """A vCenter and what is placed in it."""
 
     vcenter: str = Field(pattern=r"^[A-Za-z0-9.-]+$")
     """Host name or address."""
     port: Port = 443
     user: str
-    datacenter: str
-    switch_name: Name
+    password: Literal["secret", "file"] = "secret"  # noqa: S105  # where it is, not what
+    """The stack secret `rocelab:vcenterPassword`, or the simulator's `password_file`."""
+    password_file: Path | None = None
+    ca_file: Path | None = None
+    """Certificate authority of the vCenter. None: the system's, unless a thumbprint is given."""
+    thumbprint_sha256: str | None = Field(default=None, pattern=r"^[0-9a-f]{64}$")
+    """sha256 of the vCenter's own certificate, hexadecimal without colons; then nothing else may answer."""
+    datacenter: InventoryName
+    cluster: InventoryName
+    switches: tuple[DistributedSwitch, ...] = Field(min_length=1)
+    pvrdma_firewall: bool = True
+    """Opens the `pvrdma` ruleset (TCP 28250 to 28761) on hosts with a vmkernel adapter. Nothing is ever narrowed."""
+    allow_management_vmkernel: bool = False
+    """Whether PVRDMA may share the adapter of the management address."""
+
+    @model_validator(mode="after")
+    def _one_vmkernel_a_host(self) -> Self:
+        tagged = [host.name for switch in self.switches for host in switch.hosts if host.vmkernel is not None]
+        if twice := sorted({name for name in tagged if tagged.count(name) > 1}):
+            raise ValueError(
+                f"host {twice[0]} has a vmkernel on two switches, and Net.PVRDMAVmknic names one: leave one out"
+            )
+        return self
+
+
+def read_password(fabric: Fabric, root: Path) -> str:
+    """The simulator's password.
+
+    Raises:
+        LabError: when its file cannot be read.
+    """
+    path = root / (fabric.password_file or "")
+    try:
+        return path.read_text().strip()
+    except OSError as error:
+        raise LabError(
+            f"fabric.password_file: {fabric.password_file} cannot be read ({error.strerror}). "
+            "The simulator's is written by: sim up"
+        ) from None

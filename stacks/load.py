@@ -1,7 +1,7 @@
 """From the stack's configuration to the lab and the credentials; the only file of this folder that knows Pulumi."""
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import pulumi
@@ -9,13 +9,15 @@ import yaml
 
 from stacks.access import read_host_keys, read_private_key
 from stacks.base import LabError
+from stacks.fabric import read_password
 from stacks.lab import Lab
 from stacks.read import KEY, parse_lab
+from stacks.switches import HOST_KEYS
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Credentials:
-    """What opens the hosts and the cluster, and the keys that must answer."""
+    """What opens hosts, cluster and vCenter, and the keys that must answer."""
 
     private_key: pulumi.Output[str] | None
     """None: a running ssh-agent has it."""
@@ -23,6 +25,10 @@ class Credentials:
     """`ssh-ed25519 AAAA…` by node name."""
     kubeconfig: pulumi.Output[str] | None
     """None: the lab has no cluster."""
+    switch_keys: dict[str, str] = field(default_factory=dict)
+    """The host key of each switch that the lab applies to, by its name."""
+    vcenter_password: pulumi.Output[str] | None = None
+    """None: the lab has no fabric."""
 
 
 def load_lab(config: pulumi.Config) -> Lab:
@@ -37,9 +43,6 @@ def load_lab(config: pulumi.Config) -> Lab:
         lab = parse_lab(text, name, _file_of(text, Path(name)))
     except LabError as error:
         raise pulumi.RunError(str(error)) from None
-    if lab.fabric is not None:
-        # the simulator has a vCenter already; a section that does nothing must not look as if it did
-        raise pulumi.RunError(f"{name}: fabric: this version places nothing in vSphere; take the section out")
     return lab
 
 
@@ -63,9 +66,28 @@ def load_credentials(lab: Lab, config: pulumi.Config) -> Credentials:
         elif lab.access.identity == "secret":
             key = config.require_secret("sshPrivateKey")
         host_keys = read_host_keys(lab.access, lab.endpoints(), root)
-        return Credentials(private_key=key, host_keys=host_keys, kubeconfig=_kubeconfig(lab, config, root))
+        return Credentials(
+            private_key=key,
+            host_keys=host_keys,
+            kubeconfig=_kubeconfig(lab, config, root),
+            vcenter_password=_vcenter_password(lab, config, root),
+            switch_keys=_switch_keys(lab, root),
+        )
     except LabError as error:
         raise pulumi.RunError(str(error)) from None
+
+
+def _vcenter_password(lab: Lab, config: pulumi.Config, root: Path) -> pulumi.Output[str] | None:
+    if lab.fabric is None:
+        return None
+    if lab.fabric.password == "secret":  # noqa: S105  # where it is, not what
+        return config.require_secret("vcenterPassword")
+    return pulumi.Output.secret(read_password(lab.fabric, root))
+
+
+def _switch_keys(lab: Lab, root: Path) -> dict[str, str]:
+    places = {switch.name: (switch.address, switch.ssh_port) for switch in lab.switches if switch.apply}
+    return read_host_keys(lab.access, places, root, section="switches", kinds=HOST_KEYS) if places else {}
 
 
 def _kubeconfig(lab: Lab, config: pulumi.Config, root: Path) -> pulumi.Output[str] | None:

@@ -92,7 +92,11 @@ def test_the_wiring_diagram_stays_readable() -> None:
 
 
 def test_the_modules_that_stand_in_every_state_have_not_moved() -> None:
-    for name in ("hosts/fleet.py", "validation/measurement.py", "validation/gate.py"):
+    modules = (
+        *("hosts/delivery.py", "hosts/fleet.py", "validation/measurement.py", "validation/gate.py"),
+        *("fabric/uplink.py", "fabric/baseline.py", "fabric/settings.py"),
+    )
+    for name in modules:
         assert (ROOT / "components" / name).is_file(), "deleting existing resources would fail: see CONTRIBUTING"
 
 

@@ -43,10 +43,12 @@ func serve(given settings) error {
 	model := simulator.VPX()
 	model.ClusterHost = given.hosts
 	model.Machine = 1 // one per pool: a template to clone from
+	model.ServiceContent.About.ApiVersion = apiVersion
 	if err := model.Create(); err != nil {
 		return err
 	}
 	defer model.Remove()
+	equip(model.Map())
 	complete(model)
 	model.Service.RegisterEndpoints = true
 	model.Service.Listen = &url.URL{Host: given.listen}

@@ -2,15 +2,28 @@
 
 from collections.abc import Callable, Iterator
 
+from stacks.rules.bootstrap import BOOTSTRAP_RULES
+from stacks.rules.cluster import CLUSTER_RULES
 from stacks.rules.core import CORE_RULES
 from stacks.rules.drivers import DRIVER_RULES
+from stacks.rules.fabric import FABRIC_RULES
 from stacks.rules.network import NETWORK_RULES
 from stacks.rules.parts import BrokenRulesError, Fault, Parts, Path, show
+from stacks.rules.switches import SWITCH_RULES
 from stacks.rules.system import SYSTEM_RULES
 
 __all__ = ["BrokenRulesError", "Fault", "Parts", "Path", "broken_rules", "show"]
 
-RULES: tuple[Callable[[Parts], Iterator[Fault]], ...] = (*CORE_RULES, *NETWORK_RULES, *DRIVER_RULES, *SYSTEM_RULES)
+RULES: tuple[Callable[[Parts], Iterator[Fault]], ...] = (
+    *CORE_RULES,
+    *CLUSTER_RULES,
+    *BOOTSTRAP_RULES,
+    *DRIVER_RULES,
+    *FABRIC_RULES,
+    *NETWORK_RULES,
+    *SWITCH_RULES,
+    *SYSTEM_RULES,
+)
 
 
 def broken_rules(parts: Parts) -> list[Fault]:

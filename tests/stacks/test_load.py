@@ -35,15 +35,6 @@ def test_line_numbers_are_given_only_for_the_file_that_was_read(
     assert "line" not in str(refused.value), "the fault is in another file than Pulumi.lab.yaml"
 
 
-def test_a_fabric_is_refused_rather_than_ignored(engine: Engine) -> None:
-    fabric = {"vcenter": "127.0.12.201", "user": "x", "datacenter": "DC0", "switch_name": "rails"}
-
-    with pytest.raises(pulumi.RunError, match="fabric: this version places nothing in vSphere"):
-        engine.run(
-            lambda: load_lab(pulumi.Config()), config={"rocelab:lab": json.dumps({**REFERENCE, "fabric": fabric})}
-        )
-
-
 def simulator(folder: Path) -> None:
     (folder / ".sim/nodes").mkdir(parents=True)
     (folder / ".sim/nodes/id_ed25519").write_text("-----BEGIN OPENSSH PRIVATE KEY-----\ncanary\n")

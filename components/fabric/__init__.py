@@ -1,0 +1,1 @@
+"""The vSphere side of a lab."""

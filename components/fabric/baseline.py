@@ -1,0 +1,52 @@
+"""What an ESXi host had before us, written into the state before anything of ours is set.
+
+A resource of its own, so that a kill between looking and setting loses neither. The path of this module stands in the
+state of every stack with a fabric: it never moves.
+"""
+
+import pulumi
+from pulumi.dynamic import ConfigureRequest, CreateResult, DiffResult, Resource, ResourceProvider
+
+from components.fabric import login
+from components.fabric.vcenter import OPTION, RULESET, VCenter
+
+Props = dict[str, object]
+
+
+class BaselineProvider(ResourceProvider):
+    """Looks once; what it saw stays as it was seen."""
+
+    serialize_as_secret_always = False  # it holds nothing: the password comes through `configure`
+
+    def configure(self, req: ConfigureRequest) -> None:
+        """Keeps the stack's configuration; nothing of it enters a property."""
+        self._setting: login.Setting = req.config.get
+
+    def diff(self, _id: str, _olds: Props, _news: Props) -> DiffResult:
+        """Another host is another baseline; time changes nothing."""
+        replaces = ["host"] if _olds.get("host") != _news.get("host") else []
+        return DiffResult(changes=bool(replaces), replaces=replaces)
+
+    def create(self, props: Props) -> CreateResult:
+        """Looks at the host."""
+        with login.configured_session(self._setting) as vcenter:
+            return CreateResult(
+                f"{vcenter.instance_uuid}/{props['host']}", {**props, **look(vcenter, str(props["host"]))}
+            )
+
+
+class Baseline(Resource, module="fabric", name="Baseline"):
+    """Option and ruleset of one host as they were found."""
+
+    vmknic: pulumi.Output[str]
+    """Value of `Net.PVRDMAVmknic`; empty on a host that was never asked."""
+    firewall_open: pulumi.Output[bool]
+
+    def __init__(self, name: str, host: str, opts: pulumi.ResourceOptions | None = None) -> None:
+        super().__init__(BaselineProvider(), name, {"host": host, "vmknic": None, "firewall_open": None}, opts)
+
+
+def look(vcenter: VCenter, name: str) -> Props:
+    """What the host has now."""
+    host = vcenter.host(name)
+    return {"vmknic": vcenter.option(host, OPTION), "firewall_open": vcenter.ruleset(host, RULESET).enabled}

@@ -1,0 +1,150 @@
+"""The vSphere fabric of a lab: switches with their uplinks, port groups, vmkernel adapters, PVRDMA's host settings."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import pulumi
+import pulumi_vsphere as vsphere
+
+from components.fabric.baseline import Baseline
+from components.fabric.settings import HostSettings, HostSettingsArgs
+from components.fabric.uplink import Uplink, UplinkArgs
+from stacks.fabric import DistributedSwitch, EsxiHost, Fabric
+from stacks.lab import Lab
+
+UPLINK = "uplink1"
+"""Named, counted and made active by us: left to vCenter they come back as differences."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class VsphereFabricArgs:
+    """Inputs of `VsphereFabric`."""
+
+    lab: Lab
+    fabric: Fabric
+    password: pulumi.Input[str]
+
+
+class VsphereFabric(pulumi.ComponentResource):
+    """Everything of a lab that stands in vCenter beside the VMs.
+
+    Order and undo: port group, adapter, setting; the setting goes first, while the adapter that it names still exists.
+    """
+
+    port_groups: Mapping[str, pulumi.Output[str]]
+    """Managed object id of the port group of each rail."""
+    provider: vsphere.Provider
+
+    def __init__(self, name: str, args: VsphereFabricArgs, opts: pulumi.ResourceOptions | None = None) -> None:
+        super().__init__("rocelab:fabric:VsphereFabric", name, None, opts)
+        self._name, self._lab, self._fabric = name, args.lab, args.fabric
+        fabric = args.fabric
+        self.provider = vsphere.Provider(
+            f"{name}-provider",
+            vsphere_server=f"{fabric.vcenter}:{fabric.port}",
+            user=fabric.user,
+            password=args.password,
+            # the provider knows the system's authorities only; with another one, our own session checks it first
+            allow_unverified_ssl=fabric.ca_file is not None or fabric.thumbprint_sha256 is not None,
+            opts=self._child(),
+        )
+        self._lookups = pulumi.InvokeOutputOptions(parent=self, provider=self.provider)
+        self._datacenter = vsphere.get_datacenter_output(name=fabric.datacenter, opts=self._lookups).id
+        self.port_groups = {switch.rail: self._place(switch) for switch in fabric.switches}
+        self.register_outputs({"port_groups": self.port_groups})
+
+    def _place(self, switch: DistributedSwitch) -> pulumi.Output[str]:
+        if switch.use == "reference":
+            found = vsphere.get_network_output(
+                name=switch.port_group, datacenter_id=self._datacenter, opts=self._lookups
+            )
+            for host in switch.hosts:
+                if host.vmkernel and host.vmkernel.existing:
+                    self._set(host, host.vmkernel.existing)
+            return found.id
+        made = self._switch(switch)
+        group = vsphere.DistributedPortGroup(
+            f"{self._name}-{switch.rail}-group",
+            name=switch.port_group,
+            distributed_virtual_switch_uuid=made.id,
+            vlan_id=switch.vlan_id,
+            active_uplinks=[UPLINK],
+            standby_uplinks=[],
+            opts=self._child(provider=True),
+        )
+        for host in switch.hosts:
+            if host.vmkernel is not None:
+                self._set(host, host.vmkernel.existing or self._adapter(switch, host, made, group))
+        return group.id
+
+    def _switch(self, switch: DistributedSwitch) -> vsphere.DistributedVirtualSwitch:
+        return vsphere.DistributedVirtualSwitch(
+            f"{self._name}-{switch.rail}-switch",
+            name=switch.name,
+            datacenter_id=self._datacenter,
+            version=switch.version,
+            max_mtu=switch.mtu_bytes,
+            uplinks=[UPLINK],
+            active_uplinks=[UPLINK],
+            standby_uplinks=[],
+            network_resource_control_enabled=False,
+            hosts=[
+                vsphere.DistributedVirtualSwitchHostArgs(
+                    host_system_id=self._host_id(host), devices=[self._uplink(switch, host).device]
+                )
+                for host in switch.hosts
+            ],
+            # its name is unique in the datacenter: a new one cannot be made before the old one is gone
+            opts=self._child(provider=True, delete_before_replace=True),
+        )
+
+    def _uplink(self, switch: DistributedSwitch, host: EsxiHost) -> Uplink:
+        asked = UplinkArgs(
+            host=host.name,
+            switch=switch.name,
+            choice=host.uplink or switch.uplink,
+            rdma=any(one.vmkernel is not None for one in switch.hosts),
+        )
+        return Uplink(f"{self._name}-{switch.rail}-{host.name}-uplink", asked, self._child())
+
+    def _adapter(
+        self,
+        switch: DistributedSwitch,
+        host: EsxiHost,
+        made: vsphere.DistributedVirtualSwitch,
+        group: vsphere.DistributedPortGroup,
+    ) -> pulumi.Output[str]:
+        """Name of a vmkernel adapter that is made; ESXi chooses its number."""
+        address = host.vmkernel.address if host.vmkernel else None
+        adapter = vsphere.Vnic(
+            f"{self._name}-{switch.rail}-{host.name}-vmkernel",
+            host=self._host_id(host),
+            distributed_switch_port=made.id,
+            distributed_port_group=group.id,
+            ipv4=vsphere.VnicIpv4Args(ip=str(address.ip), netmask=str(address.netmask)) if address else None,
+            mtu=switch.mtu_bytes,
+            opts=self._child(provider=True),
+        )
+        return adapter.id.apply(lambda id_: id_.rpartition("_")[2])  # <host>_<vmkN>
+
+    def _set(self, host: EsxiHost, vmknic: pulumi.Input[str]) -> None:
+        baseline = Baseline(f"{self._name}-{host.name}-baseline", host.name, self._child())
+        wanted = HostSettingsArgs(
+            host=host.name,
+            vmknic=vmknic,
+            baseline=baseline,
+            open_firewall=self._fabric.pvrdma_firewall,
+            allow_management=self._fabric.allow_management_vmkernel,
+        )
+        HostSettings(f"{self._name}-{host.name}-settings", wanted, self._child())
+
+    def _host_id(self, host: EsxiHost) -> pulumi.Output[str]:
+        return vsphere.get_host_output(name=host.name, datacenter_id=self._datacenter, opts=self._lookups).id
+
+    def _child(self, *, provider: bool = False, delete_before_replace: bool = False) -> pulumi.ResourceOptions:
+        return pulumi.ResourceOptions(
+            parent=self,
+            provider=self.provider if provider else None,
+            delete_before_replace=delete_before_replace or None,
+            protect=True if provider and not self._lab.simulated else None,
+        )

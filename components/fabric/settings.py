@@ -1,0 +1,148 @@
+"""PVRDMA's two settings of an ESXi host: the vmkernel adapter that it uses, and its firewall ruleset.
+
+The path of this module stands in the state of every stack with a fabric: it never moves.
+"""
+
+from dataclasses import dataclass
+
+import pulumi
+from pulumi.dynamic import (
+    CheckFailure,
+    CheckResult,
+    ConfigureRequest,
+    CreateResult,
+    DiffResult,
+    ReadResult,
+    Resource,
+    ResourceProvider,
+    UpdateResult,
+)
+
+from components.fabric import login
+from components.fabric.baseline import Baseline
+from components.fabric.vcenter import OPTION, RULESET, VCenter
+from stacks.base import LabError
+
+Props = dict[str, object]
+SET = ("vmknic", "firewall_open")
+
+
+class SettingsProvider(ResourceProvider):
+    """Thin: what is allowed stands in `refusal`, what is done in `put`."""
+
+    serialize_as_secret_always = False  # it holds nothing: the password comes through `configure`
+
+    def configure(self, req: ConfigureRequest) -> None:
+        """Keeps the stack's configuration; nothing of it enters a property."""
+        self._setting: login.Setting = req.config.get
+
+    def check(self, _olds: Props, news: Props) -> CheckResult:
+        """Refuses what would harm running machines, while it is still a preview."""
+        if not isinstance(news.get("vmknic"), str):
+            return CheckResult(news, [])  # not known before the adapter is made
+        with login.configured_session(self._setting) as vcenter:
+            said = refusal(vcenter, news)
+        return CheckResult(news, [CheckFailure("vmknic", said)] if said else [])
+
+    def diff(self, _id: str, _olds: Props, _news: Props) -> DiffResult:
+        """What the host has against what it is to have."""
+        replaces = ["host"] if _olds.get("host") != _news.get("host") else []
+        changed = [key for key in SET if _olds.get(key) != _news.get(key)]
+        for key in changed:
+            pulumi.log.info(f"{_news['host']}: {key} {_olds.get(key)!r} => {_news.get(key)!r}: no disruption")
+        return DiffResult(changes=bool(replaces or changed), replaces=replaces)
+
+    def create(self, props: Props) -> CreateResult:
+        """Sets both."""
+        with login.configured_session(self._setting) as vcenter:
+            put(vcenter, props)
+            return CreateResult(f"{vcenter.instance_uuid}/{props['host']}", props)
+
+    def read(self, id_: str, props: Props) -> ReadResult:
+        """What the host has now."""
+        with login.configured_session(self._setting) as vcenter:
+            host = vcenter.host(str(props["host"]))
+            now: Props = {"vmknic": vcenter.option(host, OPTION)}
+            # a ruleset that we were not asked to open is none of ours, open or closed
+            now["firewall_open"] = bool(props.get("firewall_open")) and vcenter.ruleset(host, RULESET).enabled
+        return ReadResult(id_, {**props, **now})
+
+    def update(self, _id: str, _olds: Props, _news: Props) -> UpdateResult:
+        """Sets what differs."""
+        with login.configured_session(self._setting) as vcenter:
+            put(vcenter, _news)
+        return UpdateResult(_news)
+
+    def delete(self, _id: str, _props: Props) -> None:
+        """Gives back what the baseline found."""
+        with login.configured_session(self._setting) as vcenter:
+            restore(vcenter, _props)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class HostSettingsArgs:
+    """Inputs of `HostSettings`."""
+
+    host: str
+    vmknic: pulumi.Input[str]
+    """Such as `vmk3`; ESXi chooses the number of an adapter that is made."""
+    baseline: Baseline
+    open_firewall: bool
+    allow_management: bool
+
+
+class HostSettings(Resource, module="fabric", name="HostSettings"):
+    """Both settings of one host, restored when it leaves."""
+
+    def __init__(self, name: str, args: HostSettingsArgs, opts: pulumi.ResourceOptions | None = None) -> None:
+        props = {
+            "host": args.host,
+            "vmknic": args.vmknic,
+            "firewall_open": args.open_firewall,
+            "vmknic_before": args.baseline.vmknic,
+            "firewall_open_before": args.baseline.firewall_open,
+            "allow_management": args.allow_management,
+        }
+        super().__init__(SettingsProvider(), name, props, opts)
+
+
+def refusal(vcenter: VCenter, props: Props) -> str:
+    """Why the host may not get this adapter; empty when it may."""
+    host, vmknic = vcenter.host(str(props["host"])), str(props["vmknic"])
+    adapters = vcenter.vmkernel_names(host)
+    if vmknic not in adapters:
+        return f"{host.name} has no vmkernel adapter {vmknic}; it has {', '.join(sorted(adapters)) or 'none'}"
+    if not props.get("allow_management") and vmknic in vcenter.management_vmkernels(host):
+        pulumi.log.warn(
+            f"{host.name}: {vmknic} carries management too: PVRDMA's traffic competes with it. "
+            "fabric.allow_management_vmkernel: true takes note of it"
+        )
+    now = vcenter.option(host, OPTION)
+    if now not in ("", vmknic) and (running := vcenter.running_pvrdma_vms(host)):
+        return (
+            f"{host.name}: {OPTION} is {now}, and {', '.join(running[:3])} run with PVRDMA over it: "
+            f"power them off before it becomes {vmknic}"
+        )
+    return ""
+
+
+def put(vcenter: VCenter, props: Props) -> None:
+    """Sets what is not so yet."""
+    if said := refusal(vcenter, props):
+        raise LabError(said)
+    host = vcenter.host(str(props["host"]))
+    if vcenter.option(host, OPTION) != props["vmknic"]:
+        vcenter.set_option(host, OPTION, str(props["vmknic"]))
+    if props["firewall_open"]:
+        vcenter.set_ruleset(host, RULESET, enabled=True)
+
+
+def restore(vcenter: VCenter, props: Props) -> None:
+    """Gives back what was found, unless somebody has changed it since: then it is theirs."""
+    host = vcenter.host(str(props["host"]))
+    if (now := vcenter.option(host, OPTION)) == props["vmknic"]:
+        vcenter.set_option(host, OPTION, str(props["vmknic_before"]))
+    else:
+        pulumi.log.warn(f"{host.name}: {OPTION} is {now!r}, not ours ({props['vmknic']!r}): left alone")
+    if props["firewall_open"] and not props["firewall_open_before"]:
+        vcenter.set_ruleset(host, RULESET, enabled=False)

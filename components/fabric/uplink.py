@@ -1,0 +1,98 @@
+"""The physical NIC of an ESXi host that becomes an uplink, found once and then watched.
+
+The path of this module stands in the state of every stack with a fabric: it never moves.
+"""
+
+from dataclasses import dataclass
+
+import pulumi
+from pulumi.dynamic import (
+    ConfigureRequest,
+    CreateResult,
+    DiffResult,
+    ReadResult,
+    Resource,
+    ResourceProvider,
+    UpdateResult,
+)
+
+from components.fabric import login
+from components.fabric.nics import choose
+from components.fabric.vcenter import VCenter
+from stacks.base import LabError
+from stacks.fabric import UplinkChoice
+
+Props = dict[str, object]
+ASKED = ("host", "switch", "choice", "rdma")
+
+
+class UplinkProvider(ResourceProvider):
+    """Looks; changes nothing."""
+
+    serialize_as_secret_always = False  # it holds nothing: the password comes through `configure`
+
+    def configure(self, req: ConfigureRequest) -> None:
+        """Keeps the stack's configuration; nothing of it enters a property."""
+        self._setting: login.Setting = req.config.get
+
+    def diff(self, _id: str, _olds: Props, _news: Props) -> DiffResult:
+        """Another question, or a NIC that is no longer the answer."""
+        return DiffResult(changes=bool(_olds.get("lost")) or any(_olds.get(key) != _news.get(key) for key in ASKED))
+
+    def create(self, props: Props) -> CreateResult:
+        """Finds the NIC."""
+        return CreateResult(f"{props['switch']}/{props['host']}", self._found(props))
+
+    def read(self, id_: str, props: Props) -> ReadResult:
+        """Asks again; the answer that stands is kept, and marked when it no longer holds."""
+        try:
+            now = self._found(props)
+        except LabError as error:
+            return ReadResult(id_, {**props, "lost": str(error)})
+        lost = "" if now["mac"] == props.get("mac") else f"{now['device']} ({now['mac']}) answers to it now"
+        return ReadResult(id_, {**props, "lost": lost})
+
+    def update(self, _id: str, _olds: Props, _news: Props) -> UpdateResult:
+        """Finds the NIC anew."""
+        return UpdateResult(self._found(_news))
+
+    def _found(self, props: Props) -> Props:
+        with login.configured_session(self._setting) as vcenter:
+            return {**{key: props[key] for key in ASKED}, **find(vcenter, props), "lost": ""}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class UplinkArgs:
+    """Inputs of `Uplink`."""
+
+    host: str
+    switch: str
+    choice: UplinkChoice
+    rdma: bool
+    """Whether only a NIC with an RDMA device will do."""
+
+
+class Uplink(Resource, module="fabric", name="Uplink"):
+    """The NIC of one host for one switch."""
+
+    device: pulumi.Output[str]
+    """Such as `vmnic4`."""
+    mac: pulumi.Output[str]
+
+    def __init__(self, name: str, args: UplinkArgs, opts: pulumi.ResourceOptions | None = None) -> None:
+        choice = args.choice.model_dump_json(exclude_none=True)
+        asked = {"host": args.host, "switch": args.switch, "choice": choice, "rdma": args.rdma}
+        super().__init__(UplinkProvider(), name, {**asked, "device": None, "mac": None, "lost": None}, opts)
+
+
+def find(vcenter: VCenter, props: Props) -> dict[str, str]:
+    """Name and address of the NIC that fits.
+
+    Raises:
+        LabError: when not exactly one does.
+    """
+    host = str(props["host"])
+    choice = UplinkChoice.model_validate_json(str(props["choice"]))
+    nics = vcenter.nics(vcenter.host(host))
+    nic = choose(host, nics, choice, str(props["switch"]), rdma=bool(props["rdma"]))
+    return {"device": nic.name, "mac": nic.mac}

@@ -1,0 +1,82 @@
+package main
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/vmware/govmomi/simulator"
+	"github.com/vmware/govmomi/vim25/mo"
+	"github.com/vmware/govmomi/vim25/types"
+)
+
+const (
+	pvrdmaOption = "Net.PVRDMAVmknic"
+	fastNics     = 2
+	fastMbit     = 100_000
+	// A lab that asks for a newer field than the API's version gets it dropped without a word.
+	apiVersion = "8.0.2.0"
+)
+
+// equip gives each ESXi host what an RDMA lab has and the simulator's template lacks.
+func equip(registry *simulator.Registry) {
+	hosts := registry.AllReference("HostSystem")
+	slices.SortFunc(hosts, func(a, b mo.Reference) int {
+		return strings.Compare(a.(*simulator.HostSystem).Name, b.(*simulator.HostSystem).Name)
+	})
+	for number, object := range hosts {
+		host := object.(*simulator.HostSystem)
+		addFastNics(host, number)
+		ownFirewall(registry, host)
+		addPvrdmaOption(registry, host)
+	}
+}
+
+// addFastNics adds the two ports of a 100 Gbit/s card, each with its RDMA device, and makes all addresses the host's own.
+func addFastNics(host *simulator.HostSystem, number int) {
+	network := host.Config.Network
+	network.Pnic = slices.Clone(network.Pnic)
+	for i := range network.Pnic {
+		network.Pnic[i].Mac = fmt.Sprintf("00:50:56:10:%02x:%02x", number, i)
+	}
+	for port := range fastNics {
+		device := fmt.Sprintf("vmnic%d", 4+port)
+		nic := types.PhysicalNic{
+			Key:       "key-vim.host.PhysicalNic-" + device,
+			Device:    device,
+			Pci:       fmt.Sprintf("0000:3b:00.%d", port),
+			Driver:    "nmlx5_core",
+			Mac:       fmt.Sprintf("ec:0d:9a:00:%02x:%02x", number, port),
+			LinkSpeed: &types.PhysicalNicLinkInfo{SpeedMb: fastMbit, Duplex: true},
+		}
+		network.Pnic = append(network.Pnic, nic)
+		network.RdmaDevice = append(network.RdmaDevice, types.HostRdmaDevice{
+			Key:         fmt.Sprintf("key-vim.host.RdmaDevice-vmrdma%d", port),
+			Device:      fmt.Sprintf("vmrdma%d", port),
+			Driver:      "nmlx5_rdma",
+			Description: "ConnectX-5, simulated",
+			Backing:     &types.HostRdmaDevicePnicBacking{PairedUplink: nic.Key},
+			ConnectionInfo: types.HostRdmaDeviceConnectionInfo{
+				State: "active", Mtu: 4096, SpeedInMbps: fastMbit,
+			},
+			Capability: types.HostRdmaDeviceCapability{RoceV1Capable: true, RoceV2Capable: true},
+		})
+	}
+}
+
+// ownFirewall ends the sharing of one list of rulesets by all hosts, and shows changes in the host's configuration too.
+func ownFirewall(registry *simulator.Registry, host *simulator.HostSystem) {
+	system := registry.Get(*host.ConfigManager.FirewallSystem).(*simulator.HostFirewallSystem)
+	info := *system.FirewallInfo
+	info.Ruleset = slices.Clone(info.Ruleset)
+	system.FirewallInfo = &info
+	host.Config.Firewall = &info
+}
+
+// addPvrdmaOption adds the setting that names the vmkernel adapter of PVRDMA, empty as on a host that was never asked.
+func addPvrdmaOption(registry *simulator.Registry, host *simulator.HostSystem) {
+	manager := registry.Get(*host.ConfigManager.AdvancedOption).(*simulator.OptionManager)
+	manager.UpdateOptions(&types.UpdateOptions{
+		ChangedValue: []types.BaseOptionValue{&types.OptionValue{Key: pvrdmaOption, Value: ""}},
+	})
+}

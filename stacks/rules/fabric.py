@@ -1,0 +1,85 @@
+"""Rules between the vSphere fabric and the rest of the lab."""
+
+from collections.abc import Callable, Iterator
+from ipaddress import AddressValueError, IPv4Address
+
+from stacks.fabric import Fabric
+from stacks.rules.parts import Fault, Parts, Path, twice
+
+PATH = ("fabric", "switches")
+
+
+def _refuse_switches_off_their_rail(parts: Parts) -> Iterator[Fault]:
+    fabric = parts.section("fabric", Fabric)
+    if fabric is None or not parts.all_rails_valid:
+        return
+    rails = {rail.name: rail for rail in parts.rails.values()}
+    for i, switch in enumerate(fabric.switches):
+        rail = rails.get(switch.rail)
+        if rail is None:
+            yield Fault((*PATH, i, "rail"), f"{switch.rail} is no rail; this lab has {', '.join(rails)}")
+        elif switch.mtu_bytes < rail.mtu_bytes:
+            yield Fault(
+                (*PATH, i, "mtu_bytes"),
+                f"{switch.mtu_bytes} is less than the {rail.mtu_bytes} of {rail.name}: frames would be lost; raise it",
+            )
+        if rail is not None:
+            for j, host in enumerate(switch.hosts):
+                address = host.vmkernel.address if host.vmkernel else None
+                if address is not None and address.network != rail.host_subnet:
+                    yield Fault(
+                        (*PATH, i, "hosts", j, "vmkernel", "address"),
+                        f"{address} lies outside host_subnet {rail.host_subnet} of {rail.name}; choose one inside",
+                    )
+
+
+def _refuse_what_stands_twice(parts: Parts) -> Iterator[Fault]:
+    fabric = parts.section("fabric", Fabric)
+    if fabric is None:
+        return
+    switches = list(enumerate(fabric.switches))
+    names: list[tuple[Path, str]] = [((*PATH, i, "name"), switch.name) for i, switch in switches]
+    rails: list[tuple[Path, str]] = [((*PATH, i, "rail"), switch.rail) for i, switch in switches]
+    addresses: list[tuple[Path, IPv4Address]] = [
+        ((*PATH, i, "hosts", j, "vmkernel", "address"), host.vmkernel.address.ip)
+        for i, switch in switches
+        for j, host in enumerate(switch.hosts)
+        if host.vmkernel and host.vmkernel.address
+    ]
+    yield from twice("switch", names, "each stands here once")
+    yield from twice("rail", rails, "a rail is one switch with one uplink a host")
+    yield from twice("address", addresses, "give each vmkernel adapter a free one")
+
+
+def _refuse_what_the_kind_forbids(parts: Parts) -> Iterator[Fault]:
+    fabric = parts.section("fabric", Fabric)
+    if fabric is None:
+        return
+    loopback = _is_loopback(fabric.vcenter)
+    if parts.kind == "virtual" and not loopback:
+        yield Fault(
+            ("fabric", "vcenter"),
+            f"{fabric.vcenter} is no loopback address, where the simulator's is; set kind: hardware",
+        )
+    if parts.kind == "hardware" and loopback:
+        yield Fault(("fabric", "vcenter"), f"{fabric.vcenter} is loopback, where only the simulator is")
+    if parts.kind == "hardware" and fabric.password == "file":  # noqa: S105  # where it is, not what
+        yield Fault(
+            ("fabric", "password"), "file is for the simulator only; pulumi config set --secret rocelab:vcenterPassword"
+        )
+    if fabric.password == "file" and fabric.password_file is None:  # noqa: S105
+        yield Fault(("fabric", "password_file"), "missing, and password is file: name the simulator's password file")
+
+
+def _is_loopback(address: str) -> bool:
+    try:
+        return IPv4Address(address).is_loopback
+    except AddressValueError:
+        return address == "localhost"
+
+
+FABRIC_RULES: tuple[Callable[[Parts], Iterator[Fault]], ...] = (
+    _refuse_switches_off_their_rail,
+    _refuse_what_stands_twice,
+    _refuse_what_the_kind_forbids,
+)

@@ -1,0 +1,262 @@
+"""The vSphere fabric on the real engine, the vSphere provider and a simulated vCenter of the test's own."""
+
+import hashlib
+import json
+import os
+import re
+import socket
+import ssl
+import subprocess
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from pyVim.task import WaitForTask
+from pyVmomi import vim
+
+from components.fabric.vcenter import OPTION, RULESET, Endpoint, VCenter, session
+from tests.conftest import ROOT
+from tests.integration.conftest import missing
+from tests.integration.stack import environment
+
+pytestmark = pytest.mark.sim
+
+ADDRESS = "127.0.12.202"
+PASSWORD = "canary-of-the-vcenter"
+HOSTS = ("DC0_C0_H0", "DC0_C0_H1", "DC0_C0_H2")
+PROGRAM = """
+import pulumi
+from components.fabric.fabric import VsphereFabric, VsphereFabricArgs
+from stacks.load import load_lab
+
+config = pulumi.Config()
+lab = load_lab(config)
+fabric = VsphereFabric(
+    "fabric", VsphereFabricArgs(lab=lab, fabric=lab.fabric, password=config.require_secret("vcenterPassword"))
+)
+pulumi.export("port_groups", fabric.port_groups)
+"""
+
+
+@dataclass
+class Vsphere:
+    """A vCenter and a stack in it."""
+
+    folder: Path
+    env: dict[str, str]
+    endpoint: Endpoint
+    fabric: dict[str, Any]
+
+    def pulumi(self, verb: str, *options: str, fails: bool = False) -> str:
+        lab = yaml.safe_load((ROOT / "Pulumi.lab.yaml").read_text())["config"]["rocelab:lab"]
+        lab["fabric"] = self.fabric
+        path = self.folder / "Pulumi.t.yaml"
+        content = yaml.safe_load(path.read_text()) or {}
+        content.setdefault("config", {})["rocelab:lab"] = lab
+        path.write_text(yaml.safe_dump(content))
+        yes = [] if verb == "preview" else ["--yes", "--skip-preview"]
+        done = self.run(verb, "--non-interactive", "--color", "never", "--stack", "t", *yes, *options)
+        assert (done.returncode != 0) == fails, done.stdout[-6000:]
+        return done.stdout
+
+    def run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            ["pulumi", *arguments],
+            cwd=self.folder,
+            env=self.env,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            timeout=300,
+            check=False,
+        )
+
+    def seen(self, name: str) -> tuple[str, bool]:
+        """Option and ruleset of a host as they are."""
+        with session(self.endpoint) as vcenter:
+            host = vcenter.host(name)
+            return vcenter.option(host, OPTION), vcenter.ruleset(host, RULESET).enabled
+
+
+@pytest.fixture(scope="module")
+def vsphere(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Vsphere]:
+    if reason := missing():
+        pytest.fail(reason) if os.environ.get("CI") else pytest.skip(f"SIM LANE NOT RUN: {reason}")
+    folder = tmp_path_factory.mktemp("vsphere")
+    (folder / "password").write_text(PASSWORD)
+    with socket.socket() as free:
+        free.bind((ADDRESS, 0))
+        port = free.getsockname()[1]
+    flags = [f"-listen={ADDRESS}:{port}", "-username=rocelab", f"-password-file={folder / 'password'}"]
+    vcenter = subprocess.Popen(
+        [ROOT / ".engine/bin/vcenter", *flags], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
+    try:
+        thumbprint = first_certificate(ADDRESS, port)
+        (folder / "backend").mkdir()
+        (folder / "__main__.py").write_text(PROGRAM)
+        options = {"toolchain": "pip", "virtualenv": str(ROOT / ".venv")}
+        (folder / "Pulumi.yaml").write_text(
+            yaml.safe_dump({"name": "rocelab", "runtime": {"name": "python", "options": options}})
+        )
+        env = {
+            **environment("lab"),
+            "PULUMI_BACKEND_URL": f"file://{folder / 'backend'}",
+            "PULUMI_CONFIG_PASSPHRASE": "test",
+            "PYTHONPATH": str(ROOT),
+        }
+        endpoint = Endpoint(address=ADDRESS, port=port, user="rocelab", password=PASSWORD, thumbprint_sha256=thumbprint)
+        stack = Vsphere(folder, env, endpoint, a_fabric(port, thumbprint))
+        assert stack.run("stack", "init", "t").returncode == 0
+        secret = stack.run("config", "set", "--secret", "vcenterPassword", PASSWORD, "--stack", "t")
+        assert secret.returncode == 0, secret.stdout
+        yield stack
+    finally:
+        vcenter.terminate()
+        vcenter.wait()
+
+
+def first_certificate(address: str, port: int) -> str:
+    deadline = time.monotonic() + 60
+    while True:
+        try:
+            presented = ssl.get_server_certificate((address, port), timeout=5)
+        except OSError:
+            assert time.monotonic() < deadline, "the simulated vCenter does not answer"
+            time.sleep(0.1)
+        else:
+            return hashlib.sha256(ssl.PEM_cert_to_DER_cert(presented)).hexdigest()
+
+
+def a_fabric(port: int, thumbprint: str) -> dict[str, Any]:
+    return {
+        "vcenter": ADDRESS,
+        "port": port,
+        "user": "rocelab",
+        "thumbprint_sha256": thumbprint,
+        "datacenter": "DC0",
+        "cluster": "DC0_C0",
+        "switches": [
+            {
+                "name": "rail-a",
+                "rail": "rail-a",
+                "uplink": {"rdma_device": "vmrdma0"},
+                "port_group": "rail-a-hosts",
+                "hosts": [
+                    {"name": "DC0_C0_H0", "vmkernel": {"address": "10.10.11.201/24"}},
+                    {"name": "DC0_C0_H1", "vmkernel": {"existing": "vmk0"}},
+                    {"name": "DC0_C0_H2"},
+                ],
+            }
+        ],
+    }
+
+
+def test_a_fabric_comes_up_with_the_right_uplinks_and_settings(vsphere: Vsphere) -> None:
+    printed = vsphere.pulumi("up")
+
+    assert PASSWORD not in printed
+    assert vsphere.seen("DC0_C0_H0") == ("vmk1", True), "the adapter that was made"
+    assert vsphere.seen("DC0_C0_H1") == ("vmk0", True), "the adapter that was there"
+    assert vsphere.seen("DC0_C0_H2") == ("", False), "none was asked for"
+    state = json.loads(vsphere.run("stack", "export", "--stack", "t").stdout)
+    uplinks = [one["outputs"]["device"] for one in state["deployment"]["resources"] if one["type"].endswith(":Uplink")]
+    assert uplinks == ["vmnic4"] * 3
+    assert "10.10.11.201" in str([one.get("inputs") for one in state["deployment"]["resources"]])
+
+
+def test_a_second_up_changes_nothing(vsphere: Vsphere) -> None:
+    vsphere.pulumi("up", "--expect-no-changes")
+
+
+def test_the_password_stands_nowhere_in_the_state(vsphere: Vsphere) -> None:
+    text = "".join(path.read_text(errors="replace") for path in (vsphere.folder / "backend").rglob("*.json*"))
+
+    assert "thumbprint" in text or "vmnic4" in text
+    assert PASSWORD not in text
+
+
+def test_what_somebody_changes_by_hand_is_seen_and_put_back(vsphere: Vsphere) -> None:
+    with session(vsphere.endpoint) as vcenter:
+        vcenter.set_option(vcenter.host("DC0_C0_H0"), OPTION, "vmk0")
+        vcenter.set_ruleset(vcenter.host("DC0_C0_H1"), RULESET, enabled=False)
+
+    shown = vsphere.pulumi("preview", "--refresh", "--run-program", "--diff")
+    vsphere.pulumi("up", "--refresh", "--run-program")
+
+    assert re.search(r"DC0_C0_H0: vmknic 'vmk0' => 'vmk1'", shown)
+    assert re.search(r"DC0_C0_H1: firewall_open False => True", shown)
+    assert "DC0_C0_H2: " not in shown
+    assert vsphere.seen("DC0_C0_H0") == ("vmk1", True)
+    assert vsphere.seen("DC0_C0_H1") == ("vmk0", True)
+
+
+def test_a_changed_mtu_and_vlan_reach_the_switch(vsphere: Vsphere) -> None:
+    switch = vsphere.fabric["switches"][0]
+    switch.update(vlan_id=111)
+
+    shown = vsphere.pulumi("preview", "--diff")
+    vsphere.pulumi("up")
+    vsphere.pulumi("up", "--expect-no-changes")
+
+    assert re.search(r"vlanId\s*: 0 => 111", shown)
+
+
+def test_an_uplink_in_doubt_stops_before_anything_changes(vsphere: Vsphere) -> None:
+    uplink = vsphere.fabric["switches"][0]["uplink"]
+    vsphere.fabric["switches"][0]["uplink"] = {"driver": "nmlx5_core"}
+    try:
+        said = vsphere.pulumi("up", fails=True)
+    finally:
+        vsphere.fabric["switches"][0]["uplink"] = uplink
+
+    assert "2 NICs are driver nmlx5_core" in said
+    assert "Traceback" not in said
+    vsphere.pulumi("up")
+
+
+def test_the_adapter_of_running_pvrdma_machines_is_not_changed_under_them(vsphere: Vsphere) -> None:
+    with session(vsphere.endpoint) as vcenter:
+        host = vcenter.host("DC0_C0_H1")
+        machine = a_pvrdma_machine_on(host)
+        assert vcenter.running_pvrdma_vms(host) == [machine]
+        vcenter.set_option(host, OPTION, "vmk7")
+
+        said = vsphere.pulumi("preview", "--refresh", "--run-program", fails=True)
+
+        assert f"{OPTION} is vmk7, and {machine} run with PVRDMA over it: power them off before it becomes vmk0" in said
+        vcenter.set_option(host, OPTION, "vmk0")
+        vsphere.pulumi("up", "--refresh", "--run-program")
+
+
+def a_pvrdma_machine_on(host: vim.HostSystem) -> str:
+    """Gives the host a running machine with a PVRDMA adapter; its name."""
+    datacenter = host.parent.parent.parent
+    device = vim.vm.device.VirtualDeviceSpec(
+        operation="add",
+        device=vim.vm.device.VirtualVmxnet3Vrdma(
+            key=-1,
+            backing=vim.vm.device.VirtualEthernetCard.NetworkBackingInfo(deviceName="VM Network"),
+        ),
+    )
+    files = vim.vm.FileInfo(vmPathName=f"[{datacenter.datastore[0].name}]")
+    spec = vim.vm.ConfigSpec(name="worker", guestId="otherGuest64", files=files, deviceChange=[device])
+    made = WaitForTask(datacenter.vmFolder.CreateVM_Task(spec, host.parent.resourcePool, host))
+    assert made == "success"
+    machine = next(one for one in datacenter.vmFolder.childEntity if one.name == "worker")
+    assert WaitForTask(machine.PowerOnVM_Task()) == "success"
+    return "worker"
+
+
+def test_destroy_gives_every_host_back_what_it_had(vsphere: Vsphere) -> None:
+    vsphere.pulumi("destroy", "--run-program")
+
+    for name in HOSTS:
+        assert vsphere.seen(name) == ("", False)
+    with session(vsphere.endpoint) as vcenter:
+        assert VCenter.vmkernel_names(vcenter, vcenter.host("DC0_C0_H0")).keys() == {"vmk0"}
