@@ -17,6 +17,8 @@ Aspects = Dict[str, str]
 
 RDMA_CM = "/sys/kernel/config/rdma_cm"
 MODE, TOS = "default_roce_mode", "default_roce_tos"
+PAUSE = {"autoneg": "Autonegotiate", "rx": "RX", "tx": "TX"}
+"""Words that `ethtool -A` takes, and that `ethtool -a` prints for them."""
 UNSUPPORTED = "not supported"
 """By the NIC or its driver: `dcb` says so of most NICs other than NVIDIA's."""
 MLNX_QOS, DCB = "mlnx_qos", "dcb"
@@ -109,16 +111,17 @@ def parse_dcb(flow: str, marks: str) -> Aspects:
 def pause_aspect(host: Host, pf: str) -> Aspects:
     """Global pause, which stops all traffic where priority flow control stops one class; both at once is a fault."""
     done = host.machine.run("ethtool", "-a", pf)
-    found = {key.lower(): value for key, value in re.findall(r"^(RX|TX):\s+(on|off)", done.out, re.MULTILINE)}
-    if done.code or len(found) < 2:
+    found = dict(re.findall(r"^(Autonegotiate|RX|TX):\s+(on|off)", done.out, re.MULTILINE))
+    if done.code or len(found) < 3:
         return {}
-    return {"global_pause": " ".join(name for name in ("rx", "tx") if found[name] == "on") or "off"}
+    on = [word for word, name in PAUSE.items() if found[name] == "on"]
+    return {"global_pause": " ".join(on) if {"rx", "tx"} & set(on) else "off"}
 
 
 def set_pause(host: Host, pf: str, value: str) -> None:
-    """Sets global pause. Without autonegotiation, or the partner would have a say."""
-    words = [word for name in ("rx", "tx") for word in (name, "on" if name in value.split() else "off")]
-    host.machine.must("ethtool", "-A", pf, "autoneg", "off", *words)
+    """Sets global pause. Off means without autonegotiation too, or the partner would have a say."""
+    words = [word for name in PAUSE for word in (name, "on" if name in value.split() else "off")]
+    host.machine.must("ethtool", "-A", pf, *words)
 
 
 def rdma_cm_aspects(host: Host, device: str) -> Aspects:

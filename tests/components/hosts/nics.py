@@ -9,9 +9,11 @@ from pathlib import Path
 from typing import Any
 
 from components.hosts.program.machine import Done
+from components.hosts.program.qos import PAUSE
 from tests.components.hosts.kernel import PFS, FakeHost
 
 DEVICES = {"enp5s0": "mlx5_0", "enp132s0": "mlx5_1"}
+RECORDED = Path(__file__).with_name("recorded")
 CONFIGFS = "sys/kernel/config/rdma_cm"
 
 
@@ -23,7 +25,8 @@ class NicHost(FakeHost):
         self.tool, self.supported = tool, supported
         firmware = {dscp: dscp >> 3 for dscp in range(64)} if tool == "mlnx_qos" else {}
         self.ports: dict[str, dict[str, Any]] = {
-            pf: {"trust": "pcp", "map": {**firmware}, "pfc": set(), "rx": "on", "tx": "on"} for pf in PFS
+            pf: {"trust": "pcp", "map": {**firmware}, "pfc": set(), "autoneg": "off", "rx": "on", "tx": "on"}
+            for pf in PFS
         }
         (root / CONFIGFS).mkdir(parents=True)
         for pf, bus in PFS.items():
@@ -76,12 +79,9 @@ class NicHost(FakeHost):
             self.commands.append(" ".join(words))
             port = self.ports[words[2]]
             if words[1] == "-A":
-                port.update(zip(words[5::2], words[6::2], strict=True))
-            return Done(
-                0,
-                f"Pause parameters for {words[2]}:\nAutonegotiate:\toff\nRX:\t\t{port['rx']}\nTX:\t\t{port['tx']}\n",
-                "",
-            )
+                port.update(zip(words[3::2], words[4::2], strict=True))
+            shown = "".join(f"{name}:\t\t{port[key]}\n" for key, name in PAUSE.items())
+            return Done(0, f"Pause parameters for {words[2]}:\n{shown}\n", "")
         return super().run(*words, stdin=stdin, timeout_s=timeout_s)
 
     def _mlnx_qos(self, pf: str, options: tuple[str, ...]) -> Done:
@@ -110,7 +110,7 @@ class NicHost(FakeHost):
 
     def _dcb(self, words: tuple[str, ...]) -> Done:
         if not self.supported:
-            return Done(1, "", "RTNETLINK answers: Operation not supported\n")
+            return Done(1, "", (RECORDED / "dcb-unsupported.txt").read_text())
         match words:
             case ("-j", "pfc", "show", "dev", pf):
                 return Done(0, json.dumps({"prio_pfc": [n in self.ports[pf]["pfc"] for n in range(8)]}), "")

@@ -7,11 +7,14 @@ from typing import Any
 import pytest
 
 from components.hosts.document import host_document, wanted_fields
-from components.hosts.program.qos import parse_dcb, parse_mlnx_qos
+from components.hosts.program.host import Host
+from components.hosts.program.machine import Done
+from components.hosts.program.qos import parse_dcb, parse_mlnx_qos, pause_aspect
 from stacks.lab import Lab
 from tests.components.hosts.nics import CONFIGFS, DEVICES, NicHost
 from tests.components.hosts.test_host import differing, made, run
 
+RECORDED = Path(__file__).with_name("recorded")
 WRITTEN = Path(__file__).with_name("written")
 
 
@@ -32,12 +35,13 @@ def nic(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.Monk
 
 
 def test_both_forms_bring_a_nic_to_the_same_state(nic: NicHost, lab: Lab) -> None:
+    nic.ports["enp5s0"]["autoneg"] = "on"
     made(nic, hardware(lab, mode="lossless"))
 
     for port in nic.ports.values():
         assert port["pfc"] == {3}
         assert (port["map"][26], port["map"][48]) == (3, 6)
-        assert (port["rx"], port["tx"]) == ("off", "off"), "global pause would stop every class"
+        assert (port["autoneg"], port["rx"], port["tx"]) == ("off", "off", "off"), "global pause would stop every class"
     for device in DEVICES.values():
         assert (nic.folder / CONFIGFS / device / "ports/1/default_roce_tos").read_text() == "106"
     if nic.tool == "mlnx_qos":
@@ -177,11 +181,11 @@ def test_soft_roce_gets_what_rdma_cm_marks_and_claims_no_more(tmp_path: Path, la
 
     result = made(nic, document)
 
-    assert [field for field in wanted_fields(document) if "roce_" in field or "pfc" in field] == [
-        *("enp5s0.roce_mode", "enp5s0.roce_tos", "enp132s0.roce_mode", "enp132s0.roce_tos")
+    assert [field for field in wanted_fields(document) if field.startswith("enp5s0")][-3:] == [
+        *("enp5s0.global_pause", "enp5s0.roce_mode", "enp5s0.roce_tos")
     ]
-    assert result["facts"]["qos"]["enp5s0"] == "soft-RoCE: marks of rdma_cm alone"
-    assert not [line for line in nic.commands if line.startswith(("dcb", "mlnx_qos", "ethtool"))]
+    assert result["facts"]["qos"]["enp5s0"] == "soft-RoCE: global pause and marks of rdma_cm alone"
+    assert not [line for line in nic.commands if line.startswith(("dcb", "mlnx_qos"))]
     assert run("undo", nic, document)["failed"] is None
     assert nic.names(f"/{CONFIGFS}") == []
 
@@ -199,3 +203,11 @@ def test_what_mlnx_qos_and_dcb_print_is_understood() -> None:
         "pfc": "3",
     }
     assert parse_dcb("nonsense", "")["trust"] == "unknown"
+
+
+def test_what_ethtool_prints_is_understood(tmp_path: Path, lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    nic = NicHost(tmp_path, "dcb")
+    printed = (RECORDED / "ethtool-pause.txt").read_text()
+    monkeypatch.setattr(nic, "run", lambda *_words, **_: Done(0, printed, ""))
+
+    assert pause_aspect(Host(nic, hardware(lab), b""), "enp5s0") == {"global_pause": "autoneg rx tx"}

@@ -8,11 +8,14 @@ import pytest
 from pydantic import ValidationError
 
 from components.hosts.document import host_document, wanted_fields
+from components.hosts.program.host import Host
 from components.hosts.program.machine import Done
-from components.hosts.program.steps.routing import PROTOCOL
+from components.hosts.program.steps.routing import PROTOCOL, Routing
 from stacks.lab import Lab
 from tests.components.hosts.kernel import FakeHost
 from tests.components.hosts.test_host import differing, made, run
+
+RECORDED = Path(__file__).with_name("recorded")
 
 
 def routed(lab: Lab, *gateways: str | None) -> Lab:
@@ -169,3 +172,12 @@ def test_a_changed_router_shows_as_a_link_field(lab: Lab) -> None:
 def test_a_router_that_cannot_be_one_is_refused(lab: Lab, gateway: str, said: str) -> None:
     with pytest.raises(ValidationError, match=said):
         routed(lab, gateway)
+
+
+def test_what_ip_prints_is_understood(machine: Router, lab: Lab) -> None:
+    lab = routed(lab, "10.10.11.1", "10.10.12.1")
+    document = host_document(lab, lab.nodes[1])
+    machine.routes = json.loads((RECORDED / "ip-route.json").read_text())
+    machine.rules = json.loads((RECORDED / "ip-rule.json").read_text())
+
+    assert Routing().observed(Host(machine, document, b"")) == Routing().wanted(document)

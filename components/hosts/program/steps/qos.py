@@ -39,7 +39,7 @@ NEVER_LEFT_OUT = (*RDMA_CM_ASPECTS, *PORT_ASPECTS)
 class QualityOfService(Step):
     """All of it vanishes at boot, so the unit sets it again.
 
-    A soft-RoCE device marks what rdma_cm connects, and has no trust, priorities or congestion control to set.
+    A soft-RoCE device marks what rdma_cm connects; the NIC under it has no trust, priorities or congestion control.
     What a driver neither shows nor takes is left as it is, and said in the facts.
     """
 
@@ -89,7 +89,7 @@ class QualityOfService(Step):
         for pf in host.pfs:
             tool, found = _found(host, pf)
             left = ", ".join(aspect for aspect in _wanted(host.document, pf) if aspect not in found)
-            form = "soft-RoCE: marks of rdma_cm alone" if pf["soft_roce"] else tool or "no tool"
+            form = "soft-RoCE: global pause and marks of rdma_cm alone" if pf["soft_roce"] else tool or "no tool"
             said[pf["interface"]] = f"{form}; not shown here: {left}" if left else form
         return {"qos": said}
 
@@ -139,14 +139,13 @@ def _wanted(document: Document, pf: Dict[str, Any]) -> Aspects:
     qos = document.get("qos")
     if not qos:
         return {}
-    wanted = {"roce_mode": qos["roce_mode"], "roce_tos": str(qos["tos"])}
+    wanted = {"global_pause": "off", "roce_mode": qos["roce_mode"], "roce_tos": str(qos["tos"])}
     if pf["soft_roce"]:
         return wanted
     return {
         "trust": "dscp",
         "dscp_map": map_text({qos["dscp"]: qos["priority"], qos["cnp_dscp"]: qos["cnp_priority"]}),
         "pfc": priorities_text(qos["pfc_priorities"]),
-        "global_pause": "off",
         "ecn": ECN_ON,
         "cnp": f"{qos['cnp_dscp']}:{qos['cnp_priority']}",
         "traffic_class": str(qos["tos"]),
@@ -159,7 +158,7 @@ def _found(host: Host, pf: Dict[str, Any]) -> Tuple[str, Aspects]:
     name, device = pf["interface"], pf["rdma_device"]
 
     def look() -> Tuple[str, Aspects]:
-        found = rdma_cm_aspects(host, device)
+        found = {**rdma_cm_aspects(host, device), **pause_aspect(host, name)}
         if pf["soft_roce"]:
             return "", found
         tool, port = port_aspects(host, name)
