@@ -71,6 +71,7 @@ def invite(host: Host) -> None:
     """Makes the API server know the token, and keeps the control plane's certificates ready for who has the key."""
     given = host.document["kubeadm"]
     with_config = ("--config", CONFIG_FILE)
+    uninvite(host)  # a verb may run twice, and kubeadm refuses a token that is known
     _kubeadm(host, ("kubeadm", "token", "create", *with_config, "--kubeconfig", ADMIN_CONFIG))
     if given.get("control_plane"):
         quiet = "--skip-certificate-key-print"

@@ -2,12 +2,30 @@
 
 from pathlib import Path
 
+import yaml
+
 from components.hosts.program.machine import Done
 from components.hosts.program.membership import ADMIN_CONFIG, CA_FILE, KUBELET_CONFIG, KUBERNETES
 from tests.components.hosts.kernel import FakeHost
 
 CA = "-----BEGIN CERTIFICATE-----\nbGFi\n-----END CERTIFICATE-----\n"
 """Not a certificate, but bytes in the place of one: the program only takes their digest."""
+
+
+class Plane:
+    """What the API server of one cluster knows."""
+
+    def __init__(self, ca: str = CA, server: str = "https://192.168.7.1:6443") -> None:
+        self.ca, self.server = ca, server
+        self.tokens: set[str] = set()
+        self.had: list[str] = []
+        """Every token that it ever knew."""
+        self.certificate_keys: set[str] = set()
+        self.hashes: set[str] = set()
+        """What the pin of its certificate may be; empty: whatever is said."""
+        self.members: list[str] = []
+
+
 OS = {"debian": "ID=debian\nVERSION_ID=12\n", "rhel": 'ID="rocky"\nID_LIKE="rhel centos fedora"\nVERSION_ID="9.6"\n'}
 SYSCTLS = ("net/ipv4/ip_forward",)
 BRIDGED = ("net/bridge/bridge-nf-call-iptables", "net/bridge/bridge-nf-call-ip6tables")
@@ -17,9 +35,10 @@ FSTAB = "UUID=1 / ext4 defaults 0 1\n/dev/vda2 none swap sw 0 0\n# /swapfile non
 class KubeHost(FakeHost):
     """A server after its installation: swap on, no Kubernetes."""
 
-    def __init__(self, root: Path, family: str = "debian") -> None:
+    def __init__(self, root: Path, family: str = "debian", plane: Plane | None = None) -> None:
         super().__init__(root)
         self.family = family
+        self.plane = plane or Plane()
         self.packages: dict[str, str] = {}
         self.held: set[str] = set()
         self.configs: list[tuple[str, str]] = []
@@ -77,22 +96,53 @@ class KubeHost(FakeHost):
             self.modes.append(place.stat().st_mode & 0o777)
         if self.kubeadm_fails:
             return Done(1, "", self.kubeadm_fails)
+        given = self.configs[-1][1] if self.configs else ""
         match words:
             case ("init", "--config", *_):
-                self._joined(plane=True)
+                self._learns(given)
+                self._joined(given, plane=True)
             case ("join", "--config", *_):
-                self._joined(plane="controlPlane:" in self.configs[-1][1])
+                return self._join(given)
+            case ("token", "create", *_) | ("init", "phase", "upload-certs", *_):
+                self._learns(given)
+            case ("token", "delete", name, *_):
+                self.plane.tokens = {token for token in self.plane.tokens if not token.startswith(name)}
             case ("reset", *_):
                 for path in (KUBELET_CONFIG, ADMIN_CONFIG, CA_FILE, f"{KUBERNETES}/manifests/kube-apiserver.yaml"):
                     self.remove(path)
         return Done(0, "", "")
 
-    def _joined(self, *, plane: bool) -> None:
-        self.file(CA_FILE, CA)
+    def _learns(self, given: str) -> None:
+        documents = [document for document in yaml.safe_load_all(given) if isinstance(document, dict)]
+        for document in documents:
+            for token in document.get("bootstrapTokens", []):
+                self.plane.tokens.add(token["token"])
+                self.plane.had.append(token["token"])
+            self.plane.certificate_keys.add(document.get("certificateKey", ""))
+
+    def _join(self, given: str) -> Done:
+        asked = yaml.safe_load(given)
+        found = asked["discovery"]["bootstrapToken"] if "discovery" in asked else {}
+        if found and found["token"] not in self.plane.tokens:
+            return Done(1, "", f"error: could not find a JWS signature for token {found['token']}\n")
+        if found and self.plane.hashes and not set(found["caCertHashes"]) & self.plane.hashes:
+            return Done(1, "", "error: none of the public keys are pinned\n")
+        key = asked.get("controlPlane", {}).get("certificateKey")
+        if key and key not in self.plane.certificate_keys:
+            return Done(1, "", "error: the secret kubeadm-certs cannot be decrypted\n")
+        self._joined(given, plane="controlPlane" in asked)
+        return Done(0, "", "")
+
+    def _joined(self, given: str, *, plane: bool) -> None:
+        self.file(CA_FILE, self.plane.ca)
         if plane:
             self.file(f"{KUBERNETES}/manifests/kube-apiserver.yaml", "kind: Pod\n")
         if self.dies_in_kubeadm:
             raise KeyboardInterrupt
         if plane:
             self.file(ADMIN_CONFIG, "kind: Config\n")
-        self.file(KUBELET_CONFIG, "clusters:\n- cluster:\n    server: https://192.168.7.1:6443\n")
+        first = next(yaml.safe_load_all(given))
+        name = first.get("nodeRegistration", {}).get("name", "gpu01")
+        self.file("/var/lib/kubelet/kubeadm-flags.env", f'KUBELET_KUBEADM_ARGS="--hostname-override={name}"\n')
+        self.file(KUBELET_CONFIG, f"clusters:\n- cluster:\n    server: {self.plane.server}\n")
+        self.plane.members.append(name)

@@ -281,7 +281,7 @@ def test_what_somebody_else_left_is_not_reset(machine):
 def test_a_node_that_leaves_is_reset_and_one_that_others_made_is_not(machine, repository):
     given = document(packages=repository)
     made(machine, given)
-    run("cluster-join", machine, {**given, "kubeadm": {"config": "x"}})
+    run("cluster-join", machine, {**given, "kubeadm": {"config": "kind: JoinConfiguration\n"}})
     machine.file("/etc/cni/net.d/10-flannel.conflist", "{}")
     run("undo", machine, given)
 
@@ -300,7 +300,7 @@ def test_a_node_that_leaves_is_reset_and_one_that_others_made_is_not(machine, re
 def test_a_section_that_leaves_the_lab_leaves_the_node_in_its_cluster(machine, repository):
     given = document(packages=repository)
     made(machine, given)
-    run("cluster-join", machine, {**given, "kubeadm": {"config": "x"}})
+    run("cluster-join", machine, {**given, "kubeadm": {"config": "kind: JoinConfiguration\n"}})
     without = {key: value for key, value in given.items() if key != "kubernetes"}
     assert run("apply", machine, without)["failed"] is None
 

@@ -1,0 +1,150 @@
+"""What kubeadm reads, as text: pure functions of the lab, and of secrets that exist for one run only.
+
+API kubeadm.k8s.io/v1beta4. Every address in it is a management address: the API server, etcd and the kubelet must
+neither listen on a rail nor be reached over one.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import yaml
+from pydantic import JsonValue
+
+from stacks.bootstrap import Bootstrap
+from stacks.cluster import Cluster
+from stacks.lab import Lab
+from stacks.nodes import Node
+
+API = "kubeadm.k8s.io/v1beta4"
+API_PORT = 6443
+TOKEN_TTL = "1h0m0s"  # noqa: S105  # a time, no secret
+GROUP = "system:bootstrappers:kubeadm:default-node-token"
+
+Document = dict[str, JsonValue]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Invitation:
+    """What lets hosts in. It is made when hosts join, lives an hour at most, and stands in no file of this machine."""
+
+    token: str = field(repr=False)
+    certificate_key: str = field(repr=False)
+    """Opens the control plane's certificates for the control planes that join."""
+
+    @property
+    def token_id(self) -> str:
+        """The token's name, which is no secret."""
+        return self.token.partition(".")[0]
+
+
+def init_config(lab: Lab, node: Node, invitation: Invitation) -> str:
+    """For the first control plane, and for inviting from any of them."""
+    cluster, bootstrap = sections(lab)
+    init: Document = {
+        "apiVersion": API,
+        "kind": "InitConfiguration",
+        "bootstrapTokens": [
+            {
+                "token": invitation.token,
+                "ttl": TOKEN_TTL,
+                "usages": ["signing", "authentication"],
+                "groups": [GROUP],
+                "description": f"rocelab {lab.name}: for joins of one run",
+            }
+        ],
+        "certificateKey": invitation.certificate_key,
+        "localAPIEndpoint": _local_endpoint(node),
+        "nodeRegistration": _registration(bootstrap, node),
+    }
+    return _text([init, _cluster_configuration(lab, cluster, bootstrap), _kubelet(bootstrap), _kube_proxy()])
+
+
+def join_config(lab: Lab, node: Node, invitation: Invitation, ca_hashes: Sequence[str]) -> str:
+    """For every other node. The cluster's certificate is pinned, so that no other API server is believed."""
+    _, bootstrap = sections(lab)
+    join: Document = {
+        "apiVersion": API,
+        "kind": "JoinConfiguration",
+        "discovery": {
+            "bootstrapToken": {
+                "token": invitation.token,
+                "apiServerEndpoint": api_endpoint(lab),
+                "caCertHashes": list(ca_hashes),
+            }
+        },
+        "nodeRegistration": _registration(bootstrap, node),
+    }
+    if node.role == "control_plane":
+        join["controlPlane"] = {
+            "localAPIEndpoint": _local_endpoint(node),
+            "certificateKey": invitation.certificate_key,
+        }
+    return _text([join])
+
+
+def api_endpoint(lab: Lab) -> str:
+    """Where nodes and people reach the API: what the lab names, else its only control plane."""
+    _, bootstrap = sections(lab)
+    return bootstrap.control_plane_endpoint or f"{control_planes(lab)[0].address}:{API_PORT}"
+
+
+def control_planes(lab: Lab) -> list[Node]:
+    """In the lab's order; the first of them makes the cluster."""
+    return [node for node in lab.nodes if node.role == "control_plane" and node.state != "absent"]
+
+
+def sections(lab: Lab) -> tuple[Cluster, Bootstrap]:
+    """The sections of a cluster that is made here.
+
+    Raises:
+        ValueError: when the lab has none, which is the caller's fault.
+    """
+    if lab.cluster is None or lab.cluster.bootstrap is None:
+        raise ValueError(f"lab {lab.name} has no cluster.bootstrap")
+    return lab.cluster, lab.cluster.bootstrap
+
+
+def _local_endpoint(node: Node) -> Document:
+    return {"advertiseAddress": str(node.address), "bindPort": API_PORT}
+
+
+def _registration(bootstrap: Bootstrap, node: Node) -> Document:
+    # the kubelet's address stands in its own arguments file (host step `kubelet`), where drift of it is seen
+    return {"name": node.name, "criSocket": bootstrap.cri_socket, "imagePullPolicy": "IfNotPresent"}
+
+
+def _cluster_configuration(lab: Lab, cluster: Cluster, bootstrap: Bootstrap) -> Document:
+    return {
+        "apiVersion": API,
+        "kind": "ClusterConfiguration",
+        "clusterName": lab.name,
+        "kubernetesVersion": f"v{bootstrap.version}",
+        "controlPlaneEndpoint": api_endpoint(lab),
+        "networking": {"podSubnet": str(cluster.pod_subnet), "serviceSubnet": str(cluster.service_subnet)},
+        **({"imageRepository": bootstrap.image_repository} if bootstrap.image_repository else {}),
+    }
+
+
+def _kubelet(bootstrap: Bootstrap) -> Document:
+    """The same for all nodes: kubeadm keeps it in the cluster and gives it to each node that joins."""
+    pinned: Document = {"cpuManagerPolicy": "static", "reservedSystemCPUs": bootstrap.reserved_cpus}
+    return {
+        "apiVersion": "kubelet.config.k8s.io/v1beta1",
+        "kind": "KubeletConfiguration",
+        "cgroupDriver": "systemd",
+        "topologyManagerPolicy": bootstrap.topology_manager,
+        **(pinned if bootstrap.reserved_cpus else {}),
+    }
+
+
+def _kube_proxy() -> Document:
+    return {
+        "apiVersion": "kubeproxy.config.k8s.io/v1alpha1",
+        "kind": "KubeProxyConfiguration",
+        # NodePorts on the node's own address only; by default every rail's address would answer too
+        "nodePortAddresses": ["primary"],
+    }
+
+
+def _text(documents: list[Document]) -> str:
+    return yaml.safe_dump_all(documents, sort_keys=False, explicit_start=True, width=120)

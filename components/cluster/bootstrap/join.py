@@ -1,0 +1,224 @@
+"""Makes one cluster of the lab's nodes over SSH. Whatever a host does, the answer is data.
+
+The decisions are `decide`'s; here they are carried out: the cluster first, control planes one by one (etcd takes one
+new member at a time), workers side by side. Token and key are made for this run and taken back at its end.
+"""
+
+import asyncio
+import hashlib
+import secrets
+import string
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
+from cryptography.x509 import load_pem_x509_certificate
+from pydantic import JsonValue, ValidationError
+
+from components.cluster.bootstrap.config import Invitation, init_config, join_config
+from components.cluster.bootstrap.decide import STEP, Decision, Refusal, Role, Seen, Situation, decide
+from components.hosts.calls import Report
+from components.hosts.program.membership import KUBEADM_S, RESET_S
+from components.hosts.records import HostRecord
+from components.hosts.repair import Crew, Facts, Outcome, unreachable
+from components.ssh.connection import NoAnswerError
+from stacks.lab import Lab
+from stacks.nodes import Node
+
+AT_ONCE = 16
+"""Workers that join side by side: each asks the API server for a certificate."""
+DEADLINE_S = KUBEADM_S + RESET_S + 60
+CA_FACT = "cluster_ca"
+"""Under it the state remembers which cluster is the lab's."""
+TOKEN_LETTERS = string.ascii_lowercase + string.digits
+
+
+@dataclass
+class _Work:
+    """One run: what is known so far, and what came of it."""
+
+    crew: Crew
+    lab: Lab
+    records: Mapping[str, HostRecord]
+    seen: dict[str, Seen] = field(default_factory=dict)
+    failed: dict[str, Refusal] = field(default_factory=dict)
+
+    def node(self, name: str) -> Node:
+        return next(node for node in self.lab.nodes if node.name == name)
+
+    async def ask(self, verb: str, name: str, **kubeadm: JsonValue) -> Report:
+        """A cluster verb on a host; kubeadm's configuration travels on stdin.
+
+        Raises:
+            NoAnswerError: when the host cannot be asked.
+        """
+        record = self.records[name]
+        document = {**record.document, "deadline_s": DEADLINE_S, "kubeadm": kubeadm}
+        return await self.crew.hosts.call(record.endpoint, verb, document)
+
+    async def does(self, verb: str, name: str, **kubeadm: JsonValue) -> Report | None:
+        """The same as work whose failure is the host's result; None then."""
+        try:
+            report = await self.ask(verb, name, **kubeadm)
+        except NoAnswerError as error:
+            self.failed[name] = {**unreachable(name, error), "step": STEP}
+            return None
+        self._learn(name, report)
+        if report.failed:
+            self.failed[name] = {"status": "failed", **report.failed, "step": STEP}
+            return None
+        return report
+
+    async def look(self, name: str, record: HostRecord) -> None:
+        try:
+            self._learn(name, await self.crew.hosts.call(record.endpoint, "probe", record.document))
+        except NoAnswerError:
+            return
+
+    def _learn(self, name: str, report: Report) -> None:
+        try:
+            self.seen[name] = Seen.model_validate(report.facts.get("kubernetes"))
+        except ValidationError:  # it answers, and says nothing of a cluster: as good as silent
+            self.seen.pop(name, None)
+
+
+async def unite(
+    crew: Crew, lab: Lab, records: Mapping[str, HostRecord], outcome: Outcome, known: Mapping[str, JsonValue]
+) -> None:
+    """Brings every ready host of the lab into its cluster; what fails replaces the host's result.
+
+    Args:
+        crew: what works on hosts.
+        lab: a lab with cluster.bootstrap.
+        records: all hosts.
+        outcome: what came of the hosts' own steps; hosts that are not ready there are only asked.
+        known: the facts of the last run.
+    """
+    work = _Work(crew, lab, {name: record for name, record in records.items() if record.state == "active"})
+    await asyncio.gather(*(work.look(name, record) for name, record in work.records.items()))
+    known_ca = remembered_ca(known)
+    decision = decide(_situation(work, records, outcome, known_ca))
+    if decision.init:
+        await _begin(work, decision.init)
+        if decision.init not in work.failed:
+            decision = decide(_situation(work, records, outcome, known_ca))
+        else:
+            waits = f"{decision.init} could not make the cluster"
+            others = [name for name in work.records if name != decision.init and _is_ready(outcome, name)]
+            work.failed |= {name: _waiting(waits) for name in others if name not in decision.refused}
+    work.failed |= decision.refused
+    if decision.control_planes or decision.workers:
+        await _let_in(work, decision)
+    for name, result in work.failed.items():
+        if _is_ready(outcome, name):
+            outcome.results[name] = result
+            # what only stands in the results would look like no change to the next run
+            outcome.records[name] = records[name].model_copy(update={"trouble": result["reason"]})
+    _remember(work, outcome, decision.ca or known_ca)
+
+
+async def _begin(work: _Work, name: str) -> None:
+    work.crew.say(f"{name}: makes the cluster")
+    invitation = new_invitation()
+    made = await work.does("cluster-init", name, config=init_config(work.lab, work.node(name), invitation))
+    if made is not None:
+        await _take_back(work, name, invitation)
+
+
+async def _let_in(work: _Work, decision: Decision) -> None:
+    """All joins of a run: one invitation, which ends with it."""
+    invitation, host = new_invitation(), decision.host
+    config = init_config(work.lab, work.node(host), invitation)
+    asked: dict[str, JsonValue] = {"config": config, "token_id": invitation.token_id}
+    invited = await work.does("cluster-invite", host, **asked, control_plane=bool(decision.control_planes))
+    if invited is None:
+        why = work.failed.pop(host)
+        text = f"{host} cannot let it in: {why['reason']}"
+        for name in [*decision.control_planes, *decision.workers]:
+            work.failed[name] = {"status": "failed", "step": STEP, "reason": text, "hint": why.get("hint", "")}
+        return
+    try:
+        hashes = [ca_hash(str(invited.facts.get("ca_pem", "")))]
+        await _join_control_planes(work, decision.control_planes, invitation, hashes)
+        places = asyncio.Semaphore(AT_ONCE)
+
+        async def one(name: str) -> None:
+            async with places:
+                await _join(work, name, invitation, hashes)
+
+        await asyncio.gather(*(one(name) for name in decision.workers))
+    finally:
+        await _take_back(work, host, invitation)
+
+
+async def _join_control_planes(
+    work: _Work, names: Sequence[str], invitation: Invitation, hashes: Sequence[str]
+) -> None:
+    """One after the other: etcd takes a member at a time, and the first failure stops before the quorum is in doubt."""
+    for position, name in enumerate(names):
+        await _join(work, name, invitation, hashes)
+        if name in work.failed:
+            work.failed |= {later: _waiting(f"{name} could not join") for later in names[position + 1 :]}
+            return
+
+
+async def _join(work: _Work, name: str, invitation: Invitation, hashes: Sequence[str]) -> None:
+    node = work.node(name)
+    work.crew.say(f"{name}: joins as {node.role.replace('_', ' ')}")
+    await work.does("cluster-join", name, config=join_config(work.lab, node, invitation, hashes))
+
+
+async def _take_back(work: _Work, host: str, invitation: Invitation) -> None:
+    try:
+        await work.ask("cluster-uninvite", host, token_id=invitation.token_id)
+    except NoAnswerError:
+        work.crew.say(f"{host}: token {invitation.token_id} could not be taken back; it ends by itself within an hour")
+
+
+def _situation(work: _Work, records: Mapping[str, HostRecord], outcome: Outcome, known_ca: str) -> Situation:
+    roles: dict[str, Role] = {node.name: node.role for node in work.lab.nodes if node.name in work.records}
+    drained = {name for name, record in records.items() if record.state == "drained"}
+    return Situation(
+        roles=roles,
+        seen=dict(work.seen),
+        ready=frozenset(name for name in roles if _is_ready(outcome, name)),
+        idle=frozenset(node.name for node in work.lab.nodes if node.role == "control_plane" and node.name in drained),
+        known_ca=known_ca,
+    )
+
+
+def new_invitation() -> Invitation:
+    """A token of kubeadm's form and a key for the control plane's certificates."""
+    letters = "".join(secrets.choice(TOKEN_LETTERS) for _ in range(22))
+    return Invitation(token=f"{letters[:6]}.{letters[6:]}", certificate_key=secrets.token_hex(32))
+
+
+def ca_hash(pem: str) -> str:
+    """What kubeadm pins: the digest of the certificate's public key.
+
+    Raises:
+        ValueError: when the text is no certificate.
+    """
+    key = load_pem_x509_certificate(pem.encode()).public_key()
+    return f"sha256:{hashlib.sha256(key.public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)).hexdigest()}"
+
+
+def remembered_ca(facts: Mapping[str, JsonValue]) -> str:
+    """The cluster that the lab had after its last run; empty when it had none."""
+    found = (known.get(CA_FACT) for known in facts.values() if isinstance(known, dict))
+    return next((ca for ca in found if isinstance(ca, str) and ca), "")
+
+
+def _remember(work: _Work, outcome: Outcome, ca: str) -> None:
+    for node in work.lab.nodes:
+        if ca and node.role == "control_plane" and node.name in outcome.results:
+            facts: Facts = outcome.facts.setdefault(node.name, {})
+            facts[CA_FACT] = ca
+
+
+def _is_ready(outcome: Outcome, name: str) -> bool:
+    return outcome.results.get(name, {}).get("status") == "ready"
+
+
+def _waiting(reason: str) -> Refusal:
+    return {"status": "failed", "step": STEP, "reason": f"not in the cluster: {reason}", "hint": "mend that first"}
