@@ -19,7 +19,7 @@ class NicDriver(Section):
     """keep: what is loaded is taken and verified. inbox: the kernel's own. doca_ofed, mlnx_ofed: the vendor's, on the
     host. operator: the cluster's driver container, so the host is left alone."""
     version: Version | None = Field(default=None, json_schema_extra=effect("reboot"))
-    """What `ofed_info -n` prints, such as 25.07-0.9.7.0. With keep it is only compared."""
+    """What `ofed_info -n` prints, such as 25.07-0.9.7. With keep it is only compared."""
     download: Download | None = None
     """doca_ofed: the `doca-host` package that sets up the repository; without it the hosts have the repository.
     mlnx_ofed: the .tgz. There is no default: a file without a checksum that somebody looked up is not installed."""

@@ -9,8 +9,8 @@ from stacks.base import Section
 Url = Annotated[str, Field(pattern=r"^(https?|file)://[^\s]+$", max_length=500)]
 Sha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 Version = Annotated[str, Field(pattern=r"^[0-9][0-9A-Za-z.+~:-]*$", max_length=60)]
-PackageName = Annotated[str, Field(pattern=r"^[a-z0-9][A-Za-z0-9.+_-]*(=[0-9A-Za-z.+~:-]+)?$", max_length=120)]
-"""A package as apt and dnf name it; apt also takes `name=version`."""
+PackageName = Annotated[str, Field(pattern=r"^[a-zA-Z0-9]([a-zA-Z0-9+._:-]*[a-zA-Z0-9+])?$", max_length=100)]
+"""A package without a version: a pinned one belongs into the mirror. No hyphen at its end: apt would remove it."""
 
 
 class Download(Section):

@@ -6,10 +6,14 @@ import json
 from pydantic import JsonValue
 
 from components.hosts.program import steps
-from components.hosts.program.places import SCHEMA
+from components.hosts.program.places import DEADLINE_S, SCHEMA
 from components.hosts.program.step import Value
+from components.hosts.sections.drivers import driver_seconds, driver_section, firmware_section
+from components.hosts.sections.gpus import gpu_seconds, gpu_section
+from components.hosts.sections.kubernetes import kubernetes_section
 from components.hosts.sections.network import qos_section, routing_of
-from components.hosts.sections.system import system_sections
+from components.hosts.sections.runtime import runtime_seconds, runtime_section
+from components.hosts.sections.system import system_seconds, system_sections
 from stacks.lab import Lab
 from stacks.nodes import Node, Pf
 
@@ -24,19 +28,31 @@ def host_document(lab: Lab, node: Node) -> dict[str, JsonValue]:
     # a section that the lab does not ask for is not there, so that documents written before it stay as they are
     sections: dict[str, JsonValue | None] = {
         **system_sections(lab, node),
+        "kubernetes": kubernetes_section(lab, node),
         "qos": qos_section(lab),
+        "driver": driver_section(lab, node),
+        "firmware": firmware_section(lab, node),
+        "gpu": gpu_section(lab, node),
+        "runtime": runtime_section(lab),
+        "deadline_s": deadline_s(lab) if deadline_s(lab) > DEADLINE_S else None,
     }
     return {
         "schema": SCHEMA,
         "lab": lab.name,
         "host": node.name,
         "management_interface": node.management_interface,
-        "modules": [*MODULES, *([SOFT_ROCE_MODULE] if soft else [])],
+        "modules": [*MODULES, *([SOFT_ROCE_MODULE] if soft else [])] if node.pfs else [],
         "rdma_namespaces": lab.hosts.rdma_namespaces,
         "revert_after_s": lab.hosts.revert_after_s,
         **{key: section for key, section in sections.items() if section is not None},
         "pfs": [_pf_document(lab, node, pf) for pf in node.pfs],
     }
+
+
+def deadline_s(lab: Lab) -> int:
+    """Bound of a run on a host: packages and driver builds take minutes, all the rest seconds."""
+    longer_s = system_seconds(lab) + driver_seconds(lab) + gpu_seconds(lab) + runtime_seconds(lab)
+    return DEADLINE_S + longer_s
 
 
 def wanted_fields(document: dict[str, JsonValue]) -> dict[str, JsonValue]:
@@ -67,7 +83,14 @@ def _pf_document(lab: Lab, node: Node, pf: Pf) -> dict[str, JsonValue]:
         "rdma_device": pf.rdma_device,
         "soft_roce": pf.soft_roce,
         **routing_of(lab, pf),
+        **_vf_owner(lab),
     }
+
+
+def _vf_owner(lab: Lab) -> dict[str, JsonValue]:
+    """Who makes the VFs where the hosts do not: their number is then nothing that a host has to have."""
+    operated = lab.cluster is not None and lab.cluster.delivery.profile == "sriov_operator"
+    return {"vf_owner": "operator"} if operated else {}
 
 
 def _plain(value: Value) -> JsonValue:

@@ -8,7 +8,7 @@ import pulumi
 from pulumi_command import remote
 
 from components.hosts.delivery import Delivery
-from components.hosts.document import document_text, host_document, vf_layout
+from components.hosts.document import deadline_s, document_text, host_document, vf_layout
 from components.hosts.fleet import Fleet
 from components.hosts.pack import digest
 from components.hosts.program.places import COPIED_PROGRAM, SCHEMA
@@ -18,6 +18,10 @@ from components.ssh.credentials import endpoints_of
 from stacks.lab import Lab
 from stacks.load import Credentials
 from stacks.nodes import Node
+
+SHORTEST_TIMEOUT_S = 900
+SPARE_S = 300
+"""For the lock, the connection and its repetitions: the host's own bound has to come first, since it says what hung."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -73,6 +77,7 @@ class Hosts(pulumi.ComponentResource):
             dial_error_limit=2,
             per_dial_timeout=10,
         )
+        longest = f"{max(SHORTEST_TIMEOUT_S, deadline_s(args.lab) + SPARE_S)}s"
         return remote.Command(
             f"{name}-{node.name}",
             connection=connection,
@@ -86,7 +91,7 @@ class Hosts(pulumi.ComponentResource):
                 aliases=[pulumi.Alias(name=f"{name}-{node.formerly}")] if node.formerly else [],
                 depends_on=[self._program],  # it has no output that the command would use
                 hooks=pulumi.ResourceHookBinding(on_error=[self._explain]),
-                custom_timeouts=pulumi.CustomTimeouts(create="15m", update="15m", delete="2m"),
+                custom_timeouts=pulumi.CustomTimeouts(create=longest, update=longest, delete="2m"),
             ),
         )
 

@@ -10,9 +10,11 @@ from .host import Host
 from .links import link_changes, link_state
 from .lock import locked
 from .machine import Machine
-from .places import DEADLINE_S, REVERT_FILE, REVERTED_FILE, RUN, UNCONFIRMED_FILE
+from .places import REVERT_FILE, REVERTED_FILE, RUN, UNCONFIRMED_FILE
 
 PROGRAM_COPY = RUN + "/host.pyz"
+LONGEST_RUN_S = 4 * 3600
+"""A run whose document asks for packages and drivers may hold the lock for long, and must not outlive its revert."""
 
 
 def arm_revert(host: Host, pfs: Iterable[str]) -> None:
@@ -47,7 +49,7 @@ def arm_revert(host: Host, pfs: Iterable[str]) -> None:
 def revert(machine: Machine) -> int:
     """Waits for the deadline, which a running apply may move, and puts the links back."""
     while True:
-        with locked(machine, wait_s=DEADLINE_S):
+        with locked(machine, wait_s=LONGEST_RUN_S):
             pending = load_json(machine, REVERT_FILE)
             left_s = pending["deadline_s"] - machine.now_s() if pending else 0
             if not pending:

@@ -20,7 +20,20 @@ from stacks.lab import Lab
 from tests.components.hosts.kernel import PFS, FakeHost, addresses
 
 PROGRAM = b"print('the program')\n"
-STANDARD = {"fcntl", "hashlib", "json", "os", "re", "signal", "subprocess", "sys", "time", "traceback", "typing"}
+STANDARD = {
+    "fcntl",
+    "hashlib",
+    "json",
+    "os",
+    "re",
+    "signal",
+    "subprocess",
+    "sys",
+    "time",
+    "traceback",
+    "typing",
+    "urllib.request",
+}
 RECORDED = Path(__file__).with_name("recorded")
 
 

@@ -1,4 +1,7 @@
-"""What is done on a host, in its order; it is undone the other way round."""
+"""What is done on a host, in its order; it is undone the other way round.
+
+What takes minutes comes before the network, whose changes wait for the word of a new connection.
+"""
 
 from typing import Tuple
 
@@ -6,11 +9,19 @@ from ..host import Document
 from ..step import Fields, Step
 from .arp import Arp
 from .clock import Clock
+from .driver import Driver
+from .firmware import Firmware
 from .governor import Governor
+from .gpu import GpuDriver
+from .gpudirect import GpuDirect
 from .hostname import Hostname
 from .hosts_file import HostsFile
 from .kernel_arguments import KernelArguments
+from .kubelet import Kubelet
+from .kubernetes_kernel import KubernetesKernel
+from .kubernetes_packages import KubernetesPackages
 from .link import Link
+from .memlock import Memlock
 from .modules import Modules
 from .namespaces import RdmaNamespaces
 from .packages import Packages
@@ -19,6 +30,9 @@ from .preflight import Preflight
 from .qos import QualityOfService
 from .rdma_device import RdmaDevice
 from .routing import Routing
+from .runtime import ContainerRuntime
+from .swap import Swap
+from .toolkit import ContainerToolkit
 from .users import Users
 from .vf_mtu import VfMtu
 from .vfs import Vfs
@@ -32,6 +46,12 @@ STEPS: Tuple[Step, ...] = (
     HostsFile(),
     Governor(),
     Users(),
+    Driver(),
+    Firmware(),
+    GpuDriver(),
+    ContainerRuntime(),
+    ContainerToolkit(),
+    Memlock(),
     Modules(),
     RdmaNamespaces(),
     Arp(),
@@ -41,6 +61,11 @@ STEPS: Tuple[Step, ...] = (
     VfMtu(),
     RdmaDevice(),
     QualityOfService(),
+    GpuDirect(),
+    Swap(),
+    KubernetesKernel(),
+    KubernetesPackages(),
+    Kubelet(),
     Persistence(),
 )
 

@@ -1,0 +1,84 @@
+"""Containers on a host as far as steps must know of them, and containerd's configuration as text."""
+
+from typing import Any, Dict, List
+
+from .machine import Machine, StepError
+
+TASKS = "/run/containerd/io.containerd.runtime.v2.task"
+CONFIG_FILE = "/etc/containerd/config.toml"
+CONFIG_DROP_INS = "/etc/containerd/conf.d"
+MIRRORS = "/etc/containerd/certs.d"
+SERVERS = {"docker.io": "registry-1.docker.io"}
+"""Where a registry answers when that is not under the name that stands in image references."""
+
+
+def running_containers(machine: Machine) -> int:
+    """How many containers run, in all of containerd's namespaces."""
+    return sum(len(machine.names(f"{TASKS}/{space}")) for space in machine.names(TASKS))
+
+
+def refuse_package_scripts_under_containers(machine: Machine, what: str) -> None:
+    """Refuses to install packages where their scripts would hurt: they reload systemd.
+
+    With systemd as the cgroup driver a reload takes the GPUs away from containers that run (NVIDIA container toolkit,
+    troubleshooting).
+    """
+    count = running_containers(machine)
+    if count and machine.exists("/proc/driver/nvidia"):
+        raise StepError(
+            f"{what} would be installed while {count} containers run, and they would lose their GPUs",
+            "drain the node (kubectl drain), then run again",
+        )
+
+
+def containerd_config(asked: Dict[str, Any], major: int, nvidia: Dict[str, Any]) -> str:
+    """All of config.toml: what is not in it keeps containerd's default. The sections moved with containerd 2.
+
+    Args:
+        asked: the document's `containerd`.
+        major: of the containerd that is installed.
+        nvidia: the document's container toolkit; empty without one.
+    """
+    old = major < 2
+    cri = "io.containerd.grpc.v1.cri" if old else "io.containerd.cri.v1.runtime"
+    images = "io.containerd.grpc.v1.cri" if old else "io.containerd.cri.v1.images"
+    runtimes = f"plugins.'{cri}'.containerd.runtimes"
+    lines = ["# Written by rocelab: change the lab file instead.", f"version = {2 if old else 3}", ""]
+    if old:
+        lines += [f"[plugins.'{cri}']", f'  sandbox_image = "{asked["sandbox_image"]}"', ""]
+    else:
+        lines += [f"[plugins.'{images}'.pinned_images]", f'  sandbox = "{asked["sandbox_image"]}"', ""]
+    lines += [f"[plugins.'{images}'.registry]", f'  config_path = "{MIRRORS}"', ""]
+    if nvidia.get("default_runtime"):
+        lines += [f"[plugins.'{cri}'.containerd]", '  default_runtime_name = "nvidia"', ""]
+    lines += _runtime(runtimes, "runc", [])
+    if nvidia:
+        lines += ["", *_runtime(runtimes, "nvidia", ['  BinaryName = "/usr/bin/nvidia-container-runtime"'])]
+    return "\n".join(lines) + "\n"
+
+
+def mirror_files(registries: List[Dict[str, str]]) -> Dict[str, str]:
+    """Path and text of each registry's hosts.toml. containerd reads them at each pull: nothing is restarted."""
+    files = {}
+    for registry in registries:
+        name, mirror = registry["host"], registry["mirror"]
+        place, _, folder = mirror.partition("/")
+        # below a folder of the mirror: containerd would put its /v2 in front of the folder
+        path = f"/v2/{folder}" if folder else ""
+        files[f"{MIRRORS}/{name}/hosts.toml"] = (
+            "# Written by rocelab: change the lab file instead.\n"
+            f'server = "https://{SERVERS.get(name, name)}"\n\n'
+            f'[host."https://{place}{path}"]\n'
+            '  capabilities = ["pull", "resolve"]\n' + ("  override_path = true\n" if folder else "")
+        )
+    return files
+
+
+def _runtime(runtimes: str, name: str, options: List[str]) -> List[str]:
+    return [
+        f"[{runtimes}.{name}]",
+        '  runtime_type = "io.containerd.runc.v2"',
+        f"[{runtimes}.{name}.options]",
+        *options,
+        "  SystemdCgroup = true",
+    ]

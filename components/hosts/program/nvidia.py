@@ -1,0 +1,132 @@
+"""GPUs as the driver's own tools show them, and the way by which a NIC can reach their memory."""
+
+import re
+from typing import Any, Dict, NamedTuple, Tuple
+
+from .machine import Machine
+
+SMI_S = 90
+"""nvidia-smi wakes each GPU of a host without persistence mode."""
+WITHOUT_OPEN_MODULE = ("Kepler", "Maxwell", "Pascal", "Volta")
+"""NVIDIA's open kernel modules begin with Turing."""
+PEER_API = "ib_register_peer_memory_client"
+"""The kernel symbol that nvidia_peermem needs: in NVIDIA's OFED and in Ubuntu's kernels, not in mainline."""
+PEERMEM_MODULES = ("nvidia_peermem", "nv_peer_mem")
+
+
+class Gpus(NamedTuple):
+    """What nvidia-smi says, one for all: mixed GPUs in a host are no RDMA lab."""
+
+    driver: str
+    cuda: str
+    attached: int
+    product: str
+    brand: str
+    architecture: str
+    trouble: str
+    """Why nothing is known; empty when it is."""
+
+
+class Way(NamedTuple):
+    """How a NIC reaches GPU memory on a host, and why so."""
+
+    name: str
+    """dmabuf, peermem or none."""
+    why: str
+
+
+def gpus(machine: Machine) -> Gpus:
+    """The GPUs of a host."""
+    done = machine.run("nvidia-smi", "-q", timeout_s=SMI_S)
+    if done.code:
+        said = (done.err or done.out).strip().splitlines()
+        return Gpus("", "", 0, "", "", "", said[0][:150] if said else f"nvidia-smi ended with {done.code}")
+    return parse_smi(done.out)
+
+
+def parse_smi(printed: str) -> Gpus:
+    """The first GPU's names, and what holds for all. Drivers before 470 tell no architecture: the name has to do."""
+    pairs: Dict[str, str] = {}
+    for key, value in re.findall(r"^\s*([^:\n]+?)\s+: (.+?)\s*$", printed, re.MULTILINE):
+        pairs.setdefault(key, value)
+    product = pairs.get("Product Name", "")
+    return Gpus(
+        pairs.get("Driver Version", ""),
+        pairs.get("CUDA Version", ""),
+        int(pairs.get("Attached GPUs", "0")),
+        product,
+        pairs.get("Product Brand", ""),
+        pairs.get("Product Architecture") or architecture_of(product),
+        "",
+    )
+
+
+def architecture_of(product: str) -> str:
+    """By the marketing name, of data-centre GPUs only; empty for others."""
+    table = (
+        (r"\b[PG]?V100|TITAN V", "Volta"),
+        (r"\bP(4|40|100)\b", "Pascal"),
+        (r"\bT4\b|RTX [3-8]000", "Turing"),
+        (r"\bA(2|10|16|30|40|100|800)\b|RTX A", "Ampere"),
+        (r"\bL(4|20|40S?)\b", "Ada Lovelace"),
+        (r"\bG?H(20|100|200|800)\b", "Hopper"),
+        (r"\bG?B(100|200|300)\b", "Blackwell"),
+    )
+    return next((name for pattern, name in table if re.search(pattern, product)), "")
+
+
+def gpudirect_way(gpu: Gpus, open_module: bool, kernel: str, peer_api: bool) -> Way:
+    """The best way that GPU, driver and kernel allow.
+
+    DMA-BUF needs Turing or newer, the open kernel module, CUDA 11.7 (driver 515) and Linux 5.12; peermem needs the peer
+    memory interface in ib_core (GPU Operator documentation, "GPUDirect RDMA and GPUDirect Storage"). Volta, as in
+    seed A's DGX-1, has no open module, so it is peermem there, with driver 580 at most. GeForce has neither.
+    """
+    if gpu.trouble or not gpu.attached:
+        return Way("none", gpu.trouble or "no GPU")
+    if gpu.brand == "GeForce":
+        return Way("none", f"{gpu.product} is a GeForce")
+    lacks = [
+        (gpu.architecture in WITHOUT_OPEN_MODULE, f"{gpu.architecture} has no open kernel module"),
+        (not open_module, "the proprietary kernel module is loaded"),
+        (_numbers(kernel) < (5, 12), f"kernel {kernel} is older than 5.12"),
+        (_numbers(gpu.driver) < (515,), f"driver {gpu.driver} is older than 515"),
+    ]
+    reason = next((text for holds, text in lacks if holds), "")
+    if not reason:
+        return Way("dmabuf", f"{gpu.architecture or gpu.product}, open module, kernel {kernel}")
+    if peer_api:
+        return Way("peermem", reason)
+    return Way("none", f"{reason}, and ib_core has no peer memory interface: that comes with DOCA-OFED")
+
+
+def way_of(machine: Machine) -> Way:
+    """The best way on this host."""
+    return gpudirect_way(
+        gpus(machine),
+        "Open Kernel Module" in machine.read("/proc/driver/nvidia/version"),
+        machine.read("/proc/sys/kernel/osrelease"),
+        PEER_API in machine.read("/proc/kallsyms"),
+    )
+
+
+def path_facts(machine: Machine) -> Dict[str, Any]:
+    """What between NIC and GPU slows them down: an IOMMU that translates, and bridges with ACS.
+
+    ACS sends what peers say to each other through the root complex. Both are only reported: they are set in the BIOS,
+    and virtual machines need them.
+    """
+    groups = machine.names("/sys/kernel/iommu_groups")
+    kinds = {machine.read(f"/sys/kernel/iommu_groups/{group}/type") for group in groups}
+    iommu = "off" if not groups else "passthrough" if kinds <= {"identity"} else "translating"
+    return {"iommu": iommu, "acs_bridges": acs_bridges(machine.run("lspci", "-vvv").out)}
+
+
+def acs_bridges(printed: str) -> int:
+    """How many PCI bridges have ACS switched on."""
+    return len(re.findall(r"^\s*ACSCtl:\s.*\bSrcValid\+", printed, re.MULTILINE))
+
+
+def _numbers(version: str) -> Tuple[int, ...]:
+    found = re.match(r"\d+(?:\.\d+)*", version)
+    return tuple(int(part) for part in found[0].split(".")) if found else ()

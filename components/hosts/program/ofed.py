@@ -1,0 +1,128 @@
+"""The NIC's driver as it is on a host: which is installed, whether it is built for this kernel, which is loaded."""
+
+import re
+from typing import List, NamedTuple
+
+from .carriers import refuse_what_carries_the_host
+from .host import Host
+from .machine import Machine, StepError
+
+MODULE = "mlx5_core"
+PACKAGES = (
+    r"^(doca-|mlnx-|kmod-mlnx|ofed-scripts$|flexio|dpa-|dpacc|collectx|clusterkit$"
+    r"|kmod-(iser|isert|srp|kernel-mft)|kernel-mft)"
+)
+"""Names of NVIDIA's packages, after "DOCA-Host Installation and Upgrade" (DOCA 3.2.1), removal of an old version."""
+BUILT = "for the running kernel"
+AS_INSTALLED = "as installed"
+CONSUMERS = (
+    "nvme_rdma",
+    "nvmet_rdma",
+    "rpcrdma",
+    "ib_iser",
+    "ib_isert",
+    "ib_srp",
+    "ib_srpt",
+    "ko2iblnd",
+    "smc",
+    "rds_rdma",
+)
+"""Modules that keep the RDMA stack busy for storage and sockets: openibd fails, or takes a mount away."""
+
+
+class ModuleFile(NamedTuple):
+    """What modprobe would load."""
+
+    path: str
+    version: str
+    srcversion: str
+
+    @property
+    def of_the_kernel(self) -> bool:
+        """Whether it came with the kernel: what is added later lies in updates, extra or weak-updates."""
+        return "/kernel/" in self.path or self.path.startswith("(")
+
+
+def ofed_version(machine: Machine) -> str:
+    """Version of the vendor's driver that is installed; empty for the kernel's own.
+
+    `ofed_info -s` says `MLNX_OFED_LINUX-24.10-1.1.4.0:` or `OFED-internal-25.07-0.9.7:`, colon included.
+    """
+    done = machine.run("ofed_info", "-s")
+    found = re.search(r"-(\d+\.\d+-\d+(?:\.\d+)*)", done.out) if done.code == 0 else None
+    return found[1] if found else ""
+
+
+def module_file(machine: Machine) -> ModuleFile:
+    """The module that modprobe would load now; all empty when there is none."""
+    printed = machine.run("modinfo", MODULE).out
+    values = dict(re.findall(r"^(filename|version|srcversion):\s*(.*)$", printed, re.MULTILINE))
+    return ModuleFile(values.get("filename", ""), values.get("version", ""), values.get("srcversion", ""))
+
+
+def built(machine: Machine) -> str:
+    """`BUILT`, or what there is instead of modules of the vendor's for the running kernel."""
+    kernel = machine.read("/proc/sys/kernel/osrelease")
+    states = dkms_states(machine.run("dkms", "status").out, kernel)
+    if states:
+        return BUILT if set(states) == {"installed"} else f"dkms for {kernel}: {', '.join(sorted(set(states)))}"
+    file = module_file(machine)
+    if not file.path or file.of_the_kernel:
+        return f"not for {kernel}: {file.path or 'there is no ' + MODULE}"
+    return BUILT
+
+
+def dkms_states(printed: str, kernel: str) -> List[str]:
+    """What dkms says of the vendor's kernel modules; empty when it does not know them.
+
+    Version 2 writes `mlnx-ofed-kernel, 5.8…, 5.4.0-150-generic, x86_64: installed`, version 3 a slash for the comma.
+    """
+    found = []
+    for line in printed.splitlines():
+        if re.match(r"mlnx-of(ed|a)[-_]kernel\b", line):
+            what, _, state = line.partition(": ")
+            found.append((what, state.split(" ")[0].strip()))
+    here = [state for what, state in found if kernel in what.replace(",", " ").split()]
+    return here or ["not built"] * bool(found)
+
+
+def loaded(machine: Machine) -> str:
+    """`AS_INSTALLED`, or which other driver runs."""
+    if not machine.exists(f"/sys/module/{MODULE}"):
+        return "not loaded"
+    file, module = module_file(machine), f"/sys/module/{MODULE}"
+    srcversion, version = machine.read(module + "/srcversion"), machine.read(module + "/version")
+    # srcversion is a hash over the module's sources; the kernel's own modules have no other version
+    same = srcversion == file.srcversion if srcversion and file.srcversion else version == file.version
+    return AS_INSTALLED if same else f"{version or 'another'} is loaded, {file.version or 'another'} is installed"
+
+
+def runs_inbox(machine: Machine) -> bool:
+    """Whether the loaded module, if any, came with the kernel: others taint it."""
+    return "O" not in machine.read(f"/sys/module/{MODULE}/taint")
+
+
+def holders(host: Host) -> List[str]:
+    """Why the driver cannot be restarted under this host; empty when nobody would notice but our own links and VFs."""
+    machine, found = host.machine, []
+    host.forget()
+    found += [f"module {name} is loaded" for name in CONSUMERS if machine.exists(f"/sys/module/{name}")]
+    opened = host.opened_devices()
+    if opened is None:
+        found.append("who has RDMA devices open cannot be listed")
+    elif opened:
+        found.append(f"a process has {' '.join(sorted(opened))} open")
+    ours = {pf["interface"] for pf in host.pfs}
+    vfs = {vf.netdev for pf in ours for vf in host.vfs(pf)}
+    found += [f"{pf} VF {index}: {reason}" for pf in sorted(ours) for index, reason in host.uses(pf).items()]
+    for name in sorted(host.links()):
+        if machine.target(f"/sys/class/net/{name}/device/driver") != MODULE or name in vfs:
+            continue
+        try:
+            refuse_what_carries_the_host(host, [name])
+        except StepError as error:
+            found.append(error.reason)
+            continue
+        if name not in ours and host.is_up(name):
+            found.append(f"{name} is up, runs on {MODULE} too and is no rail of this lab")
+    return found

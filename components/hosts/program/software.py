@@ -1,0 +1,120 @@
+"""A vendor's software: fetched with its checksum, its repository set up, an older one removed when that is allowed."""
+
+import hashlib
+import os
+import re
+from typing import Any, Dict, List, Sequence
+
+from .distribution import APT, LOCK_S, family
+from .machine import Machine, StepError
+
+CACHE = "/var/cache/rocelab"
+CHUNK_BYTES = 1 << 20
+SILENCE_S = 60
+REMOVE_S = 600
+FIRMWARE_UPDATERS = ("mlnx-fw-updater",)
+"""Packages that write firmware while they are installed."""
+
+
+def fetch(machine: Machine, download: Dict[str, Any]) -> str:
+    """A file of the vendor, as a path on this host; what is there with the right checksum is not fetched again.
+
+    Raises:
+        StepError: when it cannot be had, or is another file than the lab names.
+    """
+    import urllib.request  # noqa: PLC0415  # as long as all the rest takes to start, and most runs fetch nothing
+
+    url, wanted = str(download["url"]), str(download["sha256"])
+    place = f"{CACHE}/{wanted[:12]}-{os.path.basename(url)}"
+    if machine.exists(place) and _digest(machine, place) == wanted:
+        return place
+    target = machine.path(place)
+    os.makedirs(os.path.dirname(target), mode=0o700, exist_ok=True)
+    digest = hashlib.sha256()
+    try:
+        with urllib.request.urlopen(url, timeout=SILENCE_S) as answer, open(target + ".part", "wb") as file:  # noqa: S310  # the lab file takes https, http and file only
+            for chunk in iter(lambda: answer.read(CHUNK_BYTES), b""):
+                digest.update(chunk)
+                file.write(chunk)
+    except (OSError, ValueError) as error:
+        machine.remove(place + ".part")
+        raise StepError(f"{url} cannot be fetched: {error}", "can this host reach it? A mirror will do") from None
+    if digest.hexdigest() != wanted:
+        machine.remove(place + ".part")
+        raise StepError(
+            f"{url} has sha256 {digest.hexdigest()}, and the lab file names {wanted}",
+            "nothing of it was used; look the checksum up at the vendor's",
+        )
+    os.replace(target + ".part", target)
+    return place
+
+
+def add_repository(machine: Machine, download: Dict[str, Any]) -> None:
+    """Installs the package that tells apt or dnf of a vendor's repository."""
+    place = fetch(machine, download)
+    kind = family(machine)
+    words = ["dpkg", "--install", machine.path(place)] if kind == "debian" else ["rpm", "-U", "--force", place]
+    machine.must(*words, timeout_s=LOCK_S)
+    machine.remove(place)
+
+
+def refuse_firmware_updates(machine: Machine, names: Sequence[str]) -> None:
+    """Refuses what would bring a firmware update along."""
+    if family(machine) == "debian":
+        machine.run(*APT, "update", timeout_s=LOCK_S)
+        planned = machine.run(*APT, "--simulate", "install", "--", *names, timeout_s=120).out
+        coming = re.findall(r"^Inst (\S+)", planned, re.MULTILINE)
+    else:  # dnf's answer to --assumeno is an exit code of 1 and the table of what it would do
+        planned = machine.run("dnf", "-q", "--assumeno", "install", *names, timeout_s=LOCK_S).out
+        coming = re.findall(r"^ (\S+) ", planned, re.MULTILINE)
+    found = sorted({*FIRMWARE_UPDATERS} & {*coming, *names})
+    if found:
+        raise StepError(
+            f"{' and '.join(names)} would install {', '.join(found)}, which writes firmware",
+            "nothing was changed; choose packages without it: firmware is updated by people, not in passing",
+        )
+
+
+def installed_packages(machine: Machine, pattern: str) -> List[str]:
+    """Installed packages whose name matches, sorted."""
+    if family(machine) == "debian":
+        found = machine.run("dpkg-query", "-W", "-f", "${Package} ${db:Status-Status}\n").out
+        names = [line.split()[0] for line in found.splitlines() if line.endswith(" installed")]
+    else:
+        names = machine.run("rpm", "-qa", "--qf", "%{NAME}\n").out.split()
+    return sorted({name for name in names if re.match(pattern, name)})
+
+
+def remove(machine: Machine, names: Sequence[str]) -> None:
+    """Removes these packages and no other.
+
+    Raises:
+        StepError: naming what depends on them.
+    """
+    if not names:
+        return
+    if family(machine) == "rhel":
+        machine.must("rpm", "-e", *names, timeout_s=REMOVE_S)  # unlike dnf it removes nothing that depends on them
+        return
+    apt = [*APT, "-o", "APT::Get::AutomaticRemove=false"]
+    planned = machine.must(*apt, "--simulate", "purge", "--", *names, timeout_s=120)
+    others = sorted(set(re.findall(r"^(?:Purg|Remv) (\S+)", planned, re.MULTILINE)) - set(names))
+    if others:
+        raise StepError(
+            f"{', '.join(others)} would go together with {', '.join(names)}",
+            "nothing was removed; take those off this host yourself if that is meant, then run again",
+        )
+    machine.must(*apt, "purge", "--", *names, timeout_s=LOCK_S + REMOVE_S)
+
+
+def same_version(found: str, wanted: str) -> bool:
+    """Whether a version is the one that is meant: tools print 25.07-0.9.7 where packages say 25.07-0.9.7.0."""
+    return found == wanted or found.startswith(wanted + ".") or (bool(found) and wanted.startswith(found + "."))
+
+
+def _digest(machine: Machine, place: str) -> str:
+    digest = hashlib.sha256()
+    with open(machine.path(place), "rb") as file:
+        for chunk in iter(lambda: file.read(CHUNK_BYTES), b""):
+            digest.update(chunk)
+    return digest.hexdigest()

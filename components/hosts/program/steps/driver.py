@@ -1,0 +1,172 @@
+"""The driver of the RoCE NICs: kept and verified, or replaced by another source when the lab asks for that."""
+
+from typing import Any, Dict, List, Set
+
+from .. import ofed
+from ..containers import refuse_package_scripts_under_containers
+from ..distribution import install
+from ..host import Document, Host
+from ..machine import StepError
+from ..software import add_repository, fetch, installed_packages, refuse_firmware_updates, remove, same_version
+from ..step import Fields, Step
+
+BUILD_S = 1500
+UNPACKED = "/var/cache/rocelab/mlnx_ofed"
+VENDOR = ("doca_ofed", "mlnx_ofed")
+INBOX = "inbox"
+KEPT = "loaded"
+SHOWN_PACKAGES = 12
+
+
+class Driver(Step):
+    """Installed, built for the running kernel, and loaded are three things, and only all of them make a driver.
+
+    Nothing is removed without `replace`, and then only packages of the driver's own; firmware is never written.
+    """
+
+    name = "driver"
+    at_boot = False
+    effects = {"driver": "reboot", "driver_built": "none", "driver_loaded": "reboot"}
+    repairs = {"driver": "reboot", "driver_built": "service", "driver_loaded": "reboot"}
+
+    def wanted(self, document: Document) -> Fields:
+        asked = document.get("driver")
+        if not asked:
+            return {}
+        if asked["source"] == "keep":
+            return {"driver": asked["version"] or KEPT}
+        if asked["source"] == "inbox":
+            return {"driver": INBOX, **({"driver_loaded": INBOX} if asked["in_use"] else {})}
+        fields: Fields = {"driver": asked["version"], "driver_built": ofed.BUILT}
+        if asked["in_use"]:
+            fields["driver_loaded"] = ofed.AS_INSTALLED
+        return fields
+
+    def observed(self, host: Host) -> Fields:
+        machine, asked = host.machine, host.document["driver"]
+        version = ofed.ofed_version(machine)
+        if asked["source"] == "keep":
+            return {"driver": self._kept(host, version)}
+        if asked["source"] == "inbox":
+            found: Fields = {"driver": version or (INBOX if ofed.module_file(machine).path else f"no {ofed.MODULE}")}
+            if asked["in_use"]:
+                found["driver_loaded"] = INBOX if ofed.runs_inbox(machine) else "a module from outside the kernel"
+            return found
+        same = same_version(version, asked["version"])
+        found = {"driver": asked["version"] if same else version or INBOX, "driver_built": ofed.built(machine)}
+        if asked["in_use"]:
+            found["driver_loaded"] = ofed.loaded(machine)
+        return found
+
+    def apply(self, host: Host, wrong: Set[str]) -> None:
+        asked = host.document["driver"]
+        if asked["source"] == "keep":
+            raise StepError(
+                f"the NIC driver is {self.observed(host)['driver']}, not {self.wanted(host.document)['driver']}",
+                "driver.source keep only looks: install it yourself, or name a source",
+            )
+        running = host.machine.exists(f"/sys/module/{ofed.MODULE}")
+        if running and asked["restart"] == "reboot" and not asked["may_reboot"]:
+            for field in wrong:
+                host.wait_for_reboot(
+                    field,
+                    f"{field} {self.observed(host)[field]} => {self.wanted(host.document)[field]}: a new driver is "
+                    "loaded by a reboot; nothing was installed or removed, since hosts.allow_reboot is false",
+                )
+            return
+        if "driver" in wrong:
+            self._replace(host)
+        elif "driver_built" in wrong:
+            kernel = host.machine.read("/proc/sys/kernel/osrelease")
+            host.machine.must("dkms", "autoinstall", "-k", kernel, timeout_s=BUILD_S)
+        if asked["in_use"]:
+            self._load(host)
+
+    def facts(self, host: Host) -> Dict[str, Any]:
+        machine = host.machine
+        running = machine.read(f"/sys/module/{ofed.MODULE}/version")
+        file = ofed.module_file(machine)
+        found = {"ofed": ofed.ofed_version(machine), "installed": file.version, "loaded": running}
+        if machine.exists(f"/sys/module/{ofed.MODULE}"):
+            found["state"] = ofed.loaded(machine)
+        return {"driver": {key: value for key, value in found.items() if value} or {"ofed": "none"}}
+
+    def _kept(self, host: Host, version: str) -> str:
+        asked, machine = host.document["driver"], host.machine
+        drivers = {machine.target(f"/sys/class/net/{pf['interface']}/device/driver") for pf in host.pfs}
+        if ofed.MODULE not in drivers and not machine.exists(f"/sys/module/{ofed.MODULE}"):
+            return f"not there: {ofed.MODULE} is not loaded"
+        running = version or machine.read(f"/sys/module/{ofed.MODULE}/version") or INBOX
+        if not asked["version"]:
+            return KEPT
+        return str(asked["version"]) if same_version(running, asked["version"]) else running
+
+    def _replace(self, host: Host) -> None:
+        machine, asked = host.machine, host.document["driver"]
+        old = ofed.ofed_version(machine)
+        refuse_package_scripts_under_containers(machine, "a NIC driver")
+        if asked["download"] and (asked["replace"] or not old):
+            fetch(machine, asked["download"])  # before anything goes: a host without any driver helps nobody
+        if old:
+            self._remove(host, old)
+        if asked["source"] == "doca_ofed":
+            if asked["download"]:
+                add_repository(machine, asked["download"])
+            names = [*self._headers(host), *asked["packages"]]
+            refuse_firmware_updates(machine, names)
+            install(machine, names)
+        elif asked["source"] == "mlnx_ofed":
+            self._install_archive(host)
+        elif not ofed.module_file(machine).path:
+            raise StepError(
+                f"this kernel has no {ofed.MODULE}",
+                "Ubuntu has it in linux-modules-extra, Debian's cloud kernels leave it out: see system.packages",
+            )
+
+    def _remove(self, host: Host, old: str) -> None:
+        machine, asked = host.machine, host.document["driver"]
+        names = installed_packages(machine, ofed.PACKAGES)
+        if not asked["replace"]:
+            listed = ", ".join(names[:SHOWN_PACKAGES]) or "what ofed_uninstall.sh finds"
+            more = f" and {len(names) - SHOWN_PACKAGES} more" if len(names) > SHOWN_PACKAGES else ""
+            raise StepError(
+                f"driver {old} is installed and works, {self.wanted(host.document)['driver']} is wanted",
+                f"set driver.replace: true to remove it first; these packages would go: {listed}{more}",
+            )
+        if machine.exists("/usr/sbin/ofed_uninstall.sh"):
+            machine.must("/usr/sbin/ofed_uninstall.sh", "--force", timeout_s=BUILD_S)
+            names = installed_packages(machine, ofed.PACKAGES)
+        remove(machine, names)
+
+    def _headers(self, host: Host) -> List[str]:
+        """Packages with the headers of the running kernel, without which dkms builds nothing and says little."""
+        kernel = host.machine.read("/proc/sys/kernel/osrelease")
+        if host.machine.exists(f"/lib/modules/{kernel}/build"):
+            return []
+        return [f"linux-headers-{kernel}" if host.machine.exists("/etc/debian_version") else f"kernel-devel-{kernel}"]
+
+    def _install_archive(self, host: Host) -> None:
+        machine, asked = host.machine, host.document["driver"]
+        place = machine.path(fetch(machine, asked["download"]))
+        folder = machine.path(UNPACKED)
+        machine.must("rm", "-rf", folder)
+        machine.must("mkdir", "-p", folder)
+        machine.must("tar", "-xzf", place, "-C", folder, "--strip-components=1", timeout_s=BUILD_S)
+        kinds: Dict[str, List[str]] = {"dkms": ["--dkms"], "add_kernel_support": ["--add-kernel-support"]}
+        words = ["--force", "--without-fw-update", "-q", *kinds.get(asked["kernel_modules"], [])]
+        machine.must(f"{folder}/mlnxofedinstall", *words, timeout_s=BUILD_S)
+        machine.must("rm", "-rf", folder, place)
+
+    def _load(self, host: Host) -> None:
+        machine, asked = host.machine, host.document["driver"]
+        if not machine.exists(f"/sys/module/{ofed.MODULE}"):
+            machine.must("modprobe", "-a", ofed.MODULE, "mlx5_ib")
+        observed, wanted = self.observed(host)["driver_loaded"], self.wanted(host.document)["driver_loaded"]
+        if observed == wanted:
+            return
+        held = ofed.holders(host) if asked["restart"] == "openibd" else ["driver.restart is reboot"]
+        if held:
+            host.wait_for_reboot("driver_loaded", f"driver_loaded: {observed} ({'; '.join(held[:3])})")
+            return
+        machine.must("/etc/init.d/openibd", "restart", timeout_s=300)  # VFs and links are gone: later steps make them
+        host.forget()

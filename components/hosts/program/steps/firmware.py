@@ -1,0 +1,170 @@
+"""Firmware settings of the NICs: whether there may be VFs, how many, and Ethernet on cards that can do both."""
+
+import re
+from typing import Any, Dict, List, NamedTuple, Optional, Set
+
+from ..host import Document, Host
+from ..machine import Machine, StepError
+from ..step import Before, Fields, Step, interface_of
+
+TOOLS = ("mstconfig", "mlxconfig")
+"""mstflint's, which distributions have, then that of NVIDIA's firmware tools: same options, same output."""
+ETHERNET = 2
+TOOL_S = 120
+
+
+class Setting(NamedTuple):
+    """One parameter, as numbers: what holds now, and what holds from the next boot on."""
+
+    now: int
+    next: int
+
+
+class Firmware(Step):
+    """Set now, and read by the NIC at the next boot.
+
+    An undo leaves it: it changes nothing until somebody makes VFs, and putting it back would cost every host that
+    leaves a lab a reboot. What was there before stands in the host's baseline.
+    """
+
+    name = "firmware"
+    at_boot = False
+    effects = {"firmware": "reboot"}
+    repairs = {"firmware": "reboot"}
+
+    def wanted(self, document: Document) -> Fields:
+        asked = document.get("firmware")
+        if not asked:
+            return {}
+        return {f"{name}.firmware": _text(asked["vfs"], asked["link_type"]) for name in asked["pfs"]}
+
+    def observed(self, host: Host) -> Fields:
+        return {f"{name}.firmware": self._found(host, name) for name in host.document["firmware"]["pfs"]}
+
+    def apply(self, host: Host, wrong: Set[str]) -> None:
+        asked = host.document["firmware"]
+        for field in sorted(wrong):
+            name = interface_of(field)
+            reason = (
+                f"{field} {self._found(host, name)} => {self.wanted(host.document)[field]}: read by the NIC at boot"
+            )
+            if not asked["may_reboot"]:
+                host.wait_for_reboot(field, f"{reason}; nothing was set, since hosts.allow_reboot is false")
+                continue
+            device = self._device(host, name)
+            changes = self._changes(host, name, query(host.machine, device))
+            if changes:
+                host.machine.must(_tool(host.machine), "-d", device, "-y", "set", *changes, timeout_s=TOOL_S)
+                left = self._changes(host, name, query(host.machine, device))
+                if left:
+                    raise StepError(
+                        f"{name} ({device}) keeps its firmware settings: {' '.join(left)} was not taken",
+                        "is the firmware older than the parameter, or the NIC a BlueField that its own CPU governs?",
+                    )
+            host.wait_for_reboot(field, reason)
+
+    def before_pf(self, host: Host, pf: str) -> Before:
+        if pf not in (host.document.get("firmware") or {}).get("pfs", []):
+            return {}
+        try:
+            settings = query(host.machine, self._device(host, pf))
+        except StepError:
+            return {}  # apply says it better
+        return {"firmware": {key: settings[key].now for key in sorted(settings) if key in _names(pf_port(host, pf))}}
+
+    def facts(self, host: Host) -> Dict[str, Any]:
+        versions = {}
+        for pf in host.document["firmware"]["pfs"]:
+            device = (host.machine.names(f"/sys/class/net/{pf}/device/infiniband") or [""])[0]
+            versions[pf] = host.machine.read(f"/sys/class/infiniband/{device}/fw_ver")
+        return {"nic_firmware": {pf: version for pf, version in versions.items() if version}}
+
+    def _device(self, host: Host, pf: str) -> str:
+        return host.machine.target(f"/sys/class/net/{pf}/device")
+
+    def _found(self, host: Host, pf: str) -> str:
+        asked = host.document["firmware"]
+        try:
+            settings = query(host.machine, self._device(host, pf))
+        except StepError as error:
+            return error.reason
+        port = pf_port(host, pf)
+        names = [name for name in _names(port) if name in settings]
+        now = _normal({name: settings[name].now for name in names}, port, asked)
+        later = _normal({name: settings[name].next for name in names}, port, asked)
+        return now if now == later else f"{now}, from the next boot on {later}"
+
+    def _changes(self, host: Host, pf: str, settings: Dict[str, Setting]) -> List[str]:
+        """Words for `set`: what is not yet right from the next boot on."""
+        asked, port = host.document["firmware"], pf_port(host, pf)
+        changes = []
+        if _value(settings, "SRIOV_EN") != 1:
+            changes.append("SRIOV_EN=1")
+        if (_value(settings, "NUM_OF_VFS") or 0) < asked["vfs"]:
+            changes.append(f"NUM_OF_VFS={asked['vfs']}")
+        link = _value(settings, f"LINK_TYPE_P{port}")
+        if asked["link_type"] == "ethernet" and link not in (None, ETHERNET):
+            changes.append(f"LINK_TYPE_P{port}={ETHERNET}")
+        return changes
+
+
+def query(machine: Machine, device: str) -> Dict[str, Setting]:
+    """The settings of one NIC by name; those that are no numbers are left out.
+
+    Raises:
+        StepError: when no tool can tell them.
+    """
+    printed = machine.must(_tool(machine), "-d", device, "-e", "query", timeout_s=TOOL_S)
+    found = {}
+    for line in printed.splitlines():
+        words = line.lstrip("* ").split()  # a star marks what the next boot changes
+        if len(words) == 4 and re.match(r"^[A-Z][A-Z0-9_]+$", words[0]):
+            now, later = _number(words[2]), _number(words[3])
+            if now is not None and later is not None:
+                found[words[0]] = Setting(now, later)
+    if not found:
+        raise StepError(f"{device} tells no firmware settings", "is it a ConnectX of NVIDIA's? lspci -s shows it")
+    return found
+
+
+def pf_port(host: Host, pf: str) -> int:
+    """Which port of its NIC a PF is: function 0 is the first."""
+    return int(host.machine.target(f"/sys/class/net/{pf}/device").rpartition(".")[2] or 0) + 1
+
+
+def _tool(machine: Machine) -> str:
+    for name in TOOLS:
+        if machine.run(name, "--version").code != 127:
+            return name
+    raise StepError(
+        f"neither {' nor '.join(TOOLS)} is installed",
+        "name mstflint in system.packages, or leave firmware.manage false",
+    )
+
+
+def _names(port: int) -> List[str]:
+    return ["SRIOV_EN", "NUM_OF_VFS", f"LINK_TYPE_P{port}"]
+
+
+def _number(word: str) -> Optional[int]:
+    """`16` and `True(1)` as a number; None for `Array[0..7]`."""
+    found = re.match(r"^(?:[^()]*\()?(\d+)\)?$", word)
+    return int(found[1]) if found else None
+
+
+def _value(settings: Dict[str, Setting], name: str) -> Optional[int]:
+    return settings[name].next if name in settings else None
+
+
+def _text(vfs: int, link_type: str) -> str:
+    return f"SRIOV_EN=1 NUM_OF_VFS={vfs}" + (" Ethernet" if link_type == "ethernet" else "")
+
+
+def _normal(values: Dict[str, int], port: int, asked: Dict[str, Any]) -> str:
+    """In the words of `_text`: more VFs than asked for are as good, and a card without LINK_TYPE is Ethernet."""
+    vfs = values.get("NUM_OF_VFS", 0)
+    text = f"SRIOV_EN={values.get('SRIOV_EN', 0)} NUM_OF_VFS={min(asked['vfs'], vfs)}"
+    if asked["link_type"] == "keep":
+        return text
+    link = values.get(f"LINK_TYPE_P{port}", ETHERNET)
+    return text + (" Ethernet" if link == ETHERNET else f" LINK_TYPE={link}")

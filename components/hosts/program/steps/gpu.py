@@ -1,0 +1,115 @@
+"""The GPU driver: kept and verified, or installed from packages when the lab asks for that."""
+
+from typing import Any, Dict, Set
+
+from .. import nvidia
+from ..containers import refuse_package_scripts_under_containers
+from ..distribution import install
+from ..host import Document, Host
+from ..machine import Machine, StepError
+from ..software import add_repository, fetch, installed_packages, remove, same_version
+from ..step import Fields, Step
+
+WORKS = "works"
+AS_INSTALLED = "as installed"
+PACKAGES = r"^(nvidia-(?!container)|libnvidia-(?!container)|cuda-drivers|kmod-nvidia|xserver-xorg-video-nvidia)"
+"""Names of driver packages of NVIDIA's and the distributions' repositories; the container toolkit is no driver."""
+SHOWN_PACKAGES = 12
+
+
+class GpuDriver(Step):
+    """A driver that works is never replaced without `replace`, and never unloaded: a new one waits for a reboot."""
+
+    name = "gpu_driver"
+    at_boot = False
+    effects = {"gpu_driver": "reboot", "gpu_driver_loaded": "reboot"}
+    repairs = {"gpu_driver": "reboot", "gpu_driver_loaded": "reboot"}
+
+    def wanted(self, document: Document) -> Fields:
+        asked = (document.get("gpu") or {}).get("driver")
+        if not asked or asked["source"] == "operator":
+            return {}
+        loaded = {"gpu_driver_loaded": AS_INSTALLED} if asked["source"] == "packaged" else {}
+        return {"gpu_driver": asked["version"] or WORKS, **loaded}
+
+    def observed(self, host: Host) -> Fields:
+        asked, machine = host.document["gpu"]["driver"], host.machine
+        if asked["source"] == "keep":
+            found = nvidia.gpus(machine)
+            return {"gpu_driver": found.trouble or _named(found.driver, asked["version"])}
+        version = _installed(machine)
+        loaded = machine.read("/sys/module/nvidia/version")
+        state = AS_INSTALLED if loaded and loaded == version else f"{loaded} is loaded" if loaded else "not loaded"
+        if machine.exists("/sys/module/nouveau"):
+            state = "nouveau is loaded"
+        return {"gpu_driver": _named(version, asked["version"]) or "not installed", "gpu_driver_loaded": state}
+
+    def apply(self, host: Host, wrong: Set[str]) -> None:
+        asked, machine = host.document["gpu"]["driver"], host.machine
+        found, wanted = self.observed(host), self.wanted(host.document)
+        if asked["source"] == "keep":
+            raise StepError(
+                f"GPU driver: {found['gpu_driver']}, wanted is that it {wanted['gpu_driver']}"
+                if wanted["gpu_driver"] == WORKS
+                else f"GPU driver {found['gpu_driver']} runs, {wanted['gpu_driver']} is wanted",
+                "gpu.driver.source keep only looks: install it yourself, or use source packaged",
+            )
+        running = machine.exists("/sys/module/nvidia") or machine.exists("/sys/module/nouveau")
+        if running and not host.document["gpu"]["may_reboot"]:
+            for field in wrong:
+                reason = f"{field} {found[field]} => {wanted[field]}: a loaded GPU driver is replaced by a reboot"
+                host.wait_for_reboot(field, f"{reason}; nothing was installed, since hosts.allow_reboot is false")
+            return
+        if "gpu_driver" in wrong:
+            self._install(host)
+        if machine.exists("/sys/module/nvidia") or machine.exists("/sys/module/nouveau"):
+            state = self.observed(host)["gpu_driver_loaded"]
+            if state != AS_INSTALLED:
+                host.wait_for_reboot(
+                    "gpu_driver_loaded", f"gpu_driver_loaded: {state}, {_installed(machine)} is installed"
+                )
+            return
+        machine.must("modprobe", "-a", "nvidia")
+
+    def facts(self, host: Host) -> Dict[str, Any]:
+        found = nvidia.gpus(host.machine)
+        if found.trouble:
+            return {"gpu": {"trouble": found.trouble}}
+        names = {
+            "driver": found.driver,
+            "cuda": found.cuda,
+            "product": found.product,
+            "architecture": found.architecture,
+        }
+        return {"gpu": {**{key: value for key, value in names.items() if value}, "count": found.attached}}
+
+    def _install(self, host: Host) -> None:
+        asked, machine = host.document["gpu"]["driver"], host.machine
+        old = _installed(machine)
+        names = installed_packages(machine, PACKAGES) if old else []
+        if old and not asked["replace"]:
+            listed = ", ".join(names[:SHOWN_PACKAGES]) or "none: it was not installed from packages"
+            raise StepError(
+                f"GPU driver {old} is installed and {asked['version']} is wanted",
+                f"set gpu.driver.replace: true to remove it first; these packages would go: {listed}",
+            )
+        refuse_package_scripts_under_containers(machine, "the GPU driver")
+        if asked["repository"]:
+            fetch(machine, asked["repository"])  # before anything goes
+        remove(machine, names)
+        if asked["repository"]:
+            add_repository(machine, asked["repository"])
+        install(machine, asked["packages"])
+
+
+def _installed(machine: Machine) -> str:
+    return machine.run("modinfo", "-F", "version", "nvidia").out.strip()
+
+
+def _named(version: str, wanted: str) -> str:
+    """A version that is there in the words of what is wanted."""
+    if not version:
+        return ""
+    if not wanted:
+        return WORKS
+    return wanted if same_version(version, wanted) else version

@@ -1,0 +1,67 @@
+"""GPUDirect RDMA: the NIC reads and writes GPU memory by the best way that the host has."""
+
+from typing import Any, Dict, Set
+
+from .. import nvidia
+from ..host import Document, Host
+from ..machine import Machine, StepError
+from ..step import Before, Fields, Step
+
+READY = "ready"
+PEERMEM = "nvidia_peermem"
+
+
+class GpuDirect(Step):
+    """auto takes what the host can do and says why; a way that is named has to work."""
+
+    name = "gpudirect"
+    waits_for = ("driver", "gpu_driver")
+    effects = {"gpudirect": "none"}
+    repairs = {"gpudirect": "none"}
+
+    def wanted(self, document: Document) -> Fields:
+        gpu = document.get("gpu") or {}
+        if not gpu or gpu["driver"]["source"] == "operator":
+            return {}  # the driver's container loads what it needs
+        return {"gpudirect": READY if gpu["gpudirect"] == "auto" else gpu["gpudirect"]}
+
+    def observed(self, host: Host) -> Fields:
+        asked = host.document["gpu"]["gpudirect"]
+        if asked == "none":
+            return {"gpudirect": "none"}
+        way = nvidia.way_of(host.machine)
+        if asked == "auto":
+            missing = way.name == "peermem" and not _peermem_is_loaded(host.machine)
+            return {"gpudirect": f"{PEERMEM} not loaded" if missing else READY}
+        if asked == "peermem":
+            return {"gpudirect": "peermem" if _peermem_is_loaded(host.machine) else f"{PEERMEM} not loaded"}
+        return {"gpudirect": "dmabuf" if way.name == "dmabuf" else f"not dmabuf: {way.why}"}
+
+    def apply(self, host: Host, wrong: Set[str]) -> None:
+        asked = host.document["gpu"]["gpudirect"]
+        if asked == "dmabuf":
+            raise StepError(
+                f"GPUDirect by dmabuf is asked for: {self.observed(host)['gpudirect']}",
+                "mend that, or set gpu.gpudirect: auto",
+            )
+        done = host.machine.run("modprobe", "-a", PEERMEM)
+        if done.code:
+            raise StepError(
+                f"{PEERMEM} cannot be loaded: {done.err.strip()[-200:]}",
+                "it needs the peer memory interface of DOCA-OFED, and a GPU driver built after that was installed",
+            )
+
+    def facts(self, host: Host) -> Dict[str, Any]:
+        way = nvidia.way_of(host.machine)
+        return {"gpudirect": f"{way.name}: {way.why}", **nvidia.path_facts(host.machine)}
+
+    def before(self, host: Host) -> Before:
+        return {"peermem_loaded": _peermem_is_loaded(host.machine)}
+
+    def undo(self, host: Host, before: Before) -> None:
+        if not before["peermem_loaded"] and host.machine.read(f"/sys/module/{PEERMEM}/refcnt") == "0":
+            host.machine.run("modprobe", "-r", PEERMEM)
+
+
+def _peermem_is_loaded(machine: Machine) -> bool:
+    return any(machine.exists(f"/sys/module/{name}") for name in nvidia.PEERMEM_MODULES)

@@ -1,0 +1,87 @@
+"""How much memory RDMA may pin: for containers, and for whoever logs in to run a benchmark."""
+
+import os
+import re
+from typing import Set
+
+from ..containers import running_containers
+from ..host import Document, Host
+from ..step import Before, Fields, Step
+
+RUNTIME = "containerd.service"
+DROP_IN = f"/etc/systemd/system/{RUNTIME}.d/60-rocelab-memlock.conf"
+DROP_IN_TEXT = "[Service]\nLimitMEMLOCK=infinity\n"
+LOGINS = "/etc/security/limits.d/60-rocelab.conf"
+LOGINS_TEXT = (
+    "* soft memlock unlimited\n* hard memlock unlimited\nroot soft memlock unlimited\nroot hard memlock unlimited\n"
+)
+UNLIMITED = "unlimited"
+
+
+class Memlock(Step):
+    """A drop-in for the next start, and the limit of the running daemon set from outside.
+
+    Restarting the daemon would do too, but only after a daemon-reload, and with systemd as the cgroup driver that takes
+    the GPUs away from running containers. Containers inherit the limit when they start: those that run keep theirs.
+    """
+
+    name = "memlock"
+    at_boot = False
+    effects = {"memlock": "none", "login_memlock": "none"}
+    repairs = {"memlock": "none", "login_memlock": "none"}
+
+    def wanted(self, document: Document) -> Fields:
+        asked = (document.get("runtime") or {}).get("memlock") == UNLIMITED
+        return {"memlock": UNLIMITED, "login_memlock": UNLIMITED} if asked else {}
+
+    def observed(self, host: Host) -> Fields:
+        return {"memlock": self._found(host), "login_memlock": _file_state(host, LOGINS, LOGINS_TEXT)}
+
+    def apply(self, host: Host, wrong: Set[str]) -> None:
+        machine = host.machine
+        if "login_memlock" in wrong:
+            machine.put(LOGINS, LOGINS_TEXT)
+        if "memlock" not in wrong:
+            return
+        machine.put(DROP_IN, DROP_IN_TEXT)
+        pid = _daemon(host)
+        if pid:
+            machine.must("prlimit", "--pid", pid, "--memlock=unlimited:unlimited")
+        if not running_containers(machine):
+            machine.run("systemctl", "daemon-reload")  # no container runs that could lose a GPU
+
+    def before(self, host: Host) -> Before:
+        return {"memlock": _limit(host)}
+
+    def undo(self, host: Host, before: Before) -> None:
+        machine, pid = host.machine, _daemon(host)
+        for path in (DROP_IN, os.path.dirname(DROP_IN), LOGINS):
+            machine.remove(path)  # the folder only when it is empty
+        if pid and before["memlock"]:
+            machine.run("prlimit", "--pid", pid, f"--memlock={before['memlock']}")
+
+    def _found(self, host: Host) -> str:
+        limit = _limit(host)
+        if limit and limit != "unlimited:unlimited":
+            return f"{limit.partition(':')[0]} bytes"
+        return _file_state(host, DROP_IN, DROP_IN_TEXT)
+
+
+def _file_state(host: Host, path: str, text: str) -> str:
+    if host.machine.content(path) == text.encode():
+        return UNLIMITED
+    return f"{path} {'altered' if host.machine.exists(path) else 'missing'}"
+
+
+def _daemon(host: Host) -> str:
+    """The process id of the running daemon; empty when it does not run."""
+    done = host.machine.run("systemctl", "show", "-p", "MainPID", "--value", RUNTIME)
+    pid = done.out.strip()
+    return pid if pid.isdigit() and pid != "0" else ""
+
+
+def _limit(host: Host) -> str:
+    """`soft:hard` of the running daemon in bytes or unlimited; empty when it does not run."""
+    pid = _daemon(host)
+    found = re.search(r"^Max locked memory +(\S+) +(\S+)", host.machine.read(f"/proc/{pid}/limits"), re.MULTILINE)
+    return f"{found[1]}:{found[2]}" if pid and found else ""

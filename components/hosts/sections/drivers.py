@@ -1,0 +1,58 @@
+"""What a host's document says of the NICs' driver and firmware settings."""
+
+from pydantic import JsonValue
+
+from stacks.drivers import NicDriver
+from stacks.lab import Lab
+from stacks.nodes import Node
+from stacks.software import Download
+
+BUILD_S = 1800
+"""What a run may take longer when a driver is asked for: lists, packages, and modules built on a slow core."""
+FIRMWARE_S = 240
+
+
+def driver_section(lab: Lab, node: Node) -> dict[str, JsonValue] | None:
+    """None: the cluster's operator owns the driver, or there is no NIC of that driver to look at."""
+    driver = lab.driver
+    in_use = any(not pf.soft_roce for pf in node.pfs)
+    if driver.source == "operator" or (driver.source == "keep" and not in_use):
+        return None
+    section: dict[str, JsonValue] = {"source": driver.source, "version": driver.version, "in_use": in_use}
+    if driver.source == "keep":
+        return section
+    return {
+        **section,
+        "packages": list(driver.packages),
+        "download": download_of(driver.download),
+        "kernel_modules": driver.kernel_modules,
+        "replace": driver.replace,
+        "restart": driver.restart,
+        "may_reboot": lab.hosts.allow_reboot,
+    }
+
+
+def firmware_section(lab: Lab, node: Node) -> dict[str, JsonValue] | None:
+    """None: firmware settings are nobody's business here."""
+    if not lab.firmware.manage:
+        return None
+    return {
+        "pfs": [pf.interface for pf in node.pfs],
+        "vfs": lab.firmware.vfs_ceiling,
+        "link_type": lab.firmware.link_type,
+        "may_reboot": lab.hosts.allow_reboot,
+    }
+
+
+def driver_seconds(lab: Lab) -> int:
+    """How much longer than usual a run may take for driver and firmware."""
+    return (BUILD_S if _installs(lab.driver) else 0) + (FIRMWARE_S if lab.firmware.manage else 0)
+
+
+def download_of(download: Download | None) -> JsonValue:
+    """A file of the vendor's, in the document's form."""
+    return {"url": download.url, "sha256": download.sha256} if download else None
+
+
+def _installs(driver: NicDriver) -> bool:
+    return driver.source not in ("keep", "operator")
