@@ -43,10 +43,25 @@ def read_private_key(access: Access, root: Path) -> str:
     return text
 
 
-def read_host_keys(access: Access, endpoints: Mapping[str, tuple[IPv4Address, int]], root: Path) -> dict[str, str]:
+def read_host_keys(
+    access: Access,
+    endpoints: Mapping[str, tuple[IPv4Address, int]],
+    root: Path,
+    *,
+    section: str = "nodes",
+    kinds: tuple[str, ...] = ("ssh-ed25519",),
+) -> dict[str, str]:
     """The pinned key, `ssh-ed25519 AAAA…`, of each node by name; every fault is reported at once.
 
-    Only ed25519 is taken: a pinned `ssh-rsa` key means SHA-1 signatures, which OpenSSH refuses since 8.8.
+    Of nodes only ed25519 is taken: the command provider's SSH takes a pinned `ssh-rsa` key for one with SHA-1
+    signatures, which OpenSSH refuses since 8.8.
+
+    Args:
+        access: where known_hosts is.
+        endpoints: address and port by name.
+        root: what relative paths begin at.
+        section: of the lab file, for faults.
+        kinds: of key that are taken, the best first.
 
     Raises:
         LabError: naming each node without a usable line.
@@ -64,11 +79,11 @@ def read_host_keys(access: Access, endpoints: Mapping[str, tuple[IPv4Address, in
     for node, (address, port) in endpoints.items():
         label = str(address) if port == 22 else f"[{address}]:{port}"
         keys = list(_keys_of(label, lines))
-        if ed25519 := [key for key in keys if key.startswith("ssh-ed25519 ")]:
-            found[node] = ed25519[0]
+        if taken := [key for kind in kinds for key in keys if key.startswith(f"{kind} ")]:
+            found[node] = taken[0]
         else:
             has = f"only {', '.join(sorted({key.split()[0] for key in keys}))}" if keys else "no line"
-            faults.append(f"nodes.{node}: {access.known_hosts_file} has {has} for {label}; add its ssh-ed25519 key")
+            faults.append(f"{section}.{node}: {access.known_hosts_file} has {has} for {label}; add its {kinds[0]} key")
     if faults:
         raise LabError("\n".join(faults))
     return found

@@ -10,14 +10,24 @@ from pydantic_core import ErrorDetails
 
 from stacks.access import Access
 from stacks.cluster import Cluster
-from stacks.nodes import Node
+from stacks.nodes import BareMetal, Node
 from stacks.rails import Rail
 from stacks.rules import BrokenRulesError, Fault, Parts, Path, broken_rules, show
+from stacks.switches import EosSwitch, NvueSwitch, OnyxSwitch, SonicSwitch
 
 T = TypeVar("T")
 
 MOST_SHOWN = 12
 LONGEST_VALUE = 40
+
+TAGS: Mapping[str | int, type[BaseModel]] = {
+    "bare_metal": BareMetal,
+    "onyx": OnyxSwitch,
+    "nvue": NvueSwitch,
+    "sonic": SonicSwitch,
+    "eos": EosSwitch,
+}
+"""The members of tagged unions by their tags. No field of a lab has the name of a tag."""
 
 
 def faults_of(error: ValidationError, model: type[BaseModel], given: object) -> list[Fault]:
@@ -51,7 +61,7 @@ def report(faults: list[Fault], file_name: str, file_text: str | None) -> str:
 
 def _path(detail: ErrorDetails) -> Path:
     # a tagged union puts its tag into the path, where the file has nothing
-    return tuple(step for step in detail["loc"] if step != "bare_metal")
+    return tuple(step for step in detail["loc"] if step not in TAGS)
 
 
 def _text(detail: ErrorDetails, model: type[BaseModel]) -> str:
@@ -87,7 +97,9 @@ def _model_at(loc: Path, model: type[BaseModel]) -> type[BaseModel] | None:
     for step in loc:
         if current is None:
             return None
-        if isinstance(step, str) and step in current.model_fields:
+        if step in TAGS:
+            current = TAGS[step]
+        elif isinstance(step, str) and step in current.model_fields:
             current = _first_model(current.model_fields[step].annotation)
     return current
 

@@ -19,6 +19,7 @@ from stacks.qos import Qos
 from stacks.rails import Rail
 from stacks.rules import BrokenRulesError, Parts, broken_rules
 from stacks.runtime import Runtime
+from stacks.switches import Switches
 from stacks.system import System
 
 
@@ -42,6 +43,8 @@ class Lab(Section):
     """None: the container runtime of the hosts is left as it is, its limits included."""
     qos: Qos | None = None
     """None: the lab leaves quality of service on NICs and switches alone."""
+    switches: Switches = ()
+    """The switches between the nodes. Empty: whoever runs them gets no text and no check."""
     fabric: Fabric | None = None
     cluster: Cluster | None = None
     benchmarks: Benchmarks | None = None

@@ -1,0 +1,86 @@
+"""The interactive session of a device whose accounts have no shell: command by command, each answer up to its prompt.
+
+Such accounts refuse a command that is sent with the connection, so it goes through the terminal instead.
+"""
+
+import asyncio
+import re
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import asyncssh
+
+from components.ssh.connection import BrokenError, Connection, NoAnswerError, in_short
+
+PROMPT = re.compile(r"(?:^|\n)([A-Za-z0-9][\w.-]{0,62})[^\n]{0,120}?[>#] ?$")
+"""`sw1 [standalone: master] (config) # ` of Onyx, `sw1(config-s-name)#` of EOS: name, anything, then > or #."""
+ESCAPES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\x1b[=>]|\x07")
+COLUMNS, LINES = 500, 1000
+"""Of the terminal: so large that no command is broken into lines."""
+
+
+class Terminal:
+    """One open session; the name in its first prompt tells later prompts from answers that look like one."""
+
+    def __init__(self, process: asyncssh.SSHClientProcess[str], answer_s: float) -> None:
+        self._process = process
+        self._answer_s = answer_s
+        self._name: str | None = None
+
+    async def greet(self) -> None:
+        """Waits for the first prompt."""
+        await self._until_prompt("login")
+
+    async def ask(self, command: str) -> str:
+        """Gives a command; what the device prints before its next prompt, its own echo left out.
+
+        Raises:
+            NoAnswerError: when no prompt comes in time, or the connection breaks.
+        """
+        self._process.stdin.write(command + "\n")
+        text = await self._until_prompt(command)
+        first, _, rest = text.partition("\n")
+        return rest if command in first else text
+
+    async def _until_prompt(self, command: str) -> str:
+        text = ""
+        try:
+            async with asyncio.timeout(self._answer_s):
+                while True:
+                    read = await self._process.stdout.read(65_536)
+                    if not read:
+                        raise BrokenError(f"the session was closed at `{command}`")
+                    text = ESCAPES.sub("", text + read).replace("\r", "")
+                    if end := self._prompt(text):
+                        return text[: end.start()]
+        except TimeoutError:
+            raise NoAnswerError(f"no prompt within {self._answer_s:.0f} s of `{command}`: {text[-80:]!r}") from None
+        except (OSError, asyncssh.Error) as error:
+            raise BrokenError(f"the connection broke at `{command}`: {in_short(error)}") from None
+
+    def _prompt(self, text: str) -> re.Match[str] | None:
+        found = PROMPT.search(text)
+        if found and self._name is None:
+            self._name = found[1]
+        return found if found and found[1] == self._name else None
+
+
+@asynccontextmanager
+async def terminal(connection: Connection, answer_s: float) -> AsyncIterator[Terminal]:
+    """A session that has greeted.
+
+    Raises:
+        NoAnswerError: when the device gives no terminal, or no prompt.
+    """
+    try:
+        process = await connection.create_process(
+            term_type="dumb", term_size=(COLUMNS, LINES), encoding="utf-8", errors="replace"
+        )
+    except (OSError, asyncssh.Error) as error:
+        raise BrokenError(f"no terminal: {in_short(error)}") from None
+    try:
+        opened = Terminal(process, answer_s)
+        await opened.greet()
+        yield opened
+    finally:
+        process.close()

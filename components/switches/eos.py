@@ -1,0 +1,188 @@
+"""Arista EOS: what it is told and what it answers. Answers are read from the running configuration's own words."""
+
+import re
+from collections.abc import Mapping, Sequence
+
+from components.switches.dialect import AnswerError, Sitting, normal_ranges, numbers_in
+from components.switches.settings import Ecn, Neighbour, PortFacts, PortSettings
+from stacks.qos import Qos
+
+TRUST = {"dscp": "dscp", "pcp": "cos"}
+MAPPINGS = "show running-config | include ^qos map dscp"
+EVERY_VLAN = "1-4094"
+DEFAULT_MTU_BYTES = 1500
+
+
+class Eos:
+    """Arista switches."""
+
+    def sitting(self, lab: str, confirm_s: int) -> Sitting:
+        """A configuration session, which the switch rolls back unless it is confirmed in time."""
+        name = f"rocelab-{lab}"
+        minutes, seconds = divmod(confirm_s, 60)
+        return Sitting(
+            talk="cli",
+            hello=("enable", "terminal length 0", "terminal width 500"),
+            begin=(f"configure session {name}",),
+            commit=(f"commit timer {minutes // 60:02}:{minutes % 60:02}:{seconds:02}",),
+            confirm=(f"configure session {name} commit",),
+            cancel=("abort",),
+            abandon=(f"configure session {name} abort",),
+            save=("write memory",),
+        )
+
+    def vlan_lines(self, vlans: Sequence[int]) -> list[str]:
+        """A VLAN that is there already is only entered."""
+        return [line for vlan in vlans for line in (f"vlan {vlan}", "exit")]
+
+    def port_lines(self, port: str, settings: PortSettings, fields: frozenset[str]) -> list[str]:
+        """A section a port."""
+        lines = [f"interface {port}"]
+        if "description" in fields:
+            lines.append(f"description {settings.description}" if settings.description else "no description")
+        if "vlans" in fields:
+            lines += _membership(settings)
+        if "mtu_bytes" in fields:
+            lines.append(f"mtu {settings.mtu_bytes}")
+        rest = settings.narrowed(fields)
+        if rest.trust:
+            lines.append(f"qos trust {TRUST[rest.trust]}" if rest.trust in TRUST else "no qos trust")
+        for priority, on in rest.pfc.items():
+            on_port = ["priority-flow-control on"] if on else []
+            lines += [*on_port, f"{'' if on else 'no '}priority-flow-control priority {priority} no-drop"]
+        for tc, ecn in rest.ecn.items():
+            lines += [f"uc-tx-queue {tc}", _marking(ecn), "exit"]
+        for tc, how in rest.scheduling.items():
+            lines += [f"uc-tx-queue {tc}", "priority strict" if how == "strict" else "no priority", "exit"]
+        return [*lines, "exit"]
+
+    def shared_lines(self, settings: Sequence[PortSettings]) -> list[str]:
+        """All that a port needs stands at the port."""
+        del settings
+        return []
+
+    def global_lines(self, qos: Qos) -> list[str]:
+        """The maps of code points, which all ports share, and the watchdog of lossless queues."""
+        lines = [
+            f"qos map dscp {qos.dscp} to traffic-class {qos.priority}",
+            f"qos map dscp {qos.cnp_dscp} to traffic-class {qos.cnp_priority}",
+        ]
+        if qos.mode == "lossless":
+            lines.append("priority-flow-control pause watchdog default timeout 0.4")
+        return lines
+
+    def questions(self, ports: Sequence[str]) -> list[str]:
+        """One for the switch, two a port."""
+        return [MAPPINGS, *(each for port in ports for each in _of_port(port))]
+
+    def facts(self, port: str, answers: Mapping[str, str], wanted: PortSettings) -> PortFacts:
+        """What a port is: the lines of its section, and EOS's defaults for lines that are not there."""
+        section, lldp = _of_port(port)
+        words = answers.get(section, "")
+        if f"interface {port}" not in words:
+            raise AnswerError(f"{section}: the answer says nothing of {port}: {words.strip()[:80]!r}")
+        mode, native, tagged = _read_membership(words)
+        points = {
+            int(point): int(tc)
+            for point, tc in re.findall(
+                r"^qos map dscp (\d+) to traffic-class (\d+)", answers.get(MAPPINGS, ""), re.MULTILINE
+            )
+        }
+        settings = PortSettings(
+            description=_word(r"^ +description (.+)$", words, ""),
+            mode=mode,
+            native_vlan=native,
+            tagged_vlans=tagged,
+            mtu_bytes=int(_word(r"^ +mtu (\d+)$", words, str(DEFAULT_MTU_BYTES))),
+            trust=_trust(words),
+            # what is not mapped goes by the upper three bits of the code point, the class selector
+            dscp_priority={point: points.get(point, point >> 3) for point in wanted.dscp_priority},
+            ecn={tc: _read_marking(_queue(words, tc)) for tc in wanted.ecn},
+            pfc={priority: _paused(words, priority) for priority in wanted.pfc},
+            scheduling={
+                tc: "wrr 0" if re.search(r"^ +no priority$", _queue(words, tc), re.MULTILINE) else "strict"
+                for tc in wanted.scheduling
+            },
+        )
+        return PortFacts(settings, _neighbour(answers.get(lldp, "")))
+
+    def backup(self) -> str:
+        """The whole running configuration; EOS masks no secret in it."""
+        return "show running-config"
+
+    def checks(self, ports: Sequence[str]) -> list[str]:
+        """Configuration, counters of marked and paused packets."""
+        return [
+            "show lldp neighbors",
+            "show priority-flow-control counters",
+            *(f"show {what} {port}" for port in ports for what in ("interfaces", "qos interfaces")),
+            *(f"show qos interfaces {port} ecn counters queue" for port in ports),
+        ]
+
+
+def _of_port(port: str) -> tuple[str, str]:
+    return f"show running-config interfaces {port}", f"show lldp neighbors {port} detail"
+
+
+def _membership(settings: PortSettings) -> list[str]:
+    if settings.mode == "access":
+        return ["switchport mode access", f"switchport access vlan {settings.native_vlan}"]
+    # EOS drops untagged frames whose VLAN is not allowed too
+    allowed = normal_ranges([*numbers_in(settings.tagged_vlans), *([settings.native_vlan or 1])])
+    return [
+        "switchport mode trunk",
+        f"switchport trunk native vlan {settings.native_vlan or 1}",
+        f"switchport trunk allowed vlan {allowed}",
+    ]
+
+
+def _read_membership(words: str) -> tuple[str, int | None, str]:
+    if re.search(r"^ +no switchport$", words, re.MULTILINE):
+        return "routed", None, ""
+    mode = _word(r"^ +switchport mode (\S+)$", words, "access")
+    if mode != "trunk":
+        return mode, int(_word(r"^ +switchport access vlan (\d+)$", words, "1")), ""
+    native = int(_word(r"^ +switchport trunk native vlan (\d+)$", words, "1"))
+    allowed = numbers_in(_word(r"^ +switchport trunk allowed vlan ([\d,-]+)$", words, EVERY_VLAN))
+    return "trunk", native, normal_ranges([vlan for vlan in allowed if vlan != native])
+
+
+def _marking(ecn: Ecn | None) -> str:
+    if ecn is None:
+        return "no random-detect ecn"
+    thresholds = f"minimum-threshold {ecn.min_kbytes} kbytes maximum-threshold {ecn.max_kbytes} kbytes"
+    return f"random-detect ecn {thresholds} max-mark-probability 100"
+
+
+def _read_marking(queue: str) -> Ecn | None:
+    found = re.search(r"random-detect ecn minimum-threshold (\d+) kbytes maximum-threshold (\d+) kbytes", queue)
+    return Ecn(min_kbytes=int(found[1]), max_kbytes=int(found[2])) if found else None
+
+
+def _queue(words: str, tc: int) -> str:
+    """The lines of a queue: those below its line that are indented deeper."""
+    found = re.search(rf"^( +)(?:uc-)?tx-queue {tc}$\n((?:\1 +.*\n?)*)", words, re.MULTILINE)
+    return found[2] if found else ""
+
+
+def _paused(words: str, priority: int) -> bool:
+    on = re.search(r"^ +priority-flow-control( mode)? on$", words, re.MULTILINE)
+    return bool(on and re.search(rf"^ +priority-flow-control priority {priority} no-drop$", words, re.MULTILINE))
+
+
+def _trust(words: str) -> str:
+    if re.search(r"^ +no qos trust$", words, re.MULTILINE):
+        return "none"
+    theirs = _word(r"^ +qos trust (\S+)$", words, "cos")
+    return next((ours for ours, name in TRUST.items() if name == theirs), theirs)
+
+
+def _neighbour(words: str) -> Neighbour | None:
+    system = _word(r'System Name: "([^"]+)"', words, "")
+    ports = re.findall(r'(?:Port ID +|Port Description): "?([^"\n]+?)"?$', words, re.MULTILINE)
+    return Neighbour(system, frozenset(port.strip() for port in ports)) if system else None
+
+
+def _word(pattern: str, words: str, otherwise: str) -> str:
+    found = re.search(pattern, words, re.MULTILINE)
+    return found[1].strip() if found else otherwise

@@ -1,0 +1,191 @@
+"""Cumulus Linux with NVUE: what it is told and what it answers, as JSON of the applied configuration."""
+
+import json
+from collections.abc import Mapping, Sequence
+
+from pydantic import JsonValue
+
+from components.switches import lldpctl
+from components.switches.dialect import AnswerError, Sitting, normal_ranges, ranges
+from components.switches.settings import Ecn, PortFacts, PortSettings
+from stacks.qos import Qos
+
+TRUST = {"dscp": "l3", "pcp": "l2", "both": "both", "none": "port"}
+PROFILES = "nv show qos --applied -o json"
+KINDS = ("mapping", "congestion-control", "pfc", "egress-scheduler")
+"""The kinds of profile that a port refers to."""
+DEFAULT_MTU_BYTES = 9216
+
+Object = dict[str, JsonValue]
+
+
+class Nvue:
+    """Spectrum switches with Cumulus Linux."""
+
+    def __init__(self, bridge: str) -> None:
+        self._bridge = bridge
+
+    def sitting(self, lab: str, confirm_s: int) -> Sitting:
+        """A revision, which the switch rolls back unless it is confirmed in time."""
+        del lab
+        return Sitting(
+            talk="shell",
+            begin=("nv config detach",),
+            commit=(f"nv config apply --confirm {confirm_s}s -y",),
+            confirm=("nv config apply --confirm-yes",),
+            cancel=("nv config detach",),
+            abandon=("nv config apply --confirm-no",),
+            save=("nv config save",),
+            notes=("A change of PFC or buffers reloads switchd: frames are lost for a moment on all ports.",),
+        )
+
+    def vlan_lines(self, vlans: Sequence[int]) -> list[str]:
+        """A VLAN that is there already stays as it is."""
+        return [f"nv set bridge domain {self._bridge} vlan {vlan}" for vlan in vlans]
+
+    def port_lines(self, port: str, settings: PortSettings, fields: frozenset[str]) -> list[str]:
+        """One line a setting; quality of service by reference to profiles."""
+        at = f"nv set interface {port}"
+        lines: list[str] = []
+        if "description" in fields:
+            text = settings.description
+            lines.append(f"{at} description {text}" if text else f"nv unset interface {port} description")
+        if "vlans" in fields:
+            lines += self._membership(port, settings)
+        if "mtu_bytes" in fields:
+            lines.append(f"{at} link mtu {settings.mtu_bytes}")
+        rest = settings.narrowed(fields)
+        asked = (rest.trust or rest.dscp_priority, rest.ecn, rest.pfc, rest.scheduling)
+        for kind, wanted in zip(KINDS, asked, strict=True):
+            if wanted:
+                name = settings.profiles.get(kind, _profile(settings, kind))
+                lines.append(f"{at} qos {kind} profile {name}" if name else f"nv unset interface {port} qos {kind}")
+        return lines
+
+    def shared_lines(self, settings: Sequence[PortSettings]) -> list[str]:
+        """Profiles of our own name."""
+        one = next((each for each in settings if each.ecn), None)
+        if one is None:
+            return []
+        mapping, marking, pausing, scheduler = (f"nv set qos {kind} {_profile(one, kind)}" for kind in KINDS)
+        lines = [f"{mapping} trust {TRUST[one.trust]}"] if one.trust else []
+        lines += [f"{mapping} dscp {point} switch-priority {to}" for point, to in one.dscp_priority.items()]
+        for tc, ecn in one.ecn.items():
+            if ecn:
+                lines.append(f"{marking} traffic-class {tc} ecn enable")
+                lines.append(f"{marking} traffic-class {tc} min-threshold {ecn.min_kbytes * 1000}")
+                lines.append(f"{marking} traffic-class {tc} max-threshold {ecn.max_kbytes * 1000}")
+        for priority, on in one.pfc.items():
+            if on:
+                lines += [f"{pausing} switch-priority {priority}", f"{pausing} tx enable", f"{pausing} rx enable"]
+        return lines + [f"{scheduler} traffic-class {tc} mode strict" for tc in one.scheduling]
+
+    def global_lines(self, qos: Qos) -> list[str]:
+        """NVIDIA's own preset: buffers, maps, ECN and, when lossless, PFC on every port."""
+        return [f"nv set qos roce mode {qos.mode}"]
+
+    def questions(self, ports: Sequence[str]) -> list[str]:
+        """Two for the switch, one a port."""
+        return [PROFILES, lldpctl.COMMAND, *(_of_port(port) for port in ports)]
+
+    def facts(self, port: str, answers: Mapping[str, str], wanted: PortSettings) -> PortFacts:
+        """What a port is, with what its profiles say."""
+        interface = _object(answers, _of_port(port))
+        if not interface:
+            raise AnswerError(f"{_of_port(port)}: the answer says nothing of {port}")
+        quality = _at(interface, "qos")
+        # without a profile of its own a port has the one that all have
+        profiles = {kind: str(_at(quality, kind).get("profile", "")) for kind in KINDS}
+        of = {kind: _at(_object(answers, PROFILES), kind, profiles[kind] or "default-global") for kind in KINDS}
+        member = _at(interface, "bridge", "domain", self._bridge)
+        tagged = [int(vlan) for text in _at(member, "vlan") for vlan in _expanded(text)]
+        native = member.get("untagged", member.get("access"))
+        settings = PortSettings(
+            description=str(interface.get("description", "")),
+            mode="trunk" if "untagged" in member or tagged else "access" if "access" in member else "routed",
+            native_vlan=int(str(native)) if native is not None else None,
+            tagged_vlans=normal_ranges([vlan for vlan in tagged if str(vlan) != str(native)]),
+            mtu_bytes=int(str(_at(interface, "link").get("mtu", DEFAULT_MTU_BYTES))),
+            trust=_trust(of["mapping"]),
+            dscp_priority=_mapping(of["mapping"], wanted),
+            ecn={tc: _thresholds(_at(of["congestion-control"], "traffic-class", str(tc))) for tc in wanted.ecn},
+            pfc={priority: str(priority) in _at(of["pfc"], "switch-priority") for priority in wanted.pfc},
+            scheduling={
+                tc: "strict"
+                if _at(of["egress-scheduler"], "traffic-class", str(tc)).get("mode") == "strict"
+                else "wrr 0"
+                for tc in wanted.scheduling
+            },
+            profiles=profiles,
+        )
+        return PortFacts(settings, lldpctl.neighbour_in(answers.get(lldpctl.COMMAND, ""), port))
+
+    def backup(self) -> str:
+        """The applied configuration as commands."""
+        return "nv config show -o commands"
+
+    def checks(self, ports: Sequence[str]) -> list[str]:
+        """Configuration, and the counters of marked and paused packets."""
+        return [
+            "nv show interface lldp",
+            "nv show qos roce",
+            *(f"nv show interface {port} qos roce counters" for port in ports),
+        ]
+
+    def _membership(self, port: str, settings: PortSettings) -> list[str]:
+        at = f"interface {port} bridge domain {self._bridge}"
+        lines = [f"nv unset {at}"]
+        if settings.mode == "access":
+            return [*lines, f"nv set {at} access {settings.native_vlan}"]
+        lines += [f"nv set {at} vlan {part}" for part in ranges(settings.tagged_vlans)]
+        return [*lines, f"nv set {at} untagged {settings.native_vlan}"] if settings.native_vlan else lines
+
+
+def _of_port(port: str) -> str:
+    return f"nv show interface {port} --applied -o json"
+
+
+def _profile(settings: PortSettings, kind: str) -> str:
+    """Our profile's name; a lossy port refers to no PFC profile."""
+    if kind == "pfc" and not any(settings.pfc.values()):
+        return ""
+    return f"rocelab-{settings.owner}"
+
+
+def _object(answers: Mapping[str, str], command: str) -> Object:
+    text = answers.get(command, "")
+    try:
+        found = json.loads(text) if text.strip() else {}
+    except ValueError:
+        raise AnswerError(f"{command}: answers {text.strip()[:80]!r} instead of JSON") from None
+    return found if isinstance(found, dict) else {}
+
+
+def _at(data: JsonValue, *path: str) -> Object:
+    """The object at a path; an empty one when it is not there."""
+    for step in path:
+        data = data.get(step) if isinstance(data, dict) else None
+    return data if isinstance(data, dict) else {}
+
+
+def _expanded(text: str) -> list[str]:
+    first, _, last = text.partition("-")
+    return [str(vlan) for vlan in range(int(first), int(last or first) + 1)] if first.isdigit() else []
+
+
+def _trust(profile: Object) -> str:
+    theirs = profile.get("trust", "l2")  # the default of NVUE
+    return next((ours for ours, name in TRUST.items() if name == theirs), str(theirs))
+
+
+def _mapping(profile: Object, wanted: PortSettings) -> dict[int, int]:
+    # what is not mapped goes by the upper three bits of the code point, the class selector
+    found = {point: _at(profile, "dscp", str(point)).get("switch-priority") for point in wanted.dscp_priority}
+    return {point: int(str(to)) if to is not None else point >> 3 for point, to in found.items()}
+
+
+def _thresholds(queue: Object) -> Ecn | None:
+    if queue.get("ecn") not in ("enable", "enabled"):
+        return None
+    low, high = (int(str(queue.get(f"{which}-threshold", 0)).split()[0]) for which in ("min", "max"))
+    return Ecn(min_kbytes=low // 1000, max_kbytes=high // 1000)

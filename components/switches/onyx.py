@@ -1,0 +1,235 @@
+"""Onyx: what it is told and what it answers. Commands as seed A has them, answers as `| json-print` prints them."""
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+
+from pydantic import JsonValue
+
+from components.switches.dialect import AnswerError, Sitting, normal_ranges, numbers_in, ranges
+from components.switches.settings import Ecn, Neighbour, PortFacts, PortSettings
+from stacks.qos import Qos
+
+TRUST = {"dscp": "L3", "pcp": "L2", "both": "both", "none": "port"}
+MODES = {"trunk": "hybrid", "access": "access", "tagged-only": "trunk"}
+"""Ours to Onyx's: its trunk has no untagged frames."""
+ALL_SWITCHPORTS = "show interfaces switchport | json-print"
+ALL_PFC = "show dcb priority-flow-control | json-print"
+ALL_LLDP = "show lldp interfaces ethernet remote | json-print"
+
+Object = dict[str, JsonValue]
+
+
+class Onyx:
+    """Spectrum switches with Onyx."""
+
+    def sitting(self, lab: str, confirm_s: int) -> Sitting:
+        """Onyx has no commit: each line is in force at once, and the old values are what takes it back."""
+        del lab, confirm_s
+        return Sitting(
+            talk="cli",
+            hello=("enable", "no cli session paging enable"),
+            begin=("configure terminal",),
+            end=("exit",),
+            cancel=("exit",),
+            save=("configuration write",),
+            notes=("An MTU with force takes the link down for a moment.",),
+        )
+
+    def vlan_lines(self, vlans: Sequence[int]) -> list[str]:
+        """A VLAN that is there already is only entered."""
+        return [line for vlan in vlans for line in (f"vlan {vlan}", "exit")]
+
+    def port_lines(self, port: str, settings: PortSettings, fields: frozenset[str]) -> list[str]:
+        """One line a setting, each complete by itself."""
+        at = f"interface ethernet {port}"
+        lines: list[str] = []
+        if "description" in fields:
+            text = settings.description
+            lines.append(f"{at} description {text}" if text else f"{at} no description")
+        if "vlans" in fields:
+            lines += _membership(at, settings)
+        if "mtu_bytes" in fields:
+            lines.append(f"{at} mtu {settings.mtu_bytes} force")
+        rest = settings.narrowed(fields)
+        if rest.trust:
+            lines.append(f"{at} qos trust {TRUST[rest.trust]}")
+        lines += [f"{at} qos map dscp {point} to switch-priority {to}" for point, to in rest.dscp_priority.items()]
+        lines += [_marking(at, tc, ecn) for tc, ecn in rest.ecn.items()]
+        lines += [f"{at} {_pausing(on)}" for on in rest.pfc.values()]
+        lines += [f"{at} traffic-class {tc} dcb ets {how}" for tc, how in rest.scheduling.items()]
+        return lines
+
+    def shared_lines(self, settings: Sequence[PortSettings]) -> list[str]:
+        """Onyx has no profiles."""
+        del settings
+        return []
+
+    def global_lines(self, qos: Qos) -> list[str]:
+        """LLDP; and for lossless traffic PFC itself, and a buffer of its own."""
+        if qos.mode == "lossy":
+            return ["lldp"]
+        return [
+            "lldp",
+            "dcb priority-flow-control enable force",
+            f"dcb priority-flow-control priority {qos.priority} enable",
+            "traffic pool roce type lossless",
+            "traffic pool roce memory percent 50.00",
+            f"traffic pool roce map switch-priority {qos.priority}",
+        ]
+
+    def questions(self, ports: Sequence[str]) -> list[str]:
+        """Three for the switch, four a port."""
+        return [ALL_SWITCHPORTS, ALL_PFC, ALL_LLDP, *(each for port in ports for each in _of_port(port).values())]
+
+    def facts(self, port: str, answers: Mapping[str, str], wanted: PortSettings) -> PortFacts:
+        """What a port is."""
+        key, asked = f"Eth{port}", _of_port(port)
+        interface = _entry(answers, asked["interface"], key)
+        member = _entry(answers, ALL_SWITCHPORTS, key, needed=False)
+        trust, mapping = _quality(answers, asked["qos"], key)
+        try:
+            description = str(interface.get("Description", ""))
+            settings = PortSettings(
+                description="" if description in ("N\\A", "N/A") else description,
+                mode={theirs: ours for ours, theirs in MODES.items()}.get(
+                    str(member.get("Mode")), str(member.get("Mode"))
+                ),
+                native_vlan=next(iter(numbers_in(str(member.get("Access vlan", "")))), None),
+                tagged_vlans=normal_ranges(numbers_in(str(member.get("Allowed vlans", "")))),
+                mtu_bytes=int(str(interface["MTU"]).split()[0]),
+                trust=trust,
+                dscp_priority={point: mapping[point] for point in wanted.dscp_priority if point in mapping},
+                ecn={tc: _thresholds(answers, asked["ecn"], tc) for tc in wanted.ecn},
+                pfc={priority: _paused(answers, key) for priority in wanted.pfc},
+                scheduling=_schedulers(answers, asked["ets"], key, wanted.scheduling),
+            )
+        except (KeyError, ValueError, IndexError) as error:
+            raise AnswerError(f"{asked['interface']}: no {error} for {key} in the answer") from None
+        return PortFacts(settings, _neighbour(answers, key))
+
+    def backup(self) -> str:
+        """The whole running configuration."""
+        return "show running-config"
+
+    def checks(self, ports: Sequence[str]) -> list[str]:
+        """For people: the tables instead of JSON, and the counters of an incast."""
+        return [
+            "show interfaces switchport",
+            "show lldp interfaces ethernet remote",
+            *(
+                f"show interfaces ethernet {port}{what}"
+                for port in ports
+                for what in ("", " congestion-control", " counters roce")
+            ),
+        ]
+
+
+def _of_port(port: str) -> dict[str, str]:
+    return {
+        "interface": f"show interfaces ethernet {port} | json-print",
+        "ecn": f"show interfaces ethernet {port} congestion-control | json-print",
+        "qos": f"show qos interface ethernet {port} | json-print",
+        "ets": f"show dcb ets interface ethernet {port} | json-print",
+    }
+
+
+def _membership(at: str, settings: PortSettings) -> list[str]:
+    mode = MODES.get(settings.mode, settings.mode)
+    lines = [f"{at} switchport mode {mode}"]
+    if settings.mode != "tagged-only" and settings.native_vlan:
+        lines.append(f"{at} switchport access vlan {settings.native_vlan}")
+    if settings.mode != "access":
+        first, *others = ranges(settings.tagged_vlans) or ["none"]
+        lines.append(f"{at} switchport {mode} allowed-vlan {first}")
+        lines += [f"{at} switchport {mode} allowed-vlan add {other}" for other in others]
+    return lines
+
+
+def _pausing(on: bool) -> str:
+    # which priorities pause is a setting of the whole switch
+    return "dcb priority-flow-control mode on force" if on else "no dcb priority-flow-control mode force"
+
+
+def _marking(at: str, tc: int, ecn: Ecn | None) -> str:
+    if ecn is None:
+        return f"{at} no traffic-class {tc} congestion-control"
+    thresholds = f"minimum-absolute {ecn.min_kbytes} maximum-absolute {ecn.max_kbytes}"
+    return f"{at} traffic-class {tc} congestion-control ecn {thresholds}"
+
+
+def _json(answers: Mapping[str, str], command: str) -> JsonValue:
+    text = answers.get(command, "")
+    try:
+        found: JsonValue = json.loads(text) if text.strip() else {}
+    except ValueError:
+        raise AnswerError(f"{command}: answers {text.strip()[:80]!r} instead of JSON") from None
+    return found
+
+
+def _entry(answers: Mapping[str, str], command: str, key: str, *, needed: bool = True) -> Object:
+    """The object of a port: releases print it under the port's name, or in a list with the name as its header."""
+    found = _find(_json(answers, command), key)
+    if found is None and needed:
+        raise AnswerError(f"{command}: the answer says nothing of {key}")
+    return found or {}
+
+
+def _find(data: JsonValue, key: str) -> Object | None:
+    if isinstance(data, list):
+        parts = [found for each in data if (found := _find(each, key)) is not None]
+        return {name: value for part in parts for name, value in part.items()} if parts else None
+    if isinstance(data, dict):
+        # a port in a bond is called `Eth1/1 (Po100)`
+        for name, value in data.items():
+            if name.split(" ")[0] == key:
+                return _merged(value)
+        return data if data.get("header") == key else None
+    return None
+
+
+def _merged(value: JsonValue) -> Object:
+    if isinstance(value, list):
+        return {name: each for part in value if isinstance(part, dict) for name, each in part.items()}
+    return value if isinstance(value, dict) else {}
+
+
+def _thresholds(answers: Mapping[str, str], command: str, tc: int) -> Ecn | None:
+    queue = _find(_json(answers, command), f"TC-{tc}") or {}
+    if str(queue.get("Mode")).upper() not in ("ECN", "BOTH") or queue.get("Threshold mode") != "absolute":
+        return None
+    low, high = (str(queue[f"{which} threshold"]).split()[0] for which in ("Minimum", "Maximum"))
+    return Ecn(min_kbytes=int(low), max_kbytes=int(high))
+
+
+def _quality(answers: Mapping[str, str], command: str, key: str) -> tuple[str | None, dict[int, int]]:
+    """Trust, and the priority of each code point."""
+    quality = _entry(answers, command, key, needed=False)
+    mapping: dict[int, int] = {}
+    table = _merged(quality.get("PCP(DEI); DSCP to switch-priority mapping"))
+    for row in map(_merged, table.values()):
+        for point in str(row.get("DSCP", "")).split():
+            if point.isdigit():
+                mapping[int(point)] = int(str(row["switch-priority"]))
+    theirs = str(quality.get("Trust mode", "")).lower()
+    return next((ours for ours, name in TRUST.items() if name.lower() == theirs), None), mapping
+
+
+def _paused(answers: Mapping[str, str], key: str) -> bool:
+    """Whether PFC works on the port: asked for there, and not off for the whole switch."""
+    state = _entry(answers, ALL_PFC, key, needed=False)
+    return state.get("PFC admin") == "on" and state.get("PFC oper") == "Enabled"
+
+
+def _schedulers(answers: Mapping[str, str], command: str, key: str, wanted: Mapping[int, str]) -> dict[int, str]:
+    table = _merged(_entry(answers, command, key, needed=False).get("ETS per TC"))
+    rows = {tc: _merged(table[str(tc)]) for tc in wanted if str(tc) in table}
+    return {tc: "strict" if row.get("S.Mode") == "Strict" else f"wrr {row.get('W', 0)}" for tc, row in rows.items()}
+
+
+def _neighbour(answers: Mapping[str, str], key: str) -> Neighbour | None:
+    heard = _entry(answers, ALL_LLDP, key, needed=False)
+    system, *ports = (str(heard.get(f"Remote {what}", "")) for what in ("system name", "port-id", "port description"))
+    if not re.fullmatch(r"[A-Za-z0-9][\w.-]*", system):  # empty, or `Not Advertised`
+        return None
+    return Neighbour(system, frozenset(port for port in ports if port and port != "Not Advertised"))

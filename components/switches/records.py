@@ -1,0 +1,103 @@
+"""What stands in the state about a switch: one JSON text a port, so that numbers stay numbers and a diff has a name."""
+
+import json
+from collections.abc import Mapping
+
+from pydantic import Field, ValidationError
+
+from components.ssh.connection import Endpoint
+from components.switches.dialect import Dialect, Sitting
+from components.switches.settings import Cable, PortSettings, cables_of
+from components.switches.text import dialect_of, digest_of, switch_text, vlans_of
+from components.switches.work import Task
+from stacks.base import Section
+from stacks.lab import Lab
+from stacks.switches import Switch
+
+PREFIX = "port_"
+
+
+class SwitchRecord(Section):
+    """A switch as it is reached and spoken to; enough to undo it when the lab file no longer names it."""
+
+    lab: str
+    switch: Switch = Field(discriminator="os")
+    endpoint: Endpoint
+    global_lines: tuple[str, ...] = ()
+    text_sha256: str
+    """Of the text that `python -m components.switches` prints."""
+
+    @property
+    def dialect(self) -> Dialect:
+        """Its language."""
+        return dialect_of(self.switch)
+
+    @property
+    def sitting(self) -> Sitting:
+        """How a change is made."""
+        return self.dialect.sitting(self.lab, self.switch.confirm_s)
+
+
+def wanted_record(lab: Lab, switch: Switch, host_key: str) -> SwitchRecord:
+    """What the lab says of a switch."""
+    shared = dialect_of(switch).global_lines(lab.qos) if lab.qos and switch.allow_global else []
+    endpoint = Endpoint(address=str(switch.address), port=switch.ssh_port, user=switch.user, host_key=host_key)
+    return SwitchRecord(
+        lab=lab.name,
+        switch=switch,
+        endpoint=endpoint,
+        global_lines=tuple(shared),
+        text_sha256=digest_of(switch_text(lab, switch)),
+    )
+
+
+def record_of(props: Mapping[str, object]) -> SwitchRecord:
+    """The switch among a resource's properties."""
+    return SwitchRecord.model_validate_json(str(props["record"]))
+
+
+def ports_of(props: Mapping[str, object]) -> dict[str, PortSettings]:
+    """The ports among a resource's properties. What is unknown, or of another version of us, is left out."""
+    found: dict[str, PortSettings] = {}
+    for key, value in props.items():
+        if key.startswith(PREFIX) and isinstance(value, str):
+            try:
+                found[key.removeprefix(PREFIX)] = PortSettings.model_validate_json(value)
+            except ValidationError:
+                continue
+    return found
+
+
+def properties_of(ports: Mapping[str, PortSettings]) -> dict[str, str]:
+    """The other way round."""
+    return {PREFIX + port: settings.text() for port, settings in ports.items()}
+
+
+def before_of(props: Mapping[str, object]) -> dict[str, PortSettings]:
+    """What was there before us, by port."""
+    text = props.get("before")
+    found = json.loads(text) if isinstance(text, str) else {}
+    return {port: PortSettings.model_validate(settings) for port, settings in found.items()}
+
+
+def before_text(before: Mapping[str, PortSettings]) -> str:
+    """The other way round."""
+    plain = {port: settings.model_dump(mode="json", exclude_defaults=True) for port, settings in before.items()}
+    return json.dumps(plain, sort_keys=True)
+
+
+def task_of(record: SwitchRecord, ports: Mapping[str, PortSettings], lab: Lab | None) -> Task:
+    """What is to be done; with the lab, its cables are compared with LLDP."""
+    cables: tuple[Cable, ...] = cables_of(lab, record.switch) if lab else ()
+    return Task(
+        lab=record.lab,
+        switch=record.switch.name,
+        dialect=record.dialect,
+        sitting=record.sitting,
+        ports=ports,
+        cables=cables,
+        interfaces={node.name: frozenset(pf.interface for pf in node.pfs) for node in lab.nodes} if lab else {},
+        vlans=vlans_of(cables),
+        global_lines=record.global_lines,
+        save=record.switch.save,
+    )

@@ -1,0 +1,217 @@
+"""What can be said of a switch port, whatever the system: wanted by the lab, or found on the switch. Pure."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from pydantic import Field
+
+from stacks.base import Section
+from stacks.lab import Lab
+from stacks.rails import Rail
+from stacks.switches import MARKER, Switch, cables, marker_of
+
+
+class Ecn(Section):
+    """Marking of a queue: from `min_kbytes` on, and every packet from `max_kbytes` on (1 KB = 1000 bytes here)."""
+
+    min_kbytes: int
+    max_kbytes: int
+
+
+class PortSettings(Section):
+    """A port. What is None or not named is left as it is."""
+
+    description: str
+    mode: str
+    """`access`: untagged frames only. `trunk`: tagged ones too; Onyx calls that hybrid, and its own trunk has no
+    untagged ones. Any other word is a port that is no member of VLANs: nothing here touches such a port."""
+    native_vlan: int | None
+    """VLAN of untagged frames."""
+    tagged_vlans: str
+    """VLANs that pass with their tag, as `111,200-210`: text, since a port may carry thousands."""
+    mtu_bytes: int
+    trust: str | None = None
+    """What decides the priority of a packet: `dscp`, `pcp`, `both` or `none`."""
+    dscp_priority: Mapping[int, int] = Field(default_factory=dict)
+    """Priority of a code point."""
+    ecn: Mapping[int, Ecn | None] = Field(default_factory=dict)
+    """By traffic class; None: the queue is not marked."""
+    pfc: Mapping[int, bool] = Field(default_factory=dict)
+    """By priority: whether the port sends and obeys pause frames of it."""
+    scheduling: Mapping[int, str] = Field(default_factory=dict)
+    """By traffic class: `strict`, or `wrr <weight>`."""
+    profiles: Mapping[str, str] = Field(default_factory=dict)
+    """On systems with named profiles, those that the port refers to, empty for none. Only of what was found: a
+    restored port refers to them again, and what they say is not ours to change."""
+
+    @property
+    def owner(self) -> str | None:
+        """The lab whose port this is; None when it is nobody's."""
+        return self.description.split(":")[1] if self.description.startswith(MARKER) else None
+
+    def fields(self) -> dict[str, str | int]:
+        """Every field by a name of its own, as previews and errors show it; what is left alone has none."""
+        tagged = f", tagged {self.tagged_vlans}" if self.tagged_vlans else ""
+        flat: dict[str, str | int] = {
+            "description": self.description,
+            "vlans": f"{self.mode}, untagged {self.native_vlan or 'none'}{tagged}",
+            "mtu_bytes": self.mtu_bytes,
+        }
+        if self.trust is not None:
+            flat["trust"] = self.trust
+        flat |= {f"dscp_{point}": priority for point, priority in self.dscp_priority.items()}
+        flat |= {
+            f"ecn_tc{tc}": f"{ecn.min_kbytes}-{ecn.max_kbytes} KB" if ecn else "off" for tc, ecn in self.ecn.items()
+        }
+        flat |= {f"pfc_{priority}": "on" if on else "off" for priority, on in self.pfc.items()}
+        return flat | {f"scheduling_tc{tc}": how for tc, how in self.scheduling.items()}
+
+    def narrowed(self, fields: frozenset[str]) -> "PortSettings":
+        """The same with only these of the fields that can be left alone."""
+        return self.model_copy(
+            update={
+                "trust": self.trust if "trust" in fields else None,
+                "dscp_priority": {key: of for key, of in self.dscp_priority.items() if f"dscp_{key}" in fields},
+                "ecn": {key: of for key, of in self.ecn.items() if f"ecn_tc{key}" in fields},
+                "pfc": {key: of for key, of in self.pfc.items() if f"pfc_{key}" in fields},
+                "scheduling": {key: of for key, of in self.scheduling.items() if f"scheduling_tc{key}" in fields},
+            }
+        )
+
+    def text(self) -> str:
+        """As it stands in the state."""
+        return self.model_dump_json(exclude_defaults=True)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Cable:
+    """A mapped port: what hangs on it and what is wanted of it."""
+
+    port: str
+    node: str
+    interface: str
+    rail: Rail
+    wanted: PortSettings
+
+
+@dataclass(frozen=True, slots=True)
+class Neighbour:
+    """What LLDP says of a port's other end."""
+
+    system: str
+    ports: frozenset[str]
+    """Every name by which the other end calls its port: id and description."""
+
+
+@dataclass(frozen=True, slots=True)
+class PortFacts:
+    """What a switch tells of a port."""
+
+    settings: PortSettings
+    neighbour: Neighbour | None = None
+    """None: nobody at the other end speaks LLDP."""
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """A field that is not as it is asked for."""
+
+    field: str
+    asked: str | int
+    found: str | int | None
+
+    def __str__(self) -> str:
+        return f"{self.field}: asked {self.asked}, found {'nothing' if self.found is None else self.found}"
+
+
+def cables_of(lab: Lab, switch: Switch) -> tuple[Cable, ...]:
+    """The mapped ports of a switch, in the order of the file; those of nodes that left the lab are not among them."""
+    nodes = {node.name: node for node in lab.nodes if node.state != "absent"}
+    found = []
+    for name, interface, port in cables(switch):
+        pf = next((pf for pf in nodes[name].pfs if pf.interface == interface), None) if name in nodes else None
+        if pf is not None:
+            rail = lab.rail(pf.rail)
+            wanted = wanted_settings(lab, switch, rail)
+            found.append(Cable(port=port, node=name, interface=interface, rail=rail, wanted=wanted))
+    return tuple(found)
+
+
+def wanted_settings(lab: Lab, switch: Switch, rail: Rail) -> PortSettings:
+    """What a rail asks of each of its ports: hosts untagged, pods tagged, and quality of service if the lab has it."""
+    plain = PortSettings(
+        description=marker_of(lab.name, rail.name),
+        mode="trunk",
+        native_vlan=switch.native_vlan(rail.name),
+        tagged_vlans=str(rail.pod.vlan_id),
+        mtu_bytes=switch.mtu_bytes,
+    )
+    qos = lab.qos
+    if qos is None:
+        return plain
+    return plain.model_copy(
+        update={
+            "trust": "dscp",
+            "dscp_priority": {qos.dscp: qos.priority, qos.cnp_dscp: qos.cnp_priority},
+            "ecn": {qos.priority: Ecn(min_kbytes=qos.ecn_min_kbytes, max_kbytes=qos.ecn_max_kbytes)},
+            "pfc": {qos.priority: qos.mode == "lossless"},
+            "scheduling": {qos.cnp_priority: "strict"},
+        }
+    )
+
+
+def differences(wanted: PortSettings, found: PortSettings) -> Iterator[Difference]:
+    """Every field that is asked for and is not so."""
+    there = found.fields()
+    for field, asked in wanted.fields().items():
+        if there.get(field) != asked:
+            yield Difference(field, asked, there.get(field))
+
+
+def only_asked(found: PortSettings, wanted: PortSettings) -> PortSettings:
+    """What was found, of the fields that are asked for."""
+    return found.model_copy(
+        update={
+            "trust": found.trust if wanted.trust is not None else None,
+            "dscp_priority": {key: value for key, value in found.dscp_priority.items() if key in wanted.dscp_priority},
+            "ecn": {key: found.ecn.get(key) for key in wanted.ecn},
+            "pfc": {key: found.pfc.get(key, False) for key in wanted.pfc},
+            "scheduling": {key: value for key, value in found.scheduling.items() if key in wanted.scheduling},
+        }
+    )
+
+
+def completed(before: PortSettings | None, found: PortSettings) -> PortSettings:
+    """What was there before us: recorded at the first touch, and for a field that is new now, as it is found."""
+    if before is None:
+        return found
+    return before.model_copy(
+        update={
+            "trust": found.trust if before.trust is None else before.trust,
+            "dscp_priority": {**found.dscp_priority, **before.dscp_priority},
+            "ecn": {**found.ecn, **before.ecn},
+            "pfc": {**found.pfc, **before.pfc},
+            "scheduling": {**found.scheduling, **before.scheduling},
+            "profiles": {**found.profiles, **before.profiles},
+        }
+    )
+
+
+def wrong_cable(cable: Cable, neighbour: Neighbour | None, lab_interfaces: Mapping[str, frozenset[str]]) -> str | None:
+    """What LLDP says against the map; None when it agrees, or says nothing that could be compared.
+
+    Args:
+        cable: as the map has it.
+        neighbour: as the switch heard it.
+        lab_interfaces: by node of the lab, its PFs.
+    """
+    if neighbour is None:
+        return None
+    system = neighbour.system.split(".")[0]
+    seen = sorted(neighbour.ports & lab_interfaces.get(system, frozenset()))
+    # a name that no node has may be a node's own idea of its name; one that another node has is a wrong cable
+    if (system in lab_interfaces and system != cable.node) or (seen and cable.interface not in seen):
+        return (
+            f"{cable.port}: the map says {cable.node} {cable.interface}, LLDP says {system} {' '.join(seen)}".rstrip()
+        )
+    return None

@@ -1,0 +1,204 @@
+"""SONiC: what it is told and what it answers. All answers are one: the configuration database as JSON."""
+
+import json
+import shlex
+from collections.abc import Mapping, Sequence
+
+from pydantic import JsonValue
+
+from components.switches import lldpctl
+from components.switches.dialect import AnswerError, Sitting, normal_ranges, numbers_in
+from components.switches.settings import Ecn, PortFacts, PortSettings
+from stacks.qos import Qos
+
+DATABASE = "sonic-cfggen -d --print-data"
+DEFAULT_MTU_BYTES = 9100
+
+Object = dict[str, JsonValue]
+
+
+class Sonic:
+    """Switches with SONiC."""
+
+    def sitting(self, lab: str, confirm_s: int) -> Sitting:
+        """SONiC has no commit and takes nothing back by itself; the old values are what takes it back."""
+        del lab, confirm_s
+        return Sitting(
+            talk="shell",
+            save=("sudo config save -y",),
+            notes=(
+                "SONiC takes nothing back by itself: what is there before is in the backup.",
+                "A map of code points that a port gets for the first time is loaded by: sudo config qos reload",
+            ),
+        )
+
+    def vlan_lines(self, vlans: Sequence[int]) -> list[str]:
+        """SONiC refuses to make a VLAN that is there."""
+        return [
+            f"sonic-db-cli CONFIG_DB exists 'VLAN|Vlan{vlan}' | grep -q 1 || sudo config vlan add {vlan}"
+            for vlan in vlans
+        ]
+
+    def port_lines(self, port: str, settings: PortSettings, fields: frozenset[str]) -> list[str]:
+        """One line a setting."""
+        lines: list[str] = []
+        if "description" in fields:
+            lines.append(_set(f"PORT|{port}", description=settings.description))
+        if "vlans" in fields:
+            lines += _membership(port, settings)
+        if "mtu_bytes" in fields:
+            lines.append(f"sudo config interface mtu {port} {settings.mtu_bytes}")
+        rest = settings.narrowed(fields)
+        if rest.trust or rest.dscp_priority:
+            lines.append(_refer(f"PORT_QOS_MAP|{port}", "dscp_to_tc_map", _name(settings, "dscp_to_tc_map")))
+        for tc in rest.ecn:
+            lines.append(_refer(f"QUEUE|{port}|{tc}", "wred_profile", _name(settings, "wred_profile")))
+        for priority, on in rest.pfc.items():
+            lines.append(f"sudo config interface pfc priority {port} {priority} {'on' if on else 'off'}")
+        for tc in rest.scheduling:
+            lines.append(_refer(f"QUEUE|{port}|{tc}", "scheduler", _name(settings, "scheduler")))
+        return lines
+
+    def shared_lines(self, settings: Sequence[PortSettings]) -> list[str]:
+        """A marking profile, a map of code points and a scheduler of our own name."""
+        one = next((each for each in settings if each.ecn), None)
+        if one is None:
+            return []
+        name = f"rocelab_{one.owner}"
+        # a map is whole: the class selectors for what is not ours
+        points = {str(point): str(one.dscp_priority.get(point, point >> 3)) for point in range(64)}
+        lines = [_set(f"DSCP_TO_TC_MAP|{name}", **points)]
+        lines += [_set(f"WRED_PROFILE|{name}", **_profile(ecn)) for ecn in one.ecn.values() if ecn]
+        return [*lines, _set(f"SCHEDULER|{name}", type="STRICT")]
+
+    def global_lines(self, qos: Qos) -> list[str]:
+        """The watchdog of lossless queues; a lossy switch needs nothing."""
+        if qos.mode == "lossy":
+            return []
+        return ["sudo config pfcwd start --action drop all 400 --restoration-time 400"]
+
+    def questions(self, ports: Sequence[str]) -> list[str]:
+        """Two for the whole switch."""
+        del ports
+        return [DATABASE, lldpctl.COMMAND]
+
+    def facts(self, port: str, answers: Mapping[str, str], wanted: PortSettings) -> PortFacts:
+        """What a port is, with what it refers to."""
+        database = _database(answers.get(DATABASE, ""))
+        about = _at(database, "PORT", port)
+        if not about:
+            raise AnswerError(f"{DATABASE}: PORT has no {port}")
+        tagged, untagged = _members(database, port)
+        quality = _at(database, "PORT_QOS_MAP", port)
+        profiles = {"dscp_to_tc_map": _reference(quality.get("dscp_to_tc_map"))}
+        for tc in wanted.ecn:
+            profiles["wred_profile"] = _reference(_at(database, "QUEUE", f"{port}|{tc}").get("wred_profile"))
+        for tc in wanted.scheduling:
+            profiles["scheduler"] = _reference(_at(database, "QUEUE", f"{port}|{tc}").get("scheduler"))
+        points = _at(database, "DSCP_TO_TC_MAP", profiles["dscp_to_tc_map"])
+        paused = numbers_in(str(quality.get("pfc_enable", "")))
+        strict = _at(database, "SCHEDULER", profiles.get("scheduler", "")).get("type") == "STRICT"
+        settings = PortSettings(
+            description=str(about.get("description", "")),
+            mode="trunk" if tagged else "access" if untagged else "routed",
+            native_vlan=untagged,
+            tagged_vlans=normal_ranges(tagged),
+            mtu_bytes=int(str(about.get("mtu", DEFAULT_MTU_BYTES))),
+            trust="dscp" if points else "pcp",
+            dscp_priority={point: int(str(points.get(str(point), 0))) for point in wanted.dscp_priority},
+            ecn=dict.fromkeys(wanted.ecn, _thresholds(_at(database, "WRED_PROFILE", profiles.get("wred_profile", "")))),
+            pfc={priority: priority in paused for priority in wanted.pfc},
+            scheduling=dict.fromkeys(wanted.scheduling, "strict" if strict else "wrr 0"),
+            profiles=profiles,
+        )
+        return PortFacts(settings, lldpctl.neighbour_in(answers.get(lldpctl.COMMAND, ""), port))
+
+    def backup(self) -> str:
+        """The whole database."""
+        return DATABASE
+
+    def checks(self, ports: Sequence[str]) -> list[str]:
+        """Configuration, and the counters of marked, paused and dropped packets."""
+        return [
+            "show lldp table",
+            "show vlan brief",
+            "ecnconfig -l",
+            "show pfc counters",
+            "show priority-group drop counters",
+            *(f"show queue wredcounters {port}" for port in ports),
+        ]
+
+
+def _set(key: str, **values: str) -> str:
+    words = " ".join(f"{name} {shlex.quote(value)}" for name, value in values.items())
+    return f"sonic-db-cli CONFIG_DB hmset {shlex.quote(key)} {words}"
+
+
+def _profile(ecn: Ecn) -> dict[str, str]:
+    return {
+        "ecn": "ecn_green",
+        "wred_green_enable": "true",
+        "green_min_threshold": str(ecn.min_kbytes * 1000),
+        "green_max_threshold": str(ecn.max_kbytes * 1000),
+        "green_drop_probability": "100",
+    }
+
+
+def _refer(key: str, field: str, name: str) -> str:
+    return _set(key, **{field: name}) if name else f"sonic-db-cli CONFIG_DB hdel {shlex.quote(key)} {field}"
+
+
+def _name(settings: PortSettings, field: str) -> str:
+    return settings.profiles.get(field, f"rocelab_{settings.owner}")
+
+
+def _membership(port: str, settings: PortSettings) -> list[str]:
+    """A port that is in no VLAN first leaves those that it is in: SONiC refuses a second untagged one."""
+    leave = (
+        f"for vlan in $(sonic-db-cli CONFIG_DB keys 'VLAN_MEMBER|*|{port}' | cut -d'|' -f2 | sed s/Vlan//); "
+        f'do sudo config vlan member del "$vlan" {port}; done'
+    )
+    lines = [leave]
+    if settings.native_vlan:
+        lines.append(f"sudo config vlan member add -u {settings.native_vlan} {port}")
+    return lines + [f"sudo config vlan member add {vlan} {port}" for vlan in numbers_in(settings.tagged_vlans)]
+
+
+def _members(database: Object, port: str) -> tuple[list[int], int | None]:
+    """VLANs of a port: the tagged ones, and the untagged one."""
+    tagged: list[int] = []
+    untagged: int | None = None
+    for key, about in _at(database, "VLAN_MEMBER").items():
+        vlan, _, member = key.removeprefix("Vlan").partition("|")
+        if member == port:
+            if _at(about).get("tagging_mode") == "untagged":
+                untagged = int(vlan)
+            else:
+                tagged.append(int(vlan))
+    return tagged, untagged
+
+
+def _reference(value: JsonValue) -> str:
+    """Releases before 202111 write a reference as `[TABLE|NAME]`."""
+    return str(value or "").strip("[]").rpartition("|")[2]
+
+
+def _thresholds(profile: Object) -> Ecn | None:
+    if profile.get("ecn") in (None, "ecn_none"):
+        return None
+    low, high = (int(str(profile.get(f"green_{which}_threshold", 0))) for which in ("min", "max"))
+    return Ecn(min_kbytes=low // 1000, max_kbytes=high // 1000)
+
+
+def _database(text: str) -> Object:
+    try:
+        found = json.loads(text) if text.strip() else {}
+    except ValueError:
+        raise AnswerError(f"{DATABASE}: answers {text.strip()[:80]!r} instead of JSON") from None
+    return found if isinstance(found, dict) else {}
+
+
+def _at(data: JsonValue, *path: str) -> Object:
+    for step in path:
+        data = data.get(step) if isinstance(data, dict) else None
+    return data if isinstance(data, dict) else {}

@@ -1,0 +1,202 @@
+"""The mapped ports of one switch as a resource: what each is to be in the inputs, what each is in the outputs.
+
+The path of this module stands in the state of every stack: it never moves.
+"""
+
+import asyncio
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import pulumi
+from pulumi.dynamic import (
+    CheckFailure,
+    CheckResult,
+    ConfigureRequest,
+    CreateResult,
+    DiffResult,
+    ReadResult,
+    Resource,
+    ResourceProvider,
+    UpdateResult,
+)
+
+from components.ssh import credentials
+from components.ssh.connection import Keys, NoAnswerError, keys_of
+from components.switches import backup
+from components.switches.records import (
+    PREFIX,
+    SwitchRecord,
+    before_of,
+    before_text,
+    ports_of,
+    properties_of,
+    record_of,
+    task_of,
+)
+from components.switches.settings import PortFacts, PortSettings, differences
+from components.switches.talk import talking
+from components.switches.work import Outcome, Task, configure, merged, observe, refusals, restore
+from stacks.lab import Lab
+
+Props = dict[str, object]
+
+OUTPUTS = ("before", "backup", "changes", "neighbours")
+
+
+class SwitchConfigProvider(ResourceProvider):
+    """Thin: what is done on a switch stands in `work`, what is said to it in its dialect."""
+
+    serialize_as_secret_always = False  # it holds nothing: credentials come through `configure`
+
+    def configure(self, req: ConfigureRequest) -> None:
+        """Keeps the stack's configuration, secrets included; nothing of it enters a property."""
+        self._setting: credentials.Setting = req.config.get
+
+    def check(self, _olds: Props, news: Props) -> CheckResult:
+        """Before the first touch of a switch: shows what would change there, and refuses what is not ours."""
+        if _olds:  # diff tells it from the state
+            return CheckResult(news, [])
+        record, wanted = record_of(news), ports_of(news)
+        try:
+            found = asyncio.run(self._look(record, wanted))
+        except NoAnswerError as error:
+            pulumi.log.warn(f"{error}; to leave it alone: switches[].apply: false")
+            return CheckResult(news, [])
+        said = refusals(task_of(record, wanted, self._lab()), found)
+        for port in wanted:
+            for each in differences(wanted[port], found[port].settings):
+                pulumi.log.info(f"{record.switch.name} {port}: {each.field} {each.found} => {each.asked}")
+        return CheckResult(news, [CheckFailure("ports", f"{record.switch.name}: {text}") for text in said])
+
+    def diff(self, _id: str, _olds: Props, _news: Props) -> DiffResult:
+        """Says what changes on which port."""
+        for line in change_lines(_olds, _news):
+            pulumi.log.info(line)
+        plain = {key for key in {*_olds, *_news} if not key.startswith("__") and key not in OUTPUTS}
+        return DiffResult(changes=any(_olds.get(key) != _news.get(key) for key in plain))
+
+    def create(self, props: Props) -> CreateResult:
+        """Configures a switch that was not ours."""
+        return CreateResult(record_of(props).switch.name, self._converged({}, props))
+
+    def read(self, id_: str, props: Props) -> ReadResult:
+        """Looks at the ports. A switch that does not answer keeps what was seen last."""
+        record, ports = record_of(props), ports_of(props)
+        try:
+            found = asyncio.run(self._look(record, ports))
+        except NoAnswerError as error:
+            pulumi.log.warn(f"{error}; its ports are shown as they were seen last")
+            found = {port: PortFacts(settings) for port, settings in ports.items()}
+        seen = properties_of({port: _comparable(facts.settings, ports[port]) for port, facts in found.items()})
+        outs = {**props, **seen}
+        inputs = {key: value for key, value in outs.items() if key not in OUTPUTS and not key.startswith("__")}
+        return ReadResult(id_, outs, inputs)
+
+    def update(self, _id: str, _olds: Props, _news: Props) -> UpdateResult:
+        """Puts right what differs, and gives up ports that left the map."""
+        return UpdateResult(self._converged(_olds, _news))
+
+    def delete(self, _id: str, _props: Props) -> None:
+        """Puts every port back to what was there before us. A switch that does not answer stays in the state."""
+        record = record_of(_props)
+        for line in asyncio.run(self._restored(record, before_of(_props))):
+            pulumi.log.info(f"{record.switch.name} {line}")
+
+    def _converged(self, olds: Props, news: Props) -> Props:
+        record, wanted, before = record_of(news), ports_of(news), before_of(olds)
+        told = record_of(olds).global_lines if olds else ()
+        if record.global_lines == told:
+            record = record.model_copy(update={"global_lines": ()})
+        left = {port: settings for port, settings in before.items() if port not in wanted}
+        if left:
+            asyncio.run(self._restored(record_of(olds), left))
+        kept: list[str] = []
+        outcome = asyncio.run(self._configured(task_of(record, wanted, self._lab()), record, kept))
+        for line in outcome.changed:
+            pulumi.log.info(f"{record.switch.name} {line}")
+        changes = int(str(olds.get("changes") or 0)) + bool(outcome.changed)
+        first = {port: settings for port, settings in before.items() if port in wanted}
+        return {
+            **news,
+            "before": before_text(merged(first, outcome.before)),
+            "backup": kept[0] if kept else str(olds.get("backup") or ""),
+            "changes": str(changes),
+            "neighbours": json.dumps(_neighbours(outcome.found), sort_keys=True),
+        }
+
+    async def _configured(self, task: Task, record: SwitchRecord, kept: list[str]) -> Outcome:
+        lab = self._lab()
+        folder = backup.folder_of(lab.name, Path.cwd(), simulated=lab.simulated)
+
+        def keep(text: str) -> None:
+            kept.append(backup.write_backup(folder, record.switch.name, text))
+
+        async with talking(record.endpoint, self._keys(), record.switch.name, record.sitting) as talk:
+            return await configure(talk, task, keep)
+
+    async def _restored(self, record: SwitchRecord, before: Mapping[str, PortSettings]) -> list[str]:
+        async with talking(record.endpoint, self._keys(), record.switch.name, record.sitting) as talk:
+            return await restore(talk, task_of(record, before, None), before)
+
+    async def _look(self, record: SwitchRecord, ports: Mapping[str, PortSettings]) -> dict[str, PortFacts]:
+        async with talking(record.endpoint, self._keys(), record.switch.name, record.sitting) as talk:
+            return await observe(talk, record.dialect, ports)
+
+    def _lab(self) -> Lab:
+        return credentials.configured_lab(self._setting)
+
+    def _keys(self) -> Keys:
+        return keys_of(credentials.private_key(self._lab(), self._setting, Path.cwd()))
+
+
+class SwitchConfig(Resource, module="switches", name="SwitchConfig"):
+    """The mapped ports of one switch, backed up, changed, verified, and put back when they leave."""
+
+    changes: pulumi.Output[str]
+    """How often something was changed on the switch."""
+    backup: pulumi.Output[str]
+    """File with the running configuration before the last change."""
+    neighbours: pulumi.Output[str]
+    """JSON: by port, what LLDP says; null where nobody speaks it."""
+
+    def __init__(
+        self,
+        name: str,
+        record: SwitchRecord,
+        ports: Mapping[str, PortSettings],
+        opts: pulumi.ResourceOptions | None = None,
+    ) -> None:
+        props = {
+            "record": record.model_dump_json(),
+            **properties_of(ports),
+            **dict.fromkeys(OUTPUTS),
+        }
+        super().__init__(SwitchConfigProvider(), name, props, opts)
+
+
+def change_lines(olds: Mapping[str, object], news: Mapping[str, object]) -> Iterator[str]:
+    """One line per port and field, `sw1 1/1: mtu_bytes 1500 => 9216`."""
+    name, before, after = record_of(news).switch.name, ports_of(olds), ports_of(news)
+    for port, wanted in after.items():
+        if port not in before:
+            yield f"{name} {port}: joins"
+            continue
+        for each in differences(wanted, before[port]):
+            yield f"{name} {port}: {each.field} {each.found} => {each.asked}"
+    yield from (f"{name} {port}: leaves: what was there before us is put back" for port in before if port not in after)
+
+
+def _comparable(found: PortSettings, wanted: PortSettings) -> PortSettings:
+    """What was found in the form of what is wanted: equal when every asked field is."""
+    return wanted if not list(differences(wanted, found)) else found.model_copy(update={"profiles": {}})
+
+
+def _neighbours(found: Mapping[str, PortFacts]) -> dict[str, str | None]:
+    return {
+        port: f"{facts.neighbour.system} {' '.join(sorted(facts.neighbour.ports))}" if facts.neighbour else None
+        for port, facts in found.items()
+    }
+
+
+__all__ = ["PREFIX", "SwitchConfig", "SwitchConfigProvider", "change_lines"]

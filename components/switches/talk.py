@@ -1,0 +1,77 @@
+"""Talking to a switch over SSH: a deadline on every command, and a refusal that names its command."""
+
+import re
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Protocol
+
+from components.ssh.connection import BrokenError, Connection, Endpoint, Keys, connected
+from components.ssh.session import run
+from components.ssh.terminal import Terminal, terminal
+from components.switches.dialect import RefusedError, Sitting
+
+ANSWER_S = 60.0
+"""For one command; a running configuration of a large switch takes seconds."""
+ERROR = re.compile(r"^ *% *(.+)$", re.MULTILINE)
+"""How Onyx and EOS refuse."""
+
+
+class Talk(Protocol):
+    """One open conversation."""
+
+    async def ask(self, command: str) -> str:
+        """Gives a command and returns what the switch prints.
+
+        Raises:
+            RefusedError: when the switch does not take it.
+            NoAnswerError: when it does not answer.
+        """
+
+
+class Cli:
+    """The command line of a switch as people use it."""
+
+    def __init__(self, opened: Terminal) -> None:
+        self._terminal = opened
+
+    async def ask(self, command: str) -> str:
+        """Gives a command."""
+        answer = await self._terminal.ask(command)
+        if found := ERROR.search(answer):
+            raise RefusedError(f"the switch refuses `{command}`: {found[1].strip()}")
+        return answer
+
+
+class Shell:
+    """A switch whose accounts have a shell: each command is a program with an exit status."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    async def ask(self, command: str) -> str:
+        """Runs a command; what it prints."""
+        done = await run(self._connection, command, ANSWER_S)
+        if done.code is None:
+            raise BrokenError(f"the connection broke at `{command}`")
+        if done.code:
+            said = " / ".join((done.err or done.out).strip().splitlines()[-2:])
+            raise RefusedError(f"the switch refuses `{command}` ({done.code}): {said[:200]}")
+        return done.out
+
+
+@asynccontextmanager
+async def talking(endpoint: Endpoint, keys: Keys, name: str, sitting: Sitting) -> AsyncIterator[Talk]:
+    """A conversation with a switch, after its greeting.
+
+    Raises:
+        NoAnswerError: when it does not answer, or has another key than the one that is pinned.
+    """
+    async with connected(endpoint, keys, name=name) as connection:
+        if sitting.talk == "shell":
+            yield Shell(connection)
+            return
+        async with terminal(connection, ANSWER_S) as opened:
+            cli = Cli(opened)
+            for command in sitting.hello:
+                await cli.ask(command)
+            yield cli

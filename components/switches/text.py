@@ -1,0 +1,66 @@
+"""A switch's configuration as text, for whoever runs the switch: pure, the same lab gives the same bytes."""
+
+import hashlib
+from collections.abc import Iterator
+
+from components.switches.dialect import Dialect
+from components.switches.eos import Eos
+from components.switches.nvue import Nvue
+from components.switches.onyx import Onyx
+from components.switches.settings import Cable, cables_of
+from components.switches.sonic import Sonic
+from stacks.lab import Lab
+from stacks.switches import NvueSwitch, Switch
+
+TITLES = {"onyx": "Onyx", "nvue": "Cumulus Linux (NVUE)", "sonic": "SONiC", "eos": "Arista EOS"}
+
+
+def dialect_of(switch: Switch) -> Dialect:
+    """The language of a switch."""
+    if isinstance(switch, NvueSwitch):
+        return Nvue(switch.bridge)
+    plain: dict[str, type[Onyx | Sonic | Eos]] = {"onyx": Onyx, "sonic": Sonic, "eos": Eos}
+    return plain[switch.os]()
+
+
+def vlans_of(cables: tuple[Cable, ...]) -> list[int]:
+    """The VLANs that these ports are members of."""
+    return sorted({vlan for cable in cables for vlan in (cable.wanted.native_vlan or 1, cable.rail.pod.vlan_id)})
+
+
+def switch_text(lab: Lab, switch: Switch) -> str:
+    """The whole text: the ports, the switch-wide block (a comment unless it is allowed), and what to look at then."""
+    return "\n".join(_lines(lab, switch, dialect_of(switch), "!" if switch.os == "eos" else "#")) + "\n"
+
+
+def _lines(lab: Lab, switch: Switch, dialect: Dialect, sign: str) -> Iterator[str]:
+    cables = cables_of(lab, switch)
+    ports = [cable.port for cable in cables]
+    sitting = dialect.sitting(lab.name, switch.confirm_s)
+    quality = f"{lab.qos.mode} RoCE" if lab.qos else "quality of service left alone"
+    yield f"{sign} {switch.name}: {TITLES[switch.os]}, lab {lab.name}, {quality}"
+    yield from (f"{sign} {note}" for note in sitting.notes)
+    yield from (*sitting.hello, *sitting.begin)
+    yield from dialect.vlan_lines(vlans_of(cables))
+    yield from dialect.shared_lines([cable.wanted for cable in cables])
+    for cable in cables:
+        yield f"{sign} {cable.node} {cable.interface}, {cable.rail.name}"
+        yield from dialect.port_lines(cable.port, cable.wanted, frozenset(cable.wanted.fields()))
+    if lab.qos and (shared := dialect.global_lines(lab.qos)):
+        if switch.allow_global:
+            yield f"{sign} switch-wide, as allow_global permits"
+            yield from shared
+        else:
+            yield f"{sign} switch-wide, and so left to you (allow_global is false):"
+            yield from (f"{sign}   {line}" for line in shared)
+    yield from (*sitting.commit, *sitting.end)
+    if switch.save:
+        yield f"{sign} when it works:"
+        yield from (f"{sign}   {line}" for line in (*sitting.confirm, *sitting.save))
+    yield f"{sign} look at:"
+    yield from (f"{sign}   {line}" for line in dialect.checks(ports))
+
+
+def digest_of(text: str) -> str:
+    """By which a stack's output names a text."""
+    return hashlib.sha256(text.encode()).hexdigest()

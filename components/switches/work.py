@@ -1,0 +1,210 @@
+"""What is done on a switch: look, refuse what is not ours, back up, change, verify, take back what came out wrong."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from components.ssh.connection import NoAnswerError
+from components.switches.dialect import AnswerError, Dialect, RefusedError, Sitting
+from components.switches.settings import (
+    Cable,
+    PortFacts,
+    PortSettings,
+    completed,
+    differences,
+    only_asked,
+    wrong_cable,
+)
+from components.switches.talk import Talk
+from stacks.base import LabError
+
+LAYER_2 = ("access", "trunk", "tagged-only")
+MOST_SHOWN = 10
+
+Backup = Callable[[str], None]
+"""Takes the running configuration before the first change."""
+
+
+class NotOursError(LabError):
+    """Ports that belong to another lab, or hang on other cables than the map says."""
+
+
+class WrongValueError(LabError):
+    """A switch that says yes and does something else."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Task:
+    """What is wanted of one switch."""
+
+    lab: str
+    switch: str
+    dialect: Dialect
+    sitting: Sitting
+    ports: Mapping[str, PortSettings]
+    """Wanted settings by port."""
+    cables: Sequence[Cable] = ()
+    """For the comparison with LLDP."""
+    interfaces: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    """By node of the lab, its PFs."""
+    vlans: Sequence[int] = ()
+    global_lines: Sequence[str] = ()
+    """Switch-wide commands to send this time."""
+    save: bool = True
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Outcome:
+    """What a switch is afterwards."""
+
+    before: Mapping[str, PortSettings]
+    """By port, what was there before the change; of the asked fields."""
+    found: Mapping[str, PortFacts]
+    changed: tuple[str, ...]
+    """`1/1 mtu_bytes 1500 => 9216` for each change that was made."""
+
+
+async def observe(talk: Talk, dialect: Dialect, ports: Mapping[str, PortSettings]) -> dict[str, PortFacts]:
+    """What the switch tells of these ports.
+
+    Raises:
+        AnswerError: when it cannot be read.
+    """
+    # the same question may concern several ports
+    answers = {command: await talk.ask(command) for command in dict.fromkeys(dialect.questions(list(ports)))}
+    return {port: dialect.facts(port, answers, wanted) for port, wanted in ports.items()}
+
+
+def refusals(task: Task, found: Mapping[str, PortFacts]) -> list[str]:
+    """Why these ports must not be touched; each with its remedy."""
+    said = []
+    for port, facts in found.items():
+        owner = facts.settings.owner
+        if owner not in (None, task.lab):
+            said.append(
+                f"{port} belongs to lab {owner} (its description is {facts.settings.description}): "
+                "let that lab give it up, or remove the description on the switch"
+            )
+        elif facts.settings.mode not in LAYER_2:
+            said.append(f"{port} is in mode {facts.settings.mode}, no member of VLANs: make it a switch port first")
+    heard = [(cable, found[cable.port].neighbour) for cable in task.cables if cable.port in found]
+    wrong = [text for cable, neighbour in heard if (text := wrong_cable(cable, neighbour, task.interfaces))]
+    return said + [f"{text}: correct switches[].ports, or plug the cable where the map has it" for text in wrong]
+
+
+async def configure(talk: Talk, task: Task, keep: Backup) -> Outcome:
+    """Makes the ports as wanted; sends only what differs.
+
+    Raises:
+        NotOursError: before anything is changed.
+        WrongValueError: when a value is not what was asked for afterwards; the old ones are put back first.
+        RefusedError: when the switch does not take a command; likewise.
+    """
+    found = await observe(talk, task.dialect, task.ports)
+    if said := refusals(task, found):
+        raise NotOursError(f"{task.switch}: nothing was changed.\n" + "\n".join(f"  {line}" for line in said))
+    before = {port: _as_before_us(facts.settings, task.ports[port]) for port, facts in found.items()}
+    needed = {port: list(differences(task.ports[port], facts.settings)) for port, facts in found.items()}
+    needed = {port: each for port, each in needed.items() if each}
+    if not needed and not task.global_lines:
+        return Outcome(before=before, found=found, changed=())
+    keep(await talk.ask(task.dialect.backup()))
+    fields = {port: frozenset(each.field for each in found_) for port, found_ in needed.items()}
+    lines = _lines(task, {port: task.ports[port] for port in needed}, fields)
+    try:
+        await _send(talk, task.sitting, lines)
+        after = await _verified(talk, task)
+    except (RefusedError, WrongValueError, AnswerError) as error:
+        back = await _take_back(talk, task, {port: before[port] for port in needed}, fields, error)
+        raise type(error)(f"{error}\n{back}") from None
+    for command in (*task.sitting.confirm, *(task.sitting.save if task.save else ())):
+        await talk.ask(command)
+    changed = tuple(f"{port} {each.field} {each.found} => {each.asked}" for port, of in needed.items() for each in of)
+    return Outcome(before=before, found=after, changed=changed)
+
+
+async def restore(talk: Talk, task: Task, before: Mapping[str, PortSettings]) -> list[str]:
+    """Puts ports back to what was there before us; those that another lab has taken meanwhile stay. What was done.
+
+    Raises:
+        WrongValueError: when a port does not come back.
+    """
+    found = await observe(talk, task.dialect, before)
+    ours = {port: old for port, old in before.items() if found[port].settings.owner == task.lab}
+    fields = {
+        port: frozenset(each.field for each in differences(old, found[port].settings)) for port, old in ours.items()
+    }
+    needed = {port: ours[port] for port, names in fields.items() if names}
+    if not needed:
+        return []
+    plain = _port_lines(task.dialect, needed, fields)
+    await _send(talk, task.sitting, plain)
+    after = await observe(talk, task.dialect, needed)
+    _refuse_wrong(task.switch, needed, after)
+    for command in (*task.sitting.confirm, *(task.sitting.save if task.save else ())):
+        await talk.ask(command)
+    return [f"{port}: as before us" for port in needed]
+
+
+def merged(before: Mapping[str, PortSettings], now: Mapping[str, PortSettings]) -> dict[str, PortSettings]:
+    """What was there before us: the first record of a port counts."""
+    return {port: completed(before.get(port), settings) for port, settings in now.items()}
+
+
+def _as_before_us(found: PortSettings, wanted: PortSettings) -> PortSettings:
+    """What to put back one day. A marker of our own there means a lost state: what it replaced is not known."""
+    asked = only_asked(found, wanted)
+    return asked.model_copy(update={"description": ""}) if asked.owner else asked
+
+
+def _lines(task: Task, wanted: Mapping[str, PortSettings], fields: Mapping[str, frozenset[str]]) -> list[str]:
+    names = frozenset(name for each in fields.values() for name in each)
+    lines = task.dialect.vlan_lines(task.vlans) if "vlans" in names else []
+    lines += task.dialect.shared_lines(list(wanted.values())) if names - {"description", "vlans", "mtu_bytes"} else []
+    return [*lines, *task.global_lines, *_port_lines(task.dialect, wanted, fields)]
+
+
+def _port_lines(
+    dialect: Dialect, wanted: Mapping[str, PortSettings], fields: Mapping[str, frozenset[str]]
+) -> list[str]:
+    return [line for port, settings in wanted.items() for line in dialect.port_lines(port, settings, fields[port])]
+
+
+async def _send(talk: Talk, sitting: Sitting, lines: Sequence[str]) -> None:
+    try:
+        for line in (*sitting.begin, *lines, *sitting.commit, *sitting.end):
+            await talk.ask(line)
+    except RefusedError:
+        for line in sitting.cancel:
+            await talk.ask(line)
+        raise
+
+
+async def _take_back(
+    talk: Talk, task: Task, before: Mapping[str, PortSettings], fields: Mapping[str, frozenset[str]], error: LabError
+) -> str:
+    """Puts the old values back after a failure; in words, whether that worked."""
+    if task.sitting.commit and isinstance(error, RefusedError):
+        return "It was refused before it came into force."
+    try:
+        if task.sitting.abandon:
+            for command in task.sitting.abandon:
+                await talk.ask(command)
+        else:
+            await _send(talk, task.sitting, _port_lines(task.dialect, before, fields))
+    except (RefusedError, NoAnswerError) as again:
+        return f"The old values could not be put back ({again}): they are in the backup."
+    return "The old values were put back."
+
+
+async def _verified(talk: Talk, task: Task) -> dict[str, PortFacts]:
+    found = await observe(talk, task.dialect, task.ports)
+    _refuse_wrong(task.switch, task.ports, found)
+    return found
+
+
+def _refuse_wrong(switch: str, asked: Mapping[str, PortSettings], found: Mapping[str, PortFacts]) -> None:
+    wrong = [f"  {port} {each}" for port, of in asked.items() for each in differences(of, found[port].settings)]
+    if wrong:
+        more = [f"  and {len(wrong) - MOST_SHOWN} more"] if len(wrong) > MOST_SHOWN else []
+        text = f"{switch} took the commands, and is not as it was told:"
+        raise WrongValueError("\n".join([text, *wrong[:MOST_SHOWN], *more]))

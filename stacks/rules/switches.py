@@ -1,0 +1,167 @@
+"""Rules between switches and the rest: every PF on one port, every port on one PF, and an MTU chain that holds."""
+
+from collections.abc import Callable, Iterator
+
+from stacks.qos import Qos
+from stacks.rules.parts import Fault, Parts, Path, show, twice
+from stacks.switches import (
+    DEFAULT_VLAN,
+    HEADER_BYTES,
+    EosSwitch,
+    NvueSwitch,
+    OnyxSwitch,
+    SonicSwitch,
+    Switch,
+    cables,
+    marker_of,
+)
+
+LONGEST_MARKER = 63
+"""Characters of a port's description that every system keeps."""
+
+
+def _switches(parts: Parts) -> list[tuple[int, Switch]]:
+    found = parts.section("switches", tuple) or ()
+    kinds = (OnyxSwitch, NvueSwitch, SonicSwitch, EosSwitch)
+    return [(i, switch) for i, switch in enumerate(found) if isinstance(switch, kinds)]
+
+
+def _refuse_names_and_addresses_given_twice(parts: Parts) -> Iterator[Fault]:
+    switches = _switches(parts)
+    yield from twice(
+        "name", ((("switches", i, "name"), switch.name) for i, switch in switches), "switches need names of their own"
+    )
+    places: list[tuple[Path, str]] = [
+        (("nodes", i, "address"), f"{node.address} port {node.ssh_port}")
+        for i, node in parts.nodes.items()
+        if node.state != "absent"
+    ]
+    taken = {place: path for path, place in places}
+    for i, switch in switches:
+        place = f"{switch.address} port {switch.ssh_port}"
+        if place in taken:
+            yield Fault(
+                ("switches", i, "address"), f"{place} is also that of {show(taken[place])}; two cannot answer on one"
+            )
+        taken[place] = ("switches", i, "address")
+
+
+def _refuse_ports_and_pfs_given_twice(parts: Parts) -> Iterator[Fault]:
+    mapped: list[tuple[Path, str]] = []
+    for i, switch in _switches(parts):
+        paths = [(("switches", i, "ports", node, pf), (node, pf), port) for node, pf, port in cables(switch)]
+        yield from twice("port", ((path, port) for path, _, port in paths), "a port takes one cable")
+        mapped += [(path, f"{node} {pf}") for path, (node, pf), _ in paths]
+    yield from twice("PF", mapped, "a PF has one cable")
+
+
+def _refuse_cables_to_nowhere(parts: Parts) -> Iterator[Fault]:
+    nodes = {node.name: node for node in parts.nodes.values()}
+    for i, switch in _switches(parts):
+        for name, ports in switch.ports.items():
+            node = nodes.get(name)
+            if node is None:
+                yield Fault(
+                    ("switches", i, "ports", name), f"{name} is no node of this lab; nodes: {_some(sorted(nodes))}"
+                )
+                continue
+            known = [pf.interface for pf in node.pfs]
+            for interface in ports:
+                if interface not in known:
+                    yield Fault(
+                        ("switches", i, "ports", name, interface),
+                        f"{name} has no PF {interface}; its PFs: {', '.join(known)}",
+                    )
+
+
+def _refuse_pfs_without_a_port(parts: Parts) -> Iterator[Fault]:
+    # a fault, not a warning: such a PF would run at the MTU and in the VLAN of an unconfigured port, and the rail
+    # would be slow or split without a word. A switch that nobody may touch is listed with apply: false
+    switches = _switches(parts)
+    mapped = {(node, interface) for _, switch in switches for node, interface, _ in cables(switch)}
+    for path, node, pf in parts.pfs():
+        if switches and node.state == "active" and (node.name, pf.interface) not in mapped:
+            yield Fault(
+                (*path, "interface"),
+                f"{pf.interface} is on no switch port: add it to switches[].ports.{node.name} "
+                "(with apply: false the switch itself is left alone)",
+            )
+
+
+def _refuse_a_broken_mtu_chain(parts: Parts) -> Iterator[Fault]:
+    largest = max((rail.mtu_bytes for rail in parts.rails.values()), default=0)
+    for i, switch in _switches(parts):
+        if switch.mtu_bytes < largest + HEADER_BYTES:
+            yield Fault(
+                ("switches", i, "mtu_bytes"),
+                f"{switch.mtu_bytes} for rails of {largest}: frames are up to {HEADER_BYTES} bytes longer and would be "
+                f"dropped; set at least {largest + HEADER_BYTES}, or lower the rails' mtu_bytes",
+            )
+
+
+def _refuse_native_vlans_that_meet_a_pods(parts: Parts) -> Iterator[Fault]:
+    rails = {rail.name: rail for rail in parts.rails.values()}
+    pods = {rail.pod.vlan_id: rail.name for rail in rails.values()}
+    for i, switch in _switches(parts):
+        for name in switch.native_vlans if parts.all_rails_valid else ():
+            if name not in rails:
+                yield Fault(
+                    ("switches", i, "native_vlans", name), f"{name} is no rail of this lab; rails: {', '.join(rails)}"
+                )
+        for name in rails:
+            vlan = switch.native_vlan(name)
+            if vlan == DEFAULT_VLAN and switch.os == "sonic":
+                yield Fault(
+                    ("switches", i, "native_vlans"),
+                    f"{name} is not named, and SONiC has no VLAN {DEFAULT_VLAN} for its untagged frames; name another",
+                )
+            if vlan in pods:
+                yield Fault(
+                    ("switches", i, "native_vlans"),
+                    f"untagged frames of {name} would be in VLAN {vlan}, which the pods of {pods[vlan]} have tagged; "
+                    "give the hosts a VLAN of their own",
+                )
+
+
+def _refuse_what_cannot_be_applied(parts: Parts) -> Iterator[Fault]:
+    qos = parts.section("qos", Qos)
+    name = parts.others.get("name")
+    for i, switch in _switches(parts):
+        loopback = switch.address.is_loopback
+        if parts.kind == "virtual" and switch.apply and not (loopback and switch.os == "onyx"):
+            yield Fault(
+                ("switches", i, "apply"),
+                f"{switch.os} at {switch.address}: a virtual lab applies to the simulator's Onyx on loopback only; "
+                "set apply: false, or kind: hardware",
+            )
+        if parts.kind == "hardware" and loopback:
+            yield Fault(
+                ("switches", i, "address"), f"{switch.address} is loopback, where only the simulator is; kind: virtual"
+            )
+        if switch.apply and qos and qos.mode == "lossless" and not switch.allow_global and switch.os == "onyx":
+            yield Fault(
+                ("switches", i, "allow_global"),
+                "false, and Onyx pauses only priorities that are lossless for the whole switch; set it, use "
+                "qos.mode: lossy, or apply: false",
+            )
+        for rail in parts.rails.values():
+            if isinstance(name, str) and len(marker := marker_of(name, rail.name)) > LONGEST_MARKER:
+                yield Fault(
+                    ("switches", i),
+                    f"ports would be marked {marker}, {len(marker)} characters of {LONGEST_MARKER}; shorten a name",
+                )
+
+
+def _some(names: list[str]) -> str:
+    return ", ".join(names[:8]) + (f" and {len(names) - 8} more" if len(names) > 8 else "")
+
+
+SWITCH_RULES: tuple[Callable[[Parts], Iterator[Fault]], ...] = (
+    _refuse_names_and_addresses_given_twice,
+    _refuse_ports_and_pfs_given_twice,
+    _refuse_cables_to_nowhere,
+    _refuse_pfs_without_a_port,
+    _refuse_a_broken_mtu_chain,
+    _refuse_native_vlans_that_meet_a_pods,
+    _refuse_what_cannot_be_applied,
+)

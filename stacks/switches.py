@@ -1,0 +1,112 @@
+"""The switches that the rails run through: how each is reached, and which of its ports each PF is cabled to."""
+
+from collections.abc import Iterator, Mapping
+from ipaddress import IPv4Address
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from stacks.base import InterfaceName, MtuBytes, Name, Port, Section, VlanId, effect
+
+MARKER = "rocelab:"
+"""Begin of the description of every port that some lab owns."""
+HEADER_BYTES = 22
+"""Ethernet header, VLAN tag and checksum: what a switch may count that a NIC's MTU does not (14 + 4 + 4)."""
+DEFAULT_VLAN = 1
+"""VLAN of untagged frames on a port that nobody has configured."""
+
+HOST_KEYS = ("ssh-ed25519", "ecdsa-sha2-nistp256", "ssh-rsa")
+"""Host keys of switches that may be pinned, the best first: older systems have no ed25519, and sign by rsa-sha2."""
+
+OnyxPort = Annotated[str, Field(pattern=r"^\d{1,2}/\d{1,3}(/\d)?$")]
+"""A port as Onyx numbers it: slot/port, and /lane of a split one."""
+NvuePort = Annotated[str, Field(pattern=r"^swp\d{1,3}(s\d)?$")]
+"""A port of Cumulus Linux, `s0` and up when it is split."""
+SonicPort = Annotated[str, Field(pattern=r"^Ethernet\d{1,4}$")]
+"""A port of SONiC, counted in lanes: Ethernet0, Ethernet4, …"""
+EosPort = Annotated[str, Field(pattern=r"^Ethernet\d{1,3}(/\d{1,2}){0,2}$")]
+"""A port of Arista EOS."""
+
+
+class _Switch(Section):
+    name: Name
+    """Name of the switch, and of its text."""
+    address: IPv4Address
+    """Management address, where SSH answers. It never lies on a rail."""
+    ssh_port: Port = 22
+    user: str = Field(default="admin", pattern=r"^[a-z_][a-z0-9_-]*$", max_length=32)
+    """Login name. It opens with the lab's key (`access.identity`): a switch's password is never asked for."""
+    native_vlans: Mapping[Name, VlanId] = Field(default_factory=dict, json_schema_extra=effect("link"))
+    """By rail, the VLAN that untagged frames of the hosts get. A rail that is not named here uses VLAN 1, as seed A."""
+    apply: bool = False
+    """Whether the text is sent to the switch. False: it is an output of the stack, for whoever runs the switch."""
+    allow_global: bool = False
+    """Whether commands that concern ports of others are part of it: switch-wide QoS. Never without being asked."""
+    save: bool = True
+    """Whether an applied and verified configuration is written so that it survives the switch's reboot."""
+    confirm_s: int = Field(default=300, ge=60, le=3600)
+    """Time after which the switch itself takes an unconfirmed change back, where its system can do that."""
+
+    def native_vlan(self, rail: str) -> int:
+        """VLAN of the untagged frames of a rail's hosts."""
+        return self.native_vlans.get(rail, DEFAULT_VLAN)
+
+
+class OnyxSwitch(_Switch):
+    """NVIDIA Spectrum with Onyx, as seed A has it."""
+
+    os: Literal["onyx"]
+    mtu_bytes: MtuBytes = 9216
+    """MTU of the mapped ports; 9216 is Spectrum's largest."""
+    ports: Mapping[Name, Mapping[InterfaceName, OnyxPort]]
+    """The cables: by node and PF interface, the switch port."""
+
+
+class NvueSwitch(_Switch):
+    """NVIDIA Spectrum with Cumulus Linux and NVUE."""
+
+    os: Literal["nvue"]
+    mtu_bytes: MtuBytes = 9216
+    """MTU of the mapped ports."""
+    bridge: str = Field(default="br_default", pattern=r"^[a-z][a-z0-9_]*$", max_length=15)
+    """Bridge that the ports are members of."""
+    ports: Mapping[Name, Mapping[InterfaceName, NvuePort]]
+    """The cables: by node and PF interface, the switch port."""
+
+
+class SonicSwitch(_Switch):
+    """Any switch with SONiC."""
+
+    os: Literal["sonic"]
+    mtu_bytes: MtuBytes = 9216
+    """MTU of the mapped ports; SONiC's own default is 9100."""
+    ports: Mapping[Name, Mapping[InterfaceName, SonicPort]]
+    """The cables: by node and PF interface, the switch port."""
+
+
+class EosSwitch(_Switch):
+    """Arista with EOS."""
+
+    os: Literal["eos"]
+    mtu_bytes: Annotated[int, Field(ge=1500, le=9214)] = 9214
+    """MTU of the mapped ports; 9214 is the most that EOS takes."""
+    ports: Mapping[Name, Mapping[InterfaceName, EosPort]]
+    """The cables: by node and PF interface, the switch port."""
+
+
+Switch = OnyxSwitch | NvueSwitch | SonicSwitch | EosSwitch
+"""A switch by its operating system."""
+Switches = tuple[Annotated[Switch, Field(discriminator="os")], ...]
+"""All switches of a lab."""
+
+
+def marker_of(lab: str, rail: str) -> str:
+    """The description of a port that a lab owns; what begins otherwise is somebody else's."""
+    return MARKER + f"{lab}:{rail}"
+
+
+def cables(switch: Switch) -> Iterator[tuple[str, str, str]]:
+    """Node, PF interface and switch port of each cable, in the order of the file."""
+    for node, ports in switch.ports.items():
+        for interface, port in ports.items():
+            yield node, interface, port

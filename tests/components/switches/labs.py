@@ -1,0 +1,44 @@
+"""The reference lab with a switch of each system between its nodes."""
+
+import copy
+import json
+from typing import Any
+
+import yaml
+
+from stacks.lab import Lab
+from stacks.read import KEY, parse_lab
+from tests.conftest import ROOT
+
+PORTS = {
+    "onyx": ("1/1", "1/2", "1/3", "1/4"),
+    "nvue": ("swp1", "swp2", "swp3s0", "swp3s1"),
+    "sonic": ("Ethernet0", "Ethernet4", "Ethernet8", "Ethernet12"),
+    "eos": ("Ethernet1/1", "Ethernet2/1", "Ethernet3/1", "Ethernet4/1"),
+}
+REFERENCE = yaml.safe_load((ROOT / "Pulumi.lab.yaml").read_text())["config"][KEY]
+
+
+def switch_entry(os: str = "onyx", **changes: Any) -> dict[str, Any]:
+    """A switch as a lab file has it."""
+    first, second, third, fourth = PORTS[os]
+    entry = {
+        "name": "sw1",
+        "os": os,
+        "address": "127.0.12.250",
+        "native_vlans": {"rail-a": 4094, "rail-b": 4093},
+        "ports": {
+            "gpu01": {"enp5s0": first, "enp132s0": second},
+            "gpu02": {"enp5s0": third, "enp132s0": fourth},
+        },
+    }
+    return {**entry, **changes}
+
+
+def with_switches(*switches: dict[str, Any], qos: dict[str, Any] | None = None) -> Lab:
+    """The reference lab with these switches and no others."""
+    lab = {**copy.deepcopy(REFERENCE), "switches": list(switches)}
+    lab.pop("qos", None)
+    if qos is not None:
+        lab["qos"] = qos
+    return parse_lab(json.dumps(lab), "Pulumi.lab.yaml")

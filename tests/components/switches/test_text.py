@@ -1,0 +1,109 @@
+"""The text of each system, byte by byte, and what must hold in all of them."""
+
+import json
+import os
+
+import pytest
+import yaml
+
+from components.switches import __main__ as command
+from components.switches.text import switch_text
+from tests.components.switches.labs import PORTS, REFERENCE, switch_entry, with_switches
+from tests.conftest import ROOT
+
+GOLDEN = ROOT / "tests" / "golden" / "switches"
+SEED_LINE = "traffic-class 3 congestion-control ecn minimum-absolute 150 maximum-absolute 1500"
+
+
+def text_of(system: str, mode: str | None = "lossy", **changes: object) -> str:
+    lab = with_switches(switch_entry(system, **changes), qos={"mode": mode} if mode else None)
+    return switch_text(lab, lab.switches[0])
+
+
+@pytest.mark.parametrize("mode", ["lossy", "lossless"])
+@pytest.mark.parametrize("system", PORTS)
+def test_the_text_is_the_golden_one(system: str, mode: str) -> None:
+    text = text_of(system, mode)
+    path = GOLDEN / f"{system}-{mode}.txt"
+    if os.environ.get("UPDATE_GOLDEN"):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+
+    assert text == path.read_text()
+
+
+def test_onyx_marks_with_the_very_line_of_the_guide() -> None:
+    lines = text_of("onyx").splitlines()
+
+    assert [line for line in lines if "congestion-control" in line and not line.startswith("#")] == [
+        f"interface ethernet {port} {SEED_LINE}" for port in PORTS["onyx"]
+    ]
+
+
+@pytest.mark.parametrize("system", PORTS)
+def test_switch_wide_commands_are_a_comment_unless_they_are_allowed(system: str) -> None:
+    withheld, allowed = (set(text_of(system, "lossless", allow_global=each).splitlines()) for each in (False, True))
+    comment = "!   " if system == "eos" else "#   "
+
+    shared = {line for line in allowed - withheld if not line.startswith(comment[0])}
+
+    assert shared
+    assert {f"{comment}{line}" for line in shared} <= withheld
+
+
+@pytest.mark.parametrize("system", PORTS)
+def test_a_lab_without_quality_of_service_leaves_it_alone(system: str) -> None:
+    text = text_of(system, None)
+
+    assert "quality of service left alone" in text
+    given = "\n".join(line for line in text.splitlines() if line[0] not in "#!")
+    assert not any(word in given for word in ("ecn", "qos", "traffic-class", "WRED", "tx-queue", "pfc", "priority"))
+
+
+@pytest.mark.parametrize("system", PORTS)
+def test_a_lossy_port_pauses_for_nothing(system: str) -> None:
+    given = "\n".join(line for line in text_of(system, "lossy").splitlines() if line[0] not in "#!")
+
+    assert "priority-flow-control mode on" not in given
+    assert "pfc priority Ethernet0 3 on" not in given
+    assert "pfc profile" not in given
+    assert "\npriority-flow-control" not in given
+
+
+@pytest.mark.parametrize("system", PORTS)
+def test_every_rails_pods_are_tagged_and_its_hosts_are_not(system: str) -> None:
+    lab = with_switches(switch_entry(system))
+    text = switch_text(lab, lab.switches[0])
+    one, two = (text.split(f"gpu01 {pf}, ")[1].split("gpu0")[0] for pf in ("enp5s0", "enp132s0"))
+
+    assert "111" in one
+    assert "4094" in one
+    assert "112" not in one
+    assert "112" in two
+    assert "4093" in two
+
+
+def test_a_port_of_an_absent_node_is_left_out() -> None:
+    lab = with_switches(switch_entry())
+    content = json.loads(lab.model_dump_json())
+    content["nodes"][1]["state"] = "absent"
+
+    text = switch_text(type(lab).model_validate(content), lab.switches[0])
+
+    assert "1/1" in text
+    assert "1/3" not in text
+
+
+def test_the_command_prints_what_the_output_has_the_digest_of(tmp_path, capsys) -> None:
+    file = tmp_path / "Pulumi.x.yaml"
+    lab = {**REFERENCE, "switches": [switch_entry(), switch_entry("eos", name="sw2", address="127.0.12.251", ports={})]}
+    file.write_text(yaml.safe_dump({"config": {"rocelab:lab": lab}}))
+
+    assert command.main(["--file", str(file), "--name", "sw1"]) == 0
+    printed = capsys.readouterr().out
+    assert command.main(["--file", str(file), "--to", str(tmp_path / "texts")]) == 0
+
+    assert (tmp_path / "texts" / "sw1.txt").read_text() == printed
+    assert (tmp_path / "texts" / "sw2.txt").read_text().startswith("! sw2: Arista EOS")
+    assert command.main(["--file", str(file), "--name", "sw3"]) == 2
+    assert "no sw3 in this lab; there are: sw1, sw2" in capsys.readouterr().err
