@@ -69,7 +69,7 @@ def missing_packages(machine: Machine, names: Sequence[str]) -> List[str]:
         form = "${Package}:${Architecture} ${Package} ${db:Status-Status}\n"
         found = machine.run("dpkg-query", "-W", "-f", form, *names)
         lines = [line.split() for line in found.out.splitlines()]
-        there = {word for words in lines if words[-1] == "installed" for word in words[:2]}
+        there = {word for words in lines if words[-1:] == ["installed"] for word in words[:2]}
         return [name for name in names if name not in there]
     answered = machine.run("rpm", "-q", "--whatprovides", *names)
     if answered.code == 127:

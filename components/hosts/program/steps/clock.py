@@ -16,6 +16,8 @@ SOURCES_FOLDER = "/etc/chrony/sources.d"
 SOURCES_FILE = SOURCES_FOLDER + "/rocelab.sources"
 REPLACED = ("systemd-timesyncd",)
 """Debian's and Ubuntu's small client, which cannot stand beside chrony. Another daemon is somebody's choice."""
+OWN_CLOCK = "7F7F0101"
+"""What tracking names as the source when a daemon serves its own clock, whatever time that shows."""
 OUR_LINE = re.compile(r"^server \S+ iburst prefer$")
 OFFSET_S = 0.1
 SYNC_S = 60
@@ -146,7 +148,7 @@ def _state_by_chrony(machine: Machine) -> str:
     values = done.out.strip().split(",")
     if done.code or len(values) != 14:
         return f"unknown: {(done.err or done.out).strip()[:100]}"
-    if values[13] == "Not synchronised":
+    if values[13] == "Not synchronised" or values[0] == OWN_CLOCK:
         return "not synchronized"
     offset_s = abs(float(values[4]))
     return IN_STEP if offset_s < OFFSET_S else f"off by {offset_s:.1f} s"
