@@ -5,7 +5,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from stacks.base import Section
+from stacks.base import Name, Section
 
 Image = Annotated[
     str, Field(pattern=r"^[a-z0-9.-]+(:\d+)?/[^\s:@]+(:[\w.-]+)?(@sha256:[0-9a-f]{64})?$", max_length=255)
@@ -23,6 +23,49 @@ class Bill(Section):
     nv_ipam: Image = "ghcr.io/mellanox/nvidia-k8s-ipam:v0.4.0"
     """0.4.0 or newer: 0.3.7 hands a node a block that the pool excludes whole, and its pods then find no address."""
     mpi_operator: Image = "docker.io/mpioperator/mpi-operator:0.8.0"
+    flannel: Image = "ghcr.io/flannel-io/flannel:v0.28.4"
+    """Runs, with its plugin, only in a cluster that is made here (`cluster.bootstrap`)."""
+    flannel_cni_plugin: Image = "ghcr.io/flannel-io/flannel-cni-plugin:v1.9.1-flannel1"
+    rdma_shared_device_plugin: Image = "ghcr.io/mellanox/k8s-rdma-shared-dev-plugin:v1.5.3"
+    """Profiles shared_rdma and pvrdma."""
+    whereabouts: Image = "ghcr.io/k8snetworkplumbingwg/whereabouts:v0.9.4"
+    dhcp_shell: Image = "docker.io/library/busybox:1.37.0"
+    """Where the node's own DHCP plugin runs as a daemon: it is a static program and brings no image."""
+    cni_plugins: Image = "nvcr.io/nvidia/mellanox/plugins:network-operator-v26.4.1"
+    """The reference CNI plugins under the network operator; elsewhere they come with the node's Kubernetes packages."""
+    operator_multus: Image = "nvcr.io/nvidia/mellanox/multus-cni:network-operator-v26.4.1"
+    """What the network operator runs: images of its own release, which were tested together."""
+    operator_nv_ipam: Image = "nvcr.io/nvidia/mellanox/nvidia-k8s-ipam:network-operator-v26.4.1"
+    doca_driver: Image = "nvcr.io/nvidia/mellanox/doca-driver:doca3.4.1-26.04-1.1.0.0-1"
+    """The NICs' driver as a container; the operator adds system and kernel to the tag."""
+    gpu_device_plugin: Image = "nvcr.io/nvidia/k8s-device-plugin:v0.20.0"
+    gpu_operator: Image = "nvcr.io/nvidia/gpu-operator:v26.7.0"
+    """Its validator, which has the operator's own image."""
+    gpu_driver: Image = "nvcr.io/nvidia/driver:595.91.07"
+    """The GPU driver as a container; the operator adds the system to the tag."""
+    gpu_driver_manager: Image = "nvcr.io/nvidia/cloud-native/k8s-driver-manager:v0.12.0"
+    container_toolkit: Image = "nvcr.io/nvidia/k8s/container-toolkit:v1.20.0"
+
+
+Prefix = Annotated[str, Field(pattern=r"^[a-z0-9.-]+(:\d+)?(/[a-z0-9._/-]*[a-z0-9])?$", max_length=200)]
+"""A registry, or a folder of one: `ghcr.io`, `nvcr.io/nvidia`, `registry.lab:5000/mirror`."""
+
+
+class Registry(Section):
+    """Where images are really pulled from: for labs without a way out, or behind a cache."""
+
+    mirrors: dict[Prefix, Prefix] = Field(default={})
+    """What an image's name begins with, and what stands there instead; the longest that fits is taken."""
+    pull_secret: Name | None = None
+    """Secret with the registry's login. It has to be in each namespace whose pods pull: see docs/cluster.md."""
+
+    def resolve(self, image: str) -> str:
+        """The name under which this lab pulls an image. A digest stays: a mirror cannot change what is run."""
+        fitting = [prefix for prefix in self.mirrors if image.startswith(f"{prefix}/")]
+        if not fitting:
+            return image
+        longest = max(fitting, key=len)
+        return self.mirrors[longest] + image.removeprefix(longest)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -60,4 +103,17 @@ MPIJOBS_DEFINITION = Upstream(
     path="manifests/base/kubeflow.org_mpijobs.yaml",
     sha256="78b0131f931fcc8d99f6ce0407281f41b62527e443ec691d26d9634b390ad3bb",
 )
-UPSTREAM = (NETWORKS_DEFINITION, MPIJOBS_DEFINITION)
+WHEREABOUTS_DEFINITIONS = {
+    kind: Upstream(
+        module="github.com/k8snetworkplumbingwg/whereabouts",
+        version="v0.9.4",
+        path=f"doc/crds/whereabouts.cni.cncf.io_{kind}.yaml",
+        sha256=sha256,
+    )
+    for kind, sha256 in {
+        "ippools": "8957e53f260e5ee0ad6560743d02c609ff21e15f6c3b23851971522b3bf6027a",
+        "overlappingrangeipreservations": "59ff31b1cbe8ff7732160f3f533a71884c4bb03b18d2aa48c97b0a2aadcc4cb0",
+        "nodeslicepools": "30fa5262387a7e66e9fe4e8bc4968d8ec95d160667a3634bf53a91ed0b6b4c74",
+    }.items()
+}
+UPSTREAM = (NETWORKS_DEFINITION, MPIJOBS_DEFINITION, *WHEREABOUTS_DEFINITIONS.values())

@@ -7,7 +7,10 @@ from typing import Literal
 from pydantic import Field
 
 from stacks.base import Name, Section
-from stacks.bill import Bill
+from stacks.bill import Bill, Registry
+from stacks.bootstrap import Bootstrap
+from stacks.delivery import Delivery, GpuDelivery, SriovPlain
+from stacks.ipam import Ipam, NvIpam
 
 
 class Cluster(Section):
@@ -16,6 +19,8 @@ class Cluster(Section):
     kubeconfig: Literal["file", "secret"] = "secret"
     """Where the kubeconfig is: in `kubeconfig_file`, or in the stack secret `rocelab:kubeconfig`."""
     kubeconfig_file: Path | None = None
+    bootstrap: Bootstrap | None = None
+    """None: the cluster exists. Else it is made here with kubeadm, and its kubeconfig is read from a control plane."""
     pod_subnet: IPv4Network
     """The primary CNI's pod network; it may overlap no rail."""
     service_subnet: IPv4Network
@@ -24,7 +29,17 @@ class Cluster(Section):
     """Namespace of the node agents (Multus, SR-IOV CNI and device plugin, nv-ipam)."""
     namespaces: tuple[Name, ...] = Field(default=("default",), min_length=1)
     """Namespaces whose pods may use the rails: each gets every NetworkAttachmentDefinition."""
+    delivery: Delivery = SriovPlain()
+    """Which way the rails take into pods: `profile: sriov_plain | sriov_operator | shared_rdma | pvrdma`."""
+    ipam: Ipam = NvIpam()
+    """Who gives pods their addresses on the rails: `kind: nv_ipam | whereabouts | dhcp | static`."""
+    gpus: GpuDelivery = "none"
+    """Who offers GPUs to pods; none: somebody else does already."""
+    kubelet_version: str | None = Field(default=None, pattern=r"^v?1\.\d{1,2}(\.\d{1,2})?$")
+    """What every active node has to run, such as 1.35 or 1.35.2; a node with another is no good for jobs."""
     rdma_vendor_ids: tuple[str, ...] = ("15b3",)
     """PCI vendors that the device plugin offers; 8086 in the simulator."""
     bill: Bill = Bill()
     """Versions of all that runs in the cluster: one table, `stacks/bill.py`."""
+    registry: Registry = Registry()
+    """Mirrors and login of a private registry; `python -m components.cluster.images` lists what has to be in it."""

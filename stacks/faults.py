@@ -10,6 +10,8 @@ from pydantic_core import ErrorDetails
 
 from stacks.access import Access
 from stacks.cluster import Cluster
+from stacks.delivery import Pvrdma, SharedRdma, SriovOperator, SriovPlain
+from stacks.ipam import Dhcp, NvIpam, Static, Whereabouts
 from stacks.nodes import BareMetal, Node
 from stacks.rails import Rail
 from stacks.rules import BrokenRulesError, Fault, Parts, Path, broken_rules, show
@@ -22,6 +24,14 @@ LONGEST_VALUE = 40
 
 TAGS: Mapping[str | int, type[BaseModel]] = {
     "bare_metal": BareMetal,
+    "sriov_plain": SriovPlain,
+    "sriov_operator": SriovOperator,
+    "shared_rdma": SharedRdma,
+    "pvrdma": Pvrdma,
+    "nv_ipam": NvIpam,
+    "whereabouts": Whereabouts,
+    "dhcp": Dhcp,
+    "static": Static,
     "onyx": OnyxSwitch,
     "nvue": NvueSwitch,
     "sonic": SonicSwitch,

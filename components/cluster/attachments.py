@@ -5,11 +5,11 @@ from dataclasses import dataclass
 
 import pulumi
 
-from components.cluster.ipam import render_pool
-from components.cluster.networks import render_network
-from components.cluster.operators import place
+from components.cluster.operators import Owner, place
+from components.cluster.profiles import networks, pools
 from components.cluster.rails import populated_rails
 from stacks.cluster import Cluster
+from stacks.delivery import Pvrdma, SharedRdma
 from stacks.lab import Lab
 
 
@@ -19,12 +19,11 @@ class AttachmentsArgs:
 
     lab: Lab
     cluster: Cluster
-    manager: str
-    """Field manager of the lab."""
+    owner: Owner
     networks_after: Sequence[pulumi.Resource]
-    """The kind of the networks."""
+    """The kind of the networks, or the operator's policies."""
     pools_after: Sequence[pulumi.Resource]
-    """The kind of the pools."""
+    """The kind of the pools, or the policy that brings it."""
 
 
 class Attachments(pulumi.ComponentResource):
@@ -35,26 +34,27 @@ class Attachments(pulumi.ComponentResource):
     def __init__(self, name: str, args: AttachmentsArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("rocelab:cluster:Attachments", name, None, opts)
         # an object of a kind that is not yet served is refused, and no field of it points at the kind
-        pools = pulumi.ResourceOptions(parent=self, depends_on=list(args.pools_after))
-        networks = pulumi.ResourceOptions(parent=self, depends_on=list(args.networks_after))
-        placed: list[pulumi.CustomResource] = []
-        for rail in populated_rails(args.lab):
-            pool = render_pool(args.lab, args.cluster, rail)
-            placed.append(place(f"{name}-{rail.name}-pool", pool, args.manager, pools))
-            for namespace in args.cluster.namespaces:
-                network = render_network(args.lab, rail, namespace)
-                placed.append(place(f"{name}-{rail.name}-network-{namespace}", network, args.manager, networks))
-        self.placed = placed
+        kinds = ((pools, args.pools_after), (networks, args.networks_after))
+        self.placed = [
+            place(f"{name}-{key}", manifest, args.owner, pulumi.ResourceOptions(parent=self, depends_on=list(after)))
+            for rendered, after in kinds
+            for key, manifest in rendered(args.lab, args.cluster).items()
+        ]
         self.register_outputs({})
 
 
-def describe(lab: Lab) -> Mapping[str, Mapping[str, str | int]]:
-    """Per rail what a pod needs to know: the resource to ask for, and the network to name."""
+def describe(lab: Lab, cluster: Cluster) -> Mapping[str, Mapping[str, str | int]]:
+    """Per rail what a pod needs to know: the resource to ask for, and the network to name.
+
+    Without a network a pod runs in its machine's (`hostNetwork`); without a VLAN it is in the rail's native one.
+    """
+    own_network = not isinstance(cluster.delivery, Pvrdma)
+    tagged = own_network and not isinstance(cluster.delivery, SharedRdma)
     return {
         rail.name: {
             "resource": rail.resource,
-            "network": rail.network_name,
-            "vlan_id": rail.pod.vlan_id,
+            **({"network": rail.network_name} if own_network else {}),
+            **({"vlan_id": rail.pod.vlan_id} if tagged else {}),
             "mtu_bytes": rail.mtu_bytes,
         }
         for rail in populated_rails(lab)

@@ -1,5 +1,6 @@
 """Everything that carries the rails into pods, in a cluster that exists."""
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -7,20 +8,19 @@ import pulumi
 import pulumi_kubernetes as kubernetes
 
 from components.cluster.attachments import Attachments, AttachmentsArgs, describe
-from components.cluster.definitions import read_definitions
-from components.cluster.ipam import render_ipam
-from components.cluster.manifests import Manifest, Program
-from components.cluster.mpi import NAMESPACE as MPI_NAMESPACE
-from components.cluster.mpi import render_mpi_operator
-from components.cluster.multus import render_multus
-from components.cluster.namespaces import render_namespaces
-from components.cluster.operators import Operator, OperatorArgs, place
-from components.cluster.rails import populated_rails
-from components.cluster.sriov import LAYOUT_ANNOTATION, render_device_plugin, render_rdma_cni, render_sriov_cni
-from components.cluster.store import Store
-from stacks.base import LabError
+from components.cluster.claim import Claim, ClaimArgs
+from components.cluster.foundations import Foundations
+from components.cluster.node_checks import wanted
+from components.cluster.node_gate import NodeGate, NodeGateArgs
+from components.cluster.operators import Operator, OperatorArgs, Owner
+from components.cluster.profiles import DEVICE_PLUGIN, programs
+from components.cluster.required import required
+from components.cluster.sriov import LAYOUT_ANNOTATION
 from stacks.cluster import Cluster
 from stacks.lab import Lab
+
+GATE_S = {"virtual": 10, "plain": 180, "operator": 1800}
+"""How long the gate waits: a plugin registers within seconds, and an operator may reboot nodes for their VFs."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -41,45 +41,41 @@ class RdmaCluster(pulumi.ComponentResource):
 
     attachments: Mapping[str, Mapping[str, str | int]]
     """Per rail: resource, network, vlan_id, mtu_bytes."""
+    faults: pulumi.Output[Mapping[str, list[str]]]
+    """What stands in the way of jobs, by node, pool or network; empty when nothing does."""
     provider: kubernetes.Provider
     """For what other layers place in the same cluster."""
     ready: pulumi.Output[bool]
-    """True once every object is there and every pod of ours runs."""
+    """True once every object is there, every pod of ours runs, and the nodes have been looked at."""
 
     def __init__(self, name: str, args: RdmaClusterArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("rocelab:cluster:RdmaCluster", name, None, opts)
         lab, cluster = args.lab, _section(args.lab)
-        manager = f"rocelab-{lab.name}"
+        owner = Owner(lab=lab.name)
+        claim = Claim(
+            f"{name}-claim",
+            ClaimArgs(lab=lab.name, kubeconfig=args.kubeconfig, required=required(cluster)),
+            pulumi.ResourceOptions(parent=self),
+        )
         self.provider = kubernetes.Provider(
             f"{name}-provider",
             kubeconfig=args.kubeconfig,
             # the cluster's identity in the state: without it a new API address deletes and makes everything again
             cluster_identifier=lab.name,
             enable_server_side_apply=True,
-            opts=pulumi.ResourceOptions(parent=self),
+            # every object goes through it, so nothing is placed in a cluster that is another's
+            opts=pulumi.ResourceOptions(parent=self, depends_on=[claim]),
         )
         child = pulumi.ResourceOptions(parent=self, provider=self.provider)
-        namespaces = {
-            key: place(f"{name}-namespace-{key}", manifest, manager, child)
-            for key, manifest in render_namespaces(lab, cluster).items()
-        }
-        kinds = {
-            key: place(f"{name}-definition-{key}", manifest, manager, child) for key, manifest in _definitions().items()
-        }
-        pools = [kinds["ippools"], kinds["cidrpools"]]
-        after: dict[str, list[pulumi.Resource]] = {
-            "multus": [kinds["networks"]],
-            "nv-ipam": [*pools],
-            "mpi-operator": [kinds["mpijobs"], namespaces[MPI_NAMESPACE]],
-        }
+        after = Foundations(name, owner, child).place(lab, cluster)
         operators = [
             Operator(
                 f"{name}-{key}",
                 OperatorArgs(
                     program=program,
-                    manager=manager,
+                    owner=owner,
                     after=after.get(key, []),
-                    pod_annotations={LAYOUT_ANNOTATION: args.vf_layout} if key == "device-plugin" else {},
+                    pod_annotations={LAYOUT_ANNOTATION: args.vf_layout} if key == DEVICE_PLUGIN else {},
                 ),
                 child,
             )
@@ -88,45 +84,32 @@ class RdmaCluster(pulumi.ComponentResource):
         attached = Attachments(
             f"{name}-rails",
             AttachmentsArgs(
-                lab=lab,
-                cluster=cluster,
-                manager=manager,
-                networks_after=[kinds["networks"]],
-                pools_after=pools,
+                lab=lab, cluster=cluster, owner=owner, networks_after=after["networks"], pools_after=after["pools"]
             ),
             child,
         )
-        self.attachments = describe(lab)
-        everything = [*attached.placed, *(running for operator in operators for running in operator.running)]
-        self.ready = pulumi.Output.all(*(resource.id for resource in everything)).apply(lambda _: True)
-        self.register_outputs({"attachments": self.attachments, "ready": self.ready})
-
-
-def programs(lab: Lab, cluster: Cluster) -> dict[str, Program]:
-    """What runs in the lab's cluster, by the key that its resources are named with."""
-    chosen = {
-        "multus": render_multus(cluster),
-        "sriov-cni": render_sriov_cni(cluster),
-        "nv-ipam": render_ipam(cluster),
-        "mpi-operator": render_mpi_operator(cluster),
-    }
-    if populated_rails(lab):
-        # without a resource to offer, the plugin ends at once, again and again
-        chosen["device-plugin"] = render_device_plugin(lab, cluster)
-    if lab.hosts.rdma_namespaces == "exclusive":
-        chosen["rdma-cni"] = render_rdma_cni(cluster)
-    return chosen
+        self.attachments = describe(lab, cluster)
+        running = [program for operator in operators for program in operator.running]
+        everything = [*attached.placed, *after["policies"], *running]
+        patience = "virtual" if lab.simulated else "operator" if after["policies"] else "plain"
+        gate = NodeGate(
+            f"{name}-nodes",
+            NodeGateArgs(
+                wanted=wanted(lab, cluster),
+                kubeconfig=args.kubeconfig,
+                after=args.vf_layout,
+                wait_s=GATE_S[patience],
+            ),
+            # it looks at what plugins and controllers have made of all that
+            pulumi.ResourceOptions(parent=self, depends_on=everything),
+        )
+        self.faults = gate.report.apply(lambda text: json.loads(text or "{}"))
+        ids = [*(resource.id for resource in everything), gate.report]
+        self.ready = pulumi.Output.all(*ids).apply(lambda _: True)
+        self.register_outputs({"attachments": self.attachments, "faults": self.faults, "ready": self.ready})
 
 
 def _section(lab: Lab) -> Cluster:
     if lab.cluster is None:
         raise ValueError(f"lab {lab.name} has no section cluster")
     return lab.cluster
-
-
-def _definitions() -> Mapping[str, Manifest]:
-    try:
-        return read_definitions(Store.from_environment())
-    except LabError as error:
-        # the loader cannot read these files, and their fault is the machine's: no traceback
-        raise pulumi.RunError(str(error)) from None

@@ -1,6 +1,6 @@
 """Custom resource definitions: the large ones from upstream's releases, those of nv-ipam written here."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import cast
 
 import yaml
@@ -10,23 +10,25 @@ from components.cluster.ipam_definitions import render_pool_definitions
 from components.cluster.manifests import Manifest
 from components.cluster.store import Store
 from stacks.base import LabError
-from stacks.bill import MPIJOBS_DEFINITION, NETWORKS_DEFINITION
+from stacks.bill import MPIJOBS_DEFINITION, NETWORKS_DEFINITION, WHEREABOUTS_DEFINITIONS
 
 # libyaml reads the 670 kB of the MPIJob definition in a tenth of the time; wheels have it, other builds may not
 _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
-def read_definitions(store: Store) -> Mapping[str, Manifest]:
-    """Every definition that the cluster needs, by short key.
+def read_definitions(store: Store, keys: Collection[str]) -> Mapping[str, Manifest]:
+    """The definitions of those short keys (`profiles.kinds`), always in the same order.
 
     Raises:
         LabError: when an upstream file cannot be had, or is no definition.
     """
-    return {
-        "networks": parse_definition(store.read(NETWORKS_DEFINITION)),
-        "mpijobs": parse_definition(store.read(MPIJOBS_DEFINITION)),
-        **render_pool_definitions(),
+    upstream = {
+        "networks": NETWORKS_DEFINITION,
+        "mpijobs": MPIJOBS_DEFINITION,
+        **{f"whereabouts-{kind}": file for kind, file in WHEREABOUTS_DEFINITIONS.items()},
     }
+    found = {key: parse_definition(store.read(file)) for key, file in upstream.items() if key in keys}
+    return {**found, **{key: own for key, own in render_pool_definitions().items() if key in keys}}
 
 
 def parse_definition(text: str) -> Manifest:

@@ -2,6 +2,7 @@
 
 from pydantic import JsonValue
 
+from components.cluster.addresses import pool_namespace
 from components.cluster.manifests import (
     CNI_BIN,
     Manifest,
@@ -50,7 +51,7 @@ def render_pool(lab: Lab, cluster: Cluster, rail: Rail) -> Manifest:
     return {
         "apiVersion": API_VERSION,
         "kind": "IPPool",
-        "metadata": metadata(rail.name, APP, cluster.system_namespace),
+        "metadata": metadata(rail.name, APP, pool_namespace(cluster)),
         "spec": {
             "subnet": str(pod.subnet),
             "perNodeBlockSize": pod.addresses_per_node,

@@ -1,10 +1,14 @@
-"""NetworkAttachmentDefinitions: what happens to a VF when a pod asks for a rail."""
+"""NetworkAttachmentDefinitions: what happens when a pod asks for a rail."""
 
 import json
 
 from pydantic import JsonValue
 
+from components.cluster.addresses import IPS, address_source, named_by_pods
 from components.cluster.manifests import Manifest, metadata
+from components.cluster.rails import interfaces
+from stacks.cluster import Cluster
+from stacks.delivery import SharedRdma
 from stacks.lab import Lab
 from stacks.rails import Rail
 
@@ -13,37 +17,68 @@ RESOURCE_ANNOTATION = "k8s.v1.cni.cncf.io/resourceName"
 """Ties a network to the resource of its VFs; without it Multus passes no device on."""
 
 
-def render_network(lab: Lab, rail: Rail, namespace: str) -> Manifest:
+def render_network(lab: Lab, cluster: Cluster, rail: Rail, namespace: str) -> Manifest:
     """The network of a rail in one namespace; pods of others name it `<namespace>/<network>`."""
+    shared = isinstance(cluster.delivery, SharedRdma)
     labels = metadata(rail.network_name, "rail-network", namespace)
+    first = _macvlan(lab, cluster, rail) if shared else _vf(cluster, rail)
+    chain: Manifest = {
+        "cniVersion": "1.0.0",
+        "name": rail.network_name,
+        "plugins": [first, *meta_plugins(lab, cluster, rail)],
+    }
+    # a macvlan is made, not taken from a pool of devices: nothing is to be passed on
+    annotations: Manifest = {} if shared else {"annotations": {RESOURCE_ANNOTATION: rail.resource}}
     return {
         "apiVersion": API_VERSION,
         "kind": "NetworkAttachmentDefinition",
-        "metadata": {**labels, "annotations": {RESOURCE_ANNOTATION: rail.resource}},
-        "spec": {"config": json.dumps(_chain(lab, rail), indent=2) + "\n"},
+        "metadata": {**labels, **annotations},
+        "spec": {"config": json.dumps(chain, indent=2) + "\n"},
     }
 
 
-def _chain(lab: Lab, rail: Rail) -> Manifest:
-    """The CNI plugins in the order in which they run.
-
-    `link_state` is left out: its default is `auto`, and drivers without that switch refuse even the default.
-    """
-    plugins: list[JsonValue] = [
-        {
-            "type": "sriov",
-            "vlan": rail.pod.vlan_id,
-            # both belong to the VF in the pod, not to the idle one on the host
-            "spoofchk": "off",
-            "trust": "on",
-            "ipam": {"type": "nv-ipam", "poolName": rail.name, "poolType": "ippool"},
-        },
+def meta_plugins(lab: Lab, cluster: Cluster, rail: Rail) -> list[JsonValue]:
+    """The CNI plugins that run after the one that brings the interface, in their order."""
+    plugins: list[JsonValue] = []
+    if isinstance(cluster.delivery, SharedRdma):
+        if len(lab.rails) > 1:
+            # untagged rails may share a switch: without this a pod answers ARP for one rail's address on another
+            sysctl = {"net.ipv4.conf.IFNAME.arp_ignore": "1", "net.ipv4.conf.IFNAME.arp_announce": "2"}
+            plugins.append({"type": "tuning", "sysctl": {**sysctl}})
+    else:
         # the SR-IOV plugin has no MTU of its own, and a VF comes with the driver's default
-        {"type": "tuning", "mtu": rail.mtu_bytes},
-    ]
+        plugins.append({"type": "tuning", "mtu": rail.mtu_bytes})
     if len(lab.rails) > 1:
         # source-based routing: an answer leaves by the rail that the question came in by
         plugins.append({"type": "sbr"})
     if lab.hosts.rdma_namespaces == "exclusive":
         plugins.append({"type": "rdma"})
-    return {"cniVersion": "1.0.0", "name": rail.network_name, "plugins": plugins}
+    return plugins
+
+
+def _vf(cluster: Cluster, rail: Rail) -> Manifest:
+    """The VF with its VLAN.
+
+    `link_state` is left out: its default is `auto`, and drivers without that switch refuse even the default.
+    """
+    return {
+        "type": "sriov",
+        "vlan": rail.pod.vlan_id,
+        # both belong to the VF in the pod, not to the idle one on the host
+        "spoofchk": "off",
+        "trust": "on",
+        **({"capabilities": IPS} if named_by_pods(cluster) else {}),
+        "ipam": address_source(cluster, rail),
+    }
+
+
+def _macvlan(lab: Lab, cluster: Cluster, rail: Rail) -> Manifest:
+    """An interface of its own on the PF, untagged as the PF is. Rules see to it that a rail has one name for it."""
+    return {
+        "type": "macvlan",
+        "master": interfaces(lab, rail)[0],
+        "mode": "bridge",
+        "mtu": rail.mtu_bytes,
+        **({"capabilities": IPS} if named_by_pods(cluster) else {}),
+        "ipam": address_source(cluster, rail),
+    }

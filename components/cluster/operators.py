@@ -8,23 +8,44 @@ import pulumi
 from components.cluster.manifests import Manifest, Program
 
 FIELD_MANAGER = "pulumi.com/patchFieldManager"
+LAB_LABEL = "rocelab.dev/lab"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Owner:
+    """The lab that an object belongs to, as the object itself says it."""
+
+    lab: str
+
+    @property
+    def manager(self) -> str:
+        """Field manager of the whole lab.
+
+        The provider's default is a random one per object, with which a run that was killed would conflict with its
+        own successor. Nothing is forced: an object that somebody else manages differently is an error that names the
+        manager, not a silent take-over.
+        """
+        return f"rocelab-{self.lab}"
+
+    @property
+    def labels(self) -> Mapping[str, str]:
+        """What `kubectl get -l` finds the lab's objects by."""
+        return {"app.kubernetes.io/managed-by": "rocelab", LAB_LABEL: self.lab}
 
 
 def place(
-    name: str, manifest: Mapping[str, object], manager: str, opts: pulumi.ResourceOptions
+    name: str, manifest: Mapping[str, object], owner: Owner, opts: pulumi.ResourceOptions
 ) -> pulumi.CustomResource:
-    """One object, handed to the provider as it is rendered.
+    """One object, handed to the provider as it is rendered, with its owner's marks.
 
     The SDK's classes would translate keys on the way (`x-kubernetes-…`, `roleRef`); the provider takes the API's own.
-    `manager` is the field manager of the whole lab. The provider's default is a random one per object, with which a
-    run that was killed would conflict with its own successor. Nothing is forced: an object that somebody else manages
-    differently is an error that names the manager, not a silent take-over.
     """
     metadata = manifest["metadata"]
     if not isinstance(metadata, Mapping):
         raise TypeError(f"{name}: the manifest has no metadata")
-    annotations = {**metadata.get("annotations", {}), FIELD_MANAGER: manager}
-    owned = {**manifest, "metadata": {**metadata, "annotations": annotations}}
+    annotations = {**metadata.get("annotations", {}), FIELD_MANAGER: owner.manager}
+    labels = {**metadata.get("labels", {}), **owner.labels}
+    owned = {**manifest, "metadata": {**metadata, "labels": labels, "annotations": annotations}}
     api_version = manifest["apiVersion"]
     group = "core/v1" if api_version == "v1" else api_version
     return pulumi.CustomResource(f"kubernetes:{group}:{manifest['kind']}", name, owned, opts)
@@ -55,8 +76,7 @@ class OperatorArgs:
     """Inputs of `Operator`."""
 
     program: Program
-    manager: str
-    """Field manager of the lab."""
+    owner: Owner
     after: Sequence[pulumi.Resource] = ()
     """The namespace it lives in and the kinds that it watches."""
     pod_annotations: Mapping[str, pulumi.Input[str]] = field(default_factory=dict)
@@ -73,7 +93,7 @@ class Operator(pulumi.ComponentResource):
         super().__init__("rocelab:cluster:Operator", name, None, opts)
         needed = [
             # objects name their namespace by text, so nothing else tells the engine that it comes first
-            place(f"{name}-{key}", manifest, args.manager, _child(self, args.after))
+            place(f"{name}-{key}", manifest, args.owner, _child(self, args.after))
             for key, manifest in args.program.needs.items()
         ]
         self.running = [
@@ -81,7 +101,7 @@ class Operator(pulumi.ComponentResource):
             place(
                 f"{name}-{key}",
                 with_pod_annotations(manifest, args.pod_annotations) if args.pod_annotations else manifest,
-                args.manager,
+                args.owner,
                 _child(self, [*args.after, *needed]),
             )
             for key, manifest in args.program.runs.items()

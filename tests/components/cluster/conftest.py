@@ -1,7 +1,8 @@
 """Golden files and small definitions for the tests of the cluster layer."""
 
+import json
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 
 import pytest
 import yaml
@@ -9,6 +10,7 @@ from pydantic import JsonValue
 
 from components.cluster.ipam_definitions import render_pool_definitions
 from components.cluster.manifests import Manifest
+from stacks.bill import WHEREABOUTS_DEFINITIONS
 from stacks.cluster import Cluster
 from stacks.lab import Lab
 from tests.conftest import ROOT
@@ -34,6 +36,35 @@ PlainDumper.add_representer(
 
 def as_yaml(manifests: Iterable[Manifest]) -> str:
     return yaml.dump_all(manifests, Dumper=PlainDumper, sort_keys=False, width=120, explicit_start=True)
+
+
+def profiled(lab: Lab, delivery: Mapping[str, object], **cluster: object) -> Lab:
+    """The reference lab with another way into pods, as its file would say it; contradictions are refused as there."""
+    file = lab.model_dump(mode="json", exclude_unset=True)
+    file["cluster"] |= {"delivery": dict(delivery), **cluster}
+    profile = delivery["profile"]
+    for node in file["nodes"]:
+        for pf in node["pfs"]:
+            pf["vfs"] = pf["vfs"] if profile == "sriov_plain" else 0
+        if profile == "pvrdma":
+            del node["pfs"][1:]
+    if profile == "pvrdma":
+        del file["rails"][1:]
+        file["rails"][0] |= {"resource_name": "pvrdma"}
+    prefix = {"sriov_operator": "nvidia.com", "shared_rdma": "rdma", "pvrdma": "rdma"}.get(str(profile))
+    for rail in file["rails"]:
+        rail.update({"resource_prefix": prefix} if prefix else {})
+    return Lab.model_validate_json(json.dumps(file))
+
+
+PROFILES: Mapping[str, tuple[Mapping[str, object], Mapping[str, object]]] = {
+    # name: (delivery, the rest of the section)
+    "sriov_plain-whereabouts": ({"profile": "sriov_plain"}, {"ipam": {"kind": "whereabouts"}}),
+    "sriov_plain-dhcp": ({"profile": "sriov_plain"}, {"ipam": {"kind": "dhcp"}, "gpus": "device_plugin"}),
+    "sriov_operator": ({"profile": "sriov_operator", "vfs": 8}, {"gpus": "operator"}),
+    "shared_rdma": ({"profile": "shared_rdma"}, {}),
+    "pvrdma": ({"profile": "pvrdma"}, {}),
+}
 
 
 def exclusive(lab: Lab) -> Lab:
@@ -76,7 +107,11 @@ def cluster(lab: Lab) -> Cluster:
 @pytest.fixture
 def small_definitions(monkeypatch: pytest.MonkeyPatch) -> None:
     """Definitions without upstream's files, so that placing can be looked at on a machine that has none of them."""
-    names = {"networks": "network-attachment-definitions.k8s.cni.cncf.io", "mpijobs": "mpijobs.kubeflow.org"}
+    names = {
+        "networks": "network-attachment-definitions.k8s.cni.cncf.io",
+        "mpijobs": "mpijobs.kubeflow.org",
+        **{f"whereabouts-{kind}": f"{kind}.whereabouts.cni.cncf.io" for kind in WHEREABOUTS_DEFINITIONS},
+    }
     small: dict[str, Manifest] = {
         key: {
             "apiVersion": "apiextensions.k8s.io/v1",
@@ -86,6 +121,8 @@ def small_definitions(monkeypatch: pytest.MonkeyPatch) -> None:
         }
         for key, name in names.items()
     }
-    monkeypatch.setattr(
-        "components.cluster.cluster.read_definitions", lambda _store: {**small, **render_pool_definitions()}
-    )
+
+    def read(_store: object, keys: Collection[str]) -> dict[str, Manifest]:
+        return {key: found for key, found in {**small, **render_pool_definitions()}.items() if key in keys}
+
+    monkeypatch.setattr("components.cluster.foundations.read_definitions", read)

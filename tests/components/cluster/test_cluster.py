@@ -46,10 +46,11 @@ def test_the_names_of_the_reference_lab_are_golden(engine: Engine, lab: Lab, gol
     golden("names.txt", "\n".join(sorted(lines)) + "\n")
 
 
-def test_only_the_device_plugin_waits_for_the_hosts(engine: Engine, lab: Lab) -> None:
+def test_only_the_device_plugin_and_the_gate_wait_for_the_hosts(engine: Engine, lab: Lab) -> None:
     seen = build(engine, lab)
 
-    assert {name for name, r in seen.resources.items() if "hosts" in r.depends_on} == {DEVICE_PLUGIN}
+    waiting = {name for name, r in seen.resources.items() if "hosts" in r.depends_on}
+    assert waiting == {DEVICE_PLUGIN, "cluster-nodes"}, "and the gate, which looks at what the plugin has found"
 
 
 def test_a_new_vf_layout_restarts_the_device_plugin_and_nobody_else(engine: Engine, lab: Lab) -> None:
@@ -144,10 +145,10 @@ def test_ready_waits_for_networks_pools_and_every_pod(engine: Engine, lab: Lab) 
 def test_an_upstream_file_that_cannot_be_had_is_a_plain_error(
     engine: Engine, lab: Lab, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def refuse(_store: object) -> None:
+    def refuse(_store: object, _keys: object) -> None:
         raise LabError("no route has it")
 
-    monkeypatch.setattr("components.cluster.cluster.read_definitions", refuse)
+    monkeypatch.setattr("components.cluster.foundations.read_definitions", refuse)
 
     with pytest.raises(pulumi.RunError, match="no route has it"):
         build(engine, lab)

@@ -4,9 +4,9 @@ import json
 
 from pydantic import JsonValue
 
-from components.cluster.cluster import programs
 from components.cluster.ipam import render_pool
 from components.cluster.networks import RESOURCE_ANNOTATION, render_network
+from components.cluster.profiles import programs
 from components.cluster.sriov import device_plugin_config
 from stacks.cluster import Cluster
 from stacks.lab import Lab
@@ -63,7 +63,8 @@ def test_a_lab_without_present_nodes_runs_no_device_plugin(lab: Lab, cluster: Cl
 
 
 def chain(lab: Lab) -> list[dict[str, JsonValue]]:
-    spec = render_network(lab, lab.rails[0], "default")["spec"]
+    assert lab.cluster is not None
+    spec = render_network(lab, lab.cluster, lab.rails[0], "default")["spec"]
     assert isinstance(spec, dict)
     found: list[dict[str, JsonValue]] = json.loads(str(spec["config"]))["plugins"]
     return found
@@ -71,7 +72,7 @@ def chain(lab: Lab) -> list[dict[str, JsonValue]]:
 
 def test_a_network_names_the_resource_and_the_pool_of_its_rail(lab: Lab, cluster: Cluster) -> None:
     for rail in lab.rails:
-        network = dict(parts(render_network(lab, rail, "default")))
+        network = dict(parts(render_network(lab, cluster, rail, "default")))
         config = json.loads(str(network[".spec.config"]))
         pool = dict(parts(render_pool(lab, cluster, rail)))
 

@@ -5,49 +5,79 @@ from typing import Any
 
 import pytest
 
-from components.cluster.cluster import programs
-from components.cluster.ipam import render_pool
 from components.cluster.ipam_definitions import render_pool_definitions
 from components.cluster.manifests import Manifest, Program
 from components.cluster.namespaces import render_namespaces
-from components.cluster.networks import render_network
+from components.cluster.profiles import kinds, networks, policies, pools, programs
 from stacks.cluster import Cluster
+from stacks.drivers import NicDriver
+from stacks.gpus import Gpu
 from stacks.lab import Lab
-from tests.components.cluster.conftest import Golden, as_yaml, exclusive, parts
+from tests.components.cluster.conftest import PROFILES, Golden, as_yaml, exclusive, parts, profiled
 
-CLUSTER_SCOPED = {"Namespace", "ClusterRole", "ClusterRoleBinding", "CustomResourceDefinition"}
+CLUSTER_SCOPED = {
+    "Namespace",
+    "ClusterRole",
+    "ClusterRoleBinding",
+    "CustomResourceDefinition",
+    "RuntimeClass",
+    "NicClusterPolicy",
+    "ClusterPolicy",
+}
 
 
-def everything(lab: Lab, cluster: Cluster) -> dict[str, list[Manifest]]:
+def everything(lab: Lab) -> dict[str, list[Manifest]]:
     """All objects of a lab, upstream's definitions left out, by the golden file that shows them."""
-    return {
+    cluster = cluster_of(lab)
+    own = {key: m for key, m in render_pool_definitions().items() if key in kinds(cluster)}
+    found = {
         **{name: program.objects() for name, program in programs(lab, cluster).items()},
         "namespaces": list(render_namespaces(lab, cluster).values()),
-        "pool-definitions": list(render_pool_definitions().values()),
-        "pools": [render_pool(lab, cluster, rail) for rail in lab.rails],
-        "networks": [render_network(lab, rail, "default") for rail in lab.rails],
+        "pool-definitions": list(own.values()),
+        "policies": list(policies(lab, cluster).values()),
+        "pools": list(pools(lab, cluster).values()),
+        "networks": list(networks(lab, cluster).values()),
     }
+    return {name: manifests for name, manifests in found.items() if manifests}
 
 
-def objects(lab: Lab, cluster: Cluster) -> list[Any]:
-    return [manifest for group in everything(exclusive(lab), cluster).values() for manifest in group]
+def cluster_of(lab: Lab) -> Cluster:
+    assert lab.cluster is not None
+    return lab.cluster
 
 
-def rules(lab: Lab, cluster: Cluster) -> list[tuple[str, Any]]:
+def objects(lab: Lab) -> list[Any]:
+    return [manifest for group in everything(lab).values() for manifest in group]
+
+
+def rules(lab: Lab) -> list[tuple[str, Any]]:
     return [
         (f"{manifest['kind']} {manifest['metadata']['name']}", rule)
-        for manifest in objects(lab, cluster)
+        for manifest in objects(lab)
         if manifest["kind"] in ("Role", "ClusterRole")
         for rule in manifest["rules"]
     ]
 
 
-def pods(lab: Lab, cluster: Cluster) -> dict[str, Any]:
+def pods(lab: Lab) -> dict[str, Any]:
     return {
         str(manifest["metadata"]["name"]): manifest["spec"]["template"]["spec"]
-        for program in programs(exclusive(lab), cluster).values()
+        for program in programs(lab, cluster_of(lab)).values()
         for manifest in program.runs.values()
     }
+
+
+def variants(lab: Lab) -> dict[str, Lab]:
+    """The lab with every way into pods, so that each renderer has its part."""
+    return {
+        "sriov_plain": exclusive(lab),
+        **{name: profiled(lab, delivery, **rest) for name, (delivery, rest) in PROFILES.items()},
+    }
+
+
+@pytest.fixture(params=["sriov_plain", *PROFILES])
+def variant(request: pytest.FixtureRequest, lab: Lab) -> Lab:
+    return variants(lab)[request.param]
 
 
 @pytest.mark.parametrize(
@@ -65,24 +95,32 @@ def pods(lab: Lab, cluster: Cluster) -> dict[str, Any]:
         "networks",
     ],
 )
-def test_the_reference_lab_renders_its_golden_text(lab: Lab, cluster: Cluster, golden: Golden, name: str) -> None:
-    shared = everything(lab, cluster)
-
-    golden(f"{name}.yaml", as_yaml(shared.get(name) or everything(exclusive(lab), cluster)[name]))
+def test_the_reference_lab_renders_its_golden_text(lab: Lab, golden: Golden, name: str) -> None:
+    golden(f"{name}.yaml", as_yaml(everything(lab).get(name) or everything(exclusive(lab))[name]))
 
 
-def test_the_same_lab_renders_the_same_bytes(lab: Lab, cluster: Cluster) -> None:
-    again = Lab.model_validate_json(lab.model_dump_json())
+@pytest.mark.parametrize("profile", PROFILES)
+def test_each_profile_renders_its_golden_text(lab: Lab, golden: Golden, profile: str) -> None:
+    """What a profile has in common with the reference lab is named; what is its own is shown whole."""
+    common = {name: as_yaml(group) for name, group in everything(exclusive(lab)).items()}
+    found = {name: as_yaml(group) for name, group in everything(variants(lab)[profile]).items()}
+    same = sorted(name for name, text in found.items() if common.get(name) == text)
 
-    assert again.cluster is not None
-    assert as_yaml(objects(again, again.cluster)) == as_yaml(objects(lab, cluster))
+    own = "".join(f"# {name}\n{text}" for name, text in found.items() if name not in same)
+    golden(f"profile-{profile}.yaml", f"# as in the reference lab: {', '.join(same)}\n{own}")
 
 
-def test_no_map_or_list_is_empty(lab: Lab, cluster: Cluster) -> None:
+def test_the_same_lab_renders_the_same_bytes(variant: Lab) -> None:
+    again = Lab.model_validate_json(variant.model_dump_json(exclude_unset=True))
+
+    assert as_yaml(objects(again)) == as_yaml(objects(variant))
+
+
+def test_no_map_or_list_is_empty(variant: Lab) -> None:
     """An empty map is sent, never comes back, and shows up as a change for ever. `subresources.status` is the API's."""
     empty = [
         f"{manifest['kind']}{path}"
-        for manifest in objects(lab, cluster)
+        for manifest in objects(variant)
         for path, value in parts(manifest)
         if value in ({}, [], None, "") and not path.endswith(".subresources.status")
     ]
@@ -91,35 +129,48 @@ def test_no_map_or_list_is_empty(lab: Lab, cluster: Cluster) -> None:
     assert {path for path in empty if ".apiGroups[0]" not in path} == set()
 
 
+def images(lab: Lab) -> set[str]:
+    """Images of pods, and those that operators put together from a repository, an image and a version."""
+    found = set()
+    for _, value in (each for manifest in objects(lab) for each in parts(manifest)):
+        if isinstance(value, dict) and isinstance(image := value.get("image"), str):
+            found.add(f"{value['repository']}/{image}:{value['version']}" if "repository" in value else image)
+    return found
+
+
 def test_every_image_is_one_of_the_bill_and_has_a_release(lab: Lab, cluster: Cluster) -> None:
-    bill = set(cluster.bill.model_dump().values())
-    used = {
-        str(value) for manifest in objects(lab, cluster) for path, value in parts(manifest) if path.endswith(".image")
-    }
+    operated = profiled(lab, {"profile": "sriov_operator", "vfs": 8}, gpus="operator")
+    drivers = {"driver": {"source": "operator"}, "toolkit": {"source": "operator"}}
+    everywhere = operated.model_copy(
+        update={"driver": NicDriver(source="operator"), "gpu": Gpu.model_validate(drivers)}
+    )
+    # the primary network of a cluster that is made here has tests of its own
+    bill = set(cluster.bill.model_dump(exclude={"flannel", "flannel_cni_plugin"}).values())
+    used = set[str]().union(*(images(each) for each in (*variants(lab).values(), everywhere)))
 
     assert used == bill, "an image outside the bill is not pinned, and an unused line of the bill misleads"
     assert not any(image.endswith(":latest") or ":" not in image.rpartition("/")[2] for image in used)
 
 
-def test_no_role_has_a_wildcard(lab: Lab, cluster: Cluster) -> None:
-    assert [where for where, rule in rules(lab, cluster) if "*" in json.dumps(rule)] == []
+def test_no_role_has_a_wildcard(variant: Lab) -> None:
+    assert [where for where, rule in rules(variant) if "*" in json.dumps(rule)] == []
 
 
-def test_nobody_reads_or_deletes_secrets_one_by_one(lab: Lab, cluster: Cluster) -> None:
+def test_nobody_reads_or_deletes_secrets_one_by_one(variant: Lab) -> None:
     """The MPI operator alone handles secrets: it makes the SSH key of each job, and the job's end takes it away."""
-    verbs = {where: set(rule["verbs"]) for where, rule in rules(lab, cluster) if "secrets" in rule["resources"]}
+    verbs = {where: set(rule["verbs"]) for where, rule in rules(variant) if "secrets" in rule["resources"]}
 
     assert verbs == {"ClusterRole mpi-operator": {"create", "list", "watch", "update"}}
 
 
-def test_leases_are_held_in_one_namespace_only(lab: Lab, cluster: Cluster) -> None:
-    holders = {where for where, rule in rules(lab, cluster) if "leases" in rule["resources"]}
+def test_leases_are_held_in_one_namespace_only(variant: Lab) -> None:
+    holders = {where for where, rule in rules(variant) if "leases" in rule["resources"]}
 
-    assert holders == {"Role nv-ipam-controller", "Role mpi-operator"}
+    assert holders <= {"Role nv-ipam-controller", "Role mpi-operator", "Role whereabouts-cni"}
 
 
-def test_every_account_that_a_pod_names_is_made_and_bound(lab: Lab, cluster: Cluster) -> None:
-    for name, program in programs(exclusive(lab), cluster).items():
+def test_every_account_that_a_pod_names_is_made_and_bound(variant: Lab) -> None:
+    for name, program in programs(variant, cluster_of(variant)).items():
         named = {
             str(value)
             for manifest in program.runs.values()
@@ -137,13 +188,13 @@ def test_every_account_that_a_pod_names_is_made_and_bound(lab: Lab, cluster: Clu
         assert named == made == bound, name
 
 
-def test_a_pod_without_an_account_gets_no_token(lab: Lab, cluster: Cluster) -> None:
-    for name, pod in pods(lab, cluster).items():
+def test_a_pod_without_an_account_gets_no_token(variant: Lab) -> None:
+    for name, pod in pods(variant).items():
         assert ("serviceAccountName" in pod) != (pod.get("automountServiceAccountToken") is False), name
 
 
-def test_every_volume_that_a_container_mounts_is_there(lab: Lab, cluster: Cluster) -> None:
-    for name, pod in pods(lab, cluster).items():
+def test_every_volume_that_a_container_mounts_is_there(variant: Lab) -> None:
+    for name, pod in pods(variant).items():
         there = {
             value
             for path, value in parts(pod)
@@ -154,8 +205,8 @@ def test_every_volume_that_a_container_mounts_is_there(lab: Lab, cluster: Cluste
         assert there == mounted, name
 
 
-def test_every_container_says_what_it_needs(lab: Lab, cluster: Cluster) -> None:
-    for name, pod in pods(lab, cluster).items():
+def test_every_container_says_what_it_needs(variant: Lab) -> None:
+    for name, pod in pods(variant).items():
         for key in ("containers", "initContainers"):
             for container in pod.get(key, []):
                 needs = container["resources"]
@@ -163,9 +214,9 @@ def test_every_container_says_what_it_needs(lab: Lab, cluster: Cluster) -> None:
                 assert set(needs["limits"]) == {"memory"}, f"{name}: a throttled agent is a pod that does not start"
 
 
-def test_names_are_unique_and_only_kinds_of_the_cluster_lack_a_namespace(lab: Lab, cluster: Cluster) -> None:
+def test_names_are_unique_and_only_kinds_of_the_cluster_lack_a_namespace(variant: Lab) -> None:
     seen = set()
-    for manifest in objects(lab, cluster):
+    for manifest in objects(variant):
         metadata = manifest["metadata"]
         assert isinstance(metadata, dict)
         place = (manifest["kind"], metadata.get("namespace"), metadata["name"])

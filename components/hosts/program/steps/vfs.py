@@ -25,6 +25,8 @@ class Vfs(Step):
     def wanted(self, document: Document) -> Fields:
         fields: Fields = {}
         for pf in document["pfs"]:
+            if pf.get("vf_owner"):
+                continue  # its own agent in the cluster makes them, and two owners would undo each other
             fields[f"{pf['interface']}.vfs"] = pf["vfs"]
             if pf["vfs"]:
                 fields[f"{pf['interface']}.vf_macs"] = OWN_MACS
@@ -33,6 +35,8 @@ class Vfs(Step):
     def observed(self, host: Host) -> Fields:
         fields: Fields = {}
         for pf in host.pfs:
+            if pf.get("vf_owner"):
+                continue
             name, vfs = pf["interface"], host.vfs(pf["interface"])
             fields[f"{name}.vfs"] = len(vfs)
             if pf["vfs"]:
@@ -53,8 +57,9 @@ class Vfs(Step):
         return {"vfs": len(host.vfs(pf))}
 
     def undo_pfs(self, host: Host, pfs: Dict[str, Dict[str, Any]]) -> None:
+        foreign = {pf["interface"] for pf in host.pfs if pf.get("vf_owner")}
         for pf, before in pfs.items():
-            if len(host.vfs(pf)) != before["vfs"]:
+            if pf not in foreign and len(host.vfs(pf)) != before["vfs"]:
                 refuse_vfs_in_use(host, pf, before["vfs"])
                 create_vfs(host, pf, before["vfs"])
                 bind_vfs(host, host.vfs(pf))

@@ -1,0 +1,171 @@
+"""The claim: this cluster is this lab's, said in the cluster itself before anything else is placed there.
+
+The path of this module stands in the state of every stack: it must not move.
+"""
+
+import json
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import pulumi
+from pulumi.dynamic import (
+    CheckFailure,
+    CheckResult,
+    CreateResult,
+    DiffResult,
+    ReadResult,
+    Resource,
+    ResourceProvider,
+    UpdateResult,
+)
+
+from components.cluster.api import Api, ApiError, at
+from components.cluster.manifests import PART_OF, Manifest
+from components.cluster.required import Required
+from stacks.base import LabError
+
+NAMESPACE, NAME = "kube-system", "rocelab-owner"
+"""One fixed place: agents run on every node and definitions are the cluster's, so two labs cannot share one."""
+COLLECTION = f"/api/v1/namespaces/{NAMESPACE}/configmaps"
+PATH = f"{COLLECTION}/{NAME}"
+
+Properties = dict[str, object]
+
+
+class ClaimedError(LabError):
+    """The cluster is another lab's, or lacks what this one needs."""
+
+
+class ClaimProvider(ResourceProvider):
+    """Takes a free cluster, keeps its own, and refuses one that another stack has."""
+
+    serialize_as_secret_always = False  # its code holds no secret; the kubeconfig is a property and secret by itself
+
+    def check(self, _olds: Properties, news: Properties) -> CheckResult:
+        """Refuses in the preview of the first run already. A server that cannot be asked yet is asked by the run."""
+        if _olds or not isinstance(news.get("kubeconfig"), str):
+            return CheckResult(news, [])
+        try:
+            _refuse(news, ())
+        except ClaimedError as error:
+            return CheckResult(news, [CheckFailure("owner", str(error))])
+        except LabError:
+            pass
+        return CheckResult(news, [])
+
+    def diff(self, _id: str, _olds: Properties, _news: Properties) -> DiffResult:
+        """Claims again when the owner's name, the login or what is needed changes."""
+        return DiffResult(changes=any(_olds.get(key) != _news.get(key) for key in ("owner", "kubeconfig", "required")))
+
+    def create(self, props: Properties) -> CreateResult:
+        """Claims; what a killed run of the same stack has claimed is this one's."""
+        _claim(props, ())
+        return CreateResult("claim", props)
+
+    def read(self, id_: str, props: Properties) -> ReadResult:
+        """Looks whether the claim is still there."""
+        api = Api(str(props["kubeconfig"]))
+        try:
+            owner = owner_in(api.get(PATH))
+        finally:
+            api.close()
+        return ReadResult(id_ if owner else None, {**props, "owner": owner})
+
+    def update(self, _id: str, _olds: Properties, _news: Properties) -> UpdateResult:
+        """Claims under the new name: a stack may be renamed."""
+        _claim(_news, (str(_olds.get("owner")),))
+        return UpdateResult(_news)
+
+    def delete(self, _id: str, _props: Properties) -> None:
+        """Gives the cluster free, unless somebody else has it by now."""
+        api = Api(str(_props["kubeconfig"]))
+        try:
+            if owner_in(api.get(PATH)) == _props["owner"]:
+                api.delete(PATH)
+        finally:
+            api.close()
+
+
+def owner_in(found: Manifest | None) -> str:
+    """Whose the cluster is; empty when it is nobody's."""
+    owner = at(found, "data", "owner")
+    return owner if isinstance(owner, str) else ""
+
+
+def refusal(found: Manifest | None, owner: str, also_ours: Sequence[str] = ()) -> str | None:
+    """Why a cluster with this ConfigMap is not to be touched; None when it is free or ours."""
+    theirs = owner_in(found)
+    if found is None or theirs in (owner, *also_ours):
+        return None
+    return (
+        f"this cluster belongs to {theirs or 'somebody who left no name'}, and this is {owner}: nothing was changed. "
+        "Two labs cannot share the agents of one cluster: name another cluster, or destroy the other lab first. If it "
+        f"is gone for good: kubectl -n {NAMESPACE} delete configmap {NAME}"
+    )
+
+
+def _refuse(props: Properties, also_ours: Sequence[str]) -> Manifest | None:
+    """The ConfigMap, if there is one and it is ours.
+
+    Raises:
+        ClaimedError: when it is not, or when an operator that the lab counts on is not installed.
+    """
+    api = Api(str(props["kubeconfig"]))
+    try:
+        found = api.get(PATH)
+        if text := refusal(found, str(props["owner"]), also_ours):
+            raise ClaimedError(text)
+        required = [Required(**item) for item in json.loads(str(props["required"]))]
+        if lacking := [each.lack for each in required if api.get(each.path) is None]:
+            raise ClaimedError("\n".join(lacking))
+    finally:
+        api.close()
+    return found
+
+
+def _claim(props: Properties, also_ours: Sequence[str]) -> None:
+    logging.getLogger("grpc").setLevel(logging.CRITICAL)  # it would print our traceback
+    found = _refuse(props, also_ours)
+    data: Manifest = {"owner": str(props["owner"])}
+    api = Api(str(props["kubeconfig"]))
+    try:
+        if found is not None:
+            api.merge(PATH, {"data": data})
+            return
+        api.create(
+            COLLECTION,
+            {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": NAME, "labels": PART_OF}, "data": data},
+        )
+    except ApiError as error:
+        if error.status == 409:  # another run was faster: whose it is now decides
+            _refuse(props, also_ours)
+            return
+        raise
+    finally:
+        api.close()
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ClaimArgs:
+    """Inputs of `Claim`."""
+
+    lab: str
+    kubeconfig: pulumi.Input[str]
+    required: Sequence[Required]
+    """What has to be in the cluster already."""
+
+
+class Claim(Resource, module="cluster", name="Claim"):
+    """A ConfigMap with the owner's name. Everything else of the cluster waits for it."""
+
+    owner: pulumi.Output[str]
+
+    def __init__(self, name: str, args: ClaimArgs, opts: pulumi.ResourceOptions | None = None) -> None:
+        required = json.dumps([each.as_dict() for each in args.required])
+        inputs: Mapping[str, pulumi.Input[str]] = {
+            "owner": f"lab {args.lab} of stack {pulumi.get_project()}/{pulumi.get_stack()}",
+            "kubeconfig": pulumi.Output.secret(args.kubeconfig),
+            "required": required,
+        }
+        super().__init__(ClaimProvider(), name, dict(inputs), opts)

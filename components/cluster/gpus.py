@@ -1,0 +1,109 @@
+"""Who offers `nvidia.com/gpu`: NVIDIA's device plugin as a DaemonSet, or the GPU operator by its ClusterPolicy."""
+
+from components.cluster.manifests import (
+    TOLERATE_ALL,
+    Manifest,
+    Program,
+    daemon_set,
+    env_field,
+    host_folder,
+    metadata,
+    mount,
+    resources,
+)
+from components.cluster.policies import driver_by_operator
+from components.cluster.registry import in_parts
+from stacks.cluster import Cluster
+from stacks.lab import Lab
+
+APP = "nvidia-device-plugin"
+RUNTIME_CLASS = "nvidia"
+POLICY = "cluster-policy"
+"""Name that the operator's chart would use as well, so that two policies collide instead of one being ignored."""
+
+
+def render_gpu_device_plugin(lab: Lab, cluster: Cluster) -> Program:
+    """The plain plugin, on nodes whose driver and container toolkit are there already."""
+    container: Manifest = {
+        "name": "nvidia-device-plugin-ctr",
+        "image": cluster.bill.gpu_device_plugin,
+        # a node without GPUs, such as a control plane, is nothing to fail for
+        "env": [
+            {"name": "FAIL_ON_INIT_ERROR", "value": "false"},
+            {"name": "NVIDIA_MIG_MONITOR_DEVICES", "value": "all"},
+            env_field("NODE_NAME", "spec.nodeName"),
+        ],
+        "resources": resources("50m", "64Mi", "256Mi"),
+        "securityContext": {"privileged": True},
+        "volumeMounts": [mount("device-plugins", "/var/lib/kubelet/device-plugins")],
+    }
+    pod: Manifest = {
+        # where the toolkit is not every container's runtime, a pod asks for it by this class
+        **({} if _toolkit_is_default(lab) else {"runtimeClassName": RUNTIME_CLASS}),
+        "automountServiceAccountToken": False,
+        "containers": [container],
+        "volumes": [host_folder("device-plugins", "/var/lib/kubelet/device-plugins")],
+    }
+    needs = {} if _toolkit_is_default(lab) else {"runtime-class": _runtime_class()}
+    name = "nvidia-device-plugin-daemonset"
+    return Program(needs=needs, runs={"daemonset": daemon_set(name, APP, cluster.system_namespace, pod)})
+
+
+def render_gpu_policy(lab: Lab, cluster: Cluster) -> Manifest:
+    """What the GPU operator runs. Driver and toolkit only where the lab leaves them to it (`gpu`).
+
+    Images stand here because the operator has no defaults of its own outside its chart.
+    """
+    bill, registry = cluster.bill, cluster.registry
+    driver = lab.gpu is not None and lab.gpu.driver.source == "operator"
+    toolkit = lab.gpu is not None and lab.gpu.toolkit.source == "operator"
+    peermem = lab.gpu is not None and lab.gpu.gpudirect == "peermem"
+    off: Manifest = {"enabled": False}
+    spec: Manifest = {
+        "operator": {"runtimeClass": RUNTIME_CLASS},
+        "daemonsets": {"tolerations": TOLERATE_ALL, "priorityClassName": "system-node-critical"},
+        "driver": {
+            "enabled": driver,
+            **(
+                {
+                    **in_parts(bill.gpu_driver, registry),
+                    # the old way of GPUDirect: a module between both drivers; dma-buf needs none
+                    **({"rdma": {"enabled": True, "useHostMofed": not driver_by_operator(lab)}} if peermem else {}),
+                    "manager": in_parts(bill.gpu_driver_manager, registry),
+                }
+                if driver
+                else {}
+            ),
+        },
+        "toolkit": {"enabled": toolkit, **(in_parts(bill.container_toolkit, registry) if toolkit else {})},
+        "devicePlugin": {"enabled": True, **in_parts(bill.gpu_device_plugin, registry)},
+        "validator": in_parts(bill.gpu_operator, registry),
+        "gfd": {"enabled": True, **in_parts(bill.gpu_device_plugin, registry)},
+        # measuring GPUs is not what this lab is for, and each would be another image to mirror
+        "dcgm": off,
+        "dcgmExporter": off,
+        "nodeStatusExporter": off,
+        "migManager": off,
+        "vgpuDeviceManager": off,
+        "sandboxDevicePlugin": off,
+        "vfioManager": off,
+    }
+    return {
+        "apiVersion": "nvidia.com/v1",
+        "kind": "ClusterPolicy",
+        "metadata": metadata(POLICY, "gpu-policy"),
+        "spec": spec,
+    }
+
+
+def _toolkit_is_default(lab: Lab) -> bool:
+    return lab.gpu is not None and lab.gpu.toolkit.default_runtime
+
+
+def _runtime_class() -> Manifest:
+    return {
+        "apiVersion": "node.k8s.io/v1",
+        "kind": "RuntimeClass",
+        "metadata": metadata(RUNTIME_CLASS, APP),
+        "handler": RUNTIME_CLASS,
+    }

@@ -1,0 +1,138 @@
+"""What must be true of nodes, pools and networks before a job may start. Pure: objects in, reasons out."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+
+from pydantic import JsonValue
+
+from components.cluster.addresses import pool_namespace
+from components.cluster.api import at
+from components.cluster.ipam import API_VERSION as POOL_API
+from components.cluster.manifests import Manifest
+from components.cluster.networks import API_VERSION as NETWORK_API
+from components.cluster.profiles import networks, pools
+from components.cluster.rails import nodes_on, populated_rails
+from stacks.cluster import Cluster
+from stacks.delivery import Pvrdma, SharedRdma, SriovOperator
+from stacks.lab import Lab
+from stacks.nodes import Node
+
+GPU = "nvidia.com/gpu"
+READY = "ready"
+NODE_STATES = "/apis/sriovnetwork.openshift.io/v1/namespaces/{namespace}/sriovnetworknodestates"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Wanted:
+    """What the gate looks for; plain values, since they lie in the state."""
+
+    nodes: dict[str, dict[str, int]]
+    """Resources that each active node has to offer."""
+    kubelet: str
+    """Version, or its beginning; empty: any."""
+    pools: dict[str, list[str]]
+    """Path of each address pool, and the nodes that need a block of it."""
+    networks: list[str]
+    """Paths of the networks that pods name."""
+    node_states: str
+    """Path of the SR-IOV operator's own reports; empty without it."""
+
+    def as_dict(self) -> dict[str, JsonValue]:
+        """As JSON."""
+        return asdict(self)
+
+
+def wanted(lab: Lab, cluster: Cluster) -> Wanted:
+    """What a lab's gate looks for.
+
+    Nobody gives out blocks in the simulator, whose pods get no interface, so pools are looked at on hardware only.
+    """
+    operator = cluster.delivery if isinstance(cluster.delivery, SriovOperator) else None
+    active = {node.name for node in lab.active_nodes}
+    blocks = {rail.name: [node.name for node in nodes_on(lab, rail) if node.name in active] for rail in lab.rails}
+    pool_path = f"/apis/{POOL_API}/namespaces/{pool_namespace(cluster)}/ippools"
+    named = [rail.name for rail in populated_rails(lab) if pools(lab, cluster)]
+    paths = [
+        f"/apis/{NETWORK_API}/namespaces/{at(m, 'metadata', 'namespace')}"
+        f"/network-attachment-definitions/{at(m, 'metadata', 'name')}"
+        for m in networks(lab, cluster).values()
+    ]
+    return Wanted(
+        nodes={node.name: _resources(lab, cluster, node) for node in lab.active_nodes},
+        kubelet=(cluster.kubelet_version or "").removeprefix("v"),
+        pools={} if lab.simulated else {f"{pool_path}/{name}": blocks[name] for name in named},
+        # no operator runs in the simulator to make a network of its custom resource
+        networks=[] if operator and lab.simulated else paths,
+        node_states=NODE_STATES.format(namespace=operator.namespace) if operator else "",
+    )
+
+
+def _resources(lab: Lab, cluster: Cluster, node: Node) -> dict[str, int]:
+    delivery, found = cluster.delivery, {}
+    for rail in lab.rails:
+        pf = node.pf_on(rail.name)
+        if pf is None:
+            continue
+        if isinstance(delivery, SharedRdma | Pvrdma):
+            found[rail.resource] = delivery.most_pods
+        else:
+            count = delivery.vfs if isinstance(delivery, SriovOperator) else pf.vfs
+            if count:
+                found[rail.resource] = count
+    if cluster.gpus != "none" and node.gpus:
+        found[GPU] = node.gpus
+    return found
+
+
+def node_faults(name: str, node: Manifest | None, resources: Mapping[str, int], kubelet: str) -> list[str]:
+    """Why no job can run on a node; empty when one can."""
+    if node is None:
+        return [f"the cluster has no node {name}: it has not joined, or has another name there"]
+    faults = []
+    if not _is_ready(node):
+        faults.append("not Ready: kubectl describe node tells why")
+    if at(node, "spec", "unschedulable") is True:
+        faults.append("cordoned: kubectl uncordon, or nodes.state: drained")
+    version = str(at(node, "status", "nodeInfo", "kubeletVersion") or "").removeprefix("v")
+    if kubelet and version != kubelet and not version.startswith(f"{kubelet}."):
+        faults.append(f"kubelet {version or 'of unknown version'}, wanted {kubelet} (cluster.kubelet_version)")
+    for resource, count in resources.items():
+        offered = at(node, "status", "allocatable")
+        found = str(offered.get(resource, 0)) if isinstance(offered, Mapping) else "0"
+        if found != str(count):
+            faults.append(f"offers {found} {resource}, wanted {count}: {_why(resource, found)}")
+    return faults
+
+
+def pool_faults(name: str, pool: Manifest | None, nodes: Sequence[str]) -> list[str]:
+    """Nodes without a block of a pool: their pods would wait for an address for ever."""
+    if pool is None:
+        return [f"there is no address pool {name}"]
+    allocations = at(pool, "status", "allocations")
+    served = {str(at(each, "nodeName")) for each in allocations} if isinstance(allocations, list) else set()
+    if lacking := [node for node in nodes if node not in served]:
+        return [f"pool {name} gives no addresses to {', '.join(lacking)}: kubectl logs deploy/nv-ipam-controller"]
+    return []
+
+
+def state_faults(state: Manifest) -> list[str]:
+    """What the SR-IOV operator says of a node that it has not finished."""
+    status = at(state, "status", "syncStatus")
+    if status in (None, "Succeeded"):
+        return []
+    said = at(state, "status", "lastSyncError")
+    return [f"SR-IOV operator: {status}{f', {said}' if said else ''}"[:300]]
+
+
+def _is_ready(node: Manifest) -> bool:
+    conditions = at(node, "status", "conditions")
+    found = conditions if isinstance(conditions, list) else []
+    return any(at(each, "type") == "Ready" and at(each, "status") == "True" for each in found)
+
+
+def _why(resource: str, found: str) -> str:
+    if resource == GPU:
+        return "look at the GPU device plugin's pod on the node"
+    if found == "0":
+        return "its plugin found no device, or has not started: kubectl logs of its pod"
+    return "devices came or went after the plugin had looked: restart its pod when no job holds any"

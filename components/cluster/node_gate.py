@@ -1,0 +1,121 @@
+"""The gate before jobs: whether nodes, pools and networks are what the lab says. What it finds is data.
+
+The path of this module stands in the state of every stack: it must not move.
+"""
+
+import json
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import pulumi
+from pulumi.dynamic import CreateResult, DiffResult, ReadResult, Resource, ResourceProvider, UpdateResult
+
+from components.cluster.api import Api, at
+from components.cluster.node_checks import Wanted, node_faults, pool_faults, state_faults
+from stacks.base import LabError
+
+POLL_S = 2.0
+LARGEST_REPORT = 40
+"""Reasons that are kept; with more nodes than that at fault, their number says enough."""
+
+Properties = dict[str, object]
+Faults = dict[str, list[str]]
+"""Reasons by node, pool or network; nothing of what is fine."""
+
+
+class NodeGateProvider(ResourceProvider):
+    """Looks in create and update, waits as long as it may, and never fails for what it sees."""
+
+    serialize_as_secret_always = False  # its code holds no secret; the kubeconfig is a property and secret by itself
+
+    def diff(self, _id: str, _olds: Properties, _news: Properties) -> DiffResult:
+        """Looks again when something changed that it looks at, and as long as not everything was fine."""
+        same = all(_olds.get(key) == _news.get(key) for key in ("wanted", "after", "kubeconfig", "wait_s"))
+        return DiffResult(changes=not same or _olds.get("report") != "{}")
+
+    def create(self, props: Properties) -> CreateResult:
+        """Looks until everything is fine or the time is over."""
+        return CreateResult("node-gate", _looked(props, float(str(props["wait_s"]))))
+
+    def read(self, id_: str, props: Properties) -> ReadResult:
+        """Looks once: drift in the cluster shows in a refresh."""
+        return ReadResult(id_, _looked(props, 0))
+
+    def update(self, _id: str, _olds: Properties, _news: Properties) -> UpdateResult:
+        """Looks again."""
+        return UpdateResult(_looked(_news, float(str(_news["wait_s"]))))
+
+
+def look(api: Api, wanted: Wanted) -> Faults:
+    """Everything that stands in the way of a job now."""
+    nodes = {str(at(node, "metadata", "name")): node for node in api.items("/api/v1/nodes")}
+    states = api.items(wanted.node_states) if wanted.node_states else []
+    told = {str(at(state, "metadata", "name")): state_faults(state) for state in states}
+    faults = {
+        name: [*node_faults(name, nodes.get(name), resources, wanted.kubelet), *told.get(name, [])]
+        for name, resources in wanted.nodes.items()
+    }
+    for path, served in wanted.pools.items():
+        name = path.rpartition("/")[2]
+        faults[f"pool {name}"] = pool_faults(name, api.get(path), served)
+    for path in wanted.networks:
+        _, _, within, _, network = path.rsplit("/", 4)
+        if api.get(path) is None:
+            faults[f"network {within}/{network}"] = ["it is not there, so no pod that names it starts"]
+    return {name: reasons for name, reasons in faults.items() if reasons}
+
+
+def wait(look_once: Callable[[], Faults], wait_s: float) -> Faults:
+    """What is left after the time; an empty answer ends it at once."""
+    end = time.monotonic() + wait_s
+    while (faults := look_once()) and time.monotonic() < end:
+        time.sleep(POLL_S)
+    return faults
+
+
+def _looked(props: Properties, wait_s: float) -> Properties:
+    wanted = Wanted(**json.loads(str(props["wanted"])))
+    try:
+        api = Api(str(props["kubeconfig"]))
+        try:
+            faults = wait(lambda: look(api, wanted), wait_s)
+        finally:
+            api.close()
+    except LabError as error:
+        faults = {"cluster": [str(error)]}
+    for name, reasons in faults.items():
+        pulumi.log.warn(f"{name}: {'; '.join(reasons)}")
+    kept = dict(list(faults.items())[:LARGEST_REPORT])
+    if len(faults) > len(kept):
+        kept["more"] = [f"{len(faults) - len(kept)} more are at fault"]
+    return {**props, "report": json.dumps(kept, sort_keys=True)}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class NodeGateArgs:
+    """Inputs of `NodeGate`."""
+
+    wanted: Wanted
+    kubeconfig: pulumi.Input[str]
+    after: pulumi.Input[str]
+    """What changes when devices come or go; the gate then looks again."""
+    wait_s: int
+    """How long devices may take to appear after their plugin has started."""
+
+
+class NodeGate(Resource, module="cluster", name="NodeGate"):
+    """The state of the nodes when jobs may begin."""
+
+    report: pulumi.Output[str]
+    """`Faults` as JSON; `{}` when everything is as the lab says."""
+
+    def __init__(self, name: str, args: NodeGateArgs, opts: pulumi.ResourceOptions | None = None) -> None:
+        inputs: dict[str, pulumi.Input[str] | int | None] = {
+            "wanted": json.dumps(args.wanted.as_dict(), sort_keys=True),
+            "kubeconfig": pulumi.Output.secret(args.kubeconfig),
+            "after": args.after,
+            "wait_s": args.wait_s,
+            "report": None,
+        }
+        super().__init__(NodeGateProvider(), name, inputs, opts)

@@ -1,0 +1,148 @@
+"""Custom resources for NVIDIA's network operator (26.4) and its SR-IOV operator, in the order of their placing.
+
+The operators own what follows from them: Multus, CNI plugins, nv-ipam, VFs, the device plugin, and on request the
+driver. Nothing of that is placed by this program as well.
+"""
+
+import json
+
+from pydantic import JsonValue
+
+from components.cluster.addresses import IPS, address_source, named_by_pods
+from components.cluster.manifests import Manifest, metadata
+from components.cluster.networks import meta_plugins
+from components.cluster.rails import interfaces, populated_rails
+from components.cluster.registry import in_parts
+from stacks.cluster import Cluster
+from stacks.delivery import SriovOperator
+from stacks.ipam import NvIpam
+from stacks.lab import Lab
+from stacks.rails import Rail
+
+APP = "rail-policy"
+NIC_API = "mellanox.com/v1alpha1"
+SRIOV_API = "sriovnetwork.openshift.io/v1"
+NIC_POLICY = "nic-cluster-policy"
+"""The one name that the operator honours; under another it says `ignore`."""
+DRIVER_READY = "network.nvidia.com/operator.mofed.wait"
+"""Label that the operator gives a node: false once no driver container is awaited there."""
+UPGRADE_S = 300
+WAIT_FOR, WAIT_S = "pulumi.com/waitFor", "pulumi.com/timeoutSeconds"
+READY = "jsonpath={.status.state}=ready"
+NIC_POLICY_S = 3600
+"""A driver container is built for the running kernel, on each node, before the policy is ready."""
+
+
+def render_nic_policy(lab: Lab, cluster: Cluster) -> Manifest:
+    """What the network operator runs on nodes with NVIDIA NICs."""
+    bill, registry = cluster.bill, cluster.registry
+    spec: Manifest = {
+        "secondaryNetwork": {
+            "multus": in_parts(bill.operator_multus, registry),
+            "cniPlugins": in_parts(bill.cni_plugins, registry),
+        }
+    }
+    if isinstance(cluster.ipam, NvIpam):
+        # its webhook needs certificates, and what it would refuse is refused in the lab file
+        spec["nvIpam"] = {**in_parts(bill.operator_nv_ipam, registry), "enableWebhook": False}
+    if driver_by_operator(lab):
+        spec["ofedDriver"] = {**in_parts(bill.doca_driver, registry), "upgradePolicy": _upgrade()}
+    # the pools' definition comes with nv-ipam, so whatever is placed next waits; no operator runs in the simulator
+    waited: Manifest = {} if lab.simulated else {"annotations": {WAIT_FOR: READY, WAIT_S: str(NIC_POLICY_S)}}
+    return {
+        "apiVersion": NIC_API,
+        "kind": "NicClusterPolicy",
+        "metadata": {**metadata(NIC_POLICY, APP), **waited},
+        "spec": spec,
+    }
+
+
+def driver_by_operator(lab: Lab) -> bool:
+    """Whether the NICs' driver is a container of the operator's (`driver.source: operator`)."""
+    return lab.driver.source == "operator"
+
+
+def render_sriov_policies(lab: Lab, cluster: Cluster, operator: SriovOperator) -> dict[str, Manifest]:
+    """How the SR-IOV operator works, in which mode the nodes are, and what each rail's PFs are split into, by key."""
+    selector: Manifest = dict(operator.node_selector.items())
+    where = {"namespace": operator.namespace, "app": APP}
+    config: Manifest = {
+        "apiVersion": SRIOV_API,
+        "kind": "SriovOperatorConfig",
+        # the operator reads this name only
+        "metadata": metadata("default", **where),
+        "spec": {
+            "configDaemonNodeSelector": {**selector, **({DRIVER_READY: "false"} if driver_by_operator(lab) else {})},
+            "disableDrain": not operator.drain,
+            # both need certificates; annotation and limits of our jobs come from one object anyway
+            "enableInjector": False,
+            "enableOperatorWebhook": False,
+            "logLevel": 2,
+        },
+    }
+    pool: Manifest = {
+        "apiVersion": SRIOV_API,
+        "kind": "SriovNetworkPoolConfig",
+        "metadata": metadata(lab.name, **where),
+        "spec": {
+            "nodeSelector": {"matchLabels": selector},
+            "maxUnavailable": operator.max_unavailable,
+            # another mode is a reboot of each node, one pool member after the other
+            "rdmaMode": lab.hosts.rdma_namespaces,
+        },
+    }
+    rails = {f"{rail.name}-policy": _policy(lab, cluster, rail, operator) for rail in populated_rails(lab)}
+    return {"operator-config": config, "node-pool": pool, **rails}
+
+
+def render_sriov_network(lab: Lab, cluster: Cluster, rail: Rail, namespace: str) -> Manifest:
+    """The rail in one namespace: the operator makes the NetworkAttachmentDefinition of this name there.
+
+    It lies in the users' namespace, since two networks of one name cannot lie in the operator's.
+    """
+    chain = meta_plugins(lab, cluster, rail)
+    return {
+        "apiVersion": SRIOV_API,
+        "kind": "SriovNetwork",
+        "metadata": metadata(rail.network_name, "rail-network", namespace),
+        "spec": {
+            "resourceName": rail.resource_name,
+            "vlan": rail.pod.vlan_id,
+            "spoofChk": "off",
+            "trust": "on",
+            **({"capabilities": json.dumps(IPS)} if named_by_pods(cluster) else {}),
+            "ipam": json.dumps(address_source(cluster, rail)),
+            # a fragment of the chain without its brackets: the operator pastes it behind its own plugin
+            "metaPlugins": ", ".join(json.dumps(plugin) for plugin in chain),
+        },
+    }
+
+
+def _policy(lab: Lab, cluster: Cluster, rail: Rail, operator: SriovOperator) -> Manifest:
+    names: list[JsonValue] = [*interfaces(lab, rail)]
+    return {
+        "apiVersion": SRIOV_API,
+        "kind": "SriovNetworkNodePolicy",
+        "metadata": metadata(rail.name, APP, operator.namespace),
+        "spec": {
+            "resourceName": rail.resource_name,
+            "nodeSelector": {**operator.node_selector},
+            "nicSelector": {"vendor": cluster.rdma_vendor_ids[0], "pfNames": names},
+            "numVfs": operator.vfs,
+            "mtu": rail.mtu_bytes,
+            "deviceType": "netdevice",
+            "isRdma": True,
+            "linkType": "eth",
+            # 0 wins over every other; policies of one lab never speak of the same PF
+            "priority": 50,
+        },
+    }
+
+
+def _upgrade() -> Manifest:
+    """A new driver version goes over the nodes one by one, and takes no pod away that does not use the driver."""
+    return {
+        "autoUpgrade": True,
+        "maxParallelUpgrades": 1,
+        "drain": {"enable": True, "force": False, "timeoutSeconds": UPGRADE_S, "deleteEmptyDir": True},
+    }

@@ -1,0 +1,110 @@
+"""Whereabouts: one list of a rail's addresses for the whole cluster, kept in custom resources."""
+
+from components.cluster.manifests import (
+    CNI_BIN,
+    Manifest,
+    Program,
+    account,
+    binding,
+    cluster_role,
+    config_map,
+    daemon_set,
+    deployment,
+    env_field,
+    host_folder,
+    mount,
+    resources,
+    role,
+    rule,
+    unprivileged,
+)
+from stacks.cluster import Cluster
+
+APP = "whereabouts"
+RECONCILER = "whereabouts-reconciler"
+CONFIG = "whereabouts-config"
+RECONCILED_AT = "30 4 * * *"
+"""Daily: addresses of pods that ended while their node was down are freed then."""
+
+
+def render_whereabouts(cluster: Cluster) -> Program:
+    """The agent that installs the plugin and frees addresses of pods that end, and the one that looks for leaks."""
+    namespace = cluster.system_namespace
+    who = account("whereabouts", APP, namespace)
+    change = ["get", "list", "watch", "create", "update", "patch", "delete"]
+    rights = cluster_role(
+        "whereabouts-cni",
+        APP,
+        [
+            rule("whereabouts.cni.cncf.io", ["ippools", "overlappingrangeipreservations", "nodeslicepools"], change),
+            rule("", ["pods", "nodes"], ["get", "list", "watch"]),
+            rule("k8s.cni.cncf.io", ["network-attachment-definitions"], ["get", "list", "watch"]),
+            rule("", ["events"], ["create", "patch", "update", "get"]),
+            rule("events.k8s.io", ["events"], ["create", "patch", "update", "get"]),
+        ],
+    )
+    # upstream lets it touch every lease of the cluster; its own lies beside its pools
+    leads = role(
+        "whereabouts-cni",
+        APP,
+        namespace,
+        [rule("coordination.k8s.io", ["leases"], ["get", "list", "watch", "create", "update", "patch"])],
+    )
+    return Program(
+        needs={
+            "account": who,
+            "role": rights,
+            "binding": binding(rights, who),
+            "lease-role": leads,
+            "lease-binding": binding(leads, who),
+            "config": config_map(CONFIG, APP, namespace, {"cron-expression": RECONCILED_AT}),
+        },
+        runs={
+            "daemonset": daemon_set("whereabouts", APP, namespace, _node_pod(cluster)),
+            "reconciler-deployment": deployment(RECONCILER, RECONCILER, namespace, _reconciler_pod(cluster)),
+        },
+    )
+
+
+def _node_pod(cluster: Cluster) -> Manifest:
+    # its image has an installer, a watcher of the account's token and the loop, and no program that starts all three
+    start = "SLEEP=false . /install-cni.sh && { /token-watcher.sh & } && exec /ip-control-loop -log-level verbose"
+    container: Manifest = {
+        "name": "whereabouts",
+        "image": cluster.bill.whereabouts,
+        "command": ["/bin/sh", "-c", start],
+        "env": [
+            env_field("NODENAME", "spec.nodeName"),
+            env_field("WHEREABOUTS_NAMESPACE", "metadata.namespace"),
+        ],
+        "resources": resources("50m", "64Mi", "300Mi"),
+        "securityContext": {"privileged": True},
+        "volumeMounts": [
+            mount("cnibin", f"/host{CNI_BIN}"),
+            mount("cniconf", "/host/etc/cni/net.d"),
+        ],
+    }
+    return {
+        "serviceAccountName": "whereabouts",
+        "hostNetwork": True,
+        "containers": [container],
+        "volumes": [host_folder("cnibin", CNI_BIN), host_folder("cniconf", "/etc/cni/net.d")],
+    }
+
+
+def _reconciler_pod(cluster: Cluster) -> Manifest:
+    container: Manifest = {
+        "name": "reconciler",
+        "image": cluster.bill.whereabouts,
+        "command": ["/ip-reconciler", "-log-level", "verbose"],
+        "env": [env_field("WHEREABOUTS_NAMESPACE", "metadata.namespace")],
+        "resources": resources("10m", "32Mi", "200Mi"),
+        "securityContext": unprivileged(),
+        "volumeMounts": [{"name": "config", "mountPath": "/cron-schedule", "readOnly": True}],
+    }
+    schedule: Manifest = {"name": CONFIG, "items": [{"key": "cron-expression", "path": "config"}]}
+    return {
+        "serviceAccountName": "whereabouts",
+        "containers": [container],
+        "volumes": [{"name": "config", "configMap": schedule}],
+    }

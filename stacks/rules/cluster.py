@@ -1,0 +1,136 @@
+"""Rules of the cluster: one owner for VFs, drivers and addresses, and no way into pods that cannot work."""
+
+from collections.abc import Callable, Iterator
+
+from stacks.benchmarks import Benchmarks
+from stacks.cluster import Cluster
+from stacks.delivery import Pvrdma, SharedRdma, SriovOperator, SriovPlain
+from stacks.drivers import NicDriver
+from stacks.gpus import Gpu
+from stacks.hosts import HostPolicy
+from stacks.rules.parts import Fault, Parts
+
+
+def _refuse_vfs_of_two_owners(parts: Parts) -> Iterator[Fault]:
+    if parts.cluster is None or isinstance(parts.cluster.delivery, SriovPlain):
+        return
+    delivery = parts.cluster.delivery
+    owner = {
+        "sriov_operator": "the operator makes them: write 0, and their number into cluster.delivery.vfs",
+        "shared_rdma": "pods share the PF and no VF is used: write 0",
+        "pvrdma": "the machine's NIC has none: write 0",
+    }[delivery.profile]
+    for path, node, pf in parts.pfs():
+        if pf.vfs and node.state != "absent":
+            yield Fault((*path, "vfs"), f"{pf.vfs}, and cluster.delivery is {delivery.profile}: {owner}")
+
+
+def _refuse_a_shared_device_in_exclusive_namespaces(parts: Parts) -> Iterator[Fault]:
+    hosts = parts.section("hosts", HostPolicy)
+    if parts.cluster is None or hosts is None or hosts.rdma_namespaces != "exclusive":
+        return
+    if isinstance(parts.cluster.delivery, SharedRdma | Pvrdma):
+        yield Fault(
+            ("hosts", "rdma_namespaces"),
+            f"exclusive gives a device to one pod, and cluster.delivery {parts.cluster.delivery.profile} shares it: "
+            "its plugin does not even start; write shared, or use a profile with VFs",
+        )
+
+
+def _refuse_another_prefix_than_the_operator_s(parts: Parts) -> Iterator[Fault]:
+    operator = parts.cluster.delivery if parts.cluster else None
+    if not isinstance(operator, SriovOperator):
+        return
+    for i, rail in parts.rails.items():
+        if rail.resource_prefix != operator.resource_prefix:
+            yield Fault(
+                ("rails", i, "resource_prefix"),
+                f"{rail.resource_prefix}, and the operator offers {operator.resource_prefix}/{rail.resource_name}: "
+                f"write {operator.resource_prefix}, or say in cluster.delivery.resource_prefix how it was installed",
+            )
+        if rail.pod.addresses_per_node < operator.vfs:
+            yield Fault(
+                ("rails", i, "pod", "addresses_per_node"),
+                f"{rail.pod.addresses_per_node} addresses for {operator.vfs} VFs a node: pods would wait for one; "
+                f"set at least {operator.vfs}",
+            )
+
+
+def _refuse_a_macvlan_over_several_names(parts: Parts) -> Iterator[Fault]:
+    if parts.cluster is None or not isinstance(parts.cluster.delivery, SharedRdma):
+        return
+    first_on: dict[str, tuple[str, str]] = {}
+    for path, node, pf in parts.pfs():
+        if node.state == "absent":
+            continue
+        interface, first = first_on.setdefault(pf.rail, (pf.interface, node.name))
+        if interface != pf.interface:
+            yield Fault(
+                (*path, "interface"),
+                f"{pf.interface} here and {interface} at {first}: a macvlan network names one interface for all "
+                "nodes; give the NICs one name a rail (udev)",
+            )
+
+
+def _refuse_several_rails_of_pvrdma(parts: Parts) -> Iterator[Fault]:
+    if parts.cluster is None or not isinstance(parts.cluster.delivery, Pvrdma):
+        return
+    for i in list(parts.rails)[1:]:
+        yield Fault(
+            ("rails", i),
+            "a second rail, and cluster.delivery is pvrdma: its devices are told apart by nothing that the plugin "
+            "sees, so a lab has one rail",
+        )
+
+
+def _refuse_static_addresses_for_replicas(parts: Parts) -> Iterator[Fault]:
+    benchmarks = parts.section("benchmarks", Benchmarks)
+    if parts.cluster is None or parts.cluster.ipam.kind != "static" or benchmarks is None or benchmarks.nccl is None:
+        return
+    if not isinstance(parts.cluster.delivery, Pvrdma):
+        yield Fault(
+            ("cluster", "ipam"),
+            "static, and benchmarks.nccl runs replicas of one template, which would all have the same address; "
+            "use nv_ipam, or take benchmarks.nccl out",
+        )
+
+
+def _refuse_ipam_where_nothing_asks_for_it(parts: Parts) -> Iterator[Fault]:
+    cluster: Cluster | None = parts.cluster
+    if cluster and isinstance(cluster.delivery, Pvrdma) and "ipam" in cluster.model_fields_set:
+        yield Fault(
+            ("cluster", "ipam"),
+            f"{cluster.ipam.kind}, and with cluster.delivery pvrdma pods have the machine's own address: take it out",
+        )
+
+
+def _refuse_drivers_that_nobody_brings(parts: Parts) -> Iterator[Fault]:
+    if parts.cluster is None:
+        return
+    driver, gpu = parts.section("driver", NicDriver), parts.section("gpu", Gpu)
+    if driver and driver.source == "operator" and not isinstance(parts.cluster.delivery, SriovOperator):
+        yield Fault(
+            ("driver", "source"),
+            "operator, and only cluster.delivery sriov_operator has one that brings NIC drivers: choose it, or "
+            "another source",
+        )
+    if gpu is None or parts.cluster.gpus == "operator":
+        return
+    for field, source in (("driver", gpu.driver.source), ("toolkit", gpu.toolkit.source)):
+        if source == "operator":
+            yield Fault(
+                ("gpu", field, "source"),
+                "operator, and only cluster.gpus operator has one that brings it: choose it, or another source",
+            )
+
+
+CLUSTER_RULES: tuple[Callable[[Parts], Iterator[Fault]], ...] = (
+    _refuse_vfs_of_two_owners,
+    _refuse_a_shared_device_in_exclusive_namespaces,
+    _refuse_another_prefix_than_the_operator_s,
+    _refuse_a_macvlan_over_several_names,
+    _refuse_several_rails_of_pvrdma,
+    _refuse_static_addresses_for_replicas,
+    _refuse_ipam_where_nothing_asks_for_it,
+    _refuse_drivers_that_nobody_brings,
+)
