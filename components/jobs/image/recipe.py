@@ -1,0 +1,186 @@
+"""Dockerfiles of the benchmark images, from the lab file's recipes and the pinned sources of `stacks/images.py`."""
+
+import hashlib
+
+from stacks.images import (
+    HOROVOD_EXAMPLES,
+    NCCL_TESTS,
+    OPEN_MPI,
+    TF_BENCHMARKS,
+    BenchmarkRecipe,
+    GitSource,
+    TrainingRecipe,
+)
+
+LABEL = "rocelab.dev/recipe"
+BUILD_TOOLS = ("build-essential", "bzip2", "ca-certificates", "git", "perl")
+SSH = ("openssh-client", "openssh-server")
+DISTRIBUTION_VERBS = ("ibverbs-providers", "ibverbs-utils", "libibverbs-dev", "perftest", "rdma-core", "rdmacm-utils")
+VENDOR_VERBS = ("doca-ofed-userspace",)
+VENDOR_KEY = "https://linux.mellanox.com/public/repo/doca/GPG-KEY-Mellanox.pub"
+SCRIPTS = "/opt/benchmarks"
+
+# The key's secret is mounted with the group's rights open, which sshd refuses by default. Its sessions get the image's
+# own environment, since MPI starts its daemons in them before any -x of mpirun counts.
+SSHD = (
+    "StrictModes no",
+    "UsePAM no",
+    "PasswordAuthentication no",
+    "PermitRootLogin prohibit-password",
+)
+# Workers are new with every job, and so are their addresses: there is nothing to remember, and nobody to ask.
+SSH_CLIENT = ("Host *", "StrictHostKeyChecking no", "UserKnownHostsFile /dev/null", "LogLevel ERROR")
+
+
+def benchmark_dockerfile(recipe: BenchmarkRecipe) -> str:
+    """CUDA, NCCL, nccl-tests, Open MPI, perftest and sshd, in one stage: the base has the compiler anyway."""
+    vendor = recipe.verbs == "vendor"
+    packages = [
+        f"libnccl2={recipe.nccl}",
+        f"libnccl-dev={recipe.nccl}",
+        *sorted((*BUILD_TOOLS, *SSH, *(VENDOR_VERBS if vendor else DISTRIBUTION_VERBS))),
+    ]
+    return _with_label(
+        [
+            *_head(recipe.base),
+            *(_vendor_repository(recipe.vendor_repository) if vendor else []),
+            _install(packages),
+            *_open_mpi(),
+            _nccl_tests(recipe.gpu_architectures),
+            _ssh(),
+            _check(
+                "mpirun --version > /dev/null",
+                *(f"command -v {name} > /dev/null" for name in ("all_reduce_perf", "ib_write_bw", "ibv_devinfo")),
+            ),
+        ]
+    )
+
+
+def training_dockerfile(recipe: TrainingRecipe) -> str:
+    """TensorFlow and Horovod of NVIDIA's image, the two benchmarks at their commits, and sshd."""
+    horovod = f"{SCRIPTS}/tensorflow2_synthetic_benchmark.py"
+    return _with_label(
+        [
+            *_head(recipe.base),
+            _install(sorted((*SSH, "ca-certificates", "git"))),
+            _run(
+                *_fetched(HOROVOD_EXAMPLES, "/build/horovod"),
+                f"install -D -m 0644 -t {SCRIPTS} examples/tensorflow2/tensorflow2_synthetic_benchmark.py",
+                "rm -rf /build",
+            ),
+            _run(
+                *_fetched(TF_BENCHMARKS, "/build/benchmarks"),
+                f"cp -r scripts/tf_cnn_benchmarks {SCRIPTS}/",
+                "rm -rf /build",
+            ),
+            _ssh(),
+            _check(
+                "mpirun --version > /dev/null",
+                f"test -f {horovod}",
+                f"test -f {SCRIPTS}/tf_cnn_benchmarks/tf_cnn_benchmarks.py",
+            ),
+        ]
+    )
+
+
+def recipe_digest(dockerfile: str) -> str:
+    """What an image was built from, in twelve digits."""
+    return hashlib.sha256(dockerfile.encode()).hexdigest()[:12]
+
+
+def _with_label(parts: list[str]) -> str:
+    text = "\n".join(parts) + "\n"
+    return f"{text}LABEL {LABEL}={recipe_digest(text)}\n"
+
+
+def _head(base: str) -> list[str]:
+    return [
+        "# Rendered from the lab file: change its images section, not this.",
+        f"FROM {base}",
+        # podman and buildah take it in the docker format only, which the build command asks them for
+        'SHELL ["/bin/bash", "-euo", "pipefail", "-c"]',
+        "ENV DEBIAN_FRONTEND=noninteractive",
+    ]
+
+
+def _run(*commands: str) -> str:
+    return "RUN " + " \\\n && ".join(commands)
+
+
+def _install(packages: list[str]) -> str:
+    listed = " \\\n      ".join(packages)
+    options = "--yes --no-install-recommends --allow-change-held-packages --allow-downgrades"
+    return _run("apt-get update", f"apt-get install {options} \\\n      {listed}", "rm -rf /var/lib/apt/lists/*")
+
+
+def _vendor_repository(repository: str) -> list[str]:
+    """DOCA-OFED's user space comes before everything else, so that nothing links to the distribution's."""
+    keyring = "/etc/apt/keyrings/doca.asc"
+    return [
+        f"ADD {VENDOR_KEY} {keyring}",
+        # fetched files are readable by root only, and apt verifies as another user
+        _run(
+            f"chmod 0644 {keyring}",
+            f"echo 'deb [signed-by={keyring}] {repository} ./' > /etc/apt/sources.list.d/doca.list",
+        ),
+    ]
+
+
+def _open_mpi() -> list[str]:
+    """For starting ranks only: NCCL moves the data, so MPI gets neither UCX nor verbs and cannot take a rail."""
+    return [
+        f"ADD {OPEN_MPI.url} /build/openmpi.tar.bz2",
+        _run(
+            f"echo '{OPEN_MPI.sha256}  /build/openmpi.tar.bz2' | sha256sum --check --quiet",
+            "mkdir -p /build/openmpi",
+            "tar -xjf /build/openmpi.tar.bz2 --strip-components=1 -C /build/openmpi",
+            "cd /build/openmpi",
+            "./configure --prefix=/usr/local --without-ucx --without-verbs --disable-oshmem "
+            "--enable-mpirun-prefix-by-default > /build/configure.log",
+            'make -j"$(nproc)" install > /build/make.log',
+            "ldconfig",
+            "rm -rf /build",
+        ),
+    ]
+
+
+def _nccl_tests(architectures: tuple[int, ...]) -> str:
+    # code for the newest one is kept as PTX too, so that later GPUs can run it
+    code = [f"-gencode=arch=compute_{each},code=sm_{each}" for each in architectures]
+    code.append(f"-gencode=arch=compute_{max(architectures)},code=compute_{max(architectures)}")
+    return _run(
+        *_fetched(NCCL_TESTS, "/build/nccl-tests"),
+        f"make -j\"$(nproc)\" MPI=1 MPI_HOME=/usr/local NVCC_GENCODE='{' '.join(code)}' > /build/make.log",
+        "install -t /usr/local/bin build/*_perf",
+        "rm -rf /build",
+    )
+
+
+def _fetched(source: GitSource, folder: str) -> list[str]:
+    """One commit of a repository, and nothing else of it."""
+    return [
+        f"git init --quiet {folder}",
+        f"cd {folder}",
+        f"git fetch --quiet --depth 1 {source.url} {source.commit}",
+        "git checkout --quiet FETCH_HEAD",
+        f'test "$(git rev-parse HEAD)" = {source.commit}',
+    ]
+
+
+def _ssh() -> str:
+    server = " ".join(f"'{line}'" for line in SSHD)
+    client = " ".join(f"'{line}'" for line in SSH_CLIENT)
+    environment = 'PATH="$PATH" LD_LIBRARY_PATH="${LD_LIBRARY_PATH:-}" OPAL_PREFIX="${OPAL_PREFIX:-}"'
+    return _run(
+        "mkdir -p /build /run/sshd",
+        f"printf '%s\\n' {server} > /etc/ssh/sshd_config.d/mpi.conf",
+        f'for set in {environment}; do [ -z "${{set#*=}}" ] || printf \' %s\' "$set"; done > /build/set',
+        'echo "SetEnv$(cat /build/set)" >> /etc/ssh/sshd_config.d/mpi.conf',
+        f"printf '%s\\n' {client} > /etc/ssh/ssh_config.d/mpi.conf",
+        "rm -rf /build",
+    )
+
+
+def _check(*commands: str) -> str:
+    """The image fails to build rather than a job to start."""
+    return _run("/usr/sbin/sshd -t", *commands)
