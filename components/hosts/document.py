@@ -30,6 +30,7 @@ def host_document(lab: Lab, node: Node) -> dict[str, JsonValue]:
         **system_sections(lab, node),
         "kubernetes": kubernetes_section(lab, node),
         "qos": qos_section(lab),
+        "may_reboot": True if lab.hosts.allow_reboot else None,
         "driver": driver_section(lab, node),
         "firmware": firmware_section(lab, node),
         "gpu": gpu_section(lab, node),

@@ -229,17 +229,20 @@ def test_a_run_killed_while_vfs_were_without_driver_is_finished_by_the_next(mach
     assert machine.read("/sys/class/net/enp5s0/device/sriov_drivers_autoprobe") == "1"
 
 
-def test_a_busy_rdma_mode_is_a_needed_reboot_and_no_failure(machine, document):
+@pytest.mark.parametrize(("allowed", "mode"), [(False, 1), (True, 0)])
+def test_a_busy_rdma_mode_is_a_needed_reboot_and_prepared_only_where_one_is_allowed(machine, document, allowed, mode):
     made(machine, document)
     machine.busy_namespaces = True
+    wanted = {**document, "rdma_namespaces": "exclusive", **({"may_reboot": True} if allowed else {})}
 
-    result = run("apply", machine, {**document, "rdma_namespaces": "exclusive"})
+    result = run("apply", machine, wanted)
 
     assert result["failed"] is None
-    assert result["needs_reboot"] == [
-        "rdma_namespaces shared => exclusive: the kernel changes it only before the first pod"
-    ]
-    assert "netns_mode=0" in machine.read(MODPROBE_FILE)
+    reason = "rdma_namespaces shared => exclusive: the kernel changes it only before the first pod"
+    refused = "; nothing was set, since hosts.allow_reboot is false"
+    assert result["needs_reboot"] == [reason + ("" if allowed else refused)]
+    assert f"netns_mode={mode}" in machine.read(MODPROBE_FILE)
+    assert differing(machine, wanted).keys() == {"rdma_namespaces"}, "the rest is as wanted, the unit too"
 
 
 def test_undo_leaves_nothing_of_ours_and_everything_of_before(machine, document):

@@ -33,7 +33,13 @@ class RdmaNamespaces(Step):
             raise StepError(f"rdma system set netns {mode} failed: {done.err.strip()}", "is iproute2 older than 5.2?")
         if done.code:
             reason = f"{FIELD} {found} => {mode}: the kernel changes it only before the first pod"
-            host.wait_for_reboot(FIELD, reason)
+            later = "" if host.document.get("may_reboot") else "; nothing was set, since hosts.allow_reboot is false"
+            host.wait_for_reboot(FIELD, reason + later)
+
+    def at_next_boot(self, host: Host) -> str:
+        """The mode for the module's option: one that needs a reboot which nobody allows is not prepared either."""
+        waits = FIELD in host.reboot_reasons() and not host.document.get("may_reboot")
+        return str(self.observed(host)[FIELD] if waits else host.document["rdma_namespaces"])
 
     def before(self, host: Host) -> Before:
         return {"rdma_namespaces": self.observed(host)[FIELD]}

@@ -20,6 +20,7 @@ from ..places import (
 )
 from ..step import Fields, Step
 from .arp import ARP
+from .namespaces import RdmaNamespaces
 
 UNCONFIRMED = "enabled, network not confirmed"
 UNIT_TEXT = f"""[Unit]
@@ -78,7 +79,7 @@ class Persistence(Step):
     def _files(self, host: Host) -> Dict[str, bytes]:
         document = host.document
         sysctls = [f"net/ipv4/conf/{pf['interface']}/{key} = {ARP[key]}" for pf in host.pfs for key in ARP]
-        shared = int(document["rdma_namespaces"] == "shared")
+        shared = int(RdmaNamespaces().at_next_boot(host) == "shared")
         return {
             MODULES_FILE: ("\n".join(document["modules"]) + "\n").encode(),
             SYSCTL_FILE: ("\n".join(sysctls) + "\n").encode(),
