@@ -21,12 +21,15 @@ from pulumi.dynamic import (
     UpdateResult,
 )
 
+from components.cluster.bootstrap.nodes import Nodes, without
 from components.hosts.calls import Hosts
 from components.hosts.changes import change_lines, reboots_refused
 from components.hosts.drain import Cluster
+from components.hosts.losses import vfs_refused
 from components.hosts.records import PREFIX, HostRecord, properties_of, records_of
 from components.hosts.repair import Crew, Facts, Outcome, converge, observe, undo_all
 from components.hosts.roll import Roll
+from components.hosts.upgrades import refused_upgrades
 from components.ssh import credentials
 from components.ssh.connection import answers
 from stacks.hosts import HostPolicy
@@ -35,6 +38,9 @@ Props = dict[str, object]
 
 GREETING_S = 2.0
 OUTPUTS = ("results", "facts")
+SEEN_NOW: Facts = {}
+"""What the hosts said of themselves at the refresh of this very run, which a refresh cannot keep in the state: facts
+that change with every pod would show as drift."""
 
 
 class FleetProvider(ResourceProvider):
@@ -55,16 +61,18 @@ class FleetProvider(ResourceProvider):
                 f"{name} ({endpoint.address}:{endpoint.port}) does not answer over SSH within {GREETING_S:.0f} s; "
                 f"to go on without it: nodes.{name}.state: drained"
             )
-        failures = []
+        failures = [CheckFailure("versions", text) for text in refused_upgrades(records_of(_olds), records)]
         if not _policy(news).allow_reboot:
             refused = reboots_refused(records_of(_olds), records)
             # named by a property with a short value: the engine prints it before the reason
-            failures = [CheckFailure("allow_reboot", text) for text in refused]
+            failures += [CheckFailure("allow_reboot", text) for text in refused]
         return CheckResult(news, failures)
 
     def diff(self, _id: str, _olds: Props, _news: Props) -> DiffResult:
         """Says what changes on which host, with the effect."""
-        lines = list(change_lines(records_of(_olds), records_of(_news)))
+        lines = list(change_lines(records_of(_olds), records_of(_news), {**_facts(_olds), **SEEN_NOW}))
+        if _olds.get("vf_layout") != _news.get("vf_layout"):
+            lines.append("VFs come or go: a device plugin that finds VFs restarts, since it looks only when it starts")
         for line in lines:
             pulumi.log.info(line)
         plain = {key for key in _news if not key.startswith((PREFIX, "__")) and key not in OUTPUTS}
@@ -76,7 +84,7 @@ class FleetProvider(ResourceProvider):
 
     def read(self, id_: str, props: Props) -> ReadResult:
         """Looks at all hosts; one that does not answer is data."""
-        seen = properties_of(asyncio.run(observe(self._hosts(), records_of(props))))
+        seen = properties_of(asyncio.run(observe(self._hosts(), records_of(props), SEEN_NOW)))
         outs = {**props, **seen}
         inputs = {key: value for key, value in outs.items() if key not in OUTPUTS and not key.startswith("__")}
         return ReadResult(id_, outs, inputs)
@@ -117,13 +125,17 @@ class FleetProvider(ResourceProvider):
         self, policy: HostPolicy, olds: Mapping[str, HostRecord], news: Mapping[str, HostRecord], facts: Facts
     ) -> Outcome:
         crew = self._crew(policy)
-        outcome = await converge(crew, olds, news, facts)
+        lab = credentials.configured_lab(self._setting)
+        nodes = Nodes(crew, lab, credentials.login_to(lab, Path.cwd(), self._setting))
+        kept = await nodes.part(olds, news)
+        outcome = await converge(crew, without(olds, kept), without(news, kept), facts)
+        await nodes.parted(kept, outcome)
         waiting = sorted(name for name, result in outcome.results.items() if result["status"] == "needs_reboot")
         if waiting and policy.allow_reboot:
-            lab = credentials.configured_lab(self._setting)
-            config = credentials.kubeconfig(lab, self._setting, Path.cwd())
+            config = credentials.kubeconfig(lab, self._setting, Path.cwd()) or await nodes.kubeconfig()
             active = {name: record for name, record in news.items() if record.state == "active"}
             await Roll(crew=crew, records=active, drainer=Cluster(config) if config else None).run(waiting, outcome)
+        await nodes.unite(news, outcome, facts)
         return outcome
 
     def _crew(self, policy: HostPolicy) -> Crew:

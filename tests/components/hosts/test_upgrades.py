@@ -1,0 +1,88 @@
+"""Versions that changed under hosts at work."""
+
+import pytest
+
+from components.hosts.fleet import FleetProvider
+from components.hosts.records import HostRecord, properties_of
+from components.hosts.upgrades import UPGRADES, refused_upgrades
+from tests.components.hosts.test_repair import record
+
+DRIVER = {"source": "doca_ofed", "in_use": True, "packages": ["doca-ofed"]}
+SECTIONS = {
+    "driver": lambda version: {"driver": {**DRIVER, "version": version}},
+    "gpu.driver": lambda version: {"gpu": {"driver": {"version": version, "packages": ["nvidia-driver"]}}},
+    "kubernetes": lambda version: {"kubernetes": {"version": version, "repository": {"url": "u"}}},
+}
+
+
+def host(name: str, sections: dict[str, object], state: str = "active", **fields: object) -> HostRecord:
+    one = record(name, 1, state)
+    return one.model_copy(update={"document": {**one.document, **sections}, "fields": {**one.fields, **fields}})
+
+
+def refused(old: HostRecord, new: HostRecord) -> list[str]:
+    return list(refused_upgrades({"gpu01": old}, {"gpu01": new}))
+
+
+@pytest.mark.parametrize("software", UPGRADES, ids=lambda software: software.path)
+def test_a_changed_version_is_refused_with_the_steps_to_take(software):
+    section = SECTIONS[software.path]
+
+    text = refused(host("gpu01", section("1.34.1")), host("gpu01", section("1.35.0"), **{software.field: "1.35.0"}))
+
+    assert len(text) == 1
+    assert text[0].startswith(f"gpu01: {software.setting} 1.34.1 => 1.35.0 is refused")
+    assert "kubectl drain it" in text[0]
+    assert "pulumi up --refresh --run-program" in text[0]
+
+
+@pytest.mark.parametrize("software", UPGRADES, ids=lambda software: software.path)
+def test_a_host_that_was_upgraded_by_hand_and_looked_at_since_goes_on(software):
+    section, seen = SECTIONS[software.path], {software.field: "1.35.0"}
+
+    assert refused(host("gpu01", section("1.34.1"), **seen), host("gpu01", section("1.35.0"), **seen)) == []
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        (host("gpu01", {"driver": {**DRIVER, "version": "25.07"}}), host("gpu01", {})),
+        (host("gpu01", {}), host("gpu01", {"driver": {**DRIVER, "version": "25.07"}}, driver="25.07")),
+        (
+            host("gpu01", {"driver": {"source": "keep", "version": "24.10"}}, driver="24.10"),
+            host("gpu01", {"driver": {"source": "keep", "version": "25.07"}}, driver="25.07"),
+        ),
+        (
+            host("gpu01", {"driver": {**DRIVER, "version": "24.10"}}, "drained"),
+            host("gpu01", {"driver": {**DRIVER, "version": "25.07"}}, driver="25.07"),
+        ),
+    ],
+    ids=["no longer asked for", "asked for the first time", "only verified", "the host comes back from being drained"],
+)
+def test_what_is_no_upgrade_under_a_host_at_work_is_allowed(old, new):
+    assert refused(old, new) == []
+
+
+def test_many_hosts_make_one_text():
+    names = [f"gpu{i:03}" for i in range(256)]
+    olds = {name: host(name, SECTIONS["kubernetes"]("1.34.1")) for name in names}
+    news = {name: host(name, SECTIONS["kubernetes"]("1.35.0"), kubernetes_packages="1.35.0 held") for name in names}
+
+    texts = list(refused_upgrades(olds, news))
+
+    assert len(texts) == 1
+    assert texts[0].startswith("gpu000, gpu001, gpu002 and 253 more: cluster.bootstrap.version 1.34.1 => 1.35.0")
+
+
+def test_the_preview_refuses_it(monkeypatch):
+    async def nobody_is_silent(_records: object) -> list[str]:
+        return []
+
+    monkeypatch.setattr("components.hosts.fleet._silent", nobody_is_silent)
+    old = properties_of({"gpu01": host("gpu01", SECTIONS["driver"]("24.10"))})
+    new = properties_of({"gpu01": host("gpu01", SECTIONS["driver"]("25.07"), driver="25.07")})
+
+    result = FleetProvider().check(dict(old), dict(new))
+
+    assert result.failures[0].property == "versions"
+    assert "driver.version 24.10 => 25.07" in result.failures[0].reason
