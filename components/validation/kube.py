@@ -38,10 +38,31 @@ class Condition(_Part):
     message: str = ""
 
 
+class Waiting(_Part):
+    """Why a container does not run yet."""
+
+    reason: str = ""
+    message: str = ""
+
+
+class ContainerState(_Part):
+    """Where a container is."""
+
+    waiting: Waiting | None = None
+
+
+class Container(_Part):
+    """What a pod says about one of its containers."""
+
+    image: str = ""
+    state: ContainerState = ContainerState()
+
+
 class Status(_Part):
-    """Conditions of a pod or a job."""
+    """Conditions of a pod or a job, and a pod's containers."""
 
     conditions: tuple[Condition, ...] = ()
+    containers: tuple[Container, ...] = Field(default=(), alias="containerStatuses")
 
 
 class PodSpec(_Part):

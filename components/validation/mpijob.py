@@ -11,6 +11,7 @@ from components.validation.checks import faults_of_nccl
 from components.validation.kube import Api, Event, Job, Node, Pod
 from components.validation.nccl import LARGE_BYTES, parse_nccl
 from components.validation.plan import Plan
+from components.validation.pulls import PullFault, pull_fault, refuse_missing_image
 from components.validation.records import NcclResult
 from stacks.base import LabError
 
@@ -63,8 +64,14 @@ class MpiJobs:
         events = self._api.items(f"{self._core}/events", Event, {"fieldSelector": f"involvedObject.name={name}"})
         return next((event.message for event in events if event.reason == "ValidationError"), "")
 
+    def pull_fault(self, name: str) -> PullFault | None:
+        """What keeps a pod from getting its image."""
+        return pull_fault(self._pods(name), self._plan.image)
+
     def waiting_for(self, name: str) -> str:
         """Why the job's pods do not run."""
+        if fault := self.pull_fault(name):
+            return fault.text
         for pod in self._pods(name):
             for condition in pod.status.conditions:
                 if condition.status == "False" and condition.message:
@@ -112,6 +119,8 @@ def run_nccl(plan: Plan, run_id: str, kubeconfig: str, say: Say, stop: threading
     jobs = MpiJobs(api, plan.nccl, plan.lab)
     name, log = "", ""
     try:
+        if not plan.simulated:  # a simulated node pulls nothing
+            refuse_missing_image(plan.nccl.image, say)
         for old in jobs.sweep():
             say(f"job {old} of a killed run deleted")
         name = jobs.create(run_id)
@@ -146,6 +155,8 @@ def _wait(jobs: MpiJobs, name: str, plan: Plan, say: Say, stop: threading.Event)
         if "Running" in conditions and not running:
             running = True
             say(f"nccl_all_reduce: {len(nccl.nodes)} workers run")
+        if not running and (fault := jobs.pull_fault(name)) and fault.final:
+            raise JobError(fault.text, has_log=False)
         if not running and waited_s > START_S[plan.simulated]:
             why = jobs.waiting_for(name) if conditions else "the MPI operator does not touch it: does it run?"
             raise JobError(f"not started after {waited_s:.0f} s: {why}", has_log=False)

@@ -23,6 +23,8 @@ class FakeApi:
     events: list[Object] = field(default_factory=list)
     nodes: list[Object] = field(default_factory=list)
     pod_conditions: list[Object] = field(default_factory=list)
+    containers: list[Object] = field(default_factory=list)
+    """States of the pods' containers."""
     left: list[str] = field(default_factory=list)
     """Jobs that a killed run left."""
     create_status: int = 201
@@ -66,7 +68,7 @@ class FakeApi:
         pod = {
             "metadata": {"name": f"x-{role}", "creationTimestamp": "2026-11-21T06:00:00Z"},
             "spec": {"nodeName": "gpu01"},
-            "status": {"conditions": self.pod_conditions},
+            "status": {"conditions": self.pod_conditions, "containerStatuses": self.containers},
         }
         return [pod]
 
@@ -78,6 +80,11 @@ def items(objects: list[Object]) -> str:
 def true(kind: str, message: str = "") -> Object:
     """A status with one condition that is true."""
     return {"conditions": [{"type": kind, "status": "True", "message": message}]}
+
+
+def waiting(reason: str, message: str = "") -> Object:
+    """A container that waits for its image."""
+    return {"image": "registry:5000/nccl:1", "state": {"waiting": {"reason": reason, "message": message}}}
 
 
 @contextmanager

@@ -1,15 +1,17 @@
 """The job's run against an API server that answers badly. That the real operator runs it is shown on the simulator."""
 
+import re
 import threading
 
 import pytest
 
-from components.validation import mpijob
+from components.jobs.registry import Found
+from components.validation import mpijob, pulls
 from components.validation.mpijob import REPLAYED, run_nccl
 from components.validation.records import NcclResult
 from stacks.lab import Lab
-from tests.components.validation.fake_api import FakeApi, serving, true
-from tests.components.validation.labs import changed, plan_for
+from tests.components.validation.fake_api import FakeApi, serving, true, waiting
+from tests.components.validation.labs import changed, hardware, plan_for
 from tests.components.validation.samples import nccl
 
 pytestmark = pytest.mark.usefixtures("_quick")
@@ -126,3 +128,71 @@ def test_a_run_that_is_ended_takes_its_job_along(lab: Lab) -> None:
 
     assert result.reasons == ("the run was ended",)
     assert api.deleted == ["bench-r1"]
+
+
+@pytest.mark.parametrize(
+    ("state", "said"),
+    [
+        (
+            waiting("ErrImagePull", 'failed to resolve "registry:5000/nccl:1": not found'),
+            "not found. Build and push it",
+        ),
+        (waiting("ImagePullBackOff", "Back-off: ErrImagePull: pull access denied"), "denied. Build and push it"),
+        (waiting("InvalidImageName"), "InvalidImageName. Build and push it"),
+    ],
+)
+def test_an_image_that_is_nowhere_ends_the_wait_at_once(
+    lab: Lab, state: dict[str, object], said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(mpijob, "START_S", {True: 3600, False: 3600})
+    api = FakeApi(statuses=[true("Created")], containers=[state])
+    result, _ = run(lab, api)
+
+    assert result.outcome == "failed"
+    assert result.reasons[0].startswith("registry:5000/nccl:1 cannot be pulled on gpu01: ")
+    assert said in result.reasons[0]
+    assert "python -m components.jobs.image push" in result.reasons[0]
+    assert api.deleted == ["bench-r1"]
+
+
+def test_a_registry_that_is_slow_gets_the_whole_time_and_is_named_at_its_end(lab: Lab) -> None:
+    state = waiting("ImagePullBackOff", "Back-off: ErrImagePull: dial tcp: i/o timeout")
+    result, _ = run(lab, FakeApi(statuses=[true("Created")], containers=[state]))
+
+    assert re.match(
+        r"not started after \d+ s: registry:5000/nccl:1 cannot be pulled on gpu01: .*timeout", result.reasons[0]
+    )
+
+
+def test_pods_that_still_create_their_container_are_waited_for(lab: Lab) -> None:
+    state = waiting("ContainerCreating")
+    api = FakeApi(statuses=[true("Created"), true("Succeeded")], containers=[state], log=nccl("seed_a"))
+
+    assert run(lab, api)[0].job == "bench-r1"
+
+
+def test_an_image_that_the_registry_does_not_have_is_one_error_before_any_job(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pulls, "look", lambda _image: Found(outcome="missing"))
+    api = FakeApi(statuses=[true("Succeeded")])
+    result, _ = run(hardware(lab), api)
+
+    assert result.outcome == "failed"
+    assert "nccl.image: 192.168.100.10:5000/nccl-roce-test:seed-a is not in its registry. Build" in result.reasons[0]
+    assert api.created == []
+
+
+def test_a_registry_that_cannot_be_asked_keeps_nobody_from_the_job(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pulls, "look", lambda _image: Found(outcome="unknown", why="registry answers 401"))
+    api = FakeApi(statuses=[true("Succeeded")], log=nccl("seed_a"))
+    _, lines = run(hardware(lab), api)
+
+    assert lines[0] == "image not checked ahead: registry answers 401"
+    assert len(api.created) == 1
+
+
+def test_the_simulator_s_nodes_pull_nothing_so_no_registry_is_asked(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pulls, "look", lambda _image: pytest.fail("asked"))
+
+    assert run(lab, FakeApi(statuses=[true("Succeeded")], log=nccl("seed_a")))[0].job == "bench-r1"

@@ -1,0 +1,107 @@
+"""Asks a registry whether it has an image, before anything waits for it."""
+
+import json
+import re
+import ssl
+import urllib.error
+import urllib.parse
+import urllib.request
+from dataclasses import dataclass
+from http.client import HTTPException, HTTPResponse
+from typing import Literal, cast
+
+TIMEOUT_S = 5
+MANIFESTS = ", ".join(
+    f"application/vnd.{kind}"
+    for kind in (
+        "oci.image.index.v1+json",
+        "oci.image.manifest.v1+json",
+        "docker.distribution.manifest.list.v2+json",
+        "docker.distribution.manifest.v2+json",
+    )
+)
+DOCKER_HUB = "registry-1.docker.io"
+LARGEST_ANSWER_BYTES = 100_000
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Found:
+    """What a registry said. Only `missing` is sure to end in a pod that never starts."""
+
+    outcome: Literal["present", "missing", "unknown"]
+    digest: str = ""
+    why: str = ""
+    """For `unknown`: what kept the registry from answering, such as a login that only the nodes have."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Reference:
+    """An image's name in its parts."""
+
+    host: str
+    repository: str
+    version: str
+    """Tag or digest."""
+
+
+def parse(image: str) -> Reference:
+    """The parts of a name, with the defaults that every container runtime has."""
+    name, _, digest = image.partition("@")
+    first, slash, rest = name.partition("/")
+    if slash and (re.search(r"[.:]", first) or first == "localhost"):
+        host, repository = first, rest
+    else:
+        host, repository = "docker.io", name
+    repository, _, tag = repository.partition(":")
+    if host == "docker.io":
+        host, repository = DOCKER_HUB, repository if "/" in repository else f"library/{repository}"
+    return Reference(host=host, repository=repository, version=digest or tag or "latest")
+
+
+def look(image: str) -> Found:
+    """Asks the image's registry, without a login. Never raises: a registry that cannot be asked is `unknown`."""
+    wanted = parse(image)
+    path = f"{wanted.host}/v2/{wanted.repository}/manifests/{wanted.version}"
+    try:
+        try:
+            return _ask(f"https://{path}")
+        except urllib.error.URLError as error:
+            # a registry of a lab often speaks plain HTTP, and its nodes are told so
+            if not isinstance(error.reason, ssl.SSLError) or ":" not in wanted.host:
+                raise
+            return _ask(f"http://{path}")
+    except (OSError, HTTPException, ValueError) as error:
+        reason = getattr(error, "reason", None) or error
+        return Found(outcome="unknown", why=f"{wanted.host}: {str(reason)[:120]}")
+
+
+def _ask(url: str, token: str = "") -> Found:
+    header = {"Accept": MANIFESTS, **({"Authorization": f"Bearer {token}"} if token else {})}
+    try:
+        with _open(urllib.request.Request(url, headers=header, method="HEAD")) as answer:  # noqa: S310  # https or http
+            return Found(outcome="present", digest=answer.headers.get("Docker-Content-Digest", ""))
+    except urllib.error.HTTPError as error:
+        if error.code == 404:
+            return Found(outcome="missing")
+        if error.code == 401 and not token and (granted := _token(error.headers.get("WWW-Authenticate", ""))):
+            return _ask(url, granted)
+        return Found(outcome="unknown", why=f"{urllib.parse.urlsplit(url).netloc} answers {error.code}")
+
+
+def _token(challenge: str) -> str:
+    """A token for everybody, where the registry gives one."""
+    words = dict(re.findall(r'(\w+)="([^"]*)"', challenge))
+    realm = words.pop("realm", "")
+    if not challenge.startswith("Bearer ") or not realm.startswith("https://"):
+        return ""
+    query = urllib.parse.urlencode({key: words[key] for key in ("service", "scope") if key in words})
+    try:
+        with _open(urllib.request.Request(f"{realm}?{query}")) as answer:  # noqa: S310  # https, see above
+            said = json.loads(answer.read(LARGEST_ANSWER_BYTES))
+    except urllib.error.HTTPError:
+        return ""
+    return str(said.get("token") or said.get("access_token") or "") if isinstance(said, dict) else ""
+
+
+def _open(request: urllib.request.Request) -> HTTPResponse:
+    return cast(HTTPResponse, urllib.request.urlopen(request, timeout=TIMEOUT_S))  # noqa: S310  # by the callers above

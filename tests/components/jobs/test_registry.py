@@ -1,0 +1,87 @@
+"""Asking a registry: a server on loopback that answers like one, over plain HTTP as labs have it."""
+
+import threading
+from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import pytest
+
+from components.jobs import registry
+from components.jobs.registry import Found, Reference, look, parse
+
+DIGEST = "sha256:" + "cd" * 32
+
+
+@pytest.fixture
+def serve(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[int, dict[str, str]], str]]:
+    """Starts a registry that answers everything alike; returns its address."""
+    monkeypatch.setenv("no_proxy", "*")
+    servers: list[ThreadingHTTPServer] = []
+
+    def start(status: int, headers: dict[str, str]) -> str:
+        class Handler(BaseHTTPRequestHandler):
+            def do_HEAD(self) -> None:
+                assert self.path == "/v2/nccl-roce-test/manifests/seed-a"
+                assert "manifest.list" in self.headers["Accept"]
+                self.send_response(status)
+                for key, value in headers.items():
+                    self.send_header(key, value)
+                self.end_headers()
+
+            def log_message(self, *_arguments: object) -> None:
+                pass
+
+        server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        servers.append(server)
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        return f"127.0.0.1:{server.server_port}"
+
+    yield start
+    for server in servers:
+        server.shutdown()
+        server.server_close()
+
+
+def test_an_image_that_is_there_tells_its_digest(serve: Callable[[int, dict[str, str]], str]) -> None:
+    host = serve(200, {"Docker-Content-Digest": DIGEST})
+
+    assert look(f"{host}/nccl-roce-test:seed-a") == Found(outcome="present", digest=DIGEST)
+
+
+def test_an_image_that_is_not_there_is_missing(serve: Callable[[int, dict[str, str]], str]) -> None:
+    assert look(f"{serve(404, {})}/nccl-roce-test:seed-a").outcome == "missing"
+
+
+@pytest.mark.parametrize("status", [401, 403, 500])
+def test_an_answer_that_does_not_say_is_unknown(serve: Callable[[int, dict[str, str]], str], status: int) -> None:
+    host = serve(status, {"WWW-Authenticate": 'Bearer realm="http://elsewhere/token"'})
+
+    assert look(f"{host}/nccl-roce-test:seed-a") == Found(outcome="unknown", why=f"{host} answers {status}")
+
+
+def test_a_registry_that_is_not_there_is_unknown_and_no_exception(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("no_proxy", "*")
+    found = look("127.0.0.1:9/nccl-roce-test:seed-a")
+
+    assert found.outcome == "unknown"
+    assert "refused" in found.why
+
+
+def test_credentials_are_asked_for_over_https_only() -> None:
+    assert registry._token('Bearer realm="http://elsewhere/token",service="x"') == ""
+
+
+@pytest.mark.parametrize(
+    ("image", "parts"),
+    [
+        ("192.168.100.10:5000/nccl-roce-test:seed-a", ("192.168.100.10:5000", "nccl-roce-test", "seed-a")),
+        ("nvcr.io/nvidia/tensorflow:24.03-tf2-py3", ("nvcr.io", "nvidia/tensorflow", "24.03-tf2-py3")),
+        (f"ghcr.io/a/b:v1@{DIGEST}", ("ghcr.io", "a/b", DIGEST)),
+        ("mpioperator/tensorflow-benchmarks", ("registry-1.docker.io", "mpioperator/tensorflow-benchmarks", "latest")),
+        ("docker.io/ubuntu:24.04", ("registry-1.docker.io", "library/ubuntu", "24.04")),
+    ],
+)
+def test_a_name_is_read_as_container_runtimes_read_it(image: str, parts: tuple[str, str, str]) -> None:
+    host, repository, version = parts
+
+    assert parse(image) == Reference(host=host, repository=repository, version=version)
