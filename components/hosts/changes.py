@@ -1,18 +1,34 @@
 """What a preview says about hosts, and what it refuses: pure functions of old and new records."""
 
 from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime
+from types import MappingProxyType
 
 from pydantic import JsonValue
 
 from components.hosts.document import wanted_fields
 from components.hosts.effects import WORDS, field_effect
+from components.hosts.losses import Known, cost_of, known_of
 from components.hosts.records import HostRecord
 
 LONGEST_VALUE = 60
 
 
-def change_lines(olds: Mapping[str, HostRecord], news: Mapping[str, HostRecord]) -> Iterator[str]:
-    """One line per host and changed field, `gpu01: enp5s0.mtu_bytes 9000 => 4200: link flaps`."""
+def change_lines(
+    olds: Mapping[str, HostRecord],
+    news: Mapping[str, HostRecord],
+    facts: Mapping[str, object] = MappingProxyType({}),
+    now: datetime | None = None,
+) -> Iterator[str]:
+    """One line per host and changed field, `gpu01: enp5s0.mtu_bytes 9000 => 4200: link flaps`.
+
+    Args:
+        olds: the hosts as they were, or as they were seen.
+        news: the hosts as they are wanted.
+        facts: per host what it said of itself; see `losses`.
+        now: against which the age of the facts is counted.
+    """
+    now = now or datetime.now(UTC)
     renamed = {new.formerly for new in news.values()}
     places = {(new.endpoint.address, new.endpoint.port): name for name, new in news.items()}
     for name, new in news.items():
@@ -22,7 +38,8 @@ def change_lines(olds: Mapping[str, HostRecord], news: Mapping[str, HostRecord])
         else:
             if name not in olds:
                 yield f"{name}: was {new.formerly}: no disruption"
-            yield from (f"{name}: {line}" for line in _lines(old, new))
+            known = known_of(facts.get(name) or facts.get(new.formerly or ""))
+            yield from (f"{name}: {line}" for line in _lines(old, new, known, now))
     for name, old in olds.items():
         if name not in news and name not in renamed:
             heir = places.get((old.endpoint.address, old.endpoint.port))
@@ -61,7 +78,7 @@ def shorten(value: JsonValue) -> str:
     return text if len(text) <= LONGEST_VALUE else f"{text[:LONGEST_VALUE]}…"
 
 
-def _lines(old: HostRecord, new: HostRecord) -> Iterator[str]:
+def _lines(old: HostRecord, new: HostRecord, known: Known | None, now: datetime) -> Iterator[str]:
     if old.trouble:
         yield f"unknown ({old.trouble}) => {new.state}: looked at again"
     if old.state != new.state:
@@ -77,7 +94,10 @@ def _lines(old: HostRecord, new: HostRecord) -> Iterator[str]:
         for field in {**new.fields, **old.fields}:
             before, after = old.fields.get(field, "none"), new.fields.get(field, "none")
             if before != after:
-                yield f"{field} {_change(before, after)}: {WORDS[field_effect(field)]}"
+                pf, _, what = field.rpartition(".")
+                counts = what == "vfs" and isinstance(after, int)
+                effect = cost_of(pf, before, int(str(after)), known, now) if counts else WORDS[field_effect(field)]
+                yield f"{field} {_change(before, after)}: {effect}"
 
 
 def _change(before: JsonValue, after: JsonValue) -> str:

@@ -3,12 +3,14 @@
 import asyncio
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 
 from pydantic import JsonValue
 
 from components.hosts.calls import Hosts, Report, each
 from components.hosts.changes import shorten
-from components.hosts.effects import may_repair, repair_class
+from components.hosts.effects import follows_a_reboot, may_repair, repair_class
+from components.hosts.losses import vf_facts
 from components.hosts.records import HostRecord
 from components.ssh.connection import NoAnswerError
 from stacks.hosts import HostPolicy
@@ -19,7 +21,7 @@ Facts = dict[str, JsonValue]
 
 UNDO_S = 240
 """Bound on the undo of one host: a host that hangs must not hang a destroy."""
-KEPT_FACTS = ("machine_id", "boot_id", "kernel", "rdma")
+KEPT_FACTS = ("machine_id", "boot_id", "kernel", "rdma", "qos")
 STAYS = "its VFs, links, /etc drop-ins and unit rocelab-rdma.service stay on it"
 
 
@@ -46,7 +48,13 @@ class Outcome:
         """Keeps what is known of a host now."""
         self.records[name], self.results[name] = record, result
         if report is not None:
-            self.facts[name] = {key: report.facts[key] for key in KEPT_FACTS if key in report.facts}
+            self.facts[name] = kept(report)
+
+
+def kept(report: Report) -> Facts:
+    """The facts that later runs need, small enough to stand in the state."""
+    known = {key: report.facts[key] for key in KEPT_FACTS if key in report.facts}
+    return known | vf_facts(report.facts, datetime.now(UTC))
 
 
 def unreachable(name: str, error: NoAnswerError) -> Result:
@@ -58,8 +66,14 @@ def unreachable(name: str, error: NoAnswerError) -> Result:
     }
 
 
-async def observe(hosts: Hosts, records: Mapping[str, HostRecord]) -> dict[str, HostRecord]:
-    """The same records with what is in place of what was; a host that does not answer says so there."""
+async def observe(hosts: Hosts, records: Mapping[str, HostRecord], facts: Facts) -> dict[str, HostRecord]:
+    """The same records with what is in place of what was; a host that does not answer says so there.
+
+    Args:
+        hosts: how they are called.
+        records: what was.
+        facts: takes what the hosts say of themselves.
+    """
     seen = dict(records)
 
     async def look(name: str, record: HostRecord) -> None:
@@ -70,6 +84,7 @@ async def observe(hosts: Hosts, records: Mapping[str, HostRecord]) -> dict[str, 
         except NoAnswerError as error:
             seen[name] = record.model_copy(update={"trouble": str(error)})
             return
+        facts[name] = kept(report)
         trouble = report.failed["reason"] if report.failed else ""
         fields = record.fields if trouble else report.fields
         seen[name] = record.model_copy(update={"fields": fields, "trouble": trouble})
@@ -148,7 +163,7 @@ def result_of(name: str, new: HostRecord, report: Report, failed: dict[str, str]
     wrong = {key: value for key, value in new.fields.items() if report.fields.get(key) != value}
     if not wrong and report.failed is None:
         return {"status": "ready"}
-    if report.needs_reboot and all(repair_class(key) == "reboot" for key in wrong):
+    if report.needs_reboot and all(follows_a_reboot(key) for key in wrong):
         hint = "it is rebooted in a roll" if policy.allow_reboot else "set hosts.allow_reboot: true, or reboot it"
         return {"status": "needs_reboot", "reason": "; ".join(report.needs_reboot), "hint": hint}
     if failed or report.failed:

@@ -10,19 +10,24 @@ from .places import VF_WAIT_S
 def refuse_vfs_in_use(host: Host, pf: str, wanted: int) -> None:
     """The kernel changes a count only by removing every VF first, so one in use forbids it."""
     host.forget()
-    device, uses = f"/sys/class/net/{pf}/device", host.uses(pf)
+    uses = host.uses(pf)
     if uses:
         index = min(uses)
         raise StepError(
             f"{pf} has {len(host.vfs(pf))} VFs and {wanted} are wanted, but VF {index} is in use: {uses[index]}",
             "drain the node or delete the pods that use its VFs, then run again",
         )
-    most = int(host.machine.read(device + "/sriov_totalvfs") or 0)
+    most = offered_vfs(host, pf)
     if wanted > most:
         raise StepError(
             f"{pf} offers {most} VFs and {wanted} are wanted",
             "enable SR-IOV in the firmware of machine and NIC (mlxconfig SRIOV_EN, NUM_OF_VFS), or lower vfs",
         )
+
+
+def offered_vfs(host: Host, pf: str) -> int:
+    """How many VFs a PF offers at most; 0 when firmware or machine have SR-IOV switched off."""
+    return int(host.machine.read(f"/sys/class/net/{pf}/device/sriov_totalvfs") or 0)
 
 
 def create_vfs(host: Host, pf: str, count: int) -> None:

@@ -19,7 +19,12 @@ def lines(old: HostRecord | None, new: HostRecord | None) -> list[str]:
     ("field", "was", "line"),
     [
         ("enp5s0.mtu_bytes", 1500, "gpu01: enp5s0.mtu_bytes 1500 => 9000: link flaps"),
-        ("enp5s0.vfs", 0, "gpu01: enp5s0.vfs 0 => 4: pods lose their VFs"),
+        (
+            "enp5s0.vfs",
+            2,
+            "gpu01: enp5s0.vfs 2 => 4: pods lose their VFs; may reboot: facts unknown "
+            "(pulumi preview --refresh --run-program looks)",
+        ),
         ("enp5s0.address", "none", "gpu01: enp5s0.address none => 10.10.11.1/24: link flaps"),
         ("rdma_namespaces", "exclusive", "gpu01: rdma_namespaces exclusive => shared: reboots"),
         ("unit", "x.conf missing", "gpu01: unit x.conf missing => enabled: no disruption"),

@@ -293,8 +293,10 @@ def test_a_look_puts_what_is_in_the_place_of_what_was(hosts):
     hosts.knows(records["gpu01"], **{"enp5s0.mtu_bytes": 1500})
     hosts.silent = {2202}
 
-    seen = asyncio.run(observe(hosts, records))  # type: ignore[arg-type]
+    facts: dict[str, Any] = {}
+    seen = asyncio.run(observe(hosts, records, facts))  # type: ignore[arg-type]
 
+    assert facts == {"gpu01": {"machine_id": "machine-2201", "boot_id": "0"}}
     assert seen["gpu01"].fields["enp5s0.mtu_bytes"] == 1500
     assert "no answer in time" in seen["gpu02"].trouble
     assert seen["gpu03"] == records["gpu03"]

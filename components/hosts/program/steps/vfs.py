@@ -5,7 +5,7 @@ from typing import Any, Dict, Iterable, List, Set
 
 from ..host import Document, Host, Vf
 from ..step import Before, Fields, Step
-from ..virtual import bind_vfs, create_vfs, refuse_vfs_in_use
+from ..virtual import bind_vfs, create_vfs, offered_vfs, refuse_vfs_in_use
 
 OWN_MACS = "own"
 """Each VF has the address that `vf_mac` gives it."""
@@ -52,6 +52,10 @@ class Vfs(Step):
         for name in resized:
             create_vfs(host, name, pfs[name])
         self._give_addresses(host, [name for name in pfs if name in resized or f"{name}.vf_macs" in wrong])
+
+    def facts(self, host: Host) -> Dict[str, Any]:
+        offered = {pf["interface"]: offered_vfs(host, pf["interface"]) for pf in host.pfs}
+        return {"vfs_offered": offered}
 
     def before_pf(self, host: Host, pf: str) -> Before:
         return {"vfs": len(host.vfs(pf))}

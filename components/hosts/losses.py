@@ -1,0 +1,124 @@
+"""What a changed number of VFs costs: who has some, whether a reboot is needed, and how old that knowledge is. Pure.
+
+The knowledge is what the hosts said at the last run, or at a refresh of this one. Where there is none the answer is
+that nobody knows, never that it costs nothing.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from pydantic import JsonValue
+
+from components.hosts.effects import WORDS
+from components.hosts.records import HostRecord
+
+IN_USE, OFFERED, SEEN = "vfs_in_use", "vfs_offered", "seen"
+"""Facts: per PF how many are in use and why, how many its NIC offers, and when that was seen (UTC)."""
+MINUTE = "%Y-%m-%dT%H:%MZ"
+LONGEST_REASON = 80
+LOOK = "pulumi preview --refresh --run-program looks"
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What is known of the VFs of a host."""
+
+    in_use: Mapping[str, str]
+    """Per PF, how many and why; PFs without are left out."""
+    offered: Mapping[str, int]
+    seen: datetime
+
+    def age(self, now: datetime) -> str:
+        """How old it is, as people say it."""
+        minutes = max(int((now - self.seen).total_seconds() // 60), 0)
+        if minutes < 1:
+            return "seen just now"
+        if minutes < 120:
+            return f"seen {minutes} min ago"
+        return f"seen {minutes // 60} h ago" if minutes < 60 * 48 else f"seen {minutes // 1440} days ago"
+
+
+def vf_facts(facts: Mapping[str, JsonValue], now: datetime) -> dict[str, JsonValue]:
+    """The part of a host's facts that a later preview needs, small enough to stand in the state."""
+    uses, offered = facts.get(IN_USE), facts.get(OFFERED)
+    if not isinstance(uses, dict) or offered is None:
+        return {}
+    by_pf: dict[str, list[str]] = {}
+    for vf, reason in uses.items():
+        pf, _, number = vf.partition(" ")
+        by_pf.setdefault(pf, []).append(f"{number}: {reason}")
+    in_use: dict[str, JsonValue] = {
+        pf: f"{len(found)} in use, such as {found[0]}"[:LONGEST_REASON] for pf, found in by_pf.items()
+    }
+    return {IN_USE: in_use, OFFERED: offered, SEEN: now.strftime(MINUTE)}
+
+
+def known_of(facts: object) -> Known | None:
+    """What facts say; None when they do not say all of it."""
+    if not isinstance(facts, Mapping):
+        return None
+    in_use, offered, seen = facts.get(IN_USE), facts.get(OFFERED), facts.get(SEEN)
+    if not (isinstance(in_use, Mapping) and isinstance(offered, Mapping) and isinstance(seen, str)):
+        return None
+    try:
+        when = datetime.strptime(seen, MINUTE).replace(tzinfo=UTC)
+        return Known(
+            {str(pf): str(said) for pf, said in in_use.items()}, {str(p): int(n) for p, n in offered.items()}, when
+        )
+    except (ValueError, TypeError):
+        return None
+
+
+def cost_of(pf: str, before: JsonValue, wanted: int, known: Known | None, now: datetime) -> str:
+    """The effect of a changed number of VFs, as a preview's line tells it."""
+    loss = "no pod has one yet" if before == 0 else WORDS["pods"]
+    if known is None:
+        return f"{loss}; may reboot: facts unknown ({LOOK})"
+    most = known.offered.get(pf)
+    if most is None:
+        reboot = "may reboot: what its NIC offers is unknown"
+    elif wanted <= most:
+        reboot = f"no reboot, its NIC offers {most}"
+    else:
+        reboot = f"reboots: its NIC offers {most}, more come from the firmware"
+    use = known.in_use.get(pf, "")
+    said = f"{use}, and refused until they are free: drain the node" if use else "none is in use"
+    return "; ".join([loss, *([said] if before != 0 else []), f"{reboot} ({known.age(now)})"])
+
+
+def vfs_refused(
+    olds: Mapping[str, HostRecord], news: Mapping[str, HostRecord], fresh: Mapping[str, object]
+) -> Iterator[str]:
+    """A text for each PF whose VFs would be taken away while some are in use, by facts of this very run.
+
+    Older facts refuse nothing: pods may have gone since, and the host looks for itself before it touches a VF.
+    """
+    for name, new in news.items():
+        old = olds.get(name) or olds.get(new.formerly or "")
+        known = known_of(fresh.get(name))
+        if old is None or known is None or "active" not in (old.state, new.state):
+            continue
+        for pf, before, after in resized(old, new):
+            if pf in known.in_use:
+                yield (
+                    f"{name}: {pf}.vfs {before} => {after} takes every VF of {pf} away first, and {known.in_use[pf]}; "
+                    "drain the node or delete the pods that use them, or take the change back"
+                )
+
+
+def resized(old: HostRecord, new: HostRecord) -> Iterator[tuple[str, int, int]]:
+    """PF, number before and number after, of each PF whose number of VFs is asked to be another one."""
+    before, after = _asked(old), _asked(new)
+    for pf, count in after.items():
+        if before.get(pf, 0) not in (0, count):
+            yield pf, before[pf], count
+
+
+def _asked(record: HostRecord) -> dict[str, int]:
+    pfs = record.document.get("pfs")
+    found: dict[str, int] = {}
+    for pf in pfs if isinstance(pfs, list) else []:
+        if isinstance(pf, dict) and isinstance(count := pf.get("vfs"), int):
+            found[str(pf.get("interface"))] = count
+    return found
