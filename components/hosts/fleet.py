@@ -66,6 +66,7 @@ class FleetProvider(ResourceProvider):
             refused = reboots_refused(records_of(_olds), records)
             # named by a property with a short value: the engine prints it before the reason
             failures += [CheckFailure("allow_reboot", text) for text in refused]
+        failures += [CheckFailure("vf_layout", text) for text in vfs_refused(records_of(_olds), records, SEEN_NOW)]
         return CheckResult(news, failures)
 
     def diff(self, _id: str, _olds: Props, _news: Props) -> DiffResult:
