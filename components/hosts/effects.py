@@ -23,6 +23,10 @@ EFFECTS: dict[str, str] = {field: effect for step in STEPS for field, effect in 
 REPAIRS: dict[str, str] = {field: repair for step in STEPS for field, repair in step.repairs.items()}
 
 
+WAITING = frozenset(field for step in STEPS if step.waits_for for field in step.effects)
+"""Fields of steps that are put off while a reboot is pending: wrong until then, and nobody's fault."""
+
+
 def field_effect(field: str) -> Effect:
     """Effect of a change of a field such as `enp5s0.mtu_bytes`."""
     return cast("Effect", EFFECTS[field.rpartition(".")[2]])
@@ -36,3 +40,8 @@ def repair_class(field: str) -> RepairClass:
 def may_repair(field: str, policy: RepairClass) -> bool:
     """Whether the lab lets a field be put back without asking."""
     return ORDER.index(repair_class(field)) <= ORDER.index(policy)
+
+
+def follows_a_reboot(field: str) -> bool:
+    """Whether a pending reboot explains that a field is not as wanted."""
+    return repair_class(field) == "reboot" or field.rpartition(".")[2] in WAITING

@@ -1,0 +1,89 @@
+"""The operating system's section: what it asks for, and what it refuses by name."""
+
+import base64
+import json
+
+import pytest
+import yaml
+from pydantic import ValidationError
+
+from components.hosts.document import deadline_s
+from components.hosts.program.places import DEADLINE_S
+from components.hosts.sections.system import system_sections
+from stacks.base import LabError
+from stacks.lab import Lab
+from stacks.read import KEY as LAB_KEY
+from stacks.read import parse_lab
+from stacks.system import System
+from tests.conftest import ROOT
+
+KEY = "ssh-ed25519 " + base64.b64encode(b"\0\0\0\x0bssh-ed25519\0\0\0\x20" + bytes(32)).decode()
+
+
+def user(**changes: object) -> dict[str, object]:
+    return {"name": "ops", "keys": [KEY], **changes}
+
+
+def test_nothing_is_asked_for_by_default(lab):
+    assert system_sections(lab, lab.nodes[0]) == {}
+    assert deadline_s(lab) == DEADLINE_S
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"packages": {"debian": ["jq-"]}}, "should match pattern"),
+        ({"packages": {"debian": ["--allow-downgrades"]}}, "should match pattern"),
+        ({"packages": {"arch": ["jq"]}}, "Extra inputs"),
+        ({"clock": {"servers": ["10.0.0.5"]}}, "set daemon: chrony"),
+        ({"clock": {"daemon": "chrony", "servers": ["a b"]}}, "should match pattern"),
+        ({"kernel_arguments": {"extra": ['quiet"; reboot']}}, "should match pattern"),
+        ({"kernel_arguments": {"extra": ["$(reboot)"]}}, "should match pattern"),
+        ({"kernel_arguments": {"iommu": "auto", "extra": ["iommu=nopt"]}}, "say it once"),
+        ({"kernel_arguments": {"pci_realloc": True, "extra": ["pci=realloc"]}}, "say it once"),
+        ({"cpu_governor": "ondemand"}, "'keep' or 'performance'"),
+        ({"users": [user(name="root")]}, "root is no account for people"),
+        ({"users": [user(name="a.b")]}, "should match pattern"),
+        ({"users": [user(), user()]}, "two users are called ops"),
+        ({"users": [user(uid=1500), user(name="mlops", uid=1500)]}, "two users have uid 1500"),
+        ({"users": [user(uid=0)]}, "greater than or equal to 1000"),
+        ({"users": [user(keys=[])]}, "at least 1 item"),
+        ({"users": [user(keys=["ssh-dss AAAA x"])]}, "no public key"),
+        ({"users": [user(keys=[KEY[:-3]])]}, "cut or altered"),
+        ({"users": [user(keys=[KEY.replace("ssh-ed25519 ", "ssh-rsa ")])]}, "says that it is no ssh-rsa"),
+        ({"users": [user(keys=[f'command="sh" {KEY}'])]}, "without options"),
+        ({"users": [user(keys=[f"{KEY}\n{KEY}"])]}, "no public key"),
+    ],
+)
+def test_it_is_refused_with_the_reason(given, said):
+    with pytest.raises(ValidationError, match=said):
+        System.model_validate(given)
+
+
+def test_a_private_key_is_refused_and_never_shown():
+    secret = "-----BEGIN OPENSSH PRIVATE KEY----- b3BlbnNzaC1rZXktdjE"
+    content = yaml.safe_load((ROOT / "Pulumi.lab.yaml").read_text())["config"][LAB_KEY]
+    content["system"] = {"users": [user(keys=[secret])]}
+
+    with pytest.raises(LabError) as refused:
+        parse_lab(json.dumps(content), "Pulumi.bad.yaml")
+
+    assert "a private key: put the content of the .pub file here" in str(refused.value)
+    assert "b3BlbnNz" not in str(refused.value)
+
+
+@pytest.mark.parametrize("more", [{"sudo": True}, {"uid": 1500}])
+def test_the_account_that_we_log_in_with_gets_keys_only(lab, more):
+    given = {**lab.model_dump(mode="json"), "system": {"users": [user(name=lab.access.user, **more)]}}
+
+    with pytest.raises(ValidationError, match=r"access\.user.*keys only"):
+        Lab.model_validate(given)
+    given["system"] = {"users": [user(name=lab.access.user)]}
+    assert Lab.model_validate(given).system.users[0].name == "nvidia"
+
+
+def test_a_run_that_installs_packages_may_take_longer(lab):
+    slow = lab.model_copy(update={"system": System.model_validate({"packages": {"rhel": ["perf"]}})})
+
+    assert deadline_s(slow) > DEADLINE_S + 1200
+    assert system_sections(slow, slow.nodes[0]) == {"packages": {"debian": [], "rhel": ["perf"]}}
