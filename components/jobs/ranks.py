@@ -5,11 +5,11 @@ from components.jobs.workers import Workers
 USE_OWN_DEVICES = (
     'found=""; for each in {interfaces}; do for device in "$each"/device/infiniband/*; do '
     '[ -e "$device" ] && found="$found${{found:+,}}${{device##*/}}"; done; done; '
-    '[ -z "$found" ] || export NCCL_IB_HCA="=$found"; exec "$@"'
+    '[ -n "$found" ] || found="{shared}"; [ -z "$found" ] || export NCCL_IB_HCA="=$found"; exec "$@"'
 )
 """A rank's start. With shared RDMA namespaces every pod sees every RDMA device of its node, but has addresses on its
-own VFs only: NCCL would choose one of the others and fail. So each rank names those of its own interfaces. The GID
-index is left to NCCL, since it differs from pod to pod."""
+own VFs only: NCCL would choose one of the others and fail. So each rank names those of its own interfaces, or the
+PFs' where pods share these. The GID index is left to NCCL, since it differs from pod to pod."""
 
 SYSFS = "/sys/class/net"
 
@@ -17,7 +17,8 @@ SYSFS = "/sys/class/net"
 def own_devices_script(workers: Workers, sysfs: str = SYSFS) -> str:
     """The start of a rank as shell text; in pods Multus names the rails' interfaces net1, net2 and so on."""
     names = workers.host.pfs if workers.host else ("net*",)
-    return USE_OWN_DEVICES.format(interfaces=" ".join(f"{sysfs}/{name}" for name in names))
+    interfaces = " ".join(f"{sysfs}/{name}" for name in names)
+    return USE_OWN_DEVICES.format(interfaces=interfaces, shared=",".join(workers.shared_devices))
 
 
 def nccl_variables(workers: Workers) -> dict[str, str]:
@@ -31,7 +32,7 @@ def nccl_variables(workers: Workers) -> dict[str, str]:
         # IB fails loudly where NCCL would use sockets without a word
         "NCCL_NET": "IB",
         "NCCL_IB_DISABLE": "0",
-        "NCCL_NET_GDR_LEVEL": "PXB",  # seed A's 2
+        "NCCL_NET_GDR_LEVEL": "PXB" if workers.gpu_direct else "LOC",  # seed A's 2, seed B's 0
         **({"NCCL_IB_TC": str(workers.traffic_class)} if workers.traffic_class is not None else {}),
         **bootstrap,
     }

@@ -6,8 +6,11 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict
 
 from stacks.base import LabError
+from stacks.cluster import Cluster
+from stacks.delivery import Pvrdma, SriovOperator, SriovPlain
 from stacks.lab import Lab
 from stacks.nodes import Node
+from stacks.rails import Rail
 
 Transport = Literal["roce", "tcp", "host"]
 """roce: a VF of each rail in each worker. tcp: no VF, NCCL over sockets. host: the host's own network and PFs."""
@@ -26,8 +29,8 @@ class Attachment(Frozen):
     """One rail in a pod. Network and resource belong together: Multus gives the one, kubelet counts the other."""
 
     rail: str
-    network: str
-    """NetworkAttachmentDefinition as `namespace/name`."""
+    network: str | None
+    """NetworkAttachmentDefinition as `namespace/name`; None in the host's network, which has the rail already."""
     resource: str
     """Device-plugin resource, such as `intel.com/sriov_111`."""
 
@@ -35,8 +38,6 @@ class Attachment(Frozen):
 class HostNetwork(Frozen):
     """What workers need that have the host's own network instead of VFs."""
 
-    device_resource: str
-    """The shared device plugin's resource: it hands out /dev/infiniband, so that no container is privileged."""
     interfaces: tuple[str, ...]
     """Management interfaces of the nodes, where MPI stays."""
     pfs: tuple[str, ...]
@@ -53,6 +54,10 @@ class Workers(Frozen):
     attachments: tuple[Attachment, ...] = ()
     """The rails in each worker."""
     host: HostNetwork | None = None
+    shared_devices: tuple[str, ...] = ()
+    """RDMA devices of the rails where pods share those of the PFs, which no interface of the pod leads to."""
+    gpu_direct: bool = True
+    """Whether NICs may read GPU memory by themselves; PVRDMA cannot."""
     traffic_class: int | None = None
     """TOS byte of RoCE traffic, where the lab has quality of service; NIC and switch sort by the same."""
     timeout_s: int
@@ -72,14 +77,12 @@ class Workers(Frozen):
     @property
     def networks(self) -> tuple[str, ...]:
         """The networks, in the order of the rails."""
-        return tuple(attached.network for attached in self.attachments)
+        return tuple(attached.network for attached in self.attachments if attached.network)
 
     @property
     def limits(self) -> dict[str, str]:
         """What each worker asks for, extended resources only: requests equal limits there."""
-        devices = [attached.resource for attached in self.attachments]
-        if self.host:
-            devices.append(self.host.device_resource)
+        devices = (attached.resource for attached in self.attachments)
         return {**dict.fromkeys(devices, "1"), "nvidia.com/gpu": str(self.gpus_per_node)}
 
     @property
@@ -102,7 +105,7 @@ class Wanted:
     timeout_s: int
     transport: Transport = "roce"
     device_resource: str | None = None
-    """Needed with transport host."""
+    """With transport host: what hands out /dev/infiniband where no rail's resource does."""
 
 
 def workers_of(lab: Lab, wanted: Wanted) -> Workers:
@@ -116,38 +119,66 @@ def workers_of(lab: Lab, wanted: Wanted) -> Workers:
         raise LabError("cluster: missing, and a job runs in one; add the section")
     if len(nodes) < 2:
         raise LabError(f"nodes: {len(nodes)} active with gpus, and a job over the fabric needs two; set state and gpus")
-    # attachments stand in the cluster's namespaces; from any other one they are reached by their full name
-    home = wanted.namespace if wanted.namespace in lab.cluster.namespaces else lab.cluster.namespaces[0]
+    delivery = lab.cluster.delivery
+    in_host = wanted.transport == "host" or (wanted.transport == "roce" and isinstance(delivery, Pvrdma))
+    tcp = wanted.transport == "tcp"
     return Workers(
         namespace=wanted.namespace,
         image=wanted.image,
         nodes=tuple(node.name for node in nodes),
         gpus_per_node=min(node.gpus for node in nodes),
-        attachments=_attachments(lab, nodes, home) if wanted.transport == "roce" else (),
-        host=_host(lab, nodes, wanted.device_resource) if wanted.transport == "host" else None,
-        traffic_class=lab.qos.tos if lab.qos and wanted.transport != "tcp" else None,
+        attachments=() if tcp else _attachments(lab.cluster, _rails(lab, nodes, wanted), wanted, in_host=in_host),
+        host=_host(lab, nodes) if in_host else None,
+        shared_devices=() if tcp or isinstance(delivery, SriovPlain | SriovOperator) else _devices(lab, nodes),
+        gpu_direct=not isinstance(delivery, Pvrdma),
+        traffic_class=lab.qos.tos if lab.qos and not tcp else None,
         timeout_s=wanted.timeout_s,
     )
 
 
-def _attachments(lab: Lab, nodes: list[Node], namespace: str) -> tuple[Attachment, ...]:
-    rails = [rail for rail in lab.rails if all((pf := node.pf_on(rail.name)) and pf.vfs for node in nodes)]
+def _rails(lab: Lab, nodes: list[Node], wanted: Wanted) -> list[Rail]:
+    """Rails that every node of the job stands on, with VFs where the hosts make them."""
+    plain = lab.cluster is not None and isinstance(lab.cluster.delivery, SriovPlain) and wanted.transport == "roce"
+    rails = [
+        rail for rail in lab.rails if all((pf := node.pf_on(rail.name)) and (pf.vfs or not plain) for node in nodes)
+    ]
     if not rails:
-        raise LabError("nodes[].pfs[].vfs: no rail has VFs on every node of the job; set vfs, or use transport tcp")
-    return tuple(
-        Attachment(rail=rail.name, network=f"{namespace}/{rail.network_name}", resource=rail.resource) for rail in rails
-    )
+        with_vfs = " with VFs" if plain else ""
+        raise LabError(
+            f"nodes[].pfs: no rail has a PF{with_vfs} on every node of the job; add it, or use transport tcp"
+        )
+    return rails
 
 
-def _host(lab: Lab, nodes: list[Node], device_resource: str | None) -> HostNetwork:
-    if not device_resource:
+def _attachments(cluster: Cluster, rails: list[Rail], wanted: Wanted, *, in_host: bool) -> tuple[Attachment, ...]:
+    """Without VFs of their own, pods get their devices from the shared plugin: its resources are the rails'."""
+    vfs = isinstance(cluster.delivery, SriovPlain | SriovOperator)
+    if in_host and vfs and not wanted.device_resource:
         raise LabError(
             "transport host: a container gets no /dev/infiniband by itself, and privileged ones are not made. Name the "
             "shared device plugin's resource: --device-resource rdma/<name>"
         )
+    # attachments stand in the cluster's namespaces; from any other one they are reached by their full name
+    home = wanted.namespace if wanted.namespace in cluster.namespaces else cluster.namespaces[0]
+    return tuple(
+        Attachment(
+            rail=rail.name,
+            network=None if in_host else f"{home}/{rail.network_name}",
+            resource=(wanted.device_resource if in_host else None) or rail.resource,
+        )
+        for rail in rails
+    )
+
+
+def _host(lab: Lab, nodes: list[Node]) -> HostNetwork:
     pfs = (node.pf_on(rail.name) for rail in lab.rails for node in nodes)
     return HostNetwork(
-        device_resource=device_resource,
         interfaces=tuple(dict.fromkeys(node.management_interface for node in nodes)),
         pfs=tuple(dict.fromkeys(pf.interface for pf in pfs if pf)),
     )
+
+
+def _devices(lab: Lab, nodes: list[Node]) -> tuple[str, ...]:
+    """The PFs' RDMA devices, if they are called alike on every node; else NCCL has to find them."""
+    by_node = [tuple(pf.rdma_device for rail in lab.rails if (pf := node.pf_on(rail.name))) for node in nodes]
+    return by_node[0] if len(set(by_node)) == 1 else ()

@@ -92,7 +92,7 @@ class Plan(Frozen):
         if self.nccl:
             moved_bytes = 2 * self.nccl.largest_bytes * NCCL_ITERATIONS * 2
             # a simulated node replays a log, so only the job's start takes time
-            nccl_s = 0.0 if self.simulated else moved_bytes * 8 / 1e9 / (rate * len(self.nccl.networks))
+            nccl_s = 0.0 if self.simulated else moved_bytes * 8 / 1e9 / (rate * len(self.nccl.rails))
             total += JOB_START_S + nccl_s
         return total
 

@@ -15,7 +15,8 @@ TRAINING = "registry.example:5000/horovod:24.03"
 def rendered(lab: Lab, job: str = "nccl", transport: str = "roce") -> dict[str, Any]:
     images = Images(training=TrainingRecipe(image=TRAINING))
     with_images = lab.model_copy(update={"images": images})
-    return job_of(with_images, job, transport, device_resource=DEVICE_RESOURCE)  # type: ignore[arg-type]  # any of them
+    resource = DEVICE_RESOURCE if transport == "host" else None
+    return job_of(with_images, job, transport, device_resource=resource)  # type: ignore[arg-type]  # any of them
 
 
 def worker(job: dict[str, Any]) -> dict[str, Any]:

@@ -8,6 +8,7 @@ import pytest
 from components.jobs.mpijob import RUN_LABEL
 from components.jobs.programs import job_name
 from stacks.base import LabError
+from stacks.delivery import Delivery, Pvrdma, SharedRdma, SriovOperator
 from stacks.lab import Lab
 from stacks.qos import Qos
 from stacks.rails import Rail
@@ -61,7 +62,7 @@ def test_annotation_and_limits_never_disagree_whatever_the_rails_are(lab: Lab, s
     )
     usable = [rail for rail in rails if all((pf := node.pf_on(rail.name)) and pf.vfs for node in nodes)]
     if not usable:
-        with pytest.raises(LabError, match="no rail has VFs on every node"):
+        with pytest.raises(LabError, match="no rail has a PF with VFs on every node"):
             rendered(drawn_lab)
         return
     for name in JOBS:
@@ -119,7 +120,7 @@ def test_tcp_needs_no_rail_at_all(lab: Lab) -> None:
     )
 
     assert rendered(bare, transport="tcp")["metadata"]["name"] == "nccl-tcp"
-    with pytest.raises(LabError, match="no rail has VFs on every node"):
+    with pytest.raises(LabError, match="no rail has a PF with VFs on every node"):
         rendered(bare)
 
 
@@ -215,3 +216,44 @@ def test_the_workers_lie_on_the_lab_s_nodes_and_one_on_each(lab: Lab) -> None:
 def test_a_lab_that_cannot_run_the_job_says_why(lab: Lab, change: dict[str, object], said: str) -> None:
     with pytest.raises(LabError, match=said):
         rendered(lab.model_copy(update=change))
+
+
+def delivered(lab: Lab, delivery: Delivery) -> Lab:
+    """The lab whose rails come into pods in another way; hosts then make no VFs."""
+    assert lab.cluster
+    nodes = tuple(
+        node.model_copy(update={"pfs": tuple(pf.model_copy(update={"vfs": 0}) for pf in node.pfs)})
+        for node in lab.nodes
+    )
+    return lab.model_copy(
+        update={
+            "nodes": nodes,
+            "cluster": lab.cluster.model_copy(update={"delivery": delivery, "namespaces": ("team",)}),
+        }
+    )
+
+
+def test_vfs_of_the_operator_are_asked_for_like_the_hosts(lab: Lab) -> None:
+    job = rendered(delivered(lab, SriovOperator(profile="sriov_operator", vfs=4)))
+
+    assert worker(job)["metadata"]["annotations"] == {NETWORKS: "team/sriov111,team/sriov112"}
+    assert container(job)["resources"]["limits"]["intel.com/sriov_112"] == "1"
+
+
+def test_pods_that_share_a_pf_name_its_device_since_no_interface_of_theirs_leads_to_it(lab: Lab) -> None:
+    job = rendered(delivered(lab, SharedRdma(profile="shared_rdma")))
+
+    assert worker(job)["metadata"]["annotations"] == {NETWORKS: "team/sriov111,team/sriov112"}
+    assert 'found="rxe0,rxe1"' in arguments(job)
+
+
+def test_pvrdma_runs_in_the_machine_s_network_with_the_plugin_s_resource_and_without_gpudirect(lab: Lab) -> None:
+    """Seed B's job without its privileged containers and its hostPath."""
+    one_rail = lab.model_copy(update={"rails": lab.rails[:1]})
+    job = rendered(delivered(one_rail, Pvrdma(profile="pvrdma")), "tf_cnn")
+
+    assert worker(job)["spec"]["hostNetwork"] is True
+    assert "annotations" not in worker(job)["metadata"]
+    assert container(job)["resources"]["limits"] == {"intel.com/sriov_111": "1", "nvidia.com/gpu": "8"}
+    assert exported(job)["NCCL_NET_GDR_LEVEL"] == "LOC"
+    assert plan_for(delivered(one_rail, Pvrdma(profile="pvrdma"))).nccl.rails == ("rail-a",)  # type: ignore[union-attr]
