@@ -1,0 +1,97 @@
+"""The jobs before a real API server, which says of each field whether it knows it; nothing of them is started."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from components.cluster.definitions import parse_definition
+from components.cluster.store import Store
+from components.jobs.convert.conversion import convert
+from components.jobs.convert.schema import schema_of
+from simulator.plane.api import Api, ApiError
+from simulator.plane.layout import Layout
+from simulator.plane.part import ControlPlane
+from stacks.bill import MPIJOBS_DEFINITION
+from stacks.lab import Lab
+from tests.components.cluster.readback import missing
+from tests.components.jobs.jobs import JOBS, rendered
+from tests.conftest import ROOT
+from tests.simulator.plane.running import eventually
+
+pytestmark = pytest.mark.sim
+
+ADDRESS = "127.0.12.223"
+BINARIES = ROOT / ".engine" / "bin"
+OLD = Path(__file__).parent / "old"
+TRY = "?dryRun=All&fieldValidation=Strict"
+"""Everything is checked and nothing is kept; a field that would be dropped is an error."""
+
+
+@pytest.fixture(scope="module")
+def definition() -> Any:
+    return parse_definition(Store.from_environment().read(MPIJOBS_DEFINITION))
+
+
+@pytest.fixture(scope="module")
+def api(lab: Lab, definition: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Api]:
+    """A control plane of its own that knows MPIJobs and has the jobs' namespace."""
+    if lacking := [name for name in ("plane", "kwok") if not (BINARIES / name).exists()]:
+        pytest.skip(f"needs {', '.join(lacking)} in .engine/bin: run make setup")
+    state = tmp_path_factory.mktemp("jobs") / "sim"
+    plane = ControlPlane(lab, state, BINARIES, address=ADDRESS)
+    said: list[str] = []
+    try:
+        plane.up(said.append)
+        with Api(Layout(state.absolute(), BINARIES, ADDRESS)) as opened:
+            kind = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/mpijobs.kubeflow.org"
+            opened.apply(kind, definition)
+            namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "rocelab-bench"}}
+            opened.apply("/api/v1/namespaces/rocelab-bench", namespace)
+            eventually(lambda: opened.get("/apis/kubeflow.org/v2beta1/mpijobs"), "MPIJobs in the API")
+            yield opened
+    finally:
+        plane.down(said.append)
+
+
+def collection(job: dict[str, Any]) -> str:
+    return f"/apis/{job['apiVersion']}/namespaces/{job['metadata'].get('namespace', 'default')}/mpijobs"
+
+
+@pytest.mark.parametrize("transport", ["roce", "tcp", "host"])
+@pytest.mark.parametrize("name", JOBS)
+def test_every_field_of_a_job_is_known_and_kept(api: Api, lab: Lab, name: str, transport: str) -> None:
+    job = rendered(lab, name, transport)
+    live = api.create(f"{collection(job)}{TRY}", job)
+
+    assert list(missing(job, live)) == []
+
+
+@pytest.mark.parametrize("name", ["seed_a_v1", "seed_b_v1alpha2"])
+def test_the_guides_jobs_have_no_kind_and_the_converted_ones_are_taken(api: Api, definition: Any, name: str) -> None:
+    text = (OLD / f"{name}.yaml").read_text()
+    old = yaml.safe_load(text)
+    with pytest.raises(ApiError) as refused:
+        api.create(f"{collection(old)}{TRY}", old)
+    assert refused.value.status == 404, "there is no such version any more"
+
+    job = convert(text, name, schema_of(definition, "v2beta1")).documents[0]
+    assert isinstance(job, dict)
+    assert list(missing(job, api.create(f"{collection(job)}{TRY}", job))) == []
+
+
+def test_with_the_version_alone_changed_the_server_drops_what_the_converter_names(api: Api, definition: Any) -> None:
+    """Whoever only edits apiVersion gets a job without a cleanPodPolicy and a launcher with other rules: no error."""
+    old = yaml.safe_load((OLD / "seed_a_v1.yaml").read_text())
+    old["apiVersion"] = "kubeflow.org/v2beta1"
+    # the number in an env value is refused anyway; what is dropped shows only where nothing is refused
+    old["spec"]["mpiReplicaSpecs"]["Worker"]["template"]["spec"]["containers"][0]["env"][0]["value"] = "0"
+    live = api.create(f"{collection(old)}?dryRun=All", old)
+    dropped = {path.removesuffix(" is gone") for path in missing(old, live) if path.endswith(" is gone")}
+
+    assert dropped == {".spec.cleanPodPolicy", ".spec.backoffLimit", ".spec.mainContainer", ".spec.mpiDistribution"}
+    done = convert(yaml.safe_dump(old), "old.yaml", schema_of(definition, "v2beta1"))
+    named = {"." + ".".join(map(str, note.path)) for note in done.notes}
+    assert dropped <= named
