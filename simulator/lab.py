@@ -6,7 +6,7 @@ from pathlib import Path
 from simulator.nodes.part import Nodes
 from simulator.part import Part, SimulatorError
 from simulator.plane.part import ControlPlane
-from simulator.switch.part import Switch
+from simulator.switch.part import FRONT, Switch
 from simulator.vcenter.part import VCenter
 from stacks.read import read_stack_file
 
@@ -60,7 +60,7 @@ def simulator_of(stack: str, state: Path) -> Simulator:
     return Simulator(
         state,
         nodes,
-        Switch(lab, nodes.machines, state),
+        Switch(lab, nodes.machines, state, FRONT),
         others=tuple(part for part, is_needed in needed.items() if is_needed),
         unneeded=tuple(part for part, is_needed in needed.items() if not is_needed),
     )

@@ -7,10 +7,12 @@ import asyncio
 import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-
-import asyncssh
+from typing import TYPE_CHECKING
 
 from components.ssh.connection import BrokenError, Connection, NoAnswerError, in_short
+
+if TYPE_CHECKING:
+    import asyncssh
 
 PROMPT = re.compile(r"(?:^|\n)([A-Za-z0-9][\w.-]{0,62})[^\n]{0,120}?[>#] ?$")
 """`sw1 [standalone: master] (config) # ` of Onyx, `sw1(config-s-name)#` of EOS: name, anything, then > or #."""
@@ -22,7 +24,7 @@ COLUMNS, LINES = 500, 1000
 class Terminal:
     """One open session; the name in its first prompt tells later prompts from answers that look like one."""
 
-    def __init__(self, process: asyncssh.SSHClientProcess[str], answer_s: float) -> None:
+    def __init__(self, process: "asyncssh.SSHClientProcess[str]", answer_s: float) -> None:
         self._process = process
         self._answer_s = answer_s
         self._name: str | None = None
@@ -43,6 +45,8 @@ class Terminal:
         return rest if command in first else text
 
     async def _until_prompt(self, command: str) -> str:
+        import asyncssh  # noqa: PLC0415  # loaded by the connection anyway
+
         text = ""
         try:
             async with asyncio.timeout(self._answer_s):
@@ -72,6 +76,8 @@ async def terminal(connection: Connection, answer_s: float) -> AsyncIterator[Ter
     Raises:
         NoAnswerError: when the device gives no terminal, or no prompt.
     """
+    import asyncssh  # noqa: PLC0415  # loaded by the connection anyway
+
     try:
         process = await connection.create_process(
             term_type="dumb", term_size=(COLUMNS, LINES), encoding="utf-8", errors="replace"

@@ -36,7 +36,8 @@ def write_ssh_files(folder: Path, machines: list[Machine], lab_names: Mapping[st
         # a node that reboots or is reset leaves its sessions open and silent for ever: QEMU's own network keeps them
         "  ConnectTimeout 20\n  ServerAliveInterval 10\n  ServerAliveCountMax 6\n"
     )
-    _replace(folder / "known_hosts", known_hosts)
+    switch = folder.parent / "switch" / "known_hosts"  # the switch is up before the nodes
+    _replace(folder / "known_hosts", known_hosts + (switch.read_text() if switch.exists() else ""))
     _replace(folder / SSH_CONFIG, config)
 
 

@@ -25,6 +25,8 @@ class PortState:
     """Whether it differs from what the lab says."""
     counters: dict[str, int]
     stations: tuple[str, ...]
+    lldp: dict[str, str] | None = None
+    """What the node says of itself: chassis, port, port_description and system."""
 
 
 @dataclass(frozen=True)
@@ -86,6 +88,7 @@ def _states(answer: dict[str, object]) -> list[PortState]:
             changed=port["changed"],
             counters=port["counters"],
             stations=tuple(port["stations"]),
+            lldp=port["lldp"],
         )
         for port in answer["ports"]  # type: ignore[attr-defined]  # our own switch's words
     ]

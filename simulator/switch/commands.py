@@ -63,6 +63,7 @@ class Commands:
         port.config = config
         self._forwarding.forget(port)
         if not config.plugged:
+            port.heard = None
             self._drop_queue(port)
         return {"ports": [self._describe(port)]}
 
@@ -87,6 +88,7 @@ class Commands:
             "config": config_as_json(port.config),
             "changed": port.config != port.home,
             "counters": port.counters.present(),
+            "lldp": asdict(port.heard) if port.heard else None,
             "stations": [f"{mac} vlan {vlan}" for vlan, mac in self._forwarding.learned(port)],
         }
 

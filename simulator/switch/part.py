@@ -1,17 +1,22 @@
-"""The frame switch as a part of the simulator: its process, and a port for each NIC of the lab."""
+"""The frame switch as a part of the simulator: its processes, and a port for each NIC of the lab."""
 
+import socket
 import sys
 from pathlib import Path
 
-from simulator.nodes.cache import digest
+from simulator.nodes.cache import digest, run
 from simulator.nodes.machine import Machine
 from simulator.part import Report, SimulatorError, Status
-from simulator.process import Daemon
+from simulator.process import Daemon, refuse_a_taken_port
+from simulator.switch import front
 from simulator.switch.client import SwitchClient
 from simulator.switch.ports import PortConfig
 from stacks.lab import Lab
 
 CHECKOUT = Path(__file__).parents[2]
+FRONT = ("127.0.12.250", 2222)
+"""Where the switch's SSH answers."""
+KNOWN_HOSTS = "known_hosts"
 _HIGHEST_VLAN = 4094
 
 
@@ -20,9 +25,12 @@ class Switch:
 
     name = "switch"
 
-    def __init__(self, lab: Lab, machines: list[Machine], state: Path) -> None:
+    def __init__(self, lab: Lab, machines: list[Machine], state: Path, place: tuple[str, int] | None = None) -> None:
         self.client = SwitchClient(state / "switch")
+        self._place = place
+        """Address and port of the SSH server in front; None: there is none."""
         self._daemon = Daemon("switch", state / "switch")
+        self._front = Daemon("front", state / "switch")
         self._code_file = state / "switch" / "code"
         self._ports = ports_of(lab, machines)
 
@@ -40,46 +48,82 @@ class Switch:
         if changed:
             report(f"ports set by hand stay so: {', '.join(changed)} (sim reset puts them back)")
         report(f"{len(self._ports)} ports" + (f", {len(added)} new" if added else ""))
+        self._up_front()
+
+    def _up_front(self) -> None:
+        if self._place is None or self._front.pid() is not None:
+            return
+        address, port = self._place
+        folder = self._front.folder
+        refuse_a_taken_port("the switch's SSH", address, port)
+        if not (folder / front.HOST_KEY).exists():
+            run("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", "sw1", "-f", str(folder / front.HOST_KEY))
+        kind, key = (folder / f"{front.HOST_KEY}.pub").read_text().split()[:2]
+        (folder / KNOWN_HOSTS).write_text(f"[{address}]:{port} {kind} {key}\n")
+        command = [sys.executable, "-m", "simulator.switch.front", str(folder), address, str(port)]
+        self._front.start(command, cwd=CHECKOUT)
+        self._front.wait_until(lambda: _greets(address, port), 30, "answer over SSH")
 
     def _start(self, code: str) -> None:
         self._daemon.stop()
+        self._front.stop()
         self._code_file.parent.mkdir(parents=True, exist_ok=True)
         self._code_file.write_text(code)
-        for old in self._daemon.folder.glob("*.sock"):
+        for old in (*self._daemon.folder.glob("*.sock"), *self._daemon.folder.glob(front.KEPT)):
             old.unlink()
         command = [sys.executable, "-m", "simulator.switch.daemon", str(self._daemon.folder)]
         self._daemon.start(command, cwd=CHECKOUT)
         self._daemon.wait_until(self.client.answers, 30, "answer")
 
     def status(self) -> list[Status]:
-        """One line: the process and what was done to its ports."""
+        """A line for the frames, with what was done to its ports, and one for the SSH server in front."""
+        if self._place is None:
+            return [self._status()]
+        where, pid = "{}:{}".format(*self._place), self._front.pid()
+        if pid is None:
+            died = self._front.pid_file.exists()
+            last = self._front.last_words() if died else ""
+            return [self._status(), Status("switch ssh", where, "died" if died else "stopped", last)]
+        return [self._status(), Status("switch ssh", where, "running", "Onyx, simulated", pid)]
+
+    def _status(self) -> Status:
         pid = self._daemon.pid()
         address = "unix:.sim/switch/control.sock"
         if pid is None:
             if self._daemon.pid_file.exists():
-                return [Status(self.name, address, "died", self._daemon.last_words())]
-            return [Status(self.name, address, "stopped")]
+                return Status(self.name, address, "died", self._daemon.last_words())
+            return Status(self.name, address, "stopped")
         try:
             ports = self.client.show()
         except SimulatorError as error:
-            return [Status(self.name, address, "not answering", str(error), pid)]
+            return Status(self.name, address, "not answering", str(error), pid)
         pulled = [f"{port.node} {port.nic} is pulled" for port in ports if not port.config.plugged]
         others = [f"{port.node} {port.nic} is changed" for port in ports if port.changed and port.config.plugged]
-        return [Status(self.name, address, "running", "; ".join([f"{len(ports)} ports", *pulled, *others]), pid)]
+        return Status(self.name, address, "running", "; ".join([f"{len(ports)} ports", *pulled, *others]), pid)
 
     def reset(self, report: Report) -> None:
         """Every port as the lab says: cables in, no loss, counters at zero."""
         self.client.reset()
+        (self._front.folder / front.KEPT).unlink(missing_ok=True)
         report("all ports as the lab says")
 
     def down(self, report: Report) -> None:
-        """Ends the switch's process."""
+        """Ends the switch's processes."""
         was_there = self._daemon.pid() is not None
+        self._front.stop()
         self._daemon.stop()
         for left in self._daemon.folder.glob("*.sock"):
             left.unlink()
         if was_there:
             report("stopped")
+
+
+def _greets(address: str, port: int) -> bool:
+    try:
+        with socket.create_connection((address, port), timeout=2) as connection:
+            return connection.recv(4) == b"SSH-"
+    except OSError:
+        return False
 
 
 def ports_of(lab: Lab, machines: list[Machine]) -> dict[tuple[str, str], PortConfig]:

@@ -4,6 +4,8 @@ import random
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass, field, fields, replace
 
+from simulator.switch.lldp import Heard, heard_in
+
 AGEING_S = 300.0
 """A learned address is forgotten after this time without a frame from it (IEEE 802.1Q default)."""
 MOST_STATIONS = 16_384
@@ -75,6 +77,8 @@ class Port:
     home: PortConfig
     config: PortConfig = field(init=False)
     counters: Counters = field(default_factory=Counters)
+    heard: Heard | None = None
+    """What the node last said of itself over LLDP; forgotten when the cable is pulled."""
     chance: Callable[[], float] = field(init=False)
     """The next random number below 1; seeded by the port's name, so that a run can be repeated."""
 
@@ -90,6 +94,7 @@ class Port:
         """Back to the lab's configuration, cable in, counters at zero."""
         self.config = self.home
         self.counters = Counters()
+        self.heard = None
         self.chance = random.Random(self.name).random  # noqa: S311  # frames are lost, not secrets made
 
     def rehome(self, home: PortConfig) -> None:
@@ -160,6 +165,9 @@ class Forwarding:
             return []
         counters.in_frames += 1
         counters.in_bytes += len(frame)
+        if heard := heard_in(frame):  # for the bridge itself, which forwards none of them (IEEE 802.1AB)
+            ingress.heard = heard
+            return []
         self._learn(vlan, frame[6:12], ingress, now_s)
         return list(self._deliver(ingress, frame, vlan, now_s))
 

@@ -15,6 +15,7 @@ from simulator.nodes.machine import machines_of
 from simulator.part import SimulatorError
 from simulator.switch.part import Switch, ports_of
 from stacks.lab import Lab
+from tests.simulator.switch.test_onyx import lldp_frame
 from tests.simulator.switch.test_ports import BROADCAST, GPU01, GPU02, frame
 
 
@@ -231,3 +232,14 @@ def test_the_switchs_own_vlans_never_meet_a_pods(lab: Lab):
 
     assert homes["gpu01", "enp5s0"].native_vlan == 4093
     assert homes["gpu01", "enp132s0"].native_vlan == 4092
+
+
+def test_an_announcement_is_heard_and_goes_no_further(rig: Rig):
+    rig.send(lldp_frame("gpu01", "enp5s0"))
+
+    assert rig.silent(), "a bridge forwards none of them"
+    ports = {(port.node, port.nic): port for port in rig.switch.client.show()}
+    assert ports["gpu01", "enp5s0"].lldp is not None
+    assert ports["gpu01", "enp5s0"].lldp["system"] == "gpu01"
+    rig.switch.client.set("gpu01", "enp5s0", plugged=False)
+    assert all(port.lldp is None for port in rig.switch.client.show())

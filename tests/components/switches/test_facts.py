@@ -1,0 +1,170 @@
+"""What is read out of the answers of each system, and what is said when an answer is another one."""
+
+import json
+from collections.abc import Mapping
+
+import pytest
+
+from components.switches.dialect import AnswerError, normal_ranges, numbers_in
+from components.switches.settings import Ecn, Neighbour, PortSettings, cables_of, differences, wrong_cable
+from components.switches.text import dialect_of
+from tests.components.switches.labs import PORTS, switch_entry, with_switches
+from tests.conftest import ROOT
+
+SAMPLES = ROOT / "tests" / "samples" / "switches"
+
+
+def answers_of(system: str) -> dict[str, str]:
+    """Written answers, see the samples' README: JSON ones as the text that they are on the wire."""
+    content = json.loads((SAMPLES / f"{system}.json").read_text())
+    return {command: text if isinstance(text, str) else json.dumps(text) for command, text in content.items()}
+
+
+def asked(system: str, mode: str = "lossless") -> PortSettings:
+    lab = with_switches(switch_entry(system), qos={"mode": mode})
+    return cables_of(lab, lab.switches[0])[0].wanted
+
+
+def facts(system: str, port: int = 0, answers: Mapping[str, str] | None = None, mode: str = "lossless"):
+    lab = with_switches(switch_entry(system), qos={"mode": mode})
+    dialect = dialect_of(lab.switches[0])
+    return dialect.facts(PORTS[system][port], answers or answers_of(system), asked(system, mode))
+
+
+@pytest.mark.parametrize("system", PORTS)
+def test_a_port_that_is_as_it_should_be_has_no_difference(system: str) -> None:
+    found = facts(system)
+
+    assert [str(each) for each in differences(asked(system), found.settings)] == []
+    assert found.settings.ecn == {3: Ecn(min_kbytes=150, max_kbytes=1500)}
+    assert found.settings.owner == "lab"
+
+
+@pytest.mark.parametrize("system", PORTS)
+def test_the_neighbour_is_heard_by_name_and_port(system: str) -> None:
+    neighbour = facts(system).neighbour
+
+    assert neighbour is not None
+    assert neighbour.system == "gpu01"
+    assert "enp5s0" in neighbour.ports
+
+
+@pytest.mark.parametrize("system", PORTS)
+def test_every_question_of_a_port_has_an_answer_here(system: str) -> None:
+    lab = with_switches(switch_entry(system), qos={})
+
+    assert set(dialect_of(lab.switches[0]).questions(PORTS[system][:1])) <= set(answers_of(system))
+
+
+WRONG = {
+    # system: (in which answer, what, by what, the field, as it is found)
+    "onyx": [
+        ("show interfaces ethernet", "9216 bytes", "1500 bytes", "mtu_bytes", 1500),
+        ("congestion-control", "1500 KB", "1550 KB", "ecn_tc3", "150-1550 KB"),
+        ("show qos", '"L3"', '"both"', "trust", "both"),
+        ("show dcb ets", '"Strict"', '"WRR"', "scheduling_tc6", "wrr 0"),
+        ("priority-flow-control", '"Enabled"', '"Disabled"', "pfc_3", "off"),
+        ("switchport", '"111"', '"111,112"', "vlans", "trunk, untagged 4094, tagged 111-112"),
+    ],
+    "nvue": [
+        ("swp1", "9216", "1500", "mtu_bytes", 1500),
+        ("nv show qos", "1500000", "1550000", "ecn_tc3", "150-1550 KB"),
+        ("nv show qos", '"l3"', '"l2"', "trust", "pcp"),
+        ("nv show qos", '"mode": "strict"', '"mode": "dwrr"', "scheduling_tc6", "wrr 0"),
+        ("nv show qos", '"3": {}', '"4": {}', "pfc_3", "off"),
+        ("swp1", '"111": {}', '"112": {}', "vlans", "trunk, untagged 4094, tagged 112"),
+    ],
+    "sonic": [
+        ("sonic-cfggen", '"9216"', '"9100"', "mtu_bytes", 9100),
+        ("sonic-cfggen", '"1500000"', '"1550000"', "ecn_tc3", "150-1550 KB"),
+        ("sonic-cfggen", '"26": "3"', '"26": "1"', "dscp_26", 1),
+        ("sonic-cfggen", '"STRICT"', '"DWRR"', "scheduling_tc6", "wrr 0"),
+        ("sonic-cfggen", '"pfc_enable": "3"}', '"pfc_enable": "4"}', "pfc_3", "off"),
+        ("sonic-cfggen", "Vlan111|", "Vlan112|", "vlans", "trunk, untagged 4094, tagged 112"),
+    ],
+    "eos": [
+        ("Ethernet1/1", "mtu 9214", "mtu 1500", "mtu_bytes", 1500),
+        ("Ethernet1/1", "1500 kbytes", "1550 kbytes", "ecn_tc3", "150-1550 KB"),
+        ("Ethernet1/1", "qos trust dscp", "qos trust cos", "trust", "pcp"),
+        ("Ethernet1/1", "priority strict", "no priority", "scheduling_tc6", "wrr 0"),
+        ("Ethernet1/1", "priority-flow-control on", "!", "pfc_3", "off"),
+        ("Ethernet1/1", "vlan 111,4094", "vlan 112,4094", "vlans", "trunk, untagged 4094, tagged 112"),
+        ("include", "dscp 26 to traffic-class 3", "dscp 26 to traffic-class 5", "dscp_26", 5),
+    ],
+}
+
+
+@pytest.mark.parametrize(("system", "case"), [(name, case) for name, cases in WRONG.items() for case in cases])
+def test_a_wrong_value_is_found_with_both_numbers(system: str, case: tuple[str, str, str, str, str | int]) -> None:
+    where, what, by, field, found = case
+    answers = answers_of(system)
+    broken = {command: text.replace(what, by) if where in command else text for command, text in answers.items()}
+    assert broken != answers
+
+    different = {each.field: each for each in differences(asked(system), facts(system, answers=broken).settings)}
+
+    assert set(different) == {field}
+    assert different[field].found == found
+    assert different[field].asked == asked(system).fields()[field]
+
+
+@pytest.mark.parametrize("system", ["nvue", "sonic", "eos"])
+def test_a_port_that_nobody_has_configured_is_read_by_the_systems_defaults(system: str) -> None:
+    settings = facts(system, 1).settings
+
+    assert settings.description == ""
+    assert settings.mode == ("access" if system != "sonic" else "routed")
+    assert settings.mtu_bytes == {"nvue": 9216, "sonic": 9100, "eos": 1500}[system]
+    assert settings.trust == {"nvue": "pcp", "sonic": "dscp", "eos": "pcp"}[system]
+    assert settings.ecn == {3: Ecn(min_kbytes=1048, max_kbytes=2097) if system == "sonic" else None}
+
+
+def test_an_older_sonic_writes_references_in_brackets() -> None:
+    settings = facts("sonic", 1).settings
+
+    assert settings.profiles == {"dscp_to_tc_map": "AZURE", "wred_profile": "AZURE_LOSSLESS", "scheduler": ""}
+    assert settings.dscp_priority == {26: 1, 48: 6}
+
+
+@pytest.mark.parametrize("system", ["nvue", "sonic"])
+def test_a_restored_port_refers_to_the_profiles_that_it_had(system: str) -> None:
+    lab = with_switches(switch_entry(system), qos={})
+    dialect = dialect_of(lab.switches[0])
+    before = facts(system, 1).settings.model_copy(
+        update={"profiles": {"congestion-control": "old", "wred_profile": "old"}}
+    )
+
+    lines = dialect.port_lines(PORTS[system][1], before, frozenset({"ecn_tc3"}))
+
+    assert lines in (
+        ["nv set interface swp2 qos congestion-control profile old"],
+        ["sonic-db-cli CONFIG_DB hmset 'QUEUE|Ethernet4|3' wred_profile old"],
+    )
+
+
+@pytest.mark.parametrize("system", PORTS)
+@pytest.mark.parametrize("text", ["", "% Unrecognized command", "{", "[]", "{}"])
+def test_an_answer_of_another_kind_is_an_error_that_names_the_command(system: str, text: str) -> None:
+    with pytest.raises(AnswerError, match=r"show |sonic-cfggen"):
+        facts(system, answers=dict.fromkeys(answers_of(system), text))
+
+
+def test_the_map_is_compared_with_what_is_heard() -> None:
+    lab = with_switches(switch_entry())
+    cable = cables_of(lab, lab.switches[0])[0]
+    interfaces = {node.name: frozenset(pf.interface for pf in node.pfs) for node in lab.nodes}
+
+    def said(system: str, *ports: str) -> str | None:
+        return wrong_cable(cable, Neighbour(system, frozenset(ports)), interfaces)
+
+    assert said("gpu01", "enp5s0") is None
+    assert said("gpu01.example.com", "aa:bb:cc:dd:ee:01") is None, "a MAC alone contradicts nothing"
+    assert said("gpu01", "enp132s0") == "1/1: the map says gpu01 enp5s0, LLDP says gpu01 enp132s0"
+    assert said("gpu02", "enp5s0") == "1/1: the map says gpu01 enp5s0, LLDP says gpu02 enp5s0"
+    assert said("storage7", "enp5s0") is None, "a name that no node has may be a node's own"
+    assert wrong_cable(cable, None, interfaces) is None
+
+
+def test_ranges_of_vlans_are_one_text_however_they_are_written() -> None:
+    assert normal_ranges(numbers_in("112,111, 200-202,201")) == "111-112,200-202"
+    assert normal_ranges(numbers_in("none")) == ""

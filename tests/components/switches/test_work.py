@@ -1,0 +1,279 @@
+"""Changing a switch over a real SSH connection: the simulator's Onyx in this process, on a port of its own."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import asyncssh
+import pytest
+
+from components.ssh.connection import Endpoint, NoAnswerError
+from components.switches.dialect import RefusedError
+from components.switches.records import SwitchRecord, task_of, wanted_record
+from components.switches.settings import PortFacts, PortSettings, cables_of
+from components.switches.talk import Talk, talking
+from components.switches.work import NotOursError, Outcome, Task, WrongValueError, configure, observe, restore
+from simulator.switch.client import PortState
+from simulator.switch.front import HOST_KEY, serve
+from simulator.switch.onyx import Console
+from simulator.switch.ports import PortConfig
+from stacks.lab import Lab
+from tests.components.switches.labs import switch_entry, with_switches
+
+ADDRESS = "127.0.0.1"
+
+
+class Frames:
+    """A frame switch of four ports as they come out of the box; `stuck` ones never take an MTU."""
+
+    def __init__(self) -> None:
+        plain = PortConfig(native_vlan=1, mtu_bytes=1500)
+        self.configs = {(node, nic): plain for node in ("gpu01", "gpu02") for nic in ("enp5s0", "enp132s0")}
+        self.stuck: set[tuple[str, str]] = set()
+        self.lldp: dict[tuple[str, str], dict[str, str]] = {}
+
+    def show(self) -> list[PortState]:
+        return [
+            PortState(node, nic, config, False, {}, (), self.lldp.get((node, nic)))
+            for (node, nic), config in self.configs.items()
+        ]
+
+    def set(self, node: str, nic: str, **change: object) -> PortState:
+        if "tagged_vlans" in change:
+            change["tagged_vlans"] = frozenset(change["tagged_vlans"])
+        if (node, nic) in self.stuck:
+            change.pop("mtu_bytes", None)
+        self.configs[node, nic] = replace(self.configs[node, nic], **change)
+        return self.show()[0]
+
+
+class Rig:
+    """A lab, its switch, and the folder that the switch keeps its things in."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.frames = Frames()
+        self.key = asyncssh.generate_private_key("ssh-ed25519")
+        self.host_key = asyncssh.generate_private_key("ssh-ed25519")
+        self.host_key.write_private_key(str(folder / HOST_KEY))
+        (folder / "lab.pub").write_bytes(self.key.export_public_key())
+        self.port = 0
+        self.backups: list[str] = []
+
+    def lab(self, name: str = "lab", qos: dict[str, object] | None = None, **changes: object) -> Lab:
+        ports = {"gpu01": {"enp5s0": "1/1", "enp132s0": "1/2"}, "gpu02": {"enp5s0": "1/5", "enp132s0": "1/6"}}
+        entry = switch_entry(
+            **{"address": ADDRESS, "ssh_port": self.port or 22, "apply": True, "ports": ports, **changes}
+        )
+        lab = with_switches(entry, qos={} if qos is None else qos)
+        return Lab.model_validate({**lab.model_dump(), "name": name})
+
+    def record(self, lab: Lab) -> SwitchRecord:
+        public = self.host_key.export_public_key().decode().strip()
+        return wanted_record(lab, lab.switches[0], public)
+
+    def task(self, lab: Lab) -> Task:
+        wanted = {cable.port: cable.wanted for cable in cables_of(lab, lab.switches[0])}
+        return task_of(self.record(lab), wanted, lab)
+
+    @asynccontextmanager
+    async def talk(self, endpoint: Endpoint | None = None, user: str = "admin") -> AsyncIterator[Talk]:
+        server = await serve(self.frames, self.folder, self.folder / "lab.pub", ADDRESS, 0)
+        self.port = server.get_port()
+        record = self.record(self.lab(user=user))
+        try:
+            async with talking(endpoint or record.endpoint, [self.key], "sw1", record.sitting) as talk:
+                yield talk
+        finally:
+            server.close()
+
+    def configure(self, lab: Lab) -> Outcome:
+        async def work() -> Outcome:
+            async with self.talk() as talk:
+                return await configure(talk, self.task(lab), self.backups.append)
+
+        return asyncio.run(work())
+
+    def restore(self, lab: Lab, before: dict[str, PortSettings]) -> list[str]:
+        async def work() -> list[str]:
+            async with self.talk() as talk:
+                return await restore(talk, self.task(lab), before)
+
+        return asyncio.run(work())
+
+    def look(self, lab: Lab) -> dict[str, PortFacts]:
+        async def work() -> dict[str, PortFacts]:
+            async with self.talk() as talk:
+                task = self.task(lab)
+                return await observe(talk, task.dialect, task.ports)
+
+        return asyncio.run(work())
+
+    def by_hand(self, *lines: str) -> str:
+        """The same switch under somebody's fingers."""
+
+        async def work() -> str:
+            async with self.talk() as talk:
+                return "".join([await talk.ask(line) for line in lines])
+
+        return asyncio.run(work())
+
+
+@pytest.fixture
+def rig(tmp_path: Path) -> Rig:
+    return Rig(tmp_path)
+
+
+def test_ports_become_what_the_rails_ask_for(rig: Rig) -> None:
+    outcome = rig.configure(rig.lab())
+
+    assert rig.frames.configs["gpu01", "enp5s0"] == PortConfig(4094, frozenset({111}), 9216)
+    assert rig.frames.configs["gpu02", "enp132s0"] == PortConfig(4093, frozenset({112}), 9216)
+    assert "1/1 mtu_bytes 1500 => 9216" in outcome.changed
+    assert "1/6 ecn_tc3 off => 150-1500 KB" in outcome.changed
+    assert outcome.before["1/1"].mtu_bytes == 1500
+
+
+def test_a_second_time_nothing_is_sent_and_nothing_is_backed_up(rig: Rig) -> None:
+    rig.configure(rig.lab())
+    rig.backups.clear()
+
+    assert rig.configure(rig.lab()).changed == ()
+    assert rig.backups == []
+
+
+def test_only_what_differs_is_sent(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    rig.configure(rig.lab())
+    rig.by_hand("configure terminal", "interface ethernet 1/5 mtu 1500 force")
+    sent: list[str] = []
+    answer = Console.answer
+    monkeypatch.setattr(Console, "answer", lambda self, line: sent.append(line) or answer(self, line))
+
+    assert rig.configure(rig.lab()).changed == ("1/5 mtu_bytes 1500 => 9216",)
+    assert [line for line in sent if line.startswith("interface ")] == ["interface ethernet 1/5 mtu 9216 force"]
+
+
+def test_the_running_configuration_is_kept_before_the_first_line(rig: Rig) -> None:
+    rig.configure(rig.lab())
+
+    assert len(rig.backups) == 1
+    assert "interface ethernet 1/1 mtu 1500 force" in rig.backups[0]
+
+
+def test_a_switch_that_says_yes_and_does_not_is_an_error_with_both_numbers_and_is_taken_back(rig: Rig) -> None:
+    before = dict(rig.frames.configs)
+    rig.frames.stuck.add(("gpu02", "enp5s0"))
+
+    with pytest.raises(WrongValueError, match=r"1/5 mtu_bytes: asked 9216, found 1500") as error:
+        rig.configure(rig.lab())
+
+    assert "1/1" not in str(error.value)
+    assert "The old values were put back." in str(error.value)
+    assert rig.frames.configs == before
+    assert rig.look(rig.lab())["1/1"].settings.owner is None
+
+
+def test_a_refused_command_is_named_and_the_old_values_come_back(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = dict(rig.frames.configs)
+    answer = Console.answer
+    monkeypatch.setattr(
+        Console, "answer", lambda self, line: "% Not licensed\n" if "qos trust L3" in line else answer(self, line)
+    )
+
+    with pytest.raises(RefusedError, match=r"refuses `interface ethernet 1/1 qos trust L3`: Not licensed") as error:
+        rig.configure(rig.lab())
+
+    assert "The old values were put back." in str(error.value)
+    assert rig.frames.configs == before
+
+
+def test_the_ports_of_another_lab_are_refused_by_its_name_and_nothing_changes(rig: Rig) -> None:
+    rig.configure(rig.lab("first"))
+    before = dict(rig.frames.configs)
+
+    with pytest.raises(NotOursError, match=r"1/1 belongs to lab first \(its description is rocelab:first:rail-a\)"):
+        rig.configure(rig.lab("second", mtu_bytes=9100))
+
+    assert rig.frames.configs == before
+
+
+def test_a_cable_that_is_plugged_elsewhere_is_refused_before_anything_changes(rig: Rig) -> None:
+    heard = {"chassis": "52:54:00:11:00:02", "port": "enp5s0", "port_description": "", "system": "gpu02"}
+    rig.frames.lldp["gpu01", "enp5s0"] = heard
+
+    with pytest.raises(NotOursError, match=r"1/1: the map says gpu01 enp5s0, LLDP says gpu02 enp5s0"):
+        rig.configure(rig.lab())
+
+    assert rig.frames.configs["gpu01", "enp5s0"].mtu_bytes == 1500
+
+
+def test_a_neighbour_that_agrees_is_told(rig: Rig) -> None:
+    heard = {"chassis": "52:54:00:11:00:01", "port": "enp5s0", "port_description": "", "system": "gpu01"}
+    rig.frames.lldp["gpu01", "enp5s0"] = heard
+
+    neighbour = rig.configure(rig.lab()).found["1/1"].neighbour
+
+    assert neighbour is not None
+    assert neighbour.system == "gpu01"
+
+
+def test_what_was_there_before_us_comes_back(rig: Rig) -> None:
+    rig.by_hand(
+        "configure terminal",
+        "vlan 7",
+        "exit",
+        "interface ethernet 1/1 description uplink-of-somebody",
+        "interface ethernet 1/1 switchport access vlan 7",
+        "interface ethernet 1/1 traffic-class 3 congestion-control ecn minimum-absolute 20 maximum-absolute 400",
+    )
+    before, shown = dict(rig.frames.configs), rig.look(rig.lab())
+    outcome = rig.configure(rig.lab())
+
+    done = rig.restore(rig.lab(), dict(outcome.before))
+
+    assert done == [f"{port}: as before us" for port in ("1/1", "1/2", "1/5", "1/6")]
+    assert rig.frames.configs == before
+    assert rig.look(rig.lab()) == shown
+    assert shown["1/1"].settings.description == "uplink-of-somebody"
+
+
+def test_a_port_that_somebody_else_has_taken_meanwhile_is_not_put_back(rig: Rig) -> None:
+    outcome = rig.configure(rig.lab())
+    rig.by_hand("configure terminal", "interface ethernet 1/1 description rocelab:other:rail-x")
+
+    assert "1/1: as before us" not in rig.restore(rig.lab(), dict(outcome.before))
+    assert rig.frames.configs["gpu01", "enp5s0"].mtu_bytes == 9216
+
+
+def test_a_lossless_switch_without_switch_wide_pfc_is_found_out(rig: Rig) -> None:
+    rig.configure(rig.lab())
+    lossless = rig.lab(qos={"mode": "lossless"}, allow_global=True)
+    task = replace(rig.task(lossless), global_lines=())
+
+    async def work() -> None:
+        async with rig.talk() as talk:
+            await configure(talk, task, rig.backups.append)
+
+    with pytest.raises(WrongValueError, match=r"1/1 pfc_3: asked on, found off"):
+        asyncio.run(work())
+    assert "1/1 pfc_3 off => on" in rig.configure(lossless).changed
+
+
+def test_another_host_key_than_the_pinned_one_sends_nothing(rig: Rig) -> None:
+    other = asyncssh.generate_private_key("ssh-ed25519").export_public_key().decode().strip()
+
+    async def work() -> None:
+        async with rig.talk() as talk:
+            endpoint = Endpoint(address=ADDRESS, port=rig.port, user="admin", host_key=other)
+            async with talking(endpoint, [rig.key], "sw1", rig.record(rig.lab()).sitting):
+                await talk.ask("show running-config")
+
+    with pytest.raises(NoAnswerError, match=r"another host key than access.known_hosts_file: nothing was sent"):
+        asyncio.run(work())
+
+
+def test_another_user_is_not_let_in(rig: Rig) -> None:
+    with pytest.raises(NoAnswerError, match="refuses the login of root"):
+        asyncio.run(rig.talk(user="root").__aenter__())
