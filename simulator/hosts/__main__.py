@@ -1,0 +1,60 @@
+"""`python -m simulator.hosts FOLDER`: many hosts until it is told to end; their lab file stands in the folder."""
+
+import argparse
+import asyncio
+import contextlib
+import os
+import signal
+from ipaddress import IPv4Address
+from pathlib import Path
+
+import asyncssh
+
+from simulator.hosts.farm import FAULTS, Farm, places_of
+from simulator.hosts.labfile import lab_of, write
+
+
+async def serve(farm: Farm, folder: Path, name: str) -> None:
+    """Listens until SIGTERM; `ready` appears in the folder when all hosts answer."""
+    await farm.start()
+    (folder / "known_hosts").write_text(farm.known_hosts)
+    write(folder / f"Pulumi.{name}.yaml", lab_of(name, farm.places, farm.port, folder))
+    (folder / "ready").write_text(f"{os.getpid()}\n")
+    told = asyncio.Event()
+    for sign in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(sign, told.set)
+    await told.wait()
+    await farm.stop()
+    (folder / "ready").unlink()
+
+
+def main() -> None:
+    """Starts the hosts that the arguments ask for."""
+    parser = argparse.ArgumentParser(prog="python -m simulator.hosts", description=__doc__)
+    parser.add_argument("folder", type=Path, help="for the lab file, the key, known_hosts and faults.json")
+    parser.add_argument("--count", type=int, default=256, help="how many hosts")
+    parser.add_argument("--name", default="scale", help="name of the stack and of the lab")
+    parser.add_argument("--first", type=IPv4Address, default=IPv4Address("127.1.0.1"), help="address of the first host")
+    parser.add_argument("--port", type=int, default=2222, help="port of every host")
+    parser.epilog = f"faults.json names a fault by host: {', '.join(FAULTS)}"
+    asked = parser.parse_args()
+    folder = asked.folder.resolve()
+    folder.mkdir(parents=True, exist_ok=True)
+    with contextlib.suppress(FileNotFoundError):
+        (folder / "ready").unlink()
+    key_file = folder / "id_ed25519"
+    if not key_file.exists():
+        key_file.touch(mode=0o600)
+        asyncssh.generate_private_key("ssh-ed25519").write_private_key(key_file)
+    names = [f"gpu{number:04}" for number in range(1, asked.count + 1)]
+    farm = Farm(
+        places=places_of(names, asked.first),
+        port=asked.port,
+        user_key=asyncssh.read_private_key(key_file),
+        faults_file=folder / "faults.json",
+    )
+    asyncio.run(serve(farm, folder, asked.name))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,132 @@
+"""SSH servers for many hosts in one process, and the faults that each can be given while it runs."""
+
+import asyncio
+import contextlib
+import json
+import socket
+from collections.abc import Coroutine, Iterable
+from dataclasses import dataclass, field
+from ipaddress import IPv4Address
+from pathlib import Path
+
+import asyncssh
+
+from simulator.hosts.host import SimHost
+
+FAULTS = ("dead", "silent", "foreign", "reset", "slow", "failed")
+"""What a host can be told to do.
+
+dead: hangs up; silent: accepts and says nothing; foreign: shows another host key; reset: breaks off in the middle;
+`slow SECONDS`: answers late; `failed STEP`: this step fails.
+"""
+BACKLOG = 64
+
+
+@dataclass
+class Farm:
+    """Hosts by name, each at an address of its own."""
+
+    places: dict[str, IPv4Address]
+    port: int
+    user_key: asyncssh.SSHKey
+    faults_file: Path | None = None
+    """JSON object of faults by host name; read again whenever it changed."""
+    hosts: dict[str, SimHost] = field(default_factory=dict)
+    keys: dict[str, asyncssh.SSHKey] = field(default_factory=dict)
+    faults: dict[str, str] = field(default_factory=dict)
+    _options: dict[str, asyncssh.SSHServerConnectionOptions] = field(default_factory=dict)
+    _sockets: list[socket.socket] = field(default_factory=list)
+    _tasks: set[asyncio.Task[None]] = field(default_factory=set)
+    _read_at_ns: int = 0
+
+    @property
+    def known_hosts(self) -> str:
+        """A line for each host."""
+        return "".join(f"[{at}]:{self.port} {_public(self.keys[name])}\n" for name, at in self.places.items())
+
+    async def start(self) -> None:
+        """Listens for all of them."""
+        self._foreign = await self._options_of(asyncssh.generate_private_key("ssh-ed25519"))
+        for name, address in self.places.items():
+            self.hosts[name] = SimHost(name)
+            self.keys[name] = asyncssh.generate_private_key("ssh-ed25519")
+            self._options[name] = await self._options_of(self.keys[name])
+            listener = socket.create_server((str(address), self.port), backlog=BACKLOG)
+            listener.setblocking(False)
+            self._sockets.append(listener)
+            self._begin(self._accept(name, listener))
+
+    async def stop(self) -> None:
+        """Ends everything that is open."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        for listener in self._sockets:
+            listener.close()
+
+    def fault_of(self, name: str) -> tuple[str, str]:
+        """The fault of a host and its value; both empty when it has none."""
+        if self.faults_file is not None and self.faults_file.exists():
+            changed_ns = self.faults_file.stat().st_mtime_ns
+            if changed_ns != self._read_at_ns:
+                self._read_at_ns, self.faults = changed_ns, json.loads(self.faults_file.read_text())
+        kind, _, value = self.faults.get(name, "").partition(" ")
+        return kind, value
+
+    async def _accept(self, name: str, listener: socket.socket) -> None:
+        loop = asyncio.get_running_loop()
+        while True:
+            connection, _ = await loop.sock_accept(listener)
+            self._begin(self._serve(name, connection))
+
+    async def _serve(self, name: str, connection: socket.socket) -> None:
+        kind, _ = self.fault_of(name)
+        if kind == "dead":
+            connection.close()
+        elif kind == "silent":
+            with contextlib.closing(connection):
+                await asyncio.sleep(3600)
+        else:
+            options = self._foreign if kind == "foreign" else self._options[name]
+
+            async def process(one: asyncssh.SSHServerProcess[bytes]) -> None:
+                await self._run(name, one)
+
+            with contextlib.suppress(OSError, asyncssh.Error):
+                served = await asyncssh.run_server(connection, options=options, process_factory=process, encoding=None)
+                await served.wait_closed()
+
+    async def _run(self, name: str, process: asyncssh.SSHServerProcess[bytes]) -> None:
+        kind, value = self.fault_of(name)
+        sent = await process.stdin.read()
+        if kind == "reset":
+            process.get_extra_info("connection").abort()
+            return
+        if kind == "slow":
+            await asyncio.sleep(float(value))
+        done = self.hosts[name].answer(process.command or "", sent, value if kind == "failed" else "")
+        process.stdout.write(done.out.encode())
+        process.stderr.write(done.err.encode())
+        process.exit(done.code)
+
+    async def _options_of(self, key: asyncssh.SSHKey) -> asyncssh.SSHServerConnectionOptions:
+        authorized = asyncssh.import_authorized_keys(self.user_key.export_public_key().decode())
+        options: asyncssh.SSHServerConnectionOptions = await asyncssh.SSHServerConnectionOptions.construct(
+            server_host_keys=[key], authorized_client_keys=authorized
+        )
+        return options
+
+    def _begin(self, work: Coroutine[object, object, None]) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+
+def places_of(names: Iterable[str], first: IPv4Address) -> dict[str, IPv4Address]:
+    """An address for each name, 250 in each /24, beginning with the first one's network."""
+    base = int(first) & ~0xFF
+    return {name: IPv4Address(base + (i // 250 << 8) + i % 250 + 1) for i, name in enumerate(names)}
+
+
+def _public(key: asyncssh.SSHKey) -> str:
+    return " ".join(key.export_public_key().decode().split()[:2])

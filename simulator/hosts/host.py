@@ -1,0 +1,134 @@
+"""One simulated host: a few files, what was applied to it, and the answers of its host program.
+
+The commands are recognised, not run: a host that does what a shell would is a node of `simulator/nodes`.
+"""
+
+import json
+import re
+import secrets
+import time
+from dataclasses import dataclass, field
+from typing import Any
+
+from simulator.hosts import program
+
+LINK_FIELDS = ("address", "mtu_bytes", "up")
+"""What the real program puts back when no new connection confirms it."""
+
+STARTED = re.compile(rb"exec sudo -n python3 -I -c .* (?P<size>\d+) (?P<verb>\w+)$", re.DOTALL)
+INSTALLED = re.compile(
+    rb'echo "(?P<digest>[0-9a-f]{64})  (?P<path>\S+)" \| sha256sum .*'
+    rb"exec sudo -n python3 -I (?P=path) (?P<verb>\w+)\nfi\n(?P<otherwise>.*)",
+    re.DOTALL,
+)
+RECEIVED = re.compile(rb'cat > "\$HOME/(?P<path>[\w.-]+)\.new" && mv ')
+SAID = re.compile(rb"echo '(?P<text>.*)'|exit (?P<code>\d+)")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Answer:
+    """How a command ended."""
+
+    out: str = ""
+    err: str = ""
+    code: int = 0
+
+
+@dataclass
+class SimHost:
+    """One host; all of it is gone with the process."""
+
+    name: str
+    files: dict[str, str] = field(default_factory=dict)
+    """sha256 of the program that lies at each path."""
+    fields: dict[str, Any] = field(default_factory=dict)
+    machine_id: str = field(default_factory=lambda: secrets.token_hex(16))
+    boot_id: str = field(default_factory=lambda: secrets.token_hex(16))
+    unconfirmed: dict[str, Any] | None = None
+    """Link fields from before an apply that nobody has confirmed yet."""
+    revert_at_s: float = 0.0
+    asked: list[str] = field(default_factory=list)
+    """Verbs in their order; whatever else was run is `other`."""
+
+    def answer(self, command: str, sent: bytes, failing: str = "") -> Answer:
+        """What a command prints.
+
+        Args:
+            command: as SSH carried it.
+            sent: all of its input.
+            failing: step that fails in every apply; empty for none.
+        """
+        text = command.encode()
+        if started := STARTED.match(text):
+            size = int(started["size"])
+            return self._performed(started["verb"].decode(), program.keep(sent[:size]), sent[size:], failing)
+        if installed := INSTALLED.search(text):
+            digest = installed["digest"].decode()
+            if self.files.get(installed["path"].decode()) == digest:
+                return self._performed(installed["verb"].decode(), digest, sent, failing)
+            said = SAID.search(installed["otherwise"])
+            return Answer(out=(said["text"] or b"").decode(), code=int(said["code"] or 0)) if said else Answer()
+        if received := RECEIVED.match(text):
+            self.asked.append("receive")
+            self.files[received["path"].decode()] = program.keep(sent)
+            return Answer()
+        self.asked.append("other")
+        if "systemctl reboot" in command:
+            self.boot_id = secrets.token_hex(16)
+        return Answer(out="active\n" if "ActiveState" in command else "")
+
+    def _performed(self, verb: str, digest: str, text: bytes, failing: str) -> Answer:
+        self.asked.append(verb)
+        document = json.loads(text)
+        only = document.pop("only", None)
+        wanted = program.wanted_fields(digest, document)
+        self._revert_if_late()
+        changed: list[str] = []
+        failed = None
+        if verb == "apply":
+            wrong = [key for key in wanted if self.fields.get(key) != wanted[key] and (only is None or key in only)]
+            failed = (
+                {"step": failing, "reason": f"{failing} was told to fail", "hint": "take the fault away"}
+                if failing
+                else None
+            )
+            changed = [] if failed else wrong
+            self._change({key: wanted[key] for key in changed}, document)
+            self.files["/usr/local/lib/rocelab/host.pyz"] = digest
+        elif verb == "confirm":
+            self.unconfirmed = None
+        elif verb == "undo":
+            self.fields, self.unconfirmed = {}, None
+            self.files.pop("/usr/local/lib/rocelab/host.pyz", None)
+        fields = {key: self.fields.get(key, "none") for key in wanted} if verb != "undo" else {}
+        if verb == "apply":
+            fields = {key: value for key, value in fields.items() if value != wanted[key]}
+        report = {
+            "schema": document["schema"],
+            "host": document["host"],
+            "changed": changed,
+            "needs_reboot": [],
+            "facts": {
+                "machine_id": self.machine_id,
+                "boot_id": self.boot_id,
+                "kernel": "simulated",
+                "carrier": {pf["interface"]: True for pf in document["pfs"]},
+                "vfs_in_use": {},
+                "pending": self.unconfirmed is not None,
+            },
+            "fields": fields,
+            "failed": failed,
+        }
+        return Answer(out=json.dumps(report, sort_keys=True, separators=(",", ":")) + "\n")
+
+    def _change(self, changes: dict[str, Any], document: dict[str, Any]) -> None:
+        links = {key: self.fields.get(key) for key in changes if key.rpartition(".")[2] in LINK_FIELDS}
+        if links:
+            self.unconfirmed = {**links, **(self.unconfirmed or {})}
+            self.revert_at_s = time.monotonic() + document["revert_after_s"]
+        self.fields.update(changes)
+
+    def _revert_if_late(self) -> None:
+        if self.unconfirmed is not None and time.monotonic() > self.revert_at_s:
+            self.fields.update(self.unconfirmed)
+            self.unconfirmed = None

@@ -1,0 +1,72 @@
+"""The stack file of a lab of many simulated hosts: two rails, four VFs a PF, nothing to measure."""
+
+from collections.abc import Mapping
+from ipaddress import IPv4Address
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+RAILS = {"rail-a": ("enp5s0", 111), "rail-b": ("enp132s0", 112)}
+
+
+def lab_of(name: str, places: Mapping[str, IPv4Address], port: int, folder: Path) -> dict[str, Any]:
+    """The lab as its file says it; keys and known_hosts lie in the folder."""
+    return {
+        "name": name,
+        "kind": "virtual",
+        "access": {
+            "user": "nvidia",
+            "identity": "file",
+            "key_file": str(folder / "id_ed25519"),
+            "known_hosts_file": str(folder / "known_hosts"),
+        },
+        "rails": [_rail(rail, vlan, number) for number, (rail, (_, vlan)) in enumerate(RAILS.items())],
+        "nodes": [_node(host, number, address, port) for number, (host, address) in enumerate(places.items())],
+    }
+
+
+def write(file: Path, lab: Mapping[str, Any]) -> None:
+    """Writes the stack file, beside whatever else it has."""
+    found = yaml.safe_load(file.read_text()) if file.exists() else {}
+    found.setdefault("config", {})["rocelab:lab"] = dict(lab)
+    file.write_text(yaml.safe_dump(found, sort_keys=False))
+
+
+def _rail(name: str, vlan: int, number: int) -> dict[str, Any]:
+    pods = f"10.{80 + number}"
+    return {
+        "name": name,
+        "mtu_bytes": 9000,
+        "host_subnet": f"10.{64 + number}.0.0/16",
+        "pod": {
+            "vlan_id": vlan,
+            "subnet": f"{pods}.0.0/16",
+            "first_address": f"{pods}.0.10",
+            "last_address": f"{pods}.255.250",
+            "addresses_per_node": 8,
+        },
+        "resource_name": f"sriov_{vlan}",
+        "network_name": f"sriov{vlan}",
+    }
+
+
+def _node(name: str, number: int, address: IPv4Address, port: int) -> dict[str, Any]:
+    ends = (f"{number // 250}.{number % 250 + 1}" for _ in RAILS)
+    return {
+        "name": name,
+        "address": str(address),
+        "ssh_port": port,
+        "management_interface": "enp0s3",
+        "pfs": [
+            {
+                "rail": rail,
+                "interface": interface,
+                "driver": "igb",
+                "address": f"10.{64 + i}.{end}/16",
+                "vfs": 4,
+                "rdma_device": f"rxe{i}",
+            }
+            for i, ((rail, (interface, _)), end) in enumerate(zip(RAILS.items(), ends, strict=True))
+        ],
+    }
