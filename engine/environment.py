@@ -1,5 +1,7 @@
 """The environment that the pulumi CLI needs here: the one source of `make env` and of every command of ours.
 
+Labs of hosts and a cluster save their state once, at the end of a run (docs/decisions/0007-state-once.md).
+
 Stacks of kind `virtual` get the file backend of the simulator, its throwaway passphrase, and a PULUMI_HOME with the
 stand-ins. All other stacks keep the user's own home, backend and passphrase, and cannot find a stand-in.
 """
@@ -13,6 +15,7 @@ from pathlib import Path
 
 from engine.places import BIN, HOME, ROOT, STANDINS, VENV
 from stacks.base import LabError
+from stacks.lab import Lab
 from stacks.read import read_stack_file
 
 STATE = ROOT / ".sim" / "state"
@@ -38,7 +41,11 @@ def environment(stack: str | None, current: Mapping[str, str] = os.environ) -> d
         # Plugins then come from PULUMI_HOME by exact version; on PATH the engine takes any version and warns.
         "PULUMI_IGNORE_AMBIENT_PLUGINS": "true",
     }
-    is_virtual = is_of_kind_virtual(stack)
+    lab = lab_of(stack)
+    is_virtual = lab is not None and lab.kind == "virtual"
+    # what is made twice without harm may be forgotten by a run that is killed; a virtual machine may not
+    once = {"PULUMI_SKIP_CHECKPOINTS": "true"}
+    gives = (virtual if is_virtual else {}) | (once if lab is not None and lab.fabric is None else {})
     folders = [BIN, STANDINS, VENV / "bin"] if is_virtual else [BIN, VENV / "bin"]
     variables: dict[str, str | None] = {
         "PATH": _path(folders, current.get("PATH", os.defpath)),
@@ -46,15 +53,14 @@ def environment(stack: str | None, current: Mapping[str, str] = os.environ) -> d
         "PULUMI_DISABLE_AUTOMATIC_PLUGIN_ACQUISITION": "true",
         "PULUMI_PARALLEL": str(PARALLEL),
     }
-    if is_virtual:
-        return variables | virtual
-    return variables | {name: None for name, value in virtual.items() if current.get(name) == value}
+    taken = {name: None for name, value in (virtual | once).items() if current.get(name) == value}
+    return variables | taken | gives
 
 
-def is_of_kind_virtual(stack: str | None) -> bool:
-    """False also for a stack without a file: what is not known to be a simulator is treated as hardware."""
+def lab_of(stack: str | None) -> Lab | None:
+    """The lab of a stack; none without a file: what is not known to be a simulator is treated as hardware."""
     path = ROOT / f"Pulumi.{stack}.yaml"
-    return stack is not None and path.exists() and read_stack_file(path).kind == "virtual"
+    return read_stack_file(path) if stack is not None and path.exists() else None
 
 
 def export_lines(variables: Mapping[str, str | None]) -> str:

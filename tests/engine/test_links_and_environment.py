@@ -96,19 +96,39 @@ def test_any_other_stack_cannot_find_a_stand_in(
     lab = (ROOT / "Pulumi.lab.yaml").read_text()
     (tmp_path / "Pulumi.hardware.yaml").write_text(lab)
     monkeypatch.setattr(env_module, "ROOT", tmp_path)
-    monkeypatch.setattr(env_module, "read_stack_file", lambda _: type("Lab", (), {"kind": "hardware"}))
+    monkeypatch.setattr(
+        env_module, "read_stack_file", lambda _: type("Lab", (), {"kind": "hardware", "fabric": "vCenter"})
+    )
     left_over = environment_of_a_simulator_stack(monkeypatch)
 
     variables = environment(stack, left_over | {"PULUMI_CONFIG_PASSPHRASE": "the user's own"})
 
     assert str(STANDINS) not in str(variables["PATH"]).split(os.pathsep)
     unset = {name for name, value in variables.items() if value is None}
-    assert unset == {"PULUMI_HOME", "PULUMI_BACKEND_URL", "PULUMI_IGNORE_AMBIENT_PLUGINS"}, "the passphrase is not ours"
+    ours = {"PULUMI_HOME", "PULUMI_BACKEND_URL", "PULUMI_IGNORE_AMBIENT_PLUGINS", "PULUMI_SKIP_CHECKPOINTS"}
+    assert unset == ours, "the passphrase is not ours"
+
+
+@pytest.mark.parametrize(
+    ("kind", "fabric", "expected"),
+    [
+        ("hardware", None, "true"),
+        ("virtual", None, "true"),
+        ("hardware", "vCenter", None),
+        ("virtual", "vCenter", None),
+    ],
+)
+def test_a_state_that_may_hold_virtual_machines_is_saved_after_each_step(
+    kind: str, fabric: str | None, expected: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(env_module, "lab_of", lambda _: type("Lab", (), {"kind": kind, "fabric": fabric}))
+
+    assert environment("lab", {}).get("PULUMI_SKIP_CHECKPOINTS") == expected
 
 
 def environment_of_a_simulator_stack(monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
     with monkeypatch.context() as patched:
-        patched.setattr(env_module, "is_of_kind_virtual", lambda _: True)
+        patched.setattr(env_module, "lab_of", lambda _: type("Lab", (), {"kind": "virtual", "fabric": None}))
         return {name: value for name, value in environment("lab", {"PATH": "/usr/bin"}).items() if value}
 
 
