@@ -3,17 +3,19 @@
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-
-import asyncssh
+from typing import TYPE_CHECKING, TypeAlias
 
 from stacks.base import LabError, Section
+
+if TYPE_CHECKING:
+    import asyncssh
 
 CONNECT_S = 10
 KEEPALIVE_S = 15
 MISSED_KEEPALIVES = 4
 
-Connection = asyncssh.SSHClientConnection
-Keys = list[asyncssh.SSHKey]
+Connection: TypeAlias = "asyncssh.SSHClientConnection"
+Keys: TypeAlias = "list[asyncssh.SSHKey]"
 """What a login shows; empty: the running ssh-agent has it."""
 
 
@@ -41,6 +43,8 @@ class BrokenError(NoAnswerError):
 
 def keys_of(private_key: str | None) -> Keys:
     """The lab's key from its text; none when the ssh-agent has it."""
+    import asyncssh  # noqa: PLC0415  # a tenth of a second, which whoever only describes hosts need not pay
+
     return [asyncssh.import_private_key(private_key)] if private_key else []
 
 
@@ -59,6 +63,8 @@ async def connected(
     Raises:
         NoAnswerError: when the host does not answer, or is not the one that it should be.
     """
+    import asyncssh  # noqa: PLC0415  # as in keys_of
+
     where = f"{name} ({endpoint.place})" if name else endpoint.place
     label = endpoint.address if endpoint.port == 22 else f"[{endpoint.address}]:{endpoint.port}"
     try:

@@ -4,10 +4,12 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-
-import asyncssh
+from typing import TYPE_CHECKING
 
 from components.ssh.connection import CONNECT_S, BrokenError, Connection, NoAnswerError, in_short
+
+if TYPE_CHECKING:
+    import asyncssh
 
 LARGEST_OUTPUT = 1_000_000
 """Characters kept of one stream: far above what any test prints, so a host gone mad fills no memory."""
@@ -26,7 +28,7 @@ class Done:
 class Session:
     """One running remote program. Leaving the block closes its input, which ends it there."""
 
-    def __init__(self, process: asyncssh.SSHClientProcess[str]) -> None:
+    def __init__(self, process: "asyncssh.SSHClientProcess[str]") -> None:
         self._process = process
         self._early: list[str] = []
 
@@ -59,6 +61,8 @@ async def session(connection: Connection, command: str) -> AsyncIterator[Session
     Raises:
         BrokenError: when the connection broke meanwhile.
     """
+    import asyncssh  # noqa: PLC0415  # loaded by the connection anyway
+
     try:
         async with asyncio.timeout(CONNECT_S):
             process = await connection.create_process(command, encoding="utf-8", errors="replace")
@@ -93,6 +97,8 @@ async def feed(connection: Connection, command: str, sent: bytes) -> Done:
     Raises:
         BrokenError: when the connection broke meanwhile.
     """
+    import asyncssh  # noqa: PLC0415  # loaded by the connection anyway
+
     try:
         # an empty input would leave the other side's stdin open
         given = {"input": sent} if sent else {"stdin": asyncssh.DEVNULL}
@@ -104,7 +110,7 @@ async def feed(connection: Connection, command: str, sent: bytes) -> Done:
     return Done(code=done.exit_status, out=_text(done.stdout), err=_text(done.stderr))
 
 
-async def _all(reader: asyncssh.SSHReader[str]) -> str:
+async def _all(reader: "asyncssh.SSHReader[str]") -> str:
     kept: list[str] = []
     size = 0
     while text := await reader.read(65_536):
