@@ -1,7 +1,7 @@
 """What the fleet does to its hosts: look, confirm, put right, and undo. Whatever a host does, the answer is data."""
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
@@ -169,13 +169,27 @@ def result_of(name: str, new: HostRecord, report: Report, failed: dict[str, str]
     if failed or report.failed:
         return {"status": "failed", **(failed or report.failed or {})}
     key, value = next(iter(wrong.items()))
+    undone = reverted(report, list(wrong))
     return {
         "status": "failed",
         "step": "drift",
-        "reason": f"{key} is {shorten(report.fields.get(key))}, wanted {shorten(value)}",
+        "reason": f"{key} is {shorten(report.fields.get(key))}, wanted {shorten(value)}{undone and f'; {undone}'}",
         "hint": f"its repair is of class {repair_class(key)}, and hosts.repair allows {policy.repair}; "
         f"raise it, or mend {name} by hand",
     }
+
+
+def reverted(report: Report, wrong: Sequence[str]) -> str:
+    """Why links are not as they were set, when the host itself has put them back."""
+    links = report.facts.get("reverted")
+    found = (
+        [link for link in links if any(key.startswith(f"{link}.") for key in wrong)] if isinstance(links, list) else []
+    )
+    return (
+        f"its change of {', '.join(map(str, found))} undid itself: no new connection confirmed it in time"
+        if found
+        else ""
+    )
 
 
 async def _bring_up(crew: Crew, name: str, old: HostRecord | None, new: HostRecord, outcome: Outcome) -> None:
@@ -185,6 +199,8 @@ async def _bring_up(crew: Crew, name: str, old: HostRecord | None, new: HostReco
         # a connection of its own, so it is also the word that a pending revert waits for
         report = await call(new.endpoint, "confirm", document)
         wrong = [key for key, value in new.fields.items() if report.fields.get(key) != value]
+        if undone := reverted(report, wrong):
+            crew.say(f"{name}: {undone}")
         # what is asked for anew is carried out; what has drifted is put back as far as the policy allows
         deploys = old is None or old.state != "active" or old.document != document
         only = [key for key in new.fields if deploys or may_repair(key, crew.policy.repair)]

@@ -52,6 +52,7 @@ class FakeHosts:
         self.pending_reboot: set[int] = set()
         self.calls: list[tuple[str, int, Any]] = []
         self.peers_answer = True
+        self.facts: dict[int, dict[str, Any]] = {}
 
     def knows(self, one: HostRecord, **drift: Any) -> None:
         port = one.endpoint.port
@@ -77,7 +78,12 @@ class FakeHosts:
         return Report(
             host=str(document["host"]),
             needs_reboot=["rdma_namespaces shared => exclusive"] if waits else [],
-            facts={"machine_id": self.machine.get(port, ""), "boot_id": str(self.boots.get(port)), "carrier": {}},
+            facts={
+                "machine_id": self.machine.get(port, ""),
+                "boot_id": str(self.boots.get(port)),
+                "carrier": {},
+                **self.facts.get(port, {}),
+            },
             fields=dict(self.fields.get(port, {})),
             failed=failed,
         )
@@ -275,6 +281,18 @@ def test_the_undo_of_a_hanging_host_ends(hosts, said, monkeypatch):
 
     assert result["status"] == "unreachable"
     assert "stay on it" in result["reason"]
+
+
+def test_a_change_that_undid_itself_is_told_as_such(hosts, said):
+    one = record("gpu01", 1)
+    hosts.knows(one, **{"enp5s0.mtu_bytes": 1500})
+    hosts.facts[2201] = {"reverted": ["enp5s0"]}
+
+    outcome = run(crew(hosts, said, repair="none"), {"gpu01": one}, {"gpu01": one})
+
+    told = "its change of enp5s0 undid itself: no new connection confirmed it in time"
+    assert outcome.results["gpu01"]["reason"] == f"enp5s0.mtu_bytes is 1500, wanted 9000; {told}"
+    assert f"gpu01: {told}" in said
 
 
 def test_undoing_all_leaves_drained_hosts_alone_and_says_so(hosts, said):
