@@ -67,7 +67,7 @@ test-unit:  ## Fast tests: no engine, no simulator
 
 test:  ## All tests: unit lane, then the real engine on the simulator
 	@engine/setup --dev
-	@$(PYTHON) -m components.cluster.store
+	@$(PYTHON) -m components.cluster.store --operators
 	.venv/bin/pytest
 
 bench:  ## Times of the stages, as docs/benchmarks.md has them

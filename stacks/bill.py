@@ -117,3 +117,50 @@ WHEREABOUTS_DEFINITIONS = {
     }.items()
 }
 UPSTREAM = (NETWORKS_DEFINITION, MPIJOBS_DEFINITION, *WHEREABOUTS_DEFINITIONS.values())
+
+# What the operators' releases call valid. Operators bring their definitions themselves; tests compare what is rendered
+# with the first of each list that can be had. NVIDIA's releases since 2022 are no Go modules, hence the older second.
+_NETWORK_OPERATOR, _GPU_OPERATOR = "github.com/Mellanox/network-operator", "github.com/NVIDIA/gpu-operator"
+_SRIOV_KINDS = {
+    "sriovnetworknodepolicies": "fcc06af66a10ad77cb6b9596a6d38fd4c6e3544852d7d9ddcb289fb4a6b14ce4",
+    "sriovnetworkpoolconfigs": "d6706a05e49f3c1c0949ea792ed84062cc2fff8fdfadb47d9e8ae9f0d3ea243a",
+    "sriovnetworks": "c3f3bbdf909c0c7a89d2873d1f8cc9e630dc87717479621280e2a299cf4c8dd5",
+    "sriovoperatorconfigs": "91115f124eccabcb7f15e061f3dbae04a98c4e669b09e46c5c3d6472f422fb96",
+}
+OPERATOR_DEFINITIONS: dict[str, tuple[Upstream, ...]] = {
+    **{
+        f"{kind}.sriovnetwork.openshift.io": (
+            Upstream(
+                module="github.com/k8snetworkplumbingwg/sriov-network-operator",
+                version="v1.6.0",
+                path=f"config/crd/bases/sriovnetwork.openshift.io_{kind}.yaml",
+                sha256=sha256,
+            ),
+        )
+        for kind, sha256 in _SRIOV_KINDS.items()
+    },
+    "nicclusterpolicies.mellanox.com": tuple(
+        Upstream(
+            module=_NETWORK_OPERATOR,
+            version=version,
+            path="config/crd/bases/mellanox.com_nicclusterpolicies.yaml",
+            sha256=sha256,
+        )
+        for version, sha256 in {
+            "v26.4.1": "6e7233dcad83ff1f2f2e14dde7b7bce85129cfd249ec87780f76d67c49fc67df",
+            "v1.4.0": "1bc21514b6ac53593ab3764996361fc5ddfa08c7c2509da28120fcd79ab76bc0",
+        }.items()
+    ),
+    "clusterpolicies.nvidia.com": tuple(
+        Upstream(
+            module=_GPU_OPERATOR,
+            version=version,
+            path="config/crd/bases/nvidia.com_clusterpolicies.yaml",
+            sha256=sha256,
+        )
+        for version, sha256 in {
+            "v26.7.0": "fcece7d07504e57fd5815525b3baa1eccc659a2f3b48895578be731dcde4042a",
+            "v1.8.3-0.20240429200431-0fe1e8db32b0": "595943222d18657f077ade35b0e0f2e9e3e213cc11602d20cb2b2b88907f878e",
+        }.items()
+    ),
+}

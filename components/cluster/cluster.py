@@ -19,7 +19,7 @@ from components.cluster.sriov import LAYOUT_ANNOTATION
 from stacks.cluster import Cluster
 from stacks.lab import Lab
 
-GATE_S = {"virtual": 10, "plain": 180, "operator": 1800}
+GATE_S = {"virtual": 5, "plain": 180, "operator": 1800}
 """How long the gate waits: a plugin registers within seconds, and an operator may reboot nodes for their VFs."""
 
 

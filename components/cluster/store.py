@@ -8,12 +8,12 @@ import sys
 import tempfile
 import urllib.error
 import urllib.request
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from stacks.base import LabError
-from stacks.bill import UPSTREAM, Upstream
+from stacks.bill import OPERATOR_DEFINITIONS, UPSTREAM, Upstream
 
 LARGEST_FILE_BYTES = 5_000_000
 GO_TIMEOUT_S = 300
@@ -173,7 +173,10 @@ def _remedy(file: Upstream) -> str:
 
 
 def main() -> int:
-    """Fetches every file of the bill, a line each; 1 when one cannot be had."""
+    """Fetches every file of the bill, a line each; 1 when one cannot be had.
+
+    With `--operators` also the definitions of the operators' own kinds, as far as they can be had: no lab needs them.
+    """
     store = Store.from_environment()
     failed = False
     for file in UPSTREAM:
@@ -184,7 +187,20 @@ def main() -> int:
             failed = True
         else:
             sys.stdout.write(f"{file.name} {file.version} {Path(file.path).name}: {route}\n")
+    if "--operators" in sys.argv[1:]:
+        for kind, releases in OPERATOR_DEFINITIONS.items():
+            sys.stdout.write(f"{kind}: {_first_of(store, releases)}\n")
     return int(failed)
+
+
+def _first_of(store: Store, releases: Sequence[Upstream]) -> str:
+    for file in releases:
+        try:
+            _, route = store.fetch(file)
+        except LabError:
+            continue
+        return f"{file.version}, {route}"
+    return "not to be had here; the tests that compare with it are skipped"
 
 
 if __name__ == "__main__":

@@ -68,10 +68,10 @@ class Api:
         found: list[Object] = self._json("GET", path)["items"]
         return found
 
-    def apply(self, path: str, manifest: Object | str) -> Object:
+    def apply(self, path: str, manifest: Object | str, *, dry_run: bool = False) -> Object:
         """Server-side apply; a text is sent as it is, so that upstream's YAML needs no parsing here."""
         body = manifest if isinstance(manifest, str) else json.dumps(manifest)
-        query = f"{path}?fieldManager={FIELD_MANAGER}&force=true"
+        query = f"{path}?fieldManager={FIELD_MANAGER}&force=true{'&dryRun=All' if dry_run else ''}"
         return self._json("PATCH", query, body, "application/apply-patch+yaml")
 
     def merge(self, path: str, patch: Object) -> Object:

@@ -13,7 +13,10 @@ from components.cluster.manifests import Manifest
 from stacks.bill import WHEREABOUTS_DEFINITIONS
 from stacks.cluster import Cluster
 from stacks.lab import Lab
+from tests.components.cluster.plane import api, folder, layout
 from tests.conftest import ROOT
+
+__all__ = ["api", "folder", "layout"]  # fixtures of another file, so that both sim files share one control plane
 
 GOLDEN = ROOT / "tests" / "golden" / "cluster"
 UPDATE = "UPDATE_GOLDEN"

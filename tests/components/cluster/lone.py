@@ -52,6 +52,9 @@ class Lone:
     def destroy(self) -> str:
         return self.run("destroy", "--yes", "--skip-preview")
 
+    def output(self, name: str) -> Any:
+        return json.loads(self.run("stack", "output", name, "--json"))
+
     def resources(self) -> list[dict[str, Any]]:
         exported = self.folder / "exported.json"
         self.run("stack", "export", "--file", str(exported))

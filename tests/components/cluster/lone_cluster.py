@@ -18,3 +18,4 @@ cluster = RdmaCluster(
 )
 pulumi.export("attachments", cluster.attachments)
 pulumi.export("ready", cluster.ready)
+pulumi.export("faults", cluster.faults)

@@ -1,7 +1,6 @@
 """The cluster layer applied by the real engine and provider to a real API server of its own."""
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -11,63 +10,41 @@ from components.cluster.sriov import LAYOUT_ANNOTATION
 from components.cluster.store import Store
 from simulator.plane.api import FIELD_MANAGER, Api
 from simulator.plane.layout import Layout
-from simulator.plane.part import ControlPlane
 from stacks.lab import Lab
 from tests.components.cluster.lone import Lone, changed, kill_while, relay, settled
+from tests.components.cluster.plane import ADDRESS
 from tests.components.cluster.readback import kinds_of, left_of_us, missing, path_of
 from tests.conftest import ROOT
 from tests.integration.stack import environment
 
 pytestmark = pytest.mark.sim
 
-ADDRESS = "127.0.12.221"
 ELSEWHERE = ("127.0.12.222", 7443)
-BINARIES = ROOT / ".engine" / "bin"
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("lone")
-
-
-@pytest.fixture(scope="module")
-def layout(lab: Lab, folder: Path) -> Iterator[Layout]:
-    """A control plane of its own, so that no other lab on this machine is touched."""
-    needed = ("pulumi", "pulumi-resource-kubernetes", "plane", "kwok")
-    if lacking := [name for name in needed if not (BINARIES / name).exists()]:
-        pytest.skip(f"needs {', '.join(lacking)} in .engine/bin: run make setup")
-    state = folder / "sim"
-    plane = ControlPlane(lab, state, BINARIES, address=ADDRESS)
-    said: list[str] = []
-    try:
-        plane.up(said.append)
-        yield Layout(state.absolute(), BINARIES, ADDRESS)
-    finally:
-        plane.down(said.append)
-
-
-@pytest.fixture(scope="module")
-def api(layout: Layout) -> Iterator[Api]:
-    with Api(layout) as opened:
-        yield opened
+KNOWS_THE_ADDRESS = ["cluster-claim", "cluster-nodes", "cluster-provider"]
+"""What speaks to the API by itself; no object of the cluster is among it."""
 
 
 @pytest.fixture(scope="module")
 def lone(layout: Layout, folder: Path) -> Lone:
-    project = folder / "project"
-    (project / "state").mkdir(parents=True)
+    return project("rocelab", layout, folder)
+
+
+def project(name: str, layout: Layout, folder: Path) -> Lone:
+    """A Pulumi project of its own, with the cluster layer for its whole program."""
+    place = folder / name
+    (place / "state").mkdir(parents=True)
     runtime = {"name": "python", "options": {"toolchain": "pip", "virtualenv": str(ROOT / ".venv")}}
-    (project / "Pulumi.yaml").write_text(yaml.safe_dump({"name": "rocelab", "runtime": runtime}))
-    (project / "__main__.py").write_text((ROOT / "tests/components/cluster/lone_cluster.py").read_text())
+    (place / "Pulumi.yaml").write_text(yaml.safe_dump({"name": name, "runtime": runtime}))
+    (place / "__main__.py").write_text((ROOT / "tests/components/cluster/lone_cluster.py").read_text())
     env = {
         **environment("lab"),
-        "PULUMI_BACKEND_URL": f"file://{project / 'state'}",
+        "PULUMI_BACKEND_URL": f"file://{place / 'state'}",
         "PYTHONPATH": str(ROOT),
         "LONE_LAB": str(ROOT / "Pulumi.lab.yaml"),
         "LONE_KUBECONFIG": str(layout.kubeconfig),
         "LONE_LAYOUT": "first",
     }
-    made = Lone(project, env)
+    made = Lone(place, env)
     made.run("stack", "init")
     return made
 
@@ -152,12 +129,29 @@ def test_another_address_and_other_credentials_change_no_object(applied: Lone, l
     with relay(to=(ADDRESS, layout.api_port), at=ELSEWHERE):
         output = applied.up(LONE_KUBECONFIG=str(moved))
 
-    assert changed(output) == ["cluster-provider"]
-    assert changed(applied.up()) == ["cluster-provider"], "and back"
+    assert changed(output) == KNOWS_THE_ADDRESS
+    assert changed(applied.up()) == KNOWS_THE_ADDRESS, "and back"
 
 
 def test_a_new_vf_layout_changes_the_device_plugin_alone(applied: Lone) -> None:
-    assert changed(applied.up(LONE_LAYOUT="second")) == ["cluster-device-plugin-daemonset"]
+    assert changed(applied.up(LONE_LAYOUT="second")) == ["cluster-device-plugin-daemonset", "cluster-nodes"]
+
+
+def test_a_node_that_offers_too_few_vfs_is_named_and_holds_nothing_up(applied: Lone, api: Api) -> None:
+    status, resource = "/api/v1/nodes/gpu02/status", "intel.com/sriov_111"
+
+    def offer(count: str) -> None:
+        api.merge(status, {"status": {"capacity": {resource: count}, "allocatable": {resource: count}}})
+
+    offer("3")
+    try:
+        told = applied.up(LONE_LAYOUT="fewer")
+        assert f"gpu02: offers 3 {resource}, wanted 4" in told
+        assert applied.output("faults").keys() == {"gpu02"}
+    finally:
+        offer("4")
+    assert changed(applied.up(LONE_LAYOUT="fewer")) == ["cluster-nodes"], "it looks again until all is fine"
+    assert applied.output("faults") == {}
 
 
 def test_what_somebody_else_manages_is_not_taken_over(applied: Lone, api: Api) -> None:
@@ -171,6 +165,15 @@ def test_what_somebody_else_manages_is_not_taken_over(applied: Lone, api: Api) -
 
     assert f'conflict with "{FIELD_MANAGER}"' in output
     assert applied.up(LONE_LAYOUT="theirs"), "with the same value both own the field"
+
+
+def test_another_stack_is_refused_before_anything_changes(applied: Lone, layout: Layout, folder: Path) -> None:
+    other = project("elsewhere", layout, folder)
+    ours = "this cluster belongs to lab lab of stack rocelab/lone, and this is lab lab of stack elsewhere/lone"
+
+    assert ours in other.run("preview", fails=True), "a review shows it before anybody runs anything"
+    assert ours in other.up(fails=True)
+    assert not [r["type"] for r in other.resources() if r["type"].startswith("kubernetes:")]
 
 
 def test_the_end_leaves_nothing_behind_also_after_a_killed_run(applied: Lone, api: Api) -> None:
