@@ -35,7 +35,10 @@ def apply(host: Host, only: Optional[Set[str]]) -> Optional[Failure]:
     """Does each step whose fields are wrong; the first failure, after all steps were tried."""
     for step in STEPS:
         if step.concerns(host.document):
-            step.refuse(host)
+            try:
+                step.refuse(host)
+            except StepError as error:
+                return failure(step.name, error)
     record_baseline(host)
     give_back(host, forgotten(host))
     left = give_steps_back(host)

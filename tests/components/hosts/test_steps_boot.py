@@ -95,6 +95,7 @@ def test_a_machine_without_grub_is_refused_with_the_reason_before_anything_chang
 
     assert "intel_iommu=on iommu=pt pci=realloc processor.max_cstate=1 is not on this kernel's" in failed["reason"]
     assert "without a GRUB" in failed["reason"]
+    assert failed["step"] == "kernel_arguments"
     assert "take it out of system.kernel_arguments" in failed["hint"]
     assert files(server) == before
 
@@ -149,7 +150,8 @@ def test_too_few_vfs_are_no_reason_to_stop_when_the_firmware_is_going_to_be_set(
 
 
 def test_secure_boot_forbids_a_driver_that_is_built_here_unless_its_key_is_enrolled(lab, debian, monkeypatch):
-    document = {**document_of(lab, {}), "driver": {"source": "doca_ofed"}}
+    driver = {"source": "doca_ofed", "version": "25.07", "in_use": True}
+    document = {**document_of(lab, {}), "driver": driver}
     (debian.folder / SECURE_BOOT[1:]).parent.mkdir(parents=True)
     (debian.folder / SECURE_BOOT[1:]).write_bytes(b"\x06\0\0\0\x01")
 
