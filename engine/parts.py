@@ -124,7 +124,7 @@ PARTS = (
         build=Build(
             version_variable="main.version",
             version=VSPHERE,
-            prepare="add_pvrdma.py",
+            prepare="complete.py",
             # A test dependency of the bridge cannot be had, so the module cannot be tidy.
             flags=("-mod=mod",),
             is_standin=True,

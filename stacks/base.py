@@ -27,6 +27,9 @@ InterfaceName = Annotated[str, Field(pattern=r"^[a-zA-Z][a-zA-Z0-9_.-]*$", max_l
 ResourceName = Annotated[str, Field(pattern=r"^[a-z0-9]([a-z0-9_]*[a-z0-9])?$", max_length=63)]
 """A device-plugin resource without its prefix. No hyphen: older SR-IOV operators refuse it."""
 
+InventoryName = Annotated[str, Field(pattern=r"^[^/\\%\x00-\x1f]+$", max_length=80)]
+"""A name in vCenter's inventory. Slash, backslash and percent are stored escaped there, so they are refused."""
+
 VlanId = Annotated[int, Field(ge=1, le=4094)]
 """IEEE 802.1Q tag: 0 means untagged and 4095 is reserved."""
 

@@ -12,7 +12,7 @@ from stacks.access import Access
 from stacks.cluster import Cluster
 from stacks.delivery import Pvrdma, SharedRdma, SriovOperator, SriovPlain
 from stacks.ipam import Dhcp, NvIpam, Static, Whereabouts
-from stacks.nodes import BareMetal, Node
+from stacks.nodes import BareMetal, Node, VsphereVm
 from stacks.rails import Rail
 from stacks.rules import BrokenRulesError, Fault, Parts, Path, broken_rules, show
 from stacks.switches import EosSwitch, NvueSwitch, OnyxSwitch, SonicSwitch
@@ -24,6 +24,7 @@ LONGEST_VALUE = 40
 
 TAGS: Mapping[str | int, type[BaseModel]] = {
     "bare_metal": BareMetal,
+    "vsphere_vm": VsphereVm,
     "sriov_plain": SriovPlain,
     "sriov_operator": SriovOperator,
     "shared_rdma": SharedRdma,
@@ -84,6 +85,8 @@ def _text(detail: ErrorDetails, model: type[BaseModel]) -> str:
         return _unknown_key(str(detail["loc"][-1]), list(owner.model_fields) if owner else [])
     if kind == "value_error" and not isinstance(value, str):
         return message  # a validator of ours, which says all
+    if kind == "union_tag_invalid":
+        return f"{detail['ctx']['tag']!r} is none of {detail['ctx']['expected_tags']}"
     shown = f"{value!r}"[:LONGEST_VALUE] if isinstance(value, str | int | float | bool) or value is None else ""
     joint = ": " if kind == "value_error" else " " if shown else ""
     return f"{shown}{joint}{message}. {_meaning(detail['loc'], model)}".rstrip()
@@ -147,7 +150,7 @@ def _valid_parts(given: object, model: type[BaseModel]) -> Parts:
         kind if isinstance(kind, str) else None,
         valid(Access, sections.get("access")),
         rails,
-        valid_list(Node, "nodes"),
+        valid_list(cast("type[Node]", Node), "nodes"),
         valid(Cluster, sections.get("cluster")),
         others,
         all_rails_valid=len(rails) == len(sections.get("rails") or ()),

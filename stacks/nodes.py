@@ -1,16 +1,20 @@
 """The machines: how each is reached, and which of its NICs stands on which rail."""
 
 from ipaddress import IPv4Address, IPv4Interface
-from typing import Literal
+from typing import Annotated, Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import Discriminator, Field, Tag, model_validator
 
 from stacks.base import InterfaceName, Name, Port, Section, effect
+from stacks.machines import Machine
 
-Driver = Literal["mlx5_core", "igb"]
+Driver = Literal["mlx5_core", "igb", "vmxnet3"]
 
-MOST_VFS: dict[Driver, int] = {"mlx5_core": 127, "igb": 7}
-"""VFs per PF that a driver makes: NVIDIA's SR-IOV page (DOCA 3.2) says 127 a port; igb stops at 7, measured."""
+MOST_VFS: dict[Driver, int] = {"mlx5_core": 127, "igb": 7, "vmxnet3": 0}
+"""VFs per PF that a driver makes: NVIDIA's SR-IOV page (DOCA 3.2) says 127 a port; igb stops at 7, measured.
+
+A VM's vmxnet3 has none: PVRDMA is the second function of the same device, and shared by whoever runs in the VM.
+"""
 
 
 class Pf(Section):
@@ -43,10 +47,9 @@ class Pf(Section):
         return self
 
 
-class BareMetal(Section):
-    """A machine of its own (or the simulator's image of one) with SR-IOV NICs."""
+class NodeBase(Section):
+    """What every node has, whatever it runs on."""
 
-    kind: Literal["bare_metal"] = "bare_metal"
     name: Name
     """Name of the machine and of its Kubernetes node."""
     formerly: Name | None = None
@@ -66,13 +69,13 @@ class BareMetal(Section):
     """The node's PFs; a control plane may have none."""
 
     @model_validator(mode="after")
-    def _only_a_control_plane_has_no_pf(self) -> "BareMetal":
+    def _only_a_control_plane_has_no_pf(self) -> Self:
         if not self.pfs and self.role == "worker":
             raise ValueError("pfs: a worker without a PF has no part in any rail; list one, or make it a control_plane")
         return self
 
     @model_validator(mode="after")
-    def _each_pf_is_a_nic_of_its_own(self) -> "BareMetal":
+    def _each_pf_is_a_nic_of_its_own(self) -> Self:
         for field in ("interface", "rail", "rdma_device"):
             values = [getattr(pf, field) for pf in self.pfs]
             if twice := sorted({value for value in values if values.count(value) > 1}):
@@ -91,5 +94,36 @@ class BareMetal(Section):
         return next((pf for pf in self.pfs if pf.rail == rail), None)
 
 
-Node = BareMetal
-"""Every kind of node. vSphere machines join this union with the fabric."""
+class BareMetal(NodeBase):
+    """A machine of its own (or the simulator's image of one) with SR-IOV NICs."""
+
+    kind: Literal["bare_metal"] = "bare_metal"
+
+
+class VsphereVm(NodeBase):
+    """A VM that the fabric makes: a management adapter, and a PVRDMA adapter on each of its rails."""
+
+    kind: Literal["vsphere_vm"]
+    machine: Machine
+
+    @model_validator(mode="after")
+    def _adapters_are_what_pvrdma_can_be(self) -> Self:
+        if split := next((pf for pf in self.pfs if pf.vfs), None):
+            raise ValueError(f"vfs {split.vfs} on {split.interface}: a PVRDMA adapter has no VFs; write 0")
+        if len(self.pfs) > 1 and not self.machine.several_pvrdma:
+            raise ValueError(
+                f"{len(self.pfs)} PVRDMA adapters: VMware documents one a VM (KB 328676); leave the others out, "
+                "or set machine.several_pvrdma: true"
+            )
+        return self
+
+
+def _kind_of(node: object) -> str:
+    kind = node.get("kind", "bare_metal") if isinstance(node, dict) else getattr(node, "kind", "")
+    return str(kind)
+
+
+Node = Annotated[
+    Annotated[BareMetal, Tag("bare_metal")] | Annotated[VsphereVm, Tag("vsphere_vm")], Discriminator(_kind_of)
+]
+"""Every kind of node; one that does not say is bare metal."""

@@ -7,6 +7,7 @@ import pulumi
 import pulumi_vsphere as vsphere
 
 from components.fabric.baseline import Baseline
+from components.fabric.machines import Machines, MachinesArgs, machines_of
 from components.fabric.settings import HostSettings, HostSettingsArgs
 from components.fabric.uplink import Uplink, UplinkArgs
 from stacks.fabric import DistributedSwitch, EsxiHost, Fabric
@@ -26,9 +27,9 @@ class VsphereFabricArgs:
 
 
 class VsphereFabric(pulumi.ComponentResource):
-    """Everything of a lab that stands in vCenter beside the VMs.
+    """Everything of a lab that stands in vCenter.
 
-    Order and undo: port group, adapter, setting; the setting goes first, while the adapter that it names still exists.
+    A host's setting is undone first, while the adapter that it names still exists.
     """
 
     port_groups: Mapping[str, pulumi.Output[str]]
@@ -51,6 +52,15 @@ class VsphereFabric(pulumi.ComponentResource):
         self._lookups = pulumi.InvokeOutputOptions(parent=self, provider=self.provider)
         self._datacenter = vsphere.get_datacenter_output(name=fabric.datacenter, opts=self._lookups).id
         self.port_groups = {switch.rail: self._place(switch) for switch in fabric.switches}
+        if machines_of(args.lab):
+            machines = MachinesArgs(
+                lab=args.lab,
+                fabric=fabric,
+                datacenter=self._datacenter,
+                port_groups=self.port_groups,
+                lookups=self._lookups,
+            )
+            Machines(f"{name}-machines", machines, pulumi.ResourceOptions(parent=self, providers=[self.provider]))
         self.register_outputs({"port_groups": self.port_groups})
 
     def _place(self, switch: DistributedSwitch) -> pulumi.Output[str]:

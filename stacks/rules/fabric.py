@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator
 from ipaddress import AddressValueError, IPv4Address
 
 from stacks.fabric import Fabric
+from stacks.nodes import VsphereVm
 from stacks.rules.parts import Fault, Parts, Path, twice
 
 PATH = ("fabric", "switches")
@@ -71,6 +72,32 @@ def _refuse_what_the_kind_forbids(parts: Parts) -> Iterator[Fault]:
         yield Fault(("fabric", "password_file"), "missing, and password is file: name the simulator's password file")
 
 
+def _refuse_machines_without_their_switch(parts: Parts) -> Iterator[Fault]:
+    fabric = parts.section("fabric", Fabric)
+    rails = {switch.rail for switch in fabric.switches} if fabric else set()
+    for i, node in parts.nodes.items():
+        if not isinstance(node, VsphereVm) or node.state == "absent":
+            continue
+        if fabric is None:
+            yield Fault(("nodes", i, "kind"), "a vsphere_vm is made in a vCenter; describe it as `fabric`")
+            continue
+        for j, pf in enumerate(node.pfs):
+            if pf.rail not in rails:
+                yield Fault(
+                    ("nodes", i, "pfs", j, "rail"),
+                    f"{pf.rail} has no switch in fabric.switches, so there is no port group to connect to; add one",
+                )
+
+
+def _refuse_two_workers_on_one_host(parts: Parts) -> Iterator[Fault]:
+    pinned: list[tuple[Path, str]] = [
+        (("nodes", i, "machine", "host"), node.machine.host)
+        for i, node in parts.nodes.items()
+        if isinstance(node, VsphereVm) and node.machine.host and node.role == "worker" and node.state != "absent"
+    ]
+    yield from twice("host", pinned, "machines on one host talk by memory copies, so nothing would be measured")
+
+
 def _is_loopback(address: str) -> bool:
     try:
         return IPv4Address(address).is_loopback
@@ -82,4 +109,6 @@ FABRIC_RULES: tuple[Callable[[Parts], Iterator[Fault]], ...] = (
     _refuse_switches_off_their_rail,
     _refuse_what_stands_twice,
     _refuse_what_the_kind_forbids,
+    _refuse_machines_without_their_switch,
+    _refuse_two_workers_on_one_host,
 )

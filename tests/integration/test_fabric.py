@@ -9,7 +9,7 @@ import ssl
 import subprocess
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -50,10 +50,12 @@ class Vsphere:
     env: dict[str, str]
     endpoint: Endpoint
     fabric: dict[str, Any]
+    nodes: list[dict[str, Any]] = field(default_factory=list)
 
     def pulumi(self, verb: str, *options: str, fails: bool = False) -> str:
         lab = yaml.safe_load((ROOT / "Pulumi.lab.yaml").read_text())["config"]["rocelab:lab"]
         lab["fabric"] = self.fabric
+        lab["nodes"] = self.nodes or lab["nodes"]
         path = self.folder / "Pulumi.t.yaml"
         content = yaml.safe_load(path.read_text()) or {}
         content.setdefault("config", {})["rocelab:lab"] = lab
@@ -218,6 +220,57 @@ def test_an_uplink_in_doubt_stops_before_anything_changes(vsphere: Vsphere) -> N
     assert "2 NICs are driver nmlx5_core" in said
     assert "Traceback" not in said
     vsphere.pulumi("up")
+
+
+def test_workers_are_cloned_apart_with_their_memory_reserved_and_pvrdma(vsphere: Vsphere) -> None:
+    vsphere.nodes = [a_worker(1), a_worker(2)]
+
+    vsphere.pulumi("up")
+    vsphere.pulumi("up", "--expect-no-changes")
+
+    with session(vsphere.endpoint) as vcenter:
+        datacenter = vcenter.host("DC0_C0_H0").parent.parent.parent
+        machine = next(one for one in datacenter.vmFolder.childEntity if one.name == "gpu01")
+        config = machine.config
+        adapters = [one for one in config.hardware.device if isinstance(one, vim.vm.device.VirtualEthernetCard)]
+        rule = machine.resourcePool.owner.configurationEx.rule
+    assert config.memoryReservationLockedToMax
+    assert config.memoryAllocation.reservation == config.hardware.memoryMB == 4096
+    assert [type(one) for one in adapters] == [
+        vim.vm.device.VirtualVmxnet3,
+        vim.vm.device.VirtualVmxnet3Vrdma,
+    ], "management first: PVRDMA is never the adapter that SSH comes over"
+    assert [(one.name, one.mandatory, len(one.vm)) for one in rule] == [("rocelab-lab-workers", True, 2)]
+
+
+def a_worker(number: int) -> dict[str, Any]:
+    return {
+        "kind": "vsphere_vm",
+        "name": f"gpu0{number}",
+        "address": f"127.0.12.{number}",
+        "ssh_port": 2222,
+        "management_interface": "ens192",
+        "gpus": 1,
+        "pfs": [
+            {
+                "rail": "rail-a",
+                "interface": "ens224",
+                "driver": "vmxnet3",
+                "address": f"10.10.11.1{number}/24",
+                "vfs": 0,
+                "rdma_device": "rocep19s0f1",
+            }
+        ],
+        "machine": {
+            "template": "DC0_C0_RP0_VM0",
+            "datastore": "LocalDS_0",
+            "cpus": 2,
+            "memory_mbytes": 4096,
+            "disk_gbytes": 40,
+            "guest_id": "otherGuest",
+            "management_network": "VM Network",
+        },
+    }
 
 
 def test_the_adapter_of_running_pvrdma_machines_is_not_changed_under_them(vsphere: Vsphere) -> None:

@@ -1,19 +1,19 @@
-"""Copies the pinned Terraform vSphere provider to ./upstream and teaches it the PVRDMA adapter.
+"""Copies the pinned Terraform vSphere provider to ./upstream and teaches it what came later and PVRDMA needs.
 
 Runs in a scratch copy of this folder. The adapter type `vmxnet3vrdma` came to the provider five months after the
-pinned version; without it the provider panics as soon as it reads a virtual machine that has one. The three places
-are those of upstream's pull request 1598.
+pinned version (upstream's pull request 1598); without it the provider panics as soon as it reads a virtual machine that
+has one. The lock of all memory, `memory_reservation_locked_to_max`, came later still.
 """
 
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 
 MODULE = "github.com/hashicorp/terraform-provider-vsphere"
-ADAPTERS = Path("vsphere/internal/virtualdevice/virtual_machine_network_interface_subresource.go")
 
-INSERTIONS = (
+ADAPTER = (
     ("\tnetworkInterfaceSubresourceTypeVmxnet3,\n", '\t"vmxnet3vrdma",\n'),
     (
         "\tcase *types.VirtualVmxnet3:\n\t\treturn types.BaseVirtualDevice(t)\n",
@@ -24,7 +24,26 @@ INSERTIONS = (
         '\tcase *types.VirtualVmxnet3Vrdma:\n\t\treturn "vmxnet3vrdma"\n',
     ),
 )
-"""Anchor in the adapter file, and the lines that follow it."""
+
+LOCKED_MEMORY = (
+    (
+        '\t\t\tDescription: "Enable CPU performance counters on this virtual machine.",\n\t\t},\n',
+        '\t\t"memory_reservation_locked_to_max": {\n\t\t\tType: schema.TypeBool,\n\t\t\tOptional: true,\n\t\t},\n',
+    ),
+    (
+        '\tif d.Get("memory_reservation").(int) != d.Get("memory").(int) {\n\t\treturn structure.BoolPtr(false)\n\t}\n',
+        '\tif d.Get("memory_reservation_locked_to_max").(bool) {\n\t\treturn structure.BoolPtr(true)\n\t}\n',
+    ),
+    (
+        '\t_ = d.Set("memory_hot_add_enabled", obj.MemoryHotAddEnabled)\n',
+        '\t_ = d.Set("memory_reservation_locked_to_max", obj.MemoryReservationLockedToMax)\n',
+    ),
+)
+INSERTIONS = {
+    Path("vsphere/internal/virtualdevice/virtual_machine_network_interface_subresource.go"): ADAPTER,
+    Path("vsphere/virtual_machine_config_structure.go"): LOCKED_MEMORY,
+}
+"""By file: an anchor, and the lines that follow it."""
 
 
 def main() -> None:
@@ -37,14 +56,15 @@ def main() -> None:
     shutil.copytree(module, upstream)
     for path in [upstream, *upstream.rglob("*")]:
         path.chmod(path.stat().st_mode | 0o200)  # the module cache is read-only
-    insert(upstream / ADAPTERS)
+    for path, insertions in INSERTIONS.items():
+        insert(upstream / path, insertions)
     subprocess.run(["go", "mod", "edit", f"-replace={MODULE}=./upstream"], check=True)
 
 
-def insert(source: Path) -> None:
-    """Adds the adapter to the provider's source; an anchor that is not there exactly once ends the build."""
+def insert(source: Path, insertions: Iterable[tuple[str, str]]) -> None:
+    """Adds lines to the provider's source; an anchor that is not there exactly once ends the build."""
     text = source.read_text()
-    for anchor, addition in INSERTIONS:
+    for anchor, addition in insertions:
         if text.count(anchor) != 1:
             sys.exit(f"{source}: expected {anchor!r} once, found it {text.count(anchor)} times")
         text = text.replace(anchor, anchor + addition)
