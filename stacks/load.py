@@ -24,7 +24,7 @@ class Credentials:
     host_keys: dict[str, str]
     """`ssh-ed25519 AAAA…` by node name."""
     kubeconfig: pulumi.Output[str] | None
-    """None: the lab has no cluster."""
+    """None: the lab has no cluster, or makes one, which is asked for it once it is there."""
     switch_keys: dict[str, str] = field(default_factory=dict)
     """The host key of each switch that the lab applies to, by its name."""
     vcenter_password: pulumi.Output[str] | None = None
@@ -91,7 +91,7 @@ def _switch_keys(lab: Lab, root: Path) -> dict[str, str]:
 
 
 def _kubeconfig(lab: Lab, config: pulumi.Config, root: Path) -> pulumi.Output[str] | None:
-    if lab.cluster is None:
+    if lab.cluster is None or lab.cluster.bootstrap is not None:
         return None
     if lab.cluster.kubeconfig == "secret":
         return config.require_secret("kubeconfig")

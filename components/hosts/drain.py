@@ -66,6 +66,36 @@ class Cluster:
         """Opens it again."""
         self._api.patch_node(node, {"spec": {"unschedulable": None}}, _request_timeout=REQUEST_S)
 
+    def knows(self, node: str) -> bool:
+        """Whether there is such a node.
+
+        Raises:
+            DrainError: when the API does not answer.
+        """
+        return self._told(lambda: self._api.read_node(node, _request_timeout=REQUEST_S))
+
+    def forget(self, node: str) -> None:
+        """Deletes the node object; fine when it is gone.
+
+        Raises:
+            DrainError: when the API does not answer, or refuses.
+        """
+        self._told(lambda: self._api.delete_node(node, _request_timeout=REQUEST_S))
+
+    def _told(self, ask: Callable[[], object]) -> bool:
+        """Whether what was asked about is there."""
+        from urllib3.exceptions import HTTPError  # noqa: PLC0415  # comes with the client
+
+        try:
+            ask()
+        except self._client.ApiException as error:
+            if error.status == 404:
+                return False
+            raise DrainError(f"the Kubernetes API says: {error.reason}") from None
+        except HTTPError as error:
+            raise DrainError(f"the Kubernetes API does not answer: {str(error)[:160]}") from None
+        return True
+
     def _pods(self, node: str) -> list[tuple[str, str]]:
         listed = self._api.list_pod_for_all_namespaces(
             field_selector=f"spec.nodeName={node}", _request_timeout=REQUEST_S

@@ -24,7 +24,6 @@ from pulumi.dynamic import (
 from components.cluster.bootstrap.nodes import Nodes, without
 from components.hosts.calls import Hosts
 from components.hosts.changes import change_lines, reboots_refused
-from components.hosts.drain import Cluster
 from components.hosts.losses import vfs_refused
 from components.hosts.records import PREFIX, HostRecord, properties_of, records_of
 from components.hosts.repair import Crew, Facts, Outcome, converge, observe, undo_all
@@ -33,6 +32,7 @@ from components.hosts.upgrades import refused_upgrades
 from components.ssh import credentials
 from components.ssh.connection import answers
 from stacks.hosts import HostPolicy
+from stacks.lab import Lab
 
 Props = dict[str, object]
 
@@ -126,18 +126,22 @@ class FleetProvider(ResourceProvider):
         self, policy: HostPolicy, olds: Mapping[str, HostRecord], news: Mapping[str, HostRecord], facts: Facts
     ) -> Outcome:
         crew = self._crew(policy)
-        lab = credentials.configured_lab(self._setting)
-        nodes = Nodes(crew, lab, credentials.login_to(lab, Path.cwd(), self._setting))
-        kept = await nodes.part(olds, news)
+        nodes = Nodes(crew, news, self._way_in)
+        kept = await nodes.part(olds, news, facts)
         outcome = await converge(crew, without(olds, kept), without(news, kept), facts)
         await nodes.parted(kept, outcome)
         waiting = sorted(name for name, result in outcome.results.items() if result["status"] == "needs_reboot")
         if waiting and policy.allow_reboot:
-            config = credentials.kubeconfig(lab, self._setting, Path.cwd()) or await nodes.kubeconfig()
+            config = credentials.kubeconfig(self._way_in()[0], self._setting, Path.cwd())
+            drainer = await nodes.drainer(config, facts)
             active = {name: record for name, record in news.items() if record.state == "active"}
-            await Roll(crew=crew, records=active, drainer=Cluster(config) if config else None).run(waiting, outcome)
+            await Roll(crew=crew, records=active, drainer=drainer).run(waiting, outcome)
         await nodes.unite(news, outcome, facts)
         return outcome
+
+    def _way_in(self) -> tuple[Lab, credentials.Login]:
+        lab = credentials.configured_lab(self._setting)
+        return lab, credentials.login_to(lab, Path.cwd(), self._setting)
 
     def _crew(self, policy: HostPolicy) -> Crew:
         return Crew(hosts=self._hosts(), policy=policy, say=pulumi.log.info)

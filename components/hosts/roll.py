@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from ipaddress import IPv4Interface
 
@@ -32,7 +32,7 @@ class Roll:
         """Reboots these hosts; what came of it replaces their results."""
         deadline = time.monotonic() + self.crew.policy.reboot_budget_s
         stopped = ""
-        for batch in batches(names, self.crew.policy):
+        for batch in batches(names, self.crew.policy, _control_planes(self.records)):
             if not stopped and time.monotonic() > deadline:
                 stopped = "partial: the reboot budget is used up; the next run goes on"
             if stopped:
@@ -113,14 +113,27 @@ class Roll:
                 raise NoAnswerError(f"no peer answers on {interface} ({', '.join(peers[:3])})") from None
 
 
-def batches(names: Sequence[str], policy: HostPolicy) -> Iterator[list[str]]:
-    """Who reboots together: one canary, then so many as the policy allows; or all at once when it says so."""
-    if policy.reboot == "parallel":
-        yield list(names)
-        return
-    yield list(names[:1])
-    for first in range(1, len(names), policy.max_unavailable):
-        yield list(names[first : first + policy.max_unavailable])
+def batches(names: Sequence[str], policy: HostPolicy, alone: Container[str] = ()) -> Iterator[list[str]]:
+    """Who reboots together: one canary, then so many as the policy allows; or all at once when it says so.
+
+    Args:
+        names: hosts that wait for a reboot.
+        policy: how many may be away at once.
+        alone: hosts that never go together with another, and last: two control planes away are a lost quorum.
+    """
+    others = [name for name in names if name not in alone]
+    size = len(others) if policy.reboot == "parallel" else policy.max_unavailable
+    canary = 0 if policy.reboot == "parallel" else 1
+    if canary and others:
+        yield others[:1]
+    for first in range(canary, len(others), max(size, 1)):
+        yield others[first : first + size]
+    yield from ([name] for name in names if name in alone)
+
+
+def _control_planes(records: Mapping[str, HostRecord]) -> set[str]:
+    sections = {name: record.document.get("kubernetes") for name, record in records.items()}
+    return {name for name, found in sections.items() if isinstance(found, dict) and found["role"] == "control_plane"}
 
 
 def rail_peers(name: str, records: Mapping[str, HostRecord]) -> Iterator[tuple[str, list[str]]]:

@@ -3,10 +3,12 @@
 For a dynamic provider the stack's configuration is the only way by which a secret comes to it.
 """
 
+import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from components.ssh.admin import admin_config, control_planes_of
 from components.ssh.connection import Endpoint, Keys, keys_of
 from stacks.access import read_host_keys, read_private_key
 from stacks.base import LabError
@@ -54,12 +56,15 @@ def configured_lab(setting: Setting) -> Lab:
 
 
 def access_to(lab: Lab, root: Path, setting: Setting) -> Access:
-    """Reads keys and kubeconfig from where the lab says they are.
+    """Reads keys and kubeconfig from where the lab says they are; not for a running event loop.
 
     Raises:
         LabError: naming what is missing; never what it contains.
     """
-    return Access(login=login_to(lab, root, setting), kubeconfig=kubeconfig(lab, setting, root))
+    login = login_to(lab, root, setting)
+    if planes := control_planes_of(lab, login.endpoints):
+        return Access(login=login, kubeconfig=asyncio.run(admin_config(planes, login.keys)))
+    return Access(login=login, kubeconfig=kubeconfig(lab, setting, root))
 
 
 def login_to(lab: Lab, root: Path, setting: Setting) -> Login:
@@ -103,12 +108,12 @@ def endpoints_of(lab: Lab, keys: dict[str, str]) -> dict[str, Endpoint]:
 
 
 def kubeconfig(lab: Lab, setting: Setting, root: Path) -> str | None:
-    """Text of the kubeconfig; None when the lab has no cluster.
+    """Text of the kubeconfig; None when the lab has no cluster, or one whose control planes have to be asked for it.
 
     Raises:
         LabError: when it is not where the lab says.
     """
-    if lab.cluster is None:
+    if lab.cluster is None or lab.cluster.bootstrap is not None:
         return None
     if lab.cluster.kubeconfig == "secret":
         return _secret(setting, "kubeconfig")

@@ -21,6 +21,7 @@ from tests.components.hosts.kernel import PFS, FakeHost, addresses
 
 PROGRAM = b"print('the program')\n"
 STANDARD = {
+    "base64",
     "fcntl",
     "hashlib",
     "json",

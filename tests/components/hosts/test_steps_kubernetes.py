@@ -188,7 +188,7 @@ def test_another_key_than_the_pinned_one_installs_nothing(machine, repository):
     result = run("apply", machine, document(packages={**repository, "key_sha256": "0" * 64}))
 
     assert result["failed"]["step"] == "kubernetes_packages"
-    assert "key_sha256 is 0000" in result["failed"]["reason"]
+    assert "the lab file names 0000" in result["failed"]["reason"]
     assert machine.packages == {}
 
 

@@ -1,14 +1,13 @@
 """kubeadm, kubelet and kubectl in the lab's version, held there: no package manager knows the order of an upgrade."""
 
 import hashlib
-import urllib.error
-import urllib.request
 from typing import Dict, Sequence, Set
 
 from ..distribution import family, install
 from ..host import Document, Host
 from ..machine import Machine, StepError
 from ..membership import KUBELET_CONFIG
+from ..software import fetch
 from ..step import Before, Fields, Step
 
 FIELD = "kubernetes_packages"
@@ -24,8 +23,6 @@ LIST_FILES = {
     "rhel": "/etc/yum.repos.d/rocelab-kubernetes.repo",
 }
 KEY_PLACES = {"debian": "Release.key", "rhel": "repodata/repomd.xml.key"}
-FETCH_S = 60
-LARGEST_KEY_BYTES = 100_000
 
 
 class KubernetesPackages(Step):
@@ -145,19 +142,9 @@ def _list_text(kind: str, repository: Dict[str, str], held: bool) -> str:
 
 
 def _fetch_key(machine: Machine, kind: str, repository: Dict[str, str]) -> None:
+    """The repository's signing key, which is what everything that is installed from it is believed by."""
     if hashlib.sha256(machine.content(KEY_FILES[kind])).hexdigest() == repository["key_sha256"]:
         return
-    url = repository["url"] + KEY_PLACES[kind]
-    try:
-        # the model lets only http and https through; the checksum decides about the bytes
-        with urllib.request.urlopen(url, timeout=FETCH_S) as answer:  # noqa: S310
-            key = answer.read(LARGEST_KEY_BYTES)
-    except (urllib.error.URLError, OSError) as error:
-        raise StepError(f"{url} cannot be fetched: {error}", "see the way from this host to the repository") from None
-    found = hashlib.sha256(key).hexdigest()
-    if found != repository["key_sha256"]:
-        raise StepError(
-            f"{url} has sha256 {found}, and cluster.bootstrap.packages.key_sha256 is {repository['key_sha256']}",
-            "compare with the key that the project publishes before you take the new one",
-        )
-    machine.put(KEY_FILES[kind], key)
+    place = fetch(machine, {"url": repository["url"] + KEY_PLACES[kind], "sha256": repository["key_sha256"]})
+    machine.put(KEY_FILES[kind], machine.content(place))
+    machine.remove(place)

@@ -1,0 +1,93 @@
+"""The kubeconfig of a cluster that is made here, as a resource whose inputs change only with the cluster's identity.
+
+A script that is edited, a host that moves or a node that joins changes nothing of it, so nothing of it makes the
+Kubernetes objects of the stack look changed. The path of this module stands in the state of every stack: it never
+moves.
+"""
+
+import asyncio
+from pathlib import Path
+
+import pulumi
+from pulumi.dynamic import (
+    ConfigureRequest,
+    CreateResult,
+    DiffResult,
+    ReadResult,
+    Resource,
+    ResourceProvider,
+    UpdateResult,
+)
+
+from components.ssh import credentials
+from components.ssh.admin import admin_config, control_planes_of
+from stacks.base import LabError
+
+Props = dict[str, object]
+
+
+class KubeconfigProvider(ResourceProvider):
+    """Thin: which hosts are asked comes from the lab of the run, not from the state."""
+
+    serialize_as_secret_always = False  # it holds nothing: credentials come through `configure`
+
+    def configure(self, req: ConfigureRequest) -> None:
+        """Keeps the stack's configuration; nothing of it enters a property."""
+        self._setting: credentials.Setting = req.config.get
+
+    def diff(self, _id: str, _olds: Props, _news: Props) -> DiffResult:
+        """Another cluster, or none so far."""
+        return DiffResult(changes=_olds.get("cluster") != _news.get("cluster"))
+
+    def create(self, props: Props) -> CreateResult:
+        """Reads it from a control plane.
+
+        Raises:
+            LabError: when none has it.
+        """
+        return CreateResult("kubeconfig", {**props, "kubeconfig": self._read()})
+
+    def read(self, id_: str, props: Props) -> ReadResult:
+        """Looks again: certificates are renewed on the control plane. One that is silent changes nothing."""
+        inputs = {"cluster": props.get("cluster"), "kubeconfig": None}
+        try:
+            return ReadResult(id_, {**props, "kubeconfig": self._read()}, inputs)
+        except LabError as error:
+            pulumi.log.warn(str(error))
+            return ReadResult(id_, props, inputs)
+
+    def update(self, _id: str, _olds: Props, _news: Props) -> UpdateResult:
+        """Reads that of the other cluster."""
+        return UpdateResult({**_news, "kubeconfig": self._read()})
+
+    def _read(self) -> str:
+        lab = credentials.configured_lab(self._setting)
+        login = credentials.login_to(lab, Path.cwd(), self._setting)
+        return asyncio.run(admin_config(control_planes_of(lab, login.endpoints), login.keys))
+
+
+class Kubeconfig(Resource, module="cluster", name="Kubeconfig"):
+    """The administrator's kubeconfig of the lab's own cluster."""
+
+    kubeconfig: pulumi.Output[str]
+    """Secret."""
+
+    def __init__(self, name: str, cluster: str, opts: pulumi.ResourceOptions | None = None) -> None:
+        secret = pulumi.ResourceOptions(additional_secret_outputs=["kubeconfig"])
+        props = {"cluster": cluster, "kubeconfig": None}
+        super().__init__(KubeconfigProvider(), name, props, pulumi.ResourceOptions.merge(opts, secret))
+
+
+class MadeCluster(pulumi.ComponentResource):
+    """The cluster that the hosts' Fleet has made, as far as other layers see it: how to get in."""
+
+    kubeconfig: pulumi.Output[str]
+
+    def __init__(
+        self, name: str, lab_name: str, hosts: pulumi.Resource, opts: pulumi.ResourceOptions | None = None
+    ) -> None:
+        super().__init__("rocelab:cluster:MadeCluster", name, None, opts)
+        # that the hosts are one cluster by now is nothing that a value of theirs shows
+        made = pulumi.ResourceOptions(parent=self, depends_on=[hosts])
+        self.kubeconfig = Kubeconfig(f"{name}-kubeconfig", lab_name, made).kubeconfig
+        self.register_outputs({"kubeconfig": self.kubeconfig})
