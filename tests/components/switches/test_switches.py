@@ -1,0 +1,239 @@
+"""Switches under the recording engine, and the provider as the engine calls it, on the simulator's Onyx."""
+
+import asyncio
+import json
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import dill
+import pulumi
+import pytest
+from pulumi.dynamic import Config, ConfigureRequest
+
+from components.switches.records import before_of, ports_of, properties_of
+from components.switches.settings import cables_of
+from components.switches.switch_config import SwitchConfigProvider
+from components.switches.switches import Switches, SwitchesArgs
+from components.switches.text import digest_of, switch_text
+from components.switches.work import NotOursError
+from simulator.switch.front import serve
+from simulator.switch.ports import PortConfig
+from stacks.lab import Lab
+from stacks.load import Credentials
+from tests.components.switches.labs import switch_entry, with_switches
+from tests.components.switches.test_work import ADDRESS, Rig
+from tests.engine import Engine, Recorded
+
+CONFIG = "pulumi-python:dynamic/switches:SwitchConfig"
+KEY = "ssh-ed25519 AAAA"
+
+
+def build(lab: Lab, exported: dict[str, Any] | None = None) -> Recorded:
+    def program() -> None:
+        credentials = Credentials(private_key=None, host_keys={}, kubeconfig=None, switch_keys={"sw1": KEY})
+        switches = Switches("switches", SwitchesArgs(lab=lab, credentials=credentials))
+        for name, value in (("summary", switches.summary), ("facts", switches.joined({"gpu01": {"kernel": "6.1"}}))):
+            value.apply(lambda known, name=name: (exported if exported is not None else {}).update({name: known}))
+
+    def answer(type_: str, _name: str, _inputs: Any) -> dict[str, Any]:
+        heard = json.dumps({"1/1": "gpu01 enp5s0", "1/2": None})
+        return {"changes": "2", "backup": "sw1-0.txt", "neighbours": heard} if type_ == CONFIG else {}
+
+    return Engine(answer).run(program)
+
+
+def test_a_switch_that_is_not_applied_is_text_and_nothing_connects_to_it() -> None:
+    lab, exported = with_switches(switch_entry("eos")), {}
+
+    seen = build(lab, exported)
+
+    assert seen.of_type(CONFIG) == {}
+    assert exported["summary"]["sw1"] == {
+        "os": "eos",
+        "ports": 4,
+        "applied": False,
+        "simulated": True,
+        "text_sha256": digest_of(switch_text(lab, lab.switches[0])),
+    }
+    assert exported["facts"] == {"gpu01": {"kernel": "6.1"}}
+
+
+def test_an_applied_switch_is_one_resource_and_what_it_changed_asks_for_a_new_measurement() -> None:
+    exported: dict[str, Any] = {}
+
+    seen = build(
+        with_switches(switch_entry(apply=True), switch_entry("eos", name="sw2", address="127.0.12.251", ports={})),
+        exported,
+    )
+
+    assert set(seen.of_type(CONFIG)) == {"switches-sw1"}
+    assert seen["switches-sw1"].parent == "switches"
+    assert seen["switches-sw1"].secrets == frozenset()
+    assert exported["facts"]["switch sw1"] == {"repairs": "2"}
+    assert exported["summary"]["sw1"]["cables"] == "1 of 2 by LLDP"
+    assert exported["summary"]["sw1"]["backup"] == "sw1-0.txt"
+    assert len(json.dumps(exported["summary"])) < 1000
+
+
+def test_the_state_of_a_port_stays_small() -> None:
+    lab = with_switches(switch_entry(apply=True, allow_global=True), qos={"mode": "lossless"})
+    ports = properties_of({cable.port: cable.wanted for cable in cables_of(lab, lab.switches[0])})
+
+    assert max(len(text) for text in ports.values()) < 400
+    assert properties_of(ports_of(ports)) == ports
+
+
+class Engineered(Rig):
+    """The provider with a stack's configuration, and the switch on a thread of its own."""
+
+    def provider(self, lab: Lab) -> SwitchConfigProvider:
+        made: SwitchConfigProvider = dill.loads(dill.dumps(SwitchConfigProvider(), recurse=True))  # noqa: S301
+        made.configure(ConfigureRequest(Config({"rocelab:lab": lab.model_dump_json()}, "rocelab")))
+        return made
+
+    def props(self, lab: Lab) -> dict[str, Any]:
+        wanted = {cable.port: cable.wanted for cable in cables_of(lab, lab.switches[0])}
+        return {"record": self.record(lab).model_dump_json(), **properties_of(wanted)}
+
+
+@pytest.fixture
+def rig(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Engineered]:
+    monkeypatch.chdir(tmp_path)
+    said: list[str] = []
+    for level in ("info", "warn"):
+        monkeypatch.setattr(pulumi.log, level, said.append)
+    made = Engineered(tmp_path)
+    made.backups = said
+    (tmp_path / ".sim/nodes").mkdir(parents=True)
+    made.key.write_private_key(str(tmp_path / ".sim/nodes/id_ed25519"))
+    loop = asyncio.new_event_loop()
+    thread = threading.Thread(target=loop.run_forever)
+    thread.start()
+    server = asyncio.run_coroutine_threadsafe(
+        serve(made.frames, tmp_path, tmp_path / "lab.pub", ADDRESS, 0), loop
+    ).result()
+    made.port = server.get_port()
+    yield made
+    loop.call_soon_threadsafe(server.close)
+    loop.call_soon_threadsafe(loop.stop)
+    thread.join()
+    loop.close()
+
+
+def test_a_first_preview_shows_what_would_change_on_the_switch_and_changes_nothing(rig: Engineered) -> None:
+    lab, before = rig.lab(), dict(rig.frames.configs)
+
+    checked = rig.provider(lab).check({}, rig.props(lab))
+
+    assert checked.failures == []
+    assert "sw1 1/1: mtu_bytes 1500 => 9216" in rig.backups
+    assert "sw1 1/6: vlans access, untagged 1 => trunk, untagged 4093, tagged 112" in rig.backups
+    assert rig.frames.configs == before
+
+
+def test_a_second_lab_is_refused_at_preview_and_at_up(rig: Engineered) -> None:
+    first, second = rig.lab("first"), rig.lab("second")
+    rig.provider(first).create(rig.props(first))
+
+    checked = rig.provider(second).check({}, rig.props(second))
+
+    assert [failure.property for failure in checked.failures] == ["ports"] * 4
+    assert "sw1: 1/1 belongs to lab first" in checked.failures[0].reason
+    with pytest.raises(NotOursError, match="belongs to lab first"):
+        rig.provider(second).create(rig.props(second))
+
+
+def test_up_drift_repair_and_destroy(rig: Engineered) -> None:
+    lab, before = rig.lab(), dict(rig.frames.configs)
+    provider, props = rig.provider(lab), rig.props(lab)
+    outs = provider.create(props).outs
+    assert rig.frames.configs["gpu02", "enp5s0"] == PortConfig(4094, frozenset({111}), 9216)
+    assert outs["changes"] == "1"
+    assert provider.diff("sw1", outs, props).changes is False
+    assert provider.read("sw1", outs).outs == outs
+
+    rig.frames.set("gpu02", "enp5s0", mtu_bytes=1500)
+    read = provider.read("sw1", outs)
+    assert read.inputs["port_1/5"] == read.outs["port_1/5"]
+    rig.backups.clear()
+    assert provider.diff("sw1", read.outs, props).changes is True
+    assert rig.backups == ["sw1 1/5: mtu_bytes 1500 => 9216"]
+
+    again = provider.update("sw1", read.outs, props).outs
+    assert rig.frames.configs["gpu02", "enp5s0"].mtu_bytes == 9216
+    assert again["changes"] == "2"
+    assert before_of(again) == before_of(outs), "what was there before us is not what drifted"
+
+    provider.delete("sw1", again)
+    assert rig.frames.configs == before
+
+
+def test_a_port_that_leaves_the_map_is_put_back_and_the_others_stay(rig: Engineered) -> None:
+    lab = rig.lab()
+    outs = rig.provider(lab).create(rig.props(lab)).outs
+    content = json.loads(lab.model_dump_json())
+    content["nodes"][1]["state"] = "absent"
+    smaller = Lab.model_validate(content)
+    news = rig.props(smaller)
+
+    rig.backups.clear()
+    assert rig.provider(smaller).diff("sw1", outs, news).changes is True
+    assert "sw1 1/5: leaves: what was there before us is put back" in rig.backups
+    after = rig.provider(smaller).update("sw1", outs, news).outs
+
+    assert rig.frames.configs["gpu02", "enp5s0"] == PortConfig(1, frozenset(), 1500)
+    assert rig.frames.configs["gpu01", "enp5s0"].mtu_bytes == 9216
+    assert set(before_of(after)) == {"1/1", "1/2"}
+
+
+def test_switch_wide_commands_are_sent_once(rig: Engineered) -> None:
+    lab = rig.lab(qos={"mode": "lossless"}, allow_global=True)
+    provider, props = rig.provider(lab), rig.props(lab)
+    outs = provider.create(props).outs
+    assert "dcb priority-flow-control enable force" in json.loads(props["record"])["global_lines"]
+    kept = (rig.folder / "front.json").read_text()
+    assert '"pfc_enabled": true' in kept
+
+    (rig.folder / "front.json").write_text(kept.replace('"traffic pool roce type lossless"', '"kept by somebody"'))
+    provider.update("sw1", outs, props)
+
+    assert "kept by somebody" in (rig.folder / "front.json").read_text()
+    assert "type lossless" not in (rig.folder / "front.json").read_text()
+
+
+def test_the_backup_is_a_file_that_only_its_owner_reads_and_never_in_the_state(rig: Engineered) -> None:
+    lab = rig.lab()
+
+    outs = rig.provider(lab).create(rig.props(lab)).outs
+
+    file = rig.folder / ".sim/backups" / outs["backup"]
+    assert "interface ethernet 1/1 mtu 1500 force" in file.read_text()
+    assert file.stat().st_mode & 0o077 == 0
+    assert "switchport access" not in json.dumps(outs)
+
+
+def test_a_silent_switch_is_a_warning_at_preview_and_keeps_its_place_at_destroy(rig: Engineered) -> None:
+    lab = rig.lab()
+    outs = rig.provider(lab).create(rig.props(lab)).outs
+    port, rig.port = rig.port, 1
+    elsewhere = rig.lab()
+    silent = {**outs, "record": rig.record(elsewhere).model_dump_json()}
+
+    assert rig.provider(elsewhere).check({}, silent).failures == []
+    assert "to leave it alone: switches[].apply: false" in rig.backups[-1]
+    assert rig.provider(elsewhere).read("sw1", silent).outs["port_1/1"] == outs["port_1/1"]
+    with pytest.raises(Exception, match=r"sw1 \(127.0.0.1:1\) does not answer"):
+        rig.provider(elsewhere).delete("sw1", silent)
+    rig.port = port
+
+
+def test_no_secret_is_in_what_the_provider_holds(rig: Engineered) -> None:
+    key = (rig.folder / ".sim/nodes/id_ed25519").read_text().splitlines()[2]
+    lab = rig.lab()
+
+    outs = rig.provider(lab).create(rig.props(lab)).outs
+
+    assert key not in json.dumps(outs)
+    assert key.encode() not in dill.dumps(SwitchConfigProvider(), recurse=True)
