@@ -92,8 +92,11 @@ class Stack:
     def up(self, *options: str) -> Done:
         return self.pulumi("up", *options)
 
-    def killed(self, at: re.Pattern[str]) -> None:
-        """An up whose engine is killed, plugins and program orphaned, as soon as it prints a line that matches `at`."""
+    def killed(self, at: re.Pattern[str], when: Callable[[], None] = lambda: None) -> None:
+        """An up whose engine is killed, plugins and program orphaned, as soon as it prints a line that matches `at`.
+
+        `when` waits for what else must have happened.
+        """
         always = ["--stack", self.name, "--config-file", str(self.file), "--non-interactive", "--color", "never"]
         running = subprocess.Popen(
             ["pulumi", "up", *always, "--yes", "--skip-preview"],
@@ -115,9 +118,12 @@ class Stack:
         else:
             running.wait()
             pytest.fail(f"ended before it printed {at.pattern!r}:\n{''.join(printed)[-6000:]}")
-        running.kill()
-        running.wait()
-        running.stdout.close()
+        try:
+            when()
+        finally:
+            running.kill()
+            running.wait()
+            running.stdout.close()
 
     def unchanged(self) -> Done:
         """An up that finds nothing to do."""
