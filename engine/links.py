@@ -33,6 +33,7 @@ def place(located: Mapping[str, tuple[str, Path]]) -> None:
             # Found here a plugin is taken by its version and silently; on PATH the engine warns at each run.
             wanted[plugin_folder(part) / part.binaries[0]] = home / part.binaries[0]
     _remove_stale(set(wanted))
+    _refuse_logs()
     for link, target in wanted.items():
         link.parent.mkdir(parents=True, exist_ok=True)
         if link.name == "pulumi":
@@ -63,6 +64,15 @@ def _remove_stale(wanted: set[Path]) -> None:
         # Beside the folders the engine keeps files of its own, such as the time of the last use.
         if folder.is_dir() and all(link.parent != folder for link in wanted):
             shutil.rmtree(folder)
+
+
+def _refuse_logs() -> None:
+    """Simulator stacks keep no engine logs: each run writes all that it sees, a fifth of its work and much disk."""
+    logs = HOME / "logs"
+    if logs.is_dir() and not logs.is_symlink():
+        shutil.rmtree(logs)
+    HOME.mkdir(parents=True, exist_ok=True)
+    _link(logs, Path(os.devnull))
 
 
 def _link(link: Path, target: Path) -> None:

@@ -182,3 +182,12 @@ def test_a_plugin_tells_its_version() -> None:
     asked = [sys.executable, str(ROOT / "engine/plugin_version.py"), str(plugin)]
 
     assert subprocess.run(asked, stdout=subprocess.PIPE, text=True, check=True).stdout.strip() == command.version
+
+
+def test_simulator_stacks_keep_no_engine_logs_and_lose_those_of_before(placed: Path) -> None:
+    (placed / "home/logs").mkdir(parents=True)
+    (placed / "home/logs/pulumi-1.log").write_text("x")
+    place(placed, LOCATED)
+    place(placed, LOCATED)
+
+    assert (placed / "home/logs").readlink() == Path(os.devnull)
