@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 from components.cluster.addresses import named_by_pods
+from components.cluster.bootstrap.flannel import render_flannel
 from components.cluster.dhcp import render_dhcp
 from components.cluster.gpus import render_gpu_device_plugin, render_gpu_policy
 from components.cluster.ipam import render_ipam, render_pool
@@ -83,6 +84,8 @@ def kinds(cluster: Cluster) -> tuple[str, ...]:
 
 def _programs(lab: Lab, cluster: Cluster) -> Iterator[tuple[str, Program]]:
     delivery = cluster.delivery
+    if cluster.bootstrap is not None and cluster.bootstrap.cni == "flannel":
+        yield "flannel", render_flannel(cluster)
     if isinstance(delivery, SriovPlain | SharedRdma):
         yield "multus", render_multus(cluster)
     if isinstance(delivery, SriovPlain):
