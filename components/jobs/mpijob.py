@@ -66,7 +66,7 @@ def _launcher(workers: Workers, program: Program, labels: dict[str, JsonValue]) 
         "args": [*_mpirun(workers), *rank_words(workers, program.variables), *program.words],
         "resources": {"requests": {"cpu": "1", "memory": "1Gi"}, "limits": {"memory": "1Gi"}},
     }
-    return {"metadata": {"labels": labels}, "spec": {"containers": [container]}}
+    return {"metadata": {"labels": labels}, "spec": {**_login(workers), "containers": [container]}}
 
 
 def _mpirun(workers: Workers) -> list[str]:
@@ -99,12 +99,17 @@ def _worker(name: str, workers: Workers, labels: dict[str, JsonValue]) -> JsonVa
         "metadata": {"labels": labels, **({"annotations": networks} if workers.networks else {})},
         "spec": {
             **({"hostNetwork": True, "dnsPolicy": "ClusterFirstWithHostNet"} if host else {}),
+            **_login(workers),
             "containers": [container],
             # NCCL's shared memory between the ranks of a node outgrows the 64 MB that a container has
             "volumes": [{"name": "shm", "emptyDir": {"medium": "Memory"}}],
             "affinity": _one_on_each_node(name, workers),
         },
     }
+
+
+def _login(workers: Workers) -> dict[str, JsonValue]:
+    return {"imagePullSecrets": [{"name": workers.pull_secret}]} if workers.pull_secret else {}
 
 
 def _one_on_each_node(name: str, workers: Workers) -> JsonValue:

@@ -49,6 +49,8 @@ class Workers(Frozen):
 
     namespace: str
     image: str
+    pull_secret: str | None = None
+    """Secret with the registry's login, in the job's own namespace."""
     nodes: tuple[str, ...]
     gpus_per_node: int
     attachments: tuple[Attachment, ...] = ()
@@ -124,7 +126,8 @@ def workers_of(lab: Lab, wanted: Wanted) -> Workers:
     tcp = wanted.transport == "tcp"
     return Workers(
         namespace=wanted.namespace,
-        image=wanted.image,
+        image=lab.cluster.registry.resolve(wanted.image),
+        pull_secret=lab.cluster.registry.pull_secret,
         nodes=tuple(node.name for node in nodes),
         gpus_per_node=min(node.gpus for node in nodes),
         attachments=() if tcp else _attachments(lab.cluster, _rails(lab, nodes, wanted), wanted, in_host=in_host),

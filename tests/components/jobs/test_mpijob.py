@@ -8,6 +8,7 @@ import pytest
 from components.jobs.mpijob import RUN_LABEL
 from components.jobs.programs import job_name
 from stacks.base import LabError
+from stacks.bill import Registry
 from stacks.delivery import Delivery, Pvrdma, SharedRdma, SriovOperator
 from stacks.lab import Lab
 from stacks.qos import Qos
@@ -257,3 +258,14 @@ def test_pvrdma_runs_in_the_machine_s_network_with_the_plugin_s_resource_and_wit
     assert container(job)["resources"]["limits"] == {"intel.com/sriov_111": "1", "nvidia.com/gpu": "8"}
     assert exported(job)["NCCL_NET_GDR_LEVEL"] == "LOC"
     assert plan_for(delivered(one_rail, Pvrdma(profile="pvrdma"))).nccl.rails == ("rail-a",)  # type: ignore[union-attr]
+
+
+def test_a_mirror_and_its_login_count_for_jobs_too(lab: Lab) -> None:
+    assert lab.cluster
+    registry = Registry(mirrors={"192.168.100.10:5000": "mirror.example/lab"}, pull_secret="login")
+    job = rendered(lab.model_copy(update={"cluster": lab.cluster.model_copy(update={"registry": registry})}))
+
+    assert container(job)["image"] == container(job, "Launcher")["image"] == "mirror.example/lab/nccl-roce-test:seed-a"
+    for role in ("Launcher", "Worker"):
+        pod = job["spec"]["mpiReplicaSpecs"][role]["template"]["spec"]
+        assert pod["imagePullSecrets"] == [{"name": "login"}]

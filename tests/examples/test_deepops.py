@@ -1,0 +1,124 @@
+"""The guide's own lab: its file loads, holds the guide's values, and previews without any of its machines."""
+
+import json
+import os
+import re
+import runpy
+from pathlib import Path
+
+import jsonschema
+import pytest
+import yaml
+
+from components.jobs.__main__ import job_of
+from components.jobs.image.__main__ import target_of
+from stacks.base import LabError
+from stacks.lab import Lab
+from stacks.read import parse_lab, read_stack_file
+from stacks.schema import SCHEMA_FILE
+from tests.components.cluster.conftest import small_definitions  # noqa: F401  # a fixture
+from tests.conftest import ROOT
+from tests.engine import Engine, Recorded
+from tests.stacks.test_load import KEY
+from tests.test_program import answer
+
+FOLDER = ROOT / "examples" / "deepops"
+FILE = FOLDER / "Pulumi.deepops.yaml"
+GOLDEN = ROOT / "tests" / "golden" / "examples" / "deepops.txt"
+
+
+@pytest.fixture(scope="module")
+def deepops() -> Lab:
+    return read_stack_file(FILE)
+
+
+@pytest.fixture
+def program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, small_definitions: None) -> Recorded:  # noqa: F811
+    del small_definitions  # used for its effect
+    addresses = ("192.168.1.10", "192.168.2.11", "192.168.2.12")
+    (tmp_path / "known_hosts.deepops").write_text("".join(f"{host} ssh-ed25519 {KEY}\n" for host in addresses))
+    monkeypatch.chdir(tmp_path)
+    lab = yaml.safe_load(FILE.read_text())["config"]["rocelab:lab"]
+
+    return Engine(answer).run(
+        lambda: runpy.run_path(str(ROOT / "__main__.py")), preview=True, config={"rocelab:lab": json.dumps(lab)}
+    )
+
+
+def test_it_previews_offline_with_the_golden_names(program: Recorded) -> None:
+    names = "".join(f"{seen.type} {name}\n" for name, seen in sorted(program.resources.items()))
+    if os.environ.get("UPDATE_GOLDEN"):
+        GOLDEN.write_text(names)
+
+    assert names == GOLDEN.read_text(), "a renamed resource is deleted and made again"
+
+
+def test_no_secret_of_it_is_needed_for_a_preview(program: Recorded) -> None:
+    """Key from the agent, kubeconfig from the control plane: whoever reviews needs neither."""
+    for name, seen in program.of_type("command:remote:Command").items():
+        assert "privateKey" not in seen.inputs["connection"], name
+
+
+def test_the_rails_are_the_guide_s(deepops: Lab) -> None:
+    rails = [(rail.pod.vlan_id, rail.resource, rail.network_name) for rail in deepops.rails]
+    workers = [node for node in deepops.nodes if node.role == "worker"]
+
+    assert rails == [(111, "intel.com/sriov_111", "sriov111"), (112, "intel.com/sriov_112", "sriov112")]
+    for node in workers:
+        assert [(pf.interface, pf.vfs) for pf in node.pfs] == [("enp5s0", 8), ("enp132s0", 8)]
+        assert node.gpus == 8
+    assert [str(node.pfs[0].address.ip) for node in workers] == ["10.10.11.11", "10.10.11.12"]
+    assert deepops.qos
+    assert (deepops.qos.mode, deepops.qos.priority) == ("lossy", 3)
+    assert (deepops.qos.ecn_min_kbytes, deepops.qos.ecn_max_kbytes) == (150, 1500)
+    assert [(switch.os, switch.apply) for switch in deepops.switches] == [("onyx", False)]
+
+
+def test_the_guide_s_duplicate_address_is_refused_with_both_places() -> None:
+    text = FILE.read_text().replace("192.168.2.12", "192.168.2.11")
+    lab = yaml.safe_load(text)["config"]["rocelab:lab"]
+
+    with pytest.raises(LabError, match=r"nodes\[2\]\.address: address 192\.168\.2\.11 port 22 .*nodes\[1\]"):
+        parse_lab(json.dumps(lab), FILE.name, text)
+
+
+def test_the_job_is_the_guide_s(deepops: Lab) -> None:
+    job = job_of(deepops, "nccl", "roce")
+    text = json.dumps(job)
+
+    assert "192.168.100.10:5000/nccl-roce-test:" in text
+    assert '"k8s.v1.cni.cncf.io/networks": "default/sriov111,default/sriov112"' in text
+    assert '"intel.com/sriov_111": "1", "intel.com/sriov_112": "1", "nvidia.com/gpu": "8"' in text
+    assert '"add": ["IPC_LOCK"]' in text
+    assert "NCCL_IB_DISABLE=0" in text
+    assert "NCCL_NET_GDR_LEVEL=PXB" in text
+    assert "NCCL_IB_TC=106" in text, "NIC, switch and NCCL sort by the same"
+    assert '"-np", "16"' in text
+
+
+@pytest.mark.parametrize("job", ["horovod", "tf_cnn"])
+def test_the_guide_s_other_jobs_render_for_it_too(deepops: Lab, job: str) -> None:
+    assert "192.168.100.10:5000/horovod:24.03" in json.dumps(job_of(deepops, job, "tcp"))  # type: ignore[arg-type]  # one of them
+
+
+def test_its_images_can_be_built(deepops: Lab) -> None:
+    assert target_of(deepops, "benchmark").tag.startswith("192.168.100.10:5000/nccl-roce-test:")
+    assert target_of(deepops, "training").tag == "192.168.100.10:5000/horovod:24.03"
+
+
+def test_it_follows_the_schema_that_it_names() -> None:
+    named = re.match(r"# yaml-language-server: \$schema=(\S+)", FILE.read_text())
+
+    assert named
+    assert (FOLDER / named[1]).resolve() == SCHEMA_FILE
+    jsonschema.validate(yaml.safe_load(FILE.read_text()), json.loads(SCHEMA_FILE.read_text()))
+
+
+def test_each_deviation_names_a_line_of_the_guide_and_a_reason() -> None:
+    rows = [line.split("|")[1:-1] for line in (FOLDER / "README.md").read_text().splitlines() if line.startswith("| ")]
+    body = [[cell.strip() for cell in row] for row in rows[1:]]
+
+    assert len(body) > 20
+    for where, guide, here, why in body:
+        assert re.fullmatch(r"\d+(-\d+)?(, \d+(-\d+)?)*", where), where
+        assert all((guide, here, why))
