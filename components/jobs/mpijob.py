@@ -99,6 +99,7 @@ def _worker(name: str, workers: Workers, labels: dict[str, JsonValue]) -> JsonVa
         "metadata": {"labels": labels, **({"annotations": networks} if workers.networks else {})},
         "spec": {
             **({"hostNetwork": True, "dnsPolicy": "ClusterFirstWithHostNet"} if host else {}),
+            **({"runtimeClassName": workers.runtime_class} if workers.runtime_class else {}),
             **_login(workers),
             "containers": [container],
             # NCCL's shared memory between the ranks of a node outgrows the 64 MB that a container has

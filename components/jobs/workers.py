@@ -5,6 +5,7 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict
 
+from components.cluster.gpus import RUNTIME_CLASS
 from stacks.base import LabError
 from stacks.cluster import Cluster
 from stacks.delivery import Pvrdma, SriovOperator, SriovPlain
@@ -51,6 +52,8 @@ class Workers(Frozen):
     image: str
     pull_secret: str | None = None
     """Secret with the registry's login, in the job's own namespace."""
+    runtime_class: str | None = None
+    """Where GPUs are not every container's: the class of containers that see them."""
     nodes: tuple[str, ...]
     gpus_per_node: int
     attachments: tuple[Attachment, ...] = ()
@@ -128,6 +131,7 @@ def workers_of(lab: Lab, wanted: Wanted) -> Workers:
         namespace=wanted.namespace,
         image=lab.cluster.registry.resolve(wanted.image),
         pull_secret=lab.cluster.registry.pull_secret,
+        runtime_class=_runtime_class(lab, lab.cluster),
         nodes=tuple(node.name for node in nodes),
         gpus_per_node=min(node.gpus for node in nodes),
         attachments=() if tcp else _attachments(lab.cluster, _rails(lab, nodes, wanted), wanted, in_host=in_host),
@@ -137,6 +141,12 @@ def workers_of(lab: Lab, wanted: Wanted) -> Workers:
         traffic_class=lab.qos.tos if lab.qos and not tcp else None,
         timeout_s=wanted.timeout_s,
     )
+
+
+def _runtime_class(lab: Lab, cluster: Cluster) -> str | None:
+    """Without a word in the pod, a container gets the node's default runtime, and no GPU if that is not NVIDIA's."""
+    everywhere = lab.gpu is not None and lab.gpu.toolkit.default_runtime
+    return None if cluster.gpus == "none" or everywhere else RUNTIME_CLASS
 
 
 def _rails(lab: Lab, nodes: list[Node], wanted: Wanted) -> list[Rail]:

@@ -10,6 +10,7 @@ from components.jobs.programs import job_name
 from stacks.base import LabError
 from stacks.bill import Registry
 from stacks.delivery import Delivery, Pvrdma, SharedRdma, SriovOperator
+from stacks.gpus import ContainerToolkit, Gpu
 from stacks.lab import Lab
 from stacks.qos import Qos
 from stacks.rails import Rail
@@ -269,3 +270,13 @@ def test_a_mirror_and_its_login_count_for_jobs_too(lab: Lab) -> None:
     for role in ("Launcher", "Worker"):
         pod = job["spec"]["mpiReplicaSpecs"][role]["template"]["spec"]
         assert pod["imagePullSecrets"] == [{"name": "login"}]
+
+
+def test_workers_ask_for_the_runtime_that_shows_gpus_where_it_is_not_the_default(lab: Lab) -> None:
+    assert lab.cluster
+    with_plugin = lab.model_copy(update={"cluster": lab.cluster.model_copy(update={"gpus": "device_plugin"})})
+    default = Gpu(toolkit=ContainerToolkit(default_runtime=True))
+
+    assert worker(rendered(with_plugin))["spec"]["runtimeClassName"] == "nvidia"
+    assert "runtimeClassName" not in worker(rendered(with_plugin.model_copy(update={"gpu": default})))["spec"]
+    assert "runtimeClassName" not in worker(rendered(lab))["spec"], "somebody else offers GPUs, and knows how"
