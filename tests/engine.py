@@ -30,6 +30,8 @@ class Registration:
     protect: bool
     provider: str
     custom: bool
+    retained: bool = False
+    """Whether a destroy leaves it where it is."""
 
 
 @dataclass
@@ -132,6 +134,7 @@ class _Monitor(MockMonitor):
                 protect=request.protect,
                 provider=_name(request.provider.rpartition("::")[0]),
                 custom=request.custom,
+                retained=request.retainOnDelete,
             )
         return super().RegisterResource(request)
 

@@ -91,7 +91,7 @@ def render_sriov_policies(lab: Lab, cluster: Cluster, operator: SriovOperator) -
             "rdmaMode": lab.hosts.rdma_namespaces,
         },
     }
-    rails = {f"{rail.name}-policy": _policy(lab, cluster, rail, operator) for rail in populated_rails(lab)}
+    rails = {f"vfs-{rail.name}": _policy(lab, cluster, rail, operator) for rail in populated_rails(lab)}
     return {"operator-config": config, "node-pool": pool, **rails}
 
 

@@ -26,6 +26,8 @@ class RunningCluster(Protocol):
 
     provider: kubernetes.Provider
     ready: pulumi.Output[bool]
+    faults: pulumi.Output[Mapping[str, list[str]]]
+    """What keeps jobs from nodes, pools or networks, by name; empty when nothing does."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -64,14 +66,21 @@ class Validation(pulumi.ComponentResource):
         measurement = Measurement(
             f"{name}-measurement", plan, state.apply(lambda text: fingerprint_of(plan, text)), child
         )
-        self.summary = measurement.record.apply(lambda text: summarise(plan, benchmarks, text))
+        # the faults are known before anything is measured, and stand beside what came of it
+        faults: pulumi.Input[Mapping[str, list[str]]] = args.cluster.faults if args.cluster else {}
+        self.summary = pulumi.Output.all(measurement.record, faults).apply(
+            lambda known: summarise(plan, benchmarks, known[0], known[1])
+        )
         Gate(f"{name}-gate", GateArgs(mode=benchmarks.mode, verdict=self.summary), child)
         self.register_outputs({"summary": self.summary})
 
 
-def summarise(plan: Plan, benchmarks: Benchmarks, record: str) -> Mapping[str, JsonValue]:
-    """The verdict over a record, as plain values."""
-    summary = judge(plan, benchmarks, RunRecord.model_validate_json(record))
+def summarise(
+    plan: Plan, benchmarks: Benchmarks, record: str, faults: Mapping[str, list[str]]
+) -> Mapping[str, JsonValue]:
+    """The verdict over a record and over the cluster that it was measured in, as plain values."""
+    reasons = [f"{name}: {'; '.join(found)}" for name, found in faults.items()]
+    summary = judge(plan, benchmarks, RunRecord.model_validate_json(record), reasons)
     return summary.model_dump(mode="json")
 
 

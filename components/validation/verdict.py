@@ -1,5 +1,6 @@
 """The judgement over a record: two axes, and the reasons for both. Pure, so that a threshold edit measures nothing."""
 
+from collections.abc import Sequence
 from typing import Literal
 
 from components.validation.ceilings import looks_like_path_mtu, nccl_ceiling_gbyte_s
@@ -13,21 +14,28 @@ MOST_TEXTS = 8
 """Reasons and hints in a summary; the record has all of them."""
 
 
-def judge(plan: Plan, benchmarks: Benchmarks, record: RunRecord) -> Summary:
-    """Judges what was measured by what the lab demands. What was planned and has no result is never a pass."""
+def judge(plan: Plan, benchmarks: Benchmarks, record: RunRecord, cluster_faults: Sequence[str] = ()) -> Summary:
+    """Judges what was measured by what the lab demands. What was planned and has no result is never a pass.
+
+    A cluster at fault does not work as declared, whatever was measured on its other nodes.
+    """
     tests = [_judge_rail(plan, rail, benchmarks.verbs.threshold, record) for rail in plan.rails if len(rail.ends) > 1]
     if plan.nccl:
         tests.append(_judge_nccl(plan, benchmarks, record))
     rated = [test for test in tests if test.function != "replayed"]
     performance, because = _performance(plan, rated)
-    reasons = [*_reasons(record), *(_slow(test) for test in rated if test.performance in ("warn", "fail"))]
+    reasons = [
+        *cluster_faults,
+        *_reasons(record),
+        *(_slow(test) for test in rated if test.performance in ("warn", "fail")),
+    ]
     if not rated:
         reasons.append("nothing to measure: a rail needs two active nodes")
     return Summary(
         lab=plan.lab,
         simulated=record.simulated,
         mode=benchmarks.mode,
-        function=function_of(plan, record),
+        function="fail" if cluster_faults else function_of(plan, record),
         performance=performance,
         performance_because=because,
         reasons=_few(reasons),

@@ -11,7 +11,7 @@ from components.cluster.operators import FIELD_MANAGER
 from components.cluster.sriov import LAYOUT_ANNOTATION
 from stacks.base import LabError
 from stacks.lab import Lab
-from tests.components.cluster.conftest import Golden
+from tests.components.cluster.conftest import PROFILES, Golden, profiled
 from tests.engine import Engine, Recorded
 
 pytestmark = pytest.mark.usefixtures("small_definitions")
@@ -78,6 +78,75 @@ def test_every_object_goes_through_the_lab_s_provider_under_the_lab_s_field_mana
     managers = {manifest["metadata"]["annotations"][FIELD_MANAGER] for manifest in objects(seen).values()}
     assert managers == {"rocelab-lab"}, "with a random manager a killed run conflicts with the next one"
     assert not any("patchForce" in str(manifest) for manifest in objects(seen).values())
+
+
+def test_nothing_is_placed_before_the_cluster_is_claimed(engine: Engine, lab: Lab) -> None:
+    """Every object needs the provider, and the provider waits for the claim."""
+    seen = build(engine, lab)
+
+    assert "cluster-claim" in seen["cluster-provider"].depends_on
+    assert seen["cluster-claim"].inputs["owner"] == "lab lab of stack rocelab/lab"
+    assert "kubeconfig" in seen["cluster-claim"].secrets
+    assert "kubeconfig" in seen["cluster-nodes"].secrets
+
+
+def test_every_object_says_whose_it_is(engine: Engine, lab: Lab) -> None:
+    for name, manifest in objects(build(engine, lab)).items():
+        labels = manifest["metadata"]["labels"]
+        assert (labels["rocelab.dev/lab"], labels["app.kubernetes.io/managed-by"]) == ("lab", "rocelab"), name
+
+
+def test_a_destroy_of_a_real_lab_leaves_the_definitions(engine: Engine, lab: Lab) -> None:
+    """With a definition go all objects of its kind, other people's too."""
+    real = lab.model_copy(update={"kind": "hardware"})
+    kept = {name for name, r in build(engine, real).resources.items() if r.retained}
+
+    assert kept == {f"cluster-definition-{key}" for key in ("networks", "mpijobs", "ippools", "cidrpools")}
+    assert not [name for name, r in build(Engine(), lab).resources.items() if r.retained]
+
+
+def test_the_gate_looks_when_everything_stands(engine: Engine, lab: Lab) -> None:
+    seen = build(engine, lab)
+    kinds = (":DaemonSet", ":Deployment", ":IPPool", ":NetworkAttachmentDefinition")
+
+    assert {name for name, r in seen.resources.items() if r.type.endswith(kinds)} <= seen["cluster-nodes"].depends_on
+
+
+@pytest.mark.parametrize("profile", PROFILES)
+def test_the_names_of_each_profile_are_golden(engine: Engine, lab: Lab, golden: Golden, profile: str) -> None:
+    delivery, rest = PROFILES[profile]
+    seen = build(engine, profiled(lab, delivery, **rest))
+
+    lines = [f"{r.type} {name}" for name, r in seen.resources.items() if name != "hosts"]
+    golden(f"names-{profile}.txt", "\n".join(sorted(lines)) + "\n")
+
+
+def test_the_operators_resources_follow_one_another(engine: Engine, lab: Lab) -> None:
+    """The driver before the VFs; pools and networks after both, since the operators bring their kinds."""
+    seen = build(engine, profiled(lab, {"profile": "sriov_operator", "vfs": 8}))
+
+    assert "cluster-nic-policy" in seen["cluster-operator-config"].depends_on
+    assert {"cluster-operator-config", "cluster-node-pool"} <= seen["cluster-vfs-rail-a"].depends_on
+    assert "cluster-vfs-rail-a" in seen["cluster-rails-rail-a-network-default"].depends_on
+    assert "cluster-nic-policy" in seen["cluster-rails-rail-a-pool"].depends_on
+    assert not seen.of_type("kubernetes:apps/v1:DaemonSet"), "no agent has two owners"
+
+
+def test_a_policy_is_waited_for_where_an_operator_runs(engine: Engine, lab: Lab) -> None:
+    operated = profiled(lab, {"profile": "sriov_operator", "vfs": 8})
+    real = build(Engine(), operated.model_copy(update={"kind": "hardware"}))["cluster-nic-policy"]
+    simulated = build(engine, operated)["cluster-nic-policy"]
+
+    wait_for = "pulumi.com/waitFor"
+    assert real.inputs["metadata"]["annotations"][wait_for] == "jsonpath={.status.state}=ready"
+    assert wait_for not in simulated.inputs["metadata"]["annotations"]
+
+
+def test_pods_learn_that_they_have_the_machine_s_network(engine: Engine, lab: Lab) -> None:
+    made: list[RdmaCluster] = []
+    build(engine, profiled(lab, {"profile": "pvrdma"}), made.append)
+
+    assert made[0].attachments == {"rail-a": {"resource": "rdma/pvrdma", "mtu_bytes": 9000}}
 
 
 def test_objects_of_a_new_kind_come_after_its_definition(engine: Engine, lab: Lab) -> None:

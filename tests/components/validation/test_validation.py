@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any
 
 import pulumi
@@ -24,12 +25,15 @@ RESULTS = {"gpu01": {"status": "ready"}, "gpu02": {"status": "ready"}}
 class Cluster:
     """As much of the cluster's component as validation asks for."""
 
-    def __init__(self) -> None:
+    def __init__(self, faults: Mapping[str, list[str]]) -> None:
         self.provider = kubernetes.Provider("cluster-provider", kubeconfig="{}")
         self.ready = self.provider.id.apply(lambda _: True)
+        self.faults = self.ready.apply(lambda _: dict(faults))
 
 
-def built(lab: Lab, *, cluster: bool = True, gbit_s: float = 0.04) -> tuple[Recorded, dict[str, Any]]:
+def built(
+    lab: Lab, *, cluster: bool = True, gbit_s: float = 0.04, faults: Mapping[str, list[str]] = MappingProxyType({})
+) -> tuple[Recorded, dict[str, Any]]:
     said: dict[str, Any] = {}
     measured = compact(record(plan_for(lab), gbit_s, nccl=reduced(replayed=True)), 12_000) if plan_wanted(lab) else ""
 
@@ -41,7 +45,7 @@ def built(lab: Lab, *, cluster: bool = True, gbit_s: float = 0.04) -> tuple[Reco
             lab=lab,
             host_results=pulumi.Output.from_input(RESULTS),
             host_facts=pulumi.Output.from_input({"gpu01": {"boot_id": "b"}}),
-            cluster=Cluster() if cluster else None,
+            cluster=Cluster(faults) if cluster else None,
         )
         Validation("validation", args).summary.apply(said.update)
 
@@ -103,6 +107,13 @@ def test_the_verdict_is_the_output_typed_and_small(lab: Lab) -> None:
     assert (said["function"], said["performance"], said["performance_because"]) == ("pass", "not rated", "simulated")
     assert said["schema_version"] == 1
     assert len(json.dumps(said)) < 4_000
+
+
+def test_a_node_at_fault_fails_the_function_axis_whatever_was_measured(lab: Lab) -> None:
+    _, said = built(lab, faults={"gpu02": ["offers 3 intel.com/sriov_111, wanted 4", "cordoned"]})
+
+    assert said["function"] == "fail"
+    assert said["reasons"][0] == "gpu02: offers 3 intel.com/sriov_111, wanted 4; cordoned"
 
 
 def test_the_gate_is_told_the_mode_and_both_axes(lab: Lab) -> None:

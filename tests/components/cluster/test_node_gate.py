@@ -1,0 +1,196 @@
+"""The gate before jobs: what it looks for, what it says, and how long it waits."""
+
+import json
+from typing import Any
+
+import pytest
+
+from components.cluster import node_gate
+from components.cluster.api import ApiError
+from components.cluster.node_checks import node_faults, pool_faults, state_faults, wanted
+from components.cluster.node_gate import NodeGateProvider, wait
+from stacks.lab import Lab
+from tests.components.cluster.conftest import profiled
+
+A = "intel.com/sriov_111"
+
+
+def node(name: str = "gpu01", *, ready: str = "True", **allocatable: str) -> dict[str, Any]:
+    return {
+        "metadata": {"name": name},
+        "status": {
+            "conditions": [{"type": "Ready", "status": ready}],
+            "allocatable": {A: "4", **allocatable},
+            "nodeInfo": {"kubeletVersion": "v1.35.2"},
+        },
+    }
+
+
+def test_a_node_that_is_as_the_lab_says_has_no_fault() -> None:
+    assert node_faults("gpu01", node(), {A: 4}, "1.35") == []
+
+
+@pytest.mark.parametrize(
+    ("found", "said"),
+    [
+        (None, "the cluster has no node gpu01"),
+        (node(ready="Unknown"), "not Ready"),
+        ({**node(), "spec": {"unschedulable": True}}, "cordoned"),
+        (
+            {"status": {"conditions": [{"type": "Ready", "status": "True"}]}},
+            f"offers 0 {A}, wanted 4: its plugin found",
+        ),
+        (node(**{A: "3"}), f"offers 3 {A}, wanted 4: devices came or went"),
+    ],
+)
+def test_each_fault_is_said_with_both_numbers_and_what_to_do(found: Any, said: str) -> None:
+    faults = node_faults("gpu01", found, {A: 4}, "")
+
+    assert len(faults) == 1
+    assert faults[0].startswith(said)
+
+
+@pytest.mark.parametrize(
+    ("version", "fine"),
+    [("1.35", True), ("1.35.2", True), ("1.3", False), ("1.35.21", False), ("1.36", False), ("", True)],
+)
+def test_a_kubelet_is_compared_as_far_as_its_version_is_given(version: str, fine: bool) -> None:
+    assert (node_faults("gpu01", node(), {}, version) == []) == fine
+
+
+def test_a_node_without_a_block_of_the_pool_is_named() -> None:
+    pool = {"status": {"allocations": [{"nodeName": "gpu01"}]}}
+
+    assert pool_faults("rail-a", pool, ["gpu01"]) == []
+    assert pool_faults("rail-a", pool, ["gpu01", "gpu02"])[0].startswith("pool rail-a gives no addresses to gpu02")
+    assert "gpu01" in pool_faults("rail-a", {}, ["gpu01"])[0]
+    assert pool_faults("rail-a", None, ["gpu01"]) == ["there is no address pool rail-a"]
+
+
+def test_what_the_operator_says_of_a_node_stands_beside_the_number() -> None:
+    assert state_faults({"status": {"syncStatus": "Succeeded"}}) == []
+    failed = {"status": {"syncStatus": "Failed", "lastSyncError": "no MMIO for VFs"}}
+    assert state_faults(failed) == ["SR-IOV operator: Failed, no MMIO for VFs"]
+
+
+def test_each_profile_wants_what_its_plugin_offers(lab: Lab) -> None:
+    def of(some: Lab) -> dict[str, int]:
+        assert some.cluster is not None
+        return wanted(some, some.cluster).nodes["gpu01"]
+
+    assert of(lab) == {A: 4, "intel.com/sriov_112": 4}
+    operated = profiled(lab, {"profile": "sriov_operator", "vfs": 8}, gpus="operator")
+    assert of(operated) == {"nvidia.com/sriov_111": 8, "nvidia.com/sriov_112": 8, "nvidia.com/gpu": 8}
+    assert of(profiled(lab, {"profile": "shared_rdma", "most_pods": 9})) == {"rdma/sriov_111": 9, "rdma/sriov_112": 9}
+    assert of(profiled(lab, {"profile": "pvrdma"})) == {"rdma/pvrdma": 8}
+
+
+def test_only_active_nodes_are_looked_at(lab: Lab) -> None:
+    assert lab.cluster is not None
+    drained = lab.model_copy(update={"nodes": (lab.nodes[0], lab.nodes[1].model_copy(update={"state": "drained"}))})
+
+    assert set(wanted(drained, lab.cluster).nodes) == {"gpu01"}
+
+
+def test_pools_are_looked_at_where_a_controller_gives_them_out(lab: Lab) -> None:
+    assert lab.cluster is not None
+    real = lab.model_copy(update={"kind": "hardware"})
+
+    assert wanted(lab, lab.cluster).pools == {}
+    path = "/apis/nv-ipam.nvidia.com/v1alpha1/namespaces/kube-system/ippools/rail-a"
+    assert wanted(real, lab.cluster).pools[path] == ["gpu01", "gpu02"]
+
+
+class FakeApi:
+    """Answers with what `there` has; `looks` counts the questions about nodes."""
+
+    there: dict[str, Any]
+    looks = 0
+
+    def __init__(self, _kubeconfig: str) -> None:
+        pass
+
+    def items(self, path: str) -> Any:
+        type(self).looks += 1
+        found = self.there.get(path, [])
+        if isinstance(found, Exception):
+            raise found
+        return found
+
+    def get(self, path: str) -> Any:
+        return self.there.get(path)
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+
+@pytest.fixture
+def there(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    monkeypatch.setattr(FakeApi, "there", found, raising=False)
+    monkeypatch.setattr(FakeApi, "looks", 0)
+    monkeypatch.setattr(node_gate, "Api", FakeApi)
+    return found
+
+
+def props(lab: Lab, wait_s: float = 0) -> dict[str, object]:
+    assert lab.cluster is not None
+    text = json.dumps(wanted(lab, lab.cluster).as_dict())
+    return {"wanted": text, "kubeconfig": "{}", "after": "x", "wait_s": wait_s}
+
+
+def networks(lab: Lab) -> dict[str, Any]:
+    base = "/apis/k8s.cni.cncf.io/v1/namespaces/default/network-attachment-definitions"
+    return {f"{base}/{rail.network_name}": {} for rail in lab.rails}
+
+
+def report(lab: Lab) -> dict[str, list[str]]:
+    outs = NodeGateProvider().create(props(lab)).outs
+    assert outs is not None
+    found: dict[str, list[str]] = json.loads(str(outs["report"]))
+    return found
+
+
+def test_a_fine_cluster_has_an_empty_report_and_is_not_looked_at_again(lab: Lab, there: dict[str, Any]) -> None:
+    b = {"intel.com/sriov_112": "4"}
+    there.update({"/api/v1/nodes": [node("gpu01", **b), node("gpu02", **b)], **networks(lab)})
+
+    assert report(lab) == {}
+    fine = {**props(lab), "report": "{}"}
+    assert not NodeGateProvider().diff("g", fine, props(lab)).changes
+    assert NodeGateProvider().diff("g", {**fine, "after": "y"}, props(lab)).changes
+    assert NodeGateProvider().diff("g", {**fine, "report": '{"gpu01": ["x"]}'}, props(lab)).changes
+
+
+def test_what_is_at_fault_is_data_by_name(lab: Lab, there: dict[str, Any]) -> None:
+    there["/api/v1/nodes"] = [node("gpu01", **{"intel.com/sriov_112": "4"})]
+
+    assert set(report(lab)) == {"gpu02", "network default/sriov111", "network default/sriov112"}
+
+
+def test_a_server_that_does_not_answer_is_data_too(lab: Lab, there: dict[str, Any]) -> None:
+    there["/api/v1/nodes"] = ApiError(0, "the API server does not answer: refused")
+
+    assert report(lab) == {"cluster": ["the API server does not answer: refused"]}
+
+
+def test_a_thousand_faults_are_a_short_report(lab: Lab, there: dict[str, Any]) -> None:
+    """The state holds the report, and every run writes the whole state."""
+    many = tuple(lab.nodes[0].model_copy(update={"name": f"gpu{n}"}) for n in range(1000))
+    there.update(networks(lab))
+    found = report(lab.model_copy(update={"nodes": many}))
+
+    assert found["more"] == ["960 more are at fault"]
+    assert len(json.dumps(found)) < 8_000
+
+
+def test_waiting_ends_with_the_last_fault_or_with_the_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = [0.0]
+    monkeypatch.setattr(node_gate.time, "monotonic", lambda: clock[0])
+    monkeypatch.setattr(node_gate.time, "sleep", lambda s: clock.__setitem__(0, clock[0] + s))
+    answers = iter([{"gpu01": ["x"]}, {"gpu01": ["x"]}, {}])
+
+    assert wait(lambda: next(answers), 60) == {}
+    assert clock[0] == 2 * node_gate.POLL_S
+    assert wait(lambda: {"gpu01": ["x"]}, 10) == {"gpu01": ["x"]}
+    assert clock[0] < 2 * node_gate.POLL_S + 10 + node_gate.POLL_S
