@@ -1,10 +1,14 @@
-"""What stands in the state about each host: one JSON text each, so that numbers stay numbers and a diff has a name."""
+"""What stands in the state about each host: one JSON text each, so that numbers stay numbers and a diff has a name.
+
+The state has every text twice, for inputs and outputs, so nothing is written that can be worked out: what all hosts
+have in common stands once for all, and fields only where they are not what the document asks for.
+"""
 
 import json
 from collections.abc import Mapping
 from typing import Literal
 
-from pydantic import JsonValue, ValidationError
+from pydantic import JsonValue, ValidationError, model_validator
 
 from components.hosts.document import host_document, wanted_fields
 from components.ssh.connection import Endpoint
@@ -13,6 +17,9 @@ from stacks.lab import Lab
 from stacks.nodes import Node
 
 PREFIX = "host_"
+SHARED = "shared"
+"""The property with the sections of the documents that are the same on all hosts."""
+Document = dict[str, JsonValue]
 
 
 class HostRecord(Section):
@@ -25,12 +32,32 @@ class HostRecord(Section):
     """Wanted in the inputs; in the outputs what was seen last."""
     trouble: str = ""
     """Why the last look at the host failed; empty in the inputs."""
-    document: dict[str, JsonValue]
+    document: Document
     """All that a repair or an undo needs, also when the lab file no longer names the host."""
 
-    def text(self) -> str:
+    @model_validator(mode="before")
+    @classmethod
+    def _fields_that_are_as_the_document_asks(cls, given: dict[str, JsonValue]) -> dict[str, JsonValue]:
+        return given if "fields" in given else {**given, "fields": _fields_of(given)}
+
+    def text(self, shared: Document | None = None) -> str:
         """As it stands in the state; sorted, since another order of the same would look like a change."""
-        return json.dumps(self.model_dump(mode="json", exclude_defaults=True), sort_keys=True)
+        content = self.model_dump(mode="json", exclude_defaults=True)
+        content["document"] = {key: value for key, value in self.document.items() if key not in (shared or {})}
+        if self.fields == _fields_of({**content, "document": self.document}):
+            del content["fields"]
+        return json.dumps(content, sort_keys=True)
+
+
+def _fields_of(content: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
+    """The fields of a host that is as its document asks."""
+    document = content.get("document")
+    if content.get("state") != "active" or not isinstance(document, dict):
+        return {}
+    try:
+        return wanted_fields(document)
+    except (KeyError, TypeError):  # written by another version of us
+        return {}
 
 
 def endpoint_of(lab: Lab, node: Node, host_key: str) -> Endpoint:
@@ -53,15 +80,29 @@ def wanted_record(lab: Lab, node: Node, host_key: str) -> HostRecord:
 def records_of(properties: Mapping[str, object]) -> dict[str, HostRecord]:
     """The hosts among a resource's properties. What is unknown, or of another version of us, is left out."""
     found: dict[str, HostRecord] = {}
+    text = properties.get(SHARED)
+    shared = json.loads(text) if isinstance(text, str) else {}
     for key, value in properties.items():
         if key.startswith(PREFIX) and isinstance(value, str):
             try:
-                found[key.removeprefix(PREFIX)] = HostRecord.model_validate_json(value)
-            except ValidationError:
+                content = json.loads(value)
+                content["document"] = {**shared, **content["document"]}
+                found[key.removeprefix(PREFIX)] = HostRecord.model_validate(content)
+            except (ValidationError, ValueError, KeyError, TypeError):
                 continue
     return found
 
 
 def properties_of(records: Mapping[str, HostRecord]) -> dict[str, str]:
     """The other way round."""
-    return {PREFIX + name: record.text() for name, record in records.items()}
+    shared = _shared([record.document for record in records.values()])
+    texts = {PREFIX + name: record.text(shared) for name, record in records.items()}
+    return {**texts, SHARED: json.dumps(shared, sort_keys=True)}
+
+
+def _shared(documents: list[Document]) -> Document:
+    """The sections that all documents have alike; none for a single one, which would then be empty."""
+    if len(documents) < 2:
+        return {}
+    first, *others = documents
+    return {key: value for key, value in first.items() if all(key in other and other[key] == value for other in others)}

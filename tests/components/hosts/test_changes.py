@@ -99,6 +99,25 @@ def test_records_come_back_from_the_state_as_they_went_in():
     assert records_of(properties_of(records)) == records
 
 
+def test_what_all_hosts_have_in_common_stands_in_the_state_once():
+    records = {f"gpu0{i}": record(f"gpu0{i}", i) for i in (1, 2, 3)}
+
+    properties = properties_of(records)
+
+    assert sum("rdma_namespaces" in text for text in properties.values()) == 1
+    assert "10.10.11.2/24" in properties["host_gpu02"]
+    assert records_of(properties) == records
+
+
+def test_fields_stand_in_the_state_only_where_they_are_not_what_is_wanted():
+    one = record("gpu01", 1)
+    drifted = one.model_copy(update={"fields": {**one.fields, "enp5s0.mtu_bytes": 1500}})
+
+    assert "enp5s0.mtu_bytes" not in one.text()
+    assert records_of(properties_of({"gpu01": drifted}))["gpu01"].fields["enp5s0.mtu_bytes"] == 1500
+    assert records_of(properties_of({"gpu01": one})) == {"gpu01": one}
+
+
 def test_the_same_record_is_the_same_text_in_whatever_order_a_host_reports():
     one = record("gpu01", 1)
     backwards = one.model_copy(update={"fields": dict(reversed(one.fields.items()))})
