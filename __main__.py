@@ -36,6 +36,7 @@ validation = Validation(
 pulumi.export("lab", {"name": lab.name, "kind": lab.kind, "simulated": lab.simulated})
 pulumi.export("switches", switches.summary if switches else {})
 pulumi.export("hosts", hosts.results)
+pulumi.export("cluster", {"faults": cluster.faults} if cluster else {})
 pulumi.export("attachments", cluster.attachments if cluster else {})
 pulumi.export("kubeconfig", credentials.kubeconfig)
 pulumi.export("validation", validation.summary)
