@@ -1,0 +1,93 @@
+"""The operating system's section on real nodes: asked for, drifted, repaired, and given up again, in this order."""
+
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.conftest import ROOT
+from tests.integration.stack import KEY, Stack, on_node
+
+pytestmark = pytest.mark.sim
+
+NODES = ("gpu01", "gpu02")
+DRIFTS = {
+    "hostname": "sudo hostname elsewhere",
+    "hosts_file": "sudo sed -i /gpu01/d /etc/hosts",
+    "ops.keys": "sudo rm /home/ops/.ssh/authorized_keys",
+    "ops.sudo": "sudo rm /etc/sudoers.d/rocelab-ops",
+}
+
+
+@pytest.fixture(scope="module")
+def ops_key(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A private key that nobody has had before; its public half lies beside it."""
+    place = tmp_path_factory.mktemp("ops") / "id"
+    subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", "ops@desk", "-f", place], check=True)
+    return place
+
+
+@pytest.fixture(scope="module")
+def stack(simulator: Path, ops_key: Path) -> Iterator[Stack]:
+    """The reference lab's hosts alone, with all of the operating system that a simulated node can have."""
+    stack = Stack.make(simulator / "tests-system")
+    content = yaml.safe_load(stack.file.read_text())
+    lab: dict[str, Any] = content["config"][KEY]
+    lab.pop("cluster")
+    lab.pop("benchmarks")
+    key = ops_key.with_suffix(".pub").read_text().strip()
+    lab["system"] = {
+        "hostname": True,
+        "hosts_file": True,
+        "cpu_governor": "performance",
+        "users": [{"name": "ops", "uid": 1500, "sudo": True, "keys": [key]}],
+    }
+    stack.file.write_text(yaml.safe_dump(content, sort_keys=False))
+    yield stack
+    stack.pulumi("destroy", "--run-program").succeeded()
+    for node in NODES:
+        on_node(node, "! getent passwd ops || sudo userdel --remove ops 2>/dev/null")
+
+
+def test_the_operating_system_becomes_what_the_lab_asks_for(stack: Stack, ops_key: Path) -> None:
+    stack.up().succeeded()
+
+    assert {name: host["status"] for name, host in stack.outputs()["hosts"].items()} == dict.fromkeys(NODES, "ready")
+    for node in NODES:
+        assert on_node(node, "cat /etc/hostname /proc/sys/kernel/hostname").split() == [node, node]
+    assert on_node("gpu01", "getent hosts gpu02").split() == ["127.0.12.2", "gpu02"]
+    options = ["-F", str(ROOT / ".sim/nodes/ssh_config"), "-i", str(ops_key), "-o", "IdentitiesOnly=yes", "-l", "ops"]
+    logged_in = subprocess.run(
+        ["ssh", *options, "gpu02", "id -u; sudo -n id -u"], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert logged_in.stdout.split() == ["1500", "0"], logged_in.stderr
+    stack.unchanged()
+
+
+def test_each_drifted_field_is_shown_for_its_host_and_put_back(stack: Stack) -> None:
+    for break_it in DRIFTS.values():
+        on_node("gpu02", break_it)
+
+    seen = stack.drift().text
+    stack.repair().succeeded()
+
+    lines = [line for line in seen.splitlines() if "=>" in line]
+    for field in DRIFTS:
+        assert any(f"gpu02: {field} " in line for line in lines), seen[-4000:]
+    assert not any("gpu01:" in line for line in lines), seen[-4000:]
+    assert on_node("gpu02", "hostname; sudo grep -c ops@desk /home/ops/.ssh/authorized_keys").split() == ["gpu02", "1"]
+
+
+def test_what_the_lab_no_longer_asks_for_is_as_it_was_and_the_account_stays(stack: Stack) -> None:
+    with stack.edited(lambda lab: lab.pop("system")):
+        stack.up().succeeded()
+
+    for node in NODES:
+        assert on_node(node, "cat /etc/hosts /etc/hostname").splitlines() == ["127.0.0.1 localhost", "vm"]
+        assert on_node(node, "sudo ls /etc/sudoers.d /home/ops/.ssh").split() == [
+            "/etc/sudoers.d:", "README", "lab", "/home/ops/.ssh:",
+        ]  # fmt: skip
+        assert on_node(node, "cat /sys/class/net/enp5s0/device/sriov_numvfs") == "4"
