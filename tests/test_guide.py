@@ -1,0 +1,34 @@
+"""docs/guide-roce.md: what it names exists, so that nobody follows a path that has gone."""
+
+import re
+
+from tests.conftest import ROOT
+
+PAGE = (ROOT / "docs" / "guide-roce.md").read_text()
+
+
+def test_every_test_and_page_that_it_names_is_there() -> None:
+    tests = re.findall(r"`(tests/[\w/]+\.py)`", PAGE)
+    links = re.findall(r"\]\(([^)]+)\)", PAGE)
+
+    assert len(tests) >= 8
+    assert [name for name in tests if not (ROOT / name).is_file()] == []
+    assert [link for link in links if not (ROOT / "docs" / link).resolve().exists()] == []
+
+
+def test_every_command_that_it_shows_is_there() -> None:
+    modules = set(re.findall(r"python -m ([\w.]+)", PAGE))
+    targets = set(re.findall(r"`?make ([a-z-]+)", PAGE))
+    makefile = (ROOT / "Makefile").read_text()
+
+    assert "components.jobs.convert" in modules
+    for module in modules:
+        place = ROOT / module.replace(".", "/")
+        assert (place / "__main__.py").is_file() or place.with_suffix(".py").is_file(), module
+    assert [target for target in targets if not re.search(rf"^{target}:", makefile, re.MULTILINE)] == []
+
+
+def test_each_step_of_the_guide_has_a_row() -> None:
+    steps = re.findall(r"^\| (\d+) \(", PAGE, re.MULTILINE)
+
+    assert sorted(set(map(int, steps))) == list(range(1, 11))
