@@ -49,7 +49,7 @@ class KubeconfigProvider(ResourceProvider):
 
     def read(self, id_: str, props: Props) -> ReadResult:
         """Looks again: certificates are renewed on the control plane. One that is silent changes nothing."""
-        inputs = {"cluster": props.get("cluster"), "kubeconfig": None}
+        inputs = {"cluster": props.get("cluster")}
         try:
             return ReadResult(id_, {**props, "kubeconfig": self._read()}, inputs)
         except LabError as error:
