@@ -5,6 +5,8 @@ import subprocess
 import time
 from typing import Callable, List, NamedTuple, Union
 
+SELINUX = "security.selinux"
+
 
 class StepError(Exception):
     """A step that cannot be done: what was found, and what to do about it."""
@@ -68,6 +70,7 @@ class Machine:
             file.write(content.encode() if isinstance(content, str) else content)
             file.flush()
             os.fchmod(file.fileno(), mode)
+            _label_as(target, file.fileno())
             os.fsync(file.fileno())
         os.replace(target + ".new", target)
 
@@ -135,3 +138,11 @@ class Machine:
                 return False
             self.pause(0.1)
         return True
+
+
+def _label_as(target: str, descriptor: int) -> None:
+    """Gives a new file the SELinux label of the one that it replaces, which confined services go by."""
+    try:
+        os.setxattr(descriptor, SELINUX, os.getxattr(target, SELINUX))
+    except OSError:
+        return  # there is no such file yet, or no SELinux

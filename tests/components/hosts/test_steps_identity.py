@@ -121,3 +121,16 @@ def test_keys_are_not_written_through_a_link_of_the_users(lab, debian):
 
     assert "is a link to somewhere else" in failed["reason"]
     assert debian.read("/etc/victim") == "untouched"
+
+
+def test_the_last_keys_of_the_account_that_we_come_in_by_are_never_taken(lab, debian, monkeypatch):
+    monkeypatch.setenv("SUDO_USER", "nvidia")
+    made(debian, document_of(lab, {"users": ALL["users"][1:]}))
+    place = debian.folder / "home/nvidia/.ssh/authorized_keys"
+    place.write_text(place.read_text().replace("ssh-ed25519 AAAAtheirs of-the-site\n", ""))
+
+    failed = run("apply", debian, document_of(lab, {}))["failed"]
+
+    assert failed["step"] == "users"
+    assert "the only ones that nvidia has" in failed["reason"]
+    assert KEY in place.read_text()

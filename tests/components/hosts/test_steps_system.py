@@ -7,7 +7,7 @@ import pytest
 from components.hosts import effects
 from components.hosts.document import host_document, wanted_fields
 from components.hosts.program.places import BASELINE_FILE
-from components.hosts.program.steps import clock, kernel_arguments, users
+from components.hosts.program.steps import STEPS, clock, kernel_arguments, users
 from tests.components.hosts.system_kernel import HOSTS, SystemHost
 from tests.components.hosts.system_lab import ALL, differing, document_of, files, made, run
 from tests.conftest import ROOT
@@ -158,3 +158,10 @@ def test_an_undo_that_fails_is_said_and_tried_again_by_the_next_run(lab, debian)
     debian.file("/etc/hosts", text + "\n")
     assert run("apply", debian, document_of(lab, {}))["failed"] is None
     assert debian.read("/etc/hosts") + "\n" == HOSTS
+
+
+def test_no_two_steps_own_a_field_of_one_name():
+    names = [name for step in STEPS for name in step.effects]
+
+    assert sorted(names) == sorted(set(names)), "what a change does to a host is looked up by the name alone"
+    assert all(set(step.effects) == set(step.repairs) for step in STEPS)

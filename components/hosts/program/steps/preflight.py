@@ -42,6 +42,11 @@ class Preflight(Step):
     def facts(self, host: Host) -> Dict[str, Any]:
         machine = host.machine
         links = {pf["interface"]: _pcie(machine, pf["interface"]) for pf in host.pfs}
+        warnings = [
+            f"{name} runs at {link['now']} and could at {link['most']}: another slot, or its seat and BIOS settings"
+            for name, link in links.items()
+            if link and link["now"] != link["most"]
+        ]
         release = machine.read("/proc/sys/kernel/osrelease")
         return {
             "os": distribution(machine).name,
@@ -49,11 +54,7 @@ class Preflight(Step):
             "secure_boot": secure_boot(machine),
             "kernel_headers": machine.exists(f"/lib/modules/{release}/build/"),
             "pcie": {name: link["now"] for name, link in links.items() if link},
-            "warnings": [
-                f"{name} runs at {link['now']} and could at {link['most']}: another slot, or its seat and BIOS settings"
-                for name, link in links.items()
-                if link and link["now"] != link["most"]
-            ],
+            **({"warnings": warnings} if warnings else {}),
         }
 
     def _refuse_too_few_vfs(self, host: Host) -> None:

@@ -1,10 +1,9 @@
 """Accounts of people who look after the nodes: their keys, and what they may do."""
 
-import hashlib
 import json
-from typing import Any, Dict, List, NamedTuple, Optional, Set
+from typing import Any, Dict, Set
 
-from ..blocks import block_of, with_block
+from ..accounts import find_account, keys_of, put_keys, short
 from ..files import load_names
 from ..host import Document, Host
 from ..machine import Machine, StepError
@@ -14,31 +13,6 @@ from ..step import Before, Fields, Step
 USERS_FILE = STATE + "/users.json"
 """Accounts that have something of ours; written before they get it, so that it is found again."""
 FIRST_UID = 1000
-WRITE_KEYS = """import os, sys
-os.umask(0o077)
-folder = os.path.join(sys.argv[1], ".ssh")
-os.makedirs(folder, exist_ok=True)
-place = os.path.join(folder, "authorized_keys")
-if os.path.islink(place):
-    sys.exit(place + " is a link to somewhere else")
-text = sys.stdin.read()
-if not text:
-    os.remove(place) if os.path.exists(place) else None
-    sys.exit()
-with open(place + ".new", "w") as file:
-    file.write(text)
-    file.flush()
-    os.fsync(file.fileno())
-os.replace(place + ".new", place)
-"""
-"""Run as the user: root that writes into a folder of somebody else's can be led elsewhere by a link."""
-
-
-class Account(NamedTuple):
-    """A line of the user database."""
-
-    uid: int
-    home: str
 
 
 class Users(Step):
@@ -72,7 +46,7 @@ class Users(Step):
         for user in host.document["users"]:
             name = user["name"]
             account = find_account(machine, name)
-            fields[f"{name}.keys"] = [short(key) for key in _keys(machine, account)] if account else []
+            fields[f"{name}.keys"] = [short(key) for key in keys_of(machine, account)] if account else []
             if not user["keys_only"]:
                 there = f"uid {account.uid}" if account and user["uid"] else "present"
                 fields[f"{name}.account"] = there if account else "missing"
@@ -100,26 +74,6 @@ class Users(Step):
         for name in load_names(host.machine, USERS_FILE):
             _take(host.machine, name)
         host.machine.remove(USERS_FILE)
-
-
-def short(line: str) -> str:
-    """A key in a few words: its kind, a digest, and the comment by which people know it."""
-    words = line.split()
-    if len(words) < 2:
-        return f"altered: {line[:40]}"
-    return " ".join([words[0], hashlib.sha256(words[1].encode()).hexdigest()[:8], *words[2:]])
-
-
-def find_account(machine: Machine, name: str) -> Optional[Account]:
-    """From the local file, or else from wherever this host asks for people."""
-    lines = machine.read("/etc/passwd").splitlines()
-    if not any(line.startswith(name + ":") for line in lines):
-        lines = machine.run("getent", "passwd", name).out.splitlines()
-    for line in lines:
-        words = line.split(":")
-        if words[0] == name and len(words) == 7:
-            return Account(int(words[2]), words[5])
-    return None
 
 
 def _refuse_other_peoples_accounts(machine: Machine, user: Dict[str, Any]) -> None:
@@ -151,7 +105,7 @@ def _give(machine: Machine, user: Dict[str, Any]) -> None:
     if find_account(machine, name) is None:
         uid = ["--uid", str(user["uid"])] if user["uid"] else []
         machine.must("useradd", "--create-home", "--user-group", "--shell", "/bin/bash", *uid, name)
-    _put_keys(machine, name, user["keys"])
+    put_keys(machine, name, user["keys"])
     if not user["keys_only"]:
         if user["sudo"]:
             machine.put(sudo_file(name), sudo_text(name), mode=0o440)
@@ -163,28 +117,7 @@ def _take(machine: Machine, name: str) -> None:
     """Takes back what is ours. The account stays."""
     machine.remove(sudo_file(name))
     if find_account(machine, name):
-        _put_keys(machine, name, [])
-
-
-def _put_keys(machine: Machine, name: str, keys: List[str]) -> None:
-    account = find_account(machine, name)
-    if account is None:
-        raise StepError(
-            f"{name} is missing after it was made", "useradd's own log says more: /var/log/auth.log or secure"
-        )
-    place = _keys_file(account)
-    before = machine.content(place).decode(errors="replace")
-    after = with_block(before, keys, place)
-    if after != before:
-        machine.must("runuser", "-u", name, "--", "python3", "-I", "-c", WRITE_KEYS, account.home, stdin=after)
-
-
-def _keys_file(account: Account) -> str:
-    return f"{account.home}/.ssh/authorized_keys"
-
-
-def _keys(machine: Machine, account: Account) -> List[str]:
-    return block_of(machine.content(_keys_file(account)).decode(errors="replace"), _keys_file(account))
+        put_keys(machine, name, [])
 
 
 def sudo_file(name: str) -> str:
