@@ -141,7 +141,7 @@ def _parser() -> argparse.ArgumentParser:
         ("down", down, "end every process; disks, keys and logs stay"),
     ):
         verb(name, act, text).add_argument(
-            "parts", nargs="*", metavar="PART", help="only these: switch, nodes, plane, vcenter"
+            "parts", nargs="*", metavar="PART", help="only these: switch, nodes, plane, packages, vcenter"
         )
     verb("status", status, "a line for each process; fails unless all run")
     verb("build", build, "make what nodes boot from, in the cache (up does it too)")

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from simulator.nodes.part import Nodes
+from simulator.packages.part import Packages
 from simulator.part import Part, SimulatorError
 from simulator.plane.part import ControlPlane
 from simulator.switch.part import FRONT, Switch
@@ -56,7 +57,7 @@ def simulator_of(stack: str, state: Path) -> Simulator:
     nodes = Nodes(lab, state)
     binaries = CHECKOUT / ".engine" / "bin"
     plane, vcenter = ControlPlane(lab, state, binaries), VCenter(lab, state, binaries)
-    needed: dict[Part, bool] = {plane: lab.cluster is not None, vcenter: lab.fabric is not None}
+    needed: dict[Part, bool] = {plane: lab.cluster is not None, vcenter: lab.fabric is not None, Packages(state): True}
     return Simulator(
         state,
         nodes,

@@ -1,8 +1,11 @@
 """A node as hardware: number, NICs and their slots, and QEMU's command line that makes it so. Starts nothing."""
 
 import re
+import shlex
+import sys
 from dataclasses import dataclass
 from ipaddress import IPv4Address
+from pathlib import Path
 
 from simulator.nodes.accelerator import Accelerator
 from simulator.nodes.image import Image
@@ -16,6 +19,9 @@ MOST_MACHINES = 64
 """Guests' DHCP addresses and MACs are derived from the number; far more than two cores can run."""
 NODE_NETWORK = "127.0.12."
 SSH_PORT = 2222
+REPOSITORY = ("127.0.12.202", 8080)
+"""Where the package repository listens."""
+_DOOR = Path(__file__).parents[1] / "packages" / "door.py"
 _FIRST_NIC_SLOT = 8
 """Slots 2 to 4 of the root bus hold disk, management NIC and random numbers."""
 
@@ -64,8 +70,8 @@ class Machine:
         words += ["-serial", "file:console.log", "-qmp", "unix:monitor.sock,server=on,wait=off"]
         words += ["-device", "virtio-blk-pci,drive=disk,bus=pcie.0,addr=2"]
         words += ["-device", "virtio-rng-pci,bus=pcie.0,addr=4"]
-        # restrict=on: through its management NIC the guest reaches nobody; only ssh comes in
-        words += ["-netdev", f"{management},hostfwd=tcp:{self.address}:{SSH_PORT}-:22"]
+        # restrict=on: through its management NIC the guest reaches nobody but the repository; only ssh comes in
+        words += ["-netdev", f"{management},hostfwd=tcp:{self.address}:{SSH_PORT}-:22,guestfwd={_door()}"]
         words += ["-device", f"virtio-net-pci,netdev=management,mac={self.mac(0)},romfile=,bus=pcie.0,addr=3"]
         words += ["-fw_cfg", "name=opt/rocelab/host_key,file=host_key"]
         words += ["-fw_cfg", "name=opt/rocelab/authorized_key,file=authorized_key"]
@@ -91,6 +97,14 @@ class Machine:
             "root=/dev/vda rw console=ttyS0 quiet panic=5 mitigations=off tsc=reliable no_timer_check "
             f"systemd.hostname={self.hostname} systemd.machine_id={self.number:032x}"
         )
+
+
+def _door() -> str:
+    """The guest's one way out: an address of its own network, each of whose connections QEMU gives to our program."""
+    # QEMU's libraries, where it was unpacked, are not those of our Python
+    words = ["env", "-u", "LD_LIBRARY_PATH", "-u", "QEMU_MODULE_DIR", sys.executable, "-I", "-S", str(_DOOR)]
+    command = shlex.join([*words, REPOSITORY[0], str(REPOSITORY[1])])
+    return f"tcp:192.168.1.9:80-cmd:{command}".replace(",", ",,")
 
 
 def machines_of(lab: Lab) -> list[Machine]:
