@@ -7,7 +7,14 @@ from rich.table import Table
 from components.report.lines import COLUMNS, cells, headline
 from components.validation.summary import Summary
 
-COLOUR = {"pass": "green", "warn": "yellow", "fail": "bold red", "skip": "yellow", "not rated": "default"}
+COLOUR = {
+    "pass": "green",
+    "partial": "yellow",
+    "warn": "yellow",
+    "fail": "bold red",
+    "skip": "yellow",
+    "not rated": "default",
+}
 SHOWN = ("test", "rail", "function", "performance", "median", "ratio")
 
 

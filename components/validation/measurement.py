@@ -4,6 +4,7 @@ The path of this module stands in the state of every stack: it must not move.
 """
 
 import asyncio
+from collections.abc import Sequence
 from pathlib import Path
 
 import pulumi
@@ -14,6 +15,7 @@ from components.ssh.credentials import access_to
 from components.validation.bundle import folder_of, write_bundle
 from components.validation.parent import while_alive
 from components.validation.plan import Plan
+from components.validation.quarantine import without
 from components.validation.records import compact
 from components.validation.runner import all_failed, measure
 from components.validation.verdict import function_of
@@ -54,7 +56,7 @@ class MeasurementProvider(ResourceProvider):
         return UpdateResult(self._measured(_news))
 
     def _measured(self, props: Properties) -> Properties:
-        plan = Plan.model_validate_json(str(props["plan"]))
+        plan = without(Plan.model_validate_json(str(props["plan"])), _names(props.get("left_out")))
         lab = parse_lab(self._config["lab"], "the stack's configuration")
         fingerprint, root = str(props["fingerprint"]), Path.cwd()
         try:
@@ -67,6 +69,7 @@ class MeasurementProvider(ResourceProvider):
         return {
             "fingerprint": fingerprint,
             "plan": props["plan"],
+            "left_out": props.get("left_out"),
             "record": compact(record, LARGEST_RECORD_BYTES),
             "settled": function_of(plan, record) == "pass",
         }
@@ -81,12 +84,31 @@ class Measurement(Resource, module="validation", name="Measurement"):
     """Whether everything planned was measured and works; if not, the next up measures again."""
 
     def __init__(
-        self, name: str, plan: Plan, fingerprint: pulumi.Input[str], opts: pulumi.ResourceOptions | None = None
+        self,
+        name: str,
+        plan: Plan,
+        fingerprint: pulumi.Input[str],
+        left_out: pulumi.Input[Sequence[str]],
+        opts: pulumi.ResourceOptions | None = None,
     ) -> None:
-        inputs: dict[str, pulumi.Input[str] | None] = {
+        """Registers the measurement.
+
+        Args:
+            name: of the resource.
+            plan: what is to be measured.
+            fingerprint: of all that the result depends on.
+            left_out: nodes of the plan that take no part.
+            opts: of the resource.
+        """
+        inputs: dict[str, pulumi.Input[str] | pulumi.Input[Sequence[str]] | None] = {
             "plan": plan.model_dump_json(),
             "fingerprint": fingerprint,
+            "left_out": left_out,
             "record": None,
             "settled": None,
         }
         super().__init__(MeasurementProvider(), name, inputs, opts)
+
+
+def _names(value: JsonValue) -> list[str]:
+    return [str(name) for name in value] if isinstance(value, list) else []

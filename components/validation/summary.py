@@ -2,6 +2,8 @@
 
 from typing import Literal
 
+from pydantic import Field
+
 from components.validation.records import Frozen
 
 Function = Literal["pass", "fail", "skip", "replayed"]
@@ -47,7 +49,10 @@ class Summary(Frozen):
     lab: str
     simulated: bool
     mode: str
-    function: Literal["pass", "fail", "skip"]
+    function: Literal["pass", "partial", "fail", "skip"]
+    """partial: works on the hosts that took part, and some did not."""
+    quarantined: dict[str, str] = Field(default_factory=dict)
+    """Hosts that are not ready, each with step, reason and hint; they were not measured."""
     performance: Performance
     performance_because: str = ""
     reasons: tuple[str, ...]

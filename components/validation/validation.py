@@ -2,7 +2,8 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Protocol
+from types import MappingProxyType
+from typing import Never, Protocol
 
 import pulumi
 import pulumi_kubernetes as kubernetes
@@ -12,13 +13,17 @@ from components.validation.fingerprint import fingerprint_of, host_state
 from components.validation.gate import Gate, GateArgs
 from components.validation.measurement import Measurement
 from components.validation.plan import Plan, plan_of
+from components.validation.quarantine import quarantined, without
 from components.validation.records import RunRecord
-from components.validation.verdict import judge
+from components.validation.verdict import in_part, judge
 from stacks.base import LabError
 from stacks.benchmarks import Benchmarks
 from stacks.lab import Lab
 
 OFF: dict[str, JsonValue] = {"schema_version": 1, "function": "skip", "performance": "not rated", "mode": "off"}
+
+
+NONE: Mapping[str, Never] = MappingProxyType({})
 
 
 class RunningCluster(Protocol):
@@ -63,25 +68,33 @@ class Validation(pulumi.ComponentResource):
         state = pulumi.Output.all(args.host_results, args.host_facts or {}, ready).apply(
             lambda known: host_state(known[0], known[1])
         )
-        measurement = Measurement(
-            f"{name}-measurement", plan, state.apply(lambda text: fingerprint_of(plan, text)), child
-        )
+        results = pulumi.Output.from_input(args.host_results)
+        left_out = results.apply(lambda known: sorted(quarantined(plan, known)))
+        fingerprint = state.apply(lambda text: fingerprint_of(plan, text))
+        measurement = Measurement(f"{name}-measurement", plan, fingerprint, left_out, child)
         # the faults are known before anything is measured, and stand beside what came of it
         faults: pulumi.Input[Mapping[str, list[str]]] = args.cluster.faults if args.cluster else {}
-        self.summary = pulumi.Output.all(measurement.record, faults).apply(
-            lambda known: summarise(plan, benchmarks, known[0], known[1])
+        self.summary = pulumi.Output.all(measurement.record, faults, results).apply(
+            lambda known: summarise(plan, benchmarks, known[0], known[1], quarantined(plan, known[2]))
         )
         Gate(f"{name}-gate", GateArgs(mode=benchmarks.mode, verdict=self.summary), child)
         self.register_outputs({"summary": self.summary})
 
 
 def summarise(
-    plan: Plan, benchmarks: Benchmarks, record: str, faults: Mapping[str, list[str]]
+    plan: Plan,
+    benchmarks: Benchmarks,
+    record: str,
+    faults: Mapping[str, list[str]] = NONE,
+    excluded: Mapping[str, str] = NONE,
 ) -> Mapping[str, JsonValue]:
-    """The verdict over a record and over the cluster that it was measured in, as plain values."""
-    reasons = [f"{name}: {'; '.join(found)}" for name, found in faults.items()]
-    summary = judge(plan, benchmarks, RunRecord.model_validate_json(record), reasons)
-    return summary.model_dump(mode="json")
+    """The verdict over a record and over the cluster that it was measured in, as plain values.
+
+    What a cluster says of a host that is not ready follows from that, and is no second fault.
+    """
+    reasons = [f"{name}: {'; '.join(found)}" for name, found in faults.items() if name not in excluded]
+    judged = judge(without(plan, excluded), benchmarks, RunRecord.model_validate_json(record), reasons)
+    return in_part(judged, excluded).model_dump(mode="json")
 
 
 def _place(
@@ -94,7 +107,12 @@ def _place(
             name="rocelab-plan",
             # the namespace is there when the cluster is
             namespace=cluster.ready.apply(lambda _: benchmarks.namespace),
-            annotations={"rocelab.dev/plan": plan.digest, "rocelab.dev/estimate-s": f"{plan.estimate_s:.0f}"},
+            annotations={
+                "rocelab.dev/plan": plan.digest,
+                "rocelab.dev/estimate-s": f"{plan.estimate_s:.0f}",
+                # one manager for ever: a run that was killed may have to create it a second time
+                "pulumi.com/patchFieldManager": f"rocelab-{plan.lab}",
+            },
         ),
         data=dict(plan.documents()),
         opts=pulumi.ResourceOptions(parent=parent, provider=cluster.provider),

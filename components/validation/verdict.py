@@ -1,6 +1,6 @@
 """The judgement over a record: two axes, and the reasons for both. Pure, so that a threshold edit measures nothing."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Literal
 
 from components.validation.ceilings import looks_like_path_mtu, nccl_ceiling_gbyte_s
@@ -46,6 +46,20 @@ def judge(plan: Plan, benchmarks: Benchmarks, record: RunRecord, cluster_faults:
         duration_s=record.duration_s,
         fingerprint=record.fingerprint,
         raw_sha256=record.raw_sha256,
+    )
+
+
+def in_part(judged: Summary, quarantined: Mapping[str, str]) -> Summary:
+    """The same judgement when hosts took no part: what works, works in part only, and never as declared."""
+    if not quarantined:
+        return judged
+    named = [f"{name} is quarantined: {text}" for name, text in quarantined.items()]
+    return judged.model_copy(
+        update={
+            "function": "fail" if judged.function == "fail" else "partial",
+            "quarantined": dict(quarantined),
+            "reasons": _few([*named, *judged.reasons]),
+        }
     )
 
 

@@ -9,10 +9,11 @@ import pulumi
 import pulumi_kubernetes as kubernetes
 import pytest
 
+from components.validation.quarantine import quarantined, without
 from components.validation.records import compact
 from components.validation.validation import Validation, ValidationArgs
 from stacks.lab import Lab
-from tests.components.validation.labs import changed, plan_for, record, reduced
+from tests.components.validation.labs import changed, plan_for, record, reduced, with_nodes
 from tests.conftest import ROOT
 from tests.engine import Engine, Recorded
 
@@ -32,10 +33,16 @@ class Cluster:
 
 
 def built(
-    lab: Lab, *, cluster: bool = True, gbit_s: float = 0.04, faults: Mapping[str, list[str]] = MappingProxyType({})
+    lab: Lab,
+    *,
+    cluster: bool = True,
+    gbit_s: float = 0.04,
+    faults: Mapping[str, list[str]] = MappingProxyType({}),
+    results: Mapping[str, Mapping[str, str]] = RESULTS,
 ) -> tuple[Recorded, dict[str, Any]]:
     said: dict[str, Any] = {}
-    measured = compact(record(plan_for(lab), gbit_s, nccl=reduced(replayed=True)), 12_000) if plan_wanted(lab) else ""
+    plan = without(plan_for(lab), quarantined(plan_for(lab), results)) if plan_wanted(lab) else None
+    measured = compact(record(plan, gbit_s, nccl=reduced(replayed=True)), 12_000) if plan else ""
 
     def answer(type_: str, _name: str, _inputs: Mapping[str, Any]) -> Mapping[str, Any]:
         return {"record": measured, "settled": True} if type_ == MEASUREMENT else {}
@@ -43,7 +50,7 @@ def built(
     def program() -> None:
         args = ValidationArgs(
             lab=lab,
-            host_results=pulumi.Output.from_input(RESULTS),
+            host_results=pulumi.Output.from_input(results),
             host_facts=pulumi.Output.from_input({"gpu01": {"boot_id": "b"}}),
             cluster=Cluster(faults) if cluster else None,
         )
@@ -97,7 +104,7 @@ def test_no_input_holds_a_secret_or_a_path_of_this_machine(lab: Lab) -> None:
     seen, _ = built(lab)
     inputs = {key: value for key, value in seen["validation-measurement"].inputs.items() if key != "__provider"}
 
-    assert set(inputs) <= {"plan", "fingerprint", "record", "settled"}
+    assert set(inputs) <= {"plan", "fingerprint", "left_out", "record", "settled"}
     assert str(ROOT) not in json.dumps(inputs), "another checkout of the stack would measure again"
 
 
@@ -114,6 +121,30 @@ def test_a_node_at_fault_fails_the_function_axis_whatever_was_measured(lab: Lab)
 
     assert said["function"] == "fail"
     assert said["reasons"][0] == "gpu02: offers 3 intel.com/sriov_111, wanted 4; cordoned"
+
+
+FAILED = {"status": "failed", "step": "vfs", "reason": "VF 1 is in use", "hint": "drain the node"}
+
+
+def test_a_host_that_failed_leaves_the_others_their_measurement_and_a_partial_verdict(lab: Lab) -> None:
+    four = with_nodes(lab, 4)
+    results = {f"gpu0{n}": {"status": "ready"} for n in (1, 2, 4)} | {"gpu03": FAILED}
+
+    # the cluster misses that host's VFs too, which is the same fault once more
+    seen, said = built(four, results=results, faults={"gpu03": ["offers 0 intel.com/sriov_111, wanted 4"]})
+
+    assert seen["validation-measurement"].inputs["left_out"] == ["gpu03"]
+    assert said["function"] == "partial"
+    assert said["quarantined"] == {"gpu03": "failed: vfs; VF 1 is in use; drain the node"}
+    assert said["reasons"] == ["gpu03 is quarantined: failed: vfs; VF 1 is in use; drain the node"]
+    assert {test["measured"] for test in said["tests"] if test["rail"]} == {6}, "three hosts, both directions"
+
+
+def test_two_hosts_of_which_one_failed_prove_nothing_and_are_no_pass(lab: Lab) -> None:
+    seen, said = built(lab, results=RESULTS | {"gpu02": FAILED})
+
+    assert said["function"] == "partial"
+    assert seen["validation-gate"].inputs["function"] == "partial"
 
 
 def test_the_gate_is_told_the_mode_and_both_axes(lab: Lab) -> None:
