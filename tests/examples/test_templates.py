@@ -1,0 +1,39 @@
+"""The template is a lab as it stands: who only fills in values begins with something that loads."""
+
+import json
+import re
+
+import jsonschema
+import pytest
+import yaml
+
+from components.jobs.__main__ import job_of
+from stacks.read import read_stack_file
+from stacks.schema import SCHEMA_FILE
+from tests.conftest import ROOT
+
+TEMPLATES = sorted((ROOT / "templates").glob("*/Pulumi.*.yaml"))
+
+
+@pytest.mark.parametrize("path", TEMPLATES, ids=lambda path: path.parent.name)
+def test_a_template_loads_and_renders_its_job(path) -> None:
+    lab = read_stack_file(path)
+
+    assert lab.kind == "hardware"
+    assert job_of(lab, "nccl", "roce")["kind"] == "MPIJob"
+
+
+@pytest.mark.parametrize("path", TEMPLATES, ids=lambda path: path.parent.name)
+def test_a_template_follows_the_schema_that_it_names_and_no_address_of_it_is_anybodys(path) -> None:
+    text = path.read_text()
+    named = re.match(r"# yaml-language-server: \$schema=(\S+)", text)
+
+    assert named
+    assert (path.parent / named[1]).resolve() == SCHEMA_FILE
+    jsonschema.validate(yaml.safe_load(text), json.loads(SCHEMA_FILE.read_text()))
+    for node in yaml.safe_load(text)["config"]["rocelab:lab"]["nodes"]:
+        assert node["address"].startswith("192.0.2."), "RFC 5737: an address that no machine has"
+
+
+def test_there_is_a_template() -> None:
+    assert TEMPLATES
