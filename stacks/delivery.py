@@ -49,8 +49,8 @@ class SharedRdma(Section):
     """
 
     profile: Literal["shared_rdma"]
-    most_pods: int = Field(default=64, ge=1, le=1000, json_schema_extra=effect("none"))
-    """How many pods of a node may hold the device of a rail at once."""
+    most_pods: int = Field(default=8, ge=1, le=1000)
+    """How many pods of a node may hold the device of a rail at once; each needs an address of the rail."""
 
 
 class Pvrdma(Section):

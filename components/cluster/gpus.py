@@ -5,7 +5,6 @@ from components.cluster.manifests import (
     Manifest,
     Program,
     daemon_set,
-    env_field,
     host_folder,
     metadata,
     mount,
@@ -28,11 +27,7 @@ def render_gpu_device_plugin(lab: Lab, cluster: Cluster) -> Program:
         "name": "nvidia-device-plugin-ctr",
         "image": cluster.bill.gpu_device_plugin,
         # a node without GPUs, such as a control plane, is nothing to fail for
-        "env": [
-            {"name": "FAIL_ON_INIT_ERROR", "value": "false"},
-            {"name": "NVIDIA_MIG_MONITOR_DEVICES", "value": "all"},
-            env_field("NODE_NAME", "spec.nodeName"),
-        ],
+        "env": [{"name": "FAIL_ON_INIT_ERROR", "value": "false"}],
         "resources": resources("50m", "64Mi", "256Mi"),
         "securityContext": {"privileged": True},
         "volumeMounts": [mount("device-plugins", "/var/lib/kubelet/device-plugins")],

@@ -59,12 +59,18 @@ def wanted(lab: Lab, cluster: Cluster) -> Wanted:
     ]
     return Wanted(
         nodes={node.name: _resources(lab, cluster, node) for node in lab.active_nodes},
-        kubelet=(cluster.kubelet_version or "").removeprefix("v"),
+        kubelet=_kubelet(cluster),
         pools={} if lab.simulated else {f"{pool_path}/{name}": blocks[name] for name in named},
         # no operator runs in the simulator to make a network of its custom resource
         networks=[] if operator and lab.simulated else paths,
         node_states=NODE_STATES.format(namespace=operator.namespace) if operator else "",
     )
+
+
+def _kubelet(cluster: Cluster) -> str:
+    """The version that the lab names; of a cluster that is made here it is the release that was installed."""
+    made = cluster.bootstrap.version if cluster.bootstrap else ""
+    return (cluster.kubelet_version or made).removeprefix("v")
 
 
 def _resources(lab: Lab, cluster: Cluster, node: Node) -> dict[str, int]:

@@ -56,6 +56,19 @@ def _refuse_another_prefix_than_the_operator_s(parts: Parts) -> Iterator[Fault]:
             )
 
 
+def _refuse_more_pods_than_addresses(parts: Parts) -> Iterator[Fault]:
+    cluster = parts.cluster
+    if cluster is None or not isinstance(cluster.delivery, SharedRdma) or cluster.ipam.kind != "nv_ipam":
+        return
+    for i, rail in parts.rails.items():
+        if rail.pod.addresses_per_node < cluster.delivery.most_pods:
+            yield Fault(
+                ("rails", i, "pod", "addresses_per_node"),
+                f"{rail.pod.addresses_per_node} addresses for up to {cluster.delivery.most_pods} pods a node: some "
+                f"would wait for one; set at least {cluster.delivery.most_pods}, or lower cluster.delivery.most_pods",
+            )
+
+
 def _refuse_a_macvlan_over_several_names(parts: Parts) -> Iterator[Fault]:
     if parts.cluster is None or not isinstance(parts.cluster.delivery, SharedRdma):
         return
@@ -128,6 +141,7 @@ CLUSTER_RULES: tuple[Callable[[Parts], Iterator[Fault]], ...] = (
     _refuse_vfs_of_two_owners,
     _refuse_a_shared_device_in_exclusive_namespaces,
     _refuse_another_prefix_than_the_operator_s,
+    _refuse_more_pods_than_addresses,
     _refuse_a_macvlan_over_several_names,
     _refuse_several_rails_of_pvrdma,
     _refuse_static_addresses_for_replicas,

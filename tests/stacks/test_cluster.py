@@ -99,6 +99,13 @@ def test_a_pool_that_is_too_small_for_the_operator_s_vfs_is_refused() -> None:
     assert "8 addresses for 16 VFs a node" in refusal({**OPERATOR, "vfs": 16})
 
 
+def test_more_pods_than_addresses_of_a_rail_are_refused() -> None:
+    shared = {"profile": "shared_rdma", "most_pods": 9}
+
+    assert "rails[0].pod.addresses_per_node: 8 addresses for up to 9 pods" in refusal(shared, prefix="rdma")
+    assert lab_with(shared, ipam("whereabouts"), prefix="rdma"), "one list for all nodes has no blocks"
+
+
 def test_a_macvlan_needs_one_name_for_all_nodes() -> None:
     def renamed(file: dict[str, Any]) -> None:
         file["nodes"][1]["pfs"][0]["interface"] = "ens9"

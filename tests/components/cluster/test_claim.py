@@ -124,6 +124,14 @@ def test_a_lost_claim_shows_in_a_refresh(cluster: dict[str, Any]) -> None:
     assert ClaimProvider().diff("claim", seen.outs, PROPS).changes
 
 
+def test_a_silent_server_has_lost_no_claim(cluster: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(FakeApi, "silent", True)
+
+    seen = ClaimProvider().read("claim", PROPS)
+
+    assert (seen.id, seen.outs) == ("claim", PROPS)
+
+
 def test_the_end_leaves_another_s_claim_alone(cluster: dict[str, Any]) -> None:
     cluster[claim.PATH] = owned(THEIRS)
 

@@ -9,6 +9,7 @@ from components.cluster import node_gate
 from components.cluster.api import ApiError
 from components.cluster.node_checks import node_faults, pool_faults, state_faults, wanted
 from components.cluster.node_gate import NodeGateProvider, wait
+from stacks.bootstrap import Bootstrap
 from stacks.lab import Lab
 from tests.components.cluster.conftest import profiled
 
@@ -81,8 +82,17 @@ def test_each_profile_wants_what_its_plugin_offers(lab: Lab) -> None:
     assert of(lab) == {A: 4, "intel.com/sriov_112": 4}
     operated = profiled(lab, {"profile": "sriov_operator", "vfs": 8}, gpus="operator")
     assert of(operated) == {"nvidia.com/sriov_111": 8, "nvidia.com/sriov_112": 8, "nvidia.com/gpu": 8}
-    assert of(profiled(lab, {"profile": "shared_rdma", "most_pods": 9})) == {"rdma/sriov_111": 9, "rdma/sriov_112": 9}
+    assert of(profiled(lab, {"profile": "shared_rdma", "most_pods": 7})) == {"rdma/sriov_111": 7, "rdma/sriov_112": 7}
     assert of(profiled(lab, {"profile": "pvrdma"})) == {"rdma/pvrdma": 8}
+
+
+def test_a_cluster_that_is_made_here_has_to_run_what_was_installed(lab: Lab) -> None:
+    assert lab.cluster is not None
+    made = lab.cluster.model_copy(update={"bootstrap": Bootstrap(version="1.36.1")})
+
+    assert wanted(lab, made).kubelet == "1.36.1"
+    assert wanted(lab, made.model_copy(update={"kubelet_version": "v1.36"})).kubelet == "1.36"
+    assert wanted(lab, lab.cluster).kubelet == ""
 
 
 def test_only_active_nodes_are_looked_at(lab: Lab) -> None:
