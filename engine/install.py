@@ -19,7 +19,7 @@ from typing import TextIO
 
 from engine import gobuild, installed, links, python_env, store
 from engine.errors import EngineError
-from engine.parts import PARTS, Part
+from engine.parts import PARTS, TEST_PARTS, Part
 from engine.places import ENGINE, cache, is_supported, system
 from engine.programs import Interrupted, Programs
 from engine.progress import Progress
@@ -167,7 +167,7 @@ def explain(missing: Sequence[MissingError]) -> str:
 def main() -> int:
     """The command `engine/setup`."""
     parser = argparse.ArgumentParser(prog="engine/setup", description=(__doc__ or "").split("\n", 1)[0])
-    parser.add_argument("--dev", action="store_true", help="also the packages for tests and checks")
+    parser.add_argument("--dev", action="store_true", help="also what tests and checks need")
     parser.add_argument("--python-only", action="store_true", help="only the Python environment")
     parser.add_argument("--ask-again", action="store_true", help="try official downloads of parts built earlier")
     options = parser.parse_args()
@@ -181,7 +181,8 @@ def main() -> int:
                 python_env.ensure(options.dev, programs, progress)
                 if options.python_only:
                     return 0
-                found, missing = Setup(progress, programs).place(PARTS, ask_again=options.ask_again)
+                parts = (*PARTS, *TEST_PARTS) if options.dev else PARTS
+                found, missing = Setup(progress, programs).place(parts, ask_again=options.ask_again)
                 links.place({located.part.name: (located.origin, located.folder) for located in found})
             except KeyboardInterrupt:
                 programs.stop()

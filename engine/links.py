@@ -5,7 +5,7 @@ import shutil
 from collections.abc import Mapping
 from pathlib import Path
 
-from engine.parts import DYNAMIC_PLUGIN, LANGUAGE_HOST, PARTS, Part
+from engine.parts import DYNAMIC_PLUGIN, LANGUAGE_HOST, PARTS, TEST_PARTS, Part
 from engine.places import BIN, HOME, SOURCES, STANDINS
 
 PYTHON = SOURCES / "language_python"
@@ -22,7 +22,7 @@ SIM = SOURCES / "sim"
 def place(located: Mapping[str, tuple[str, Path]]) -> None:
     """Makes the links for (origin, folder) per part name, and removes those of an earlier run that no longer hold."""
     wanted: dict[Path, Path] = {BIN / "sim": SIM}
-    for part in PARTS:
+    for part in (*PARTS, *TEST_PARTS):
         if part.name not in located:
             continue
         origin, folder = located[part.name]

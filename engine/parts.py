@@ -181,3 +181,20 @@ PARTS = (
         wanted_by="sim up of a lab with a fabric",
     ),
 )
+
+TEST_PARTS = (
+    Part(
+        name="kubeadm",
+        version="1.36.3",
+        binaries=("kubeadm",),
+        build=Build(
+            package="k8s.io/kubernetes/cmd/kubeadm",
+            version_variable="k8s.io/component-base/version.gitVersion",
+            version="v1.36.3",
+            seconds=95,
+            disk_mb=1000,
+        ),
+        wanted_by="tests of what kubeadm is given",
+    ),
+)
+"""What tests ask beside the engine; `engine/setup --dev` places it, and nobody else waits for it."""

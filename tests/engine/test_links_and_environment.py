@@ -11,7 +11,7 @@ import pytest
 from engine import environment as env_module
 from engine import links, store
 from engine.environment import THROWAWAY_PASSPHRASE, environment, export_lines
-from engine.parts import PARTS
+from engine.parts import PARTS, TEST_PARTS
 from engine.places import BIN, HOME, ROOT, STANDINS, VENV
 
 LOCATED = {"pulumi": "built", "kubernetes": "built", "command": "stand-in", "vsphere": "stand-in"}
@@ -155,11 +155,12 @@ def test_modules_are_pinned_to_the_versions_of_the_table() -> None:
     modules = {
         "pulumi": "github.com/pulumi/pulumi/pkg/v3 v{}",
         "plane": "k8s.io/kubernetes v{}",
+        "kubeadm": "k8s.io/kubernetes v{}",
         "kwok": "sigs.k8s.io/kwok v{}",
         "mpi-operator": "github.com/kubeflow/mpi-operator v{}",
         "vcenter": "github.com/vmware/govmomi v{}",
     }
-    for part in PARTS:
+    for part in (*PARTS, *TEST_PARTS):
         text = (ROOT / "engine" / part.name / "go.mod").read_text()
         assert text.startswith(f"module rocelab/engine/{part.name}\n")
         if part.name in modules:
