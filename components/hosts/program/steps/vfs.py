@@ -1,9 +1,10 @@
 """Number of VFs, and the address of each idle one."""
 
 import hashlib
-from typing import Any, Dict, Iterable, List, Set
+from typing import Any, Dict, Iterable, List, Optional, Set
 
 from ..host import Document, Host, Vf
+from ..machine import StepError
 from ..step import Before, Fields, Step
 from ..virtual import bind_vfs, create_vfs, offered_vfs, refuse_vfs_in_use
 
@@ -47,11 +48,19 @@ class Vfs(Step):
     def apply(self, host: Host, wrong: Set[str]) -> None:
         pfs = {pf["interface"]: pf["vfs"] for pf in host.pfs}
         resized = [name for name in pfs if f"{name}.vfs" in wrong]
-        for name in resized:
-            refuse_vfs_in_use(host, name, pfs[name])
-        for name in resized:
-            create_vfs(host, name, pfs[name])
+        failed = [error for error in (self._resized(host, name, pfs[name]) for name in resized) if error]
         self._give_addresses(host, [name for name in pfs if name in resized or f"{name}.vf_macs" in wrong])
+        if failed:
+            raise failed[0]
+
+    def _resized(self, host: Host, pf: str, count: int) -> Optional[StepError]:
+        """Why a PF could not be given its VFs: one that cannot must not leave the others without."""
+        try:
+            refuse_vfs_in_use(host, pf, count)
+            create_vfs(host, pf, count)
+        except StepError as error:
+            return error
+        return None
 
     def facts(self, host: Host) -> Dict[str, Any]:
         offered = {pf["interface"]: offered_vfs(host, pf["interface"]) for pf in host.pfs}
