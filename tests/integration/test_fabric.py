@@ -25,7 +25,7 @@ from tests.integration.stack import environment
 
 pytestmark = pytest.mark.sim
 
-ADDRESS = "127.0.12.202"
+ADDRESS = "127.0.12.203"
 PASSWORD = "canary-of-the-vcenter"
 HOSTS = ("DC0_C0_H0", "DC0_C0_H1", "DC0_C0_H2")
 PROGRAM = """

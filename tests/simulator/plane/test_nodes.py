@@ -1,6 +1,7 @@
 """Lab machines as Kubernetes nodes."""
 
 from simulator.plane import nodes
+from stacks.delivery import SharedRdma
 
 
 def test_a_node_offers_its_gpus_and_each_rails_vfs(lab):
@@ -61,3 +62,12 @@ def test_a_cordoned_node_counts_as_usable_and_an_unreachable_one_does_not():
     assert nodes.is_usable(tainted("unschedulable")), "a run that was killed while it drained must not block the next"
     assert not nodes.is_usable(tainted("unreachable"))
     assert not nodes.is_usable({"status": {"conditions": [{"type": "Ready", "status": "Unknown"}]}})
+
+
+def test_a_node_offers_what_its_labs_way_into_pods_has(lab):
+    assert lab.cluster is not None
+    shared = lab.cluster.model_copy(update={"delivery": SharedRdma(profile="shared_rdma", most_pods=5)})
+
+    offered = nodes.resources(lab.model_copy(update={"cluster": shared}), lab.active_nodes[0])
+
+    assert offered["intel.com/sriov_111"] == "5", "pods share the one device"

@@ -15,7 +15,7 @@ import pytest
 from simulator.part import SimulatorError
 from simulator.process import Daemon
 from simulator.vcenter.part import VCenter
-from stacks.fabric import Fabric
+from stacks.fabric import DistributedSwitch, EsxiHost, Fabric, UplinkChoice
 from stacks.lab import Lab
 from tests.simulator.plane.running import ADDRESS, BINARIES
 
@@ -30,7 +30,14 @@ def said() -> list[str]:
 
 @pytest.fixture(scope="module")
 def with_fabric(lab: Lab) -> Lab:
-    fabric = Fabric(vcenter=ADDRESS, port=PORT, user=USER, datacenter="DC0", switch_name="rails")
+    switch = DistributedSwitch(
+        name="rails",
+        rail="rail-a",
+        uplink=UplinkChoice(name="vmnic4"),
+        port_group="rail-a",
+        hosts=(EsxiHost(name="DC0_C0_H0"),),
+    )
+    fabric = Fabric(vcenter=ADDRESS, port=PORT, user=USER, datacenter="DC0", cluster="DC0_C0", switches=(switch,))
     return lab.model_copy(update={"fabric": fabric})
 
 
