@@ -87,3 +87,12 @@ def test_a_run_that_installs_packages_may_take_longer(lab):
 
     assert deadline_s(slow) > DEADLINE_S + 1200
     assert system_sections(slow, slow.nodes[0]) == {"packages": {"debian": [], "rhel": ["perf"]}}
+
+
+def test_the_example_of_the_page_is_accepted_and_names_every_setting():
+    example = (ROOT / "docs/system.md").read_text().split("```yaml\n")[1].split("```")[0]
+
+    given = yaml.safe_load(example.replace("ssh-ed25519 AAAA… ops@desk", KEY))["system"]
+
+    assert set(given) == set(System.model_fields)
+    System.model_validate(given)
