@@ -1,12 +1,13 @@
 """The hosts of a lab: per host the program and the command that starts it, then the Fleet that looks after all."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 
 import pulumi
 from pulumi_command import remote
 
+from components.hosts.confirm import Confirmer
 from components.hosts.delivery import Delivery
 from components.hosts.document import deadline_s, document_text, host_document, vf_layout
 from components.hosts.fleet import Fleet
@@ -53,10 +54,15 @@ class Hosts(pulumi.ComponentResource):
         self._explain = pulumi.ErrorHook(f"{name}-remedy", lambda failed: _explain(nodes[failed.name], failed))
         endpoints = endpoints_of(lab, args.credentials.host_keys)
         self._program = Delivery(f"{name}-program", endpoints, pulumi.ResourceOptions(parent=self))
+        records = {node.name: wanted_record(lab, node, args.credentials.host_keys[node.name]) for node in lab.nodes}
+        confirmer = Confirmer({f"{name}-{node}": record for node, record in records.items()}, self._key(args))
+        # a host that cannot be confirmed is no fault of its command: the Fleet says what it is
+        forgiving = pulumi.ResourceHookOptions(ignore_errors=True)
+        self._confirm = pulumi.ResourceHook(f"{name}-confirm", lambda seen: confirmer.confirm(seen.name), forgiving)
         commands = [self._configure(name, args, node) for node in lab.active_nodes]
         fleet = Fleet(
             f"{name}-fleet",
-            {node.name: wanted_record(lab, node, args.credentials.host_keys[node.name]) for node in lab.nodes},
+            records,
             lab.hosts,
             vf_layout(lab),
             # what the commands do to the hosts is nothing that a value shows
@@ -66,6 +72,14 @@ class Hosts(pulumi.ComponentResource):
         self.facts = fleet.facts.apply(json.loads)
         self.vf_layout = fleet.vf_layout
         self.register_outputs({"results": self.results, "facts": self.facts, "vf_layout": self.vf_layout})
+
+    def _key(self, args: HostsArgs) -> Callable[[], Awaitable[str | None]]:
+        """The private key's text, for whoever connects while the program runs."""
+
+        async def text() -> str | None:
+            return await args.credentials.private_key.future() if args.credentials.private_key else None
+
+        return text
 
     def _configure(self, name: str, args: HostsArgs, node: Node) -> remote.Command:
         connection = remote.ConnectionArgs(
@@ -90,7 +104,9 @@ class Hosts(pulumi.ComponentResource):
                 parent=self,
                 aliases=[pulumi.Alias(name=f"{name}-{node.formerly}")] if node.formerly else [],
                 depends_on=[self._program],  # it has no output that the command would use
-                hooks=pulumi.ResourceHookBinding(on_error=[self._explain]),
+                hooks=pulumi.ResourceHookBinding(
+                    on_error=[self._explain], after_create=[self._confirm], after_update=[self._confirm]
+                ),
                 custom_timeouts=pulumi.CustomTimeouts(create=longest, update=longest, delete="2m"),
             ),
         )

@@ -1,5 +1,6 @@
 """Hosts and Fleet under the recording engine, and the provider as the engine calls it."""
 
+import asyncio
 import base64
 import json
 from typing import Any
@@ -9,17 +10,19 @@ import pulumi
 import pytest
 from pulumi.dynamic import Config, ConfigureRequest
 
-from components.hosts import fleet, pack, repair
+from components.hosts import confirm, fleet, pack, repair
 from components.hosts.fleet import FleetProvider
 from components.hosts.hosts import Hosts, HostsArgs, start_command
 from components.hosts.records import HostRecord, properties_of, records_of, wanted_record
 from components.hosts.remedy import remedy
+from components.ssh.connection import NoAnswerError
 from stacks.hosts import HostPolicy
 from stacks.lab import Lab
 from stacks.load import Credentials
 from tests.components.hosts.test_repair import FakeHosts, record
 from tests.engine import Engine, Recorded
 
+NODES = ("gpu01", "gpu02")
 CANARY = "canary-of-the-private-key"
 COMMAND = "command:remote:Command"
 DELIVERY = "pulumi-python:dynamic/hosts:Delivery"
@@ -132,6 +135,29 @@ def test_a_failed_command_gets_its_remedy_beside_the_providers_error_and_is_not_
 
     assert again is False, "the provider has dialled again by itself"
     assert "nodes.gpu02.state: drained" in capsys.readouterr().err
+
+
+def test_each_host_is_confirmed_by_a_new_connection_as_soon_as_its_own_command_has_ended(seen, monkeypatch):
+    asked: list[tuple[str, int, str]] = []
+
+    class Calls:
+        def __init__(self, key: str | None) -> None:
+            assert key == CANARY
+
+        async def call(self, endpoint: Any, verb: str, document: Any) -> None:
+            asked.append((verb, endpoint.port, document["host"]))
+            raise NoAnswerError("it is left to the Fleet")
+
+    monkeypatch.setattr(confirm, "Hosts", Calls)
+    hook = seen.hooks["hosts-confirm"]
+
+    async def ended() -> None:
+        await asyncio.gather(*(hook(pulumi.ResourceHookArgs("urn", "", f"hosts-{node}", COMMAND)) for node in NODES))
+
+    asyncio.run(ended())
+
+    assert sorted(asked) == [("confirm", 2222, "gpu01"), ("confirm", 2222, "gpu02")]
+    assert hook.opts.ignore_errors is True
 
 
 # -- the provider
