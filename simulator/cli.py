@@ -115,7 +115,7 @@ def switch_plug(simulator: Simulator, options: argparse.Namespace) -> int:
 
 def switch_set(simulator: Simulator, options: argparse.Namespace) -> int:
     """Changes a port; what is not named stays."""
-    fields = ("mtu_bytes", "tagged_vlans", "native_vlan", "loss_percent", "delay_ms")
+    fields = ("mtu_bytes", "most_mtu_bytes", "tagged_vlans", "native_vlan", "loss_percent", "delay_ms")
     change = {name: getattr(options, name) for name in fields if getattr(options, name) is not None}
     machine = simulator.nodes.node(options.node).machine
     print(tables.of_ports([simulator.switch.client.set(machine.name, options.nic, **change)]))
@@ -167,6 +167,7 @@ def _add_switch_verbs(switch: argparse.ArgumentParser) -> None:
     )
     change.set_defaults(act=switch_set)
     change.add_argument("--mtu", dest="mtu_bytes", type=int, help="largest payload in bytes")
+    change.add_argument("--most-mtu", dest="most_mtu_bytes", type=int, help="a larger MTU becomes this one silently")
     change.add_argument("--vlans", dest="tagged_vlans", type=_vlans, help="tagged VLANs, as 111,112; '' for none")
     change.add_argument("--native", dest="native_vlan", type=int, help="VLAN of untagged frames")
     change.add_argument("--loss", dest="loss_percent", type=float, help="frames lost, in percent, each way")

@@ -5,7 +5,9 @@ The path of this module stands in the state of every stack: it never moves.
 
 import asyncio
 import json
+import logging
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 
 import pulumi
@@ -37,6 +39,7 @@ from components.switches.records import (
 from components.switches.settings import PortFacts, PortSettings, differences
 from components.switches.talk import talking
 from components.switches.work import Outcome, Task, configure, merged, observe, refusals, restore
+from stacks.base import LabError
 from stacks.lab import Lab
 
 Props = dict[str, object]
@@ -78,7 +81,8 @@ class SwitchConfigProvider(ResourceProvider):
 
     def create(self, props: Props) -> CreateResult:
         """Configures a switch that was not ours."""
-        return CreateResult(record_of(props).switch.name, self._converged({}, props))
+        with _plainly():
+            return CreateResult(record_of(props).switch.name, self._converged({}, props))
 
     def read(self, id_: str, props: Props) -> ReadResult:
         """Looks at the ports. A switch that does not answer keeps what was seen last."""
@@ -95,13 +99,15 @@ class SwitchConfigProvider(ResourceProvider):
 
     def update(self, _id: str, _olds: Props, _news: Props) -> UpdateResult:
         """Puts right what differs, and gives up ports that left the map."""
-        return UpdateResult(self._converged(_olds, _news))
+        with _plainly():
+            return UpdateResult(self._converged(_olds, _news))
 
     def delete(self, _id: str, _props: Props) -> None:
         """Puts every port back to what was there before us. A switch that does not answer stays in the state."""
         record = record_of(_props)
-        for line in asyncio.run(self._restored(record, before_of(_props))):
-            pulumi.log.info(f"{record.switch.name} {line}")
+        with _plainly():
+            for line in asyncio.run(self._restored(record, before_of(_props))):
+                pulumi.log.info(f"{record.switch.name} {line}")
 
     def _converged(self, olds: Props, news: Props) -> Props:
         record, wanted, before = record_of(news), ports_of(news), before_of(olds)
@@ -173,6 +179,16 @@ class SwitchConfig(Resource, module="switches", name="SwitchConfig"):
             **dict.fromkeys(OUTPUTS),
         }
         super().__init__(SwitchConfigProvider(), name, props, opts)
+
+
+@contextmanager
+def _plainly() -> Iterator[None]:
+    """Errors that a user can act on are told without our traceback, which grpc would print."""
+    try:
+        yield
+    except LabError:
+        logging.getLogger("grpc").setLevel(logging.CRITICAL)
+        raise
 
 
 def change_lines(olds: Mapping[str, object], news: Mapping[str, object]) -> Iterator[str]:

@@ -60,7 +60,7 @@ class Commands:
         config = replace(port.config, **config_changes(cast("Answer", request["change"])))  # type: ignore[arg-type]
         if faults := config.faults():
             raise CommandError(f"{port.node} {port.nic}: " + "; ".join(faults))
-        port.config = config
+        port.config = replace(config, mtu_bytes=min(config.mtu_bytes, config.most_mtu_bytes))
         self._forwarding.forget(port)
         if not config.plugged:
             port.heard = None

@@ -25,6 +25,9 @@ class PortConfig:
     """VLANs whose frames pass with their tag, in both directions."""
     mtu_bytes: int = LARGEST_MTU_BYTES
     """Largest payload; a longer frame is dropped and counted, in both directions."""
+    most_mtu_bytes: int = LARGEST_MTU_BYTES
+    """What the port really takes at most: a larger MTU is accepted without a word and is this one. A fault on
+    purpose, as of a port that somebody has limited elsewhere."""
     plugged: bool = True
     """Whether the cable is in."""
     loss_percent: float = 0.0
@@ -41,6 +44,8 @@ class PortConfig:
         ]
         if not 68 <= self.mtu_bytes <= LARGEST_MTU_BYTES:
             found.append(f"mtu {self.mtu_bytes}: 68 to {LARGEST_MTU_BYTES} bytes are allowed")
+        if not 68 <= self.most_mtu_bytes <= LARGEST_MTU_BYTES:
+            found.append(f"most mtu {self.most_mtu_bytes}: 68 to {LARGEST_MTU_BYTES} bytes are allowed")
         if not 0 <= self.loss_percent <= 100:
             found.append(f"loss {self.loss_percent}: 0 to 100 percent are allowed")
         if not 0 <= self.delay_ms <= 1000:
