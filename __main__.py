@@ -2,6 +2,7 @@
 
 import pulumi
 
+from components.cluster.bootstrap.kubeconfig import MadeCluster
 from components.cluster.cluster import RdmaCluster, RdmaClusterArgs
 from components.fabric.fabric import VsphereFabric, VsphereFabricArgs
 from components.hosts.hosts import Hosts, HostsArgs
@@ -13,15 +14,23 @@ config = pulumi.Config()
 lab = load_lab(config)
 credentials = load_credentials(lab, config)
 
+fabric = None
 if lab.fabric is not None and credentials.vcenter_password is not None:
-    VsphereFabric("fabric", VsphereFabricArgs(lab=lab, fabric=lab.fabric, password=credentials.vcenter_password))
+    asked = VsphereFabricArgs(lab=lab, fabric=lab.fabric, password=credentials.vcenter_password)
+    fabric = VsphereFabric("fabric", asked)
+    pulumi.export("fabric", fabric.port_groups)
 switches = Switches("switches", SwitchesArgs(lab=lab, credentials=credentials)) if lab.switches else None
-hosts = Hosts("hosts", HostsArgs(lab=lab, credentials=credentials))
+hosts = Hosts(
+    "hosts", HostsArgs(lab=lab, credentials=credentials), pulumi.ResourceOptions(depends_on=[fabric] if fabric else [])
+)
+kubeconfig = credentials.kubeconfig
+if lab.cluster is not None and lab.cluster.bootstrap is not None:
+    kubeconfig = MadeCluster("bootstrap", lab.name, hosts).kubeconfig
 cluster = None
-if lab.cluster is not None and credentials.kubeconfig is not None:
+if lab.cluster is not None and kubeconfig is not None:
     cluster = RdmaCluster(
         "cluster",
-        RdmaClusterArgs(lab=lab, kubeconfig=credentials.kubeconfig, vf_layout=hosts.vf_layout),
+        RdmaClusterArgs(lab=lab, kubeconfig=kubeconfig, vf_layout=hosts.vf_layout),
     )
 validation = Validation(
     "validation",
@@ -38,5 +47,5 @@ pulumi.export("switches", switches.summary if switches else {})
 pulumi.export("hosts", hosts.results)
 pulumi.export("cluster", {"faults": cluster.faults} if cluster else {})
 pulumi.export("attachments", cluster.attachments if cluster else {})
-pulumi.export("kubeconfig", credentials.kubeconfig)
+pulumi.export("kubeconfig", kubeconfig)
 pulumi.export("validation", validation.summary)

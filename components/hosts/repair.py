@@ -85,12 +85,20 @@ async def observe(hosts: Hosts, records: Mapping[str, HostRecord], facts: Facts)
             seen[name] = record.model_copy(update={"trouble": str(error)})
             return
         facts[name] = kept(report)
-        trouble = report.failed["reason"] if report.failed else ""
-        fields = record.fields if trouble else report.fields
-        seen[name] = record.model_copy(update={"fields": fields, "trouble": trouble})
+        failed = report.failed["reason"] if report.failed else ""
+        fields = record.fields if failed else report.fields
+        seen[name] = record.model_copy(update={"fields": fields, "trouble": failed or _outside(record, report)})
 
     await each(records, look)
     return seen
+
+
+def _outside(record: HostRecord, report: Report) -> str:
+    """Says when a host of a cluster that is made here is in none; no field shows it, since no step puts it right."""
+    membership = report.facts.get("kubernetes")
+    if "kubernetes" not in record.document or not isinstance(membership, dict):
+        return ""
+    return "" if membership["role"] else "it is a node of no cluster"
 
 
 async def converge(crew: Crew, olds: Mapping[str, HostRecord], news: Mapping[str, HostRecord], facts: Facts) -> Outcome:

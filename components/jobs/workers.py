@@ -16,6 +16,7 @@ from stacks.rails import Rail
 Transport = Literal["roce", "tcp", "host"]
 """roce: a VF of each rail in each worker. tcp: no VF, NCCL over sockets. host: the host's own network and PFs."""
 
+GPU = "nvidia.com/gpu"
 POD_INTERFACE = "eth0"
 """The pod network's interface, where MPI and NCCL's bootstrap stay."""
 
@@ -88,7 +89,7 @@ class Workers(Frozen):
     def limits(self) -> dict[str, str]:
         """What each worker asks for, extended resources only: requests equal limits there."""
         devices = (attached.resource for attached in self.attachments)
-        return {**dict.fromkeys(devices, "1"), "nvidia.com/gpu": str(self.gpus_per_node)}
+        return {**dict.fromkeys(devices, "1"), GPU: str(self.gpus_per_node)}
 
     @property
     def ranks(self) -> int:
@@ -114,12 +115,12 @@ class Wanted:
 
 
 def workers_of(lab: Lab, wanted: Wanted) -> Workers:
-    """Workers on all active nodes with GPUs, with the rails that all of them have.
+    """Workers on all active nodes with GPUs (control planes take no jobs), with the rails that all of them have.
 
     Raises:
         LabError: without a cluster, with fewer than two such nodes, or without what the transport needs.
     """
-    nodes = [node for node in lab.active_nodes if node.gpus]
+    nodes = [node for node in lab.active_nodes if node.gpus and node.role == "worker"]
     if lab.cluster is None:
         raise LabError("cluster: missing, and a job runs in one; add the section")
     if len(nodes) < 2:

@@ -1,5 +1,6 @@
 """Making one cluster of hosts that are fresh, half joined, silent, of another cluster, or killed in the middle."""
 
+import asyncio
 import re
 from pathlib import Path
 
@@ -7,7 +8,7 @@ import pytest
 
 from components.cluster.bootstrap.join import CA_FACT
 from components.hosts.program.membership import ADMIN_CONFIG, CA_FILE, JOURNAL_FILE, KUBELET_CONFIG
-from components.hosts.repair import Outcome
+from components.hosts.repair import Outcome, observe
 from tests.components.cluster.bootstrap.machines import Machines, certificate
 
 TOKEN = re.compile(r"^[a-z0-9]{6}\.[a-z0-9]{16}$")
@@ -190,3 +191,17 @@ def test_another_certificate_than_the_pinned_one_is_not_believed(machines):
     outcome = machines.unite()
 
     assert "none of the public keys are pinned" in outcome.results["gpu02"]["reason"]
+
+
+def test_a_refresh_sees_a_node_that_was_taken_out_by_hand(machines):
+    machines.unite()
+    records = machines.records()
+    whole = asyncio.run(observe(machines, records, {}))  # type: ignore[arg-type]
+    for path in (KUBELET_CONFIG, CA_FILE, JOURNAL_FILE):
+        machines.machines["gpu02"].remove(path)
+    seen = asyncio.run(observe(machines, records, {}))  # type: ignore[arg-type]
+
+    assert {record.trouble for record in whole.values()} == {""}
+    assert {name: record.trouble for name, record in seen.items() if record.trouble} == {
+        "gpu02": "it is a node of no cluster"
+    }
