@@ -146,7 +146,9 @@ class VsphereFabric(pulumi.ComponentResource):
             open_firewall=self._fabric.pvrdma_firewall,
             allow_management=self._fabric.allow_management_vmkernel,
         )
-        HostSettings(f"{self._name}-{host.name}-settings", wanted, self._child())
+        # the baseline stands in the state before anything is set, whatever its values are
+        after = pulumi.ResourceOptions(parent=self, depends_on=[baseline])
+        HostSettings(f"{self._name}-{host.name}-settings", wanted, after)
 
     def _host_id(self, host: EsxiHost) -> pulumi.Output[str]:
         return vsphere.get_host_output(name=host.name, datacenter_id=self._datacenter, opts=self._lookups).id

@@ -1,0 +1,93 @@
+"""The fabric under the recording engine: what is asked for, under which name, and in which order."""
+
+import json
+from typing import Any
+
+import pulumi
+import pytest
+import yaml
+
+from components.fabric.fabric import VsphereFabric, VsphereFabricArgs
+from stacks.read import parse_lab
+from tests.conftest import ROOT
+from tests.engine import Engine, Recorded
+
+CANARY = "canary-of-the-vcenter"
+LOOKUPS: dict[str, dict[str, Any]] = {
+    "vsphere:index/getDatacenter:getDatacenter": {"id": "datacenter-1"},
+    "vsphere:index/getHost:getHost": {"id": "host-1"},
+    "vsphere:index/getComputeCluster:getComputeCluster": {"id": "domain-1", "resourcePoolId": "resgroup-1"},
+    "vsphere:index/getNetwork:getNetwork": {"id": "network-1"},
+    "vsphere:index/getDatastore:getDatastore": {"id": "datastore-1"},
+    "vsphere:index/getVirtualMachine:getVirtualMachine": {"id": "4216-template"},
+}
+
+
+@pytest.fixture(scope="module")
+def seen() -> Recorded:
+    content = yaml.safe_load((ROOT / "Pulumi.lab-pvrdma.yaml").read_text())["config"]["rocelab:lab"]
+    lab = parse_lab(json.dumps(content), "lab-pvrdma")
+    assert lab.fabric is not None
+    fabric = lab.fabric
+
+    def program() -> None:
+        VsphereFabric("fabric", VsphereFabricArgs(lab=lab, fabric=fabric, password=pulumi.Output.secret(CANARY)))
+
+    def answer(kind: str, _name: str, _inputs: Any) -> dict[str, Any]:
+        return {"device": "vmnic4"} if kind.endswith(":Uplink") else {}
+
+    return Engine(answer, LOOKUPS).run(program)
+
+
+def test_the_names_in_the_state_are_these(seen: Recorded) -> None:
+    assert sorted(seen.resources) == [
+        "fabric",
+        "fabric-DC0_C0_H0-baseline",
+        "fabric-DC0_C0_H0-settings",
+        "fabric-DC0_C0_H1-baseline",
+        "fabric-DC0_C0_H1-settings",
+        "fabric-DC0_C0_H2-baseline",
+        "fabric-DC0_C0_H2-settings",
+        "fabric-machines",
+        "fabric-machines-apart",
+        "fabric-machines-gpu01",
+        "fabric-machines-gpu02",
+        "fabric-provider",
+        "fabric-pvrdma-DC0_C0_H0-uplink",
+        "fabric-pvrdma-DC0_C0_H0-vmkernel",
+        "fabric-pvrdma-DC0_C0_H1-uplink",
+        "fabric-pvrdma-DC0_C0_H1-vmkernel",
+        "fabric-pvrdma-DC0_C0_H2-uplink",
+        "fabric-pvrdma-DC0_C0_H2-vmkernel",
+        "fabric-pvrdma-group",
+        "fabric-pvrdma-switch",
+    ]
+
+
+def test_a_switch_has_one_uplink_that_we_name_and_no_teaming(seen: Recorded) -> None:
+    switch = seen["fabric-pvrdma-switch"].inputs
+
+    assert (switch["uplinks"], switch["activeUplinks"], switch["standbyUplinks"]) == (["uplink1"], ["uplink1"], [])
+    assert switch["networkResourceControlEnabled"] is False
+    assert [host["devices"] for host in switch["hosts"]] == [["vmnic4"]] * 3
+
+
+def test_a_setting_comes_after_its_baseline_and_adapter(seen: Recorded) -> None:
+    wanted = seen["fabric-DC0_C0_H0-settings"]
+
+    assert {"fabric-DC0_C0_H0-baseline", "fabric-pvrdma-DC0_C0_H0-vmkernel"} <= wanted.depends_on
+
+
+def test_the_password_goes_to_the_provider_alone_and_as_a_secret(seen: Recorded) -> None:
+    assert "password" in seen["fabric-provider"].secrets
+    for name, resource in seen.resources.items():
+        assert name == "fabric-provider" or CANARY not in repr(resource.inputs)
+
+
+def test_a_machine_has_all_its_memory_reserved_and_pvrdma_after_management(seen: Recorded) -> None:
+    machine = seen["fabric-machines-gpu01"].inputs
+
+    assert machine["memory"] == machine["memoryReservation"] == 24576
+    assert machine["memoryReservationLockedToMax"] is True
+    assert [one["adapterType"] for one in machine["networkInterfaces"]] == ["vmxnet3", "vmxnet3vrdma"]
+    assert len(seen["fabric-machines-apart"].inputs["virtualMachineIds"]) == 2
