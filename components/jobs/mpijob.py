@@ -4,8 +4,9 @@ from dataclasses import dataclass, field
 
 from pydantic import JsonValue
 
+from components.cluster.manifests import CONTROL_PLANE_TOO
 from components.jobs.ranks import rank_words
-from components.jobs.workers import Workers
+from components.jobs.workers import GPU, Workers
 
 GROUP, VERSION, PLURAL = "kubeflow.org", "v2beta1", "mpijobs"
 RUN_LABEL, LAB_LABEL = "rocelab.dev/run", "rocelab.dev/lab"
@@ -66,7 +67,9 @@ def _launcher(workers: Workers, program: Program, labels: dict[str, JsonValue]) 
         "args": [*_mpirun(workers), *rank_words(workers, program.variables), *program.words],
         "resources": {"requests": {"cpu": "1", "memory": "1Gi"}, "limits": {"memory": "1Gi"}},
     }
-    return {"metadata": {"labels": labels}, "spec": {**_login(workers), "containers": [container]}}
+    # in a small cluster there is nothing but tainted GPU nodes and the control plane
+    spec: dict[str, JsonValue] = {**_login(workers), "tolerations": CONTROL_PLANE_TOO, "containers": [container]}
+    return {"metadata": {"labels": labels}, "spec": spec}
 
 
 def _mpirun(workers: Workers) -> list[str]:
@@ -101,6 +104,7 @@ def _worker(name: str, workers: Workers, labels: dict[str, JsonValue]) -> JsonVa
             **({"hostNetwork": True, "dnsPolicy": "ClusterFirstWithHostNet"} if host else {}),
             **({"runtimeClassName": workers.runtime_class} if workers.runtime_class else {}),
             **_login(workers),
+            "tolerations": [{"key": GPU, "operator": "Exists", "effect": "NoSchedule"}],
             "containers": [container],
             # NCCL's shared memory between the ranks of a node outgrows the 64 MB that a container has
             "volumes": [{"name": "shm", "emptyDir": {"medium": "Memory"}}],

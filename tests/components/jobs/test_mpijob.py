@@ -280,3 +280,10 @@ def test_workers_ask_for_the_runtime_that_shows_gpus_where_it_is_not_the_default
     assert worker(rendered(with_plugin))["spec"]["runtimeClassName"] == "nvidia"
     assert "runtimeClassName" not in worker(rendered(with_plugin.model_copy(update={"gpu": default})))["spec"]
     assert "runtimeClassName" not in worker(rendered(lab))["spec"], "somebody else offers GPUs, and knows how"
+
+
+def test_nodes_that_are_kept_for_gpus_take_the_workers_and_the_launcher(lab: Lab) -> None:
+    job = rendered(lab)
+    for role in ("Launcher", "Worker"):
+        tolerated = job["spec"]["mpiReplicaSpecs"][role]["template"]["spec"]["tolerations"]
+        assert {"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"} in tolerated

@@ -1,7 +1,11 @@
 """Asking a registry: a server on loopback that answers like one, over plain HTTP as labs have it."""
 
+import io
 import threading
+import urllib.error
+import urllib.request
 from collections.abc import Callable, Iterator
+from http.client import HTTPMessage
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
@@ -69,6 +73,32 @@ def test_a_registry_that_is_not_there_is_unknown_and_no_exception(monkeypatch: p
 
 def test_credentials_are_asked_for_over_https_only() -> None:
     assert registry._token('Bearer realm="http://elsewhere/token",service="x"') == ""
+
+
+def test_a_registry_that_wants_a_token_of_everybody_gets_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[tuple[str, str]] = []
+
+    def answer(request: urllib.request.Request) -> Answer:
+        asked.append((request.full_url, request.get_header("Authorization") or ""))
+        if request.full_url.startswith("https://auth.example/"):
+            return Answer(b'{"token": "abc"}', {})
+        if asked[-1][1] != "Bearer abc":
+            header = HTTPMessage()
+            header["WWW-Authenticate"] = 'Bearer realm="https://auth.example/t",service="s",scope="repository:a:pull"'
+            raise urllib.error.HTTPError(request.full_url, 401, "", header, None)
+        return Answer(b"", {"Docker-Content-Digest": DIGEST})
+
+    monkeypatch.setattr(registry, "_open", answer)
+    assert look("ghcr.io/a/b:v1") == Found(outcome="present", digest=DIGEST)
+    assert asked[1][0] == "https://auth.example/t?service=s&scope=repository%3Aa%3Apull"
+
+
+class Answer(io.BytesIO):
+    """What urllib gives for an answer: its body, and its headers."""
+
+    def __init__(self, body: bytes, headers: dict[str, str]) -> None:
+        super().__init__(body)
+        self.headers = headers
 
 
 @pytest.mark.parametrize(
