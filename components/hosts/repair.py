@@ -1,7 +1,7 @@
 """What the fleet does to its hosts: look, confirm, put right, and undo. Whatever a host does, the answer is data."""
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
@@ -129,7 +129,21 @@ async def converge(crew: Crew, olds: Mapping[str, HostRecord], news: Mapping[str
             outcome.records[name] = record.model_copy(update={"trouble": trouble})
 
     await each(leaving, go)
+    for line in qos_limits(outcome.facts):
+        crew.say(line)
     return outcome
+
+
+def qos_limits(facts: Mapping[str, Facts]) -> Iterator[str]:
+    """A line for each way in which PFs cannot be set or looked at as the lab's quality of service asks."""
+    by_form: dict[str, list[str]] = {}
+    for name, known in sorted(facts.items()):
+        forms = known.get("qos")
+        for pf, form in forms.items() if isinstance(forms, dict) else ():
+            if str(form) not in ("mlnx_qos", "dcb"):
+                by_form.setdefault(str(form), []).append(f"{name} {pf}")
+    for form, pfs in by_form.items():
+        yield f"qos: {form} ({pfs[0]}{f' and {len(pfs) - 1} more' if len(pfs) > 1 else ''})"
 
 
 async def leave(crew: Crew, name: str, record: HostRecord, machine_id: str, kept: set[str]) -> Result:

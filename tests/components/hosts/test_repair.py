@@ -295,6 +295,18 @@ def test_a_change_that_undid_itself_is_told_as_such(hosts, said):
     assert f"gpu01: {told}" in said
 
 
+def test_what_a_nic_cannot_be_asked_is_said_once_for_all_hosts(hosts, said):
+    records = {name: record(name, number) for number, name in enumerate(("gpu01", "gpu02", "gpu03"), 1)}
+    for one in records.values():
+        hosts.knows(one)
+        hosts.facts[one.endpoint.port] = {"qos": {"enp5s0": "dcb; not shown here: ecn"}}
+    hosts.facts[2203] = {"qos": {"enp5s0": "mlnx_qos"}}
+
+    run(crew(hosts, said), records, records)
+
+    assert said == ["qos: dcb; not shown here: ecn (gpu01 enp5s0 and 1 more)"]
+
+
 def test_undoing_all_leaves_drained_hosts_alone_and_says_so(hosts, said):
     records = {"gpu01": record("gpu01", 1), "gpu02": record("gpu02", 2, "drained")}
     hosts.knows(records["gpu01"])

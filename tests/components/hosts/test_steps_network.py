@@ -72,6 +72,19 @@ def test_a_second_run_sets_nothing(nic: NicHost, lab: Lab) -> None:
     assert not [line for line in nic.commands if "set" in line or "replace" in line or "--" in line or "-A" in line]
 
 
+def test_a_boot_sets_again_what_vanished(nic: NicHost, lab: Lab) -> None:
+    document = hardware(lab, mode="lossless")
+    made(nic, document)
+    for pf in nic.ports:
+        nic.ports[pf] = {"trust": "pcp", "map": {}, "pfc": set(), "autoneg": "off", "rx": "on", "tx": "on"}
+    for device in DEVICES.values():
+        nic.remove(f"/{CONFIGFS}/{device}")
+
+    assert run("boot", nic, document)["failed"] is None
+
+    assert differing(nic, document) == {}
+
+
 def forget_trust(nic: NicHost) -> None:
     nic.ports["enp5s0"].update(trust="pcp", map={} if nic.tool == "dcb" else nic.ports["enp5s0"]["map"])
 
