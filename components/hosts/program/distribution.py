@@ -25,6 +25,9 @@ APT = (
     "Dpkg::Options::=--force-confold",
     "--no-install-recommends",
 )
+INTERRUPTED = "/var/lib/dpkg/updates"
+"""dpkg's journal: numbered files lie in it after a run that was killed, and apt then refuses to do anything."""
+CONFIGURE = ("env", "DEBIAN_FRONTEND=noninteractive", "dpkg", "--force-confdef", "--force-confold", "--configure", "-a")
 DNF = ("dnf", "-q", "-y", "--setopt=install_weak_deps=False")
 
 
@@ -97,6 +100,8 @@ def install(machine: Machine, names: Sequence[str], may_go: Sequence[str] = ()) 
 
 
 def _apt_install(machine: Machine, names: Sequence[str], may_go: Sequence[str]) -> None:
+    if any(name.isdigit() for name in machine.names(INTERRUPTED)):
+        _must(machine, "the end of a run that was killed", CONFIGURE)
     updated = _locked(machine, lambda: machine.run(*APT, "update", timeout_s=LOCK_S))
     planned = machine.run(*APT, "--simulate", "install", "--", *names, timeout_s=120)
     if planned.code and updated.code:

@@ -1,8 +1,9 @@
 """What a step is: one aspect of a host that is checked, applied, verified, and put back."""
 
-from typing import Any, Dict, List, Set, Tuple, Union
+from typing import Any, Callable, Dict, List, Set, Tuple, Union
 
 from .host import Document, Host
+from .machine import StepError
 
 Value = Union[str, int, List[str]]
 Fields = Dict[str, Value]
@@ -66,6 +67,14 @@ class Step:
 
     def undo(self, host: Host, before: Before) -> None:
         """Puts the rest of the host back."""
+
+
+def told(look: Callable[[], Value]) -> Value:
+    """What a look finds; why it cannot be told is a finding too, and no reason to know nothing of the host."""
+    try:
+        return look()
+    except StepError as error:
+        return error.reason
 
 
 def interface_of(field: str) -> str:

@@ -34,7 +34,7 @@ Failure = Dict[str, str]
 def apply(host: Host, only: Optional[Set[str]]) -> Optional[Failure]:
     """Does each step whose fields are wrong; the first failure, after all steps were tried."""
     for step in STEPS:
-        if step.concerns(host.document):
+        if step.concerns(host.document) and not _left_out_at_boot(host, step):
             try:
                 step.refuse(host)
             except StepError as error:
@@ -44,7 +44,7 @@ def apply(host: Host, only: Optional[Set[str]]) -> Optional[Failure]:
     left = give_steps_back(host)
     failed = failure(*left) if left else None
     for step in STEPS:
-        if (host.booting and not step.at_boot) or _waits(host, step):
+        if _left_out_at_boot(host, step) or _waits(host, step):
             continue
         try:
             apply_step(host, step, only)
@@ -153,6 +153,11 @@ def _wrong_fields(host: Host, step: Step, only: Optional[Set[str]]) -> Dict[str,
         for field, value in wanted.items()
         if observed[field] != value and (only is None or field in only)
     }
+
+
+def _left_out_at_boot(host: Host, step: Step) -> bool:
+    """Whether the unit has nothing to do with it: what is no part of a boot must not stop one either."""
+    return host.booting and not step.at_boot
 
 
 def _waits(host: Host, step: Step) -> bool:

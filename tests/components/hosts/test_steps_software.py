@@ -91,3 +91,12 @@ def test_keeping_the_clocks_daemon_changes_nothing_and_still_tells_of_a_clock_th
     assert "system.clock.daemon: chrony" in failed["hint"]
     assert files(debian) == before
     assert "chrony" not in debian.packages
+
+
+def test_a_package_run_that_was_killed_is_brought_to_its_end_first(lab, debian):
+    debian.file("/var/lib/dpkg/updates/0001", "Package: jq\n")
+
+    assert run("apply", debian, document_of(lab, {"packages": {"debian": ["jq"]}}))["failed"] is None
+
+    packaging = [line for line in debian.commands if "dpkg --" in line or "apt-get" in line]
+    assert packaging[0].endswith("dpkg --force-confdef --force-confold --configure -a")

@@ -165,3 +165,32 @@ def test_no_two_steps_own_a_field_of_one_name():
 
     assert sorted(names) == sorted(set(names)), "what a change does to a host is looked up by the name alone"
     assert all(set(step.effects) == set(step.repairs) for step in STEPS)
+
+
+def test_a_boot_is_not_stopped_by_what_is_no_part_of_it(lab, debian):
+    document = document_of(lab, ALL)
+    made(debian, document)
+    debian.file("/etc/passwd", "root:x:0:0:root:/root:/bin/bash\n")  # a directory service that is not up yet
+    debian.file("/sys/devices/system/cpu/cpufreq/policy0/scaling_available_governors", "")
+    debian.remove("/usr/sbin/update-grub")
+    debian.file("/proc/cmdline", "ro\n")
+    debian.write("/sys/class/net/enp5s0/device/sriov_numvfs", "0")
+
+    result = run("boot", debian, document)
+
+    assert result["failed"] is None
+    assert debian.read("/sys/class/net/enp5s0/device/sriov_numvfs") == "4"
+
+
+def test_what_cannot_be_told_of_a_host_is_a_field_and_the_rest_is_still_known(lab, debian):
+    document = document_of(lab, ALL)
+    made(debian, document)
+    debian.file("/etc/hosts", debian.read("/etc/hosts").replace("# END rocelab", "") + "\n")
+    debian.file("/etc/os-release", "ID=alpine\n")
+
+    result = run("probe", debian, document)
+
+    assert result["failed"] is None
+    assert "this is alpine" in result["fields"]["packages"]
+    assert "lines '# END rocelab'" in result["fields"]["hosts_file"]
+    assert result["fields"]["hostname"] == "gpu01"

@@ -7,7 +7,7 @@ from ..blocks import block_of, with_block
 from ..distribution import distribution, family, install, missing_packages
 from ..host import Document, Host
 from ..machine import Machine, StepError
-from ..step import Before, Fields, Step
+from ..step import Before, Fields, Step, told
 
 PACKAGE = "chrony"
 UNITS = {"debian": "chrony.service", "rhel": "chronyd.service"}
@@ -43,7 +43,7 @@ class Clock(Step):
     def observed(self, host: Host) -> Fields:
         if host.document["clock"]["daemon"] == "keep":
             return {"clock": _state_by_systemd(host.machine)}
-        return {"clock_source": self._source(host.machine), "clock": _state_by_chrony(host.machine)}
+        return {"clock_source": told(lambda: self._source(host.machine)), "clock": _state_by_chrony(host.machine)}
 
     def refuse(self, host: Host) -> None:
         if host.document["clock"]["daemon"] != "keep":

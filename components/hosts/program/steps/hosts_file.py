@@ -6,7 +6,7 @@ from typing import Iterator, List, Sequence, Set
 
 from ..blocks import block_of, with_block
 from ..host import Document, Host
-from ..step import Fields, Step
+from ..step import Fields, Step, told
 
 HOSTS_FILE = "/etc/hosts"
 CLOUD_FOLDER = "/etc/cloud/cloud.cfg.d"
@@ -29,7 +29,8 @@ class HostsFile(Step):
 
     def observed(self, host: Host) -> Fields:
         machine = host.machine
-        text = describe(block_of(machine.content(HOSTS_FILE).decode(errors="replace"), HOSTS_FILE))
+        content = machine.content(HOSTS_FILE).decode(errors="replace")
+        text = told(lambda: describe(block_of(content, HOSTS_FILE)))
         unkept = machine.exists(CLOUD_FOLDER) and machine.content(CLOUD_FILE) != CLOUD_TEXT.encode()
         return {"hosts_file": f"{text}, until cloud-init writes its own" if unkept else text}
 

@@ -2,9 +2,9 @@
 
 from typing import List, Set
 
-from ..distribution import distribution, family, install, missing_packages
+from ..distribution import family, install, missing_packages
 from ..host import Document, Host
-from ..step import Fields, Step
+from ..step import Fields, Step, told
 
 
 class Packages(Step):
@@ -19,8 +19,11 @@ class Packages(Step):
         return {"packages": "installed"} if document.get("packages") else {}
 
     def observed(self, host: Host) -> Fields:
+        return {"packages": told(lambda: self._state(host))}
+
+    def _state(self, host: Host) -> str:
         missing = missing_packages(host.machine, self._names(host))
-        return {"packages": f"missing: {', '.join(missing)}" if missing else "installed"}
+        return f"missing: {', '.join(missing)}" if missing else "installed"
 
     def refuse(self, host: Host) -> None:
         family(host.machine)
@@ -29,5 +32,5 @@ class Packages(Step):
         install(host.machine, missing_packages(host.machine, self._names(host)))
 
     def _names(self, host: Host) -> List[str]:
-        names = host.document["packages"].get(distribution(host.machine).family, [])
+        names = host.document["packages"].get(family(host.machine), [])
         return list(names)

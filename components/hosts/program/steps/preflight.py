@@ -33,8 +33,6 @@ class Preflight(Step):
         """Nothing: it has no fields."""
 
     def refuse(self, host: Host) -> None:
-        if host.booting:
-            return  # accepted when it was set up; at boot as much as possible comes back
         self._refuse_too_few_vfs(host)
         if host.document.get("driver", {}).get("source") in BUILT_DRIVERS:
             self._refuse_unsigned_modules(host.machine)

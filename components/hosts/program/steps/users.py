@@ -1,14 +1,14 @@
 """Accounts of people who look after the nodes: their keys, and what they may do."""
 
 import json
-from typing import Any, Dict, Set
+from typing import Any, Dict, Optional, Set
 
-from ..accounts import find_account, keys_of, put_keys, short
+from ..accounts import Account, find_account, keys_of, put_keys, short
 from ..files import load_names
 from ..host import Document, Host
 from ..machine import Machine, StepError
 from ..places import STATE
-from ..step import Before, Fields, Step
+from ..step import Before, Fields, Step, Value, told
 
 USERS_FILE = STATE + "/users.json"
 """Accounts that have something of ours; written before they get it, so that it is found again."""
@@ -46,7 +46,7 @@ class Users(Step):
         for user in host.document["users"]:
             name = user["name"]
             account = find_account(machine, name)
-            fields[f"{name}.keys"] = [short(key) for key in keys_of(machine, account)] if account else []
+            fields[f"{name}.keys"] = _shown(machine, account)
             if not user["keys_only"]:
                 there = f"uid {account.uid}" if account and user["uid"] else "present"
                 fields[f"{name}.account"] = there if account else "missing"
@@ -74,6 +74,10 @@ class Users(Step):
         for name in load_names(host.machine, USERS_FILE):
             _take(host.machine, name)
         host.machine.remove(USERS_FILE)
+
+
+def _shown(machine: Machine, account: Optional[Account]) -> Value:
+    return told(lambda: [short(key) for key in keys_of(machine, account)] if account else [])
 
 
 def _refuse_other_peoples_accounts(machine: Machine, user: Dict[str, Any]) -> None:
