@@ -100,8 +100,11 @@ class Host:
         return {name: parent for name, parent in found.items() if parent}
 
     def rdma_devices(self, pf: str) -> List[str]:
-        """RDMA devices of a PF: the NIC's own, and soft-RoCE over its netdev."""
+        """RDMA devices of a PF: the NIC's own, PVRDMA beside a vmxnet3, and soft-RoCE over its netdev."""
         own = self.machine.names(f"/sys/class/net/{pf}/device/infiniband")
+        slot, _, function = self.machine.target(f"/sys/class/net/{pf}/device").rpartition(".")
+        if function == "0" and self.machine.target(f"/sys/class/net/{pf}/device/driver") == "vmxnet3":
+            own = [*own, *self.machine.names(f"/sys/bus/pci/devices/{slot}.1/infiniband")]
         return sorted({*own, *(name for name, parent in self.rdma_parents().items() if parent == pf)})
 
     def uses(self, pf: str) -> Dict[int, str]:

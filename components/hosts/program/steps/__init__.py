@@ -27,6 +27,7 @@ from .namespaces import RdmaNamespaces
 from .packages import Packages
 from .persistence import Persistence
 from .preflight import Preflight
+from .pvrdma import Pvrdma
 from .qos import QualityOfService
 from .rdma_device import RdmaDevice
 from .routing import Routing
@@ -57,6 +58,7 @@ STEPS: Tuple[Step, ...] = (
     Arp(),
     Link(),
     Routing(),
+    Pvrdma(),
     Vfs(),
     VfMtu(),
     RdmaDevice(),

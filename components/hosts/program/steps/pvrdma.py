@@ -1,0 +1,76 @@
+"""VMware's paravirtual RDMA in a guest: its driver is started after all else, or its port stays down.
+
+The device is the second function of the vmxnet3's PCI device and takes its addresses from that netdev, which has to be
+up with an address when the driver starts (seed C: load `vmw_pvrdma` last, and on Ubuntu anew at every boot).
+"""
+
+from typing import List, Set
+
+from ..host import Document, Host
+from ..machine import StepError
+from ..step import Fields, Step, interface_of
+
+DRIVER = "vmxnet3"
+MODULE = "vmw_pvrdma"
+ACTIVE = "ACTIVE"
+PORT_WAIT_S = 30
+
+
+class Pvrdma(Step):
+    """The port of each PVRDMA device is active."""
+
+    name = "pvrdma"
+    effects = {"pvrdma_port": "link"}
+    repairs = {"pvrdma_port": "link"}
+
+    def wanted(self, document: Document) -> Fields:
+        return {f"{pf['interface']}.pvrdma_port": ACTIVE for pf in document["pfs"] if pf["driver"] == DRIVER}
+
+    def observed(self, host: Host) -> Fields:
+        return {field: self._port(host, interface_of(field)) for field in self.wanted(host.document)}
+
+    def refuse(self, host: Host) -> None:
+        if host.machine.exists(f"/sys/module/{MODULE}"):
+            return
+        if host.machine.run("modinfo", MODULE).code:
+            raise StepError(
+                f"this kernel has no module {MODULE}",
+                "Ubuntu's generic kernel has it in linux-modules-extra; Debian and RHEL 10 kernels have none: "
+                "clone the machine from another template",
+            )
+
+    def apply(self, host: Host, wrong: Set[str]) -> None:
+        self._refuse_open_devices(host)
+        host.machine.run("modprobe", "-r", MODULE)
+        host.machine.must("modprobe", MODULE)
+        host.forget()
+        if not host.machine.wait(lambda: self.observed(host) == self.wanted(host.document), PORT_WAIT_S):
+            down = {field: state for field, state in self.observed(host).items() if state != ACTIVE}
+            field = min(down)
+            raise StepError(
+                f"{interface_of(field)}: its PVRDMA port is {down[field]} {PORT_WAIT_S} s after {MODULE} was loaded",
+                "is the adapter of type PVRDMA, on a distributed switch, and Net.PVRDMAVmknic set on the ESXi host?",
+            )
+
+    def _port(self, host: Host, interface: str) -> str:
+        """State of the port as the kernel words it, without its number."""
+        devices = host.rdma_devices(interface)
+        if not devices:
+            return "no device"
+        state = host.machine.read(f"/sys/class/infiniband/{devices[0]}/ports/1/state")
+        return state.rpartition(": ")[2] or "unknown"
+
+    def _refuse_open_devices(self, host: Host) -> None:
+        host.forget()
+        devices: List[str] = [
+            name for field in self.wanted(host.document) for name in host.rdma_devices(interface_of(field))
+        ]
+        if not devices:
+            return
+        busy = host.opened_devices()
+        if busy is None or busy & set(devices):
+            raise StepError(
+                f"a process has {' '.join(sorted((busy or set()) & set(devices))) or 'an RDMA device'} open, "
+                f"so {MODULE} cannot be loaded anew",
+                "end what uses it, then run again",
+            )
