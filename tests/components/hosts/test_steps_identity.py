@@ -134,3 +134,15 @@ def test_the_last_keys_of_the_account_that_we_come_in_by_are_never_taken(lab, de
     assert failed["step"] == "users"
     assert "the only ones that nvidia has" in failed["reason"]
     assert KEY in place.read_text()
+
+
+def test_an_account_that_somebody_deleted_comes_back_with_its_number_and_keys(lab, server):
+    document = document_of(lab, {"users": ALL["users"]})
+    made(server, document)
+    lines = [line for line in server.read("/etc/passwd").splitlines() if not line.startswith("ops:")]
+    server.file("/etc/passwd", "\n".join(lines) + "\n")
+    shutil.rmtree(server.folder / "home/ops")
+
+    assert differing(server, document) == {"ops.account": "missing", "ops.keys": []}
+    assert run("apply", server, document)["failed"] is None
+    assert differing(server, document) == {}

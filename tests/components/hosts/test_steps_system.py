@@ -5,7 +5,7 @@ import json
 import pytest
 
 from components.hosts import effects
-from components.hosts.document import host_document, wanted_fields
+from components.hosts.document import document_text, host_document, wanted_fields
 from components.hosts.program.places import BASELINE_FILE
 from components.hosts.program.steps import STEPS, clock, kernel_arguments, users
 from tests.components.hosts.system_kernel import HOSTS, SystemHost
@@ -194,3 +194,11 @@ def test_what_cannot_be_told_of_a_host_is_a_field_and_the_rest_is_still_known(la
     assert "this is alpine" in result["fields"]["packages"]
     assert "lines '# END rocelab'" in result["fields"]["hosts_file"]
     assert result["fields"]["hostname"] == "gpu01"
+
+
+def test_the_document_that_asks_for_everything_is_this_one(lab):
+    document = document_of(lab, ALL)
+
+    asked = {key: document[key] for key in ALL} | {"deadline_s": document["deadline_s"]}
+
+    assert document_text(asked) == (GOLDEN / "system.json").read_text()
