@@ -42,6 +42,9 @@ class TrainingRecipe(Section):
     """Where jobs find the finished image: by digest, once it is pushed."""
     base: Image = "nvcr.io/nvidia/tensorflow:24.03-tf2-py3"
     """TensorFlow 2.15 with Horovod: the last with Keras 2, which both benchmarks need, and for seed A's V100."""
+    verbs: Literal["base", "distribution"] = "base"
+    """base: the vendor's RDMA libraries that the base brings. distribution: they are replaced by Ubuntu's, which
+    PVRDMA needs (seed C)."""
 
 
 class Images(Section):

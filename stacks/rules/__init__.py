@@ -7,6 +7,7 @@ from stacks.rules.cluster import CLUSTER_RULES
 from stacks.rules.core import CORE_RULES
 from stacks.rules.drivers import DRIVER_RULES
 from stacks.rules.fabric import FABRIC_RULES
+from stacks.rules.images import IMAGE_RULES
 from stacks.rules.network import NETWORK_RULES
 from stacks.rules.parts import BrokenRulesError, Fault, Parts, Path, show
 from stacks.rules.switches import SWITCH_RULES
@@ -20,6 +21,7 @@ RULES: tuple[Callable[[Parts], Iterator[Fault]], ...] = (
     *BOOTSTRAP_RULES,
     *DRIVER_RULES,
     *FABRIC_RULES,
+    *IMAGE_RULES,
     *NETWORK_RULES,
     *SWITCH_RULES,
     *SYSTEM_RULES,

@@ -16,6 +16,7 @@ LABEL = "rocelab.dev/recipe"
 BUILD_TOOLS = ("build-essential", "bzip2", "ca-certificates", "git", "perl")
 SSH = ("openssh-client", "openssh-server")
 DISTRIBUTION_VERBS = ("ibverbs-providers", "ibverbs-utils", "libibverbs-dev", "perftest", "rdma-core", "rdmacm-utils")
+VENDOR_LIBRARIES = ("libibverbs*", "ibverbs-*", "librdmacm*", "rdma-core*", "perftest*")
 VENDOR_VERBS = ("doca-ofed-userspace",)
 VENDOR_KEY = "https://linux.mellanox.com/public/repo/doca/GPG-KEY-Mellanox.pub"
 SCRIPTS = "/opt/benchmarks"
@@ -58,11 +59,13 @@ def benchmark_dockerfile(recipe: BenchmarkRecipe) -> str:
 
 def training_dockerfile(recipe: TrainingRecipe) -> str:
     """TensorFlow and Horovod of NVIDIA's image, the two benchmarks at their commits, and sshd."""
+    distribution = recipe.verbs == "distribution"
     horovod = f"{SCRIPTS}/tensorflow2_synthetic_benchmark.py"
     return _with_label(
         [
             *_head(recipe.base),
-            _install(sorted((*SSH, "ca-certificates", "git"))),
+            *([_without_vendor_verbs()] if distribution else []),
+            _install(sorted((*SSH, "ca-certificates", "git", *(DISTRIBUTION_VERBS if distribution else ())))),
             _run(
                 *_fetched(HOROVOD_EXAMPLES, "/build/horovod"),
                 f"install -D -m 0644 -t {SCRIPTS} examples/tensorflow2/tensorflow2_synthetic_benchmark.py",
@@ -124,6 +127,16 @@ def _vendor_repository(repository: str) -> list[str]:
             f"echo 'deb [signed-by={keyring}] {repository} ./' > /etc/apt/sources.list.d/doca.list",
         ),
     ]
+
+
+def _without_vendor_verbs() -> str:
+    """Takes the vendor's libraries out by name, whatever their versions are; Ubuntu's then come in their place."""
+    names = " ".join(f"'{name}'" for name in VENDOR_LIBRARIES)
+    return _run(
+        "apt-get update",
+        f"apt-get purge --yes --allow-change-held-packages {names}",
+        "rm -rf /var/lib/apt/lists/*",
+    )
 
 
 def _open_mpi() -> list[str]:

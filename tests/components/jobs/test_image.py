@@ -21,6 +21,7 @@ RECIPES = {
     "benchmark-distribution": benchmark_dockerfile(BenchmarkRecipe()),
     "benchmark-vendor": benchmark_dockerfile(BenchmarkRecipe(verbs="vendor")),
     "training": training_dockerfile(TRAINING),
+    "training-distribution": training_dockerfile(TRAINING.model_copy(update={"verbs": "distribution"})),
 }
 GOLDEN = ROOT / "tests" / "golden" / "jobs"
 
@@ -215,3 +216,11 @@ def test_a_lab_without_a_name_for_the_image_is_told_so(lab: Lab) -> None:
     assert (
         target_of(lab.model_copy(update={"benchmarks": None, "images": Images()}), "benchmark", "a/b:1").tag == "a/b:1"
     )
+
+
+def test_the_vendor_s_libraries_are_out_before_ubuntu_s_come_in() -> None:
+    """Seed C's way to PVRDMA: with both in one image the programs find no device, and say nothing."""
+    text = RECIPES["training-distribution"]
+
+    assert text.index("apt-get purge") < text.index("ibverbs-providers")
+    assert "apt-get purge" not in RECIPES["training"]
