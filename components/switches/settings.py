@@ -168,19 +168,6 @@ def differences(wanted: PortSettings, found: PortSettings) -> Iterator[Differenc
             yield Difference(field, asked, there.get(field))
 
 
-def only_asked(found: PortSettings, wanted: PortSettings) -> PortSettings:
-    """What was found, of the fields that are asked for."""
-    return found.model_copy(
-        update={
-            "trust": found.trust if wanted.trust is not None else None,
-            "dscp_priority": {key: value for key, value in found.dscp_priority.items() if key in wanted.dscp_priority},
-            "ecn": {key: found.ecn.get(key) for key in wanted.ecn},
-            "pfc": {key: found.pfc.get(key, False) for key in wanted.pfc},
-            "scheduling": {key: value for key, value in found.scheduling.items() if key in wanted.scheduling},
-        }
-    )
-
-
 def completed(before: PortSettings | None, found: PortSettings) -> PortSettings:
     """What was there before us: recorded at the first touch, and for a field that is new now, as it is found."""
     if before is None:

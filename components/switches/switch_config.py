@@ -6,7 +6,7 @@ The path of this module stands in the state of every stack: it never moves.
 import asyncio
 import json
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -44,6 +44,7 @@ from stacks.lab import Lab
 
 Props = dict[str, object]
 
+MOST_SAID = 60
 OUTPUTS = ("before", "backup", "changes", "neighbours")
 
 
@@ -67,15 +68,13 @@ class SwitchConfigProvider(ResourceProvider):
             pulumi.log.warn(f"{error}; to leave it alone: switches[].apply: false")
             return CheckResult(news, [])
         said = refusals(task_of(record, wanted, self._lab()), found)
-        for port in wanted:
-            for each in differences(wanted[port], found[port].settings):
-                pulumi.log.info(f"{record.switch.name} {port}: {each.field} {each.found} => {each.asked}")
+        now = properties_of({port: facts.settings for port, facts in found.items()})
+        _say(change_lines({**news, **now}, news))
         return CheckResult(news, [CheckFailure("ports", f"{record.switch.name}: {text}") for text in said])
 
     def diff(self, _id: str, _olds: Props, _news: Props) -> DiffResult:
         """Says what changes on which port."""
-        for line in change_lines(_olds, _news):
-            pulumi.log.info(line)
+        _say(change_lines(_olds, _news))
         plain = {key for key in {*_olds, *_news} if not key.startswith("__") and key not in OUTPUTS}
         return DiffResult(changes=any(_olds.get(key) != _news.get(key) for key in plain))
 
@@ -106,8 +105,7 @@ class SwitchConfigProvider(ResourceProvider):
         """Puts every port back to what was there before us. A switch that does not answer stays in the state."""
         record = record_of(_props)
         with _plainly():
-            for line in asyncio.run(self._restored(record, before_of(_props))):
-                pulumi.log.info(f"{record.switch.name} {line}")
+            _say(f"{record.switch.name} {line}" for line in asyncio.run(self._restored(record, before_of(_props))))
 
     def _converged(self, olds: Props, news: Props) -> Props:
         record, wanted, before = record_of(news), ports_of(news), before_of(olds)
@@ -119,8 +117,7 @@ class SwitchConfigProvider(ResourceProvider):
             asyncio.run(self._restored(record_of(olds), left))
         kept: list[str] = []
         outcome = asyncio.run(self._configured(task_of(record, wanted, self._lab()), record, kept))
-        for line in outcome.changed:
-            pulumi.log.info(f"{record.switch.name} {line}")
+        _say(f"{record.switch.name} {line}" for line in outcome.changed)
         changes = int(str(olds.get("changes") or 0)) + bool(outcome.changed)
         first = {port: settings for port, settings in before.items() if port in wanted}
         return {
@@ -179,6 +176,15 @@ class SwitchConfig(Resource, module="switches", name="SwitchConfig"):
             **dict.fromkeys(OUTPUTS),
         }
         super().__init__(SwitchConfigProvider(), name, props, opts)
+
+
+def _say(lines: Iterable[str]) -> None:
+    """Tells lines, of a large switch the first ones: the diff of the resource has all."""
+    told = list(lines)
+    for line in told[:MOST_SAID]:
+        pulumi.log.info(line)
+    if len(told) > MOST_SAID:
+        pulumi.log.info(f"and {len(told) - MOST_SAID} more")
 
 
 @contextmanager

@@ -40,7 +40,8 @@ class Switches(pulumi.ComponentResource):
                 f"{name}-{switch.name}",
                 wanted_record(args.lab, switch, args.credentials.switch_keys[switch.name]),
                 {cable.port: cable.wanted for cable in cables_of(args.lab, switch)},
-                pulumi.ResourceOptions(parent=self),
+                # giving up the ports of a real lab takes a deliberate step: pulumi state unprotect
+                pulumi.ResourceOptions(parent=self, protect=not args.lab.simulated),
             )
             for switch in args.lab.switches
             if switch.apply

@@ -11,7 +11,6 @@ from components.switches.settings import (
     PortSettings,
     completed,
     differences,
-    only_asked,
     wrong_cable,
 )
 from components.switches.talk import Talk
@@ -152,7 +151,7 @@ def merged(before: Mapping[str, PortSettings], now: Mapping[str, PortSettings]) 
 
 def _as_before_us(found: PortSettings, wanted: PortSettings) -> PortSettings:
     """What to put back one day. A marker of our own there means a lost state: what it replaced is not known."""
-    asked = only_asked(found, wanted)
+    asked = found.narrowed(frozenset(wanted.fields()))
     return asked.model_copy(update={"description": ""}) if asked.owner else asked
 
 
