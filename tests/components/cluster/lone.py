@@ -15,6 +15,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
+
+from simulator.plane.layout import Layout
+from tests.conftest import ROOT
+from tests.integration.stack import environment
 
 LONGEST_RUN_S = 180
 SETTLE_S = 30
@@ -61,6 +66,26 @@ class Lone:
         state = json.loads(exported.read_text())
         found: list[dict[str, Any]] = state["deployment"]["resources"]
         return found
+
+
+def project(name: str, layout: Layout, folder: Path) -> Lone:
+    """A Pulumi project of its own, with the cluster layer for its whole program."""
+    place = folder / name
+    (place / "state").mkdir(parents=True)
+    runtime = {"name": "python", "options": {"toolchain": "pip", "virtualenv": str(ROOT / ".venv")}}
+    (place / "Pulumi.yaml").write_text(yaml.safe_dump({"name": name, "runtime": runtime}))
+    (place / "__main__.py").write_text((ROOT / "tests/components/cluster/lone_cluster.py").read_text())
+    env = {
+        **environment("lab"),
+        "PULUMI_BACKEND_URL": f"file://{place / 'state'}",
+        "PYTHONPATH": str(ROOT),
+        "LONE_LAB": str(ROOT / "Pulumi.lab.yaml"),
+        "LONE_KUBECONFIG": str(layout.kubeconfig),
+        "LONE_LAYOUT": "first",
+    }
+    made = Lone(place, env)
+    made.run("stack", "init")
+    return made
 
 
 def changed(output: str) -> list[str]:

@@ -36,14 +36,17 @@ def path_of(manifest: Mapping[str, Any], kinds: Kinds) -> str:
 
 def left_of_us(api: Api) -> list[str]:
     """Every object with our label, and every definition that we bring."""
-    kinds = kinds_of(api)
-    labelled = [
+    groups = ("k8s.cni.cncf.io", "nv-ipam.nvidia.com/v1alpha1", "kubeflow.org/v2beta1")
+    return labelled(api) + [f"{version} {kind}" for version, kind in kinds_of(api) if version.startswith(groups)]
+
+
+def labelled(api: Api) -> list[str]:
+    """Every object with our label."""
+    return [
         f"{kind} {name}"
-        for (version, kind), (plural, _) in kinds.items()
+        for (version, kind), (plural, _) in kinds_of(api).items()
         for name in _labelled(api, f"{root(version)}/{plural}")
     ]
-    groups = ("k8s.cni.cncf.io", "nv-ipam.nvidia.com/v1alpha1", "kubeflow.org/v2beta1")
-    return labelled + [f"{version} {kind}" for version, kind in kinds if version.startswith(groups)]
 
 
 def _labelled(api: Api, path: str) -> list[str]:

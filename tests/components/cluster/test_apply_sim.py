@@ -11,11 +11,10 @@ from components.cluster.store import Store
 from simulator.plane.api import FIELD_MANAGER, Api
 from simulator.plane.layout import Layout
 from stacks.lab import Lab
-from tests.components.cluster.lone import Lone, changed, kill_while, relay, settled
+from tests.components.cluster.lone import Lone, changed, kill_while, project, relay, settled
 from tests.components.cluster.plane import ADDRESS
 from tests.components.cluster.readback import kinds_of, left_of_us, missing, path_of
 from tests.conftest import ROOT
-from tests.integration.stack import environment
 
 pytestmark = pytest.mark.sim
 
@@ -27,26 +26,6 @@ KNOWS_THE_ADDRESS = ["cluster-claim", "cluster-nodes", "cluster-provider"]
 @pytest.fixture(scope="module")
 def lone(layout: Layout, folder: Path) -> Lone:
     return project("rocelab", layout, folder)
-
-
-def project(name: str, layout: Layout, folder: Path) -> Lone:
-    """A Pulumi project of its own, with the cluster layer for its whole program."""
-    place = folder / name
-    (place / "state").mkdir(parents=True)
-    runtime = {"name": "python", "options": {"toolchain": "pip", "virtualenv": str(ROOT / ".venv")}}
-    (place / "Pulumi.yaml").write_text(yaml.safe_dump({"name": name, "runtime": runtime}))
-    (place / "__main__.py").write_text((ROOT / "tests/components/cluster/lone_cluster.py").read_text())
-    env = {
-        **environment("lab"),
-        "PULUMI_BACKEND_URL": f"file://{place / 'state'}",
-        "PYTHONPATH": str(ROOT),
-        "LONE_LAB": str(ROOT / "Pulumi.lab.yaml"),
-        "LONE_KUBECONFIG": str(layout.kubeconfig),
-        "LONE_LAYOUT": "first",
-    }
-    made = Lone(place, env)
-    made.run("stack", "init")
-    return made
 
 
 @pytest.fixture(scope="module")

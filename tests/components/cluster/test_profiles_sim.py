@@ -1,23 +1,30 @@
 """Every profile against a real API server that serves upstream's definitions: no field is refused or lost."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from components.cluster.definitions import parse_definition
 from components.cluster.ipam_definitions import render_pool_definitions
 from components.cluster.manifests import Manifest
+from components.cluster.node_checks import GPU, wanted
 from components.cluster.store import Store
 from simulator.plane.api import Api, ApiError
+from simulator.plane.layout import Layout
 from stacks.base import LabError
 from stacks.bill import NETWORKS_DEFINITION, OPERATOR_DEFINITIONS, WHEREABOUTS_DEFINITIONS, Upstream
 from stacks.drivers import NicDriver
 from stacks.gpus import Gpu
 from stacks.lab import Lab
-from tests.components.cluster.conftest import profiled
-from tests.components.cluster.readback import kinds_of, missing, path_of
+from stacks.read import KEY
+from tests.components.cluster.conftest import PROFILES, profiled
+from tests.components.cluster.lone import changed, project, settled
+from tests.components.cluster.readback import kinds_of, labelled, missing, path_of
 from tests.components.cluster.test_rendered import objects, variants
 
 pytestmark = pytest.mark.sim
@@ -133,3 +140,40 @@ def test_a_wrong_field_of_a_policy_is_found(api: Api, lab: Lab, served: Served) 
     wrong["spec"]["metaPluginsConfig"] = wrong["spec"].pop("metaPlugins")
 
     assert "metaPluginsConfig" in str(refused(api, kinds, wrong))
+
+
+@pytest.fixture(params=["sriov_operator", "shared_rdma"])
+def variant(request: pytest.FixtureRequest, lab: Lab) -> Lab:
+    delivery, rest = PROFILES[request.param]
+    # nv-ipam is a part of the operator's policy that the older definition does not know
+    return profiled(lab, delivery, **(rest | {"ipam": {"kind": "whereabouts"}} if "gpus" in rest else rest))
+
+
+@pytest.mark.usefixtures("served")
+def test_a_profile_comes_up_stays_and_goes(api: Api, variant: Lab, layout: Layout, folder: Path) -> None:
+    """By the real engine: custom resources for operators, and agents of ours. The default profile has its own tests."""
+    assert variant.cluster is not None
+    lone = project(variant.cluster.delivery.profile.replace("_", "-"), layout, folder)
+    file = lone.folder / "Pulumi.profile.yaml"
+    file.write_text(yaml.safe_dump({"config": {KEY: variant.model_dump(mode="json", exclude_unset=True)}}))
+    with offered(api, wanted(variant, variant.cluster).nodes):
+        first = lone.up(LONE_LAB=str(file))
+        assert lone.output("faults") == {}, first
+        assert changed(lone.run("up", "--yes", "--skip-preview", "--expect-no-changes", LONE_LAB=str(file))) == []
+        lone.destroy()
+    # definitions of this file's own have the label too
+    assert settled(lambda: [left for left in labelled(api) if not left.startswith("CustomResourceDefinition")]) == []
+
+
+@contextmanager
+def offered(api: Api, nodes: Mapping[str, Mapping[str, int]]) -> Iterator[None]:
+    """Nodes with what the profile's device plugin would offer there."""
+    try:
+        for name, resources in nodes.items():
+            counts = {resource: str(count) for resource, count in resources.items()}
+            api.merge(f"/api/v1/nodes/{name}/status", {"status": {"capacity": counts, "allocatable": counts}})
+        yield
+    finally:
+        for name, resources in nodes.items():
+            gone = dict.fromkeys(set(resources) - {GPU})
+            api.merge(f"/api/v1/nodes/{name}/status", {"status": {"capacity": gone, "allocatable": gone}})
