@@ -53,6 +53,9 @@ class Dialect(Protocol):
     def port_lines(self, port: str, settings: PortSettings, fields: frozenset[str]) -> list[str]:
         """Makes these fields of a port so."""
 
+    def usual(self, settings: PortSettings) -> frozenset[str]:
+        """Fields that every switch has so from the start: the text leaves them out, the verification does not."""
+
     def shared_lines(self, settings: Sequence[PortSettings]) -> list[str]:
         """Named profiles that only our ports refer to."""
 

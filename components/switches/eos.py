@@ -56,6 +56,11 @@ class Eos:
             lines += [f"uc-tx-queue {tc}", "priority strict" if how == "strict" else "no priority", "exit"]
         return [*lines, "exit"]
 
+    def usual(self, settings: PortSettings) -> frozenset[str]:
+        """Nothing is taken for granted."""
+        del settings
+        return frozenset()
+
     def shared_lines(self, settings: Sequence[PortSettings]) -> list[str]:
         """All that a port needs stands at the port."""
         del settings

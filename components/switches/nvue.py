@@ -62,6 +62,11 @@ class Nvue:
                 lines.append(f"{at} qos {kind} profile {name}" if name else f"nv unset interface {port} qos {kind}")
         return lines
 
+    def usual(self, settings: PortSettings) -> frozenset[str]:
+        """Nothing is taken for granted."""
+        del settings
+        return frozenset()
+
     def shared_lines(self, settings: Sequence[PortSettings]) -> list[str]:
         """Profiles of our own name."""
         one = next((each for each in settings if each.ecn), None)

@@ -60,6 +60,10 @@ class Onyx:
         lines += [f"{at} traffic-class {tc} dcb ets {how}" for tc, how in rest.scheduling.items()]
         return lines
 
+    def usual(self, settings: PortSettings) -> frozenset[str]:
+        """Code points go by their upper three bits: 26 has priority 3, and 48 has 6."""
+        return frozenset(f"dscp_{point}" for point, to in settings.dscp_priority.items() if point >> 3 == to)
+
     def shared_lines(self, settings: Sequence[PortSettings]) -> list[str]:
         """Onyx has no profiles."""
         del settings

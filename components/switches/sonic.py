@@ -59,6 +59,11 @@ class Sonic:
             lines.append(_refer(f"QUEUE|{port}|{tc}", "scheduler", _name(settings, "scheduler")))
         return lines
 
+    def usual(self, settings: PortSettings) -> frozenset[str]:
+        """Nothing is taken for granted."""
+        del settings
+        return frozenset()
+
     def shared_lines(self, settings: Sequence[PortSettings]) -> list[str]:
         """A marking profile, a map of code points and a scheduler of our own name."""
         one = next((each for each in settings if each.ecn), None)

@@ -45,7 +45,8 @@ def _lines(lab: Lab, switch: Switch, dialect: Dialect, sign: str) -> Iterator[st
     yield from dialect.shared_lines([cable.wanted for cable in cables])
     for cable in cables:
         yield f"{sign} {cable.node} {cable.interface}, {cable.rail.name}"
-        yield from dialect.port_lines(cable.port, cable.wanted, frozenset(cable.wanted.fields()))
+        asked = frozenset(cable.wanted.fields()) - dialect.usual(cable.wanted)
+        yield from dialect.port_lines(cable.port, cable.wanted, asked)
     if lab.qos and (shared := dialect.global_lines(lab.qos)):
         if switch.allow_global:
             yield f"{sign} switch-wide, as allow_global permits"

@@ -40,6 +40,14 @@ def test_onyx_marks_with_the_very_line_of_the_guide() -> None:
     ]
 
 
+def test_onyx_is_told_of_a_code_point_only_where_it_differs_from_what_onyx_has() -> None:
+    lab = with_switches(switch_entry("onyx"), qos={"dscp": 34, "cnp_dscp": 48})
+    text = switch_text(lab, lab.switches[0])
+
+    assert text.count("qos map dscp 34 to switch-priority 3") == 4
+    assert "qos map dscp 48" not in text
+
+
 @pytest.mark.parametrize("system", PORTS)
 def test_switch_wide_commands_are_a_comment_unless_they_are_allowed(system: str) -> None:
     withheld, allowed = (set(text_of(system, "lossless", allow_global=each).splitlines()) for each in (False, True))
