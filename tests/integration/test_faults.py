@@ -1,7 +1,6 @@
 """Faults on the hosts of the simulator, some of them while the engine is at work: what is told, and what is left."""
 
 import asyncio
-import contextlib
 import re
 import subprocess
 import time
@@ -167,6 +166,8 @@ def test_an_rdma_device_that_a_process_has_open_stays_until_it_ends(rails: Rails
 
 
 def test_an_engine_killed_while_it_measures_leaves_no_load_behind(rails: Rails, stack: Stack) -> None:
+    del rails  # they are undone afterwards, since the killed run has kept nothing of what it did
+
     def long_measurement(given: dict[str, Any]) -> None:
         only_hosts(given)
         given["benchmarks"]["verbs"]["iterations"] = 5000
@@ -176,26 +177,6 @@ def test_an_engine_killed_while_it_measures_leaves_no_load_behind(rails: Rails, 
 
     with stack.edited(long_measurement):
         stack.killed(re.compile(r"Measurement .*creating"), when=lambda: until(lambda: bool(load()), 120, "load"))
-        until(lambda: not load(), 90, "end of the load")
-        stack.run("python", "-m", "engine.recover", stack.name, str(stack.folder / "state")).succeeded()
-
-    def fewer(given: dict[str, Any]) -> None:
-        only_hosts(given)
-        given["nodes"][0]["pfs"][0]["vfs"] = 2
-
-    on_node("gpu01", "sudo ip netns add pod && sudo ip link set enp5s0v0 netns pod")
-    try:
-        with stack.edited(fewer):
-            told = stack.pulumi("preview", "--diff")
-            refused = stack.pulumi("preview", "--refresh", "--run-program").failed()
-    finally:
-        on_node("gpu01", "sudo ip netns del pod; sleep 1; ls /sys/class/net")
-    assert re.search(
-        r"gpu01: enp5s0\.vfs 4 => 2: pods lose their VFs; none is in use; no reboot.*min ago|just now", told.text
-    )
-    assert "a device plugin that finds VFs restarts" in told.text
-    assert re.search(r"gpu01: enp5s0\.vfs 4 => 2 takes every VF.* 1 in use, such as VF 0", refused.text), refused.text[
-        -4000:
-    ]
-    with stack.edited(only_hosts), contextlib.suppress(subprocess.TimeoutExpired):
-        stack.pulumi("destroy", "--run-program").succeeded()
+    until(lambda: not load(), 90, "end of the load")
+    recovered = stack.run("python", "-m", "engine.recover", stack.name, str(stack.folder / "state")).succeeded()
+    assert "lock of the dead process" in recovered.text

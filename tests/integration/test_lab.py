@@ -99,7 +99,14 @@ def test_a_vf_in_a_pods_namespace_is_in_use_and_left_alone(stack: Stack) -> None
     try:
         assert nodes_named(stack.drift()) == set(), "a VF in a pod is how it should be"
         with stack.edited(fewer):
+            told = stack.pulumi("preview", "--diff").succeeded()
+            refused = stack.pulumi("preview", "--refresh", "--run-program").failed()
             done = stack.up()
+        costs = r"gpu01: enp5s0\.vfs 4 => 2: pods lose their VFs; none is in use; no reboot, its NIC offers 7 \(seen "
+        assert re.search(costs, told.text), told.text[-4000:]
+        assert "a device plugin that finds VFs restarts" in told.text
+        seen = r"gpu01: enp5s0\.vfs 4 => 2 takes every VF of enp5s0 away first, and 1 in use, such as VF 0"
+        assert re.search(seen, refused.text), refused.text[-4000:]
         assert on_node("gpu01", f"cat {PF}/device/sriov_numvfs") == "4"
         assert on_node("gpu01", "sudo ip netns exec pod ip -br link show enp5s0v0").startswith("enp5s0v0")
         assert "in use" in done.text or "in use" in json.dumps(stack.outputs()["hosts"])
