@@ -104,7 +104,7 @@ class RdmaCluster(pulumi.ComponentResource):
             pulumi.ResourceOptions(parent=self, depends_on=everything),
         )
         self.faults = gate.report.apply(lambda text: json.loads(text or "{}"))
-        # by id, and not by what the gate says: that is unknown in a preview of its update, and so would be all behind it
+        # by id, not by what the gate says: that is unknown in a preview of its update, and all behind it would be
         ids = [resource.id for resource in (*everything, gate)]
         self.ready = pulumi.Output.all(*ids).apply(lambda _: True)
         self.register_outputs({"attachments": self.attachments, "faults": self.faults, "ready": self.ready})
