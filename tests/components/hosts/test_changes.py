@@ -3,6 +3,7 @@
 import pytest
 
 from components.hosts.changes import change_lines, reboots_refused
+from components.hosts.losses import LOOK
 from components.hosts.records import HostRecord, properties_of, records_of
 from tests.components.hosts.test_repair import record
 
@@ -22,8 +23,7 @@ def lines(old: HostRecord | None, new: HostRecord | None) -> list[str]:
         (
             "enp5s0.vfs",
             2,
-            "gpu01: enp5s0.vfs 2 => 4: pods lose their VFs; may reboot: facts unknown "
-            "(pulumi preview --refresh --run-program looks)",
+            f"gpu01: enp5s0.vfs 2 => 4: pods lose their VFs; may reboot: facts unknown ({LOOK})",
         ),
         ("enp5s0.address", "none", "gpu01: enp5s0.address none => 10.10.11.1/24: link flaps"),
         ("rdma_namespaces", "exclusive", "gpu01: rdma_namespaces exclusive => shared: reboots"),
