@@ -41,6 +41,7 @@ class KubeHost(FakeHost):
         self.plane = plane or Plane()
         self.packages: dict[str, str] = {}
         self.held: set[str] = set()
+        self.kubelet_at_boot = False
         self.configs: list[tuple[str, str]] = []
         """(subcommand, configuration) of each kubeadm that was given one."""
         self.modes: list[int] = []
@@ -67,6 +68,10 @@ class KubeHost(FakeHost):
             case ("kubeadm", *rest):
                 self.commands.append(" ".join(words))
                 return self._kubeadm(*rest)
+            case ("systemctl", "is-enabled", "kubelet.service"):
+                return Done(0, "enabled\n" if self.kubelet_at_boot else "disabled\n", "")
+            case ("systemctl", (("enable" | "disable") as what), "--no-reload", "kubelet.service"):
+                self.kubelet_at_boot = what == "enable"
             case ("dpkg-query" | "rpm" | "apt-mark", *_):
                 return self._packages(*words)
         if words[-4:-3] in (("--",), ("install",)) and "--simulate" not in words:

@@ -21,7 +21,7 @@ from tests.labs import made_here
 
 KEY = b"-----BEGIN PGP PUBLIC KEY BLOCK-----\nlab\n"
 TOKEN = "abcdef.0123456789abcdef"
-OURS = ("swap", "kubernetes_kernel", "kubernetes_packages", "kubelet_node_ip", "crictl")
+OURS = ("swap", "kubernetes_kernel", "kubernetes_packages", "kubelet_service", "kubelet_node_ip", "crictl")
 DIGEST = hashlib.sha256(b"lab").hexdigest()
 
 
@@ -127,6 +127,7 @@ def drifts(machine: KubeHost) -> dict[str, Any]:
         "swap": lambda: machine.run("swapon", "-a"),
         "kubernetes_kernel": lambda: machine.file("/proc/sys/net/ipv4/ip_forward", "0\n"),
         "kubernetes_packages": lambda: (machine.held.clear(), machine.remove(LIST_FILES[family])),
+        "kubelet_service": lambda: setattr(machine, "kubelet_at_boot", False),
         "kubelet_node_ip": lambda: machine.remove(
             "/etc/default/kubelet" if family == "debian" else "/etc/sysconfig/kubelet"
         ),
@@ -164,6 +165,7 @@ def test_the_undo_gives_swap_settings_and_holds_back_and_keeps_packages(machine,
     assert machine.read("/proc/sys/net/ipv4/ip_forward") == "0"
     assert machine.packages, "packages stay"
     assert machine.held == set()
+    assert machine.kubelet_at_boot is False
     for path in (*FILES, *LIST_FILES.values(), *KEY_FILES.values(), "/etc/crictl.yaml", "/etc/default/kubelet"):
         assert not machine.exists(path), path
     assert not [line for line in machine.commands if "reset" in line], "it was in no cluster of ours"

@@ -13,6 +13,7 @@ VARIABLE = "KUBELET_EXTRA_ARGS"
 """What the packaged unit hands to the kubelet last, so that it wins over kubeadm's own flags."""
 OPTION = "--node-ip"
 CRICTL_FILE = "/etc/crictl.yaml"
+UNIT = "kubelet.service"
 
 
 class Kubelet(Step):
@@ -20,17 +21,20 @@ class Kubelet(Step):
 
     name = "kubelet"
     at_boot = False
-    effects = {"kubelet_node_ip": "none", "crictl": "none"}
-    repairs = {"kubelet_node_ip": "service", "crictl": "none"}
+    effects = {"kubelet_service": "none", "kubelet_node_ip": "none", "crictl": "none"}
+    repairs = {"kubelet_service": "none", "kubelet_node_ip": "service", "crictl": "none"}
 
     def wanted(self, document: Document) -> Fields:
         asked = document.get("kubernetes")
-        return {"kubelet_node_ip": asked["node_ip"], "crictl": asked["cri_socket"]} if asked else {}
+        if not asked:
+            return {}
+        return {"kubelet_service": "enabled", "kubelet_node_ip": asked["node_ip"], "crictl": asked["cri_socket"]}
 
     def observed(self, host: Host) -> Fields:
         addresses = [word.partition("=")[2] for word in _arguments(host) if word.startswith(OPTION + "=")]
         endpoint = re.search(r"^runtime-endpoint:\s*[\"']?([^\s\"']+)", host.machine.read(CRICTL_FILE), re.MULTILINE)
         return {
+            "kubelet_service": _at_boot(host),
             "kubelet_node_ip": " ".join(addresses) or "none",
             "crictl": endpoint.group(1) if endpoint else "none",
         }
@@ -40,28 +44,38 @@ class Kubelet(Step):
         if "crictl" in wrong:
             socket = asked["cri_socket"]
             machine.put(CRICTL_FILE, f"runtime-endpoint: {socket}\nimage-endpoint: {socket}\n")
+        if "kubelet_service" in wrong:  # kubeadm starts it, and packages of the RHEL family leave it off at boot
+            machine.must("systemctl", "enable", "--no-reload", UNIT)
         if "kubelet_node_ip" in wrong:
             kept = [word for word in _arguments(host) if not word.startswith(OPTION)]
             words = [*kept, f"{OPTION}={asked['node_ip']}"]
             line = f'{VARIABLE}="{" ".join(words)}"'
             others = [line for line in _lines(host) if not line.startswith(VARIABLE + "=")]
             machine.put(_file(host), "\n".join([*others, line]) + "\n")
-            machine.run("systemctl", "try-restart", "kubelet.service", timeout_s=120)
+            machine.run("systemctl", "try-restart", UNIT, timeout_s=120)
 
     def facts(self, host: Host) -> Dict[str, Any]:
         return {"kubernetes": membership(host.machine)}
 
     def before(self, host: Host) -> Before:
-        return {"files": {path: _content(host, path) for path in (_file(host), CRICTL_FILE)}}
+        files = {path: _content(host, path) for path in (_file(host), CRICTL_FILE)}
+        return {"files": files, "kubelet_at_boot": _at_boot(host) == "enabled"}
 
     def undo(self, host: Host, before: Before) -> None:
         if host.document.get("kubernetes"):  # else only this section has left the lab, and the node stays what it is
             give_up(host)
+        if not before["kubelet_at_boot"]:
+            host.machine.run("systemctl", "disable", "--no-reload", UNIT)
         for path, text in before["files"].items():
             if text is None:
                 host.machine.remove(path)
             else:
                 host.machine.put(path, text)
+
+
+def _at_boot(host: Host) -> str:
+    """What systemd says: enabled, disabled, or nothing where there is no such unit."""
+    return host.machine.run("systemctl", "is-enabled", UNIT).out.strip() or "not installed"
 
 
 def _file(host: Host) -> str:
