@@ -5,7 +5,7 @@ import os
 import re
 from typing import Any, Dict, List, Sequence
 
-from .distribution import APT, LOCK_S, family
+from .distribution import APT, DNF, LOCK_S, family
 from .machine import Machine, StepError
 
 CACHE = "/var/cache/rocelab"
@@ -52,9 +52,9 @@ def fetch(machine: Machine, download: Dict[str, Any]) -> str:
 def add_repository(machine: Machine, download: Dict[str, Any]) -> None:
     """Installs the package that tells apt or dnf of a vendor's repository."""
     place = fetch(machine, download)
-    kind = family(machine)
-    words = ["dpkg", "--install", machine.path(place)] if kind == "debian" else ["rpm", "-U", "--force", place]
-    machine.must(*words, timeout_s=LOCK_S)
+    # a path tells them that it is a file; unlike dpkg and rpm they wait for whoever installs something now
+    words = [*APT, "--no-remove", "install", "--"] if family(machine) == "debian" else [*DNF, "install"]
+    machine.must(*words, machine.path(place), timeout_s=LOCK_S + REMOVE_S)
     machine.remove(place)
 
 

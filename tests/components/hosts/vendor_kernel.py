@@ -97,8 +97,6 @@ class VendorHost(FakeHost):
 
     def _change(self, words: tuple[str, ...]) -> Done | None:
         match words:
-            case ("rpm", "-U", "--force", path) | ("dpkg", "--install", path):
-                return self._offer(path)
             case ("rpm", "-e", *names):
                 return self._remove(names, simulated=False)
         if words[0] not in ("env", "dnf"):
@@ -117,6 +115,8 @@ class VendorHost(FakeHost):
         return done()
 
     def _install(self, names: list[str], simulated: bool) -> Done:
+        if names[0].startswith("/"):
+            return self._offer(names[0])
         if missing := [name for name in names if name not in self.offered]:
             return Done(100, "", f"E: Unable to locate package {missing[0]}\n")
         if simulated:
