@@ -20,7 +20,7 @@ from components.cluster.bootstrap.decide import STEP, Decision, Refusal, Role, S
 from components.hosts.calls import Report
 from components.hosts.program.membership import KUBEADM_S, RESET_S
 from components.hosts.records import HostRecord
-from components.hosts.repair import Crew, Facts, Outcome, unreachable
+from components.hosts.repair import Crew, Outcome, unreachable
 from components.ssh.connection import NoAnswerError
 from stacks.lab import Lab
 from stacks.nodes import Node
@@ -211,9 +211,9 @@ def remembered_ca(facts: Mapping[str, JsonValue]) -> str:
 
 def _remember(work: _Work, outcome: Outcome, ca: str) -> None:
     for node in work.lab.nodes:
-        if ca and node.role == "control_plane" and node.name in outcome.results:
-            facts: Facts = outcome.facts.setdefault(node.name, {})
-            facts[CA_FACT] = ca
+        # what is remembered of a silent host stays as it is, this fact included
+        if ca and node.role == "control_plane" and node.name in outcome.facts:
+            outcome.facts[node.name][CA_FACT] = ca
 
 
 def _is_ready(outcome: Outcome, name: str) -> bool:

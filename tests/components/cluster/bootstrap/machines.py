@@ -82,6 +82,8 @@ class Machines:
                 status = "unreachable" if name in self.silent else "ready"
                 done.results.setdefault(name, {"status": status})
                 done.records.setdefault(name, record)
+                if name not in self.silent:
+                    done.facts.setdefault(name, {"machine_id": name})
         self.said: list[str] = []
         crew = Crew(hosts=self, policy=HostPolicy(), say=self.said.append)  # type: ignore[arg-type]
         asyncio.run(unite(crew, self.lab, records, done, known or {}))

@@ -143,6 +143,7 @@ def test_a_silent_control_plane_begins_nothing_and_lets_nobody_in(machines):
 
     assert machines.calls == []
     assert outcome.results["cp01"]["status"] == "unreachable"
+    assert "cp01" not in outcome.facts, "what was known of it must not be replaced by less"
     assert "cp01 is not asked or does not answer" in outcome.results["gpu01"]["reason"]
 
 
