@@ -1,4 +1,4 @@
-"""Times of what a user waits for, warm: `make bench`. Each figure is one run on this machine, so compare ratios."""
+"""Times of what a user waits for, warm: `make bench`. Each figure is of this machine, so compare ratios."""
 
 import os
 import subprocess
@@ -9,14 +9,20 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
+from simulator.hosts.bench import Figure
+from simulator.hosts.bench import measure as measure_many_hosts
+from simulator.part import SimulatorError
+
 ROOT = Path(__file__).resolve().parent.parent
+LOGS = ROOT / ".sim" / "bench"
 LIMIT_S = 900
+LAST_LINES = 15
 
 STAGES = (
     ("nothing running, no stack", "make destroy down", None),
-    ("up from nothing", "make up", 120),
-    ("second up, no change", "make up", 15),
-    ("preview", "make preview", 5),
+    ("up from nothing", "make up", 120.0),
+    ("second up, no change", "make up", 15.0),
+    ("preview", "make preview", 5.0),
     ("drift", "make drift", None),
     ("destroy", "make destroy", None),
     ("stop", "make down", None),
@@ -24,33 +30,61 @@ STAGES = (
 """What, its command, and the bound that the README promises in seconds."""
 
 
-def timed(command: str) -> tuple[float, str]:
-    """Wall time of a command, and what it printed if it failed."""
+def timed(command: str, log: Path) -> tuple[float, bool]:
+    """Wall time of a command, and whether it succeeded; all that it prints goes to the log."""
     begin = time.monotonic()
-    done = subprocess.run(
-        command.split(),
-        cwd=ROOT,
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=LIMIT_S,
-        check=False,
+    with log.open("w") as printed:
+        done = subprocess.run(
+            command.split(),
+            cwd=ROOT,
+            stdin=subprocess.DEVNULL,
+            stdout=printed,
+            stderr=subprocess.STDOUT,
+            timeout=LIMIT_S,
+            check=False,
+        )
+    return time.monotonic() - begin, done.returncode == 0
+
+
+def reference_lab() -> list[Figure]:
+    """The stages of the reference lab in order; the first, which only prepares, may fail.
+
+    Raises:
+        SimulatorError: with the end of the log of a stage that failed.
+    """
+    figures = []
+    for position, (what, command, bound_s) in enumerate(STAGES):
+        log = LOGS / f"{position}-{command.replace(' ', '-')}.log"
+        seconds, succeeded = timed(command, log)
+        if position and not succeeded:
+            end = "\n".join(log.read_text(errors="replace").splitlines()[-LAST_LINES:])
+            raise SimulatorError(f"{command} failed, all of it in {log}:\n{end}")
+        figures.append(Figure(what=what, command=command, value=seconds, unit="s", bound=bound_s))
+    return figures
+
+
+def main(arguments: list[str]) -> int:
+    """Measures the reference lab and a lab of many hosts, or what the arguments name of `lab` and `scale`."""
+    LOGS.mkdir(parents=True, exist_ok=True)
+    table = Table(
+        "stage", "command", "measured", "promised", "processor time", title=f"load {os.getloadavg()[0]:.1f} before"
     )
-    return time.monotonic() - begin, "" if done.returncode == 0 else (done.stdout + done.stderr)[-2000:]
-
-
-def main() -> int:
-    """Runs all stages in order; the first, which only prepares, may fail."""
-    table = Table("stage", "command", "seconds", "promised", title=f"load {os.getloadavg()[0]:.1f} before")
-    for position, (what, command, promised_s) in enumerate(STAGES):
-        seconds, trouble = timed(command)
-        if position and trouble:
-            sys.stderr.write(f"{command} failed:\n{trouble}\n")
-            return 1
-        table.add_row(what, command, f"{seconds:.1f}", f"{promised_s}" if promised_s else "")
+    figures: list[Figure] = []
+    try:
+        if not arguments or "lab" in arguments:
+            figures += reference_lab()
+        if not arguments or "scale" in arguments:
+            figures += measure_many_hosts(LOGS / "scale")
+    except SimulatorError as error:
+        sys.stderr.write(f"{error}\n")
+        return 1
+    for figure in figures:
+        bound = f"{figure.bound:g} {figure.unit}" if figure.bound else ""
+        cpu = f"{figure.cpu_s:.1f} s" if figure.cpu_s else ""
+        table.add_row(figure.what, figure.command, f"{figure.value:.1f} {figure.unit}", bound, cpu)
     Console().print(table)
     return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(sys.argv[1:]))

@@ -52,6 +52,7 @@ def main() -> None:
         port=asked.port,
         user_key=asyncssh.read_private_key(key_file),
         faults_file=folder / "faults.json",
+        log_file=folder / "asked.log",
     )
     asyncio.run(serve(farm, folder, asked.name))
 

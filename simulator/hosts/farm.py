@@ -31,6 +31,8 @@ class Farm:
     user_key: asyncssh.SSHKey
     faults_file: Path | None = None
     """JSON object of faults by host name; read again whenever it changed."""
+    log_file: Path | None = None
+    """A line for each command that was answered: host and verb."""
     hosts: dict[str, SimHost] = field(default_factory=dict)
     keys: dict[str, asyncssh.SSHKey] = field(default_factory=dict)
     faults: dict[str, str] = field(default_factory=dict)
@@ -105,6 +107,9 @@ class Farm:
         if kind == "slow":
             await asyncio.sleep(float(value))
         done = self.hosts[name].answer(process.command or "", sent, value if kind == "failed" else "")
+        if self.log_file is not None:
+            with self.log_file.open("a") as log:
+                log.write(f"{name} {self.hosts[name].asked[-1]}\n")
         process.stdout.write(done.out.encode())
         process.stderr.write(done.err.encode())
         process.exit(done.code)

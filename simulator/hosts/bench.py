@@ -1,0 +1,116 @@
+"""What a lab of many hosts costs on the real engine: times of the usual commands, and bytes of state a host."""
+
+import json
+import os
+import resource
+import shutil
+import subprocess
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from ipaddress import IPv4Address
+from pathlib import Path
+
+from simulator.hosts.running import ROOT, ManyHosts, many_hosts
+from simulator.part import SimulatorError
+
+COUNT = 256
+FIRST, PORT = IPv4Address("127.1.0.1"), 2222
+RUNS = 3
+"""The quickest of these counts: whatever else the machine does only ever makes a run longer."""
+LIMIT_S = 600
+
+UP = "pulumi up --yes --skip-preview"
+STAGES = (
+    (f"first up of {COUNT} hosts", UP, None, 1),
+    ("preview", "pulumi preview", 4.0, RUNS),
+    ("up without a change", f"{UP} --expect-no-changes", 5.0, RUNS),
+    ("up with refresh", f"{UP} --refresh --run-program --expect-no-changes", 8.0, RUNS),
+)
+"""What, its command, the bound in seconds, and how often."""
+STATE_KBYTE = 12.0
+"""Bound on the state of a host, in 1000 bytes, all resources of the stack counted."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Figure:
+    """One line of the result."""
+
+    what: str
+    command: str
+    value: float
+    unit: str
+    bound: float | None = None
+    cpu_s: float | None = None
+    """Processor time of the command and all that it started: what other programs do changes it little."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Run:
+    """A command that succeeded."""
+
+    wall_s: float
+    cpu_s: float
+    text: str
+
+
+def measure(folder: Path) -> Iterator[Figure]:
+    """Runs all stages on a lab of its own.
+
+    Raises:
+        SimulatorError: with the place of the log of a command that failed.
+    """
+    shutil.rmtree(folder, ignore_errors=True)
+    with many_hosts(folder, COUNT, FIRST, PORT) as hosts:
+        (folder / "state").mkdir()
+        env = {**os.environ, "PULUMI_BACKEND_URL": f"file://{folder / 'state'}"}
+        pulumi(hosts, env, f"pulumi stack init {hosts.stack}", "init")
+        for number, (what, command, bound_s, runs) in enumerate(STAGES):
+            options = f"--stack {hosts.stack} --config-file {hosts.stack_file} --non-interactive --color never"
+            taken = [pulumi(hosts, env, f"{command} {options}", f"{number}-{run}") for run in range(runs)]
+            wall_s, cpu_s = (min(times) for times in zip(*((one.wall_s, one.cpu_s) for one in taken), strict=True))
+            yield Figure(what=what, command=command, value=wall_s, unit="s", bound=bound_s, cpu_s=cpu_s)
+        exported = pulumi(hosts, env, f"pulumi stack export --stack {hosts.stack}", "export").text
+        yield Figure(
+            what="state of a host",
+            command="pulumi stack export",
+            value=state_bytes(exported) / COUNT / 1000,
+            unit="kB",
+            bound=STATE_KBYTE,
+        )
+
+
+def pulumi(hosts: ManyHosts, env: Mapping[str, str], command: str, name: str) -> Run:
+    """Runs a command; all that it prints is kept in the folder.
+
+    Raises:
+        SimulatorError: when it failed.
+    """
+    log = hosts.folder / f"{name}.log"
+    begin, before = time.monotonic(), _cpu_s()
+    with log.open("w") as printed:
+        code = subprocess.run(
+            command.split(),
+            cwd=ROOT,
+            env=dict(env),
+            stdin=subprocess.DEVNULL,
+            stdout=printed,
+            stderr=subprocess.STDOUT,
+            timeout=LIMIT_S,
+            check=False,
+        ).returncode
+    run = Run(wall_s=time.monotonic() - begin, cpu_s=_cpu_s() - before, text=log.read_text(errors="replace"))
+    if code:
+        raise SimulatorError(f"{command} failed, all of it in {log}:\n{run.text[-2000:]}")
+    return run
+
+
+def _cpu_s() -> float:
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
+def state_bytes(exported: str) -> int:
+    """Size of all resources as the file backend writes them, without the export's indentation."""
+    resources = json.loads(exported)["deployment"]["resources"]
+    return len(json.dumps(resources, separators=(",", ":"), ensure_ascii=False).encode())

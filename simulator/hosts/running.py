@@ -1,0 +1,55 @@
+"""The simulated hosts as a process of their own, with the stack file of the lab that they are."""
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from ipaddress import IPv4Address
+from pathlib import Path
+
+from simulator.process import Daemon
+
+ROOT = Path(__file__).resolve().parents[2]
+START_S = 60
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ManyHosts:
+    """Hosts that run; their files lie in the folder."""
+
+    folder: Path
+    stack: str
+
+    @property
+    def stack_file(self) -> Path:
+        """The lab of these hosts."""
+        return self.folder / f"Pulumi.{self.stack}.yaml"
+
+    @property
+    def faults_file(self) -> Path:
+        """Takes a fault for each host, see `simulator.hosts.farm.FAULTS`."""
+        return self.folder / "faults.json"
+
+    def asked(self) -> list[str]:
+        """A line for each command that was answered: host and verb."""
+        log = self.folder / "asked.log"
+        return log.read_text().splitlines() if log.exists() else []
+
+
+@contextmanager
+def many_hosts(folder: Path, count: int, first: IPv4Address, port: int, stack: str = "scale") -> Iterator[ManyHosts]:
+    """Runs hosts while the block does.
+
+    Raises:
+        SimulatorError: when they do not listen, with the end of their log.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    daemon, ready = Daemon("hosts", folder), folder / "ready"
+    ready.unlink(missing_ok=True)
+    command = [sys.executable, "-m", "simulator.hosts", str(folder), "--count", str(count)]
+    daemon.start([*command, "--name", stack, "--first", str(first), "--port", str(port)], cwd=ROOT)
+    try:
+        daemon.wait_until(ready.exists, START_S, "listening hosts")
+        yield ManyHosts(folder=folder, stack=stack)
+    finally:
+        daemon.stop()
