@@ -76,7 +76,9 @@ def _mpirun(workers: Workers) -> list[str]:
     """Open MPI itself stays off the rails: they are for NCCL, and a rail has no route to the launcher."""
     words = ["--allow-run-as-root", "-np", str(workers.ranks), "--bind-to", "none"]
     words += ["--mca", "pml", "ob1", "--mca", "btl", "tcp,self"]
-    words += ["--mca", "btl_tcp_if_include", ",".join(workers.bootstrap_interfaces)]
+    # the daemons' own connections, and those between the ranks
+    for parameter in ("oob_tcp_if_include", "btl_tcp_if_include"):
+        words += ["--mca", parameter, ",".join(workers.bootstrap_interfaces)]
     if workers.host:
         # it replaces the arguments that the operator sets in the environment, so its retries are said again
         words += ["--mca", "plm_rsh_args", f"-p {HOST_SSH_PORT} -o ConnectionAttempts=10"]

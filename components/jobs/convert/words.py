@@ -74,10 +74,10 @@ def convert_launch(work: Work, path: Path, container: Map, lost: dict[str, str])
                     work.note(here, f"{old} inside a shell text, which is left as it is: {why}")
     start = next((i for i, (word, _) in enumerate(words) if word.rpartition("/")[2] in ("mpirun", "mpiexec")), None)
     if start is None:
+        work.note(path, "its command is no list of words that begins with mpirun, so it is left as it is")
         if lost:
-            work.note(
-                path, f"no mpirun to give {', '.join(sorted(lost))} to the ranks: sshd sessions do not inherit them"
-            )
+            names = ", ".join(sorted(lost))
+            work.note(path, f"give {names} to the ranks with -x: sshd sessions do not inherit them from the workers")
         return
     head, rest = words[: start + 1], _options(work, words[start + 1 :])
     given = {word.partition("=")[0] for flag, word in _pairs([word for word, _ in rest]) if flag == "-x"}

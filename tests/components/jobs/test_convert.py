@@ -168,6 +168,7 @@ def test_a_shell_text_is_left_alone_and_what_is_old_in_it_is_named(schema: Schem
     assert script in job["spec"]["mpiReplicaSpecs"]["Launcher"]["template"]["spec"]["containers"][0]["command"]
     assert "NCCL_IB_GDR_LEVEL inside a shell text" in said(done)
     assert "^openib inside a shell text" in said(done)
+    assert "no list of words that begins with mpirun, so it is left as it is" in said(done)
 
 
 def test_a_job_of_today_comes_out_as_it_went_in(schema: Schema) -> None:

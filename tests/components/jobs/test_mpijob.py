@@ -133,7 +133,8 @@ def test_in_the_host_s_network_sshd_leaves_port_22_to_the_node_and_devices_come_
     assert container(job)["command"] == ["/usr/sbin/sshd", "-De", "-p", "2222"]
     assert "--mca plm_rsh_args -p 2222 -o ConnectionAttempts=10 " in arguments(job)
     assert container(job)["resources"]["limits"] == {DEVICE_RESOURCE: "1", "nvidia.com/gpu": "8"}
-    assert "btl_tcp_if_include enp0s3" in arguments(job), "MPI stays on the management interface"
+    for parameter in ("oob_tcp_if_include", "btl_tcp_if_include"):
+        assert f"--mca {parameter} enp0s3 " in arguments(job), "MPI stays on the management interface"
 
 
 def test_the_host_s_network_without_a_device_plugin_is_refused_with_the_remedy(lab: Lab) -> None:
