@@ -66,6 +66,7 @@ def reference_lab() -> list[Figure]:
 def main(arguments: list[str]) -> int:
     """Measures the reference lab and a lab of many hosts, or what the arguments name of `lab` and `scale`."""
     LOGS.mkdir(parents=True, exist_ok=True)
+    title = f"load {os.getloadavg()[0]:.1f} before"
     table = Table(
         "stage", "command", "measured", "promised", "processor time", title=f"load {os.getloadavg()[0]:.1f} before"
     )
