@@ -1,0 +1,226 @@
+"""The NIC driver on a host of each family: kept, installed, built, loaded, and what is refused."""
+
+import pytest
+
+from components.hosts.program.places import REBOOT_FILE
+from tests.components.hosts.test_host import run
+from tests.components.hosts.vendor_kernel import KERNEL, MODULE, WRITTEN, VendorHost
+from tests.components.hosts.vendor_lab import (
+    CHANGING,
+    WANTED,
+    applied,
+    asks,
+    commands_with,
+    differing,
+    unchanged_by_a_second_run,
+)
+
+
+def test_a_driver_that_works_is_kept_and_told(host, lab):
+    host.with_ofed("24.10-1.1.4", {"mlnx-tools"})
+    document = asks(lab)
+
+    assert applied(host, document)["failed"] is None
+    assert run("probe", host, document)["facts"]["driver"]["state"] == "as installed"
+    assert commands_with(host, *CHANGING[:3]) == []
+
+
+def test_a_kept_driver_of_another_version_fails_with_both_numbers(host, lab):
+    host.with_ofed("24.10-1.1.4", set())
+
+    failed = run("apply", host, asks(lab, driver={"source": "keep", "version": WANTED}))["failed"]
+
+    assert failed["reason"] == "the NIC driver is 24.10-1.1.4, not 25.07-0.9.7"
+
+
+def test_the_vendors_driver_is_fetched_installed_and_loaded_by_a_reboot(host, lab, doca):
+    document = asks(lab, driver={"source": "doca_ofed", "version": WANTED, "download": doca})
+
+    first = applied(host, document)
+
+    assert first["failed"] is None
+    assert [reason for reason in first["needs_reboot"] if "25.07-0.9.7 is installed" in reason]
+    assert differing(host, document).keys() == {"driver_loaded"}
+    host.reboot()
+    assert differing(host, document) == {}
+    unchanged_by_a_second_run(host, document)
+
+
+def test_headers_of_the_running_kernel_come_first_where_they_are_missing(host, lab, doca):
+    (host.folder / f"lib/modules/{KERNEL}/build/Makefile").unlink()
+    (host.folder / f"lib/modules/{KERNEL}/build").rmdir()
+    headers = f"linux-headers-{KERNEL}" if host.family == "debian" else f"kernel-devel-{KERNEL}"
+
+    failed = run("apply", host, asks(lab, driver={"source": "doca_ofed", "version": WANTED, "download": doca}))[
+        "failed"
+    ]
+
+    assert headers in failed["reason"]
+    assert not host.ofed, "dkms would have built nothing, and said little"
+
+
+def test_another_file_than_the_lab_names_is_not_used(host, lab, doca):
+    wrong = {**doca, "sha256": "ab" * 32}
+
+    failed = run("apply", host, asks(lab, driver={"source": "doca_ofed", "version": WANTED, "download": wrong}))[
+        "failed"
+    ]
+
+    assert doca["sha256"] in failed["reason"]
+    assert "nothing of it was used" in failed["hint"]
+    assert host.offered == {}
+    assert list((host.folder / "var/cache/rocelab").iterdir()) == []
+
+
+def test_a_file_that_cannot_be_fetched_leaves_the_working_driver(host, lab):
+    host.with_ofed("24.10-1.1.4", {"mlnx-tools"})
+    gone = {"url": f"file://{host.folder}/gone.deb", "sha256": "ab" * 32}
+    driver = {"source": "doca_ofed", "version": WANTED, "download": gone, "replace": True}
+
+    failed = run("apply", host, asks(lab, driver=driver))["failed"]
+
+    assert "cannot be fetched" in failed["reason"]
+    assert "mlnx-tools" in host.installed
+
+
+def test_replacing_a_working_driver_needs_leave_and_names_what_would_go(host, lab, doca):
+    host.with_ofed("24.10-1.1.4", {"mlnx-tools", "ofed-scripts"})
+    driver = {"source": "doca_ofed", "version": WANTED, "download": doca}
+
+    failed = run("apply", host, asks(lab, driver=driver))["failed"]
+
+    assert failed["reason"] == "driver 24.10-1.1.4 is installed and works, 25.07-0.9.7 is wanted"
+    assert failed["hint"].endswith("these packages would go: mlnx-tools, ofed-scripts")
+    assert {"mlnx-tools", "ofed-scripts"} <= host.installed
+
+    document = asks(lab, driver={**driver, "replace": True})
+    assert applied(host, document)["failed"] is None
+    assert not {"mlnx-tools", "ofed-scripts"} & host.installed
+    assert "libibverbs1" in host.installed, "a package of the distribution's own is nobody's to remove"
+    host.reboot()
+    assert differing(host, document) == {}
+
+
+def test_what_others_need_is_not_removed(tmp_path, lab, doca, monkeypatch):
+    monkeypatch.delenv("SSH_CONNECTION", raising=False)
+    host = VendorHost(tmp_path, "debian")
+    host.with_ofed("24.10-1.1.4", {"mlnx-tools"})
+    host.dependents = ["ceph-common"]
+    driver = {"source": "doca_ofed", "version": WANTED, "download": doca, "replace": True}
+
+    failed = run("apply", host, asks(lab, driver=driver))["failed"]
+
+    assert failed["reason"] == "ceph-common would go together with mlnx-tools"
+    assert "mlnx-tools" in host.installed
+
+
+def test_a_package_that_writes_firmware_is_never_installed(host, lab, doca):
+    host.brought = ["mlnx-fw-updater"]
+    driver = {"source": "doca_ofed", "version": WANTED, "download": doca}
+
+    failed = run("apply", host, asks(lab, driver=driver))["failed"]
+
+    assert "mlnx-fw-updater, which writes firmware" in failed["reason"]
+    assert not host.ofed
+
+
+def test_without_leave_to_reboot_nothing_is_installed(host, lab, doca):
+    driver = {"source": "doca_ofed", "version": WANTED, "download": doca}
+
+    result = run("apply", host, asks(lab, allow_reboot=False, driver=driver))
+
+    assert result["failed"] is None
+    assert any("nothing was installed or removed" in reason for reason in result["needs_reboot"])
+    assert not host.ofed
+    assert host.offered == {}
+
+
+def test_openibd_loads_a_driver_that_nobody_holds(host, lab, doca):
+    driver = {"source": "doca_ofed", "version": WANTED, "download": doca, "restart": "openibd"}
+    document = asks(lab, allow_reboot=False, driver=driver)
+
+    result = applied(host, document)
+
+    assert (result["failed"], result["needs_reboot"]) == (None, [])
+    assert differing(host, document) == {}
+
+
+@pytest.mark.parametrize(
+    ("held", "said"),
+    [
+        (lambda host: host.file("/sys/module/nvme_rdma/refcnt", "1"), "module nvme_rdma is loaded"),
+        (
+            lambda host: host.symlink("/sys/class/net/enp0s3/device/driver", host.folder / "drivers/mlx5_core"),
+            "enp0s3 is refused as a rail: it is the management interface",
+        ),
+    ],
+    ids=["storage", "management"],
+)
+def test_openibd_leaves_a_driver_that_somebody_holds_to_a_reboot(host, lab, doca, held, said):
+    held(host)
+    driver = {"source": "doca_ofed", "version": WANTED, "download": doca, "restart": "openibd"}
+
+    result = run("apply", host, asks(lab, driver=driver))
+
+    assert any(said in reason for reason in result["needs_reboot"])
+    assert commands_with(host, "openibd restart") == []
+
+
+def test_modules_that_dkms_did_not_build_for_this_kernel_are_built(host, lab, doca):
+    host.with_ofed(WANTED, set())
+    host.dkms = f"mlnx-ofed-kernel/25.07, {KERNEL}, x86_64: added\n"
+    document = asks(lab, driver={"source": "doca_ofed", "version": WANTED, "download": doca})
+
+    assert differing(host, document)["driver_built"] == f"dkms for {KERNEL}: added"
+    assert applied(host, document)["failed"] is None
+    assert differing(host, document) == {}
+
+
+def test_mlnx_ofed_is_unpacked_and_never_writes_firmware(host, lab, doca):
+    driver = {"source": "mlnx_ofed", "version": "24.10-1.1.4", "download": doca, "kernel_modules": "add_kernel_support"}
+    document = asks(lab, driver=driver)
+
+    assert applied(host, document)["failed"] is None
+    (installed,) = commands_with(host, "mlnxofedinstall")
+    assert installed.endswith("--force --without-fw-update -q --add-kernel-support")
+    host.reboot()
+    assert differing(host, document) == {}
+
+
+def test_going_back_to_the_kernels_own_driver_uses_the_uninstaller_that_came_with_the_other(host, lab):
+    host.with_ofed("24.10-1.1.4", {"mlnx-tools", "ofed-scripts"})
+    host.file("/usr/sbin/ofed_uninstall.sh", "")
+    document = asks(lab, driver={"source": "inbox", "replace": True})
+
+    result = applied(host, document)
+
+    assert result["failed"] is None
+    assert host.ofed == ""
+    assert any("a module from outside the kernel" in reason for reason in result["needs_reboot"])
+    host.modinfo = (WRITTEN / "modinfo-inbox.txt").read_text()
+    host.remove(f"{MODULE}/taint")
+    host.reboot()
+    assert differing(host, document) == {}
+
+
+def test_containers_with_gpus_are_not_put_at_risk_by_a_packages_scripts(host, lab, doca):
+    host.file("/proc/driver/nvidia/version", "NVRM version")
+    host.file("/run/containerd/io.containerd.runtime.v2.task/k8s.io/one/init.pid", "1")
+    driver = {"source": "doca_ofed", "version": WANTED, "download": doca}
+
+    failed = run("apply", host, asks(lab, driver=driver))["failed"]
+
+    assert "1 containers run" in failed["reason"]
+    assert "kubectl drain" in failed["hint"]
+    assert not host.ofed
+
+
+def test_every_reason_for_a_reboot_is_gone_after_one(host, lab, doca):
+    driver = {"source": "doca_ofed", "version": WANTED, "download": doca}
+    document = asks(lab, driver=driver, firmware={"manage": True})
+    assert len(applied(host, document)["needs_reboot"]) == 3
+
+    host.reboot()
+
+    assert not host.exists(REBOOT_FILE)
+    assert run("probe", host, document)["needs_reboot"] == []

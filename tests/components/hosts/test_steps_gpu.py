@@ -1,0 +1,105 @@
+"""GPU driver, container toolkit and GPUDirect on a host of each family."""
+
+from tests.components.hosts.test_host import run
+from tests.components.hosts.vendor_kernel import WRITTEN, VendorHost
+from tests.components.hosts.vendor_lab import applied, asks, commands_with, differing, unchanged_by_a_second_run
+
+
+def with_gpu(host: VendorHost, form: str, version: str) -> None:
+    host.smi = (WRITTEN / f"nvidia-smi-{form}.txt").read_text()
+    host.gpu_module = version
+    host.file("/sys/module/nvidia/version", version)
+    host.file("/proc/driver/nvidia/version", f"NVRM version: NVIDIA UNIX x86_64 Kernel Module  {version}\n")
+
+
+def test_a_gpu_driver_that_works_is_kept_and_told(host, lab):
+    with_gpu(host, "v100", "535.230.02")
+    host.file("/proc/kallsyms", "0 T ib_register_peer_memory_client\t[ib_core]\n")
+    document = asks(lab, gpu={})
+
+    assert applied(host, document)["failed"] is None
+    facts = run("probe", host, document)["facts"]
+    assert facts["gpu"] == {
+        "driver": "535.230.02", "cuda": "12.2", "product": "Tesla V100-SXM2-32GB", "architecture": "Volta", "count": 8
+    }  # fmt: skip
+    assert facts["gpudirect"] == "peermem: Volta has no open kernel module"
+    assert facts["acs_bridges"] == 1
+    assert host.exists("/sys/module/nvidia_peermem")
+
+
+def test_a_host_without_a_gpu_driver_fails_where_one_is_to_be_kept(host, lab):
+    failed = run("apply", host, asks(lab, gpu={}))["failed"]
+
+    assert failed["step"] == "gpu_driver"
+    assert "nvidia-smi is not installed" in failed["reason"]
+
+
+def test_a_packaged_gpu_driver_replaces_nouveau_by_a_reboot(host, lab):
+    host.offered = {"nvidia-open": lambda: with_module_file(host, "570.124.06")}
+    host.file("/sys/module/nouveau/refcnt", "0")
+    gpu = {"driver": {"source": "packaged", "version": "570.124.06", "packages": ["nvidia-open"]}, "gpudirect": "none"}
+    document = asks(lab, gpu=gpu)
+
+    result = applied(host, document)
+
+    assert result["failed"] is None
+    assert any("nouveau is loaded" in reason for reason in result["needs_reboot"])
+    (host.folder / "sys/module/nouveau/refcnt").unlink()
+    host.reboot()
+    assert differing(host, document) == {}
+    unchanged_by_a_second_run(host, document)
+
+
+def with_module_file(host: VendorHost, version: str) -> None:
+    host.gpu_module = version
+
+
+def test_another_gpu_driver_is_replaced_with_leave_only(host, lab):
+    with_gpu(host, "h100", "550.54.15")
+    host.installed |= {"nvidia-driver-550", "libnvidia-compute-550", "libnvidia-container1", "nvidia-container-toolkit"}
+    host.offered = {"nvidia-open": lambda: with_module_file(host, "570.124.06")}
+    driver = {"source": "packaged", "version": "570.124.06", "packages": ["nvidia-open"]}
+
+    failed = run("apply", host, asks(lab, gpu={"driver": driver, "gpudirect": "none"}))["failed"]
+
+    assert failed["hint"].endswith("these packages would go: libnvidia-compute-550, nvidia-driver-550")
+    document = asks(lab, gpu={"driver": {**driver, "replace": True}, "gpudirect": "none"})
+    result = applied(host, document)
+    assert result["failed"] is None
+    assert any("550.54.15 is loaded, 570.124.06 is installed" in r for r in result["needs_reboot"])
+    assert {"libnvidia-container1", "nvidia-container-toolkit"} <= host.installed
+
+
+def test_a_named_way_that_cannot_work_fails_with_the_reason(host, lab):
+    with_gpu(host, "v100", "535.230.02")
+
+    failed = run("apply", host, asks(lab, gpu={"gpudirect": "dmabuf"}))["failed"]
+
+    assert "not dmabuf: Volta has no open kernel module" in failed["reason"]
+
+
+def test_peermem_that_the_kernel_refuses_is_told_with_what_it_needs(host, lab):
+    with_gpu(host, "v100", "535.230.02")
+    host.peer_module = False
+
+    failed = run("apply", host, asks(lab, gpu={"gpudirect": "peermem"}))["failed"]
+
+    assert "Invalid argument" in failed["reason"]
+    assert "DOCA-OFED" in failed["hint"]
+
+
+def test_the_toolkit_is_installed_and_entered_into_a_containerd_that_is_kept(host, lab):
+    with_gpu(host, "h100", "570.124.06")
+    host.offered = {"nvidia-container-toolkit": lambda: setattr(host, "ctk", "1.17.8")}
+    toolkit = {"source": "packaged", "version": "1.17.8", "packages": ["nvidia-container-toolkit"]}
+    document = asks(lab, gpu={"toolkit": toolkit, "gpudirect": "none"})
+
+    assert applied(host, document)["failed"] is None
+    assert commands_with(host, "nvidia-ctk runtime", "restart") == [
+        "nvidia-ctk runtime configure --runtime=containerd",
+        "systemctl restart containerd.service",
+    ]
+    unchanged_by_a_second_run(host, document)
+    assert run("undo", host, document)["failed"] is None
+    assert host.read("/etc/containerd/config.toml") == "version = 2"
+    assert host.ctk == "1.17.8", "packages stay"

@@ -1,0 +1,77 @@
+"""containerd and the limit of pinned memory on a host of each family."""
+
+from components.hosts.program.steps.memlock import DROP_IN, LOGINS
+from tests.components.hosts.test_host import run
+from tests.components.hosts.vendor_lab import applied, asks, commands_with, differing, unchanged_by_a_second_run
+
+RUNTIME = {"containerd": {"source": "packaged", "version": "1.7.27", "packages": ["containerd.io"]}, "memlock": "keep"}
+
+
+def test_containerds_configuration_is_ours_until_undo(host, lab):
+    document = asks(lab, runtime=RUNTIME)
+
+    assert applied(host, document)["failed"] is None
+    assert "SystemdCgroup = true" in host.read("/etc/containerd/config.toml")
+    assert commands_with(host, "restart") == ["systemctl restart containerd.service"]
+    unchanged_by_a_second_run(host, document)
+    host.file("/etc/containerd/config.toml", "version = 2\n# by hand\n")
+    assert differing(host, document) == {"containerd_config": "another"}
+    assert applied(host, document)["failed"] is None
+    assert run("undo", host, document)["failed"] is None
+    assert host.content("/etc/containerd/config.toml") == b"version = 2\n"
+
+
+def test_another_containerd_is_replaced_with_leave_only(host, lab):
+    host.offered = {
+        "containerd.io": lambda: setattr(host, "containerd", "github.com/containerd/containerd/v2 v2.1.4 75")
+    }
+    newer = {**RUNTIME["containerd"], "version": "2.1.4"}
+
+    failed = run("apply", host, asks(lab, runtime={**RUNTIME, "containerd": newer}))["failed"]
+
+    assert failed["reason"] == "containerd 1.7.27 is installed and 2.1.4 is wanted"
+    document = asks(lab, runtime={**RUNTIME, "containerd": {**newer, "replace": True}})
+    assert applied(host, document)["failed"] is None
+    assert "version = 3" in host.read("/etc/containerd/config.toml")
+
+
+def test_memlock_is_lifted_without_restart_and_put_back(host, lab):
+    document = asks(lab, runtime={})
+    assert differing(host, document)["memlock"] == "8388608 bytes"
+
+    assert applied(host, document)["failed"] is None
+
+    assert host.read(DROP_IN) == "[Service]\nLimitMEMLOCK=infinity"
+    assert host.reloads == 1
+    assert commands_with(host, "restart") == []
+    unchanged_by_a_second_run(host, document)
+    host.limit("65536", "65536")
+    assert differing(host, document) == {"memlock": "65536 bytes"}
+    applied(host, document)
+    assert run("undo", host, document)["failed"] is None
+    assert not host.exists(DROP_IN)
+    assert not host.exists(LOGINS)
+    assert "8388608" in host.read("/proc/812/limits")
+
+
+def test_systemd_is_not_reloaded_while_a_container_runs(host, lab):
+    host.file("/run/containerd/io.containerd.runtime.v2.task/k8s.io/one/init.pid", "1")
+
+    assert applied(host, asks(lab, runtime={}))["failed"] is None
+    assert host.reloads == 0
+    assert "unlimited" in host.read("/proc/812/limits")
+
+
+def test_a_host_without_containerd_gets_the_limit_for_later(host, lab):
+    host.containerd = ""
+    document = asks(lab, runtime={})
+
+    assert applied(host, document)["failed"] is None
+    assert differing(host, document) == {}
+
+
+def test_what_the_lab_no_longer_asks_for_is_undone(host, lab):
+    applied(host, asks(lab, runtime={}))
+
+    assert run("apply", host, asks(lab))["failed"] is None
+    assert not host.exists(DROP_IN)

@@ -1,0 +1,51 @@
+"""Labs that ask hosts for the vendor's software, and how their host program is run."""
+
+from typing import Any
+
+from components.hosts.document import host_document, wanted_fields
+from stacks.drivers import Firmware, NicDriver
+from stacks.gpus import Gpu
+from stacks.lab import Lab
+from stacks.runtime import Runtime
+from tests.components.hosts.test_host import run
+from tests.components.hosts.vendor_kernel import VendorHost
+
+WANTED = "25.07-0.9.7"
+
+
+def asks(lab: Lab, allow_reboot: bool = True, **sections: object) -> dict[str, Any]:
+    """The document of a ConnectX host in a lab with these sections."""
+    kinds = {"driver": NicDriver, "firmware": Firmware, "gpu": Gpu, "runtime": Runtime}
+    made = {key: kinds[key].model_validate(value) for key, value in sections.items()}
+    hosts = lab.hosts.model_copy(update={"allow_reboot": allow_reboot})
+    node = lab.nodes[0]
+    pfs = tuple(
+        pf.model_copy(update={"driver": "mlx5_core", "rdma_device": f"mlx5_{i}", "vfs": 0})
+        for i, pf in enumerate(node.pfs)
+    )
+    return host_document(lab.model_copy(update={"hosts": hosts, **made}), node.model_copy(update={"pfs": pfs}))
+
+
+def applied(host: VendorHost, document: dict[str, Any]) -> dict[str, Any]:
+    result = run("apply", host, document)
+    run("confirm", host, document)
+    return result
+
+
+def differing(host: VendorHost, document: dict[str, Any]) -> dict[str, Any]:
+    found = run("probe", host, document)["fields"]
+    return {field: found[field] for field, value in wanted_fields(document).items() if found[field] != value}
+
+
+def commands_with(host: VendorHost, *words: str) -> list[str]:
+    return [command for command in host.commands if any(word in command for word in words)]
+
+
+CHANGING = (" install ", " purge ", "rpm -e", " -y set ", "modprobe", "openibd", "restart", "prlimit")
+
+
+def unchanged_by_a_second_run(host: VendorHost, document: dict[str, Any]) -> None:
+    host.commands.clear()
+    result = run("apply", host, document)
+    assert (result["failed"], result["changed"]) == (None, [])
+    assert commands_with(host, *CHANGING) == []
