@@ -125,6 +125,19 @@ def test_apt_refuses_a_release_that_somebody_else_signed(tmp_path: Path, part: P
     assert apt(tmp_path, part, "--simulate", "install", "doca-ofed").returncode != 0
 
 
+@DEBIAN
+def test_without_gpg_the_source_says_that_it_is_trusted_as_it_is(
+    tmp_path: Path, part: Packages, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patched:
+        patched.setattr("simulator.packages.repository.shutil.which", lambda _: None)
+        part.make(KERNEL)
+
+    assert apt(tmp_path, part, "update").returncode == 0
+    assert "Trusted: yes" in (tmp_path / "apt/parts/doca.sources").read_text()
+    assert "Inst doca-ofed" in apt(tmp_path, part, "--simulate", "install", "doca-ofed").stdout
+
+
 def test_a_stack_file_can_take_the_section_as_it_is(part: Packages) -> None:
     section = yaml.safe_load((part.repository / SNIPPET).read_text())["driver"]
     driver = NicDriver.model_validate(section)
