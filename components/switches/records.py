@@ -1,6 +1,7 @@
 """What stands in the state about a switch: one JSON text a port, so that numbers stay numbers and a diff has a name."""
 
 import json
+import re
 from collections.abc import Mapping
 
 from pydantic import Field, ValidationError
@@ -57,9 +58,13 @@ def record_of(props: Mapping[str, object]) -> SwitchRecord:
 
 
 def ports_of(props: Mapping[str, object]) -> dict[str, PortSettings]:
-    """The ports among a resource's properties. What is unknown, or of another version of us, is left out."""
+    """The ports among a resource's properties, in the order of their numbers, which the engine does not keep.
+
+    What is unknown, or of another version of us, is left out.
+    """
     found: dict[str, PortSettings] = {}
-    for key, value in props.items():
+    for key in sorted(props, key=lambda name: [int(number) for number in re.findall(r"\d+", name)]):
+        value = props[key]
         if key.startswith(PREFIX) and isinstance(value, str):
             try:
                 found[key.removeprefix(PREFIX)] = PortSettings.model_validate_json(value)

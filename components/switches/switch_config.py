@@ -117,7 +117,8 @@ class SwitchConfigProvider(ResourceProvider):
             asyncio.run(self._restored(record_of(olds), left))
         kept: list[str] = []
         outcome = asyncio.run(self._configured(task_of(record, wanted, self._lab()), record, kept))
-        _say(f"{record.switch.name} {line}" for line in outcome.changed)
+        if outcome.changed:  # each of them was told before it was made
+            pulumi.log.info(f"{record.switch.name}: {len(outcome.changed)} settings changed and verified")
         changes = int(str(olds.get("changes") or 0)) + bool(outcome.changed)
         first = {port: settings for port, settings in before.items() if port in wanted}
         return {
@@ -205,7 +206,7 @@ def change_lines(olds: Mapping[str, object], news: Mapping[str, object]) -> Iter
             yield f"{name} {port}: joins"
             continue
         for each in differences(wanted, before[port]):
-            yield f"{name} {port}: {each.field} {each.found} => {each.asked}"
+            yield f"{name} {port}: {each.field} {each.found or 'none'} => {each.asked}"
     yield from (f"{name} {port}: leaves: what was there before us is put back" for port in before if port not in after)
 
 
