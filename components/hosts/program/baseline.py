@@ -75,7 +75,7 @@ def give_steps_back(host: Host) -> Optional[Tuple[str, StepError]]:
                         baseline["pfs"][pf["interface"]] = {k: recorded[k] for k in recorded if k not in keys}
                 step.undo(host, baseline["steps"][step.name])
                 del baseline["steps"][step.name]
-                host.changed.append(f"{step.name} undone")
+                host.changed.append(f"{step.name} no longer asked for")
                 _save(host, baseline)
             except (StepError, OSError) as error:
                 failed = failed or (step.name, error if isinstance(error, StepError) else StepError(str(error)))

@@ -18,21 +18,20 @@ CHRONY = {
     "debian": ("/etc/chrony/chrony.conf", "confdir /etc/chrony/conf.d\nsourcedir /etc/chrony/sources.d\n"),
     "rhel": ("/etc/chrony.conf", "pool 2.rocky.pool.ntp.org iburst\ndriftfile /var/lib/chrony/drift\n"),
 }
-GRUB = """### BEGIN /etc/grub.d/10_linux ###
-menuentry 'Debian GNU/Linux' {
-\tlinux\t/boot/vmlinuz-6.1.0-40-amd64 root=UUID=1 ro  quiet%s
-}
-menuentry 'Debian GNU/Linux, with Linux 6.1.0-40-amd64 (recovery mode)' {
-\tlinux\t/boot/vmlinuz-6.1.0-40-amd64 root=UUID=1 ro single
-}
-### END /etc/grub.d/10_linux ###
-### BEGIN /etc/grub.d/30_os-prober ###
+RECORDED_WORDS = " iommu=pt pci=realloc"
+"""What was asked for when the recorded boot entries were written."""
+OTHER_SYSTEM = """### BEGIN /etc/grub.d/30_os-prober ###
 menuentry 'Another system' {
 \tlinux\t/boot/vmlinuz-5.10 root=UUID=2 ro
 }
 ### END /etc/grub.d/30_os-prober ###
 """
 HOSTS = "127.0.0.1\tlocalhost\n127.0.1.1\tdgx-17.example\tdgx-17\n\n# of the site\n10.0.0.9 mirror\n"
+
+
+def boot_entries(words: str) -> str:
+    """What update-grub writes with these words in its settings, and a system that is none of ours."""
+    return (RECORDED / "grub.cfg").read_text().replace(RECORDED_WORDS, words) + OTHER_SYSTEM
 
 
 class SystemHost(FakeHost):
@@ -68,7 +67,7 @@ class SystemHost(FakeHost):
         """The family's boot loader, with the words that the machine was started with."""
         if self.family == "debian":
             self.file("/usr/sbin/update-grub", "#!/bin/sh\n")
-            self.file("/boot/grub/grub.cfg", GRUB % "")
+            self.file("/boot/grub/grub.cfg", boot_entries(""))
         else:
             self.file("/usr/sbin/grubby", "")
             self.file("/boot/grubby", "ro crashkernel=1G")
@@ -122,7 +121,7 @@ class SystemHost(FakeHost):
     def _boot_loader(self, words: tuple[str, ...]) -> Done | None:
         match words:
             case ("update-grub",):
-                self.file("/boot/grub/grub.cfg", GRUB % self._sourced())
+                self.file("/boot/grub/grub.cfg", boot_entries(self._sourced()))
             case ("grubby", "--info=ALL"):
                 return Done(0, (WRITTEN / "grubby-info.txt").read_text().replace("ARGS", self.read("/boot/grubby")), "")
             case ("grubby", "--update-kernel=ALL", args):

@@ -41,7 +41,7 @@ def test_without_leave_to_reboot_the_boot_loader_stays_as_it_is(lab, server):
     result = run("apply", server, document)
 
     assert result["failed"] is None
-    assert "is set as soon as hosts.allow_reboot is true" in result["needs_reboot"][0]
+    assert "is missing, and is set only when hosts.allow_reboot is true" in result["needs_reboot"][0]
     assert not server.exists(kernel_arguments.GRUB_FILE)
     assert not [line for line in server.commands if "grub" in line and "info" not in line]
     assert {key for key in files(server) if "rocelab" not in key} == set(before)
@@ -126,7 +126,7 @@ def test_a_host_whose_vfs_come_after_its_reboot_needs_one_and_has_not_failed(lab
 
     assert report.fields["enp5s0.vfs"] == 0
     assert result["status"] == "needs_reboot"
-    assert "intel_iommu=on iommu=pt holds from the next boot on" in result["reason"]
+    assert "intel_iommu=on iommu=pt is missing" in result["reason"]
 
 
 def test_too_few_vfs_are_refused_before_anything_changes_with_the_hint_for_their_cause(lab, debian):

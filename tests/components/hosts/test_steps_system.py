@@ -138,7 +138,9 @@ def test_what_the_lab_no_longer_asks_for_is_undone_and_the_rest_stays(lab, serve
     result = run("apply", server, less)
 
     assert result["failed"] is None
-    assert {"hostname undone", "hosts_file undone", "users undone", "clock undone"} <= set(result["changed"])
+    assert {f"{step} no longer asked for" for step in ("hostname", "hosts_file", "users", "clock")} <= set(
+        result["changed"]
+    )
     assert server.read("/proc/sys/kernel/hostname") == "dgx-17"
     assert server.read("/etc/hosts") + "\n" == HOSTS
     assert not server.exists(users.sudo_file("ops"))

@@ -60,8 +60,10 @@ class KernelArguments(Step):
         machine, words = host.machine, host.document[FIELD]["words"]
         missing = self._lacking(machine, words, machine.read("/proc/cmdline").split())
         if missing:
-            later = "" if host.document[FIELD]["may_reboot"] else ", and is set as soon as hosts.allow_reboot is true"
-            host.wait_for_reboot(FIELD, f"{FIELD}: {' '.join(missing)} holds from the next boot on{later}")
+            when = "holds from the next boot on"
+            if not host.document[FIELD]["may_reboot"]:
+                when = "is missing, and is set only when hosts.allow_reboot is true"
+            host.wait_for_reboot(FIELD, f"{FIELD}: {' '.join(missing)} {when}")
         if host.document[FIELD]["may_reboot"] or not missing:
             lacking = [word for entry in _boot_entries(machine) for word in self._lacking(machine, words, entry)]
             _write(machine, list(dict.fromkeys(lacking)))
