@@ -62,12 +62,15 @@ async def part(cluster: Leaver, say: Say, gone: Mapping[str, HostRecord]) -> dic
 async def forget(cluster: Leaver, gone: Mapping[str, HostRecord], outcome: Outcome) -> None:
     """Deletes the node objects of hosts that are undone; what fails is told in their result."""
     for name in gone:
-        if outcome.results.get(name, {}).get("status") != "undone":
+        result = outcome.results.get(name, {})
+        if result.get("status") != "undone":
             continue
+        # with a reason nothing was undone: the machine stays under another name, or another one answers there
+        stays = "reason" in result
         try:
-            await asyncio.to_thread(cluster.forget, name)
+            await asyncio.to_thread(cluster.uncordon if stays else cluster.forget, name)
         except DrainError as error:
-            outcome.results[name] = {**outcome.results[name], "reason": f"{error}: kubectl delete node {name}"}
+            outcome.results[name] = {**result, "reason": f"{error}: see kubectl get node {name}"}
 
 
 def _was_here(old: HostRecord | None) -> bool:

@@ -112,6 +112,14 @@ def test_a_node_whose_host_is_not_undone_is_not_forgotten(machines):
     assert cluster.did == []
 
 
+def test_a_machine_that_stays_under_another_name_stays_a_node(machines):
+    cluster, gone = FakeCluster(), {"gpu02": machines.records()["gpu02"]}
+    result = {"status": "undone", "reason": "the same machine is kept under another name: nothing was undone"}
+    asyncio.run(forget(cluster, gone, Outcome(results={"gpu02": result})))
+
+    assert cluster.did == ["uncordon gpu02"]
+
+
 def test_a_node_that_keeps_its_pods_is_not_undone_and_says_which(machines):
     cluster = FakeCluster()
     cluster.stubborn = {"gpu02"}
@@ -145,7 +153,7 @@ def test_an_api_that_is_away_keeps_the_node_and_is_told(machines):
 
     assert "does not answer" in parted(cluster, gone)["gpu02"]["reason"]
     asyncio.run(forget(cluster, gone, outcome))
-    assert "kubectl delete node gpu02" in outcome.results["gpu02"]["reason"]
+    assert "kubectl get node gpu02" in outcome.results["gpu02"]["reason"]
 
 
 # -- as the Fleet calls it
