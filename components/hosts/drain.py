@@ -1,7 +1,8 @@
 """Taking a node out of the cluster before its reboot, and giving it back."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Protocol
 
 import yaml
@@ -42,9 +43,14 @@ class Cluster:
         self._pause = pause
 
     def cordon(self, node: str) -> bool:
-        """Closes a node for new pods; whether it was open before."""
-        found = self._api.read_node(node, _request_timeout=REQUEST_S)
-        self._api.patch_node(node, {"spec": {"unschedulable": True}}, _request_timeout=REQUEST_S)
+        """Closes a node for new pods; whether it was open before.
+
+        Raises:
+            DrainError: when the API does not answer, or refuses.
+        """
+        with self._asked():
+            found = self._api.read_node(node, _request_timeout=REQUEST_S)
+            self._api.patch_node(node, {"spec": {"unschedulable": True}}, _request_timeout=REQUEST_S)
         return not (found.spec and found.spec.unschedulable)
 
     def empty(self, node: str) -> None:
@@ -63,8 +69,13 @@ class Cluster:
             self._pause(1)
 
     def uncordon(self, node: str) -> None:
-        """Opens it again."""
-        self._api.patch_node(node, {"spec": {"unschedulable": None}}, _request_timeout=REQUEST_S)
+        """Opens it again.
+
+        Raises:
+            DrainError: when the API does not answer, or refuses.
+        """
+        with self._asked():
+            self._api.patch_node(node, {"spec": {"unschedulable": None}}, _request_timeout=REQUEST_S)
 
     def knows(self, node: str) -> bool:
         """Whether there is such a node.
@@ -84,22 +95,32 @@ class Cluster:
 
     def _told(self, ask: Callable[[], object]) -> bool:
         """Whether what was asked about is there."""
+        with self._asked():
+            try:
+                ask()
+            except self._client.ApiException as error:
+                if error.status == 404:
+                    return False
+                raise
+        return True
+
+    @contextmanager
+    def _asked(self) -> Iterator[None]:
+        """Requests whose failure is a reason, not a traceback."""
         from urllib3.exceptions import HTTPError  # noqa: PLC0415  # comes with the client
 
         try:
-            ask()
+            yield
         except self._client.ApiException as error:
-            if error.status == 404:
-                return False
             raise DrainError(f"the Kubernetes API says: {error.reason}") from None
         except HTTPError as error:
             raise DrainError(f"the Kubernetes API does not answer: {str(error)[:160]}") from None
-        return True
 
     def _pods(self, node: str) -> list[tuple[str, str]]:
-        listed = self._api.list_pod_for_all_namespaces(
-            field_selector=f"spec.nodeName={node}", _request_timeout=REQUEST_S
-        )
+        with self._asked():
+            listed = self._api.list_pod_for_all_namespaces(
+                field_selector=f"spec.nodeName={node}", _request_timeout=REQUEST_S
+            )
         metas = [pod.metadata for pod in listed.items if has_to_go(pod)]
         return [(str(meta.namespace), str(meta.name)) for meta in metas if meta]
 
