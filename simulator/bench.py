@@ -67,9 +67,7 @@ def main(arguments: list[str]) -> int:
     """Measures the reference lab and a lab of many hosts, or what the arguments name of `lab` and `scale`."""
     LOGS.mkdir(parents=True, exist_ok=True)
     title = f"load {os.getloadavg()[0]:.1f} before"
-    table = Table(
-        "stage", "command", "measured", "promised", "processor time", title=f"load {os.getloadavg()[0]:.1f} before"
-    )
+    table = Table("stage", "command", "measured", "promised", "processor time", title=title)
     figures: list[Figure] = []
     try:
         if not arguments or "lab" in arguments:

@@ -9,11 +9,11 @@ from pulumi_command import remote
 
 from components.hosts.confirm import Confirmer
 from components.hosts.delivery import Delivery
-from components.hosts.document import deadline_s, document_text, host_document, vf_layout
+from components.hosts.document import deadline_s, document_text, vf_layout
 from components.hosts.fleet import Fleet
 from components.hosts.pack import digest
 from components.hosts.program.places import COPIED_PROGRAM, SCHEMA
-from components.hosts.records import wanted_record
+from components.hosts.records import HostRecord, wanted_record
 from components.hosts.remedy import remedy
 from components.ssh.credentials import endpoints_of
 from stacks.lab import Lab
@@ -54,12 +54,14 @@ class Hosts(pulumi.ComponentResource):
         self._explain = pulumi.ErrorHook(f"{name}-remedy", lambda failed: _explain(nodes[failed.name], failed))
         endpoints = endpoints_of(lab, args.credentials.host_keys)
         self._program = Delivery(f"{name}-program", endpoints, pulumi.ResourceOptions(parent=self))
-        records = {node.name: wanted_record(lab, node, args.credentials.host_keys[node.name]) for node in lab.nodes}
+        owner = f"lab {lab.name} of stack {pulumi.get_stack()}"
+        keys = args.credentials.host_keys
+        records = {node.name: wanted_record(lab, node, keys[node.name], owner) for node in lab.nodes}
         confirmer = Confirmer({f"{name}-{node}": record for node, record in records.items()}, self._key(args))
         # a host that cannot be confirmed is no fault of its command: the Fleet says what it is
         forgiving = pulumi.ResourceHookOptions(ignore_errors=True)
         self._confirm = pulumi.ResourceHook(f"{name}-confirm", lambda seen: confirmer.confirm(seen.name), forgiving)
-        commands = [self._configure(name, args, node) for node in lab.active_nodes]
+        commands = [self._configure(name, args, node, records[node.name]) for node in lab.active_nodes]
         fleet = Fleet(
             f"{name}-fleet",
             records,
@@ -81,7 +83,7 @@ class Hosts(pulumi.ComponentResource):
 
         return text
 
-    def _configure(self, name: str, args: HostsArgs, node: Node) -> remote.Command:
+    def _configure(self, name: str, args: HostsArgs, node: Node, record: HostRecord) -> remote.Command:
         connection = remote.ConnectionArgs(
             host=str(node.address),
             port=node.ssh_port,
@@ -96,7 +98,7 @@ class Hosts(pulumi.ComponentResource):
             f"{name}-{node.name}",
             connection=connection,
             create=start_command(),
-            stdin=document_text(host_document(args.lab, node)),
+            stdin=document_text(record.document),
             # the provider's log reader stops at lines of 64 KiB and then blocks the host; the report is in stdout
             logging=remote.Logging.NONE,
             add_previous_output_in_env=False,

@@ -65,9 +65,9 @@ def endpoint_of(lab: Lab, node: Node, host_key: str) -> Endpoint:
     return Endpoint(address=str(node.address), port=node.ssh_port, user=lab.access.user, host_key=host_key)
 
 
-def wanted_record(lab: Lab, node: Node, host_key: str) -> HostRecord:
-    """What the lab wants of a node."""
-    document = host_document(lab, node)
+def wanted_record(lab: Lab, node: Node, host_key: str, owner: str = "") -> HostRecord:
+    """What the lab wants of a node; with an owner the host refuses every other one."""
+    document: Document = {**host_document(lab, node), **({"owner": owner} if owner else {})}
     return HostRecord(
         state=node.state,
         formerly=node.formerly,

@@ -163,6 +163,8 @@ async def leave(crew: Crew, name: str, record: HostRecord, machine_id: str, kept
     except (NoAnswerError, TimeoutError) as error:
         reason = f"{str(error) or f'no end within {UNDO_S} s'}: {STAYS}"
         return {"status": "unreachable", "reason": reason, "hint": "list it once more with state: absent to try again"}
+    if _is_anothers(report):
+        return {"status": "undone", **(report.failed or {})}
     return {"status": "failed", **report.failed} if report.failed else {"status": "undone"}
 
 
@@ -226,7 +228,7 @@ async def _bring_up(crew: Crew, name: str, old: HostRecord | None, new: HostReco
         # what is asked for anew is carried out; what has drifted is put back as far as the policy allows
         deploys = old is None or old.state != "active" or old.document != document
         only = [key for key in new.fields if deploys or may_repair(key, crew.policy.repair)]
-        if set(wrong) & set(only):
+        if set(wrong) & set(only) and not _is_anothers(report):
             crew.say(f"{name}: puts right {', '.join(key for key in wrong if key in only)}")
             outcome.repaired.add(name)
             failed = (await call(new.endpoint, "apply", {**document, "only": list[JsonValue](only)})).failed
@@ -237,6 +239,11 @@ async def _bring_up(crew: Crew, name: str, old: HostRecord | None, new: HostReco
     result = result_of(name, new, report, failed, crew.policy)
     seen = new if result["status"] == "ready" else new.model_copy(update={"fields": report.fields})
     outcome.note(name, seen, result, report)
+
+
+def _is_anothers(report: Report) -> bool:
+    """Whether the host belongs to another stack, which it says before anything changes."""
+    return report.failed is not None and report.failed["step"] == "owner"
 
 
 def _machine_id(facts: Facts, name: str) -> str:

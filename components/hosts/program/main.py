@@ -10,6 +10,7 @@ from .host import Document, Host
 from .lock import locked
 from .machine import Machine, StepError
 from .membership import CLUSTER_VERBS, answer
+from .owner import OwnerError, refuse_another_owner
 from .places import BOOT_DEVICE_WAIT_S, DEADLINE_S, DOCUMENT_FILE, SCHEMA
 from .revert import revert
 from .steps import wanted_fields
@@ -58,12 +59,16 @@ def perform(verb: str, machine: Machine, text: str, program: bytes) -> Dict[str,
             machine.wait(lambda: all(machine.exists(f"/sys/class/net/{name}") for name in names), BOOT_DEVICE_WAIT_S)
         if verb in ("apply", "boot"):
             with locked(machine):
+                if verb == "apply":  # what runs at boot was put there by the owner
+                    refuse_another_owner(host)
                 result["failed"] = apply(host, None if only is None else set(only))
         elif verb in ("confirm", "undo"):
             with locked(machine):
+                refuse_another_owner(host)
                 confirm(host) if verb == "confirm" else undo(host)
         elif verb in CLUSTER_VERBS:
             with locked(machine):
+                refuse_another_owner(host)
                 CLUSTER_VERBS[verb](host)
             result["facts"] = answer(host)
         if verb != "undo" and verb not in CLUSTER_VERBS:
@@ -74,7 +79,7 @@ def perform(verb: str, machine: Machine, text: str, program: bytes) -> Dict[str,
             wanted = wanted_fields(document)
             result["fields"] = {key: value for key, value in result["fields"].items() if value != wanted[key]}
     except StepError as error:
-        result["failed"] = failure(step, error)
+        result["failed"] = failure("owner" if isinstance(error, OwnerError) else step, error)
     except Exception as error:  # noqa: BLE001  # a fault of this program is data too: other hosts go on
         traceback.print_exc()
         result["failed"] = {"step": step, "reason": f"{type(error).__name__}: {error}"[:1500], "hint": "see stderr"}

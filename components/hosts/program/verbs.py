@@ -7,12 +7,14 @@ from .baseline import forgotten, give_all_back, give_back, give_steps_back, reco
 from .files import load_names
 from .host import Host
 from .machine import Machine, StepError
+from .owner import claim
 from .places import (
     BASELINE_FILE,
     COPIED_PROGRAM,
     DOCUMENT_FILE,
     LIBRARY,
     LOCK_FILE,
+    OWNER_FILE,
     PROGRAM_FILE,
     REBOOT_FILE,
     REVERT_FILE,
@@ -39,6 +41,7 @@ def apply(host: Host, only: Optional[Set[str]]) -> Optional[Failure]:
                 step.refuse(host)
             except StepError as error:
                 return failure(step.name, error)
+    claim(host)
     record_baseline(host)
     give_back(host, forgotten(host))
     left = give_steps_back(host)
@@ -98,6 +101,7 @@ def undo(host: Host) -> None:
     _remove_copied_program(machine)
     give_all_back(host)
     machine.remove(BASELINE_FILE)
+    machine.remove(OWNER_FILE)
     machine.remove(STATE)
     machine.remove(LOCK_FILE)
 
