@@ -117,6 +117,8 @@ def _once(host: Host, doing: str, words: Tuple[str, ...]) -> None:
             "kubeadm was at work on this host before, and not for this lab",
             "look what is in /etc/kubernetes and /var/lib/etcd; if it may go: kubeadm reset",
         )
+    if machine.run("kubeadm", "version", "-o", "short").code:
+        raise StepError("kubeadm does not run on this host", "see its step kubernetes_packages")
     machine.put(JOURNAL_FILE, json.dumps({"doing": doing}) + "\n")
     _kubeadm(host, words)
     machine.put(JOURNAL_FILE, json.dumps({"did": doing}) + "\n")

@@ -220,11 +220,18 @@ def test_a_node_that_has_joined_is_not_upgraded_by_its_packages(machine, reposit
 # -- the cluster verbs
 
 
+@pytest.fixture
+def with_kubeadm(machine: KubeHost) -> KubeHost:
+    machine.packages = {"kubeadm": "1.36.3", "kubelet": "1.36.3"}
+    return machine
+
+
 def asked(**values: Any) -> dict[str, Any]:
     return {**document(), "kubeadm": {"config": f"token: {TOKEN}\n", **values}}
 
 
-def test_the_configuration_is_for_root_alone_and_gone_afterwards(machine):
+def test_the_configuration_is_for_root_alone_and_gone_afterwards(with_kubeadm):
+    machine = with_kubeadm
     result = run("cluster-join", machine, asked())
 
     assert machine.configs == [("join --config", f"token: {TOKEN}\n")]
@@ -235,7 +242,8 @@ def test_the_configuration_is_for_root_alone_and_gone_afterwards(machine):
     assert result["facts"]["ca_pem"] == CA.strip()
 
 
-def test_no_secret_is_an_argument_or_part_of_an_answer(machine):
+def test_no_secret_is_an_argument_or_part_of_an_answer(with_kubeadm):
+    machine = with_kubeadm
     answers = [run(verb, machine, asked(token_id="abcdef")) for verb in ("cluster-init", "cluster-invite")]
     key = "f" * 64
     machine.run("kubeadm", "reset")
@@ -249,7 +257,8 @@ def test_no_secret_is_an_argument_or_part_of_an_answer(machine):
         assert key not in text
 
 
-def test_a_second_join_does_nothing(machine):
+def test_a_second_join_does_nothing(with_kubeadm):
+    machine = with_kubeadm
     run("cluster-join", machine, asked())
     machine.commands.clear()
 
@@ -257,7 +266,8 @@ def test_a_second_join_does_nothing(machine):
     assert machine.commands == []
 
 
-def test_what_a_killed_run_left_half_done_is_cleaned_and_done_again(machine):
+def test_what_a_killed_run_left_half_done_is_cleaned_and_done_again(with_kubeadm):
+    machine = with_kubeadm
     machine.dies_in_kubeadm = True
     with pytest.raises(KeyboardInterrupt):
         run("cluster-init", machine, asked())
@@ -270,6 +280,13 @@ def test_what_a_killed_run_left_half_done_is_cleaned_and_done_again(machine):
     assert result["changed"] == ["kubeadm reset", "kubeadm init"]
     assert result["facts"]["kubernetes"]["role"] == "control_plane"
     assert result["facts"]["kubernetes"]["unfinished"] == ""
+
+
+def test_a_host_without_kubeadm_is_told_so_and_keeps_no_trace_of_a_try(machine):
+    result = run("cluster-join", machine, asked())
+
+    assert "kubeadm does not run on this host" in result["failed"]["reason"]
+    assert not machine.exists(JOURNAL_FILE), "an undo would try to reset what never was"
 
 
 def test_what_somebody_else_left_is_not_reset(machine):

@@ -42,6 +42,8 @@ class Machines:
         self.plane = Plane(certificate())
         self.plane.hashes = {ca_hash(self.plane.ca)}
         self.machines = {node.name: KubeHost(folder / node.name, plane=self.plane) for node in self.lab.nodes}
+        for machine in self.machines.values():
+            machine.packages = {"kubeadm": "1.36.3", "kubelet": "1.36.3"}
         self.names = {str(node.address): node.name for node in self.lab.nodes}
         self.silent: set[str] = set()
         self.killed_in: str = ""

@@ -34,7 +34,6 @@ def machines(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, said: list[str]) -
     monkeypatch.delenv("SSH_CONNECTION", raising=False)
     found = Machines(tmp_path)
     for name, machine in found.machines.items():
-        machine.packages = {"kubeadm": "1.36.3", "kubelet": "1.36.3"}
         machine.file("/proc/sys/kernel/hostname", f"{name}\n")
         machine.file("/etc/machine-id", f"{name}\n")
         for i, (pf, bus) in enumerate(PFS.items()):
