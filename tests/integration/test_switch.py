@@ -98,7 +98,7 @@ def test_a_port_that_takes_less_than_it_says_fails_the_stack_with_both_numbers(
 ) -> None:
     frames.set("gpu02", "enp5s0", most_mtu_bytes=4000)
 
-    failed = lab_stack.pulumi("up", "--target", "**SwitchConfig**").failed()
+    failed = lab_stack.pulumi("up", "--target", "**::switches**").failed()
 
     assert "1/5 mtu_bytes: asked 9216, found 4000" in failed.text, failed.text[-4000:]
     assert "The old values were put back." in failed.text
@@ -129,6 +129,29 @@ def test_the_output_names_the_text_and_a_second_up_changes_nothing(lab_stack: St
     assert "interface ethernet 1/5 mtu 9216 force" in text
     assert (ROOT / ".sim/backups" / summary["backup"]).is_file()
     lab_stack.unchanged()
+
+
+def test_a_cable_that_hangs_elsewhere_than_the_map_says_is_refused_and_nothing_changes(
+    lab_stack: Stack, frames: SwitchClient
+) -> None:
+    announce = (
+        "import socket; link = socket.socket(socket.AF_PACKET, socket.SOCK_RAW); link.bind(('enp5s0', 0)); "
+        "part = lambda kind, value: (kind << 9 | len(value)).to_bytes(2, 'big') + value; "
+        "link.send(bytes.fromhex('0180c200000e') + link.getsockname()[4] + bytes.fromhex('88cc') "
+        "+ part(1, b'\\4' + bytes(6)) + part(2, b'\\5enp5s0') + part(3, b'\\0x') + part(5, b'gpu02') + part(0, b''))"
+    )
+    on_node("gpu02", f'sudo python3 -c "{announce}"')
+    before = configs(frames)
+
+    def swap(lab: dict[str, Any]) -> None:
+        ports = lab["switches"][0]["ports"]
+        ports["gpu01"]["enp5s0"], ports["gpu02"]["enp5s0"] = "1/5", "1/1"
+
+    with lab_stack.edited(swap):
+        refused = lab_stack.pulumi("up", "--target", "**::switches**").failed()
+
+    assert "1/5: the map says gpu01 enp5s0, LLDP says gpu02 enp5s0" in refused.text, refused.text[-4000:]
+    assert configs(frames) == before
 
 
 def test_a_wrong_mtu_breaks_large_packets_is_seen_with_both_numbers_and_repaired(
