@@ -21,7 +21,7 @@ Facts = dict[str, JsonValue]
 
 UNDO_S = 240
 """Bound on the undo of one host: a host that hangs must not hang a destroy."""
-KEPT_FACTS = ("machine_id", "boot_id", "kernel", "rdma", "qos", "warnings")
+KEPT_FACTS = ("machine_id", "boot_id", "kernel", "driver", "firmware", "rdma", "qos", "warnings")
 STAYS = "its VFs, links, /etc drop-ins and unit rocelab-rdma.service stay on it"
 
 

@@ -2,6 +2,8 @@
 
 import json
 
+from components.hosts.repair import KEPT_FACTS
+from components.validation.fingerprint import FACTS
 from tests.components.hosts.test_host import run
 from tests.components.hosts.vendor_lab import applied, asks, commands_with, differing, unchanged_by_a_second_run
 
@@ -34,6 +36,13 @@ def test_a_higher_ceiling_and_a_card_that_knows_only_ethernet_are_fine(host, lab
         del settings["LINK_TYPE_P1"]
 
     assert differing(host, asks(lab, firmware={"manage": True})).keys() & {"enp5s0.firmware"} == set()
+
+
+def test_the_firmwares_version_is_told_since_it_makes_a_measurement_obsolete(host, lab):
+    facts = run("probe", host, asks(lab, firmware={"manage": True}))["facts"]
+
+    assert facts["firmware"] == {"enp5s0": "16.35.4030", "enp132s0": "16.35.4030"}
+    assert {"driver", "firmware"} <= set(KEPT_FACTS) & set(FACTS)
 
 
 def test_without_leave_to_reboot_firmware_stays(host, lab):

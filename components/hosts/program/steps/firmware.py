@@ -77,7 +77,7 @@ class Firmware(Step):
         for pf in host.document["firmware"]["pfs"]:
             device = (host.machine.names(f"/sys/class/net/{pf}/device/infiniband") or [""])[0]
             versions[pf] = host.machine.read(f"/sys/class/infiniband/{device}/fw_ver")
-        return {"nic_firmware": {pf: version for pf, version in versions.items() if version}}
+        return {"firmware": {pf: version for pf, version in versions.items() if version}}
 
     def _device(self, host: Host, pf: str) -> str:
         return host.machine.target(f"/sys/class/net/{pf}/device")
