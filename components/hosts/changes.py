@@ -90,6 +90,8 @@ def _lines(old: HostRecord, new: HostRecord, known: Known | None, now: datetime)
         yield "another host key in known_hosts: no disruption"
     if old.endpoint.user != new.endpoint.user:
         yield f"logged in to as {old.endpoint.user} => {new.endpoint.user}: no disruption"
+    if old.unfinished and old.fields == new.fields and not old.trouble:
+        yield "the last run did not get to its end: goes on"
     if old.state == new.state == "active" and not old.trouble:
         for field in {**new.fields, **old.fields}:
             before, after = old.fields.get(field, "none"), new.fields.get(field, "none")

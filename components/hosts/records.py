@@ -32,6 +32,8 @@ class HostRecord(Section):
     """Wanted in the inputs; in the outputs what was seen last."""
     trouble: str = ""
     """Why the last look at the host failed; empty in the inputs."""
+    unfinished: bool = False
+    """Whether the last run was to carry the document out and did not get to the end; never in the inputs."""
     document: Document
     """All that a repair or an undo needs, also when the lab file no longer names the host."""
 

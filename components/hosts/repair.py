@@ -219,14 +219,14 @@ def reverted(report: Report, wrong: Sequence[str]) -> str:
 async def _bring_up(crew: Crew, name: str, old: HostRecord | None, new: HostRecord, outcome: Outcome) -> None:
     call, document = crew.hosts.call, new.document
     failed = None
+    # what is asked for anew is carried out; what has drifted is put back as far as the policy allows
+    deploys = old is None or old.state != "active" or old.document != document or old.unfinished
     try:
         # a connection of its own, so it is also the word that a pending revert waits for
         report = await call(new.endpoint, "confirm", document)
         wrong = [key for key, value in new.fields.items() if report.fields.get(key) != value]
         if undone := reverted(report, wrong):
             crew.say(f"{name}: {undone}")
-        # what is asked for anew is carried out; what has drifted is put back as far as the policy allows
-        deploys = old is None or old.state != "active" or old.document != document
         only = [key for key in new.fields if deploys or may_repair(key, crew.policy.repair)]
         if set(wrong) & set(only) and not _is_anothers(report):
             crew.say(f"{name}: puts right {', '.join(key for key in wrong if key in only)}")
@@ -234,11 +234,15 @@ async def _bring_up(crew: Crew, name: str, old: HostRecord | None, new: HostReco
             failed = (await call(new.endpoint, "apply", {**document, "only": list[JsonValue](only)})).failed
             report = await call(new.endpoint, "confirm", document)
     except NoAnswerError as error:
-        outcome.note(name, new.model_copy(update={"trouble": str(error)}), unreachable(name, error))
+        seen = new.model_copy(update={"trouble": str(error), "unfinished": deploys})
+        outcome.note(name, seen, unreachable(name, error))
         return
     result = result_of(name, new, report, failed, crew.policy)
-    seen = new if result["status"] == "ready" else new.model_copy(update={"fields": report.fields})
-    outcome.note(name, seen, result, report)
+    if result["status"] == "ready":
+        outcome.note(name, new, result, report)
+    else:
+        seen = new.model_copy(update={"fields": report.fields, "unfinished": deploys})
+        outcome.note(name, seen, result, report)
 
 
 def _is_anothers(report: Report) -> bool:

@@ -64,7 +64,9 @@ def measure(folder: Path) -> Iterator[Figure]:
     with many_hosts(folder, COUNT, FIRST, PORT) as hosts:
         (folder / "state").mkdir()
         env = {**os.environ, "PULUMI_BACKEND_URL": f"file://{folder / 'state'}"}
-        pulumi(hosts, env, f"pulumi stack init {hosts.stack}", "init")
+        # `stack init` writes a salt into the stack file of its folder, which must not be the checkout
+        shutil.copy(ROOT / "Pulumi.yaml", folder)
+        pulumi(hosts, env, f"pulumi --cwd {folder} stack init {hosts.stack}", "init")
         for number, (what, command, bound_s, runs) in enumerate(STAGES):
             options = f"--stack {hosts.stack} --config-file {hosts.stack_file} --non-interactive --color never"
             taken = [pulumi(hosts, env, f"{command} {options}", f"{number}-{run}") for run in range(runs)]

@@ -17,7 +17,7 @@ FAULTS = ("dead", "silent", "foreign", "reset", "slow", "failed")
 """What a host can be told to do.
 
 dead: hangs up; silent: accepts and says nothing; foreign: shows another host key; reset: breaks off in the middle;
-`slow SECONDS`: answers late; `failed STEP`: this step fails.
+`slow SECONDS`: takes so long for an apply; `failed STEP`: this step fails.
 """
 BACKLOG = 64
 
@@ -104,7 +104,7 @@ class Farm:
         if kind == "reset":
             process.get_extra_info("connection").abort()
             return
-        if kind == "slow":
+        if kind == "slow" and " apply" in (process.command or ""):
             await asyncio.sleep(float(value))
         done = self.hosts[name].answer(process.command or "", sent, value if kind == "failed" else "")
         if self.log_file is not None:

@@ -12,6 +12,8 @@ from typing import Any
 
 from simulator.hosts import program
 
+FACTORY = {"rdma_namespaces": "shared"}
+"""Fields that are as wanted on a machine that nobody has touched."""
 LINK_FIELDS = ("address", "mtu_bytes", "up")
 """What the real program puts back when no new connection confirms it."""
 
@@ -41,7 +43,7 @@ class SimHost:
     name: str
     files: dict[str, str] = field(default_factory=dict)
     """sha256 of the program that lies at each path."""
-    fields: dict[str, Any] = field(default_factory=dict)
+    fields: dict[str, Any] = field(default_factory=lambda: dict(FACTORY))
     machine_id: str = field(default_factory=lambda: secrets.token_hex(16))
     boot_id: str = field(default_factory=lambda: secrets.token_hex(16))
     unconfirmed: dict[str, Any] | None = None
@@ -98,7 +100,7 @@ class SimHost:
         elif verb == "confirm":
             self.unconfirmed = None
         elif verb == "undo":
-            self.fields, self.unconfirmed = {}, None
+            self.fields, self.unconfirmed = dict(FACTORY), None
             self.files.pop("/usr/local/lib/rocelab/host.pyz", None)
         fields = {key: self.fields.get(key, "none") for key in wanted} if verb != "undo" else {}
         if verb == "apply":

@@ -194,6 +194,20 @@ def test_a_failed_step_is_the_result_of_its_host(hosts, said):
     assert outcome.results["gpu01"] == {"status": "failed", "step": "vfs", "reason": "VF 1 is in use", "hint": "drain"}
 
 
+def test_what_a_run_did_not_finish_is_carried_out_by_the_next_whatever_the_repair_policy(hosts, said):
+    one = record("gpu01", 1)
+    hosts.knows(one, **{"enp5s0.vfs": 0})
+    hosts.stubborn[2201] = {"step": "vfs", "reason": "VF 1 is in use", "hint": "drain"}
+    first = run(crew(hosts, said, repair="none"), {}, {"gpu01": one})
+    hosts.stubborn.clear()
+
+    second = run(crew(hosts, said, repair="none"), first.records, {"gpu01": one})
+
+    assert first.records["gpu01"].unfinished
+    assert second.results == {"gpu01": {"status": "ready"}}
+    assert second.records == {"gpu01": one}
+
+
 def test_a_needed_reboot_is_no_failure(hosts, said):
     old, new = record("gpu01", 1), record("gpu01", 1, rdma_namespaces="exclusive")
     hosts.knows(old)

@@ -1,0 +1,100 @@
+"""The real engine and eight simulated hosts of which some misbehave: the others must not notice."""
+
+import json
+import os
+import shutil
+from collections.abc import Iterator
+from ipaddress import IPv4Address
+from pathlib import Path
+
+import pytest
+
+from simulator.hosts.bench import STATE_KBYTE, state_bytes
+from simulator.hosts.running import ManyHosts, many_hosts
+from tests.conftest import ROOT
+from tests.integration.conftest import missing
+from tests.integration.stack import Stack, environment
+
+pytestmark = pytest.mark.sim
+
+COUNT = 8
+FIRST, PORT = IPv4Address("127.1.250.1"), 2222
+REVERT_AFTER_S = 8
+
+
+@pytest.fixture(scope="module")
+def hosts(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ManyHosts]:
+    if reason := missing():
+        if os.environ.get("CI"):
+            pytest.fail(reason)
+        pytest.skip(f"SIM LANE NOT RUN: {reason}")
+    with many_hosts(tmp_path_factory.mktemp("many") / "hosts", COUNT, FIRST, PORT) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def stack(hosts: ManyHosts) -> Stack:
+    state: Path = hosts.folder / "state"
+    state.mkdir()
+    shutil.copy(ROOT / "Pulumi.yaml", hosts.folder)
+    env = {**environment("lab"), "PULUMI_BACKEND_URL": f"file://{state}"}
+    made = Stack(hosts.stack, hosts.folder, env)
+    made.run("pulumi", "stack", "init", hosts.stack, cwd=hosts.folder).succeeded()
+    return made
+
+
+def told(hosts: ManyHosts, **faults: str) -> None:
+    hosts.faults_file.write_text(json.dumps(faults))
+
+
+def test_a_slow_host_and_a_failed_one_cost_the_others_nothing(hosts: ManyHosts, stack: Stack) -> None:
+    told(hosts, gpu0003="failed vfs", gpu0005=f"slow {REVERT_AFTER_S * 2}")
+
+    def soon(lab: dict[str, object]) -> None:
+        lab["hosts"] = {"revert_after_s": REVERT_AFTER_S}
+
+    with stack.edited(soon):
+        done = stack.up().succeeded()
+        told(hosts)
+
+    results = stack.outputs()["hosts"]
+    assert {name for name, result in results.items() if result["status"] == "ready"} == {
+        f"gpu000{number}" for number in (1, 2, 4, 5, 6, 7, 8)
+    }
+    assert results["gpu0003"]["status"] == "failed"
+    assert results["gpu0003"]["step"] == "vfs"
+    asked = hosts.asked()
+    assert asked.count("gpu0001 apply") == 1, "its network was confirmed before the slow host had ended"
+    assert "gpu0001: puts right" not in done.text
+
+
+def test_the_next_run_starts_where_the_last_one_ended(hosts: ManyHosts, stack: Stack) -> None:
+    def soon(lab: dict[str, object]) -> None:
+        lab["hosts"] = {"revert_after_s": REVERT_AFTER_S}
+
+    before = len(hosts.asked())
+    with stack.edited(soon):
+        stack.up().succeeded()
+        stack.unchanged()
+
+    assert {result["status"] for result in stack.outputs()["hosts"].values()} == {"ready"}
+    applied = {line.split()[0] for line in hosts.asked()[before:] if line.endswith(" apply")}
+    assert applied == {"gpu0003"}
+
+
+def test_a_refresh_looks_at_each_host_once_and_changes_nothing(hosts: ManyHosts, stack: Stack) -> None:
+    def soon(lab: dict[str, object]) -> None:
+        lab["hosts"] = {"revert_after_s": REVERT_AFTER_S}
+
+    before = len(hosts.asked())
+    with stack.edited(soon):
+        stack.up("--refresh", "--run-program", "--expect-no-changes").succeeded()
+
+    assert sorted(hosts.asked()[before:]) == [f"gpu000{number} probe" for number in range(1, COUNT + 1)]
+
+
+def test_the_state_of_a_host_stays_small(stack: Stack) -> None:
+    exported = stack.run("pulumi", "stack", "export", "--stack", stack.name).succeeded().text
+
+    # what does not grow with hosts is part of it, so with many the figure only falls
+    assert state_bytes(exported) / COUNT / 1000 < STATE_KBYTE
