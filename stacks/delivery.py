@@ -67,5 +67,17 @@ class Pvrdma(Section):
 Delivery = Annotated[SriovPlain | SriovOperator | SharedRdma | Pvrdma, Field(discriminator="profile")]
 """Exactly one way; `stacks/rules/cluster.py` refuses what contradicts it elsewhere in the file."""
 
+
+def devices_of(delivery: SriovPlain | SriovOperator | SharedRdma | Pvrdma, vfs: int) -> int:
+    """How many devices of its rail a PF offers to pods: VFs of one owner or the other, or shares of its one device."""
+    match delivery:
+        case SharedRdma() | Pvrdma():
+            return delivery.most_pods
+        case SriovOperator():
+            return delivery.vfs
+        case SriovPlain():
+            return vfs
+
+
 GpuDelivery = Literal["none", "device_plugin", "operator"]
 """Who offers `nvidia.com/gpu`: somebody else, a DaemonSet of ours, or NVIDIA's GPU operator by its ClusterPolicy."""

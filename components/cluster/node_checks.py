@@ -13,7 +13,7 @@ from components.cluster.networks import API_VERSION as NETWORK_API
 from components.cluster.profiles import networks, pools
 from components.cluster.rails import nodes_on, populated_rails
 from stacks.cluster import Cluster
-from stacks.delivery import Pvrdma, SharedRdma, SriovOperator
+from stacks.delivery import SriovOperator, devices_of
 from stacks.lab import Lab
 from stacks.nodes import Node
 
@@ -74,17 +74,11 @@ def _kubelet(cluster: Cluster) -> str:
 
 
 def _resources(lab: Lab, cluster: Cluster, node: Node) -> dict[str, int]:
-    delivery, found = cluster.delivery, {}
+    found = {}
     for rail in lab.rails:
         pf = node.pf_on(rail.name)
-        if pf is None:
-            continue
-        if isinstance(delivery, SharedRdma | Pvrdma):
-            found[rail.resource] = delivery.most_pods
-        else:
-            count = delivery.vfs if isinstance(delivery, SriovOperator) else pf.vfs
-            if count:
-                found[rail.resource] = count
+        if pf is not None and (count := devices_of(cluster.delivery, pf.vfs)):
+            found[rail.resource] = count
     if cluster.gpus != "none" and node.gpus:
         found[GPU] = node.gpus
     return found

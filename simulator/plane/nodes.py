@@ -2,9 +2,9 @@
 
 from simulator.plane.api import Object
 from simulator.plane.layout import Layout
-from stacks.delivery import Pvrdma, SharedRdma, SriovOperator
+from stacks.delivery import devices_of
 from stacks.lab import Lab
-from stacks.nodes import Node, Pf
+from stacks.nodes import Node
 
 SIMULATED = "rocelab.dev/simulated"
 """Label of every node that the simulator made, and so may delete."""
@@ -24,20 +24,9 @@ def resources(lab: Lab, node: Node) -> dict[str, str]:
     if node.gpus:
         offered["nvidia.com/gpu"] = str(node.gpus)
     for pf in node.pfs:
-        if devices := _devices(lab, pf):
+        if lab.cluster and (devices := devices_of(lab.cluster.delivery, pf.vfs)):
             offered[lab.rail(pf.rail).resource] = str(devices)
     return offered
-
-
-def _devices(lab: Lab, pf: Pf) -> int:
-    """What a device plugin would count on a PF: its VFs, or how many pods may share its one device."""
-    delivery = lab.cluster.delivery if lab.cluster else None
-    match delivery:
-        case SharedRdma() | Pvrdma():
-            return delivery.most_pods
-        case SriovOperator():
-            return delivery.vfs
-    return pf.vfs
 
 
 def node_object(node: Node) -> Object:
