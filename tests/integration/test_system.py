@@ -67,17 +67,16 @@ def test_the_operating_system_becomes_what_the_lab_asks_for(stack: Stack, ops_ke
     stack.unchanged()
 
 
-def test_each_drifted_field_is_shown_for_its_host_and_put_back(stack: Stack) -> None:
+def test_each_drifted_field_is_put_right_on_its_host_alone(stack: Stack) -> None:
     for break_it in DRIFTS.values():
         on_node("gpu02", break_it)
 
-    seen = stack.drift().text
-    stack.repair().succeeded()
+    done = stack.repair().succeeded()
 
-    lines = [line for line in seen.splitlines() if "=>" in line]
-    for field in DRIFTS:
-        assert any(f"gpu02: {field} " in line for line in lines), seen[-4000:]
-    assert not any("gpu01:" in line for line in lines), seen[-4000:]
+    said = [line for line in done.text.splitlines() if "puts right" in line]
+    assert said, done.text[-4000:]
+    assert all("gpu02: puts right" in line for line in said), said
+    assert {field for field in DRIFTS if field in said[0]} == set(DRIFTS)
     assert on_node("gpu02", "hostname; sudo grep -c ops@desk /home/ops/.ssh/authorized_keys").split() == ["gpu02", "1"]
 
 
