@@ -20,9 +20,10 @@ from pulumi.dynamic import (
     UpdateResult,
 )
 
-from components.cluster.api import Api, ApiError, at
+from components.cluster.api import Api, at
 from components.cluster.manifests import PART_OF, Manifest
 from components.cluster.required import Required
+from components.cluster.server import ApiError
 from stacks.base import LabError
 
 NAMESPACE, NAME = "kube-system", "rocelab-owner"

@@ -5,14 +5,12 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import TypeVar
 
-import yaml
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
-from stacks.base import LabError
+from components.cluster.server import Request, Server
 
-CALL_S = 15
-"""Bound on each request."""
 LOG_S = 60
+"""Bound on reading a log."""
 
 
 class _Part(BaseModel):
@@ -102,85 +100,34 @@ class Event(_Part):
 T = TypeVar("T", bound=_Part)
 
 
-class ApiError(LabError):
-    """The server's refusal, or its silence (status 0)."""
-
-    def __init__(self, status: int, text: str) -> None:
-        self.status = status
-        super().__init__(f"{text} (HTTP {status})" if status else text)
-
-
 class Api:
-    """An API server, through the official client: it knows every way of logging in that a kubeconfig can name."""
+    """Objects of an API server, as far as they are read here."""
 
     def __init__(self, kubeconfig: str) -> None:
-        # imported here: it takes a second, and labs without a cluster never need it
-        from kubernetes.config import ConfigException, new_client_from_config_dict  # noqa: PLC0415
-
-        try:
-            self._client = new_client_from_config_dict(yaml.safe_load(kubeconfig))  # type: ignore[no-untyped-call]  # of the client
-        except (yaml.YAMLError, ConfigException, TypeError, AttributeError) as error:
-            raise LabError(f"the kubeconfig cannot be used: {str(error).splitlines()[0][:120]}") from None
+        self._server = Server(kubeconfig)
 
     def items(self, path: str, kind: type[T], query: Mapping[str, str] | None = None) -> list[T]:
         """The objects of a collection."""
-        return [kind.model_validate(item) for item in json.loads(self._call("GET", path, query))["items"]]
+        found = self._server.call(Request(method="GET", path=path, query=query))
+        return [kind.model_validate(item) for item in json.loads(found)["items"]]
 
     def get(self, path: str, kind: type[T]) -> T:
         """One object."""
-        return kind.model_validate_json(self._call("GET", path))
+        return kind.model_validate_json(self._server.call(Request(method="GET", path=path)))
 
     def text(self, path: str, query: Mapping[str, str]) -> str:
         """What stands at a path that is no object, such as a log."""
-        return self._call("GET", path, query, timeout_s=LOG_S).decode(errors="replace")
+        asked = Request(method="GET", path=path, query=query, timeout_s=LOG_S)
+        return self._server.call(asked).decode(errors="replace")
 
     def create(self, path: str, body: dict[str, JsonValue]) -> None:
         """Creates an object in a collection."""
-        self._call("POST", path, body=body)
+        self._server.call(Request(method="POST", path=path, body=body))
 
     def delete(self, path: str) -> None:
         """Deletes an object and what it owns; fine when it is gone already."""
-        try:
-            self._call("DELETE", path, {"propagationPolicy": "Background"})
-        except ApiError as error:
-            if error.status != 404:
-                raise
+        self._server.delete(path, {"propagationPolicy": "Background"})
 
     def close(self) -> None:
         """Closes the connections."""
-        self._client.close()
-
-    def _call(
-        self,
-        method: str,
-        path: str,
-        query: Mapping[str, str] | None = None,
-        body: dict[str, JsonValue] | None = None,
-        timeout_s: int = CALL_S,
-    ) -> bytes:
-        from urllib3.exceptions import HTTPError  # noqa: PLC0415  # comes with the client
-
-        words = self._client.param_serialize(
-            method,
-            path,
-            query_params=list((query or {}).items()),
-            header_params={"Accept": "application/json, */*", "Content-Type": "application/json"},
-            body=body,
-            auth_settings=["BearerToken"],
-        )
-        try:
-            response = self._client.call_api(*words, _request_timeout=timeout_s)
-            data = bytes(response.read() or b"")
-        except (HTTPError, OSError) as error:
-            raise ApiError(0, f"the API server does not answer: {str(error).splitlines()[0][:160]}") from None
-        if response.status >= 300:
-            raise ApiError(response.status, _words(data) or str(response.reason))
-        return data
-
-
-def _words(data: bytes) -> str:
-    """The message of a Status object."""
-    try:
-        return str(json.loads(data).get("message", ""))[:200]
-    except (ValueError, AttributeError):
-        return ""
+        self._server.close()

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from components.cluster import claim
-from components.cluster.api import ApiError
 from components.cluster.claim import ClaimedError, ClaimProvider, refusal
+from components.cluster.server import ApiError
 
 OURS, THEIRS = "lab lab of stack rocelab/lab", "lab other of stack rocelab/other"
 PROPS: dict[str, object] = {"owner": OURS, "kubeconfig": "{}", "required": "[]"}

@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from components.cluster import node_gate
-from components.cluster.api import ApiError
 from components.cluster.node_checks import node_faults, pool_faults, state_faults, wanted
 from components.cluster.node_gate import NodeGateProvider, wait
+from components.cluster.server import ApiError
 from stacks.bootstrap import Bootstrap
 from stacks.lab import Lab
 from tests.components.cluster.conftest import profiled
