@@ -4,7 +4,6 @@ import pulumi
 
 from components.cluster.bootstrap.kubeconfig import MadeCluster
 from components.cluster.cluster import RdmaCluster, RdmaClusterArgs
-from components.fabric.fabric import VsphereFabric, VsphereFabricArgs
 from components.hosts.hosts import Hosts, HostsArgs
 from components.switches.switches import Switches, SwitchesArgs
 from components.validation.validation import Validation, ValidationArgs
@@ -16,6 +15,9 @@ credentials = load_credentials(lab, config)
 
 fabric = None
 if lab.fabric is not None and credentials.vcenter_password is not None:
+    # a third of a second, which labs without vSphere need not pay at every preview
+    from components.fabric.fabric import VsphereFabric, VsphereFabricArgs
+
     asked = VsphereFabricArgs(lab=lab, fabric=lab.fabric, password=credentials.vcenter_password)
     fabric = VsphereFabric("fabric", asked)
     pulumi.export("fabric", fabric.port_groups)
