@@ -48,8 +48,8 @@ class Store:
     def read(self, file: Upstream) -> str:
         """The text of the file, from this machine alone.
 
-        A program that runs under the engine must not wait for a download: a fork or a blocked event loop in the
-        middle of its calls has left it hanging. `make setup` fetches ahead.
+        A program that runs under the engine must not wait for a download: it would fork and block the event loop in
+        the middle of its calls. `make setup` fetches ahead.
 
         Raises:
             LabError: with the command that fetches.
