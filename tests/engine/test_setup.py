@@ -111,10 +111,13 @@ def test_an_interrupt_ends_the_builds_and_leaves_no_partial(places: SimpleNamesp
     )
     note = tmp_path / "note"
     script = dedent(f"""
+        import signal
         import sys
         from pathlib import Path
         from engine import gobuild, install, store
         from engine.parts import Build, Part
+        # a test run in the background has it ignored, and hands that down
+        signal.signal(signal.SIGINT, signal.default_int_handler)
         gobuild.SOURCES = store.SOURCES = Path({str(places.tiny.parent)!r})
         gobuild.LOGS = Path({str(places.logs)!r})
         install.PARTS = (Part(name="tiny", version="1", binaries=("tiny",), wanted_by="tests",
