@@ -20,6 +20,8 @@ class Project:
         variables = environment("lab", os.environ) | {
             "PULUMI_BACKEND_URL": f"file://{backend}",
             "PULUMI_CONFIG_PASSPHRASE": "test",
+            # a program that a test writes twice in one second, at the same size, would be run as it was the first time
+            "PYTHONDONTWRITEBYTECODE": "1",
         }
         self.env = {**os.environ, **{name: value for name, value in variables.items() if value is not None}}
         (folder / "Pulumi.yaml").write_text(
