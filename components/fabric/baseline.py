@@ -5,22 +5,17 @@ state of every stack with a fabric: it never moves.
 """
 
 import pulumi
-from pulumi.dynamic import ConfigureRequest, CreateResult, DiffResult, Resource, ResourceProvider
+from pulumi.dynamic import CreateResult, DiffResult, Resource, ResourceProvider
 
 from components.fabric import login
 from components.fabric.vcenter import OPTION, RULESET, VCenter
+from components.ssh.configured import Configured
 
 Props = dict[str, object]
 
 
-class BaselineProvider(ResourceProvider):
+class BaselineProvider(Configured, ResourceProvider):
     """Looks once; what it saw stays as it was seen."""
-
-    serialize_as_secret_always = False  # it holds nothing: the password comes through `configure`
-
-    def configure(self, req: ConfigureRequest) -> None:
-        """Keeps the stack's configuration; nothing of it enters a property."""
-        self._setting: login.Setting = req.config.get
 
     def diff(self, _id: str, _olds: Props, _news: Props) -> DiffResult:
         """Another host is another baseline; time changes nothing."""

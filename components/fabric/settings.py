@@ -9,7 +9,6 @@ import pulumi
 from pulumi.dynamic import (
     CheckFailure,
     CheckResult,
-    ConfigureRequest,
     CreateResult,
     DiffResult,
     ReadResult,
@@ -21,20 +20,15 @@ from pulumi.dynamic import (
 from components.fabric import login
 from components.fabric.baseline import Baseline
 from components.fabric.vcenter import OPTION, RULESET, VCenter
+from components.ssh.configured import Configured
 from stacks.base import LabError
 
 Props = dict[str, object]
 SET = ("vmknic", "firewall_open")
 
 
-class SettingsProvider(ResourceProvider):
+class SettingsProvider(Configured, ResourceProvider):
     """Thin: what is allowed stands in `refusal`, what is done in `put`."""
-
-    serialize_as_secret_always = False  # it holds nothing: the password comes through `configure`
-
-    def configure(self, req: ConfigureRequest) -> None:
-        """Keeps the stack's configuration; nothing of it enters a property."""
-        self._setting: login.Setting = req.config.get
 
     def check(self, _olds: Props, news: Props) -> CheckResult:
         """Refuses what would harm running machines, while it is still a preview."""

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 import pulumi
 from pulumi.dynamic import (
-    ConfigureRequest,
     CreateResult,
     DiffResult,
     ReadResult,
@@ -19,6 +18,7 @@ from pulumi.dynamic import (
 from components.fabric import login
 from components.fabric.nics import choose
 from components.fabric.vcenter import VCenter
+from components.ssh.configured import Configured
 from stacks.base import LabError
 from stacks.fabric import UplinkChoice
 
@@ -26,14 +26,8 @@ Props = dict[str, object]
 ASKED = ("host", "switch", "choice", "rdma")
 
 
-class UplinkProvider(ResourceProvider):
+class UplinkProvider(Configured, ResourceProvider):
     """Looks; changes nothing."""
-
-    serialize_as_secret_always = False  # it holds nothing: the password comes through `configure`
-
-    def configure(self, req: ConfigureRequest) -> None:
-        """Keeps the stack's configuration; nothing of it enters a property."""
-        self._setting: login.Setting = req.config.get
 
     def diff(self, _id: str, _olds: Props, _news: Props) -> DiffResult:
         """Another question, or a NIC that is no longer the answer."""

@@ -11,12 +11,13 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import pulumi
-from pulumi.dynamic import ConfigureRequest, CreateResult, DiffResult, Resource, ResourceProvider, UpdateResult
+from pulumi.dynamic import CreateResult, DiffResult, Resource, ResourceProvider, UpdateResult
 
 from components.hosts.calls import Hosts, each
 from components.hosts.pack import digest, packed
 from components.hosts.program.places import COPIED_PROGRAM
 from components.ssh import credentials
+from components.ssh.configured import Configured
 from components.ssh.connection import Endpoint, NoAnswerError
 
 Props = dict[str, object]
@@ -25,14 +26,8 @@ RECEIVE = f'cat > "$HOME/{COPIED_PROGRAM}.new" && mv "$HOME/{COPIED_PROGRAM}.new
 RECEIVE_S = 60
 
 
-class DeliveryProvider(ResourceProvider):
+class DeliveryProvider(Configured, ResourceProvider):
     """Thin: the hosts come from the lab, the program from this very checkout."""
-
-    serialize_as_secret_always = False  # it holds nothing: credentials come through `configure`
-
-    def configure(self, req: ConfigureRequest) -> None:
-        """Keeps the stack's configuration; nothing of it enters a property."""
-        self._setting: credentials.Setting = req.config.get
 
     def diff(self, _id: str, _olds: Props, _news: Props) -> DiffResult:
         """Another program, or other hosts."""

@@ -12,7 +12,6 @@ import pulumi
 from pulumi.dynamic import (
     CheckFailure,
     CheckResult,
-    ConfigureRequest,
     CreateResult,
     DiffResult,
     ReadResult,
@@ -30,6 +29,7 @@ from components.hosts.repair import Crew, Facts, Outcome, converge, observe, und
 from components.hosts.roll import Roll
 from components.hosts.upgrades import refused_upgrades
 from components.ssh import credentials
+from components.ssh.configured import Configured
 from components.ssh.connection import answers
 from stacks.hosts import HostPolicy
 from stacks.lab import Lab
@@ -43,14 +43,8 @@ SEEN_NOW: Facts = {}
 that change with every pod would show as drift."""
 
 
-class FleetProvider(ResourceProvider):
+class FleetProvider(Configured, ResourceProvider):
     """Thin: what is to be done with hosts stands in `repair` and `roll`, what is to be said in `changes`."""
-
-    serialize_as_secret_always = False  # it holds nothing: credentials come through `configure`
-
-    def configure(self, req: ConfigureRequest) -> None:
-        """Keeps the stack's configuration, secrets included; nothing of it enters a property."""
-        self._setting: credentials.Setting = req.config.get
 
     def check(self, _olds: Props, news: Props) -> CheckResult:
         """Refuses what the lab does not allow, while it is still a preview, and warns of hosts that are silent."""

@@ -1,4 +1,4 @@
-"""What opens hosts and cluster, from where the lab says that it is; secrets are only ever asked for.
+"""What opens hosts, cluster and vCenter, from where the lab says that it is; secrets are only ever asked for.
 
 For a dynamic provider the stack's configuration is the only way by which a secret comes to it.
 """
@@ -84,7 +84,7 @@ def private_key(lab: Lab, setting: Setting, root: Path) -> str | None:
     """
     if lab.access.identity == "file":
         return read_private_key(lab.access, root)
-    return _secret(setting, "sshPrivateKey") if lab.access.identity == "secret" else None
+    return required_secret(setting, "sshPrivateKey") if lab.access.identity == "secret" else None
 
 
 def host_keys(lab: Lab, root: Path) -> dict[str, str]:
@@ -116,7 +116,7 @@ def kubeconfig(lab: Lab, setting: Setting, root: Path) -> str | None:
     if lab.cluster is None or lab.cluster.bootstrap is not None:
         return None
     if lab.cluster.kubeconfig == "secret":
-        return _secret(setting, "kubeconfig")
+        return required_secret(setting, "kubeconfig")
     try:
         return (root / (lab.cluster.kubeconfig_file or "")).read_text()
     except OSError as error:
@@ -126,7 +126,12 @@ def kubeconfig(lab: Lab, setting: Setting, root: Path) -> str | None:
         ) from None
 
 
-def _secret(setting: Setting, name: str) -> str:
+def required_secret(setting: Setting, name: str) -> str:
+    """A secret of the stack.
+
+    Raises:
+        LabError: when it has none, with the command that sets it.
+    """
     value = setting(name)
     if not isinstance(value, str) or not value:
         raise LabError(f"the stack has no secret rocelab:{name}; set it: pulumi config set --secret rocelab:{name}")

@@ -14,7 +14,6 @@ import pulumi
 from pulumi.dynamic import (
     CheckFailure,
     CheckResult,
-    ConfigureRequest,
     CreateResult,
     DiffResult,
     ReadResult,
@@ -24,6 +23,7 @@ from pulumi.dynamic import (
 )
 
 from components.ssh import credentials
+from components.ssh.configured import Configured
 from components.ssh.connection import Keys, NoAnswerError, keys_of
 from components.switches import backup
 from components.switches.records import (
@@ -48,14 +48,8 @@ MOST_SAID = 60
 OUTPUTS = ("before", "backup", "changes", "neighbours")
 
 
-class SwitchConfigProvider(ResourceProvider):
+class SwitchConfigProvider(Configured, ResourceProvider):
     """Thin: what is done on a switch stands in `work`, what is said to it in its dialect."""
-
-    serialize_as_secret_always = False  # it holds nothing: credentials come through `configure`
-
-    def configure(self, req: ConfigureRequest) -> None:
-        """Keeps the stack's configuration, secrets included; nothing of it enters a property."""
-        self._setting: credentials.Setting = req.config.get
 
     def check(self, _olds: Props, news: Props) -> CheckResult:
         """Before the first touch of a switch: shows what would change there, and refuses what is not ours."""

@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pulumi
 from pulumi.dynamic import (
-    ConfigureRequest,
     CreateResult,
     DiffResult,
     ReadResult,
@@ -21,19 +20,14 @@ from pulumi.dynamic import (
 
 from components.ssh import credentials
 from components.ssh.admin import admin_config, control_planes_of
+from components.ssh.configured import Configured
 from stacks.base import LabError
 
 Props = dict[str, object]
 
 
-class KubeconfigProvider(ResourceProvider):
+class KubeconfigProvider(Configured, ResourceProvider):
     """Thin: which hosts are asked comes from the lab of the run, not from the state."""
-
-    serialize_as_secret_always = False  # it holds nothing: credentials come through `configure`
-
-    def configure(self, req: ConfigureRequest) -> None:
-        """Keeps the stack's configuration; nothing of it enters a property."""
-        self._setting: credentials.Setting = req.config.get
 
     def diff(self, _id: str, _olds: Props, _news: Props) -> DiffResult:
         """Another cluster, or none so far."""

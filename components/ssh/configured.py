@@ -1,0 +1,33 @@
+"""What dynamic providers have in common that work with the stack's configuration. Knows no Pulumi."""
+
+from typing import Protocol
+
+from components.ssh.credentials import Setting
+
+
+class Config(Protocol):
+    """The stack's configuration as a provider is handed it."""
+
+    def get(self, key: str) -> str | None:
+        """Value of a key, secrets included; None when there is none."""
+
+
+class Request(Protocol):
+    """What the engine configures a provider with."""
+
+    @property
+    def config(self) -> Config:
+        """The stack's configuration."""
+
+
+class Configured:
+    """Credentials come to it from the stack's configuration only; nothing of that enters a property or the state.
+
+    It stands before the SDK's `ResourceProvider` among the bases.
+    """
+
+    serialize_as_secret_always = False  # it holds nothing: credentials come through `configure`
+
+    def configure(self, req: Request) -> None:
+        """Keeps the stack's configuration, secrets included."""
+        self._setting: Setting = req.config.get
