@@ -4,7 +4,7 @@ import hashlib
 import json
 from collections.abc import Mapping
 
-from components.validation.plan import Plan
+from components.validation.planning.plan import Plan
 
 FACTS = ("machine_id", "boot_id", "repairs", "kernel", "drivers", "driver", "firmware", "ofed")
 """Facts of a host whose change can change a result; whatever else it tells may differ from run to run."""

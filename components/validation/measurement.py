@@ -12,13 +12,13 @@ from pulumi.dynamic import ConfigureRequest, CreateResult, DiffResult, Resource,
 from pydantic import JsonValue
 
 from components.ssh.credentials import access_to
-from components.validation.bundle import folder_of, write_bundle
-from components.validation.parent import while_alive
-from components.validation.plan import Plan
-from components.validation.quarantine import without
+from components.validation.judging.verdict import function_of
+from components.validation.memory.bundle import folder_of, write_bundle
+from components.validation.planning.plan import Plan
+from components.validation.planning.quarantine import without
 from components.validation.records import compact
-from components.validation.runner import all_failed, measure
-from components.validation.verdict import function_of
+from components.validation.running.parent import while_alive
+from components.validation.running.runner import all_failed, measure
 from stacks.base import LabError
 from stacks.read import parse_lab
 

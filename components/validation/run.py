@@ -10,11 +10,11 @@ from collections.abc import Coroutine
 from pathlib import Path
 
 from components.ssh.credentials import access_to
-from components.validation.bundle import folder_of, write_bundle
-from components.validation.parent import while_alive
-from components.validation.plan import plan_of
-from components.validation.runner import Run, Say, measure
-from components.validation.verdict import judge
+from components.validation.judging.verdict import judge
+from components.validation.memory.bundle import folder_of, write_bundle
+from components.validation.planning.plan import plan_of
+from components.validation.running.parent import while_alive
+from components.validation.running.runner import Run, Say, measure
 from stacks.base import LabError
 from stacks.read import read_stack_file
 

@@ -11,11 +11,11 @@ from pydantic import JsonValue
 
 from components.validation.fingerprint import fingerprint_of, host_state
 from components.validation.gate import Gate, GateArgs
+from components.validation.judging.verdict import in_part, judge
 from components.validation.measurement import Measurement
-from components.validation.plan import Plan, plan_of
-from components.validation.quarantine import quarantined, without
+from components.validation.planning.plan import Plan, plan_of
+from components.validation.planning.quarantine import quarantined, without
 from components.validation.records import RunRecord
-from components.validation.verdict import in_part, judge
 from stacks.base import LabError
 from stacks.benchmarks import Benchmarks
 from stacks.lab import Lab

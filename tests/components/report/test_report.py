@@ -8,9 +8,9 @@ import pytest
 from components.report.__main__ import main
 from components.report.lines import cells, headline
 from components.report.markdown import render_markdown
+from components.validation.judging.verdict import judge
 from components.validation.records import TransferResult
 from components.validation.summary import Summary
-from components.validation.verdict import judge
 from stacks.lab import Lab
 from tests.components.validation.labs import hardware, measured, plan_for, record, reduced
 from tests.conftest import ROOT

@@ -13,7 +13,7 @@ import asyncssh
 
 from components.ssh.connection import Endpoint
 from components.ssh.credentials import Login
-from components.validation.remote import BOUNDED, INSPECT, LEASE, LISTENING
+from components.validation.running.remote import BOUNDED, INSPECT, LEASE, LISTENING
 
 Process = asyncssh.SSHServerProcess[str]
 Program = Callable[[Process, list[str]], Awaitable[None]]

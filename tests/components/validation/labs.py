@@ -1,6 +1,6 @@
 """Variations of the reference lab, and records as a run would leave them."""
 
-from components.validation.plan import Plan, plan_of
+from components.validation.planning.plan import Plan, plan_of
 from components.validation.records import NcclResult, RunRecord, TransferResult, summarise
 from stacks.lab import Lab
 

@@ -25,7 +25,7 @@ from pathlib import Path
 import pulumi
 
 from components.validation.gate import Gate, GateArgs
-from components.validation.plan import Plan
+from components.validation.planning.plan import Plan
 from components.validation.validation import summarise
 from stacks.benchmarks import Benchmarks
 

@@ -12,9 +12,9 @@ from components.validation import gate, measurement
 from components.validation.fingerprint import fingerprint_of, host_state
 from components.validation.gate import GateProvider, VerdictError, closed
 from components.validation.measurement import LARGEST_RECORD_BYTES, MeasurementProvider
-from components.validation.plan import Plan
+from components.validation.planning.plan import Plan
 from components.validation.records import RunRecord, TransferResult
-from components.validation.runner import Run
+from components.validation.running.runner import Run
 from stacks.lab import Lab
 from tests.components.validation.labs import hardware, plan_for, record, reduced, with_nodes
 

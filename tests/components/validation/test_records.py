@@ -2,8 +2,8 @@
 
 import pytest
 
+from components.validation.judging.verdict import function_of
 from components.validation.records import RunRecord, TransferResult, compact, median, summarise
-from components.validation.verdict import function_of
 from stacks.lab import Lab
 from tests.components.validation.labs import hardware, measured, plan_for, record, reduced, with_nodes
 

@@ -9,7 +9,7 @@ import pulumi
 import pulumi_kubernetes as kubernetes
 import pytest
 
-from components.validation.quarantine import quarantined, without
+from components.validation.planning.quarantine import quarantined, without
 from components.validation.records import compact
 from components.validation.validation import Validation, ValidationArgs
 from stacks.lab import Lab

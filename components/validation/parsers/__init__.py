@@ -1,0 +1,1 @@
+"""Text of benchmark tools into numbers, or a reason why not. Pure."""

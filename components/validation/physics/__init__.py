@@ -1,0 +1,1 @@
+"""What line, PCIe and protocol allow. Pure."""

@@ -1,0 +1,1 @@
+"""What is measured, with whom and when: pure functions of the lab file."""

@@ -1,0 +1,1 @@
+"""Carries a plan out on hosts and cluster; what it finds is data."""

@@ -1,0 +1,193 @@
+"""Creates the all-reduce MPIJob, waits for its end, collects the launcher's log, and takes the job away again."""
+
+import threading
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime
+
+from components.jobs.mpijob import GROUP, LAB_LABEL, PLURAL, RUN_LABEL, VERSION
+from components.jobs.programs import NcclPlan, all_reduce_job, job_name
+from components.validation.parsers.nccl import LARGE_BYTES, parse_nccl
+from components.validation.planning.plan import Plan
+from components.validation.records import NcclResult
+from components.validation.running.checks import faults_of_nccl
+from components.validation.running.kube import Api, Event, Job, Node, Pod
+from components.validation.running.pulls import PullFault, pull_fault, refuse_missing_image
+from stacks.base import LabError
+
+POLL_S = 1.0
+START_S = {True: 90, False: 900}
+"""Until all ranks run, by simulated or not: a real node may first pull an image of many gigabytes."""
+LARGEST_LOG_BYTES = 16_000_000
+REPLAYED = "rocelab.dev/replayed-logs"
+"""Label or annotation of nodes whose pods show recorded logs."""
+LONG_AGO = datetime.min.replace(tzinfo=UTC)
+
+Say = Callable[[str], None]
+
+
+class JobError(LabError):
+    """The job ended badly, or did not start."""
+
+    def __init__(self, text: str, *, has_log: bool) -> None:
+        super().__init__(text)
+        self.has_log = has_log
+
+
+class MpiJobs:
+    """The MPIJobs of one lab."""
+
+    def __init__(self, api: Api, plan: NcclPlan, lab: str) -> None:
+        self._api, self._plan, self._lab = api, plan, lab
+        self._jobs = f"/apis/{GROUP}/{VERSION}/namespaces/{plan.namespace}/{PLURAL}"
+        self._core = f"/api/v1/namespaces/{plan.namespace}"
+
+    def sweep(self) -> list[str]:
+        """Deletes jobs that a killed run left: whoever holds the lease is the only runner of the lab."""
+        found = self._api.items(self._jobs, Job, {"labelSelector": f"{LAB_LABEL}={self._lab},{RUN_LABEL}"})
+        for job in found:
+            self.delete(job.metadata.name)
+        return [job.metadata.name for job in found]
+
+    def create(self, run_id: str) -> str:
+        """Creates the job of a run; returns its name."""
+        self._api.create(self._jobs, all_reduce_job(self._plan, self._lab, run_id))
+        return job_name(run_id)
+
+    def conditions(self, name: str) -> dict[str, str]:
+        """Message of each condition that is true."""
+        job = self._api.get(f"{self._jobs}/{name}", Job)
+        return {c.type: c.message for c in job.status.conditions if c.status == "True"}
+
+    def refused(self, name: str) -> str:
+        """Why the operator will not start the job: it says so only in an event, and the job then sits idle."""
+        events = self._api.items(f"{self._core}/events", Event, {"fieldSelector": f"involvedObject.name={name}"})
+        return next((event.message for event in events if event.reason == "ValidationError"), "")
+
+    def pull_fault(self, name: str) -> PullFault | None:
+        """What keeps a pod from getting its image."""
+        return pull_fault(self._pods(name), self._plan.image)
+
+    def waiting_for(self, name: str) -> str:
+        """Why the job's pods do not run."""
+        if fault := self.pull_fault(name):
+            return fault.text
+        for pod in self._pods(name):
+            for condition in pod.status.conditions:
+                if condition.status == "False" and condition.message:
+                    return f"{pod.metadata.name}: {condition.message[:200]}"
+        return "no pod tells why"
+
+    def log(self, name: str) -> str:
+        """The newest launcher's log."""
+        launchers = self._pods(name, "launcher")
+        if not launchers:
+            raise LabError("the launcher's pod is gone, and its log with it")
+        newest = max(launchers, key=lambda pod: pod.metadata.created or LONG_AGO)
+        path = f"{self._core}/pods/{newest.metadata.name}/log"
+        return self._api.text(path, {"limitBytes": str(LARGEST_LOG_BYTES)})
+
+    def replayed(self, name: str) -> bool:
+        """Whether any node that the job may lie on shows recorded logs: one is enough to believe none."""
+        names = {pod.spec.node for pod in self._pods(name)} | set(self._plan.nodes)
+        nodes = [node.metadata for node in self._api.items("/api/v1/nodes", Node) if node.metadata.name in names]
+        return any((node.annotations | node.labels).get(REPLAYED) == "true" for node in nodes)
+
+    def delete(self, name: str) -> None:
+        """Takes the job and all that it made away."""
+        self._api.delete(f"{self._jobs}/{name}")
+
+    def _pods(self, name: str, role: str = "") -> list[Pod]:
+        selector = f"training.kubeflow.org/job-name={name}"
+        if role:
+            selector += f",training.kubeflow.org/job-role={role}"
+        return self._api.items(f"{self._core}/pods", Pod, {"labelSelector": selector})
+
+
+def run_nccl(plan: Plan, run_id: str, kubeconfig: str, say: Say, stop: threading.Event) -> tuple[NcclResult, str]:
+    """Runs the job to its end; whatever happens is a result. Blocks: call it in a thread.
+
+    Returns:
+        The result and the launcher's log.
+    """
+    if plan.nccl is None:
+        raise ValueError("the plan has no NCCL job")
+    try:
+        api = Api(kubeconfig)
+    except LabError as error:
+        return NcclResult(outcome="failed", reasons=(str(error),)), ""
+    jobs = MpiJobs(api, plan.nccl, plan.lab)
+    name, log = "", ""
+    try:
+        if not plan.simulated:  # a simulated node pulls nothing
+            refuse_missing_image(plan.nccl.image, say)
+        for old in jobs.sweep():
+            say(f"job {old} of a killed run deleted")
+        name = jobs.create(run_id)
+        try:
+            _wait(jobs, name, plan, say, stop)
+        except JobError as error:
+            log = jobs.log(name) if error.has_log else ""
+            raise
+        log = jobs.log(name)
+        return _read(plan, name, log, replayed=jobs.replayed(name)), log
+    except LabError as error:
+        # not replayed: that the job ran to its end is the operator's real work, whoever wrote the log
+        return NcclResult(outcome="failed", job=name, reasons=(str(error),)), log
+    finally:
+        if name:
+            _delete_quietly(jobs, name, say)
+        api.close()
+
+
+def _wait(jobs: MpiJobs, name: str, plan: Plan, say: Say, stop: threading.Event) -> None:
+    """Waits until the job succeeded, or there is no hope; never longer than start and run may take."""
+    nccl = plan.nccl
+    begun, running = time.monotonic(), False
+    while nccl and not stop.wait(POLL_S):
+        conditions, waited_s = jobs.conditions(name), time.monotonic() - begun
+        if "Succeeded" in conditions:
+            return
+        if "Failed" in conditions:
+            raise JobError(f"the job failed: {conditions['Failed'][:200]}", has_log=True)
+        if not conditions and (refused := jobs.refused(name)):
+            raise JobError(f"the operator refused the job: {refused[:200]}", has_log=False)
+        if "Running" in conditions and not running:
+            running = True
+            say(f"nccl_all_reduce: {len(nccl.nodes)} workers run")
+        if not running and (fault := jobs.pull_fault(name)) and fault.final:
+            raise JobError(fault.text, has_log=False)
+        if not running and waited_s > START_S[plan.simulated]:
+            why = jobs.waiting_for(name) if conditions else "the MPI operator does not touch it: does it run?"
+            raise JobError(f"not started after {waited_s:.0f} s: {why}", has_log=False)
+        if waited_s > START_S[plan.simulated] + nccl.timeout_s:
+            raise JobError(f"no end after {waited_s:.0f} s", has_log=True)
+    raise JobError("the run was ended", has_log=False)
+
+
+def _read(plan: Plan, name: str, log: str, *, replayed: bool) -> NcclResult:
+    try:
+        table = parse_nccl(log)
+    except LabError as error:
+        return NcclResult(outcome="failed", job=name, replayed=replayed, reasons=(str(error),))
+    # a recorded log comes from other machines: to compare it with this lab's plan would say nothing
+    faults = [] if replayed else faults_of_nccl(table, plan)
+    return NcclResult(
+        outcome="failed" if faults else "measured",
+        reasons=tuple(faults),
+        job=name,
+        replayed=replayed,
+        busbw_gbyte_s=table.busbw_gbyte_s,
+        at_least_bytes=min(LARGE_BYTES, table.large[0].size_bytes),
+        average_busbw_gbyte_s=table.average_busbw_gbyte_s,
+        rows=len(table.rows),
+        wrong=table.wrong,
+        transport=table.transport,
+    )
+
+
+def _delete_quietly(jobs: MpiJobs, name: str, say: Say) -> None:
+    try:
+        jobs.delete(name)
+    except LabError as error:
+        say(f"job {name} could not be deleted ({error}); the next run does it")

@@ -1,0 +1,54 @@
+"""An image that cannot be had: found before there is a job, or told from its pods, instead of a wait for a timeout."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from components.jobs.registry import look
+from components.validation.running.kube import Pod
+from stacks.base import LabError
+
+REASONS = ("ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull", "ImageInspectError")
+FINAL_REASONS = ("InvalidImageName", "ErrImageNeverPull")
+FINAL_WORDS = ("not found", "manifest unknown", "unauthorized", "denied", "server gave HTTP response to HTTPS client")
+"""A kubelet goes on trying for ever; after these it cannot succeed. A timeout of the registry may pass."""
+BUILD_IT = "Build and push it: python -m components.jobs.image push"
+
+
+@dataclass(frozen=True, slots=True)
+class PullFault:
+    """An image that a node does not get."""
+
+    text: str
+    final: bool
+    """Whether waiting is of no use."""
+
+
+def pull_fault(pods: Sequence[Pod], image: str) -> PullFault | None:
+    """What keeps a pod from its image, the hopeless before what may pass; None when no kubelet complains."""
+    faults = []
+    for pod in pods:
+        for container in pod.status.containers:
+            waiting = container.state.waiting
+            if waiting is None or waiting.reason not in REASONS:
+                continue
+            said = waiting.message or waiting.reason
+            final = waiting.reason in FINAL_REASONS or any(words in said for words in FINAL_WORDS)
+            where = pod.spec.node or pod.metadata.name
+            text = f"{container.image or image} cannot be pulled on {where}: {said[:160]}. {BUILD_IT}"
+            faults.append(PullFault(text, final))
+    return max(faults, key=lambda fault: fault.final, default=None)
+
+
+def refuse_missing_image(image: str, say: Callable[[str], None]) -> None:
+    """One error before any job, where the registry says that there is no such image.
+
+    The nodes may reach registries that this machine does not, or have a login: then the pods will tell.
+
+    Raises:
+        LabError: naming the image and the command that builds it.
+    """
+    found = look(image)
+    if found.outcome == "missing":
+        raise LabError(f"benchmarks.nccl.image: {image} is not in its registry. {BUILD_IT}")
+    if found.outcome == "unknown":
+        say(f"image not checked ahead: {found.why}")

@@ -1,0 +1,82 @@
+"""What is read from recorded nccl-tests logs, and what is refused."""
+
+import random
+
+import pytest
+
+from components.validation.parsers.nccl import parse_nccl
+from components.validation.parsers.perftest import ResultFormatError
+from tests.components.validation.samples import nccl
+
+
+def test_seed_a_s_old_table_is_read_and_its_average_recomputed() -> None:
+    log = parse_nccl(nccl("seed_a"))
+
+    assert (len(log.rows), log.rows[-1].size_bytes, log.rows[-1].out_of_place.busbw_gbyte_s) == (29, 2**31, 22.92)
+    assert [row.size_bytes for row in log.large] == [2**30, 2**31]
+    assert log.busbw_gbyte_s == pytest.approx((22.77 + 22.92) / 2)
+    assert (log.average_busbw_gbyte_s, log.out_of_bounds, log.wrong) == (7.76739, 0, None)
+
+
+def test_a_new_table_counts_wrong_elements() -> None:
+    log = parse_nccl(nccl("nvlink_allreduce"))
+
+    assert (log.wrong, log.busbw_gbyte_s, log.transport) == (0, pytest.approx((328.00 + 340.38) / 2), None)
+
+
+def test_a_table_without_large_rows_is_judged_by_its_largest() -> None:
+    log = parse_nccl(nccl("broadcast"))
+
+    assert ([row.size_bytes for row in log.large], log.busbw_gbyte_s) == ([2**26], 327.28)
+
+
+def test_tags_and_debug_lines_of_all_ranks_are_no_rows_and_tell_the_fallback_to_sockets() -> None:
+    log = parse_nccl(nccl("tagged_debug"))
+
+    assert ([row.out_of_place.busbw_gbyte_s for row in log.rows][-1], log.transport) == (268.83, "socket")
+
+
+def test_wrong_elements_are_counted_over_both_placements() -> None:
+    text = nccl("broadcast").replace("333.48       0", "333.48       3").replace(" 81.95       0", " 81.95       2")
+
+    assert parse_nccl(text).wrong == 5
+
+
+SEED = nccl("seed_a")
+LAST = next(line for line in SEED.splitlines() if "22.92" in line)
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("", "no nccl-tests table"),
+        ("bash: all_reduce_perf: command not found\n", "no nccl-tests table"),
+        (SEED.split("           8  ")[0], "has no row"),
+        (SEED.split("# Out of bounds")[0], "footers are missing"),
+        (SEED.replace(LAST + "\n", ""), "rows are missing"),
+        (SEED.replace(LAST, LAST[:60]), "values under 12 columns"),
+        (SEED.replace("12.22   22.92", "12.22   29.92"), "contradict each other"),
+        (SEED.replace("175667", "275667"), "contradict each other"),
+        (SEED + SEED, "sizes do not grow"),
+        (SEED.replace("algbw", "rate"), "no nccl-tests table|unknown columns"),
+    ],
+)
+def test_what_gives_no_number_is_refused_with_a_reason(text: str, reason: str) -> None:
+    with pytest.raises(ResultFormatError, match=reason):
+        parse_nccl(text)
+
+
+def test_damaged_text_never_gives_another_number() -> None:
+    whole, dice = nccl("seed_a"), random.Random(11)  # noqa: S311  # a fixed seed, so that a failure comes again
+    expected = parse_nccl(whole).busbw_gbyte_s
+    refused = 0
+    for _ in range(1000):
+        start = dice.randrange(len(whole))
+        damaged = whole[:start] + dice.choice(["", "\n", "9", "\x00", "-"]) + whole[start + dice.randrange(1, 9) :]
+        try:
+            got = parse_nccl(damaged).busbw_gbyte_s
+        except ResultFormatError:
+            refused += 1
+            continue
+        assert got == pytest.approx(expected, rel=0.01)
+    assert refused > 500

@@ -1,0 +1,65 @@
+"""Function checks on recorded outputs: each wrong thing is named, and only that."""
+
+from ipaddress import IPv4Address
+
+import pytest
+
+from components.validation.parsers.nccl import parse_nccl
+from components.validation.parsers.perftest import parse_bandwidth
+from components.validation.planning.plan import End, PlannedRail
+from components.validation.running.checks import Expected, faults_of_end, faults_of_nccl
+from stacks.lab import Lab
+from tests.components.validation.labs import changed, plan_for
+from tests.components.validation.samples import nccl, perftest
+
+CLIENT = End(node="gpu02", device="rxe0", interface="enp5s0", address=IPv4Address("10.10.11.12"))
+SERVER = End(node="gpu01", device="rxe0", interface="enp5s0", address=IPv4Address("10.10.11.11"))
+RAIL = PlannedRail(name="rail-a", path_mtu_bytes=4096, ceiling_ratio=0.98, ends=(SERVER, CLIENT))
+
+
+def expected(lab: Lab, end: End = CLIENT, peer: End = SERVER, gid_index: int = 1, rail: PlannedRail = RAIL) -> Expected:
+    verbs = plan_for(lab).verbs.model_copy(update={"iterations": 1000})
+    return Expected(verbs=verbs, rail=rail, end=end, peer=peer, gid_index=gid_index)
+
+
+def test_a_recorded_run_between_two_nodes_has_no_fault(lab: Lab) -> None:
+    assert faults_of_end(parse_bandwidth(perftest("wbw.client")), expected(lab)) == []
+    assert faults_of_end(parse_bandwidth(perftest("wbw.server")), expected(lab, SERVER, CLIENT)) == []
+
+
+@pytest.mark.parametrize(
+    ("recorded", "printed", "fault"),
+    [
+        ("Mtu             : 4096", "Mtu             : 1024", "gpu02: path MTU is 1024, the lab says 4096"),
+        (": rxe0", ": rxe1", "gpu02: RDMA device is rxe1, the lab says rxe0"),
+        ("GID index       : 1", "GID index       : 0", "gpu02: GID index is 0, the lab says 1"),
+        ("255:255:10:10:11:11", "255:255:10:10:12:11", "gpu02: peer's GID is 10.10.12.11, the lab says 10.10.11.11"),
+        ("65536      1000", "65536      999 ", "gpu02: iterations is 999, the lab says 1000"),
+        ("RDMA_Write BW", "RDMA_Read BW", "gpu02: test is RDMA_Read BW Test, the lab says RDMA_Write BW Test"),
+        ("Link type       : Ethernet", "Link type       : IB", "gpu02: link type is IB, the lab says Ethernet"),
+    ],
+)
+def test_what_contradicts_the_lab_is_named_with_both_values(lab: Lab, recorded: str, printed: str, fault: str) -> None:
+    run = parse_bandwidth(perftest("wbw.client").replace(recorded, printed))
+
+    assert faults_of_end(run, expected(lab)) == [fault]
+
+
+def test_a_fallback_to_sockets_is_a_fault_even_when_all_else_is_well(lab: Lab) -> None:
+    faults = faults_of_nccl(parse_nccl(nccl("tagged_debug")), plan_for(lab))
+
+    assert any("sockets instead of RDMA" in fault for fault in faults)
+    assert any("ends at 67108864 bytes, 2147483648 were asked for" in fault for fault in faults)
+
+
+def test_wrong_elements_are_a_fault(lab: Lab) -> None:
+    assert lab.benchmarks
+    assert lab.benchmarks.nccl
+    small = changed(lab, nccl=lab.benchmarks.nccl.model_copy(update={"largest_bytes": 2**26}))
+    text = "NET/IB : Using [0]mlx5_0:1/RoCE\n" + nccl("broadcast")
+
+    assert faults_of_nccl(parse_nccl(text), plan_for(small)) == []
+    assert (
+        "3 values came out wrong"
+        in faults_of_nccl(parse_nccl(text.replace("333.48       0", "333.48       3")), plan_for(small))[0]
+    )

@@ -1,0 +1,198 @@
+"""The job's run against an API server that answers badly. That the real operator runs it is shown on the simulator."""
+
+import re
+import threading
+
+import pytest
+
+from components.jobs.registry import Found
+from components.validation.records import NcclResult
+from components.validation.running import mpijob, pulls
+from components.validation.running.mpijob import REPLAYED, run_nccl
+from stacks.lab import Lab
+from tests.components.validation.fake_api import FakeApi, serving, true, waiting
+from tests.components.validation.labs import changed, hardware, plan_for
+from tests.components.validation.samples import nccl
+
+pytestmark = pytest.mark.usefixtures("_quick")
+
+
+@pytest.fixture
+def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(mpijob, "POLL_S", 0.01)
+    monkeypatch.setattr(mpijob, "START_S", {True: 0.3, False: 0.3})
+
+
+def run(lab: Lab, api: FakeApi, stop: threading.Event | None = None) -> tuple[NcclResult, list[str]]:
+    lines: list[str] = []
+    with serving(api):
+        result, _ = run_nccl(plan_for(lab), "r1", api.kubeconfig, lines.append, stop or threading.Event())
+    return result, lines
+
+
+def small(lab: Lab) -> Lab:
+    """A lab that asks for sizes up to 64 MiB, as the recorded new tables have them."""
+    assert lab.benchmarks
+    assert lab.benchmarks.nccl
+    return changed(lab, nccl=lab.benchmarks.nccl.model_copy(update={"largest_bytes": 2**26}))
+
+
+def test_a_job_that_succeeds_is_read_and_deleted(lab: Lab) -> None:
+    log = "NET/IB : Using [0]mlx5_0:1/RoCE\n" + nccl("broadcast")
+    api = FakeApi(statuses=[{}, true("Created"), true("Running"), true("Succeeded")], log=log)
+    result, lines = run(small(lab), api)
+
+    assert (result.outcome, result.replayed, result.busbw_gbyte_s, result.wrong) == ("measured", False, 327.28, 0)
+    assert [job["kind"] for job in api.created] == ["MPIJob"]
+    assert api.deleted == ["bench-r1"]
+    assert lines == ["nccl_all_reduce: 2 workers run"]
+
+
+@pytest.mark.parametrize("where", ["labels", "annotations"])
+def test_a_node_that_shows_recorded_logs_makes_the_result_replayed(lab: Lab, where: str) -> None:
+    node = {"metadata": {"name": "gpu02", where: {REPLAYED: "true"}}}
+    result, _ = run(lab, FakeApi(statuses=[true("Succeeded")], log=nccl("seed_a"), nodes=[node]))
+
+    assert (result.outcome, result.replayed, result.reasons) == ("measured", True, ())
+
+
+def test_the_mark_of_a_node_outside_the_lab_does_not_count(lab: Lab) -> None:
+    node = {"metadata": {"name": "elsewhere", "labels": {REPLAYED: "true"}}}
+    result, _ = run(lab, FakeApi(statuses=[true("Succeeded")], log=nccl("seed_a"), nodes=[node]))
+
+    assert (result.outcome, result.replayed) == ("failed", False)
+    assert "no transport at all" in result.reasons[0]
+
+
+@pytest.mark.parametrize(
+    ("api", "reason"),
+    [
+        (FakeApi(statuses=[true("Failed", "BackoffLimitExceeded")]), "the job failed: BackoffLimitExceeded"),
+        (
+            FakeApi(statuses=[{}], events=[{"reason": "ValidationError", "message": "spec: replicas"}]),
+            "the operator refused the job: spec: replicas",
+        ),
+        (FakeApi(statuses=[{}]), "the MPI operator does not touch it"),
+        (
+            FakeApi(
+                statuses=[true("Created")],
+                pod_conditions=[{"type": "x", "status": "False", "message": "Insufficient intel.com/sriov_111"}],
+            ),
+            " s: x-worker: Insufficient intel.com/sriov_111",
+        ),
+        (FakeApi(statuses=[true("Succeeded")], log="killed"), "no nccl-tests table"),
+        (FakeApi(statuses=[true("Succeeded")], log=nccl("tagged_debug")), "sockets instead of RDMA"),
+    ],
+)
+def test_what_goes_wrong_is_a_failed_result_and_the_job_is_gone(lab: Lab, api: FakeApi, reason: str) -> None:
+    result, _ = run(lab, api)
+
+    assert (result.outcome, result.replayed) == ("failed", False)
+    assert reason in result.reasons[0]
+    assert api.deleted == ["bench-r1"]
+
+
+def test_an_api_server_without_the_type_says_so(lab: Lab) -> None:
+    result, _ = run(lab, FakeApi(create_status=404))
+
+    assert result.reasons == ("refused by the test (HTTP 404)",)
+
+
+def test_a_silent_api_server_is_a_result(lab: Lab) -> None:
+    api = FakeApi(url="http://127.0.0.1:9")
+    result, _ = run_nccl(plan_for(lab), "r1", api.kubeconfig, print, threading.Event())
+
+    assert "the API server does not answer" in result.reasons[0]
+
+
+@pytest.mark.parametrize("text", ["", "nonsense", "{}", "[", "clusters: 3"])
+def test_a_kubeconfig_that_is_none_is_a_result_without_its_text(lab: Lab, text: str) -> None:
+    result, _ = run_nccl(plan_for(lab), "r1", text, print, threading.Event())
+
+    assert "the kubeconfig cannot be used" in result.reasons[0]
+
+
+def test_jobs_that_a_killed_run_left_are_deleted_first(lab: Lab) -> None:
+    api = FakeApi(statuses=[true("Failed")], left=["bench-old"])
+    _, lines = run(lab, api)
+
+    assert api.deleted == ["bench-old", "bench-r1"]
+    assert lines[0] == "job bench-old of a killed run deleted"
+
+
+def test_a_run_that_is_ended_takes_its_job_along(lab: Lab) -> None:
+    stop = threading.Event()
+    stop.set()
+    api = FakeApi(statuses=[true("Running")])
+    result, _ = run(lab, api, stop)
+
+    assert result.reasons == ("the run was ended",)
+    assert api.deleted == ["bench-r1"]
+
+
+@pytest.mark.parametrize(
+    ("state", "said"),
+    [
+        (
+            waiting("ErrImagePull", 'failed to resolve "registry:5000/nccl:1": not found'),
+            "not found. Build and push it",
+        ),
+        (waiting("ImagePullBackOff", "Back-off: ErrImagePull: pull access denied"), "denied. Build and push it"),
+        (waiting("InvalidImageName"), "InvalidImageName. Build and push it"),
+    ],
+)
+def test_an_image_that_is_nowhere_ends_the_wait_at_once(
+    lab: Lab, state: dict[str, object], said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(mpijob, "START_S", {True: 3600, False: 3600})
+    api = FakeApi(statuses=[true("Created")], containers=[state])
+    result, _ = run(lab, api)
+
+    assert result.outcome == "failed"
+    assert result.reasons[0].startswith("registry:5000/nccl:1 cannot be pulled on gpu01: ")
+    assert said in result.reasons[0]
+    assert "python -m components.jobs.image push" in result.reasons[0]
+    assert api.deleted == ["bench-r1"]
+
+
+def test_a_registry_that_is_slow_gets_the_whole_time_and_is_named_at_its_end(lab: Lab) -> None:
+    state = waiting("ImagePullBackOff", "Back-off: ErrImagePull: dial tcp: i/o timeout")
+    result, _ = run(lab, FakeApi(statuses=[true("Created")], containers=[state]))
+
+    assert re.match(
+        r"not started after \d+ s: registry:5000/nccl:1 cannot be pulled on gpu01: .*timeout", result.reasons[0]
+    )
+
+
+def test_pods_that_still_create_their_container_are_waited_for(lab: Lab) -> None:
+    state = waiting("ContainerCreating")
+    api = FakeApi(statuses=[true("Created"), true("Succeeded")], containers=[state], log=nccl("seed_a"))
+
+    assert run(lab, api)[0].job == "bench-r1"
+
+
+def test_an_image_that_the_registry_does_not_have_is_one_error_before_any_job(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pulls, "look", lambda _image: Found(outcome="missing"))
+    api = FakeApi(statuses=[true("Succeeded")])
+    result, _ = run(hardware(lab), api)
+
+    assert result.outcome == "failed"
+    assert "nccl.image: 192.168.100.10:5000/nccl-roce-test:seed-a is not in its registry. Build" in result.reasons[0]
+    assert api.created == []
+
+
+def test_a_registry_that_cannot_be_asked_keeps_nobody_from_the_job(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pulls, "look", lambda _image: Found(outcome="unknown", why="registry answers 401"))
+    api = FakeApi(statuses=[true("Succeeded")], log=nccl("seed_a"))
+    _, lines = run(hardware(lab), api)
+
+    assert lines[0] == "image not checked ahead: registry answers 401"
+    assert len(api.created) == 1
+
+
+def test_the_simulator_s_nodes_pull_nothing_so_no_registry_is_asked(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pulls, "look", lambda _image: pytest.fail("asked"))
+
+    assert run(lab, FakeApi(statuses=[true("Succeeded")], log=nccl("seed_a")))[0].job == "bench-r1"

@@ -1,0 +1,281 @@
+"""The runner against hosts that misbehave: whatever they do is a result, in time, and nothing is left running."""
+
+import asyncio
+import contextlib
+import time
+
+import pytest
+
+from components.ssh import connection
+from components.ssh.credentials import Access, Login
+from components.validation.judging.verdict import function_of
+from components.validation.planning.plan import Plan
+from components.validation.records import RunRecord
+from components.validation.running import verbs
+from components.validation.running.remote import TAKEN
+from components.validation.running.runner import all_failed, measure
+from stacks.lab import Lab
+from tests.components.validation.fakes import (
+    Host,
+    Process,
+    answering,
+    held,
+    listening_for_ever,
+    reset,
+    running,
+    serving,
+    stalled,
+)
+from tests.components.validation.labs import changed, plan_for
+from tests.conftest import ROOT
+
+SAMPLES = ROOT / "tests" / "samples" / "lab"
+PORTS = (SAMPLES / "ports_gpu01.txt").read_text()
+
+
+def said(rail: str, client: str, server: str, role: str) -> str:
+    return (SAMPLES / f"{rail}_{client}-to-{server}.{role}.txt").read_text()
+
+
+def good_host(name: str, peer: str) -> Host:
+    """A host that answers with what the real ones said."""
+
+    async def client(process: Process, words: list[str]) -> None:
+        await answering(said("rail-a" if "rxe0" in words else "rail-b", name, peer, "client"))(process, words)
+
+    async def server(process: Process, words: list[str]) -> None:
+        await serving(said("rail-a" if "rxe0" in words else "rail-b", peer, name, "server"))(process, words)
+
+    ports = PORTS if name == "gpu01" else PORTS.replace("0a0a:0b0b", "0a0a:0b0c").replace("0a0a:0c0b", "0a0a:0c0c")
+    programs = {"lease": held, "inspect": answering(ports), "client": client, "server": server}
+    return Host(name, programs)
+
+
+def two_hosts() -> list[Host]:
+    return [good_host("gpu01", "gpu02"), good_host("gpu02", "gpu01")]
+
+
+def without_nccl(lab: Lab, timeout_s: int = 60) -> Plan:
+    assert lab.benchmarks
+    # the recorded runs sent 500 messages
+    verbs = lab.benchmarks.verbs.model_copy(update={"timeout_s": timeout_s, "iterations": 500})
+    return plan_for(changed(lab, nccl=None, verbs=verbs))
+
+
+def run(plan: Plan, hosts: list[Host], *, wrong_key_on: str = "") -> tuple[RunRecord, list[str]]:
+    lines: list[str] = []
+
+    async def whole() -> RunRecord:
+        async with running(hosts, wrong_key_on=wrong_key_on) as login:
+            done = await measure(plan, Access(login=login, kubeconfig=None), lines.append)
+            return done.record
+
+    return asyncio.run(whole()), lines
+
+
+def test_recorded_answers_of_two_hosts_make_a_whole_record(lab: Lab) -> None:
+    plan = without_nccl(lab)
+    record, lines = run(plan, two_hosts())
+
+    assert [(t.rail, t.client, t.outcome, t.reasons) for t in record.transfers] == [
+        ("rail-a", "gpu01", "measured", ()),
+        ("rail-b", "gpu01", "measured", ()),
+        ("rail-a", "gpu02", "measured", ()),
+        ("rail-b", "gpu02", "measured", ()),
+    ]
+    assert function_of(plan, record) == "pass"
+    assert [line.split(":")[0] for line in lines] == [f"run {record.run_id}", "round 1/2", "round 2/2"]
+
+
+def test_a_wrong_host_key_sends_nothing_and_is_a_result(lab: Lab) -> None:
+    hosts = two_hosts()
+    record, _ = run(without_nccl(lab), hosts, wrong_key_on="gpu02")
+
+    assert hosts[1].asked == []
+    assert {t.outcome for t in record.transfers} == {"failed"}
+    assert all("another host key than access.known_hosts_file" in t.reasons[0] for t in record.transfers)
+
+
+def test_a_server_that_never_sees_a_packet_is_ended_with_its_client(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(verbs, "GRACE_S", 1)
+    hosts = two_hosts()
+    hosts[1].programs["server"] = listening_for_ever
+    hosts[0].programs["client"] = stalled
+    begun = time.monotonic()
+    record, _ = run(without_nccl(lab, timeout_s=1), hosts)
+
+    assert [t.outcome for t in record.transfers] == ["failed", "failed", "measured", "measured"]
+    assert "no end within" in record.transfers[0].reasons[0]
+    assert time.monotonic() - begun < 10
+    assert hosts[1].ended_by_us.count("server") == 2
+    assert hosts[0].ended_by_us.count("client") == 2
+
+
+def test_a_connection_reset_in_the_middle_is_a_result(lab: Lab) -> None:
+    hosts = two_hosts()
+    hosts[0].programs["client"] = reset
+    record, _ = run(without_nccl(lab), hosts)
+
+    assert {t.outcome for t in record.transfers} == {"failed"}
+    assert all(t.reasons for t in record.transfers)
+
+
+def test_a_host_that_accepts_and_never_answers_is_left_in_time(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connection, "CONNECT_S", 1)
+
+    async def whole() -> RunRecord:
+        async def silent(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            with contextlib.suppress(OSError):
+                while await reader.read(1024):  # takes what comes, and says nothing
+                    pass
+            writer.close()
+
+        server = await asyncio.start_server(silent, "127.0.0.1", 0)
+        async with running(two_hosts()) as login:
+            port = server.sockets[0].getsockname()[1]
+            endpoints = {**login.endpoints, "gpu02": login.endpoints["gpu02"].model_copy(update={"port": port})}
+            stalled_login = Login(private_key=login.private_key, endpoints=endpoints)
+            done = await measure(without_nccl(lab), Access(login=stalled_login, kubeconfig=None), lambda _: None)
+        server.close()
+        await asyncio.sleep(0.1)
+        return done.record
+
+    begun = time.monotonic()
+    record = asyncio.run(whole())
+
+    assert time.monotonic() - begun < 8
+    assert all("gpu02" in t.reasons[0] and "does not answer" in t.reasons[0] for t in record.transfers)
+
+
+def test_a_lease_held_by_another_run_loads_nothing(lab: Lab) -> None:
+    hosts = two_hosts()
+    hosts[0].programs["lease"] = answering("20261121-0500-beef\n", 75)
+    plan = without_nccl(lab)
+    record, _ = run(plan, hosts)
+
+    assert {t.outcome for t in record.transfers} == {"skipped"}
+    assert record.transfers[0].reasons == ("busy: run 20261121-0500-beef holds gpu01",)
+    assert not {"client", "server"} & {role for host in hosts for role in host.asked}
+    assert function_of(plan, record) == "skip"
+
+
+def test_open_queue_pairs_of_somebody_else_load_nothing(lab: Lab) -> None:
+    hosts = two_hosts()
+    user = 'qps [{"ifname":"rxe0","comm":"python3","pid":42,"type":"RC"}]'
+    hosts[1].programs["inspect"] = answering(PORTS.split("qps ")[0] + user)
+    record, _ = run(without_nccl(lab), hosts)
+
+    assert record.transfers[0].reasons == ("busy: queue pairs are open on gpu02: python3 (42) on rxe0",)
+    assert not {"client", "server"} & {role for host in hosts for role in host.asked}
+
+
+def test_a_taken_port_skips_that_rail_only(lab: Lab) -> None:
+    hosts = two_hosts()
+    fine = hosts[1].programs["server"]
+
+    async def server(process: Process, words: list[str]) -> None:
+        if "18516" in words:
+            process.exit(TAKEN)
+        else:
+            await fine(process, words)
+
+    hosts[1].programs["server"] = server
+    record, _ = run(without_nccl(lab), hosts)
+
+    assert [t.outcome for t in record.transfers] == ["measured", "skipped", "measured", "measured"]
+    assert "something listens on port 18516" in record.transfers[1].reasons[0]
+
+
+def test_a_server_whose_port_is_down_says_so(lab: Lab) -> None:
+    hosts = two_hosts()
+    hosts[1].programs["server"] = with_stderr(" Port number 1 state is Down\n Couldn't set the link layer\n", 1)
+    record, _ = run(without_nccl(lab), hosts)
+
+    assert "gpu02: the port is down" in record.transfers[0].reasons[0]
+
+
+def test_truncated_output_gives_no_number(lab: Lab) -> None:
+    hosts = two_hosts()
+    hosts[0].programs["client"] = answering(said("rail-a", "gpu01", "gpu02", "client").split(" 65536")[0])
+    record, _ = run(without_nccl(lab), hosts)
+
+    assert record.transfers[0].average_gbit_s == ()
+    assert "cut short" in record.transfers[0].reasons[0]
+
+
+def test_a_host_without_perftest_is_told_apart(lab: Lab) -> None:
+    hosts = two_hosts()
+    hosts[0].programs["inspect"] = answering(PORTS.replace("version Version: 6.06 ", "version sh: not found"))
+    record, _ = run(without_nccl(lab), hosts)
+
+    assert {t.reasons[0] for t in record.transfers} == {"gpu01: ib_write_bw is not installed (package perftest)"}
+
+
+def test_a_flood_of_output_fills_no_memory(lab: Lab) -> None:
+    async def flood(process: Process, _words: list[str]) -> None:
+        for _ in range(400):
+            process.stdout.write("x" * 10_000)
+            await process.stdout.drain()
+        process.exit(0)
+
+    hosts = two_hosts()
+    hosts[0].programs["client"] = flood
+    record, _ = run(without_nccl(lab), hosts)
+
+    assert "no perftest output" in record.transfers[0].reasons[0]
+
+
+def test_cancelling_a_run_ends_both_ends_and_gives_the_lease_back(lab: Lab) -> None:
+    hosts = two_hosts()
+    hosts[1].programs["server"] = listening_for_ever
+    hosts[0].programs["client"] = stalled
+
+    async def whole() -> None:
+        async with running(hosts) as login:
+            work = asyncio.ensure_future(measure(without_nccl(lab), Access(login=login, kubeconfig=None), print))
+            while hosts[0].asked.count("client") < 2:
+                await asyncio.sleep(0.02)
+            work.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await work
+            await asyncio.sleep(0.3)
+
+    asyncio.run(whole())
+
+    assert hosts[1].ended_by_us.count("server") == 2
+    assert hosts[0].ended_by_us.count("client") == 2
+
+
+def test_nccl_waits_for_working_rails(lab: Lab) -> None:
+    hosts = two_hosts()
+    hosts[1].programs["server"] = with_stderr("Couldn't listen to port 18515\n", 1)
+    plan = plan_for(lab)
+
+    async def whole() -> RunRecord:
+        async with running(hosts) as login:
+            return (await measure(plan, Access(login=login, kubeconfig="never read"), lambda _: None)).record
+
+    record = asyncio.run(whole())
+    assert record.nccl
+    assert (record.nccl.outcome, record.nccl.reasons) == ("skipped", ("ib_write_bw did not pass on every rail",))
+
+
+def test_no_secret_shows_in_a_login_or_an_access() -> None:
+    login = Login(private_key="CANARY", endpoints={})
+
+    assert "CANARY" not in f"{login!r} {login} {Access(login=login, kubeconfig='CANARY')!r}"
+
+
+def test_a_run_that_cannot_begin_is_a_failed_result(lab: Lab) -> None:
+    plan = plan_for(lab)
+    record = all_failed(plan, "no key", "f").record
+
+    assert (function_of(plan, record), record.fingerprint) == ("fail", "f")
+
+
+def with_stderr(text: str, code: int):  # type: ignore[no-untyped-def]  # a Program
+    async def program(process: Process, _words: list[str]) -> None:
+        process.stderr.write(text)
+        process.exit(code)
+
+    return program
