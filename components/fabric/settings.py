@@ -36,6 +36,8 @@ class SettingsProvider(Configured, ResourceProvider):
             return CheckResult(news, [])  # not known before the adapter is made
         with login.configured_session(self._setting) as vcenter:
             said = refusal(vcenter, news)
+            if warned := warning(vcenter, news):
+                pulumi.log.warn(warned)
         return CheckResult(news, [CheckFailure("vmknic", said)] if said else [])
 
     def diff(self, _id: str, _olds: Props, _news: Props) -> DiffResult:
@@ -106,11 +108,6 @@ def refusal(vcenter: VCenter, props: Props) -> str:
     adapters = vcenter.vmkernel_names(host)
     if vmknic not in adapters:
         return f"{host.name} has no vmkernel adapter {vmknic}; it has {', '.join(sorted(adapters)) or 'none'}"
-    if not props.get("allow_management") and vmknic in vcenter.management_vmkernels(host):
-        pulumi.log.warn(
-            f"{host.name}: {vmknic} carries management too: PVRDMA's traffic competes with it. "
-            "fabric.allow_management_vmkernel: true takes note of it"
-        )
     now = vcenter.option(host, OPTION)
     if now not in ("", vmknic) and (running := vcenter.running_pvrdma_vms(host)):
         return (
@@ -118,6 +115,17 @@ def refusal(vcenter: VCenter, props: Props) -> str:
             f"power them off before it becomes {vmknic}"
         )
     return ""
+
+
+def warning(vcenter: VCenter, props: Props) -> str:
+    """What is allowed, and still ought to be known; empty when there is nothing."""
+    host, vmknic = vcenter.host(str(props["host"])), str(props["vmknic"])
+    if props.get("allow_management") or vmknic not in vcenter.management_vmkernels(host):
+        return ""
+    return (
+        f"{host.name}: {vmknic} carries management too: PVRDMA's traffic competes with it. "
+        "fabric.allow_management_vmkernel: true takes note of it"
+    )
 
 
 def put(vcenter: VCenter, props: Props) -> None:

@@ -1,0 +1,62 @@
+"""Reads of the vCenter API that stay narrow: single properties of many objects, in one call."""
+
+from collections.abc import Sequence
+from typing import Any, TypeVar
+
+from pyVmomi import vim, vmodl
+
+from stacks.base import LabError
+
+Found = dict[str, Any]  # by path; what the API leaves unset is missing
+Kind = TypeVar("Kind", bound=vim.ManagedEntity)
+_collector = vmodl.query.PropertyCollector
+
+
+def known(owner: object, path: str) -> Any:  # what the API says there is optional throughout
+    """A property by its path.
+
+    Raises:
+        LabError: when it is not set, as of a host that is not connected.
+    """
+    value = owner
+    for step in path.split("."):
+        value = getattr(value, step)
+        if value is None:
+            name = getattr(owner, "name", "the vCenter")
+            raise LabError(f"{name} does not tell its {path}: is it connected, and may our user see it?")
+    return value
+
+
+def collect(
+    content: vim.ServiceInstanceContent, objects: Sequence[vim.ManagedEntity], paths: Sequence[str]
+) -> list[Found]:
+    """Properties of the given objects, in their order: whole objects may hold what pyVmomi cannot read."""
+    if not objects:
+        return []
+    asked = [_collector.ObjectSpec(obj=one) for one in objects]
+    found = {one.obj: _values(one) for one in _retrieve(content, type(objects[0]), asked, paths)}
+    return [found.get(one, {}) for one in objects]
+
+
+def collect_all(
+    content: vim.ServiceInstanceContent, kind: type[Kind], paths: Sequence[str]
+) -> list[tuple[Kind, Found]]:
+    """Properties of all objects of a kind that our user may see: one call, however many there are."""
+    view = known(content, "viewManager").CreateContainerView(content.rootFolder, [kind], True)
+    try:
+        members = _collector.TraversalSpec(name="members", path="view", skip=False, type=vim.view.ContainerView)
+        asked = [_collector.ObjectSpec(obj=view, skip=True, selectSet=[members])]
+        return [(one.obj, _values(one)) for one in _retrieve(content, kind, asked, paths)]
+    finally:
+        view.Destroy()
+
+
+def _retrieve(content: vim.ServiceInstanceContent, kind: type, asked: Sequence[object], paths: Sequence[str]) -> Any:
+    spec = _collector.FilterSpec(
+        objectSet=list(asked), propSet=[_collector.PropertySpec(type=kind, all=False, pathSet=list(paths))]
+    )
+    return known(content, "propertyCollector").RetrieveContents([spec])
+
+
+def _values(found: Any) -> Found:
+    return {one.name: one.val for one in found.propSet}

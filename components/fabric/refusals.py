@@ -1,0 +1,49 @@
+"""What the vCenter says when it refuses, in words that name object, privilege and remedy."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from pyVmomi import vim, vmodl
+
+from stacks.base import LabError
+
+
+def message(error: Exception) -> str:
+    """What an error says of itself; its name when it says nothing."""
+    return str(getattr(error, "msg", None) or error) or type(error).__name__
+
+
+def explained(fault: vmodl.MethodFault) -> str:
+    """A fault as a sentence."""
+    if isinstance(fault, vim.fault.NoPermission):
+        place = f" on {_named(fault.object)}" if fault.object is not None else ""
+        return (
+            f"our user lacks the privilege {fault.privilegeId or 'that this needs'}{place}. "
+            "The role with all of them: python -m components.fabric.role"
+        )
+    if isinstance(fault, vmodl.fault.ManagedObjectNotFound):
+        return f"{fault.obj} is gone: somebody removed it just now. Run it again with --refresh"
+    return message(fault)
+
+
+@contextmanager
+def doing(place: str, what: str) -> Iterator[None]:
+    """Tells of a refused call where it was, and what it was for.
+
+    Raises:
+        LabError: in place of the fault.
+    """
+    try:
+        yield
+    except vim.fault.NotAuthenticated:
+        raise
+    except (TimeoutError, vmodl.MethodFault) as fault:
+        said = explained(fault) if isinstance(fault, vmodl.MethodFault) else message(fault)
+        raise LabError(f"{place}: cannot {what}: {said}") from None
+
+
+def _named(entity: object) -> str:
+    try:
+        return str(getattr(entity, "name", entity))
+    except vmodl.MethodFault:
+        return str(entity)  # who may not change it may not see it either
