@@ -2,10 +2,25 @@
 
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, JsonValue
 
 Outcome = Literal["measured", "failed", "skipped"]
 """failed: it ran and did not do what the plan demands. skipped: it was not run, and that is never a pass."""
+
+VerbsTest = Literal["ib_write_bw", "ib_send_bw", "ib_read_bw", "ib_write_lat", "ib_send_lat", "ib_read_lat"]
+Shape = Literal["one_way", "both_ways", "sizes", "incast"]
+"""both_ways: the value is the sum of the directions. sizes: one transfer over many message sizes. incast: n to one."""
+Unit = Literal["Gbit/s", "us", "GB/s", "img/s"]
+"""Gbit/s are 10^9 bits, GB/s 10^9 bytes a second; us one way, but for ib_read_lat, which is a round trip."""
+
+UNIT_OF: dict[VerbsTest, Unit] = {
+    "ib_write_bw": "Gbit/s",
+    "ib_send_bw": "Gbit/s",
+    "ib_read_bw": "Gbit/s",
+    "ib_write_lat": "us",
+    "ib_send_lat": "us",
+    "ib_read_lat": "us",
+}
 
 
 class Frozen(BaseModel):
@@ -14,10 +29,20 @@ class Frozen(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
 
 
+class CurvePoint(Frozen):
+    """One message size of a test over many."""
+
+    message_bytes: int
+    value: float
+    tail: float | None = None
+    """99th percentile of a latency."""
+
+
 class TransferResult(Frozen):
     """One directed perftest run between two PFs of a rail, repeats included."""
 
-    test: Literal["ib_write_bw"] = "ib_write_bw"
+    test: VerbsTest = "ib_write_bw"
+    shape: Shape = "one_way"
     rail: str
     client: str
     """Node that sent and measured."""
@@ -25,24 +50,61 @@ class TransferResult(Frozen):
     outcome: Outcome
     reasons: tuple[str, ...] = ()
     """Why it failed or was skipped; empty when measured."""
-    average_gbit_s: tuple[float, ...] = ()
-    """One value a repeat, in 10^9 bits a second."""
+    samples: tuple[float, ...] = ()
+    """One value a repeat, in the test's unit: average bandwidth, or typical latency."""
+    tail_us: tuple[float, ...] = ()
+    """99th percentile of each repeat of a latency test."""
+    curve: tuple[CurvePoint, ...] = ()
+    """Values by message size, of shape sizes."""
+    retest: tuple[float, ...] = ()
+    """Values of the same transfer measured again with half as many beside it."""
+    at_once: int = 0
+    """Transfers that ran at the same time, this one included; 0 where nobody counted."""
+    after_s: float = 0
+    """When it began, after the run did: what drifts shows."""
     path_mtu_bytes: int | None = None
     """As the client's header printed it; without rdma_cm that is what the queue pair used."""
+    queue_pairs: int | None = None
+    """How many were needed until more did not help."""
     line_rate_gbit_s: float | None = None
     """Lower one of the two ports; None where the port does not tell, as a virtual one."""
+    pcie_gbit_s: float | None = None
+    """What the narrower of the two PCIe links carries of data; None where it is not told."""
     client_gid_index: int | None = None
     server_gid_index: int | None = None
+    counters: dict[str, int] = {}
+    """Growth of the ports' error and congestion counters during the transfer, only those that grew."""
+    raw: tuple[str, ...] = ()
+    """Names of the outputs in the run's bundle that the values were read from."""
+
+    @property
+    def unit(self) -> Unit:
+        """Of samples."""
+        return UNIT_OF[self.test]
+
+    @property
+    def value(self) -> float:
+        """The median over the repeats."""
+        return median(list(self.samples))
 
 
-class RailResult(Frozen):
-    """All transfers of a rail in a few numbers: they survive when single transfers are left out of the state."""
+class Series(Frozen):
+    """All transfers of one test on one rail in a few numbers: they survive when single transfers are left out."""
 
+    test: VerbsTest = "ib_write_bw"
+    shape: Shape = "one_way"
+    rail: str
     measured: int
     failed: int
     skipped: int
-    median_gbit_s: float | None = None
-    least_gbit_s: float | None = None
+    median: float | None = None
+    least: float | None = None
+    greatest: float | None = None
+
+    @property
+    def key(self) -> tuple[VerbsTest, Shape, str]:
+        """What tells series apart."""
+        return self.test, self.shape, self.rail
 
 
 class NcclResult(Frozen):
@@ -64,12 +126,56 @@ class NcclResult(Frozen):
     """Elements that came out wrong; None where the run did not check."""
     transport: Literal["ib", "socket"] | None = None
     """What NCCL said it uses; None when the log does not tell."""
+    curve: tuple[CurvePoint, ...] = ()
+    """Out-of-place busbw by message size."""
+    raw: str = ""
+    """Name of the log in the run's bundle."""
+
+
+class JobResult(Frozen):
+    """One job of a comparison of transports or of an application; a transport may have several, in their order."""
+
+    program: Literal["nccl_all_reduce", "horovod", "tf_cnn", "ddp"]
+    transport: Literal["roce", "tcp", "host"]
+    outcome: Outcome
+    reasons: tuple[str, ...] = ()
+    job: str = ""
+    replayed: bool = False
+    unit: Unit
+    samples: tuple[float, ...] = ()
+    """Per iteration, or one value."""
+    dropped: tuple[float, ...] = ()
+    """Outliers among the samples, by the rule of `judging.statistics`; still part of samples."""
+    value: float | None = None
+    """Median without the outliers."""
+    curve: tuple[CurvePoint, ...] = ()
+    details: dict[str, JsonValue] = {}
+    """What else the program told, such as its own summary: shown, never judged."""
+    raw: str = ""
+
+
+class HostFacts(Frozen):
+    """What of a host a reader of the report needs: inventory and the chain of MTUs."""
+
+    nic: str = ""
+    driver: str = ""
+    firmware: str = ""
+    kernel: str = ""
+    perftest: str = ""
+    mtu_bytes: dict[str, int] = {}
+    """By interface."""
+    line_rate_gbit_s: dict[str, float] = {}
+    """By RDMA device."""
+    pcie: dict[str, str] = {}
+    """By RDMA device, such as `16.0 GT/s x16`."""
+    numa_node: dict[str, int] = {}
+    """By RDMA device."""
 
 
 class RunRecord(Frozen):
     """One run: what the verdict is made of, and what the stack keeps."""
 
-    schema_version: Literal[1] = 1
+    schema_version: Literal[2] = 2
     run_id: str
     started_at: str
     """RFC 3339, UTC."""
@@ -80,12 +186,19 @@ class RunRecord(Frozen):
     """Digest of everything whose change makes this run obsolete; empty for a run by hand."""
     transfers: tuple[TransferResult, ...]
     left_out: int = 0
-    """Transfers that only `rails` still counts, because the state must stay small."""
-    rails: dict[str, RailResult]
+    """Transfers that only `series` still counts, because the state must stay small."""
+    series: tuple[Series, ...]
     nccl: NcclResult | None = None
+    jobs: tuple[JobResult, ...] = ()
+    hosts: dict[str, HostFacts] = {}
+    """By node."""
     notes: tuple[str, ...] = ()
     raw_sha256: str = ""
     """Digest of the file with the raw outputs, named after the run."""
+
+    def series_of(self, test: str, shape: str, rail: str) -> Series | None:
+        """One of the series."""
+        return next((series for series in self.series if series.key == (test, shape, rail)), None)
 
 
 def median(values: list[float]) -> float:
@@ -95,19 +208,26 @@ def median(values: list[float]) -> float:
     return ordered[half] if len(ordered) % 2 else (ordered[half - 1] + ordered[half]) / 2
 
 
-def summarise(transfers: list[TransferResult]) -> dict[str, RailResult]:
-    """The numbers of each rail, in the order of the transfers."""
-    rails: dict[str, RailResult] = {}
-    for name in dict.fromkeys(transfer.rail for transfer in transfers):
-        of_rail = [transfer for transfer in transfers if transfer.rail == name]
-        values = [median(list(t.average_gbit_s)) for t in of_rail if t.outcome == "measured"]
-        count = {outcome: sum(t.outcome == outcome for t in of_rail) for outcome in ("measured", "failed", "skipped")}
-        rails[name] = RailResult(
-            **count,
-            median_gbit_s=round(median(values), 6) if values else None,
-            least_gbit_s=min(values, default=None),
-        )
-    return rails
+def summarise(transfers: list[TransferResult]) -> tuple[Series, ...]:
+    """The numbers of each test on each rail, in the order of the transfers."""
+    found: dict[tuple[VerbsTest, Shape, str], list[TransferResult]] = {}
+    for transfer in transfers:
+        found.setdefault((transfer.test, transfer.shape, transfer.rail), []).append(transfer)
+    return tuple(_series(*key, transfers) for key, transfers in found.items())
+
+
+def _series(test: VerbsTest, shape: Shape, rail: str, transfers: list[TransferResult]) -> Series:
+    values = [transfer.value for transfer in transfers if transfer.outcome == "measured" and transfer.samples]
+    count = {outcome: sum(t.outcome == outcome for t in transfers) for outcome in ("measured", "failed", "skipped")}
+    return Series(
+        test=test,
+        shape=shape,
+        rail=rail,
+        **count,
+        median=round(median(values), 6) if values else None,
+        least=min(values, default=None),
+        greatest=max(values, default=None),
+    )
 
 
 def compact(record: RunRecord, limit_bytes: int) -> str:
@@ -129,5 +249,4 @@ def compact(record: RunRecord, limit_bytes: int) -> str:
 
 
 def _worst_first(transfer: TransferResult) -> tuple[bool, float]:
-    values = list(transfer.average_gbit_s)
-    return transfer.outcome == "measured", median(values) if values else 0.0
+    return transfer.outcome == "measured", transfer.value if transfer.samples else 0.0

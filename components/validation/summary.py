@@ -6,8 +6,10 @@ from pydantic import Field
 
 from components.validation.records import Frozen
 
-Function = Literal["pass", "fail", "skip", "replayed"]
-Performance = Literal["pass", "warn", "fail", "not rated"]
+Function = Literal["pass", "fail", "skip", "error", "replayed"]
+"""skip: not run, on purpose. error: could not be run or read. replayed: shown only. None of the three is a pass."""
+Performance = Literal["pass", "warn", "fail", "unstable", "not rated"]
+"""unstable: repeats differ so much that no number stands for them."""
 
 
 class Pair(Frozen):
@@ -22,6 +24,8 @@ class JudgedTest(Frozen):
     """One line of the report."""
 
     test: str
+    shape: str = "one_way"
+    """How it was run; empty for jobs."""
     rail: str | None
     """None: the test runs over all rails at once."""
     function: Function
@@ -40,24 +44,52 @@ class JudgedTest(Frozen):
     measured: int
     failed: int
     skipped: int
+    change: float | None = None
+    """Against the baseline, as a share: -0.05 is five per cent less. None where nothing can be compared."""
+
+
+class Finding(Frozen):
+    """Where a fault lies, as far as the measurements tell."""
+
+    code: str
+    """For machines, such as `NODE_SLOW`, `MTU_FINGERPRINT_1024`, `SOCKET_FALLBACK`."""
+    where: str
+    """In words: `gpu07, all rails`, `rail-b gpu03 sending`, `path gpu01 to gpu05 on rail-a`."""
+    evidence: str
+    """The numbers that say so."""
+    hint: str = ""
+    """What to look at or to run next. Never a cause."""
+
+
+class Regression(Frozen):
+    """This run against the baseline."""
+
+    baseline_run: str
+    verdict: Literal["same", "better", "worse", "unconfirmed", "not comparable"]
+    """unconfirmed: worse, and the confirming run was not. not comparable: the configuration is another one."""
+    reasons: tuple[str, ...] = ()
 
 
 class Summary(Frozen):
     """The stack output `validation`."""
 
-    schema_version: Literal[1] = 1
+    schema_version: Literal[2] = 2
     lab: str
     simulated: bool
     mode: str
-    function: Literal["pass", "partial", "fail", "skip"]
+    function: Literal["pass", "partial", "fail", "skip", "error"]
     """partial: works on the hosts that took part, and some did not."""
     quarantined: dict[str, str] = Field(default_factory=dict)
     """Hosts that are not ready, each with step, reason and hint; they were not measured."""
     performance: Performance
     performance_because: str = ""
+    stale: tuple[str, ...] = ()
+    """What changed since it was measured; a verdict with any of it is not green."""
     reasons: tuple[str, ...]
     hints: tuple[str, ...]
+    findings: tuple[Finding, ...] = ()
     tests: tuple[JudgedTest, ...]
+    regression: Regression | None = None
     run_id: str
     started_at: str
     duration_s: float

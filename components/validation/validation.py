@@ -20,7 +20,7 @@ from stacks.base import LabError
 from stacks.benchmarks import Benchmarks
 from stacks.lab import Lab
 
-OFF: dict[str, JsonValue] = {"schema_version": 1, "function": "skip", "performance": "not rated", "mode": "off"}
+OFF: dict[str, JsonValue] = {"schema_version": 2, "function": "skip", "performance": "not rated", "mode": "off"}
 
 
 NONE: Mapping[str, Never] = MappingProxyType({})

@@ -5,7 +5,7 @@ from typing import Literal
 
 from components.validation.physics.ceilings import looks_like_path_mtu, nccl_ceiling_gbyte_s
 from components.validation.planning.plan import Plan, PlannedRail
-from components.validation.records import NcclResult, RailResult, RunRecord, TransferResult, median
+from components.validation.records import NcclResult, RunRecord, Series, TransferResult
 from components.validation.summary import JudgedTest, Pair, Performance, Summary
 from stacks.benchmarks import Benchmarks, Threshold
 
@@ -74,8 +74,12 @@ def function_of(plan: Plan, record: RunRecord) -> Literal["pass", "fail", "skip"
 
 
 def _judge_rail(plan: Plan, rail: PlannedRail, threshold: Threshold, record: RunRecord) -> JudgedTest:
-    result = record.rails.get(rail.name, RailResult(measured=0, failed=0, skipped=0))
-    measured = [t for t in record.transfers if t.rail == rail.name and t.outcome == "measured"]
+    result = _series(plan, rail, record) or Series(rail=rail.name, measured=0, failed=0, skipped=0)
+    measured = [
+        t
+        for t in record.transfers
+        if (t.test, t.shape, t.rail, t.outcome) == (plan.verbs.test, "one_way", rail.name, "measured")
+    ]
     function = _rail_function(plan, rail, record)
     slowest = min(measured, key=_value, default=None)
     shown = JudgedTest(
@@ -84,7 +88,7 @@ def _judge_rail(plan: Plan, rail: PlannedRail, threshold: Threshold, record: Run
         function=function,
         performance="not rated",
         because=SIMULATED if record.simulated else "nothing measured",
-        median=result.median_gbit_s,
+        median=result.median,
         unit="Gbit/s",
         worst=Pair(client=slowest.client, server=slowest.server, value=_value(slowest)) if slowest else None,
         measured=result.measured,
@@ -111,12 +115,16 @@ def _judge_rail(plan: Plan, rail: PlannedRail, threshold: Threshold, record: Run
 
 def _rail_function(plan: Plan, rail: PlannedRail, record: RunRecord) -> Literal["pass", "fail", "skip"]:
     planned = len(rail.ends) * (len(rail.ends) - 1)
-    result = record.rails.get(rail.name)
+    result = _series(plan, rail, record)
     if result is None or result.measured + result.failed + result.skipped != planned:
         return "fail"  # a result that is missing is no pass
     if result.failed:
         return "fail"
     return "skip" if result.skipped else "pass"
+
+
+def _series(plan: Plan, rail: PlannedRail, record: RunRecord) -> Series | None:
+    return record.series_of(plan.verbs.test, "one_way", rail.name)
 
 
 def _judge_nccl(plan: Plan, benchmarks: Benchmarks, record: RunRecord) -> JudgedTest:
@@ -136,7 +144,8 @@ def _judge_nccl(plan: Plan, benchmarks: Benchmarks, record: RunRecord) -> Judged
     )
     if replayed or record.simulated or result.busbw_gbyte_s is None or plan.nccl is None or benchmarks.nccl is None:
         return shown
-    medians = [r.median_gbit_s for name, r in record.rails.items() if name in plan.nccl.rails and r.median_gbit_s]
+    of_rails = [_series(plan, plan.rail(name), record) for name in plan.nccl.rails]
+    medians = [series.median for series in of_rails if series and series.median]
     if len(medians) < len(plan.nccl.rails):
         return shown.model_copy(update={"because": "a rail that it runs over was not measured"})
     ceiling = nccl_ceiling_gbyte_s(medians)
@@ -222,7 +231,7 @@ def _hints(plan: Plan, record: RunRecord) -> list[str]:
 
 
 def _value(transfer: TransferResult) -> float:
-    return median(list(transfer.average_gbit_s))
+    return transfer.value
 
 
 def _few(texts: list[str]) -> tuple[str, ...]:

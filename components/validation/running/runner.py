@@ -13,7 +13,7 @@ from components.ssh.connection import Connection, connected
 from components.ssh.credentials import Access, Login
 from components.ssh.session import run, session
 from components.validation.planning.plan import Plan
-from components.validation.records import NcclResult, Outcome, RunRecord, TransferResult, median, summarise
+from components.validation.records import NcclResult, Outcome, RunRecord, TransferResult, summarise
 from components.validation.running.remote import HELD, Ports, inspect, lease, parse_ports
 from components.validation.running.verbs import Bench, BusyError, run_round
 from stacks.base import LabError
@@ -64,7 +64,7 @@ async def measure(plan: Plan, access: Access, say: Say, fingerprint: str = "") -
         plan_digest=plan.digest,
         fingerprint=fingerprint,
         transfers=tuple(transfers),
-        rails=summarise(transfers),
+        series=summarise(transfers),
         nccl=nccl,
         notes=tuple(notes),
     )
@@ -83,7 +83,7 @@ def all_failed(plan: Plan, reason: str, fingerprint: str) -> Run:
         plan_digest=plan.digest,
         fingerprint=fingerprint,
         transfers=tuple(transfers),
-        rails=summarise(transfers),
+        series=summarise(transfers),
         nccl=nccl,
     )
     return Run(record=record, raw={})
@@ -104,10 +104,10 @@ def _in_short(results: list[TransferResult]) -> str:
     bad = [f"{t.rail} {t.client} to {t.server} {t.outcome}: {t.reasons[0]}" for t in results if t.outcome != "measured"]
     good = [t for t in results if t.outcome == "measured"]
     if len(results) > 4:
-        slowest = min((median(list(t.average_gbit_s)) for t in good), default=0.0)
+        slowest = min((t.value for t in good), default=0.0)
         head = [f"{len(good)} of {len(results)} measured, slowest {slowest:.2f} Gbit/s"]
     else:
-        head = [f"{t.rail} {t.client} to {t.server} {median(list(t.average_gbit_s)):.3g} Gbit/s" for t in good]
+        head = [f"{t.rail} {t.client} to {t.server} {t.value:.3g} Gbit/s" for t in good]
     return ", ".join([*head, *bad[:3], *([f"and {len(bad) - 3} more"] if len(bad) > 3 else [])])
 
 

@@ -70,7 +70,7 @@ class Bench:
             server=transfer.server,
             outcome="failed" if faults else "measured",
             reasons=tuple(dict.fromkeys(faults)),
-            average_gbit_s=tuple(values),
+            samples=tuple(values),
             path_mtu_bytes=mtu_bytes,
             line_rate_gbit_s=min((rate for rate in rates if rate), default=None) if all(rates) else None,
             client_gid_index=gid_index[client.node],

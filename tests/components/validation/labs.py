@@ -38,7 +38,7 @@ def measured(
         client=client,
         server=server,
         outcome="measured",
-        average_gbit_s=(gbit_s,),
+        samples=(gbit_s,),
         path_mtu_bytes=4096,
         line_rate_gbit_s=line_rate_gbit_s,
         client_gid_index=3,
@@ -63,7 +63,7 @@ def record(
         simulated=plan.simulated,
         plan_digest=plan.digest,
         transfers=tuple(results.values()),
-        rails=summarise(list(results.values())),
+        series=summarise(list(results.values())),
         nccl=nccl,
     )
 

@@ -112,7 +112,7 @@ def test_the_verdict_is_the_output_typed_and_small(lab: Lab) -> None:
     _, said = built(lab)
 
     assert (said["function"], said["performance"], said["performance_because"]) == ("pass", "not rated", "simulated")
-    assert said["schema_version"] == 1
+    assert said["schema_version"] == 2
     assert len(json.dumps(said)) < 4_000
 
 

@@ -115,7 +115,7 @@ def test_a_skipped_run_is_never_green(lab: Lab) -> None:
 
 def test_a_result_that_is_missing_is_no_pass(lab: Lab) -> None:
     run = record(plan_for(lab), nccl=reduced(replayed=True))
-    less = run.model_copy(update={"rails": summarise(list(run.transfers[:3]))})
+    less = run.model_copy(update={"series": summarise(list(run.transfers[:3]))})
 
     assert judged(lab, less).function == "fail"
     assert judged(lab, run.model_copy(update={"nccl": None})).function == "fail"
