@@ -6,7 +6,7 @@ from typing import Annotated, Literal, Self
 from pydantic import Discriminator, Field, Tag, model_validator
 
 from stacks.base import InterfaceName, Name, Port, Section, effect
-from stacks.machines import Machine
+from stacks.machines import Machine, Vgpu
 
 Driver = Literal["mlx5_core", "igb", "vmxnet3"]
 
@@ -105,6 +105,23 @@ class VsphereVm(NodeBase):
 
     kind: Literal["vsphere_vm"]
     machine: Machine
+    vgpu: Vgpu | None = Field(default=None, json_schema_extra=effect("reboot"))
+    """None: none of ours, and one that somebody adds by hand is drift."""
+
+    @model_validator(mode="after")
+    def _gpus_are_the_vgpus(self) -> Self:
+        if self.vgpu is None:
+            return self
+        if self.gpus != self.vgpu.count:
+            raise ValueError(
+                f"gpus {self.gpus}, and the machine has {self.vgpu.count} of {self.vgpu.profile}: "
+                "a benchmark would wait for what is not there; write the same number"
+            )
+        if self.machine.firmware != "efi":
+            raise ValueError(
+                f"vgpu {self.vgpu.profile} on firmware bios, which cannot map its memory: take a template with efi"
+            )
+        return self
 
     @model_validator(mode="after")
     def _adapters_are_what_pvrdma_can_be(self) -> Self:

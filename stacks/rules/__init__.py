@@ -8,6 +8,7 @@ from stacks.rules.core import CORE_RULES
 from stacks.rules.drivers import DRIVER_RULES
 from stacks.rules.fabric import FABRIC_RULES
 from stacks.rules.images import IMAGE_RULES
+from stacks.rules.machines import MACHINE_RULES
 from stacks.rules.network import NETWORK_RULES
 from stacks.rules.parts import BrokenRulesError, Fault, Parts, Path, show
 from stacks.rules.switches import SWITCH_RULES
@@ -22,6 +23,7 @@ RULES: tuple[Callable[[Parts], Iterator[Fault]], ...] = (
     *DRIVER_RULES,
     *FABRIC_RULES,
     *IMAGE_RULES,
+    *MACHINE_RULES,
     *NETWORK_RULES,
     *SWITCH_RULES,
     *SYSTEM_RULES,

@@ -1,0 +1,129 @@
+"""Rules of VMs: where they may run so that PVRDMA is PVRDMA, and not a fallback to TCP or a copy in memory."""
+
+from collections.abc import Callable, Iterator
+
+from stacks.fabric import DistributedSwitch, Fabric
+from stacks.hosts import HostPolicy
+from stacks.nodes import BareMetal, VsphereVm
+from stacks.rules.parts import Fault, Parts
+
+NATIVE_ENDPOINTS = 18
+NAMESPACES = 17
+MACHINE_DRIVERS = ("vmxnet3", "igb")
+
+
+def _machines(parts: Parts) -> Iterator[tuple[int, VsphereVm]]:
+    for i, node in parts.nodes.items():
+        if isinstance(node, VsphereVm) and node.state != "absent":
+            yield i, node
+
+
+def _switches(parts: Parts) -> dict[str, DistributedSwitch]:
+    fabric = parts.section("fabric", Fabric)
+    return {switch.rail: switch for switch in fabric.switches} if fabric else {}
+
+
+def _refuse_management_over_pvrdma(parts: Parts) -> Iterator[Fault]:
+    groups = {switch.port_group: rail for rail, switch in _switches(parts).items()}
+    for i, node in _machines(parts):
+        network = node.machine.management_network
+        if network in groups:
+            yield Fault(
+                ("nodes", i, "machine", "management_network"),
+                f"{network} is the port group of {groups[network]}: the first adapter carries SSH and never PVRDMA; "
+                "name another network",
+            )
+
+
+def _refuse_other_drivers(parts: Parts) -> Iterator[Fault]:
+    for i, node in _machines(parts):
+        for j, pf in enumerate(node.pfs):
+            if pf.driver not in MACHINE_DRIVERS:
+                yield Fault(
+                    ("nodes", i, "pfs", j, "driver"),
+                    f"{pf.driver} on a vsphere_vm, whose PVRDMA adapter is a vmxnet3 beside an RDMA device; "
+                    "write vmxnet3",
+                )
+
+
+def _refuse_hosts_without_the_rail(parts: Parts) -> Iterator[Fault]:
+    """A machine on a host without the switch has no port; on one without vmkernel adapter it falls back to TCP."""
+    switches = _switches(parts)
+    for i, node in _machines(parts):
+        for switch in (switches[pf.rail] for pf in node.pfs if pf.rail in switches):
+            hosts = {host.name: host for host in switch.hosts}
+            pinned = node.machine.host
+            if pinned is not None and pinned not in hosts:
+                yield Fault(
+                    ("nodes", i, "machine", "host"),
+                    f"{pinned} is no host of switch {switch.name}, which {switch.rail} runs over; "
+                    f"it has {', '.join(hosts)}",
+                )
+                continue
+            bare = [name for name, host in hosts.items() if host.vmkernel is None and pinned in (None, name)]
+            if bare:
+                yield Fault(
+                    ("nodes", i, "machine", "host"),
+                    f"{node.name} may run on {', '.join(bare)}, which has no vmkernel adapter on switch {switch.name}: "
+                    "PVRDMA would fall back to TCP without a word; give it `vmkernel`, or name another host",
+                )
+
+
+def _refuse_more_workers_than_hosts(parts: Parts) -> Iterator[Fault]:
+    apart = [(i, node) for i, node in _machines(parts) if node.role == "worker" and node.machine.apart]
+    for rail, switch in _switches(parts).items():
+        on_rail = [(i, node) for i, node in apart if node.pf_on(rail)]
+        if len(on_rail) > len(switch.hosts):
+            yield Fault(
+                ("nodes", on_rail[len(switch.hosts)][0], "machine"),
+                f"{len(on_rail)} workers are to have a host each, and switch {switch.name} has {len(switch.hosts)}: "
+                "add hosts, or say machine.apart: false and measure memory copies",
+            )
+
+
+def _refuse_native_endpoints_on_old_hardware(parts: Parts) -> Iterator[Fault]:
+    """Only from virtual hardware 18 (vSphere 7.0 U1) can PVRDMA talk to what is no PVRDMA machine."""
+    native = {pf.rail for node in parts.nodes.values() if isinstance(node, BareMetal) for pf in node.pfs}
+    for i, node in _machines(parts):
+        for rail in sorted({pf.rail for pf in node.pfs} & native):
+            if node.machine.hardware_version < NATIVE_ENDPOINTS:
+                yield Fault(
+                    ("nodes", i, "machine", "hardware_version"),
+                    f"{node.machine.hardware_version}, and {rail} has bare-metal nodes too: PVRDMA reaches them from "
+                    f"{NATIVE_ENDPOINTS} on (ESXi 7.0 U1); raise it, or give them a rail of their own",
+                )
+
+
+def _refuse_namespaces_on_old_hardware(parts: Parts) -> Iterator[Fault]:
+    hosts = parts.section("hosts", HostPolicy)
+    if hosts is None or hosts.rdma_namespaces != "exclusive":
+        return
+    for i, node in _machines(parts):
+        if node.pfs and node.machine.hardware_version < NAMESPACES:
+            yield Fault(
+                ("nodes", i, "machine", "hardware_version"),
+                f"{node.machine.hardware_version}, and hosts.rdma_namespaces is exclusive: PVRDMA knows namespaces "
+                f"from {NAMESPACES} on; raise it, or share",
+            )
+
+
+def _refuse_roce_v1_over_routers(parts: Parts) -> Iterator[Fault]:
+    routed = {rail.name for rail in parts.rails.values() if rail.host_gateway is not None}
+    for i, node in _machines(parts):
+        for rail in sorted({pf.rail for pf in node.pfs} & routed):
+            if node.machine.roce_version == "rocev1":
+                yield Fault(
+                    ("nodes", i, "machine", "roce_version"),
+                    f"rocev1 stays in one layer-2 domain, and {rail} has a host_gateway; write rocev2",
+                )
+
+
+MACHINE_RULES: tuple[Callable[[Parts], Iterator[Fault]], ...] = (
+    _refuse_management_over_pvrdma,
+    _refuse_other_drivers,
+    _refuse_hosts_without_the_rail,
+    _refuse_more_workers_than_hosts,
+    _refuse_native_endpoints_on_old_hardware,
+    _refuse_namespaces_on_old_hardware,
+    _refuse_roce_v1_over_routers,
+)

@@ -1,0 +1,152 @@
+"""VMs: every rule of PVRDMA and vGPU that a lab file can break is refused by path, with value and remedy."""
+
+import copy
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import yaml
+
+from stacks.base import LabError
+from stacks.machines import Vgpu
+from stacks.read import parse_lab
+from tests.conftest import ROOT
+
+Edit = Callable[[dict[str, Any]], object]
+LAB = yaml.safe_load((ROOT / "Pulumi.lab-pvrdma.yaml").read_text())["config"]["rocelab:lab"]
+VGPU = {"profile": "grid_v100d-32c"}
+
+
+def said_of(*edits: Edit) -> str:
+    lab = copy.deepcopy(LAB)
+    for edit in edits:
+        edit(lab)
+    try:
+        parse_lab(json.dumps(lab), "lab.yaml")
+    except LabError as error:
+        return str(error)
+    return ""
+
+
+def machine(number: int = 0, **changes: Any) -> Edit:
+    return lambda lab: lab["nodes"][number].update(machine={**lab["nodes"][number]["machine"], **changes})
+
+
+def node(**changes: Any) -> Edit:
+    return lambda lab: lab["nodes"][0].update(changes)
+
+
+def a_bare_metal_peer(lab: dict[str, Any]) -> None:
+    peer = {key: value for key, value in lab["nodes"][1].items() if key not in ("kind", "machine")}
+    lab["nodes"].append({**copy.deepcopy(peer), "name": "dgx01", "address": "127.0.12.9"})
+    lab["nodes"][2]["pfs"][0]["address"] = "192.168.0.39/24"
+
+
+def a_third_worker_more_than_hosts(lab: dict[str, Any]) -> None:
+    for number in (3, 4):
+        more = copy.deepcopy(lab["nodes"][0])
+        more.update(name=f"gpu0{number}", address=f"127.0.12.{number}")
+        more["pfs"][0]["address"] = f"192.168.0.3{number}/24"
+        lab["nodes"].append(more)
+
+
+def bare_host(lab: dict[str, Any]) -> None:
+    del lab["fabric"]["switches"][0]["hosts"][2]["vmkernel"]
+
+
+def test_the_lab_itself_and_a_vgpu_worker_are_taken():
+    assert said_of() == ""
+    assert said_of(machine(firmware="efi"), node(vgpu=VGPU)) == ""
+    assert said_of(machine(roce_version="rocev2", host="DC0_C0_H0")) == ""
+
+
+CASES: dict[str, tuple[list[Edit], str]] = {
+    "hardware older than PVRDMA": ([machine(hardware_version=12)], "hardware_version: 12 should be greater than or"),
+    "a Windows guest": (
+        [machine(guest_id="windows9Server64Guest")],
+        "guest_id windows9Server64Guest is no 64-bit Linux",
+    ),
+    "a 32-bit guest": ([machine(guest_id="ubuntuGuest")], "guest_id ubuntuGuest is no 64-bit Linux"),
+    "a guest that vCenter does not know": ([machine(guest_id="otherGuest64")], "otherGuest64 is no 64-bit Linux"),
+    "less memory reserved than there is": ([machine(memory_reservation_mbytes=1024)], "unknown key"),
+    "a second PVRDMA adapter": (
+        [
+            lambda lab: lab["nodes"][0]["pfs"].append(
+                {**lab["nodes"][0]["pfs"][0], "interface": "enp6s0", "rail": "b", "rdma_device": "rxe1"}
+            )
+        ],
+        "2 PVRDMA adapters: VMware documents one a VM (KB 328676)",
+    ),
+    "VFs of PVRDMA": ([lambda lab: lab["nodes"][0]["pfs"][0].update(vfs=2)], "a PVRDMA adapter has no VFs"),
+    "PVRDMA as the first adapter": ([machine(management_network="pvrdma")], "is the port group of pvrdma"),
+    "a driver of bare metal": (
+        [lambda lab: lab["nodes"][0]["pfs"][0].update(driver="mlx5_core")],
+        "nodes[0].pfs[0].driver: mlx5_core on a vsphere_vm",
+    ),
+    "a host without the switch": ([machine(host="DC0_C0_H9")], "DC0_C0_H9 is no host of switch roce"),
+    "a host that would fall back to TCP": ([bare_host], "gpu01 may run on DC0_C0_H2, which has no vmkernel adapter"),
+    "a pinned host that would fall back": ([bare_host, machine(host="DC0_C0_H2")], "PVRDMA would fall back to TCP"),
+    "more workers than hosts": ([a_third_worker_more_than_hosts], "4 workers are to have a host each"),
+    "two workers pinned to one host": (
+        [machine(host="DC0_C0_H0"), machine(1, host="DC0_C0_H0")],
+        "host DC0_C0_H0 is also that of nodes[0].machine.host",
+    ),
+    "bare metal on the rail of old hardware": ([a_bare_metal_peer], "17, and pvrdma has bare-metal nodes too"),
+    "namespaces on old hardware": (
+        [machine(hardware_version=16), lambda lab: lab.update(hosts={"rdma_namespaces": "exclusive"})],
+        "16, and hosts.rdma_namespaces is exclusive",
+    ),
+    "RoCE v1 over a router": (
+        [machine(roce_version="rocev1"), lambda lab: lab["rails"][0].update(host_gateway="192.168.0.1")],
+        "rocev1 stays in one layer-2 domain",
+    ),
+    "a switch older than PVRDMA": (
+        [lambda lab: lab["fabric"]["switches"][0].update(version="6.0.0")],
+        "fabric.switches[0].version",
+    ),
+    "a vGPU without EFI": ([node(vgpu=VGPU)], "on firmware bios"),
+    "GPUs that are not there": ([machine(firmware="efi"), node(vgpu=VGPU, gpus=2)], "gpus 2, and the machine has 1"),
+    "a desktop vGPU": (
+        [machine(firmware="efi"), node(vgpu={"profile": "grid_v100d-1b"})],
+        "is of the B series, which has no CUDA",
+    ),
+    "a profile that is none": ([machine(firmware="efi"), node(vgpu={"profile": "V100"})], "nodes[0].vgpu.profile"),
+    "MMIO space that is no power of two": (
+        [machine(firmware="efi"), node(vgpu={**VGPU, "mmio_gbytes": 48})],
+        "mmio_gbytes 48 is no power of two",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_it_is_refused_with_path_and_remedy(name):
+    edits, words = CASES[name]
+
+    assert words in said_of(*edits)
+
+
+def test_workers_that_need_not_be_apart_may_outnumber_the_hosts():
+    alike: Edit = lambda lab: [one["machine"].update(apart=False) for one in lab["nodes"]]  # noqa: E731  # one edit
+
+    assert said_of(a_third_worker_more_than_hosts, alike) == ""
+
+
+def test_bare_metal_is_reached_from_hardware_18_on():
+    newer: list[Edit] = [machine(number, hardware_version=18) for number in (0, 1)]
+
+    assert said_of(a_bare_metal_peer, *newer) == ""
+
+
+@pytest.mark.parametrize(
+    ("vgpu", "gbytes"),
+    [
+        (Vgpu(profile="grid_v100d-16c"), 64),
+        (Vgpu(profile="grid_v100d-32c", count=2), 128),
+        (Vgpu(profile="grid_a100-4-20c"), 64),
+        (Vgpu(profile="nvidia_h100xm-80c", count=4), 512),
+        (Vgpu(profile="grid_v100d-32q", mmio_gbytes=256), 256),
+    ],
+)
+def test_the_mmio_space_holds_all_frame_buffers(vgpu, gbytes):
+    assert vgpu.mmio_space_gbytes == gbytes
