@@ -129,6 +129,14 @@ func substituteFor(object mo.Reference, method string) answering {
 		case "CreateDVPortgroup_Task", "ReconfigureDvs_Task", "EnableNetworkResourceManagement":
 			return &distributedSwitch{dvs: object}
 		}
+	case *simulator.VirtualMachine:
+		if method == "ReconfigVM_Task" {
+			return &machine{vm: object}
+		}
+	case *simulator.ClusterComputeResource:
+		if method == "ReconfigureComputeResource_Task" {
+			return &cluster{cluster: object}
+		}
 	case *simulator.DistributedVirtualSwitchManager:
 		if method == "QueryDvsByUuid" {
 			return &switchFinder{}

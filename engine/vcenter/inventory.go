@@ -16,7 +16,12 @@ const (
 	fastMbit     = 100_000
 	// A lab that asks for a newer field than the API's version gets it dropped without a word.
 	apiVersion = "8.0.2.0"
+	// The guest of every template; the simulator's own is a system that nobody knows.
+	guestID = "debian12_64Guest"
 )
+
+// vgpuProfiles is what each host's GPU manager offers: the compute profiles of a 32 GB V100, smallest first.
+var vgpuProfiles = []string{"grid_v100d-4c", "grid_v100d-8c", "grid_v100d-16c", "grid_v100d-32c"}
 
 // equip gives each ESXi host what an RDMA lab has and the simulator's template lacks.
 func equip(registry *simulator.Registry) {
@@ -29,6 +34,19 @@ func equip(registry *simulator.Registry) {
 		addFastNics(host, number)
 		ownFirewall(registry, host)
 		addPvrdmaOption(registry, host)
+		addGpus(host)
+	}
+	for _, object := range registry.All("VirtualMachine") {
+		object.(*simulator.VirtualMachine).Config.GuestId = guestID
+	}
+}
+
+// addGpus shows the vGPU profiles in both places where a host tells of them.
+func addGpus(host *simulator.HostSystem) {
+	host.Config.SharedPassthruGpuTypes = vgpuProfiles
+	for _, profile := range vgpuProfiles {
+		one := types.HostSharedGpuCapabilities{Vgpu: profile}
+		host.Config.SharedGpuCapabilities = append(host.Config.SharedGpuCapabilities, one)
 	}
 }
 

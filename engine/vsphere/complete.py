@@ -2,7 +2,8 @@
 
 Runs in a scratch copy of this folder. The adapter type `vmxnet3vrdma` came to the provider five months after the
 pinned version (upstream's pull request 1598); without it the provider panics as soon as it reads a virtual machine that
-has one. The lock of all memory, `memory_reservation_locked_to_max`, came later still.
+has one. The lock of all memory, `memory_reservation_locked_to_max`, came later still, and so did the mending of a panic
+that the read of a virtual machine with a vGPU ends in (upstream's pull request 1627).
 """
 
 import shutil
@@ -39,9 +40,17 @@ LOCKED_MEMORY = (
         '\t_ = d.Set("memory_reservation_locked_to_max", obj.MemoryReservationLockedToMax)\n',
     ),
 )
+BACKING = "types.VirtualPCIPassthroughVmiopBackingInfo"
+SHARED_GPU = (
+    (
+        "\t\tif pci, ok := dev.(*types.VirtualPCIPassthrough); ok {\n",
+        f"\t\t\tif _, shared := pci.Backing.(*{BACKING}); shared {{\n\t\t\t\tcontinue\n\t\t\t}}\n",
+    ),
+)
 INSERTIONS = {
     Path("vsphere/internal/virtualdevice/virtual_machine_network_interface_subresource.go"): ADAPTER,
     Path("vsphere/virtual_machine_config_structure.go"): LOCKED_MEMORY,
+    Path("vsphere/resource_vsphere_virtual_machine.go"): SHARED_GPU,
 }
 """By file: an anchor, and the lines that follow it."""
 
