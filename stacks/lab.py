@@ -12,6 +12,7 @@ from stacks.cluster import Cluster
 from stacks.drivers import Firmware, NicDriver
 from stacks.fabric import Fabric
 from stacks.gpus import Gpu
+from stacks.guests import Guests
 from stacks.hosts import HostPolicy
 from stacks.images import Images
 from stacks.nodes import Node
@@ -39,6 +40,8 @@ class Lab(Section):
     firmware: Firmware = Firmware()
     gpu: Gpu | None = None
     """None: nobody looks at GPUs."""
+    guests: Guests | None = None
+    """None: guests of virtual machines get what every host gets, and nothing more."""
     runtime: Runtime | None = None
     """None: the container runtime of the hosts is left as it is, its limits included."""
     qos: Qos | None = None

@@ -7,6 +7,7 @@ from stacks.rules.cluster import CLUSTER_RULES
 from stacks.rules.core import CORE_RULES
 from stacks.rules.drivers import DRIVER_RULES
 from stacks.rules.fabric import FABRIC_RULES
+from stacks.rules.guests import GUEST_RULES
 from stacks.rules.images import IMAGE_RULES
 from stacks.rules.machines import MACHINE_RULES
 from stacks.rules.network import NETWORK_RULES
@@ -22,6 +23,7 @@ RULES: tuple[Callable[[Parts], Iterator[Fault]], ...] = (
     *BOOTSTRAP_RULES,
     *DRIVER_RULES,
     *FABRIC_RULES,
+    *GUEST_RULES,
     *IMAGE_RULES,
     *MACHINE_RULES,
     *NETWORK_RULES,

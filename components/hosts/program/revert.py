@@ -3,9 +3,10 @@
 import json
 import os
 import subprocess
-from typing import Iterable
+from typing import Any, Dict, Iterable, List, Sequence
 
 from .files import load_json
+from .guest import mode_of, reloads
 from .host import Host
 from .links import link_changes, link_state
 from .lock import locked
@@ -17,8 +18,22 @@ LONGEST_RUN_S = 4 * 3600
 """A run whose document asks for packages and drivers may hold the lock for long, and must not outlive its revert."""
 
 
-def arm_revert(host: Host, pfs: Iterable[str]) -> None:
-    """Makes the host put these links back by itself unless a new connection confirms them in time."""
+def arm_revert(
+    host: Host,
+    pfs: Iterable[str],
+    files: Sequence[str] = (),
+    stop: Sequence[List[str]] = (),
+    start: Sequence[List[str]] = (),
+) -> None:
+    """Makes the host put these links back by itself unless a new connection confirms them in time.
+
+    Args:
+        host: this run.
+        pfs: whose links are put back.
+        files: put back too, before the links: the guest's network tool would set the links again.
+        stop: commands before the files are put back.
+        start: commands after them, for files that were there before; for others the tool is told to forget them.
+    """
     if host.booting:
         return  # what is applied at boot was confirmed before
     machine, after_s = host.machine, host.document["revert_after_s"]
@@ -26,7 +41,12 @@ def arm_revert(host: Host, pfs: Iterable[str]) -> None:
     links = pending.get("links", {})
     for pf in pfs:
         links.setdefault(pf, link_state(host, pf))  # while one is pending, its older values are the proven ones
-    machine.put(REVERT_FILE, json.dumps({"deadline_s": machine.now_s() + after_s, "links": links}) + "\n")
+    kept = pending.get("tools", [])
+    if files and not any(entry["files"].keys() & set(files) for entry in kept):
+        texts = {path: machine.content(path).decode(errors="replace") for path in files}
+        kept.append({"files": texts, "stop": list(stop), "start": list(start)})
+    record = {"deadline_s": machine.now_s() + after_s, "links": links, **({"tools": kept} if kept else {})}
+    machine.put(REVERT_FILE, json.dumps(record) + "\n")
     machine.remove(REVERTED_FILE)
     if host.armed:
         return
@@ -56,6 +76,8 @@ def revert(machine: Machine) -> int:
                 return 0
             if left_s <= 0:
                 host = Host(machine, {"pfs": []}, b"")
+                for entry in pending.get("tools", []):
+                    _put_back(machine, entry)
                 host.ip_batch(
                     [line for pf, before in pending["links"].items() for line in link_changes(host, pf, before)]
                 )
@@ -64,3 +86,17 @@ def revert(machine: Machine) -> int:
                 machine.remove(REVERT_FILE)
                 return 0
         machine.pause(min(left_s + 0.2, 30))
+
+
+def _put_back(machine: Machine, entry: Dict[str, Any]) -> None:
+    """Files of a network tool as they were, and the tool told so. What fails is left to the links, which come next."""
+    for words in entry["stop"]:
+        machine.run(*words)
+    for path, text in entry["files"].items():
+        if text:
+            machine.put(path, text, mode=mode_of(path))
+        else:
+            machine.remove(path)
+    known = any(entry["files"].values())
+    for words in entry["start"] if known else reloads(list(entry["files"])):
+        machine.run(*words)

@@ -14,6 +14,7 @@ from .firmware import Firmware
 from .governor import Governor
 from .gpu import GpuDriver
 from .gpudirect import GpuDirect
+from .guest_network import GuestNetwork
 from .hostname import Hostname
 from .hosts_file import HostsFile
 from .kernel_arguments import KernelArguments
@@ -58,6 +59,7 @@ STEPS: Tuple[Step, ...] = (
     Arp(),
     Link(),
     Routing(),
+    GuestNetwork(),
     Pvrdma(),
     Vfs(),
     VfMtu(),

@@ -1,0 +1,229 @@
+"""The rail's address in a guest's own words: files for netplan, NetworkManager or network-scripts, as data.
+
+Each tool gets one file of ours for an interface. Files that are there already stay as they are, and nothing here makes
+a tool look at another interface: `netplan apply` would, so what netplan renders is taken over for this one only.
+"""
+
+import hashlib
+import re
+from typing import Any, Dict, List, NamedTuple
+
+from .machine import Machine, StepError
+from .places import RUN
+
+MARK = "# Written by rocelab: change the lab file instead.\n"
+NETPLAN, SCRIPTS = "/etc/netplan", "/etc/sysconfig/network-scripts"
+PROFILES, RUN_PROFILES = "/etc/NetworkManager/system-connections", "/run/NetworkManager/system-connections"
+RUN_NETWORKS = "/run/systemd/network"
+RENDERED = RUN + "/netplan"
+"""Another root for netplan, in which it renders without touching what is in use."""
+ACTIVATION_S = 20
+TOOLS = ("netplan", "ifcfg", "nmcli")
+
+Words = List[List[str]]
+
+
+class Plan(NamedTuple):
+    """What a tool is given for one interface."""
+
+    path: str
+    text: str
+    start: Words
+    """Makes the tool take the file; nothing but this interface is touched."""
+    stop: Words
+    """Makes the tool let go of the interface, before the file goes."""
+
+
+def tool_of(machine: Machine, asked: str) -> str:
+    """The tool that keeps this guest's addresses.
+
+    Raises:
+        StepError: when the guest has none of those that are known, or not the one that is asked for.
+    """
+    looks = {
+        "netplan": lambda: machine.exists("/usr/sbin/netplan") and machine.exists(NETPLAN),
+        # network-scripts: RHEL 7; on RHEL 8 a package that somebody has chosen, and gone with RHEL 9
+        "ifcfg": lambda: machine.exists(SCRIPTS + "/ifup-eth"),
+        "nmcli": lambda: machine.run("nmcli", "-t", "-f", "RUNNING", "general").out.strip() == "running",
+    }
+    found = next((name for name in TOOLS if asked in ("auto", name) and looks[name]()), None)
+    if found is None:
+        raise StepError(
+            f"this guest has {'none of ' + ', '.join(TOOLS) if asked == 'auto' else 'no ' + asked}",
+            "guests.network.tool: auto takes what the guest has; without guests.network only our own unit sets it",
+        )
+    return found
+
+
+def plan_for(tool: str, pf: Dict[str, Any]) -> Plan:
+    """File and commands of a tool for a PF."""
+    return {"netplan": _netplan, "nmcli": _nmcli, "ifcfg": _ifcfg}[tool](pf)
+
+
+def _netplan(pf: Dict[str, Any]) -> Plan:
+    """`optional`: a rail without cable must not hold up the boot. The renderer is the guest's own."""
+    name = pf["interface"]
+    lines = (
+        "network:",
+        "  version: 2",
+        "  ethernets:",
+        f"    {name}:",
+        "      dhcp4: false",
+        "      dhcp6: false",
+        "      optional: true",
+        f"      mtu: {pf['mtu_bytes']}",
+        "      addresses:",
+        f"        - {pf['address']}",
+    )
+    return Plan(f"{NETPLAN}/90-rocelab-{name}.yaml", MARK + "\n".join(lines) + "\n", [], [])
+
+
+def _nmcli(pf: Dict[str, Any]) -> Plan:
+    """A keyfile: every NetworkManager reads those, also where its habit are ifcfg files. The priority beats others'."""
+    name = pf["interface"]
+    profile, path = f"rocelab-{name}", f"{PROFILES}/rocelab-{name}.nmconnection"
+    digits = hashlib.sha256(profile.encode()).hexdigest()
+    uuid = f"{digits[:8]}-{digits[8:12]}-5{digits[13:16]}-a{digits[17:20]}-{digits[20:32]}"
+    lines = (
+        "[connection]",
+        f"id={profile}",
+        f"uuid={uuid}",
+        "type=ethernet",
+        f"interface-name={name}",
+        "autoconnect=true",
+        "autoconnect-priority=100",
+        "",
+        "[ethernet]",
+        f"mtu={pf['mtu_bytes']}",
+        "",
+        "[ipv4]",
+        "method=manual",
+        f"address1={pf['address']}",
+        "never-default=true",
+        "",
+        "[ipv6]",
+        "method=link-local",
+    )
+    wait = ["nmcli", "--wait", str(ACTIVATION_S), "connection"]
+    start = [["nmcli", "connection", "load", path], [*wait, "up", profile]]
+    return Plan(path, MARK + "\n".join(lines) + "\n", start, [[*wait, "down", profile]])
+
+
+def _ifcfg(pf: Dict[str, Any]) -> Plan:
+    """No default route: seed C's example has one, and a rail leads nowhere else."""
+    name = pf["interface"]
+    address, _, length = pf["address"].partition("/")
+    pairs = {
+        "DEVICE": name,
+        "NAME": f"rocelab-{name}",
+        "TYPE": "Ethernet",
+        "BOOTPROTO": "none",
+        "ONBOOT": "yes",
+        "IPADDR": address,
+        "PREFIX": length,
+        "MTU": pf["mtu_bytes"],
+        "DEFROUTE": "no",
+        "IPV6INIT": "no",
+    }
+    text = MARK + "".join(f"{key}={value}\n" for key, value in pairs.items())
+    return Plan(f"{SCRIPTS}/ifcfg-{name}", text, [["ifup", name]], [["ifdown", name]])
+
+
+def refuse_other_definitions(machine: Machine, tool: str, name: str) -> None:
+    """Refuses an interface that a file of somebody else's defines: both would apply, and that file is not ours.
+
+    NetworkManager is no such case: of several profiles it takes the one with the highest priority.
+    """
+    hardware = machine.read(f"/sys/class/net/{name}/address").lower()
+    if tool == "netplan":
+        for file in machine.names(NETPLAN):
+            text = machine.read(f"{NETPLAN}/{file}")
+            if file.endswith(".yaml") and not text.startswith(MARK.strip()) and _yaml_defines(text, name, hardware):
+                raise StepError(
+                    f"{NETPLAN}/{file} defines {name} too, and netplan would join both",
+                    f"take {name} out of it (cloud-init: network: {{config: disabled}}); it is never changed from here",
+                )
+    if tool == "ifcfg":
+        for file in machine.names(SCRIPTS):
+            text = machine.read(f"{SCRIPTS}/{file}")
+            if (
+                file.startswith("ifcfg-")
+                and not text.startswith(MARK.strip())
+                and _script_defines(file, text, name, hardware)
+            ):
+                raise StepError(
+                    f"{SCRIPTS}/{file} defines {name} already", "move it away; files of others are never changed"
+                )
+
+
+def _yaml_defines(text: str, name: str, hardware: str) -> bool:
+    """Whether a netplan file names the interface: as a key, by a match on its name, or by its hardware address."""
+    for line in text.splitlines():
+        found = re.match(r"""\s+["']?([^"'#\s:]+)["']?\s*:\s*["']?([^"'#\s]*)""", line)
+        if found is None:
+            continue
+        key, value = found[1], found[2]
+        pattern = re.escape(value).replace(r"\*", ".*").replace(r"\?", ".")
+        if key == name or (key in ("name", "set-name") and value and re.fullmatch(pattern, name)):
+            return True
+        if hardware and key == "macaddress" and hardware in line.lower():
+            return True
+    return False
+
+
+def _script_defines(file: str, text: str, name: str, hardware: str) -> bool:
+    pairs = re.findall(r"^\s*(\w+)=[\"']?([^\"'\s]*)", text, re.MULTILINE)
+    return (
+        file == f"ifcfg-{name}"
+        or ("DEVICE", name) in pairs
+        or any(key == "HWADDR" and hardware and value.lower() == hardware for key, value in pairs)
+    )
+
+
+def rendered_by_netplan(machine: Machine, name: str) -> Dict[str, str]:
+    """What netplan makes of the files in its folder for one interface: path and text, for networkd or NetworkManager.
+
+    Raises:
+        StepError: when netplan refuses them; nothing in use has changed then.
+    """
+    for folder in (NETPLAN, RUN_NETWORKS, RUN_PROFILES):
+        for file in machine.names(RENDERED + folder):
+            machine.remove(f"{RENDERED}{folder}/{file}")
+    for file in machine.names(NETPLAN):
+        if file.endswith(".yaml"):
+            machine.put(f"{RENDERED}{NETPLAN}/{file}", machine.content(f"{NETPLAN}/{file}"), mode=0o600)
+    machine.must("netplan", "generate", "--root-dir", machine.path(RENDERED))
+    for path in (f"{RUN_NETWORKS}/10-netplan-{name}.network", f"{RUN_PROFILES}/netplan-{name}.nmconnection"):
+        text = machine.content(RENDERED + path).decode(errors="replace")
+        if text:
+            return {path: text}
+    raise StepError(
+        f"netplan rendered nothing for {name}", f"run netplan generate --root-dir {RENDERED} on the host and look there"
+    )
+
+
+def netplan_start(path: str, name: str) -> Words:
+    """Makes the service that netplan renders for take this one file."""
+    if path.startswith(RUN_NETWORKS):
+        return [["networkctl", "reload"], ["networkctl", "reconfigure", name]]
+    wait = ["nmcli", "--wait", str(ACTIVATION_S), "connection"]
+    return [["nmcli", "connection", "load", path], [*wait, "up", f"netplan-{name}"]]
+
+
+def netplan_stop(path: str, name: str) -> Words:
+    """Before the file goes; networkd lets go by itself when it is reloaded."""
+    if path.startswith(RUN_NETWORKS):
+        return []
+    return [["nmcli", "--wait", str(ACTIVATION_S), "connection", "down", f"netplan-{name}"]]
+
+
+def reloads(paths: List[str]) -> Words:
+    """Makes services forget files that are gone."""
+    networkd = any(path.startswith(RUN_NETWORKS) for path in paths)
+    profiles = any(path.startswith((PROFILES, RUN_PROFILES)) for path in paths)
+    return [["networkctl", "reload"]] * networkd + [["nmcli", "connection", "reload"]] * profiles
+
+
+def mode_of(path: str) -> int:
+    """Mode of a file: networkd reads its files as a user of its own; everything else of these is for root alone."""
+    return 0o644 if path.startswith(RUN_NETWORKS) else 0o600

@@ -1,0 +1,156 @@
+"""The address of a rail in a virtual machine, kept by what the guest keeps its other addresses with.
+
+The unit of this program sets it at each boot by itself. A guest whose own tool knows it too has it earlier, shows it to
+people where they look for it, and is not asked for DHCP on it (seed C: netplan, or an ifcfg file by hand).
+"""
+
+from typing import Any, Dict, Iterator, Set
+
+from .. import guest
+from ..carriers import refuse_what_carries_the_host
+from ..host import Document, Host
+from ..machine import Machine, StepError
+from ..revert import arm_revert
+from ..step import Before, Fields, Step, told
+
+ADDRESS_WAIT_S = 30
+HEADERS_BYTES = 28
+"""IPv4 and ICMP headers, which a ping's size leaves out."""
+
+
+class GuestNetwork(Step):
+    """One file of ours an interface; what is in use changes for that interface alone, and takes itself back."""
+
+    name = "guest_network"
+    at_boot = False
+    effects = {"kept": "link"}
+    repairs = {"kept": "link"}
+
+    def wanted(self, document: Document) -> Fields:
+        if not document.get("guest_network"):
+            return {}
+        return {f"{pf['interface']}.kept": _told(pf) for pf in document["pfs"]}
+
+    def observed(self, host: Host) -> Fields:
+        return {f"{pf['interface']}.kept": _found(host, pf) for pf in host.pfs}
+
+    def refuse(self, host: Host) -> None:
+        refuse_what_carries_the_host(host, [pf["interface"] for pf in host.pfs])
+        tool = _tool(host)
+        for pf in host.pfs:
+            guest.refuse_other_definitions(host.machine, tool, pf["interface"])
+
+    def apply(self, host: Host, wrong: Set[str]) -> None:
+        tool = _tool(host)
+        for pf in host.pfs:
+            if f"{pf['interface']}.kept" in wrong:
+                _keep(host, tool, pf)
+
+    def facts(self, host: Host) -> Dict[str, Any]:
+        if host.booting:
+            return {}
+        peers: Dict[str, str] = host.document["guest_network"]["peers"]
+        sizes = {pf["interface"]: pf["mtu_bytes"] for pf in host.pfs}
+        return {
+            "guest_network": {
+                "tool": told(lambda: _tool(host)),
+                "ping": {name: ping(host.machine, name, peers[name], sizes[name]) for name in sorted(peers)},
+            }
+        }
+
+    def before_pf(self, host: Host, pf: str) -> Before:
+        return {"guest_network": "none of ours"}
+
+    def undo_pfs(self, host: Host, pfs: Dict[str, Before]) -> None:
+        for name in (name for name, before in pfs.items() if "guest_network" in before):
+            _let_go(host, name)
+
+
+def _told(pf: Dict[str, Any]) -> str:
+    return f"{pf['address']} mtu {pf['mtu_bytes']}"
+
+
+def _tool(host: Host) -> str:
+    return str(
+        host.remembered("guest tool", lambda: guest.tool_of(host.machine, host.document["guest_network"]["tool"]))
+    )
+
+
+def _found(host: Host, pf: Dict[str, Any]) -> str:
+    try:
+        plan = guest.plan_for(_tool(host), pf)
+    except StepError as error:
+        return error.reason
+    if not host.machine.exists(plan.path):
+        return f"no file {plan.path}"
+    return _told(pf) if host.machine.content(plan.path) == plan.text.encode() else f"{plan.path} altered"
+
+
+def _keep(host: Host, tool: str, pf: Dict[str, Any]) -> None:
+    machine, name = host.machine, pf["interface"]
+    plan = guest.plan_for(tool, pf)
+    paths, start, stop = [plan.path], plan.start, plan.stop
+    texts = {plan.path: plan.text}
+    if tool == "netplan":
+        older = machine.content(plan.path)
+        machine.put(plan.path, plan.text, mode=0o600)
+        try:
+            rendered = guest.rendered_by_netplan(machine, name)
+        finally:  # it is put there for good only when the revert is armed
+            machine.put(plan.path, older, mode=0o600) if older else machine.remove(plan.path)
+        texts.update(rendered)
+        paths += list(rendered)
+        start, stop = guest.netplan_start(paths[1], name), guest.netplan_stop(paths[1], name)
+    arm_revert(host, [name], files=paths, stop=stop, start=start)
+    for path in paths:
+        machine.put(path, texts[path], mode=guest.mode_of(path))
+    for words in start:
+        machine.must(*words, timeout_s=guest.ACTIVATION_S + 10)
+    if not machine.wait(lambda: _is_addressed(host, pf), ADDRESS_WAIT_S):
+        raise StepError(
+            f"{name} has {' '.join(host.addresses(name)) or 'no address'} {ADDRESS_WAIT_S} s after {tool} was given "
+            f"{pf['address']}",
+            f"look at the guest's own tool; without a word of confirmation {plan.path} goes again by itself",
+        )
+
+
+def _is_addressed(host: Host, pf: Dict[str, Any]) -> bool:
+    host.forget()
+    name = pf["interface"]
+    return pf["address"] in host.addresses(name) and host.is_up(name) and host.links()[name]["mtu"] == pf["mtu_bytes"]
+
+
+def _let_go(host: Host, name: str) -> None:
+    """Takes our file away, whichever tool it was for."""
+    machine = host.machine
+    for tool in guest.TOOLS:
+        plan = guest.plan_for(tool, {"interface": name, "address": "0.0.0.0/0", "mtu_bytes": 0})
+        if not machine.content(plan.path).startswith(guest.MARK.encode()):
+            continue
+        paths, stop = [plan.path], plan.stop
+        if tool == "netplan":
+            rendered = [path for path in _netplan_paths(name) if machine.exists(path)]
+            paths += rendered
+            stop = [words for path in rendered for words in guest.netplan_stop(path, name)]
+        for words in stop:
+            machine.run(*words, timeout_s=guest.ACTIVATION_S + 10)
+        for path in paths:
+            machine.remove(path)
+        for words in guest.reloads(paths):
+            machine.run(*words)
+        host.forget()
+
+
+def _netplan_paths(name: str) -> Iterator[str]:
+    yield f"{guest.RUN_NETWORKS}/10-netplan-{name}.network"
+    yield f"{guest.RUN_PROFILES}/netplan-{name}.nmconnection"
+
+
+def ping(machine: Machine, interface: str, peer: str, mtu_bytes: int) -> str:
+    """Whether another machine of the rail answers, to a whole frame too. It may just not be there yet."""
+    words = ("ping", "-n", "-c", "1", "-W", "1", "-I", interface)
+    if machine.run(*words, peer).code:
+        return f"{peer} does not answer"
+    if machine.run(*words, "-M", "do", "-s", str(mtu_bytes - HEADERS_BYTES), peer).code:
+        return f"{peer} answers, but to no frame of {mtu_bytes} bytes: an MTU on the way is smaller"
+    return f"{peer} answers"

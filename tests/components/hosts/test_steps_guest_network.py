@@ -1,0 +1,294 @@
+"""A rail's address in the guest's own configuration, with each of the tools that guests have.
+
+What netplan renders was recorded from netplan 0.106; how the services answer is written after their manuals.
+"""
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from components.hosts.document import host_document, wanted_fields
+from components.hosts.program import guest
+from components.hosts.program.machine import Done
+from components.hosts.program.main import perform
+from components.hosts.program.places import REVERT_FILE
+from components.hosts.program.revert import revert
+from stacks.lab import Lab
+from tests.components.hosts.kernel import FakeHost, addresses, info
+
+RECORDED = Path(__file__).with_name("recorded") / "netplan-0.106"
+ADDRESS = "10.10.11.11/24"
+OTHERS = {
+    "netplan": ("/etc/netplan/50-cloud-init.yaml", "network:\n  ethernets:\n    enp0s3: {dhcp4: true}\n  version: 2\n"),
+    "ifcfg": ("/etc/sysconfig/network-scripts/ifcfg-enp0s3", "DEVICE=enp0s3\nBOOTPROTO=dhcp\nONBOOT=yes\n"),
+    "nmcli": ("/etc/NetworkManager/system-connections/enp0s3.nmconnection", "[connection]\nid=enp0s3\n"),
+}
+
+
+class Guest(FakeHost):
+    """A guest whose addresses one tool keeps: Ubuntu, RHEL 7 or RHEL 9."""
+
+    def __init__(self, root: Path, tool: str) -> None:
+        super().__init__(root)
+        self.tool, _, self.renderer = tool.partition("-")
+        self.answers: set[str] = {"10.10.11.12"}
+        self.frame_bytes = 9000
+        self.file(*OTHERS[self.tool])
+        if self.tool == "netplan":
+            self.file("/usr/sbin/netplan", "")
+        if self.tool == "ifcfg":
+            self.file(guest.SCRIPTS + "/ifup-eth", "")
+
+    def run(self, *words: str, stdin: str = "", timeout_s: float = 30) -> Done:
+        found = self._network(words)
+        if found is None:
+            return super().run(*words, stdin=stdin, timeout_s=timeout_s)
+        self.commands.append(" ".join(words))
+        return found
+
+    def _network(self, words: tuple[str, ...]) -> Done | None:  # noqa: PLR0911  # one line a program
+        match words:
+            case ("nmcli", "-t", "-f", "RUNNING", "general"):
+                running = self.tool == "nmcli" or self.renderer == "NetworkManager"
+                return Done(0, "running\n", "") if running else Done(127, "", "nmcli is not installed")
+            case ("netplan", "generate", "--root-dir", folder):
+                return self._generate(Path(folder))
+            case ("networkctl", "reload"):
+                return self._take(guest.RUN_NETWORKS, r"^Address=(\S+)")
+            case ("nmcli", "--wait", _, "connection", "up", _):
+                return self._take(guest.PROFILES, r"^address1=(\S+)", guest.RUN_PROFILES)
+            case ("nmcli", "--wait", _, "connection", "down", _):
+                self.links["enp5s0"]["addr_info"] = []
+                return Done(0, "", "")
+            case ("ifup", "enp5s0"):
+                return self._take(guest.SCRIPTS, r"^IPADDR=(\S+)\nPREFIX=(\S+)")
+            case ("ifdown", "enp5s0"):
+                self.links["enp5s0"]["addr_info"] = []
+                return Done(0, "", "")
+            case ("ping", *options, peer):
+                size = int(options[-1]) + 28 if "-s" in options else 0
+                return Done(0 if peer in self.answers and size <= self.frame_bytes else 1, "", "")
+            case ("networkctl" | "nmcli", *_):
+                return Done(0, "", "")
+        return None
+
+    def _generate(self, folder: Path) -> Done:
+        """What netplan 0.106 makes of our file, with the renderer that the guest has chosen."""
+        ours = folder / "etc/netplan/90-rocelab-enp5s0.yaml"
+        if not ours.exists():
+            return Done(0, "", "")
+        address = re.findall(r"- (\S+)\n", ours.read_text())[0]
+        network = self.renderer == "networkd"
+        name = "10-netplan-enp5s0.network" if network else "netplan-enp5s0.nmconnection"
+        place = folder / (guest.RUN_NETWORKS if network else guest.RUN_PROFILES)[1:] / name
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.write_text((RECORDED / name).read_text().replace(ADDRESS, address))
+        return Done(0, "", "")
+
+    def _take(self, folder: str, pattern: str, other: str = "") -> Done:
+        texts = [self.read(f"{place}/{name}") for place in (folder, other) if place for name in self.names(place)]
+        found = [match for text in texts for match in re.findall(pattern, text, re.MULTILINE)]
+        given = ["/".join(match) if isinstance(match, tuple) else match for match in found]
+        self.links["enp5s0"].update(addr_info=[info(address) for address in given], mtu=9000)
+        return Done(0, "", "")
+
+
+@pytest.fixture(params=["netplan-networkd", "netplan-NetworkManager", "nmcli", "ifcfg"])
+def machine(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Guest:
+    monkeypatch.delenv("SSH_CONNECTION", raising=False)
+    return Guest(tmp_path, request.param)
+
+
+@pytest.fixture
+def document(lab: Lab) -> dict[str, Any]:
+    found: dict[str, Any] = host_document(lab, lab.nodes[0])
+    section = {"tool": "auto", "peers": {"enp5s0": "10.10.11.12"}}
+    return {**found, "pfs": found["pfs"][:1], "guest_network": section}
+
+
+def run(verb: str, machine: Guest, document: dict[str, Any]) -> dict[str, Any]:
+    return perform(verb, machine, json.dumps(document), b"program")
+
+
+def made(machine: Guest, document: dict[str, Any]) -> None:
+    assert run("apply", machine, document)["failed"] is None
+    run("confirm", machine, document)
+
+
+def ours(machine: Guest) -> list[Path]:
+    folders = (guest.NETPLAN, guest.PROFILES, guest.SCRIPTS, guest.RUN_NETWORKS, guest.RUN_PROFILES)
+    files = [path for folder in folders for path in (machine.folder / folder[1:]).glob("*")]
+    return [path for path in files if "rocelab" in path.read_text() or "netplan-enp5s0" in path.name]
+
+
+def test_the_guest_keeps_the_address_and_a_second_run_finds_it_so(machine, document):
+    made(machine, document)
+
+    probed = run("probe", machine, document)
+    assert probed["fields"] == wanted_fields(document)
+    assert probed["fields"]["enp5s0.kept"] == "10.10.11.11/24 mtu 9000"
+    assert addresses(machine.links["enp5s0"]) == [ADDRESS]
+    assert probed["facts"]["guest_network"] == {"tool": machine.tool, "ping": {"enp5s0": "10.10.11.12 answers"}}
+    assert run("apply", machine, document)["changed"] == []
+
+
+def test_files_of_others_stay_as_they_are_and_no_command_is_for_another_interface(machine, document):
+    path, text = OTHERS[machine.tool]
+
+    made(machine, document)
+
+    assert machine.content(path) == text.encode()
+    assert "netplan apply" not in machine.commands, "it would set the management interface anew"
+    assert [line for line in machine.commands if "enp0s3" in line] == []
+
+
+def test_only_root_reads_what_root_alone_needs(machine, document):
+    made(machine, document)
+
+    for path in ours(machine):
+        networkd = path.parent.as_posix().endswith(guest.RUN_NETWORKS)
+        assert path.stat().st_mode & 0o777 == (0o644 if networkd else 0o600)
+
+
+def test_without_a_word_of_confirmation_files_and_address_go_again(machine, document):
+    """Seed C's `netplan try`: 120 s, then everything is as before."""
+    run("apply", machine, document)
+    assert ours(machine)
+    assert json.loads(machine.read(REVERT_FILE))["deadline_s"] > machine.now_s()
+
+    machine.clock_s += 121
+    assert revert(machine) == 0
+
+    assert ours(machine) == []
+    assert addresses(machine.links["enp5s0"]) == []
+    assert machine.links["enp5s0"]["mtu"] == 1500
+
+
+def test_an_unconfirmed_change_goes_back_to_the_address_that_was_confirmed(machine, document):
+    made(machine, document)
+    pf = {**document["pfs"][0], "address": "10.10.11.77/24"}
+    assert run("apply", machine, {**document, "pfs": [pf]})["failed"] is None
+    assert addresses(machine.links["enp5s0"]) == ["10.10.11.77/24"]
+
+    machine.clock_s += 121
+    revert(machine)
+
+    assert addresses(machine.links["enp5s0"]) == [ADDRESS]
+    assert "10.10.11.77" not in "".join(path.read_text() for path in ours(machine))
+
+
+def test_a_file_altered_by_hand_is_seen_and_put_right(machine, document):
+    made(machine, document)
+    path = guest.plan_for(machine.tool, document["pfs"][0]).path
+    machine.file(path, machine.read(path).replace("9000", "1500"))
+
+    assert "altered" in run("probe", machine, document)["fields"]["enp5s0.kept"]
+    made(machine, document)
+    assert run("probe", machine, document)["fields"] == wanted_fields(document)
+
+
+def test_what_is_ours_goes_with_the_host_and_with_the_wish(machine, document):
+    made(machine, document)
+    without = {key: value for key, value in document.items() if key != "guest_network"}
+
+    assert run("apply", machine, without)["failed"] is None
+    assert ours(machine) == []
+    made(machine, document)
+    assert run("undo", machine, document)["failed"] is None
+    assert ours(machine) == []
+    assert machine.exists(OTHERS[machine.tool][0])
+
+
+def test_a_boot_leaves_the_guest_s_own_tool_alone(machine, document):
+    made(machine, document)
+    machine.commands.clear()
+
+    assert run("boot", machine, document)["failed"] is None
+    assert [line for line in machine.commands if re.match(r"netplan|nmcli (?!-t)|networkctl|ifup|ping", line)] == []
+
+
+def test_a_tool_that_does_not_do_it_is_a_failure_with_the_way_back(machine, document):
+    def lose(folder: str, pattern: str, other: str = "") -> Done:
+        machine.links["enp5s0"]["addr_info"] = []
+        return Done(0, "", "")
+
+    machine._take = lose
+
+    failed = run("apply", machine, document)["failed"]
+
+    assert failed["step"] == "guest_network"
+    assert f"was given {ADDRESS}" in failed["reason"]
+    assert "goes again by itself" in failed["hint"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "network:\n  ethernets:\n    enp5s0:\n      dhcp4: true\n",
+        'network:\n  ethernets:\n    rails:\n      match: {macaddress: "52:54:00:00:01:05"}\n',
+        "network:\n  ethernets:\n    rails:\n      match:\n        name: enp5*\n",
+    ],
+)
+def test_an_interface_that_somebody_else_s_netplan_file_defines_is_refused(tmp_path, document, monkeypatch, text):
+    monkeypatch.delenv("SSH_CONNECTION", raising=False)
+    machine = Guest(tmp_path, "netplan-networkd")
+    machine.file("/sys/class/net/enp5s0/address", "52:54:00:00:01:05\n")
+    machine.file(
+        "/etc/netplan/60-site.yaml", text.replace("match: {macaddress", "match:\n        macaddress").replace("}", "")
+    )
+
+    failed = run("apply", machine, document)["failed"]
+
+    assert "60-site.yaml defines enp5s0 too" in failed["reason"]
+    assert ours(machine) == []
+
+
+def test_an_ifcfg_file_of_the_site_is_never_written_over(tmp_path, document, monkeypatch):
+    monkeypatch.delenv("SSH_CONNECTION", raising=False)
+    machine = Guest(tmp_path, "ifcfg")
+    path = f"{guest.SCRIPTS}/ifcfg-enp5s0"
+    machine.file(path, "DEVICE=enp5s0\nBOOTPROTO=dhcp\n")
+
+    failed = run("apply", machine, document)["failed"]
+
+    assert f"{path} defines enp5s0 already" in failed["reason"]
+    assert machine.read(path) == "DEVICE=enp5s0\nBOOTPROTO=dhcp"
+
+
+def test_the_management_interface_is_never_given_to_a_tool(machine, document):
+    pf = {**document["pfs"][0], "interface": "enp0s3"}
+
+    failed = run("apply", machine, {**document, "pfs": [pf], "guest_network": {"tool": "auto", "peers": {}}})["failed"]
+
+    assert "it is the management interface" in failed["reason"]
+    assert ours(machine) == []
+
+
+def test_a_guest_with_none_of_the_tools_says_so(tmp_path, document, monkeypatch):
+    monkeypatch.delenv("SSH_CONNECTION", raising=False)
+    machine = Guest(tmp_path, "nmcli")
+    machine.tool = "ifupdown"
+
+    failed = run("apply", machine, document)["failed"]
+
+    assert "none of netplan, ifcfg, nmcli" in failed["reason"]
+
+
+@pytest.mark.parametrize(
+    ("answers", "frame_bytes", "told"),
+    [
+        (set(), 9000, "10.10.11.12 does not answer"),
+        ({"10.10.11.12"}, 1500, "10.10.11.12 answers, but to no frame of 9000 bytes: an MTU on the way is smaller"),
+    ],
+)
+def test_a_silent_peer_is_told_and_fails_nothing(machine, document, answers, frame_bytes, told):
+    """The other machine may be configured a second later than this one."""
+    machine.answers, machine.frame_bytes = answers, frame_bytes
+
+    result = run("apply", machine, document)
+
+    assert result["failed"] is None
+    assert result["facts"]["guest_network"]["ping"] == {"enp5s0": told}
