@@ -12,7 +12,7 @@ from components.hosts.delivery import Delivery
 from components.hosts.document import deadline_s, document_text, vf_layout
 from components.hosts.fleet import Fleet
 from components.hosts.pack import digest
-from components.hosts.program.places import COPIED_PROGRAM, SCHEMA
+from components.hosts.program.places import SCHEMA, copy_of
 from components.hosts.records import HostRecord, wanted_record
 from components.hosts.remedy import remedy
 from components.ssh.credentials import endpoints_of
@@ -53,7 +53,9 @@ class Hosts(pulumi.ComponentResource):
         nodes = {f"{name}-{node.name}": node for node in lab.nodes}
         self._explain = pulumi.ErrorHook(f"{name}-remedy", lambda failed: _explain(nodes[failed.name], failed))
         endpoints = endpoints_of(lab, args.credentials.host_keys)
-        self._program = Delivery(f"{name}-program", endpoints, pulumi.ResourceOptions(parent=self))
+        self._program = Delivery(
+            f"{name}-program", endpoints, args.credentials.files, pulumi.ResourceOptions(parent=self)
+        )
         owner = f"lab {lab.name} of stack {pulumi.get_stack()}"
         keys = args.credentials.host_keys
         records = {node.name: wanted_record(lab, node, keys[node.name], owner) for node in lab.nodes}
@@ -67,6 +69,7 @@ class Hosts(pulumi.ComponentResource):
             records,
             lab.hosts,
             vf_layout(lab),
+            args.credentials.files,
             # what the commands do to the hosts is nothing that a value shows
             pulumi.ResourceOptions(parent=self, depends_on=commands),
         )
@@ -122,15 +125,16 @@ def _explain(node: Node, failed: pulumi.ErrorHookArgs) -> bool:
 
 def start_command() -> str:
     """Starts the copied program when it is the very one that was sent; else says so as data, in its own form."""
+    copy = copy_of(digest())
     failed = {
         "step": "program",
-        "reason": f"~/{COPIED_PROGRAM} is missing or not the one that was sent",
+        "reason": f"~/{copy} is missing or not the one that was sent",
         "hint": "pulumi up --refresh --run-program repairs it",
     }
     report = json.dumps({"schema": SCHEMA, "host": "", "failed": failed})
     return (
-        f'cd "$HOME" && if echo "{digest()}  {COPIED_PROGRAM}" | sha256sum --check --status; then\n'
-        f"  exec sudo -n python3 -I {COPIED_PROGRAM} apply\n"
+        f'cd "$HOME" && if echo "{digest()}  {copy}" | sha256sum --check --status; then\n'
+        f"  exec sudo -n python3 -I {copy} apply\n"
         f"fi\n"
         f"echo '{report}'"
     )

@@ -74,7 +74,7 @@ def refused_upgrades(olds: Mapping[str, HostRecord], news: Mapping[str, HostReco
 
 def _change(software: Software, old: HostRecord, new: HostRecord) -> tuple[str, str] | None:
     """Old and new version where it is ours to install, and the host has not got the new one yet."""
-    if old.state != "active" or new.state != "active":
+    if "absent" in (old.state, new.state):
         return None
     before, after = _section(old, software.path), _section(new, software.path)
     versions = before.get("version"), after.get("version")

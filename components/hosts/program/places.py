@@ -21,8 +21,15 @@ REVERTED_FILE = RUN + "/reverted.json"
 REBOOT_FILE = RUN + "/needs-reboot.json"
 """Fields that wait for a reboot, each with the reason. In memory: the reboot takes it away."""
 LOCK_FILE = "/run/rocelab.lock"
-COPIED_PROGRAM = ".rocelab-host.pyz"
-"""Where the stack's copy of this program lies, in the home of the user who logs in."""
+COPY_PREFIX = ".rocelab-host"
+"""Copies of this program in the home of the user who logs in: each stack's own, so that a stack which the host then
+refuses takes nothing from the one that it belongs to."""
+
+
+def copy_of(sha256: str) -> str:
+    """Name of the copy with that digest, in the home of the user who logs in."""
+    return f"{COPY_PREFIX}-{sha256[:12]}.pyz"
+
 
 UNIT = "rocelab-rdma.service"
 UNIT_FILE = "/etc/systemd/system/" + UNIT

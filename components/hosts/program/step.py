@@ -1,6 +1,6 @@
 """What a step is: one aspect of a host that is checked, applied, verified, and put back."""
 
-from typing import Any, Callable, Dict, List, Set, Tuple, Union
+from typing import Any, Callable, Dict, List, Optional, Set, Tuple, Union
 
 from .host import Document, Host
 from .machine import StepError
@@ -45,6 +45,10 @@ class Step:
         Raises:
             StepError: when not.
         """
+
+    def installs(self, document: Document) -> Optional[str]:
+        """The version that this step installs once and never raises; its field is called like the step."""
+        return None
 
     def apply(self, host: Host, wrong: Set[str]) -> None:
         """Makes the fields that are wrong right."""

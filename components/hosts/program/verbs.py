@@ -1,5 +1,6 @@
 """What the program can be asked to do. Each verb may run twice, and may have been killed the time before."""
 
+import hashlib
 import os
 from typing import Any, Dict, Optional, Set, Tuple
 
@@ -10,7 +11,7 @@ from .machine import Machine, StepError
 from .owner import claim
 from .places import (
     BASELINE_FILE,
-    COPIED_PROGRAM,
+    COPY_PREFIX,
     DOCUMENT_FILE,
     LIBRARY,
     LOCK_FILE,
@@ -24,11 +25,13 @@ from .places import (
     SYSTEM_FILES,
     UNCONFIRMED_FILE,
     UNIT,
+    copy_of,
 )
 from .revert import PROGRAM_COPY, arm_revert
 from .step import Fields, Step, Value
 from .steps import STEPS
 from .steps.persistence import UNCONFIRMED
+from .upgrades import refuse_upgrade
 
 Failure = Dict[str, str]
 
@@ -41,7 +44,12 @@ def apply(host: Host, only: Optional[Set[str]]) -> Optional[Failure]:
                 step.refuse(host)
             except StepError as error:
                 return failure(step.name, error)
+    try:
+        refuse_upgrade(host, [] if host.booting else STEPS)
+    except StepError as error:
+        return failure("upgrade", error)
     claim(host)
+    _remove_copies(host.machine, copy_of(hashlib.sha256(host.program).hexdigest()))
     record_baseline(host)
     give_back(host, forgotten(host))
     left = give_steps_back(host)
@@ -98,7 +106,7 @@ def undo(host: Host) -> None:
     ours = (PROGRAM_FILE, LIBRARY, DOCUMENT_FILE, UNCONFIRMED_FILE, PROGRAM_COPY, REVERTED_FILE, REBOOT_FILE, RUN)
     for path in ours:
         machine.remove(path)
-    _remove_copied_program(machine)
+    _remove_copies(machine)
     give_all_back(host)
     machine.remove(BASELINE_FILE)
     machine.remove(OWNER_FILE)
@@ -176,9 +184,12 @@ def _awaits_confirmation(wrong: Dict[str, Tuple[Value, Value]]) -> bool:
     return "unit" in wrong and wrong["unit"][0] == UNCONFIRMED
 
 
-def _remove_copied_program(machine: Machine) -> None:
+def _remove_copies(machine: Machine, but: str = "") -> None:
+    """Copies of older programs go when a newer one runs, and all of them with an undo."""
     user = os.environ.get("SUDO_USER", "")
     for line in machine.read("/etc/passwd").splitlines():
         words = line.split(":")
         if user and words[0] == user:
-            machine.remove(f"{words[5]}/{COPIED_PROGRAM}")
+            for name in machine.names(words[5]):
+                if name.startswith(COPY_PREFIX) and name != but:
+                    machine.remove(f"{words[5]}/{name}")

@@ -104,7 +104,7 @@ def test_the_command_starts_the_program_that_was_sent_or_reports_that_it_is_miss
     report = json.loads(text[text.index("echo '{") + 6 : text.rindex("'")])
 
     assert "sha256sum --check" in text
-    assert "exec sudo -n python3 -I .rocelab-host.pyz apply" in text
+    assert f"exec sudo -n python3 -I .rocelab-host-{pack.digest()[:12]}.pyz apply" in text
     assert report["failed"]["hint"] == "pulumi up --refresh --run-program repairs it"
     assert "\n" not in json.dumps(report)
 

@@ -1,5 +1,6 @@
 """A host that a second stack asks to change: refused by the host itself, with the owner's name."""
 
+import hashlib
 import json
 from pathlib import Path
 from typing import Any
@@ -8,7 +9,7 @@ import pytest
 
 from components.hosts.document import host_document
 from components.hosts.program.main import perform
-from components.hosts.program.places import OWNER_FILE
+from components.hosts.program.places import OWNER_FILE, copy_of
 from stacks.lab import Lab
 from tests.components.hosts.kernel import FakeHost
 from tests.components.hosts.test_repair import FakeHosts, crew, record, run
@@ -35,6 +36,25 @@ def test_the_first_stack_that_changes_a_host_is_its_owner(machine: FakeHost, doc
 
     assert machine.read(OWNER_FILE) == OURS
     assert asked(machine, "apply", document)["failed"] is None
+
+
+def test_a_stack_that_is_refused_leaves_the_owners_program_and_a_newer_one_of_the_owner_takes_it_away(
+    machine: FakeHost, document: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SUDO_USER", "nvidia")
+    machine.put("/etc/passwd", "nvidia:x:1000:1000::/home/nvidia:/bin/bash\n")
+    home = "/home/nvidia"
+    ours, newer = (f"{home}/{copy_of(hashlib.sha256(text).hexdigest())}" for text in (b"program", b"newer"))
+    for path in (ours, newer, f"{home}/notes"):
+        machine.put(path, "x")
+    perform("apply", machine, json.dumps(document), b"program")
+    machine.put(newer, "x")
+
+    perform("apply", machine, json.dumps({**document, "owner": THEIRS}), b"newer")
+    assert machine.exists(ours)
+
+    perform("apply", machine, json.dumps(document), b"newer")
+    assert [machine.exists(path) for path in (ours, newer, f"{home}/notes")] == [False, True, True]
 
 
 @pytest.mark.parametrize("verb", ["apply", "confirm", "undo"])

@@ -101,6 +101,22 @@ def test_replacing_a_working_driver_needs_leave_and_names_what_would_go(host, la
     assert differing(host, document) == {}
 
 
+def test_another_version_than_the_one_installed_here_is_refused_and_changes_nothing(host, lab, doca):
+    driver = {"source": "doca_ofed", "version": WANTED, "download": doca, "replace": True}
+    assert applied(host, asks(lab, driver=driver))["failed"] is None
+    host.reboot()
+    host.commands.clear()
+    newer = asks(lab, driver={**driver, "version": "25.10-1.2.8"})
+
+    failed = run("apply", host, newer)["failed"]
+
+    assert failed["step"] == "upgrade"
+    assert failed["reason"].startswith("driver 25.07-0.9.7 => 25.10-1.2.8: this host runs 25.07-0.9.7")
+    assert commands_with(host, *CHANGING) == []
+    host.with_ofed("25.10-1.2.8", {"mlnx-tools"})
+    assert (run("apply", host, newer)["failed"] or {}).get("step") != "upgrade", "upgraded by hand"
+
+
 def test_what_others_need_is_not_removed(tmp_path, lab, doca, monkeypatch):
     monkeypatch.delenv("SSH_CONNECTION", raising=False)
     host = VendorHost(tmp_path, "debian")

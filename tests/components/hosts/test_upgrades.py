@@ -52,12 +52,8 @@ def test_a_host_that_was_upgraded_by_hand_and_looked_at_since_goes_on(software):
             host("gpu01", {"driver": {"source": "keep", "version": "24.10"}}, driver="24.10"),
             host("gpu01", {"driver": {"source": "keep", "version": "25.07"}}, driver="25.07"),
         ),
-        (
-            host("gpu01", {"driver": {**DRIVER, "version": "24.10"}}, "drained"),
-            host("gpu01", {"driver": {**DRIVER, "version": "25.07"}}, driver="25.07"),
-        ),
     ],
-    ids=["no longer asked for", "asked for the first time", "only verified", "the host comes back from being drained"],
+    ids=["no longer asked for", "asked for the first time", "only verified"],
 )
 def test_what_is_no_upgrade_under_a_host_at_work_is_allowed(old, new):
     assert refused(old, new) == []
@@ -86,3 +82,9 @@ def test_the_preview_refuses_it(monkeypatch):
 
     assert result.failures[0].property == "versions"
     assert "driver.version 24.10 => 25.07" in result.failures[0].reason
+
+
+def test_a_host_that_comes_back_from_being_drained_is_upgraded_by_hand_too():
+    old = host("gpu01", {"driver": {**DRIVER, "version": "24.10"}}, "drained")
+
+    assert refused(old, host("gpu01", {"driver": {**DRIVER, "version": "25.07"}}, driver="25.07"))

@@ -1,6 +1,6 @@
 """The driver of the RoCE NICs: kept and verified, or replaced by another source when the lab asks for that."""
 
-from typing import Any, Dict, List, Set
+from typing import Any, Dict, List, Optional, Set
 
 from .. import ofed
 from ..containers import refuse_package_scripts_under_containers
@@ -41,6 +41,10 @@ class Driver(Step):
         if asked["in_use"]:
             fields["driver_loaded"] = ofed.AS_INSTALLED
         return fields
+
+    def installs(self, document: Document) -> Optional[str]:
+        asked = document.get("driver") or {}
+        return asked["version"] if asked.get("source") in VENDOR else None
 
     def observed(self, host: Host) -> Fields:
         machine, asked = host.machine, host.document["driver"]

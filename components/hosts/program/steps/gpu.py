@@ -1,6 +1,6 @@
 """The GPU driver: kept and verified, or installed from packages when the lab asks for that."""
 
-from typing import Any, Dict, Set
+from typing import Any, Dict, Optional, Set
 
 from .. import nvidia
 from ..containers import refuse_package_scripts_under_containers
@@ -31,6 +31,10 @@ class GpuDriver(Step):
             return {}
         loaded = {"gpu_driver_loaded": AS_INSTALLED} if asked["source"] == "packaged" else {}
         return {"gpu_driver": asked["version"] or WORKS, **loaded}
+
+    def installs(self, document: Document) -> Optional[str]:
+        asked = (document.get("gpu") or {}).get("driver") or {}
+        return asked["version"] if asked.get("source") == "packaged" else None
 
     def observed(self, host: Host) -> Fields:
         asked, machine = host.document["gpu"]["driver"], host.machine
