@@ -4,8 +4,9 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, JsonValue
 
-Outcome = Literal["measured", "failed", "skipped"]
-"""failed: it ran and did not do what the plan demands. skipped: it was not run, and that is never a pass."""
+Outcome = Literal["measured", "failed", "skipped", "error"]
+"""failed: it ran and did not do what the plan demands. skipped: it was not run, on purpose. error: it could not be run,
+or what it wrote cannot be read: nothing is known of the fabric. Only the first is ever a pass."""
 
 VerbsTest = Literal["ib_write_bw", "ib_send_bw", "ib_read_bw", "ib_write_lat", "ib_send_lat", "ib_read_lat"]
 Shape = Literal["one_way", "both_ways", "sizes", "incast"]
@@ -97,6 +98,7 @@ class Series(Frozen):
     measured: int
     failed: int
     skipped: int
+    errors: int = 0
     median: float | None = None
     least: float | None = None
     greatest: float | None = None
@@ -219,6 +221,7 @@ def summarise(transfers: list[TransferResult]) -> tuple[Series, ...]:
 def _series(test: VerbsTest, shape: Shape, rail: str, transfers: list[TransferResult]) -> Series:
     values = [transfer.value for transfer in transfers if transfer.outcome == "measured" and transfer.samples]
     count = {outcome: sum(t.outcome == outcome for t in transfers) for outcome in ("measured", "failed", "skipped")}
+    count["errors"] = len(transfers) - sum(count.values())
     return Series(
         test=test,
         shape=shape,

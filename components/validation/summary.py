@@ -44,6 +44,7 @@ class JudgedTest(Frozen):
     measured: int
     failed: int
     skipped: int
+    errors: int = 0
     change: float | None = None
     """Against the baseline, as a share: -0.05 is five per cent less. None where nothing can be compared."""
 
