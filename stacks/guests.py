@@ -1,8 +1,12 @@
-"""What a lab asks of its virtual machines' guests, beyond what every host gets."""
+"""What a lab asks of its virtual machines' guests, and of Bitfusion's clients, beyond what every host gets."""
 
+from ipaddress import IPv4Address
 from typing import Literal
 
-from stacks.base import Section
+from pydantic import Field
+
+from stacks.base import Name, Section
+from stacks.software import Download, Version
 
 
 class GuestNetwork(Section):
@@ -17,3 +21,26 @@ class Guests(Section):
 
     network: GuestNetwork | None = None
     """None: only this program's unit sets the rails' addresses at boot."""
+
+
+class BitfusionClient(Section):
+    """The client of vSphere Bitfusion on nodes without GPUs of their own (seed C).
+
+    Never run against the product here: VMware has ended it, and its packages cannot be had.
+    """
+
+    nodes: tuple[Name, ...] = Field(min_length=1)
+    """Nodes that become clients, virtual machines or bare metal."""
+    version: Version = "3.0.1-4"
+    """As its package has it; client and server have to be of one release (seed C)."""
+    package: Download
+    """The client's .deb or .rpm for the nodes' distribution."""
+    servers: tuple[IPv4Address, ...] = Field(min_length=1)
+    """Addresses of the servers on the rail, the first of which the end proof asks."""
+    authorisation: Literal["vcenter", "token"] = "vcenter"
+    """vcenter: each VM is enabled in vCenter's plug-in, by hand, and only checked here. token: the stack secret
+    `rocelab:bitfusionToken`, the plug-in's .tar in base64, which bare metal needs."""
+    sample: str = Field(default="/workspace/tensorrt/bin/sample_mnist", pattern=r"^/[A-Za-z0-9_./-]+$", max_length=200)
+    """Program of the end proof: one GPU of the first server runs it."""
+    latency_max_us: float = Field(default=50.0, gt=0, le=1000)
+    """Bitfusion's own recommendation for the way between client and server (seed C, introduction)."""

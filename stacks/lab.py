@@ -12,9 +12,10 @@ from stacks.cluster import Cluster
 from stacks.drivers import Firmware, NicDriver
 from stacks.fabric import Fabric
 from stacks.gpus import Gpu
-from stacks.guests import Guests
+from stacks.guests import BitfusionClient, Guests
 from stacks.hosts import HostPolicy
 from stacks.images import Images
+from stacks.licence import Licence
 from stacks.nodes import Node
 from stacks.qos import Qos
 from stacks.rails import Rail
@@ -42,6 +43,10 @@ class Lab(Section):
     """None: nobody looks at GPUs."""
     guests: Guests | None = None
     """None: guests of virtual machines get what every host gets, and nothing more."""
+    licence: Licence | None = None
+    """None: the lab's GPUs need no licence, or somebody else looks after it."""
+    bitfusion_client: BitfusionClient | None = None
+    """None: no node borrows GPUs."""
     runtime: Runtime | None = None
     """None: the container runtime of the hosts is left as it is, its limits included."""
     qos: Qos | None = None

@@ -12,6 +12,7 @@ from stacks.base import LabError
 from stacks.fabric import read_password
 from stacks.lab import Lab
 from stacks.read import KEY, parse_lab
+from stacks.secret_files import secret_files
 from stacks.switches import HOST_KEYS
 
 
@@ -29,6 +30,8 @@ class Credentials:
     """The host key of each switch that the lab applies to, by its name."""
     vcenter_password: pulumi.Output[str] | None = None
     """None: the lab has no fabric."""
+    files: dict[str, pulumi.Output[str]] = field(default_factory=dict)
+    """What nodes get as files, by the secret's key; empty in most labs."""
 
 
 def load_lab(config: pulumi.Config) -> Lab:
@@ -72,6 +75,7 @@ def load_credentials(lab: Lab, config: pulumi.Config) -> Credentials:
             kubeconfig=_kubeconfig(lab, config, root),
             vcenter_password=_vcenter_password(lab, config, root),
             switch_keys=_switch_keys(lab, root),
+            files={file.key: config.require_secret(file.key) for file in secret_files(lab)},
         )
     except LabError as error:
         raise pulumi.RunError(str(error)) from None

@@ -9,7 +9,6 @@ import hashlib
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from types import MappingProxyType
 
 import pulumi
 from pulumi.dynamic import CreateResult, DiffResult, Resource, ResourceProvider, UpdateResult
@@ -20,18 +19,10 @@ from components.hosts.program.places import copy_of
 from components.ssh import credentials
 from components.ssh.configured import Configured
 from components.ssh.connection import Endpoint, NoAnswerError
-from stacks.lab import Lab
-from stacks.secret_files import secret_files
 
 Props = dict[str, object]
 
 RECEIVE_S = 60
-
-
-def receive_secret(name: str) -> str:
-    """Keeps stdin as a file that only the login reads; the content is in no command line."""
-    place = f'"$HOME/{PREFIX}{name}"'
-    return f'umask 077 && cat > {place[:-1]}.new" && mv {place[:-1]}.new" {place}'
 
 
 class DeliveryProvider(Configured, ResourceProvider):
@@ -39,7 +30,7 @@ class DeliveryProvider(Configured, ResourceProvider):
 
     def diff(self, _id: str, _olds: Props, _news: Props) -> DiffResult:
         """Another program, or other hosts."""
-        return DiffResult(changes=any(_olds.get(key) != _news.get(key) for key in ("program", "hosts", "files")))
+        return DiffResult(changes=any(_olds.get(key) != _news.get(key) for key in ("program", "hosts")))
 
     def create(self, props: Props) -> CreateResult:
         """Sends the program to every active host."""
@@ -54,23 +45,17 @@ class DeliveryProvider(Configured, ResourceProvider):
     def _send(self) -> None:
         lab = credentials.configured_lab(self._setting)
         login = credentials.login_to(lab, Path.cwd(), self._setting)
-        asyncio.run(send(Hosts(login.private_key), login.endpoints, files_of(lab, self._setting)))
+        asyncio.run(send(Hosts(login.private_key), login.endpoints))
 
 
 class Delivery(Resource, module="hosts", name="Delivery"):
     """The host program on all hosts."""
 
     def __init__(
-        self,
-        name: str,
-        endpoints: Mapping[str, Endpoint],
-        files: Mapping[str, pulumi.Output[str]],
-        opts: pulumi.ResourceOptions | None = None,
+        self, name: str, endpoints: Mapping[str, Endpoint], opts: pulumi.ResourceOptions | None = None
     ) -> None:
         hosts = json.dumps({host: endpoint.model_dump() for host, endpoint in endpoints.items()}, sort_keys=True)
-        props: Props = {"program": digest(), "hosts": hashlib.sha256(hosts.encode()).hexdigest()}
-        if files:
-            props["files"] = files_digest(files)
+        props = {"program": digest(), "hosts": hashlib.sha256(hosts.encode()).hexdigest()}
         super().__init__(DeliveryProvider(), name, props, opts)
 
 

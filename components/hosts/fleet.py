@@ -160,14 +160,14 @@ class Fleet(Resource, module="hosts", name="Fleet"):
         name: str,
         records: Mapping[str, HostRecord],
         policy: HostPolicy,
-        vf_layout: str,
+        marks: Mapping[str, pulumi.Input[str]],
         opts: pulumi.ResourceOptions | None = None,
     ) -> None:
         props = {
             **properties_of(records),
             "policy": policy.model_dump_json(),
             "allow_reboot": policy.allow_reboot,
-            "vf_layout": vf_layout,
+            **marks,
             "results": None,
             "facts": None,
         }

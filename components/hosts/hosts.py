@@ -15,6 +15,7 @@ from components.hosts.pack import digest
 from components.hosts.program.places import SCHEMA, copy_of
 from components.hosts.records import HostRecord, wanted_record
 from components.hosts.remedy import remedy
+from components.hosts.secret_files import SecretFiles, files_digest
 from components.ssh.credentials import endpoints_of
 from stacks.lab import Lab
 from stacks.load import Credentials
@@ -53,9 +54,14 @@ class Hosts(pulumi.ComponentResource):
         nodes = {f"{name}-{node.name}": node for node in lab.nodes}
         self._explain = pulumi.ErrorHook(f"{name}-remedy", lambda failed: _explain(nodes[failed.name], failed))
         endpoints = endpoints_of(lab, args.credentials.host_keys)
-        self._program = Delivery(
-            f"{name}-program", endpoints, args.credentials.files, pulumi.ResourceOptions(parent=self)
-        )
+        self._program = Delivery(f"{name}-program", endpoints, pulumi.ResourceOptions(parent=self))
+        files, marks = args.credentials.files, {"vf_layout": pulumi.Output.from_input(vf_layout(lab))}
+        self._brought: list[pulumi.Resource] = [self._program]
+        if files:
+            # another secret changes no document, and still has to get to its place: the Fleet looks at it too
+            marks["files"] = files_digest(files)
+            kept = pulumi.ResourceOptions(parent=self)
+            self._brought.append(SecretFiles(f"{name}-files", endpoints, marks["files"], kept))
         owner = f"lab {lab.name} of stack {pulumi.get_stack()}"
         keys = args.credentials.host_keys
         records = {node.name: wanted_record(lab, node, keys[node.name], owner) for node in lab.nodes}
@@ -68,8 +74,7 @@ class Hosts(pulumi.ComponentResource):
             f"{name}-fleet",
             records,
             lab.hosts,
-            vf_layout(lab),
-            args.credentials.files,
+            marks,
             # what the commands do to the hosts is nothing that a value shows
             pulumi.ResourceOptions(parent=self, depends_on=commands),
         )
@@ -108,7 +113,7 @@ class Hosts(pulumi.ComponentResource):
             opts=pulumi.ResourceOptions(
                 parent=self,
                 aliases=[pulumi.Alias(name=f"{name}-{node.formerly}")] if node.formerly else [],
-                depends_on=[self._program],  # it has no output that the command would use
+                depends_on=self._brought,  # they have no output that the command would use
                 hooks=pulumi.ResourceHookBinding(
                     on_error=[self._explain], after_create=[self._confirm], after_update=[self._confirm]
                 ),

@@ -2,8 +2,12 @@
 
 from pydantic import JsonValue
 
+from components.hosts.program.nvidia import SMI_S
+from components.hosts.program.steps.licence import LICENCE_WAIT_S
 from stacks.lab import Lab
+from stacks.licence import FEATURE_TYPES, LegacyLicence
 from stacks.nodes import Node, VsphereVm
+from stacks.secret_files import licensed_nodes
 
 
 def guest_network_section(lab: Lab, node: Node) -> dict[str, JsonValue] | None:
@@ -12,6 +16,24 @@ def guest_network_section(lab: Lab, node: Node) -> dict[str, JsonValue] | None:
     if network is None or not isinstance(node, VsphereVm) or not node.pfs:
         return None
     return {"tool": network.tool, "peers": {**_peers(lab, node)}}
+
+
+def licence_section(lab: Lab, node: Node) -> dict[str, JsonValue] | None:
+    """None: no licence is asked for, or this node has nothing that needs one. The token is never part of it."""
+    licence = lab.licence
+    if licence is None or node not in licensed_nodes(lab):
+        return None
+    settings: dict[str, JsonValue] = {"FeatureType": str(FEATURE_TYPES[licence.product])}
+    if isinstance(licence, LegacyLicence):
+        settings |= {"ServerAddress": str(licence.server), "ServerPort": str(licence.port)}
+        if licence.backup_server:
+            settings["BackupServerAddress"] = licence.backup_server
+    return {"kind": licence.kind, "server": str(licence.server), "settings": settings}
+
+
+def licence_seconds(lab: Lab) -> int:
+    """How much longer than usual a run may take for the licence."""
+    return LICENCE_WAIT_S + SMI_S if lab.licence else 0
 
 
 def _peers(lab: Lab, node: Node) -> dict[str, str]:

@@ -21,6 +21,7 @@ from .kernel_arguments import KernelArguments
 from .kubelet import Kubelet
 from .kubernetes_kernel import KubernetesKernel
 from .kubernetes_packages import KubernetesPackages
+from .licence import Licence
 from .link import Link
 from .memlock import Memlock
 from .modules import Modules
@@ -66,6 +67,7 @@ STEPS: Tuple[Step, ...] = (
     RdmaDevice(),
     QualityOfService(),
     GpuDirect(),
+    Licence(),
     Swap(),
     KubernetesKernel(),
     KubernetesPackages(),

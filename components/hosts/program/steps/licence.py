@@ -1,0 +1,151 @@
+"""The licence of a vGPU guest driver: token or licence server, the daemon that asks for it, and whether it got one."""
+
+import re
+from typing import Any, Dict, List, Set
+
+from ..host import Document, Host
+from ..machine import Machine, StepError
+from ..nvidia import SMI_S
+from ..secret_files import DELIVERED, MISSING, delivered, source_of, state_of
+from ..step import Before, Fields, Step
+
+SETTINGS_FILE = "/etc/nvidia/gridd.conf"
+TEMPLATE = SETTINGS_FILE + ".template"
+TOKENS = "/etc/nvidia/ClientConfigToken"
+TOKEN_FILE = TOKENS + "/client_configuration_token_rocelab.tok"
+DAEMON = "nvidia-gridd.service"
+OURS = ("ServerAddress", "ServerPort", "BackupServerAddress", "FeatureType")
+LICENSED = "Licensed"
+LICENCE_WAIT_S = 90
+"""gridd asks its server anew every few seconds, and over the internet the first answer takes its time."""
+
+
+class Licence(Step):
+    """What is not ours in gridd.conf stays. The token is read from the login's home: no document ever holds it."""
+
+    name = "licence"
+    at_boot = False
+    effects = {"licence": "none", "licence_settings": "none", "licence_token": "none"}
+    repairs = {"licence": "service", "licence_settings": "service", "licence_token": "service"}
+
+    def wanted(self, document: Document) -> Fields:
+        asked = document.get("licence")
+        if not asked:
+            return {}
+        token = {"licence_token": DELIVERED} if asked["kind"] == "nls" else {}
+        return {"licence_settings": _shown(asked["settings"]), **token, "licence": LICENSED}
+
+    def observed(self, host: Host) -> Fields:
+        machine, asked = host.machine, host.document["licence"]
+        found = {key: value for key, value in _pairs(machine.read(SETTINGS_FILE)).items() if key in OURS and value}
+        fields: Fields = {"licence_settings": _shown(found), "licence": self._told(host)["status"]}
+        if asked["kind"] == "nls":
+            fields["licence_token"] = state_of(delivered(machine, "licence"), machine.content(TOKEN_FILE))
+        return fields
+
+    def refuse(self, host: Host) -> None:
+        others = [name for name in host.machine.names(TOKENS) if f"{TOKENS}/{name}" != TOKEN_FILE]
+        if others and host.document["licence"]["kind"] == "nls":
+            raise StepError(
+                f"{TOKENS} holds {others[0]}, and the driver is to have one token",
+                "move it away; files of others are never changed",
+            )
+
+    def apply(self, host: Host, wrong: Set[str]) -> None:
+        machine, asked = host.machine, host.document["licence"]
+        if machine.run("systemctl", "cat", DAEMON).code:
+            raise StepError(
+                f"{DAEMON} does not exist: this guest has no vGPU driver",
+                "NVIDIA's guest driver is in no public repository: gpu.driver.source packaged installs your own",
+            )
+        if "licence_token" in wrong:
+            _install_token(machine)
+        if "licence_settings" in wrong:
+            text = machine.read(SETTINGS_FILE) or machine.read(TEMPLATE)
+            machine.put(SETTINGS_FILE, settings_text(text, asked["settings"]))
+        machine.must("systemctl", "restart", DAEMON, timeout_s=60)
+        host.forget()
+        if not machine.wait(lambda: self._is_licensed(host), LICENCE_WAIT_S):
+            raise StepError(
+                f"the vGPU is {self._told(host)['status']} {LICENCE_WAIT_S} s after {DAEMON} was started anew",
+                f"can this guest reach {asked['server']}, is its clock right (a token is signed with a time), "
+                "and is a licence free? journalctl -u nvidia-gridd says which",
+            )
+
+    def facts(self, host: Host) -> Dict[str, Any]:
+        return {"licence": {key: value for key, value in self._told(host).items() if value}}
+
+    def before(self, host: Host) -> Before:
+        return {"gridd": host.machine.content(SETTINGS_FILE).decode(errors="replace")}
+
+    def undo(self, host: Host, before: Before) -> None:
+        machine = host.machine
+        ours = machine.remove(TOKEN_FILE)
+        machine.remove(source_of(machine, "licence"))
+        if machine.content(SETTINGS_FILE) != before["gridd"].encode():
+            machine.put(SETTINGS_FILE, before["gridd"]) if before["gridd"] else machine.remove(SETTINGS_FILE)
+            ours = True
+        if ours:
+            machine.run("systemctl", "restart", DAEMON, timeout_s=60)  # it gives the licence back
+
+    def _told(self, host: Host) -> Dict[str, str]:
+        told: Dict[str, str] = host.remembered("licence", lambda: _licence(host.machine))
+        return told
+
+    def _is_licensed(self, host: Host) -> bool:
+        host.forget()
+        if self._told(host)["status"] == LICENSED:
+            return True
+        host.machine.pause(2)
+        return False
+
+
+def _install_token(machine: Machine) -> None:
+    token = delivered(machine, "licence")
+    if not token:
+        raise StepError(
+            f"the licence token was {MISSING}",
+            "pulumi config set --secret rocelab:licenceToken < client_configuration_token.tok, then pulumi up",
+        )
+    machine.put(TOKEN_FILE, token, mode=0o600)
+
+
+def settings_text(text: str, settings: Dict[str, str]) -> str:
+    """gridd.conf with these settings in the place of those that say the same; comments and all else stay."""
+    kept = [line for line in text.splitlines() if line.partition("=")[0].strip() not in OURS]
+    lines = [f"{key}={value}" for key, value in settings.items()]
+    return "\n".join([*kept, *lines]) + "\n"
+
+
+def parse_licence(printed: str) -> Dict[str, str]:
+    """Status, expiry and product in the output of `nvidia-smi -q`; drivers word the heading of the section variously.
+
+    Several vGPUs count as licensed when all of them are.
+    """
+    found: List[str] = re.findall(r"^\s*License Status\s+: (.+?)\s*$", printed, re.MULTILINE)
+    if not found:
+        return {"status": "no licensed product", "expiry": "", "product": ""}
+    state = next((text for text in found if not text.startswith(LICENSED)), found[0])
+    expiry = re.search(r"\(Expiry: (.+?)\)", state)
+    names = re.search(r"Licensed Product\s*\n\s*Product Name\s+: (.+?)\s*$", printed, re.MULTILINE)
+    return {
+        "status": LICENSED if state.startswith(LICENSED) else state,
+        "expiry": expiry[1] if expiry else "",
+        "product": names[1] if names else "",
+    }
+
+
+def _licence(machine: Machine) -> Dict[str, str]:
+    done = machine.run("nvidia-smi", "-q", timeout_s=SMI_S)
+    if done.code:
+        said = (done.err or done.out).strip().splitlines()
+        return {"status": said[0][:150] if said else f"nvidia-smi ended with {done.code}", "expiry": "", "product": ""}
+    return parse_licence(done.out)
+
+
+def _pairs(text: str) -> Dict[str, str]:
+    return dict(re.findall(r"^[ \t]*(\w+)[ \t]*=[ \t]*(.*?)[ \t]*$", text, re.MULTILINE))
+
+
+def _shown(settings: Dict[str, str]) -> str:
+    return ", ".join(f"{key}={settings[key]}" for key in sorted(settings)) or "none"

@@ -1,0 +1,37 @@
+"""Secrets that end as files on nodes: which there are, and where each of them comes from."""
+
+from dataclasses import dataclass
+
+from stacks.lab import Lab
+from stacks.licence import NlsLicence
+from stacks.nodes import Node, VsphereVm
+
+LICENCE_KEY, BITFUSION_KEY = "licenceToken", "bitfusionToken"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SecretFile:
+    """One file, the same on each of its nodes."""
+
+    name: str
+    key: str
+    """The stack's secret is `rocelab:<key>`."""
+    nodes: tuple[str, ...]
+
+
+def secret_files(lab: Lab) -> tuple[SecretFile, ...]:
+    """The files that a lab needs; none in most."""
+    found = []
+    if isinstance(lab.licence, NlsLicence):
+        found.append(
+            SecretFile(name="licence", key=LICENCE_KEY, nodes=tuple(node.name for node in licensed_nodes(lab)))
+        )
+    if lab.bitfusion_client is not None and lab.bitfusion_client.authorisation == "token":
+        nodes = tuple(node.name for node in lab.active_nodes if node.name in lab.bitfusion_client.nodes)
+        found.append(SecretFile(name="bitfusion", key=BITFUSION_KEY, nodes=nodes))
+    return tuple(found)
+
+
+def licensed_nodes(lab: Lab) -> tuple[Node, ...]:
+    """Machines whose GPUs need a licence."""
+    return tuple(node for node in lab.active_nodes if isinstance(node, VsphereVm) and node.gpus)
