@@ -19,6 +19,7 @@ from stacks.licence import Licence
 from stacks.nodes import Node
 from stacks.qos import Qos
 from stacks.rails import Rail
+from stacks.report import Report
 from stacks.rules import BrokenRulesError, Parts, broken_rules
 from stacks.runtime import Runtime
 from stacks.switches import Switches
@@ -56,6 +57,7 @@ class Lab(Section):
     fabric: Fabric | None = None
     cluster: Cluster | None = None
     benchmarks: Benchmarks | None = None
+    report: Report = Report()
     images: Images | None = None
     """Recipes of the benchmark images, for those who build them."""
 

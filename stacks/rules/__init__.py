@@ -12,6 +12,7 @@ from stacks.rules.images import IMAGE_RULES
 from stacks.rules.machines import MACHINE_RULES
 from stacks.rules.network import NETWORK_RULES
 from stacks.rules.parts import BrokenRulesError, Fault, Parts, Path, show
+from stacks.rules.report import REPORT_RULES
 from stacks.rules.switches import SWITCH_RULES
 from stacks.rules.system import SYSTEM_RULES
 
@@ -27,6 +28,7 @@ RULES: tuple[Callable[[Parts], Iterator[Fault]], ...] = (
     *IMAGE_RULES,
     *MACHINE_RULES,
     *NETWORK_RULES,
+    *REPORT_RULES,
     *SWITCH_RULES,
     *SYSTEM_RULES,
 )

@@ -1,0 +1,50 @@
+"""The store: which folders a lab file may name, and which are refused with the remedy."""
+
+import copy
+import json
+from typing import Any
+
+import pytest
+import yaml
+
+from stacks.base import LabError
+from stacks.read import parse_lab
+from tests.conftest import ROOT
+
+LAB = yaml.safe_load((ROOT / "Pulumi.lab.yaml").read_text())["config"]["rocelab:lab"]
+
+
+def said_of(store: str, **changes: Any) -> str:
+    lab = {**copy.deepcopy(LAB), **changes, "report": {"store": store}}
+    try:
+        parse_lab(json.dumps(lab), "lab.yaml")
+    except LabError as error:
+        return str(error)
+    return ""
+
+
+@pytest.mark.parametrize("store", ["results", "/srv/measurements", ".sim/elsewhere"])
+def test_a_folder_is_taken(store: str) -> None:
+    assert said_of(store) == ""
+
+
+@pytest.mark.parametrize(
+    ("store", "remedy"),
+    [
+        ("s3://bucket/lab", "name the mount point"),
+        ("~/results", "write it out"),
+        ("../results", "write an absolute path"),
+        ("", "at least 1 character"),
+        ("a\nb", "control character"),
+    ],
+)
+def test_what_is_no_folder_of_this_machine_is_refused_with_the_remedy(store: str, remedy: str) -> None:
+    said = said_of(store)
+
+    assert "report.store" in said
+    assert remedy in said
+
+
+def test_measurements_of_hardware_do_not_lie_where_make_clean_removes_them() -> None:
+    assert "which make clean removes" in said_of(".sim/runs", kind="hardware")
+    assert "make clean" not in said_of("results", kind="hardware")
