@@ -10,6 +10,7 @@ from stacks.base import InventoryName, LabError, Name, Port, Section, effect
 
 MacAddress = Annotated[str, Field(pattern=r"^[0-9a-f]{2}(:[0-9a-f]{2}){5}$")]
 Vmknic = Annotated[str, Field(pattern=r"^vmk\d{1,2}$")]
+Use = Literal["create", "adopt", "reference"]
 SwitchVersion = Literal["6.5.0", "6.6.0", "7.0.0", "7.0.2", "7.0.3", "8.0.0", "8.0.3"]
 """What the provider can set; the oldest ESXi host of the switch decides what may be asked for."""
 
@@ -39,12 +40,18 @@ class Vmkernel(Section):
     address: IPv4Interface | None = Field(default=None, json_schema_extra=effect("link"))
     """Makes an adapter with this address on the switch's port group."""
     existing: Vmknic | None = None
-    """Takes one that is there, and never moves or changes it."""
+    """Takes one that is there, and never moves it."""
+    use: Literal["reference", "adopt"] = "reference"
+    """Of an existing one. reference: nothing of it is changed. adopt: what is declared here is set, and stays set."""
+    mtu_bytes: int | None = Field(default=None, ge=1280, le=9000, json_schema_extra=effect("link"))
+    """Set on an adopted adapter; one that is made has its switch's."""
 
     @model_validator(mode="after")
     def _made_or_taken(self) -> Self:
         if (self.address is None) == (self.existing is None):
             raise ValueError("wants either address (one is made) or existing (one is taken, such as vmk0)")
+        if (self.use == "adopt") != (self.mtu_bytes is not None) or (self.use == "adopt" and self.existing is None):
+            raise ValueError("use: adopt and mtu_bytes go together, with existing: what else it has is never changed")
         return self
 
 
@@ -65,16 +72,37 @@ class DistributedSwitch(Section):
     name: InventoryName
     rail: Name
     """The rail that its port group carries."""
-    use: Literal["create", "reference"] = "create"
-    """create: ours, removed with the stack. reference: only looked up; its ports, hosts and MTU are left alone."""
+    use: Use = "create"
+    """create: ours, removed with the stack; the name must be free. adopt: one that is there gets what is declared here
+    (version, MTU, network I/O control, the hosts as members), nothing else of it changes, and it is never removed.
+    reference: only looked up; its ports, hosts and MTU are left alone."""
     version: SwitchVersion = "7.0.3"
     mtu_bytes: int = Field(default=9000, ge=1280, le=9000, json_schema_extra=effect("link"))
     """vCenter allows 9000 at most."""
     uplink: UplinkChoice
+    network_io_control: bool = False
+    """The guides turn it off: it would share bandwidth out between kinds of traffic. Read back after it is made."""
     port_group: InventoryName
+    port_group_use: Use | None = None
+    """The same choice for the port group; None: as `use`."""
     vlan_id: int = Field(default=0, ge=0, le=4094, json_schema_extra=effect("link"))
     """VLAN of the port group; 0 is untagged."""
     hosts: tuple[EsxiHost, ...] = Field(min_length=1)
+
+    @property
+    def group_use(self) -> Use:
+        """Whether the port group is made, adopted or only looked up."""
+        return self.port_group_use or self.use
+
+    def declared(self, name: str) -> bool:
+        """Whether the lab file itself gives the field: an adopted object gets no default of ours."""
+        return name in self.model_fields_set
+
+    @model_validator(mode="after")
+    def _a_new_switch_has_new_port_groups(self) -> Self:
+        if self.use == "create" and self.group_use != "create":
+            raise ValueError(f"port_group_use {self.group_use}: a switch that is made here has no port group yet")
+        return self
 
     @model_validator(mode="after")
     def _each_host_once(self) -> Self:
@@ -101,6 +129,8 @@ class Fabric(Section):
     datacenter: InventoryName
     cluster: InventoryName
     switches: tuple[DistributedSwitch, ...] = Field(min_length=1)
+    preflight: Literal["enforce", "warn"] = "enforce"
+    """What a fault of hosts or switches does before anything is changed: it stops the run, or is only told."""
     pvrdma_firewall: bool = True
     """Opens the `pvrdma` ruleset (TCP 28250 to 28761) on hosts with a vmkernel adapter. Nothing is ever narrowed."""
     allow_management_vmkernel: bool = False

@@ -7,6 +7,7 @@ import pulumi
 import pulumi_vsphere as vsphere
 
 from components.fabric.baseline import Baseline
+from components.fabric.inspection import Inspection, InspectionArgs
 from components.fabric.machines import Machines, MachinesArgs, machines_of
 from components.fabric.settings import HostSettings, HostSettingsArgs
 from components.fabric.uplink import Uplink, UplinkArgs
@@ -47,7 +48,10 @@ class VsphereFabric(pulumi.ComponentResource):
             password=args.password,
             # the provider knows the system's authorities only; with another one, our own session checks it first
             allow_unverified_ssl=fabric.ca_file is not None or fabric.thumbprint_sha256 is not None,
-            opts=self._child(),
+            opts=pulumi.ResourceOptions(parent=self),
+        )
+        self.inspection = Inspection(
+            f"{name}-preflight", InspectionArgs(fabric=fabric), pulumi.ResourceOptions(parent=self)
         )
         self._lookups = pulumi.InvokeOutputOptions(parent=self, provider=self.provider)
         self._datacenter = vsphere.get_datacenter_output(name=fabric.datacenter, opts=self._lookups).id
@@ -71,7 +75,8 @@ class VsphereFabric(pulumi.ComponentResource):
             for host in switch.hosts:
                 if host.vmkernel and host.vmkernel.existing:
                     self._set(host, host.vmkernel.existing)
-            return found.id
+            # nothing may be connected to it before the preflight has passed
+            return pulumi.Output.all(found.id, self.inspection.id).apply(lambda ids: str(ids[0]))
         made = self._switch(switch)
         group = vsphere.DistributedPortGroup(
             f"{self._name}-{switch.rail}-group",
@@ -147,7 +152,7 @@ class VsphereFabric(pulumi.ComponentResource):
             allow_management=self._fabric.allow_management_vmkernel,
         )
         # the baseline stands in the state before anything is set, whatever its values are
-        after = pulumi.ResourceOptions(parent=self, depends_on=[baseline])
+        after = pulumi.ResourceOptions(parent=self, depends_on=[baseline, self.inspection])
         HostSettings(f"{self._name}-{host.name}-settings", wanted, after)
 
     def _host_id(self, host: EsxiHost) -> pulumi.Output[str]:
@@ -160,3 +165,5 @@ class VsphereFabric(pulumi.ComponentResource):
             delete_before_replace=delete_before_replace or None,
             protect=True if provider and not self._lab.simulated else None,
         )
+            # nothing is changed before the preflight has passed; no value of it is needed
+            depends_on=[self.inspection],

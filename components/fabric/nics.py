@@ -20,6 +20,11 @@ class Nic:
     """Empty: it has none."""
     switch: str = ""
     """The switch whose uplink it is; empty: it is free."""
+    pci: str = ""
+    """Where it is plugged in, such as `0000:3b:00.0`."""
+    driver_version: str = ""
+    """Empty: the host does not tell, as before vSphere 8.0."""
+    firmware: str = ""
 
     def __str__(self) -> str:
         speed = f"{self.speed_mbit} Mbit/s" if self.speed_mbit else "no link"

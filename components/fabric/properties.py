@@ -39,14 +39,25 @@ def collect(
 
 
 def collect_all(
-    content: vim.ServiceInstanceContent, kind: type[Kind], paths: Sequence[str]
+    content: vim.ServiceInstanceContent,
+    kind: type[Kind],
+    paths: Sequence[str],
+    below: vim.ManagedEntity | None = None,
 ) -> list[tuple[Kind, Found]]:
-    """Properties of all objects of a kind that our user may see: one call, however many there are."""
-    view = known(content, "viewManager").CreateContainerView(content.rootFolder, [kind], True)
+    """Properties of all objects of a kind that our user may see, everywhere or below one: one call, however many.
+
+    A property that this vCenter is too old to know is left out.
+    """
+    view = known(content, "viewManager").CreateContainerView(below or content.rootFolder, [kind], True)
     try:
         members = _collector.TraversalSpec(name="members", path="view", skip=False, type=vim.view.ContainerView)
         asked = [_collector.ObjectSpec(obj=view, skip=True, selectSet=[members])]
         return [(one.obj, _values(one)) for one in _retrieve(content, kind, asked, paths)]
+    except vmodl.query.InvalidProperty as fault:
+        rest = [path for path in paths if path != fault.name]
+        if len(rest) == len(paths):
+            raise
+        return collect_all(content, kind, rest, below)
     finally:
         view.Destroy()
 

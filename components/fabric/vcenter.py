@@ -14,6 +14,7 @@ from components.fabric.nics import Nic
 from components.fabric.properties import collect, collect_all, known
 from components.fabric.refusals import doing
 from components.fabric.session import Endpoint, connected
+from components.fabric.survey import nics_of
 from stacks.base import LabError
 
 __all__ = ["OPTION", "RULESET", "Endpoint", "Ruleset", "VCenter", "session"]
@@ -62,25 +63,7 @@ class VCenter:
 
     def nics(self, host: vim.HostSystem) -> list[Nic]:
         """Its physical NICs."""
-        network = known(host, "config.network")
-        rdma = {
-            device.backing.pairedUplink: device.device
-            for device in network.rdmaDevice or []
-            if isinstance(device.backing, vim.host.RdmaDevice.PnicBacking)
-        }
-        used = {key: switch.name for switch in network.vswitch or [] for key in switch.pnic or []}
-        used |= {key: switch.dvsName for switch in network.proxySwitch or [] for key in switch.pnic or []}
-        return [
-            Nic(
-                name=nic.device,
-                mac=nic.mac.lower(),
-                driver=nic.driver or "",
-                speed_mbit=nic.linkSpeed.speedMb if nic.linkSpeed else 0,
-                rdma_device=rdma.get(nic.key, ""),
-                switch=used.get(nic.key, ""),
-            )
-            for nic in network.pnic or []
-        ]
+        return nics_of(known(host, "config.network"))
 
     def vmkernel_names(self, host: vim.HostSystem) -> dict[str, str]:
         """Address of each vmkernel adapter by its name."""

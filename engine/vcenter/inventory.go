@@ -34,6 +34,7 @@ func equip(registry *simulator.Registry) {
 		addFastNics(host, number)
 		ownFirewall(registry, host)
 		addPvrdmaOption(registry, host)
+		describe(registry, host, number)
 		addGpus(host)
 	}
 	for _, object := range registry.All("VirtualMachine") {

@@ -82,6 +82,14 @@ def test_the_password_goes_to_the_provider_alone_and_as_a_secret(seen: Recorded)
     assert "password" in seen["fabric-provider"].secrets
     for name, resource in seen.resources.items():
         assert name == "fabric-provider" or CANARY not in repr(resource.inputs)
+def test_nothing_is_changed_before_the_preflight_has_passed(seen: Recorded) -> None:
+    changing = ("switch", "group", "vmkernel", "baseline", "settings", "uplink")
+
+    for name, resource in seen.resources.items():
+        if name.endswith(changing):
+            assert "fabric-preflight" in resource.depends_on, name
+
+
 
 
 def test_a_machine_has_all_its_memory_reserved_and_pvrdma_after_management(seen: Recorded) -> None:

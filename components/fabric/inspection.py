@@ -1,0 +1,126 @@
+"""The preflight as a resource: it looks at hosts and switches at each run, and everything else waits for it.
+
+What it saw stands in the state, so that a preview shows a host that has changed. The path of this module stands in the
+state of every stack with a fabric: it never moves.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import pulumi
+from pulumi.dynamic import CheckFailure, CheckResult, CreateResult, DiffResult, Resource, ResourceProvider, UpdateResult
+from pyVmomi import vim
+
+from components.fabric import login
+from components.fabric.claims import names_made, refused_mtus, refused_names
+from components.fabric.preflight import judge
+from components.fabric.survey import survey
+from components.ssh.configured import Configured
+from components.ssh.credentials import configured_lab
+from stacks.base import LabError
+from stacks.fabric import Fabric
+from stacks.lab import Lab
+from stacks.nodes import VsphereVm
+
+Props = dict[str, object]
+SEEN = ("hosts", "faults", "warnings")
+MOST_LINES = 12
+
+
+class InspectionProvider(Configured, ResourceProvider):
+    """Looks at each run, in preview too; changes nothing."""
+
+    def check(self, _olds: Props, news: Props) -> CheckResult:
+        """Looks, and refuses where the lab says so."""
+        lab = configured_lab(self._setting)
+        if lab.fabric is None:
+            raise LabError("the stack's lab has no fabric")
+        ours = _olds.get("made")
+        with login.configured_session(self._setting) as vcenter:
+            seen = look(lab, lab.fabric, vcenter.content, frozenset(ours if isinstance(ours, list) else []))
+        for warning in [*_lines(seen, "warnings"), *(_lines(seen, "faults") if lab.fabric.preflight == "warn" else [])]:
+            pulumi.log.warn(warning)
+        failures = []
+        if lab.fabric.preflight == "enforce" and (faults := _lines(seen, "faults")):
+            failures = [CheckFailure("fabric", _told(faults))]
+        return CheckResult({**news, **seen}, failures)
+
+    def diff(self, _id: str, _olds: Props, _news: Props) -> DiffResult:
+        """A host that has changed is shown with what it was and is."""
+        for host, line in _mapping(_news, "hosts").items():
+            if (before := _mapping(_olds, "hosts").get(host)) not in (None, line):
+                pulumi.log.info(f"{host}: {before} => {line}")
+        return DiffResult(changes=any(_olds.get(key) != _news.get(key) for key in (*SEEN, "made", "datacenter")))
+
+    def create(self, props: Props) -> CreateResult:
+        """Keeps what was seen."""
+        return CreateResult(f"{props['datacenter']}/{props['cluster']}", props)
+
+    def update(self, _id: str, _olds: Props, _news: Props) -> UpdateResult:
+        """Keeps what was seen now."""
+        return UpdateResult(_news)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class InspectionArgs:
+    """Inputs of `Inspection`."""
+
+    fabric: Fabric
+
+
+class Inspection(Resource, module="fabric", name="Inspection"):
+    """What was seen before anything was changed."""
+
+    hosts: pulumi.Output[dict[str, str]]
+    """A line for each ESXi host."""
+    faults: pulumi.Output[list[str]]
+    warnings: pulumi.Output[list[str]]
+
+    def __init__(self, name: str, args: InspectionArgs, opts: pulumi.ResourceOptions | None = None) -> None:
+        props = {
+            "datacenter": args.fabric.datacenter,
+            "cluster": args.fabric.cluster,
+            **dict.fromkeys((*SEEN, "made")),
+        }
+        super().__init__(InspectionProvider(), name, props, opts)
+
+
+def look(lab: Lab, fabric: Fabric, content: vim.ServiceInstanceContent, ours: frozenset[str]) -> Props:
+    """What there is, and what the preflight says of it."""
+    names = sorted({host.name for switch in fabric.switches for host in switch.hosts})
+    vgpu = hosts_with_vgpus(lab, names)
+    facts = survey(content, fabric.datacenter, fabric.cluster, names, packages=bool(vgpu))
+    verdict = judge(fabric.switches, facts, {rail.name: rail.mtu_bytes for rail in lab.rails}, vgpu)
+    claims = [*refused_names(fabric.switches, facts, ours), *refused_mtus(fabric.switches, facts)]
+    return {
+        "hosts": dict(verdict.hosts),
+        "faults": [*claims, *verdict.faults],
+        "warnings": list(verdict.warnings),
+        "made": names_made(fabric.switches),
+    }
+
+
+def hosts_with_vgpus(lab: Lab, hosts: list[str]) -> frozenset[str]:
+    """The hosts that may get a machine with a vGPU: those that one is pinned to, or all where the cluster places it."""
+    found: set[str] = set()
+    for node in lab.nodes:
+        if isinstance(node, VsphereVm) and node.state != "absent" and getattr(node.machine, "vgpu", None):
+            found |= {node.machine.host} if node.machine.host else set(hosts)
+    return frozenset(found)
+
+
+def _told(faults: list[str]) -> str:
+    rest = len(faults) - MOST_LINES
+    lines = [f"  {fault}" for fault in faults[:MOST_LINES]] + ([f"  and {rest} more"] if rest > 0 else [])
+    closing = "Nothing was changed. fabric.preflight: warn goes on in spite of it."
+    return "\n".join(["the fabric is not fit for PVRDMA:", *lines, closing])
+
+
+def _lines(seen: Props, key: str) -> list[str]:
+    found = seen[key]
+    return [str(line) for line in found] if isinstance(found, list) else []
+
+
+def _mapping(props: Props, key: str) -> Mapping[str, object]:
+    found = props.get(key)
+    return found if isinstance(found, dict) else {}

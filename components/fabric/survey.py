@@ -1,0 +1,188 @@
+"""Reads the facts of the preflight: all hosts in one call, all switches in a second."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+from pyVmomi import vim, vmodl
+
+from components.fabric.facts import FabricFacts, HostFacts, SwitchFacts, VmkernelFacts
+from components.fabric.nics import Nic
+from components.fabric.properties import Found, collect, collect_all
+from stacks.base import LabError
+
+HOST_PATHS = (
+    "name",
+    "runtime.connectionState",
+    "runtime.inMaintenanceMode",
+    "complianceCheckState",
+    "hardware.systemInfo",
+    "config.product",
+    "config.network",
+    "config.graphicsConfig",
+    "config.sharedPassthruGpuTypes",
+    "config.dateTimeInfo",
+    "config.service",
+    "configManager.networkSystem",
+    "configManager.imageConfigManager",
+)
+ABREAST = 8
+"""Hosts asked at once for what is no property: a vCenter serves some dozens of calls at a time."""
+COMPLIANCE = frozenset({"compliant", "nonCompliant", "running"})
+"""States of a host that some host profile is attached to; without one it is unknown."""
+
+
+def survey(
+    content: vim.ServiceInstanceContent, datacenter: str, cluster: str, names: Sequence[str], *, packages: bool
+) -> FabricFacts:
+    """Facts of the named hosts, and of all switches of the datacenter.
+
+    Args:
+        content: the vCenter.
+        datacenter: its name.
+        cluster: the cluster's name.
+        names: the hosts that matter; one that is not there is missing in the answer.
+        packages: whether to read which packages the hosts have, which needs Host.Config.Image.
+
+    Raises:
+        LabError: when there is no such datacenter or cluster.
+    """
+    place, _ = _entry(collect_all(content, vim.Datacenter, ["name"]), "datacenter", datacenter)
+    clusters = collect_all(content, vim.ComputeResource, ["name", "configManagerEnabled"], place)
+    _, found = _entry(clusters, "cluster", cluster)
+    wanted = set(names)
+    rows = [one for one in collect_all(content, vim.HostSystem, HOST_PATHS, place) if one[1]["name"] in wanted]
+    with ThreadPoolExecutor(ABREAST) as pool:
+        hosts = list(pool.map(lambda row: _host(row[1], packages=packages), rows))
+    networks = collect_all(content, vim.Network, ["name"], place)
+    return FabricFacts(
+        hosts={host.name: host for host in hosts},
+        switches={one.name: one for one in _switches(content, place)},
+        networks=frozenset(str(one["name"]) for _, one in networks),
+        under_configuration_profile=bool(found.get("configManagerEnabled")),
+    )
+
+
+def nics_of(network: vim.host.NetworkInfo) -> list[Nic]:
+    """The physical NICs of a host's network configuration."""
+    rdma: dict[object, str] = {
+        device.backing.pairedUplink: device.device
+        for device in network.rdmaDevice or []
+        if isinstance(device.backing, vim.host.RdmaDevice.PnicBacking)
+    }
+    used: dict[object, str] = {key: switch.name for switch in network.vswitch or [] for key in switch.pnic or []}
+    used |= {key: switch.dvsName for switch in network.proxySwitch or [] for key in switch.pnic or []}
+    return [
+        Nic(
+            name=nic.device,
+            mac=nic.mac.lower(),
+            driver=nic.driver or "",
+            speed_mbit=nic.linkSpeed.speedMb if nic.linkSpeed else 0,
+            rdma_device=rdma.get(nic.key, ""),
+            switch=used.get(nic.key, ""),
+            pci=nic.pci or "",
+            driver_version=getattr(nic, "driverVersion", None) or "",
+            firmware=getattr(nic, "firmwareVersion", None) or "",
+        )
+        for nic in network.pnic or []
+    ]
+
+
+def _host(found: Found, *, packages: bool) -> HostFacts:
+    name, network = str(found["name"]), found.get("config.network")
+    if found.get("runtime.connectionState") != "connected" or network is None:
+        return HostFacts(name=name, connected=False)
+    product, system = found.get("config.product"), found.get("hardware.systemInfo")
+    graphics, clock = found.get("config.graphicsConfig"), found.get("config.dateTimeInfo")
+    services = getattr(found.get("config.service"), "service", None) or []
+    servers = clock.ntpConfig.server if clock is not None and clock.ntpConfig is not None else None
+    return HostFacts(
+        name=name,
+        maintenance=bool(found.get("runtime.inMaintenanceMode")),
+        version=product.version if product else "",
+        build=product.build if product else "",
+        model=f"{system.vendor} {system.model}".strip() if system else "",
+        nics=tuple(nics_of(network)),
+        vmkernels={
+            nic.device: VmkernelFacts(address=nic.spec.ip.ipAddress or "", mtu_bytes=nic.spec.mtu or 1500)
+            for nic in network.vnic or []
+        },
+        graphics=graphics.hostDefaultGraphicsType if graphics else "",
+        vgpu_profiles=frozenset(found.get("config.sharedPassthruGpuTypes") or ()),
+        vgpu_driver=_vgpu_driver(found.get("configManager.imageConfigManager")) if packages else "",
+        ntp_servers=tuple(servers or ()),
+        ntp_running=any(service.key == "ntpd" and service.running for service in services),
+        under_profile=found.get("complianceCheckState") in COMPLIANCE,
+        neighbour_mtu_bytes=_announced(found.get("configManager.networkSystem")),
+    )
+
+
+def _vgpu_driver(images: Any) -> str:
+    """NVIDIA's host driver among a host's packages; their names have changed with every generation of it."""
+    if images is None:
+        return ""
+    try:
+        packages = images.FetchSoftwarePackages()
+    except vmodl.MethodFault:
+        return ""  # the role need not have it: whether the driver works is told by the profiles that it offers
+    found = [one for one in packages if one.vendor in ("NVIDIA", "NVD") and "nmlx" not in one.name]
+    return ", ".join(f"{one.name} {one.version}" for one in sorted(found, key=lambda one: str(one.name)))
+
+
+def _announced(network: Any) -> Mapping[str, int]:
+    if network is None:
+        return {}
+    try:
+        hints = network.QueryNetworkHint(None)
+    except vmodl.MethodFault:
+        return {}  # what a neighbour says is a help, and no neighbour has to say it
+    found = {}
+    for hint in hints or []:
+        cdp, lldp = getattr(hint, "connectedSwitchPort", None), getattr(hint, "lldpInfo", None)
+        mtu = cdp.mtu if cdp is not None else None
+        for parameter in lldp.parameter or [] if lldp is not None else []:
+            if parameter.key.lower() in ("mtu", "maximum frame size"):
+                mtu = mtu or int(parameter.value)
+        if mtu:
+            found[str(hint.device)] = int(mtu)
+    return found
+
+
+def _switches(content: vim.ServiceInstanceContent, datacenter: vim.Datacenter) -> Iterable[SwitchFacts]:
+    rows = collect_all(content, vim.DistributedVirtualSwitch, ["name", "uuid", "config", "portgroup"], datacenter)
+    members = [member.config.host for _, row in rows for member in row["config"].host or []]
+    names = dict(zip(members, (one.get("name", "") for one in collect(content, members, ["name"])), strict=True))
+    for _, row in rows:
+        config = row["config"]
+        groups = collect(content, row.get("portgroup") or [], ["name", "config.defaultPortConfig"])
+        yield SwitchFacts(
+            name=str(row["name"]),
+            uuid=str(row["uuid"]),
+            version=config.productInfo.version or "",
+            mtu_bytes=getattr(config, "maxMtu", None) or 1500,
+            network_io_control=bool(config.networkResourceManagementEnabled),
+            members={
+                str(names[one.config.host]): tuple(
+                    nic.pnicDevice for nic in getattr(one.config.backing, "pnicSpec", None) or []
+                )
+                for one in config.host or []
+            },
+            uplink_ports=len(getattr(config.uplinkPortPolicy, "uplinkPortName", None) or []),
+            port_groups={str(one["name"]): _vlan(one.get("config.defaultPortConfig")) for one in groups if one},
+        )
+
+
+def _vlan(setting: Any) -> int | None:
+    vlan = getattr(setting, "vlan", None)
+    if vlan is None:
+        return 0
+    number = getattr(vlan, "vlanId", None)
+    return number if isinstance(number, int) else None
+
+
+def _entry(rows: Sequence[tuple[Any, Found]], what: str, name: str) -> tuple[Any, Found]:
+    for entity, found in rows:
+        if found["name"] == name:
+            return entity, found
+    others = ", ".join(sorted(str(found["name"]) for _, found in rows)) or "none"
+    raise LabError(f"fabric.{what}: the vCenter has no {name} that our user may see; it has {others}")

@@ -1,0 +1,191 @@
+"""The preflight: what breaks PVRDMA is a fault, what is only odd a warning, and each names host and remedy."""
+
+import re
+from dataclasses import replace
+
+import pytest
+
+from components.fabric.claims import names_made, refused_mtus, refused_names
+from components.fabric.facts import FabricFacts, HostFacts, SwitchFacts, VmkernelFacts
+from components.fabric.nics import Nic
+from components.fabric.preflight import judge
+from stacks.fabric import DistributedSwitch
+
+NIC = Nic(
+    name="vmnic4",
+    mac="ec:0d:9a:00:00:00",
+    driver="nmlx5_core",
+    speed_mbit=100_000,
+    rdma_device="vmrdma0",
+    pci="0000:3b:00.0",
+    driver_version="4.23.0.36",
+)
+HOST = HostFacts(
+    name="esx1",
+    version="8.0.2",
+    build="22380479",
+    model="DGX",
+    nics=(NIC,),
+    vmkernels={"vmk0": VmkernelFacts(address="10.0.0.1", mtu_bytes=1500)},
+    graphics="sharedDirect",
+    vgpu_profiles=frozenset({"grid_v100d-32c"}),
+    ntp_servers=("ntp",),
+    ntp_running=True,
+    neighbour_mtu_bytes={"vmnic4": 9216},
+)
+EXISTING = SwitchFacts(
+    name="roce",
+    uuid="50 1a",
+    version="7.0.3",
+    mtu_bytes=9000,
+    network_io_control=False,
+    members={"esx1": ("vmnic4",)},
+    uplink_ports=1,
+    port_groups={"pvrdma": 0},
+)
+
+
+def a_switch(**others):
+    given = {
+        "name": "roce",
+        "rail": "pvrdma",
+        "uplink": {"rdma_device": "vmrdma0"},
+        "port_group": "pvrdma",
+        "hosts": [{"name": name, "vmkernel": {"existing": "vmk0"}} for name in ("esx1", "esx2")],
+    }
+    return DistributedSwitch.model_validate(given | others)
+
+
+def verdict(first=HOST, second=None, *, vgpu=(), switch=None, **facts):
+    hosts = {one.name: one for one in (first, second or replace(HOST, name="esx2")) if one is not None}
+    found = FabricFacts(hosts=hosts, switches={}, **facts)
+    return judge([switch or a_switch()], found, {"pvrdma": 1500}, frozenset(vgpu))
+
+
+def test_hosts_that_are_alike_and_fit_are_passed_without_a_word():
+    said = verdict(vgpu=["esx1"])
+
+    assert (said.faults, said.warnings) == ((), ())
+    assert said.hosts["esx2"] == (
+        "ESXi 8.0.2 build 22380479, vmnic4 nmlx5_core 4.23.0.36 at 0000:3b:00.0 100000 Mbit/s"
+    )
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"connected": False}, r"esx1: is not connected to the vCenter; reconnect it"),
+        ({"version": "6.0.0"}, r"esx1: ESXi 6.0.0 has no PVRDMA; it came with 6.5"),
+        ({"under_profile": True}, r"esx1: a host profile is attached.*detach it"),
+        ({"nics": (replace(NIC, speed_mbit=0),)}, r"esx1: vmnic4, its uplink on roce, has no link: .*port type"),
+        ({"nics": (replace(NIC, rdma_device=""),)}, r"esx1: no NIC is rdma_device vmrdma0; it has vmnic4"),
+        ({"nics": (replace(NIC, switch="vSwitch0"),)}, r"esx1: vmnic4 .* is in use. It is never taken away"),
+        ({"neighbour_mtu_bytes": {"vmnic4": 1400}}, r"announces an MTU of 1400, less than the 1500 of pvrdma"),
+        ({"vgpu_profiles": frozenset()}, r"esx1: offers no vGPU.*install NVIDIA's host driver"),
+        ({"graphics": "shared"}, r"esx1: its graphics type is shared, and vGPUs need sharedDirect"),
+    ],
+)
+def test_what_breaks_pvrdma_is_a_fault_that_names_host_and_remedy(change, said):
+    found = verdict(replace(HOST, **change), vgpu=["esx1"])
+
+    assert len(found.faults) == 1
+    assert re.search(said, found.faults[0])
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (
+            {"build": "1"},
+            "roce: ESXi is not the same on all hosts: 8.0.2 build 1 on esx2; 8.0.2 build 22380479 on esx1",
+        ),
+        ({"nics": (replace(NIC, driver_version="4.1"),)}, "driver version of the uplink is not the same"),
+        ({"nics": (replace(NIC, driver_version=""),)}, "not told on esx2"),
+        ({"nics": (replace(NIC, pci="0000:af:00.0"),)}, "PCIe placement of the uplink is not the same"),
+        ({"nics": (replace(NIC, speed_mbit=25_000),)}, "link speed of the uplink is not the same"),
+        ({"maintenance": True}, "esx2: is in maintenance mode"),
+        ({"ntp_servers": ()}, "esx2: has no NTP server"),
+        ({"ntp_running": False}, "esx2: ntpd does not run"),
+    ],
+)
+def test_what_is_only_odd_is_a_warning(change, said):
+    found = verdict(HOST, replace(HOST, name="esx2", **change))
+
+    assert found.faults == ()
+    assert [warning for warning in found.warnings if said in warning]
+
+
+def test_a_host_without_a_vgpu_machine_needs_no_vgpu_driver():
+    assert verdict(replace(HOST, vgpu_profiles=frozenset(), graphics="shared"), vgpu=["esx2"]).faults == ()
+
+
+def test_a_host_that_is_not_there_a_profile_and_a_missing_privilege_are_faults():
+    alone = FabricFacts(
+        hosts={"esx1": HOST},
+        switches={},
+        under_configuration_profile=True,
+        lacking={"Host.Config.Network": ("esx1",)},
+    )
+
+    faults = "\n".join(judge([a_switch()], alone, {"pvrdma": 1500}, frozenset()).faults)
+
+    assert "esx2: no such host in the datacenter" in faults
+    assert "kept by vSphere Configuration Profiles" in faults
+    assert "lacks the privilege Host.Config.Network on esx1" in faults
+
+
+def test_small_frames_of_an_adapter_that_is_left_as_it_is_are_told():
+    found = FabricFacts(hosts={name: replace(HOST, name=name) for name in ("esx1", "esx2")}, switches={})
+
+    warnings = judge([a_switch()], found, {"pvrdma": 9000}, frozenset()).warnings
+
+    assert [one for one in warnings if one.startswith("esx1: vmk0 has an MTU of 1500, the rail 9000")]
+
+
+def claims(switch, *, ours=(), networks=(), existing=EXISTING):
+    facts = FabricFacts(hosts={}, switches={existing.name: existing} if existing else {}, networks=frozenset(networks))
+    return [*refused_names([switch], facts, frozenset(ours)), *refused_mtus([switch], facts)]
+
+
+def test_a_name_that_is_taken_is_refused_with_both_remedies_unless_it_is_ours():
+    said = claims(a_switch(), networks=["pvrdma"])
+
+    assert [line.split(" exists")[0] for line in said] == ["distributed switch roce", "network pvrdma"]
+    assert all("adopt" in line and "reference" in line for line in said)
+    assert claims(a_switch(), networks=["pvrdma"], ours=names_made([a_switch()])) == []
+
+
+@pytest.mark.parametrize("use", ["adopt", "reference"])
+def test_what_is_to_be_there_and_is_not_is_refused_with_what_there_is(use):
+    elsewhere = replace(EXISTING, name="other")
+
+    assert claims(a_switch(use=use), existing=elsewhere) == [
+        (
+            f"distributed switch roce is to be {'adopted' if use == 'adopt' else 'referenced'}, and there is none; "
+            "there is other"
+        )
+    ]
+    assert claims(a_switch(use=use, port_group="nvme")) == [
+        (
+            f"port group nvme is to be {'adopted' if use == 'adopt' else 'referenced'}, and roce has none of that name; "
+            "it has pvrdma"
+        )
+    ]
+
+
+def test_a_referenced_switch_that_is_not_as_the_lab_says_is_refused_and_an_adopted_one_is_set():
+    small = replace(EXISTING, mtu_bytes=1500)
+
+    assert "has an MTU of 1500, less than the 9000 of the lab" in claims(a_switch(use="reference"), existing=small)[0]
+    assert "pvrdma has VLAN 0, the lab says 7" in claims(a_switch(use="reference", vlan_id=7))[0]
+    assert claims(a_switch(use="adopt", vlan_id=7), existing=small) == []
+
+
+def test_a_referenced_switch_has_to_have_the_host_with_one_rdma_uplink():
+    def faults(members):
+        switch = replace(EXISTING, members=members)
+        facts = FabricFacts(hosts={"esx1": HOST, "esx2": replace(HOST, name="esx2")}, switches={"roce": switch})
+        return judge([a_switch(use="reference")], facts, {"pvrdma": 1500}, frozenset()).faults
+
+    assert faults({"esx1": ("vmnic4",), "esx2": ("vmnic4",)}) == ()
+    assert "esx2: has 0 uplinks on roce" in faults({"esx1": ("vmnic4",)})[0]
