@@ -1,6 +1,8 @@
-"""How fast physics lets a rail be: goodput of RoCE v2 over Ethernet, and what that allows NCCL."""
+"""How fast physics lets a rail be: goodput of RoCE v2 over Ethernet, over PCIe, and shared with others."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
 
 PATH_MTUS_BYTES = (256, 512, 1024, 2048, 4096)
 """Path MTUs of InfiniBand and RoCE; larger Ethernet MTUs only make room for the largest of them."""
@@ -10,21 +12,106 @@ PACKET_BYTES = 82
 VLAN_BYTES = 4
 IPV6_BYTES = 20
 RETH_BYTES = 16
-"""Once a message: where an RDMA write goes."""
+"""Once a message: where an RDMA write goes, and what a read asks for."""
+AETH_BYTES = 4
+"""In an acknowledgement, and in the first and the last packet of a read's answer (InfiniBand specification 9.4)."""
+PAD_BYTES = 4
+"""A payload is filled up to a multiple of this."""
+
+Operation = Literal["write", "send", "read"]
+Limit = Literal["line", "pcie", "shared port", "shared slot", "measured verbs", "latency table"]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Ceiling:
+    """The best value that can be expected, and why it is no better."""
+
+    value: float
+    unit: Literal["Gbit/s", "GB/s", "us"]
+    """Of 10^9 bits or bytes; of a latency, the value is the least good one that still passes."""
+    basis: str
+    """What it was worked out from, for a reader."""
+    limited_by: Limit
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Path:
+    """What is known of the way between two ports before anything is measured on it."""
+
+    line_rate_gbit_s: float
+    """Of the slower port, as its own host reports it."""
+    path_mtu_bytes: int
+    message_bytes: int = 65_536
+    operation: Operation = "write"
+    vlan: bool = False
+    ipv6: bool = False
+    pcie_gbit_s: float | None = None
+    """Payload that the narrower PCIe link carries each way; None where it is not told, and then it limits nothing."""
+    both_ways: bool = False
+    """Both ends send at once, and the value is the sum."""
+    streams_on_port: int = 1
+    """Streams that run at once through the port: its VFs, or queue pairs of several tests."""
+    ports_on_slot: int = 1
+    """Ports that run at once behind one PCIe link: both ports of a dual-port NIC."""
 
 
 def goodput_ratio(path_mtu_bytes: int, message_bytes: int, *, vlan: bool = False, ipv6: bool = False) -> float:
-    """Share of the line rate that a stream of RDMA writes leaves for data."""
-    around = PACKET_BYTES + (VLAN_BYTES if vlan else 0) + (IPV6_BYTES if ipv6 else 0)
-    packets = -(-message_bytes // path_mtu_bytes)
-    return message_bytes / (message_bytes + packets * around + RETH_BYTES)
+    """Share of the line rate, 0 to 1, that a stream of RDMA writes in one direction leaves for data."""
+    path = Path(line_rate_gbit_s=1, path_mtu_bytes=path_mtu_bytes, message_bytes=message_bytes, vlan=vlan, ipv6=ipv6)
+    return data_share(path)
+
+
+def data_share(path: Path) -> float:
+    """Share of the line rate, 0 to 1, that is left for data in one direction of this path.
+
+    With both_ways the acknowledgements (one a message, the least that a reliable connection sends) or the requests of
+    the stream in the other direction take their part too.
+    """
+    around = PACKET_BYTES + (VLAN_BYTES if path.vlan else 0) + (IPV6_BYTES if path.ipv6 else 0)
+    packets = -(-path.message_bytes // path.path_mtu_bytes)
+    reads = path.operation == "read"
+    once = {"write": RETH_BYTES, "send": 0, "read": AETH_BYTES * min(packets, 2)}[path.operation]
+    back = around + (RETH_BYTES if reads else AETH_BYTES) if path.both_ways else 0
+    padding = -path.message_bytes % PAD_BYTES
+    return path.message_bytes / (path.message_bytes + padding + packets * around + once + back)
 
 
 def verbs_ceiling_gbit_s(
     line_rate_gbit_s: float, path_mtu_bytes: int, message_bytes: int, *, vlan: bool = False, ipv6: bool = False
 ) -> float:
-    """What `ib_write_bw` can print at best, in 10^9 bits a second."""
+    """What `ib_write_bw` can print at best over the line alone, in 10^9 bits a second."""
     return line_rate_gbit_s * goodput_ratio(path_mtu_bytes, message_bytes, vlan=vlan, ipv6=ipv6)
+
+
+def bandwidth_ceiling(path: Path) -> Ceiling:
+    """What a stream on this path reaches at best, in 10^9 bits a second; the sum of both directions with both_ways.
+
+    Line and PCIe are full duplex, so each direction has its own limit. VFs of one PF share its port, and the ports of
+    one NIC its slot: their sum meets the limit, and the ceiling here is an equal part of it.
+    """
+    ratio = data_share(path)
+    dressed = f"{', VLAN' if path.vlan else ''}{', IPv6' if path.ipv6 else ''}"
+    line = f"line rate {path.line_rate_gbit_s:g} Gbit/s at path MTU {path.path_mtu_bytes}{dressed}"
+    shared = f", one of {path.streams_on_port} streams on the port" if path.streams_on_port > 1 else ""
+    limits: list[tuple[float, Limit, str]] = [
+        (
+            path.line_rate_gbit_s * ratio / path.streams_on_port,
+            "shared port" if path.streams_on_port > 1 else "line",
+            line + shared,
+        )
+    ]
+    if path.pcie_gbit_s is not None:
+        ports = f", shared by {path.ports_on_slot} ports" if path.ports_on_slot > 1 else ""
+        limits.append(
+            (
+                path.pcie_gbit_s / path.ports_on_slot / path.streams_on_port,
+                "shared slot" if path.ports_on_slot > 1 else "pcie",
+                f"PCIe {path.pcie_gbit_s:.1f} Gbit/s{ports}{shared}",
+            )
+        )
+    value, limited_by, basis = min(limits, key=lambda limit: limit[0])
+    both = ", both directions" if path.both_ways else ""
+    return Ceiling(value=value * (2 if path.both_ways else 1), unit="Gbit/s", basis=basis + both, limited_by=limited_by)
 
 
 def nccl_ceiling_gbyte_s(rails_gbit_s: Sequence[float]) -> float:
@@ -35,15 +122,21 @@ def nccl_ceiling_gbyte_s(rails_gbit_s: Sequence[float]) -> float:
 def looks_like_path_mtu(
     measured_gbit_s: float, line_rate_gbit_s: float, path_mtu_bytes: int, message_bytes: int
 ) -> int | None:
-    """A smaller path MTU whose ceiling the measured value sits at, while it misses the configured one's.
+    """`smaller_mtu_at` for an untagged path over IPv4."""
+    path = Path(line_rate_gbit_s=line_rate_gbit_s, path_mtu_bytes=path_mtu_bytes, message_bytes=message_bytes)
+    return smaller_mtu_at(measured_gbit_s, path)
+
+
+def smaller_mtu_at(measured_gbit_s: float, path: Path) -> int | None:
+    """A smaller path MTU whose ceiling the measured value sits at, while it misses the path's own.
 
     A hint, never a cause: a slow path of the configured MTU can land on the same number. NICs reach 98.5 to 100 % of
     their ceiling, hence the window.
     """
-    if measured_gbit_s / verbs_ceiling_gbit_s(line_rate_gbit_s, path_mtu_bytes, message_bytes) >= 0.97:
+    if measured_gbit_s / bandwidth_ceiling(path).value >= 0.97:
         return None
     for candidate in PATH_MTUS_BYTES:
-        ratio = measured_gbit_s / verbs_ceiling_gbit_s(line_rate_gbit_s, candidate, message_bytes)
-        if candidate < path_mtu_bytes and 0.985 <= ratio <= 1.002:
+        of_line = measured_gbit_s / (path.line_rate_gbit_s * data_share(replace(path, path_mtu_bytes=candidate)))
+        if candidate < path.path_mtu_bytes and 0.985 <= of_line <= 1.002:
             return candidate
     return None

@@ -1,0 +1,174 @@
+"""Numbers out of repeats: outliers, spread, intervals and drift. Pure and without randomness of its own."""
+
+import math
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from components.validation.records import median
+
+OUTLIER_Z = 3.5
+"""Modified z score from which on a value is an outlier (Iglewicz and Hoaglin, How to Detect and Handle Outliers)."""
+NORMAL = 0.6745
+"""Median absolute deviation over standard deviation, for normal values."""
+EQUAL_SHARE = 0.05
+"""Relative distance from the median that makes an outlier when more than half of the values are the same."""
+RESAMPLES = 2000
+LEAST_FOR_INTERVAL = 5
+"""Fewer values than this give no interval that says anything."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Repeats:
+    """What repeats of one measurement say together."""
+
+    median: float
+    """Without the dropped ones, unless they are too many."""
+    least: float
+    greatest: float
+    cv: float
+    """Standard deviation of the kept values over their mean; 0 for a single one."""
+    kept: tuple[float, ...]
+    dropped: tuple[float, ...]
+    """Outliers, in the order of the samples."""
+    unstable: bool
+    """More than a third would have had to be dropped: nothing was, and no number stands for these repeats."""
+
+
+def mad(values: Sequence[float]) -> float:
+    """Median absolute deviation from the median, in the unit of the values."""
+    middle = median(list(values))
+    return median([abs(value - middle) for value in values])
+
+
+def outliers(values: Sequence[float]) -> tuple[int, ...]:
+    """Positions of the outliers by the modified z score; where the MAD is 0, by 5 % of the median."""
+    if len(values) < 3:
+        return ()  # of two values nobody knows which one is wrong
+    middle, spread = median(list(values)), mad(values)
+    limit = EQUAL_SHARE * abs(middle) if spread == 0 else OUTLIER_Z * spread / NORMAL
+    return tuple(number for number, value in enumerate(values) if abs(value - middle) > limit)
+
+
+def repeats(values: Sequence[float]) -> Repeats:
+    """Drops at most a third of the values as outliers; where that would not do, the repeats are unstable.
+
+    Raises:
+        ValueError: for no values.
+    """
+    if not values:
+        raise ValueError("no values: a measurement without a result has no median")
+    found = set(outliers(values))
+    unstable = len(found) > len(values) // 3
+    kept = tuple(value for number, value in enumerate(values) if unstable or number not in found)
+    return Repeats(
+        median=median(list(kept)),
+        least=min(kept),
+        greatest=max(kept),
+        cv=cv(kept),
+        kept=kept,
+        dropped=() if unstable else tuple(values[number] for number in sorted(found)),
+        unstable=unstable,
+    )
+
+
+def cv(values: Sequence[float]) -> float:
+    """Coefficient of variation: sample standard deviation over mean, 0 for fewer than two values or a mean of 0."""
+    if len(values) < 2:
+        return 0.0
+    mean = math.fsum(values) / len(values)
+    if mean == 0:
+        return 0.0
+    return math.sqrt(math.fsum((value - mean) ** 2 for value in values) / (len(values) - 1)) / abs(mean)
+
+
+def interval_of_ratio(
+    above: Sequence[float], below: Sequence[float], confidence: float = 0.95, seed: int = 1
+) -> tuple[float, float] | None:
+    """Bootstrap interval of the ratio of two medians; None where there are too few values or a median of 0.
+
+    The seed is fixed, so that the same samples always give the same interval (percentile method, Efron).
+    """
+    if min(len(above), len(below)) < LEAST_FOR_INTERVAL or min(below) <= 0:
+        return None
+    draw = random.Random(seed)  # noqa: S311 (resampling, no secret)
+    ratios = sorted(_resampled(draw, above) / _resampled(draw, below) for _ in range(RESAMPLES))
+    return _between(ratios, confidence)
+
+
+def interval(values: Sequence[float], confidence: float = 0.95, seed: int = 1) -> tuple[float, float] | None:
+    """Bootstrap interval of the median; None for fewer than five values."""
+    if len(values) < LEAST_FOR_INTERVAL:
+        return None
+    draw = random.Random(seed)  # noqa: S311 (resampling, no secret)
+    return _between(sorted(_resampled(draw, values) for _ in range(RESAMPLES)), confidence)
+
+
+def _resampled(draw: random.Random, values: Sequence[float]) -> float:
+    return median(draw.choices(values, k=len(values)))
+
+
+def _between(ordered: list[float], confidence: float) -> tuple[float, float]:
+    out = round(len(ordered) * (1 - confidence) / 2)
+    return ordered[out], ordered[-1 - out]
+
+
+def drift(points: Sequence[tuple[float, float]]) -> float:
+    """Change over the whole run as a share of the median: median of the slopes of all pairs (Theil and Sen).
+
+    Up to 29 % of outliers do not move it. 0 for fewer than three moments.
+
+    Args:
+        points: time in any unit, and value.
+    """
+    thinned = points[:: max(1, len(points) // 200)]  # all pairs of 200 points are enough, and bounded
+    slopes = [
+        (later - earlier) / (t2 - t1)
+        for number, (t1, earlier) in enumerate(thinned)
+        for t2, later in thinned[number + 1 :]
+        if t1 != t2
+    ]
+    middle = median([value for _, value in points]) if points else 0.0
+    if len({t for t, _ in points}) < 3 or not slopes or middle == 0:
+        return 0.0
+    times = [t for t, _ in points]
+    return median(slopes) * (max(times) - min(times)) / middle
+
+
+def upper_rate(failures: int, trials: int, confidence: float = 0.95) -> float:
+    """Upper bound of a failure rate (Clopper and Pearson, one-sided); with no failure about 3 / trials.
+
+    Raises:
+        ValueError: without trials, where nothing can be said.
+    """
+    if not 0 <= failures <= trials or trials == 0:
+        raise ValueError(f"{failures} of {trials}: there must be trials, and no more failures than trials")
+    if failures == trials:
+        return 1.0
+    low, high = failures / trials, 1.0
+    for _ in range(60):
+        middle = (low + high) / 2
+        low, high = (middle, high) if at_most(failures, trials, middle) > 1 - confidence else (low, middle)
+    return high
+
+
+def at_most(successes: int, trials: int, rate: float) -> float:
+    """Probability of that many successes or fewer (binomial distribution)."""
+    if rate <= 0:
+        return 1.0
+    if rate >= 1:
+        return 1.0 if successes >= trials else 0.0
+    logs = math.lgamma(trials + 1)
+    return min(
+        1.0,
+        math.fsum(
+            math.exp(
+                logs
+                - math.lgamma(k + 1)
+                - math.lgamma(trials - k + 1)
+                + k * math.log(rate)
+                + (trials - k) * math.log1p(-rate)
+            )
+            for k in range(successes + 1)
+        ),
+    )

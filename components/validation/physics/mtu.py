@@ -1,0 +1,99 @@
+"""From the Ethernet MTU of an interface to RoCE's path MTU, and from a measured number back to it."""
+
+from dataclasses import dataclass, replace
+
+from components.validation.physics.ceilings import PATH_MTUS_BYTES, Path, bandwidth_ceiling, smaller_mtu_at
+
+HEADERS_BYTES = 96
+"""What the kernel keeps free of an interface's MTU: GRH 40, UDP 8, BTH 12, XRC 4, atomic 28, ICRC 4
+(linux include/rdma/ib_addr.h, iboe_get_mtu)."""
+
+
+def roce_mtu_bytes(netdev_mtu_bytes: int) -> int | None:
+    """Path MTU that a RoCE port has on an interface of this MTU; None when not even the smallest fits.
+
+    It is rounded down, which makes 4096 a trap: its path MTU is 2048. 4200 or more gives 4096.
+    """
+    return max((mtu for mtu in PATH_MTUS_BYTES if mtu + HEADERS_BYTES <= netdev_mtu_bytes), default=None)
+
+
+def netdev_mtu_bytes(path_mtu_bytes: int) -> int:
+    """Least MTU of an interface whose RoCE port has that path MTU."""
+    return path_mtu_bytes + HEADERS_BYTES
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class MtuFingerprint:
+    """A number that sits at the ceiling of a smaller path MTU than the one it should have been measured with."""
+
+    measured_gbit_s: float
+    configured_bytes: int
+    """Path MTU that the lab declares."""
+    reported_bytes: int | None
+    """Path MTU in the client's header; None where there was none."""
+    seen_bytes: int
+    """Path MTU whose ceiling the number sits at."""
+    ratio_to_configured: float
+    ratio_to_seen: float
+
+    @property
+    def code(self) -> str:
+        """For machines."""
+        return f"MTU_FINGERPRINT_{self.seen_bytes}"
+
+    @property
+    def contradiction(self) -> bool:
+        """Whether the tool's header says something else than the number does."""
+        return self.reported_bytes is not None and self.reported_bytes > self.seen_bytes
+
+    @property
+    def evidence(self) -> str:
+        """The numbers, for a reader."""
+        said = f" while the header says {self.reported_bytes}" if self.contradiction else ""
+        return (
+            f"{self.measured_gbit_s:.2f} Gbit/s is {self.ratio_to_configured:.1%} of the ceiling at path MTU "
+            f"{self.configured_bytes} and {self.ratio_to_seen:.1%} of the one at {self.seen_bytes}{said}"
+        )
+
+    @property
+    def explanations(self) -> tuple[str, str]:
+        """What it may be. The number alone cannot tell which."""
+        small = (
+            f"the queue pair ran with path MTU {self.seen_bytes}: an interface, VF or switch port on the way has a "
+            "smaller MTU (with -R the header prints the port's MTU, not the route's)"
+        )
+        slow = (
+            f"the path MTU is {self.configured_bytes} and the path is slow for another reason: PCIe, congestion, "
+            "too few queue pairs"
+        )
+        return small, slow
+
+    @property
+    def deciding_test(self) -> str:
+        """What to run next, and how to read it."""
+        good = self.ratio_to_seen * self.measured_gbit_s / self.ratio_to_configured
+        return (
+            f"ib_write_bw -m {self.configured_bytes} without -R: near {good:.1f} Gbit/s or a failure means the MTU, "
+            f"{self.measured_gbit_s:.1f} Gbit/s again means a slow path"
+        )
+
+    @property
+    def hint(self) -> str:
+        """Both explanations and the test that decides between them. Never a cause."""
+        first, second = self.explanations
+        return f"either {first}; or {second}. To decide: {self.deciding_test}"
+
+
+def mtu_fingerprint(measured_gbit_s: float, path: Path, *, reported_bytes: int | None = None) -> MtuFingerprint | None:
+    """The fingerprint of a one-way bandwidth on a path as the lab declares it; None when it looks like no other MTU."""
+    seen = None if path.both_ways else smaller_mtu_at(measured_gbit_s, path)
+    if seen is None:
+        return None
+    return MtuFingerprint(
+        measured_gbit_s=measured_gbit_s,
+        configured_bytes=path.path_mtu_bytes,
+        reported_bytes=reported_bytes,
+        seen_bytes=seen,
+        ratio_to_configured=measured_gbit_s / bandwidth_ceiling(path).value,
+        ratio_to_seen=measured_gbit_s / bandwidth_ceiling(replace(path, path_mtu_bytes=seen)).value,
+    )

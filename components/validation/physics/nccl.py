@@ -1,0 +1,68 @@
+"""What NCCL can reach over the rails: from measured verbs where there are any, else from computed goodput."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from components.validation.physics.ceilings import Ceiling, nccl_ceiling_gbyte_s
+
+Collective = Literal["all_reduce", "all_gather", "reduce_scatter", "alltoall", "broadcast", "reduce", "sendrecv"]
+Algorithm = Literal["Ring", "Tree", "NVLSTree"]
+
+ACROSS = ("all_gather", "reduce_scatter", "alltoall")
+"""Collectives whose size is the total, of which each rank keeps its own part."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Job:
+    """Shape of a job."""
+
+    nodes: int
+    ranks: int
+    """GPUs over all nodes."""
+    algorithm: Algorithm | None = "Ring"
+    """As pinned by NCCL_ALGO; None where NCCL chose for itself."""
+
+
+def bus_factor(collective: Collective, ranks: int) -> float:
+    """Ratio of busbw to algbw (nccl-tests doc/PERFORMANCE.md): how often each byte crosses the slowest link of a ring.
+
+    Raises:
+        ValueError: for fewer than two ranks, where nothing crosses anything.
+    """
+    if ranks < 2:
+        raise ValueError(f"{ranks} ranks: a collective needs two")
+    if collective == "all_reduce":
+        return 2 * (ranks - 1) / ranks
+    return (ranks - 1) / ranks if collective in ACROSS else 1.0
+
+
+def above_ring(job: Job) -> float:
+    """By how much an algorithm that reduces within a node first can exceed the ring's busbw.
+
+    It moves 2(N-1)/N of the data per node over the network, N nodes, while busbw assumes 2(n-1)/n, n ranks: 1.875
+    for 2 nodes of 8 GPUs, 1.125 for 8 of them. Derived, not measured; with NCCL_ALGO=Ring it is 1.
+    """
+    if job.algorithm == "Ring" or job.nodes < 2:
+        return 1.0
+    return ((job.ranks - 1) / job.ranks) / ((job.nodes - 1) / job.nodes)
+
+
+def nccl_ceiling(rails_gbit_s: Sequence[float], job: Job, *, measured: bool, verbs: str = "ib_write_bw") -> Ceiling:
+    """Largest busbw of an all-reduce, in 10^9 bytes a second.
+
+    Args:
+        rails_gbit_s: for each rail its verbs bandwidth, measured where it was, else the computed ceiling.
+        job: shape of the job.
+        measured: whether rails_gbit_s are measured; thresholds are stricter then.
+        verbs: the test that measured them.
+    """
+    factor = above_ring(job)
+    source = f"measured {verbs}" if measured else "computed goodput"
+    which = "" if factor == 1 else f", times {factor:.3f} as {job.algorithm or 'NCCL chose its algorithm, which'} may"
+    return Ceiling(
+        value=nccl_ceiling_gbyte_s(rails_gbit_s) * factor,
+        unit="GB/s",
+        basis=f"{source} of {len(rails_gbit_s)} rail{'s' if len(rails_gbit_s) != 1 else ''}{which}",
+        limited_by="measured verbs" if measured else "line",
+    )

@@ -1,0 +1,75 @@
+"""What a NIC's PCIe link carries: read from sysfs texts, and less the headers of its packets."""
+
+import re
+from dataclasses import dataclass
+
+TLP_BYTES = 26
+"""Around the data of a memory write: framing 4, sequence 2, header 16 (64-bit address), LCRC 4 (PCIe 3.0 chapters
+2 and 4). Acknowledgements and credits of the data link layer cost a few per cent more, which no ceiling counts."""
+FLIT_TLP_BYTES = 16
+"""From Gen6 on a packet has its header alone: framing and checksum belong to the flit."""
+FLIT_SHARE = 236 / 256
+"""Bytes of a 256-byte flit that carry packets (PCIe 6.0)."""
+
+GENERATION_OF = {2.5: 1, 5.0: 2, 8.0: 3, 16.0: 4, 32.0: 5, 64.0: 6}
+"""By transfer rate of a lane in GT/s."""
+WIDTHS = (1, 2, 4, 8, 12, 16, 32)
+PAYLOADS_BYTES = (128, 256, 512, 1024, 2048, 4096)
+"""Legal MaxPayload sizes."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PcieLink:
+    """A link as it was trained."""
+
+    gtransfers_s: float
+    """Of one lane."""
+    lanes: int
+
+    @property
+    def generation(self) -> int:
+        """1 to 6."""
+        return GENERATION_OF[self.gtransfers_s]
+
+    @property
+    def raw_gbit_s(self) -> float:
+        """Bits each way after the line's encoding, in 10^9 a second."""
+        share = FLIT_SHARE if self.generation >= 6 else 128 / 130 if self.generation >= 3 else 8 / 10
+        return self.gtransfers_s * self.lanes * share
+
+    def payload_gbit_s(self, max_payload_bytes: int = 256) -> float:
+        """Data each way, in 10^9 bits a second, when every packet is as large as the slot allows.
+
+        Raises:
+            ValueError: for a payload size that PCIe does not have.
+        """
+        if max_payload_bytes not in PAYLOADS_BYTES:
+            raise ValueError(f"PCIe MaxPayload {max_payload_bytes}: it is one of {', '.join(map(str, PAYLOADS_BYTES))}")
+        around = FLIT_TLP_BYTES if self.generation >= 6 else TLP_BYTES
+        return self.raw_gbit_s * max_payload_bytes / (max_payload_bytes + around)
+
+    def __str__(self) -> str:
+        return f"Gen{self.generation} x{self.lanes}"
+
+
+def pcie_link(speed: str, width: str) -> PcieLink | None:
+    """The link that two sysfs texts describe, such as `16.0 GT/s PCIe` and `16`; None where they do not tell.
+
+    A virtual function's files say `Unknown` and 0 or 255: its link is that of its PF.
+    """
+    rate = re.fullmatch(r"(\d+(?:\.\d+)?) ?GT/s(?: PCIe)?", speed.strip())
+    lanes = re.fullmatch(r"x?(\d{1,3})", width.strip())
+    if rate is None or lanes is None or float(rate[1]) not in GENERATION_OF or int(lanes[1]) not in WIDTHS:
+        return None
+    return PcieLink(gtransfers_s=float(rate[1]), lanes=int(lanes[1]))
+
+
+def degraded(current: PcieLink | None, best: PcieLink | None) -> str | None:
+    """Why a link is slower than card and slot allow, in words; None when it is not, or when that is unknown.
+
+    `max_link_*` of the device is what the card can do: a card in a lesser slot is degraded too, which is meant.
+    """
+    if current is None or best is None or current.raw_gbit_s >= best.raw_gbit_s * 0.999:
+        return None
+    lost = 1 - current.raw_gbit_s / best.raw_gbit_s
+    return f"PCIe link runs at {current}, the card can do {best}: {lost:.0%} of its bandwidth is missing"

@@ -1,0 +1,147 @@
+"""Repeats, outliers, spread, intervals and drift: on recorded numbers, and on many random ones."""
+
+import random
+
+import pytest
+
+from components.validation.judging.statistics import (
+    at_most,
+    cv,
+    drift,
+    interval,
+    interval_of_ratio,
+    mad,
+    outliers,
+    repeats,
+    upper_rate,
+)
+
+SEED_A = (238.7, 244.5, 247.0, 199.4, 186.1, 249.8, 244.1, 245.6, 247.3, 244.9)
+"""Shape of seed A's Horovod iterations: two of ten are low."""
+
+
+def seeded(seed: int) -> random.Random:
+    return random.Random(seed)  # noqa: S311 (a fixed sequence is what a test wants)
+
+
+def samples(seed: int) -> list[float]:
+    draw = seeded(seed)
+    return [draw.gauss(100, 3) for _ in range(draw.randint(1, 30))]
+
+
+def test_the_two_low_iterations_are_dropped_and_kept_in_sight() -> None:
+    found = repeats(SEED_A)
+
+    assert found.dropped == (199.4, 186.1)
+    assert found.median == pytest.approx(245.25)
+    assert found.least > 230
+    assert not found.unstable
+
+
+def test_equal_values_with_one_stray_are_judged_by_five_per_cent() -> None:
+    assert outliers([92.4, 92.4, 92.4, 92.4, 88.0]) == ()
+    assert outliers([92.4, 92.4, 92.4, 92.4, 87.0]) == (4,)
+
+
+@pytest.mark.parametrize("values", [[50.0], [50.0, 90.0]])
+def test_nobody_knows_which_one_of_two_is_wrong(values: list[float]) -> None:
+    assert repeats(values).dropped == ()
+
+
+def test_more_than_a_third_of_strays_is_unstable_and_nothing_is_dropped() -> None:
+    found = repeats([100.0, 100.0, 100.0, 100.0, 100.0, 60.0, 61.0, 20.0, 130.0])
+
+    assert found.unstable
+    assert found.dropped == ()
+    assert len(found.kept) == 9
+
+
+def test_no_values_have_no_median() -> None:
+    with pytest.raises(ValueError, match="no values"):
+        repeats([])
+
+
+@pytest.mark.parametrize("seed", range(200))
+def test_what_is_dropped_and_kept_is_what_was_measured(seed: int) -> None:
+    values = samples(seed)
+    found = repeats(values)
+
+    assert sorted((*found.kept, *found.dropped)) == sorted(values)
+    assert len(found.dropped) <= len(values) // 3
+    assert found.least <= found.median <= found.greatest
+
+
+@pytest.mark.parametrize("seed", range(50))
+def test_order_unit_and_place_of_the_values_do_not_matter(seed: int) -> None:
+    values = samples(seed)
+    found = repeats(values)
+    again = repeats([8 * value for value in reversed(values)])
+
+    assert sorted(again.dropped) == pytest.approx([8 * value for value in sorted(found.dropped)])
+    assert again.median == pytest.approx(8 * found.median)
+    assert again.cv == pytest.approx(found.cv)
+
+
+@pytest.mark.parametrize("seed", range(50))
+def test_one_wild_value_moves_the_median_no_further_than_its_neighbours(seed: int) -> None:
+    values = [*samples(seed), 99.0, 100.0, 101.0, 100.5]
+
+    assert min(values) <= repeats([*values, 1e9]).median <= max(values)
+    assert 1e9 in repeats([*values, 1e9]).dropped
+
+
+def test_spread_of_known_values() -> None:
+    assert mad([1.0, 1.0, 2.0, 2.0, 4.0, 6.0, 9.0]) == 1.0
+    assert cv([90.0, 100.0, 110.0]) == pytest.approx(0.1)
+    assert cv([5.0]) == 0.0
+
+
+def test_an_interval_is_the_same_each_time_and_holds_the_median() -> None:
+    first, second = interval(SEED_A), interval(SEED_A)
+
+    assert first is not None
+    assert first == second
+    assert first[0] <= 244.7 <= first[1]
+    assert interval(SEED_A[:4]) is None
+
+
+def test_the_interval_covers_the_truth_about_as_often_as_it_claims() -> None:
+    held = 0
+    for seed in range(60):
+        draw = seeded(seed)
+        found = interval([draw.gauss(100, 3) for _ in range(15)], seed=seed)
+        held += found is not None and found[0] <= 100 <= found[1]
+
+    assert held >= 52  # 95 % of 60 are 57; the percentile method is a little narrow for 15 values
+
+
+def test_a_clear_speed_up_has_an_interval_above_one() -> None:
+    found = interval_of_ratio([22.9, 22.8, 23.0, 22.9, 22.7], [4.0, 4.1, 3.9, 4.2, 4.0])
+
+    assert found is not None
+    assert 5 < found[0] < 5.7 < found[1] < 6.1
+    assert interval_of_ratio([1.0] * 5, [0.0] * 5) is None
+
+
+def test_drift_is_seen_through_outliers_and_noise() -> None:
+    draw = seeded(3)
+    points = [(t, (100 - 6 * t / 99) * (0.6 if draw.random() < 0.1 else draw.gauss(1, 0.005))) for t in range(100)]
+
+    assert drift(points) == pytest.approx(-0.06, abs=0.015)
+    assert drift(points[:2]) == 0.0
+    assert drift([(0.0, 1.0), (0.0, 2.0), (0.0, 3.0)]) == 0.0
+
+
+def test_no_failure_in_n_bounds_the_rate_by_three_in_n() -> None:
+    assert upper_rate(0, 2000) == pytest.approx(3 / 2000, rel=0.01)
+    assert upper_rate(1, 2000) == pytest.approx(4.74 / 2000, rel=0.01)
+    assert upper_rate(5, 5) == 1.0
+    with pytest.raises(ValueError, match="trials"):
+        upper_rate(0, 0)
+
+
+def test_the_binomial_distribution_adds_up() -> None:
+    assert at_most(0, 10, 0.1) == pytest.approx(0.9**10)
+    assert at_most(10, 10, 0.1) == pytest.approx(1.0)
+    assert at_most(3, 3, 1.0) == 1.0
+    assert at_most(2, 3, 1.0) == 0.0

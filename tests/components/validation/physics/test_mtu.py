@@ -1,0 +1,88 @@
+"""MTUs: from the interface to the path, and from a number back to it."""
+
+import pytest
+
+from components.validation.physics.ceilings import Path
+from components.validation.physics.mtu import mtu_fingerprint, netdev_mtu_bytes, roce_mtu_bytes
+
+SEED_A = Path(line_rate_gbit_s=100, path_mtu_bytes=4096)
+
+
+@pytest.mark.parametrize(
+    ("netdev", "path"),
+    [
+        (9216, 4096),
+        (9000, 4096),
+        (4200, 4096),
+        (4192, 4096),
+        (4191, 2048),
+        (4096, 2048),  # the trap
+        (2144, 2048),
+        (2143, 1024),
+        (1500, 1024),
+        (1120, 1024),
+        (1119, 512),
+        (352, 256),
+        (351, None),
+    ],
+)
+def test_the_kernel_rounds_down(netdev: int, path: int | None) -> None:
+    assert roce_mtu_bytes(netdev) == path
+
+
+@pytest.mark.parametrize("path", [256, 512, 1024, 2048, 4096])
+def test_the_least_interface_mtu_gives_the_path_mtu_and_one_byte_less_does_not(path: int) -> None:
+    assert roce_mtu_bytes(netdev_mtu_bytes(path)) == path
+    assert roce_mtu_bytes(netdev_mtu_bytes(path) - 1) != path
+
+
+def test_seed_a_s_92_40_contradicts_its_own_header() -> None:
+    found = mtu_fingerprint(92.40, SEED_A, reported_bytes=4096)
+
+    assert found is not None
+    assert found.code == "MTU_FINGERPRINT_1024"
+    assert found.contradiction
+    assert (round(found.ratio_to_configured, 3), round(found.ratio_to_seen, 3)) == (0.943, 0.998)
+    assert "94.3% of the ceiling at path MTU 4096 and 99.8% of the one at 1024" in found.evidence
+    assert "while the header says 4096" in found.evidence
+
+
+def test_a_fingerprint_gives_both_explanations_and_the_test_that_decides() -> None:
+    found = mtu_fingerprint(92.40, SEED_A, reported_bytes=4096)
+
+    assert found is not None
+    assert all(text in found.hint for text in found.explanations)
+    assert found.hint.startswith("either")
+    assert "ib_write_bw -m 4096 without -R" in found.hint
+    assert "near 97.8 Gbit/s" in found.hint  # what a healthy path at 4096 gives when this NIC reaches 99.8 %
+
+
+def test_a_header_that_admits_the_small_mtu_is_no_contradiction() -> None:
+    found = mtu_fingerprint(92.40, SEED_A, reported_bytes=1024)
+
+    assert found is not None
+    assert not found.contradiction
+    assert "header" not in found.evidence
+
+
+@pytest.mark.parametrize(
+    ("measured", "seen"),
+    [(97.8, None), (95.2, None), (94.9, 2048), (94.0, None), (92.4, 1024), (86.0, 512), (80.0, None), (12.0, None)],
+)
+def test_only_numbers_at_another_ceiling_look_like_its_mtu(measured: float, seen: int | None) -> None:
+    found = mtu_fingerprint(measured, SEED_A)
+
+    assert (found.seen_bytes if found else None) == seen
+
+
+def test_a_tagged_path_of_1024_sits_a_little_lower() -> None:
+    tagged = Path(line_rate_gbit_s=100, path_mtu_bytes=4096, vlan=True)
+
+    assert mtu_fingerprint(92.20, tagged) is not None
+    assert mtu_fingerprint(92.50, tagged) is None  # more than a tagged 1024 can carry
+
+
+def test_a_path_that_pcie_limits_is_not_accused_of_its_mtu() -> None:
+    narrow = Path(line_rate_gbit_s=100, path_mtu_bytes=4096, pcie_gbit_s=93.0)
+
+    assert mtu_fingerprint(92.4, narrow) is None

@@ -1,0 +1,65 @@
+"""NCCL's ceiling: from measured verbs, from computed ones, and with algorithms that are no ring."""
+
+import pytest
+
+from components.validation.physics.ceilings import verbs_ceiling_gbit_s
+from components.validation.physics.nccl import Collective, Job, bus_factor, nccl_ceiling
+
+SEED_A = Job(nodes=2, ranks=16)
+
+
+@pytest.mark.parametrize(
+    ("collective", "factor"),
+    [("all_reduce", 1.875), ("all_gather", 0.9375), ("alltoall", 0.9375), ("broadcast", 1.0), ("sendrecv", 1.0)],
+)
+def test_bus_factors_of_sixteen_ranks(collective: Collective, factor: float) -> None:
+    assert bus_factor(collective, 16) == factor
+
+
+def test_one_gpu_a_node_gives_a_factor_of_one() -> None:
+    assert bus_factor("all_reduce", 2) == 1.0
+
+
+def test_one_rank_has_no_bus() -> None:
+    with pytest.raises(ValueError, match="1 ranks"):
+        bus_factor("all_reduce", 1)
+
+
+@pytest.mark.parametrize(
+    ("nics", "line_rate", "at_1024", "at_4096"),
+    [
+        (1, 25, 2.89, 3.06),
+        (2, 25, 5.79, 6.13),
+        (1, 100, 11.57, 12.25),
+        (2, 100, 23.14, 24.50),
+        (4, 100, 46.28, 49.01),
+        (8, 200, 185.1, 196.0),
+        (8, 400, 370.3, 392.1),
+    ],
+)
+def test_busbw_of_computed_rails(nics: int, line_rate: float, at_1024: float, at_4096: float) -> None:
+    found = [
+        nccl_ceiling([verbs_ceiling_gbit_s(line_rate, mtu, 65_536)] * nics, SEED_A, measured=False).value
+        for mtu in (1024, 4096)
+    ]
+
+    assert found == pytest.approx([at_1024, at_4096], abs=0.051)
+
+
+def test_seed_a_s_busbw_is_what_its_verbs_predict() -> None:
+    ceiling = nccl_ceiling([92.40, 92.40], SEED_A, measured=True)
+
+    assert round(22.92 / ceiling.value, 3) == 0.992
+    assert ceiling.basis == "measured ib_write_bw of 2 rails"
+    assert ceiling.limited_by == "measured verbs"
+
+
+@pytest.mark.parametrize(("nodes", "factor"), [(2, 1.875), (4, 1.29), (8, 1.125)])
+def test_an_algorithm_that_reduces_inside_the_node_may_exceed_the_ring(nodes: int, factor: float) -> None:
+    tree = nccl_ceiling([100.0], Job(nodes=nodes, ranks=8 * nodes, algorithm="Tree"), measured=True)
+    free = nccl_ceiling([100.0], Job(nodes=nodes, ranks=8 * nodes, algorithm=None), measured=True)
+
+    assert tree.value / 12.5 == pytest.approx(factor, abs=0.005)
+    assert free.value == tree.value
+    assert "Tree" in tree.basis
+    assert "chose its algorithm" in free.basis

@@ -1,0 +1,72 @@
+"""PCIe: what sysfs says, what it carries, and a link that trained too small."""
+
+import pytest
+
+from components.validation.physics.pcie import PcieLink, degraded, pcie_link
+
+
+@pytest.mark.parametrize(
+    ("gtransfers_s", "lanes", "raw", "mps_256", "mps_128"),
+    [
+        (8.0, 8, 63, 57, 52),
+        (8.0, 16, 126, 114, 105),
+        (16.0, 8, 126, 114, 105),
+        (16.0, 16, 252, 229, 210),
+        (32.0, 8, 252, 229, 210),
+        (32.0, 16, 504, 458, 419),
+    ],
+)
+def test_bandwidth_by_generation_width_and_payload(
+    gtransfers_s: float, lanes: int, raw: float, mps_256: float, mps_128: float
+) -> None:
+    link = PcieLink(gtransfers_s=gtransfers_s, lanes=lanes)
+
+    assert link.raw_gbit_s == pytest.approx(raw, abs=0.5)
+    assert link.payload_gbit_s() == pytest.approx(mps_256, abs=0.51)
+    assert link.payload_gbit_s(128) == pytest.approx(mps_128, abs=0.51)
+
+
+def test_the_first_two_generations_lose_a_fifth_to_their_encoding() -> None:
+    assert PcieLink(gtransfers_s=5.0, lanes=8).raw_gbit_s == 32
+
+
+def test_gen6_carries_more_than_twice_of_gen5_less_its_flits() -> None:
+    six, five = (PcieLink(gtransfers_s=rate, lanes=16).payload_gbit_s() for rate in (64.0, 32.0))
+
+    assert 1.8 * five < six < 2.0 * five
+
+
+@pytest.mark.parametrize(
+    ("speed", "width", "text"),
+    [
+        ("8.0 GT/s PCIe\n", "16\n", "Gen3 x16"),
+        ("16.0 GT/s PCIe", "x8", "Gen4 x8"),
+        ("8 GT/s", "8", "Gen3 x8"),  # kernels before 4.20
+        ("2.5 GT/s PCIe", "1", "Gen1 x1"),
+        ("64.0 GT/s PCIe", "16", "Gen6 x16"),
+    ],
+)
+def test_what_sysfs_says_is_read(speed: str, width: str, text: str) -> None:
+    assert str(pcie_link(speed, width)) == text
+
+
+@pytest.mark.parametrize(
+    ("speed", "width"),
+    [("Unknown", "0"), ("Unknown speed", "255"), ("", ""), ("8.0 GT/s PCIe", "0"), ("9.0 GT/s PCIe", "16")],
+)
+def test_a_device_that_does_not_tell_has_no_link(speed: str, width: str) -> None:
+    assert pcie_link(speed, width) is None
+
+
+def test_a_payload_size_that_pcie_does_not_have_is_refused() -> None:
+    with pytest.raises(ValueError, match="MaxPayload 300"):
+        PcieLink(gtransfers_s=8.0, lanes=16).payload_gbit_s(300)
+
+
+def test_a_link_that_lost_half_of_its_lanes_is_told_and_a_whole_one_is_not() -> None:
+    whole, half = PcieLink(gtransfers_s=16.0, lanes=16), PcieLink(gtransfers_s=16.0, lanes=8)
+
+    assert "Gen4 x8" in str(degraded(half, whole))
+    assert "50%" in str(degraded(half, whole))
+    assert degraded(whole, whole) is None
+    assert degraded(None, whole) is None
