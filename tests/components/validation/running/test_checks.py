@@ -56,10 +56,9 @@ def test_wrong_elements_are_a_fault(lab: Lab) -> None:
     assert lab.benchmarks
     assert lab.benchmarks.nccl
     small = changed(lab, nccl=lab.benchmarks.nccl.model_copy(update={"largest_bytes": 2**26}))
-    text = "NET/IB : Using [0]mlx5_0:1/RoCE\n" + nccl("broadcast")
+    text = "vm:1:1 [0] NCCL INFO NET/IB : Using [0]mlx5_0:1/RoCE\n" + nccl("broadcast")
+
+    damaged = text.replace("333.48       0", "333.48       3").replace("values : 0 OK", "values : 2 FAILED")
 
     assert faults_of_nccl(parse_nccl(text), plan_for(small)) == []
-    assert (
-        "3 values came out wrong"
-        in faults_of_nccl(parse_nccl(text.replace("333.48       0", "333.48       3")), plan_for(small))[0]
-    )
+    assert "3 values came out wrong" in faults_of_nccl(parse_nccl(damaged), plan_for(small))[0]

@@ -38,7 +38,7 @@ def small(lab: Lab) -> Lab:
 
 
 def test_a_job_that_succeeds_is_read_and_deleted(lab: Lab) -> None:
-    log = "NET/IB : Using [0]mlx5_0:1/RoCE\n" + nccl("broadcast")
+    log = "vm:1:1 [0] NCCL INFO NET/IB : Using [0]mlx5_0:1/RoCE\n" + nccl("broadcast")
     api = FakeApi(statuses=[{}, true("Created"), true("Running"), true("Succeeded")], log=log)
     result, lines = run(small(lab), api)
 

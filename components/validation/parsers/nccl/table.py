@@ -1,0 +1,181 @@
+"""Reads the log of an nccl-tests run: old (`error`) and new (`#wrong`) tables, with and without extra columns."""
+
+import re
+from collections.abc import Iterator
+from itertools import pairwise
+from typing import Literal
+
+from components.validation.parsers.lines import (
+    INTEGER,
+    NUMBER,
+    Line,
+    ResultFormatError,
+    integer,
+    lines_of,
+    number,
+    of_one_rank,
+    rounding,
+)
+from components.validation.parsers.nccl.rows import (
+    Measured,
+    NcclLog,
+    Placement,
+    Rounding,
+    Row,
+    refuse_contradictions,
+    refuse_gaps,
+    refuse_wrong_footers,
+)
+from components.validation.parsers.nccl_log import transport_of
+
+_LIKE_A_ROW = re.compile(rf"^\s*{INTEGER}\s+{INTEGER}\s")
+_STARTING = re.compile(r"^# Collective test starting: (\w{1,60})\s*$")
+_BOUNDS = re.compile(r"^# Out of bounds values\s*: ([0-9]{1,18}) (OK|FAILED)\s*$")
+_AVERAGE = re.compile(rf"^# Avg bus bandwidth\s*: ({NUMBER})(?: (?:OK|FAILED)?)?\s*$")
+_RANK = re.compile(r"^#\s+Rank\s+([0-9]{1,6}) ")
+_STAMP = re.compile(r"^[0-9]{4}-[0-9]{2}-[0-9]{2} [0-9]{2}:[0-9]{2}:[0-9]{2}$")
+_TIMES = ("time", "cputime")
+_PER_ITERATION = ("i_min", "i_max", "i_p99", "i_cv%")
+
+
+def parse_nccl(text: str) -> NcclLog:
+    """Reads a launcher's log, with tags, debug lines and warnings of all ranks between the rows of its one table.
+
+    Raises:
+        ResultFormatError: with the reason; a number is never guessed.
+    """
+    tables = parse_nccl_tables(text)
+    if len(tables) > 1:
+        raise ResultFormatError(f"{len(tables)} nccl-tests tables in one log, where one was expected")
+    return tables[0]
+
+
+def parse_nccl_tables(text: str) -> tuple[NcclLog, ...]:
+    """Reads every table of a log in which several collectives ran one after the other.
+
+    Raises:
+        ResultFormatError: when one of them gives no number.
+    """
+    lines = lines_of(text)
+    heads = [number for number, line in enumerate(lines) if _is_header(line.text)]
+    if not heads:
+        raise ResultFormatError(f"no nccl-tests table among {len(lines)} lines")
+    transport = transport_of(lines)
+    # what a table says of itself stands before its header, back to the footer of the table before
+    begins = [0, *(_after_footer(lines, head, later) for head, later in pairwise(heads))]
+    ends = [*begins[1:], len(lines)]
+    return tuple(
+        _table(lines[begin:end], head - begin, transport) for begin, head, end in zip(begins, heads, ends, strict=True)
+    )
+
+
+def _after_footer(lines: list[Line], head: int, following: int) -> int:
+    averages = [number for number in range(head, following) if _AVERAGE.match(lines[number].text)]
+    return averages[-1] + 1 if averages else following
+
+
+def _is_header(text: str) -> bool:
+    words = text.lstrip("# ").split()
+    return text.startswith("#") and words[:2] == ["size", "count"] and "busbw" in words
+
+
+def _table(lines: list[Line], head: int, transport: Literal["ib", "socket"] | None) -> NcclLog:
+    columns = lines[head].text.lstrip("# ").split()
+    starts = _blocks(columns)
+    printed = of_one_rank([line for line in lines[head + 1 :] if _LIKE_A_ROW.match(line.text)], "rows")
+    read = [_row(columns, starts, line.text) for line in printed]
+    if not read:
+        raise ResultFormatError("the nccl-tests table has no row: the job ended before it measured")
+    bounds = _footer(_BOUNDS, lines[head:], len(read))
+    average = _footer(_AVERAGE, lines[head:], len(read))
+    out_of_bounds = integer(bounds[1], "out of bounds values")
+    if (bounds[2] == "FAILED") != (out_of_bounds > 0):
+        raise ResultFormatError(f"out of bounds values: {bounds[1]} {bounds[2]} contradict each other")
+    ranks = _ranks(lines[:head])
+    halves = [half for _, halves in read for half in halves]
+    refuse_gaps([row.size_bytes for row, _ in read])
+    refuse_contradictions(halves, ranks)
+    average_gbyte_s = number(average[1], "average bus bandwidth")
+    # printed with six digits, whatever their number behind the point
+    refuse_wrong_footers(halves, average_gbyte_s, max(rounding(average[1]), 0.5e-6), out_of_bounds)
+    starting = [m[1] for line in lines[:head] if (m := _STARTING.match(line.text))]
+    return NcclLog(
+        collective=starting[-1] if starting else None,
+        ranks=ranks,
+        rows=tuple(row for row, _ in read),
+        average_busbw_gbyte_s=average_gbyte_s,
+        out_of_bounds=out_of_bounds,
+        transport=transport,
+    )
+
+
+def _ranks(lines: list[Line]) -> int | None:
+    """As many as there are devices listed; a long list is cut, and then its length tells nothing."""
+    numbers = {m[1] for line in lines if (m := _RANK.match(line.text))}
+    return len(numbers) if numbers and not any(line.text.endswith("...") for line in lines) else None
+
+
+def _blocks(columns: list[str]) -> list[int]:
+    """Where the measurements begin, out of place and in place."""
+    starts = [i for i, column in enumerate(columns) if column in _TIMES]
+    rest = columns[starts[0] :] if starts else []
+    if rest and rest[-1] == "timestamp":
+        rest = rest[:-1]
+    block = rest[: len(rest) // 2] if len(starts) == 2 else rest
+    known = block[1:3] == ["algbw", "busbw"] and block[3:4] in (["error"], ["#wrong"])
+    if not known or rest != block * len(starts) or tuple(block[4:]) not in ((), _PER_ITERATION):
+        raise ResultFormatError(f"unknown columns of an nccl-tests table: {' '.join(columns)[:120]}")
+    return starts
+
+
+def _row(columns: list[str], starts: list[int], text: str) -> tuple[Row, list[Measured]]:
+    cells = text.split()
+    if columns[-1] == "timestamp" and _STAMP.match(" ".join(cells[-2:])):
+        cells = [*cells[:-2], " ".join(cells[-2:])]  # its one column holds a date and a time
+    if len(cells) != len(columns):
+        raise ResultFormatError(f"{len(cells)} values under {len(columns)} columns: {' '.join(cells)[:80]}")
+    size_bytes = integer(cells[0], "size")
+    halves = list(_measured(size_bytes, columns, starts, cells))
+    if cells[starts[0]] == "N/A":
+        raise ResultFormatError(f"no out-of-place value: {' '.join(cells)[:80]}")
+    row = Row(
+        size_bytes=size_bytes,
+        out_of_place=halves[0][1],
+        in_place=halves[1][1] if len(halves) > 1 else None,
+    )
+    return row, halves
+
+
+def _measured(size_bytes: int, columns: list[str], starts: list[int], cells: list[str]) -> Iterator[Measured]:
+    """The halves of a row that were measured; some collectives have no in-place form."""
+    for start in starts:
+        time, algbw, busbw, wrong = cells[start : start + 4]
+        if time == "N/A":
+            continue
+        what = f"not a measurement: {size_bytes} bytes"
+        counted = columns[start + 3] == "#wrong"
+        if wrong != "N/A":
+            # counts above 999999 are printed like 1e+06
+            number(wrong, f"{what}, {columns[start + 3]}")
+        half = Placement(
+            time_us=number(time, what),
+            algbw_gbyte_s=number(algbw, what),
+            busbw_gbyte_s=number(busbw, what),
+            wrong=int(number(wrong, what)) if counted and wrong != "N/A" else None,
+        )
+        if min(half.algbw_gbyte_s, half.busbw_gbyte_s, half.wrong or 0) < 0:
+            raise ResultFormatError(f"{what}: less than nothing")
+        yield (
+            size_bytes,
+            half,
+            Rounding(time_us=rounding(time), algbw_gbyte_s=rounding(algbw), busbw_gbyte_s=rounding(busbw)),
+        )
+
+
+def _footer(pattern: re.Pattern[str], lines: list[Line], rows: int) -> re.Match[str]:
+    found = [m for line in lines if (m := pattern.match(line.text))]
+    if not found:
+        raise ResultFormatError(f"the nccl-tests table breaks off after {rows} rows: its footers are missing")
+    if len(found) > 1:
+        raise ResultFormatError("a footer of the nccl-tests table stands twice")
+    return found[0]

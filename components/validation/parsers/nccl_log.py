@@ -1,0 +1,235 @@
+"""Reads what NCCL says of itself (`NCCL_DEBUG=INFO`): transport, adapters, paths of its channels, settings, warnings.
+
+Wordings of 2.4 to 2.29. Judges nothing: a line that is missing is None or empty here, never a good sign.
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+from components.validation.parsers.lines import Line, lines_of
+
+Transport = Literal["ib", "socket"]
+MOST_WARNINGS = 20
+LONGEST_WARNING = 200
+
+_SAID = re.compile(
+    r"^(?:\[[0-9][0-9 :.,-]{8,30}\] )?(?P<host>[^\s:\[\]]{1,253}):[0-9]+:[0-9]+ \[(?P<gpu>[0-9]+)\] "
+    r"(?:\S{1,200}:[0-9]+ (?:\([^)]{0,200}\) )?)?NCCL (?P<level>INFO|WARN) (?P<text>.*)$"
+)
+_USING = re.compile(r"^NET/IB ?: Using (?P<list>.*)$")
+_ADAPTER = re.compile(
+    r"\[(?P<index>[0-9]{1,3})\](?P<device>[A-Za-z][\w.-]{0,63}):(?P<port>[0-9]{1,3})/(?P<link>\w{1,12})"
+)
+_NETWORK = re.compile(r"^(?:Using network|Assigned NET plugin|Initialized NET plugin) (?P<name>\S+)")
+_SOCKET = re.compile(r"^NET/Socket ?: Using \[0\]")
+_CHANNEL = re.compile(
+    r"^(?:Ring|Channel) (?P<channel>[0-9]{1,4})(?:/(?P<connection>[0-9]{1,4}))? : "
+    r"(?P<source>[0-9]{1,7})\[[0-9a-fA-F]+\] -> (?P<target>[0-9]{1,7})\[[0-9a-fA-F]+\] "
+    r"\[(?P<direction>send|receive)\] via NET/(?P<net>\w{1,30})/(?P<index>[0-9]{1,3})(?:\([0-9]+\))?(?P<rest>\S*)\s*$"
+)
+_SET = re.compile(r"^(?P<name>NCCL_[A-Z0-9_]{1,40}) set (?:by environment )?to (?P<value>\S{1,400}?)\.?$")
+_VERSION = re.compile(r"\bNCCL version (?P<version>[0-9]+\.[0-9]+\.[0-9]+\S{0,30})")
+_DRIVER = re.compile(r"^cudaDriverVersion (?P<version>[0-9]{4,6})\s*$")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Adapter:
+    """One RDMA port that NCCL found on a host."""
+
+    index: int
+    device: str
+    port: int
+    link: str
+    """`RoCE` or `IB`."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Channel:
+    """One end of a connection over the network, from rank `source` to rank `target`."""
+
+    number: int
+    connection: int
+    source: int
+    target: int
+    direction: Literal["send", "receive"]
+    host: str
+    """Where this end is: a pod's name in a cluster."""
+    net: str
+    """`IB`, `Socket` or a plugin's name."""
+    device: str | None
+    """None when the log does not name the adapter, as for sockets."""
+    gpu_direct: bool
+
+    @property
+    def connects(self) -> tuple[int, int, int, int]:
+        """What both ends have in common."""
+        return self.number, self.connection, self.source, self.target
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class NcclNetwork:
+    """What NCCL told of the network it uses."""
+
+    transport: Transport | None
+    """`socket` as soon as anything runs over it; None when the log does not tell."""
+    adapters: Mapping[str, tuple[Adapter, ...]] = field(default_factory=dict)
+    """By host."""
+    channels: tuple[Channel, ...] = ()
+    wanted_adapters: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """Devices by host that `NCCL_IB_HCA` allows, in its order; ports cut off."""
+    algorithm: str | None = None
+    """What `NCCL_ALGO` pins, such as `Ring`."""
+    pinned_net: str | None = None
+    """What `NCCL_NET` pins: with `IB` NCCL fails instead of using sockets."""
+    settings: Mapping[str, str] = field(default_factory=dict)
+    """Every `NCCL_` variable that the log tells; those of one host where hosts differ."""
+    version: str | None = None
+    cuda_driver: str | None = None
+    """Such as 13.0."""
+    warnings: tuple[str, ...] = ()
+    """Each once, cut to a line."""
+
+    @property
+    def gpu_direct(self) -> Literal["all", "some", "none"] | None:
+        """How many of the RDMA channels reach GPU memory by themselves; None without such channels."""
+        said = {channel.gpu_direct for channel in self.channels if channel.net == "IB"}
+        if not said:
+            return None
+        return "some" if len(said) == 2 else "all" if said == {True} else "none"
+
+    @property
+    def used_devices(self) -> dict[str, tuple[str, ...]]:
+        """Devices that channels run over, by host."""
+        found: dict[str, list[str]] = {}
+        for channel in self.channels:
+            if channel.device and channel.device not in found.setdefault(channel.host, []):
+                found[channel.host].append(channel.device)
+        return {host: tuple(sorted(devices)) for host, devices in found.items()}
+
+
+def transport_of(lines: list[Line]) -> Transport | None:
+    """What NCCL says it uses: it falls back to sockets without a word in the table, and still exits with 0."""
+    return _read(lines).transport
+
+
+def parse_nccl_log(text: str) -> NcclNetwork:
+    """Reads NCCL's own lines out of a log; other lines do no harm, and an empty answer is possible."""
+    return _read(lines_of(text))
+
+
+def rails_by_order(network: NcclNetwork) -> dict[tuple[str, str], int]:
+    """Rail of each adapter of each host, as its place in `NCCL_IB_HCA`: ranks of this program list them by rail."""
+    return {
+        (host, device): place
+        for host, devices in network.wanted_adapters.items()
+        for place, device in enumerate(devices)
+    }
+
+
+def rail_faults(network: NcclNetwork, rail_of: Mapping[tuple[str, str], int | str]) -> list[str]:
+    """Channels that leave the rails, or cross from one to another: both carry data, and slowly.
+
+    Args:
+        network: what NCCL told.
+        rail_of: rail of each adapter, by host and device.
+    """
+    faults: list[str] = []
+    ends: dict[tuple[int, int, int, int], dict[str, Channel]] = {}
+    for channel in network.channels:
+        if channel.device is None:
+            continue
+        ends.setdefault(channel.connects, {})[channel.direction] = channel
+        if (channel.host, channel.device) not in rail_of:
+            faults.append(f"{channel.host}: rank {_rank(channel)} uses {channel.device}, which is on no rail")
+    for both in ends.values():
+        if len(both) < 2:
+            continue
+        send, receive = both["send"], both["receive"]
+        rails = [rail_of.get((end.host, end.device or "")) for end in (send, receive)]
+        if None not in rails and rails[0] != rails[1]:
+            faults.append(
+                f"rank {send.source} sends over {send.device} of {send.host} (rail {rails[0]}) and rank "
+                f"{send.target} receives over {receive.device} of {receive.host} (rail {rails[1]})"
+            )
+    return list(dict.fromkeys(faults))
+
+
+def _rank(channel: Channel) -> int:
+    return channel.source if channel.direction == "send" else channel.target
+
+
+def _read(lines: list[Line]) -> NcclNetwork:
+    said = [match for line in lines if "NCCL" in line.text and (match := _SAID.match(line.text))]
+    adapters: dict[str, tuple[Adapter, ...]] = {}
+    wanted: dict[str, tuple[str, ...]] = {}
+    settings: dict[str, str] = {}
+    names: set[str] = set()
+    for match in said:
+        text = match["text"]
+        if using := _USING.match(text):
+            found = tuple(
+                Adapter(index=int(m["index"]), device=m["device"], port=int(m["port"]), link=m["link"])
+                for m in _ADAPTER.finditer(using["list"])
+            )
+            adapters |= {match["host"]: found} if found else {}
+        elif network := _NETWORK.match(text):
+            names.add(network["name"])
+        elif _SOCKET.match(text):
+            names.add("Socket")
+        elif setting := _SET.match(text):
+            settings[setting["name"]] = setting["value"]
+            if setting["name"] == "NCCL_IB_HCA":
+                wanted[match["host"]] = _devices(setting["value"])
+    channels = tuple(channel for match in said if (channel := _channel(match, adapters)))
+    names |= {channel.net for channel in channels}
+    everything = "\n".join(line.text for line in lines if "NCCL version" in line.text)
+    version = _VERSION.search(everything)
+    driver = next((m["version"] for match in said if (m := _DRIVER.match(match["text"]))), None)
+    warnings = [m["text"][:LONGEST_WARNING] for m in said if m["level"] == "WARN"]
+    return NcclNetwork(
+        transport=_transport(names, adapters),
+        adapters=adapters,
+        channels=channels,
+        wanted_adapters=wanted,
+        algorithm=settings.get("NCCL_ALGO"),
+        pinned_net=settings.get("NCCL_NET"),
+        settings=settings,
+        version=version["version"] if version else None,
+        cuda_driver=f"{int(driver) // 1000}.{int(driver) % 1000 // 10}" if driver else None,
+        warnings=tuple(dict.fromkeys(warnings))[:MOST_WARNINGS],
+    )
+
+
+def _transport(names: set[str], adapters: Mapping[str, tuple[Adapter, ...]]) -> Transport | None:
+    """A plugin of another name runs over what adapters it found; sockets anywhere are a fallback."""
+    if "Socket" in names:
+        return "socket"
+    return "ib" if "IB" in names or adapters else None
+
+
+def _channel(said: re.Match[str], adapters: Mapping[str, tuple[Adapter, ...]]) -> Channel | None:
+    match = _CHANNEL.match(said["text"])
+    if match is None:
+        return None
+    index = int(match["index"])
+    devices = {adapter.index: adapter.device for adapter in adapters.get(said["host"], ())}
+    return Channel(
+        number=int(match["channel"]),
+        connection=int(match["connection"] or 0),
+        source=int(match["source"]),
+        target=int(match["target"]),
+        direction="send" if match["direction"] == "send" else "receive",
+        host=said["host"],
+        net=match["net"],
+        device=devices.get(index) if match["net"] != "Socket" else None,
+        gpu_direct="/GDRDMA" in match["rest"],
+    )
+
+
+def _devices(value: str) -> tuple[str, ...]:
+    """Of `=mlx5_0:1,mlx5_1:1`; a list of what is not wanted, with `^`, tells nothing."""
+    if value.startswith("^"):
+        return ()
+    return tuple(word.lstrip("=").partition(":")[0] for word in value.split(",") if word)
