@@ -1,10 +1,19 @@
-"""What is measured on the finished lab, how long that may take, and which ratios to a ceiling pass."""
+"""What is measured on the finished lab, how long that may take, and which values pass."""
 
-from typing import Literal
+from typing import Literal, Self
 
 from pydantic import Field, model_validator
 
 from stacks.base import Name, Port, Ratio, Seconds, Section
+
+VerbsTest = Literal["ib_write_bw", "ib_send_bw", "ib_read_bw", "ib_write_lat", "ib_send_lat", "ib_read_lat"]
+Shape = Literal["one_way", "both_ways", "sizes", "incast"]
+
+MOST_SENDERS = 8
+"""sshd carries ten sessions a connection (MaxSessions), and a node holds the lease and one server a sender."""
+LARGEST_MESSAGE_BYTES = 8_388_608
+"""The end of perftest's own sweep, 2^23."""
+CURVE_BYTES = (2, 16, 128, 1024, 4096, 16_384, 65_536, 262_144, 1_048_576, 8_388_608)
 
 
 class Threshold(Section):
@@ -14,25 +23,124 @@ class Threshold(Section):
     warn_below: Ratio = 0.97
 
     @model_validator(mode="after")
-    def _fail_lies_below_warn(self) -> "Threshold":
+    def _fail_lies_below_warn(self) -> Self:
         if self.fail_below > self.warn_below:
             raise ValueError(f"fail_below {self.fail_below} lies above warn_below {self.warn_below}: swap them")
         return self
 
 
-class Verbs(Section):
-    """perftest between the hosts, each pair on each rail in both directions."""
+class LatencyThreshold(Section):
+    """Microseconds of a typical small message: there is no ceiling for a latency, so the bounds are absolute."""
 
-    tests: tuple[Literal["ib_write_bw"], ...] = ("ib_write_bw",)
-    message_bytes: int = Field(default=65_536, ge=2, le=8_388_608)
+    warn_above_us: float = Field(default=5.0, gt=0)
+    fail_above_us: float = Field(default=10.0, gt=0)
+
+    @model_validator(mode="after")
+    def _warn_lies_below_fail(self) -> Self:
+        if self.warn_above_us > self.fail_above_us:
+            raise ValueError(
+                f"warn_above_us {self.warn_above_us} lies above fail_above_us {self.fail_above_us}: swap them"
+            )
+        return self
+
+
+class Verbs(Section):
+    """perftest between the hosts, on each rail and in both directions."""
+
+    tests: tuple[VerbsTest, ...] = Field(default=("ib_write_bw", "ib_write_lat"), min_length=1)
+    """Bandwidths are measured before latencies, whatever the order here."""
+    schedule: Literal["auto", "pairs", "ring", "sampled"] = "auto"
+    """pairs: each with each. ring: each with its neighbours. sampled: the ring and `samples` rounds of random pairs.
+
+    auto: pairs up to 16 nodes and while they fit into budget_s, else sampled with as many samples as fit.
+    """
+    samples: int = Field(default=15, ge=1, le=256)
+    """Rounds of random disjoint pairs beside the ring; auto may take fewer."""
+    both_ways: bool = False
+    """Measures each bandwidth also with both directions at once; the value is their sum."""
+    sizes: tuple[int, ...] = CURVE_BYTES
+    """Message sizes in bytes of the curve, one run each; empty for no curve."""
+    size_pairs: int = Field(default=1, ge=1, le=32)
+    """How many disjoint pairs the curve is measured on, on each of their rails."""
+    incast: int = Field(default=0, ge=0, le=MOST_SENDERS)
+    """So many nodes send to one at the same time; 0: not measured. It can stop a fabric that has no PFC."""
+    message_bytes: int = Field(default=65_536, ge=2, le=LARGEST_MESSAGE_BYTES)
+    latency_bytes: int = Field(default=2, ge=1, le=LARGEST_MESSAGE_BYTES)
     iterations: int = Field(default=5000, ge=100, le=1_000_000)
-    """Messages a run sends. The simulator needs few: its links carry about a thousandth of a real one."""
-    queue_pairs: int = Field(default=1, ge=1, le=64)
+    """Messages of a bandwidth run. The simulator needs few: its links carry about a thousandth of a real one."""
+    latency_iterations: int = Field(default=1000, ge=100, le=1_000_000)
+    size_iterations: int = Field(default=1000, ge=5, le=1_000_000)
+    """Messages of each point of a curve."""
+    duration_s: int | None = Field(default=None, ge=2, le=600)
+    """Measures bandwidths for a time instead of a count: trouble with PFC or ECN needs seconds to show."""
+    queue_pairs: int | Literal["auto"] = Field(default="auto")
+    """Queue pairs of a bandwidth test; auto: doubled until more does not help, and recorded."""
     first_port: Port = 18515
-    """TCP rendezvous port of the first pair on a host; further ones follow it."""
+    """TCP rendezvous port of the first rail; further rails follow it."""
     timeout_s: Seconds = 120
     """Bound on one run at both ends."""
     threshold: Threshold = Threshold()
+    """Of ib_write_bw and ib_send_bw."""
+    threshold_read: Threshold = Threshold(fail_below=0.85, warn_below=0.95)
+    """Reads also depend on how many may be outstanding."""
+    threshold_both_ways: Threshold = Threshold(fail_below=0.85, warn_below=0.92)
+    threshold_pvrdma: Threshold = Threshold(fail_below=0.70, warn_below=0.85)
+    threshold_pair: Threshold = Threshold(fail_below=0.90, warn_below=0.95)
+    """Of a pair to the median of its rail; a pair fails only after it was measured again with less beside it."""
+    latency: LatencyThreshold = LatencyThreshold()
+    latency_pvrdma: LatencyThreshold = LatencyThreshold(warn_above_us=15.0, fail_above_us=50.0)
+
+    @model_validator(mode="after")
+    def _tests_can_be_run(self) -> Self:
+        if twice := sorted({test for test in self.tests if self.tests.count(test) > 1}):
+            raise ValueError(f"tests names {', '.join(twice)} twice: leave one out")
+        if (self.both_ways or self.incast) and not self.bandwidths:
+            what = "both_ways" if self.both_ways else "incast"
+            raise ValueError(f"{what} measures bandwidths, and tests has latencies alone: add ib_write_bw")
+        if isinstance(self.queue_pairs, int) and not 1 <= self.queue_pairs <= 64:
+            raise ValueError(f"queue_pairs {self.queue_pairs}: 1 to 64, or auto")
+        return self
+
+    @model_validator(mode="after")
+    def _sizes_rise(self) -> Self:
+        outside = [size for size in self.sizes if not 2 <= size <= LARGEST_MESSAGE_BYTES]
+        if outside:
+            raise ValueError(f"sizes: {outside[0]} bytes; perftest sends 2 to {LARGEST_MESSAGE_BYTES}")
+        if list(self.sizes) != sorted(set(self.sizes)):
+            raise ValueError("sizes do not rise: write each size once, the smallest first")
+        return self
+
+    @model_validator(mode="after")
+    def _a_run_ends_before_its_bound(self) -> Self:
+        if self.duration_s is not None and self.timeout_s < self.duration_s + 10:
+            raise ValueError(
+                f"timeout_s {self.timeout_s} ends a run of duration_s {self.duration_s} before it can report: "
+                f"at least {self.duration_s + 10}"
+            )
+        return self
+
+    @property
+    def bandwidths(self) -> tuple[VerbsTest, ...]:
+        """The bandwidth tests, ib_write_bw first: the others are compared with it."""
+        found = (test for test in self.tests if test.endswith("_bw"))
+        return tuple(sorted(found, key=lambda test: test != "ib_write_bw"))
+
+    @property
+    def latencies(self) -> tuple[VerbsTest, ...]:
+        """The latency tests."""
+        return tuple(test for test in self.tests if test.endswith("_lat"))
+
+    def threshold_of(self, test: VerbsTest, shape: Shape, *, pvrdma: bool = False) -> Threshold:
+        """What a bandwidth has to reach."""
+        if pvrdma:
+            return self.threshold_pvrdma
+        if shape == "both_ways":
+            return self.threshold_both_ways
+        return self.threshold_read if test == "ib_read_bw" else self.threshold
+
+    def latency_of(self, *, pvrdma: bool = False) -> LatencyThreshold:
+        """What a latency has to stay under."""
+        return self.latency_pvrdma if pvrdma else self.latency
 
 
 class Nccl(Section):
@@ -53,7 +161,8 @@ class Benchmarks(Section):
     """enforce: a failed verdict fails the deployment, after every result is written."""
     namespace: Name = "rocelab-bench"
     budget_s: Seconds = 900
-    """The plan is refused when it would take longer."""
-    repeats: int = Field(default=1, ge=1, le=20)
+    """What the plan may take. Above it pairs are sampled, where verbs.schedule is auto; else the plan is refused."""
+    repeats: int = Field(default=3, ge=1, le=20)
+    """Runs of each verbs test between each two nodes: seed A repeats to tell outliers apart."""
     verbs: Verbs = Verbs()
     nccl: Nccl | None = None

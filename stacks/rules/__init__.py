@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 
+from stacks.rules.benchmarks import BENCHMARK_RULES
 from stacks.rules.bootstrap import BOOTSTRAP_RULES
 from stacks.rules.cluster import CLUSTER_RULES
 from stacks.rules.core import CORE_RULES
@@ -21,6 +22,7 @@ __all__ = ["BrokenRulesError", "Fault", "Parts", "Path", "broken_rules", "show"]
 RULES: tuple[Callable[[Parts], Iterator[Fault]], ...] = (
     *CORE_RULES,
     *CLUSTER_RULES,
+    *BENCHMARK_RULES,
     *BOOTSTRAP_RULES,
     *DRIVER_RULES,
     *FABRIC_RULES,

@@ -4,23 +4,38 @@ import hashlib
 import json
 from collections.abc import Iterator
 from ipaddress import IPv4Address
+from itertools import islice
 
 from components.jobs.programs import NcclPlan, all_reduce_job
 from components.jobs.text import to_yaml
 from components.jobs.workers import Wanted, workers_of
 from components.validation.physics.ceilings import goodput_ratio
-from components.validation.planning.schedule import Transfer, transfer_rounds
+from components.validation.planning.schedule import (
+    Schedule,
+    Transfer,
+    directed,
+    in_one_direction,
+    incast_rounds,
+    ring_rounds,
+    rounds_of,
+)
+from components.validation.planning.stages import (
+    HARDWARE_GBIT_S,
+    Stage,
+    VerbsPlan,
+    stage_s,
+    warm_up_s,
+)
 from components.validation.records import Frozen
 from stacks.base import LabError
-from stacks.benchmarks import Nccl, Verbs
+from stacks.benchmarks import Benchmarks, Nccl, Verbs
 from stacks.lab import Lab
+from stacks.nodes import VsphereVm
 
-RUN_S = 4.0
-"""Around the data of one run: server, rendezvous, memory registration, client."""
-HARDWARE_GBIT_S = 22.5
-"""Assumed for the estimate only: a 25 Gbit/s NIC, the slowest that is sold for RoCE, at 90 %."""
-SIMULATED_GBIT_S = 0.04
-"""Soft-RoCE between emulated NICs carries 0.02 to 0.2 Gbit/s."""
+MOST_PAIRED_NODES = 16
+"""Above it a tournament takes longer than what it tells beyond a sample is worth."""
+CHECKS_S = 5.0
+"""Connections, leases, a look at the ports and whether they are idle, and pings."""
 JOB_START_S = 45.0
 """Image there already, workers started, SSH up, NCCL initialised."""
 NCCL_ITERATIONS = 21 * 2
@@ -40,9 +55,14 @@ class PlannedRail(Frozen):
     """One rail and what is expected of it."""
 
     name: str
+    mtu_bytes: int
     path_mtu_bytes: int
     ceiling_ratio: float
     """Goodput over line rate at best; the line rate is read from the ports when it is measured."""
+    resource: str
+    """Device-plugin resource of the rail: a pod that holds it may be using the rail."""
+    pvrdma: bool = False
+    """Whether any of its ends is a VM's PVRDMA adapter."""
     ends: tuple[End, ...]
 
     def end(self, node: str) -> End:
@@ -50,22 +70,10 @@ class PlannedRail(Frozen):
         return next(end for end in self.ends if end.node == node)
 
 
-class VerbsPlan(Frozen):
-    """perftest between the PFs."""
-
-    test: str
-    message_bytes: int
-    iterations: int
-    queue_pairs: int
-    first_port: int
-    timeout_s: int
-    repeats: int
-
-
 class Plan(Frozen):
     """The whole plan. Thresholds are no part of it: editing one measures nothing."""
 
-    schema_version: int = 1
+    schema_version: int = 2
     lab: str
     simulated: bool
     verbs: VerbsPlan
@@ -73,10 +81,31 @@ class Plan(Frozen):
     nccl: NcclPlan | None
 
     @property
+    def stages(self) -> tuple[Stage, ...]:
+        """The verbs tests in their order; empty where no rail has two nodes."""
+        return self.verbs.stages if any(len(rail.ends) > 1 for rail in self.rails) else ()
+
+    def rounds_of(self, stage: Stage) -> list[list[Transfer]]:
+        """The schedule of a stage: transfers of a round run at once and share no NIC, but for an incast."""
+        ends, verbs = {rail.name: tuple(end.node for end in rail.ends) for rail in self.rails}, self.verbs
+        if stage.shape == "incast":
+            return list(incast_rounds(ends, verbs.incast, verbs.first_port))
+        names = list(dict.fromkeys(name for nodes in ends.values() for name in nodes))
+        if stage.shape == "sizes":
+            few = (pairs[: verbs.size_pairs] for pairs in islice(ring_rounds(names), 1))
+            return list(in_one_direction(few, ends, verbs.first_port))
+        rounds = rounds_of(verbs.schedule, names, verbs.samples, self.lab)
+        turn = in_one_direction if stage.shape == "both_ways" else directed
+        return list(turn(rounds, ends, verbs.first_port))
+
+    @property
     def rounds(self) -> list[list[Transfer]]:
-        """The schedule."""
-        ends = {rail.name: tuple(end.node for end in rail.ends) for rail in self.rails}
-        return list(transfer_rounds(ends, self.verbs.first_port))
+        """The schedule of the first stage, by which rails are compared."""
+        return self.rounds_of(self.verbs.stages[0])
+
+    def planned(self, stage: Stage, rail: str) -> int:
+        """How many transfers a stage has on a rail: with fewer results it is not whole."""
+        return sum(transfer.rail == rail for transfers in self.rounds_of(stage) for transfer in transfers)
 
     @property
     def digest(self) -> str:
@@ -84,16 +113,22 @@ class Plan(Frozen):
         return hashlib.sha256("\n".join(text for _, text in sorted(self.documents())).encode()).hexdigest()
 
     @property
+    def verbs_estimate_s(self) -> float:
+        """How long the verbs tests will take, from assumed speeds."""
+        if not self.stages:
+            return 0.0
+        times = (stage_s(self.verbs, one, len(self.rounds_of(one)), simulated=self.simulated) for one in self.stages)
+        return CHECKS_S + warm_up_s(self.verbs, simulated=self.simulated) + sum(times)
+
+    @property
     def estimate_s(self) -> float:
         """How long it will take, from assumed speeds."""
-        rate = SIMULATED_GBIT_S if self.simulated else HARDWARE_GBIT_S
-        data_s = self.verbs.iterations * self.verbs.message_bytes * 8 / 1e9 / rate
-        total = len(self.rounds) * self.verbs.repeats * (RUN_S + data_s)
+        total = self.verbs_estimate_s
         if self.nccl:
             moved_bytes = 2 * self.nccl.largest_bytes * NCCL_ITERATIONS * 2
             # a simulated node replays a log, so only the job's start takes time
-            nccl_s = 0.0 if self.simulated else moved_bytes * 8 / 1e9 / (rate * len(self.nccl.rails))
-            total += JOB_START_S + nccl_s
+            rate = HARDWARE_GBIT_S * len(self.nccl.rails)
+            total += JOB_START_S + (0.0 if self.simulated else moved_bytes * 8 / 1e9 / rate)
         return total
 
     def rail(self, name: str) -> PlannedRail:
@@ -116,39 +151,77 @@ def plan_of(lab: Lab) -> Plan | None:
     benchmarks = lab.benchmarks
     if benchmarks is None or benchmarks.mode == "off":
         return None
+    rails = tuple(_rail(lab, rail.name, benchmarks.verbs.message_bytes) for rail in lab.rails)
     plan = Plan(
         lab=lab.name,
         simulated=lab.simulated,
-        verbs=_verbs(benchmarks.verbs, benchmarks.repeats),
-        rails=tuple(
-            PlannedRail(
-                name=rail.name,
-                path_mtu_bytes=rail.path_mtu_bytes,
-                ceiling_ratio=round(goodput_ratio(rail.path_mtu_bytes, benchmarks.verbs.message_bytes), 4),
-                ends=tuple(
-                    End(node=node.name, device=pf.rdma_device, interface=pf.interface, address=pf.address.ip)
-                    for node in lab.active_nodes
-                    if (pf := node.pf_on(rail.name))
-                ),
-            )
-            for rail in lab.rails
-        ),
+        verbs=_verbs(benchmarks.verbs, benchmarks.repeats, len({end.node for rail in rails for end in rail.ends})),
+        rails=rails,
         nccl=_nccl(lab, benchmarks.nccl, benchmarks.namespace) if benchmarks.nccl else None,
     )
-    if plan.estimate_s > benchmarks.budget_s:
-        raise LabError(
-            f"benchmarks.budget_s: the plan takes about {plan.estimate_s:.0f} s ({len(plan.rounds)} rounds of "
-            f"{plan.verbs.test}, {benchmarks.repeats} times{', and NCCL' if plan.nccl else ''}); "
-            f"{benchmarks.budget_s} s are allowed. Raise budget_s, or lower repeats or verbs.iterations"
-        )
-    return plan
+    return _within_budget(plan, benchmarks)
 
 
-def _verbs(verbs: Verbs, repeats: int) -> VerbsPlan:
+def _within_budget(plan: Plan, benchmarks: Benchmarks) -> Plan:
+    """The plan, or where the lab leaves that open the one with the most samples that fits."""
+    budget_s = benchmarks.budget_s
+    if plan.estimate_s <= budget_s:
+        return plan
+    if benchmarks.verbs.schedule == "auto":
+        most = benchmarks.verbs.samples
+        candidates = [_scheduled(plan, "sampled", samples) for samples in range(most, 0, -1)]
+        for smaller in (*candidates, _scheduled(plan, "ring", 0)):
+            if smaller.estimate_s <= budget_s:
+                return smaller
+    tests = ", ".join(f"{stage.name} {len(plan.rounds_of(stage))} rounds" for stage in plan.stages)
+    sampled = "" if benchmarks.verbs.schedule == "auto" else ", set verbs.schedule to auto"
+    raise LabError(
+        f"benchmarks.budget_s: the plan takes about {plan.estimate_s:.0f} s ({tests}, {benchmarks.repeats} times"
+        f"{', and NCCL' if plan.nccl else ''}); {budget_s} s are allowed. "
+        f"Raise budget_s, or lower repeats or verbs.iterations{sampled}"
+    )
+
+
+def _scheduled(plan: Plan, schedule: Schedule, samples: int) -> Plan:
+    verbs = plan.verbs.model_copy(update={"schedule": schedule, "samples": samples})
+    return plan.model_copy(update={"verbs": verbs})
+
+
+def _rail(lab: Lab, name: str, message_bytes: int) -> PlannedRail:
+    rail = lab.rail(name)
+    with_pf = [(node, pf) for node in lab.active_nodes if (pf := node.pf_on(name))]
+    return PlannedRail(
+        name=name,
+        mtu_bytes=rail.mtu_bytes,
+        path_mtu_bytes=rail.path_mtu_bytes,
+        ceiling_ratio=round(goodput_ratio(rail.path_mtu_bytes, message_bytes), 4),
+        resource=rail.resource,
+        pvrdma=any(isinstance(node, VsphereVm) for node, _ in with_pf),
+        ends=tuple(
+            End(node=node.name, device=pf.rdma_device, interface=pf.interface, address=pf.address.ip)
+            for node, pf in with_pf
+        ),
+    )
+
+
+def _verbs(verbs: Verbs, repeats: int, nodes: int) -> VerbsPlan:
+    schedule = verbs.schedule
+    if schedule == "auto":
+        schedule = "pairs" if nodes <= MOST_PAIRED_NODES else "sampled"
     return VerbsPlan(
-        test=verbs.tests[0],
+        tests=(*verbs.bandwidths, *verbs.latencies),
+        schedule=schedule,
+        samples=verbs.samples if schedule == "sampled" else 0,
+        both_ways=verbs.both_ways,
+        sizes=verbs.sizes,
+        size_pairs=verbs.size_pairs,
+        incast=verbs.incast,
         message_bytes=verbs.message_bytes,
+        latency_bytes=verbs.latency_bytes,
         iterations=verbs.iterations,
+        latency_iterations=verbs.latency_iterations,
+        size_iterations=verbs.size_iterations,
+        duration_s=verbs.duration_s,
         queue_pairs=verbs.queue_pairs,
         first_port=verbs.first_port,
         timeout_s=verbs.timeout_s,

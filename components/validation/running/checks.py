@@ -4,7 +4,8 @@ from dataclasses import dataclass
 
 from components.validation.parsers.nccl import NcclLog
 from components.validation.parsers.perftest import Perftest
-from components.validation.planning.plan import End, Plan, PlannedRail, VerbsPlan
+from components.validation.planning.plan import End, Plan, PlannedRail
+from components.validation.planning.stages import VerbsPlan
 
 TITLES = {"ib_write_bw": "RDMA_Write BW Test"}
 
@@ -34,7 +35,7 @@ def faults_of_end(run: Perftest, expected: Expected) -> list[str]:
         ("peer's GID", run.remote_gid, expected.peer.address),
         ("message size", row.message_bytes, verbs.message_bytes),
         # with several queue pairs perftest prints the sum of their messages
-        ("iterations", row.iterations, verbs.iterations * verbs.queue_pairs),
+        ("iterations", row.iterations, verbs.iterations * (1 if verbs.queue_pairs == "auto" else verbs.queue_pairs)),
     )
     return [f"{end.node}: {what} is {got}, the lab says {want}" for what, got, want in wanted if got != want]
 

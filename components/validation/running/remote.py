@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv6Address
 
-from components.validation.planning.plan import End, VerbsPlan
+from components.validation.planning.plan import End
+from components.validation.planning.stages import VerbsPlan
 from stacks.base import LabError
 
 LISTENING = "@listening"
@@ -103,7 +104,7 @@ def perftest(verbs: VerbsPlan, end: End, gid_index: int, port: int, server: IPv4
         "-p": port,
         "-s": verbs.message_bytes,
         "-n": verbs.iterations,
-        "-q": verbs.queue_pairs,
+        "-q": 1 if verbs.queue_pairs == "auto" else verbs.queue_pairs,
     }
     words = [str(word) for pair in options.items() for word in pair]
     return [verbs.test, *words, "-F", "--report_gbits", *([str(server)] if server else [])]

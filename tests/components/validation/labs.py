@@ -30,6 +30,13 @@ def with_nodes(lab: Lab, count: int) -> Lab:
     )
 
 
+def paired(lab: Lab) -> Lab:
+    """The lab with each node against each, however long that takes."""
+    assert lab.benchmarks
+    verbs = lab.benchmarks.verbs.model_copy(update={"schedule": "pairs"})
+    return changed(lab, verbs=verbs, budget_s=86_400)
+
+
 def measured(
     rail: str, client: str, server: str, gbit_s: float, line_rate_gbit_s: float | None = 100.0
 ) -> TransferResult:

@@ -16,7 +16,7 @@ from components.validation.planning.plan import Plan
 from components.validation.records import RunRecord, TransferResult
 from components.validation.running.runner import Run
 from stacks.lab import Lab
-from tests.components.validation.labs import hardware, plan_for, record, reduced, with_nodes
+from tests.components.validation.labs import hardware, paired, plan_for, record, reduced, with_nodes
 
 
 def provider(lab: Lab, **config: str) -> MeasurementProvider:
@@ -55,7 +55,7 @@ def answering(monkeypatch: pytest.MonkeyPatch, result: RunRecord) -> None:
 def test_what_was_measured_is_kept_small_and_without_raw_text(
     lab: Lab, checkout: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    big = with_nodes(hardware(lab), 64)
+    big = paired(with_nodes(hardware(lab), 64))
     answering(monkeypatch, record(plan_for(big), nccl=reduced()))
     outs = provider(lab).create(props(plan_for(big))).outs
 

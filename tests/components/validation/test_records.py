@@ -5,7 +5,7 @@ import pytest
 from components.validation.judging.verdict import function_of
 from components.validation.records import RunRecord, TransferResult, compact, median, summarise
 from stacks.lab import Lab
-from tests.components.validation.labs import hardware, measured, plan_for, record, reduced, with_nodes
+from tests.components.validation.labs import hardware, measured, paired, plan_for, record, reduced, with_nodes
 
 
 @pytest.mark.parametrize(("values", "middle"), [([3.0], 3.0), ([1.0, 2.0], 1.5), ([9.0, 1.0, 2.0], 2.0)])
@@ -26,7 +26,7 @@ def test_a_rail_counts_every_outcome_and_takes_medians_of_what_was_measured() ->
 
 
 def test_a_compact_record_of_64_nodes_keeps_what_failed_and_the_slowest_and_counts_the_rest(lab: Lab) -> None:
-    plan = plan_for(with_nodes(hardware(lab), 64))
+    plan = plan_for(paired(with_nodes(hardware(lab), 64)))
     failed = TransferResult(rail="rail-b", client="gpu60", server="gpu61", outcome="failed", reasons=("down",))
     slow = measured("rail-a", "gpu07", "gpu09", 11.0)
     whole = record(plan, also=[failed, slow], nccl=reduced())

@@ -4,7 +4,7 @@ import pytest
 
 from components.validation.planning.plan import plan_of
 from stacks.base import LabError
-from stacks.benchmarks import Threshold
+from stacks.benchmarks import Threshold, Verbs
 from stacks.lab import Lab
 from tests.components.validation.labs import changed, hardware, plan_for, with_nodes
 from tests.conftest import ROOT
@@ -55,11 +55,61 @@ def test_a_plan_over_its_budget_is_refused_with_the_remedy(lab: Lab) -> None:
         plan_of(changed(lab, budget_s=40))
 
 
+def with_verbs(lab: Lab, **verbs: object) -> Lab:
+    assert lab.benchmarks
+    return changed(lab, verbs=lab.benchmarks.verbs.model_copy(update=verbs))
+
+
+def test_sixteen_nodes_are_paired_and_more_are_sampled(lab: Lab) -> None:
+    roomy = changed(lab, budget_s=86_400)
+
+    assert [plan_for(with_nodes(roomy, count)).verbs.schedule for count in (2, 16, 17)] == ["pairs", "pairs", "sampled"]
+
+
 def test_64_nodes_on_two_rails_fit_into_the_default_budget_on_hardware(lab: Lab) -> None:
-    plan = plan_for(with_nodes(hardware(lab), 64))
+    plan = plan_for(changed(with_nodes(hardware(lab), 64), repeats=3, verbs=Verbs()))
+
+    assert plan.verbs.schedule == "sampled"
+    assert plan.verbs.samples > 3
+    assert plan.estimate_s < 900
+
+
+def test_a_tournament_of_64_nodes_is_run_when_it_is_asked_for_and_may_take_its_time(lab: Lab) -> None:
+    verbs = Verbs(schedule="pairs", tests=("ib_write_bw",), sizes=())
+    plan = plan_for(changed(with_nodes(hardware(lab), 64), repeats=1, verbs=verbs))
 
     assert (len(plan.rounds), sum(map(len, plan.rounds))) == (126, 64 * 63 * 2)
     assert plan.estimate_s < 900
+    with pytest.raises(LabError, match=r"budget_s: the plan takes .*set verbs.schedule to auto"):
+        plan_of(changed(with_nodes(hardware(lab), 64), repeats=20, verbs=verbs))
+
+
+def test_a_smaller_budget_takes_fewer_samples_and_at_last_the_ring(lab: Lab) -> None:
+    big = with_nodes(lab, 20)
+    needed_s = [plan_for(changed(with_verbs(big, samples=count), budget_s=86_400)).estimate_s for count in (2, 3)]
+    ring = with_verbs(big, schedule="ring")
+
+    plan = plan_for(changed(big, budget_s=int(needed_s[1]) - 1))
+    assert (plan.verbs.schedule, plan.verbs.samples) == ("sampled", 2)
+    last = plan_for(changed(big, budget_s=int(plan_for(ring).estimate_s) + 1))
+    assert (last.verbs.schedule, last.verbs.samples) == ("ring", 0)
+
+
+def test_bandwidths_run_before_latencies_and_an_incast_last(lab: Lab) -> None:
+    tests = ("ib_read_lat", "ib_read_bw", "ib_write_bw")
+    plan = plan_for(changed(with_verbs(with_nodes(lab, 4), tests=tests, both_ways=True, incast=3), budget_s=86_400))
+
+    assert [(stage.test, stage.shape) for stage in plan.stages] == [
+        ("ib_write_bw", "one_way"),
+        ("ib_read_bw", "one_way"),
+        ("ib_write_bw", "both_ways"),
+        ("ib_read_bw", "both_ways"),
+        ("ib_read_lat", "one_way"),
+        ("ib_write_bw", "sizes"),
+        ("ib_read_lat", "sizes"),
+        ("ib_write_bw", "incast"),
+    ]
+    assert [plan.planned(stage, "rail-a") for stage in plan.stages] == [12, 12, 6, 6, 12, 1, 1, 3]
 
 
 @pytest.mark.parametrize("mode", ["off", None])
@@ -71,4 +121,4 @@ def test_drained_nodes_are_not_loaded(lab: Lab) -> None:
     drained = lab.model_copy(update={"nodes": (lab.nodes[0], lab.nodes[1].model_copy(update={"state": "drained"}))})
     plan = plan_for(drained)
 
-    assert (plan.rounds, plan.nccl) == ([], None)
+    assert (plan.rounds, plan.stages, plan.nccl) == ([], (), None)

@@ -1,30 +1,82 @@
 """Who measures with whom."""
 
+from collections.abc import Iterable
 from itertools import combinations
 
 import pytest
 
-from components.validation.planning.schedule import pair_rounds, transfer_rounds
+from components.validation.planning.schedule import (
+    Pairs,
+    directed,
+    in_one_direction,
+    incast_rounds,
+    pair_rounds,
+    ring_rounds,
+    sampled_rounds,
+)
+
+TWO_RAILS = {"rail-a": ["x", "y"], "rail-b": ["x", "y"]}
+
+
+def named(count: int) -> list[str]:
+    return [f"n{i}" for i in range(count)]
+
+
+def met(rounds: Iterable[Pairs]) -> list[frozenset[str]]:
+    return [frozenset(pair) for pairs in rounds for pair in pairs]
 
 
 @pytest.mark.parametrize("count", [2, 3, 4, 7, 8, 33, 64])
 def test_each_pair_meets_exactly_once_and_no_node_twice_in_a_round(count: int) -> None:
-    names = [f"n{i}" for i in range(count)]
+    names = named(count)
     rounds = list(pair_rounds(names))
 
-    met = [frozenset(pair) for pairs in rounds for pair in pairs]
-    assert sorted(map(sorted, met)) == sorted(map(sorted, combinations(names, 2)))
+    assert sorted(map(sorted, met(rounds))) == sorted(map(sorted, combinations(names, 2)))
     assert len(rounds) == (count if count % 2 else count - 1)
     assert all(len({name for pair in pairs for name in pair}) == 2 * len(pairs) for pairs in rounds)
 
 
 @pytest.mark.parametrize("count", [0, 1])
 def test_too_few_nodes_make_no_pair(count: int) -> None:
-    assert [pair for pairs in pair_rounds(["a"][:count]) for pair in pairs] == []
+    for rounds in (pair_rounds, ring_rounds):
+        assert met(rounds(named(count))) == []
+
+
+@pytest.mark.parametrize(("count", "rounds"), [(2, 1), (3, 3), (4, 2), (7, 3), (64, 2)])
+def test_a_ring_joins_each_with_the_next_in_two_rounds_or_three(count: int, rounds: int) -> None:
+    names = named(count)
+    ring = list(ring_rounds(names))
+
+    steps = {frozenset((names[i], names[(i + 1) % count])) for i in range(count)}
+    assert (len(ring), set(met(ring)), len(met(ring))) == (rounds, steps, len(steps))
+    assert all(len({name for pair in pairs for name in pair}) == 2 * len(pairs) for pairs in ring)
+
+
+@pytest.mark.parametrize("count", [5, 17, 64])
+def test_a_sample_holds_the_ring_and_no_pair_twice_and_is_the_same_each_time(count: int) -> None:
+    names = named(count)
+    rounds = list(sampled_rounds(names, 6, "lab"))
+
+    assert set(met(ring_rounds(names))) <= set(met(rounds))
+    assert len(met(rounds)) == len(set(met(rounds)))
+    assert all(len({name for pair in pairs for name in pair}) == 2 * len(pairs) for pairs in rounds)
+    assert rounds == list(sampled_rounds(names, 6, "lab"))
+
+
+def test_another_lab_has_another_sample() -> None:
+    names = named(20)
+
+    assert list(sampled_rounds(names, 3, "lab")) != list(sampled_rounds(names, 3, "other"))
+
+
+def test_as_many_samples_as_there_are_rounds_are_all_pairs() -> None:
+    names = named(9)
+
+    assert set(met(sampled_rounds(names, 256, "lab"))) == {frozenset(pair) for pair in combinations(names, 2)}
 
 
 def test_both_directions_run_on_all_rails_at_once_on_ports_of_their_own() -> None:
-    rounds = list(transfer_rounds({"rail-a": ["x", "y"], "rail-b": ["x", "y"]}, 18515))
+    rounds = list(directed(pair_rounds(["x", "y"]), TWO_RAILS, 18515))
 
     assert [[(t.rail, t.client, t.server, t.port) for t in transfers] for transfers in rounds] == [
         [("rail-a", "x", "y", 18515), ("rail-b", "x", "y", 18516)],
@@ -32,8 +84,15 @@ def test_both_directions_run_on_all_rails_at_once_on_ports_of_their_own() -> Non
     ]
 
 
+def test_what_runs_in_both_directions_at_once_runs_once_a_pair() -> None:
+    rounds = list(in_one_direction(pair_rounds(["x", "y"]), TWO_RAILS, 18515))
+
+    assert [[t.key for t in transfers] for transfers in rounds] == [[("rail-a", "x", "y"), ("rail-b", "x", "y")]]
+
+
 def test_a_node_that_misses_a_rail_is_measured_on_the_others() -> None:
-    rounds = list(transfer_rounds({"rail-a": ["x", "y", "z"], "rail-b": ["x", "y"]}, 18515))
+    ends = {"rail-a": ["x", "y", "z"], "rail-b": ["x", "y"]}
+    rounds = list(directed(pair_rounds(["x", "y", "z"]), ends, 18515))
 
     on_b = [(t.client, t.server) for transfers in rounds for t in transfers if t.rail == "rail-b"]
     assert sorted(on_b) == [("x", "y"), ("y", "x")]
@@ -41,7 +100,16 @@ def test_a_node_that_misses_a_rail_is_measured_on_the_others() -> None:
 
 
 def test_no_nic_serves_two_tests_at_once() -> None:
-    names = [f"n{i}" for i in range(9)]
-    for transfers in transfer_rounds({"rail-a": names, "rail-b": names}, 18515):
+    names = named(9)
+    for transfers in directed(pair_rounds(names), {"rail-a": names, "rail-b": names}, 18515):
         nics = [(t.rail, node) for t in transfers for node in (t.client, t.server)]
         assert len(nics) == len(set(nics))
+
+
+def test_an_incast_sends_to_one_port_on_one_rail_after_the_other() -> None:
+    names = named(5)
+    rounds = list(incast_rounds({"rail-a": names, "rail-b": names[:2]}, 3, 18515))
+
+    assert [[(t.key, t.port) for t in transfers] for transfers in rounds] == [
+        [(("rail-a", f"n{i + 1}", "n0"), 18515 + i) for i in range(3)]
+    ]

@@ -14,7 +14,14 @@ from tests.components.validation.samples import nccl, perftest
 
 CLIENT = End(node="gpu02", device="rxe0", interface="enp5s0", address=IPv4Address("10.10.11.12"))
 SERVER = End(node="gpu01", device="rxe0", interface="enp5s0", address=IPv4Address("10.10.11.11"))
-RAIL = PlannedRail(name="rail-a", path_mtu_bytes=4096, ceiling_ratio=0.98, ends=(SERVER, CLIENT))
+RAIL = PlannedRail(
+    name="rail-a",
+    mtu_bytes=9000,
+    path_mtu_bytes=4096,
+    ceiling_ratio=0.98,
+    resource="intel.com/sriov_111",
+    ends=(SERVER, CLIENT),
+)
 
 
 def expected(lab: Lab, end: End = CLIENT, peer: End = SERVER, gid_index: int = 1, rail: PlannedRail = RAIL) -> Expected:

@@ -1,0 +1,68 @@
+"""What the benchmarks section refuses, by path, with value and remedy."""
+
+import copy
+import json
+from typing import Any
+
+import pytest
+import yaml
+
+from stacks.base import LabError
+from stacks.benchmarks import Verbs
+from stacks.read import parse_lab
+from tests.conftest import ROOT
+
+LAB = yaml.safe_load((ROOT / "Pulumi.lab.yaml").read_text())["config"]["rocelab:lab"]
+
+
+def said_of(**verbs: Any) -> str:
+    lab = copy.deepcopy(LAB)
+    lab["benchmarks"]["verbs"].update(verbs)
+    try:
+        parse_lab(json.dumps(lab), "lab.yaml")
+    except LabError as error:
+        return str(error)
+    return ""
+
+
+@pytest.mark.parametrize(
+    ("verbs", "expected"),
+    [
+        ({"tests": ["ib_write_bw", "ib_write_bw"]}, "tests names ib_write_bw twice"),
+        ({"tests": []}, "tests"),
+        ({"tests": ["ib_atomic_bw"]}, "tests"),
+        ({"tests": ["ib_write_lat"], "both_ways": True}, "both_ways measures bandwidths"),
+        ({"queue_pairs": 65}, "queue_pairs 65: 1 to 64, or auto"),
+        ({"sizes": [4096, 2]}, "sizes do not rise"),
+        ({"sizes": [2, 16_777_216]}, "16777216 bytes; perftest sends 2 to 8388608"),
+        ({"duration_s": 60, "timeout_s": 60}, "at least 70"),
+        ({"incast": 2}, "benchmarks.verbs.incast: 2 senders and a receiver, and no rail has more than 2 active nodes"),
+        (
+            {"first_port": 65_535},
+            "benchmarks.verbs.first_port: 65535, and 2 ports from it on are needed: at most 65534",
+        ),
+        ({"latency": {"warn_above_us": 20, "fail_above_us": 10}}, "warn_above_us 20.0 lies above fail_above_us 10.0"),
+    ],
+)
+def test_what_cannot_be_measured_is_refused(verbs: dict[str, Any], expected: str) -> None:
+    said = said_of(**verbs)
+
+    assert expected in said
+    assert "verbs" in said
+
+
+def test_a_lab_may_ask_for_everything_that_two_nodes_can_do() -> None:
+    tests = ["ib_send_lat", "ib_read_bw", "ib_send_bw", "ib_write_bw", "ib_read_lat", "ib_write_lat"]
+
+    assert said_of(tests=tests, both_ways=True, incast=1, duration_s=10, queue_pairs="auto") == ""
+
+
+def test_each_test_has_the_threshold_that_fits_it() -> None:
+    verbs = Verbs()
+
+    assert verbs.threshold_of("ib_send_bw", "one_way").fail_below == 0.90
+    assert verbs.threshold_of("ib_read_bw", "one_way").fail_below == 0.85
+    assert verbs.threshold_of("ib_write_bw", "both_ways").warn_below == 0.92
+    assert verbs.threshold_of("ib_read_bw", "one_way", pvrdma=True).fail_below == 0.70
+    assert verbs.latency_of().fail_above_us == 10
+    assert verbs.latency_of(pvrdma=True).fail_above_us == 50
