@@ -2,7 +2,8 @@
 
 from collections.abc import Callable, Iterator
 
-from stacks.guests import Guests
+from stacks.guests import BitfusionClient, Guests
+from stacks.licence import LegacyLicence, NlsLicence
 from stacks.nodes import VsphereVm
 from stacks.rules.parts import Fault, Parts
 
@@ -30,7 +31,37 @@ def _refuse_routed_rails_in_guests(parts: Parts) -> Iterator[Fault]:
             )
 
 
+def _refuse_a_licence_that_nobody_needs(parts: Parts) -> Iterator[Fault]:
+    licence = parts.section("licence", NlsLicence) or parts.section("licence", LegacyLicence)
+    licensed = any(isinstance(node, VsphereVm) and node.gpus for node in parts.nodes.values())
+    if licence is not None and not licensed:
+        yield Fault(("licence",), "no node of kind vsphere_vm has gpus, so nobody asks for it; take the section out")
+
+
+def _refuse_bitfusion_clients_that_are_none(parts: Parts) -> Iterator[Fault]:
+    client = parts.section("bitfusion_client", BitfusionClient)
+    if client is None:
+        return
+    nodes = {node.name: node for node in parts.nodes.values()}
+    for i, name in enumerate(client.nodes):
+        path = ("bitfusion_client", "nodes", i)
+        if name not in nodes:
+            yield Fault(path, f"{name} is no node; this lab has {', '.join(nodes)}")
+        elif client.authorisation == "vcenter" and not isinstance(nodes[name], VsphereVm):
+            yield Fault(
+                path, f"{name} is bare metal, which vCenter cannot enable: set bitfusion_client.authorisation: token"
+            )
+    for i, server in enumerate(client.servers):
+        if not any(server in rail.host_subnet for rail in parts.rails.values()):
+            yield Fault(
+                ("bitfusion_client", "servers", i),
+                f"{server} lies on no rail: name the server's address on the network of its PVRDMA adapter",
+            )
+
+
 GUEST_RULES: tuple[Callable[[Parts], Iterator[Fault]], ...] = (
     _refuse_guests_without_machines,
     _refuse_routed_rails_in_guests,
+    _refuse_a_licence_that_nobody_needs,
+    _refuse_bitfusion_clients_that_are_none,
 )

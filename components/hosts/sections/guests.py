@@ -2,6 +2,7 @@
 
 from pydantic import JsonValue
 
+from components.hosts.program.distribution import INSTALL_S
 from components.hosts.program.nvidia import SMI_S
 from components.hosts.program.steps.licence import LICENCE_WAIT_S
 from stacks.lab import Lab
@@ -31,9 +32,21 @@ def licence_section(lab: Lab, node: Node) -> dict[str, JsonValue] | None:
     return {"kind": licence.kind, "server": str(licence.server), "settings": settings}
 
 
-def licence_seconds(lab: Lab) -> int:
-    """How much longer than usual a run may take for the licence."""
-    return LICENCE_WAIT_S + SMI_S if lab.licence else 0
+def bitfusion_section(lab: Lab, node: Node) -> dict[str, JsonValue] | None:
+    """None: the node is no client. The token is never part of it."""
+    asked = lab.bitfusion_client
+    if asked is None or node.name not in asked.nodes:
+        return None
+    return {
+        "version": asked.version,
+        "package": {"url": asked.package.url, "sha256": asked.package.sha256},
+        "authorisation": asked.authorisation,
+    }
+
+
+def guest_seconds(lab: Lab) -> int:
+    """How much longer than usual a run may take for licence and Bitfusion's client."""
+    return (LICENCE_WAIT_S + SMI_S if lab.licence else 0) + (INSTALL_S if lab.bitfusion_client else 0)
 
 
 def _peers(lab: Lab, node: Node) -> dict[str, str]:

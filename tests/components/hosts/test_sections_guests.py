@@ -48,3 +48,65 @@ def test_a_routed_rail_keeps_its_rules_from_the_guest_s_tool() -> None:
 
     with pytest.raises(LabError, match=r"rails\[0\]\.host_gateway: .*take guests\.network out"):
         asked(guests={"network": {}}, rails=rails)
+
+
+def test_the_document_says_how_to_be_licensed_and_never_holds_the_token() -> None:
+    legacy = asked(licence={"kind": "legacy", "server": "172.16.7.9"})
+
+    assert host_document(legacy, legacy.nodes[0])["licence"] == {
+        "kind": "legacy",
+        "server": "172.16.7.9",
+        "settings": {"FeatureType": "1", "ServerAddress": "172.16.7.9", "ServerPort": "7070"},
+    }
+    compute = asked(licence={"kind": "nls", "product": "compute"})
+    assert host_document(compute, compute.nodes[0])["licence"] == {
+        "kind": "nls",
+        "server": "api.cls.licensing.nvidia.com",
+        "settings": {"FeatureType": "4"},
+    }
+
+
+CLIENT = {
+    "nodes": ["gpu02"],
+    "package": {"url": "https://mirror/b.deb", "sha256": "0" * 64},
+    "servers": ["192.168.0.60"],
+}
+
+
+def test_a_bitfusion_client_is_only_who_is_named() -> None:
+    lab = asked(bitfusion_client=CLIENT)
+
+    assert "bitfusion" not in host_document(lab, lab.nodes[0])
+    assert host_document(lab, lab.nodes[1])["bitfusion"] == {
+        "version": "3.0.1-4",
+        "package": CLIENT["package"],
+        "authorisation": "vcenter",
+    }
+
+
+@pytest.mark.parametrize(
+    ("sections", "fault"),
+    [
+        ({"bitfusion_client": {**CLIENT, "nodes": ["gpu09"]}}, r"bitfusion_client\.nodes\[0\]: gpu09 is no node"),
+        ({"bitfusion_client": {**CLIENT, "servers": ["10.9.9.9"]}}, r"bitfusion_client\.servers\[0\]: .*on no rail"),
+        ({"licence": {"kind": "legacy", "server": "a b"}}, r"licence\.legacy\.server"),
+    ],
+)
+def test_what_cannot_be_is_refused(sections: dict[str, Any], fault: str) -> None:
+    with pytest.raises(LabError, match=fault):
+        asked(**sections)
+
+
+@pytest.mark.parametrize(
+    ("sections", "fault"),
+    [
+        ({"licence": {"kind": "nls"}}, "licence: no node of kind vsphere_vm has gpus"),
+        (
+            {"bitfusion_client": {**CLIENT, "servers": ["10.10.11.60"]}},
+            "gpu02 is bare metal, which vCenter cannot enable",
+        ),
+    ],
+)
+def test_what_bare_metal_cannot_be_is_refused(sections: dict[str, Any], fault: str) -> None:
+    with pytest.raises(LabError, match=fault):
+        asked((ROOT / "Pulumi.lab.yaml").read_text(), **sections)

@@ -8,6 +8,7 @@ from typing import Tuple
 from ..host import Document
 from ..step import Fields, Step
 from .arp import Arp
+from .bitfusion import BitfusionClient
 from .clock import Clock
 from .driver import Driver
 from .firmware import Firmware
@@ -68,6 +69,7 @@ STEPS: Tuple[Step, ...] = (
     QualityOfService(),
     GpuDirect(),
     Licence(),
+    BitfusionClient(),
     Swap(),
     KubernetesKernel(),
     KubernetesPackages(),

@@ -1,0 +1,146 @@
+"""The client of vSphere Bitfusion: installed, and authorised to ask its servers for GPUs.
+
+Written after seed C and the product's documentation; never run against the product, which VMware has ended.
+"""
+
+import base64
+import os
+from typing import Any, Dict, List, Set
+
+from ..distribution import APT, DNF, INSTALL_S, LOCK_S, family
+from ..host import Document, Host
+from ..machine import Machine, StepError
+from ..places import RUN
+from ..secret_files import ALTERED, DELIVERED, MISSING, delivered, source_of
+from ..software import fetch, installed_packages
+from ..step import Before, Fields, Step, told
+
+PACKAGES = r"^bitfusion-client"
+HOME = "/root"
+"""Of the user that runs it: the client reads its token from there, and other users of the host need a copy."""
+FILES = {
+    "client.yaml": HOME + "/.bitfusion/client.yaml",
+    "servers.conf": "/etc/bitfusion/servers.conf",
+    "ca.crt": "/etc/bitfusion/tls/ca.crt",
+}
+"""What the plug-in's token holds, and where the client looks for it."""
+ARCHIVE = RUN + "/bitfusion.tar"
+AUTHORISED = "yes"
+ANSWER_S = 60
+
+
+class BitfusionClient(Step):
+    """A machine that vCenter's plug-in has enabled is only checked; elsewhere the plug-in's token is put in place."""
+
+    name = "bitfusion"
+    at_boot = False
+    effects = {"bitfusion_client": "none", "bitfusion_token": "none", "bitfusion_authorised": "none"}
+    repairs = {"bitfusion_client": "service", "bitfusion_token": "none", "bitfusion_authorised": "none"}
+
+    def wanted(self, document: Document) -> Fields:
+        asked = document.get("bitfusion")
+        if not asked:
+            return {}
+        if asked["authorisation"] == "token":
+            return {"bitfusion_client": asked["version"], "bitfusion_token": DELIVERED}
+        return {"bitfusion_client": asked["version"], "bitfusion_authorised": AUTHORISED}
+
+    def observed(self, host: Host) -> Fields:
+        fields: Fields = {"bitfusion_client": told(lambda: _version(host.machine) or "not installed")}
+        if host.document["bitfusion"]["authorisation"] == "token":
+            return {**fields, "bitfusion_token": told(lambda: _token_state(host))}
+        return {**fields, "bitfusion_authorised": _answer(host)}
+
+    def apply(self, host: Host, wrong: Set[str]) -> None:
+        machine, asked = host.machine, host.document["bitfusion"]
+        if "bitfusion_client" in wrong:
+            _install(machine, asked)
+        if "bitfusion_token" in wrong:
+            for name, text in _token(host).items():
+                machine.put(FILES[name], text, mode=0o600)
+        if "bitfusion_authorised" in wrong:
+            host.forget()
+            answer = _answer(host)
+            if answer != AUTHORISED:
+                raise StepError(
+                    f"no Bitfusion server gives this client GPUs: {answer}",
+                    "enable the machine in vCenter (Bitfusion, Enable as client), "
+                    "or set bitfusion_client.authorisation: token",
+                )
+
+    def facts(self, host: Host) -> Dict[str, Any]:
+        return {"bitfusion": {"version": _version(host.machine), "servers_answer": _answer(host)}}
+
+    def undo(self, host: Host, before: Before) -> None:
+        if source_of(host.machine, "bitfusion") and delivered(host.machine, "bitfusion"):
+            for path in FILES.values():
+                host.machine.remove(path)
+            host.machine.remove(source_of(host.machine, "bitfusion"))
+
+
+def _version(machine: Machine) -> str:
+    names = installed_packages(machine, PACKAGES)
+    if not names:
+        return ""
+    form = ["dpkg-query", "-W", "-f", "${Version}"] if family(machine) == "debian" else ["rpm", "-q", "--qf"]
+    words = [*form, names[0]] if form[0] == "dpkg-query" else [*form, "%{VERSION}-%{RELEASE}", names[0]]
+    return machine.run(*words).out.strip()
+
+
+def _install(machine: Machine, asked: Dict[str, Any]) -> None:
+    there = _version(machine)
+    if there:
+        raise StepError(
+            f"Bitfusion's client {there} is installed and {asked['version']} is wanted",
+            "remove it yourself if that is meant: client and servers have to be of one release",
+        )
+    place = machine.path(fetch(machine, asked["package"]))
+    words = [*APT, "--no-remove", "install", "--"] if family(machine) == "debian" else [*DNF, "install"]
+    machine.must(*words, place, timeout_s=LOCK_S + INSTALL_S)
+
+
+def _answer(host: Host) -> str:
+    """Whether a server lets this client see its GPUs."""
+    done = host.remembered("bitfusion", lambda: host.machine.run("bitfusion", "list_gpus", timeout_s=ANSWER_S))
+    said = (done.err or done.out).strip().splitlines()
+    return AUTHORISED if not done.code else said[-1][:150] if said else f"bitfusion ended with {done.code}"
+
+
+def _token_state(host: Host) -> str:
+    if not delivered(host.machine, "bitfusion"):
+        return DELIVERED if all(host.machine.exists(path) for path in FILES.values()) else MISSING
+    files = _token(host)
+    wrong = [FILES[name] for name in files if host.machine.content(FILES[name]) != files[name].encode()]
+    return f"{wrong[0]} {ALTERED if host.machine.exists(wrong[0]) else 'missing'}" if wrong else DELIVERED
+
+
+def _token(host: Host) -> Dict[str, str]:
+    """The token's files by their names."""
+    files: Dict[str, str] = host.remembered("bitfusion token", lambda: _unpacked(host.machine))
+    return files
+
+
+def _unpacked(machine: Machine) -> Dict[str, str]:
+    try:
+        archive = base64.b64decode(delivered(machine, "bitfusion"), validate=False)
+    except ValueError:
+        archive = b""
+    if not archive:
+        raise StepError(
+            f"Bitfusion's token was {MISSING}, or is no base64",
+            "base64 token.tar | pulumi config set --secret rocelab:bitfusionToken, then pulumi up",
+        )
+    machine.put(ARCHIVE, archive, mode=0o600)
+    try:
+        members = machine.must("tar", "-tf", machine.path(ARCHIVE)).splitlines()
+        found: Dict[str, List[str]] = {
+            name: [member for member in members if os.path.basename(member) == name] for name in FILES
+        }
+        if any(len(places) != 1 for places in found.values()):
+            raise StepError(
+                f"Bitfusion's token holds {', '.join(members) or 'nothing'}, not {', '.join(FILES)}",
+                "download it anew in vCenter's plug-in, tab Tokens",
+            )
+        return {name: machine.must("tar", "-xOf", machine.path(ARCHIVE), places[0]) for name, places in found.items()}
+    finally:
+        machine.remove(ARCHIVE)

@@ -1,0 +1,87 @@
+"""What proves a Bitfusion client: a sample on a borrowed GPU, and a latency below the product's limit.
+
+`python -m components.jobs.bitfusion --stack <stack>` prints the commands; whoever measures takes them from `checks`.
+Never run against the product: VMware has ended it.
+"""
+
+import argparse
+import shlex
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+from stacks.base import LabError
+from stacks.lab import Lab
+from stacks.read import read_stack_file
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class BitfusionCheck:
+    """One command on a client, what has to run on the server beside it, and when it is good."""
+
+    name: str
+    client: str
+    """Node that runs it."""
+    server: str
+    """Address of the server on the rail."""
+    words: tuple[str, ...]
+    server_words: tuple[str, ...] = ()
+    latency_max_us: float | None = None
+    """Typical latency at most. None: its exit code says all."""
+
+
+def checks(lab: Lab) -> tuple[BitfusionCheck, ...]:
+    """The end proof of each client, and the latency between it and the first server.
+
+    Raises:
+        LabError: when the lab has no clients.
+    """
+    asked = lab.bitfusion_client
+    if asked is None:
+        raise LabError("bitfusion_client: missing; this lab has no node that borrows GPUs")
+    server = str(asked.servers[0])
+    found = []
+    for node in (node for node in lab.active_nodes if node.name in asked.nodes):
+        device = ("-d", node.pfs[0].rdma_device) if node.pfs else ()
+        # -F: the frequency of a VM's core says nothing
+        latency = ("ib_send_lat", *device, "-F", "-n", "5000")
+        found += [
+            BitfusionCheck(
+                name="end-proof",
+                client=node.name,
+                server=server,
+                words=("bitfusion", "run", "-n", "1", "-l", server, "--", asked.sample),
+            ),
+            BitfusionCheck(
+                name="latency",
+                client=node.name,
+                server=server,
+                words=(*latency, server),
+                server_words=("ib_send_lat", "-F", "-n", "5000"),
+                latency_max_us=asked.latency_max_us,
+            ),
+        ]
+    return tuple(found)
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Prints each check as people would run it."""
+    parser = argparse.ArgumentParser(prog="python -m components.jobs.bitfusion", description=__doc__)
+    parser.add_argument("--stack", default="lab", help="stack whose file Pulumi.<stack>.yaml describes the lab")
+    parser.add_argument("--file", type=Path, help="another stack file, such as one of examples/")
+    asked = parser.parse_args(arguments)
+    try:
+        found = checks(read_stack_file(asked.file or Path.cwd() / f"Pulumi.{asked.stack}.yaml"))
+    except LabError as error:
+        sys.stderr.write(f"{error}\n")
+        return 2
+    for check in found:
+        if check.server_words:
+            sys.stdout.write(f"{check.server}: {shlex.join(check.server_words)}\n")
+        limit = f"   # typical latency at most {check.latency_max_us:g} us" if check.latency_max_us else ""
+        sys.stdout.write(f"{check.client}: {shlex.join(check.words)}{limit}\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

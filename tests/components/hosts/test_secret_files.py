@@ -1,0 +1,148 @@
+"""Secrets on their way to the hosts: who gets them, and where they never are."""
+
+import asyncio
+import json
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pulumi
+import pytest
+from pulumi.dynamic import Config, ConfigureRequest
+
+from components.hosts import secret_files
+from components.hosts.document import document_text, host_document
+from components.hosts.hosts import Hosts, HostsArgs
+from components.hosts.program.secret_files import DELIVERED, MISSING, NEWER, state_of
+from components.hosts.secret_files import SecretFilesProvider, files_of, receive_command, send_files
+from components.ssh.connection import Endpoint, NoAnswerError
+from stacks.base import LabError
+from stacks.lab import Lab
+from stacks.load import Credentials
+from tests.components.hosts.test_sections_guests import asked
+from tests.engine import Engine, Recorded
+
+CANARY = "canary-of-the-licence-token"
+FILES, FLEET = "pulumi-python:dynamic/hosts:SecretFiles", "pulumi-python:dynamic/hosts:Fleet"
+NLS = {"kind": "nls", "server": "dls.site.example"}
+
+
+@pytest.fixture
+def licensed() -> Lab:
+    return asked(licence=NLS)
+
+
+def built(lab: Lab, token: str | None = CANARY) -> Recorded:
+    keys = {node.name: "ssh-ed25519 key" for node in lab.nodes}
+
+    def program() -> None:
+        files = {"licenceToken": pulumi.Output.secret(token)} if token else {}
+        key = pulumi.Output.secret("key")
+        Hosts(
+            "hosts",
+            HostsArgs(lab=lab, credentials=Credentials(private_key=key, host_keys=keys, kubeconfig=None, files=files)),
+        )
+
+    answer = {"results": json.dumps({}), "facts": json.dumps({})}
+    return Engine(lambda kind, _n, _i: answer if kind == FLEET else {}).run(program)
+
+
+def test_secrets_are_there_before_the_commands_and_the_fleet_looks_again_when_one_changes(licensed):
+    seen = built(licensed)
+
+    assert "hosts-files" in seen["hosts-gpu01"].depends_on
+    assert seen["hosts-fleet"].inputs["files"] == seen["hosts-files"].inputs["files"]
+    assert built(licensed, "another")["hosts-fleet"].inputs["files"] != seen["hosts-fleet"].inputs["files"]
+
+
+def test_no_input_of_any_resource_holds_the_secret(licensed):
+    seen = built(licensed)
+
+    for name, resource in seen.resources.items():
+        assert CANARY not in json.dumps(dict(resource.inputs), default=str), name
+    assert "files" in seen["hosts-files"].secrets, "its digest is one too"
+    for node in licensed.nodes:
+        assert CANARY not in document_text(host_document(licensed, node))
+
+
+def test_a_lab_without_secrets_has_neither_resource_nor_mark():
+    seen = built(asked(), token=None)
+
+    assert seen.of_type(FILES) == {}
+    assert "files" not in seen["hosts-fleet"].inputs
+
+
+def test_each_node_gets_what_it_needs_and_no_other(licensed):
+    content = licensed.model_dump(mode="json", exclude_unset=True)
+    content["nodes"][1]["gpus"] = 0
+
+    found = files_of(Lab.model_validate(content), {"licenceToken": CANARY}.get)
+
+    assert found == {"gpu01": {"licence": CANARY.encode()}}
+
+
+def test_a_stack_without_the_secret_is_told_the_command(licensed):
+    with pytest.raises(LabError, match=r"pulumi config set --secret rocelab:licenceToken"):
+        files_of(licensed, {}.get)
+
+
+def test_the_file_is_for_its_owner_alone_and_nothing_stands_in_the_command_line(tmp_path: Path):
+    command = receive_command("licence")
+    done = subprocess.run(["sh", "-c", command], input=CANARY.encode(), env={"HOME": str(tmp_path)}, check=False)
+
+    place = tmp_path / ".rocelab-secret-licence"
+    assert done.returncode == 0
+    assert place.read_text() == CANARY
+    assert place.stat().st_mode & 0o777 == 0o600
+    assert [path.name for path in tmp_path.iterdir()] == [place.name]
+
+
+def test_a_silent_host_holds_nobody_up():
+    taken: list[tuple[str, bytes]] = []
+
+    class Some:
+        async def run(self, endpoint: Endpoint, command: str, sent: bytes, answer_s: float) -> str:
+            if endpoint.address == "192.0.2.1":
+                raise NoAnswerError("silent")
+            taken.append((command, sent))
+            return ""
+
+    def at(address: str) -> Endpoint:
+        return Endpoint(address=address, port=22, user="nvidia", host_key="ssh-ed25519 key")
+
+    files = {name: {"licence": CANARY.encode()} for name in ("gpu01", "gpu02")}
+    hosts: Any = Some()
+    asyncio.run(send_files(hosts, {"gpu01": at("192.0.2.1"), "gpu02": at("192.0.2.2")}, files))
+
+    assert taken == [(receive_command("licence"), CANARY.encode())]
+    assert CANARY not in taken[0][0]
+
+
+def test_the_provider_takes_the_secret_from_the_configuration_and_keeps_it_out_of_its_outputs(licensed, monkeypatch):
+    sent: list[dict[str, Any]] = []
+
+    async def send(_hosts: object, _endpoints: object, files: dict[str, Any]) -> None:
+        sent.append(files)
+
+    monkeypatch.setattr(secret_files, "send_files", send)
+    monkeypatch.setattr(
+        secret_files.credentials, "login_to", lambda *_: type("L", (), {"private_key": None, "endpoints": {}})
+    )
+    provider = SecretFilesProvider()
+    values = {"rocelab:lab": licensed.model_dump_json(exclude_unset=True), "rocelab:licenceToken": CANARY}
+    provider.configure(ConfigureRequest(Config(values, "rocelab")))
+
+    made = provider.create({"files": "digest", "hosts": "digest"})
+
+    assert sent == [{"gpu01": {"licence": CANARY.encode()}, "gpu02": {"licence": CANARY.encode()}}]
+    assert made.outs == {"files": "digest", "hosts": "digest"}
+    assert provider.diff("files", {"files": "a", "hosts": "h"}, {"files": "b", "hosts": "h"}).changes
+    assert not provider.diff("files", {"files": "a", "hosts": "h"}, {"files": "a", "hosts": "h"}).changes
+
+
+@pytest.mark.parametrize(
+    ("brought", "in_place", "told"),
+    [(b"a", b"a", DELIVERED), (b"a", b"b", NEWER), (b"a", b"", NEWER), (b"", b"", MISSING), (b"", b"b", DELIVERED)],
+)
+def test_what_is_in_place_is_compared_with_what_was_brought(brought, in_place, told):
+    assert state_of(brought, in_place) == told

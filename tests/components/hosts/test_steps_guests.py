@@ -1,0 +1,321 @@
+"""Licences of vGPU drivers and Bitfusion's client: secrets as files, and what services say of them.
+
+nvidia-smi's output and Bitfusion's answers are written after their documentation: nothing was recorded.
+"""
+
+import base64
+import hashlib
+import io
+import json
+import subprocess
+import tarfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from components.hosts.document import host_document, wanted_fields
+from components.hosts.program.machine import Done
+from components.hosts.program.main import perform
+from components.hosts.program.steps.licence import SETTINGS_FILE, TOKEN_FILE, parse_licence, settings_text
+from stacks.lab import Lab
+from tests.components.hosts.kernel import FakeHost
+from tests.components.hosts.vendor_kernel import WRITTEN
+
+SMI = (WRITTEN / "nvidia-smi-vgpu.txt").read_text()
+CANARY = "eyJhbGciOiJSUzI1NiJ9.canary-of-the-licence.c2lnbmF0dXJl"
+GRIDD = "# the site's own\nServerAddress=\n#ServerPort=7070\nFeatureType=0\nEnableUI=FALSE\n"
+HOME = "/home/nvidia"
+
+
+class Guest(FakeHost):
+    """A guest with the vGPU driver, which is licensed when token or server are what gridd wants."""
+
+    def __init__(self, root: Path) -> None:
+        super().__init__(root)
+        self.file("/etc/passwd", "root:x:0:0::/root:/bin/sh\nnvidia:x:1000:1000::/home/nvidia:/bin/sh\n")
+        self.file("/etc/os-release", "ID=ubuntu\nVERSION_ID=20.04\n")
+        self.file(SETTINGS_FILE, GRIDD)
+        self.has_driver, self.reachable, self.licensed = True, True, False
+        self.installed: dict[str, str] = {}
+        self.gives_gpus = True
+
+    def brought(self, name: str, content: bytes | str) -> None:
+        """As the stack brings it."""
+        place = self.folder / HOME[1:] / f".rocelab-secret-{name}"
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.write_bytes(content if isinstance(content, bytes) else content.encode())
+
+    def run(self, *words: str, stdin: str = "", timeout_s: float = 30) -> Done:
+        found = self._answer(words)
+        if found is None:
+            return super().run(*words, stdin=stdin, timeout_s=timeout_s)
+        self.commands.append(" ".join(words))
+        return found
+
+    def _answer(self, words: tuple[str, ...]) -> Done | None:  # noqa: PLR0911  # one line a program
+        match words:
+            case ("nvidia-smi", "-q"):
+                status = "Licensed (Expiry: 2026-11-22 8:0:0 GMT)" if self.licensed else "Unlicensed (Unrestricted)"
+                text = SMI.replace("Licensed (Expiry: 2026-11-22 8:0:0 GMT)", status)
+                return Done(0, text, "") if self.has_driver else Done(127, "", "nvidia-smi is not installed")
+            case ("systemctl", "cat", "nvidia-gridd.service"):
+                return Done(0 if self.has_driver else 1, "", "")
+            case ("systemctl", "restart", "nvidia-gridd.service"):
+                settings = self.read(SETTINGS_FILE)
+                good = "ServerAddress=172.16.7.9" in settings or self.read(TOKEN_FILE) == CANARY
+                self.licensed = self.reachable and good and "FeatureType=1" in settings
+                return Done(0, "", "")
+            case ("bitfusion", "list_gpus"):
+                if "bitfusion-client-ubuntu2004" not in self.installed:
+                    return Done(127, "", "bitfusion is not installed")
+                return Done(0, "", "") if self.gives_gpus else Done(1, "", "[ERRO] Token expired at: 2026-01-01\n")
+            case ("dpkg-query", "-W", "-f", "${Version}", name):
+                return Done(0, self.installed[name], "")
+            case ("dpkg-query", *_):
+                return Done(0, "".join(f"{name} installed\n" for name in self.installed), "")
+            case ("env", *rest) if "install" in rest:
+                self.installed["bitfusion-client-ubuntu2004"] = "3.0.1-4"
+                return Done(0, "", "")
+            case ("tar", *_):  # the real one, since it reads a real archive
+                ended = subprocess.run(words, capture_output=True, text=True, check=False)
+                return Done(ended.returncode, ended.stdout, ended.stderr)
+        return None
+
+
+@pytest.fixture
+def guest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Guest:
+    monkeypatch.delenv("SSH_CONNECTION", raising=False)
+    monkeypatch.setenv("SUDO_USER", "nvidia")
+    return Guest(tmp_path / "root")
+
+
+def run(verb: str, guest: Guest, document: dict[str, Any]) -> dict[str, Any]:
+    return perform(verb, guest, json.dumps(document), b"program")
+
+
+@pytest.fixture
+def nls(lab: Lab) -> dict[str, Any]:
+    settings = {"FeatureType": "1"}
+    section = {"kind": "nls", "server": "dls.site.example", "settings": settings}
+    return {**host_document(lab, lab.nodes[0]), "licence": section}
+
+
+@pytest.fixture
+def legacy(lab: Lab) -> dict[str, Any]:
+    settings = {"FeatureType": "1", "ServerAddress": "172.16.7.9", "ServerPort": "7070"}
+    section = {"kind": "legacy", "server": "172.16.7.9", "settings": settings}
+    return {**host_document(lab, lab.nodes[0]), "licence": section}
+
+
+def made(guest: Guest, document: dict[str, Any]) -> dict[str, Any]:
+    result = run("apply", guest, document)
+    assert result["failed"] is None, result["failed"]
+    run("confirm", guest, document)
+    probed = run("probe", guest, document)
+    assert probed["fields"] == wanted_fields(document)
+    return probed
+
+
+# -- licences
+
+
+def test_a_token_that_was_brought_licenses_the_guest_and_is_for_root_alone(guest, nls):
+    guest.brought("licence", CANARY)
+
+    facts = made(guest, nls)["facts"]
+
+    assert guest.read(TOKEN_FILE) == CANARY
+    assert (guest.folder / TOKEN_FILE[1:]).stat().st_mode & 0o777 == 0o600
+    assert facts["licence"] == {
+        "status": "Licensed", "expiry": "2026-11-22 8:0:0 GMT", "product": "NVIDIA Virtual Compute Server"
+    }  # fmt: skip
+
+
+def test_a_second_run_restarts_nothing(guest, nls):
+    guest.brought("licence", CANARY)
+    made(guest, nls)
+    guest.commands.clear()
+
+    assert run("apply", guest, nls)["changed"] == []
+    assert not [line for line in guest.commands if "restart" in line]
+
+
+def test_the_token_is_in_no_answer_no_command_and_no_file_but_its_own(guest, nls, capfd):
+    guest.brought("licence", CANARY)
+
+    results = [run(verb, guest, nls) for verb in ("apply", "confirm", "probe", "boot")]
+
+    printed = capfd.readouterr()
+    assert CANARY not in json.dumps(results) + "".join(guest.commands) + printed.out + printed.err
+    found = [path for path in guest.folder.rglob("*") if path.is_file() and CANARY.encode() in path.read_bytes()]
+    assert sorted(path.name for path in found) == [".rocelab-secret-licence", Path(TOKEN_FILE).name]
+
+
+def test_a_token_that_was_not_brought_is_named_with_the_command_that_sets_it(guest, nls):
+    failed = run("apply", guest, nls)["failed"]
+
+    assert (failed["step"], failed["reason"]) == ("licence", "the licence token was not delivered")
+    assert "pulumi config set --secret rocelab:licenceToken" in failed["hint"]
+
+
+def test_another_token_is_seen_and_put_in_place(guest, nls):
+    guest.brought("licence", "the old token")
+    guest.licensed = True
+    guest.file(TOKEN_FILE, "the old token")
+    guest.brought("licence", CANARY)
+
+    assert run("probe", guest, nls)["fields"]["licence_token"] == "another one was delivered"
+    made(guest, nls)
+    assert guest.read(TOKEN_FILE) == CANARY
+
+
+def test_a_licence_server_of_old_is_set_and_everything_else_in_the_file_stays(guest, legacy):
+    made(guest, legacy)
+
+    assert guest.read(SETTINGS_FILE).splitlines() == [
+        "# the site's own", "#ServerPort=7070", "EnableUI=FALSE",
+        "FeatureType=1", "ServerAddress=172.16.7.9", "ServerPort=7070",
+    ]  # fmt: skip
+
+
+def test_a_licence_that_does_not_come_says_where_to_look(guest, legacy):
+    guest.reachable = False
+
+    failed = run("apply", guest, legacy)["failed"]
+
+    assert "the vGPU is Unlicensed (Unrestricted) 90 s after" in failed["reason"]
+    assert "reach 172.16.7.9" in failed["hint"]
+    assert "clock" in failed["hint"]
+
+
+def test_a_guest_without_the_driver_is_told_so(guest, legacy):
+    guest.has_driver = False
+
+    failed = run("apply", guest, legacy)["failed"]
+
+    assert "this guest has no vGPU driver" in failed["reason"]
+
+
+def test_a_token_of_somebody_else_is_refused_and_stays(guest, nls):
+    guest.file("/etc/nvidia/ClientConfigToken/site.tok", "theirs")
+
+    failed = run("apply", guest, nls)["failed"]
+
+    assert "ClientConfigToken holds site.tok" in failed["reason"]
+    assert guest.read("/etc/nvidia/ClientConfigToken/site.tok") == "theirs"
+
+
+def test_an_undo_gives_the_licence_back_and_the_file_its_old_lines(guest, nls):
+    guest.brought("licence", CANARY)
+    made(guest, nls)
+    guest.commands.clear()
+
+    assert run("undo", guest, nls)["failed"] is None
+
+    assert guest.content(SETTINGS_FILE).decode() == GRIDD
+    assert not guest.exists(TOKEN_FILE)
+    assert not guest.exists(f"{HOME}/.rocelab-secret-licence")
+    assert "systemctl restart nvidia-gridd.service" in guest.commands
+
+
+@pytest.mark.parametrize(
+    ("text", "status"),
+    [
+        (SMI, "Licensed"),
+        (SMI.replace("Licensed (Expiry: 2026-11-22 8:0:0 GMT)", "Unlicensed (Restricted)"), "Unlicensed (Restricted)"),
+        (SMI + "        License Status                    : Unlicensed\n", "Unlicensed"),
+        (SMI.replace("vGPU Software Licensed Product", "GRID Licensed Product"), "Licensed"),
+        ((WRITTEN / "nvidia-smi-v100.txt").read_text(), "no licensed product"),
+    ],
+)
+def test_the_status_is_that_of_the_worst_vgpu(text, status):
+    assert parse_licence(text)["status"] == status
+
+
+def test_settings_replace_their_own_lines_only():
+    assert settings_text("FeatureType = 0\nA=1\n", {"FeatureType": "4"}) == "A=1\nFeatureType=4\n"
+
+
+# -- Bitfusion
+
+
+def token(*names: str) -> str:
+    archive = io.BytesIO()
+    with tarfile.open(fileobj=archive, mode="w") as tar:
+        for name in names or ("./ca.crt", "./client.yaml", "./servers.conf"):
+            content = f"{name} canary".encode()
+            member = tarfile.TarInfo(name)
+            member.size = len(content)
+            tar.addfile(member, io.BytesIO(content))
+    return base64.b64encode(archive.getvalue()).decode()
+
+
+@pytest.fixture
+def client(lab: Lab, tmp_path: Path) -> dict[str, Any]:
+    package = tmp_path / "bitfusion-client-ubuntu2004_3.0.1-4_amd64.deb"
+    package.write_bytes(b"a package")
+    download = {"url": f"file://{package}", "sha256": hashlib.sha256(b"a package").hexdigest()}
+    section = {"version": "3.0.1-4", "package": download, "authorisation": "token"}
+    return {**host_document(lab, lab.nodes[0]), "bitfusion": section}
+
+
+def test_a_bare_metal_client_gets_package_and_token(guest, client):
+    guest.brought("bitfusion", token())
+
+    facts = made(guest, client)["facts"]
+
+    assert facts["bitfusion"] == {"version": "3.0.1-4", "servers_answer": "yes"}
+    for path in ("/root/.bitfusion/client.yaml", "/etc/bitfusion/servers.conf", "/etc/bitfusion/tls/ca.crt"):
+        assert guest.read(path).endswith("canary")
+        assert (guest.folder / path[1:]).stat().st_mode & 0o777 == 0o600
+    assert run("apply", guest, client)["changed"] == []
+
+
+def test_the_token_of_a_client_is_in_no_answer_and_no_command(guest, client):
+    guest.brought("bitfusion", token())
+
+    results = [run(verb, guest, client) for verb in ("apply", "confirm", "probe")]
+
+    assert "canary" not in json.dumps(results) + "".join(guest.commands)
+    assert token() not in json.dumps(results) + "".join(guest.commands)
+    assert not guest.exists("/run/rocelab/bitfusion.tar")
+
+
+def test_a_token_with_other_files_is_refused_with_what_it_holds(guest, client):
+    guest.brought("bitfusion", token("readme.txt"))
+
+    failed = run("apply", guest, client)["failed"]
+
+    assert "holds readme.txt, not client.yaml, servers.conf, ca.crt" in failed["reason"]
+
+
+def test_a_machine_is_enabled_in_vcenter_and_checked_here(guest, client):
+    document = {**client, "bitfusion": {**client["bitfusion"], "authorisation": "vcenter"}}
+    guest.gives_gpus = False
+
+    failed = run("apply", guest, document)["failed"]
+
+    assert "Token expired at: 2026-01-01" in failed["reason"]
+    assert "Enable as client" in failed["hint"]
+    guest.gives_gpus = True
+    made(guest, document)
+
+
+def test_another_release_of_the_client_is_never_replaced(guest, client):
+    guest.brought("bitfusion", token())
+    guest.installed["bitfusion-client-ubuntu2004"] = "2.5.0-10"
+
+    failed = run("apply", guest, client)["failed"]
+
+    assert "2.5.0-10 is installed and 3.0.1-4 is wanted" in failed["reason"]
+
+
+def test_files_of_a_client_go_with_it_and_the_package_stays(guest, client):
+    guest.brought("bitfusion", token())
+    made(guest, client)
+
+    assert run("undo", guest, client)["failed"] is None
+
+    assert not guest.exists("/root/.bitfusion/client.yaml")
+    assert guest.installed
