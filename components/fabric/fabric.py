@@ -35,6 +35,8 @@ class VsphereFabric(pulumi.ComponentResource):
 
     port_groups: Mapping[str, pulumi.Output[str]]
     """Managed object id of the port group of each rail."""
+    places: pulumi.Output[Mapping[str, str]]
+    """The ESXi host that each VM of ours runs on."""
     provider: vsphere.Provider
 
     def __init__(self, name: str, args: VsphereFabricArgs, opts: pulumi.ResourceOptions | None = None) -> None:
@@ -56,6 +58,7 @@ class VsphereFabric(pulumi.ComponentResource):
         self._lookups = pulumi.InvokeOutputOptions(parent=self, provider=self.provider)
         self._datacenter = vsphere.get_datacenter_output(name=fabric.datacenter, opts=self._lookups).id
         self.port_groups = {switch.rail: self._place(switch) for switch in fabric.switches}
+        self.places = pulumi.Output.from_input({})
         if machines_of(args.lab):
             machines = MachinesArgs(
                 lab=args.lab,
@@ -64,7 +67,8 @@ class VsphereFabric(pulumi.ComponentResource):
                 port_groups=self.port_groups,
                 lookups=self._lookups,
             )
-            Machines(f"{name}-machines", machines, pulumi.ResourceOptions(parent=self, providers=[self.provider]))
+            inside = pulumi.ResourceOptions(parent=self, providers=[self.provider])
+            self.places = Machines(f"{name}-machines", machines, inside).places
         self.register_outputs({"port_groups": self.port_groups})
 
     def _place(self, switch: DistributedSwitch) -> pulumi.Output[str]:

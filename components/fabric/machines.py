@@ -1,4 +1,4 @@
-"""The VMs of a lab: cloned from a template, all memory reserved, PVRDMA on every rail, one worker a host."""
+"""The VMs of a lab: cloned from a template, memory reserved, PVRDMA on every rail, one worker a host, and proven so."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -6,6 +6,8 @@ from dataclasses import dataclass
 import pulumi
 import pulumi_vsphere as vsphere
 
+from components.fabric.machine_hardware import MachineHardware, MachineHardwareArgs
+from components.fabric.placement import Placement, PlacementArgs
 from stacks.fabric import Fabric
 from stacks.lab import Lab
 from stacks.nodes import VsphereVm
@@ -31,6 +33,9 @@ class MachinesArgs:
 class Machines(pulumi.ComponentResource):
     """Every VM of the lab that is not absent."""
 
+    places: pulumi.Output[Mapping[str, str]]
+    """The ESXi host that each machine runs on, as it was seen."""
+
     def __init__(self, name: str, args: MachinesArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("rocelab:fabric:Machines", name, None, opts)
         self._name, self._args = name, args
@@ -39,44 +44,101 @@ class Machines(pulumi.ComponentResource):
         )
         nodes = machines_of(args.lab)
         made = {node.name: self._machine(node) for node in nodes}
-        free = [made[node.name].id for node in nodes if node.machine.host is None and node.role == "worker"]
-        if len(free) > 1:
-            vsphere.ComputeClusterVmAntiAffinityRule(
-                f"{name}-apart",
-                name=f"rocelab-{args.lab.name}-workers",
-                compute_cluster_id=self._cluster.id,
-                virtual_machine_ids=free,
-                mandatory=True,  # two workers on one host talk by memory copies: a benchmark would measure nothing
-                opts=pulumi.ResourceOptions(parent=self),
-            )
-        self.register_outputs({})
+        apart = [node for node in nodes if node.role == "worker" and node.machine.apart]
+        planes = [node for node in nodes if node.role == "control_plane"]
+        rules = [
+            # two workers on one host talk by memory copies: a benchmark would measure nothing
+            *self._rule("apart", "workers", _free(apart), made, mandatory=True),
+            # a host that fails takes one control plane; where there are too few hosts they still run
+            *self._rule("planes-apart", "control-planes", _free(planes), made, mandatory=False),
+        ]
+        complete = [self._complete(node, made[node.name], rules) for node in nodes]
+        placed = PlacementArgs(
+            cluster=args.fabric.cluster,
+            machines={node.name: made[node.name].id for node in nodes},
+            apart=[node.name for node in apart],
+            pinned={node.name: node.machine.host for node in nodes if node.machine.host},
+            patient=not args.lab.simulated,
+        )
+        # a machine may move when it gets its vGPUs, and when DRS hears of a rule
+        after = pulumi.ResourceOptions(parent=self, depends_on=[*rules, *complete])
+        self.places = Placement(f"{name}-placement", placed, after).places
+        self.register_outputs({"places": self.places})
+
+    def _rule(
+        self,
+        key: str,
+        who: str,
+        nodes: Sequence[VsphereVm],
+        made: Mapping[str, vsphere.VirtualMachine],
+        *,
+        mandatory: bool,
+    ) -> list[pulumi.Resource]:
+        if len(nodes) < 2:
+            return []
+        rule = vsphere.ComputeClusterVmAntiAffinityRule(
+            f"{self._name}-{key}",
+            name=f"rocelab-{self._args.lab.name}-{who}",
+            compute_cluster_id=self._cluster.id,
+            virtual_machine_ids=[made[node.name].id for node in nodes],
+            mandatory=mandatory,
+            opts=pulumi.ResourceOptions(parent=self),
+        )
+        return [rule]
+
+    def _complete(
+        self, node: VsphereVm, machine: vsphere.VirtualMachine, rules: Sequence[pulumi.Resource]
+    ) -> MachineHardware:
+        """What the provider cannot give; it powers the machine on anew, so that DRS obeys its rules then."""
+        lab = self._args.lab
+        wanted = MachineHardwareArgs(
+            name=node.name,
+            machine=machine.id,
+            hosts=_hosts_of(node, self._args.fabric),
+            vgpus=[node.vgpu.profile] * node.vgpu.count if node.vgpu else [],
+            roce_version=node.machine.roce_version or "",
+            may_restart=lab.hosts.allow_reboot,
+            guest_s=0 if lab.simulated else lab.hosts.reboot_wait_s,
+        )
+        # what goes with its machine needs no removal of its own, for which it would have to be powered off
+        options = pulumi.ResourceOptions(
+            parent=self, depends_on=rules, deleted_with=machine, aliases=self._before(node, "-hardware")
+        )
+        return MachineHardware(f"{self._name}-{node.name}-hardware", wanted, options)
 
     def _machine(self, node: VsphereVm) -> vsphere.VirtualMachine:
         args, wanted = self._args, node.machine
         datacenter, lookups = args.datacenter, args.lookups
         host = (
-            vsphere.get_host_output(name=wanted.host, datacenter_id=datacenter, opts=lookups).id
-            if wanted.host
-            else None
+            vsphere.get_host_output(name=wanted.host, datacenter_id=datacenter, opts=lookups) if wanted.host else None
         )
         management = vsphere.get_network_output(
             name=wanted.management_network, datacenter_id=datacenter, opts=lookups
         ).id
         adapters = [(MANAGEMENT, management), *((PVRDMA, args.port_groups[pf.rail]) for pf in node.pfs)]
+        if len(adapters) > 2:
+            pulumi.log.warn(
+                f"{node.name} has {len(adapters) - 1} PVRDMA adapters: VMware's KB 328676 allows one a VM, the "
+                "Bitfusion guide three. Nothing here can tell which is right for your version: watch its log"
+            )
+        reserved = wanted.memory_mbytes if node.pfs or node.vgpu else 0
         return vsphere.VirtualMachine(
             f"{self._name}-{node.name}",
             name=node.name,
             annotation=f"made by rocelab for lab {args.lab.name}",
-            resource_pool_id=self._cluster.resource_pool_id,
-            host_system_id=host,
+            # a host may stand outside the cluster, with the management hosts: then the pool is its own
+            resource_pool_id=host.resource_pool_id if host else self._cluster.resource_pool_id,
+            host_system_id=host.id if host else None,
             datastore_id=vsphere.get_datastore_output(name=wanted.datastore, datacenter_id=datacenter, opts=lookups).id,
             guest_id=wanted.guest_id,
+            firmware=wanted.firmware,
             hardware_version=wanted.hardware_version,
             num_cpus=wanted.cpus,
             # the three go together: the provider drops the lock when the first two differ
             memory=wanted.memory_mbytes,
-            memory_reservation=wanted.memory_mbytes,
-            memory_reservation_locked_to_max=True,
+            memory_reservation=reserved,
+            memory_reservation_locked_to_max=bool(reserved),
+            extra_config=_extra_config(node) or None,
             network_interfaces=[
                 vsphere.VirtualMachineNetworkInterfaceArgs(network_id=network, adapter_type=kind)
                 for kind, network in adapters
@@ -92,17 +154,44 @@ class Machines(pulumi.ComponentResource):
             wait_for_guest_net_timeout=0 if args.lab.simulated else GUEST_NET_MINUTES,
             opts=pulumi.ResourceOptions(
                 parent=self,
-                aliases=[pulumi.Alias(name=f"{self._name}-{node.formerly}")] if node.formerly else [],
+                aliases=self._before(node, ""),
                 protect=None if args.lab.simulated else True,
                 # a template that is replaced by a newer one must not replace the machines made from the old one
                 ignore_changes=["clone"],
             ),
         )
 
+    def _before(self, node: VsphereVm, suffix: str) -> list[pulumi.Alias]:
+        """The name that a resource had before its node was renamed."""
+        return [pulumi.Alias(name=f"{self._name}-{node.formerly}{suffix}")] if node.formerly else []
+
 
 def machines_of(lab: Lab) -> Sequence[VsphereVm]:
     """The nodes that the fabric makes, in their order."""
     return [node for node in lab.nodes if isinstance(node, VsphereVm) and node.state != "absent"]
+
+
+def _free(nodes: Sequence[VsphereVm]) -> list[VsphereVm]:
+    """Those that the cluster places."""
+    return [node for node in nodes if node.machine.host is None]
+
+
+def _hosts_of(node: VsphereVm, fabric: Fabric) -> list[str]:
+    """Where a machine may run: the host that it is pinned to, or every host of its rails' switches."""
+    if node.machine.host:
+        return [node.machine.host]
+    rails = {pf.rail for pf in node.pfs}
+    return sorted({host.name for switch in fabric.switches if switch.rail in rails for host in switch.hosts})
+
+
+def _extra_config(node: VsphereVm) -> dict[str, str]:
+    """Settings of the VM's file: space above 4 GB for the memory of its vGPUs (VMware's rule for large GPUs)."""
+    if node.vgpu is None:
+        return {}
+    return {
+        "pciPassthru.use64bitMMIO": "TRUE",
+        "pciPassthru.64bitMMIOSizeGB": str(node.vgpu.mmio_space_gbytes),
+    }
 
 
 def _customization(node: VsphereVm) -> vsphere.VirtualMachineCloneCustomizeArgs:

@@ -30,7 +30,8 @@ func (c *cluster) ReconfigureComputeResourceTask(
 
 func (c *cluster) separate(ctx *simulator.Context) {
 	config := c.cluster.ConfigurationEx.(*types.ClusterConfigInfoEx)
-	if config.DrsConfig.Enabled == nil || !*config.DrsConfig.Enabled {
+	drs := config.DrsConfig
+	if drs.Enabled == nil || !*drs.Enabled || drs.DefaultVmBehavior == types.DrsBehaviorManual {
 		return
 	}
 	for _, rule := range config.Rule {

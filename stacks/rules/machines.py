@@ -49,9 +49,11 @@ def _refuse_other_drivers(parts: Parts) -> Iterator[Fault]:
 def _refuse_hosts_without_the_rail(parts: Parts) -> Iterator[Fault]:
     """A machine on a host without the switch has no port; on one without vmkernel adapter it falls back to TCP."""
     switches = _switches(parts)
+    # one adapter a host serves PVRDMA on all of its switches: Net.PVRDMAVmknic has room for one name
+    tagged = {host.name for switch in switches.values() for host in switch.hosts if host.vmkernel is not None}
     for i, node in _machines(parts):
         for switch in (switches[pf.rail] for pf in node.pfs if pf.rail in switches):
-            hosts = {host.name: host for host in switch.hosts}
+            hosts = [host.name for host in switch.hosts]
             pinned = node.machine.host
             if pinned is not None and pinned not in hosts:
                 yield Fault(
@@ -60,11 +62,11 @@ def _refuse_hosts_without_the_rail(parts: Parts) -> Iterator[Fault]:
                     f"it has {', '.join(hosts)}",
                 )
                 continue
-            bare = [name for name, host in hosts.items() if host.vmkernel is None and pinned in (None, name)]
+            bare = [name for name in hosts if name not in tagged and pinned in (None, name)]
             if bare:
                 yield Fault(
                     ("nodes", i, "machine", "host"),
-                    f"{node.name} may run on {', '.join(bare)}, which has no vmkernel adapter on switch {switch.name}: "
+                    f"{node.name} may run on {', '.join(bare)}, which has no vmkernel adapter for {switch.rail}: "
                     "PVRDMA would fall back to TCP without a word; give it `vmkernel`, or name another host",
                 )
 

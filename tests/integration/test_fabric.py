@@ -1,13 +1,9 @@
 """The vSphere fabric on the real engine, the vSphere provider and a simulated vCenter of the test's own."""
 
-import hashlib
 import json
 import os
 import re
-import socket
-import ssl
 import subprocess
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -22,11 +18,10 @@ from components.fabric.vcenter import OPTION, RULESET, Endpoint, VCenter, sessio
 from tests.conftest import ROOT
 from tests.integration.conftest import missing
 from tests.integration.stack import environment
+from tests.integration.vcenter import PASSWORD, machine_named, running
 
 pytestmark = pytest.mark.sim
 
-ADDRESS = "127.0.12.203"
-PASSWORD = "canary-of-the-vcenter"
 HOSTS = ("DC0_C0_H0", "DC0_C0_H1", "DC0_C0_H2")
 PROGRAM = """
 import pulumi
@@ -90,57 +85,37 @@ def vsphere(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Vsphere]:
     if reason := missing():
         pytest.fail(reason) if os.environ.get("CI") else pytest.skip(f"SIM LANE NOT RUN: {reason}")
     folder = tmp_path_factory.mktemp("vsphere")
-    (folder / "password").write_text(PASSWORD)
-    with socket.socket() as free:
-        free.bind((ADDRESS, 0))
-        port = free.getsockname()[1]
-    flags = [f"-listen={ADDRESS}:{port}", "-username=rocelab", f"-password-file={folder / 'password'}"]
-    vcenter = subprocess.Popen(
-        [ROOT / ".engine/bin/vcenter", *flags], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    with running(folder) as endpoint:
+        yield a_stack(folder, endpoint)
+
+
+def a_stack(folder: Path, endpoint: Endpoint) -> Vsphere:
+    """A stack in that vCenter whose state and file lie in `folder`."""
+    (folder / "backend").mkdir()
+    (folder / "__main__.py").write_text(PROGRAM)
+    options = {"toolchain": "pip", "virtualenv": str(ROOT / ".venv")}
+    (folder / "Pulumi.yaml").write_text(
+        yaml.safe_dump({"name": "rocelab", "runtime": {"name": "python", "options": options}})
     )
-    try:
-        thumbprint = first_certificate(ADDRESS, port)
-        (folder / "backend").mkdir()
-        (folder / "__main__.py").write_text(PROGRAM)
-        options = {"toolchain": "pip", "virtualenv": str(ROOT / ".venv")}
-        (folder / "Pulumi.yaml").write_text(
-            yaml.safe_dump({"name": "rocelab", "runtime": {"name": "python", "options": options}})
-        )
-        env = {
-            **environment("lab"),
-            "PULUMI_BACKEND_URL": f"file://{folder / 'backend'}",
-            "PULUMI_CONFIG_PASSPHRASE": "test",
-            "PYTHONPATH": str(ROOT),
-        }
-        endpoint = Endpoint(address=ADDRESS, port=port, user="rocelab", password=PASSWORD, thumbprint_sha256=thumbprint)
-        stack = Vsphere(folder, env, endpoint, a_fabric(port, thumbprint))
-        assert stack.run("stack", "init", "t").returncode == 0
-        secret = stack.run("config", "set", "--secret", "vcenterPassword", PASSWORD, "--stack", "t")
-        assert secret.returncode == 0, secret.stdout
-        yield stack
-    finally:
-        vcenter.terminate()
-        vcenter.wait()
+    env = {
+        **environment("lab"),
+        "PULUMI_BACKEND_URL": f"file://{folder / 'backend'}",
+        "PULUMI_CONFIG_PASSPHRASE": "test",
+        "PYTHONPATH": str(ROOT),
+    }
+    stack = Vsphere(folder, env, endpoint, a_fabric(endpoint))
+    assert stack.run("stack", "init", "t").returncode == 0
+    secret = stack.run("config", "set", "--secret", "vcenterPassword", PASSWORD, "--stack", "t")
+    assert secret.returncode == 0, secret.stdout
+    return stack
 
 
-def first_certificate(address: str, port: int) -> str:
-    deadline = time.monotonic() + 60
-    while True:
-        try:
-            presented = ssl.get_server_certificate((address, port), timeout=5)
-        except OSError:
-            assert time.monotonic() < deadline, "the simulated vCenter does not answer"
-            time.sleep(0.1)
-        else:
-            return hashlib.sha256(ssl.PEM_cert_to_DER_cert(presented)).hexdigest()
-
-
-def a_fabric(port: int, thumbprint: str) -> dict[str, Any]:
+def a_fabric(endpoint: Endpoint) -> dict[str, Any]:
     return {
-        "vcenter": ADDRESS,
-        "port": port,
-        "user": "rocelab",
-        "thumbprint_sha256": thumbprint,
+        "vcenter": endpoint.address,
+        "port": endpoint.port,
+        "user": endpoint.user,
+        "thumbprint_sha256": endpoint.thumbprint_sha256,
         "datacenter": "DC0",
         "cluster": "DC0_C0",
         "switches": [
@@ -224,13 +199,13 @@ def test_an_uplink_in_doubt_stops_before_anything_changes(vsphere: Vsphere) -> N
 
 def test_workers_are_cloned_apart_with_their_memory_reserved_and_pvrdma(vsphere: Vsphere) -> None:
     vsphere.nodes = [a_worker(1), a_worker(2)]
+    vsphere.fabric["switches"][0]["hosts"][2]["vmkernel"] = {"existing": "vmk0"}  # a worker may come to run there
 
     vsphere.pulumi("up")
     vsphere.pulumi("up", "--expect-no-changes")
 
     with session(vsphere.endpoint) as vcenter:
-        datacenter = vcenter.host("DC0_C0_H0").parent.parent.parent
-        machine = next(one for one in datacenter.vmFolder.childEntity if one.name == "gpu01")
+        machine = machine_named(vcenter.host("DC0_C0_H0"), "gpu01")
         config = machine.config
         adapters = [one for one in config.hardware.device if isinstance(one, vim.vm.device.VirtualEthernetCard)]
         rule = machine.resourcePool.owner.configurationEx.rule
@@ -267,7 +242,7 @@ def a_worker(number: int) -> dict[str, Any]:
             "cpus": 2,
             "memory_mbytes": 4096,
             "disk_gbytes": 40,
-            "guest_id": "otherGuest",
+            "guest_id": "debian12_64Guest",
             "management_network": "VM Network",
         },
     }

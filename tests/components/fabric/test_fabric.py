@@ -15,7 +15,7 @@ from tests.engine import Engine, Recorded
 CANARY = "canary-of-the-vcenter"
 LOOKUPS: dict[str, dict[str, Any]] = {
     "vsphere:index/getDatacenter:getDatacenter": {"id": "datacenter-1"},
-    "vsphere:index/getHost:getHost": {"id": "host-1"},
+    "vsphere:index/getHost:getHost": {"id": "host-1", "resourcePoolId": "resgroup-of-host"},
     "vsphere:index/getComputeCluster:getComputeCluster": {"id": "domain-1", "resourcePoolId": "resgroup-1"},
     "vsphere:index/getNetwork:getNetwork": {"id": "network-1"},
     "vsphere:index/getDatastore:getDatastore": {"id": "datastore-1"},
@@ -51,7 +51,10 @@ def test_the_names_in_the_state_are_these(seen: Recorded) -> None:
         "fabric-machines",
         "fabric-machines-apart",
         "fabric-machines-gpu01",
+        "fabric-machines-gpu01-hardware",
         "fabric-machines-gpu02",
+        "fabric-machines-gpu02-hardware",
+        "fabric-machines-placement",
         "fabric-provider",
         "fabric-pvrdma-DC0_C0_H0-uplink",
         "fabric-pvrdma-DC0_C0_H0-vmkernel",

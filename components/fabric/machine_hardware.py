@@ -1,0 +1,174 @@
+"""vGPUs and RoCE version of one VM as a resource.
+
+The path of this module stands in the state of every stack with VMs: it never moves.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import pulumi
+from pulumi.dynamic import (
+    CheckFailure,
+    CheckResult,
+    CreateResult,
+    DiffResult,
+    ReadResult,
+    Resource,
+    ResourceProvider,
+    UpdateResult,
+)
+
+from components.fabric import login
+from components.fabric.hardware import (
+    Change,
+    Hardware,
+    find,
+    observe,
+    put,
+    refuse_unknown_profiles,
+    restart_text,
+    satisfied,
+)
+from components.fabric.power import is_on
+from components.fabric.vcenter import VCenter
+from components.ssh.configured import Configured
+
+Props = dict[str, object]
+SET = ("vgpus", "roce_version")
+
+
+class HardwareProvider(Configured, ResourceProvider):
+    """Thin: what is allowed stands in `refusal`, what is done in `hardware.put`."""
+
+    def check(self, _olds: Props, news: Props) -> CheckResult:
+        """Refuses what no host offers, and what would restart a machine that may not be, while it is a preview."""
+        if not _listed(news, "vgpus") and not _asks_anew(_olds, news):
+            return CheckResult(news, [])  # nothing to look up
+        with login.configured_session(self._setting) as vcenter:
+            said = refusal(vcenter, _olds, news)
+        return CheckResult(news, [CheckFailure("vgpus", said)] if said else [])
+
+    def diff(self, _id: str, _olds: Props, _news: Props) -> DiffResult:
+        """What the machine has against what it is to have."""
+        replaces = ["machine"] if _olds.get("machine") != _news.get("machine") else []
+        changed = [key for key in SET if _differs(_olds, _news, key)]
+        for key in changed:
+            pulumi.log.info(f"{_news['name']}: {key} {_olds.get(key)!r} => {_news.get(key)!r}: restarts the machine")
+        return DiffResult(changes=bool(replaces or changed), replaces=replaces)
+
+    def create(self, props: Props) -> CreateResult:
+        """Gives a machine of this run what it is to have."""
+        self._put(props, new=True)
+        return CreateResult(str(props["machine"]), props)
+
+    def read(self, id_: str, props: Props) -> ReadResult:
+        """What the machine has now."""
+        with login.configured_session(self._setting) as vcenter:
+            found = observe(vcenter, str(props["machine"]))
+        if found is None:
+            return ReadResult("", {})
+        # a version that we were not asked to set is vCenter's own business
+        version = found.roce_version if props.get("roce_version") else ""
+        return ReadResult(id_, {**props, "vgpus": list(found.vgpus), "roce_version": version})
+
+    def update(self, _id: str, _olds: Props, _news: Props) -> UpdateResult:
+        """Gives a machine that may be in use what differs; where it may not be restarted, what differs stays."""
+        with login.configured_session(self._setting) as vcenter:
+            kept = keep_running(vcenter, _news)
+        if kept is None:
+            self._put(_news, new=False)
+            return UpdateResult(_news)
+        return UpdateResult({**_news, "vgpus": list(kept.vgpus), "roce_version": kept.roce_version})
+
+    def delete(self, _id: str, _props: Props) -> None:
+        """Takes the vGPUs away again; a RoCE version stays, since nobody knows what it was before."""
+        with login.configured_session(self._setting) as vcenter:
+            if find(vcenter, str(_props["machine"])) is None:
+                return
+            change = Change(new=False, may_restart=True, guest_s=0)
+            put(vcenter, str(_props["machine"]), str(_props["name"]), Hardware(vgpus=(), roce_version=""), change)
+
+    def _put(self, props: Props, *, new: bool) -> None:
+        change = Change(new=new, may_restart=bool(props["may_restart"]), guest_s=int(float(str(props["guest_s"]))))
+        with login.configured_session(self._setting) as vcenter:
+            put(vcenter, str(props["machine"]), str(props["name"]), _wanted(props), change)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class MachineHardwareArgs:
+    """Inputs of `MachineHardware`."""
+
+    name: str
+    machine: pulumi.Input[str]
+    """UUID of the VM."""
+    hosts: Sequence[str]
+    """The ESXi hosts that it may run on."""
+    vgpus: Sequence[str]
+    roce_version: str
+    may_restart: bool
+    guest_s: int
+
+
+class MachineHardware(Resource, module="fabric", name="MachineHardware"):
+    """vGPUs and RoCE version of one VM, which needs neither: then it sees what somebody adds by hand."""
+
+    def __init__(self, name: str, args: MachineHardwareArgs, opts: pulumi.ResourceOptions | None = None) -> None:
+        props = {
+            "name": args.name,
+            "machine": args.machine,
+            "hosts": list(args.hosts),
+            "vgpus": sorted(args.vgpus),
+            "roce_version": args.roce_version,
+            "may_restart": args.may_restart,
+            "guest_s": args.guest_s,
+        }
+        super().__init__(HardwareProvider(), name, props, opts)
+
+
+def refusal(vcenter: VCenter, olds: Props, news: Props) -> str:
+    """Why a machine may not be given this; empty when it may."""
+    wanted = _wanted(news)
+    hosts = [str(host) for host in _listed(news, "hosts")]
+    if said := refuse_unknown_profiles(vcenter, str(news["name"]), wanted.vgpus, hosts):
+        return said
+    asked = _asks_anew(olds, news) and not news["may_restart"]
+    machine = find(vcenter, str(news["machine"])) if asked else None
+    if machine is None or not is_on(vcenter, machine):
+        return ""
+    found = observe(vcenter, str(news["machine"]))
+    return "" if found is None or satisfied(found, wanted) else f"{news['name']} runs, and {restart_text(wanted)}"
+
+
+def keep_running(vcenter: VCenter, props: Props) -> Hardware | None:
+    """What a running machine keeps, since it may not be restarted to mend it; None when it may be mended."""
+    machine = find(vcenter, str(props["machine"]))
+    if props["may_restart"] or machine is None or not is_on(vcenter, machine):
+        return None
+    found = observe(vcenter, str(props["machine"]))
+    if found is None or satisfied(found, _wanted(props)):
+        return None
+    pulumi.log.warn(f"{props['name']} was changed by hand: {restart_text(_wanted(props))}")
+    return found
+
+
+def _asks_anew(olds: Props, news: Props) -> bool:
+    """Whether the lab asks for something else of the same machine; what was changed by hand is not that."""
+    return olds.get("machine") == news.get("machine") and _wanted(olds) != _wanted(news)
+
+
+def _wanted(props: Props) -> Hardware:
+    return Hardware(
+        vgpus=tuple(sorted(str(one) for one in _listed(props, "vgpus"))),
+        roce_version=str(props.get("roce_version") or ""),
+    )
+
+
+def _listed(props: Props, key: str) -> list[object]:
+    found = props.get(key)
+    return list(found) if isinstance(found, list) else []
+
+
+def _differs(olds: Props, news: Props, key: str) -> bool:
+    if key == "roce_version" and not news.get(key):
+        return False
+    return olds.get(key) != news.get(key)

@@ -1,0 +1,127 @@
+"""Where the machines really run, verified after they are on and watched from then on.
+
+The path of this module stands in the state of every stack with VMs: it never moves.
+"""
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import pulumi
+from pulumi.dynamic import (
+    CheckFailure,
+    CheckResult,
+    CreateResult,
+    DiffResult,
+    ReadResult,
+    Resource,
+    ResourceProvider,
+    UpdateResult,
+)
+
+from components.fabric import login
+from components.fabric.spread import drs_refusal, faults_of, places_of
+from components.fabric.vcenter import VCenter
+from components.ssh.configured import Configured
+from stacks.base import LabError
+
+Props = dict[str, object]
+ASKED = ("machines", "apart", "pinned")
+DRS_S = 300
+"""How long DRS may take to separate machines: it looks every five minutes at most, and at each new rule."""
+POLL_S = 2.0
+
+
+class PlacementProvider(Configured, ResourceProvider):
+    """Looks, waits for DRS, and refuses what stays wrong; it moves nothing itself."""
+
+    def check(self, _olds: Props, news: Props) -> CheckResult:
+        """Refuses machines that nobody would keep apart, before they are made."""
+        free = [name for name in _list(news, "apart") if name not in _map(news, "pinned")]
+        if len(free) < 2:
+            return CheckResult(news, [])
+        with login.configured_session(self._setting) as vcenter:
+            said = drs_refusal(vcenter, str(news["cluster"]), free)
+        return CheckResult(news, [CheckFailure("apart", said)] if said else [])
+
+    def diff(self, _id: str, _olds: Props, _news: Props) -> DiffResult:
+        """Another question, or an answer that is no longer right."""
+        faults = _list(_olds, "faults")
+        for fault in faults:
+            pulumi.log.warn(fault)
+        return DiffResult(changes=bool(faults) or any(_olds.get(key) != _news.get(key) for key in ASKED))
+
+    def create(self, props: Props) -> CreateResult:
+        """Waits until every machine is where it belongs."""
+        return CreateResult(f"placement-{props['cluster']}", self._settled(props))
+
+    def read(self, id_: str, props: Props) -> ReadResult:
+        """Where they run now."""
+        with login.configured_session(self._setting) as vcenter:
+            return ReadResult(id_, {**props, **_seen(vcenter, props)})
+
+    def update(self, _id: str, _olds: Props, _news: Props) -> UpdateResult:
+        """Waits anew."""
+        return UpdateResult(self._settled(_news))
+
+    def _settled(self, props: Props) -> Props:
+        deadline = time.monotonic() + DRS_S
+        with login.configured_session(self._setting) as vcenter:
+            while True:
+                seen = _seen(vcenter, props)
+                if not seen["faults"]:
+                    return {**props, **seen}
+                if time.monotonic() >= deadline or not props["patient"]:
+                    raise LabError("\n".join(_list(seen, "faults")))
+                time.sleep(POLL_S)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PlacementArgs:
+    """Inputs of `Placement`."""
+
+    cluster: str
+    machines: Mapping[str, pulumi.Input[str]]
+    """UUID by name."""
+    apart: Sequence[str]
+    """The workers that want a host of their own."""
+    pinned: Mapping[str, str]
+    """The host that a machine is to stay on, by name."""
+    patient: bool
+    """Whether DRS gets its time; the simulated one acts at once."""
+
+
+class Placement(Resource, module="fabric", name="Placement"):
+    """The hosts of all machines."""
+
+    places: pulumi.Output[Mapping[str, str]]
+    """ESXi host by machine."""
+
+    def __init__(self, name: str, args: PlacementArgs, opts: pulumi.ResourceOptions | None = None) -> None:
+        asked = {
+            "cluster": args.cluster,
+            "machines": dict(args.machines),
+            "apart": list(args.apart),
+            "pinned": dict(args.pinned),
+            "patient": args.patient,
+        }
+        super().__init__(PlacementProvider(), name, {**asked, "places": None, "faults": None}, opts)
+
+
+def _seen(vcenter: VCenter, props: Props) -> Props:
+    machines = _map(props, "machines")
+    places = places_of(vcenter, machines)
+    return {
+        "places": places,
+        "faults": faults_of(places, list(machines), _list(props, "apart"), _map(props, "pinned")),
+    }
+
+
+def _list(props: Props, key: str) -> list[str]:
+    found = props.get(key)
+    return [str(one) for one in found] if isinstance(found, list) else []
+
+
+def _map(props: Props, key: str) -> dict[str, str]:
+    found = props.get(key)
+    return {str(name): str(value) for name, value in found.items()} if isinstance(found, dict) else {}

@@ -1,0 +1,138 @@
+"""Machines under the recording engine: what each kind of VM is made of, and what has to be true before the next."""
+
+import copy
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pulumi
+import pytest
+import yaml
+
+from components.fabric.fabric import VsphereFabric, VsphereFabricArgs
+from stacks.read import parse_lab
+from tests.components.fabric.test_fabric import LOOKUPS
+from tests.conftest import ROOT
+from tests.engine import Engine, Recorded
+
+LAB = yaml.safe_load((ROOT / "Pulumi.lab-pvrdma.yaml").read_text())["config"]["rocelab:lab"]
+CONTROL_PLANE = {"kind": "vsphere_vm", "role": "control_plane", "management_interface": "ens192", "gpus": 0}
+
+
+def seen_with(edit: Callable[[dict[str, Any]], None]) -> Recorded:
+    content = copy.deepcopy(LAB)
+    edit(content)
+    lab = parse_lab(json.dumps(content), "lab-pvrdma")
+    fabric = lab.fabric
+    assert fabric is not None
+
+    def program() -> None:
+        VsphereFabric("fabric", VsphereFabricArgs(lab=lab, fabric=fabric, password="x"))
+
+    def answer(kind: str, _name: str, _inputs: Any) -> dict[str, Any]:
+        return {"device": "vmnic4"} if kind.endswith(":Uplink") else {}
+
+    return Engine(answer, LOOKUPS).run(program)
+
+
+def vgpu_worker(lab: dict[str, Any]) -> None:
+    first = lab["nodes"][0]
+    first["vgpu"] = {"profile": "grid_v100d-16c", "count": 2}
+    first["gpus"] = 2
+    first["machine"] = {**first["machine"], "firmware": "efi", "roce_version": "rocev2", "host": "DC0_C0_H1"}
+
+
+def two_control_planes(lab: dict[str, Any]) -> None:
+    del lab["cluster"], lab["benchmarks"]
+    shape = {**lab["nodes"][0]["machine"], "memory_mbytes": 16384, "datastore": "management"}
+    for number in (1, 2):
+        plane = {**CONTROL_PLANE, "name": f"plane0{number}", "address": f"127.0.12.3{number}", "machine": dict(shape)}
+        lab["nodes"].append(plane)
+    lab["nodes"][2]["machine"]["host"] = "DC0_H0"
+
+
+@pytest.fixture(scope="module")
+def with_vgpu() -> Recorded:
+    return seen_with(vgpu_worker)
+
+
+@pytest.fixture(scope="module")
+def with_planes() -> Recorded:
+    return seen_with(two_control_planes)
+
+
+def test_a_vgpu_worker_gets_its_profiles_and_space_for_their_memory(with_vgpu: Recorded) -> None:
+    machine = with_vgpu["fabric-machines-gpu01"].inputs
+    hardware = with_vgpu["fabric-machines-gpu01-hardware"].inputs
+
+    assert machine["extraConfig"] == {"pciPassthru.use64bitMMIO": "TRUE", "pciPassthru.64bitMMIOSizeGB": "64"}
+    assert (machine["firmware"], machine["memoryReservationLockedToMax"]) == ("efi", True)
+    assert hardware["vgpus"] == ["grid_v100d-16c"] * 2
+    assert hardware["hosts"] == ["DC0_C0_H1"], "only there must the profile be offered"
+    assert (hardware["roce_version"], hardware["may_restart"]) == ("rocev2", False)
+
+
+def test_a_worker_without_vgpu_is_watched_for_one(with_vgpu: Recorded) -> None:
+    assert with_vgpu["fabric-machines-gpu02-hardware"].inputs["vgpus"] == []
+    assert "extraConfig" not in with_vgpu["fabric-machines-gpu02"].inputs
+
+
+def test_a_pinned_worker_lives_in_the_pool_of_its_host_and_in_no_rule(with_vgpu: Recorded) -> None:
+    machine = with_vgpu["fabric-machines-gpu01"].inputs
+
+    assert (machine["hostSystemId"], machine["resourcePoolId"]) == ("host-1", "resgroup-of-host")
+    assert "fabric-machines-apart" not in with_vgpu.resources, "one free worker is apart from nobody"
+    assert with_vgpu["fabric-machines-placement"].inputs["pinned"] == {"gpu01": "DC0_C0_H1"}
+
+
+def test_the_placement_is_looked_at_when_nothing_moves_any_more(with_planes: Recorded) -> None:
+    waits = with_planes["fabric-machines-placement"].depends_on
+
+    assert {"fabric-machines-apart", "fabric-machines-gpu01-hardware", "fabric-machines-plane01-hardware"} <= waits
+    assert with_planes["fabric-machines-placement"].inputs["apart"] == ["gpu01", "gpu02"]
+    assert "fabric-machines-apart" in with_planes["fabric-machines-gpu01-hardware"].depends_on
+
+
+def test_a_control_plane_has_no_high_speed_adapter_and_keeps_no_memory_from_others(with_planes: Recorded) -> None:
+    plane = with_planes["fabric-machines-plane01"].inputs
+
+    assert [one["adapterType"] for one in plane["networkInterfaces"]] == ["vmxnet3"]
+    assert (plane["memory"], plane["memoryReservation"], plane["memoryReservationLockedToMax"]) == (16384, 0, False)
+    assert plane["resourcePoolId"] == "resgroup-of-host", "a host outside the cluster has a pool of its own"
+
+
+def test_free_control_planes_are_kept_apart_as_long_as_there_are_hosts() -> None:
+    def free(lab: dict[str, Any]) -> None:
+        two_control_planes(lab)
+        del lab["nodes"][2]["machine"]["host"]
+
+    rule = seen_with(free)["fabric-machines-planes-apart"].inputs
+
+    assert (rule["mandatory"], len(rule["virtualMachineIds"])) == (False, 2)
+
+
+def test_several_pvrdma_adapters_are_warned_of(monkeypatch: pytest.MonkeyPatch) -> None:
+    said: list[str] = []
+    monkeypatch.setattr(pulumi.log, "warn", lambda text, *_: said.append(text))
+
+    def three(lab: dict[str, Any]) -> None:
+        rail = copy.deepcopy(lab["rails"][0])
+        rail.update(name="second", host_subnet="192.168.1.0/24", network_name="second", resource_name="second")
+        rail["pod"].update(
+            vlan_id=112, subnet="10.20.112.0/24", first_address="10.20.112.10", last_address="10.20.112.99"
+        )
+        lab["rails"].append(rail)
+        del lab["cluster"], lab["benchmarks"]
+        switch = copy.deepcopy(lab["fabric"]["switches"][0])
+        hosts = [{"name": one["name"]} for one in switch["hosts"]]
+        switch.update(name="second", rail="second", port_group="second", hosts=hosts, uplink={"rdma_device": "vmrdma1"})
+        lab["fabric"]["switches"].append(switch)
+        for number, node in enumerate(lab["nodes"], start=31):
+            pf = {**node["pfs"][0], "rail": "second", "interface": "enp6s0", "rdma_device": "rxe1"}
+            node["pfs"].append({**pf, "address": f"192.168.1.{number}/24"})
+            node["machine"] = {**node["machine"], "several_pvrdma": True}
+
+    seen = seen_with(three)
+
+    assert len(seen["fabric-machines-gpu01"].inputs["networkInterfaces"]) == 3
+    assert any("gpu01 has 2 PVRDMA adapters: VMware's KB 328676 allows one" in text for text in said)
