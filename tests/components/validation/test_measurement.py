@@ -64,7 +64,7 @@ def test_what_was_measured_is_kept_small_and_without_raw_text(
     assert (outs["settled"], outs["fingerprint"]) == (True, "f1")
     kept = RunRecord.model_validate_json(outs["record"])
     assert kept.left_out > 7000
-    assert (checkout / ".sim" / "runs" / f"{kept.run_id}.json.gz").exists()
+    assert (checkout / ".sim" / "runs" / "lab" / f"{kept.run_id}.json.gz").exists()
     assert "CANARY" not in json.dumps(outs)
 
 

@@ -1,0 +1,105 @@
+"""What a lab remembers of its runs: a few numbers a run, for comparison and trend. Pure; `store` keeps them."""
+
+from collections.abc import Iterable
+from typing import Literal
+
+from pydantic import ValidationError
+
+from components.validation.records import Frozen
+
+KEPT = 10
+"""Runs in the stack's state; the store has all."""
+
+
+class Value(Frozen):
+    """One number of a run that can be compared with that of another run."""
+
+    median: float
+    unit: str
+    cv: float | None = None
+    """Coefficient of variation over the repeats, pooled over all pairs; None where nothing was repeated."""
+    again: float | None = None
+    """Of the confirming run, where the first one was worse than the baseline."""
+
+    @property
+    def lower_is_better(self) -> bool:
+        """Whether it is a time."""
+        return self.unit == "us"
+
+
+class Entry(Frozen):
+    """One run."""
+
+    schema_version: Literal[1] = 1
+    lab: str
+    run_id: str
+    started_at: str
+    duration_s: float
+    simulated: bool
+    function: str
+    performance: str
+    passed: bool
+    """Whether it may be a baseline: everything works, and no axis fails."""
+    fingerprint: str
+    """Of all whose change asks for another run."""
+    config: dict[str, str]
+    """What two runs must have in common to be compared, each part by its name."""
+    values: dict[str, Value]
+    """By test, shape and rail, or by job and transport."""
+    raw_sha256: str = ""
+    record_sha256: str = ""
+
+
+class History(Frozen):
+    """What the state keeps: the last runs, the oldest first, and the last one that passed."""
+
+    entries: tuple[Entry, ...] = ()
+    baseline: Entry | None = None
+
+    def with_entry(self, entry: Entry) -> "History":
+        """The history after a run."""
+        return history_of([*self._all(), entry])
+
+    def merged(self, others: Iterable[Entry]) -> "History":
+        """With runs that another place remembers: the state may be new, or the store be empty."""
+        return history_of([*others, *self._all()])
+
+    def before(self, run_id: str) -> "History":
+        """Without a run: what it is compared with."""
+        return history_of(entry for entry in self._all() if entry.run_id != run_id)
+
+    def entry(self, run_id: str) -> Entry | None:
+        """The run of that name."""
+        return next((entry for entry in self.entries if entry.run_id == run_id), None)
+
+    def baseline_for(self, config: dict[str, str]) -> Entry | None:
+        """The last run that passed with the same configuration; else the last one that passed at all."""
+        passing = [entry for entry in self._all() if entry.passed and entry.values]
+        same = [entry for entry in passing if entry.config == config]
+        return (same or passing)[-1] if passing else None
+
+    def comparable(self, config: dict[str, str]) -> list[Entry]:
+        """Runs that passed with the same configuration."""
+        return [entry for entry in self._all() if entry.passed and entry.config == config]
+
+    def _all(self) -> list[Entry]:
+        old = [self.baseline] if self.baseline and self.entry(self.baseline.run_id) is None else []
+        return [*old, *self.entries]
+
+
+def history_of(entries: Iterable[Entry]) -> History:
+    """Of any runs in any order: a run counts once, and the last `KEPT` stay."""
+    by_run = {entry.run_id: entry for entry in entries}
+    ordered = sorted(by_run.values(), key=lambda entry: (entry.started_at, entry.run_id))
+    passing = [entry for entry in ordered if entry.passed and entry.values]
+    return History(entries=tuple(ordered[-KEPT:]), baseline=passing[-1] if passing else None)
+
+
+def history_in(text: object) -> History:
+    """The history of a stack's state; an unreadable one is none, since it must not keep anybody from measuring."""
+    if not isinstance(text, str):
+        return History()
+    try:
+        return History.model_validate_json(text)
+    except ValidationError:
+        return History()
