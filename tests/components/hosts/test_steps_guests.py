@@ -25,7 +25,7 @@ from tests.components.hosts.vendor_kernel import WRITTEN
 SMI = (WRITTEN / "nvidia-smi-vgpu.txt").read_text()
 CANARY = "eyJhbGciOiJSUzI1NiJ9.canary-of-the-licence.c2lnbmF0dXJl"
 GRIDD = "# the site's own\nServerAddress=\n#ServerPort=7070\nFeatureType=0\nEnableUI=FALSE\n"
-HOME = "/home/nvidia"
+HOME, ROOT_HOME = "/home/nvidia", "/root"
 
 
 class Guest(FakeHost):
@@ -33,7 +33,7 @@ class Guest(FakeHost):
 
     def __init__(self, root: Path) -> None:
         super().__init__(root)
-        self.file("/etc/passwd", "root:x:0:0::/root:/bin/sh\nnvidia:x:1000:1000::/home/nvidia:/bin/sh\n")
+        self.file("/etc/passwd", f"root:x:0:0::{ROOT_HOME}:/bin/sh\nnvidia:x:1000:1000::/home/nvidia:/bin/sh\n")
         self.file("/etc/os-release", "ID=ubuntu\nVERSION_ID=20.04\n")
         self.file(SETTINGS_FILE, GRIDD)
         self.has_driver, self.reachable, self.licensed = True, True, False
@@ -266,7 +266,7 @@ def test_a_bare_metal_client_gets_package_and_token(guest, client):
     facts = made(guest, client)["facts"]
 
     assert facts["bitfusion"] == {"version": "3.0.1-4", "servers_answer": "yes"}
-    for path in ("/root/.bitfusion/client.yaml", "/etc/bitfusion/servers.conf", "/etc/bitfusion/tls/ca.crt"):
+    for path in (f"{ROOT_HOME}/.bitfusion/client.yaml", "/etc/bitfusion/servers.conf", "/etc/bitfusion/tls/ca.crt"):
         assert guest.read(path).endswith("canary")
         assert (guest.folder / path[1:]).stat().st_mode & 0o777 == 0o600
     assert run("apply", guest, client)["changed"] == []
@@ -317,5 +317,5 @@ def test_files_of_a_client_go_with_it_and_the_package_stays(guest, client):
 
     assert run("undo", guest, client)["failed"] is None
 
-    assert not guest.exists("/root/.bitfusion/client.yaml")
+    assert not guest.exists(f"{ROOT_HOME}/.bitfusion/client.yaml")
     assert guest.installed
