@@ -1,0 +1,109 @@
+"""Machines with vGPUs on the real engine and a simulated vCenter: made, watched, refused, kept apart."""
+
+import os
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from pyVmomi import vim
+
+from components.fabric.hardware import Hardware, observe
+from components.fabric.power import is_on
+from components.fabric.vcenter import VCenter, session
+from tests.integration.conftest import missing
+from tests.integration.test_fabric import Vsphere, a_stack, a_worker
+from tests.integration.vcenter import done, machine_named, running
+
+pytestmark = pytest.mark.sim
+
+H0, H1, H2 = "DC0_C0_H0", "DC0_C0_H1", "DC0_C0_H2"
+VGPU = "grid_v100d-32c"
+
+
+@pytest.fixture(scope="module")
+def vsphere(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Vsphere]:
+    if reason := missing():
+        pytest.fail(reason) if os.environ.get("CI") else pytest.skip(f"SIM LANE NOT RUN: {reason}")
+    folder = tmp_path_factory.mktemp("machines")
+    with running(folder) as endpoint:
+        stack = a_stack(folder, endpoint)
+        stack.fabric["switches"][0]["hosts"][2]["vmkernel"] = {"existing": "vmk0"}
+        stack.nodes = [a_worker(1), a_worker(2)]
+        stack.nodes[0]["vgpu"] = {"profile": VGPU}
+        stack.nodes[0]["machine"].update(firmware="efi", host=H1, roce_version="rocev2")
+        yield stack
+
+
+def hardware(vcenter: VCenter, name: str) -> Hardware | None:
+    return observe(vcenter, machine_named(vcenter.host(H0), name).config.uuid)
+
+
+def settings(machine: Any) -> dict[str, str]:
+    return {one.key: str(one.value) for one in machine.config.extraConfig}
+
+
+def test_a_worker_comes_up_with_its_vgpu_on_its_host(vsphere: Vsphere) -> None:
+    vsphere.pulumi("up")
+    vsphere.pulumi("up", "--expect-no-changes")
+
+    with session(vsphere.endpoint) as vcenter:
+        machine = machine_named(vcenter.host(H0), "gpu01")
+        assert hardware(vcenter, "gpu01") == Hardware(vgpus=(VGPU,), roce_version="rocev2")
+        assert is_on(vcenter, machine)
+        assert settings(machine)["pciPassthru.64bitMMIOSizeGB"] == "64"
+        assert machine.config.firmware == "efi"
+
+
+def test_a_vgpu_that_somebody_takes_away_is_seen_and_only_given_back_where_a_restart_is_allowed(
+    vsphere: Vsphere,
+) -> None:
+    with session(vsphere.endpoint) as vcenter:
+        machine = machine_named(vcenter.host(H0), "gpu01")
+        done(machine.PowerOffVM_Task())
+        device = next(
+            one for one in machine.config.hardware.device if isinstance(one, vim.vm.device.VirtualPCIPassthrough)
+        )
+        change = vim.vm.device.VirtualDeviceSpec(operation="remove", device=device)
+        done(machine.ReconfigVM_Task(vim.vm.ConfigSpec(deviceChange=[change])))
+        done(machine.PowerOnVM_Task())
+
+        said = vsphere.pulumi("up", "--refresh", "--run-program")
+        assert "gpu01: vgpus [] => ['grid_v100d-32c']: restarts the machine" in said
+        assert "gpu01 was changed by hand: 1 x grid_v100d-32c and rocev2 can only be given while it is off" in said
+        assert hardware(vcenter, "gpu01") == Hardware(vgpus=(), roce_version="rocev2"), "it runs, and is left alone"
+
+        vsphere.hosts = {"allow_reboot": True}
+        vsphere.pulumi("up", "--refresh", "--run-program")
+        assert hardware(vcenter, "gpu01") == Hardware(vgpus=(VGPU,), roce_version="rocev2")
+
+
+def test_a_profile_that_no_host_offers_stops_the_preview(vsphere: Vsphere) -> None:
+    vsphere.nodes[0]["vgpu"] = {"profile": "grid_t4-16q"}
+    try:
+        said = vsphere.pulumi("preview", fails=True)
+    finally:
+        vsphere.nodes[0]["vgpu"] = {"profile": VGPU}
+
+    assert "gpu01: DC0_C0_H1 does not offer vGPU grid_t4-16q; it offers grid_v100d-16c" in said
+    assert "Traceback" not in said
+
+
+def test_two_workers_that_somebody_puts_on_one_host_are_named(vsphere: Vsphere) -> None:
+    with session(vsphere.endpoint) as vcenter:
+        second = machine_named(vcenter.host(H0), "gpu02")
+        done(second.RelocateVM_Task(vim.vm.RelocateSpec(host=vcenter.host(H1))))
+
+        said = vsphere.pulumi("up", "--refresh", "--run-program", fails=True)
+        done(second.RelocateVM_Task(vim.vm.RelocateSpec(host=vcenter.host(H2))))
+
+    assert "gpu01 and gpu02 run on DC0_C0_H1, one host: they would talk by memory copies" in said
+    assert "Traceback" not in said
+    vsphere.pulumi("up", "--refresh", "--run-program")
+
+
+def test_destroy_takes_machines_with_vgpus_away(vsphere: Vsphere) -> None:
+    vsphere.pulumi("destroy", "--run-program")
+
+    with session(vsphere.endpoint) as vcenter:
+        names = {one.name for one in vcenter.host(H0).parent.parent.parent.vmFolder.childEntity}
+    assert not names & {"gpu01", "gpu02"}
