@@ -152,6 +152,9 @@ class Nccl(Section):
     largest_bytes: int = Field(default=2_147_483_648, le=68_719_476_736)
     timeout_s: Seconds = 900
     threshold: Threshold = Threshold(fail_below=0.85, warn_below=0.93)
+    """Where the ceiling is computed: no rail's bandwidth was measured."""
+    threshold_measured: Threshold = Threshold(fail_below=0.90, warn_below=0.95)
+    """Where the ceiling is what the verbs tests of the same run measured on the same rails."""
 
 
 class Benchmarks(Section):
@@ -159,6 +162,11 @@ class Benchmarks(Section):
 
     mode: Literal["off", "warn", "enforce"] = "warn"
     """enforce: a failed verdict fails the deployment, after every result is written."""
+    rerun: Literal["on_change", "asked"] = "on_change"
+    """on_change: measured again when image, nodes, drivers, MTU or the plan changed, or the last run was not whole.
+
+    asked: only by `make validate`; until then the verdict says that it is stale.
+    """
     namespace: Name = "rocelab-bench"
     budget_s: Seconds = 900
     """What the plan may take. Above it pairs are sampled, where verbs.schedule is auto; else the plan is refused."""
