@@ -5,6 +5,7 @@ import pulumi
 from components.cluster.bootstrap.kubeconfig import MadeCluster
 from components.cluster.cluster import RdmaCluster, RdmaClusterArgs
 from components.hosts.hosts import Hosts, HostsArgs
+from components.ports.text import output_lines
 from components.switches.switches import Switches, SwitchesArgs
 from components.validation.validation import Validation, ValidationArgs
 from stacks.load import load_credentials, load_lab
@@ -45,6 +46,7 @@ validation = Validation(
 )
 
 pulumi.export("lab", {"name": lab.name, "kind": lab.kind, "simulated": lab.simulated})
+pulumi.export("ports", output_lines(lab))
 pulumi.export("switches", switches.summary if switches else {})
 pulumi.export("hosts", hosts.results)
 pulumi.export("cluster", {"faults": cluster.faults} if cluster else {})

@@ -17,6 +17,7 @@ from stacks.hosts import HostPolicy
 from stacks.images import Images
 from stacks.licence import Licence
 from stacks.nodes import Node
+from stacks.ports import Ports
 from stacks.qos import Qos
 from stacks.rails import Rail
 from stacks.report import Report
@@ -58,6 +59,7 @@ class Lab(Section):
     cluster: Cluster | None = None
     benchmarks: Benchmarks | None = None
     report: Report = Report()
+    ports: Ports = Ports()
     images: Images | None = None
     """Recipes of the benchmark images, for those who build them."""
 

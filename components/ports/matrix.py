@@ -1,0 +1,160 @@
+"""The port matrix of a lab: a row for each way that something takes, derived from what the lab asks for.
+
+Roles stand for machines, so that the matrix of 256 nodes is as long as that of two.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+from components.jobs.mpijob import HOST_SSH_PORT
+from stacks.delivery import Pvrdma
+from stacks.fabric import Fabric
+from stacks.lab import Lab
+from stacks.licence import NLS_PORT, LegacyLicence
+
+Role = Literal[
+    "admin", "node", "control_plane", "api", "worker", "client", "esxi", "vcenter", "licence", "bitfusion", "switch",
+    "time", "server",
+]  # fmt: skip
+Protocol = Literal["tcp", "udp", "ip"]
+Listens = Literal["always", "on demand"]
+
+ROLES: dict[Role, str] = {
+    "admin": "where pulumi runs",
+    "node": "every node of the lab",
+    "control_plane": "nodes of role control_plane",
+    "api": "control planes that are no nodes of the lab; the kubeconfig says where they answer",
+    "worker": "nodes of role worker",
+    "client": "nodes that are Bitfusion clients",
+    "esxi": "ESXi hosts of the fabric",
+    "vcenter": "the vCenter",
+    "licence": "the licence service of vGPU drivers",
+    "bitfusion": "Bitfusion servers",
+    "switch": "switches that the lab configures",
+    "time": "time servers of the lab",
+    "server": "further servers of the lab (ports.extra_servers)",
+}
+
+API_PORT = 6443
+PVRDMA_PORTS = (28250, 28761)
+"""ESXi's ruleset `pvrdma`. Seeds B and C name the first of the 512 only."""
+BITFUSION_PORT = 56001
+ROCE_PORT = 4791
+EPHEMERAL = (32768, 60999)
+"""Linux' default `ip_local_port_range`: MPI's and NCCL's own connections listen there."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PortRow:
+    """One way: from a role to a role, a range of ports, and the reason."""
+
+    source: Role
+    target: Role
+    protocol: Protocol
+    first: int
+    last: int
+    why: str
+    network: Literal["management", "rail"] = "management"
+    listens: Listens = "always"
+    """on demand: nothing listens most of the time, and a check is content when the way is not blocked."""
+
+    @property
+    def ports(self) -> str:
+        """The range as people write it."""
+        return str(self.first) if self.first == self.last else f"{self.first}-{self.last}"
+
+
+def port_matrix(lab: Lab) -> tuple[PortRow, ...]:
+    """Every row, in the order of the layers; the same lab gives the same rows."""
+    rows = (*_fabric(lab), *_hosts(lab), *_cluster(lab), *_rails(lab), *_guests(lab))
+    return tuple(dict.fromkeys(rows))
+
+
+def _row(  # noqa: PLR0913, PLR0917  # a line of a table
+    source: Role,
+    target: Role,
+    protocol: Protocol,
+    ports: int | tuple[int, int],
+    why: str,
+    network: Literal["management", "rail"] = "management",
+    listens: Listens = "always",
+) -> PortRow:
+    first, last = (ports, ports) if isinstance(ports, int) else ports
+    return PortRow(
+        source=source, target=target, protocol=protocol, first=first, last=last, why=why, network=network,
+        listens=listens,
+    )  # fmt: skip
+
+
+def _fabric(lab: Lab) -> Iterator[PortRow]:
+    fabric = lab.fabric
+    if not isinstance(fabric, Fabric):
+        return
+    yield _row("admin", "vcenter", "tcp", fabric.port, "vSphere API")
+    yield _row("vcenter", "esxi", "tcp", 443, "host management, and disks of templates and OVAs")
+    yield _row("vcenter", "esxi", "tcp", 902, "host agent")
+    yield _row("esxi", "vcenter", "udp", 902, "heartbeats of hosts")
+    yield _row("esxi", "esxi", "tcp", PVRDMA_PORTS, "PVRDMA's control traffic, between vmkernel adapters", "rail")
+
+
+def _hosts(lab: Lab) -> Iterator[PortRow]:
+    for port in dict.fromkeys(node.ssh_port for node in lab.active_nodes):
+        yield _row("admin", "node", "tcp", port, "SSH: everything that is done on nodes")
+    for port in dict.fromkeys(switch.ssh_port for switch in lab.switches if switch.apply):
+        yield _row("admin", "switch", "tcp", port, "SSH: the switch's configuration")
+    if lab.system.clock and lab.system.clock.servers:
+        yield _row("node", "time", "udp", 123, "NTP")
+    for port in dict.fromkeys(int(server.rpartition(":")[2]) for server in lab.ports.extra_servers):
+        yield _row("node", "server", "tcp", port, "ports.extra_servers")
+
+
+def _cluster(lab: Lab) -> Iterator[PortRow]:
+    cluster = lab.cluster
+    if cluster is None:
+        return
+    made = cluster.bootstrap is not None
+    planes = [node for node in lab.active_nodes if node.role == "control_plane"]
+    plane: Role = "control_plane" if planes else "api"
+    yield _row("admin", plane, "tcp", API_PORT, "Kubernetes API")
+    yield _row("node", plane, "tcp", API_PORT, "Kubernetes API, for kubelets and agents")
+    if len(planes) > 1:
+        yield _row("control_plane", "control_plane", "tcp", (2379, 2380), "etcd, clients and peers")
+    yield _row(plane, "node", "tcp", 10250, "kubelet: logs, exec, metrics")
+    network = "flannel" if made and cluster.bootstrap and cluster.bootstrap.cni == "flannel" else lab.ports.pod_network
+    match network:
+        case "flannel":
+            yield _row("node", "node", "udp", 8472, "pod network: flannel's VXLAN")
+        case "calico_bgp":
+            yield _row("node", "node", "tcp", 179, "pod network: Calico's BGP")
+        case "calico_ipip":
+            yield _row("node", "node", "tcp", 179, "pod network: Calico's BGP")
+            yield _row("node", "node", "ip", 4, "pod network: Calico's IP-in-IP (a protocol, not a port)")
+        case "calico_vxlan":
+            yield _row("node", "node", "udp", 4789, "pod network: Calico's VXLAN")
+    if lab.ports.typha and network.startswith("calico"):
+        yield _row("node", "node", "tcp", 5473, "Calico's Typha")
+
+
+def _rails(lab: Lab) -> Iterator[PortRow]:
+    if not any(node.pfs for node in lab.active_nodes):
+        return
+    yield _row("worker", "worker", "udp", ROCE_PORT, "RoCE v2", "rail", "on demand")
+    if lab.benchmarks is None:
+        return
+    first = lab.benchmarks.verbs.first_port
+    ports = (first, first + len(lab.rails) - 1)
+    yield _row("worker", "worker", "tcp", ports, "perftest finds its peer", "rail", "on demand")
+    if lab.cluster and isinstance(lab.cluster.delivery, Pvrdma) and lab.benchmarks.nccl:
+        why = "MPI starts its ranks over sshd, in the machine's own network"
+        yield _row("worker", "worker", "tcp", HOST_SSH_PORT, why, listens="on demand")
+        yield _row("worker", "worker", "tcp", EPHEMERAL, "MPI and NCCL among themselves", listens="on demand")
+
+
+def _guests(lab: Lab) -> Iterator[PortRow]:
+    if lab.licence is not None:
+        port = lab.licence.port if isinstance(lab.licence, LegacyLicence) else NLS_PORT
+        yield _row("worker", "licence", "tcp", port, "licences of vGPU drivers")
+    if lab.bitfusion_client is not None:
+        yield _row("client", "bitfusion", "tcp", BITFUSION_PORT, "Bitfusion: GPUs on request", "rail")
+        yield _row("client", "bitfusion", "udp", ROCE_PORT, "RoCE v2", "rail", "on demand")

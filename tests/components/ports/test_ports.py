@@ -1,0 +1,197 @@
+"""The port matrix: what it says of labs, how small it stays, and that a check sees a way that is blocked."""
+
+import asyncio
+import json
+import socket
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import yaml
+
+from components.ports import connect
+from components.ports.__main__ import main
+from components.ports.check import COMMAND, Answer, faults, table, tried
+from components.ports.matrix import PVRDMA_PORTS, PortRow, port_matrix
+from components.ports.targets import Probe, probes
+from components.ports.text import as_json, as_markdown, output_lines
+from stacks.base import LabError
+from stacks.lab import Lab
+from stacks.read import KEY, parse_lab
+from tests.conftest import ROOT
+from tests.labs import made_here
+
+PVRDMA = yaml.safe_load((ROOT / "Pulumi.lab-pvrdma.yaml").read_text())["config"][KEY]
+
+
+def lab_of(content: dict[str, Any], **sections: object) -> Lab:
+    return parse_lab(json.dumps({**content, **sections}), "Pulumi.some.yaml")
+
+
+def ways(lab: Lab) -> set[tuple[str, str, str, str]]:
+    return {(row.source, row.target, row.protocol, row.ports) for row in port_matrix(lab)}
+
+
+def test_the_guide_s_four_ports_are_in_the_matrix_of_its_lab():
+    """Seed B, lines 152-160: Kubernetes, Calico's 179, the licence server's 7070, and the first of PVRDMA's."""
+    licence = {"kind": "legacy", "server": "172.16.7.9"}
+    lab = lab_of(PVRDMA, licence=licence, ports={"pod_network": "calico_bgp"})
+
+    assert {
+        ("node", "api", "tcp", "6443"),
+        ("node", "node", "tcp", "179"),
+        ("worker", "licence", "tcp", "7070"),
+        ("esxi", "esxi", "tcp", "28250-28761"),
+        ("worker", "worker", "udp", "4791"),
+        ("admin", "vcenter", "tcp", "8989"),
+        ("admin", "node", "tcp", "2222"),
+    } <= ways(lab)
+    assert PVRDMA_PORTS[1] - PVRDMA_PORTS[0] == 511
+
+
+def test_a_cluster_that_is_made_here_has_etcd_among_three_control_planes_only():
+    three, one = lab_of(made_here(planes=3)), lab_of(made_here(planes=1))
+
+    assert ("control_plane", "control_plane", "tcp", "2379-2380") in ways(three)
+    assert ("control_plane", "control_plane", "tcp", "2379-2380") not in ways(one)
+    assert {("node", "node", "udp", "8472"), ("control_plane", "node", "tcp", "10250")} <= ways(one)
+
+
+def test_nccl_over_pvrdma_runs_in_the_machine_s_network_and_says_so():
+    benchmarks = {**PVRDMA["benchmarks"], "nccl": {"image": "registry/nccl:1"}}
+
+    found = ways(lab_of(PVRDMA, benchmarks=benchmarks))
+
+    assert {("worker", "worker", "tcp", "2222"), ("worker", "worker", "tcp", "32768-60999")} <= found
+
+
+def test_bitfusion_and_further_servers_are_asked_for_by_who_needs_them():
+    package = {"url": "https://mirror/b.deb", "sha256": "0" * 64}
+    client = {"nodes": ["gpu02"], "package": package, "servers": ["192.168.0.60"]}
+    lab = lab_of(PVRDMA, bitfusion_client=client, ports={"extra_servers": ["registry.site:5000"]})
+
+    assert {("client", "bitfusion", "tcp", "56001"), ("node", "server", "tcp", "5000")} <= ways(lab)
+
+
+def test_the_output_is_as_short_for_256_nodes_as_for_two():
+    lab = lab_of(made_here())
+    many = lab.model_copy(update={"nodes": (*lab.nodes, *(lab.nodes[-1],) * 254)})
+
+    assert output_lines(many) == output_lines(lab)
+    assert len(json.dumps(output_lines(many))) < 2000
+
+
+def test_the_document_names_every_role_that_it_uses():
+    text = as_markdown(lab_of(PVRDMA))
+
+    assert "| esxi | esxi | tcp | 28250-28761 | rail |" in text
+    assert "- **esxi**: ESXi hosts of the fabric" in text
+    assert "- **switch**" not in text
+    assert len(json.loads(as_json(lab_of(PVRDMA)))["rows"]) == len(port_matrix(lab_of(PVRDMA)))
+
+
+def test_an_unknown_pod_network_is_refused():
+    with pytest.raises(LabError, match=r"ports\.pod_network"):
+        lab_of(PVRDMA, ports={"pod_network": "weave"})
+
+
+# -- what is tried
+
+
+def test_each_way_is_tried_from_one_of_its_role_to_all_others():
+    some, left = probes(lab_of(made_here(planes=3)))
+
+    tries = {(probe.source, probe.target, probe.port) for probe in some}
+    assert {("", "cp01", 22), ("", "gpu02", 22), ("cp01", "cp02", 2379), ("cp01", "cp03", 2380)} <= tries
+    assert ("gpu01", "gpu02 enp5s0", 18515) in tries
+    assert {one.row.protocol for one in left} == {"udp"}, "a datagram that nobody answers proves nothing"
+
+
+def test_what_starts_at_a_host_that_is_not_ours_is_named_and_not_claimed():
+    some, left = probes(lab_of(PVRDMA))
+
+    assert {(one.row.source, one.row.target) for one in left} >= {("esxi", "esxi"), ("vcenter", "esxi")}
+    assert all(
+        "nc -z" in one.why for one in left if one.row.source in ("esxi", "vcenter") and one.row.protocol == "tcp"
+    )
+    assert ("", "the vCenter", 8989) in {(probe.source, probe.target, probe.port) for probe in some}
+
+
+# -- the check itself, on sockets
+
+
+@pytest.fixture
+def listening() -> Iterator[int]:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        yield server.getsockname()[1]
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        return int(server.getsockname()[1])
+
+
+def probe(port: int, *, address: str = "127.0.0.1", listens: Any = "always", source: str = "") -> Probe:
+    row = PortRow(source="admin", target="node", protocol="tcp", first=port, last=port, why="a test", listens=listens)
+    return Probe(row=row, source=source, target="gpu01", address=address, port=port)
+
+
+def test_a_service_that_is_gone_is_a_fault_and_one_on_demand_is_none(listening):
+    gone = free_port()
+    some = [probe(listening), probe(gone), probe(gone, listens="on demand")]
+
+    answers = asyncio.run(tried(some, {}, []))
+
+    assert [answer.said for answer in answers] == [connect.OPEN, connect.REFUSED, connect.REFUSED]
+    assert faults(answers) == [
+        f"here -> gpu01 tcp {gone} (a test): nothing listens, or a firewall refuses: is the service up?"
+    ]
+    assert f"here -> gpu01 tcp {gone}: reachable, nothing listens now" in table(answers, [])
+
+
+def test_a_way_that_is_blocked_is_named_with_from_to_and_port(monkeypatch):
+    """A listener whose queue is full drops what comes, as a firewall does."""
+    monkeypatch.setattr(connect, "TRY_S", 0.3)
+    with socket.socket() as full:
+        full.bind(("127.0.0.1", 0))
+        full.listen(0)
+        port = full.getsockname()[1]
+        fillers = [socket.socket() for _ in range(4)]
+        for filler in fillers:
+            filler.setblocking(False)
+            filler.connect_ex(("127.0.0.1", port))
+        answers = asyncio.run(tried([probe(port, listens="on demand")], {}, []))
+        for filler in fillers:
+            filler.close()
+
+    assert answers[0].said == connect.SILENT
+    assert faults(answers) == [
+        f"here -> gpu01 tcp {port} (a test): no answer: open it in the firewalls on the way, 127.0.0.1 included"
+    ]
+
+
+def test_a_node_that_cannot_be_asked_says_nothing_of_the_way():
+    answer = Answer(probe=probe(6443, source="gpu02"), said="not asked: gpu02 gave no answer within 120 s")
+
+    assert faults([answer]) == ["gpu02 -> gpu01 tcp 6443 (a test): not asked: gpu02 gave no answer within 120 s"]
+
+
+def test_what_is_sent_to_nodes_runs_by_itself_and_answers_in_order(listening):
+    gone = free_port()
+    words = COMMAND.replace("exec python3", f"exec {sys.executable}", 1)
+
+    async def run() -> bytes:
+        pipe = asyncio.subprocess.PIPE
+        process = await asyncio.create_subprocess_shell(words, stdin=pipe, stdout=pipe)
+        out, _ = await process.communicate(json.dumps([["127.0.0.1", gone], ["127.0.0.1", listening]]).encode())
+        return out
+
+    assert json.loads(asyncio.run(run())) == [connect.REFUSED, connect.OPEN]
+
+
+def test_the_command_prints_the_matrix_of_any_stack_file(capsys):
+    assert main(["--stack-file", str(ROOT / "examples/deepops/Pulumi.deepops.yaml")]) == 0
+    assert "| admin | control_plane | tcp | 6443 | management | Kubernetes API |" in capsys.readouterr().out
+    assert main(["--stack-file", "nowhere.yaml"]) == 2
+    assert "nowhere.yaml cannot be read" in capsys.readouterr().err
