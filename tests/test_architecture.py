@@ -97,7 +97,7 @@ def test_the_modules_that_stand_in_every_state_have_not_moved() -> None:
         "cluster/bootstrap/kubeconfig.py",
         *("validation/measurement.py", "validation/gate.py"),
         "switches/switch_config.py",
-        *("fabric/uplink.py", "fabric/baseline.py", "fabric/settings.py", "fabric/inspection.py"),
+        *("fabric/uplink.py", "fabric/baseline.py", "fabric/settings.py", "fabric/inspection.py", "fabric/adopt.py"),
         *("fabric/machine_hardware.py", "fabric/placement.py"),
     )
     for name in modules:

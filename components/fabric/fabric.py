@@ -6,9 +6,11 @@ from dataclasses import dataclass
 import pulumi
 import pulumi_vsphere as vsphere
 
+from components.fabric.adopt import Adopted, AdoptedArgs
 from components.fabric.baseline import Baseline
 from components.fabric.inspection import Inspection, InspectionArgs
 from components.fabric.machines import Machines, MachinesArgs, machines_of
+from components.fabric.objects import MEMBER
 from components.fabric.settings import HostSettings, HostSettingsArgs
 from components.fabric.uplink import Uplink, UplinkArgs
 from stacks.fabric import DistributedSwitch, EsxiHost, Fabric
@@ -72,31 +74,59 @@ class VsphereFabric(pulumi.ComponentResource):
         self.register_outputs({"port_groups": self.port_groups})
 
     def _place(self, switch: DistributedSwitch) -> pulumi.Output[str]:
-        if switch.use == "reference":
-            found = vsphere.get_network_output(
-                name=switch.port_group, datacenter_id=self._datacenter, opts=self._lookups
-            )
-            for host in switch.hosts:
-                if host.vmkernel and host.vmkernel.existing:
-                    self._set(host, host.vmkernel.existing)
-            # nothing may be connected to it before the preflight has passed
-            return pulumi.Output.all(found.id, self.inspection.id).apply(lambda ids: str(ids[0]))
-        made = self._switch(switch)
-        group = vsphere.DistributedPortGroup(
-            f"{self._name}-{switch.rail}-group",
-            name=switch.port_group,
-            distributed_virtual_switch_uuid=made.id,
-            vlan_id=switch.vlan_id,
-            active_uplinks=[UPLINK],
-            standby_uplinks=[],
-            opts=self._child(provider=True),
-        )
+        uuid = self._switch(switch)
+        group = self._group(switch, uuid)
         for host in switch.hosts:
             if host.vmkernel is not None:
-                self._set(host, host.vmkernel.existing or self._adapter(switch, host, made, group))
-        return group.id
+                self._set(host, self._adapter(switch, host, uuid, group))
+        return group
 
-    def _switch(self, switch: DistributedSwitch) -> vsphere.DistributedVirtualSwitch:
+    def _switch(self, switch: DistributedSwitch) -> pulumi.Output[str]:
+        """UUID of the switch, which is made, adopted or only looked up."""
+        path = f"{self._fabric.datacenter}/{switch.name}"
+        if switch.use == "create":
+            made = self._new_switch(switch)
+            # at creation the provider only ever turns it on, and vCenter may have a default of its own
+            kept = {"network_io_control": switch.network_io_control}
+            read_back = pulumi.ResourceOptions(parent=self, depends_on=[made])
+            Adopted(
+                f"{self._name}-{switch.rail}-switch-read-back",
+                AdoptedArgs(kind="switch", path=path, wanted=kept),
+                read_back,
+            )
+            return made.id
+        wanted: dict[str, pulumi.Input[str | int | bool]] = {}
+        if switch.use == "adopt":
+            fields = ("mtu_bytes", "version", "network_io_control")
+            wanted |= {key: getattr(switch, key) for key in fields if switch.declared(key)}
+            wanted |= {MEMBER + host.name: self._uplink(switch, host).device for host in switch.hosts}
+        return self._existing(f"{switch.rail}-switch", AdoptedArgs(kind="switch", path=path, wanted=wanted)).uuid
+
+    def _group(self, switch: DistributedSwitch, uuid: pulumi.Output[str]) -> pulumi.Output[str]:
+        """Managed object id of the port group."""
+        if switch.group_use == "create":
+            return vsphere.DistributedPortGroup(
+                f"{self._name}-{switch.rail}-group",
+                name=switch.port_group,
+                distributed_virtual_switch_uuid=uuid,
+                vlan_id=switch.vlan_id,
+                # of a switch that is not ours, the names of the uplinks are not known; it has one NIC a host
+                active_uplinks=[UPLINK] if switch.use == "create" else None,
+                standby_uplinks=[] if switch.use == "create" else None,
+                opts=self._child(provider=True),
+            ).id
+        declared = switch.group_use == "adopt" and switch.declared("vlan_id")
+        args = AdoptedArgs(
+            kind="group",
+            path=f"{self._fabric.datacenter}/{switch.name}/{switch.port_group}",
+            wanted={"vlan_id": switch.vlan_id} if declared else {},
+        )
+        return self._existing(f"{switch.rail}-group", args).moid
+
+    def _existing(self, name: str, args: AdoptedArgs) -> Adopted:
+        return Adopted(f"{self._name}-{name}-existing", args, self._child())
+
+    def _new_switch(self, switch: DistributedSwitch) -> vsphere.DistributedVirtualSwitch:
         return vsphere.DistributedVirtualSwitch(
             f"{self._name}-{switch.rail}-switch",
             name=switch.name,
@@ -106,7 +136,7 @@ class VsphereFabric(pulumi.ComponentResource):
             uplinks=[UPLINK],
             active_uplinks=[UPLINK],
             standby_uplinks=[],
-            network_resource_control_enabled=False,
+            network_resource_control_enabled=switch.network_io_control,
             hosts=[
                 vsphere.DistributedVirtualSwitchHostArgs(
                     host_system_id=self._host_id(host), devices=[self._uplink(switch, host).device]
@@ -127,19 +157,22 @@ class VsphereFabric(pulumi.ComponentResource):
         return Uplink(f"{self._name}-{switch.rail}-{host.name}-uplink", asked, self._child())
 
     def _adapter(
-        self,
-        switch: DistributedSwitch,
-        host: EsxiHost,
-        made: vsphere.DistributedVirtualSwitch,
-        group: vsphere.DistributedPortGroup,
-    ) -> pulumi.Output[str]:
-        """Name of a vmkernel adapter that is made; ESXi chooses its number."""
-        address = host.vmkernel.address if host.vmkernel else None
+        self, switch: DistributedSwitch, host: EsxiHost, uuid: pulumi.Output[str], group: pulumi.Output[str]
+    ) -> pulumi.Input[str]:
+        """Name of the vmkernel adapter that is made, adopted or only named; ESXi chooses the number of a new one."""
+        wanted = host.vmkernel
+        if wanted is not None and wanted.existing is not None:
+            if wanted.use == "reference" or wanted.mtu_bytes is None:
+                return wanted.existing
+            path, mtu = f"{host.name}/{wanted.existing}", {"mtu_bytes": wanted.mtu_bytes}
+            args = AdoptedArgs(kind="vmkernel", path=path, wanted=mtu)
+            return self._existing(f"{switch.rail}-{host.name}-vmkernel", args).moid
+        address = wanted.address if wanted else None
         adapter = vsphere.Vnic(
             f"{self._name}-{switch.rail}-{host.name}-vmkernel",
             host=self._host_id(host),
-            distributed_switch_port=made.id,
-            distributed_port_group=group.id,
+            distributed_switch_port=uuid,
+            distributed_port_group=group,
             ipv4=vsphere.VnicIpv4Args(ip=str(address.ip), netmask=str(address.netmask)) if address else None,
             mtu=switch.mtu_bytes,
             opts=self._child(provider=True),
@@ -168,6 +201,6 @@ class VsphereFabric(pulumi.ComponentResource):
             provider=self.provider if provider else None,
             delete_before_replace=delete_before_replace or None,
             protect=True if provider and not self._lab.simulated else None,
-        )
             # nothing is changed before the preflight has passed; no value of it is needed
             depends_on=[self.inspection],
+        )

@@ -126,8 +126,13 @@ func substituteFor(object mo.Reference, method string) answering {
 		}
 	case *simulator.DistributedVirtualSwitch:
 		switch method {
-		case "CreateDVPortgroup_Task", "ReconfigureDvs_Task", "EnableNetworkResourceManagement":
+		case "CreateDVPortgroup_Task", "ReconfigureDvs_Task", "EnableNetworkResourceManagement",
+			"PerformDvsProductSpecOperation_Task":
 			return &distributedSwitch{dvs: object}
+		}
+	case *simulator.DistributedVirtualPortgroup:
+		if method == "ReconfigureDVPortgroup_Task" {
+			return &portGroup{group: object}
 		}
 	case *simulator.VirtualMachine:
 		if method == "ReconfigVM_Task" {

@@ -209,6 +209,55 @@ func (s *distributedSwitch) EnableNetworkResourceManagement(
 	return &methods.EnableNetworkResourceManagementBody{Res: new(types.EnableNetworkResourceManagementResponse)}
 }
 
+// PerformDvsProductSpecOperationTask brings the switch to a newer version; it never goes back to an older one.
+func (s *distributedSwitch) PerformDvsProductSpecOperationTask(
+	ctx *simulator.Context, req *types.PerformDvsProductSpecOperation_Task,
+) soap.HasFault {
+	config := s.dvs.Config.(*types.VMwareDVSConfigInfo)
+	task := simulator.CreateTask(s.dvs, "performProductSpecOperation",
+		func(*simulator.Task) (types.AnyType, types.BaseMethodFault) {
+			if req.ProductSpec == nil || req.ProductSpec.Version < config.ProductInfo.Version {
+				return nil, &types.InvalidArgument{InvalidProperty: "productSpec"}
+			}
+			config.ProductInfo.Version = req.ProductSpec.Version
+			return nil, nil
+		})
+	answer := &types.PerformDvsProductSpecOperation_TaskResponse{Returnval: task.Run(ctx)}
+	return &methods.PerformDvsProductSpecOperation_TaskBody{Res: answer}
+}
+
+// portGroup changes a port group the way a vCenter does: the simulator empties whatever the change leaves out.
+type portGroup struct {
+	substitute
+	group *simulator.DistributedVirtualPortgroup
+}
+
+// ReconfigureDVPortgroupTask fills up the change with what there is, then lets the simulator apply it.
+func (p *portGroup) ReconfigureDVPortgroupTask(
+	ctx *simulator.Context, req *types.ReconfigureDVPortgroup_Task,
+) soap.HasFault {
+	before, change := p.group.Config, &req.Spec
+	setIfEmpty(&change.Name, before.Name)
+	setIfEmpty(&change.NumPorts, before.NumPorts)
+	setIfEmpty(&change.Type, before.Type)
+	setIfEmpty(&change.Description, before.Description)
+	setIfEmpty(&change.AutoExpand, before.AutoExpand)
+	setIfEmpty(&change.PortNameFormat, before.PortNameFormat)
+	setIfEmpty(&change.BackingType, before.BackingType)
+	if change.Policy == nil {
+		change.Policy = before.Policy
+	}
+	if change.DefaultPortConfig == nil {
+		change.DefaultPortConfig = before.DefaultPortConfig
+	}
+	now, isNow := change.DefaultPortConfig.(*types.VMwareDVSPortSetting)
+	old, isOld := before.DefaultPortConfig.(*types.VMwareDVSPortSetting)
+	if isNow && isOld && now.UplinkTeamingPolicy == nil {
+		now.UplinkTeamingPolicy = old.UplinkTeamingPolicy
+	}
+	return p.group.ReconfigureDVPortgroupTask(ctx, req)
+}
+
 // switchFinder looks switches up by UUID, which is the ID that the provider keeps.
 type switchFinder struct{ substitute }
 

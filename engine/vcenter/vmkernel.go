@@ -42,13 +42,24 @@ func (v *vmkernel) AddVirtualNic(_ *simulator.Context, req *types.AddVirtualNic)
 	return &methods.AddVirtualNicBody{Res: &types.AddVirtualNicResponse{Returnval: device}}
 }
 
-// UpdateVirtualNic gives an adapter a new specification.
+// UpdateVirtualNic changes what the specification names, and leaves what it leaves out.
 func (v *vmkernel) UpdateVirtualNic(_ *simulator.Context, req *types.UpdateVirtualNic) soap.HasFault {
 	index := v.index(req.Device)
 	if index < 0 {
 		return &methods.UpdateVirtualNicBody{Fault_: simulator.Fault("", new(types.NotFound))}
 	}
-	v.config().Vnic[index].Spec = req.Nic
+	before, now := v.config().Vnic[index].Spec, req.Nic
+	if now.Ip == nil {
+		now.Ip = before.Ip
+	}
+	if now.DistributedVirtualPort == nil {
+		now.DistributedVirtualPort = before.DistributedVirtualPort
+	}
+	setIfEmpty(&now.Mac, before.Mac)
+	setIfEmpty(&now.Mtu, before.Mtu)
+	setIfEmpty(&now.Portgroup, before.Portgroup)
+	setIfEmpty(&now.NetStackInstanceKey, before.NetStackInstanceKey)
+	v.config().Vnic[index].Spec = now
 	return &methods.UpdateVirtualNicBody{Res: new(types.UpdateVirtualNicResponse)}
 }
 

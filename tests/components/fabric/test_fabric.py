@@ -55,6 +55,7 @@ def test_the_names_in_the_state_are_these(seen: Recorded) -> None:
         "fabric-machines-gpu02",
         "fabric-machines-gpu02-hardware",
         "fabric-machines-placement",
+        "fabric-preflight",
         "fabric-provider",
         "fabric-pvrdma-DC0_C0_H0-uplink",
         "fabric-pvrdma-DC0_C0_H0-vmkernel",
@@ -64,6 +65,7 @@ def test_the_names_in_the_state_are_these(seen: Recorded) -> None:
         "fabric-pvrdma-DC0_C0_H2-vmkernel",
         "fabric-pvrdma-group",
         "fabric-pvrdma-switch",
+        "fabric-pvrdma-switch-read-back",
     ]
 
 
@@ -81,10 +83,6 @@ def test_a_setting_comes_after_its_baseline_and_adapter(seen: Recorded) -> None:
     assert {"fabric-DC0_C0_H0-baseline", "fabric-pvrdma-DC0_C0_H0-vmkernel"} <= wanted.depends_on
 
 
-def test_the_password_goes_to_the_provider_alone_and_as_a_secret(seen: Recorded) -> None:
-    assert "password" in seen["fabric-provider"].secrets
-    for name, resource in seen.resources.items():
-        assert name == "fabric-provider" or CANARY not in repr(resource.inputs)
 def test_nothing_is_changed_before_the_preflight_has_passed(seen: Recorded) -> None:
     changing = ("switch", "group", "vmkernel", "baseline", "settings", "uplink")
 
@@ -93,6 +91,10 @@ def test_nothing_is_changed_before_the_preflight_has_passed(seen: Recorded) -> N
             assert "fabric-preflight" in resource.depends_on, name
 
 
+def test_the_password_goes_to_the_provider_alone_and_as_a_secret(seen: Recorded) -> None:
+    assert "password" in seen["fabric-provider"].secrets
+    for name, resource in seen.resources.items():
+        assert name == "fabric-provider" or CANARY not in repr(resource.inputs)
 
 
 def test_a_machine_has_all_its_memory_reserved_and_pvrdma_after_management(seen: Recorded) -> None:
