@@ -8,6 +8,7 @@ from pydantic import Field, model_validator
 from stacks.access import Access
 from stacks.base import Name, Section
 from stacks.benchmarks import Benchmarks
+from stacks.bitfusion import Bitfusion
 from stacks.cluster import Cluster
 from stacks.drivers import Firmware, NicDriver
 from stacks.fabric import Fabric
@@ -56,6 +57,8 @@ class Lab(Section):
     switches: Switches = ()
     """The switches between the nodes. Empty: whoever runs them gets no text and no check."""
     fabric: Fabric | None = None
+    bitfusion: Bitfusion | None = None
+    """None: no servers of Bitfusion are made; its clients are `guests.bitfusion`."""
     cluster: Cluster | None = None
     benchmarks: Benchmarks | None = None
     report: Report = Report()

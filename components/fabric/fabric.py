@@ -2,11 +2,13 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
 import pulumi
 import pulumi_vsphere as vsphere
 
 from components.fabric.adopt import Adopted, AdoptedArgs
+from components.fabric.appliances import Appliances, AppliancesArgs
 from components.fabric.baseline import Baseline
 from components.fabric.inspection import Inspection, InspectionArgs
 from components.fabric.machines import Machines, MachinesArgs, machines_of
@@ -71,6 +73,19 @@ class VsphereFabric(pulumi.ComponentResource):
             )
             inside = pulumi.ResourceOptions(parent=self, providers=[self.provider])
             self.places = Machines(f"{name}-machines", machines, inside).places
+        if args.lab.bitfusion is not None:
+            servers = AppliancesArgs(
+                lab=args.lab,
+                fabric=fabric,
+                bitfusion=args.lab.bitfusion,
+                root=Path.cwd(),
+                datacenter=self._datacenter,
+                port_groups=self.port_groups,
+                password=args.password,
+                lookups=self._lookups,
+            )
+            inside = pulumi.ResourceOptions(parent=self, providers=[self.provider])
+            Appliances(f"{name}-bitfusion", servers, inside)
         self.register_outputs({"port_groups": self.port_groups})
 
     def _place(self, switch: DistributedSwitch) -> pulumi.Output[str]:

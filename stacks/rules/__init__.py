@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator
 
 from stacks.rules.benchmarks import BENCHMARK_RULES
+from stacks.rules.bitfusion import BITFUSION_RULES
 from stacks.rules.bootstrap import BOOTSTRAP_RULES
 from stacks.rules.cluster import CLUSTER_RULES
 from stacks.rules.core import CORE_RULES
@@ -23,6 +24,7 @@ RULES: tuple[Callable[[Parts], Iterator[Fault]], ...] = (
     *CORE_RULES,
     *CLUSTER_RULES,
     *BENCHMARK_RULES,
+    *BITFUSION_RULES,
     *BOOTSTRAP_RULES,
     *DRIVER_RULES,
     *FABRIC_RULES,

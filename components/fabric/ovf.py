@@ -1,0 +1,119 @@
+"""What an OVA or OVF file says of itself: its networks, and the properties that it wants to know.
+
+By hand: python -m components.fabric.ovf FILE
+"""
+
+import re
+import sys
+import tarfile
+import xml.etree.ElementTree as ET
+from dataclasses import dataclass
+from pathlib import Path
+
+from stacks.base import LabError
+
+OVF = "{http://schemas.dmtf.org/ovf/envelope/1}"
+MOST_BYTES = 4_000_000
+"""A descriptor is text of some kilobytes; what is larger is none."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Property:
+    """One thing that the appliance asks for."""
+
+    key: str
+    type: str
+    """Of OVF: string, boolean, uint16, ip and so on."""
+    default: str
+    configurable: bool
+    required: bool
+    """Its qualifiers want more characters than its default has."""
+    label: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Descriptor:
+    """What can be known before a deployment."""
+
+    networks: tuple[str, ...]
+    """Names that the deployment maps to networks of the vCenter."""
+    properties: dict[str, Property]
+
+
+def read_descriptor(path: Path) -> Descriptor:
+    """Reads the descriptor of an .ova or .ovf file.
+
+    Raises:
+        LabError: when there is none, or it is not OVF.
+    """
+    try:
+        text = _from_ova(path) if path.suffix == ".ova" else path.read_bytes()[: MOST_BYTES + 1]
+    except OSError as error:
+        raise LabError(f"{path} cannot be read: {error.strerror}") from None
+    except tarfile.TarError:
+        raise LabError(f"{path} is no OVA: it is not a tar archive") from None
+    if len(text) > MOST_BYTES:
+        raise LabError(f"{path}: its descriptor is larger than {MOST_BYTES} bytes, so it is none")
+    return parse_descriptor(text, str(path))
+
+
+def parse_descriptor(text: bytes, name: str) -> Descriptor:
+    """The descriptor of that text.
+
+    Raises:
+        LabError: when it is no OVF 1.x envelope.
+    """
+    if b"<!ENTITY" in text:
+        raise LabError(f"{name}: its descriptor defines entities, which OVF never does: it is not read")
+    try:
+        root = ET.fromstring(text)  # noqa: S314  # without entities there is nothing to blow up
+    except ET.ParseError as error:
+        raise LabError(f"{name}: its descriptor is no XML: {error}") from None
+    if root.tag != f"{OVF}Envelope":
+        raise LabError(f"{name}: its descriptor is no OVF 1.x envelope but {root.tag}")
+    networks = [one.get(f"{OVF}name", "") for one in root.iter(f"{OVF}Network")]
+    found = [_property(one) for one in root.iter(f"{OVF}Property")]
+    return Descriptor(networks=tuple(networks), properties={one.key: one for one in found})
+
+
+def _from_ova(path: Path) -> bytes:
+    with tarfile.open(path) as archive:
+        for member in archive:
+            if member.name.endswith(".ovf") and (content := archive.extractfile(member)) is not None:
+                return content.read(MOST_BYTES + 1)
+    raise LabError(f"{path} is no OVA: it holds no .ovf file")
+
+
+def _property(node: ET.Element) -> Property:
+    default = node.get(f"{OVF}value", "")
+    label = node.findtext(f"{OVF}Label") or ""
+    least = re.search(r"MinLen\((\d+)\)", node.get(f"{OVF}qualifiers", ""))
+    return Property(
+        key=node.get(f"{OVF}key", ""),
+        type=node.get(f"{OVF}type", "string"),
+        default=default,
+        configurable=node.get(f"{OVF}userConfigurable", "false").lower() == "true",
+        required=least is not None and int(least[1]) > len(default),
+        label=label,
+    )
+
+
+def main(arguments: list[str]) -> int:
+    """Lists the names that `bitfusion.keys` and `bitfusion.properties` may use."""
+    if len(arguments) != 1:
+        print(__doc__, file=sys.stderr)
+        return 2
+    try:
+        descriptor = read_descriptor(Path(arguments[0]))
+    except LabError as error:
+        print(error, file=sys.stderr)
+        return 1
+    print(f"networks: {', '.join(descriptor.networks) or 'none'}")
+    for one in descriptor.properties.values():
+        notes = [one.type, "required" if one.required else "", "" if one.configurable else "fixed"]
+        print(f"{one.key}: {', '.join(filter(None, notes))}{'; ' + one.label if one.label else ''}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

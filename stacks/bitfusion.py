@@ -1,0 +1,100 @@
+"""Servers of vSphere Bitfusion: appliances from one OVA, with PVRDMA beside their management adapter (seed C).
+
+VMware has ended the product, and its OVA cannot be had here: all of this is proven with an OVA of our own only.
+"""
+
+from ipaddress import IPv4Address, IPv4Interface
+from pathlib import Path
+from typing import Annotated, Self
+
+from pydantic import Field, model_validator
+
+from stacks.base import InventoryName, Name, Section
+
+PropertyKey = Annotated[str, Field(pattern=r"^[A-Za-z0-9_.{}-]+$", max_length=120)]
+ADAPTER = "{adapter}"
+"""Stands in a property's key for the number of the adapter, 1 to 4."""
+
+
+class OvfKeys(Section):
+    """How the OVA calls what it wants to know: `python -m components.fabric.ovf FILE` lists its own names.
+
+    Each is checked against the OVA before anything is deployed. None: the OVA does not ask for it.
+    """
+
+    address: PropertyKey
+    """Address of an adapter, such as `adapter{adapter}.ip`: `{adapter}` is its number."""
+    prefix_length: PropertyKey | None = None
+    """Prefix length of an adapter. None: the address is given with its prefix, as in 192.168.30.231/24."""
+    mtu: PropertyKey | None = None
+    """MTU of an adapter; asked for adapters on rails."""
+    gateway: PropertyKey | None = None
+    dns: PropertyKey | None = None
+    """Name servers, with commas between them."""
+    hostname: PropertyKey | None = None
+    vcenter: PropertyKey | None = None
+    """Address of the vCenter that the first server enters its plug-in into."""
+    vcenter_user: PropertyKey | None = None
+    vcenter_password: PropertyKey | None = None
+    """Gets the password of `fabric.user`, as a secret."""
+    vcenter_thumbprint: PropertyKey | None = None
+    first_server: PropertyKey | None = None
+    """Address of the first server, for those that join it."""
+
+    @model_validator(mode="after")
+    def _adapters_have_names_of_their_own(self) -> Self:
+        for field in ("address", "prefix_length", "mtu"):
+            key = getattr(self, field)
+            if key is not None and ADAPTER not in key:
+                raise ValueError(f"{field} {key} has no {ADAPTER}: all adapters would get the same value")
+        return self
+
+
+class ServerAdapter(Section):
+    """A PVRDMA adapter of a server: adapter 2, 3 or 4 by its place in the list."""
+
+    rail: Name
+    address: IPv4Interface
+    """Static, inside the rail's host subnet."""
+
+
+class BitfusionServer(Section):
+    """One appliance. The first of the list is the one that others join."""
+
+    name: Name
+    host: InventoryName
+    """The ESXi host with its GPUs: an OVA is deployed to a host, and the appliance stays there."""
+    datastore: InventoryName
+    cpus: int = Field(default=8, ge=4, le=256)
+    memory_mbytes: int = Field(default=49_152, ge=16_384, multiple_of=4)
+    """All of it is reserved and locked."""
+    address: IPv4Interface
+    """Of adapter 1, a vmxnet3 on the management network; static."""
+    gateway: IPv4Address | None = None
+    adapters: tuple[ServerAdapter, ...] = Field(min_length=1, max_length=3)
+    """Adapters 2 to 4. The guide allows PVRDMA on all, VMware's KB 328676 on one: more are warned of."""
+
+    @model_validator(mode="after")
+    def _adapters_on_separate_networks(self) -> Self:
+        rails = [adapter.rail for adapter in self.adapters]
+        if twice := sorted({rail for rail in rails if rails.count(rail) > 1}):
+            raise ValueError(
+                f"two adapters on {twice[0]}: Linux would answer for both by one of them; give each its own rail"
+            )
+        return self
+
+
+class Bitfusion(Section):
+    """The servers and the OVA that they are made from."""
+
+    ova: Path
+    """Local file, relative to the checkout: its descriptor is read at preview."""
+    sha256: str | None = Field(default=None, pattern=r"^[0-9a-f]{64}$")
+    """Of the file; another one is refused."""
+    management_network: InventoryName
+    """Network of adapter 1, which never is PVRDMA."""
+    dns_servers: tuple[IPv4Address, ...] = ()
+    keys: OvfKeys
+    properties: dict[PropertyKey, str] = Field(default_factory=dict)
+    """What else the OVA asks for, by its own names; the same for all servers. No secrets: they would stand here."""
+    servers: tuple[BitfusionServer, ...] = Field(min_length=1, max_length=32)

@@ -1,0 +1,82 @@
+"""Rules of Bitfusion servers: their rails, addresses and hosts have to be those of the lab."""
+
+from collections.abc import Callable, Iterator
+from ipaddress import IPv4Address
+
+from stacks.bitfusion import Bitfusion
+from stacks.fabric import DistributedSwitch, Fabric
+from stacks.rules.parts import Fault, Parts, Path, twice
+
+PATH = ("bitfusion", "servers")
+
+
+def _both(parts: Parts) -> tuple[Bitfusion | None, dict[str, DistributedSwitch]]:
+    fabric = parts.section("fabric", Fabric)
+    switches = {switch.rail: switch for switch in fabric.switches} if fabric else {}
+    return parts.section("bitfusion", Bitfusion), switches
+
+
+def _refuse_servers_without_a_vcenter(parts: Parts) -> Iterator[Fault]:
+    bitfusion, _ = _both(parts)
+    if bitfusion is not None and parts.others.get("fabric") is None:
+        yield Fault(("bitfusion",), "its servers are made in a vCenter; describe it as `fabric`")
+
+
+def _refuse_adapters_off_their_rail(parts: Parts) -> Iterator[Fault]:
+    bitfusion, switches = _both(parts)
+    if bitfusion is None or not switches:
+        return
+    rails = {rail.name: rail for rail in parts.rails.values()}
+    for i, server in enumerate(bitfusion.servers):
+        for j, adapter in enumerate(server.adapters):
+            path = (*PATH, i, "adapters", j)
+            switch, rail = switches.get(adapter.rail), rails.get(adapter.rail)
+            if switch is None:
+                yield Fault(
+                    (*path, "rail"),
+                    f"{adapter.rail} has no switch in fabric.switches, which has {', '.join(switches)}",
+                )
+            elif server.host not in [host.name for host in switch.hosts]:
+                yield Fault((*PATH, i, "host"), f"{server.host} is no host of switch {switch.name} of {adapter.rail}")
+            if rail is not None and adapter.address.network != rail.host_subnet:
+                yield Fault(
+                    (*path, "address"),
+                    f"{adapter.address} is outside {adapter.rail}'s host_subnet {rail.host_subnet}; choose one inside",
+                )
+
+
+def _refuse_pvrdma_as_the_first_adapter(parts: Parts) -> Iterator[Fault]:
+    bitfusion, switches = _both(parts)
+    if bitfusion is None:
+        return
+    groups = {switch.port_group for switch in switches.values()}
+    if bitfusion.management_network in groups:
+        yield Fault(
+            ("bitfusion", "management_network"),
+            f"{bitfusion.management_network} is a rail's port group: adapter 1 is never PVRDMA; name another network",
+        )
+
+
+def _refuse_what_stands_twice(parts: Parts) -> Iterator[Fault]:
+    bitfusion, _ = _both(parts)
+    if bitfusion is None:
+        return
+    names: list[tuple[Path, str]] = [(("nodes", i, "name"), node.name) for i, node in parts.nodes.items()]
+    names += [((*PATH, i, "name"), server.name) for i, server in enumerate(bitfusion.servers)]
+    addresses: list[tuple[Path, IPv4Address]] = [((*path, "address"), pf.address.ip) for path, _, pf in parts.pfs()]
+    for i, server in enumerate(bitfusion.servers):
+        addresses.append(((*PATH, i, "address"), server.address.ip))
+        addresses += [
+            ((*PATH, i, "adapters", j, "address"), adapter.address.ip) for j, adapter in enumerate(server.adapters)
+        ]
+    # what nodes have twice among themselves is said elsewhere
+    yield from (fault for fault in twice("name", names, "choose another") if fault.path[0] == "bitfusion")
+    yield from (fault for fault in twice("address", addresses, "choose a free one") if fault.path[0] == "bitfusion")
+
+
+BITFUSION_RULES: tuple[Callable[[Parts], Iterator[Fault]], ...] = (
+    _refuse_servers_without_a_vcenter,
+    _refuse_adapters_off_their_rail,
+    _refuse_pvrdma_as_the_first_adapter,
+    _refuse_what_stands_twice,
+)

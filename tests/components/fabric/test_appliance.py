@@ -1,0 +1,230 @@
+"""Bitfusion servers: what they are told, what their OVA would not take, and how they are placed."""
+
+import copy
+import hashlib
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pulumi
+import pytest
+import yaml
+
+from components.fabric.appliance import checked_descriptor, faults_of, properties_of
+from components.fabric.fabric import VsphereFabric, VsphereFabricArgs
+from components.fabric.ovf import main, parse_descriptor, read_descriptor
+from stacks.base import LabError
+from stacks.lab import Lab
+from stacks.read import parse_lab
+from tests.components.fabric.ova import KEYS, descriptor, stub_ova
+from tests.components.fabric.test_fabric import CANARY, LOOKUPS
+from tests.conftest import ROOT
+from tests.engine import Engine, Recorded
+
+Edit = Callable[[dict[str, Any]], object]
+LAB = yaml.safe_load((ROOT / "Pulumi.lab-pvrdma.yaml").read_text())["config"]["rocelab:lab"]
+
+
+def server(number: int) -> dict[str, Any]:
+    return {
+        "name": f"bitfusion0{number}",
+        "host": f"DC0_C0_H{number - 1}",
+        "datastore": "LocalDS_0",
+        "cpus": 4,
+        "memory_mbytes": 16384,
+        "address": f"172.16.7.2{number}/24",
+        "gateway": "172.16.7.1",
+        "adapters": [{"rail": "pvrdma", "address": f"192.168.0.23{number}/24"}],
+    }
+
+
+def a_bitfusion(ova: Path) -> dict[str, Any]:
+    return {
+        "ova": str(ova),
+        "management_network": "VM Network",
+        "dns_servers": ["172.16.7.2", "172.16.7.3"],
+        "keys": dict(KEYS),
+        "properties": {"licence": "True"},
+        "servers": [server(1), server(2)],
+    }
+
+
+def lab_with(ova: Path, *edits: Edit) -> Lab:
+    content = copy.deepcopy(LAB)
+    content["bitfusion"] = a_bitfusion(ova)
+    for edit in edits:
+        edit(content["bitfusion"])
+    return parse_lab(json.dumps(content), "lab-pvrdma")
+
+
+@pytest.fixture(scope="module")
+def ova(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return stub_ova(tmp_path_factory.mktemp("ova") / "stub.ova")
+
+
+@pytest.fixture
+def lab(ova: Path) -> Lab:
+    return lab_with(ova)
+
+
+def told(lab: Lab, number: int) -> dict[str, str]:
+    assert lab.bitfusion is not None
+    assert lab.fabric is not None
+    return properties_of(lab.bitfusion, lab.bitfusion.servers[number], lab.fabric)
+
+
+def test_the_first_server_gets_static_addresses_and_the_vcenter(lab: Lab) -> None:
+    assert told(lab, 0) == {
+        "licence": "True",
+        "hostname": "bitfusion01",
+        "adapter1.ip": "172.16.7.21",
+        "adapter1.prefix": "24",
+        "adapter2.ip": "192.168.0.231",
+        "adapter2.prefix": "24",
+        "adapter2.mtu": "9000",
+        "gateway": "172.16.7.1",
+        "dns": "172.16.7.2,172.16.7.3",
+        "vcenter.address": "127.0.12.201",
+        "vcenter.user": "rocelab",
+    }
+
+
+def test_later_servers_join_the_first_and_know_no_account(lab: Lab) -> None:
+    later = told(lab, 1)
+
+    assert later["join"] == "172.16.7.21"
+    assert not [key for key in later if key.startswith("vcenter")]
+
+
+def test_an_ova_that_takes_addresses_with_their_prefix_gets_them_so(ova: Path) -> None:
+    lab = lab_with(ova, lambda one: one["keys"].pop("prefix_length"))
+
+    assert told(lab, 0)["adapter2.ip"] == "192.168.0.231/24"
+
+
+def test_the_stub_takes_all_that_it_is_told(lab: Lab, ova: Path) -> None:
+    for number in (0, 1):
+        assert list(faults_of(told(lab, number), "vcenter.password", read_descriptor(ova))) == []
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"colour": "red"}, "the OVA does not ask for colour; it asks for adapter1.ip"),
+        ({"version": "9"}, "the OVA's version is fixed"),
+        ({"gateway": "router"}, "gateway: 'router' is no IPv4 address"),
+        ({"licence": "yes"}, "licence: 'yes' is neither True nor False"),
+        ({"adapter2.mtu": "jumbo"}, "adapter2.mtu: 'jumbo' is no number (uint16)"),
+        ({"hostname": ""}, "the OVA requires hostname: name it in bitfusion.keys or bitfusion.properties"),
+    ],
+)
+def test_what_the_ova_would_not_take_is_named_before_it_is_deployed(lab: Lab, ova: Path, change, said) -> None:
+    faults = list(faults_of({**told(lab, 0), **change}, None, read_descriptor(ova)))
+
+    assert len(faults) == 1
+    assert said in faults[0]
+
+
+def test_an_ova_with_several_networks_is_refused_since_their_order_is_not_told(lab: Lab) -> None:
+    several = parse_descriptor(descriptor(("Management", "Data")).encode(), "x.ovf")
+
+    assert "the OVA has 2 networks (Management, Data)" in "".join(faults_of(told(lab, 0), None, several))
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (b"<a", "is no XML"),
+        (b"<a/>", "no OVF 1.x envelope"),
+        (b'<!DOCTYPE a [<!ENTITY b "c">]><a>&b;</a>', "defines entities"),
+    ],
+)
+def test_what_is_no_descriptor_is_refused(tmp_path: Path, content: bytes, said: str) -> None:
+    (tmp_path / "x.ovf").write_bytes(content)
+
+    with pytest.raises(LabError, match=said):
+        read_descriptor(tmp_path / "x.ovf")
+
+
+def test_what_is_no_ova_and_another_file_than_the_named_one_are_refused(tmp_path: Path, ova: Path) -> None:
+    (tmp_path / "x.ova").write_bytes(b"not a tar")
+    digest = hashlib.sha256(ova.read_bytes()).hexdigest()
+    right, wrong = (lab_with(ova, lambda one, sum_=sum_: one.update(sha256=sum_)) for sum_ in (digest, "0" * 64))
+    assert right.bitfusion
+    assert wrong.bitfusion
+
+    with pytest.raises(LabError, match="is no OVA: it is not a tar archive"):
+        read_descriptor(tmp_path / "x.ova")
+    with pytest.raises(LabError, match="and the lab names 0000"):
+        checked_descriptor(wrong.bitfusion, ROOT)
+    assert checked_descriptor(right.bitfusion, ROOT).networks == ("Management",)
+
+
+def test_its_names_are_listed_for_who_writes_the_lab(ova: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([str(ova)]) == 0
+
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == "networks: Management"
+    assert "hostname: string, required; hostname of the server" in lines
+    assert "version: string, fixed; version of the server" in lines
+    assert main([str(ova) + ".none"]) == 1
+
+
+@pytest.fixture
+def seen(lab: Lab) -> Recorded:
+    fabric = lab.fabric
+    assert fabric is not None
+
+    def program() -> None:
+        VsphereFabric("fabric", VsphereFabricArgs(lab=lab, fabric=fabric, password=pulumi.Output.secret(CANARY)))
+
+    def answer(kind: str, _name: str, _inputs: Any) -> dict[str, Any]:
+        return {"device": "vmnic4"} if kind.endswith(":Uplink") else {}
+
+    return Engine(answer, LOOKUPS).run(program)
+
+
+def test_all_adapters_are_there_before_power_on_and_the_first_is_management(seen: Recorded) -> None:
+    first = seen["fabric-bitfusion-bitfusion01"].inputs
+
+    assert [one["adapterType"] for one in first["networkInterfaces"]] == ["vmxnet3", "vmxnet3vrdma"]
+    assert first["ovfDeploy"]["ovfNetworkMap"] == {"Management": "network-1"}
+    assert first["memory"] == first["memoryReservation"] == 16384
+    assert first["memoryReservationLockedToMax"] is True
+
+
+def test_the_password_is_told_to_the_first_server_only_and_as_a_secret(seen: Recorded) -> None:
+    first, second = (seen[f"fabric-bitfusion-bitfusion0{number}"] for number in (1, 2))
+
+    assert first.inputs["vapp"]["properties"]["vcenter.password"] == CANARY
+    assert "vapp" in first.secrets
+    assert CANARY not in repr(second.inputs)
+    assert "fabric-bitfusion-bitfusion01" in second.depends_on
+
+
+@pytest.mark.parametrize(
+    ("edit", "said"),
+    [
+        (lambda one: one["servers"][0]["adapters"].append(dict(one["servers"][0]["adapters"][0])), "two adapters on"),
+        (lambda one: one.update(management_network="pvrdma"), "adapter 1 is never PVRDMA"),
+        (lambda one: one["servers"][0].update(host="DC0_C0_H9"), "DC0_C0_H9 is no host of switch roce of pvrdma"),
+        (lambda one: one["servers"][0]["adapters"][0].update(rail="b"), "b has no switch in fabric.switches"),
+        (
+            lambda one: one["servers"][0]["adapters"][0].update(address="10.0.0.1/24"),
+            "10.0.0.1/24 is outside pvrdma's host_subnet 192.168.0.0/24",
+        ),
+        (
+            lambda one: one["servers"][0]["adapters"][0].update(address="192.168.0.31/24"),
+            "address 192.168.0.31 is also that of nodes[0].pfs[0].address",
+        ),
+        (lambda one: one["servers"][1].update(name="bitfusion01"), "name bitfusion01 is also that of"),
+        (lambda one: one["servers"][0].update(adapters=[]), "bitfusion.servers[0].adapters"),
+        (lambda one: one["keys"].update(address="ip"), "address ip has no {adapter}"),
+    ],
+)
+def test_a_wrong_value_is_refused_with_path_and_remedy(ova: Path, edit: Edit, said: str) -> None:
+    with pytest.raises(LabError) as refused:
+        lab_with(ova, edit)
+
+    assert said in str(refused.value)
