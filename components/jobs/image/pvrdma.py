@@ -1,0 +1,221 @@
+"""Whether an image can speak PVRDMA, and the Dockerfile that makes it so (seed C's repair of NGC images).
+
+`python -m components.jobs.image.pvrdma check IMAGE` returns 1 with the reasons when it cannot; with `repair` and
+`--from REF` it prints a Dockerfile. Codename and packages come from the image itself: each release has its own.
+"""
+
+import argparse
+import re
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from components.jobs.image.pvrdma_files import ImageFiles, read_image
+from stacks.base import LabError
+from stacks.guests import BitfusionClient
+from stacks.read import read_stack_file
+
+VERBS = re.compile(r"^(ibverbs-providers|ibverbs-utils|libibverbs[a-z0-9-]*|librdmacm[a-z0-9-]*|rdma-core|rdmacm-utils"
+                   r"|perftest|infiniband-diags|libibumad[a-z0-9-]*|libibmad[a-z0-9-]*)$")  # fmt: skip
+"""Packages of RDMA's user space, by the names that vendor and distributions share."""
+VENDOR = re.compile(r"mlnx|mofed|doca", re.IGNORECASE)
+"""What the vendor's own builds have in their version, such as 51mlnx1-1.51246."""
+VENDOR_SOURCE = re.compile(r"sources\.list\.d/.*(mlnx|mellanox|doca)")
+VENDOR_MAINTAINERS = ("mellanox", "nvidia")
+PROVIDER = "vmw_pvrdma"
+INSTALLED = ("rdma-core", "libibverbs1", "ibverbs-providers", "ibverbs-utils", "infiniband-diags", "perftest")
+"""Seed C's list without libcapstone3, which apt finds by itself where a release needs it."""
+VENDOR_FOLDER = "opt/mellanox/DEBS"
+OUR_LABEL = "rocelab.dev/verbs=distribution"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Verbs:
+    """The RDMA user space of an image."""
+
+    distribution: str
+    codename: str
+    packages: dict[str, str]
+    """Installed ones and their versions."""
+    vendor: tuple[str, ...]
+    """Those among them that are the vendor's builds."""
+    reasons: tuple[str, ...]
+    """Why it cannot speak PVRDMA; none when it can."""
+    brings_vendor_packages: bool
+    """Whether NGC's entrypoint could install the vendor's packages again."""
+    sources: tuple[str, ...]
+    """apt sources of the vendor's."""
+
+
+def judge(files: ImageFiles) -> Verbs:
+    """What an image has.
+
+    Raises:
+        LabError: when it is no Debian or Ubuntu: nothing then says what its libraries are.
+    """
+    system = _os_release(files)
+    name = system.get("ID", "")
+    if name not in ("debian", "ubuntu"):
+        raise LabError(f"the image is {name or 'of no known distribution'}: this looks at Debian's and Ubuntu's only")
+    packages = _packages(files)
+    vendor = tuple(sorted(package for package, (version, by) in packages.items() if _is_vendors(version, by)))
+    return Verbs(
+        distribution=name,
+        codename=system.get("VERSION_CODENAME") or system.get("UBUNTU_CODENAME", ""),
+        packages={package: version for package, (version, _) in sorted(packages.items())},
+        vendor=vendor,
+        reasons=tuple(_reasons(files, packages, vendor)),
+        brings_vendor_packages=any(path.startswith(VENDOR_FOLDER) for path in files.names),
+        sources=tuple(
+            sorted(path for path in files.names if re.search(r"sources\.list\.d/.*(mlnx|mellanox|doca)", path))
+        ),
+    )
+
+
+def _reasons(files: ImageFiles, packages: dict[str, tuple[str, str]], vendor: tuple[str, ...]) -> list[str]:
+    reasons = []
+    if "libibverbs1" not in packages:
+        return ["libibverbs1 is not installed: nothing in it can speak RDMA"]
+    if vendor:
+        listed = ", ".join(f"{name} {packages[name][0]}" for name in vendor)
+        reasons.append(f"the vendor's builds are installed, which do not know {PROVIDER}: {listed}")
+    wanted = _abi(files)
+    providers = {path.rpartition("/")[2] for path in files.names if "/libibverbs/" in path}
+    found = [name for name in providers if name.startswith(f"lib{PROVIDER}-rdmav")]
+    if f"etc/libibverbs.d/{PROVIDER}.driver" not in files.names or not found:
+        reasons.append(f"ibverbs-providers brings no {PROVIDER}: its .driver file or its library is missing")
+    elif wanted and f"lib{PROVIDER}-rdmav{wanted}.so" not in found:
+        reasons.append(f"libibverbs loads providers of rdmav{wanted}, and there is {' '.join(found)}")
+    return reasons
+
+
+def _abi(files: ImageFiles) -> str:
+    """The version in the names of the providers that libibverbs loads; it is a text in the library itself."""
+    for path, content in files.content.items():
+        if "libibverbs.so" in path and (found := re.search(rb"lib%s-rdmav(\d+)\.so", content)):
+            return found[1].decode()
+    return ""
+
+
+def _os_release(files: ImageFiles) -> dict[str, str]:
+    text = files.content.get("etc/os-release") or files.content.get("usr/lib/os-release") or b""
+    return dict(re.findall(r"^(\w+)=[\"']?(.*?)[\"']?$", text.decode(errors="replace"), re.MULTILINE))
+
+
+def _packages(files: ImageFiles) -> dict[str, tuple[str, str]]:
+    """Version and maintainer of each installed package of the verbs."""
+    found = {}
+    for path, content in sorted(files.content.items()):
+        if not path.startswith("var/lib/dpkg/status"):
+            continue
+        for stanza in content.decode(errors="replace").split("\n\n"):
+            fields = dict(re.findall(r"^(Package|Status|Version|Maintainer): (.*)$", stanza, re.MULTILINE))
+            # distroless images have no Status, and nothing that is half installed
+            there = fields.get("Status", "install ok installed").endswith(" installed")
+            if there and VERBS.match(fields.get("Package", "")):
+                found[fields["Package"]] = (fields.get("Version", ""), fields.get("Maintainer", ""))
+    return found
+
+
+def _is_vendors(version: str, maintainer: str) -> bool:
+    return bool(VENDOR.search(version)) or any(name in maintainer.lower() for name in VENDOR_MAINTAINERS)
+
+
+def repair_dockerfile(base: str, verbs: Verbs) -> str:
+    """Takes the vendor's builds out by the names that the image itself has, and the distribution's in.
+
+    Raises:
+        LabError: when the image does not say which release of its distribution it is.
+    """
+    if not verbs.codename:
+        raise LabError("the image's os-release has no VERSION_CODENAME, so its release's packages cannot be named")
+    lines = [
+        "# Rendered from the image itself: python -m components.jobs.image.pvrdma repair",
+        f"FROM {base}",
+        "USER root",
+        "ENV DEBIAN_FRONTEND=noninteractive",
+    ]
+    steps = []
+    if verbs.vendor:
+        steps.append(f"apt-get purge --yes --allow-change-held-packages {' '.join(verbs.vendor)}")
+    if verbs.sources:
+        steps.append("rm -f " + " ".join(f"/{path}" for path in verbs.sources))
+    if verbs.brings_vendor_packages:
+        steps.append(f"rm -rf /{VENDOR_FOLDER}")  # NGC's entrypoint installs from there what fits the host's driver
+    options = f"--yes --no-install-recommends --reinstall --allow-downgrades --target-release {verbs.codename}"
+    steps += [
+        "apt-get update",
+        f"apt-get install {options} {' '.join(INSTALLED)}",
+        "rm -rf /var/lib/apt/lists/*",
+        f"test -e /etc/libibverbs.d/{PROVIDER}.driver",
+        f"ls /usr/lib/*/libibverbs/lib{PROVIDER}-rdmav*.so",
+    ]
+    lines.append(_run(steps))
+    lines.append(f"LABEL {OUR_LABEL}")
+    return "\n".join(lines) + "\n"
+
+
+def _run(commands: Sequence[str]) -> str:
+    return "RUN " + " \\\n && ".join(commands)
+
+
+def client_dockerfile(base: str, verbs: Verbs, client: BitfusionClient) -> str:
+    """The repair, then seed C's TensorRT samples and Bitfusion's client, for a machine that is authorised itself."""
+    package = f"/build/{client.package.url.rpartition('/')[2]}"
+    samples = "/workspace/tensorrt"
+    built = (
+        f"make -C {samples}/samples -j4",
+        "/opt/tensorrt/python/python_setup.sh",
+        f"cd {samples}/data/mnist",
+        "python download_pgms.py",
+    )
+    installed = (
+        f"echo '{client.package.sha256}  {package}' | sha256sum --check --quiet",
+        "apt-get update",
+        f"apt-get install --yes --no-install-recommends {package}",
+        "rm -rf /build /var/lib/apt/lists/*",
+    )
+    steps = [
+        _run(built),
+        f"ADD {client.package.url} {package}",
+        _run(installed),
+        f"WORKDIR {client.sample.rpartition('/')[0]}",
+    ]
+    return repair_dockerfile(base, verbs) + "\n".join(steps) + "\n"
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Judges, or renders the repair."""
+    parser = argparse.ArgumentParser(prog="python -m components.jobs.image.pvrdma", description=__doc__)
+    parser.add_argument("command", choices=("check", "repair"))
+    parser.add_argument("image", type=Path, help="unpacked root, its tar (docker export), or OCI layout")
+    parser.add_argument("--from", dest="base", metavar="REF", help="with repair: the image's name for FROM")
+    parser.add_argument("--file", type=Path, help="with repair: stack file whose Bitfusion client is installed too")
+    asked = parser.parse_args(arguments)
+    if asked.command == "repair" and not asked.base:
+        parser.error("repair needs --from: what the image is called where it is built")
+    try:
+        verbs = judge(read_image(asked.image))
+        if asked.command == "repair":
+            sys.stdout.write(_repaired(asked.base, verbs, asked.file))
+            return 0
+    except LabError as error:
+        sys.stderr.write(f"{error}\n")
+        return 2
+    for reason in verbs.reasons:
+        sys.stdout.write(f"cannot speak PVRDMA: {reason}\n")
+    if not verbs.reasons:
+        sys.stdout.write(f"speaks PVRDMA: {verbs.distribution} {verbs.codename}, {verbs.packages['libibverbs1']}\n")
+    return 1 if verbs.reasons else 0
+
+
+def _repaired(base: str, verbs: Verbs, file: Path | None) -> str:
+    client = read_stack_file(file).bitfusion_client if file else None
+    if file and client is None:
+        raise LabError(f"{file} has no bitfusion_client, so there is nothing to install beside the verbs")
+    return client_dockerfile(base, verbs, client) if client else repair_dockerfile(base, verbs)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,221 @@
+"""Images that can speak PVRDMA and images that cannot, as folders, tars and OCI layouts; and the repair."""
+
+import gzip
+import hashlib
+import io
+import json
+import os
+import tarfile
+from pathlib import Path
+
+import pytest
+
+from components.jobs.image.pvrdma import client_dockerfile, judge, main, repair_dockerfile
+from components.jobs.image.pvrdma_files import read_image
+from stacks.base import LabError
+from stacks.guests import BitfusionClient
+from tests.conftest import ROOT
+
+HERE = Path(__file__).parent
+GOLDEN = ROOT / "tests" / "golden" / "jobs"
+LIBRARY = b"\x7fELF...lib%s-rdmav34.so\0"
+BASE = "nvcr.io/nvidia/tensorrt:20.12-py3"
+
+Tree = dict[str, bytes]
+PROVIDERS = "usr/lib/x86_64-linux-gnu/libibverbs"
+DEBIAN: Tree = {
+    "etc/os-release": b'ID=debian\nVERSION_ID="12"\nVERSION_CODENAME=bookworm\n',
+    "var/lib/dpkg/status": (HERE / "recorded" / "bookworm-status").read_bytes(),
+    "usr/lib/x86_64-linux-gnu/libibverbs.so.1.14.44.0": LIBRARY,
+    "etc/libibverbs.d/vmw_pvrdma.driver": b"driver vmw_pvrdma\n",
+    "etc/libibverbs.d/mlx5.driver": b"driver mlx5\n",
+    f"{PROVIDERS}/libvmw_pvrdma-rdmav34.so": b"",
+    f"{PROVIDERS}/libmlx5-rdmav34.so": b"",
+}
+NGC: Tree = {
+    "etc/os-release": b'ID=ubuntu\nID_LIKE=debian\nVERSION_ID="20.04"\nVERSION_CODENAME=focal\nUBUNTU_CODENAME=focal\n',
+    "var/lib/dpkg/status": (HERE / "written" / "ngc-20.12-status").read_bytes(),
+    "usr/lib/x86_64-linux-gnu/libibverbs.so.1.11.30.0": LIBRARY,
+    "etc/libibverbs.d/mlx5.driver": b"driver mlx5\n",
+    f"{PROVIDERS}/libmlx5-rdmav34.so": b"",
+    "opt/mellanox/DEBS/5.1-2.4.6/libibverbs1_51mlnx1-1.51246_amd64.deb": b"",
+    "opt/mellanox/DEBS/add_mofed_version.sh": b"",
+}
+
+
+def as_folder(tree: Tree, place: Path) -> Path:
+    for name, content in tree.items():
+        (place / name).parent.mkdir(parents=True, exist_ok=True)
+        (place / name).write_bytes(content)
+    return place
+
+
+def tar_of(tree: Tree, prefix: str = "") -> bytes:
+    target = io.BytesIO()
+    with tarfile.open(fileobj=target, mode="w") as tar:
+        for name, content in tree.items():
+            member = tarfile.TarInfo(prefix + name)
+            member.size = len(content)
+            tar.addfile(member, io.BytesIO(content))
+    return target.getvalue()
+
+
+def as_tar(tree: Tree, place: Path) -> Path:
+    place.mkdir(parents=True)
+    (place / "root.tar").write_bytes(tar_of(tree, "./"))
+    return place / "root.tar"
+
+
+def as_layout(layers: list[Tree], place: Path) -> Path:
+    """What skopeo writes: blobs under their digests, layers gzipped, an index with one manifest."""
+    blobs = place / "blobs" / "sha256"
+    blobs.mkdir(parents=True)
+
+    def blob(content: bytes) -> dict[str, object]:
+        digest = hashlib.sha256(content).hexdigest()
+        (blobs / digest).write_bytes(content)
+        return {"digest": f"sha256:{digest}", "size": len(content)}
+
+    manifest = {"schemaVersion": 2, "layers": [blob(gzip.compress(tar_of(layer))) for layer in layers]}
+    index = {"schemaVersion": 2, "manifests": [blob(json.dumps(manifest).encode())]}
+    (place / "index.json").write_text(json.dumps(index))
+    (place / "oci-layout").write_text('{"imageLayoutVersion": "1.0.0"}')
+    return place
+
+
+FORMS = {
+    "folder": as_folder,
+    "tar": as_tar,
+    "layout": lambda tree, place: as_layout([tree], place),
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_the_distribution_s_libraries_speak_it_in_whichever_form_the_image_comes(tmp_path, form):
+    verbs = judge(read_image(FORMS[form](DEBIAN, tmp_path / "image")))
+
+    assert verbs.reasons == ()
+    assert (verbs.distribution, verbs.codename) == ("debian", "bookworm")
+    assert verbs.packages["ibverbs-providers"] == "44.0-2"
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_an_image_with_the_vendor_s_libraries_is_refused_with_their_names(tmp_path, form):
+    verbs = judge(read_image(FORMS[form](NGC, tmp_path / "image")))
+
+    assert verbs.vendor == ("ibverbs-providers", "ibverbs-utils", "libibverbs-dev", "libibverbs1")
+    assert "libibverbs1 51mlnx1-1.51246" in verbs.reasons[0]
+    assert "brings no vmw_pvrdma" in verbs.reasons[1]
+    assert "perftest" not in verbs.packages, "it was removed, and only its configuration is left"
+
+
+def test_the_repair_is_the_guide_s_with_names_and_codename_from_the_image_itself(tmp_path):
+    verbs = judge(read_image(as_folder(NGC, tmp_path / "image")))
+
+    text = repair_dockerfile(BASE, verbs)
+
+    golden = GOLDEN / "pvrdma-repair.Dockerfile"
+    if os.environ.get("UPDATE_GOLDEN"):
+        golden.write_text(text)
+    assert text == golden.read_text()
+    assert (
+        "apt-get purge --yes --allow-change-held-packages ibverbs-providers ibverbs-utils libibverbs-dev libibverbs1"
+        in text
+    )
+    assert "--target-release focal rdma-core libibverbs1 ibverbs-providers" in text
+    assert "rm -rf /opt/mellanox/DEBS" in text, "or the entrypoint puts them back"
+
+
+def test_the_guide_s_whole_image_has_samples_and_client_too(tmp_path):
+    package = {"url": "https://mirror.example/bitfusion-client-ubuntu2004_3.0.1-4_amd64.deb", "sha256": "0" * 64}
+    client = BitfusionClient.model_validate({"nodes": ["bf01"], "package": package, "servers": ["192.168.30.231"]})
+
+    text = client_dockerfile(BASE, judge(read_image(as_folder(NGC, tmp_path / "image"))), client)
+
+    golden = GOLDEN / "bitfusion-client.Dockerfile"
+    if os.environ.get("UPDATE_GOLDEN"):
+        golden.write_text(text)
+    assert text == golden.read_text()
+
+
+def test_what_the_repair_does_makes_the_same_image_good(tmp_path):
+    """Its layer as apt would leave it: vendor's files whited out, the distribution's in their place."""
+    layer: Tree = {
+        "var/lib/dpkg/status": DEBIAN["var/lib/dpkg/status"],
+        "etc/libibverbs.d/vmw_pvrdma.driver": b"driver vmw_pvrdma\n",
+        f"{PROVIDERS}/libvmw_pvrdma-rdmav34.so": b"",
+        "opt/mellanox/.wh.DEBS": b"",
+    }
+
+    verbs = judge(read_image(as_layout([NGC, layer], tmp_path / "image")))
+
+    assert verbs.reasons == ()
+    assert not verbs.brings_vendor_packages
+
+
+def test_a_layer_can_hide_a_whole_folder(tmp_path):
+    layer: Tree = {f"{PROVIDERS}/.wh..wh..opq": b""}
+
+    verbs = judge(read_image(as_layout([DEBIAN, layer], tmp_path / "image")))
+
+    assert "its library is missing" in verbs.reasons[0]
+
+
+def test_a_provider_of_another_abi_is_no_provider(tmp_path):
+    tree = {**DEBIAN, "usr/lib/x86_64-linux-gnu/libibverbs.so.1.14.44.0": LIBRARY.replace(b"34", b"57")}
+
+    verbs = judge(read_image(as_folder(tree, tmp_path / "image")))
+
+    assert verbs.reasons == ("libibverbs loads providers of rdmav57, and there is libvmw_pvrdma-rdmav34.so",)
+
+
+def test_an_image_without_verbs_is_refused_in_one_line(tmp_path):
+    tree = {**DEBIAN, "var/lib/dpkg/status": b"Package: libc6\nStatus: install ok installed\nVersion: 2.36\n"}
+
+    assert judge(read_image(as_folder(tree, tmp_path / "image"))).reasons == (
+        "libibverbs1 is not installed: nothing in it can speak RDMA",
+    )
+
+
+@pytest.mark.parametrize(
+    ("tree", "said"),
+    [
+        ({**DEBIAN, "etc/os-release": b"ID=rocky\n"}, "the image is rocky"),
+        ({"etc/hostname": b"x"}, "of no known distribution"),
+    ],
+)
+def test_what_cannot_be_judged_is_not_judged(tmp_path, tree, said):
+    with pytest.raises(LabError, match=said):
+        judge(read_image(as_folder(tree, tmp_path / "image")))
+
+
+def test_a_place_that_is_no_image_says_what_would_be_one(tmp_path):
+    (tmp_path / "saved.tar").write_bytes(tar_of({"manifest.json": b"[]"}))
+
+    for place in (tmp_path / "nowhere", tmp_path):
+        with pytest.raises(LabError, match="OCI layout"):
+            read_image(place)
+    with pytest.raises(LabError, match="docker export"):
+        read_image(tmp_path / "saved.tar")
+
+
+def test_links_out_of_an_unpacked_root_are_not_followed(tmp_path):
+    secret = as_folder(DEBIAN, tmp_path / "elsewhere")
+    image = tmp_path / "image"
+    (image / "etc").mkdir(parents=True)
+    (image / "etc/os-release").symlink_to(secret / "etc/os-release")
+    (image / "var").symlink_to(secret / "var")
+
+    with pytest.raises(LabError, match="of no known distribution"):
+        judge(read_image(image))
+
+
+def test_the_command_tells_by_its_exit_code(tmp_path, capsys):
+    good, bad = as_folder(DEBIAN, tmp_path / "good"), as_folder(NGC, tmp_path / "bad")
+
+    assert main(["check", str(good)]) == 0
+    assert capsys.readouterr().out.startswith("speaks PVRDMA: debian bookworm, 44.0-2")
+    assert main(["check", str(bad)]) == 1
+    assert "cannot speak PVRDMA" in capsys.readouterr().out
+    assert main(["repair", str(bad), "--from", BASE]) == 0
+    assert f"FROM {BASE}" in capsys.readouterr().out
