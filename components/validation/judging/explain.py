@@ -180,7 +180,9 @@ class Parts:
             back = number_of.get(Way(rail, server, client))
             if weight > self.cost["one_way"]:
                 yield weight - self.cost["one_way"], Cause("one_way", rail, (client, server))
-            if back is not None and not covered[back] and (both := weight + weights[back]) > self.cost["pair"]:
+            if back is None or covered[back] or weights[back] <= 0:
+                continue
+            if (both := weight + weights[back]) > self.cost["pair"]:
                 yield both - self.cost["pair"], Cause("pair", rail, (min(client, server), max(client, server)))
 
     def _peers(self, cause: Cause) -> int:

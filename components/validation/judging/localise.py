@@ -20,6 +20,8 @@ from components.validation.judging.findings import Fault, Located, congestion, e
 
 ENOUGH = 3.0
 """Logarithm of the odds, costs deducted, from which a part is accused: 20 to 1."""
+CLEAR = -3.0
+"""Below this a way is clear whose other direction is suspect."""
 MOST_AGAIN = 8
 """Repetitions of one transfer."""
 SAMPLE = 16
@@ -97,9 +99,11 @@ class Localiser:
             number = number_of[way]
             if number in covered:
                 continue
-            if 0 < total < proven:
-                yield number
             back = number_of.get(Way(way.rail, way.server, way.client))
+            other = repeated.together.get(ways[back], 0.0) if back is not None else 0.0
+            # beside a bad way the other direction must be clear: it tells a path from one direction of it
+            if (CLEAR if other > 0 else 0) < total < proven:
+                yield number
             if total > 0 and back is not None and ways[back] not in repeated.values:
                 yield back
 

@@ -1,52 +1,95 @@
 """The judgement over a record: two axes, and the reasons for both. Pure, so that a threshold edit measures nothing."""
 
-from collections.abc import Mapping, Sequence
-from typing import Literal
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 
-from components.validation.physics.ceilings import looks_like_path_mtu, nccl_ceiling_gbyte_s
-from components.validation.planning.plan import Plan, PlannedRail
-from components.validation.records import NcclResult, RunRecord, Series, TransferResult
-from components.validation.summary import JudgedTest, Pair, Performance, Summary
-from stacks.benchmarks import Benchmarks, Threshold
+from components.validation.judging import regression
+from components.validation.judging.jobs import job_findings, judge_job, judge_nccl
+from components.validation.judging.signs import (
+    Topology,
+    counter_findings,
+    jitter_findings,
+    located,
+    mtu_findings,
+    pcie_findings,
+)
+from components.validation.judging.states import (
+    Overall,
+    few,
+    function_of_tests,
+    performance_of_tests,
+    worse_of,
+)
+from components.validation.judging.verbs import judge_stage
+from components.validation.memory.history import Entry, History
+from components.validation.planning.plan import Plan
+from components.validation.records import RunRecord, TransferResult
+from components.validation.summary import Finding, JudgedTest, Performance, Regression, Summary
+from stacks.benchmarks import Benchmarks
 
-SIMULATED = "simulated"
-MOST_TEXTS = 8
-"""Reasons and hints in a summary; the record has all of them."""
+MOST_FINDINGS = 8
+MOST_HINTS = 5
 
 
-def judge(plan: Plan, benchmarks: Benchmarks, record: RunRecord, cluster_faults: Sequence[str] = ()) -> Summary:
-    """Judges what was measured by what the lab demands. What was planned and has no result is never a pass.
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Beside:
+    """What is known beside the record."""
 
-    A cluster at fault does not work as declared, whatever was measured on its other nodes.
-    """
-    tests = [_judge_rail(plan, rail, benchmarks.verbs.threshold, record) for rail in plan.rails if len(rail.ends) > 1]
-    if plan.nccl:
-        tests.append(_judge_nccl(plan, benchmarks, record))
-    rated = [test for test in tests if test.function != "replayed"]
-    performance, because = _performance(plan, rated)
+    faults: Sequence[str] = ()
+    """Of the cluster: with any it does not work as declared, whatever was measured on its other nodes."""
+    history: History = field(default_factory=History)
+    """With this run in it."""
+    topology: Topology = field(default_factory=dict)
+    """Leaf switch by (node, rail), as far as the lab file has the cables."""
+
+
+NOTHING_BESIDE = Beside()
+
+
+def judge(plan: Plan, benchmarks: Benchmarks, record: RunRecord, beside: Beside = NOTHING_BESIDE) -> Summary:
+    """Judges what was measured by what the lab demands. What was planned and has no result is never a pass."""
+    findings, states = _findings(plan, record, beside)
+    tests = [_with_state(test, states) for test in _tests(plan, benchmarks, record)]
+    entry = beside.history.entry(record.run_id)
+    compared = None
+    if entry is not None:
+        compared = regression.compare(entry, beside.history.before(record.run_id))
+        tests = [_compared(test, entry, beside.history.before(record.run_id)) for test in tests]
+    performance, because = performance_of_tests(tests, simulated=plan.simulated)
+    if compared and compared.verdict == "worse":
+        performance, because = worse_of(performance, "warn"), because if performance == "not rated" else ""
     reasons = [
-        *cluster_faults,
+        *beside.faults,
         *_reasons(record),
-        *(_slow(test) for test in rated if test.performance in ("warn", "fail")),
+        *(_slow(test) for test in tests if test.performance in ("warn", "fail", "unstable")),
+        *(_regressed(compared) if compared else ()),
     ]
-    if not rated:
+    if not tests:
         reasons.append("nothing to measure: a rail needs two active nodes")
     return Summary(
         lab=plan.lab,
         simulated=record.simulated,
         mode=benchmarks.mode,
-        function="fail" if cluster_faults else function_of(plan, record),
+        function="fail" if beside.faults else function_of_tests([test.function for test in tests]),
         performance=performance,
         performance_because=because,
-        reasons=_few(reasons),
-        hints=_few(_hints(plan, record)),
+        reasons=few(reasons),
+        hints=few((f"{found.where}: {found.hint}" for found in findings if found.hint), most=MOST_HINTS),
+        findings=tuple(findings[:MOST_FINDINGS]),
         tests=tuple(tests),
+        regression=compared,
         run_id=record.run_id,
         started_at=record.started_at,
         duration_s=record.duration_s,
         fingerprint=record.fingerprint,
         raw_sha256=record.raw_sha256,
     )
+
+
+def function_of(plan: Plan, record: RunRecord) -> Overall:
+    """Whether everything that was planned ran and did what the lab declares; thresholds have no part in it."""
+    benchmarks = Benchmarks()
+    return function_of_tests([test.function for test in _tests(plan, benchmarks, record)])
 
 
 def in_part(judged: Summary, quarantined: Mapping[str, str]) -> Summary:
@@ -58,133 +101,76 @@ def in_part(judged: Summary, quarantined: Mapping[str, str]) -> Summary:
         update={
             "function": "fail" if judged.function == "fail" else "partial",
             "quarantined": dict(quarantined),
-            "reasons": _few([*named, *judged.reasons]),
+            "reasons": few([*named, *judged.reasons]),
         }
     )
 
 
-def function_of(plan: Plan, record: RunRecord) -> Literal["pass", "fail", "skip"]:
-    """Whether everything that was planned ran and did what the lab declares; thresholds have no part in it."""
-    functions = [_rail_function(plan, rail, record) for rail in plan.rails if len(rail.ends) > 1]
-    if plan.nccl and (record.nccl is None or not record.nccl.replayed):
-        functions.append(_nccl_function(record.nccl))
-    if "fail" in functions:
-        return "fail"
-    return "pass" if functions and set(functions) == {"pass"} else "skip"
-
-
-def _judge_rail(plan: Plan, rail: PlannedRail, threshold: Threshold, record: RunRecord) -> JudgedTest:
-    result = _series(plan, rail, record) or Series(rail=rail.name, measured=0, failed=0, skipped=0)
-    measured = [
-        t
-        for t in record.transfers
-        if (t.test, t.shape, t.rail, t.outcome) == (plan.verbs.test, "one_way", rail.name, "measured")
+def _tests(plan: Plan, benchmarks: Benchmarks, record: RunRecord) -> list[JudgedTest]:
+    tests = [
+        judge_stage(plan, benchmarks, stage, rail, record)
+        for stage in plan.stages
+        for rail in plan.rails
+        if plan.planned(stage, rail.name)
     ]
-    function = _rail_function(plan, rail, record)
-    slowest = min(measured, key=_value, default=None)
-    shown = JudgedTest(
-        test=plan.verbs.test,
-        rail=rail.name,
-        function=function,
-        performance="not rated",
-        because=SIMULATED if record.simulated else "nothing measured",
-        median=result.median,
-        unit="Gbit/s",
-        worst=Pair(client=slowest.client, server=slowest.server, value=_value(slowest)) if slowest else None,
-        measured=result.measured,
-        failed=result.failed,
-        skipped=result.skipped,
-    )
-    if record.simulated or not measured:
-        return shown
-    rated = [(_value(t) / (t.line_rate_gbit_s * rail.ceiling_ratio), t) for t in measured if t.line_rate_gbit_s]
-    if not rated:
-        return shown.model_copy(update={"because": "the ports do not tell their line rate"})
-    ratio, worst = min(rated, key=lambda pair: pair[0])
-    return shown.model_copy(
-        update={
-            "performance": _rate(ratio, threshold),
-            "because": "",
-            "ceiling": round((worst.line_rate_gbit_s or 0) * rail.ceiling_ratio, 3),
-            "basis": f"line rate {worst.line_rate_gbit_s:g} Gbit/s at path MTU {rail.path_mtu_bytes}",
-            "ratio": round(ratio, 4),
-            "worst": Pair(client=worst.client, server=worst.server, value=_value(worst)),
-        }
-    )
+    if plan.nccl:
+        tests.append(judge_nccl(plan, benchmarks, record))
+    return [*tests, *(judge_job(job, simulated=record.simulated) for job in record.jobs)]
 
 
-def _rail_function(plan: Plan, rail: PlannedRail, record: RunRecord) -> Literal["pass", "fail", "skip"]:
-    planned = plan.planned(plan.verbs.stages[0], rail.name)
-    result = _series(plan, rail, record)
-    if result is None or result.measured + result.failed + result.skipped != planned:
-        return "fail"  # a result that is missing is no pass
-    if result.failed:
-        return "fail"
-    return "skip" if result.skipped else "pass"
+def _findings(
+    plan: Plan, record: RunRecord, beside: Beside
+) -> tuple[list[Finding], dict[tuple[str, str, str], Performance]]:
+    """Everything that was found, the most telling first, and the states that it gives to tests."""
+    findings: list[Finding] = []
+    states: dict[tuple[str, str, str], Performance] = {}
+    where = located(plan, record, beside.topology)
+    findings += [fault.finding() for fault in where.faults] if where else []
+    if where and not record.simulated:
+        for fault in where.faults:
+            for name in [fault.rail] if fault.rail else [rail.name for rail in plan.rails]:
+                stage = plan.stages[0]
+                states[stage.test, stage.shape, name] = "warn"
+    findings += mtu_findings(plan, record)
+    findings += pcie_findings(plan, record)
+    told: list[tuple[Finding, Performance, TransferResult]] = [
+        *counter_findings(plan, record),
+        *jitter_findings(record),
+    ]
+    for finding, state, t in told:
+        if finding not in findings:
+            findings.append(finding)
+        key = (t.test, t.shape, t.rail)
+        states[key] = worse_of(state, states.get(key, "not rated"))
+    return [*findings, *job_findings(record)], states
 
 
-def _series(plan: Plan, rail: PlannedRail, record: RunRecord) -> Series | None:
-    return record.series_of(plan.verbs.test, "one_way", rail.name)
+def _with_state(test: JudgedTest, states: Mapping[tuple[str, str, str], Performance]) -> JudgedTest:
+    """The test with what findings say of it; what is not rated stays so."""
+    state = states.get((test.test, test.shape, test.rail or ""))
+    if state is None or test.performance == "not rated":
+        return test
+    return test.model_copy(update={"performance": worse_of(test.performance, state)})
 
 
-def _judge_nccl(plan: Plan, benchmarks: Benchmarks, record: RunRecord) -> JudgedTest:
-    result = record.nccl or NcclResult(outcome="failed", reasons=("no result",))
-    replayed = result.replayed
-    shown = JudgedTest(
-        test="nccl_all_reduce",
-        rail=None,
-        function="replayed" if replayed else _nccl_function(record.nccl),
-        performance="not rated",
-        because="replayed" if replayed else SIMULATED if record.simulated else "nothing measured",
-        median=result.busbw_gbyte_s,
-        unit="GB/s",
-        measured=int(result.outcome == "measured"),
-        failed=int(result.outcome == "failed"),
-        skipped=int(result.outcome == "skipped"),
-    )
-    if replayed or record.simulated or result.busbw_gbyte_s is None or plan.nccl is None or benchmarks.nccl is None:
-        return shown
-    of_rails = [_series(plan, plan.rail(name), record) for name in plan.nccl.rails]
-    medians = [series.median for series in of_rails if series and series.median]
-    if len(medians) < len(plan.nccl.rails):
-        return shown.model_copy(update={"because": "a rail that it runs over was not measured"})
-    ceiling = nccl_ceiling_gbyte_s(medians)
-    ratio = result.busbw_gbyte_s / ceiling
-    return shown.model_copy(
-        update={
-            "performance": _rate(ratio, benchmarks.nccl.threshold),
-            "because": "",
-            "ceiling": round(ceiling, 3),
-            "basis": f"measured {plan.verbs.test} of {len(medians)} rails",
-            "ratio": round(ratio, 4),
-        }
-    )
+def value_name(test: JudgedTest) -> str:
+    """By which a test's value stands in the history."""
+    return " ".join(part for part in (test.test, test.shape, test.rail or "") if part)
 
 
-def _nccl_function(result: NcclResult | None) -> Literal["pass", "fail", "skip"]:
-    if result is None:
-        return "fail"
-    if result.outcome == "measured":
-        return "pass"
-    return "fail" if result.outcome == "failed" else "skip"
+def _compared(test: JudgedTest, entry: Entry, history: History) -> JudgedTest:
+    name = value_name(test)
+    moved = regression.changes(entry, history).get(name)
+    state = "fail" if name in regression.confirmed(entry, history) else test.performance
+    return test.model_copy(update={"change": moved, "performance": state})
 
 
-def _rate(ratio: float, threshold: Threshold) -> Performance:
-    if ratio < threshold.fail_below:
-        return "fail"
-    return "warn" if ratio < threshold.warn_below else "pass"
-
-
-def _performance(plan: Plan, tests: list[JudgedTest]) -> tuple[Performance, str]:
-    """The worst of all tests; one that could not be rated keeps the whole from being a pass."""
-    if plan.simulated:
-        return "not rated", SIMULATED
-    found = {test.performance: test for test in tests}
-    if "fail" in found:
-        return "fail", ""
-    if not tests or "not rated" in found:
-        return "not rated", found["not rated"].because if tests else "nothing measured"
-    return ("warn" if "warn" in found else "pass"), ""
+def _regressed(compared: Regression) -> Iterable[str]:
+    if compared.verdict in ("worse", "unconfirmed"):
+        words = "slower than" if compared.verdict == "worse" else "once slower than"
+        yield from (f"{words} run {compared.baseline_run}: {reason}" for reason in compared.reasons)
+    elif compared.verdict == "not comparable":
+        yield f"not comparable with run {compared.baseline_run}: {'; '.join(compared.reasons)}"
 
 
 def _reasons(record: RunRecord) -> list[str]:
@@ -196,44 +182,22 @@ def _reasons(record: RunRecord) -> list[str]:
     lines = [f"{where[0]}{f' and {len(where) - 1} more' if where[1:] else ''} {text}" for text, where in texts.items()]
     if record.nccl and not record.nccl.replayed:
         lines += [f"nccl_all_reduce {record.nccl.outcome}: {reason}" for reason in record.nccl.reasons]
+    for job in record.jobs:
+        lines += [] if job.replayed else [f"{job.program} {job.transport} {job.outcome}: {r}" for r in job.reasons]
     return lines
 
 
 def _slow(test: JudgedTest) -> str:
     who = f" {test.worst.client} to {test.worst.server}" if test.worst else ""
-    value = test.worst.value if test.worst else test.median
+    value = test.worst.value if test.worst else test.median or 0.0
+    name = value_name(test).replace(" one_way", "")
+    if test.performance == "unstable":
+        return f"{name}: repeats differ so much that no number stands for them: unstable"
+    if test.ratio is None:
+        return f"{name}{who}: {value:.2f} {test.unit}, {test.ceiling or 0:g} is the bound: {test.performance}"
     return (
-        f"{test.test}{f' {test.rail}' if test.rail else ''}{who}: {value:.2f} {test.unit} is {test.ratio:.1%} of "
-        f"{test.ceiling:.2f} ({test.basis}): {test.performance}"
+        f"{name}{who}: {value:.2f} {test.unit} is {test.ratio:.1%} of {test.ceiling:.2f} ({test.basis}): "
+        f"{test.performance}"
     )
 
 
-def _hints(plan: Plan, record: RunRecord) -> list[str]:
-    """Where to look. Never a cause: a hint may be wrong."""
-    if record.simulated:
-        return []
-    found: dict[tuple[int, int | None, int], list[str]] = {}
-    for t in record.transfers:
-        rail = plan.rail(t.rail)
-        if t.outcome != "measured" or not t.line_rate_gbit_s:
-            continue
-        value = _value(t)
-        seen = looks_like_path_mtu(value, t.line_rate_gbit_s, rail.path_mtu_bytes, plan.verbs.message_bytes)
-        if seen:
-            where = f"{t.rail} {t.client} to {t.server}: {value:.2f} Gbit/s"
-            found.setdefault((seen, t.path_mtu_bytes, rail.path_mtu_bytes), []).append(where)
-    return [
-        f"{where[0]}{f' (and {len(where) - 1} more)' if where[1:] else ''} looks like path MTU {seen} while "
-        f"{reported} is reported: either a smaller MTU somewhere on the path, or a slow path. "
-        f"To decide: ib_write_bw -m {wanted} without -R"
-        for (seen, reported, wanted), where in found.items()
-    ]
-
-
-def _value(transfer: TransferResult) -> float:
-    return transfer.value
-
-
-def _few(texts: list[str]) -> tuple[str, ...]:
-    cut = [text if len(text) <= 300 else f"{text[:297]}..." for text in texts[:MOST_TEXTS]]
-    return (*cut, f"and {len(texts) - MOST_TEXTS} more") if len(texts) > MOST_TEXTS else tuple(cut)
