@@ -67,8 +67,16 @@ def _launcher(workers: Workers, program: Program, labels: dict[str, JsonValue]) 
         "args": [*_mpirun(workers), *rank_words(workers, program.variables), *program.words],
         "resources": {"requests": {"cpu": "1", "memory": "1Gi"}, "limits": {"memory": "1Gi"}},
     }
-    # in a small cluster there is nothing but tainted GPU nodes and the control plane
-    spec: dict[str, JsonValue] = {**_login(workers), "tolerations": CONTROL_PLANE_TOO, "containers": [container]}
+    spec: dict[str, JsonValue] = {
+        **_host_network(workers),
+        **_login(workers),
+        # in a small cluster there is nothing but tainted GPU nodes and the control plane
+        "tolerations": CONTROL_PLANE_TOO,
+        "containers": [container],
+    }
+    if workers.host:
+        # mpirun is told the interfaces by name, and it has to find one of them where it runs itself
+        spec["affinity"] = {"nodeAffinity": _on_our_nodes(workers)}
     return {"metadata": {"labels": labels}, "spec": spec}
 
 
@@ -103,7 +111,7 @@ def _worker(name: str, workers: Workers, labels: dict[str, JsonValue]) -> JsonVa
     return {
         "metadata": {"labels": labels, **({"annotations": networks} if workers.networks else {})},
         "spec": {
-            **({"hostNetwork": True, "dnsPolicy": "ClusterFirstWithHostNet"} if host else {}),
+            **_host_network(workers),
             **({"runtimeClassName": workers.runtime_class} if workers.runtime_class else {}),
             **_login(workers),
             "tolerations": [{"key": GPU, "operator": "Exists", "effect": "NoSchedule"}],
@@ -115,18 +123,26 @@ def _worker(name: str, workers: Workers, labels: dict[str, JsonValue]) -> JsonVa
     }
 
 
+def _host_network(workers: Workers) -> dict[str, JsonValue]:
+    return {"hostNetwork": True, "dnsPolicy": "ClusterFirstWithHostNet"} if workers.host else {}
+
+
 def _login(workers: Workers) -> dict[str, JsonValue]:
     return {"imagePullSecrets": [{"name": workers.pull_secret}]} if workers.pull_secret else {}
 
 
-def _one_on_each_node(name: str, workers: Workers) -> JsonValue:
+def _on_our_nodes(workers: Workers) -> JsonValue:
     nodes: list[JsonValue] = list(workers.nodes)
     on_our_nodes: JsonValue = {"matchExpressions": [{"key": HOSTNAME, "operator": "In", "values": nodes}]}
+    return {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [on_our_nodes]}}
+
+
+def _one_on_each_node(name: str, workers: Workers) -> JsonValue:
     this_job_s: JsonValue = {
         "matchLabels": {"training.kubeflow.org/job-name": name, "training.kubeflow.org/job-role": "worker"}
     }
     return {
-        "nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [on_our_nodes]}},
+        "nodeAffinity": _on_our_nodes(workers),
         "podAntiAffinity": {
             "requiredDuringSchedulingIgnoredDuringExecution": [{"labelSelector": this_job_s, "topologyKey": HOSTNAME}]
         },

@@ -16,6 +16,7 @@ from simulator.plane.layout import Layout
 from simulator.plane.part import ControlPlane
 from stacks.bill import MPIJOBS_DEFINITION
 from stacks.lab import Lab
+from stacks.read import read_stack_file
 from tests.components.cluster.readback import missing
 from tests.components.jobs.jobs import JOBS, rendered
 from tests.conftest import ROOT
@@ -64,6 +65,15 @@ def collection(job: dict[str, Any]) -> str:
 @pytest.mark.parametrize("name", JOBS)
 def test_every_field_of_a_job_is_known_and_kept(api: Api, lab: Lab, name: str, transport: str) -> None:
     job = rendered(lab, name, transport)
+    live = api.create(f"{collection(job)}{TRY}", job)
+
+    assert list(missing(job, live)) == []
+
+
+@pytest.mark.parametrize("transport", ["roce", "tcp"])
+def test_seed_b_s_job_over_pvrdma_is_known_and_kept(api: Api, transport: str) -> None:
+    """hostNetwork, sshd's port and the shared plugin's resource, and the same job over TCP."""
+    job = rendered(read_stack_file(ROOT / "Pulumi.lab-pvrdma.yaml"), "tf_cnn", transport)
     live = api.create(f"{collection(job)}{TRY}", job)
 
     assert list(missing(job, live)) == []

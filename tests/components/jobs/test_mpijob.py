@@ -262,6 +262,27 @@ def test_pvrdma_runs_in_the_machine_s_network_with_the_plugin_s_resource_and_wit
     assert plan_for(delivered(one_rail, Pvrdma(profile="pvrdma"))).nccl.rails == ("rail-a",)  # type: ignore[union-attr]
 
 
+def test_in_the_machine_s_network_the_launcher_is_where_the_interfaces_are_that_mpirun_is_told(lab: Lab) -> None:
+    """`oob_tcp_if_include` names interfaces of the nodes; in a pod network mpirun would find none of them."""
+    one_rail = lab.model_copy(update={"rails": lab.rails[:1]})
+    job = rendered(delivered(one_rail, Pvrdma(profile="pvrdma")), "tf_cnn")
+
+    launcher = job["spec"]["mpiReplicaSpecs"]["Launcher"]["template"]["spec"]
+    assert f"oob_tcp_if_include {lab.nodes[0].management_interface}" in arguments(job)
+    assert (launcher["hostNetwork"], launcher["dnsPolicy"]) == (True, "ClusterFirstWithHostNet")
+    assert launcher["affinity"]["nodeAffinity"] == worker(job)["spec"]["affinity"]["nodeAffinity"]
+    assert "hostNetwork" not in rendered(lab)["spec"]["mpiReplicaSpecs"]["Launcher"]["template"]["spec"]
+
+
+def test_seed_b_s_tcp_variant_turns_both_of_its_switches(lab: Lab) -> None:
+    """Seed B, below its job: NCCL_IB_DISABLE 0 to 1, HOROVOD_MPI_THREADS_DISABLE 1 to 0."""
+    one_rail = delivered(lab.model_copy(update={"rails": lab.rails[:1]}), Pvrdma(profile="pvrdma"))
+    roce, tcp = exported(rendered(one_rail, "tf_cnn", "roce")), exported(rendered(one_rail, "tf_cnn", "tcp"))
+
+    assert (roce["NCCL_IB_DISABLE"], roce["HOROVOD_MPI_THREADS_DISABLE"]) == ("0", "1")
+    assert (tcp["NCCL_IB_DISABLE"], tcp["HOROVOD_MPI_THREADS_DISABLE"]) == ("1", "0")
+
+
 def test_a_mirror_and_its_login_count_for_jobs_too(lab: Lab) -> None:
     assert lab.cluster
     registry = Registry(mirrors={"192.168.100.10:5000": "mirror.example/lab"}, pull_secret="login")
