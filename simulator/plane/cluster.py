@@ -43,7 +43,7 @@ def install_kwok(api: Api, upstream: dict[str, Path]) -> None:
         api.apply(path, upstream[f"kustomize/crd/bases/kwok.x-k8s.io_{name}.yaml"].read_text())
     api.apply("/apis/rbac.authorization.k8s.io/v1/clusterroles/kwok-controller", upstream[ROLE].read_text())
     api.apply("/apis/rbac.authorization.k8s.io/v1/clusterrolebindings/rocelab:kwok", _binding())
-    wait_until(lambda: all(_established(api, name) for name in CRDS), 30, "kwok's resource types")
+    wait_until(lambda: all(established(api, name) for name in CRDS), 30, "kwok's resource types")
     for stage in STAGES:
         text = upstream[f"kustomize/stage/{stage}.yaml"].read_text()
         name = stage.rpartition("/")[2]
@@ -126,9 +126,10 @@ def wait_until(settled: Callable[[], bool], timeout_s: float, what: str) -> None
         time.sleep(POLL_S)
 
 
-def _established(api: Api, name: str) -> bool:
+def established(api: Api, name: str) -> bool:
+    """Whether one of kwok's resource types is served."""
     found = api.get(f"/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{name}.kwok.x-k8s.io") or {}
-    conditions = found.get("status", {}).get("conditions", [])
+    conditions = found.get("status", {}).get("conditions") or []  # null for a moment after it was created
     return any(c["type"] == "Established" and c["status"] == "True" for c in conditions)
 
 

@@ -72,6 +72,6 @@ def node_status(lab: Lab, node: Node, layout: Layout, current: Object) -> Object
 
 def is_usable(node: Object) -> bool:
     """Whether a node is Ready, without a taint of the time when it was not. A cordon is the owner's business."""
-    ready = any(c["type"] == "Ready" and c["status"] == "True" for c in node.get("status", {}).get("conditions", []))
-    taints = {taint["key"] for taint in node.get("spec", {}).get("taints", [])}
+    ready = any(c["type"] == "Ready" and c["status"] == "True" for c in node.get("status", {}).get("conditions") or [])
+    taints = {taint["key"] for taint in node.get("spec", {}).get("taints") or []}
     return ready and not taints & {"node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"}

@@ -1,6 +1,6 @@
 """Lab machines as Kubernetes nodes."""
 
-from simulator.plane import nodes
+from simulator.plane import cluster, nodes
 from stacks.delivery import SharedRdma
 
 
@@ -62,6 +62,15 @@ def test_a_cordoned_node_counts_as_usable_and_an_unreachable_one_does_not():
     assert nodes.is_usable(tainted("unschedulable")), "a run that was killed while it drained must not block the next"
     assert not nodes.is_usable(tainted("unreachable"))
     assert not nodes.is_usable({"status": {"conditions": [{"type": "Ready", "status": "Unknown"}]}})
+
+
+def test_lists_that_an_api_server_has_not_filled_yet_are_empty_ones():
+    class Fresh:
+        def get(self, _path: str) -> dict[str, object]:
+            return {"status": {"conditions": None}}
+
+    assert not nodes.is_usable({"status": {"conditions": None}, "spec": {"taints": None}})
+    assert not cluster.established(Fresh(), "stages")
 
 
 def test_a_node_offers_what_its_labs_way_into_pods_has(lab):
