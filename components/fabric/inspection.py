@@ -14,7 +14,8 @@ from pyVmomi import vim
 from components.fabric import login
 from components.fabric.claims import names_made, refused_mtus, refused_names
 from components.fabric.preflight import judge
-from components.fabric.survey import survey
+from components.fabric.privileges import needs_of, privileges
+from components.fabric.survey import Scope, survey
 from components.ssh.configured import Configured
 from components.ssh.credentials import configured_lab
 from stacks.base import LabError
@@ -89,7 +90,15 @@ def look(lab: Lab, fabric: Fabric, content: vim.ServiceInstanceContent, ours: fr
     """What there is, and what the preflight says of it."""
     names = sorted({host.name for switch in fabric.switches for host in switch.hosts})
     vgpu = hosts_with_vgpus(lab, names)
-    facts = survey(content, fabric.datacenter, fabric.cluster, names, packages=bool(vgpu))
+    needs = needs_of(lab, fabric)
+    scope = Scope(
+        datacenter=fabric.datacenter,
+        cluster=fabric.cluster,
+        hosts=names,
+        privileges={where: privileges(needs, where) for where in ("datacenter", "cluster", "host")},
+        packages=bool(vgpu),
+    )
+    facts = survey(content, scope)
     verdict = judge(fabric.switches, facts, {rail.name: rail.mtu_bytes for rail in lab.rails}, vgpu)
     claims = [*refused_names(fabric.switches, facts, ours), *refused_mtus(fabric.switches, facts)]
     return {
@@ -104,7 +113,7 @@ def hosts_with_vgpus(lab: Lab, hosts: list[str]) -> frozenset[str]:
     """The hosts that may get a machine with a vGPU: those that one is pinned to, or all where the cluster places it."""
     found: set[str] = set()
     for node in lab.nodes:
-        if isinstance(node, VsphereVm) and node.state != "absent" and getattr(node.machine, "vgpu", None):
+        if isinstance(node, VsphereVm) and node.state != "absent" and node.vgpu is not None:
             found |= {node.machine.host} if node.machine.host else set(hosts)
     return frozenset(found)
 

@@ -15,6 +15,8 @@ from stacks.fabric import DistributedSwitch
 
 OLDEST = (6, 5)
 """vSphere's first release with PVRDMA."""
+ON_HOSTS = "Host.Config."
+"""Privileges that only the host itself can give; others may come from a narrower object than we ask about."""
 SHARED_DIRECT = "sharedDirect"
 """ESXi's name for the graphics type that vGPUs need; the client calls it Shared Direct."""
 Kinds = Callable[[HostFacts, Nic], str]
@@ -78,6 +80,7 @@ def judge(
         if host.connected:
             faults += _host(host, needs_vgpu=host.name in vgpu)
             warnings += _oddities(host)
+    warnings += _elsewhere(facts)
     warnings += _vmkernels(switches, facts, rail_mtu_bytes)
     return Verdict(faults=_once(faults), warnings=_once(warnings), hosts=lines)
 
@@ -89,10 +92,20 @@ def _cluster(facts: FabricFacts) -> Iterator[str]:
             "ruleset at the next remediation: put both into its document, or move the hosts to a cluster without one"
         )
     for privilege, objects in sorted(facts.lacking.items()):
-        yield (
-            f"our user lacks the privilege {privilege} on {', '.join(objects[:3])}: give it the role that "
-            "python -m components.fabric.role prints"
-        )
+        if privilege.startswith(ON_HOSTS):
+            yield (
+                f"our user lacks the privilege {privilege} on {_few(objects)}: give it the role that "
+                "python -m components.fabric.role prints"
+            )
+
+
+def _elsewhere(facts: FabricFacts) -> Iterator[str]:
+    for privilege, objects in sorted(facts.lacking.items()):
+        if not privilege.startswith(ON_HOSTS):
+            yield (
+                f"our user lacks the privilege {privilege} on {_few(objects)}: unless it has it on the folders and "
+                "networks concerned, the vCenter will refuse what needs it"
+            )
 
 
 def _absent(host: HostFacts | None) -> str:

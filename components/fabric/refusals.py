@@ -16,7 +16,8 @@ def message(error: Exception) -> str:
 def explained(fault: vmodl.MethodFault) -> str:
     """A fault as a sentence."""
     if isinstance(fault, vim.fault.NoPermission):
-        place = f" on {_named(fault.object)}" if fault.object is not None else ""
+        # managers of a host have no name of their own, and whoever asked them has said which host it was
+        place = f" on {_named(fault.object)}" if isinstance(fault.object, vim.ManagedEntity) else ""
         return (
             f"our user lacks the privilege {fault.privilegeId or 'that this needs'}{place}. "
             "The role with all of them: python -m components.fabric.role"
@@ -42,8 +43,8 @@ def doing(place: str, what: str) -> Iterator[None]:
         raise LabError(f"{place}: cannot {what}: {said}") from None
 
 
-def _named(entity: object) -> str:
+def _named(entity: vim.ManagedEntity) -> str:
     try:
-        return str(getattr(entity, "name", entity))
+        return str(entity.name)
     except vmodl.MethodFault:
         return str(entity)  # who may not change it may not see it either

@@ -59,7 +59,7 @@ def connected(endpoint: Endpoint) -> Iterator[vim.ServiceInstance]:
         ) from None
     except vmodl.MethodFault as fault:
         raise LabError(f"{where}: {explained(fault)}") from None
-    except OSError as error:
+    except (ConnectionError, TimeoutError) as error:
         raise LabError(f"{where} broke off: {message(error)}; what was done is in the state, run it again") from None
     finally:
         Disconnect(first)

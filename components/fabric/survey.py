@@ -1,14 +1,17 @@
 """Reads the facts of the preflight: all hosts in one call, all switches in a second."""
 
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from typing import Any
 
 from pyVmomi import vim, vmodl
 
 from components.fabric.facts import FabricFacts, HostFacts, SwitchFacts, VmkernelFacts
 from components.fabric.nics import Nic
-from components.fabric.properties import Found, collect, collect_all
+from components.fabric.privileges import Where
+from components.fabric.properties import Found, collect, collect_all, known
 from stacks.base import LabError
 
 HOST_PATHS = (
@@ -32,34 +35,47 @@ COMPLIANCE = frozenset({"compliant", "nonCompliant", "running"})
 """States of a host that some host profile is attached to; without one it is unknown."""
 
 
-def survey(
-    content: vim.ServiceInstanceContent, datacenter: str, cluster: str, names: Sequence[str], *, packages: bool
-) -> FabricFacts:
-    """Facts of the named hosts, and of all switches of the datacenter.
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Scope:
+    """What is looked at."""
 
-    Args:
-        content: the vCenter.
-        datacenter: its name.
-        cluster: the cluster's name.
-        names: the hosts that matter; one that is not there is missing in the answer.
-        packages: whether to read which packages the hosts have, which needs Host.Config.Image.
+    datacenter: str
+    cluster: str
+    hosts: Sequence[str]
+    privileges: Mapping[Where, Sequence[str]]
+    """Those that our user has to have, by the kind of object that it needs them on."""
+    packages: bool
+    """Whether to read which packages the hosts have, for which a role needs Host.Config.Image."""
+
+
+def survey(content: vim.ServiceInstanceContent, scope: Scope) -> FabricFacts:
+    """Facts of the named hosts, and of all switches of the datacenter.
 
     Raises:
         LabError: when there is no such datacenter or cluster.
     """
-    place, _ = _entry(collect_all(content, vim.Datacenter, ["name"]), "datacenter", datacenter)
+    place, _ = _entry(collect_all(content, vim.Datacenter, ["name"]), "datacenter", scope.datacenter)
     clusters = collect_all(content, vim.ComputeResource, ["name", "configManagerEnabled"], place)
-    _, found = _entry(clusters, "cluster", cluster)
-    wanted = set(names)
+    owner, found = _entry(clusters, "cluster", scope.cluster)
+    wanted = set(scope.hosts)
     rows = [one for one in collect_all(content, vim.HostSystem, HOST_PATHS, place) if one[1]["name"] in wanted]
     with ThreadPoolExecutor(ABREAST) as pool:
-        hosts = list(pool.map(lambda row: _host(row[1], packages=packages), rows))
+        hosts = list(pool.map(lambda row: _host(row[1], packages=scope.packages), rows))
     networks = collect_all(content, vim.Network, ["name"], place)
     return FabricFacts(
         hosts={host.name: host for host in hosts},
         switches={one.name: one for one in _switches(content, place)},
         networks=frozenset(str(one["name"]) for _, one in networks),
         under_configuration_profile=bool(found.get("configManagerEnabled")),
+        lacking=_lacking(
+            content,
+            {
+                "datacenter": [(place, scope.datacenter)],
+                "cluster": [(owner, scope.cluster)],
+                "host": [(host, str(row["name"])) for host, row in rows],
+            },
+            scope.privileges,
+        ),
     )
 
 
@@ -112,9 +128,30 @@ def _host(found: Found, *, packages: bool) -> HostFacts:
         vgpu_driver=_vgpu_driver(found.get("configManager.imageConfigManager")) if packages else "",
         ntp_servers=tuple(servers or ()),
         ntp_running=any(service.key == "ntpd" and service.running for service in services),
-        under_profile=found.get("complianceCheckState") in COMPLIANCE,
+        under_profile=getattr(found.get("complianceCheckState"), "state", None) in COMPLIANCE,
         neighbour_mtu_bytes=_announced(found.get("configManager.networkSystem")),
     )
+
+
+def _lacking(
+    content: vim.ServiceInstanceContent,
+    places: Mapping[Where, Sequence[tuple[vim.ManagedEntity, str]]],
+    privileges: Mapping[Where, Sequence[str]],
+) -> dict[str, tuple[str, ...]]:
+    """Privileges that our user lacks, with the objects."""
+    found: dict[str, list[str]] = defaultdict(list)
+    login = known(content, "sessionManager.currentSession").key
+    manager = known(content, "authorizationManager")
+    for where, objects in places.items():
+        asked = list(privileges.get(where, ()))
+        if not asked or not objects:
+            continue
+        names = dict(objects)
+        for one in manager.HasPrivilegeOnEntities(list(names), login, asked):
+            for each in one.privAvailability:
+                if not each.isGranted:
+                    found[each.privId].append(names[one.entity])
+    return {privilege: tuple(sorted(objects)) for privilege, objects in found.items()}
 
 
 def _vgpu_driver(images: Any) -> str:

@@ -134,6 +134,15 @@ def test_a_host_that_is_not_there_a_profile_and_a_missing_privilege_are_faults()
     assert "lacks the privilege Host.Config.Network on esx1" in faults
 
 
+def test_a_privilege_that_a_folder_may_give_is_a_warning():
+    found = FabricFacts(hosts={"esx1": HOST}, switches={}, lacking={"DVSwitch.Create": ("DC0",)})
+
+    said = judge([a_switch(hosts=[{"name": "esx1"}])], found, {"pvrdma": 1500}, frozenset())
+
+    assert said.faults == ()
+    assert said.warnings[0].startswith("our user lacks the privilege DVSwitch.Create on DC0: unless")
+
+
 def test_small_frames_of_an_adapter_that_is_left_as_it_is_are_told():
     found = FabricFacts(hosts={name: replace(HOST, name=name) for name in ("esx1", "esx2")}, switches={})
 
@@ -167,8 +176,8 @@ def test_what_is_to_be_there_and_is_not_is_refused_with_what_there_is(use):
     ]
     assert claims(a_switch(use=use, port_group="nvme")) == [
         (
-            f"port group nvme is to be {'adopted' if use == 'adopt' else 'referenced'}, and roce has none of that name; "
-            "it has pvrdma"
+            f"port group nvme is to be {'adopted' if use == 'adopt' else 'referenced'}, "
+            "and roce has none of that name; it has pvrdma"
         )
     ]
 

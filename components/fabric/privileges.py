@@ -1,0 +1,164 @@
+"""What a lab's run does in a vCenter, call by call, and the privilege that each call needs. Pure.
+
+One table: the role, its text in the documentation, and the check of the preflight come from it. Reading needs no entry:
+every role has System.Anonymous, System.View and System.Read.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Literal
+
+from stacks.fabric import DistributedSwitch, Fabric
+from stacks.lab import Lab
+from stacks.nodes import VsphereVm
+
+Part = Literal[
+    "new switch", "any switch", "adopted switch", "new port group", "adopted port group", "vmkernel adapter",
+    "PVRDMA settings", "machine", "vGPU", "appliance",
+]  # fmt: skip
+Where = Literal["host", "cluster", "datacenter"]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Need:
+    """One call and its privilege."""
+
+    part: Part
+    method: str
+    """As the API names it."""
+    privilege: str
+    where: Where = "datacenter"
+    """The narrowest object that the role has to be given on."""
+    why: str = ""
+
+
+def _needs(part: Part, where: Where, *rows: tuple[str, str, str]) -> tuple[Need, ...]:
+    return tuple(Need(part=part, method=method, privilege=need, where=where, why=why) for method, need, why in rows)
+
+
+NEEDS: tuple[Need, ...] = (
+    *_needs(
+        "new switch",
+        "datacenter",
+        ("CreateDVS_Task", "DVSwitch.Create", ""),
+        ("Destroy_Task", "DVSwitch.Delete", "a destroy, or a switch that leaves the lab"),
+    ),
+    *_needs(
+        "any switch",
+        "datacenter",
+        ("ReconfigureDvs_Task", "DVSwitch.Modify", "MTU, uplinks"),
+        ("ReconfigureDvs_Task", "DVSwitch.HostOp", "hosts join and leave"),
+        ("EnableNetworkResourceManagement", "DVSwitch.ResourceManagement", "network I/O control"),
+    ),
+    *_needs("any switch", "host", ("ReconfigureDvs_Task", "Host.Config.Network", "a host's NIC becomes an uplink")),
+    *_needs(
+        "adopted switch",
+        "datacenter",
+        ("PerformDvsProductSpecOperation_Task", "DVSwitch.Modify", "a declared version is newer"),
+    ),
+    *_needs(
+        "new port group",
+        "datacenter",
+        ("CreateDVPortgroup_Task", "DVPortgroup.Create", ""),
+        ("ReconfigureDVPortgroup_Task", "DVPortgroup.Modify", "another VLAN"),
+        ("Destroy_Task", "DVPortgroup.Delete", ""),
+    ),
+    *_needs(
+        "adopted port group", "datacenter", ("ReconfigureDVPortgroup_Task", "DVPortgroup.Modify", "a declared VLAN")
+    ),
+    *_needs(
+        "vmkernel adapter",
+        "host",
+        ("AddVirtualNic", "Host.Config.Network", ""),
+        ("UpdateVirtualNic", "Host.Config.Network", "another address or MTU"),
+        ("RemoveVirtualNic", "Host.Config.Network", ""),
+    ),
+    *_needs("vmkernel adapter", "datacenter", ("AddVirtualNic", "Network.Assign", "it stands on the port group")),
+    *_needs(
+        "PVRDMA settings",
+        "host",
+        ("UpdateOptions", "Host.Config.AdvancedConfig", "Net.PVRDMAVmknic"),
+        ("EnableRuleset", "Host.Config.NetService", "the ruleset pvrdma"),
+        ("DisableRuleset", "Host.Config.NetService", "closed again where it was closed before"),
+    ),
+    *_needs(
+        "machine",
+        "datacenter",
+        ("CloneVM_Task", "VirtualMachine.Provisioning.DeployTemplate", "from a template"),
+        ("CloneVM_Task", "VirtualMachine.Provisioning.Clone", "from a VM that is no template"),
+        ("CloneVM_Task", "VirtualMachine.Inventory.CreateFromExisting", ""),
+        ("CloneVM_Task", "Datastore.AllocateSpace", ""),
+        ("CloneVM_Task", "Network.Assign", ""),
+        ("CustomizeVM_Task", "VirtualMachine.Provisioning.Customize", "name and addresses"),
+        ("ReconfigVM_Task", "VirtualMachine.Config.CPUCount", ""),
+        ("ReconfigVM_Task", "VirtualMachine.Config.Memory", ""),
+        ("ReconfigVM_Task", "VirtualMachine.Config.Resource", "all memory is reserved"),
+        ("ReconfigVM_Task", "VirtualMachine.Config.AddRemoveDevice", "adapters"),
+        ("ReconfigVM_Task", "VirtualMachine.Config.EditDevice", ""),
+        ("ReconfigVM_Task", "VirtualMachine.Config.DiskExtend", "the system disk is larger than the template's"),
+        ("ReconfigVM_Task", "VirtualMachine.Config.Settings", ""),
+        ("ReconfigVM_Task", "VirtualMachine.Config.AdvancedConfig", ""),
+        ("ReconfigVM_Task", "VirtualMachine.Config.Annotation", "the note that says whose it is"),
+        ("Rename_Task", "VirtualMachine.Config.Rename", "a node that was formerly another"),
+        ("UpgradeVM_Task", "VirtualMachine.Config.UpgradeVirtualHardware", "a newer hardware version"),
+        ("PowerOnVM_Task", "VirtualMachine.Interact.PowerOn", ""),
+        ("PowerOffVM_Task", "VirtualMachine.Interact.PowerOff", ""),
+        ("ShutdownGuest", "VirtualMachine.Interact.PowerOff", ""),
+        ("Destroy_Task", "VirtualMachine.Inventory.Delete", ""),
+        ("PbmQueryAssociatedProfile", "StorageProfile.View", "the provider reads each machine's storage policy"),
+    ),
+    *_needs(
+        "machine",
+        "cluster",
+        ("CloneVM_Task", "Resource.AssignVMToPool", ""),
+        ("ReconfigureComputeResource_Task", "Host.Inventory.EditCluster", "the rule that keeps workers apart"),
+    ),
+    *_needs("vGPU", "datacenter", ("ReconfigVM_Task", "VirtualMachine.Config.AddRemoveDevice", "the vGPU")),
+    *_needs(
+        "appliance",
+        "datacenter",
+        ("ImportVApp", "VApp.Import", ""),
+        ("CreateImportSpec", "VirtualMachine.Inventory.Create", ""),
+        ("ImportVApp", "VirtualMachine.Config.AddNewDisk", ""),
+        ("ReconfigVM_Task", "VirtualMachine.Config.Settings", "its OVF properties"),
+    ),
+)
+
+
+def needs_of(lab: Lab, fabric: Fabric) -> tuple[Need, ...]:
+    """What this lab does."""
+    parts = set(_parts(lab, fabric))
+    return tuple(need for need in NEEDS if need.part in parts)
+
+
+def privileges(needs: Iterable[Need], where: Where | None = None) -> tuple[str, ...]:
+    """The privileges, each once, sorted."""
+    return tuple(sorted({need.privilege for need in needs if where in (None, need.where)}))
+
+
+def _parts(lab: Lab, fabric: Fabric) -> Iterable[Part]:
+    for switch in fabric.switches:
+        yield from _parts_of(switch)
+        for host in switch.hosts:
+            if host.vmkernel is not None:
+                yield "PVRDMA settings"
+                if host.vmkernel.use == "adopt" or host.vmkernel.address is not None:
+                    yield "vmkernel adapter"
+    machines = [node for node in lab.nodes if isinstance(node, VsphereVm) and node.state != "absent"]
+    if machines:
+        yield "machine"
+    if any(node.vgpu is not None for node in machines):
+        yield "vGPU"
+    if lab.bitfusion is not None:
+        yield from ("machine", "appliance")
+
+
+def _parts_of(switch: DistributedSwitch) -> Iterable[Part]:
+    if switch.use == "create":
+        yield from ("new switch", "any switch")
+    elif switch.use == "adopt":
+        yield from ("any switch", "adopted switch")
+    if switch.group_use == "create":
+        yield "new port group"
+    elif switch.group_use == "adopt":
+        yield "adopted port group"

@@ -1,0 +1,119 @@
+"""The role of the vCenter user: derived from what a lab does, and no more."""
+
+import json
+from typing import Any
+
+import pytest
+import yaml
+from pyVmomi import vim
+
+from components.fabric import role
+from components.fabric.privileges import NEEDS, needs_of, privileges
+from components.fabric.role import render, table
+from stacks.read import parse_lab
+from tests.conftest import ROOT
+
+
+def lab_with(change: Any = lambda _: None):
+    content = yaml.safe_load((ROOT / "Pulumi.lab-pvrdma.yaml").read_text())["config"]["rocelab:lab"]
+    change(content)
+    return parse_lab(json.dumps(content), "lab-pvrdma")
+
+
+def ids(change: Any = lambda _: None):
+    lab = lab_with(change)
+    return set(privileges(needs_of(lab, lab.fabric)))
+
+
+def documented() -> dict[str, set[str | None]]:
+    """The privilege that the SDK of the API's owner names for a call, where it names one."""
+    found: dict[str, set[str | None]] = {}
+    for owner in (
+        vim.VirtualMachine,
+        vim.Folder,
+        vim.ClusterComputeResource,
+        vim.ComputeResource,
+        vim.ResourcePool,
+        vim.dvs.VmwareDistributedVirtualSwitch,
+        vim.DistributedVirtualSwitch,
+        vim.dvs.DistributedVirtualPortgroup,
+        vim.host.NetworkSystem,
+        vim.host.FirewallSystem,
+        vim.option.OptionManager,
+    ):
+        for info in owner._methodInfo.values():
+            found.setdefault(info.wsdlName, set()).add(info.privId)
+    return found
+
+
+def test_each_privilege_is_the_one_that_the_api_documents_for_its_call():
+    named = documented()
+
+    checked = 0
+    for need in NEEDS:
+        for privilege in named.get(need.method, set()) - {None}:
+            ours = {other.privilege for other in NEEDS if other.method == need.method}
+            assert privilege in ours, f"{need.method} needs {privilege}"
+            checked += 1
+    assert checked >= 12, "most calls name theirs"
+
+
+def test_a_lab_that_only_looks_things_up_needs_nothing_on_switches():
+    def look(lab):
+        switch = lab["fabric"]["switches"][0]
+        switch.update(use="reference")
+        for host in switch["hosts"]:
+            host["vmkernel"] = {"existing": "vmk0"}
+
+    found = ids(look)
+
+    assert not [one for one in found if one.startswith(("DVSwitch.", "DVPortgroup."))]
+    assert "Host.Config.Network" not in found, "no adapter is made or changed"
+    assert {"Host.Config.AdvancedConfig", "Host.Config.NetService"} <= found
+
+
+def test_adopting_needs_neither_creation_nor_removal():
+    found = ids(lambda lab: lab["fabric"]["switches"][0].update(use="adopt"))
+
+    assert {"DVSwitch.Modify", "DVPortgroup.Modify", "DVSwitch.HostOp"} <= found
+    assert not found & {"DVSwitch.Create", "DVSwitch.Delete", "DVPortgroup.Create", "DVPortgroup.Delete"}
+
+
+def test_without_machines_nothing_is_asked_for_on_machines():
+    def alone(lab):
+        for node in lab["nodes"]:
+            node["state"] = "absent"
+
+    assert not [one for one in ids(alone) if one.startswith(("VirtualMachine.", "Datastore.", "Resource."))]
+
+
+def test_no_role_has_a_privilege_that_lets_it_out_of_its_lab():
+    everything = set(privileges(NEEDS))
+
+    for prefix in ("Authorization.", "Global.", "Sessions.", "Host.Config.Image", "Host.Local.", "Folder.Delete"):
+        assert not [one for one in everything if one.startswith(prefix)]
+
+
+def test_the_command_prints_what_govc_and_powercli_take(capsys: pytest.CaptureFixture[str]) -> None:
+    stack = ["--file", str(ROOT / "Pulumi.lab-pvrdma.yaml")]
+
+    assert role.main([*stack]) == 0
+    listed = capsys.readouterr().out.split()
+    assert role.main([*stack, "--as", "govc"]) == 0
+    govc = capsys.readouterr().out
+    assert role.main([*stack, "--as", "powercli"]) == 0
+    powercli = capsys.readouterr().out
+
+    assert govc.startswith("govc role.create rocelab \\\n  DVPortgroup.Create")
+    assert powercli.startswith("New-VIRole -Name 'rocelab' -Privilege (Get-VIPrivilege -Id 'DVPortgroup.Create', ")
+    assert all(one in govc and f"'{one}'" in powercli for one in listed)
+
+
+def test_a_lab_without_a_fabric_is_told_so(capsys: pytest.CaptureFixture[str]) -> None:
+    assert role.main(["--file", str(ROOT / "Pulumi.lab.yaml")]) == 2
+    assert "has no fabric" in capsys.readouterr().err
+
+
+def test_the_documentation_has_the_table() -> None:
+    assert table() in (ROOT / "docs" / "vsphere.md").read_text(), "write it anew: see tests/components/fabric/test_role"
+    assert render("markdown", "any", NEEDS) == table()
