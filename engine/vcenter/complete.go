@@ -103,6 +103,9 @@ type answering interface {
 
 // redirect sends a call to the aliased object, and calls that the simulator cannot serve to ours.
 func redirect(ctx *simulator.Context, method *simulator.Method) (mo.Reference, types.BaseMethodFault) {
+	if fault := trouble.meet(ctx, method); fault != nil {
+		return nil, fault
+	}
 	object := ctx.Map.Get(method.This)
 	if named, ok := object.(*alias); ok {
 		object = named.object
@@ -129,6 +132,10 @@ func substituteFor(object mo.Reference, method string) answering {
 		case "CreateDVPortgroup_Task", "ReconfigureDvs_Task", "EnableNetworkResourceManagement",
 			"PerformDvsProductSpecOperation_Task":
 			return &distributedSwitch{dvs: object}
+		}
+	case *simulator.AuthorizationManager:
+		if method == "HasPrivilegeOnEntities" {
+			return &permissions{manager: object}
 		}
 	case *simulator.DistributedVirtualPortgroup:
 		if method == "ReconfigureDVPortgroup_Task" {

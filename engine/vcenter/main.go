@@ -20,8 +20,8 @@ import (
 
 // settings of one simulated vCenter. The password comes by file, since a command line is everybody's to read.
 type settings struct {
-	listen, username, passwordFile, certificate, key string
-	hosts                                            int
+	listen, username, passwordFile, certificate, key, control string
+	hosts                                                     int
 }
 
 func main() {
@@ -31,6 +31,7 @@ func main() {
 	flag.StringVar(&given.passwordFile, "password-file", "", "file with that user's password")
 	flag.StringVar(&given.certificate, "tls-cert", "", "certificate; empty: one that the Go test server brings along")
 	flag.StringVar(&given.key, "tls-key", "", "key of the certificate")
+	flag.StringVar(&given.control, "control", "", "unix socket on which faults are asked for; empty: none")
 	flag.IntVar(&given.hosts, "hosts", 3, "ESXi hosts in the cluster")
 	flag.Parse()
 	if err := serve(given); err != nil {
@@ -69,6 +70,11 @@ func serve(given settings) error {
 	}
 	server := model.Service.NewServer()
 	defer server.Close()
+	if given.control != "" {
+		if err := serveControl(given.control, model); err != nil {
+			return fmt.Errorf("-control: %w", err)
+		}
+	}
 	fmt.Printf("https://%s%s\n", server.URL.Host, server.URL.Path)
 
 	stop := make(chan os.Signal, 1)

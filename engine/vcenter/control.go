@@ -1,0 +1,288 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/vmware/govmomi/simulator"
+	"github.com/vmware/govmomi/vim25/methods"
+	"github.com/vmware/govmomi/vim25/soap"
+	"github.com/vmware/govmomi/vim25/types"
+)
+
+// What may be wrong with the vCenter on request.
+const (
+	faultExpire = "expire" // ends all sessions, as an idle limit or an administrator does
+	faultSlow   = "slow"   // lets a call, or the task that it begins, take its time
+	faultRefuse = "refuse" // refuses a call for want of a privilege
+	faultRevoke = "revoke" // tells whoever asks that our user lacks a privilege
+)
+
+const (
+	unlimited  = -1
+	taskSuffix = "_Task"
+)
+
+// fault is one thing that goes wrong.
+type fault struct {
+	Kind      string  `json:"kind"`
+	Method    string  `json:"method,omitempty"`
+	Privilege string  `json:"privilege,omitempty"`
+	Seconds   float64 `json:"seconds,omitempty"`
+	Times     int     `json:"times,omitempty"` // calls that it meets; 0: all until it is cleared
+}
+
+// hostChange is something that an administrator did to a host by other means than this API; what is empty stays.
+type hostChange struct {
+	Name          string `json:"name"`
+	Build         string `json:"build,omitempty"`
+	Nic           string `json:"nic,omitempty"` // the NIC that the next two are about
+	LinkMbit      *int32 `json:"link_mbit,omitempty"`
+	AnnouncedMtu  int32  `json:"announced_mtu_bytes,omitempty"`
+	GraphicsType  string `json:"graphics_type,omitempty"`
+	NtpRunning    *bool  `json:"ntp_running,omitempty"`
+	HostProfile   *bool  `json:"host_profile,omitempty"`
+	VgpuAvailable *bool  `json:"vgpu_available,omitempty"`
+}
+
+// troubles is what goes wrong at the moment, and a count of all calls by name.
+type troubles struct {
+	mu       sync.Mutex
+	active   []*fault
+	calls    map[string]int
+	sessions map[string]bool // by key: those that have made a call
+	expired  map[string]bool
+	model    *simulator.Model
+}
+
+var trouble = &troubles{calls: map[string]int{}, sessions: map[string]bool{}, expired: map[string]bool{}}
+
+// meet counts a call, and gives the fault that it meets.
+func (t *troubles) meet(ctx *simulator.Context, method *simulator.Method) types.BaseMethodFault {
+	t.mu.Lock()
+	t.calls[method.Name]++
+	ended := ctx.Session != nil && t.expired[ctx.Session.Key]
+	if ended {
+		ctx.Session = nil // whoever logs in anew is no session of before
+	} else if ctx.Session != nil {
+		t.sessions[ctx.Session.Key] = true
+	}
+	var wait time.Duration
+	var refused *fault
+	for _, one := range t.active {
+		if one.Method != method.Name || one.Times == unlimited {
+			continue
+		}
+		switch one.Kind {
+		case faultSlow:
+			wait = time.Duration(one.Seconds * float64(time.Second))
+		case faultRefuse:
+			refused = one
+		default:
+			continue
+		}
+		if one.Times--; one.Times == 0 {
+			one.Times = unlimited
+		}
+	}
+	t.mu.Unlock()
+	if strings.HasSuffix(method.Name, taskSuffix) {
+		slowDown(wait)
+	} else {
+		time.Sleep(wait)
+	}
+	switch {
+	case ended && !slices.Contains(openToAll, method.Name):
+		denied := types.NoPermission{Object: &method.This, PrivilegeId: "System.View"}
+		return &types.NotAuthenticated{NoPermission: denied}
+	case refused != nil:
+		return &types.NoPermission{Object: &method.This, PrivilegeId: refused.Privilege}
+	}
+	return nil
+}
+
+// slowDown lets the task that the next call begins run for a while; until then its object can be read.
+func slowDown(wait time.Duration) {
+	simulator.TaskDelay = simulator.DelayConfig{}
+	if wait > 0 {
+		simulator.TaskDelay.Delay = int(wait.Milliseconds())
+		simulator.TaskDelay.MethodDelay = map[string]int{"LockHandoff": 0}
+	}
+}
+
+// openToAll is what a vCenter answers without a session.
+var openToAll = []string{"Login", "Logout", "RetrieveServiceContent"}
+
+// lacks tells whether a privilege has been revoked.
+func (t *troubles) lacks(privilege string) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return slices.ContainsFunc(t.active, func(one *fault) bool {
+		return one.Kind == faultRevoke && one.Privilege == privilege
+	})
+}
+
+func (t *troubles) add(one *fault) error {
+	needs := map[string]bool{
+		faultExpire: true,
+		faultSlow:   one.Method != "" && one.Seconds > 0,
+		faultRefuse: one.Method != "" && one.Privilege != "",
+		faultRevoke: one.Privilege != "",
+	}
+	if enough, known := needs[one.Kind]; !known || !enough {
+		return fmt.Errorf("%q wants a kind with what belongs to it: expire; slow, method, seconds; "+
+			"refuse, method, privilege; revoke, privilege", one.Kind)
+	}
+	if one.Kind == faultExpire {
+		t.expire()
+		return nil
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.active = append(t.active, one)
+	return nil
+}
+
+// expire ends all sessions that have made a call.
+func (t *troubles) expire() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for key := range t.sessions {
+		t.expired[key] = true
+	}
+	clear(t.sessions)
+}
+
+// permissions answers who may do what, as the simulator's own does, less what has been revoked.
+type permissions struct {
+	substitute
+	manager *simulator.AuthorizationManager
+}
+
+// HasPrivilegeOnEntities tells what the session's user may do.
+func (p *permissions) HasPrivilegeOnEntities(req *types.HasPrivilegeOnEntities) soap.HasFault {
+	answer := p.manager.HasPrivilegeOnEntities(req).(*methods.HasPrivilegeOnEntitiesBody)
+	for _, entity := range answer.Res.Returnval {
+		for i := range entity.PrivAvailability {
+			one := &entity.PrivAvailability[i]
+			one.IsGranted = one.IsGranted && !trouble.lacks(one.PrivId)
+		}
+	}
+	return answer
+}
+
+// change does to a host what was done to it.
+func (t *troubles) change(asked *hostChange) error {
+	for _, object := range t.model.Map().All("HostSystem") {
+		host := object.(*simulator.HostSystem)
+		if host.Name != asked.Name {
+			continue
+		}
+		t.model.Map().WithLock(&simulator.Context{Map: t.model.Map()}, host.Self, func() { apply(t.model, host, asked) })
+		return nil
+	}
+	return fmt.Errorf("no host %s", asked.Name)
+}
+
+func apply(model *simulator.Model, host *simulator.HostSystem, asked *hostChange) {
+	if asked.Build != "" {
+		host.Config.Product.Build = asked.Build
+	}
+	for i := range host.Config.Network.Pnic {
+		if nic := &host.Config.Network.Pnic[i]; nic.Device == asked.Nic && asked.LinkMbit != nil {
+			nic.LinkSpeed = nil
+			if *asked.LinkMbit > 0 {
+				nic.LinkSpeed = &types.PhysicalNicLinkInfo{SpeedMb: *asked.LinkMbit, Duplex: true}
+			}
+		}
+	}
+	system := model.Map().Get(*host.ConfigManager.NetworkSystem).(*simulator.HostNetworkSystem)
+	for i := range system.QueryNetworkHintResponse.Returnval {
+		hint := &system.QueryNetworkHintResponse.Returnval[i]
+		if hint.Device == asked.Nic && asked.AnnouncedMtu > 0 {
+			hint.ConnectedSwitchPort = &types.PhysicalNicCdpInfo{DevId: "leaf", Mtu: asked.AnnouncedMtu}
+		}
+	}
+	if asked.GraphicsType != "" {
+		host.Config.GraphicsConfig = &types.HostGraphicsConfig{
+			HostDefaultGraphicsType:        asked.GraphicsType,
+			SharedPassthruAssignmentPolicy: "performance",
+		}
+	}
+	if asked.VgpuAvailable != nil && !*asked.VgpuAvailable {
+		host.Config.SharedPassthruGpuTypes = nil
+	}
+	if asked.NtpRunning != nil {
+		for i := range host.Config.Service.Service {
+			if service := &host.Config.Service.Service[i]; service.Key == "ntpd" {
+				service.Running = *asked.NtpRunning
+			}
+		}
+	}
+	if asked.HostProfile != nil {
+		state := types.ComplianceResultStatusUnknown
+		if *asked.HostProfile {
+			state = types.ComplianceResultStatusCompliant
+		}
+		host.ComplianceCheckState = &types.HostSystemComplianceCheckState{State: string(state)}
+	}
+}
+
+// serveControl listens on a unix socket, which only our user may open.
+func serveControl(path string, model *simulator.Model) error {
+	trouble.model = model
+	if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	listener, err := net.Listen("unix", path)
+	if err != nil {
+		return err
+	}
+	if err := os.Chmod(path, 0o600); err != nil {
+		return err
+	}
+	routes := http.NewServeMux()
+	routes.HandleFunc("GET /calls", func(w http.ResponseWriter, _ *http.Request) {
+		trouble.mu.Lock()
+		defer trouble.mu.Unlock()
+		_ = json.NewEncoder(w).Encode(trouble.calls)
+	})
+	routes.HandleFunc("GET /faults", func(w http.ResponseWriter, _ *http.Request) {
+		trouble.mu.Lock()
+		defer trouble.mu.Unlock()
+		_ = json.NewEncoder(w).Encode(trouble.active)
+	})
+	routes.HandleFunc("DELETE /faults", func(http.ResponseWriter, *http.Request) {
+		trouble.mu.Lock()
+		defer trouble.mu.Unlock()
+		trouble.active = nil
+	})
+	routes.HandleFunc("POST /faults", taking(trouble.add))
+	routes.HandleFunc("POST /hosts", taking(trouble.change))
+	go func() { _ = http.Serve(listener, routes) }()
+	return nil
+}
+
+// taking decodes a request, strictly: a misspelled field must not become a fault that never comes.
+func taking[T any](act func(*T) error) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		given := new(T)
+		decoder := json.NewDecoder(r.Body)
+		decoder.DisallowUnknownFields()
+		err := decoder.Decode(given)
+		if err == nil {
+			err = act(given)
+		}
+		if err != nil {
+			http.Error(w, strings.TrimSpace(err.Error()), http.StatusBadRequest)
+		}
+	}
+}
