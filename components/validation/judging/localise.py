@@ -47,6 +47,13 @@ class Localiser:
         """What explains the run itself best, with the transfers through it."""
         return tuple((cause, frozenset(self._parts.through(cause))) for cause, _ in self._explained(self.fabric.first))
 
+    @cached_property
+    def _by_rail(self) -> dict[str, list[int]]:
+        found: dict[str, list[int]] = {rail: [] for rail in self.fabric.rails}
+        for number, way in enumerate(self.fabric.ways):
+            found[way.rail].append(number)
+        return found
+
     def _explained(self, weights: Iterable[float]) -> tuple[tuple[Cause, float], ...]:
         return explain(self._parts, list(weights))
 
@@ -90,8 +97,8 @@ class Localiser:
         ways, first, number_of = self.fabric.ways, self.fabric.first, self.fabric.number_of
         proven = max(self._parts.cost["one_way"], self._parts.cost["pair"]) + ENOUGH
         for rail in self.fabric.rails:
-            numbers = [n for n, way in enumerate(ways) if way.rail == rail and n not in covered]
-            bad = [number for number in numbers if first[number] > 0]
+            numbers = self._by_rail[rail]
+            bad = [number for number in numbers if first[number] > 0 and number not in covered]
             if len(bad) > MANY and len(bad) > MANY_SHARE * len(numbers):
                 bad = list(self._of_each_end(bad))
             yield from (number for number in bad if ways[number] not in repeated.values)
@@ -127,11 +134,8 @@ class Localiser:
             found[self.fabric.number_of[way]] = weight
         groups = [through for _, through in self._at_first]
         known = frozenset().union(*groups)
-        left: dict[str, list[int]] = {}
-        for number, way in enumerate(ways):
-            if number not in known:
-                left.setdefault(way.rail, []).append(number)
-        for group in (*groups, *left.values()):
+        left = [[n for n in numbers if n not in known] if known else numbers for numbers in self._by_rail.values()]
+        for group in (*groups, *left):
             recovered = self._recovered(group, repeated)
             if recovered:
                 for number in group:
