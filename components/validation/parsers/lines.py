@@ -81,8 +81,11 @@ def integer(cell: str, what: str) -> int:
     return int(cell)
 
 
+def decimals(cell: str) -> int:
+    """Digits behind the point: a cell that has lost its last ones is damaged, though still a number."""
+    return len(cell.partition("e")[0].partition(".")[2])
+
+
 def rounding(cell: str) -> float:
     """Half of the last printed digit: how far the number may lie from what the tool had worked out."""
-    mantissa, _, exponent = cell.partition("e")
-    decimals = len(mantissa.partition(".")[2])
-    return 0.5 * 10.0 ** (int(exponent or 0) - decimals)
+    return 0.5 * 10.0 ** (int(cell.partition("e")[2] or 0) - decimals(cell))

@@ -9,3 +9,13 @@ def perftest(name: str) -> str:
 
 def nccl(name: str) -> str:
     return (ROOT / "tests" / "samples" / "nccl" / f"{name}.txt").read_text()
+
+
+def sample(name: str) -> str:
+    """Any sample by its path below tests/samples."""
+    return (ROOT / "tests" / "samples" / name).read_text()
+
+
+def composed(name: str) -> str:
+    """Text put together from a tool's documented format, where there is no recording."""
+    return sample(f"composed/{name}")

@@ -3,11 +3,7 @@
 Its `env` is the writer's whole environment, secrets included: it is dropped here, and the text must be kept nowhere.
 """
 
-import json
-import math
-
-from pydantic import JsonValue
-
+from components.validation.parsers.documents import Document, counted, document_of, measured, part, parts
 from components.validation.parsers.lines import ResultFormatError, lines_of
 from components.validation.parsers.nccl.rows import (
     Measured,
@@ -17,9 +13,11 @@ from components.validation.parsers.nccl.rows import (
     Row,
     refuse_contradictions,
     refuse_gaps,
+    refuse_other_counts,
     refuse_wrong_footers,
 )
 
+WHAT = "the nccl-tests report"
 REPORT_BEGIN, REPORT_END = "--- nccl-tests report ---", "--- end of nccl-tests report ---"
 """Rank 0 writes the file on a worker; a wrapper prints it between these lines into the launcher's log."""
 DIGITS = 0.5e-6
@@ -50,91 +48,55 @@ def parse_report(text: str) -> NcclLog:
     Raises:
         ResultFormatError: with the reason; a number is never guessed.
     """
-    try:
-        document = json.loads(text, parse_constant=_refuse_constant, object_pairs_hook=_without_doubles)
-    except (ValueError, RecursionError) as error:
-        raise ResultFormatError(f"the nccl-tests report cannot be read: {str(error)[:80]}") from None
-    top = _object(document, "the report")
-    results = top.get("results")
-    if not isinstance(results, list) or not results:
-        raise ResultFormatError("the nccl-tests report has no results: the job ended before it measured")
-    read = [_row(_object(entry, "a result")) for entry in results]
+    top = document_of(text, WHAT)
+    read = [_row(entry) for entry in parts(top, "results", WHAT)]
     halves = [half for _, found in read for half in found]
-    bounds, average = (
-        _object(top.get("out_of_bounds"), "out_of_bounds"),
-        _object(top.get("average_bus_bandwidth"), "average_bus_bandwidth"),
-    )
-    out_of_bounds, gbyte_s = _count(bounds, "count"), _average(average)
+    bounds, average = part(top, "out_of_bounds", WHAT), part(top, "average_bus_bandwidth", WHAT)
+    out_of_bounds = counted(bounds, "count", WHAT)
+    # its booleans are strings
     if bounds.get("okay") != ("true" if out_of_bounds == 0 else "false"):
-        raise ResultFormatError(f"out_of_bounds: {out_of_bounds} and okay {bounds.get('okay')} contradict each other")
-    devices = _object(top.get("config") or {}, "config").get("devices") or top.get("devices")
+        raise ResultFormatError(f"{WHAT}: {out_of_bounds} out of bounds and okay {bounds.get('okay')} contradict")
+    key = next((key for key in AVERAGE_KEYS if key in average), AVERAGE_KEYS[0])
+    average_gbyte_s = measured(average, key, WHAT)
+    devices = part(top, "config", WHAT).get("devices") if "config" in top else None
+    devices = devices or top.get("devices")
     ranks = len(devices) if isinstance(devices, list) and devices else None
     refuse_gaps([row.size_bytes for row, _ in read])
+    counts = [counted(entry, "count", WHAT) for entry in parts(top, "results", WHAT)]
+    refuse_other_counts([(row.size_bytes, count) for (row, _), count in zip(read, counts, strict=True)])
     refuse_contradictions(halves, ranks)
-    refuse_wrong_footers(halves, gbyte_s, DIGITS, out_of_bounds)
+    refuse_wrong_footers(halves, average_gbyte_s, DIGITS, out_of_bounds)
     return NcclLog(
         collective=None,
         ranks=ranks,
         rows=tuple(row for row, _ in read),
-        average_busbw_gbyte_s=gbyte_s,
+        average_busbw_gbyte_s=average_gbyte_s,
         out_of_bounds=out_of_bounds,
         transport=None,
     )
 
 
-def _row(entry: dict[str, JsonValue]) -> tuple[Row, list[Measured]]:
-    size_bytes = _count(entry, "size")
-    halves = [
-        _placement(size_bytes, _object(entry[key], key))
+def _row(entry: Document) -> tuple[Row, list[Measured]]:
+    size_bytes = counted(entry, "size", WHAT)
+    placements = [
+        _placement(part(entry, key, WHAT), f"{size_bytes} bytes")
         for key in ("out_of_place", "in_place")
-        if entry.get(key) is not None
+        if key == "out_of_place" or entry.get(key) is not None
     ]
-    if entry.get("out_of_place") is None:
-        raise ResultFormatError(f"{size_bytes} bytes: no out-of-place value")
-    row = Row(size_bytes=size_bytes, out_of_place=halves[0], in_place=halves[1] if len(halves) > 1 else None)
-    rounding = Rounding(time_us=DIGITS, algbw_gbyte_s=DIGITS, busbw_gbyte_s=DIGITS)
-    return row, [(size_bytes, half, rounding) for half in halves]
-
-
-def _placement(size_bytes: int, said: dict[str, JsonValue]) -> Placement:
-    wrong = None if said.get("nwrong") is None else _number(said, "nwrong", size_bytes)
-    return Placement(
-        time_us=_number(said, "time" if "time" in said else "cpu_time", size_bytes),
-        algbw_gbyte_s=_number(said, "alg_bw", size_bytes),
-        busbw_gbyte_s=_number(said, "bus_bw", size_bytes),
-        wrong=None if wrong is None else int(wrong),
+    row = Row(
+        size_bytes=size_bytes,
+        out_of_place=placements[0],
+        in_place=placements[1] if len(placements) > 1 else None,
     )
+    rounding = Rounding(time_us=DIGITS, algbw_gbyte_s=DIGITS, busbw_gbyte_s=DIGITS)
+    return row, [(size_bytes, half, rounding) for half in placements]
 
 
-def _average(said: dict[str, JsonValue]) -> float:
-    return next((_number(said, key, 0) for key in AVERAGE_KEYS if key in said), math.nan)
-
-
-def _number(said: dict[str, JsonValue], key: str, size_bytes: int) -> float:
-    value = said.get(key)
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < 1e18:
-        raise ResultFormatError(f"{size_bytes} bytes, {key}: {str(value)[:30]!r} is no measurement")
-    return float(value)
-
-
-def _count(said: dict[str, JsonValue], key: str) -> int:
-    value = said.get(key)
-    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < 2**63:
-        raise ResultFormatError(f"{key}: {str(value)[:30]!r} is no count")
-    return value
-
-
-def _object(value: JsonValue, what: str) -> dict[str, JsonValue]:
-    if not isinstance(value, dict):
-        raise ResultFormatError(f"{what}: no object in the nccl-tests report: cut short")
-    return value
-
-
-def _refuse_constant(word: str) -> float:
-    raise ValueError(f"{word} is no number")
-
-
-def _without_doubles(pairs: list[tuple[str, JsonValue]]) -> dict[str, JsonValue]:
-    if len({key for key, _ in pairs}) < len(pairs):
-        raise ValueError("a key stands twice in one object")
-    return dict(pairs)
+def _placement(said: Document, what: str) -> Placement:
+    return Placement(
+        time_us=measured(said, "time" if "time" in said else "cpu_time", what),
+        algbw_gbyte_s=measured(said, "alg_bw", what),
+        busbw_gbyte_s=measured(said, "bus_bw", what),
+        # null where nothing was checked
+        wrong=None if said.get("nwrong") is None else int(measured(said, "nwrong", what)),
+    )

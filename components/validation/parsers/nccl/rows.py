@@ -153,6 +153,18 @@ def refuse_gaps(sizes: list[int]) -> None:
         raise ResultFormatError("sizes grow neither by one factor nor by one step: a row is missing or damaged")
 
 
+def refuse_other_counts(rows: list[tuple[int, int]]) -> None:
+    """The count is the size in elements, of one rank or of all, but the same in the whole table.
+
+    Raises:
+        ResultFormatError: naming the row that differs from the one before, or has no whole number of bytes an element.
+    """
+    told = [(size, count) for size, count in rows if count]
+    for size, count in told:
+        if size % count or size * told[0][1] != told[0][0] * count:
+            raise ResultFormatError(f"{size} bytes and {count} elements contradict each other or the rows before")
+
+
 def _alike(values: list[float] | list[int]) -> bool:
     return max(values) <= min(values) * 1.01
 

@@ -10,6 +10,7 @@ from components.validation.parsers.lines import (
     NUMBER,
     Line,
     ResultFormatError,
+    decimals,
     integer,
     lines_of,
     number,
@@ -24,6 +25,7 @@ from components.validation.parsers.nccl.rows import (
     Row,
     refuse_contradictions,
     refuse_gaps,
+    refuse_other_counts,
     refuse_wrong_footers,
 )
 from components.validation.parsers.nccl_log import transport_of
@@ -94,6 +96,8 @@ def _table(lines: list[Line], head: int, transport: Literal["ib", "socket"] | No
     ranks = _ranks(lines[:head])
     halves = [half for _, halves in read for half in halves]
     refuse_gaps([row.size_bytes for row, _ in read])
+    counts = [integer(line.text.split()[1], "count") for line in printed]
+    refuse_other_counts([(row.size_bytes, count) for (row, _), count in zip(read, counts, strict=True)])
     refuse_contradictions(halves, ranks)
     average_gbyte_s = number(average[1], "average bus bandwidth")
     # printed with six digits, whatever their number behind the point
@@ -123,6 +127,7 @@ def _blocks(columns: list[str]) -> list[int]:
         rest = rest[:-1]
     block = rest[: len(rest) // 2] if len(starts) == 2 else rest
     known = block[1:3] == ["algbw", "busbw"] and block[3:4] in (["error"], ["#wrong"])
+    known = known and set(columns[2 : starts[0]]) <= {"type", "redop", "root"}
     if not known or rest != block * len(starts) or tuple(block[4:]) not in ((), _PER_ITERATION):
         raise ResultFormatError(f"unknown columns of an nccl-tests table: {' '.join(columns)[:120]}")
     return starts
@@ -157,10 +162,13 @@ def _measured(size_bytes: int, columns: list[str], starts: list[int], cells: lis
         if wrong != "N/A":
             # counts above 999999 are printed like 1e+06
             number(wrong, f"{what}, {columns[start + 3]}")
+        numbers = [number(cell, what) for cell in (time, algbw, busbw)]
+        if _lost_digits(time, algbw, busbw):
+            raise ResultFormatError(f"{what}: a cell has lost digits: {time} {algbw} {busbw}")
         half = Placement(
-            time_us=number(time, what),
-            algbw_gbyte_s=number(algbw, what),
-            busbw_gbyte_s=number(busbw, what),
+            time_us=numbers[0],
+            algbw_gbyte_s=numbers[1],
+            busbw_gbyte_s=numbers[2],
             wrong=int(number(wrong, what)) if counted and wrong != "N/A" else None,
         )
         if min(half.algbw_gbyte_s, half.busbw_gbyte_s, half.wrong or 0) < 0:
@@ -170,6 +178,12 @@ def _measured(size_bytes: int, columns: list[str], starts: list[int], cells: lis
             half,
             Rounding(time_us=rounding(time), algbw_gbyte_s=rounding(algbw), busbw_gbyte_s=rounding(busbw)),
         )
+
+
+def _lost_digits(time: str, algbw: str, busbw: str) -> bool:
+    """Times have two decimals below 100 (old tables) or 10000 us, one below 10000, bandwidths two below 1000."""
+    enough = decimals(time) >= (2 if float(time) < 99.9 else 1 if float(time) < 9999.9 else 0)
+    return not enough or any(decimals(cell) < (2 if float(cell) < 999.9 else 0) for cell in (algbw, busbw))
 
 
 def _footer(pattern: re.Pattern[str], lines: list[Line], rows: int) -> re.Match[str]:

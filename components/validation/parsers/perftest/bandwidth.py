@@ -4,15 +4,14 @@ from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv6Address
 from typing import Literal
 
-from components.validation.parsers.lines import ResultFormatError, integer, lines_of, number, rounding
+from components.validation.parsers.lines import ResultFormatError, decimals, integer, lines_of, number, rounding
 from components.validation.parsers.perftest.header import header_of
-from components.validation.parsers.perftest.table import Table, table_of
+from components.validation.parsers.perftest.table import CPU, Table, table_of
 
 MIB_S_IN_GBIT_S = 2**20 * 8 / 1e9
 """perftest's MB/sec and MiB/sec are both 2^20 bytes; its Gb/sec is 10^9 bits (perftest_parameters.c)."""
 FACTOR_OF_UNIT = {"Gb/sec": 1.0, "MB/sec": MIB_S_IN_GBIT_S, "MiB/sec": MIB_S_IN_GBIT_S}
 RATE = "MsgRate[Mpps]"
-CPU = "CPU_Util[%]"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -95,6 +94,8 @@ def _rows(table: Table) -> tuple[Row, ...]:
     cpu = table.index(CPU) if CPU in table.columns else None
     rows = []
     for cells in table.rows:
+        if decimals(cells[average]) not in (2, 6) or decimals(cells[rate]) != 6:
+            raise ResultFormatError(f"{table.title}: a damaged row: {' '.join(cells)[:80]}")
         row = Row(
             message_bytes=integer(cells[0], f"{table.title}: message size"),
             iterations=integer(cells[iterations], f"{table.title}: iterations"),

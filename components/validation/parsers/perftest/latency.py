@@ -4,15 +4,19 @@ from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv6Address
 from typing import Literal
 
-from components.validation.parsers.lines import ResultFormatError, integer, lines_of, number, rounding
+from components.validation.parsers.lines import ResultFormatError, decimals, integer, lines_of, number, rounding
 from components.validation.parsers.perftest.header import header_of
-from components.validation.parsers.perftest.table import Table, table_of
+from components.validation.parsers.perftest.table import CPU, Table, table_of
 
 ROUND_TRIP = {"RDMA_Read", "Atomic"}
 """First words of the titles whose times are whole round trips; those of the others are half of one."""
 LEAST, GREATEST, TYPICAL = "t_min[usec]", "t_max[usec]", "t_typical[usec]"
 AVERAGE, DEVIATION = "t_avg[usec]", "t_stdev[usec]"
 P99, P999, TPS = "99% percentile[usec]", "99.9% percentile[usec]", "tps average"
+ORDER = (LEAST, GREATEST, TYPICAL, AVERAGE, DEVIATION, P99, P999, TPS)
+"""Of all versions, whatever of them each one has."""
+COLUMNS = (("#bytes", "#iterations"), ("#bytes", "#iterations", CPU))
+"""What stands around them."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -93,13 +97,14 @@ def parse_latency(text: str) -> Latency:
 
 
 def _row(table: Table, cells: tuple[str, ...], *, round_trip: bool) -> LatencyRow:
-    said = {
-        name: number(cells[table.index(name)], f"{table.title}: {name}")
-        for name in (LEAST, GREATEST, TYPICAL, AVERAGE, DEVIATION, P99, P999, TPS)
-        if name in table.columns
-    }
-    if TYPICAL not in said and AVERAGE not in said:
-        raise ResultFormatError(f"{table.title}: neither median nor mean among the columns: cycles instead of time?")
+    said = {name: number(cells[table.index(name)], f"{table.title}: {name}") for name in ORDER if name in table.columns}
+    others = [name for name in table.columns if name not in ORDER]
+    if tuple(others) not in COLUMNS or list(said) != [name for name in table.columns if name in ORDER]:
+        raise ResultFormatError(f"{table.title}: columns that no version has: {', '.join(table.columns)[:120]}")
+    if TYPICAL not in said and not {AVERAGE, TPS} <= set(said):
+        raise ResultFormatError(f"{table.title}: no median among the columns: cycles instead of time?")
+    if any(decimals(cells[table.index(name)]) != 2 for name in said):
+        raise ResultFormatError(f"{table.title}: a damaged row: {' '.join(cells)[:80]}")
     if any(value < 0 for value in said.values()) or said.get(TYPICAL, said.get(AVERAGE)) == 0:
         raise ResultFormatError(f"{table.title}: a time of nothing or less: {' '.join(cells)[:80]}")
     _refuse_disorder(table, said)
@@ -124,7 +129,7 @@ def _refuse_disorder(table: Table, said: dict[str, float]) -> None:
     in_order = ordered == sorted(ordered)
     if in_order and AVERAGE in said and LEAST in said and GREATEST in said:
         in_order = said[LEAST] <= said[AVERAGE] <= said[GREATEST] and deviation <= said[GREATEST] - said[LEAST]
-        if DEVIATION in said:
+        if DEVIATION in said and TYPICAL in said:
             # mean and median lie within one deviation; perftest cuts each distance to whole microseconds
             in_order = in_order and abs(said[AVERAGE] - said[TYPICAL]) <= deviation + 1.01
     if not in_order:

@@ -6,6 +6,8 @@ from itertools import pairwise
 
 from components.validation.parsers.lines import INTEGER, NUMBER, ResultFormatError
 
+CPU = "CPU_Util[%]"
+"""The last column, with `--cpu_util`."""
 _COLUMN = re.compile(r"#[a-z]+|tps average|[A-Za-z0-9][A-Za-z0-9.%_ ]*\[[^\]\[]{1,12}%?\]")
 _RULE = re.compile(r"^\s*-{20,}\s*$")
 _ROW = re.compile(rf"^\s*{INTEGER}(?:\s+{NUMBER})+\s*$")

@@ -4,9 +4,16 @@ import random
 
 import pytest
 
-from components.validation.parsers.nccl import parse_nccl
-from components.validation.parsers.perftest import ResultFormatError
-from tests.components.validation.samples import nccl
+from components.validation.parsers.lines import ResultFormatError
+from components.validation.parsers.nccl import (
+    REPORT_BEGIN,
+    REPORT_END,
+    parse_nccl,
+    parse_nccl_tables,
+    parse_report,
+    report_in,
+)
+from tests.components.validation.samples import composed, nccl
 
 
 def test_seed_a_s_old_table_is_read_and_its_average_recomputed() -> None:
@@ -81,3 +88,70 @@ def test_damaged_text_never_gives_another_number() -> None:
             continue
         assert got == pytest.approx(expected, rel=0.01)
     assert refused > 500
+
+
+@pytest.mark.parametrize(("name", "rows"), [("timestamps", 19), ("per_iteration", 19), ("sendrecv", 19)])
+def test_columns_of_newer_versions_do_not_move_the_others(name: str, rows: int) -> None:
+    log = parse_nccl(composed(f"nccl_{name}.txt"))
+
+    assert (len(log.rows), log.rows[-1].size_bytes, log.wrong, log.ranks) == (rows, 2**31, 0, 16)
+    assert log.mean_busbw_gbyte_s == pytest.approx(log.average_busbw_gbyte_s, abs=0.005)
+
+
+def test_every_collective_of_a_log_is_read_with_its_own_factor() -> None:
+    tables = parse_nccl_tables(composed("nccl_two_collectives.txt"))
+
+    assert [table.collective for table in tables] == ["all_reduce_perf", "all_gather_perf"]
+    assert [
+        round(table.rows[-1].out_of_place.busbw_gbyte_s / table.rows[-1].out_of_place.algbw_gbyte_s, 2)
+        for table in tables
+    ] == [1.87, 0.94]
+    with pytest.raises(ResultFormatError, match="2 nccl-tests tables"):
+        parse_nccl(composed("nccl_two_collectives.txt"))
+
+
+def test_the_json_report_tells_the_same_as_a_table_and_nothing_of_the_environment() -> None:
+    report = parse_report(composed("nccl_report.json"))
+
+    assert (len(report.rows), report.ranks, report.wrong, report.out_of_bounds) == (19, 16, 0, 0)
+    assert report.mean_busbw_gbyte_s == pytest.approx(report.average_busbw_gbyte_s, abs=1e-6)
+    assert "TOKEN" in composed("nccl_report.json")
+    assert "TOKEN" not in repr(report)
+
+
+def test_the_report_stands_between_two_lines_of_the_log() -> None:
+    log = f"[1,0]<stdout>:noise\n{REPORT_BEGIN}\n{composed('nccl_report.json')}{REPORT_END}\nmore noise\n"
+
+    assert parse_report(report_in(log)) == parse_report(composed("nccl_report.json"))
+    with pytest.raises(ResultFormatError, match="0 ends of a report"):
+        report_in(log.replace(REPORT_END, ""))
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "reason"),
+    [
+        ('"count": 0', '"count": 3', "contradict"),
+        ('"okay": "true"', '"okay": "false"', "contradict"),
+        ('"nwrong": 0.0', '"nwrong": 2.0', "contradict"),
+        ('"nwrong": 0.0', '"nwrong": "nan"', "is no measurement"),
+        ('"size": 8192', '"size": 8193', "contradict|grow"),
+        ('"out_of_bounds"', '"bounds"', "cut short"),
+    ],
+)
+def test_a_report_that_contradicts_itself_is_refused(old: str, new: str, reason: str) -> None:
+    with pytest.raises(ResultFormatError, match=reason):
+        parse_report(composed("nccl_report.json").replace(old, new, 1))
+
+
+@pytest.mark.parametrize("value", ["nan", "inf", "-1.00"])
+def test_what_is_no_speed_is_refused(value: str) -> None:
+    with pytest.raises(ResultFormatError):
+        parse_nccl(nccl("broadcast").replace(" 81.95 ", f" {value} ", 1))
+
+
+def test_rows_of_two_ranks_do_not_mix() -> None:
+    text = nccl("tagged_debug")
+    row = next(line for line in text.splitlines() if "67108864" in line and "float" in line)
+
+    with pytest.raises(ResultFormatError, match="2 ranks are mixed"):
+        parse_nccl(text.replace(row, row.replace("[1,0]", "[1,1]")))

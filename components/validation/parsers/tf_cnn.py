@@ -1,0 +1,148 @@
+"""Reads what tf_cnn_benchmarks print, alone or under Horovod, where every rank prints. Judges nothing."""
+
+import re
+from dataclasses import dataclass
+
+from components.validation.parsers.lines import INTEGER, Line, ResultFormatError, integer, lines_of, number
+
+_VALUE = r"[0-9]{1,12}\.[0-9]{1,3}"
+_STEP = re.compile(
+    rf"^({INTEGER})\timages/sec: ({_VALUE}) \+/- ({_VALUE}) \(jitter = ({_VALUE})\)\t(?:nan|[0-9.]{{1,30}})(?:\t|$)"
+)
+_TOTAL = re.compile(rf"^total images/sec: ({_VALUE})\s*$")
+_MODEL = re.compile(r"^Model:\s+(\S{1,80})\s*$")
+_GLOBAL = re.compile(rf"^Batch size:\s+({INTEGER}) global\s*$")
+_PER_DEVICE = re.compile(rf"^\s+({INTEGER}) per device\s*$")
+RANKS_APART = 0.02
+"""How far the totals of ranks that run in step may differ: each takes its own time over the same steps."""
+STEPS_APART = 0.10
+"""The last step's mean leaves out what passes between steps, such as checkpoints; the total does not."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Step:
+    """One progress line: the mean of one worker since the start. The line says it once."""
+
+    step: int
+    images_s: float
+    error_of_mean: float
+    jitter: float
+    """1.4826 times the median distance from the median."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TfCnn:
+    """One run."""
+
+    model: str | None
+    workers: int
+    """Ranks of the job."""
+    ranks: int
+    """How many printed a total."""
+    rank: str | None
+    """The first of them."""
+    steps: tuple[Step, ...]
+    """Of that one."""
+    printed_total: float
+    """Median over the ranks."""
+    per_worker: bool
+    """What is printed as the total is that of one worker, as some versions do."""
+
+    @property
+    def total(self) -> float:
+        """Images a second over all workers."""
+        return self.printed_total * self.workers if self.per_worker else self.printed_total
+
+
+def parse_tf_cnn(text: str, workers: int) -> TfCnn:
+    """Reads a run; every rank prints its own lines, told apart by the launcher's tags.
+
+    Args:
+        text: the log.
+        workers: ranks of the job. Whether a printed total is theirs or one worker's, only their number can tell.
+
+    Raises:
+        ResultFormatError: with the reason; a number is never guessed.
+    """
+    lines = lines_of(text)
+    totals: dict[str | None, float] = {}
+    for line in lines:
+        if "total images/sec" in line.text:
+            if line.rank in totals:
+                raise ResultFormatError("two totals of one rank: two runs in one log, or ranks without tags")
+            totals[line.rank] = _value(_TOTAL, line)
+    if not totals:
+        raise ResultFormatError(f"no total of tf_cnn_benchmarks among {len(lines)} lines: it did not end")
+    values = sorted(totals.values())
+    if values[0] <= 0 or values[-1] - values[0] > RANKS_APART * values[-1]:
+        raise ResultFormatError(f"totals from {values[0]} to {values[-1]} images a second: two runs, or a damaged one")
+    steps = _steps([line for line in lines if line.rank == next(iter(totals))])
+    _refuse_other_workers(lines, workers)
+    printed = values[len(values) // 2]
+    return TfCnn(
+        model=next((m[1] for line in lines if (m := _MODEL.match(line.text))), None),
+        workers=workers,
+        ranks=len(totals),
+        rank=next(iter(totals)),
+        steps=steps,
+        printed_total=printed,
+        per_worker=_is_one_worker_s(printed, steps[-1].images_s, workers),
+    )
+
+
+def _steps(lines: list[Line]) -> tuple[Step, ...]:
+    found = []
+    for line in lines:
+        if "images/sec:" in line.text and "total" not in line.text:
+            match = _STEP.match(line.text)
+            if match is None:
+                raise ResultFormatError(f"a damaged line of tf_cnn_benchmarks: {line.text[:80]!r}")
+            found.append(
+                Step(
+                    step=integer(match[1], "step"),
+                    images_s=number(match[2], "images a second"),
+                    error_of_mean=number(match[3], "error of the mean"),
+                    jitter=number(match[4], "jitter"),
+                )
+            )
+    if not found:
+        raise ResultFormatError("tf_cnn_benchmarks printed a total and no step: cut short")
+    numbers = [step.step for step in found]
+    if numbers != sorted(set(numbers)):
+        raise ResultFormatError("steps of tf_cnn_benchmarks do not grow: ranks without tags, or two runs")
+    return tuple(found)
+
+
+def _refuse_other_workers(lines: list[Line], workers: int) -> None:
+    """The global batch is that of a device times the devices of all workers."""
+    batches, devices = _numbers(_GLOBAL, lines), _numbers(_PER_DEVICE, lines)
+    if len(batches) > 1 or len(devices) > 1:
+        raise ResultFormatError("batch sizes of tf_cnn_benchmarks differ between the ranks")
+    if batches and devices:
+        batch, device = batches.pop(), devices.pop()
+        if not device or batch % (device * workers):
+            raise ResultFormatError(f"a batch of {batch} over all and {device} a device cannot be of {workers} workers")
+
+
+def _is_one_worker_s(total: float, last_step: float, workers: int) -> bool:
+    """The total against the last step's speed of one worker: the same, or as many times it as there are workers.
+
+    With several devices in one worker both are that worker's, hence the same.
+    """
+    for times in (workers, 1):
+        if last_step > 0 and abs(total / (times * last_step) - 1) <= STEPS_APART:
+            return times == 1 and workers > 1
+    raise ResultFormatError(
+        f"a total of {total} images a second is neither one nor {workers} times the last step's {last_step}"
+    )
+
+
+def _numbers(pattern: re.Pattern[str], lines: list[Line]) -> set[int]:
+    return {integer(m[1], "batch size") for line in lines if (m := pattern.match(line.text))}
+
+
+def _value(pattern: re.Pattern[str], line: Line) -> float:
+    match = pattern.match(line.text)
+    if match is None:
+        raise ResultFormatError(f"a damaged line of tf_cnn_benchmarks: {line.text[:80]!r}")
+    return number(match[1], "total")

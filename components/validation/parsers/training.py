@@ -1,0 +1,113 @@
+"""Reads what Horovod's synthetic benchmarks print, and the PyTorch DDP one, which prints the same four lines."""
+
+import re
+from dataclasses import dataclass
+from statistics import fmean, pstdev
+
+from components.validation.parsers.lines import INTEGER, ResultFormatError, integer, lines_of, number, of_one_rank
+
+_VALUE = r"[0-9]{1,9}\.[0-9]"
+_ITERATION = re.compile(rf"^Iter #({INTEGER}): ({_VALUE}) img/sec per (GPU|CPU)\s*$")
+_MEAN = re.compile(rf"^Img/sec per (GPU|CPU): ({_VALUE}) \+-({_VALUE})\s*$")
+_TOTAL = re.compile(rf"^Total img/sec on ({INTEGER}) (GPU|CPU)\(s\): ({_VALUE}) \+-({_VALUE})\s*$")
+_MODEL, _BATCH = re.compile(r"^Model: (\S{1,80})\s*$"), re.compile(rf"^Batch size: ({INTEGER})\s*$")
+_DEVICES = re.compile(rf"^Number of (?:GPU|CPU)s: ({INTEGER})\s*$")
+_BEGINS = ("Iter #", "Img/sec per ", "Total img/sec on ")
+ROUNDING = 0.05
+"""Half of the one decimal that everything is printed with."""
+CONFIDENCE = 1.96
+"""The printed `+-` is this times the population's deviation over the iterations: no interval of the mean."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Training:
+    """One run. Everything is images a second."""
+
+    model: str | None
+    batch_size: int | None
+    """Per device."""
+    devices: int
+    """GPUs over all nodes."""
+    iterations_per_device: tuple[float, ...]
+    """What was measured, each right to within what the summary's rounding leaves open."""
+    printed_mean: float
+    printed_spread: float
+    printed_total: float
+
+    @property
+    def mean_per_device(self) -> float:
+        """Over all iterations, outliers included."""
+        return fmean(self.iterations_per_device)
+
+    @property
+    def total(self) -> float:
+        """Over all devices."""
+        return self.devices * self.mean_per_device
+
+    @property
+    def spread_per_device(self) -> float:
+        """What is printed behind `+-`, worked out again."""
+        return CONFIDENCE * pstdev(self.iterations_per_device)
+
+
+def parse_training(text: str) -> Training:
+    """Reads a run; the iterations count, and the three summaries have to agree with them.
+
+    Raises:
+        ResultFormatError: with the reason; a number is never guessed.
+    """
+    lines = lines_of(text)
+    said = of_one_rank([line for line in lines if line.text.startswith(_BEGINS)], "results")
+    if not said:
+        raise ResultFormatError(f"no training benchmark among {len(lines)} lines")
+    iterations = [_only(_ITERATION, line.text) for line in said if line.text.startswith(_BEGINS[0])]
+    means = [_only(_MEAN, line.text) for line in said if line.text.startswith(_BEGINS[1])]
+    totals = [_only(_TOTAL, line.text) for line in said if line.text.startswith(_BEGINS[2])]
+    if not iterations or not means or not totals:
+        raise ResultFormatError(f"the training benchmark breaks off after {len(iterations)} iterations")
+    if len(means) > 1 or len(totals) > 1:
+        raise ResultFormatError("two training benchmarks in one log")
+    if [integer(match[1], "iteration") for match in iterations] != list(range(len(iterations))):
+        raise ResultFormatError(f"iterations of a training benchmark are missing or doubled: {len(iterations)} found")
+    if len({match[3] for match in iterations} | {means[0][1], totals[0][2]}) > 1:
+        raise ResultFormatError("some lines of the training benchmark are per GPU and some per CPU")
+    training = Training(
+        model=_first(_MODEL, text),
+        batch_size=int(_first(_BATCH, text) or 0) or None,
+        devices=integer(totals[0][1], "devices"),
+        iterations_per_device=tuple(number(match[2], "iteration") for match in iterations),
+        printed_mean=number(means[0][2], "mean"),
+        printed_spread=number(means[0][3], "spread"),
+        printed_total=number(totals[0][3], "total"),
+    )
+    said_devices = _first(_DEVICES, text)
+    if training.devices < 1 or (said_devices is not None and int(said_devices) != training.devices):
+        raise ResultFormatError(f"{training.devices} and {said_devices} devices contradict each other")
+    _refuse_contradictions(training, number(totals[0][4], "spread of the total"))
+    return training
+
+
+def _refuse_contradictions(training: Training, total_spread: float) -> None:
+    n = training.devices
+    pairs = (
+        ("mean", training.mean_per_device, training.printed_mean, 2 * ROUNDING),
+        # the total is the unrounded mean times n, so it tells the mean better than the mean's own line
+        ("total", training.total, training.printed_total, (n + 1) * ROUNDING),
+        ("total", n * training.printed_mean, training.printed_total, (n + 1) * ROUNDING),
+        ("spread", training.spread_per_device, training.printed_spread, (CONFIDENCE + 1) * ROUNDING),
+        ("spread of the total", n * training.printed_spread, total_spread, (n + 1) * ROUNDING),
+    )
+    for what, computed, printed, allowed in pairs:
+        if abs(computed - printed) > allowed * 1.001:
+            raise ResultFormatError(f"{what}: {printed} printed and {computed:.2f} computed contradict each other")
+
+
+def _only(pattern: re.Pattern[str], text: str) -> re.Match[str]:
+    match = pattern.match(text)
+    if match is None:
+        raise ResultFormatError(f"a damaged line of a training benchmark: {text[:80]!r}")
+    return match
+
+
+def _first(pattern: re.Pattern[str], text: str) -> str | None:
+    return next((m[1] for line in lines_of(text) if (m := pattern.match(line.text))), None)

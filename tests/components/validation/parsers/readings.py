@@ -1,0 +1,263 @@
+"""Every parser as the fuzz test sees it: which numbers it returned, and what in the text confirms each of them."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+
+from components.validation.parsers.iperf3 import parse_iperf3
+from components.validation.parsers.lines import ResultFormatError
+from components.validation.parsers.nccl import NcclLog, parse_nccl_tables, parse_report
+from components.validation.parsers.nccl_log import parse_nccl_log, rail_faults, rails_by_order
+from components.validation.parsers.osu import GBIT_S, parse_osu
+from components.validation.parsers.perftest import confirm_latency, parse_bandwidth, parse_latency
+from components.validation.parsers.tf_cnn import parse_tf_cnn
+from components.validation.parsers.training import parse_training
+from tests.components.validation.samples import composed, sample
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Reading:
+    """The numbers of one text."""
+
+    confirmed: dict[str, tuple[float, float]] = field(default_factory=dict)
+    """Said twice by the text: value, and how far the roundings of both leave it open."""
+    once: dict[str, float] = field(default_factory=dict)
+    """Said once: another digit in the only place where it stands is another well-formed text."""
+
+
+Read = Callable[[str], Reading]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Case:
+    """A whole text and how it is read."""
+
+    name: str
+    text: str
+    read: Read
+    also: tuple[str, ...] = ()
+    """Further texts whose numbers are as true: a log of several ranks tells the same without one of them."""
+
+    def known(self) -> dict[str, set[float]]:
+        """Every true value of each number."""
+        found: dict[str, set[float]] = {}
+        for text in (self.text, *self.also):
+            reading = self.read(text)
+            for name, value in [*((n, v) for n, (v, _) in reading.confirmed.items()), *reading.once.items()]:
+                found.setdefault(name, set()).add(value)
+        return found
+
+
+def _bandwidth(title: str, sizes: list[int], iterations: int) -> Read:
+    """As the runner reads it: title, sizes and iterations are compared with what was asked for (running/checks.py)."""
+
+    def read(text: str) -> Reading:
+        run = parse_bandwidth(text)
+        if run.title != title or [row.message_bytes for row in run.rows][: len(sizes)] != sizes:
+            raise ResultFormatError("not the test that was asked for")
+        if any(row.iterations != iterations for row in run.rows):
+            raise ResultFormatError("not the iterations that were asked for")
+        found: dict[str, tuple[float, float]] = {}
+        for row in run.rows[: len(sizes)]:
+            # the rate has six decimals and the average two (six below 0.1), each rounded
+            open_gbit_s = 2 * (0.5e-6 * row.message_bytes * 8e-3 + 0.0085)
+            found[f"{row.message_bytes} average"] = row.average_gbit_s, open_gbit_s
+            found[f"{row.message_bytes} rate"] = row.message_rate_mpps, open_gbit_s / (row.message_bytes * 8e-3)
+        return Reading(confirmed=found)
+
+    return read
+
+
+def _latency(title: str, sizes: list[int]) -> Read:
+    def read(text: str) -> Reading:
+        body, _, confirming = text.partition("\n===\n")
+        run = parse_latency(body)
+        if run.title != title or [row.message_bytes for row in run.rows][: len(sizes)] != sizes:
+            raise ResultFormatError("not the test that was asked for")
+        if confirming:
+            confirm_latency(run, confirming)
+        found = {
+            f"{row.message_bytes} {name}": getattr(row, name)
+            for row in run.rows[: len(sizes)]
+            for name in ("typical_us", "average_us", "least_us", "greatest_us", "p99_us", "p999_us")
+            if getattr(row, name) is not None
+        }
+        if confirming or "2 typical_us" not in found:
+            return Reading(confirmed={name: (value, 0.0101) for name, value in found.items()})
+        return Reading(once=found)
+
+    return read
+
+
+def _confirmed_latency(text: str) -> Reading:
+    if "\n===\n" not in text:
+        raise ResultFormatError("without its JSON")
+    return _latency("RDMA_Write Latency Test", [2])(text)
+
+
+def _of_table(number: int, log: NcclLog) -> Iterator[tuple[str, tuple[float, float]]]:
+    yield f"{number} mean", (log.average_busbw_gbyte_s, 0.0111)
+    yield f"{number} wrong", (log.wrong or 0, 0)
+    yield f"{number} busbw", (log.busbw_gbyte_s, 0.0101)
+    for row in log.rows:
+        for place, half in zip(("out", "in"), row.halves, strict=False):
+            # two decimals, and what the rounding of the time leaves open where it is short
+            open_us = 0.005 if half.time_us < 100 or (log.collective and half.time_us < 1e4) else 0.05
+            open_gbyte_s = 0.0101 + 2 * half.busbw_gbyte_s * open_us / half.time_us
+            yield f"{number} {row.size_bytes} {place} busbw", (half.busbw_gbyte_s, open_gbyte_s)
+            yield f"{number} {row.size_bytes} {place} algbw", (half.algbw_gbyte_s, open_gbyte_s)
+
+
+def _nccl(tables: int) -> Read:
+    def read(text: str) -> Reading:
+        logs = parse_nccl_tables(text)
+        if len(logs) != tables:
+            raise ResultFormatError("not as many tables as were asked for")
+        times = {
+            f"{n} {row.size_bytes} {place} time": half.time_us
+            for n, log in enumerate(logs)
+            for row in log.rows
+            for place, half in zip(("out", "in"), row.halves, strict=False)
+        }
+        return Reading(confirmed=dict(pair for n, log in enumerate(logs) for pair in _of_table(n, log)), once=times)
+
+    return read
+
+
+def _report(text: str) -> Reading:
+    return Reading(confirmed=dict(_of_table(0, parse_report(text))))
+
+
+def _training(text: str) -> Reading:
+    run = parse_training(text)
+    n = run.devices
+    iterations = {
+        # the mean and the spread over the iterations are printed with one decimal
+        f"iteration {i}": (value, 0.1055 * len(run.iterations_per_device))
+        for i, value in enumerate(run.iterations_per_device)
+    }
+    return Reading(
+        confirmed={
+            "devices": (n, 0),
+            "mean": (run.mean_per_device, 0.1055),
+            "total": (run.total, 0.1055 * n),
+            "printed total": (run.printed_total, 0.1055 * n),
+            "printed mean": (run.printed_mean, 0.1555),
+            "printed spread": (run.printed_spread, 0.31),
+            **iterations,
+        }
+    )
+
+
+def _tf_cnn(workers: int) -> Read:
+    def read(text: str) -> Reading:
+        run = parse_tf_cnn(text, workers)
+        steps = {f"{run.rank} step {step.step}": step.images_s for step in run.steps}
+        if run.ranks > 1:  # they confirm each other, but each takes its own time
+            return Reading(confirmed={"total": (run.total, 0.02 * run.total)}, once=steps)
+        return Reading(once={"total": run.total, **steps})
+
+    return read
+
+
+def _osu(title: str) -> Read:
+    def read(text: str) -> Reading:
+        run = parse_osu(text)
+        if run.title != title:
+            raise ResultFormatError("not the test that was asked for")
+        confirmed: dict[str, tuple[float, float]] = {}
+        once: dict[str, float] = {}
+        for row in run.rows:
+            if row.message_rate_s is not None and row.bandwidth_gbit_s is not None:
+                confirmed[f"{row.message_bytes} bandwidth"] = (
+                    row.bandwidth_gbit_s / GBIT_S,
+                    0.0101 + 0.0101e-6 * row.message_bytes,
+                )
+            elif row.bandwidth_gbit_s is not None:
+                once[f"{row.message_bytes} bandwidth"] = round(row.bandwidth_gbit_s / GBIT_S, 6)
+            elif row.latency_us is not None:
+                once[f"{row.message_bytes} latency"] = row.latency_us
+        return Reading(confirmed=confirmed, once=once)
+
+    return read
+
+
+def _iperf3(text: str) -> Reading:
+    run = parse_iperf3(text)
+    return Reading(
+        confirmed={
+            "received": (run.received_gbit_s, 3e-6 * run.received_gbit_s),
+            "sent": (run.sent_gbit_s, 3e-6 * run.sent_gbit_s),
+            "retransmits": (run.retransmits, 0),
+            "seconds": (run.seconds, 3e-6 * run.seconds),
+        }
+    )
+
+
+def _nccl_log(text: str) -> Reading:
+    network = parse_nccl_log(text)
+    rail_faults(network, rails_by_order(network))
+    return Reading()
+
+
+WRITE, SEND, READ = "RDMA_Write BW Test", "Send BW Test", "RDMA_Read BW Test"
+POWERS = [2**i for i in range(1, 24)]
+
+
+def _cases() -> Iterator[Case]:
+    for name, title, iterations in (
+        ("seed_a.client", WRITE, 5000),
+        ("wbw.client", WRITE, 1000),
+        ("wbw.server", WRITE, 1000),
+        ("wbwR.client", WRITE, 5000),
+        ("vf_wbw.client", WRITE, 500),
+        ("rbw.client", READ, 500),
+        ("sbw.client", SEND, 1000),
+        ("sbw_default.server", SEND, 1000),
+    ):
+        yield Case(name=name, text=sample(f"perftest/{name}.txt"), read=_bandwidth(title, [65536], iterations))
+    for name, title, sizes, iterations in (
+        ("all_sizes_mib", WRITE, POWERS, 1000),
+        ("all_sizes_mb", WRITE, POWERS, 1000),
+        ("duration", WRITE, [65536], 1120364),
+        ("bidirectional", "RDMA_Write Bidirectional BW Test", [65536], 5000),
+        ("cpu_util", READ, [65536], 1000),
+        ("per_port", WRITE, [65536], 5000),
+        ("qos", SEND, [65536], 1000),
+        ("counters", WRITE, [65536], 5000),
+    ):
+        yield Case(name=name, text=composed(f"perftest_{name}.txt"), read=_bandwidth(title, sizes, iterations))
+    for name in ("wlat.client", "wlat.server"):
+        yield Case(name=name, text=sample(f"perftest/{name}.txt"), read=_latency("RDMA_Write Latency Test", [2]))
+    yield Case(name="slat.client", text=sample("perftest/slat.client.txt"), read=_latency("Send Latency Test", [2]))
+    for name, title, sizes in (
+        ("latency_before_percentiles", "RDMA_Write Latency Test", [2]),
+        ("latency_duration", "Send Latency Test", [2]),
+        ("read_latency", "RDMA_Read Latency Test", POWERS),
+    ):
+        yield Case(name=name, text=composed(f"perftest_{name}.txt"), read=_latency(title, sizes))
+    both = composed("perftest_latency.txt") + "\n===\n" + composed("perftest_latency.json")
+    yield Case(name="latency and JSON", text=both, read=_confirmed_latency)
+    for name in ("seed_a", "nvlink_allreduce", "broadcast", "tagged_debug"):
+        yield Case(name=f"nccl {name}", text=sample(f"nccl/{name}.txt"), read=_nccl(1))
+    for name, tables in (("timestamps", 1), ("per_iteration", 1), ("sendrecv", 1), ("two_collectives", 2)):
+        yield Case(name=f"nccl {name}", text=composed(f"nccl_{name}.txt"), read=_nccl(tables))
+    yield Case(name="nccl report", text=composed("nccl_report.json"), read=_report)
+    yield Case(name="nccl log 2.5", text=composed("nccl_log_2_5.txt"), read=_nccl_log)
+    yield Case(name="nccl log 2.28", text=composed("nccl_log_2_28.txt"), read=_nccl_log)
+    yield Case(name="horovod", text=sample("training/seed_a.txt"), read=_training)
+    yield Case(name="ddp", text=composed("ddp_tagged.txt"), read=_training)
+    ranks = composed("tf_cnn_horovod.txt")
+    ones = tuple("\n".join(line for line in ranks.splitlines() if tag not in line) for tag in ("[1,0]", "[1,1]"))
+    yield Case(name="tf_cnn 2", text=ranks, read=_tf_cnn(2), also=ones)
+    yield Case(name="tf_cnn 1", text=composed("tf_cnn_one_worker.txt"), read=_tf_cnn(1))
+    for name, title in (
+        ("latency_7_5", "MPI Latency Test"),
+        ("latency_5_6", "MPI Latency Test"),
+        ("bandwidth_7_5", "MPI Bandwidth Test"),
+        ("message_rate_5_6", "MPI Multiple Bandwidth / Message Rate Test"),
+    ):
+        yield Case(name=f"osu {name}", text=composed(f"osu_{name}.txt"), read=_osu(title))
+    yield Case(name="iperf3", text=sample("iperf3/loopback.json"), read=_iperf3)
+
+
+CASES = tuple(_cases())

@@ -1,0 +1,146 @@
+"""Training benchmarks, OSU and iperf3: seed A's figures and recordings, else text composed from the formats."""
+
+import pytest
+
+from components.validation.parsers.iperf3 import parse_iperf3
+from components.validation.parsers.lines import ResultFormatError, lines_of
+from components.validation.parsers.osu import parse_osu
+from components.validation.parsers.tf_cnn import parse_tf_cnn
+from components.validation.parsers.training import parse_training
+from tests.components.validation.samples import composed, sample
+
+SEED_A = sample("training/seed_a.txt")
+TF_CNN = composed("tf_cnn_horovod.txt")
+
+
+def test_seed_a_s_horovod_run_is_worked_out_again_from_its_iterations() -> None:
+    run = parse_training(SEED_A)
+
+    assert (len(run.iterations_per_device), min(run.iterations_per_device), run.devices) == (10, 186.1, 16)
+    assert (run.mean_per_device, run.spread_per_device) == (pytest.approx(234.74), pytest.approx(42.0, abs=0.01))
+    assert (run.printed_mean, run.printed_total, run.total) == (234.8, 3756.0, pytest.approx(3755.84))
+
+
+def test_the_same_lines_under_a_launcher_s_tag_are_those_of_ddp() -> None:
+    run = parse_training(composed("ddp_tagged.txt"))
+
+    assert (run.model, run.batch_size, run.devices) == ("resnet50", 64, 16)
+    assert run.mean_per_device == pytest.approx(814.6, abs=0.1)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "reason"),
+    [
+        ("Iter #3: 246.4 img/sec per GPU\n", "", "missing or doubled"),
+        ("248.1", "258.1", "contradict each other"),
+        ("3756.0", "3786.0", "total: 3786.0 printed"),
+        ("16 GPU", "17 GPU", "total: 3756.0 printed"),
+        ("+-42.0", "+-24.0", "spread"),
+        ("Total img/sec on 16 GPU(s): 3756.0 +-672.7\n", "", "breaks off after 10 iterations"),
+        ("199.4 img", "199.4img", "a damaged line"),
+    ],
+)
+def test_a_training_run_that_contradicts_itself_is_refused(old: str, new: str, reason: str) -> None:
+    with pytest.raises(ResultFormatError, match=reason):
+        parse_training(SEED_A.replace(old, new, 1))
+
+
+def test_ranks_of_tf_cnn_are_not_added_up_where_the_total_is_all_theirs() -> None:
+    run = parse_tf_cnn(TF_CNN, workers=2)
+
+    assert (run.total, run.per_worker, run.ranks, run.model) == (612.41, False, 2, "resnet50")
+    assert [step.step for step in run.steps] == [1, 50, 100]
+
+
+def test_totals_of_single_workers_are_added_up() -> None:
+    run = parse_tf_cnn(TF_CNN.replace("612.41", "306.21").replace("612.38", "306.19"), workers=2)
+
+    assert (run.per_worker, run.total) == (True, pytest.approx(612.42))
+
+
+@pytest.mark.parametrize(
+    ("text", "workers", "reason"),
+    [
+        (TF_CNN, 3, "cannot be of 3 workers"),
+        (TF_CNN.replace("612.38", "662.38"), 2, "two runs, or a damaged one"),
+        (TF_CNN.replace("612.4", "62.4").replace("612.3", "62.3"), 2, "neither one nor 2 times"),
+        (TF_CNN.replace("[1,1]<stdout>:", "").replace("[1,0]<stdout>:", ""), 2, "two totals of one rank"),
+        (TF_CNN.split("total images")[0], 2, "it did not end"),
+        (TF_CNN.replace("+/-", "+-"), 2, "a damaged line"),
+    ],
+)
+def test_a_tf_cnn_run_that_gives_no_total_is_refused(text: str, workers: int, reason: str) -> None:
+    with pytest.raises(ResultFormatError, match=reason):
+        parse_tf_cnn(text, workers)
+
+
+def test_osu_bandwidth_is_of_10_6_bytes_and_a_zero_size_may_come_first() -> None:
+    assert parse_osu(composed("osu_bandwidth_7_5.txt")).rows[-1].bandwidth_gbit_s == pytest.approx(12221.26 * 0.008)
+    assert [row.message_bytes for row in parse_osu(composed("osu_latency_5_6.txt")).rows][:3] == [0, 1, 2]
+    assert parse_osu(composed("osu_latency_7_5.txt")).rows[0].latency_us == 1.66
+
+
+@pytest.mark.parametrize(
+    ("name", "old", "new", "reason"),
+    [
+        ("bandwidth_7_5", "Pass", "Fail", "arrived wrong"),
+        ("message_rate_5_6", "12221.26", "12228.26", "contradict each other"),
+        ("latency_7_5", "1024 ", "1025 ", "a row is missing or damaged"),
+        ("latency_7_5", "Avg Latency(us)", "Latency(ms)", "unknown columns"),
+        ("latency_7_5", "# OSU MPI Latency Test v7.5\n", "", "no OSU benchmark"),
+    ],
+)
+def test_an_osu_table_that_gives_no_number_is_refused(name: str, old: str, new: str, reason: str) -> None:
+    with pytest.raises(ResultFormatError, match=reason):
+        parse_osu(composed(f"osu_{name}.txt").replace(old, new, 1))
+
+
+def test_iperf3_is_read_by_what_arrived() -> None:
+    run = parse_iperf3(sample("iperf3/loopback.json"))
+
+    assert (run.streams, run.retransmits, run.version) == (2, 19, "iperf 3.12")
+    assert (round(run.received_gbit_s, 4), round(run.sent_gbit_s, 4)) == (19.9011, 19.9363)
+
+
+def test_iperf3_s_own_reason_is_passed_on() -> None:
+    with pytest.raises(ResultFormatError, match="Connection refused"):
+        parse_iperf3(sample("iperf3/refused.json"))
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "reason"),
+    [
+        ("4985716736", "4985716737", "add up to"),
+        ('"retransmits":\t19', '"retransmits":\t18', "retransmits add up to"),
+        ('"protocol":\t"TCP"', '"protocol":\t"UDP"', "over UDP"),
+        ('"bits_per_second":\t19901094546.5468', '"bits_per_second":\t29901094546.5468', "contradict"),
+        ('"sum_received"', '"sum"', "has no sum_received"),
+    ],
+)
+def test_an_iperf3_result_that_contradicts_itself_is_refused(old: str, new: str, reason: str) -> None:
+    text = sample("iperf3/loopback.json")
+    assert old in text
+
+    with pytest.raises(ResultFormatError, match=reason):
+        parse_iperf3(text.replace(old, new))
+
+
+@pytest.mark.parametrize(
+    ("raw", "text", "rank"),
+    [
+        ("[1,0]<stdout>:x", "x", "1,0"),
+        ("[3]<stderr>:x", "x", "3"),
+        ("[prterun-host-71@1,4]<stdout>: x", "x", "prterun-host-71@1,4"),
+        ("Fri Oct  2 11:03:00 2026[1,0]<stdout>:x", "x", "1,0"),
+        ("[pod/bench-1-launcher-x/launcher] [1,0]<stdout>:x", "x", "1,0"),
+        ("2026-10-02T11:03:00.123456789Z x", "x", None),
+        ("\x1b[32mx\x1b[0m", "x", None),
+        ("a<b>:x", "a<b>:x", None),
+    ],
+)
+def test_what_launchers_terminals_and_collectors_add_is_taken_away(raw: str, text: str, rank: str | None) -> None:
+    assert [(line.text, line.rank) for line in lines_of(raw)] == [(text, rank)]
+
+
+def test_a_carriage_return_never_joins_two_numbers() -> None:
+    assert [line.text for line in lines_of("1\r2\r\n3\r\r\n4")] == ["1", "2", "3", "4"]

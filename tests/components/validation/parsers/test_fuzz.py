@@ -1,0 +1,84 @@
+"""Twelve thousand damaged logs through all parsers: no number that the text does not bear out, and no other exception.
+
+What a wrong number is: the text says some numbers twice, in other words or in a sum. Such a one has to be the whole
+text's own, to within the roundings of both, or there is no answer. Others stand in the text once (latencies, OSU's
+tables, the time of a small message): if a digit there is exchanged for another, the text is as good as the whole one.
+Of them an answer may differ only where the damage touched the line, and the number has to stand there as returned.
+"""
+
+import random
+import re
+from dataclasses import dataclass
+
+from components.validation.parsers.lines import ResultFormatError
+from tests.components.validation.parsers.mutations import MUTATIONS
+from tests.components.validation.parsers.readings import CASES, Case, Reading
+
+INPUTS = 12_000
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Truth:
+    """What the whole text says."""
+
+    case: Case
+    reading: Reading
+    known: dict[str, set[float]]
+
+    @classmethod
+    def of(cls, case: Case) -> "Truth":
+        return cls(case=case, reading=case.read(case.text), known=case.known())
+
+    def wrong_numbers(self, got: Reading, damaged: str) -> list[str]:
+        right = self.reading.confirmed
+        faults = [
+            f"{name}: {value} instead of {right.get(name)}"
+            for name, (value, _) in got.confirmed.items()
+            if name not in right or abs(value - right[name][0]) > right[name][1]
+        ]
+        other = {name: value for name, value in got.once.items() if value not in self.known.get(name, ())}
+        if other:
+            untouched = set(self.case.text.splitlines())
+            touched = {float(cell) for line in damaged.splitlines() if line not in untouched for cell in numbers(line)}
+            faults += [
+                f"{name}: {value} stands in no line that was touched"
+                for name, value in other.items()
+                if value not in touched
+            ]
+        return faults
+
+
+def numbers(line: str) -> list[str]:
+    return re.findall(r"[0-9]+(?:\.[0-9]+)?(?:e[-+]?[0-9]+)?", line)
+
+
+def test_damaged_logs_give_no_wrong_number() -> None:
+    dice = random.Random(20261121)  # noqa: S311  # a fixed seed, so that a failure comes again
+    truths = [Truth.of(case) for case in CASES]
+    refused, differing, faults = 0, 0, []
+    for n in range(INPUTS):
+        truth, mutation = truths[n % len(truths)], dice.choice(MUTATIONS)
+        damaged = mutation(truth.case.text, dice)
+        try:
+            got = truth.case.read(damaged)
+        except ResultFormatError:
+            refused += 1
+            continue
+        differing += got.once != truth.reading.once
+        faults += [
+            f"{truth.case.name} after {mutation.__name__} ({n}): {fault}" for fault in truth.wrong_numbers(got, damaged)
+        ]
+
+    assert faults == []
+    # neither of the two answers is the only one
+    assert INPUTS / 5 < refused < INPUTS * 4 / 5
+    assert differing < INPUTS / 20
+
+
+def test_the_oracle_sees_a_wrong_number() -> None:
+    truth = Truth.of(next(case for case in CASES if case.name == "seed_a.client"))
+    (name, (value, open_by)), *_ = truth.reading.confirmed.items()
+
+    assert truth.wrong_numbers(truth.reading, truth.case.text) == []
+    assert truth.wrong_numbers(Reading(confirmed={name: (value + 2 * open_by, open_by)}), truth.case.text)
+    assert truth.wrong_numbers(Reading(once={"typical": 7.5}), truth.case.text)

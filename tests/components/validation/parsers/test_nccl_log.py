@@ -1,0 +1,78 @@
+"""What NCCL's own lines tell, in old and new wording. Composed from its formats, but for the recording."""
+
+import pytest
+
+from components.validation.parsers.nccl_log import parse_nccl_log, rail_faults, rails_by_order
+from tests.components.validation.samples import composed, nccl
+
+OLD, NEW = composed("nccl_log_2_5.txt"), composed("nccl_log_2_28.txt")
+
+
+def test_the_wording_of_2_5_tells_transport_adapters_and_gpu_direct() -> None:
+    network = parse_nccl_log(OLD)
+
+    assert (network.transport, network.gpu_direct, network.version) == ("ib", "all", "2.5.6+cuda10.1")
+    assert [(a.index, a.device, a.link) for a in network.adapters["worker-0"]] == [
+        (0, "mlx5_3", "RoCE"),
+        (1, "mlx5_9", "RoCE"),
+    ]
+    assert network.used_devices == {"worker-0": ("mlx5_3", "mlx5_9"), "worker-1": ("mlx5_3", "mlx5_9")}
+
+
+def test_the_wording_of_2_28_tells_settings_driver_and_warnings_as_well() -> None:
+    network = parse_nccl_log(NEW)
+
+    assert (network.transport, network.algorithm, network.pinned_net) == ("ib", "Ring", "IB")
+    assert (network.version, network.cuda_driver) == ("2.28.3+cuda13.0", "13.0")
+    assert network.wanted_adapters["job-worker-1"] == ("mlx5_5", "mlx5_3")
+    assert network.warnings == ("NET/IB : Got async event : port error",)
+
+
+def test_gpu_direct_on_some_channels_only_is_told() -> None:
+    assert parse_nccl_log(NEW).gpu_direct == "some"
+    assert parse_nccl_log(NEW.replace("/GDRDMA", "")).gpu_direct == "none"
+    assert parse_nccl_log("").gpu_direct is None
+
+
+def test_a_recorded_fallback_to_sockets_is_told_although_net_ib_stands_in_the_log() -> None:
+    network = parse_nccl_log(nccl("tagged_debug"))
+
+    assert (network.transport, network.adapters, network.version) == ("socket", {}, "2.28.3+cuda13.0")
+
+
+def test_one_channel_over_sockets_is_a_fallback() -> None:
+    assert parse_nccl_log(NEW.replace("via NET/IB/0\n", "via NET/Socket/0\n", 1)).transport == "socket"
+
+
+def test_channels_that_keep_to_their_rail_are_no_fault() -> None:
+    network = parse_nccl_log(NEW)
+
+    assert len(network.channels) == 16
+    # the devices are numbered otherwise on the second host, and the rails are not
+    assert rails_by_order(network)["job-worker-0", "mlx5_4"] == rails_by_order(network)["job-worker-1", "mlx5_5"] == 0
+    assert rail_faults(network, rails_by_order(network)) == []
+
+
+def test_a_channel_from_one_rail_to_another_is_named_with_both_ends() -> None:
+    line = next(line for line in NEW.splitlines() if "00/0" in line and "[receive]" in line)
+    network = parse_nccl_log(NEW.replace(line, line.replace("NET/IB/0", "NET/IB/1")))
+
+    assert rail_faults(network, rails_by_order(network)) == [
+        "rank 1 sends over mlx5_2 of job-worker-0 (rail 1) and rank 2 receives over mlx5_5 of job-worker-1 (rail 0)"
+    ]
+
+
+def test_an_adapter_on_no_rail_is_named() -> None:
+    network = parse_nccl_log(OLD)
+    rails = {("worker-0", "mlx5_3"): "rail-a", ("worker-1", "mlx5_3"): "rail-a", ("worker-1", "mlx5_9"): "rail-b"}
+
+    assert {fault.partition(":")[0] for fault in rail_faults(network, rails)} == {"worker-0"}
+    assert all("mlx5_9, which is on no rail" in fault for fault in rail_faults(network, rails))
+
+
+@pytest.mark.parametrize("value", ["^mlx5_0", "=mlx5_4:1,mlx5_2:1", "mlx5_4"])
+def test_lists_of_wanted_adapters_are_read_in_all_their_forms(value: str) -> None:
+    log = f"h:1:2 [0] NCCL INFO NCCL_IB_HCA set to {value}"
+    expected = {"^mlx5_0": (), "=mlx5_4:1,mlx5_2:1": ("mlx5_4", "mlx5_2"), "mlx5_4": ("mlx5_4",)}
+
+    assert parse_nccl_log(log).wanted_adapters == {"h": expected[value]}

@@ -1,0 +1,146 @@
+"""What perftest's versions and options change in its text. Composed from its printf formats, but for the recordings."""
+
+from itertools import pairwise
+
+import pytest
+
+from components.validation.parsers.perftest import (
+    ResultFormatError,
+    cause_of,
+    confirm_bandwidth,
+    confirm_latency,
+    parse_bandwidth,
+    parse_latency,
+)
+from tests.components.validation.samples import composed, perftest
+
+
+@pytest.mark.parametrize("unit", ["mb", "mib"])
+def test_all_sizes_are_read_and_both_names_of_the_unit_are_the_same(unit: str) -> None:
+    run = parse_bandwidth(composed(f"perftest_all_sizes_{unit}.txt"))
+
+    assert [row.message_bytes for row in run.rows] == [2**i for i in range(1, 24)]
+    assert run.rows[-1].average_gbit_s == pytest.approx(97.585, abs=0.01)
+    assert all(later.average_gbit_s > earlier.average_gbit_s for earlier, later in pairwise(run.rows))
+
+
+def test_a_row_that_is_missing_among_all_sizes_is_noticed() -> None:
+    text = composed("perftest_all_sizes_mib.txt")
+    without = "\n".join(line for line in text.splitlines() if not line.startswith(" 4096 "))
+
+    with pytest.raises(ResultFormatError, match="a row is missing"):
+        parse_bandwidth(without)
+
+
+def test_a_run_by_time_has_no_peak_and_is_as_good() -> None:
+    run = parse_bandwidth(composed("perftest_duration.txt"))
+
+    assert (run.rows[0].average_gbit_s, run.rows[0].iterations, run.notes) == (97.88, 1120364, ("peak not measured",))
+
+
+def test_both_directions_are_told_as_their_sum() -> None:
+    run = parse_bandwidth(composed("perftest_bidirectional.txt"))
+
+    assert (run.both_directions, run.rows[0].average_gbit_s) == (True, 194.87)
+    assert not parse_bandwidth(perftest("wbw.client")).both_directions
+
+
+def test_a_damaged_title_does_not_turn_a_sum_into_one_direction() -> None:
+    with pytest.raises(ResultFormatError, match="unknown word Bidirxctional"):
+        parse_bandwidth(composed("perftest_bidirectional.txt").replace("Bidirectional", "Bidirxctional"))
+
+
+@pytest.mark.parametrize(
+    ("name", "gbit_s"), [("cpu_util", 96.12), ("per_port", 195.44), ("qos", 92.44), ("counters", 91.77)]
+)
+def test_further_columns_and_lines_do_not_move_the_average(name: str, gbit_s: float) -> None:
+    assert parse_bandwidth(composed(f"perftest_{name}.txt")).rows[0].average_gbit_s == gbit_s
+
+
+def test_cpu_use_and_counters_are_told_where_they_were_asked_for() -> None:
+    assert parse_bandwidth(composed("perftest_cpu_util.txt")).rows[0].cpu_percent == 3.12
+    assert parse_bandwidth(composed("perftest_counters.txt")).counters == {
+        "out_of_sequence": 17,
+        "packet_seq_err": 17,
+        "rp_cnp_handled": 0,
+    }
+
+
+def test_the_server_s_text_is_told_from_the_client_s() -> None:
+    assert [parse_bandwidth(perftest(f"wbw.{role}")).role for role in ("client", "server")] == ["client", "server"]
+
+
+def test_two_outputs_in_one_are_refused() -> None:
+    with pytest.raises(ResultFormatError, match="2 perftest outputs"):
+        parse_bandwidth(perftest("wbw.client") + perftest("wbw.server"))
+
+
+def test_a_recorded_latency_has_median_and_percentiles() -> None:
+    run = parse_latency(perftest("wlat.client"))
+
+    assert (run.title, run.round_trip, run.rows[0].value_us) == ("RDMA_Write Latency Test", False, 2132.01)
+    assert (run.rows[0].p99_us, run.rows[0].p999_us, run.rows[0].greatest_us) == (6823.65, 8186.72, 8186.72)
+    assert parse_latency(perftest("slat.client")).rows[0].typical_us == 2209.40
+
+
+def test_each_end_of_a_latency_test_has_measured_by_itself() -> None:
+    assert parse_latency(perftest("wlat.server")).rows[0].typical_us == 2117.12
+
+
+def test_reads_are_told_as_round_trips_of_all_sizes() -> None:
+    run = parse_latency(composed("perftest_read_latency.txt"))
+
+    assert (run.round_trip, len(run.rows), run.rows[0].typical_us) == (True, 23, 3.21)
+
+
+def test_a_latency_by_time_is_a_mean_that_its_rate_confirms() -> None:
+    text = composed("perftest_latency_duration.txt")
+    row = parse_latency(text).rows[0]
+
+    assert (row.value_us, row.typical_us, row.p99_us) == (1.68, None, None)
+    with pytest.raises(ResultFormatError, match="contradict each other"):
+        parse_latency(text.replace("1.68", "1.78"))
+
+
+def test_a_latency_of_before_the_percentiles_is_read() -> None:
+    row = parse_latency(composed("perftest_latency_before_percentiles.txt")).rows[0]
+
+    assert (row.typical_us, row.average_us, row.p99_us) == (1.66, 1.68, None)
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        (perftest("wbw.client"), "is no latency test"),
+        (perftest("wlat.client").replace("742.88 ", "9742.88"), "out of order"),
+        (perftest("wlat.client").replace("2132.01", "213201"), "a damaged row"),
+        (perftest("wlat.client").replace("8186.72", ""), "7 values under 9 columns"),
+        (perftest("wlat.client").replace("[usec]", "[cycles]"), "columns that no version has|no median"),
+        (perftest("wlat.client").rsplit("---\n", 1)[0].rsplit("\n", 1)[0], "cut short"),
+    ],
+)
+def test_a_latency_that_is_none_is_refused_with_a_reason(text: str, reason: str) -> None:
+    with pytest.raises(ResultFormatError, match=reason):
+        parse_latency(text)
+
+
+def test_the_json_confirms_a_latency_and_betrays_an_exchanged_digit() -> None:
+    text, confirming = composed("perftest_latency.txt"), composed("perftest_latency.json")
+
+    confirm_latency(parse_latency(text), confirming)
+    with pytest.raises(ResultFormatError, match=r"t_typical: 1\.67 in the table and 1\.66 in the JSON"):
+        confirm_latency(parse_latency(text.replace("1.66", "1.67")), confirming)
+
+
+def test_the_json_of_a_bandwidth_needs_the_unit_that_it_does_not_name() -> None:
+    run, confirming = parse_bandwidth(composed("perftest_bidirectional.txt")), composed("perftest_bandwidth.json")
+
+    confirm_bandwidth(run, confirming, "Gb/sec")
+    with pytest.raises(ResultFormatError, match="contradict each other"):
+        confirm_bandwidth(run, confirming, "MiB/sec")
+    with pytest.raises(ResultFormatError, match="cannot be read"):
+        confirm_bandwidth(run, confirming[:-5], "Gb/sec")
+
+
+def test_ends_of_different_roce_versions_are_told_from_other_disagreements() -> None:
+    assert cause_of(" Found Incompatibility issue with GID types.\n") == "the ends use different RoCE versions"
