@@ -1,0 +1,129 @@
+"""A guest's own network tool on real nodes: netplan 0.106 with systemd-networkd, asked for by the host program alone.
+
+The nodes stand in for machines in vSphere, so no engine is needed: what a stack would send goes over the same SSH.
+"""
+
+import asyncio
+import json
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from components.hosts.calls import Hosts, Report
+from components.hosts.document import host_document, wanted_fields
+from components.hosts.program.guest import NETPLAN, RUN_NETWORKS
+from components.ssh.credentials import login_to
+from stacks.read import KEY, parse_lab
+from tests.conftest import ROOT
+from tests.integration.conftest import environment, sim
+from tests.integration.stack import on_node
+
+pytestmark = pytest.mark.sim
+
+NODES = ("gpu01", "gpu02")
+FILE = f"{NETPLAN}/90-rocelab-enp5s0.yaml"
+NETWORK = f"{RUN_NETWORKS}/10-netplan-enp5s0.network"
+
+
+class Guests:
+    """Both nodes, and what the lab asks of each."""
+
+    def __init__(self, revert_after_s: int = 120) -> None:
+        content: dict[str, Any] = yaml.safe_load((ROOT / "Pulumi.lab-pvrdma.yaml").read_text())["config"][KEY]
+        content |= {"guests": {"network": {}}, "hosts": {"revert_after_s": revert_after_s}}
+        lab = parse_lab(json.dumps(content), "Pulumi.lab-pvrdma.yaml")
+        login = login_to(lab, ROOT, lambda _key: None)
+        self._key, self._endpoints = login.private_key, login.endpoints
+        self.documents = {node.name: host_document(lab, node) for node in lab.nodes}
+
+    def do(self, verb: str, name: str) -> Report:
+        """One verb of the host program on one node."""
+        return self.on(verb, name)[0]
+
+    def on(self, verb: str, *names: str) -> list[Report]:
+        """One verb on several nodes at once."""
+
+        async def all_of_them() -> list[Report]:
+            hosts = Hosts(self._key)
+            calls = (hosts.call(self._endpoints[name], verb, self.documents[name]) for name in names)
+            return await asyncio.gather(*calls)
+
+        return asyncio.run(all_of_them())
+
+
+@pytest.fixture(scope="module")
+def guests(simulator: Path) -> Iterator[Guests]:
+    found = Guests()
+    yield found
+    found.on("undo", *NODES)
+    assert sim(environment("lab"), "reset").returncode == 0
+
+
+def addresses(name: str) -> str:
+    return on_node(name, "ip -4 -o addr show dev enp5s0")
+
+
+def lease(name: str) -> int:
+    """Seconds for which the management address is still lent."""
+    return int(on_node(name, "ip -4 -o addr show dev enp0s3").partition("valid_lft ")[2].partition("sec")[0])
+
+
+def until(told: str, found: Any, timeout_s: float = 60) -> None:
+    end = time.monotonic() + timeout_s
+    while told not in (text := found()):
+        assert time.monotonic() < end, text
+        time.sleep(0.5)
+
+
+def test_netplan_and_networkd_keep_the_rail_s_address_and_the_peer_answers(guests: Guests) -> None:
+    management, lease_s = on_node("gpu01", "cat /run/systemd/netif/links/2"), lease("gpu01")
+
+    assert [report.failed for report in guests.on("apply", *NODES)] == [None, None]
+    guests.on("confirm", *NODES)
+
+    probed = guests.do("probe", "gpu01")
+    assert probed.fields == wanted_fields(guests.documents["gpu01"])
+    assert probed.facts["guest_network"] == {"tool": "netplan", "ping": {"enp5s0": "192.168.0.32 answers"}}
+    state = on_node("gpu01", "networkctl status enp5s0 --no-pager")
+    assert NETWORK in state, "networkd holds it by our file"
+    assert "(configured)" in state
+    assert on_node("gpu01", "cat /run/systemd/netif/links/2") == management
+    assert lease("gpu01") < lease_s, "the management interface has noticed nothing: its lease is still the first one"
+
+
+def test_a_reboot_brings_it_back_without_this_program(guests: Guests) -> None:
+    on_node(
+        "gpu01", "sudo systemctl disable rocelab-rdma.service 2>/dev/null; sudo rm -f /etc/systemd/system/*/rocelab*"
+    )
+    before = on_node("gpu01", "cat /proc/sys/kernel/random/boot_id")
+    on_node("gpu01", "sudo systemd-run --quiet --on-active=1 systemctl reboot")
+
+    def answer() -> str:
+        try:
+            text = on_node("gpu01", "cat /proc/sys/kernel/random/boot_id; ip -4 -o addr show dev enp5s0", timeout_s=10)
+        except (AssertionError, subprocess.TimeoutExpired):  # it is on its way down, or up
+            return ""
+        return "" if before.strip() in text else text
+
+    until("192.168.0.31/24", answer, timeout_s=120)
+    assert "mtu 9000" in on_node("gpu01", "ip link show enp5s0")
+    assert guests.do("apply", "gpu01").failed is None
+    guests.do("confirm", "gpu01")
+
+
+def test_what_nobody_confirms_goes_again_with_its_files(guests: Guests) -> None:
+    """Seed C's `netplan try`, which waits for a key instead of a connection."""
+    guests.do("undo", "gpu02")
+    hasty = Guests(revert_after_s=3)
+
+    assert hasty.do("apply", "gpu02").failed is None
+    assert "192.168.0.32/24" in addresses("gpu02")
+
+    until("reverted", lambda: "reverted" if not addresses("gpu02").strip() else addresses("gpu02"))
+    assert on_node("gpu02", f"ls {FILE} {NETWORK} 2>&1 | grep -c 'No such file'").strip() == "2"
+    assert "unmanaged" in on_node("gpu02", "networkctl status enp5s0 --no-pager")
