@@ -43,6 +43,17 @@ def properties_of(bitfusion: Bitfusion, server: BitfusionServer, fabric: Fabric)
     return told | {key: value for key, value in single.items() if key is not None and value}
 
 
+def spelled_out(told: Mapping[str, str], descriptor: Descriptor) -> dict[str, str]:
+    """The same as the provider reads it back: what has no value gets a blank from it, and defaults are left out.
+
+    Anything else would come back as a difference at every run.
+    """
+    asked = [one for one in descriptor.properties.values() if one.configurable]
+    blank = {one.key: " " for one in asked if not one.default}
+    defaults = {one.key: one.default for one in asked if one.default}
+    return blank | {key: value for key, value in told.items() if defaults.get(key) != value}
+
+
 def faults_of(told: Mapping[str, str], password_key: str | None, descriptor: Descriptor) -> Iterator[str]:
     """What the OVA would not take, or would miss: it says so only in its guest, after it was powered on."""
     known = descriptor.properties

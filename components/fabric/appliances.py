@@ -7,7 +7,7 @@ from pathlib import Path
 import pulumi
 import pulumi_vsphere as vsphere
 
-from components.fabric.appliance import checked_descriptor, faults_of, properties_of
+from components.fabric.appliance import checked_descriptor, faults_of, properties_of, spelled_out
 from components.fabric.machines import GUEST_NET_MINUTES, MANAGEMENT, PVRDMA
 from components.fabric.ovf import Descriptor
 from stacks.base import LabError
@@ -48,9 +48,9 @@ class Appliances(pulumi.ComponentResource):
             self._refuse_what_the_ova_would_not_take(told, descriptor)
         except LabError as error:
             raise pulumi.RunError(str(error)) from None
-        made = self._server(first, told[first.name], descriptor.networks, [])
+        made = self._server(first, told[first.name], descriptor, [])
         for server in others:
-            self._server(server, told[server.name], descriptor.networks, [made])
+            self._server(server, told[server.name], descriptor, [made])
         self.addresses = {server.name: str(server.address.ip) for server in (first, *others)}
         self.register_outputs({"addresses": self.addresses})
 
@@ -68,7 +68,7 @@ class Appliances(pulumi.ComponentResource):
         return self._args.bitfusion.keys.vcenter_password if server is self._args.bitfusion.servers[0] else None
 
     def _server(
-        self, server: BitfusionServer, told: Mapping[str, str], networks: tuple[str, ...], after: list[pulumi.Resource]
+        self, server: BitfusionServer, told: Mapping[str, str], descriptor: Descriptor, after: list[pulumi.Resource]
     ) -> vsphere.VirtualMachine:
         args = self._args
         datacenter, lookups = args.datacenter, args.lookups
@@ -83,7 +83,7 @@ class Appliances(pulumi.ComponentResource):
         ).id
         adapters = [(MANAGEMENT, management), *((PVRDMA, args.port_groups[one.rail]) for one in server.adapters)]
         key = self._password_key(server)
-        properties = {**told, **({key: args.password} if key else {})}
+        properties = {**spelled_out(told, descriptor), **({key: args.password} if key else {})}
         return vsphere.VirtualMachine(
             f"{self._name}-{server.name}",
             name=server.name,
@@ -105,7 +105,7 @@ class Appliances(pulumi.ComponentResource):
             ovf_deploy=vsphere.VirtualMachineOvfDeployArgs(
                 local_ovf_path=str((args.root / args.bitfusion.ova).absolute()),
                 disk_provisioning="thin",
-                ovf_network_map=dict.fromkeys(networks, management),
+                ovf_network_map=dict.fromkeys(descriptor.networks, management),
             ),
             vapp=vsphere.VirtualMachineVappArgs(properties=properties),
             wait_for_guest_net_timeout=0 if args.lab.simulated else GUEST_NET_MINUTES,
@@ -114,7 +114,8 @@ class Appliances(pulumi.ComponentResource):
                 depends_on=after,
                 protect=None if args.lab.simulated else True,
                 # a file that was moved or replaced must not replace servers that were made from it
-                ignore_changes=["ovfDeploy"],
+                # and vCenter does not tell a password again
+                ignore_changes=["ovfDeploy", *([f'vapp.properties["{key}"]'] if key else [])],
                 additional_secret_outputs=["vapp"] if key else None,
             ),
         )

@@ -16,6 +16,8 @@ MANAGEMENT = "vmxnet3"
 PVRDMA = "vmxnet3vrdma"
 """The provider's own text says `vrdma`, which its code refuses."""
 GUEST_NET_MINUTES = 15
+RULES = {"apart": "workers", "planes-apart": "control-planes"}
+"""Whom each rule keeps apart; the name that people see in vCenter."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -46,11 +48,12 @@ class Machines(pulumi.ComponentResource):
         made = {node.name: self._machine(node) for node in nodes}
         apart = [node for node in nodes if node.role == "worker" and node.machine.apart]
         planes = [node for node in nodes if node.role == "control_plane"]
-        rules = [
+        rules = self._stay([node for node in apart if node.machine.host], made)
+        rules += [
             # two workers on one host talk by memory copies: a benchmark would measure nothing
-            *self._rule("apart", "workers", _free(apart), made, mandatory=True),
+            *self._rule("apart", apart if _free(apart) else [], made, mandatory=True, after=rules),
             # a host that fails takes one control plane; where there are too few hosts they still run
-            *self._rule("planes-apart", "control-planes", _free(planes), made, mandatory=False),
+            *self._rule("planes-apart", _free(planes), made, mandatory=False, after=[]),
         ]
         complete = [self._complete(node, made[node.name], rules) for node in nodes]
         placed = PlacementArgs(
@@ -68,23 +71,37 @@ class Machines(pulumi.ComponentResource):
     def _rule(
         self,
         key: str,
-        who: str,
         nodes: Sequence[VsphereVm],
         made: Mapping[str, vsphere.VirtualMachine],
         *,
         mandatory: bool,
+        after: Sequence[pulumi.Resource],
     ) -> list[pulumi.Resource]:
         if len(nodes) < 2:
             return []
         rule = vsphere.ComputeClusterVmAntiAffinityRule(
             f"{self._name}-{key}",
-            name=f"rocelab-{self._args.lab.name}-{who}",
+            name=f"rocelab-{self._args.lab.name}-{RULES[key]}",
             compute_cluster_id=self._cluster.id,
             virtual_machine_ids=[made[node.name].id for node in nodes],
             mandatory=mandatory,
-            opts=pulumi.ResourceOptions(parent=self),
+            # what must stay where it is has to be known before anything is moved
+            opts=pulumi.ResourceOptions(parent=self, depends_on=after),
         )
         return [rule]
+
+    def _stay(self, nodes: Sequence[VsphereVm], made: Mapping[str, vsphere.VirtualMachine]) -> list[pulumi.Resource]:
+        """Takes pinned machines out of DRS, which would otherwise move them for its own reasons."""
+        return [
+            vsphere.DrsVmOverride(
+                f"{self._name}-{node.name}-stays",
+                compute_cluster_id=self._cluster.id,
+                virtual_machine_id=made[node.name].id,
+                drs_enabled=False,
+                opts=pulumi.ResourceOptions(parent=self, aliases=self._before(node, "-stays")),
+            )
+            for node in nodes
+        ]
 
     def _complete(
         self, node: VsphereVm, machine: vsphere.VirtualMachine, rules: Sequence[pulumi.Resource]

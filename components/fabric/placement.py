@@ -37,11 +37,11 @@ class PlacementProvider(Configured, ResourceProvider):
 
     def check(self, _olds: Props, news: Props) -> CheckResult:
         """Refuses machines that nobody would keep apart, before they are made."""
-        free = [name for name in _list(news, "apart") if name not in _map(news, "pinned")]
-        if len(free) < 2:
+        apart, pinned = _list(news, "apart"), _map(news, "pinned")
+        if len(apart) < 2 or all(name in pinned for name in apart):
             return CheckResult(news, [])
         with login.configured_session(self._setting) as vcenter:
-            said = drs_refusal(vcenter, str(news["cluster"]), free)
+            said = drs_refusal(vcenter, str(news["cluster"]), apart)
         return CheckResult(news, [CheckFailure("apart", said)] if said else [])
 
     def diff(self, _id: str, _olds: Props, _news: Props) -> DiffResult:

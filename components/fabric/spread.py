@@ -47,16 +47,14 @@ def faults_of(
     return faults
 
 
-def drs_refusal(vcenter: VCenter, cluster: str, free: Sequence[str]) -> str:
-    """Why nobody would keep these machines apart; empty when DRS does, or when there are none to keep apart.
+def drs_refusal(vcenter: VCenter, cluster: str, machines: Sequence[str]) -> str:
+    """Why nobody would keep these machines apart; empty when DRS does.
 
     Raises:
         LabError: when the vCenter does not have this cluster.
     """
-    if len(free) < 2:
-        return ""
     config = _drs(vcenter, cluster)
-    named = ", ".join(free)
+    named = ", ".join(machines)
     if not config.enabled:
         return f"DRS is off in cluster {cluster}, so nobody keeps {named} apart: pin each to a host (machine.host)"
     if config.defaultVmBehavior not in (None, "fullyAutomated"):  # unset is the API's default, which is that

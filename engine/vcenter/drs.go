@@ -40,7 +40,7 @@ func (c *cluster) separate(ctx *simulator.Context) {
 			continue
 		}
 		var taken []types.ManagedObjectReference
-		for _, reference := range apart.Vm {
+		for _, reference := range stayingFirst(config, apart.Vm) {
 			vm, ok := ctx.Map.Get(reference).(*simulator.VirtualMachine)
 			if !ok {
 				continue
@@ -51,6 +51,29 @@ func (c *cluster) separate(ctx *simulator.Context) {
 			taken = append(taken, *vm.Runtime.Host)
 		}
 	}
+}
+
+// stayingFirst puts the machines that DRS must leave where they are before those that it may move.
+func stayingFirst(
+	config *types.ClusterConfigInfoEx, machines []types.ManagedObjectReference,
+) []types.ManagedObjectReference {
+	stays := func(machine types.ManagedObjectReference) bool {
+		return slices.ContainsFunc(config.DrsVmConfig, func(own types.ClusterDrsVmConfigInfo) bool {
+			return own.Key == machine && own.Enabled != nil && !*own.Enabled
+		})
+	}
+	sorted := slices.Clone(machines)
+	slices.SortStableFunc(sorted, func(a, b types.ManagedObjectReference) int {
+		switch {
+		case stays(a) == stays(b):
+			return 0
+		case stays(a):
+			return -1
+		default:
+			return 1
+		}
+	})
+	return sorted
 }
 
 // moveToFree moves a machine to the first host that is not taken; where all are, it stays.

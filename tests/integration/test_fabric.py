@@ -47,12 +47,15 @@ class Vsphere:
     fabric: dict[str, Any]
     nodes: list[dict[str, Any]] = field(default_factory=list)
     hosts: dict[str, Any] = field(default_factory=dict)
+    bitfusion: dict[str, Any] = field(default_factory=dict)
 
     def pulumi(self, verb: str, *options: str, fails: bool = False) -> str:
         lab = yaml.safe_load((ROOT / "Pulumi.lab.yaml").read_text())["config"]["rocelab:lab"]
         lab["fabric"] = self.fabric
         lab["nodes"] = self.nodes or lab["nodes"]
         lab["hosts"] = {**lab.get("hosts", {}), **self.hosts}
+        if self.bitfusion:
+            lab["bitfusion"] = self.bitfusion
         path = self.folder / "Pulumi.t.yaml"
         content = yaml.safe_load(path.read_text()) or {}
         content.setdefault("config", {})["rocelab:lab"] = lab

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,9 +11,10 @@ from pyVmomi import vim
 from components.fabric.hardware import Hardware, observe
 from components.fabric.power import is_on
 from components.fabric.vcenter import VCenter, session
+from tests.components.fabric.ova import KEYS, stub_ova
 from tests.integration.conftest import missing
 from tests.integration.test_fabric import Vsphere, a_stack, a_worker
-from tests.integration.vcenter import done, machine_named, running
+from tests.integration.vcenter import PASSWORD, done, machine_named, running
 
 pytestmark = pytest.mark.sim
 
@@ -31,6 +33,7 @@ def vsphere(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Vsphere]:
         stack.nodes = [a_worker(1), a_worker(2)]
         stack.nodes[0]["vgpu"] = {"profile": VGPU}
         stack.nodes[0]["machine"].update(firmware="efi", host=H1, roce_version="rocev2")
+        stack.bitfusion = a_server(stub_ova(folder / "stub.ova"))
         yield stack
 
 
@@ -101,9 +104,59 @@ def test_two_workers_that_somebody_puts_on_one_host_are_named(vsphere: Vsphere) 
     vsphere.pulumi("up", "--refresh", "--run-program")
 
 
+def test_a_bitfusion_server_comes_from_its_ova_with_static_addresses_and_pvrdma(vsphere: Vsphere) -> None:
+    with session(vsphere.endpoint) as vcenter:
+        first = machine_named(vcenter.host(H0), "bitfusion01")
+        adapters = [one for one in first.config.hardware.device if isinstance(one, vim.vm.device.VirtualEthernetCard)]
+        assert [type(one) for one in adapters] == [vim.vm.device.VirtualVmxnet3, vim.vm.device.VirtualVmxnet3Vrdma]
+        assert adapters[1].connectable.startConnected, "connect at power on"
+        assert is_on(vcenter, first)
+        assert first.config.memoryReservationLockedToMax
+        assert told(first)["adapter2.ip"] == "10.10.11.231"
+        assert (told(first)["vcenter.password"], told(first)["join"]) == (PASSWORD, " ")
+    text = "".join(path.read_text(errors="replace") for path in (vsphere.folder / "backend").rglob("*.json*"))
+    assert PASSWORD not in text, "it is a secret of the state, like every other"
+    assert "adapter2.ip" in text
+
+
+def test_an_ova_that_does_not_ask_for_what_it_is_told_stops_the_preview(vsphere: Vsphere) -> None:
+    vsphere.bitfusion["properties"]["colour"] = "red"
+    try:
+        said = vsphere.pulumi("preview", fails=True)
+    finally:
+        del vsphere.bitfusion["properties"]["colour"]
+
+    assert "the OVA does not ask for colour; it asks for adapter1.ip" in said
+    assert "Traceback" not in said
+
+
+def a_server(ova: Path) -> dict[str, Any]:
+    """One: each takes the provider ten seconds to upload, however small it is."""
+    server = {
+        "name": "bitfusion01",
+        "host": H0,
+        "datastore": "LocalDS_0",
+        "cpus": 4,
+        "memory_mbytes": 16384,
+        "address": "172.16.7.21/24",
+        "adapters": [{"rail": "rail-a", "address": "10.10.11.231/24"}],
+    }
+    return {
+        "ova": str(ova),
+        "management_network": "VM Network",
+        "keys": dict(KEYS),
+        "properties": {"licence": "True"},
+        "servers": [server],
+    }
+
+
+def told(machine: Any) -> dict[str, str]:
+    return {one.id: one.value for one in machine.config.vAppConfig.property}
+
+
 def test_destroy_takes_machines_with_vgpus_away(vsphere: Vsphere) -> None:
     vsphere.pulumi("destroy", "--run-program")
 
     with session(vsphere.endpoint) as vcenter:
         names = {one.name for one in vcenter.host(H0).parent.parent.parent.vmFolder.childEntity}
-    assert not names & {"gpu01", "gpu02"}
+    assert not names & {"gpu01", "gpu02", "bitfusion01"}

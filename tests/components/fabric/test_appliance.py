@@ -11,7 +11,7 @@ import pulumi
 import pytest
 import yaml
 
-from components.fabric.appliance import checked_descriptor, faults_of, properties_of
+from components.fabric.appliance import checked_descriptor, faults_of, properties_of, spelled_out
 from components.fabric.fabric import VsphereFabric, VsphereFabricArgs
 from components.fabric.ovf import main, parse_descriptor, read_descriptor
 from stacks.base import LabError
@@ -228,3 +228,13 @@ def test_a_wrong_value_is_refused_with_path_and_remedy(ova: Path, edit: Edit, sa
         lab_with(ova, edit)
 
     assert said in str(refused.value)
+
+
+def test_properties_are_written_as_the_provider_reads_them_back() -> None:
+    asked = descriptor().replace('ovf:key="dns"', 'ovf:key="dns" ovf:value="172.16.7.2"')
+
+    written = spelled_out({"dns": "172.16.7.2", "gateway": "172.16.7.1"}, parse_descriptor(asked.encode(), "x.ovf"))
+
+    assert "dns" not in written, "a default is left out when it is read"
+    assert (written["gateway"], written["join"]) == ("172.16.7.1", " ")
+    assert "version" not in written, "nobody may set it"

@@ -77,11 +77,13 @@ def test_a_worker_without_vgpu_is_watched_for_one(with_vgpu: Recorded) -> None:
     assert "extraConfig" not in with_vgpu["fabric-machines-gpu02"].inputs
 
 
-def test_a_pinned_worker_lives_in_the_pool_of_its_host_and_in_no_rule(with_vgpu: Recorded) -> None:
+def test_a_pinned_worker_lives_in_the_pool_of_its_host_and_drs_leaves_it_there(with_vgpu: Recorded) -> None:
     machine = with_vgpu["fabric-machines-gpu01"].inputs
 
     assert (machine["hostSystemId"], machine["resourcePoolId"]) == ("host-1", "resgroup-of-host")
-    assert "fabric-machines-apart" not in with_vgpu.resources, "one free worker is apart from nobody"
+    assert with_vgpu["fabric-machines-gpu01-stays"].inputs["drsEnabled"] is False
+    assert len(with_vgpu["fabric-machines-apart"].inputs["virtualMachineIds"]) == 2, "the free one is not put beside it"
+    assert "fabric-machines-gpu01-stays" in with_vgpu["fabric-machines-apart"].depends_on
     assert with_vgpu["fabric-machines-placement"].inputs["pinned"] == {"gpu01": "DC0_C0_H1"}
 
 
@@ -136,3 +138,11 @@ def test_several_pvrdma_adapters_are_warned_of(monkeypatch: pytest.MonkeyPatch) 
 
     assert len(seen["fabric-machines-gpu01"].inputs["networkInterfaces"]) == 3
     assert any("gpu01 has 2 PVRDMA adapters: VMware's KB 328676 allows one" in text for text in said)
+
+
+def test_workers_that_are_all_pinned_need_no_rule() -> None:
+    def pinned(lab: dict[str, Any]) -> None:
+        for number, node in enumerate(lab["nodes"]):
+            node["machine"] = {**node["machine"], "host": f"DC0_C0_H{number}"}
+
+    assert "fabric-machines-apart" not in seen_with(pinned).resources
