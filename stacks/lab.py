@@ -58,7 +58,7 @@ class Lab(Section):
     """The switches between the nodes. Empty: whoever runs them gets no text and no check."""
     fabric: Fabric | None = None
     bitfusion: Bitfusion | None = None
-    """None: no servers of Bitfusion are made; its clients are `guests.bitfusion`."""
+    """None: no servers of Bitfusion are made; its clients are `bitfusion_client`."""
     cluster: Cluster | None = None
     benchmarks: Benchmarks | None = None
     report: Report = Report()

@@ -1,0 +1,65 @@
+"""An example's stack file as the whole program previews it, without any of its machines."""
+
+import json
+import os
+import re
+import runpy
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from stacks.read import KEY
+from tests.components.fabric.test_fabric import LOOKUPS
+from tests.conftest import ROOT
+from tests.engine import Engine, Recorded
+from tests.stacks.test_load import KEY as HOST_KEY
+from tests.test_program import answer
+
+GOLDEN = ROOT / "tests" / "golden" / "examples"
+SECRETS = {"rocelab:vcenterPassword": "canary-of-the-vcenter", "rocelab:licenceToken": "canary-of-the-licence"}
+
+
+def plays(kind: str, name: str, inputs: Mapping[str, Any]) -> Mapping[str, Any]:
+    """What providers add: the hosts' NICs beside what every lab needs."""
+    return {"device": "vmnic4"} if kind.endswith(":Uplink") else answer(kind, name, inputs)
+
+
+def previewed(file: Path, folder: Path) -> Recorded:
+    """The program's resources in a preview from `folder`, which has the host keys of all nodes."""
+    lab = yaml.safe_load(file.read_text())["config"][KEY]
+    known_hosts = folder / lab["access"]["known_hosts_file"]
+    known_hosts.write_text("".join(f"{node['address']} ssh-ed25519 {HOST_KEY}\n" for node in lab["nodes"]))
+    config = {KEY: json.dumps(lab), **SECRETS}
+    program = str(ROOT / "__main__.py")
+    return Engine(plays, LOOKUPS).run(lambda: runpy.run_path(program), preview=True, config=config)
+
+
+def same_names(seen: Recorded, example: str) -> bool:
+    """Whether the names are the golden ones; a renamed resource is deleted and made again."""
+    names = "".join(f"{one.type} {name}\n" for name, one in sorted(seen.resources.items()))
+    golden = GOLDEN / f"{example}.txt"
+    if os.environ.get("UPDATE_GOLDEN"):
+        golden.write_text(names)
+    return names == golden.read_text()
+
+
+def no_secret_in(seen: Recorded) -> bool:
+    """Whether the stack's secrets are in no input but those that are secrets themselves."""
+    return not any(
+        canary in json.dumps({key: value for key, value in one.inputs.items() if key not in one.secrets}, default=str)
+        for one in seen.resources.values()
+        for canary in SECRETS.values()
+    )
+
+
+def deviations(folder: Path) -> list[list[str]]:
+    """The rows of the table in an example's README."""
+    lines = [line for line in (folder / "README.md").read_text().splitlines() if line.startswith("| ")]
+    body = [[cell.strip() for cell in line.split("|")[1:-1]] for line in lines[1:]]
+    for where, *rest in body:
+        assert re.fullmatch(r"\d+(-\d+)?(, \d+(-\d+)?)*", where), where
+        assert len(rest) == 3, where
+        assert all(rest), where
+    return body

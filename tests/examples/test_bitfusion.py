@@ -1,0 +1,97 @@
+"""Seed C's own lab: its file loads, holds the article's values, and previews with a stub in the place of the OVA."""
+
+import json
+import re
+from pathlib import Path
+
+import jsonschema
+import pytest
+import yaml
+
+from components.hosts.document import host_document
+from components.hosts.program.guest import plan_for
+from components.jobs.bitfusion import checks
+from components.ports.matrix import port_matrix
+from stacks.lab import Lab
+from stacks.read import read_stack_file
+from stacks.schema import SCHEMA_FILE
+from tests.components.cluster.conftest import small_definitions  # noqa: F401  # a fixture
+from tests.components.fabric.ova import stub_ova
+from tests.conftest import ROOT
+from tests.engine import Recorded
+from tests.examples.previewed import deviations, no_secret_in, previewed, same_names
+
+FOLDER = ROOT / "examples" / "bitfusion"
+FILE = FOLDER / "Pulumi.bitfusion.yaml"
+
+
+@pytest.fixture(scope="module")
+def lab() -> Lab:
+    return read_stack_file(FILE)
+
+
+@pytest.fixture
+def program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, small_definitions: None) -> Recorded:  # noqa: F811
+    del small_definitions  # used for its effect
+    monkeypatch.chdir(tmp_path)
+    stub_ova(tmp_path / "bitfusion-server.ova")
+    return previewed(FILE, tmp_path)
+
+
+def test_it_previews_offline_with_the_golden_names(program: Recorded) -> None:
+    assert same_names(program, "bitfusion")
+
+
+def test_the_password_stands_in_no_input(program: Recorded) -> None:
+    assert no_secret_in(program)
+
+
+def test_the_switch_is_the_article_s(lab: Lab) -> None:
+    assert lab.fabric
+    switch = lab.fabric.switches[0]
+
+    assert (lab.fabric.datacenter, switch.name, switch.port_group) == ("SC2-DC", "vSwitch1", "BF-PVRDMA-DPORTGROUP")
+    assert (switch.version, switch.mtu_bytes, switch.network_io_control) == ("7.0.2", 9000, False)
+    assert [host.vmkernel.existing for host in switch.hosts if host.vmkernel] == ["vmk0", "vmk0"]
+    assert switch.uplink.min_speed_mbit == 100_000
+
+
+def test_server_and_clients_have_the_article_s_addresses(lab: Lab) -> None:
+    assert lab.bitfusion
+    assert [str(adapter.address) for adapter in lab.bitfusion.servers[0].adapters] == ["192.168.30.231/24"]
+    assert [str(node.pfs[0].address.ip) for node in lab.nodes] == ["192.168.30.11", "192.168.30.201"]
+
+
+def test_the_centos_client_s_file_says_what_the_article_s_does_but_for_the_default_route(lab: Lab) -> None:
+    document = host_document(lab, lab.nodes[1])
+
+    text = plan_for("ifcfg", document["pfs"][0]).text  # type: ignore[index, call-overload]
+
+    for line in ("DEVICE=ens224f0", "BOOTPROTO=none", "IPADDR=192.168.30.201", "ONBOOT=yes", "IPV6INIT=no"):
+        assert line in text.splitlines()
+    assert "DEFROUTE=no" in text
+
+
+def test_the_proof_is_the_article_s_and_the_limit_too(lab: Lab) -> None:
+    proof, latency = checks(lab)
+
+    assert " ".join(proof.words) == "bitfusion run -n 1 -l 192.168.30.231 -- /workspace/tensorrt/bin/sample_mnist"
+    assert (latency.client, latency.latency_max_us) == ("bf-client-rho-ub20", 50)
+    assert lab.bitfusion_client
+    assert lab.bitfusion_client.version == "3.0.1-4"
+
+
+def test_clients_reach_the_server_on_its_port(lab: Lab) -> None:
+    assert ("client", "bitfusion", "56001") in {(row.source, row.target, row.ports) for row in port_matrix(lab)}
+
+
+def test_it_follows_the_schema_that_it_names() -> None:
+    named = re.match(r"# yaml-language-server: \$schema=(\S+)", FILE.read_text())
+
+    assert named
+    assert (FOLDER / named[1]).resolve() == SCHEMA_FILE
+    jsonschema.validate(yaml.safe_load(FILE.read_text()), json.loads(SCHEMA_FILE.read_text()))
+
+
+def test_each_deviation_names_a_line_of_the_article_and_a_reason() -> None:
+    assert len(deviations(FOLDER)) > 20

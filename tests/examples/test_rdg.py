@@ -1,0 +1,113 @@
+"""Seed B's own lab: its file loads, holds the guide's values, and previews without vCenter, hosts or VMs."""
+
+import json
+import re
+from pathlib import Path
+
+import jsonschema
+import pytest
+import yaml
+
+from components.hosts.document import host_document
+from components.jobs.__main__ import job_of
+from components.ports.matrix import port_matrix
+from stacks.lab import Lab
+from stacks.nodes import VsphereVm
+from stacks.read import read_stack_file
+from stacks.schema import SCHEMA_FILE
+from tests.components.cluster.conftest import small_definitions  # noqa: F401  # a fixture
+from tests.conftest import ROOT
+from tests.engine import Recorded
+from tests.examples.previewed import deviations, no_secret_in, previewed, same_names
+
+FOLDER = ROOT / "examples" / "rdg"
+FILE = FOLDER / "Pulumi.rdg.yaml"
+
+
+@pytest.fixture(scope="module")
+def rdg() -> Lab:
+    return read_stack_file(FILE)
+
+
+@pytest.fixture
+def program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, small_definitions: None) -> Recorded:  # noqa: F811
+    del small_definitions  # used for its effect
+    monkeypatch.chdir(tmp_path)
+    return previewed(FILE, tmp_path)
+
+
+def test_it_previews_offline_with_the_golden_names(program: Recorded) -> None:
+    assert same_names(program, "rdg")
+
+
+def test_neither_password_nor_token_stands_in_an_input(program: Recorded) -> None:
+    assert no_secret_in(program)
+
+
+def test_the_addresses_are_the_guide_s(rdg: Lab) -> None:
+    workers = [node for node in rdg.nodes if node.role == "worker"]
+
+    assert [str(node.pfs[0].address) for node in workers] == [f"192.168.0.5{n}/24" for n in (1, 2, 3, 4)]
+    assert [node.name for node in rdg.nodes] == ["sckubm01", "sckubw01", "sckubw02", "sckubw03", "sckubw04"]
+    assert rdg.nodes[0].pfs == (), "the master has no high-speed NIC"
+    assert rdg.fabric
+    hosts = rdg.fabric.switches[0].hosts
+    assert [(host.name, str(host.vmkernel.address)) for host in hosts if host.vmkernel] == [
+        (f"sc2esx2{n}", f"192.168.0.2{n}/24") for n in (4, 5, 6, 7)
+    ]
+    assert (rdg.fabric.vcenter, rdg.fabric.switches[0].version) == ("sc2vc03", "6.6.0")
+
+
+def test_the_sizes_are_the_guide_s(rdg: Lab) -> None:
+    sizes = {
+        (node.role, node.machine.cpus, node.machine.memory_mbytes, node.machine.disk_gbytes)
+        for node in rdg.nodes
+        if isinstance(node, VsphereVm)
+    }
+
+    assert sizes == {("control_plane", 4, 16384, 50), ("worker", 4, 24576, 50)}
+    assert all(node.vgpu and node.gpus == 1 for node in rdg.nodes[1:] if isinstance(node, VsphereVm))
+
+
+def test_each_worker_keeps_its_address_and_asks_for_its_licence(rdg: Lab) -> None:
+    master, *workers = [host_document(rdg, node) for node in rdg.nodes]
+
+    assert "licence" not in master
+    for document in workers:
+        assert document["licence"] == {
+            "kind": "nls", "server": "licence.site.example", "settings": {"FeatureType": "1"}
+        }  # fmt: skip
+    peers = [document["guest_network"]["peers"]["ens224f0"] for document in workers]  # type: ignore[index, call-overload]
+    assert peers == ["192.168.0.52", "192.168.0.53", "192.168.0.54", "192.168.0.51"]
+
+
+@pytest.mark.parametrize(("transport", "disabled", "threads"), [("roce", "0", "1"), ("tcp", "1", "0")])
+def test_the_job_is_the_guide_s_in_both_variants(rdg: Lab, transport: str, disabled: str, threads: str) -> None:
+    text = json.dumps(job_of(rdg, "tf_cnn", transport))  # type: ignore[arg-type]  # one of them
+
+    for option in ("--model=resnet50", "--batch_size=32", "--use_fp16", "--xla=True", "--num_batches=10000"):
+        assert option in text
+    assert '"-np", "4"' in text
+    assert f"NCCL_IB_DISABLE={disabled}" in text
+    assert f"HOROVOD_MPI_THREADS_DISABLE={threads}" in text
+    assert ("NCCL_NET_GDR_LEVEL=LOC" in text) is (transport == "roce")
+    assert ('"rdma/pvrdma": "1"' in text) is (transport == "roce")
+    assert "privileged" not in text
+
+
+def test_the_ports_of_the_guide_are_in_its_matrix(rdg: Lab) -> None:
+    ways = {(row.source, row.target, row.ports) for row in port_matrix(rdg)}
+
+    assert {("node", "control_plane", "6443"), ("esxi", "esxi", "28250-28761"), ("worker", "licence", "443")} <= ways
+
+
+def test_it_follows_the_schema_that_it_names() -> None:
+    named = re.match(r"# yaml-language-server: \$schema=(\S+)", FILE.read_text())
+
+    assert named
+    assert (FOLDER / named[1]).resolve() == SCHEMA_FILE
+    jsonschema.validate(yaml.safe_load(FILE.read_text()), json.loads(SCHEMA_FILE.read_text()))
+
+
+def test_each_deviation_names_a_line_of_the_guide_and_a_reason() -> None:
+    assert len(deviations(FOLDER)) > 20
