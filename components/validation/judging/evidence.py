@@ -23,7 +23,7 @@ class Way(NamedTuple):
 
 
 Value = float | None
-"""Bandwidth in any unit, the same everywhere on a rail; None: the transfer failed."""
+"""Bandwidth in any unit, the same everywhere on a rail; None or 0: the transfer failed."""
 Retests = Mapping[Way, Sequence[Value]]
 """Values of transfers that were measured again with half as many beside them."""
 
@@ -36,8 +36,6 @@ USUAL = 0.985
 STRAYS, STRAYS_HALVED = 0.07, 0.03
 """Transfers of a sound fabric that are slow all the same: other traffic, two flows hashed onto one link. With half
 the concurrency there are fewer."""
-FAILS_ANYWAY = 0.003
-"""Transfers of a sound fabric that fail."""
 MOST_WEIGHT = 5.0
 """Of one measurement: none proves everything."""
 MOST_TOGETHER = 30.0
@@ -56,6 +54,8 @@ class Fabric:
     expected: Mapping[str, float] = field(default_factory=dict)
     """Ceiling of each rail in the unit of the values. Without it a rail is compared with itself alone, and one that is
     slow as a whole is not seen."""
+    ceiling_of: Mapping[Way, float] = field(default_factory=dict)
+    """Ceilings of single transfers where they are not their rail's, as between NICs of different line rates."""
     leaf_of: Mapping[tuple[str, str], str] = field(default_factory=dict)
     """Leaf switch by (node, rail); empty where no topology is known, and then no link is ever named."""
     rated: bool = True
@@ -80,19 +80,16 @@ class Fabric:
     def levels(self) -> Mapping[str, float]:
         """What a sound path of each rail reaches."""
         by_rail: dict[str, list[float]] = {rail: [] for rail in self.rails}
-        for (rail, _, _), value in self.values.items():
-            if value is not None:
-                by_rail[rail].append(value)
+        for way, value in self.values.items():
+            if value:
+                by_rail[way[0]].append(self.fair(way, value))
         return {rail: _level(values, self.expected.get(rail)) for rail, values in by_rail.items()}
 
     @cached_property
     def spread(self) -> float:
         """Standard deviation of sound paths around their level, drift over the run included; 0.02 to 0.05."""
-        sound = [
-            value / self.levels[rail]
-            for (rail, _, _), value in self.values.items()
-            if value is not None and value > GOOD_FROM * self.levels[rail]
-        ]
+        ratios = (self.ratio(way, value) for way, value in self.values.items())
+        sound = [ratio for ratio in ratios if ratio is not None and ratio > GOOD_FROM]
         if len(sound) < 8:
             return 0.03
         return min(max(1.4826 * median([abs(ratio - 1) for ratio in sound]), 0.02), 0.05)
@@ -101,20 +98,25 @@ class Fabric:
     def first(self) -> tuple[float, ...]:
         """Weight of each transfer of the run itself: positive speaks for a fault."""
         levels = self.levels
-        return tuple(self.weight(value, levels[way[0]], STRAYS) for way, value in self.values.items())
+        return tuple(self.weight(way, value, levels[way[0]], STRAYS) for way, value in self.values.items())
+
+    def fair(self, way: Way, value: float) -> float:
+        """The value that a transfer would have with its rail's ceiling."""
+        own = self.ceiling_of.get(way) if self.ceiling_of else None
+        return value * self.expected[way[0]] / own if own and way[0] in self.expected else value
 
     def ratio(self, way: Way, value: Value) -> float | None:
         """A value as a share of its rail's level; None for a failed transfer."""
-        return None if value is None else value / self.levels[way.rail]
+        return self.fair(way, value) / self.levels[way[0]] if value else None
 
-    def weight(self, value: Value, level: float, strays: float) -> float:
+    def weight(self, way: Way, value: Value, level: float, strays: float) -> float:
         """What one measurement says, by the level that a sound path has."""
-        if value is None:
+        if not value:
             return MOST_WEIGHT
         if not self.rated:
             return -MOST_WEIGHT
         table = _weights(round(self.spread, 3), strays)
-        return table[min(int(value / level * STEPS), len(table) - 1)]
+        return table[min(int(self.fair(way, value) / level * STEPS), len(table) - 1)]
 
 
 @dataclass(frozen=True)
@@ -129,8 +131,9 @@ class Repeated:
         """What sound paths reached when they were measured again: later, when the fabric may have drifted."""
         sound: dict[str, list[float]] = {}
         before = self.fabric.levels
-        for (rail, _, _), values in self.values.items():
-            sound.setdefault(rail, []).extend(v for v in values if v is not None and v > SOUND_AGAIN * before[rail])
+        for way, values in self.values.items():
+            fair = [self.fabric.fair(way, value) for value in values if value]
+            sound.setdefault(way[0], []).extend(value for value in fair if value > SOUND_AGAIN * before[way[0]])
         return {rail: max(_pulled(sound.get(rail, []), level), FURTHEST * level) for rail, level in before.items()}
 
     @cached_property
@@ -138,7 +141,7 @@ class Repeated:
         """What the repetitions of each transfer say together."""
         weight, levels = self.fabric.weight, self.levels
         return {
-            way: math.fsum(weight(value, levels[way[0]], STRAYS_HALVED) for value in values)
+            way: math.fsum(weight(way, value, levels[way[0]], STRAYS_HALVED) for value in values)
             for way, values in self.values.items()
         }
 

@@ -82,6 +82,8 @@ class Fault(Frozen):
     def of(cls, cause: Cause, evidence: Evidence, explained: float, log_odds: float) -> "Fault":
         """The fault that a cause stands for."""
         kind, code = CODES[cause.part]
+        if 2 * evidence.failed > evidence.bad:
+            code = code.replace("_SLOW", "_DOWN")
         on_leaves = cause.part in ("leaf", "leaf_pair")
         direction: Direction | None = None
         if cause.part in ("tx", "node_tx"):
@@ -109,7 +111,7 @@ class Fault(Frozen):
             return f"{rail}, with many transfers at once{between}"
         if self.leaves:
             return f"{' to '.join(self.leaves) if len(self.leaves) > 1 else f'uplinks of {self.leaves[0]}'} on {rail}"
-        if self.code == "PATH_ONE_WAY_SLOW":
+        if self.code.startswith("PATH_ONE_WAY"):
             return f"path from {self.nodes[0]} to {self.nodes[1]} on {rail}, that direction only"
         if self.kind == "path":
             return f"path between {self.nodes[0]} and {self.nodes[1]} on {rail}"
@@ -123,10 +125,13 @@ class Fault(Frozen):
         """The evidence in words."""
         seen = self.evidence
         speed = f", median {seen.median_ratio:.0%} of a sound path" if seen.median_ratio is not None else ""
-        failed = f" ({seen.failed} failed)" if seen.failed else ""
+        failed = f" ({seen.failed} failed)" if 0 < seen.failed < seen.bad else ""
         again = f"; {seen.recovered} of {seen.measured_again} measured again with half as many at once were good"
         never = "; not measured again, so it may be congestion"
-        return f"{seen.bad} of {seen.tested} transfers are slow{failed}{speed}{again if seen.measured_again else never}"
+        what = f"failed{again if seen.measured_again else ''}"
+        if seen.failed < seen.bad:
+            what = f"are slow{failed}{speed}{again if seen.measured_again else never}"
+        return f"{seen.bad} of {seen.tested} transfers {what}"
 
     def finding(self) -> Finding:
         """As the stack output has it."""
@@ -149,19 +154,19 @@ def evidence_of(numbers: Iterable[int], repeated: Repeated) -> Evidence:
     chosen = [(number, fabric.ways[number]) for number in numbers]
     ratios = [ratio for _, way in chosen if (ratio := fabric.ratio(way, fabric.values[way])) is not None]
     later = [
-        value / repeated.levels[way.rail]
+        fabric.fair(way, value) / repeated.levels[way.rail]
         for _, way in chosen
         for value in repeated.values.get(way, ())
-        if value is not None
+        if value
     ]
     return Evidence(
         tested=len(chosen),
         bad=sum(fabric.first[number] > 0 for number, _ in chosen),
-        failed=sum(fabric.values[way] is None for _, way in chosen),
+        failed=sum(not fabric.values[way] for _, way in chosen),
         measured_again=sum(way in repeated.values for _, way in chosen),
         recovered=sum(repeated.cleared(number) for number, _ in chosen),
-        median_ratio=round(median(ratios), 4) if ratios else None,
-        median_ratio_again=round(median(later), 4) if later else None,
+        median_ratio=round(median(ratios), 4) if ratios and fabric.rated else None,
+        median_ratio_again=round(median(later), 4) if later and fabric.rated else None,
     )
 
 

@@ -160,7 +160,7 @@ class Localiser:
             through = self._parts.through(cause)
             again = sum(repeated.again.get(self.fabric.ways[number], 0.0) for number in through)
             evidence = evidence_of(through, repeated)
-            slow = evidence.failed > 0 or (evidence.median_ratio or 1.0) < GOOD_FROM
+            slow = 2 * evidence.failed > evidence.tested or (evidence.median_ratio or 1.0) < GOOD_FROM
             if gain >= ENOUGH and again >= 0 and slow:
                 covered.update(through)
                 share = sum(weights[number] > 0 for number in through) / max(all_bad, 1)
