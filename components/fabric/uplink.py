@@ -30,8 +30,13 @@ class UplinkProvider(Configured, ResourceProvider):
     """Looks; changes nothing."""
 
     def diff(self, _id: str, _olds: Props, _news: Props) -> DiffResult:
-        """Another question, or a NIC that is no longer the answer."""
-        return DiffResult(changes=bool(_olds.get("lost")) or any(_olds.get(key) != _news.get(key) for key in ASKED))
+        """Another question, or a NIC that is no longer the answer; another answer is refused under running machines."""
+        changes = bool(_olds.get("lost")) or any(_olds.get(key) != _news.get(key) for key in ASKED)
+        if changes:
+            with login.configured_session(self._setting) as vcenter:
+                if said := refusal(vcenter, _olds, _news):
+                    raise LabError(said)
+        return DiffResult(changes=changes)
 
     def create(self, props: Props) -> CreateResult:
         """Finds the NIC."""
@@ -77,6 +82,20 @@ class Uplink(Resource, module="fabric", name="Uplink"):
         choice = args.choice.model_dump_json(exclude_none=True)
         asked = {"host": args.host, "switch": args.switch, "choice": choice, "rdma": args.rdma}
         super().__init__(UplinkProvider(), name, {**asked, "device": None, "mac": None, "lost": None}, opts)
+
+
+def refusal(vcenter: VCenter, olds: Props, news: Props) -> str:
+    """Why the uplink may not change now; empty when it may. VMware's KB 328676: only with the machines off."""
+    if olds.get("host") != news.get("host"):
+        return ""
+    now, then = olds.get("device"), find(vcenter, news)["device"]
+    running = vcenter.running_pvrdma_vms(vcenter.host(str(news["host"]))) if now not in (None, then) else []
+    if not running:
+        return ""
+    return (
+        f"{news['host']}: the uplink of {news['switch']} is {now}, and {', '.join(running[:3])} run with PVRDMA "
+        f"over it: power them off before it becomes {then}"
+    )
 
 
 def find(vcenter: VCenter, props: Props) -> dict[str, str]:

@@ -91,6 +91,19 @@ def test_a_profile_that_no_host_offers_stops_the_preview(vsphere: Vsphere) -> No
     assert "Traceback" not in said
 
 
+def test_an_uplink_is_not_changed_under_running_machines(vsphere: Vsphere) -> None:
+    host = vsphere.fabric["switches"][0]["hosts"][1]
+    host["uplink"] = {"rdma_device": "vmrdma1"}
+    try:
+        said = vsphere.pulumi("preview", fails=True)
+    finally:
+        del host["uplink"]
+
+    assert "DC0_C0_H1: the uplink of rail-a is vmnic4, and gpu01 run with PVRDMA over it" in said
+    assert "power them off before it becomes vmnic5" in said
+    assert "Traceback" not in said
+
+
 def test_two_workers_that_somebody_puts_on_one_host_are_named(vsphere: Vsphere) -> None:
     with session(vsphere.endpoint) as vcenter:
         second = machine_named(vcenter.host(H0), "gpu02")
@@ -117,17 +130,6 @@ def test_a_bitfusion_server_comes_from_its_ova_with_static_addresses_and_pvrdma(
     text = "".join(path.read_text(errors="replace") for path in (vsphere.folder / "backend").rglob("*.json*"))
     assert PASSWORD not in text, "it is a secret of the state, like every other"
     assert "adapter2.ip" in text
-
-
-def test_an_ova_that_does_not_ask_for_what_it_is_told_stops_the_preview(vsphere: Vsphere) -> None:
-    vsphere.bitfusion["properties"]["colour"] = "red"
-    try:
-        said = vsphere.pulumi("preview", fails=True)
-    finally:
-        del vsphere.bitfusion["properties"]["colour"]
-
-    assert "the OVA does not ask for colour; it asks for adapter1.ip" in said
-    assert "Traceback" not in said
 
 
 def a_server(ova: Path) -> dict[str, Any]:
