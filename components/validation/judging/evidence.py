@@ -88,8 +88,9 @@ class Fabric:
     @cached_property
     def spread(self) -> float:
         """Standard deviation of sound paths around their level, drift over the run included; 0.02 to 0.05."""
-        ratios = (self.ratio(way, value) for way, value in self.values.items())
-        sound = [ratio for ratio in ratios if ratio is not None and ratio > GOOD_FROM]
+        levels, fair = self.levels, self.fair
+        ratios = [fair(way, value) / levels[way[0]] for way, value in self.values.items() if value]
+        sound = [ratio for ratio in ratios if ratio > GOOD_FROM]
         if len(sound) < 8:
             return 0.03
         return min(max(1.4826 * median([abs(ratio - 1) for ratio in sound]), 0.02), 0.05)

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Literal
 
 from components.validation.judging.evidence import Fabric, Repeated
-from components.validation.judging.explain import Cause, Part
+from components.validation.judging.parts import Cause, Part
 from components.validation.judging.statistics import at_most
 from components.validation.records import Frozen, median
 from components.validation.summary import Finding

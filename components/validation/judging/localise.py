@@ -10,13 +10,15 @@ beside all others and good with half as many is congestion, and no part is named
 named either: a pair is a path.
 """
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
 from components.validation.judging.evidence import GOOD_FROM, Fabric, Repeated, Retests, Way
-from components.validation.judging.explain import Cause, Parts, explain
+from components.validation.judging.explain import explain
 from components.validation.judging.findings import Fault, Located, congestion, evidence_of, merged
+from components.validation.judging.parts import Cause, Parts
 
 ENOUGH = 3.0
 """Logarithm of the odds, costs deducted, from which a part is accused: 20 to 1."""
@@ -48,11 +50,17 @@ class Localiser:
         return tuple((cause, frozenset(self._parts.through(cause))) for cause, _ in self._explained(self.fabric.first))
 
     @cached_property
-    def _by_rail(self) -> dict[str, list[int]]:
+    def _suspect(self) -> dict[str, list[int]]:
+        """Transfers of each rail that look bad in the run itself."""
         found: dict[str, list[int]] = {rail: [] for rail in self.fabric.rails}
-        for number, way in enumerate(self.fabric.ways):
-            found[way.rail].append(number)
+        for number, weight in enumerate(self.fabric.first):
+            if weight > 0:
+                found[self.fabric.ways[number].rail].append(number)
         return found
+
+    @cached_property
+    def _count(self) -> Counter[str]:
+        return Counter(way.rail for way in self.fabric.ways)
 
     def _explained(self, weights: Iterable[float]) -> tuple[tuple[Cause, float], ...]:
         return explain(self._parts, list(weights))
@@ -94,12 +102,11 @@ class Localiser:
 
     def _single(self, repeated: Repeated, covered: set[int]) -> Iterator[int]:
         """Suspect transfers that no larger part explains: each until it is cleared or proven, with its way back."""
-        ways, first, number_of = self.fabric.ways, self.fabric.first, self.fabric.number_of
+        ways, number_of = self.fabric.ways, self.fabric.number_of
         proven = max(self._parts.cost["one_way"], self._parts.cost["pair"]) + ENOUGH
         for rail in self.fabric.rails:
-            numbers = self._by_rail[rail]
-            bad = [number for number in numbers if first[number] > 0 and number not in covered]
-            if len(bad) > MANY and len(bad) > MANY_SHARE * len(numbers):
+            bad = [number for number in self._suspect[rail] if number not in covered]
+            if len(bad) > MANY and len(bad) > MANY_SHARE * self._count[rail]:
                 bad = list(self._of_each_end(bad))
             yield from (number for number in bad if ways[number] not in repeated.values)
         for way, total in repeated.together.items():
@@ -134,7 +141,7 @@ class Localiser:
             found[self.fabric.number_of[way]] = weight
         groups = [through for _, through in self._at_first]
         known = frozenset().union(*groups)
-        left = [[n for n in numbers if n not in known] if known else numbers for numbers in self._by_rail.values()]
+        left = [[n for n in numbers if n not in known] if known else numbers for numbers in self._suspect.values()]
         for group in (*groups, *left):
             recovered = self._recovered(group, repeated)
             if recovered:
