@@ -138,6 +138,29 @@ def test_a_reboot_behind_our_back_leaves_no_drift(stack: Stack) -> None:
     assert on_node("gpu02", f"cat {PF}/device/sriov_numvfs") == "4"
 
 
+def test_a_host_that_fails_a_step_is_left_out_and_the_next_run_starts_there(stack: Stack) -> None:
+    written = "/etc/sysctl.d/60-rocelab.conf"
+    on_node("gpu02", f"sudo rm {written} && sudo mkdir -p {written}/in-the-way")
+
+    stack.repair()
+
+    outputs = stack.outputs()
+    failed = outputs["hosts"]["gpu02"]
+    assert (outputs["hosts"]["gpu01"]["status"], failed["status"]) == ("ready", "failed")
+    assert failed["step"], failed
+    assert failed["hint"], failed
+    assert written in failed["reason"]
+    assert outputs["validation"]["function"] == "partial", json.dumps(outputs["validation"])[:3000]
+    assert list(outputs["validation"]["quarantined"]) == ["gpu02"]
+
+    on_node("gpu02", f"sudo rm -r {written}")
+    stack.repair().succeeded()
+
+    outputs = stack.outputs()
+    assert outputs["hosts"]["gpu02"]["status"] == "ready"
+    assert outputs["validation"]["function"] == "pass", json.dumps(outputs["validation"])[:3000]
+
+
 def test_a_wrong_host_key_sends_nothing_and_is_named(stack: Stack) -> None:
     known = ROOT / ".sim/nodes/known_hosts"
     before = known.read_text()
