@@ -103,6 +103,16 @@ def test_a_control_plane_has_no_high_speed_adapter_and_keeps_no_memory_from_othe
     assert plane["resourcePoolId"] == "resgroup-of-host", "a host outside the cluster has a pool of its own"
 
 
+def test_every_adapter_gets_its_static_address_by_its_place(with_vgpu: Recorded) -> None:
+    customised = with_vgpu["fabric-machines-gpu02"].inputs["clone"]["customize"]
+
+    assert [(one["ipv4Address"], one["ipv4Netmask"]) for one in customised["networkInterfaces"]] == [
+        ("127.0.12.2", 24),
+        ("192.168.0.32", 24),
+    ]
+    assert customised["linuxOptions"]["hostName"] == "gpu02"
+
+
 def test_free_control_planes_are_kept_apart_as_long_as_there_are_hosts() -> None:
     def free(lab: dict[str, Any]) -> None:
         two_control_planes(lab)
