@@ -21,6 +21,8 @@ class Guests(Section):
 
     network: GuestNetwork | None = None
     """None: only this program's unit sets the rails' addresses at boot."""
+    initramfs: bool = False
+    """Whether Ubuntu's and Debian's initramfs is written anew when module options change; it takes a minute."""
 
 
 class BitfusionClient(Section):

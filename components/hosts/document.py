@@ -10,7 +10,13 @@ from components.hosts.program.places import DEADLINE_S, SCHEMA
 from components.hosts.program.step import Value
 from components.hosts.sections.drivers import driver_seconds, driver_section, firmware_section
 from components.hosts.sections.gpus import gpu_seconds, gpu_section
-from components.hosts.sections.guests import bitfusion_section, guest_network_section, guest_seconds, licence_section
+from components.hosts.sections.guests import (
+    bitfusion_section,
+    guest_network_section,
+    guest_seconds,
+    initramfs_section,
+    licence_section,
+)
 from components.hosts.sections.kubernetes import kubernetes_section
 from components.hosts.sections.network import qos_section, routing_of
 from components.hosts.sections.runtime import runtime_seconds, runtime_section
@@ -39,6 +45,7 @@ def host_document(lab: Lab, node: Node) -> dict[str, JsonValue]:
         "guest_network": guest_network_section(lab, node),
         "licence": licence_section(lab, node),
         "bitfusion": bitfusion_section(lab, node),
+        "initramfs": initramfs_section(lab, node),
         "deadline_s": deadline_s(lab) if deadline_s(lab) > DEADLINE_S else None,
     }
     return {

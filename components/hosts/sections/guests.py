@@ -4,6 +4,7 @@ from pydantic import JsonValue
 
 from components.hosts.program.distribution import INSTALL_S
 from components.hosts.program.nvidia import SMI_S
+from components.hosts.program.steps.initramfs import WRITE_S
 from components.hosts.program.steps.licence import LICENCE_WAIT_S
 from stacks.lab import Lab
 from stacks.licence import FEATURE_TYPES, LegacyLicence
@@ -46,7 +47,13 @@ def bitfusion_section(lab: Lab, node: Node) -> dict[str, JsonValue] | None:
 
 def guest_seconds(lab: Lab) -> int:
     """How much longer than usual a run may take for licence and Bitfusion's client."""
-    return (LICENCE_WAIT_S + SMI_S if lab.licence else 0) + (INSTALL_S if lab.bitfusion_client else 0)
+    initramfs_s = WRITE_S if lab.guests and lab.guests.initramfs else 0
+    return (LICENCE_WAIT_S + SMI_S if lab.licence else 0) + (INSTALL_S if lab.bitfusion_client else 0) + initramfs_s
+
+
+def initramfs_section(lab: Lab, node: Node) -> bool | None:
+    """None: it is left as it is."""
+    return True if lab.guests and lab.guests.initramfs and isinstance(node, VsphereVm) else None
 
 
 def _peers(lab: Lab, node: Node) -> dict[str, str]:

@@ -319,3 +319,37 @@ def test_files_of_a_client_go_with_it_and_the_package_stays(guest, client):
 
     assert not guest.exists(f"{ROOT_HOME}/.bitfusion/client.yaml")
     assert guest.installed
+
+
+# -- initramfs
+
+
+def test_the_initramfs_is_written_after_the_drop_ins_and_only_when_they_change(guest, lab):
+    document = {**host_document(lab, lab.nodes[0]), "initramfs": True}
+    made(guest, document)
+
+    assert guest.commands.count("update-initramfs -k all -u") == 1
+    assert guest.exists("/etc/modprobe.d/rocelab.conf")
+    made(guest, document)
+    assert guest.commands.count("update-initramfs -k all -u") == 1
+    guest.file("/lib/modules/6.8.0-99-generic/modules.dep", "")
+    made(guest, document)
+    assert guest.commands.count("update-initramfs -k all -u") == 2, "a kernel has come that has none of ours yet"
+
+
+def test_without_our_drop_ins_it_is_written_once_more(guest, lab):
+    document = {**host_document(lab, lab.nodes[0]), "initramfs": True}
+    made(guest, document)
+    guest.commands.clear()
+
+    assert run("undo", guest, document)["failed"] is None
+
+    assert "update-initramfs -k all -u" in guest.commands
+    assert not guest.exists("/etc/modprobe.d/rocelab.conf")
+
+
+def test_the_rhel_family_needs_none(guest, lab):
+    guest.file("/etc/os-release", "ID=rocky\nID_LIKE=rhel\n")
+    made(guest, {**host_document(lab, lab.nodes[0]), "initramfs": True})
+
+    assert "update-initramfs -k all -u" not in guest.commands

@@ -18,6 +18,7 @@ from .gpudirect import GpuDirect
 from .guest_network import GuestNetwork
 from .hostname import Hostname
 from .hosts_file import HostsFile
+from .initramfs import Initramfs
 from .kernel_arguments import KernelArguments
 from .kubelet import Kubelet
 from .kubernetes_kernel import KubernetesKernel
@@ -75,6 +76,7 @@ STEPS: Tuple[Step, ...] = (
     KubernetesPackages(),
     Kubelet(),
     Persistence(),
+    Initramfs(),
 )
 
 

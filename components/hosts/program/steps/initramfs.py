@@ -1,0 +1,52 @@
+"""The first file system of a guest, written anew when what modules are told has changed (seed C, on Ubuntu).
+
+RDMA's modules may be loaded from it, with the options that it holds and not with those on disk.
+"""
+
+import hashlib
+from typing import Set
+
+from ..distribution import family
+from ..host import Document, Host
+from ..machine import Machine
+from ..places import MODPROBE_FILE, MODULES_FILE, STATE
+from ..step import Before, Fields, Step
+
+WRITTEN_FILE = STATE + "/initramfs"
+WRITTEN = "written"
+WRITE_S = 600
+"""All kernels of a slow machine."""
+
+
+class Initramfs(Step):
+    """After the drop-ins, since it takes them in. The RHEL family needs none: its drivers are loaded from disk."""
+
+    name = "initramfs"
+    at_boot = False
+    effects = {"initramfs": "none"}
+    repairs = {"initramfs": "none"}
+
+    def wanted(self, document: Document) -> Fields:
+        return {"initramfs": WRITTEN} if document.get("initramfs") else {}
+
+    def observed(self, host: Host) -> Fields:
+        machine = host.machine
+        if family(machine) != "debian" or machine.read(WRITTEN_FILE) == _state(machine):
+            return {"initramfs": WRITTEN}
+        return {"initramfs": "older than what modules are told"}
+
+    def apply(self, host: Host, wrong: Set[str]) -> None:
+        host.machine.must("update-initramfs", "-k", "all", "-u", timeout_s=WRITE_S)
+        host.machine.put(WRITTEN_FILE, _state(host.machine) + "\n")
+
+    def undo(self, host: Host, before: Before) -> None:
+        # our drop-ins are gone by now; with the next kernel's package they would be anyway
+        if host.machine.remove(WRITTEN_FILE):
+            host.machine.run("update-initramfs", "-k", "all", "-u", timeout_s=WRITE_S)
+
+
+def _state(machine: Machine) -> str:
+    """Of what goes into it: our two files, and which kernels there are."""
+    kernels = " ".join(machine.names("/lib/modules"))
+    content = machine.content(MODPROBE_FILE) + machine.content(MODULES_FILE) + kernels.encode()
+    return hashlib.sha256(content).hexdigest()[:16]
