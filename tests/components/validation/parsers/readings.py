@@ -213,6 +213,9 @@ def _cases() -> Iterator[Case]:
         ("rbw.client", READ, 500),
         ("sbw.client", SEND, 1000),
         ("sbw_default.server", SEND, 1000),
+        ("v45_both_ways.client", "RDMA_Write Bidirectional BW Test", 200),
+        ("v45_four_queue_pairs.client", WRITE, 400),
+        ("v45_read_cpu.client", READ, 374),
     ):
         yield Case(name=name, text=sample(f"perftest/{name}.txt"), read=_bandwidth(title, [65536], iterations))
     for name, title, sizes, iterations in (
@@ -237,6 +240,8 @@ def _cases() -> Iterator[Case]:
         yield Case(name=name, text=composed(f"perftest_{name}.txt"), read=_latency(title, sizes))
     both = composed("perftest_latency.txt") + "\n===\n" + composed("perftest_latency.json")
     yield Case(name="latency and JSON", text=both, read=_confirmed_latency)
+    recorded = sample("perftest/v45_latency.client.txt") + "\n===\n" + sample("perftest/v45_latency.json")
+    yield Case(name="latency and JSON of 4.5", text=recorded, read=_confirmed_latency)
     for name in ("seed_a", "nvlink_allreduce", "broadcast", "tagged_debug"):
         yield Case(name=f"nccl {name}", text=sample(f"nccl/{name}.txt"), read=_nccl(1))
     for name, tables in (("timestamps", 1), ("per_iteration", 1), ("sendrecv", 1), ("two_collectives", 2)):

@@ -12,7 +12,7 @@ from components.validation.parsers.perftest import (
     parse_bandwidth,
     parse_latency,
 )
-from tests.components.validation.samples import composed, perftest
+from tests.components.validation.samples import composed, perftest, sample
 
 
 @pytest.mark.parametrize("unit", ["mb", "mib"])
@@ -138,9 +138,42 @@ def test_the_json_of_a_bandwidth_needs_the_unit_that_it_does_not_name() -> None:
     confirm_bandwidth(run, confirming, "Gb/sec")
     with pytest.raises(ResultFormatError, match="contradict each other"):
         confirm_bandwidth(run, confirming, "MiB/sec")
-    with pytest.raises(ResultFormatError, match="cannot be read"):
+    with pytest.raises(ResultFormatError, match="cut short"):
         confirm_bandwidth(run, confirming[:-5], "Gb/sec")
 
 
 def test_ends_of_different_roce_versions_are_told_from_other_disagreements() -> None:
     assert cause_of(" Found Incompatibility issue with GID types.\n") == "the ends use different RoCE versions"
+
+
+@pytest.mark.parametrize(
+    ("name", "gbit_s", "both", "queue_pairs"),
+    [
+        ("both_ways", 0.096434, True, 1),
+        ("four_queue_pairs", 0.11, False, 4),
+        ("read_cpu", 0.097407, False, 1),
+        ("duration", 0.10, False, 1),
+    ],
+)
+def test_what_4_5_printed_on_real_nodes_is_read(name: str, gbit_s: float, both: bool, queue_pairs: int) -> None:
+    run = parse_bandwidth(perftest(f"v45_{name}.client"))
+
+    assert (run.rows[0].average_gbit_s, run.both_directions, run.queue_pairs) == (gbit_s, both, queue_pairs)
+
+
+def test_a_sweep_that_was_killed_gives_no_number() -> None:
+    with pytest.raises(ResultFormatError, match="the table has no end"):
+        parse_bandwidth(perftest("v45_all_sizes_killed.client"))
+
+
+def test_the_json_of_4_5_that_is_none_confirms_its_text() -> None:
+    latency = parse_latency(perftest("v45_latency.client"))
+
+    confirm_latency(latency, sample("perftest/v45_latency.json"))
+    confirm_bandwidth(parse_bandwidth(perftest("v45_write.client")), sample("perftest/v45_write.json"), "Gb/sec")
+    with pytest.raises(ResultFormatError, match="t_avg"):
+        confirm_latency(latency, sample("perftest/v45_latency.json").replace("4329.43", "4329.44"))
+
+
+def test_a_recorded_latency_by_time_agrees_with_its_rate() -> None:
+    assert parse_latency(perftest("v45_latency_duration.client")).rows[0].value_us == 2592.94
