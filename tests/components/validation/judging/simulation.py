@@ -9,6 +9,7 @@ Faults take 15 to 60 % of what goes through them; one node, NIC or path in five 
 
 import argparse
 import hashlib
+import itertools
 import random
 import sys
 import time
@@ -235,28 +236,30 @@ def main() -> int:
     arguments.add_argument("--schedule", default="pairwise")
     arguments.add_argument("--show", action="store_true", help="print each wrong answer")
     asked = arguments.parse_args()
-    for fault in asked.faults:
-        for nodes in asked.sizes:
-            for rails in asked.rails:
-                good, longest, again = 0, 0.0, 0
-                for seed in range(asked.seeds):
-                    fabric = Simulated(nodes, rails, fault, seed, asked.schedule)
-                    located, thought = searched(fabric)
-                    good += right(fabric, located)
-                    longest, again = max(longest, thought), again + located.measured_again
-                    if asked.show and not right(fabric, located):
-                        print(fault, nodes, rails, seed, set(fabric.truth), [f.where for f in located.faults])
-                print(
-                    f"{fault:12} {nodes:3} nodes {rails} rails: {good}/{asked.seeds} "
-                    f"({good / max(asked.seeds, 1):.1%}), {again / max(asked.seeds, 1) / len(fabric.ways):.1%} again, "
-                    f"search <= {longest:.2f} s",
-                    flush=True,
-                )
+    for fault, nodes, rails in itertools.product(asked.faults, asked.sizes, asked.rails):
+        print(_line(fault, nodes, rails, asked), flush=True)
     accused = _accused(asked.clean, asked.sizes, asked.rails, asked.schedule)
     if asked.clean:
         bound = upper_rate(accused, asked.clean)
         print(f"clean fabrics accused: {accused} of {asked.clean}, 95 % upper bound of the rate {bound:.3%}")
     return 0
+
+
+def _line(fault: str, nodes: int, rails: int, asked: argparse.Namespace) -> str:
+    """One line of the matrix."""
+    good, longest_s, again = 0, 0.0, 0.0
+    for seed in range(asked.seeds):
+        fabric = Simulated(nodes, rails, fault, seed, asked.schedule)
+        located, thought_s = searched(fabric)
+        good += right(fabric, located)
+        longest_s, again = max(longest_s, thought_s), again + located.measured_again / len(fabric.ways)
+        if asked.show and not right(fabric, located):
+            print(fault, nodes, rails, seed, set(fabric.truth), [found.where for found in located.faults])
+    share, more = good / max(asked.seeds, 1), again / max(asked.seeds, 1)
+    return (
+        f"{fault:12} {nodes:3} nodes {rails} rails: {good}/{asked.seeds} ({share:.1%}), {more:.1%} measured again, "
+        f"search <= {longest_s:.2f} s"
+    )
 
 
 def _accused(count: int, sizes: Sequence[int], rails: Sequence[int], schedule: str) -> int:
