@@ -16,6 +16,7 @@ from simulator.lab import CHECKOUT, Simulator, simulator_of
 from simulator.nodes.accelerator import VARIABLE
 from simulator.nodes.access import SSH_CONFIG
 from simulator.part import Part, Report, SimulatorError
+from simulator.vcenter.verbs import add_vcenter_verbs
 from stacks.base import LabError
 
 STATE = CHECKOUT / ".sim"
@@ -151,6 +152,7 @@ def _parser() -> argparse.ArgumentParser:
     log = verb("logs", show_logs, "the end of a process's logs; without NAME: which there are")
     log.add_argument("name", nargs="?", metavar="NAME")
     log.add_argument("-n", "--lines", type=int, default=40, help="how many lines of each log (default: %(default)s)")
+    add_vcenter_verbs(verb("vcenter", status, "faults of the simulated vCenter, on purpose"))
     _add_switch_verbs(verb("switch", switch_show, "what the switch's ports do, and faults on purpose"))
     return parser
 

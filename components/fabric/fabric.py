@@ -159,7 +159,11 @@ class VsphereFabric(pulumi.ComponentResource):
                 for host in switch.hosts
             ],
             # its name is unique in the datacenter: a new one cannot be made before the old one is gone
-            opts=self._child(provider=True, delete_before_replace=True),
+            opts=pulumi.ResourceOptions.merge(
+                self._child(provider=True, delete_before_replace=True),
+                # read back and set by `Adopted`, beside which the provider would show what it missed at creation
+                pulumi.ResourceOptions(ignore_changes=["networkResourceControlEnabled"]),
+            ),
         )
 
     def _uplink(self, switch: DistributedSwitch, host: EsxiHost) -> Uplink:

@@ -20,16 +20,13 @@ import (
 
 // What may be wrong with the vCenter on request.
 const (
-	faultExpire = "expire" // ends all sessions, as an idle limit or an administrator does
+	faultExpire = "expire" // ends all sessions at once, or the one that makes a certain call, which is refused
 	faultSlow   = "slow"   // lets a call, or the task that it begins, take its time
 	faultRefuse = "refuse" // refuses a call for want of a privilege
 	faultRevoke = "revoke" // tells whoever asks that our user lacks a privilege
 )
 
-const (
-	unlimited  = -1
-	taskSuffix = "_Task"
-)
+const taskSuffix = "_Task"
 
 // fault is one thing that goes wrong.
 type fault struct {
@@ -38,6 +35,8 @@ type fault struct {
 	Privilege string  `json:"privilege,omitempty"`
 	Seconds   float64 `json:"seconds,omitempty"`
 	Times     int     `json:"times,omitempty"` // calls that it meets; 0: all until it is cleared
+	met       int
+	spent     bool
 }
 
 // hostChange is something that an administrator did to a host by other means than this API; what is empty stays.
@@ -77,8 +76,9 @@ func (t *troubles) meet(ctx *simulator.Context, method *simulator.Method) types.
 	}
 	var wait time.Duration
 	var refused *fault
+	expires := false
 	for _, one := range t.active {
-		if one.Method != method.Name || one.Times == unlimited {
+		if one.Method != method.Name || one.spent {
 			continue
 		}
 		switch one.Kind {
@@ -86,12 +86,17 @@ func (t *troubles) meet(ctx *simulator.Context, method *simulator.Method) types.
 			wait = time.Duration(one.Seconds * float64(time.Second))
 		case faultRefuse:
 			refused = one
+		case faultExpire:
+			expires = true
 		default:
 			continue
 		}
-		if one.Times--; one.Times == 0 {
-			one.Times = unlimited
-		}
+		one.met++
+		one.spent = one.Times > 0 && one.met >= one.Times
+	}
+	if expires && ctx.Session != nil {
+		t.expired[ctx.Session.Key] = true
+		ended = true
 	}
 	t.mu.Unlock()
 	if strings.HasSuffix(method.Name, taskSuffix) {
@@ -138,23 +143,21 @@ func (t *troubles) add(one *fault) error {
 		faultRevoke: one.Privilege != "",
 	}
 	if enough, known := needs[one.Kind]; !known || !enough {
-		return fmt.Errorf("%q wants a kind with what belongs to it: expire; slow, method, seconds; "+
+		return fmt.Errorf("%q wants a kind with what belongs to it: expire (at once, or at a method); slow, method, seconds; "+
 			"refuse, method, privilege; revoke, privilege", one.Kind)
-	}
-	if one.Kind == faultExpire {
-		t.expire()
-		return nil
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	if one.Kind == faultExpire && one.Method == "" {
+		t.expire()
+		return nil
+	}
 	t.active = append(t.active, one)
 	return nil
 }
 
-// expire ends all sessions that have made a call.
+// expire ends all sessions that have made a call; whoever calls it holds the lock.
 func (t *troubles) expire() {
-	t.mu.Lock()
-	defer t.mu.Unlock()
 	for key := range t.sessions {
 		t.expired[key] = true
 	}

@@ -57,6 +57,7 @@ func addDefaults(config *types.VMwareDVSConfigInfo, product *types.DistributedVi
 		config.ProductInfo = *product
 	}
 	config.ConfigVersion = "1"
+	config.NetworkResourceManagementEnabled = true // as the client's wizard proposes
 	setIfEmpty(&config.ProductInfo.Version, switchVersion)
 	setIfEmpty(&config.MaxMtu, defaultMtuBytes)
 	setIfEmpty(&config.LacpApiVersion, string(types.VMwareDvsLacpApiVersionMultipleLag))

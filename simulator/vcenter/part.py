@@ -10,6 +10,7 @@ from pathlib import Path
 from simulator.part import Report, SimulatorError, Status
 from simulator.plane.pki import Authority
 from simulator.process import Daemon, refuse_a_taken_port
+from simulator.vcenter.control import SOCKET
 from stacks.fabric import Fabric
 from stacks.lab import Lab
 
@@ -87,6 +88,7 @@ class VCenter:
             f"-password-file={self.password_file}",
             f"-tls-cert={self._folder / 'pki' / 'vcenter.crt'}",
             f"-tls-key={self._folder / 'pki' / 'vcenter.key'}",
+            f"-control={self._folder / SOCKET}",
         )
         self._daemon.start([str(self._program), *flags], ENVIRONMENT)
 

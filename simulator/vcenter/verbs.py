@@ -1,0 +1,82 @@
+"""The verbs of `sim vcenter`: what goes wrong in the simulated vCenter, on purpose."""
+
+import argparse
+from collections.abc import Callable
+
+from simulator.lab import Simulator
+from simulator.vcenter.control import SOCKET, Control
+
+Act = Callable[[Simulator, argparse.Namespace], int]
+
+
+def add_vcenter_verbs(vcenter: argparse.ArgumentParser) -> None:
+    """Adds them to the parser of `sim vcenter`."""
+    verbs = vcenter.add_subparsers(required=True, metavar="VERB")
+
+    def verb(name: str, act: Act, text: str, *words: str) -> argparse.ArgumentParser:
+        made = verbs.add_parser(name, help=text, description=f"{text}.")
+        made.set_defaults(act=act)
+        for word in words:
+            made.add_argument(word, metavar=word.upper())
+        return made
+
+    expire = verb("expire", _expire, "end all sessions, as an idle limit does")
+    expire.add_argument("method", nargs="?", metavar="METHOD", help="only the session that next makes this call")
+    slow = verb("slow", _slow, "let a call, or the task that it begins, take its time", "method")
+    slow.add_argument("seconds", type=float, metavar="SECONDS")
+    refuse = verb("refuse", _refuse, "refuse a call for want of a privilege", "method", "privilege")
+    for limited in (slow, refuse):
+        limited.add_argument("--times", type=int, default=0, help="how many calls it meets (default: until cleared)")
+    verb("revoke", _revoke, "tell whoever asks that our user lacks a privilege", "privilege")
+    verb("clear", _clear, "end all faults")
+    verb("calls", _calls, "how often each call was made")
+    host = verb("host", _host, "change a host as its administrator would", "name")
+    host.add_argument("--build", help="another ESXi build")
+    host.add_argument("--nic", help="the NIC that the next two are about")
+    host.add_argument("--link-mbit", type=int, help="its link speed; 0: no link")
+    host.add_argument("--announced-mtu-bytes", type=int, help="the MTU that the physical switch announces at it")
+    host.add_argument("--graphics-type", help="default graphics type, as shared or sharedDirect")
+
+
+def _expire(simulator: Simulator, options: argparse.Namespace) -> int:
+    given = {"method": options.method, "times": 1} if options.method else {}
+    _control(simulator).fault("expire", **given)
+    return 0
+
+
+def _slow(simulator: Simulator, options: argparse.Namespace) -> int:
+    _control(simulator).fault("slow", method=options.method, seconds=options.seconds, times=options.times)
+    return 0
+
+
+def _refuse(simulator: Simulator, options: argparse.Namespace) -> int:
+    given = {"method": options.method, "privilege": options.privilege, "times": options.times}
+    _control(simulator).fault("refuse", **given)
+    return 0
+
+
+def _revoke(simulator: Simulator, options: argparse.Namespace) -> int:
+    _control(simulator).fault("revoke", privilege=options.privilege)
+    return 0
+
+
+def _clear(simulator: Simulator, _: argparse.Namespace) -> int:
+    _control(simulator).clear()
+    return 0
+
+
+def _calls(simulator: Simulator, _: argparse.Namespace) -> int:
+    for name, count in sorted(_control(simulator).calls().items()):
+        print(f"{count:6}  {name}")
+    return 0
+
+
+def _host(simulator: Simulator, options: argparse.Namespace) -> int:
+    fields = ("build", "nic", "link_mbit", "announced_mtu_bytes", "graphics_type")
+    given = {name: getattr(options, name) for name in fields if getattr(options, name) is not None}
+    _control(simulator).change_host(options.name, **given)
+    return 0
+
+
+def _control(simulator: Simulator) -> Control:
+    return Control(simulator.state.absolute() / "vcenter" / SOCKET)

@@ -1,0 +1,169 @@
+"""A vCenter that goes wrong in the middle of a run, and hosts that are not fit: what is said, and how it goes on."""
+
+import os
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import pytest
+
+from components.fabric.privileges import NEEDS
+from components.fabric.vcenter import OPTION, session
+from simulator.vcenter.control import SOCKET, Control
+from tests.integration.conftest import missing
+from tests.integration.test_fabric import Vsphere, a_stack
+from tests.integration.vcenter import running
+
+pytestmark = pytest.mark.sim
+
+READS = frozenset(
+    [
+        "CancelWaitForUpdates",
+        "CreateContainerView",
+        "CreateFilter",
+        "CreatePropertyCollector",
+        "CurrentTime",
+        "DestroyPropertyCollector",
+        "DestroyPropertyFilter",
+        "DestroyView",
+        "Fetch",
+        "FetchDVPorts",
+        "FindByInventoryPath",
+        "FindByUuid",
+        "HasPrivilegeOnEntities",
+        "Login",
+        "Logout",
+        "QueryDvsByUuid",
+        "QueryNetworkHint",
+        "QueryOptions",
+        "RetrieveProperties",
+        "RetrievePropertiesEx",
+        "RetrieveServiceContent",
+        "SessionIsActive",
+        "WaitForUpdatesEx",
+    ]
+)
+"""Calls that change nothing: every role may make them."""
+
+
+@dataclass
+class Troubled:
+    """A stack in a vCenter that goes wrong on request."""
+
+    stack: Vsphere
+    control: Control
+
+    def by_hand(self, name: str, vmknic: str) -> None:
+        with session(self.stack.endpoint) as vcenter:
+            vcenter.set_option(vcenter.host(name), OPTION, vmknic)
+
+    def switch(self):
+        with session(self.stack.endpoint) as vcenter:
+            network = vcenter.host("DC0_C0_H0").parent.parent.parent.networkFolder
+            return next((one.config for one in network.childEntity if one.name == "rail-a"), None)
+
+
+@pytest.fixture(scope="module")
+def troubled(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Troubled]:
+    if reason := missing():
+        pytest.fail(reason) if os.environ.get("CI") else pytest.skip(f"SIM LANE NOT RUN: {reason}")
+    folder = tmp_path_factory.mktemp("trouble")
+    control = folder / SOCKET
+    with running(folder, f"-control={control}") as endpoint:
+        yield Troubled(a_stack(folder, endpoint), Control(control))
+
+
+@pytest.fixture(autouse=True)
+def _nothing_goes_wrong_afterwards(troubled: Troubled) -> Iterator[None]:
+    yield
+    troubled.control.clear()
+
+
+def test_unfit_hosts_and_missing_rights_stop_a_run_before_anything_is_changed(troubled: Troubled) -> None:
+    troubled.control.change_host("DC0_C0_H1", nic="vmnic4", link_mbit=0, announced_mtu_bytes=1500, build="1")
+    troubled.control.change_host("DC0_C0_H2", host_profile=True, ntp_running=False)
+    troubled.control.fault("revoke", privilege="Host.Config.NetService")
+
+    said = troubled.stack.pulumi("up", fails=True)
+
+    told = (
+        "DC0_C0_H1: vmnic4, its uplink on rail-a, has no link",
+        "DC0_C0_H1: the physical switch at vmnic4 announces an MTU of 1500, less than the 9000",
+        "DC0_C0_H2: a host profile is attached",
+        "our user lacks the privilege Host.Config.NetService on DC0_C0_H0, DC0_C0_H1, DC0_C0_H2",
+        "ESXi is not the same on all hosts: 8.0.2 build 1 on DC0_C0_H1",
+        "DC0_C0_H2: ntpd does not run",
+        "Nothing was changed. fabric.preflight: warn goes on in spite of it.",
+    )
+    assert [one for one in told if one not in " ".join(said.split())] == []
+    assert "Traceback" not in said
+    assert troubled.switch() is None
+    assert troubled.stack.seen("DC0_C0_H0") == ("", False)
+    assert "CreateDVS_Task" not in troubled.control.calls()
+
+
+def test_a_refused_call_names_host_and_privilege_and_the_next_run_goes_on(troubled: Troubled) -> None:
+    troubled.control.change_host("DC0_C0_H1", nic="vmnic4", link_mbit=100_000, announced_mtu_bytes=9216)
+    troubled.control.change_host("DC0_C0_H2", host_profile=False, ntp_running=True)
+    troubled.control.fault("refuse", method="UpdateOptions", privilege="Host.Config.AdvancedConfig", times=1)
+
+    said = troubled.stack.pulumi("up", fails=True)
+    troubled.stack.pulumi("up")
+
+    assert re.search(rf"DC0_C0_H\d: cannot set {OPTION} to 'vmk\d'", said)
+    assert "our user lacks the privilege Host.Config.AdvancedConfig" in said
+    assert "Traceback" not in said
+    assert troubled.stack.seen("DC0_C0_H0") == ("vmk1", True)
+    assert troubled.stack.seen("DC0_C0_H1") == ("vmk0", True)
+
+
+def test_network_io_control_that_a_vcenter_turns_on_by_itself_is_off_and_stays_off(troubled: Troubled) -> None:
+    assert troubled.switch().networkResourceManagementEnabled is False
+    assert troubled.control.calls()["EnableNetworkResourceManagement"] == 1, "the simulated vCenter turns it on"
+
+
+def test_a_session_that_ends_within_a_run_is_opened_once_more(troubled: Troubled) -> None:
+    troubled.by_hand("DC0_C0_H1", "vmk7")
+    before = troubled.control.calls()
+    troubled.control.fault("expire", method="UpdateOptions", times=1)
+
+    troubled.stack.pulumi("up", "--refresh", "--run-program")
+
+    after = troubled.control.calls()
+    assert troubled.stack.seen("DC0_C0_H1") == ("vmk0", True)
+    assert after["UpdateOptions"] - before["UpdateOptions"] == 2, "refused, then repeated"
+
+
+def test_sessions_that_end_again_and_again_are_told_without_a_loop(troubled: Troubled) -> None:
+    troubled.by_hand("DC0_C0_H1", "vmk7")
+    before = troubled.control.calls()["UpdateOptions"]
+    troubled.control.fault("expire", method="UpdateOptions")
+
+    said = troubled.stack.pulumi("up", "--refresh", "--run-program", fails=True)
+
+    assert "ended our session twice within one task" in said
+    assert troubled.control.calls()["UpdateOptions"] - before == 2
+    troubled.control.clear()
+    troubled.stack.pulumi("up", "--refresh", "--run-program")
+    assert troubled.stack.seen("DC0_C0_H1") == ("vmk0", True)
+
+
+def test_a_slow_task_is_waited_for_and_a_changed_host_is_shown(troubled: Troubled) -> None:
+    troubled.control.fault("slow", method="ReconfigureDVPortgroup_Task", seconds=3, times=1)
+    troubled.control.change_host("DC0_C0_H2", build="1")
+    troubled.stack.fabric["switches"][0]["vlan_id"] = 112
+
+    said = troubled.stack.pulumi("up")
+
+    assert re.search(r"DC0_C0_H2: ESXi 8.0.2 build \d+, .* => ESXi 8.0.2 build 1, ", said)
+    with session(troubled.stack.endpoint) as vcenter:
+        network = vcenter.host("DC0_C0_H0").parent.parent.parent.networkFolder
+        group = next(one for one in network.childEntity if one.name == "rail-a-hosts")
+        assert group.config.defaultPortConfig.vlan.vlanId == 112
+
+
+def test_nothing_was_called_that_the_role_does_not_have(troubled: Troubled) -> None:
+    troubled.stack.pulumi("destroy", "--run-program")
+
+    others = sorted(set(troubled.control.calls()) - READS - {need.method for need in NEEDS})
+    assert others == [], " ".join(others)
