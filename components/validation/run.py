@@ -1,80 +1,113 @@
-"""The runner by hand: `python -m components.validation.run --stack lab [--json FILE]`. It changes no state."""
+"""The runner by hand: measures a lab, prints the verdict, and changes no state."""
 
 import argparse
 import asyncio
-import signal
 import subprocess
 import sys
-import time
-from collections.abc import Coroutine
+import textwrap
 from pathlib import Path
 
 from components.ssh.credentials import access_to
 from components.validation.judging.verdict import judge
 from components.validation.memory.bundle import folder_of, write_bundle
-from components.validation.planning.plan import plan_of
+from components.validation.planning.only import Only, only
+from components.validation.planning.plan import Plan, plan_of
 from components.validation.running.parent import while_alive
-from components.validation.running.runner import Run, Say, measure
+from components.validation.running.runner import Around, Run, measure, shown
+from components.validation.running.screen import Screen, until_told
+from components.validation.summary import Summary
 from stacks.base import LabError
+from stacks.benchmarks import Benchmarks
+from stacks.lab import Lab
 from stacks.read import read_stack_file
+
+EXITS = """\
+exit status
+  0    everything that was measured works as declared
+  1    something does not, or was left out; the reasons are printed
+  2    nothing was measured: the lab file, a key or what --only names is at fault
+  75   nothing was measured: somebody else uses the fabric
+  130  ended by a signal; both ends of each running test were stopped, and the next run goes on from there
+
+A run that was killed is gone on with by the next one of the same plan within six hours: pairs that are measured are
+not measured again. --fresh begins anew.
+"""
+BUSY = 75
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Measures, prints the verdict, and returns 0 when the function axis passes."""
-    parser = argparse.ArgumentParser(prog="python -m components.validation.run", description=__doc__)
-    parser.add_argument("--stack", default="lab", help="stack whose file Pulumi.<stack>.yaml describes the lab")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write record and verdict")
-    parser.add_argument("--plan", action="store_true", help="show what would be measured, and measure nothing")
-    asked = parser.parse_args(arguments)
+    """Measures, prints the verdict, and returns the exit status that the help lists."""
+    asked = _parser().parse_args(arguments)
     try:
-        return _run(asked.stack, asked.json, plan_only=asked.plan)
+        return _run(asked)
     except LabError as error:
         sys.stderr.write(f"{error}\n")
         return 2
     except asyncio.CancelledError:
-        sys.stderr.write("ended; both ends of the running test were stopped\n")
+        sys.stderr.write("ended; both ends of the running tests were stopped\n")
         return 130
 
 
-def _run(stack: str, file: Path | None, *, plan_only: bool) -> int:
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m components.validation.run",
+        description=textwrap.dedent(str(__doc__)),
+        epilog=EXITS,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--stack", default="lab", help="stack whose file describes the lab (default: lab)")
+    parser.add_argument("--config-file", type=Path, metavar="FILE", help="its file, if not Pulumi.<stack>.yaml")
+    parser.add_argument("--plan", action="store_true", help="print what would be measured and for how long, and stop")
+    parser.add_argument(
+        "--only",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="a test, rail or node; several are combined: --only ib_write_bw --only rail-a --only gpu01 --only gpu02",
+    )
+    parser.add_argument("--record", type=Path, metavar="FILE", help="write record and verdict as JSON")
+    parser.add_argument("--fresh", action="store_true", help="do not go on with a run that was ended")
+    return parser
+
+
+def _run(asked: argparse.Namespace) -> int:
     root = Path.cwd()
-    lab = read_stack_file(root / f"Pulumi.{stack}.yaml")
-    plan = plan_of(lab)
-    if plan is None or lab.benchmarks is None:
+    lab = read_stack_file(asked.config_file or root / f"Pulumi.{asked.stack}.yaml")
+    whole = plan_of(lab)
+    if whole is None or lab.benchmarks is None:
         raise LabError("benchmarks: missing, or mode is off: there is nothing to measure")
-    if plan_only:
+    plan = only(whole, Only.of(whole, asked.only)) if asked.only else whole
+    if asked.plan:
         sys.stdout.write("".join(f"--- # {name}\n{text}" for name, text in plan.documents()))
-        sys.stdout.write(f"--- # {len(plan.rounds)} rounds, about {plan.estimate_s:.0f} s\n")
+        sys.stdout.write(f"--- # {shown(plan)}\n")
         return 0
-    access = access_to(lab, root, lambda name: _stack_secret(stack, name))
-    run = asyncio.run(while_alive(_until_told(measure(plan, access, _say())), levels=1))
-    digest = write_bundle(folder_of(lab.name, root, simulated=lab.simulated), run.record.run_id, run.raw)
+    folder = folder_of(lab.name, root, simulated=lab.simulated, store=lab.report.store)
+    access = access_to(lab, root, lambda name: _stack_secret(asked.stack, name))
+    with Screen() as screen:
+        around = Around(journal=None if asked.fresh else folder, progress=screen.progress)
+        run = asyncio.run(while_alive(until_told(measure(plan, access, screen.say, around=around)), levels=1))
+    return _told(lab, plan, run, folder, asked.record)
+
+
+def _told(lab: Lab, plan: Plan, run: Run, folder: Path, file: Path | None) -> int:
+    """Keeps the raw outputs, writes and prints the verdict."""
+    digest = write_bundle(folder, run.record.run_id, run.raw)
     record = run.record.model_copy(update={"raw_sha256": digest})
-    summary = judge(plan, lab.benchmarks, record)
+    summary = judge(plan, lab.benchmarks or Benchmarks(), record)
     if file:
         file.write_text(f'{{"record":{record.model_dump_json()},\n"verdict":{summary.model_dump_json()}}}\n')
+    sys.stdout.write(_in_lines(summary))
+    sys.stdout.write(f"raw outputs: {folder / record.run_id}.json.gz\n")
+    busy = bool(record.transfers) and all(t.reasons[:1] and t.reasons[0].startswith("busy:") for t in record.transfers)
+    return BUSY if busy else 0 if summary.function == "pass" else 1
+
+
+def _in_lines(summary: Summary) -> str:
     because = f" ({summary.performance_because})" if summary.performance_because else ""
-    sys.stdout.write(f"function: {summary.function} · performance: {summary.performance}{because}\n")
-    sys.stdout.write("".join(f"  {text}\n" for text in (*summary.reasons, *summary.hints)))
-    return 0 if summary.function == "pass" else 1
-
-
-async def _until_told(work: Coroutine[object, object, Run]) -> Run:
-    """Does the work; SIGTERM and SIGINT end it cleanly, as both ends of a test must be stopped."""
-    task = asyncio.ensure_future(work)
-    loop = asyncio.get_running_loop()
-    for sign in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-        loop.add_signal_handler(sign, task.cancel)
-    return await task
-
-
-def _say() -> Say:
-    begun = time.monotonic()
-
-    def say(line: str) -> None:
-        sys.stderr.write(f"{time.monotonic() - begun:6.1f} s  {line}\n")
-
-    return say
+    lines = [f"function: {summary.function} · performance: {summary.performance}{because}"]
+    lines += [f"  {text}" for text in (*summary.reasons, *summary.hints)]
+    lines += [f"  {found.code} {found.where}: {found.evidence}. {found.hint}".rstrip() for found in summary.findings]
+    return "".join(f"{line}\n" for line in lines)
 
 
 def _stack_secret(stack: str, name: str) -> str | None:

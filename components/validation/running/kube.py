@@ -1,13 +1,14 @@
 """The few verbs of the Kubernetes API that the runner needs, and the few fields of objects that it reads."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from datetime import datetime
 from typing import TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
 from components.cluster.server import Request, Server
+from components.jobs.mpijob import RUN_LABEL
 
 LOG_S = 60
 """Bound on reading a log."""
@@ -23,6 +24,7 @@ class Meta(_Part):
     """What every object has."""
 
     name: str
+    namespace: str = ""
     labels: dict[str, str] = {}
     annotations: dict[str, str] = {}
     created: datetime | None = Field(default=None, alias="creationTimestamp")
@@ -59,14 +61,28 @@ class Container(_Part):
 class Status(_Part):
     """Conditions of a pod or a job, and a pod's containers."""
 
+    phase: str = ""
     conditions: tuple[Condition, ...] = ()
     containers: tuple[Container, ...] = Field(default=(), alias="containerStatuses")
 
 
+class Resources(_Part):
+    """What a container asks for."""
+
+    limits: dict[str, str | int] = {}
+
+
+class Wants(_Part):
+    """A container as its pod declares it."""
+
+    resources: Resources = Resources()
+
+
 class PodSpec(_Part):
-    """Where a pod lies; empty until it is scheduled."""
+    """Where a pod lies, empty until it is scheduled, and what it asks for."""
 
     node: str = Field(default="", alias="nodeName")
+    containers: tuple[Wants, ...] = ()
 
 
 class Pod(_Part):
@@ -131,3 +147,17 @@ class Api:
     def close(self) -> None:
         """Closes the connections."""
         self._server.close()
+
+
+def holders(api: Api, resources: Collection[str], nodes: Collection[str]) -> list[str]:
+    """Pods on these nodes that hold one of the resources and are not a run's own, which the run sweeps away."""
+    found = []
+    for pod in api.items("/api/v1/pods", Pod):
+        ended = pod.status.phase in ("Succeeded", "Failed")
+        if ended or pod.spec.node not in nodes or RUN_LABEL in pod.metadata.labels:
+            continue
+        held = sorted({name for wants in pod.spec.containers for name in wants.resources.limits} & set(resources))
+        if held:
+            name = f"{pod.metadata.namespace}/{pod.metadata.name}"
+            found.append(f"{pod.spec.node}: pod {name} holds {held[0]}")
+    return found

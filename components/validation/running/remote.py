@@ -1,16 +1,16 @@
-"""What runs on a host for a test, as text, and what it answers. Values are arguments, never parts of a script."""
+"""What runs on a host for a test, as text. Values are arguments, never parts of a script."""
 
-import json
 import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
-from ipaddress import IPv4Address, IPv6Address
+from ipaddress import IPv4Address
 
 from components.validation.planning.plan import End
-from components.validation.planning.stages import VerbsPlan
-from stacks.base import LabError
+from components.validation.planning.stages import Stage
 
 LISTENING = "@listening"
+GREW = "@grew"
+"""Before the name of a counter and by how much it grew."""
 TAKEN = 98
 """Exit code: something else listens on the test's port."""
 HELD = 75
@@ -18,12 +18,27 @@ HELD = 75
 LEASE_FILE = "/run/rocelab-bench.lease"
 
 BOUNDED = """
-limit=$1 port=$2
-shift 2
+limit=$1 port=$2 device=$3 interface=$4
+shift 4
 PATH=/usr/sbin:/sbin:$PATH
 listens() { ss -Hltn "sport = :$port" | grep -q .; }
+count() {
+  if [ -z "$device" ]; then return; fi
+  (
+    cd "/sys/class/infiniband/$device/ports/1" 2>/dev/null || exit
+    grep -s . counters/symbol_error counters/link_downed counters/port_rcv_errors counters/port_xmit_discards \\
+      hw_counters/out_of_sequence hw_counters/packet_seq_err hw_counters/rnr_nak_retry_err \\
+      hw_counters/local_ack_timeout_err hw_counters/np_cnp_sent hw_counters/rp_cnp_handled \\
+      hw_counters/np_ecn_marked_roce_packets hw_counters/rx_icrc_encapsulated hw_counters/roce_adp_retrans \\
+      hw_counters/out_of_seq_request hw_counters/rcvd_rnr_err hw_counters/retry_exceeded_err \\
+      hw_counters/completer_retry_err hw_counters/duplicate_request | sed 's|.*/||; s|:| |'
+  )
+  ethtool -S "$interface" 2>/dev/null |
+    sed -n 's/^ *\\([rt]x_prio[0-7]_pause\\|[rt]x_discards_phy\\|rx_out_of_buffer\\): */\\1 /p'
+}
 if [ "$port" != 0 ] && listens; then exit 98; fi
 exec 3<&0
+before=$(count)
 timeout -k 2 "$limit" "$@" </dev/null 3<&- &
 run=$!
 { cat <&3; kill "$run"; } >/dev/null 2>&1 &
@@ -39,11 +54,17 @@ fi
 wait "$run"
 code=$?
 kill "$watch" 2>/dev/null
+if [ -n "$before" ]; then
+  { echo "$before"; echo @; count; } |
+    awk '$1 == "@" { now = 1; next } !now { was[$1] = $2; next }
+         ($1 in was) && $2 > was[$1] { printf "@grew %s %.0f\\n", $1, $2 - was[$1] }' >&2
+fi
 exit "$code"
 """
 """Runs a program that ends with its time, or when the session's input closes: then whoever started it is gone.
 
 perftest's server waits for ever and takes exactly one connection, so the port is looked at and never probed.
+Counters of errors and congestion are compared before and after; those of mlx5 and of soft-RoCE have other names.
 """
 
 LEASE = """
@@ -56,30 +77,99 @@ fi
 """Holds the host's lease until the session's input closes; the kernel drops a lock whose holder died."""
 
 INSPECT = """
-test=$1
+tests=$1
 shift
 PATH=/usr/sbin:/sbin:$PATH
-echo "version $("$test" --version 2>&1 | tr '\\n' ' ')"
-while [ $# -gt 0 ]; do
-  device=$1 interface=$2 port=/sys/class/infiniband/$1/ports/1
-  shift 2
-  echo "speed $device $(cat /sys/class/net/"$interface"/speed 2>/dev/null)"
-  for vf in /sys/class/net/"$interface"/device/virtfn*/infiniband/*; do
-    if [ -e "$vf" ]; then echo "vf $device ${vf##*/}"; fi
-  done
-  cd "$port" 2>/dev/null || continue
-  grep -s . gid_attrs/types/* | sed "s|^gid_attrs/types/|type $device |; s|:| |"
-  grep -s . gid_attrs/ndevs/* | sed "s|^gid_attrs/ndevs/|ndev $device |; s|:| |"
-  grep -v 0000:0000:0000:0000:0000:0000:0000:0000 gids/* | sed "s|^gids/|gid $device |; s|:| |"
+moved() {
+  net=/sys/class/net/$2/statistics ib=/sys/class/infiniband/$1/ports/1/counters
+  cat "$net/rx_bytes" "$net/tx_bytes" 2>/dev/null | sed "s|^|$3 $1 net |"
+  cat "$ib/port_rcv_data" "$ib/port_xmit_data" 2>/dev/null | sed "s|^|$3 $1 rdma |"
+}
+all() {
+  say=$1
+  shift
+  while [ $# -gt 0 ]; do moved "$1" "$2" "$say"; shift 2; done
+}
+all before "$@"
+sleep 1 &
+for test in $tests; do
+  if command -v "$test" >/dev/null; then echo "has $test"; fi
 done
+echo "version $("${tests%% *}" --version 2>&1 | tr '\\n' ' ')"
+echo "kernel $(uname -r)"
+if command -v numactl >/dev/null; then echo "has numactl"; fi
 echo "qps $(rdma -j resource show qp 2>/dev/null)"
+sudo -n cat /var/lib/kubelet/device-plugins/kubelet_internal_checkpoint 2>/dev/null |
+  tr ',{' '\\n\\n' | sed -n 's/^"ResourceName":"\\(.*\\)"$/held \\1/p' | sort -u
+for node in /sys/devices/system/node/node[0-9]*; do
+  if [ -e "$node/cpulist" ]; then echo "cpus ${node##*/node} $(cat "$node/cpulist")"; fi
+done
+(
+  while [ $# -gt 0 ]; do
+    device=$1 net=/sys/class/net/$2 ib=/sys/class/infiniband/$1
+    echo "speed $1 $(cat "$net/speed" 2>/dev/null)"
+    echo "mtu $1 $2 $(cat "$net/mtu" 2>/dev/null)"
+    echo "driver $1 $(basename "$(readlink -f "$net/device/driver" 2>/dev/null)")"
+    echo "firmware $1 $(cat "$ib/fw_ver" 2>/dev/null)"
+    echo "nic $1 $(cat "$ib/hca_type" "$ib/board_id" 2>/dev/null | tr '\\n' ' ')"
+    echo "numa $1 $(cat "$net/device/numa_node" 2>/dev/null)"
+    link=$(cat "$net/device/current_link_speed" 2>/dev/null)
+    echo "pcie $1 $(cat "$net/device/current_link_width" 2>/dev/null) $link"
+    for vf in "$net"/device/virtfn*/infiniband/*; do
+      if [ -e "$vf" ]; then echo "vf $1 ${vf##*/}"; fi
+    done
+    shift 2
+    cd "$ib/ports/1" 2>/dev/null || continue
+    grep -s . gid_attrs/types/* | sed "s|^gid_attrs/types/|type $device |; s|:| |"
+    grep -s . gid_attrs/ndevs/* | sed "s|^gid_attrs/ndevs/|ndev $device |; s|:| |"
+    grep -v 0000:0000:0000:0000:0000:0000:0000:0000 gids/* | sed "s|^gids/|gid $device |; s|:| |"
+  done
+)
+wait
+all after "$@"
 """
-"""Tells what a test needs to know of a host's ports, and who else uses them."""
+"""Tells what a test needs to know of a host's ports, who else uses them, and what they carried within a second."""
+
+REACH = """
+running=0
+while [ $# -gt 0 ]; do
+  {
+    found=none
+    if ping -q -n -c 2 -i 0.2 -W 1 -M do -s "$3" -I "$1" "$2" >/dev/null 2>&1; then
+      found=large
+    elif ping -q -n -c 2 -i 0.2 -W 1 -I "$1" "$2" >/dev/null 2>&1; then
+      found=small
+    fi
+    echo "reached $1 $2 $found"
+  } &
+  shift 3
+  running=$((running + 1))
+  if [ "$running" -ge 64 ]; then wait && running=0; fi
+done
+wait
+"""
+"""Pings all peers of a node at once, first with packets that fill a frame and must not be cut, then with small ones."""
 
 
-def bounded(command: Sequence[str], limit_s: int, port: int = 0) -> str:
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Side:
+    """How one end of a run is started, beside what the stage says."""
+
+    end: End
+    gid_index: int
+    port: int
+    queue_pairs: int
+    message_bytes: int
+    pinned: tuple[str, ...] = ()
+    """Words before the test that keep it on its NIC's NUMA node."""
+    server: IPv4Address | None = None
+    """Whom a client calls; None: this end is the server."""
+
+
+def bounded(command: Sequence[str], limit_s: int, port: int = 0, end: End | None = None) -> str:
     """The remote command that runs a program within a time; with a port it says when the program listens."""
-    return shlex.join(["sh", "-c", BOUNDED, "sh", str(limit_s), str(port), *command])
+    counted = [end.device, end.interface] if end else ["", ""]
+    return shlex.join(["sh", "-c", BOUNDED, "sh", str(limit_s), str(port), *counted, *command])
 
 
 def lease(run_id: str, limit_s: int) -> str:
@@ -87,93 +177,34 @@ def lease(run_id: str, limit_s: int) -> str:
     return shlex.join(["sudo", "-n", "timeout", "-k", "2", str(limit_s), "sh", "-c", LEASE, "sh", run_id, LEASE_FILE])
 
 
-def inspect(test: str, ends: Sequence[End]) -> str:
+def inspect(tests: Sequence[str], ends: Sequence[End]) -> str:
     """The remote command that looks at a host's ports."""
     words = [word for end in ends for word in (end.device, end.interface)]
-    return shlex.join(["sh", "-c", INSPECT, "sh", test, *words])
+    return shlex.join(["sh", "-c", INSPECT, "sh", " ".join(tests), *words])
 
 
-def perftest(verbs: VerbsPlan, end: End, gid_index: int, port: int, server: IPv4Address | None = None) -> list[str]:
-    """One end of a test; the client names its server.
+def reach(peers: Sequence[tuple[str, IPv4Address, int]]) -> str:
+    """The remote command that pings peers: interface, address, and Ethernet MTU of each."""
+    words = [word for name, address, mtu_bytes in peers for word in (name, str(address), str(mtu_bytes - 28))]
+    return shlex.join(["sh", "-c", REACH, "sh", *words])
+
+
+def perftest(stage: Stage, side: Side, duration_s: int | None = None) -> list[str]:
+    """One end of a test.
 
     Without -R and -m the queue pair takes the port's active MTU and prints it, so the header proves the path MTU.
     """
-    options = {
-        "-d": end.device,
-        "-x": gid_index,
-        "-p": port,
-        "-s": verbs.message_bytes,
-        "-n": verbs.iterations,
-        "-q": 1 if verbs.queue_pairs == "auto" else verbs.queue_pairs,
-    }
-    words = [str(word) for pair in options.items() for word in pair]
-    return [verbs.test, *words, "-F", "--report_gbits", *([str(server)] if server else [])]
+    options = {"-d": side.end.device, "-x": side.gid_index, "-p": side.port, "-s": side.message_bytes}
+    words = [stage.test, *(str(word) for pair in options.items() for word in pair), "-F"]
+    if stage.bandwidth:
+        words += ["-q", str(side.queue_pairs), "--report_gbits"]
+        words += ["-b"] if stage.shape == "both_ways" else []
+    timed = stage.bandwidth and stage.shape != "sizes" and duration_s is not None
+    words += ["-D", str(duration_s)] if timed else ["-n", str(stage.iterations)]
+    return [*side.pinned, *words, *([str(side.server)] if side.server else [])]
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Ports:
-    """What a host told about its ports."""
-
-    version: str
-    """perftest's, empty when it is not installed."""
-    line_rate_gbit_s: dict[str, float]
-    """By device; missing where the port does not tell."""
-    gids: dict[tuple[str, int], tuple[str, str, str]]
-    """Address, type and netdev by device and index."""
-    users: tuple[str, ...]
-    """Programs that have queue pairs on these ports or their VFs."""
-
-    def gid_index(self, end: End) -> int:
-        """The RoCE v2 entry that carries the PF's own address: mlx5 has it at 3 and soft-RoCE at 1, by chance.
-
-        Raises:
-            LabError: when there is none.
-        """
-        for (device, index), (address, kind, netdev) in sorted(self.gids.items()):
-            mapped = IPv6Address(address).ipv4_mapped
-            if (device, kind, netdev, mapped) == (end.device, "RoCE v2", end.interface, end.address):
-                return index
-        if not any(device == end.device for device, _ in self.gids):
-            raise LabError(f"{end.node}: there is no RDMA device {end.device}")
-        raise LabError(f"{end.node}: {end.device} has no RoCE v2 GID for {end.address} on {end.interface}")
-
-
-def parse_ports(text: str) -> Ports:
-    """Reads the answer of `INSPECT`."""
-    version, qps = "", ""
-    speeds: dict[str, float] = {}
-    parts: dict[str, dict[tuple[str, int], str]] = {"gid": {}, "type": {}, "ndev": {}}
-    devices: set[str] = set()
-    for line in text.splitlines():
-        kind, _, rest = line.partition(" ")
-        words = rest.split(" ", 2)
-        if kind == "version" and "Version" in rest:
-            version = rest.strip()
-        elif kind == "qps":
-            qps = rest
-        elif kind == "speed":
-            devices.add(words[0])
-            if len(words) > 1 and words[1].isdecimal():  # -1 where the link is down or virtual
-                speeds[words[0]] = int(words[1]) / 1000
-        elif kind == "vf" and len(words) > 1:
-            devices.add(words[1])
-        elif kind in parts and len(words) == 3 and words[1].isdecimal():
-            parts[kind][words[0], int(words[1])] = words[2]
-    gids = {
-        key: (address, parts["type"].get(key, ""), parts["ndev"].get(key, "")) for key, address in parts["gid"].items()
-    }
-    return Ports(version=version, line_rate_gbit_s=speeds, gids=gids, users=tuple(_users(qps, devices)))
-
-
-def _users(qps: str, devices: set[str]) -> list[str]:
-    """Kernel queue pairs have no pid; a process with some is using the port."""
-    try:
-        entries = json.loads(qps or "[]")
-    except ValueError:
-        return []
-    found = {
-        f"{e.get('comm', '?')} ({e['pid']}) on {e['ifname']}"
-        for e in entries
-        if e.get("ifname") in devices and e.get("pid")
-    }
-    return sorted(found)
+def grown(err: str) -> dict[str, int]:
+    """The counters that a run's end says to have grown."""
+    rows = (line.split() for line in err.splitlines() if line.startswith(GREW))
+    return {words[1]: int(words[2]) for words in rows if len(words) == 3 and words[2].isdecimal()}

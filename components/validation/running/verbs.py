@@ -1,16 +1,20 @@
 """Runs perftest between two hosts over SSH, both ends bounded, and reads what they say."""
 
 import asyncio
+import time
+from collections import Counter
 from dataclasses import dataclass, field
 
 from components.ssh.connection import Connection
 from components.ssh.session import Done, session
-from components.validation.parsers.perftest import Perftest, ResultFormatError, cause_of, parse_bandwidth
-from components.validation.planning.plan import End, Plan
+from components.validation.parsers.perftest import cause_of
+from components.validation.planning.plan import Plan
 from components.validation.planning.schedule import Transfer
-from components.validation.records import TransferResult
-from components.validation.running.checks import Expected, faults_of_end
-from components.validation.running.remote import LISTENING, TAKEN, Ports, bounded, perftest
+from components.validation.planning.stages import Stage
+from components.validation.records import CurvePoint, TransferResult
+from components.validation.running.ports import Ports
+from components.validation.running.readings import Asked, Ends, Reading, read
+from components.validation.running.remote import LISTENING, TAKEN, Side, bounded, grown, perftest
 from stacks.base import LabError
 
 LISTEN_S = 20
@@ -22,7 +26,7 @@ class BusyError(LabError):
     """Somebody else uses the fabric; nothing was loaded."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@dataclass(kw_only=True, slots=True)
 class Bench:
     """The hosts that take part: an open connection and the ports of each."""
 
@@ -31,92 +35,172 @@ class Bench:
     ports: dict[str, Ports]
     unreachable: dict[str, str]
     """Why a node takes no part."""
+    begun: float = field(default_factory=time.monotonic)
+    queue_pairs: dict[str, int] = field(default_factory=dict)
+    """By rail, where the plan leaves them open."""
+    cut_off: dict[tuple[str, str, str], str] = field(default_factory=dict)
+    """Why a client does not reach a server on a rail at all; by rail, client, server."""
+    cut: dict[tuple[str, str, str], str] = field(default_factory=dict)
+    """What of its frames does not pass; by rail, client, server."""
     raw: dict[str, str] = field(default_factory=dict)
     """What was printed, by a name that says where."""
 
-    async def transfer(self, transfer: Transfer) -> TransferResult:
-        """Runs one transfer with its repeats; whatever happens is a result."""
-        base = {"rail": transfer.rail, "client": transfer.client, "server": transfer.server}
-        try:
-            return await self._measured(transfer)
-        except BusyError as error:
-            return TransferResult(**base, outcome="skipped", reasons=(f"busy: {error}",))
-        except LabError as error:
-            return TransferResult(**base, outcome="failed", reasons=(str(error),))
+    async def transfer(self, stage: Stage, transfer: Transfer, at_once: int = 1, tag: str = "") -> TransferResult:
+        """Runs one transfer with its repeats; whatever happens is a result.
 
-    async def _measured(self, transfer: Transfer) -> TransferResult:
+        Args:
+            stage: the test.
+            transfer: between whom.
+            at_once: how many run at the same time.
+            tag: before the names of the raw outputs, such as `retest/`.
+        """
+        after_s = round(time.monotonic() - self.begun, 1)
+        base = TransferResult(
+            test=stage.test,
+            shape=stage.shape,
+            rail=transfer.rail,
+            client=transfer.client,
+            server=transfer.server,
+            outcome="failed",
+            at_once=at_once,
+            after_s=after_s,
+        )
+        try:
+            return await self._measured(stage, transfer, base, tag)
+        except BusyError as error:
+            return base.model_copy(update={"outcome": "skipped", "reasons": (f"busy: {error}",)})
+        except LabError as error:
+            also = self.cut.get(transfer.key)
+            return base.model_copy(update={"reasons": (f"{error}{f'; {also}' if also else ''}",)})
+
+    def ends_of(self, transfer: Transfer) -> Ends:
+        """Both ends of a transfer with what was found on their hosts.
+
+        Raises:
+            LabError: when one takes no part, or has no GID for its address.
+        """
         rail = self.plan.rail(transfer.rail)
         client, server = rail.end(transfer.client), rail.end(transfer.server)
         for end in (client, server):
             if end.node in self.unreachable:
                 raise LabError(self.unreachable[end.node])
-        gid_index = {end.node: self.ports[end.node].gid_index(end) for end in (client, server)}
-        values: list[float] = []
-        faults: list[str] = []
-        mtu_bytes = None
-        for repeat in range(self.plan.verbs.repeats):
-            said = await self._once(transfer, repeat, gid_index)
-            for end, peer, done in ((client, server, said[0]), (server, client, said[1])):
-                run = _read(end, done)
-                expected = Expected(verbs=self.plan.verbs, rail=rail, end=end, peer=peer, gid_index=gid_index[end.node])
-                faults += faults_of_end(run, expected)
-                if end is client:
-                    values.append(run.rows[0].average_gbit_s)
-                    mtu_bytes = run.path_mtu_bytes
-        rates = [self.ports[end.node].line_rate_gbit_s.get(end.device) for end in (client, server)]
-        return TransferResult(
-            rail=transfer.rail,
-            client=transfer.client,
-            server=transfer.server,
-            outcome="failed" if faults else "measured",
-            reasons=tuple(dict.fromkeys(faults)),
-            samples=tuple(values),
-            path_mtu_bytes=mtu_bytes,
-            line_rate_gbit_s=min((rate for rate in rates if rate), default=None) if all(rates) else None,
-            client_gid_index=gid_index[client.node],
-            server_gid_index=gid_index[server.node],
-        )
+        index = [self.ports[end.node].gid_index(end) for end in (client, server)]
+        return Ends(rail=rail, client=client, server=server, client_gid_index=index[0], server_gid_index=index[1])
 
-    async def _once(self, transfer: Transfer, repeat: int, gid_index: dict[str, int]) -> tuple[Done, Done]:
+    def queue_pairs_of(self, stage: Stage, rail: str) -> int:
+        """How many a test uses; latency tests have one."""
+        if not stage.bandwidth:
+            return 1
+        planned = self.plan.verbs.queue_pairs
+        return self.queue_pairs.get(rail, 1) if planned == "auto" else planned
+
+    async def _measured(self, stage: Stage, transfer: Transfer, base: TransferResult, tag: str) -> TransferResult:
+        ends = self.ends_of(transfer)
+        sizes = self.plan.verbs.sizes if stage.shape == "sizes" else (stage.message_bytes,)
+        readings: list[Reading] = []
+        names: list[str] = []
+        for number, size in enumerate(sizes * stage.repeats):
+            name = f"{tag}{transfer.rail}/{stage.name}/{transfer.client}-to-{transfer.server}/{number}"
+            names.append(f"{name}.client")
+            readings.append(await self._once(stage, transfer, ends, size, name))
+        first, faults = readings[0], tuple(dict.fromkeys(fault for one in readings for fault in one.faults))
+        counters: Counter[str] = Counter()
+        for one in readings:
+            counters.update(one.counters)
+        told: dict[str, object] = {
+            "outcome": "failed" if faults else "measured",
+            "reasons": faults,
+            "path_mtu_bytes": first.path_mtu_bytes,
+            "queue_pairs": self.queue_pairs_of(stage, transfer.rail) if stage.bandwidth else None,
+            "client_gid_index": ends.client_gid_index,
+            "server_gid_index": ends.server_gid_index,
+            "counters": dict(counters),
+            "raw": tuple(names),
+            **self._limits(ends),
+        }
+        if stage.shape == "sizes":
+            told["curve"] = tuple(
+                CurvePoint(message_bytes=size, value=one.value, tail=one.tail_us)
+                for size, one in zip(sizes, readings, strict=True)
+            )
+        else:
+            told["samples"] = tuple(one.value for one in readings)
+            told["tail_us"] = tuple(one.tail_us for one in readings if one.tail_us is not None)
+        return base.model_copy(update=told)
+
+    def _limits(self, ends: Ends) -> dict[str, float | None]:
+        """The lower line rate and the narrower PCIe link of the two ends; None where one does not tell."""
+        rates = [self.ports[end.node].line_rate_gbit_s.get(end.device) for end in (ends.client, ends.server)]
+        links = [self.ports[end.node].pcie_gbit_s(end.device) for end in (ends.client, ends.server)]
+        return {
+            "line_rate_gbit_s": min((rate for rate in rates if rate), default=None) if all(rates) else None,
+            "pcie_gbit_s": min((link for link in links if link), default=None) if all(links) else None,
+        }
+
+    async def _once(self, stage: Stage, transfer: Transfer, ends: Ends, size: int, name: str) -> Reading:
         """One run. The server's session is open around the client's, so leaving in any way ends both."""
-        verbs, limit_s, rail = self.plan.verbs, self.plan.verbs.timeout_s, self.plan.rail(transfer.rail)
+        verbs, client, server = self.plan.verbs, ends.client, ends.server
+        queue_pairs = self.queue_pairs_of(stage, transfer.rail)
+        called = Side(
+            end=server,
+            gid_index=ends.server_gid_index,
+            port=transfer.port,
+            queue_pairs=queue_pairs,
+            message_bytes=size,
+            pinned=self.ports[server.node].pinned(server.device),
+        )
+        caller = Side(
+            end=client,
+            gid_index=ends.client_gid_index,
+            port=transfer.port,
+            queue_pairs=queue_pairs,
+            message_bytes=size,
+            pinned=self.ports[client.node].pinned(client.device),
+            server=server.address,
+        )
+        serve, write = perftest(stage, called, verbs.duration_s), perftest(stage, caller, verbs.duration_s)
+        done = await self._both(transfer, serve, write, name)
+        iterations = None if "-D" in write else stage.iterations * queue_pairs
+        asked = Asked(stage=stage, message_bytes=size, iterations=iterations)
+        reading = read(ends, asked, done[0].out, done[1].out)
+        counters = Counter(grown(done[0].err))
+        counters.update(grown(done[1].err))
+        reading.counters.update(counters)
+        return reading
+
+    async def _both(self, transfer: Transfer, serve: list[str], write: list[str], name: str) -> tuple[Done, Done]:
+        limit_s, rail = self.plan.verbs.timeout_s, self.plan.rail(transfer.rail)
         client, server = rail.end(transfer.client), rail.end(transfer.server)
-        name = f"{transfer.rail}/{transfer.client}-to-{transfer.server}/{repeat}"
-        serve = perftest(verbs, server, gid_index[server.node], transfer.port)
-        write = perftest(verbs, client, gid_index[client.node], transfer.port, server.address)
         try:
-            async with session(self.connections[server.node], bounded(serve, limit_s, transfer.port)) as serving:
+            serving_command = bounded(serve, limit_s, transfer.port, server)
+            async with session(self.connections[server.node], serving_command) as serving:
                 if not await serving.until(LISTENING, LISTEN_S):
-                    ended = self._keep(f"{name}.server", await serving.done(GRACE_S))
+                    ended = self._keep(f"{name}.server", serve, await serving.done(GRACE_S))
                     if ended.code == TAKEN:
                         raise BusyError(f"{server.node}: something listens on port {transfer.port}")
                     raise LabError(_failure(server.node, ended))
-                async with session(self.connections[client.node], bounded(write, limit_s)) as writing:
-                    wrote = self._keep(f"{name}.client", await writing.done(limit_s + GRACE_S))
+                async with session(self.connections[client.node], bounded(write, limit_s, 0, client)) as writing:
+                    wrote = self._keep(f"{name}.client", write, await writing.done(limit_s + GRACE_S))
                 if wrote.code != 0:
                     raise LabError(_failure(client.node, wrote))
-                served = self._keep(f"{name}.server", await serving.done(GRACE_S))
+                served = self._keep(f"{name}.server", serve, await serving.done(GRACE_S))
         except TimeoutError:
             raise LabError(f"{client.node} or {server.node}: no end within {limit_s + GRACE_S} s") from None
         if served.code != 0:
             raise LabError(_failure(server.node, served))
         return wrote, served
 
-    def _keep(self, name: str, done: Done) -> Done:
-        self.raw[name] = f"exit {done.code}\n{done.out}\n[stderr]\n{done.err}"
+    def _keep(self, name: str, command: list[str], done: Done) -> Done:
+        self.raw[name] = f"$ {' '.join(command)}\nexit {done.code}\n{done.out}\n[stderr]\n{done.err}"
         return done
 
 
-async def run_round(bench: Bench, transfers: list[Transfer]) -> list[TransferResult]:
-    """All transfers of a round at once: they share no NIC."""
-    return list(await asyncio.gather(*(bench.transfer(transfer) for transfer in transfers)))
-
-
-def _read(end: End, done: Done) -> Perftest:
-    try:
-        return parse_bandwidth(done.out)
-    except ResultFormatError as error:
-        raise LabError(f"{end.node}: {error}") from None
+async def run_round(
+    bench: Bench, stage: Stage, transfers: list[Transfer], at_once: int = 0, tag: str = ""
+) -> list[TransferResult]:
+    """All transfers of a round at once: they share no NIC, but for an incast."""
+    together = at_once or len(transfers)
+    return list(await asyncio.gather(*(bench.transfer(stage, transfer, together, tag) for transfer in transfers)))
 
 
 def _failure(node: str, done: Done) -> str:
@@ -127,6 +211,6 @@ def _failure(node: str, done: Done) -> str:
         return f"{node}: perftest is not installed (package perftest)"
     if done.code is None:
         return f"{node}: the run was killed, or its connection broke"
-    said = done.err.strip() or done.out.strip()
-    last = said.splitlines()[-1].strip()[:160] if said else "nothing"
+    said = [line for line in (done.err.strip() or done.out.strip()).splitlines() if not line.startswith("@")]
+    last = said[-1].strip()[:160] if said else "nothing"
     return f"{node}: {cause_of(done.err + done.out) or 'perftest failed'} (exit {done.code}: {last})"

@@ -13,7 +13,7 @@ import asyncssh
 
 from components.ssh.connection import Endpoint
 from components.ssh.credentials import Login
-from components.validation.running.remote import BOUNDED, INSPECT, LEASE, LISTENING
+from components.validation.running.remote import BOUNDED, INSPECT, LEASE, LISTENING, REACH
 
 Process = asyncssh.SSHServerProcess[str]
 Program = Callable[[Process, list[str]], Awaitable[None]]
@@ -48,6 +48,8 @@ def role_of(words: list[str]) -> str:
         return "lease"
     if INSPECT in words:
         return "inspect"
+    if REACH in words:
+        return "reach"
     assert BOUNDED in words, words
     port = words[words.index(BOUNDED) + 3]
     return "server" if port != "0" else "client"
@@ -70,6 +72,14 @@ def answering(text: str, code: int = 0) -> Program:
         process.exit(code)
 
     return program
+
+
+async def reaching(process: Process, words: list[str]) -> None:
+    """Every peer answers large pings."""
+    asked = words[words.index(REACH) + 2 :]
+    for interface, address in zip(asked[::3], asked[1::3], strict=True):
+        process.stdout.write(f"reached {interface} {address} large\n")
+    process.exit(0)
 
 
 def serving(text: str, stderr: str = "", code: int = 0) -> Program:

@@ -1,7 +1,6 @@
 """What is asked of a host, and what is read from its answer."""
 
 import asyncio
-import json
 import os
 import signal
 import socket
@@ -12,74 +11,70 @@ from pathlib import Path
 
 import pytest
 
+from components.validation.planning.plan import Plan
+from components.validation.planning.stages import Stage
 from components.validation.running import parent
-from components.validation.running.remote import LEASE, TAKEN, bounded, inspect, parse_ports, perftest
-from stacks.base import LabError
+from components.validation.running.remote import LEASE, TAKEN, Side, bounded, grown, inspect, perftest
 from stacks.lab import Lab
 from tests.components.validation.labs import plan_for
-from tests.conftest import ROOT
-
-PORTS = (ROOT / "tests" / "samples" / "lab" / "ports_gpu01.txt").read_text()
 
 
-def test_the_gid_index_is_the_roce_v2_entry_of_the_pf_s_own_address(lab: Lab) -> None:
-    ports = parse_ports(PORTS)
-    ends = [rail.end("gpu01") for rail in plan_for(lab).rails]
-
-    assert [ports.gid_index(end) for end in ends] == [1, 1]
-    assert (ports.version, ports.line_rate_gbit_s, ports.users) == ("Version: 6.06", {"rxe0": 1.0, "rxe1": 1.0}, ())
+def side(plan: Plan, node: str, peer: str = "", **more: object) -> Side:
+    rail = plan.rails[1]
+    given = {"gid_index": 1, "port": 18516, "queue_pairs": 1, "message_bytes": 65536, **more}
+    return Side(end=rail.end(node), server=rail.end(peer).address if peer else None, **given)  # type: ignore[arg-type]  # any field
 
 
-@pytest.mark.parametrize(
-    ("recorded", "changed", "reason"),
-    [
-        ("type rxe0 1 RoCE v2", "type rxe0 1 IB/RoCE v1", "no RoCE v2 GID for 10.10.11.11 on enp5s0"),
-        ("ffff:0a0a:0b0b", "ffff:0a0a:0b0c", "no RoCE v2 GID for 10.10.11.11 on enp5s0"),
-        ("ndev rxe0 1 enp5s0", "ndev rxe0 1 enp5s0v0", "no RoCE v2 GID for 10.10.11.11 on enp5s0"),
-        (" rxe0 ", " rxe9 ", "there is no RDMA device rxe0"),
-    ],
-)
-def test_another_gid_is_never_taken_instead(lab: Lab, recorded: str, changed: str, reason: str) -> None:
-    with pytest.raises(LabError, match=reason):
-        parse_ports(PORTS.replace(recorded, changed)).gid_index(plan_for(lab).rails[0].end("gpu01"))
+def words_of(lab: Lab, stage: Stage, duration_s: int | None = None, **more: object) -> str:
+    return " ".join(perftest(stage, side(plan_for(lab), "gpu02", "gpu01", **more), duration_s))
 
 
-def test_an_mlx5_port_has_its_gid_elsewhere_and_is_found_too(lab: Lab) -> None:
-    text = PORTS.replace("rxe0 1 ", "rxe0 3 ")
-
-    assert parse_ports(text).gid_index(plan_for(lab).rails[0].end("gpu01")) == 3
-
-
-def test_queue_pairs_of_a_process_on_the_port_or_its_vfs_are_seen_and_those_of_others_are_not() -> None:
-    qps = [
-        {"ifname": "rxe0", "comm": "ib_core", "type": "GSI"},
-        {"ifname": "rxe0", "comm": "ib_write_bw", "pid": 669, "type": "RC"},
-        {"ifname": "mlx5_7", "comm": "python3", "pid": 7, "type": "RC"},
-        {"ifname": "mlx5_0", "comm": "storage", "pid": 8, "type": "RC"},
-    ]
-    text = PORTS.split("qps ")[0] + "vf rxe0 mlx5_7\nqps " + json.dumps(qps)
-
-    assert parse_ports(text).users == ("ib_write_bw (669) on rxe0", "python3 (7) on mlx5_7")
-
-
-def test_a_port_without_a_speed_has_no_line_rate() -> None:
-    assert parse_ports(PORTS.replace("speed rxe0 1000", "speed rxe0 -1")).line_rate_gbit_s == {"rxe1": 1.0}
+WRITE = Stage(test="ib_write_bw", message_bytes=65536, iterations=200)
+LATENCY = Stage(test="ib_read_lat", message_bytes=2, iterations=100)
 
 
 def test_the_test_takes_the_port_s_own_mtu_so_that_its_header_proves_it(lab: Lab) -> None:
-    plan = plan_for(lab)
-    rail = plan.rails[1]
-    words = perftest(plan.verbs, rail.end("gpu02"), 1, 18516, rail.end("gpu01").address)
+    words = words_of(lab, WRITE)
 
-    assert {"-m", "-R"} & set(words) == set()
-    assert words[-1] == "10.10.12.11"
-    assert "-d rxe1 -x 1 -p 18516" in " ".join(words)
+    assert words == "ib_write_bw -d rxe1 -x 1 -p 18516 -s 65536 -F -q 1 --report_gbits -n 200 10.10.12.11"
+
+
+def test_latency_tests_take_neither_queue_pairs_nor_a_unit(lab: Lab) -> None:
+    words = words_of(lab, LATENCY, 10, message_bytes=2)
+
+    assert words == "ib_read_lat -d rxe1 -x 1 -p 18516 -s 2 -F -n 100 10.10.12.11"
+
+
+def test_a_duration_replaces_the_count_but_not_in_a_curve(lab: Lab) -> None:
+    curve = WRITE.model_copy(update={"shape": "sizes"})
+
+    assert "-D 10" in words_of(lab, WRITE, 10)
+    assert "-n" not in words_of(lab, WRITE, 10)
+    assert "-D" not in words_of(lab, curve, 10)
+
+
+def test_both_ways_is_said_to_both_ends(lab: Lab) -> None:
+    both = WRITE.model_copy(update={"shape": "both_ways"})
+
+    assert "-b" in perftest(both, side(plan_for(lab), "gpu01"))
+    assert "-b" in perftest(both, side(plan_for(lab), "gpu02", "gpu01"))
+
+
+def test_a_pinned_test_begins_with_what_pins_it(lab: Lab) -> None:
+    assert words_of(lab, WRITE, pinned=("taskset", "-c", "0-7")).startswith("taskset -c 0-7 ib_write_bw")
+
+
+def test_counters_that_grew_are_read_and_nothing_else() -> None:
+    said = "@listening\n@grew out_of_sequence 12\n@grew np_cnp_sent x\nout_of_sequence 99\n@grew link_downed 1\n"
+
+    assert grown(said) == {"out_of_sequence": 12, "link_downed": 1}
 
 
 def test_values_are_words_and_never_shell(lab: Lab) -> None:
     end = plan_for(lab).rails[0].end("gpu01").model_copy(update={"device": "$(touch x); rm -rf /"})
 
-    assert "'$(touch x); rm -rf /'" in inspect("ib_write_bw", [end])
+    assert "'$(touch x); rm -rf /'" in inspect(["ib_write_bw"], [end])
+    assert "'$(touch x); rm -rf /'" in bounded(["ib_write_bw"], 5, 0, end)
 
 
 def remote(command: str, **more: int | None) -> subprocess.Popen[str]:

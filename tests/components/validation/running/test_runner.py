@@ -11,7 +11,7 @@ from components.ssh.credentials import Access, Login
 from components.validation.judging.verdict import function_of
 from components.validation.planning.plan import Plan
 from components.validation.records import RunRecord
-from components.validation.running import verbs
+from components.validation.running import course, verbs
 from components.validation.running.remote import TAKEN
 from components.validation.running.runner import all_failed, measure
 from stacks.lab import Lab
@@ -21,6 +21,7 @@ from tests.components.validation.fakes import (
     answering,
     held,
     listening_for_ever,
+    reaching,
     reset,
     running,
     serving,
@@ -47,7 +48,13 @@ def good_host(name: str, peer: str) -> Host:
         await serving(said("rail-a" if "rxe0" in words else "rail-b", peer, name, "server"))(process, words)
 
     ports = PORTS if name == "gpu01" else PORTS.replace("0a0a:0b0b", "0a0a:0b0c").replace("0a0a:0c0b", "0a0a:0c0c")
-    programs = {"lease": held, "inspect": answering(ports), "client": client, "server": server}
+    programs = {
+        "lease": held,
+        "inspect": answering(ports),
+        "reach": reaching,
+        "client": client,
+        "server": server,
+    }
     return Host(name, programs)
 
 
@@ -58,7 +65,8 @@ def two_hosts() -> list[Host]:
 def without_nccl(lab: Lab, timeout_s: int = 60) -> Plan:
     assert lab.benchmarks
     # the recorded runs sent 500 messages
-    verbs = lab.benchmarks.verbs.model_copy(update={"timeout_s": timeout_s, "iterations": 500})
+    only = {"tests": ("ib_write_bw",), "sizes": ()}
+    verbs = lab.benchmarks.verbs.model_copy(update={"timeout_s": timeout_s, "iterations": 500, **only})
     return plan_for(changed(lab, nccl=None, verbs=verbs))
 
 
@@ -84,7 +92,12 @@ def test_recorded_answers_of_two_hosts_make_a_whole_record(lab: Lab) -> None:
         ("rail-b", "gpu02", "measured", ()),
     ]
     assert function_of(plan, record) == "pass"
-    assert [line.split(":")[0] for line in lines] == [f"run {record.run_id}", "round 1/2", "round 2/2"]
+    assert [line.split(":")[0] for line in lines] == [
+        f"run {record.run_id}",
+        "reach",
+        "ib_write_bw round 1/2",
+        "ib_write_bw round 2/2",
+    ]
 
 
 def test_a_wrong_host_key_sends_nothing_and_is_a_result(lab: Lab) -> None:
@@ -98,6 +111,7 @@ def test_a_wrong_host_key_sends_nothing_and_is_a_result(lab: Lab) -> None:
 
 def test_a_server_that_never_sees_a_packet_is_ended_with_its_client(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(verbs, "GRACE_S", 1)
+    monkeypatch.setattr(course, "WARM_UP_S", 1)
     hosts = two_hosts()
     hosts[1].programs["server"] = listening_for_ever
     hosts[0].programs["client"] = stalled
@@ -107,8 +121,9 @@ def test_a_server_that_never_sees_a_packet_is_ended_with_its_client(lab: Lab, mo
     assert [t.outcome for t in record.transfers] == ["failed", "failed", "measured", "measured"]
     assert "no end within" in record.transfers[0].reasons[0]
     assert time.monotonic() - begun < 10
-    assert hosts[1].ended_by_us.count("server") == 2
-    assert hosts[0].ended_by_us.count("client") == 2
+    # both rails in the warm-up, in the round, and once more with less beside them
+    assert hosts[1].ended_by_us.count("server") == 6
+    assert hosts[0].ended_by_us.count("client") == 6
 
 
 def test_a_connection_reset_in_the_middle_is_a_result(lab: Lab) -> None:
@@ -205,7 +220,7 @@ def test_truncated_output_gives_no_number(lab: Lab) -> None:
 
 def test_a_host_without_perftest_is_told_apart(lab: Lab) -> None:
     hosts = two_hosts()
-    hosts[0].programs["inspect"] = answering(PORTS.replace("version Version: 6.06 ", "version sh: not found"))
+    hosts[0].programs["inspect"] = answering(PORTS.replace("has ib_write_bw\n", ""))
     record, _ = run(without_nccl(lab), hosts)
 
     assert {t.reasons[0] for t in record.transfers} == {"gpu01: ib_write_bw is not installed (package perftest)"}

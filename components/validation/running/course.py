@@ -1,0 +1,231 @@
+"""The stages of a plan one after the other: who cannot reach whom, what counts, what is left out, and how far it is."""
+
+import asyncio
+import contextlib
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from components.ssh.session import run
+from components.validation.planning.plan import Plan
+from components.validation.planning.schedule import Transfer
+from components.validation.planning.stages import Stage, stage_s, warm_up_s
+from components.validation.records import TransferResult, median
+from components.validation.running.journal import Journal
+from components.validation.running.remote import reach
+from components.validation.running.retest import retest
+from components.validation.running.verbs import Bench, run_round
+from stacks.base import LabError
+
+REACH_S = 60
+MOST_QUEUE_PAIRS = 64
+HELPS_FROM = 1.03
+"""Twice the queue pairs are taken when they carry three per cent more: less is noise."""
+WARM_UP, WARM_UP_S = "warm-up/", 15
+
+Say = Callable[[str], None]
+Progress = Callable[[float, float, str], None]
+"""Share that is done, seconds that are left, and what is being measured."""
+
+
+@dataclass(kw_only=True)
+class Course:
+    """The verbs tests of one run."""
+
+    bench: Bench
+    say: Say
+    journal: Journal | None = None
+    progress: Progress | None = None
+    notes: list[str] = field(default_factory=list)
+    _why: dict[tuple[str, frozenset[str]], str] = field(default_factory=dict)
+    """Why a later stage leaves out two nodes on a rail."""
+    _worked_s: float = 0.0
+    _estimated_s: float = 0.0
+    """Of what is done."""
+
+    async def measured(self) -> list[TransferResult]:
+        """Everything that was planned, each with a result."""
+        plan, results = self.bench.plan, []
+        if not plan.stages:
+            return []
+        await self._reach(plan)
+        await self._warm_up(plan.stages[0])
+        for number, stage in enumerate(plan.stages):
+            done = await self._stage(stage)
+            if number == 0 and stage.bandwidth:
+                done, told = await retest(self.bench, stage, done)
+                if told:
+                    self.say(told)
+                    self.notes.append(told)
+            results += done
+            self._leave_out(stage, done)
+        return results
+
+    async def _stage(self, stage: Stage) -> list[TransferResult]:
+        rounds = self.bench.plan.rounds_of(stage)
+        results: list[TransferResult] = []
+        each_s = stage_s(self.bench.plan.verbs, stage, len(rounds), simulated=self.bench.plan.simulated) / len(rounds)
+        for number, transfers in enumerate(rounds, 1):
+            began = time.monotonic()
+            done = await self._round(stage, transfers)
+            results += done
+            left_s = self._left_s(time.monotonic() - began, each_s)
+            self.say(f"{stage.name} round {number}/{len(rounds)}: {in_short(done)}{_about(left_s)}")
+        return results
+
+    async def _round(self, stage: Stage, transfers: list[Transfer]) -> list[TransferResult]:
+        settled: dict[tuple[str, str, str], TransferResult] = {}
+        todo: list[Transfer] = []
+        for transfer in transfers:
+            kept = self.journal.take((stage.test, stage.shape, *transfer.key)) if self.journal else None
+            if kept is not None and kept.transfer is not None:
+                settled[transfer.key] = kept.transfer
+                self.bench.raw.update(kept.raw)
+            elif (result := self._not_run(stage, transfer)) is not None:
+                settled[transfer.key] = result
+            else:
+                todo.append(transfer)
+        done = await run_round(self.bench, stage, todo)
+        if self.journal and done:
+            # to the disk beside the event loop: a slow disk must not look like a slow network
+            await asyncio.to_thread(self.journal.add, done, self.bench.raw)
+        settled |= {(result.rail, result.client, result.server): result for result in done}
+        return [settled[transfer.key] for transfer in transfers]
+
+    def _not_run(self, stage: Stage, transfer: Transfer) -> TransferResult | None:
+        """The result of a transfer that is not worth a try."""
+        fixed = {"test": stage.test, "shape": stage.shape}
+        ends = {"rail": transfer.rail, "client": transfer.client, "server": transfer.server}
+        pair = (transfer.rail, frozenset((transfer.client, transfer.server)))
+        if pair in self._why:
+            return TransferResult.model_validate({**fixed, **ends, "outcome": "skipped", "reasons": (self._why[pair],)})
+        if transfer.key in self.bench.cut_off:
+            reason = self.bench.cut_off[transfer.key]
+            return TransferResult.model_validate({**fixed, **ends, "outcome": "failed", "reasons": (reason,)})
+        return None
+
+    def _leave_out(self, stage: Stage, done: list[TransferResult]) -> None:
+        """Two nodes between which a test failed have nothing to tell in the next one, and would only wait."""
+        for result in done:
+            if result.outcome == "failed":
+                pair = (result.rail, frozenset((result.client, result.server)))
+                self._why.setdefault(pair, f"{stage.name} failed between them")
+
+    async def _reach(self, plan: Plan) -> None:
+        """Pings every peer on every rail: a minute at most, instead of a timeout a test."""
+        wanted: dict[str, list[tuple[str, str]]] = {}
+        for transfers in plan.rounds_of(plan.stages[0]):
+            for transfer in transfers:
+                if not {transfer.client, transfer.server} & set(self.bench.unreachable):
+                    wanted.setdefault(transfer.client, []).append((transfer.rail, transfer.server))
+        answers = await asyncio.gather(*(self._pinged(plan, node, peers) for node, peers in wanted.items()))
+        for node, found in zip(wanted, answers, strict=True):
+            for (rail, peer), answer in found.items():
+                if answer == "none":
+                    end = plan.rail(rail).end(node)
+                    reason = f"{node}: no answer from {plan.rail(rail).end(peer).address} over {end.interface} to pings"
+                    self.bench.cut_off[rail, node, peer] = reason
+                elif answer == "small":
+                    self.bench.cut[rail, node, peer] = f"frames of {plan.rail(rail).mtu_bytes} bytes do not pass"
+        cut_off = len(self.bench.cut_off)
+        self.say(f"reach: {sum(map(len, answers))} ways, {f'{cut_off} without an answer' if cut_off else 'all answer'}")
+
+    async def _pinged(self, plan: Plan, node: str, peers: list[tuple[str, str]]) -> dict[tuple[str, str], str]:
+        asked = []
+        for rail_name, peer in peers:
+            rail = plan.rail(rail_name)
+            asked.append((rail.end(node).interface, rail.end(peer).address, rail.mtu_bytes))
+        try:
+            done = await run(self.bench.connections[node], reach(asked), REACH_S)
+        except LabError as error:
+            self.bench.unreachable[node] = f"{node}: {error}"
+            return {}
+        said = [line.split() for line in done.out.splitlines() if line.startswith("reached ")]
+        answer_of = {(words[1], words[2]): words[3] for words in said if len(words) == 4}
+        return {
+            peer: answer_of.get((interface, str(address)), "unknown")
+            for peer, (interface, address, _) in zip(peers, asked, strict=True)
+        }
+
+    async def _warm_up(self, stage: Stage) -> None:
+        """Runs the first round and forgets it: address resolution, and clocks that have to rise, are no result."""
+        plan, journal = self.bench.plan, self.journal
+        if journal and journal.queue_pairs:
+            self.bench.queue_pairs.update(journal.queue_pairs)
+        first = [transfer for transfer in plan.rounds_of(stage)[0] if self._not_run(stage, transfer) is None]
+        if not first or (journal and journal.finished):
+            return
+        began, once = time.monotonic(), stage.model_copy(update={"repeats": 1})
+        with contextlib.suppress(TimeoutError):
+            # who hangs here hangs again where it counts; both ends are stopped
+            async with asyncio.timeout(WARM_UP_S + (plan.verbs.duration_s or 0)):
+                await run_round(self.bench, once, first, tag=WARM_UP)
+        for name in [name for name in self.bench.raw if name.startswith(WARM_UP)]:
+            del self.bench.raw[name]
+        if stage.bandwidth and plan.verbs.queue_pairs == "auto":
+            await self._saturate(once, first)
+        self._left_s(time.monotonic() - began, warm_up_s(plan.verbs, simulated=plan.simulated))
+
+    async def _saturate(self, stage: Stage, transfers: list[Transfer]) -> None:
+        """Doubles the queue pairs of each rail until its typical transfer gains nothing from it."""
+        best: dict[str, tuple[int, float]] = {}
+        rising = {transfer.rail for transfer in transfers}
+        count = 1
+        while rising and count <= MOST_QUEUE_PAIRS:
+            self.bench.queue_pairs.update(dict.fromkeys(rising, count))
+            some = [transfer for transfer in transfers if transfer.rail in rising]
+            done = await run_round(self.bench, stage, some, len(transfers), f"queue-pairs-{count}/")
+            for rail in sorted(rising):
+                values = [result.value for result in done if result.rail == rail and result.samples]
+                value, before = median(values) if values else 0.0, best.get(rail, (0, 0.0))[1]
+                if value > before * HELPS_FROM:
+                    best[rail] = (count, value)
+                else:
+                    rising.discard(rail)
+            count *= 2
+        self.bench.queue_pairs = {rail: found for rail, (found, _) in best.items()}
+        if self.journal:
+            self.journal.add_queue_pairs(self.bench.queue_pairs)
+        self.say("queue pairs: " + (", ".join(f"{rail} {found}" for rail, (found, _) in best.items()) or "none worked"))
+
+    def _left_s(self, took_s: float, estimated_s: float) -> float:
+        """Seconds to go, from how the estimate has proven itself so far."""
+        total_s = self.bench.plan.verbs_estimate_s
+        self._worked_s += took_s
+        self._estimated_s = min(self._estimated_s + estimated_s, total_s)
+        left_s = self._worked_s * max(total_s - self._estimated_s, 0.0) / max(self._estimated_s, 0.1)
+        if self.progress:
+            self.progress(self._estimated_s / total_s, left_s, "")
+        return left_s
+
+
+def in_short(results: list[TransferResult]) -> str:
+    """A round in one line: values while they are few, else counts and the worst."""
+    bad = [f"{t.rail} {t.client} to {t.server} {t.outcome}: {t.reasons[0]}" for t in results if t.outcome != "measured"]
+    good = [t for t in results if t.outcome == "measured"]
+    if len(results) > 4:
+        values = [t.value for t in good if t.samples]
+        worst = ""
+        if values:
+            rising = good[0].unit == "us"
+            worst = f", {'longest' if rising else 'slowest'} {_shown(max(values) if rising else min(values), good[0])}"
+        head = [f"{len(good)} of {len(results)} measured{worst}"]
+    else:
+        head = [f"{t.rail} {t.client} to {t.server} {_told(t)}" for t in good]
+    return ", ".join([*head, *bad[:3], *([f"and {len(bad) - 3} more"] if len(bad) > 3 else [])])
+
+
+def _told(result: TransferResult) -> str:
+    if result.curve:
+        return f"{len(result.curve)} sizes up to {_shown(max(point.value for point in result.curve), result)}"
+    return _shown(result.value, result)
+
+
+def _shown(value: float, result: TransferResult) -> str:
+    return f"{value:.3g} {result.unit}"
+
+
+def _about(left_s: float) -> str:
+    if left_s < 5:
+        return ""
+    return f", about {left_s / 60:.0f} min left" if left_s > 90 else f", about {left_s:.0f} s left"

@@ -1,0 +1,140 @@
+"""Takes the hosts of a plan for a run: connected, leased, looked at, and used by nobody else."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, field
+
+from components.ssh.connection import Connection, connected
+from components.ssh.credentials import Access, Login
+from components.ssh.session import run, session
+from components.validation.planning.plan import Plan
+from components.validation.running.ports import Ports, parse_ports
+from components.validation.running.remote import HELD, inspect, lease
+from components.validation.running.verbs import Bench, BusyError
+from stacks.base import LabError
+
+AT_ONCE = 64
+"""Connections being opened at a time."""
+KEEPALIVE_S = 5
+"""A host that dies under a test should not hold the others up."""
+INSPECT_S = 30
+LEASE_S = 15
+LEASE_MARGIN_S = 900
+"""A lease outlives the estimate by this, and never a lost connection."""
+
+
+@dataclass(kw_only=True, slots=True)
+class _Taken:
+    """The hosts while they are being taken."""
+
+    connections: dict[str, Connection] = field(default_factory=dict)
+    unreachable: dict[str, str] = field(default_factory=dict)
+
+
+@asynccontextmanager
+async def taken(plan: Plan, access: Access, run_id: str, notes: list[str]) -> AsyncIterator[Bench]:
+    """The hosts of the plan; all that is held of them ends with the block.
+
+    Raises:
+        BusyError: when another run or program uses the fabric.
+    """
+    async with AsyncExitStack() as stack:
+        hosts = await _connected(stack, plan, access.login)
+        reachable = sorted(hosts.connections)
+        limit_s = int(plan.estimate_s) + LEASE_MARGIN_S
+        # the first host decides between two runs that start at once; behind it the order does not matter
+        for group in (reachable[:1], reachable[1:]):
+            held = (_lease(stack, hosts.connections[node], node, run_id, limit_s) for node in group)
+            faults = await asyncio.gather(*held)
+            hosts.unreachable |= {node: fault for node, fault in zip(group, faults, strict=True) if fault}
+        leased = [node for node in reachable if node not in hosts.unreachable]
+        looks = asyncio.gather(*(_inspect(plan, hosts.connections[node], node) for node in leased))
+        pods = asyncio.to_thread(_pods, plan, access.kubeconfig)
+        ports, (asked, foreign) = await asyncio.gather(looks, pods)
+        found = {node: port for node, port in ports if isinstance(port, Ports)}
+        hosts.unreachable |= {node: port for node, port in ports if isinstance(port, str)}
+        _refuse_busy(plan, found, foreign, asked=asked == "")
+        notes += [asked] if asked else []
+        notes += sorted({port.version for port in found.values()})
+        yield Bench(plan=plan, connections=hosts.connections, ports=found, unreachable=hosts.unreachable)
+
+
+async def _connected(stack: AsyncExitStack, plan: Plan, login: Login) -> _Taken:
+    hosts, gate, keys = _Taken(), asyncio.Semaphore(AT_ONCE), login.keys
+
+    async def connect(node: str) -> None:
+        try:
+            async with gate:
+                hosts.connections[node] = await stack.enter_async_context(
+                    connected(login.endpoints[node], keys, name=node, keepalive_s=KEEPALIVE_S)
+                )
+        except LabError as error:
+            hosts.unreachable[node] = str(error)
+
+    await asyncio.gather(*(connect(node) for node in sorted({end.node for rail in plan.rails for end in rail.ends})))
+    return hosts
+
+
+async def _lease(stack: AsyncExitStack, connection: Connection, node: str, run_id: str, limit_s: int) -> str:
+    """Takes a host's lease until the stack ends; returns why it has none, if not because another run has it."""
+    try:
+        holder = await stack.enter_async_context(session(connection, lease(run_id, limit_s)))
+        said = await holder.first_line(LEASE_S)
+        if said == "held":
+            return ""
+        done = await holder.done(LEASE_S)
+    except (LabError, TimeoutError) as error:
+        return f"{node}: no lease: {str(error) or 'no answer'}"
+    if done.code == HELD:
+        raise BusyError(f"run {said or '?'} holds {node}")
+    return (
+        f"{node}: no lease: {said or done.err.strip()[:160] or f'exit {done.code}'} (sudo asks for no password there?)"
+    )
+
+
+async def _inspect(plan: Plan, connection: Connection, node: str) -> tuple[str, Ports | str]:
+    ends = [end for rail in plan.rails for end in rail.ends if end.node == node]
+    try:
+        done = await run(connection, inspect(plan.verbs.tests, ends), INSPECT_S)
+    except LabError as error:
+        return node, f"{node}: {error}"
+    ports = parse_ports(done.out)
+    if missing := [test for test in plan.verbs.tests if test not in ports.tests]:
+        return node, f"{node}: {missing[0]} is not installed (package perftest)"
+    return node, ports
+
+
+def _pods(plan: Plan, kubeconfig: str | None) -> tuple[str, list[str]]:
+    """Why the cluster could not be asked, empty when it was; and pods that hold a rail. Blocks."""
+    if kubeconfig is None:
+        return "no cluster to ask for pods on the rails", []
+    from components.validation.running.kube import Api, holders  # noqa: PLC0415  # loads the Kubernetes client, a second
+
+    try:
+        api = Api(kubeconfig)
+        try:
+            nodes = {end.node for rail in plan.rails for end in rail.ends}
+            return "", holders(api, {rail.resource for rail in plan.rails}, nodes)
+        finally:
+            api.close()
+    except LabError as error:
+        return f"the cluster does not tell which pods are on the rails: {str(error)[:160]}", []
+
+
+def _refuse_busy(plan: Plan, found: dict[str, Ports], foreign: list[str], *, asked: bool) -> None:
+    users = [f"{node}: {user}" for node, port in found.items() for user in port.users]
+    _refuse("queue pairs are open on ", users)
+    _refuse("", foreign)
+    if not asked:
+        # the kubelet's own note lists pods that ended as well, so it counts only where nobody else can tell
+        rails = {rail.resource for rail in plan.rails}
+        _refuse(
+            "", [f"{node}: a pod holds {held}" for node, port in found.items() for held in sorted(port.held & rails)]
+        )
+    _refuse("", [f"{node}: {port_busy}" for node, port in found.items() for port_busy in port.busy()])
+
+
+def _refuse(what: str, found: list[str]) -> None:
+    if found:
+        raise BusyError(f"{what}{found[0]}" + (f" and {len(found) - 1} more" if found[1:] else ""))

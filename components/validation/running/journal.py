@@ -1,0 +1,137 @@
+"""What a run has measured so far, kept beside its bundles: after a kill the next run goes on where it stopped."""
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import BinaryIO, Self
+
+from pydantic import Field, ValidationError
+
+from components.validation.records import Frozen, TransferResult
+
+OLDEST_S = 6 * 3600
+"""After hours a fabric is another one."""
+
+Key = tuple[str, str, str, str, str]
+
+
+class Head(Frozen):
+    """The first line: which run this is."""
+
+    schema_version: int = 1
+    run_id: str
+    plan_digest: str
+    fingerprint: str
+    began_s: float
+    """Seconds since 1970."""
+
+
+class Entry(Frozen):
+    """Any further line: one finished transfer with its outputs, or the queue pairs that were found."""
+
+    transfer: TransferResult | None = None
+    raw: dict[str, str] = Field(default_factory=dict)
+    queue_pairs: dict[str, int] = Field(default_factory=dict)
+
+
+class Journal:
+    """One file a plan and fingerprint. Only whoever holds the lease of the hosts opens it."""
+
+    def __init__(self, path: Path, head: Head) -> None:
+        self.path, self.head = path, head
+        self.finished: dict[Key, Entry] = {}
+        self.queue_pairs: dict[str, int] = {}
+        self._file: BinaryIO | None = None
+
+    @classmethod
+    def open(cls, folder: Path, head: Head, say: Callable[[str], None]) -> Self:
+        """Goes on with the journal of a run of the same plan and fingerprint, or begins one."""
+        folder.mkdir(parents=True, exist_ok=True)
+        path = folder / f"journal-{head.plan_digest[:12]}-{head.fingerprint[:12] or 'by-hand'}.jsonl"
+        found = cls(path, head)
+        whole = found._read()
+        if whole is None:
+            found._file = path.open("wb")
+            found._append([head.model_dump_json()])
+            return found
+        found._file = path.open("ab")
+        found._file.truncate(whole)  # whoever wrote it may have been killed within a line
+        say(
+            f"goes on with run {found.head.run_id}, which was ended: "
+            f"{len(found.finished)} transfers are measured already ({path.name})"
+        )
+        return found
+
+    def take(self, result: Key) -> Entry | None:
+        """What a killed run has measured already."""
+        return self.finished.get(result)
+
+    def add(self, results: Sequence[TransferResult], raw: Mapping[str, str]) -> None:
+        """Writes what is finished to the disk; what failed is tried again by the next run."""
+        self._append(
+            [
+                Entry(transfer=result, raw={name: raw[name] for name in _outputs(result, raw)}).model_dump_json(
+                    exclude_defaults=True
+                )
+                for result in results
+                if result.outcome == "measured"
+            ]
+        )
+
+    def add_queue_pairs(self, found: Mapping[str, int]) -> None:
+        """Writes down how many queue pairs each rail takes, so that both halves of a run use the same."""
+        self._append([Entry(queue_pairs=dict(found)).model_dump_json(exclude_defaults=True)])
+
+    def close(self, *, finished: bool) -> None:
+        """Removes the file of a finished run; that of an ended one stays for the next."""
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+        if finished:
+            self.path.unlink(missing_ok=True)
+
+    def _append(self, lines: list[str]) -> None:
+        if self._file is not None and lines:
+            self._file.write("".join(f"{line}\n" for line in lines).encode())
+            self._file.flush()
+            os.fsync(self._file.fileno())
+
+    def _read(self) -> int | None:
+        """Reads the file; how many bytes of it are whole lines, None when it is of no use."""
+        try:
+            lines = self.path.read_bytes().splitlines(keepends=True)
+            head = Head.model_validate_json(lines[0])
+        except (OSError, ValidationError, IndexError):
+            return None
+        same = (head.plan_digest, head.fingerprint) == (self.head.plan_digest, self.head.fingerprint)
+        if not same or not 0 <= self.head.began_s - head.began_s <= OLDEST_S:
+            return None
+        self.head, whole = head, len(lines[0])
+        for line in lines[1:]:
+            if not line.endswith(b"\n"):
+                break
+            try:
+                entry = Entry.model_validate_json(line)
+            except ValidationError:
+                break
+            whole += len(line)
+            self.queue_pairs.update(entry.queue_pairs)
+            if entry.transfer is not None:
+                self.finished[key_of(entry.transfer)] = entry
+        return whole
+
+
+def key_of(result: TransferResult) -> Key:
+    """What tells the transfers of a run apart."""
+    return result.test, result.shape, result.rail, result.client, result.server
+
+
+def now_s() -> float:
+    """Of the calendar, since the run that goes on is another process."""
+    return datetime.now(UTC).timestamp()
+
+
+def _outputs(result: TransferResult, raw: Mapping[str, str]) -> list[str]:
+    names = [name.removesuffix("client") + end for name in result.raw for end in ("client", "server")]
+    return [name for name in names if name in raw]

@@ -1,0 +1,171 @@
+"""What a host tells of its ports: the facts that a test needs and a report shows, and who else uses them. Pure."""
+
+import json
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from ipaddress import IPv6Address
+
+from components.validation.physics.pcie import pcie_link
+from components.validation.planning.plan import End
+from components.validation.records import HostFacts
+from stacks.base import LabError
+
+IDLE_SHARE = 0.01
+"""Of the line rate: address resolution and keepalives stay far below it."""
+IDLE_BYTES_S = 1_000_000
+"""Where the port does not tell its line rate."""
+RDMA_WORD_BYTES = 4
+"""port_xmit_data and port_rcv_data count words (InfiniBand specification, PortCounters)."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Ports:
+    """What a host told about its ports."""
+
+    version: str
+    """perftest's, empty when it is not installed."""
+    tests: frozenset[str]
+    """Programs that are there, `numactl` among them."""
+    line_rate_gbit_s: dict[str, float]
+    """By device; missing where the port does not tell."""
+    gids: dict[tuple[str, int], tuple[str, str, str]]
+    """Address, type and netdev by device and index."""
+    users: tuple[str, ...]
+    """Programs that have queue pairs on these ports or their VFs."""
+    moved_bytes: dict[str, int] = field(default_factory=dict)
+    """By device, within a second in which nothing of ours ran."""
+    held: frozenset[str] = frozenset()
+    """Device-plugin resources that the kubelet has given to pods; it forgets those of ended ones only by and by."""
+    cpus: dict[int, str] = field(default_factory=dict)
+    """CPUs of each NUMA node, as a list such as `0-31,64-95`."""
+    facts: HostFacts = field(default_factory=HostFacts)
+
+    def gid_index(self, end: End) -> int:
+        """The RoCE v2 entry that carries the PF's own address: mlx5 has it at 3 and soft-RoCE at 1, by chance.
+
+        Raises:
+            LabError: when there is none.
+        """
+        for (device, index), (address, kind, netdev) in sorted(self.gids.items()):
+            mapped = IPv6Address(address).ipv4_mapped
+            if (device, kind, netdev, mapped) == (end.device, "RoCE v2", end.interface, end.address):
+                return index
+        if not any(device == end.device for device, _ in self.gids):
+            raise LabError(f"{end.node}: there is no RDMA device {end.device}")
+        raise LabError(f"{end.node}: {end.device} has no RoCE v2 GID for {end.address} on {end.interface}")
+
+    def pcie_gbit_s(self, device: str) -> float | None:
+        """What the NIC's PCIe link carries of data."""
+        speed, _, width = self.facts.pcie.get(device, "").rpartition(" ")
+        link = pcie_link(speed, width)
+        return round(link.payload_gbit_s(), 2) if link else None
+
+    def pinned(self, device: str) -> tuple[str, ...]:
+        """The words that keep a program on the NIC's NUMA node; none where there is only one, or none is told."""
+        node = self.facts.numa_node.get(device, -1)
+        if node not in self.cpus or len(self.cpus) < 2:
+            return ()
+        if "numactl" in self.tests:
+            return ("numactl", f"--cpunodebind={node}", f"--membind={node}")
+        return ("taskset", "-c", self.cpus[node])
+
+    def busy(self) -> list[str]:
+        """Ports that carried traffic of somebody else."""
+        found = []
+        for device, moved in self.moved_bytes.items():
+            rate = self.line_rate_gbit_s.get(device)
+            idle = rate * 1e9 / 8 * IDLE_SHARE if rate else IDLE_BYTES_S
+            if moved > idle:
+                found.append(f"{device} carries {moved * 8 / 1e9:.2f} Gbit/s already")
+        return found
+
+
+def parse_ports(text: str) -> Ports:
+    """Reads the answer of `INSPECT`."""
+    said: dict[str, list[str]] = defaultdict(list)
+    for line in text.splitlines():
+        kind, _, rest = line.partition(" ")
+        said[kind].append(rest.strip())
+    by_device = {kind: _pairs(said[kind]) for kind in ("speed", "driver", "firmware", "nic", "numa", "pcie")}
+    # -1 where the link is down or virtual
+    speeds = {device: int(text) / 1000 for device, text in by_device["speed"].items() if text.isdecimal()}
+    devices = {*by_device["speed"], *(words[1] for rest in said["vf"] if len(words := rest.split()) > 1)}
+    version = next((rest for rest in said["version"] if "Version" in rest), "")
+    mtus = (rest.split() for rest in said["mtu"])
+    return Ports(
+        version=version,
+        tests=frozenset(said["has"]),
+        line_rate_gbit_s=speeds,
+        gids=_gids(said),
+        users=tuple(_users(next(iter(said["qps"]), ""), devices)),
+        moved_bytes=_moved(said["before"], said["after"]),
+        held=frozenset(said["held"]),
+        cpus={int(node): cpus for node, cpus in _pairs(said["cpus"]).items() if node.isdecimal() and cpus},
+        facts=HostFacts(
+            nic=_first(by_device["nic"]),
+            driver=_first(by_device["driver"]),
+            firmware=_first(by_device["firmware"]),
+            kernel=next(iter(said["kernel"]), ""),
+            perftest=version.removeprefix("Version:").strip(),
+            mtu_bytes={words[1]: int(words[2]) for words in mtus if len(words) == 3 and words[2].isdecimal()},
+            line_rate_gbit_s=speeds,
+            pcie={device: _link(text) for device, text in by_device["pcie"].items() if _link(text)},
+            numa_node={device: int(text) for device, text in by_device["numa"].items() if text.isdecimal()},
+        ),
+    )
+
+
+def _pairs(lines: list[str]) -> dict[str, str]:
+    return {name: rest.strip() for name, _, rest in (line.partition(" ") for line in lines)}
+
+
+def _first(values: Mapping[str, str]) -> str:
+    return next((value for value in values.values() if value not in ("", "/")), "")
+
+
+def _link(text: str) -> str:
+    """`16 16.0 GT/s PCIe` as `16.0 GT/s x16`; empty where the slot does not tell."""
+    width, _, speed = text.partition(" ")
+    link = pcie_link(speed, width)
+    return f"{link.gtransfers_s:.1f} GT/s x{link.lanes}" if link else ""
+
+
+def _gids(said: Mapping[str, list[str]]) -> dict[tuple[str, int], tuple[str, str, str]]:
+    parts: dict[str, dict[tuple[str, int], str]] = {"gid": {}, "type": {}, "ndev": {}}
+    for kind, found in parts.items():
+        for rest in said.get(kind, []):
+            words = rest.split(" ", 2)
+            if len(words) == 3 and words[1].isdecimal():
+                found[words[0], int(words[1])] = words[2]
+    return {
+        key: (address, parts["type"].get(key, ""), parts["ndev"].get(key, "")) for key, address in parts["gid"].items()
+    }
+
+
+def _moved(before: list[str], after: list[str]) -> dict[str, int]:
+    """Growth of the busiest counter of each device: netdev counters miss what the NIC carries by itself."""
+    found: dict[str, int] = {}
+    if len(before) != len(after):
+        return found  # a device came or went meanwhile
+    for early, late in zip(before, after, strict=True):
+        device, kind, count = [*late.split(), "", "", ""][:3]
+        was = early.split()
+        if was[:2] == [device, kind] and len(was) == 3 and count.isdecimal() and was[2].isdecimal():
+            grown = (int(count) - int(was[2])) * (RDMA_WORD_BYTES if kind == "rdma" else 1)
+            found[device] = max(found.get(device, 0), grown)
+    return found
+
+
+def _users(qps: str, devices: set[str]) -> list[str]:
+    """Kernel queue pairs have no pid; a process with some is using the port."""
+    try:
+        entries = json.loads(qps or "[]")
+    except ValueError:
+        return []
+    found = {
+        f"{e.get('comm', '?')} ({e['pid']}) on {e['ifname']}"
+        for e in entries
+        if e.get("ifname") in devices and e.get("pid")
+    }
+    return sorted(found)
