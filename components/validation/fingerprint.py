@@ -1,7 +1,10 @@
 """When a measurement is obsolete: a digest of the plan and of what the hosts are. Pure."""
 
+import base64
+import binascii
 import hashlib
 import json
+import zlib
 from collections.abc import Mapping
 
 from components.validation.planning.plan import Plan
@@ -24,3 +27,16 @@ def _part(value: object, keys: tuple[str, ...]) -> object:
 def fingerprint_of(plan: Plan, state: str) -> str:
     """Digest of everything whose change asks for a new measurement."""
     return hashlib.sha256(f"{plan.digest}\n{state}".encode()).hexdigest()
+
+
+def packed(state: str) -> str:
+    """A host state small enough to be kept beside the measurement: hosts of one kind cost little."""
+    return base64.b64encode(zlib.compress(state.encode(), 9)).decode()
+
+
+def unpacked(text: object) -> str:
+    """The host state that was packed; empty for what is none, as older versions kept none."""
+    try:
+        return zlib.decompress(base64.b64decode(str(text), validate=True)).decode()
+    except (binascii.Error, zlib.error, UnicodeDecodeError):
+        return ""

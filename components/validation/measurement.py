@@ -1,113 +1,167 @@
-"""The measurement as a resource: made again when its fingerprint changes, never in a preview.
+"""The measurement as a resource: made again when its fingerprint changes or when asked, never in a preview.
 
 The path of this module stands in the state of every stack: it must not move.
 """
 
 import asyncio
+import os
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import pulumi
-from pulumi.dynamic import ConfigureRequest, CreateResult, DiffResult, Resource, ResourceProvider, UpdateResult
-from pydantic import JsonValue
+from pulumi.dynamic import CreateResult, DiffResult, Resource, ResourceProvider, UpdateResult
+from pydantic import JsonValue, ValidationError
 
-from components.ssh.credentials import access_to
-from components.validation.judging.verdict import function_of
-from components.validation.memory.bundle import folder_of, write_bundle
+from components.ssh.configured import Configured
+from components.ssh.credentials import access_to, configured_lab
+from components.validation.measured import Wanted, carried_out
+from components.validation.memory.history import history_in
+from components.validation.memory.redact import needles
 from components.validation.planning.plan import Plan
 from components.validation.planning.quarantine import without
-from components.validation.records import compact
+from components.validation.records import RunRecord, compact
 from components.validation.running.parent import while_alive
-from components.validation.running.runner import all_failed, measure
+from components.validation.running.runner import Run, all_failed, measure
 from stacks.base import LabError
-from stacks.read import parse_lab
+from stacks.secret_files import BITFUSION_KEY, LICENCE_KEY
 
-LARGEST_RECORD_BYTES = 12_000
+LARGEST_RECORD_BYTES = 256_000
 PLUGIN_LEVELS = 2
 """The engine starts this provider through a shell that outlives it."""
+
+ASKED = "ROCELAB_VALIDATE"
+"""Environment variable by which a run of the engine is asked to measure: `again`, or `rebaseline`, which also lets
+comparisons begin anew. An input would measure a second time when it goes away."""
+SECRETS = ("sshPrivateKey", "kubeconfig", "vcenterPassword", LICENCE_KEY, BITFUSION_KEY)
+"""Keys of the stack whose values must not be kept."""
 
 Properties = dict[str, JsonValue]
 
 
-class MeasurementProvider(ResourceProvider):
+class MeasurementProvider(Configured, ResourceProvider):
     """Runs the plan in create and update. What it finds is data: it fails for no verdict and no silent host."""
 
     serialize_as_secret_always = False  # its code holds no secret, and a preview should say nothing of it
 
-    def configure(self, req: ConfigureRequest) -> None:
-        """Takes the stack's configuration: the only way in which credentials come here."""
-        names = ("lab", "sshPrivateKey", "kubeconfig")
-        self._config: dict[str, str] = {name: str(value) for name in names if (value := req.config.get(name))}
-
     def diff(self, _id: str, _olds: Properties, _news: Properties) -> DiffResult:
-        """Only the fingerprint counts; and what ended without a full result is measured again."""
-        same, settled = _olds.get("fingerprint") == _news.get("fingerprint"), bool(_olds.get("settled"))
-        if same and not settled:
-            # no field of the resource shows why it is to run again
-            pulumi.log.info("validation is measured again: the last run did not find everything working")
-        return DiffResult(changes=not (same and settled))
+        """The fingerprint counts, and whether the last result was whole; or that somebody asks."""
+        why = _why(_olds, _news)
+        if why:
+            pulumi.log.info(f"validation is measured again: {why}")
+        return DiffResult(changes=why is not None)
 
     def create(self, props: Properties) -> CreateResult:
         """Measures."""
-        return CreateResult("measurement", self._measured(props))
+        return CreateResult("measurement", self._measured({}, props))
 
     def update(self, _id: str, _olds: Properties, _news: Properties) -> UpdateResult:
         """Measures again."""
-        return UpdateResult(self._measured(_news))
+        return UpdateResult(self._measured(_olds, _news))
 
-    def _measured(self, props: Properties) -> Properties:
+    def _measured(self, olds: Properties, props: Properties) -> Properties:
         plan = without(Plan.model_validate_json(str(props["plan"])), _names(props.get("left_out")))
-        lab = parse_lab(self._config["lab"], "the stack's configuration")
         fingerprint, root = str(props["fingerprint"]), Path.cwd()
+        lab = configured_lab(self._setting)
+        configured = [value for name in SECRETS if isinstance(value := self._setting(name), str)]
+
+        async def run(part: Plan) -> Run:
+            if access is None:
+                return all_failed(part, missing, fingerprint)
+            return await while_alive(measure(part, access, pulumi.log.info, fingerprint), PLUGIN_LEVELS)
+
+        missing = ""
         try:
-            access = access_to(lab, root, self._config.get)
-            run = asyncio.run(while_alive(measure(plan, access, pulumi.log.info, fingerprint), PLUGIN_LEVELS))
+            access = access_to(lab, root, self._setting)
+            configured += [text for text in (access.login.private_key, access.kubeconfig) if text]
         except LabError as error:
-            run = all_failed(plan, str(error), fingerprint)
-        digest = write_bundle(folder_of(lab.name, root, simulated=lab.simulated), run.record.run_id, run.raw)
-        record = run.record.model_copy(update={"raw_sha256": digest})
+            access, missing = None, str(error)
+        wanted = Wanted(
+            lab=lab,
+            plan=plan,
+            root=root,
+            before=history_in(olds.get("history")),
+            rebaseline=os.environ.get(ASKED) == "rebaseline",
+            secrets=needles(configured),
+        )
+        done = asyncio.run(carried_out(wanted, run, pulumi.log.info))
         return {
             "fingerprint": fingerprint,
             "plan": props["plan"],
             "left_out": props.get("left_out"),
-            "record": compact(record, LARGEST_RECORD_BYTES),
-            "settled": function_of(plan, record) == "pass",
+            "measured_on": props.get("measured_on"),
+            "rerun": props.get("rerun"),
+            "record": compact(done.record, LARGEST_RECORD_BYTES),
+            "history": done.history.model_dump_json(exclude_defaults=True),
+            "settled": done.settled,
         }
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class MeasurementArgs:
+    """Inputs of `Measurement`."""
+
+    plan: Plan
+    """What is to be measured."""
+    fingerprint: pulumi.Input[str]
+    """Of all that the result depends on."""
+    left_out: pulumi.Input[Sequence[str]]
+    """Nodes of the plan that take no part."""
+    measured_on: pulumi.Input[str]
+    """What counts of the hosts, packed: by it a later run says what has changed since."""
+    rerun: str
+    """`on_change` or `asked`."""
 
 
 class Measurement(Resource, module="validation", name="Measurement"):
     """One run of the plan, kept until something changes that it depends on."""
 
+    plan: pulumi.Output[str]
+    """The plan that was carried out, as JSON: with `rerun: asked` not always that of the lab file."""
     record: pulumi.Output[str]
     """A `RunRecord` as JSON, at most `LARGEST_RECORD_BYTES`."""
     settled: pulumi.Output[bool]
     """Whether everything planned was measured and works; if not, the next up measures again."""
+    history: pulumi.Output[str | None]
+    """A `History` as JSON, this run in it; None from older versions."""
+    measured_on: pulumi.Output[str | None]
+    """The input of that name when it was measured; None from older versions."""
 
-    def __init__(
-        self,
-        name: str,
-        plan: Plan,
-        fingerprint: pulumi.Input[str],
-        left_out: pulumi.Input[Sequence[str]],
-        opts: pulumi.ResourceOptions | None = None,
-    ) -> None:
-        """Registers the measurement.
-
-        Args:
-            name: of the resource.
-            plan: what is to be measured.
-            fingerprint: of all that the result depends on.
-            left_out: nodes of the plan that take no part.
-            opts: of the resource.
-        """
+    def __init__(self, name: str, args: MeasurementArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         inputs: dict[str, pulumi.Input[str] | pulumi.Input[Sequence[str]] | None] = {
-            "plan": plan.model_dump_json(),
-            "fingerprint": fingerprint,
-            "left_out": left_out,
+            "plan": args.plan.model_dump_json(),
+            "fingerprint": args.fingerprint,
+            "left_out": args.left_out,
+            "measured_on": args.measured_on,
+            "rerun": args.rerun,
             "record": None,
             "settled": None,
+            "history": None,
         }
         super().__init__(MeasurementProvider(), name, inputs, opts)
+
+
+def _why(olds: Properties, news: Properties) -> str | None:
+    """Why it has to be measured again; None when it has not. An empty text needs no words: the fingerprint shows."""
+    if os.environ.get(ASKED):
+        return f"{ASKED} asks for it"
+    if not _readable(olds):
+        return "another version of this program wrote the last result"
+    if news.get("rerun") == "asked":
+        return None
+    if olds.get("fingerprint") != news.get("fingerprint"):
+        return ""
+    # no field of the resource shows why it is to run again
+    return None if olds.get("settled") else "the last run did not find everything working"
+
+
+def _readable(olds: Properties) -> bool:
+    try:
+        RunRecord.model_validate_json(str(olds.get("record")))
+        Plan.model_validate_json(str(olds.get("plan")))
+    except ValidationError:
+        return False
+    return True
 
 
 def _names(value: JsonValue) -> list[str]:

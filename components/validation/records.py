@@ -1,5 +1,6 @@
 """What a run of the benchmarks leaves behind: measured facts, without any judgement that a threshold could change."""
 
+from collections.abc import Callable
 from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, JsonValue
@@ -235,7 +236,7 @@ def _series(test: VerbsTest, shape: Shape, rail: str, transfers: list[TransferRe
 
 def compact(record: RunRecord, limit_bytes: int) -> str:
     """The record as JSON within a limit: what failed stays first, then the slowest; the rest is only counted."""
-    order = sorted(record.transfers, key=_worst_first)
+    order = sorted(record.transfers, key=_worst_first(record))
     kept = len(order)
     while True:
         chosen = set(map(id, order[:kept]))
@@ -251,5 +252,15 @@ def compact(record: RunRecord, limit_bytes: int) -> str:
         kept = kept * 3 // 4
 
 
-def _worst_first(transfer: TransferResult) -> tuple[bool, float]:
-    return transfer.outcome == "measured", transfer.value if transfer.samples else 0.0
+def _worst_first(record: RunRecord) -> Callable[[TransferResult], tuple[bool, float]]:
+    """What failed, then the slowest against the median of their own test: values of two tests cannot be compared."""
+    middle = {series.key: series.median for series in record.series}
+
+    def key(transfer: TransferResult) -> tuple[bool, float]:
+        level = middle.get((transfer.test, transfer.shape, transfer.rail))
+        if not transfer.samples or not level:
+            return transfer.outcome == "measured", 0.0
+        ratio = transfer.value / level
+        return transfer.outcome == "measured", 1 / ratio if transfer.unit == "us" else ratio
+
+    return key

@@ -1,29 +1,29 @@
 """The validation of a lab: the plan where a review sees it, the measurement, the verdict, and the gate."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from types import MappingProxyType
-from typing import Never, Protocol
+from dataclasses import dataclass, field
+from typing import Protocol
 
 import pulumi
 import pulumi_kubernetes as kubernetes
 from pydantic import JsonValue
 
-from components.validation.fingerprint import fingerprint_of, host_state
+from components.validation.fingerprint import fingerprint_of, host_state, packed, unpacked
 from components.validation.gate import Gate, GateArgs
-from components.validation.judging.verdict import in_part, judge
-from components.validation.measurement import Measurement
+from components.validation.judging.stale import changed_since, made_stale
+from components.validation.judging.verdict import Beside, in_part, judge
+from components.validation.measurement import Measurement, MeasurementArgs
+from components.validation.memory.history import history_in
+from components.validation.output import output_of
 from components.validation.planning.plan import Plan, plan_of
 from components.validation.planning.quarantine import quarantined, without
+from components.validation.planning.topology import leaves_of
 from components.validation.records import RunRecord
 from stacks.base import LabError
 from stacks.benchmarks import Benchmarks
 from stacks.lab import Lab
 
 OFF: dict[str, JsonValue] = {"schema_version": 2, "function": "skip", "performance": "not rated", "mode": "off"}
-
-
-NONE: Mapping[str, Never] = MappingProxyType({})
 
 
 class RunningCluster(Protocol):
@@ -70,31 +70,83 @@ class Validation(pulumi.ComponentResource):
         )
         results = pulumi.Output.from_input(args.host_results)
         left_out = results.apply(lambda known: sorted(quarantined(plan, known)))
-        fingerprint = state.apply(lambda text: fingerprint_of(plan, text))
-        measurement = Measurement(f"{name}-measurement", plan, fingerprint, left_out, child)
-        # the faults are known before anything is measured, and stand beside what came of it
-        faults: pulumi.Input[Mapping[str, list[str]]] = args.cluster.faults if args.cluster else {}
-        self.summary = pulumi.Output.all(measurement.record, faults, results).apply(
-            lambda known: summarise(plan, benchmarks, known[0], known[1], quarantined(plan, known[2]))
+        args_of = MeasurementArgs(
+            plan=plan,
+            fingerprint=state.apply(lambda text: fingerprint_of(plan, text)),
+            left_out=left_out,
+            measured_on=state.apply(packed),
+            rerun=benchmarks.rerun,
         )
+        measurement = Measurement(f"{name}-measurement", args_of, child)
+        found = pulumi.Output.all(
+            record=measurement.record,
+            plan=measurement.plan,
+            history=measurement.history,
+            measured_on=measurement.measured_on,
+            state=state,
+            # the faults are known before anything is measured, and stand beside what came of it
+            faults=args.cluster.faults if args.cluster else {},
+            excluded=results.apply(lambda known: quarantined(plan, known)),
+        )
+        topology = leaves_of(args.lab)
+        self.summary = found.apply(lambda known: summarise(plan, benchmarks, Found.of(known, topology)))
         Gate(f"{name}-gate", GateArgs(mode=benchmarks.mode, verdict=self.summary), child)
         self.register_outputs({"summary": self.summary})
 
 
-def summarise(
-    plan: Plan,
-    benchmarks: Benchmarks,
-    record: str,
-    faults: Mapping[str, list[str]] = NONE,
-    excluded: Mapping[str, str] = NONE,
-) -> Mapping[str, JsonValue]:
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Found:
+    """What a measurement left, and what is known of the lab beside it."""
+
+    record: str
+    """The compact record as JSON."""
+    measured_plan: str = ""
+    """The plan that was carried out, as JSON; empty for that of the lab file."""
+    history: str | None = None
+    measured_on: str | None = None
+    """The hosts as they were measured, packed."""
+    state: str = ""
+    """The hosts as they are."""
+    faults: Mapping[str, list[str]] = field(default_factory=dict)
+    """Of the cluster, by node, pool or network."""
+    excluded: Mapping[str, str] = field(default_factory=dict)
+    """Hosts that took no part, each with the reason."""
+    topology: Mapping[tuple[str, str], str] = field(default_factory=dict)
+    """Leaf switch by (node, rail)."""
+
+    @classmethod
+    def of(cls, known: Mapping[str, object], topology: Mapping[tuple[str, str], str]) -> "Found":
+        """From the resolved outputs."""
+        faults, excluded = known["faults"], known["excluded"]
+        return cls(
+            record=str(known["record"]),
+            measured_plan=str(known["plan"] or ""),
+            history=_text(known["history"]),
+            measured_on=_text(known["measured_on"]),
+            state=str(known["state"]),
+            faults=faults if isinstance(faults, Mapping) else {},
+            excluded=excluded if isinstance(excluded, Mapping) else {},
+            topology=topology,
+        )
+
+
+def summarise(plan: Plan, benchmarks: Benchmarks, found: Found) -> Mapping[str, JsonValue]:
     """The verdict over a record and over the cluster that it was measured in, as plain values.
 
-    What a cluster says of a host that is not ready follows from that, and is no second fault.
+    What a cluster says of a host that is not ready follows from that, and is no second fault. A record of another plan
+    is judged by that plan, and is stale.
     """
-    reasons = [f"{name}: {'; '.join(found)}" for name, found in faults.items() if name not in excluded]
-    judged = judge(without(plan, excluded), benchmarks, RunRecord.model_validate_json(record), reasons)
-    return in_part(judged, excluded).model_dump(mode="json")
+    carried_out = Plan.model_validate_json(found.measured_plan) if found.measured_plan else plan
+    reasons = [f"{name}: {'; '.join(texts)}" for name, texts in found.faults.items() if name not in found.excluded]
+    beside = Beside(faults=reasons, history=history_in(found.history), topology=found.topology)
+    record = RunRecord.model_validate_json(found.record)
+    judged = in_part(judge(without(carried_out, found.excluded), benchmarks, record, beside), found.excluded)
+    changes = changed_since(unpacked(found.measured_on), found.state, plan_changed=carried_out.digest != plan.digest)
+    return output_of(made_stale(judged, changes))
+
+
+def _text(value: object) -> str | None:
+    return value if isinstance(value, str) else None
 
 
 def _place(

@@ -199,5 +199,3 @@ def _slow(test: JudgedTest) -> str:
         f"{name}{who}: {value:.2f} {test.unit} is {test.ratio:.1%} of {test.ceiling:.2f} ({test.basis}): "
         f"{test.performance}"
     )
-
-

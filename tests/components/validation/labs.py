@@ -1,7 +1,7 @@
 """Variations of the reference lab, and records as a run would leave them."""
 
 from components.validation.planning.plan import Plan, plan_of
-from components.validation.records import NcclResult, RunRecord, TransferResult, summarise
+from components.validation.records import NcclResult, RunRecord, Shape, TransferResult, VerbsTest, summarise
 from stacks.lab import Lab
 
 
@@ -37,32 +37,48 @@ def paired(lab: Lab) -> Lab:
     return changed(lab, verbs=verbs, budget_s=86_400)
 
 
-def measured(
-    rail: str, client: str, server: str, gbit_s: float, line_rate_gbit_s: float | None = 100.0
+def measured(  # noqa: PLR0917  # what a test wants to say of a transfer, in a line
+    rail: str,
+    client: str,
+    server: str,
+    value: float,
+    line_rate_gbit_s: float | None = 100.0,
+    test: VerbsTest = "ib_write_bw",
+    shape: Shape = "one_way",
+    **fields: object,
 ) -> TransferResult:
-    return TransferResult(
-        rail=rail,
-        client=client,
-        server=server,
-        outcome="measured",
-        samples=(gbit_s,),
-        path_mtu_bytes=4096,
-        line_rate_gbit_s=line_rate_gbit_s,
-        client_gid_index=3,
-        server_gid_index=3,
-    )
+    """One transfer that did what it should; `fields` are further ones of the record, such as samples."""
+    known: dict[str, object] = {
+        "test": test,
+        "shape": shape,
+        "rail": rail,
+        "client": client,
+        "server": server,
+        "outcome": "measured",
+        "samples": (value,),
+        "path_mtu_bytes": 4096,
+        "line_rate_gbit_s": line_rate_gbit_s,
+        "client_gid_index": 3,
+        "server_gid_index": 3,
+    }
+    return TransferResult.model_validate(known | fields)
 
 
 def record(
-    plan: Plan, gbit_s: float = 97.0, nccl: NcclResult | None = None, also: list[TransferResult] | None = None
+    plan: Plan,
+    gbit_s: float = 97.0,
+    nccl: NcclResult | None = None,
+    also: list[TransferResult] | None = None,
+    latency_us: float = 2.0,
 ) -> RunRecord:
-    """A run in which every transfer reached `gbit_s`, unless `also` has another result for it."""
-    results = {
-        (t.rail, t.client, t.server): measured(t.rail, t.client, t.server, gbit_s)
-        for transfers in plan.rounds
-        for t in transfers
-    }
-    results |= {(t.rail, t.client, t.server): t for t in also or []}
+    """A run of all stages in which every transfer reached the same, unless `also` has another result for it."""
+    results: dict[tuple[str, str, str, str, str], TransferResult] = {}
+    for stage in plan.stages:
+        value = gbit_s * (2 if stage.shape == "both_ways" else 1) if stage.bandwidth else latency_us
+        for t in (t for transfers in plan.rounds_of(stage) for t in transfers):
+            one = measured(t.rail, t.client, t.server, value, test=stage.test, shape=stage.shape)
+            results[_key(one)] = one
+    results |= {_key(t): t for t in also or []}
     return RunRecord(
         run_id="20261121-060000-abcd",
         started_at="2026-11-21T06:00:00Z",
@@ -73,6 +89,10 @@ def record(
         series=summarise(list(results.values())),
         nccl=nccl,
     )
+
+
+def _key(t: TransferResult) -> tuple[str, str, str, str, str]:
+    return t.test, t.shape, t.rail, t.client, t.server
 
 
 def reduced(busbw_gbyte_s: float = 23.5, *, replayed: bool = False) -> NcclResult:

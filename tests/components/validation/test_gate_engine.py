@@ -26,13 +26,13 @@ import pulumi
 
 from components.validation.gate import Gate, GateArgs
 from components.validation.planning.plan import Plan
-from components.validation.validation import summarise
+from components.validation.validation import Found, summarise
 from stacks.benchmarks import Benchmarks
 
 plan = Plan.model_validate_json(Path("plan.json").read_text())
 benchmarks = Benchmarks.model_validate_json(Path("benchmarks.json").read_text())
 record = pulumi.Output.from_input(Path("record.json").read_text())
-summary = record.apply(lambda text: summarise(plan, benchmarks, text))
+summary = record.apply(lambda text: summarise(plan, benchmarks, Found(record=text)))
 Gate("gate", GateArgs(mode=benchmarks.mode, verdict=summary))
 pulumi.export("validation", summary)
 """

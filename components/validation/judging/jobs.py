@@ -1,0 +1,124 @@
+"""The judgement over jobs: NCCL against what the rails measured, applications and transports side by side."""
+
+from collections.abc import Iterator
+
+from components.validation.judging.states import NOTHING, SHOWN_ONLY, SIMULATED, rate
+from components.validation.physics.ceilings import Path, bandwidth_ceiling
+from components.validation.physics.nccl import Job, nccl_ceiling
+from components.validation.planning.plan import Plan
+from components.validation.records import JobResult, NcclResult, Outcome, RunRecord
+from components.validation.summary import Finding, Function, JudgedTest
+from stacks.benchmarks import Benchmarks
+
+REPLAYED = "replayed"
+FUNCTIONS: dict[Outcome, Function] = {"measured": "pass", "failed": "fail", "skipped": "skip", "error": "error"}
+
+
+def judge_nccl(plan: Plan, benchmarks: Benchmarks, record: RunRecord) -> JudgedTest:
+    """The all-reduce over all rails."""
+    result = record.nccl or NcclResult(outcome="failed", reasons=("no result",))
+    shown = JudgedTest(
+        test="nccl_all_reduce",
+        shape="",
+        rail=None,
+        function="replayed" if result.replayed else FUNCTIONS[result.outcome],
+        performance="not rated",
+        because=REPLAYED if result.replayed else SIMULATED if record.simulated else NOTHING,
+        median=result.busbw_gbyte_s,
+        unit="GB/s",
+        measured=int(result.outcome == "measured"),
+        failed=int(result.outcome == "failed"),
+        skipped=int(result.outcome == "skipped"),
+        errors=int(result.outcome == "error"),
+    )
+    if result.replayed or record.simulated or result.busbw_gbyte_s is None:
+        return shown
+    return _rated(plan, benchmarks, record, shown, result.busbw_gbyte_s)
+
+
+def _rated(
+    plan: Plan, benchmarks: Benchmarks, record: RunRecord, shown: JudgedTest, busbw_gbyte_s: float
+) -> JudgedTest:
+    if plan.nccl is None or benchmarks.nccl is None:
+        return shown
+    measured = _measured_gbit_s(plan, record)
+    rails = measured or _computed_gbit_s(plan, record)
+    if not rails:
+        return shown.model_copy(update={"because": "no rail that it runs over was measured, or tells its line rate"})
+    # NCCL_ALGO=Ring is pinned, so each ring crosses each rail's NIC once
+    ranks = len(plan.nccl.nodes)
+    job = Job(nodes=len(plan.nccl.nodes), ranks=ranks)
+    ceiling = nccl_ceiling(rails, job, measured=bool(measured), verbs=plan.verbs.test)
+    threshold = benchmarks.nccl.threshold_measured if measured else benchmarks.nccl.threshold
+    ratio = busbw_gbyte_s / ceiling.value
+    return shown.model_copy(
+        update={
+            "performance": rate(ratio, threshold),
+            "because": "",
+            "ceiling": round(ceiling.value, 3),
+            "basis": ceiling.basis,
+            "ratio": round(ratio, 4),
+        }
+    )
+
+
+def _measured_gbit_s(plan: Plan, record: RunRecord) -> list[float]:
+    """Median verbs bandwidth of each rail that NCCL uses; empty unless all have one."""
+    stage = next((stage for stage in plan.stages if stage.bandwidth and stage.shape == "one_way"), None)
+    if stage is None or plan.nccl is None:
+        return []
+    found = [record.series_of(stage.test, stage.shape, rail) for rail in plan.nccl.rails]
+    medians = [series.median for series in found if series and series.median]
+    return medians if len(medians) == len(plan.nccl.rails) else []
+
+
+def _computed_gbit_s(plan: Plan, record: RunRecord) -> list[float]:
+    """Computed goodput of each rail that NCCL uses, from line rates that any transfer told; empty unless all have."""
+    found = []
+    for name in plan.nccl.rails if plan.nccl else ():
+        lines = [t.line_rate_gbit_s for t in record.transfers if t.rail == name and t.line_rate_gbit_s]
+        if not lines:
+            return []
+        path = Path(line_rate_gbit_s=min(lines), path_mtu_bytes=plan.rail(name).path_mtu_bytes)
+        found.append(bandwidth_ceiling(path).value)
+    return found
+
+
+def judge_job(job: JobResult, *, simulated: bool) -> JudgedTest:
+    """One job of a comparison or an application: whether it ran. What it should reach nobody can compute."""
+    return JudgedTest(
+        test=job.program,
+        shape=job.transport,
+        rail=None,
+        function="replayed" if job.replayed else FUNCTIONS[job.outcome],
+        performance="not rated",
+        because=REPLAYED if job.replayed else SIMULATED if simulated else SHOWN_ONLY,
+        median=job.value,
+        unit=job.unit,
+        measured=int(job.outcome == "measured"),
+        failed=int(job.outcome == "failed"),
+        skipped=int(job.outcome == "skipped"),
+        errors=int(job.outcome == "error"),
+    )
+
+
+def job_findings(record: RunRecord) -> Iterator[Finding]:
+    """What jobs tell beside their value: outliers by name, and a transport that is none."""
+    if record.nccl and record.nccl.transport == "socket":
+        yield Finding(
+            code="SOCKET_FALLBACK",
+            where="nccl_all_reduce",
+            evidence="NCCL's log says NET/Socket",
+            hint="look at NCCL_DEBUG's lines: no RDMA device in the pods, a GID index without an address, or memlock",
+        )
+    for job in record.jobs:
+        if job.dropped and job.value is not None and not job.replayed:
+            mean = sum(job.samples) / len(job.samples)
+            yield Finding(
+                code="OUTLIERS",
+                where=f"{job.program} {job.transport}",
+                evidence=f"mean {mean:.1f} {job.unit} over {len(job.samples)} iterations; "
+                f"{' and '.join(f'{value:g}' for value in job.dropped)} are outliers, "
+                f"without them the median is {job.value:.1f}",
+                hint="single slow iterations come from other work on the node: data loading, clocks, another job",
+            )

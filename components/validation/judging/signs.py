@@ -1,0 +1,169 @@
+"""What single transfers give away beside their value: path MTU, PCIe, counters, jitter; and where faults lie."""
+
+from collections.abc import Iterator, Mapping
+
+from components.validation.judging.evidence import Fabric, Way
+from components.validation.judging.findings import Located
+from components.validation.judging.localise import Localiser
+from components.validation.judging.verbs import OPERATIONS, ceiling_of, settled, transfers_of
+from components.validation.physics.ceilings import Path
+from components.validation.physics.latency import JITTER, jitters
+from components.validation.physics.mtu import MtuFingerprint, mtu_fingerprint
+from components.validation.planning.plan import Plan, PlannedRail
+from components.validation.planning.stages import Stage
+from components.validation.records import RunRecord, TransferResult, median
+from components.validation.summary import Finding, Performance
+
+BROKEN_LINKS = ("link_downed", "symbol_error", "symbol_errors")
+"""Counters of which a sound link counts nothing."""
+LOST = ("out_of_sequence", "packet_seq_err", "roce_adp_retrans", "local_ack_timeout_err", "out_of_seq_request")
+"""Counters of packets that did not arrive, or not in order."""
+LOST_SHARE = 1e-5
+"""Of the packets sent, which even a fabric without PFC keeps to."""
+
+Topology = Mapping[tuple[str, str], str]
+"""Leaf switch by (node, rail)."""
+
+
+def main_stage(plan: Plan) -> Stage | None:
+    """The bandwidth test by which rails and nodes are compared."""
+    return next((stage for stage in plan.stages if stage.bandwidth and stage.shape == "one_way"), None)
+
+
+def located(plan: Plan, record: RunRecord, topology: Topology) -> Located | None:
+    """Where faults lie; None where nothing was tested. In the simulator only what failed counts."""
+    stage = main_stage(plan) or next(iter(plan.stages), None)
+    if stage is None or record.left_out:
+        return None  # what is left of a large record is its worst part, beside which nothing sound stands
+    found = [t for t in record.transfers if (t.test, t.shape) == (stage.test, stage.shape) and t.outcome != "skipped"]
+    if not found:
+        return None
+    values = {Way(t.rail, t.client, t.server): settled_first(t) for t in found}
+    expected = {}
+    for rail in plan.rails:
+        of_rail = [t for t in found if t.rail == rail.name and stage.bandwidth]
+        ceilings = [ceiling.value for t in of_rail if (ceiling := ceiling_of(rail, stage, t))]
+        if ceilings:
+            expected[rail.name] = median(ceilings)
+    rated = stage.bandwidth and not record.simulated
+    fabric = Fabric(values=values, expected=expected, leaf_of=topology, rated=rated)
+    return Localiser(fabric).localise({Way(t.rail, t.client, t.server): t.retest for t in found if t.retest})
+
+
+def settled_first(transfer: TransferResult) -> float | None:
+    """The value of the run itself; None where it failed."""
+    return transfer.value if transfer.outcome == "measured" and transfer.samples else None
+
+
+def mtu_findings(plan: Plan, record: RunRecord) -> Iterator[Finding]:
+    """Transfers that look like a smaller path MTU, those of one kind together: two explanations, and no cause."""
+    stage = main_stage(plan)
+    if stage is None or record.simulated or OPERATIONS[stage.test] != "write":
+        return
+    kinds: dict[tuple[int, int | None], list[tuple[TransferResult, MtuFingerprint]]] = {}
+    for rail in plan.rails:
+        for t in transfers_of(record, stage, rail.name):
+            if not t.line_rate_gbit_s:
+                continue
+            seen = mtu_fingerprint(settled(t), _path(rail, stage, t), reported_bytes=t.path_mtu_bytes)
+            if seen is not None:
+                kinds.setdefault((seen.seen_bytes, seen.reported_bytes), []).append((t, seen))
+    for found in kinds.values():
+        t, seen = found[0]
+        more = f" and {len(found) - 1} more" if found[1:] else ""
+        said = ": a contradiction" if seen.contradiction else ""
+        yield Finding(
+            code=seen.code,
+            where=f"{t.rail} {t.client} to {t.server}{more}",
+            evidence=f"{seen.evidence}{said}",
+            hint=seen.hint,
+        )
+
+
+def _path(rail: PlannedRail, stage: Stage, t: TransferResult) -> Path:
+    return Path(
+        line_rate_gbit_s=t.line_rate_gbit_s or 0,
+        path_mtu_bytes=rail.path_mtu_bytes,
+        message_bytes=stage.message_bytes,
+        pcie_gbit_s=t.pcie_gbit_s,
+    )
+
+
+def pcie_findings(plan: Plan, record: RunRecord) -> Iterator[Finding]:
+    """Ports whose PCIe link carries less than their line."""
+    stage = main_stage(plan)
+    if stage is None or record.simulated:
+        return
+    for rail in plan.rails:
+        known = [(t, ceiling_of(rail, stage, t)) for t in transfers_of(record, stage, rail.name)]
+        slow = [t for t, ceiling in known if ceiling and ceiling.limited_by == "pcie"]
+        if slow:
+            yield Finding(
+                code="PCIE_LIMITS",
+                where=_where(slow),
+                evidence=f"PCIe carries {slow[0].pcie_gbit_s:.1f} Gbit/s, the line {slow[0].line_rate_gbit_s:g}",
+                hint="compare current_link_speed and current_link_width of the NIC in sysfs with what card and slot do",
+            )
+
+
+def counter_findings(plan: Plan, record: RunRecord) -> Iterator[tuple[Finding, Performance, TransferResult]]:
+    """What the ports counted: each finding with the state that it gives the test."""
+    by_stage = {(stage.test, stage.shape): stage for stage in plan.stages}
+    for names, code, state in ((BROKEN_LINKS, "LINK_ERRORS", "fail"), (LOST, "PACKETS_LOST", "warn")):
+        told = [(t, n) for t in record.transfers if (n := _counted(t, names))]
+        if code == "PACKETS_LOST":
+            told = [(t, n) for t, n in told if n > LOST_SHARE * _packets(by_stage.get((t.test, t.shape)), t)]
+        if told:
+            worst = max(told, key=lambda one: one[1])[0]
+            shown = ", ".join(f"{key} {value}" for key, value in sorted(worst.counters.items()) if _plain(key) in names)
+            finding = Finding(
+                code=code,
+                where=_where([worst, *(t for t, _ in told if t is not worst)]),
+                evidence=f"{shown} during {worst.test}",
+                hint="look at the cable, the transceiver and the switch port's own counters"
+                if state == "fail"
+                else "look at PFC and ECN on the traffic's class, and at the queues of the switch",
+            )
+            for t, _ in told:
+                yield finding, "fail" if state == "fail" else "warn", t
+
+
+def _counted(transfer: TransferResult, names: tuple[str, ...]) -> int:
+    return sum(value for key, value in transfer.counters.items() if _plain(key) in names)
+
+
+def _plain(counter: str) -> str:
+    """Name of a counter without the node or device that stands before it."""
+    return counter.replace("/", " ").replace(".", " ").split()[-1] if counter else ""
+
+
+def _packets(stage: Stage | None, transfer: TransferResult) -> float:
+    if stage is None or not stage.message_bytes:
+        return 1.0
+    each = -(-stage.message_bytes // (transfer.path_mtu_bytes or 1024))
+    return float(each * stage.iterations * max(len(transfer.samples), 1))
+
+
+def jitter_findings(record: RunRecord) -> Iterator[tuple[Finding, Performance, TransferResult]]:
+    """Latencies whose slow messages are far from their median."""
+    if record.simulated:
+        return
+    latencies = [t for t in record.transfers if t.samples and t.tail_us and t.outcome == "measured"]
+    told = [t for t in latencies if jitters(t.value, median(list(t.tail_us)))]
+    if told:
+        worst = max(told, key=lambda t: median(list(t.tail_us)) / t.value)
+        finding = Finding(
+            code="LATENCY_JITTER",
+            where=_where([worst, *(t for t in told if t is not worst)]),
+            evidence=f"99th percentile {median(list(worst.tail_us)):.1f} us, median {worst.value:.1f} us: "
+            f"more than {JITTER:g} times",
+            hint="look at C-states, the CPU's frequency governor and which cores serve the NIC's interrupts",
+        )
+        for t in told:
+            yield finding, "warn", t
+
+
+def _where(transfers: list[TransferResult]) -> str:
+    first = transfers[0]
+    more = f" and {len(transfers) - 1} more" if transfers[1:] else ""
+    return f"{first.rail} {first.client} to {first.server}{more}"

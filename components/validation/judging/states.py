@@ -1,0 +1,76 @@
+"""How states of parts make the state of a whole. They are never mixed up, and nothing that is missing is green."""
+
+from collections.abc import Iterable, Sequence
+from typing import Literal
+
+from components.validation.summary import Function, JudgedTest, Performance
+from stacks.benchmarks import Threshold
+
+SIMULATED = "simulated"
+SHOWN_ONLY = "shown only"
+"""Of tests that nothing demands a value of: curves, incast, applications."""
+NOTHING = "nothing measured"
+
+Overall = Literal["pass", "fail", "skip", "error"]
+
+MOST_TEXTS = 8
+LONGEST_TEXT = 300
+
+
+def function_of_counts(planned: int, *, measured: int, failed: int, skipped: int, errors: int) -> Overall:
+    """State of a test from the outcomes of its transfers; a result that is missing is no pass."""
+    if failed or measured + failed + skipped + errors != planned:
+        return "fail"
+    if errors:
+        return "error"
+    return "skip" if skipped or not measured else "pass"
+
+
+def function_of_tests(functions: Sequence[Function]) -> Overall:
+    """State of the whole; replayed tests have no part in it."""
+    real = [function for function in functions if function != "replayed"]
+    for state in ("fail", "error", "skip"):
+        if state in real:
+            return state
+    return "pass" if real else "skip"
+
+
+def performance_of_tests(tests: Sequence[JudgedTest], *, simulated: bool) -> tuple[Performance, str]:
+    """The worst of all rated tests, and why none; one that could not be rated keeps the whole from being a pass."""
+    if simulated:
+        return "not rated", SIMULATED
+    rated = [test for test in tests if test.function != "replayed" and test.because != SHOWN_ONLY]
+    found = {test.performance: test for test in rated}
+    for state in ("fail", "unstable"):
+        if state in found:
+            return state, ""
+    if not rated or "not rated" in found:
+        return "not rated", found["not rated"].because if rated else NOTHING
+    return ("warn" if "warn" in found else "pass"), ""
+
+
+ORDER: tuple[Performance, ...] = ("fail", "unstable", "warn", "pass")
+
+
+def worse_of(*states: Performance) -> Performance:
+    """The worst of several; what is not rated counts for nothing beside others."""
+    return next((state for state in ORDER if state in states), "not rated")
+
+
+def rate(ratio: float, threshold: Threshold) -> Performance:
+    """State of a ratio to a ceiling."""
+    if ratio < threshold.fail_below:
+        return "fail"
+    return "warn" if ratio < threshold.warn_below else "pass"
+
+
+def few(texts: Iterable[str], most: int = MOST_TEXTS) -> tuple[str, ...]:
+    """The first texts, cut to a length; the record has all of them."""
+    said = list(dict.fromkeys(texts))
+    cut = [shortened(text) for text in said[:most]]
+    return (*cut, f"and {len(said) - most} more") if len(said) > most else tuple(cut)
+
+
+def shortened(text: str, longest: int = LONGEST_TEXT) -> str:
+    """A text of at most so many letters."""
+    return text if len(text) <= longest else f"{text[: longest - 3]}..."

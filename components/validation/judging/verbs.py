@@ -1,0 +1,173 @@
+"""The judgement over perftest: bandwidths against their ceilings and their rail's median, latencies against bounds."""
+
+import math
+from functools import lru_cache
+
+from components.validation.judging.states import (
+    NOTHING,
+    SHOWN_ONLY,
+    SIMULATED,
+    Overall,
+    function_of_counts,
+    rate,
+    worse_of,
+)
+from components.validation.judging.statistics import cv, repeats
+from components.validation.physics.ceilings import Ceiling, Operation, Path, bandwidth_ceiling
+from components.validation.physics.latency import BOUNDS, one_way_us
+from components.validation.planning.plan import Plan, PlannedRail
+from components.validation.planning.stages import Stage
+from components.validation.records import UNIT_OF, RunRecord, Series, TransferResult, median
+from components.validation.summary import JudgedTest, Pair, Performance
+from stacks.benchmarks import Benchmarks, Threshold
+
+NO_LINE_RATE = "the ports do not tell their line rate"
+NOISY_CV = 0.03
+"""Spread of repeats from which verbs are worth a look."""
+UNSTABLE_SHARE = 0.01
+"""Of transfers whose repeats disagree beyond repair: up to it a rail has a number, as in large labs some always do."""
+LEAST_REPEATS = 3
+"""From which on a transfer stands for itself without another measurement."""
+
+OPERATIONS: dict[str, Operation] = {"ib_write_bw": "write", "ib_send_bw": "send", "ib_read_bw": "read"}
+
+
+def transfers_of(record: RunRecord, stage: Stage, rail: str, outcome: str = "measured") -> list[TransferResult]:
+    """The transfers of one test on one rail that the record still has one by one."""
+    key = (stage.test, stage.shape, rail, outcome)
+    return [t for t in record.transfers if (t.test, t.shape, t.rail, t.outcome) == key]
+
+
+def settled(transfer: TransferResult) -> float:
+    """The value that is judged: that of the repetition with less beside it, where there was one."""
+    if transfer.retest:
+        return median(list(transfer.retest))
+    return repeats(transfer.samples).median if transfer.samples else 0.0
+
+
+def ceiling_of(rail: PlannedRail, stage: Stage, transfer: TransferResult) -> Ceiling | None:
+    """What a bandwidth can be at best between the two ports; None where they do not tell their line rate."""
+    if not transfer.line_rate_gbit_s:
+        return None
+    path = Path(
+        line_rate_gbit_s=transfer.line_rate_gbit_s,
+        path_mtu_bytes=rail.path_mtu_bytes,
+        message_bytes=stage.message_bytes,
+        operation=OPERATIONS[stage.test],
+        pcie_gbit_s=transfer.pcie_gbit_s,
+        both_ways=stage.shape == "both_ways",
+    )
+    return _ceiling(path)
+
+
+@lru_cache(maxsize=256)  # a lab has a handful of kinds of ports, and thousands of transfers
+def _ceiling(path: Path) -> Ceiling:
+    return bandwidth_ceiling(path)
+
+
+def function_of_stage(plan: Plan, stage: Stage, rail: str, record: RunRecord) -> Overall:
+    """Whether a test ran on a rail as planned; thresholds have no part in it."""
+    found = record.series_of(stage.test, stage.shape, rail)
+    planned = plan.planned(stage, rail)
+    if found is None:
+        return "fail"
+    return function_of_counts(
+        planned, measured=found.measured, failed=found.failed, skipped=found.skipped, errors=found.errors
+    )
+
+
+def judge_stage(plan: Plan, benchmarks: Benchmarks, stage: Stage, rail: PlannedRail, record: RunRecord) -> JudgedTest:
+    """One test on one rail."""
+    found = record.series_of(stage.test, stage.shape, rail.name) or Series(
+        rail=rail.name, measured=0, failed=0, skipped=0
+    )
+    measured = transfers_of(record, stage, rail.name)
+    because = SIMULATED if record.simulated else NOTHING
+    latency = not stage.bandwidth
+    chosen = (max if latency else min)((t for t in measured if t.samples), key=settled, default=None)
+    shown = JudgedTest(
+        test=stage.test,
+        shape=stage.shape,
+        rail=rail.name,
+        function=function_of_stage(plan, stage, rail.name, record),
+        performance="not rated",
+        because=because if stage.shape in ("one_way", "both_ways") else SHOWN_ONLY,
+        median=found.median,
+        unit=UNIT_OF[stage.test],
+        worst=Pair(client=chosen.client, server=chosen.server, value=round(settled(chosen), 4)) if chosen else None,
+        measured=found.measured,
+        failed=found.failed,
+        skipped=found.skipped,
+        errors=found.errors,
+    )
+    if record.simulated or chosen is None or shown.because == SHOWN_ONLY:
+        return shown
+    if latency:
+        return _latency(benchmarks, stage, rail, shown, chosen)
+    return _bandwidth(benchmarks, stage, rail, shown, measured)
+
+
+def _bandwidth(
+    benchmarks: Benchmarks, stage: Stage, rail: PlannedRail, shown: JudgedTest, measured: list[TransferResult]
+) -> JudgedTest:
+    rated = [(settled(t) / ceiling.value, ceiling, t) for t in measured if (ceiling := ceiling_of(rail, stage, t))]
+    if not rated:
+        return shown.model_copy(update={"because": NO_LINE_RATE})
+    threshold = benchmarks.verbs.threshold_of(stage.test, stage.shape, pvrdma=rail.pvrdma)
+    ratio, ceiling, worst = min(rated, key=lambda one: one[0])
+    state = worse_of(
+        rate(ratio, threshold), against_the_others(measured, benchmarks.verbs.threshold_pair), spread(measured)
+    )
+    return shown.model_copy(
+        update={
+            "performance": state,
+            "because": "",
+            "ceiling": round(ceiling.value, 3),
+            "basis": ceiling.basis,
+            "ratio": round(ratio, 4),
+            "worst": Pair(client=worst.client, server=worst.server, value=round(settled(worst), 4)),
+        }
+    )
+
+
+def against_the_others(measured: list[TransferResult], threshold: Threshold) -> Performance:
+    """Each pair against the median of its rail. One reading condemns nobody: only repeated ones count."""
+    level = median([settled(t) for t in measured])
+    proven = [settled(t) / level for t in measured if t.retest or len(t.samples) >= LEAST_REPEATS]
+    return rate(min(proven), threshold) if proven and level > 0 else "pass"
+
+
+def spread(measured: list[TransferResult]) -> Performance:
+    """Whether repeats agree well enough that a number stands for them."""
+    repeated = [repeats(t.samples) for t in measured if len(t.samples) > 1]
+    if not repeated:
+        return "pass"
+    torn = sum(one.unstable for one in repeated)
+    if torn > max(1, UNSTABLE_SHARE * len(repeated)) or torn == len(repeated):
+        return "unstable"
+    return "warn" if median([one.cv for one in repeated]) > NOISY_CV else "pass"
+
+
+def _latency(
+    benchmarks: Benchmarks, stage: Stage, rail: PlannedRail, shown: JudgedTest, worst: TransferResult
+) -> JudgedTest:
+    bounds = benchmarks.verbs.latency_of(pvrdma=rail.pvrdma)
+    value = one_way_us(stage.test, settled(worst))
+    state: Performance = "pass"
+    if value > bounds.warn_above_us:
+        state = "fail" if value > bounds.fail_above_us else "warn"
+    basis = BOUNDS["pvrdma" if rail.pvrdma else "pf"].basis
+    return shown.model_copy(
+        update={
+            "performance": state,
+            "because": "",
+            "ceiling": bounds.warn_above_us,
+            "basis": f"bound one way, a value and no ceiling: {basis}",
+        }
+    )
+
+
+def pooled_cv(measured: list[TransferResult]) -> float | None:
+    """Spread over the repeats of all transfers together; None where nothing was repeated."""
+    found = [cv(t.samples) for t in measured if len(t.samples) > 1]
+    return round(math.sqrt(math.fsum(one * one for one in found) / len(found)), 4) if found else None

@@ -1,0 +1,90 @@
+"""What is remembered of a run: its values, and what another run must have in common to be compared. Pure."""
+
+import hashlib
+
+from components.validation.judging.verbs import pooled_cv, transfers_of
+from components.validation.memory.history import Entry, Value
+from components.validation.planning.plan import Plan
+from components.validation.records import JobResult, RunRecord, median
+from components.validation.summary import Summary
+
+ASKED = "rebaseline"
+"""Part of a configuration that only a human changes: runs before it are no measure any more."""
+RATED = ("one_way", "both_ways")
+
+
+def entry_of(plan: Plan, record: RunRecord, asked: str = "") -> Entry:
+    """A run as the history has it, before it is judged.
+
+    Args:
+        plan: what was measured.
+        record: what came of it.
+        asked: run from which on a human wants comparisons to begin anew.
+    """
+    return Entry(
+        lab=plan.lab,
+        run_id=record.run_id,
+        started_at=record.started_at,
+        duration_s=record.duration_s,
+        simulated=record.simulated,
+        function="skip",
+        performance="not rated",
+        passed=False,
+        fingerprint=record.fingerprint,
+        config=config_of(plan, record) | ({ASKED: asked} if asked else {}),
+        values=values_of(plan, record),
+        raw_sha256=record.raw_sha256,
+    )
+
+
+def judged(entry: Entry, summary: Summary) -> Entry:
+    """The entry with its verdict. A warning passes: else a lab of which one is known could never be compared."""
+    passed = summary.function == "pass" and summary.performance not in ("fail", "unstable")
+    update = {"function": summary.function, "performance": summary.performance, "passed": passed}
+    return entry.model_copy(update=update)
+
+
+def values_of(plan: Plan, record: RunRecord) -> dict[str, Value]:
+    """The values that two runs are compared by: medians over all pairs of a rail, and those of jobs."""
+    found: dict[str, Value] = {}
+    for stage in plan.stages:
+        for rail in plan.rails:
+            series = record.series_of(stage.test, stage.shape, rail.name)
+            if series and series.median is not None and stage.shape in RATED:
+                spread = pooled_cv(transfers_of(record, stage, rail.name))
+                unit = "Gbit/s" if stage.bandwidth else "us"
+                found[f"{stage.test} {stage.shape} {rail.name}"] = Value(median=series.median, unit=unit, cv=spread)
+    if record.nccl and record.nccl.busbw_gbyte_s is not None and not record.nccl.replayed:
+        found["nccl_all_reduce"] = Value(median=record.nccl.busbw_gbyte_s, unit="GB/s")
+    jobs: dict[str, list[JobResult]] = {}
+    for job in record.jobs:
+        if job.value is not None and not job.replayed:
+            jobs.setdefault(f"{job.program} {job.transport}", []).append(job)
+    for name, several in jobs.items():
+        values = [job.value for job in several if job.value is not None]
+        found[name] = Value(median=median(values), unit=several[0].unit)
+    return found
+
+
+def config_of(plan: Plan, record: RunRecord) -> dict[str, str]:
+    """What makes two runs comparable, each part by its name; a part that nobody told is left out."""
+    hosts = record.hosts.values()
+    lines = {f"{t.line_rate_gbit_s:g}" for t in record.transfers if t.line_rate_gbit_s}
+    # ports and bounds of time change nothing that is measured
+    tests = plan.verbs.model_dump_json(exclude={"first_port", "timeout_s"})
+    parts = {
+        "nodes": str(len({end.node for rail in plan.rails for end in rail.ends})),
+        "rails": _joined({rail.name for rail in plan.rails}),
+        "path MTU": _joined({str(rail.path_mtu_bytes) for rail in plan.rails}),
+        "NIC": _joined({host.nic for host in hosts}),
+        "driver": _joined({host.driver for host in hosts}),
+        "firmware": _joined({host.firmware for host in hosts}),
+        "line rate": _joined(lines),
+        "image": plan.nccl.image if plan.nccl else "",
+        "tests": hashlib.sha256(tests.encode()).hexdigest()[:12],
+    }
+    return {key: value for key, value in parts.items() if value}
+
+
+def _joined(values: set[str]) -> str:
+    return ", ".join(sorted(value for value in values if value))[:120]

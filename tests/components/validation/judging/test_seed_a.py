@@ -1,0 +1,80 @@
+"""Seed A's own numbers: what the program has to say about the tables of the DeepOps RoCE guide."""
+
+import pytest
+
+from components.validation.judging.statistics import repeats
+from components.validation.judging.verdict import judge
+from components.validation.parsers.nccl import parse_nccl
+from components.validation.records import JobResult, NcclResult
+from components.validation.summary import Summary
+from stacks.lab import Lab
+from tests.components.validation.labs import hardware, plan_for, record, reduced
+from tests.components.validation.samples import nccl
+
+ITERATIONS = (199.4, 248.1, 247.6, 246.4, 246.4, 248.3, 186.1, 243.2, 237.1, 244.8)
+"""Images a second and GPU of the guide's ResNet-50 run on 16 GPUs."""
+
+
+@pytest.fixture
+def summary(lab: Lab) -> Summary:
+    real = hardware(lab)
+    assert real.benchmarks
+    return judge(plan_for(real), real.benchmarks, record(plan_for(real), gbit_s=92.40, nccl=reduced(22.92)))
+
+
+def test_the_bandwidth_is_a_contradiction_shown_with_both_numbers_and_a_warning(summary: Summary) -> None:
+    found = next(found for found in summary.findings if found.code == "MTU_FINGERPRINT_1024")
+
+    assert found.evidence == (
+        "92.40 Gbit/s is 94.3% of the ceiling at path MTU 4096 and 99.8% of the one at 1024 "
+        "while the header says 4096: a contradiction"
+    )
+    assert (summary.function, summary.performance) == ("pass", "warn")
+    assert "92.40 Gbit/s is 94.3% of 98.01" in summary.reasons[0]
+
+
+def test_both_explanations_and_the_test_that_decides_stand_as_a_hint_and_not_as_a_cause(summary: Summary) -> None:
+    hint = next(found.hint for found in summary.findings if found.code == "MTU_FINGERPRINT_1024")
+
+    assert hint.startswith("either the queue pair ran with path MTU 1024")
+    assert "; or the path MTU is 4096 and the path is slow for another reason" in hint
+    assert "To decide: ib_write_bw -m 4096 without -R" in hint
+    assert not any("1024" in reason for reason in summary.reasons), "a hint, never a cause"
+
+
+def test_nccl_reaches_what_the_verbs_predict(summary: Summary) -> None:
+    row = next(row for row in summary.tests if row.test == "nccl_all_reduce")
+
+    assert (f"{row.ratio:.1%}", row.performance, row.ceiling) == ("99.2%", "pass", 23.1)
+    assert row.basis == "measured ib_write_bw of 2 rails"
+
+
+def test_the_guide_s_table_gives_22_92_and_its_average_is_recomputed_and_matched() -> None:
+    log = parse_nccl(nccl("seed_a"))
+    values = [value for row in log.rows for value in (row.out_of_place, row.in_place) if value]
+
+    assert max(log.rows, key=lambda row: row.size_bytes).out_of_place.busbw_gbyte_s == 22.92
+    assert log.average_busbw_gbyte_s == pytest.approx(7.76739, abs=1e-5)
+    assert sum(value.busbw_gbyte_s for value in values) / len(values) == pytest.approx(7.7676, abs=1e-3)
+
+
+def test_the_application_s_two_outliers_are_named_beside_its_mean(lab: Lab) -> None:
+    real = hardware(lab)
+    assert real.benchmarks
+    told = repeats(ITERATIONS)
+    job = JobResult(
+        program="horovod",
+        transport="roce",
+        outcome="measured",
+        unit="img/s",
+        samples=ITERATIONS,
+        dropped=told.dropped,
+        value=told.median,
+    )
+    run = record(plan_for(real), gbit_s=97.2, nccl=NcclResult(outcome="measured", busbw_gbyte_s=23.9))
+    summary = judge(plan_for(real), real.benchmarks, run.model_copy(update={"jobs": (job,)}))
+    said = next(found.evidence for found in summary.findings if found.code == "OUTLIERS")
+
+    assert said == (
+        "mean 234.7 img/s over 10 iterations; 199.4 and 186.1 are outliers, without them the median is 246.4"
+    )

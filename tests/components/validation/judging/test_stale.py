@@ -1,0 +1,71 @@
+"""Stale verdicts: each change is named, and nothing that is stale is green."""
+
+import pytest
+
+from components.validation.fingerprint import host_state, packed, unpacked
+from components.validation.judging.stale import changed_since, made_stale
+from components.validation.judging.verdict import judge
+from stacks.lab import Lab
+from tests.components.validation.labs import hardware, plan_for, record, reduced
+
+FACTS = {"machine_id": "m1", "boot_id": "b1", "kernel": "6.1.0-28", "drivers": {"igb": "6.1"}, "firmware": {"p": "1"}}
+
+
+def state(status: str = "ready", names: tuple[str, ...] = ("gpu01", "gpu02"), **changed: object) -> str:
+    facts = {name: {**FACTS, **(changed if name == "gpu01" else {})} for name in names}
+    return host_state({name: {"status": status if name == "gpu01" else "ready"} for name in names}, facts)
+
+
+@pytest.mark.parametrize(
+    ("now", "said"),
+    [
+        (state(), ()),
+        (state(drivers={"igb": "6.2"}), ("gpu01: drivers igb 6.1 is now 6.2",)),
+        (state(firmware={"p": "2"}), ("gpu01: firmware p 1 is now 2",)),
+        (state(boot_id="b2"), ("gpu01: boot changed",)),
+        (state(machine_id="m2", boot_id="b2"), ("gpu01: boot changed, machine changed",)),
+        (state(kernel="6.1.0-29"), ("gpu01: kernel 6.1.0-28 is now 6.1.0-29",)),
+        (state("unreachable"), ("gpu01: status ready is now unreachable",)),
+        (state(names=("gpu01",)), ("gpu02 is gone",)),
+        (state(names=("gpu01", "gpu02", "gpu03")), ("gpu03 was not there when it was measured",)),
+    ],
+)
+def test_what_changed_since_it_was_measured_is_named(now: str, said: tuple[str, ...]) -> None:
+    assert changed_since(unpacked(packed(state())), now) == said
+
+
+def test_another_plan_is_a_change_and_hosts_that_nobody_remembers_are_none() -> None:
+    assert changed_since("", state()) == ()
+    assert changed_since("", state(), plan_changed=True) == ("the plan: the lab asks for other measurements",)
+    assert unpacked(None) == unpacked("nonsense") == ""
+
+
+def test_many_changes_are_counted() -> None:
+    names = tuple(f"gpu{n:03}" for n in range(256))
+    said = changed_since(state(), state(names=names))
+
+    assert len(said) == 7
+    assert said[-1] == "and 252 more"
+
+
+def test_a_stale_pass_is_no_pass_and_a_stale_fail_stays_one(lab: Lab) -> None:
+    real = hardware(lab)
+    assert real.benchmarks
+    good, bad = (
+        judge(plan_for(real), real.benchmarks, record(plan_for(real), value, nccl=reduced(value / 4 * 0.99)))
+        for value in (97.9, 60.0)
+    )
+    stale = made_stale(good, ("gpu01: boot changed",))
+
+    assert (good.function, good.performance) == ("pass", "pass")
+    assert (stale.function, stale.performance, stale.performance_because) == ("skip", "not rated", "stale")
+    assert (stale.stale, stale.reasons[0]) == (("gpu01: boot changed",), "stale: gpu01: boot changed")
+    assert "measure again: make validate" in stale.hints
+    assert made_stale(good, ()) == good
+    assert made_stale(bad, ("gpu01: boot changed",)).performance == "fail"
+
+
+def test_hosts_of_one_kind_cost_little_beside_the_measurement() -> None:
+    facts = {f"gpu{n:03}": {**FACTS, "machine_id": f"{n * 7919:032x}"} for n in range(256)}
+
+    assert len(packed(host_state({}, facts))) < 12_000
