@@ -5,6 +5,7 @@ from typing import Literal, Self
 from pydantic import Field, model_validator
 
 from stacks.base import Name, Port, Ratio, Seconds, Section
+from stacks.transports import Application, Comparison
 
 VerbsTest = Literal["ib_write_bw", "ib_send_bw", "ib_read_bw", "ib_write_lat", "ib_send_lat", "ib_read_lat"]
 Shape = Literal["one_way", "both_ways", "sizes", "incast"]
@@ -174,3 +175,13 @@ class Benchmarks(Section):
     """Runs of each verbs test between each two nodes: seed A repeats to tell outliers apart."""
     verbs: Verbs = Verbs()
     nccl: Nccl | None = None
+    comparison: Comparison | None = None
+    """RoCE against TCP and the hosts' own network; needs nccl, whose image it runs."""
+    application: Application | None = None
+    """Needs images.training."""
+
+    @model_validator(mode="after")
+    def _a_comparison_has_an_image(self) -> Self:
+        if self.comparison and self.nccl is None:
+            raise ValueError("comparison runs the image of nccl, and that section is missing: add nccl.image")
+        return self

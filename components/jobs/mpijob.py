@@ -23,6 +23,8 @@ class Program:
 
     words: tuple[str, ...]
     variables: dict[str, str] = field(default_factory=dict)
+    tagged: bool = False
+    """Whether mpirun says before each line which rank printed it: needed where all of them print results."""
 
 
 def mpi_job(name: str, workers: Workers, program: Program, labels: dict[str, str]) -> dict[str, JsonValue]:
@@ -64,7 +66,12 @@ def _launcher(workers: Workers, program: Program, labels: dict[str, JsonValue]) 
         "name": "launcher",
         "image": workers.image,
         "command": ["mpirun"],
-        "args": [*_mpirun(workers), *rank_words(workers, program.variables), *program.words],
+        "args": [
+            *_mpirun(workers),
+            *(["--tag-output"] if program.tagged else []),
+            *rank_words(workers, program.variables),
+            *program.words,
+        ],
         "resources": {"requests": {"cpu": "1", "memory": "1Gi"}, "limits": {"memory": "1Gi"}},
     }
     spec: dict[str, JsonValue] = {

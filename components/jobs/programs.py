@@ -40,11 +40,13 @@ def horovod(workers: Workers) -> Program:
     return Program(words=words, variables=_horovod_variables(workers))
 
 
-def tf_cnn(workers: Workers) -> Program:
+def tf_cnn(workers: Workers, batches: int = 10_000) -> Program:
     """tf_cnn_benchmarks with seed B's options; the job's deadline bounds its 10 000 batches."""
     script = f"{PROGRAMS_FOLDER}/tf_cnn_benchmarks/tf_cnn_benchmarks.py"
     options = ("--model=resnet50", "--batch_size=32", "--variable_update=horovod", "--use_fp16", "--xla=True")
-    return Program(words=("python3", script, *options, "--num_batches=10000"), variables=_horovod_variables(workers))
+    words = ("python3", script, *options, f"--num_batches={batches}")
+    # under Horovod each rank prints its own steps and total
+    return Program(words=words, variables=_horovod_variables(workers), tagged=True)
 
 
 def _horovod_variables(workers: Workers) -> dict[str, str]:

@@ -24,7 +24,7 @@ def own_devices_script(workers: Workers, sysfs: str = SYSFS) -> str:
 def nccl_variables(workers: Workers) -> dict[str, str]:
     """NCCL's settings for the transport."""
     bootstrap = {"NCCL_SOCKET_IFNAME": ",".join(workers.bootstrap_interfaces)}
-    shown = {"NCCL_DEBUG": "INFO", "NCCL_DEBUG_SUBSYS": "INIT,NET"}
+    shown = {"NCCL_DEBUG": "INFO", "NCCL_DEBUG_SUBSYS": "INIT,NET,ENV"}
     if workers.transport == "tcp":
         return {**shown, "NCCL_NET": "Socket", "NCCL_IB_DISABLE": "1", **bootstrap}
     return {

@@ -10,6 +10,8 @@ from components.jobs.programs import NcclPlan, all_reduce_job
 from components.jobs.text import to_yaml
 from components.jobs.workers import Wanted, workers_of
 from components.validation.physics.ceilings import goodput_ratio
+from components.validation.planning.jobs import PlannedJob, jobs_of
+from components.validation.planning.jobs import estimate_s as jobs_estimate_s
 from components.validation.planning.schedule import (
     Schedule,
     Transfer,
@@ -79,6 +81,8 @@ class Plan(Frozen):
     verbs: VerbsPlan
     rails: tuple[PlannedRail, ...]
     nccl: NcclPlan | None
+    jobs: tuple[PlannedJob, ...] = ()
+    """Further jobs: other transports and applications."""
 
     @property
     def stages(self) -> tuple[Stage, ...]:
@@ -129,7 +133,7 @@ class Plan(Frozen):
             # a simulated node replays a log, so only the job's start takes time
             rate = HARDWARE_GBIT_S * len(self.nccl.rails)
             total += JOB_START_S + (0.0 if self.simulated else moved_bytes * 8 / 1e9 / rate)
-        return total
+        return total + jobs_estimate_s(self.jobs, HARDWARE_GBIT_S, JOB_START_S, simulated=self.simulated)
 
     def rail(self, name: str) -> PlannedRail:
         """The rail of that name."""
@@ -137,9 +141,12 @@ class Plan(Frozen):
 
     def documents(self) -> Iterator[tuple[str, str]]:
         """The plan as files for a reviewer: what is measured, and the job as it will be created."""
-        yield "plan.yaml", to_yaml(json.loads(self.model_dump_json()))
+        yield "plan.yaml", to_yaml(json.loads(self.model_dump_json(exclude=None if self.jobs else {"jobs"})))
         if self.nccl:
             yield "nccl-all-reduce.yaml", to_yaml(all_reduce_job(self.nccl, self.lab, "run"))
+        for turn, job in enumerate(self.jobs, 1):
+            if job.workers:
+                yield f"{job.name}.yaml", to_yaml(job.document(self.lab, "run", turn))
 
 
 def plan_of(lab: Lab) -> Plan | None:
@@ -158,6 +165,7 @@ def plan_of(lab: Lab) -> Plan | None:
         verbs=_verbs(benchmarks.verbs, benchmarks.repeats, len({end.node for rail in rails for end in rail.ends})),
         rails=rails,
         nccl=_nccl(lab, benchmarks.nccl, benchmarks.namespace) if benchmarks.nccl else None,
+        jobs=jobs_of(lab),
     )
     return _within_budget(plan, benchmarks)
 
@@ -177,7 +185,7 @@ def _within_budget(plan: Plan, benchmarks: Benchmarks) -> Plan:
     sampled = "" if benchmarks.verbs.schedule == "auto" else ", set verbs.schedule to auto"
     raise LabError(
         f"benchmarks.budget_s: the plan takes about {plan.estimate_s:.0f} s ({tests}, {benchmarks.repeats} times"
-        f"{', and NCCL' if plan.nccl else ''}); {budget_s} s are allowed. "
+        f"{', and NCCL' if plan.nccl else ''}{', and further jobs' if plan.jobs else ''}); {budget_s} s are allowed. "
         f"Raise budget_s, or lower repeats or verbs.iterations{sampled}"
     )
 

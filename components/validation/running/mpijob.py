@@ -3,10 +3,15 @@
 import threading
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from datetime import UTC, datetime
+from typing import Self
+
+from pydantic import JsonValue
 
 from components.jobs.mpijob import GROUP, LAB_LABEL, PLURAL, RUN_LABEL, VERSION
-from components.jobs.programs import NcclPlan, all_reduce_job, job_name
+from components.jobs.programs import all_reduce_job, job_name
+from components.jobs.workers import Workers
 from components.validation.parsers.nccl import LARGE_BYTES, parse_nccl
 from components.validation.planning.plan import Plan
 from components.validation.records import NcclResult
@@ -37,10 +42,10 @@ class JobError(LabError):
 class MpiJobs:
     """The MPIJobs of one lab."""
 
-    def __init__(self, api: Api, plan: NcclPlan, lab: str) -> None:
-        self._api, self._plan, self._lab = api, plan, lab
-        self._jobs = f"/apis/{GROUP}/{VERSION}/namespaces/{plan.namespace}/{PLURAL}"
-        self._core = f"/api/v1/namespaces/{plan.namespace}"
+    def __init__(self, api: Api, workers: Workers, lab: str) -> None:
+        self._api, self._workers, self._lab = api, workers, lab
+        self._jobs = f"/apis/{GROUP}/{VERSION}/namespaces/{workers.namespace}/{PLURAL}"
+        self._core = f"/api/v1/namespaces/{workers.namespace}"
 
     def sweep(self) -> list[str]:
         """Deletes jobs that a killed run left: whoever holds the lease is the only runner of the lab."""
@@ -49,10 +54,9 @@ class MpiJobs:
             self.delete(job.metadata.name)
         return [job.metadata.name for job in found]
 
-    def create(self, run_id: str) -> str:
-        """Creates the job of a run; returns its name."""
-        self._api.create(self._jobs, all_reduce_job(self._plan, self._lab, run_id))
-        return job_name(run_id)
+    def create(self, document: dict[str, JsonValue]) -> None:
+        """Creates a job."""
+        self._api.create(self._jobs, document)
 
     def conditions(self, name: str) -> dict[str, str]:
         """Message of each condition that is true."""
@@ -66,7 +70,7 @@ class MpiJobs:
 
     def pull_fault(self, name: str) -> PullFault | None:
         """What keeps a pod from getting its image."""
-        return pull_fault(self._pods(name), self._plan.image)
+        return pull_fault(self._pods(name), self._workers.image)
 
     def waiting_for(self, name: str) -> str:
         """Why the job's pods do not run."""
@@ -89,7 +93,7 @@ class MpiJobs:
 
     def replayed(self, name: str) -> bool:
         """Whether any node that the job may lie on shows recorded logs: one is enough to believe none."""
-        names = {pod.spec.node for pod in self._pods(name)} | set(self._plan.nodes)
+        names = {pod.spec.node for pod in self._pods(name)} | set(self._workers.nodes)
         nodes = [node.metadata for node in self._api.items("/api/v1/nodes", Node) if node.metadata.name in names]
         return any((node.annotations | node.labels).get(REPLAYED) == "true" for node in nodes)
 
@@ -123,9 +127,10 @@ def run_nccl(plan: Plan, run_id: str, kubeconfig: str, say: Say, stop: threading
             refuse_missing_image(plan.nccl.image, say)
         for old in jobs.sweep():
             say(f"job {old} of a killed run deleted")
-        name = jobs.create(run_id)
+        jobs.create(all_reduce_job(plan.nccl, plan.lab, run_id))
+        name = job_name(run_id)
         try:
-            _wait(jobs, name, plan, say, stop)
+            wait(jobs, name, Waiting.of("nccl_all_reduce", plan.nccl, simulated=plan.simulated), say, stop)
         except JobError as error:
             log = jobs.log(name) if error.has_log else ""
             raise
@@ -136,15 +141,33 @@ def run_nccl(plan: Plan, run_id: str, kubeconfig: str, say: Say, stop: threading
         return NcclResult(outcome="failed", job=name, reasons=(str(error),)), log
     finally:
         if name:
-            _delete_quietly(jobs, name, say)
+            delete_quietly(jobs, name, say)
         api.close()
 
 
-def _wait(jobs: MpiJobs, name: str, plan: Plan, say: Say, stop: threading.Event) -> None:
-    """Waits until the job succeeded, or there is no hope; never longer than start and run may take."""
-    nccl = plan.nccl
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Waiting:
+    """What is waited for, and how long at most."""
+
+    what: str
+    workers: int
+    start_s: float
+    timeout_s: float
+
+    @classmethod
+    def of(cls, what: str, workers: Workers, *, simulated: bool) -> Self:
+        """For the workers of a job."""
+        return cls(what=what, workers=len(workers.nodes), start_s=START_S[simulated], timeout_s=workers.timeout_s)
+
+
+def wait(jobs: MpiJobs, name: str, waiting: Waiting, say: Say, stop: threading.Event) -> None:
+    """Waits until the job succeeded, or there is no hope; never longer than start and run may take.
+
+    Raises:
+        JobError: why it did not.
+    """
     begun, running = time.monotonic(), False
-    while nccl and not stop.wait(POLL_S):
+    while not stop.wait(POLL_S):
         conditions, waited_s = jobs.conditions(name), time.monotonic() - begun
         if "Succeeded" in conditions:
             return
@@ -154,13 +177,13 @@ def _wait(jobs: MpiJobs, name: str, plan: Plan, say: Say, stop: threading.Event)
             raise JobError(f"the operator refused the job: {refused[:200]}", has_log=False)
         if "Running" in conditions and not running:
             running = True
-            say(f"nccl_all_reduce: {len(nccl.nodes)} workers run")
+            say(f"{waiting.what}: {waiting.workers} workers run")
         if not running and (fault := jobs.pull_fault(name)) and fault.final:
             raise JobError(fault.text, has_log=False)
-        if not running and waited_s > START_S[plan.simulated]:
+        if not running and waited_s > waiting.start_s:
             why = jobs.waiting_for(name) if conditions else "the MPI operator does not touch it: does it run?"
             raise JobError(f"not started after {waited_s:.0f} s: {why}", has_log=False)
-        if waited_s > START_S[plan.simulated] + nccl.timeout_s:
+        if waited_s > waiting.start_s + waiting.timeout_s:
             raise JobError(f"no end after {waited_s:.0f} s", has_log=True)
     raise JobError("the run was ended", has_log=False)
 
@@ -186,7 +209,8 @@ def _read(plan: Plan, name: str, log: str, *, replayed: bool) -> NcclResult:
     )
 
 
-def _delete_quietly(jobs: MpiJobs, name: str, say: Say) -> None:
+def delete_quietly(jobs: MpiJobs, name: str, say: Say) -> None:
+    """Takes a job away; what stays is the next run's to delete."""
     try:
         jobs.delete(name)
     except LabError as error:

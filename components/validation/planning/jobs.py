@@ -1,0 +1,145 @@
+"""The jobs of a plan beside the main all-reduce: the same over other transports, and an application. Pure."""
+
+from collections.abc import Iterator, Sequence
+from typing import Literal
+
+from pydantic import JsonValue
+
+from components.jobs.mpijob import LAB_LABEL, RUN_LABEL, Program, mpi_job
+from components.jobs.programs import NcclPlan, all_reduce, horovod, job_name, tf_cnn
+from components.jobs.workers import Transport, Wanted, Workers, workers_of
+from components.validation.records import Frozen
+from stacks.base import LabError
+from stacks.benchmarks import Benchmarks
+from stacks.lab import Lab
+
+TF_CNN_BATCHES = 200
+"""Enough for its mean: the first hundred batches are not counted by its own default."""
+TRAINING_S = 180.0
+"""Assumed for the estimate: start of the framework, building the graph, ten iterations of ten batches."""
+
+ProgramName = Literal["nccl_all_reduce", "horovod", "tf_cnn"]
+
+
+class PlannedJob(Frozen):
+    """One program over one transport."""
+
+    program: ProgramName
+    transport: Transport
+    workers: Workers | None
+    impossible: str = ""
+    """Why there are no workers: then the job is skipped with this reason."""
+    smallest_bytes: int | None = None
+    largest_bytes: int | None = None
+
+    @property
+    def name(self) -> str:
+        """As files and logs are called."""
+        return f"{self.program}-{self.transport}".replace("_", "-")
+
+    def document(self, lab: str, run_id: str, turn: int) -> dict[str, JsonValue]:
+        """The MPIJob of a run, told from others of it by its turn.
+
+        Raises:
+            ValueError: for a job that is impossible.
+        """
+        if self.workers is None:
+            raise ValueError(f"{self.name}: {self.impossible}")
+        name, program = self.job_name(run_id, turn), self._program(self.workers)
+        return mpi_job(name, self.workers, program, {LAB_LABEL: lab, RUN_LABEL: run_id})
+
+    @staticmethod
+    def job_name(run_id: str, turn: int) -> str:
+        """The name of the MPIJob; with `-worker-NNNN` behind it still a DNS label."""
+        return f"{job_name(run_id)}-{turn}"
+
+    def _program(self, workers: Workers) -> Program:
+        if self.program == "horovod":
+            return horovod(workers)
+        if self.program == "tf_cnn":
+            return tf_cnn(workers, batches=TF_CNN_BATCHES)
+        sizes = {"smallest_bytes": self.smallest_bytes, "largest_bytes": self.largest_bytes}
+        return all_reduce(NcclPlan(**dict(workers), **sizes))
+
+
+def jobs_of(lab: Lab) -> tuple[PlannedJob, ...]:
+    """Every job that the lab asks for, each once; `in_turn` says how often and in which order they run."""
+    benchmarks = lab.benchmarks
+    if benchmarks is None:
+        return ()
+    return (*_comparison(lab, benchmarks), *_application(lab, benchmarks))
+
+
+def in_turn(jobs: Sequence[PlannedJob]) -> list[PlannedJob]:
+    """The order they run in: each program's transports there and back, so that slow drift favours none of them."""
+    order: list[PlannedJob] = []
+    for program in dict.fromkeys(job.program for job in jobs):
+        there = [job for job in jobs if job.program == program]
+        order += there if len(there) == 1 else [*there, *reversed(there)]
+    return order
+
+
+def estimate_s(jobs: Sequence[PlannedJob], gbit_s: float, start_s: float, *, simulated: bool) -> float:
+    """How long they take at an assumed speed of each rail; a simulated node replays a log, and only starts."""
+    total = 0.0
+    for job in in_turn(jobs):
+        if job.workers is None:
+            continue
+        total += start_s
+        if not simulated and job.largest_bytes is not None:
+            # 20 iterations and a warm-up, out of place and in place, twice the buffer, sizes up to the largest
+            moved_bits = 21 * 2 * 2 * 2 * job.largest_bytes * 8
+            total += moved_bits / 1e9 / (gbit_s * max(1, len(job.workers.rails)))
+        elif not simulated:
+            total += TRAINING_S
+    return total
+
+
+def _comparison(lab: Lab, benchmarks: Benchmarks) -> Iterator[PlannedJob]:
+    """TCP first, then RoCE: the hosts' own network is nearest to RoCE, so it stands in the middle."""
+    asked, nccl = benchmarks.comparison, benchmarks.nccl
+    if asked is None or nccl is None:
+        return
+    order: list[Transport] = [transport for transport in ("tcp",) if transport in asked.transports]
+    order.append("roce")
+    order += [transport for transport in ("host",) if transport in asked.transports]
+    for transport in order:
+        wanted = Wanted(
+            namespace=benchmarks.namespace,
+            image=nccl.image,
+            timeout_s=nccl.timeout_s,
+            transport=transport,
+            device_resource=asked.host_resource,
+        )
+        yield _planned(lab, "nccl_all_reduce", wanted).model_copy(
+            update={"smallest_bytes": asked.smallest_bytes, "largest_bytes": asked.largest_bytes}
+        )
+
+
+def _application(lab: Lab, benchmarks: Benchmarks) -> Iterator[PlannedJob]:
+    asked = benchmarks.application
+    if asked is None:
+        return
+    training = lab.images.training if lab.images else None
+    resource = benchmarks.comparison.host_resource if benchmarks.comparison else None
+    for transport in asked.transports:
+        if training is None:
+            why = "images.training: missing, and an application needs the image with the framework"
+            yield PlannedJob(program=asked.program, transport=transport, workers=None, impossible=why)
+            continue
+        wanted = Wanted(
+            namespace=benchmarks.namespace,
+            image=training.image,
+            timeout_s=asked.timeout_s,
+            transport=transport,
+            device_resource=resource,
+        )
+        yield _planned(lab, asked.program, wanted)
+
+
+def _planned(lab: Lab, program: ProgramName, wanted: Wanted) -> PlannedJob:
+    try:
+        workers = workers_of(lab, wanted)
+    except LabError as error:
+        return PlannedJob(program=program, transport=wanted.transport, workers=None, impossible=str(error))
+    return PlannedJob(program=program, transport=wanted.transport, workers=workers)

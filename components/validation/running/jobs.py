@@ -1,0 +1,173 @@
+"""Runs the jobs of a comparison and of an application one after the other, and reads each one's log."""
+
+import threading
+from dataclasses import dataclass
+
+from pydantic import JsonValue
+
+from components.validation.judging.statistics import repeats
+from components.validation.parsers.nccl import NcclLog, parse_nccl
+from components.validation.parsers.nccl_log import NcclNetwork, parse_nccl_log
+from components.validation.parsers.tf_cnn import parse_tf_cnn
+from components.validation.parsers.training import parse_training
+from components.validation.planning.jobs import PlannedJob, in_turn
+from components.validation.planning.plan import Plan
+from components.validation.records import CurvePoint, JobResult
+from components.validation.running.kube import Api
+from components.validation.running.mpijob import JobError, MpiJobs, Say, Waiting, delete_quietly, wait
+from components.validation.running.outcomes import UNITS, not_run, without_a_run
+from components.validation.running.pulls import refuse_missing_image
+from stacks.base import LabError
+
+
+def run_jobs(
+    plan: Plan, run_id: str, kubeconfig: str, say: Say, stop: threading.Event
+) -> tuple[list[JobResult], dict[str, str]]:
+    """Runs every job in its turn; whatever happens is a result. Blocks: call it in a thread.
+
+    Returns:
+        The results in their order, and the launchers' logs by name.
+    """
+    try:
+        api = Api(kubeconfig)
+    except LabError as error:
+        return without_a_run(plan.jobs, "failed", str(error)), {}
+    results: list[JobResult] = []
+    logs: dict[str, str] = {}
+    try:
+        _sweep(api, plan, say)
+        for turn, job in enumerate(in_turn(plan.jobs), 1):
+            result, log = _Turn(api=api, plan=plan, job=job, run_id=run_id, turn=turn, say=say).result(stop)
+            if log:
+                logs[raw := f"{job.name}.{turn}.log"] = log
+                result = result.model_copy(update={"raw": raw})
+            results.append(result)
+            shown = f"{result.value:.2f} {result.unit}" if result.value is not None else "; ".join(result.reasons)
+            outcome = f"{result.outcome}{' (replayed)' if result.replayed else ''}"
+            say(f"{job.program} over {job.transport} {outcome}: {shown}")
+    finally:
+        api.close()
+    return results, logs
+
+
+def _sweep(api: Api, plan: Plan, say: Say) -> None:
+    """Takes away what a killed run left: its workers would hold the GPUs that these jobs wait for."""
+    workers = next((job.workers for job in plan.jobs if job.workers), None)
+    try:
+        for old in MpiJobs(api, workers, plan.lab).sweep() if workers else ():
+            say(f"job {old} of a killed run deleted")
+    except LabError as error:
+        say(f"jobs of a killed run could not be deleted: {error}")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Turn:
+    """One job of a run."""
+
+    api: Api
+    plan: Plan
+    job: PlannedJob
+    run_id: str
+    turn: int
+    """From 1, over all jobs of the run."""
+    say: Say
+
+    def result(self, stop: threading.Event) -> tuple[JobResult, str]:
+        """Creates the job, waits for its end, reads the launcher's log, and takes the job away again."""
+        job, workers, log = self.job, self.job.workers, ""
+        if workers is None:
+            return not_run(job, "skipped", ""), ""
+        if stop.is_set():
+            return not_run(job, "skipped", "the run was ended"), ""
+        jobs, name = MpiJobs(self.api, workers, self.plan.lab), job.job_name(self.run_id, self.turn)
+        try:
+            if not self.plan.simulated:  # a simulated node pulls nothing
+                refuse_missing_image(workers.image, self.say)
+            jobs.create(job.document(self.plan.lab, self.run_id, self.turn))
+            try:
+                wait(jobs, name, Waiting.of(job.name, workers, simulated=self.plan.simulated), self.say, stop)
+                log = jobs.log(name)
+                result = _read(job, log, replayed=jobs.replayed(name))
+            except JobError as error:
+                log = jobs.log(name) if error.has_log else ""
+                raise
+            finally:
+                delete_quietly(jobs, name, self.say)
+        except LabError as error:
+            # not replayed: that the job ran to its end is the operator's real work, whoever wrote the log
+            result = not_run(job, "failed", str(error))
+        return result.model_copy(update={"job": name}), log
+
+
+def _read(job: PlannedJob, log: str, *, replayed: bool) -> JobResult:
+    """The numbers of a log.
+
+    Raises:
+        ResultFormatError: when it gives none.
+    """
+    if job.program == "nccl_all_reduce":
+        table = parse_nccl(log)
+        # a recorded log comes from other machines: to compare it with this lab's plan would say nothing
+        faults = [] if replayed else _faults(job, table)
+        samples = tuple(row.out_of_place.busbw_gbyte_s for row in table.large)
+        points = (CurvePoint(message_bytes=r.size_bytes, value=r.out_of_place.busbw_gbyte_s) for r in table.rows)
+        return _measured(job, samples, faults, replayed=replayed).model_copy(
+            update={"curve": tuple(points), "details": network_details(parse_nccl_log(log))}
+        )
+    if job.program == "tf_cnn":
+        ranks = job.workers.ranks if job.workers else 1
+        run = parse_tf_cnn(log, ranks)
+        told: dict[str, JsonValue] = {"total_img_s": round(run.total, 2), "ranks": ranks}
+        samples = (run.total / ranks,)
+    else:
+        training = parse_training(log)
+        told = {
+            "total_img_s": training.printed_total,
+            "devices": training.devices,
+            "mean_img_s": round(training.mean_per_device, 2),
+            "spread_img_s": round(training.spread_per_device, 2),
+        }
+        samples = training.iterations_per_device
+    return _measured(job, samples, [], replayed=replayed).model_copy(update={"details": told})
+
+
+def _faults(job: PlannedJob, table: NcclLog) -> list[str]:
+    """What the log says against the job: a comparison of RoCE with what is no RoCE would be worse than none."""
+    wanted = "socket" if job.transport == "tcp" else "ib"
+    faults = []
+    if table.out_of_bounds or table.wrong:
+        faults.append(f"{table.wrong or table.out_of_bounds} values came out wrong: memory, GPU or transport is broken")
+    if table.transport != wanted:
+        faults.append(f"NCCL reported {table.transport or 'no transport at all'}, the job is over {job.transport}")
+    if job.largest_bytes and table.rows[-1].size_bytes < job.largest_bytes:
+        faults.append(f"the table ends at {table.rows[-1].size_bytes} bytes, {job.largest_bytes} were asked for")
+    return faults
+
+
+def network_details(network: NcclNetwork) -> dict[str, JsonValue]:
+    """What NCCL told of its network, as far as it did; shown, never judged."""
+    devices: list[JsonValue] = list(dict.fromkeys(d for found in network.used_devices.values() for d in found))
+    told: dict[str, JsonValue] = {
+        "nccl": network.version,
+        "cuda_driver": network.cuda_driver,
+        "algorithm": network.algorithm,
+        "pinned_net": network.pinned_net,
+        "gpu_direct": network.gpu_direct,
+        "devices": devices or None,
+    }
+    return {name: value for name, value in told.items() if value is not None}
+
+
+def _measured(job: PlannedJob, samples: tuple[float, ...], faults: list[str], *, replayed: bool) -> JobResult:
+    several = repeats(samples)
+    return JobResult(
+        program=job.program,
+        transport=job.transport,
+        outcome="failed" if faults else "measured",
+        reasons=tuple(faults),
+        replayed=replayed,
+        unit=UNITS[job.program],
+        samples=samples,
+        dropped=several.dropped,
+        value=round(several.median, 4),
+    )

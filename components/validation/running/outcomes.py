@@ -1,0 +1,23 @@
+"""Results of jobs that were not run: the same outcome for all of a plan. Needs no Kubernetes client."""
+
+from collections.abc import Sequence
+
+from components.validation.planning.jobs import PlannedJob, ProgramName, in_turn
+from components.validation.records import JobResult, Outcome, Unit
+
+UNITS: dict[ProgramName, Unit] = {"nccl_all_reduce": "GB/s", "horovod": "img/s", "tf_cnn": "img/s"}
+"""Images are per GPU."""
+
+
+def without_a_run(jobs: Sequence[PlannedJob], outcome: Outcome, reason: str) -> list[JobResult]:
+    """The same outcome for each job in its turn; one that is impossible anyway says that."""
+    return [not_run(job, outcome, reason) for job in in_turn(jobs)]
+
+
+def not_run(job: PlannedJob, outcome: Outcome, reason: str) -> JobResult:
+    """A result without a number."""
+    if job.workers is None:
+        outcome, reason = "skipped", job.impossible
+    return JobResult(
+        program=job.program, transport=job.transport, outcome=outcome, reasons=(reason,), unit=UNITS[job.program]
+    )

@@ -1,0 +1,124 @@
+"""Jobs of a comparison and an application against an API server of the test's own."""
+
+import threading
+
+import pytest
+
+from components.validation.records import JobResult
+from components.validation.running import mpijob
+from components.validation.running.jobs import run_jobs
+from components.validation.running.mpijob import REPLAYED
+from stacks.images import Images, TrainingRecipe
+from stacks.lab import Lab
+from stacks.transports import Application, Comparison
+from tests.components.validation.fake_api import FakeApi, serving, true
+from tests.components.validation.labs import changed, plan_for
+from tests.components.validation.samples import composed, nccl, sample
+
+SMALL = Comparison(smallest_bytes=2**20, largest_bytes=2**26)
+
+
+@pytest.fixture(autouse=True)
+def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(mpijob, "POLL_S", 0.01)
+    monkeypatch.setattr(mpijob, "START_S", {True: 0.3, False: 0.3})
+
+
+def run(lab: Lab, api: FakeApi, stop: threading.Event | None = None) -> tuple[list[JobResult], dict[str, str]]:
+    with serving(api):
+        return run_jobs(plan_for(lab), "r1", api.kubeconfig, lambda _: None, stop or threading.Event())
+
+
+def application(lab: Lab, **fields: object) -> Lab:
+    asked = Application.model_validate(fields)
+    return changed(lab, application=asked).model_copy(
+        update={"images": Images(training=TrainingRecipe(image="registry:5000/training:1"))}
+    )
+
+
+def test_each_turn_is_a_job_of_its_own_that_is_gone_afterwards(lab: Lab) -> None:
+    api = FakeApi(statuses=[true("Succeeded")], log=nccl("tagged_debug"))
+    results, logs = run(changed(lab, comparison=SMALL), api)
+
+    assert [(r.transport, r.job) for r in results] == [
+        ("tcp", "bench-r1-1"),
+        ("roce", "bench-r1-2"),
+        ("roce", "bench-r1-3"),
+        ("tcp", "bench-r1-4"),
+    ]
+    assert api.deleted == [f"bench-r1-{turn}" for turn in (1, 2, 3, 4)]
+    assert sorted(logs) == sorted(r.raw for r in results)
+
+
+def test_sockets_are_right_for_tcp_and_wrong_for_roce(lab: Lab) -> None:
+    results, _ = run(changed(lab, comparison=SMALL), FakeApi(statuses=[true("Succeeded")], log=nccl("tagged_debug")))
+    by_transport = {result.transport: result for result in results}
+
+    assert (by_transport["tcp"].outcome, by_transport["tcp"].value) == ("measured", 268.83)
+    assert by_transport["roce"].outcome == "failed"
+    assert by_transport["roce"].reasons == ("NCCL reported socket, the job is over roce",)
+    assert by_transport["tcp"].details["nccl"] == "2.28.3+cuda13.0"
+
+
+def test_seed_a_s_training_is_read_per_gpu_with_its_two_outliers(lab: Lab) -> None:
+    api = FakeApi(statuses=[true("Succeeded")], log=sample("training/seed_a.txt"))
+    ((result,), _) = run(application(lab), api)
+
+    assert (result.program, result.unit, len(result.samples)) == ("horovod", "img/s", 10)
+    assert result.dropped == (199.4, 186.1)
+    assert result.value == pytest.approx(246.4)
+    assert result.details == {"total_img_s": 3756.0, "devices": 16, "mean_img_s": 234.74, "spread_img_s": 42.0}
+
+
+def test_tf_cnn_of_other_ranks_than_the_job_s_is_refused(lab: Lab) -> None:
+    api = FakeApi(statuses=[true("Succeeded")], log=composed("tf_cnn_horovod.txt"))
+    ((result,), _) = run(application(lab, program="tf_cnn"), api)
+
+    assert (result.outcome, "workers" in result.reasons[0]) == ("failed", True)
+
+
+def test_a_recorded_log_is_marked_and_not_held_against_the_plan(lab: Lab) -> None:
+    node = {"metadata": {"name": "gpu01", "labels": {REPLAYED: "true"}}}
+    api = FakeApi(statuses=[true("Succeeded")], log=nccl("seed_a"), nodes=[node])
+    results, _ = run(changed(lab, comparison=Comparison()), api)
+
+    assert {(result.outcome, result.replayed) for result in results} == {("measured", True)}
+
+
+def test_a_job_that_fails_does_not_keep_the_next_from_running(lab: Lab) -> None:
+    statuses = [true("Failed", "BackoffLimitExceeded"), true("Succeeded")]
+    results, _ = run(changed(lab, comparison=SMALL), FakeApi(statuses=statuses, log=nccl("tagged_debug")))
+
+    assert "BackoffLimitExceeded" in results[0].reasons[0]
+    assert [result.outcome for result in results] == ["failed", "failed", "failed", "measured"]
+
+
+def test_a_transport_that_cannot_be_is_skipped_with_the_plan_s_reason(lab: Lab) -> None:
+    comparison = SMALL.model_copy(update={"transports": ("host",)})
+    results, _ = run(changed(lab, comparison=comparison), FakeApi(statuses=[true("Succeeded")], log=""))
+    host = [result for result in results if result.transport == "host"]
+
+    assert {result.outcome for result in host} == {"skipped"}
+    assert "shared device plugin" in host[0].reasons[0]
+
+
+def test_an_ended_run_starts_no_further_job(lab: Lab) -> None:
+    stop = threading.Event()
+    stop.set()
+    api = FakeApi(statuses=[true("Succeeded")], log="")
+    results, _ = run(changed(lab, comparison=SMALL), api, stop)
+
+    assert (api.created, {result.outcome for result in results}) == ([], {"skipped"})
+
+
+def test_jobs_that_a_killed_run_left_are_deleted_first(lab: Lab) -> None:
+    api = FakeApi(statuses=[true("Succeeded")], log=sample("training/seed_a.txt"), left=["bench-old-2"])
+    run(application(lab), api)
+
+    assert api.deleted == ["bench-old-2", "bench-r1-1"]
+
+
+def test_a_kubeconfig_that_is_none_fails_every_job(lab: Lab) -> None:
+    results, _ = run_jobs(plan_for(changed(lab, comparison=SMALL)), "r1", "{}", lambda _: None, threading.Event())
+
+    assert [result.outcome for result in results] == ["failed"] * 4
