@@ -42,7 +42,7 @@ def test_a_lab_comes_up_and_works(stack: Stack) -> None:
 def test_the_output_is_small_typed_and_complete(stack: Stack) -> None:
     outputs = stack.outputs()
 
-    assert set(outputs) == {"lab", "hosts", "switches", "cluster", "attachments", "kubeconfig", "validation"}
+    assert set(outputs) == {"lab", "hosts", "switches", "cluster", "attachments", "kubeconfig", "ports", "validation"}
     assert outputs["cluster"] == {"faults": {}}
     assert len(json.dumps(outputs)) < 16_384
     assert outputs["kubeconfig"] == "[secret]"
