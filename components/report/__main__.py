@@ -1,13 +1,23 @@
-"""The report of a stack: `python -m components.report --stack lab [--markdown FILE] [--json FILE]`."""
+"""The report of a stack: the verdict on the terminal, and files for people and programs when they are asked for.
+
+`python -m components.report verify --help` checks a report against the raw outputs.
+"""
 
 import argparse
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 from rich.console import Console
 
+from components.report import verify
+from components.report.ctrf import render_ctrf
+from components.report.document import render_json
+from components.report.junit import render_junit
 from components.report.markdown import render_markdown
+from components.report.material import Material
 from components.report.outputs import read_outputs, summary_in
+from components.report.sources import gather
 from components.report.terminal import show
 from stacks.base import LabError
 
@@ -15,23 +25,41 @@ PIPED_COLUMNS = 120
 """Into a file or another program there is room: nothing is broken into lines."""
 
 
+def _html(material: Material) -> str:
+    from components.report.html.page import render_html  # noqa: PLC0415  # the page alone needs the plotting library
+
+    return render_html(material)
+
+
+FORMATS: dict[str, tuple[str, Callable[[Material], str]]] = {
+    "html": ("html", _html),
+    "markdown": ("md", render_markdown),
+    "json": ("json", render_json),
+    "ctrf": ("ctrf.json", lambda material: render_ctrf(material.summary)),
+    "junit": ("junit.xml", lambda material: render_junit(material.summary)),
+}
+"""By option: the end of the file's name in a folder, and how the text is made."""
+
+
 def main(arguments: list[str] | None = None) -> int:
     """Shows the verdict. Its exit code says whether there is one, not what it is: failing is the gate's business."""
-    parser = argparse.ArgumentParser(prog="python -m components.report", description=__doc__)
-    parser.add_argument("--stack", default="lab", help="stack to ask")
-    parser.add_argument("--outputs", type=Path, metavar="FILE", help="read this `pulumi stack output --json` instead")
-    parser.add_argument("--markdown", type=Path, metavar="FILE", help="write the report as Markdown")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write the report as JSON")
-    asked = parser.parse_args(arguments)
+    words = sys.argv[1:] if arguments is None else arguments
+    if words[:1] == ["verify"]:
+        return verify.main(words[1:])
+    asked = _parser().parse_args(words)
+    stack = None if asked.outputs else str(asked.stack)
     try:
-        summary = summary_in(read_outputs(asked.stack, asked.outputs))
+        outputs = read_outputs(asked.stack, asked.outputs)
+        summary = summary_in(outputs)
         if summary is None:
             sys.stdout.write("function: skip · performance: not rated (benchmarks are off)\n")
             return 0
-        if asked.markdown:
-            asked.markdown.write_text(render_markdown(summary))
-        if asked.json:
-            asked.json.write_text(summary.model_dump_json(indent=2) + "\n")
+        files = {name: file for name in FORMATS if (file := getattr(asked, name))}
+        if asked.folder:
+            files |= {name: asked.folder / f"{asked.stack}.{end}" for name, (end, _) in FORMATS.items()}
+            asked.folder.mkdir(parents=True, exist_ok=True)
+        if files:
+            _write(files, gather(summary, outputs, stack=stack, root=Path.cwd(), store=asked.store))
     except LabError as error:
         sys.stderr.write(f"{error}\n")
         return 2
@@ -39,8 +67,30 @@ def main(arguments: list[str] | None = None) -> int:
         sys.stderr.write(f"{error.filename} cannot be written: {error.strerror}\n")
         return 2
     piped = None if sys.stdout.isatty() else PIPED_COLUMNS
-    show(summary, Console(highlight=False, width=piped))
+    show(summary, Console(highlight=False, width=piped), files.values())
     return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m components.report", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--stack", default="lab", help="stack to ask")
+    parser.add_argument("--outputs", type=Path, metavar="FILE", help="read this `pulumi stack output --json` instead")
+    parser.add_argument("--store", type=Path, metavar="FOLDER", help="the lab's runs, if they are not where it says")
+    parser.add_argument("--folder", type=Path, metavar="FOLDER", help="write all formats there, named after the stack")
+    for name, (end, _) in FORMATS.items():
+        parser.add_argument(f"--{name}", type=Path, metavar="FILE", help=f"write the report as {end.split('.')[0]}")
+    return parser
+
+
+def _write(files: dict[str, Path], material: Material) -> None:
+    """Whole files only: who opens the old one while the new one is made sees the old one."""
+    for name, file in files.items():
+        text = FORMATS[name][1](material)
+        unfinished = file.with_name(f".{file.name}.partial")
+        unfinished.write_text(text, encoding="utf-8")
+        unfinished.replace(file)
 
 
 if __name__ == "__main__":

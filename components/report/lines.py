@@ -1,14 +1,31 @@
-"""The verdict as plain words and cells, shared by the table on the terminal and the Markdown file. Pure."""
+"""The verdict as plain words and cells, shared by the terminal, Markdown and the page. Pure."""
 
+import re
+
+from components.report.past import test_name
 from components.validation.summary import JudgedTest, Summary
 
-COLUMNS = ("test", "rail", "function", "performance", "median", "ceiling", "ratio", "slowest")
+COLUMNS = ("test", "rail", "function", "performance", "median", "ceiling", "ratio", "slowest", "change")
+
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+
+
+def plain(text: str) -> str:
+    """A text of a host or a tool without control characters, and without those that turn the writing around."""
+    return _CONTROL.sub("\N{REPLACEMENT CHARACTER}", text)
 
 
 def headline(summary: Summary) -> str:
     """Both axes in one line: `function: pass · performance: not rated (simulated)`."""
     because = f" ({summary.performance_because})" if summary.performance_because else ""
-    return f"function: {summary.function} · performance: {summary.performance}{because}"
+    stale = f" · stale: {summary.stale[0]}" if summary.stale else ""
+    more = f" and {len(summary.stale) - 1} more" if summary.stale[1:] else ""
+    return f"function: {summary.function} · performance: {summary.performance}{because}{stale}{more}"
+
+
+def test_title(test: JudgedTest) -> str:
+    """A test with the way it was run, if that is not the usual one."""
+    return test_name(test.test, test.shape)
 
 
 def cells(test: JudgedTest, *, simulated: bool) -> tuple[str, ...]:
@@ -17,20 +34,43 @@ def cells(test: JudgedTest, *, simulated: bool) -> tuple[str, ...]:
     label = _label(test, simulated=simulated)
     worst = f"{test.worst.client} to {test.worst.server} {number(test.worst.value)}" if test.worst else ""
     return (
-        test.test,
+        test_title(test),
         test.rail or "all",
         _function(test),
         f"{test.performance}{because}",
         f"{number(test.median)} {test.unit}{label}" if test.median is not None else "",
         f"{number(test.ceiling)} ({test.basis})" if test.ceiling is not None else "",
-        f"{test.ratio:.1%}" if test.ratio is not None else "",
+        percent(test.ratio),
         worst,
+        percent(test.change, signed=True),
     )
 
 
 def number(value: float | None) -> str:
     """Four significant digits: what two runs of one fabric agree on at best."""
-    return "" if value is None else f"{value:.4g}"
+    if value is None:
+        return ""
+    return f"{value:.4g}" if abs(value) < 10_000 else f"{value:.0f}"
+
+
+def percent(share: float | None, *, signed: bool = False) -> str:
+    """A share with one decimal."""
+    if share is None:
+        return ""
+    return f"{share:+.1%}" if signed else f"{share:.1%}"
+
+
+def when(moment: str) -> str:
+    """An RFC 3339 time for people: to the minute, and in UTC as it was written down."""
+    return f"{moment[:10]} {moment[11:16]} UTC" if len(moment) >= 16 and moment.endswith("Z") else moment
+
+
+def duration(seconds: float) -> str:
+    """A time span in the two largest units."""
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole} s"
+    return f"{whole // 60} min {whole % 60} s" if whole < 3600 else f"{whole // 3600} h {whole % 3600 // 60} min"
 
 
 def _function(test: JudgedTest) -> str:

@@ -1,10 +1,13 @@
 """The verdict as a short table on the terminal."""
 
+from collections.abc import Iterable
+from pathlib import Path
+
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from components.report.lines import COLUMNS, cells, headline
+from components.report.lines import COLUMNS, cells, headline, plain
 from components.validation.summary import Summary
 
 COLOUR = {
@@ -13,13 +16,15 @@ COLOUR = {
     "warn": "yellow",
     "fail": "bold red",
     "skip": "yellow",
+    "error": "bold red",
+    "unstable": "yellow",
     "not rated": "default",
 }
 SHOWN = ("test", "rail", "function", "performance", "median", "ratio")
 
 
-def show(summary: Summary, console: Console) -> None:
-    """Prints the table, what is wrong, and both axes last."""
+def show(summary: Summary, console: Console, files: Iterable[Path] = ()) -> None:
+    """Prints the table, what is wrong, both axes, and last where the files are."""
     rows = [dict(zip(COLUMNS, cells(test, simulated=summary.simulated), strict=True)) for test in summary.tests]
     for row in rows:
         # beside the performance's own word the label of the number only takes room
@@ -31,11 +36,17 @@ def show(summary: Summary, console: Console) -> None:
     for row in rows:
         table.add_row(*(_coloured(row[column]) for column in shown))
     console.print(table)
-    for text in (*summary.reasons, *summary.hints):
-        console.print(f"  {escape(text)}")
-    console.print(_coloured(headline(summary), summary.function), soft_wrap=True)
+    found = (f"{finding.where}: {finding.evidence}" for finding in summary.findings)
+    for text in (*summary.reasons, *found, *summary.hints):
+        console.print(f"  {escape(plain(text))}")
+    # a verdict of before the last change is never green
+    by = "warn" if summary.stale and summary.function == "pass" else summary.function
+    console.print(_coloured(headline(summary), by), soft_wrap=True)
+    for file in files:
+        console.print(f"report: {escape(str(file))}", soft_wrap=True)
 
 
 def _coloured(text: str, by: str = "") -> str:
     key = by or next((word for word in COLOUR if text == word or text.startswith(f"{word} (")), "")
-    return f"[{COLOUR[key]}]{escape(text)}[/]" if key else escape(text)
+    text = escape(plain(text))
+    return f"[{COLOUR[key]}]{text}[/]" if key else text

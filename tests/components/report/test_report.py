@@ -8,27 +8,22 @@ import pytest
 from components.report.__main__ import main
 from components.report.lines import cells, headline
 from components.report.markdown import render_markdown
+from components.report.material import Material
 from components.validation.judging.verdict import judge
 from components.validation.records import TransferResult
 from components.validation.summary import Summary
 from stacks.lab import Lab
-from tests.components.validation.labs import hardware, measured, plan_for, record, reduced
+from tests.components.report.synthetic import Model
+from tests.components.validation.labs import plan_for, record, reduced
 from tests.conftest import ROOT
 
-GOLDEN = ROOT / "tests" / "golden" / "validation"
+GOLDEN = ROOT / "tests" / "golden" / "report"
 
 
-def simulated(lab: Lab) -> Summary:
+def simulated(lab: Lab) -> Material:
     assert lab.benchmarks
-    return judge(plan_for(lab), lab.benchmarks, record(plan_for(lab), 0.04, nccl=reduced(22.84, replayed=True)))
-
-
-def real(lab: Lab) -> Summary:
-    machines = hardware(lab)
-    assert machines.benchmarks
-    slow = measured("rail-b", "gpu02", "gpu01", 41.0)
-    run = record(plan_for(machines), 92.4, nccl=reduced(22.9), also=[slow])
-    return judge(plan_for(machines), machines.benchmarks, run)
+    run = record(plan_for(lab), 0.04, nccl=reduced(22.84, replayed=True))
+    return Material(summary=judge(plan_for(lab), lab.benchmarks, run), record=run)
 
 
 def written(tmp_path: Path, validation: object) -> Path:
@@ -37,48 +32,65 @@ def written(tmp_path: Path, validation: object) -> Path:
     return file
 
 
-@pytest.mark.parametrize(("name", "make"), [("simulated", simulated), ("real", real)])
-def test_the_markdown_is_the_golden_one(lab: Lab, name: str, make) -> None:  # type: ignore[no-untyped-def]
-    assert render_markdown(make(lab)) == (GOLDEN / f"report-{name}.md").read_text()
+@pytest.mark.parametrize("name", ["simulated", "hardware"])
+def test_the_markdown_is_the_golden_one(name: str) -> None:
+    material = Model(4, 2, simulated=name == "simulated").material()
+
+    assert render_markdown(material) == (GOLDEN / f"{name}.md").read_text()
 
 
 def test_everything_from_the_simulator_is_labelled(lab: Lab) -> None:
-    summary = simulated(lab)
+    summary = simulated(lab).summary
 
     assert headline(summary) == "function: pass · performance: not rated (simulated)"
     for test in summary.tests:
         assert cells(test, simulated=True)[4].endswith(("simulated", "replayed"))
 
 
-def test_hardware_is_labelled_nowhere(lab: Lab) -> None:
-    text = render_markdown(real(lab))
+def test_hardware_is_labelled_nowhere() -> None:
+    text = render_markdown(Model(4, 2).material())
 
     assert "simulated" not in text
     assert "replayed" not in text
-    assert "looks like path MTU 1024" in text
 
 
-def test_the_command_prints_the_table_and_writes_both_files(
+def test_the_command_prints_the_table_and_writes_the_files(
     lab: Lab, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    summary = simulated(lab)
+    summary = simulated(lab).summary
     outputs = written(tmp_path, summary.model_dump(mode="json"))
     files = [str(tmp_path / "r.md"), str(tmp_path / "r.json")]
-    status = main(["--outputs", str(outputs), "--markdown", files[0], "--json", files[1]])
+    status = main(["--outputs", str(outputs), "--store", str(tmp_path), "--markdown", files[0], "--json", files[1]])
 
     out = capsys.readouterr().out
     assert status == 0
-    assert out.splitlines()[-1] == "function: pass · performance: not rated (simulated)"
+    assert out.splitlines()[-3] == "function: pass · performance: not rated (simulated)"
+    assert out.splitlines()[-2:] == [f"report: {file}" for file in files]
     assert "0.04 Gbit/s" in out
-    assert Summary.model_validate_json((tmp_path / "r.json").read_text()) == summary
-    assert (tmp_path / "r.md").read_text() == render_markdown(summary)
+    assert Summary.model_validate(json.loads(Path(files[1]).read_text())["verdict"]) == summary
+    assert "is not in" in Path(files[0]).read_text(), "a report without a record says so"
+
+
+def test_a_folder_gets_every_format_and_is_made(lab: Lab, tmp_path: Path) -> None:
+    outputs = written(tmp_path, simulated(lab).summary.model_dump(mode="json"))
+    folder = tmp_path / "new" / "report"
+
+    assert main(["--outputs", str(outputs), "--store", str(tmp_path), "--folder", str(folder)]) == 0
+    assert sorted(file.name for file in folder.iterdir()) == [
+        "lab.ctrf.json",
+        "lab.html",
+        "lab.json",
+        "lab.junit.xml",
+        "lab.md",
+    ]
 
 
 def test_a_failed_verdict_is_shown_and_is_no_failure_of_the_report(
     lab: Lab, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert lab.benchmarks
-    broken = TransferResult(rail="rail-a", client="gpu01", server="gpu02", outcome="failed", reasons=("[bold]x[/]",))
+    bad = "[bold]x[/] \x1b[2J"
+    broken = TransferResult(rail="rail-a", client="gpu01", server="gpu02", outcome="failed", reasons=(bad,))
     run = record(plan_for(lab), 0.04, also=[broken], nccl=reduced(replayed=True))
     summary = judge(plan_for(lab), lab.benchmarks, run)
 
@@ -86,6 +98,14 @@ def test_a_failed_verdict_is_shown_and_is_no_failure_of_the_report(
     out = capsys.readouterr().out
     assert "fail (1 failed of 2)" in out
     assert "[bold]x[/]" in out, "what a host says is text, not markup"
+    assert "\x1b" not in out, "and does not act on the terminal"
+
+
+def test_a_stale_pass_is_said_to_be_stale(lab: Lab, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    summary = simulated(lab).summary.model_copy(update={"stale": ("gpu01: driver", "gpu02: driver")})
+
+    assert main(["--outputs", str(written(tmp_path, summary.model_dump(mode="json")))]) == 0
+    assert "stale: gpu01: driver and 1 more" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
@@ -117,7 +137,7 @@ def test_benchmarks_that_are_off_are_no_pass(tmp_path: Path, capsys: pytest.Capt
 def test_a_file_that_cannot_be_written_is_no_traceback(
     lab: Lab, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    outputs = written(tmp_path, simulated(lab).model_dump(mode="json"))
+    outputs = written(tmp_path, simulated(lab).summary.model_dump(mode="json"))
 
     assert main(["--outputs", str(outputs), "--json", str(tmp_path / "no" / "r.json")]) == 2
     assert "cannot be written" in capsys.readouterr().err

@@ -1,0 +1,113 @@
+"""The verdict as test cases for CI systems, two a test: one per axis, since they are never mixed up. Pure."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Literal
+
+from components.report.lines import number, percent, test_title
+from components.validation.summary import JudgedTest, Summary
+
+Status = Literal["passed", "failed", "skipped", "error", "warned"]
+"""warned: it works, and is slower than it should be. error: it could not be run or read, so nobody knows."""
+
+STATUS_OF: dict[str, Status] = {
+    "pass": "passed",
+    "warn": "warned",
+    "fail": "failed",
+    "partial": "failed",
+    "skip": "skipped",
+    "error": "error",
+    "unstable": "error",
+    "replayed": "skipped",
+    "not rated": "skipped",
+}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Case:
+    """One axis of one test, or of the whole lab."""
+
+    axis: Literal["function", "performance"]
+    name: str
+    state: str
+    """As the verdict calls it."""
+    status: Status
+    message: str
+    """Why it is not simply passed."""
+    value: str
+    """What was measured, in words; empty on the axis of function."""
+    measured: bool
+    """Whether anything ran."""
+
+
+def cases(summary: Summary) -> list[Case]:
+    """All cases. A stale verdict passes nothing."""
+    found = [case for test in summary.tests for case in _of(test, simulated=summary.simulated)]
+    found += [
+        _whole("function", summary.function, summary.reasons),
+        _whole("performance", summary.performance, (summary.performance_because,)),
+    ]
+    return [_stale(case, summary.stale[0]) if summary.stale else case for case in found]
+
+
+def began_ms(summary: Summary) -> int:
+    """When the run began, in milliseconds since 1970."""
+    return int(datetime.fromisoformat(summary.started_at).timestamp() * 1000)
+
+
+def _of(test: JudgedTest, *, simulated: bool) -> Iterator[Case]:
+    name = f"{test_title(test)} {test.rail or 'all rails'}"
+    counts = f"{test.measured} measured, {test.failed} failed, {test.skipped} skipped"
+    shown = "replayed" if test.function == "replayed" else "simulated" if simulated else ""
+    value = f"{number(test.median)} {test.unit}{f' ({shown})' if shown else ''}" if test.median is not None else ""
+    of = (
+        f"{value}; slowest {percent(test.ratio)} of {number(test.ceiling)} {test.unit}"
+        if test.ratio is not None
+        else value
+    )
+    ran = bool(test.measured or test.failed)
+    yield Case(
+        axis="function",
+        name=name,
+        state=test.function,
+        status=STATUS_OF[test.function],
+        message="" if test.function == "pass" else counts,
+        value="",
+        measured=ran,
+    )
+    yield Case(
+        axis="performance",
+        name=name,
+        state=test.performance,
+        status=STATUS_OF[test.performance],
+        message="" if test.performance == "pass" else test.because or of,
+        value=of,
+        measured=ran,
+    )
+
+
+def _whole(axis: Literal["function", "performance"], state: str, reasons: tuple[str, ...]) -> Case:
+    return Case(
+        axis=axis,
+        name=f"the lab's {axis}",
+        state=state,
+        status=STATUS_OF[state],
+        message="" if state == "pass" else "; ".join(filter(None, reasons)) or state,
+        value="",
+        measured=True,
+    )
+
+
+def _stale(case: Case, why: str) -> Case:
+    if case.status != "passed":
+        return case
+    return Case(
+        axis=case.axis,
+        name=case.name,
+        state="stale",
+        status="skipped",
+        message=f"stale: {why}",
+        value=case.value,
+        measured=case.measured,
+    )

@@ -1,0 +1,125 @@
+"""One drawing: matplotlib with its defaults turned off, so that the same values give the same bytes everywhere."""
+
+import io
+import warnings
+from collections.abc import Sequence
+
+import matplotlib as mpl
+from matplotlib.axes import Axes
+from matplotlib.backends.backend_svg import FigureCanvasSVG
+from matplotlib.figure import Figure
+
+from components.report.charts.palette import GRID, INK, MUTED
+from components.report.charts.svg import for_page
+
+POINTS_PER_INCH = 72
+TEXT = 12
+SMALL = 11
+
+
+def prepare() -> None:
+    """Sets everything that decides how a drawing looks, whatever the user's own settings of matplotlib are."""
+    mpl.rcdefaults()
+    # text stays text: it is found, copied, and set in the reader's own font
+    mpl.rc("svg", fonttype="none", hashsalt="rocelab", image_inline=True)
+    mpl.rc("text", parse_math=False, color=INK)  # a dollar sign in a name is a dollar sign
+    mpl.rc("font", family="DejaVu Sans", size=TEXT)  # comes with matplotlib, and is wider than what a browser uses
+    mpl.rc("axes", edgecolor=GRID, facecolor="none", labelcolor=MUTED, labelsize=SMALL, linewidth=1)
+    mpl.rc("axes.spines", top=False, right=False)
+    mpl.rc("figure", facecolor="none")
+    mpl.rc("savefig", facecolor="none")
+    mpl.rc("grid", color=GRID, linewidth=0.8)
+    mpl.rc("image", composite_image=False)
+    mpl.rc("lines", solid_capstyle="round")
+    mpl.rc("xtick", color=GRID, labelcolor=MUTED, labelsize=SMALL)
+    mpl.rc("ytick", color=GRID, labelcolor=MUTED, labelsize=SMALL)
+
+
+class Canvas:
+    """A figure of a fixed size in CSS pixels with fixed margins: nothing in it depends on a measured font."""
+
+    def __init__(self, width: int, height: int, margins: tuple[int, int, int, int]) -> None:
+        """Margins are left, right, top and bottom."""
+        self.width, self.height = width, height
+        self.left, self.right, self.top, self.bottom = margins
+        prepare()
+        self.figure = Figure(figsize=(width / POINTS_PER_INCH, height / POINTS_PER_INCH))
+        FigureCanvasSVG(self.figure)
+
+    def axes(self, row: int = 0, rows: int = 1, gap: int = 0) -> Axes:
+        """The axes of one of `rows` panels, the first one on top."""
+        inner = self.height - self.top - self.bottom
+        each = (inner - gap * (rows - 1)) / rows
+        below = self.bottom + (rows - 1 - row) * (each + gap)
+        box = (
+            self.left / self.width,
+            below / self.height,
+            (self.width - self.left - self.right) / self.width,
+            each / self.height,
+        )
+        axes = self.figure.add_axes(box)
+        axes.tick_params(length=3)
+        return axes
+
+    def svg(self, name: str, label: str) -> str:
+        """The finished drawing."""
+        text = io.StringIO()
+        with warnings.catch_warnings():
+            # the font that only measures lacks a letter; the reader's own font may have it
+            warnings.filterwarnings("ignore", message=r"Glyph \d+")
+            self.figure.savefig(text, format="svg", metadata={"Date": None, "Creator": None})
+        return for_page(text.getvalue(), name, label)
+
+
+def end_labels(
+    axes: Axes, height: float, labels: Sequence[tuple[float, str, str]], *, least: float = 13, offset: float = 6
+) -> None:
+    """Names lines at their right ends, moved apart where they would cover each other.
+
+    Args:
+        axes: where the lines are.
+        height: of the axes in points.
+        labels: y in axes coordinates (0 to 1), text and colour of each.
+        least: distance between two texts in points.
+        offset: from the right edge in points.
+    """
+    ordered = sorted(labels)
+    places = _apart([y * height for y, _, _ in ordered], least, height)
+    for (y, text, colour), place in zip(ordered, places, strict=True):
+        axes.annotate(
+            text,
+            xy=(1, y),
+            xycoords="axes fraction",
+            xytext=(offset, place - y * height),
+            textcoords="offset points",
+            color=colour,
+            fontsize=SMALL,
+            va="center",
+            annotation_clip=False,
+        )
+
+
+def _apart(wanted: list[float], least: float, height: float) -> list[float]:
+    """The nearest places in the same order that keep their distance; texts too close form a block."""
+    blocks: list[list[float]] = []
+    for place in wanted:
+        blocks.append([place])
+        while len(blocks) > 1 and _start(blocks[-1], least, height) < _start(blocks[-2], least, height) + least * len(
+            blocks[-2]
+        ):
+            blocks[-2:] = [blocks[-2] + blocks[-1]]
+    return [_start(block, least, height) + index * least for block in blocks for index in range(len(block))]
+
+
+def _start(block: list[float], least: float, height: float) -> float:
+    """Where the first text of a block goes, the block being inside the axes as far as it fits."""
+    extent = least * (len(block) - 1)
+    return max(0.0, min(sum(block) / len(block) - extent / 2, height - extent))
+
+
+def frame(axes: Axes) -> None:
+    """Horizontal lines to read values off, and no other ones."""
+    axes.grid(visible=True, axis="y", color=GRID)
+    axes.spines["left"].set_visible(False)
+    axes.tick_params(axis="y", length=0)
+    axes.set_facecolor("none")

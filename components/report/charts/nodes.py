@@ -1,0 +1,61 @@
+"""How each node does over all its pairs: a box plot per node, a panel per rail."""
+
+from components.report.charts.canvas import SMALL, Canvas, frame
+from components.report.charts.palette import FAILED, INK, series_colour
+from components.report.shapes import Matrix, quartiles, short
+
+PANEL = 96
+GAP = 26
+OUTLIER_SHARE, LATENCY_OUTLIER_SHARE = 0.05, 0.15
+"""A node whose median is this much worse than that of all nodes is marked."""
+
+
+def node_chart(matrices: list[Matrix], name: str) -> str:
+    """Box: half of the pairs. Line: all of them. Dot: the median."""
+    nodes = sorted({node for matrix in matrices for node in matrix.nodes})
+    longest = max(len(short(node)) for node in nodes)
+    below = 14 + (int(longest * 6.4) if len(nodes) > 12 else 14)
+    width = min(1000, max(460, 90 + 14 * len(nodes)))
+    height = 24 + below + len(matrices) * (PANEL + GAP) - GAP
+    canvas = Canvas(width, height, (46, 12, 24, below))
+    lows = [share for matrix in matrices for share in map(matrix.share, matrix.values)]
+    bottom = min(0.85, min(lows, default=1.0) - 0.02)
+    top = max(1.02, max(lows, default=1.0) + 0.02)
+    step = -(-len(nodes) // 72)
+    for row, matrix in enumerate(matrices):
+        axes = canvas.axes(row, len(matrices), GAP)
+        frame(axes)
+        _panel(canvas, matrix, nodes, series_colour(row))
+        axes.set_ylim(bottom, top)
+        axes.set_xlim(-0.7, len(nodes) - 0.3)
+        axes.yaxis.set_major_formatter(lambda value, _: f"{value:.0%}")
+        axes.set_title(matrix.rail, loc="left", fontsize=SMALL, color=INK, pad=5)
+        axes.tick_params(axis="x", length=0)
+        if row == len(matrices) - 1:
+            labels = [short(node) for node in nodes[::step]]
+            axes.set_xticks(range(0, len(nodes), step), labels, rotation=90 if len(nodes) > 12 else 0)
+        else:
+            axes.set_xticks([])
+    first = matrices[0]
+    return canvas.svg(name, f"{first.test} per node: spread over its pairs, as share of {first.basis}")
+
+
+def _panel(canvas: Canvas, matrix: Matrix, nodes: list[str], colour: str) -> None:
+    axes = canvas.figure.axes[-1]
+    boxes = {at: quartiles(shares) for at, node in enumerate(nodes) if (shares := matrix.of_node(node))}
+    if not boxes:
+        return
+    middle = sorted(box[2] for box in boxes.values())[len(boxes) // 2]
+    wide = min(9.0, 0.55 * (canvas.width - 58) / len(nodes))
+    least = middle * (1 - (LATENCY_OUTLIER_SHARE if matrix.latency else OUTLIER_SHARE))
+    groups = (
+        (colour, {at: box for at, box in boxes.items() if box[2] >= least}),
+        (FAILED, {at: box for at, box in boxes.items() if box[2] < least}),
+    )
+    for shade, group in groups:
+        if group:
+            places = list(group)
+            columns = list(zip(*group.values(), strict=True))
+            axes.vlines(places, columns[0], columns[4], color=shade, linewidth=1)
+            axes.vlines(places, columns[1], columns[3], color=shade, linewidth=wide, alpha=0.45)
+            axes.plot(places, columns[2], "o", color=shade, markersize=max(2.5, wide / 2.2))

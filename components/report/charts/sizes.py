@@ -1,0 +1,115 @@
+"""Bandwidth and latency against message size, and busbw of the collectives, each with what physics allows."""
+
+from collections.abc import Mapping, Sequence
+
+from matplotlib.axes import Axes
+
+from components.report.charts.canvas import SMALL, Canvas, end_labels, frame
+from components.report.charts.palette import INK, MUTED, series_colour
+from components.report.shapes import Band, Sizes, bytes_text
+from components.validation.records import CurvePoint
+
+WIDTH, HEIGHT = 480, 300
+MARGINS = (52, 96, 12, 44)
+INNER = HEIGHT - MARGINS[2] - MARGINS[3]
+DASHES: dict[int, tuple[float, ...]] = {4096: (5, 2), 2048: (3, 2), 1024: (1, 2)}
+
+
+def bandwidth_chart(sizes: Sizes, name: str) -> str:
+    """Lines: median per rail, with the band from least to greatest. Dashed: what a path MTU allows."""
+    canvas = Canvas(WIDTH, HEIGHT, MARGINS)
+    axes = canvas.axes()
+    frame(axes)
+    ceilings = sizes.ceilings()
+    labels: list[tuple[float, str, str]] = []
+    top = max([*(v for band in sizes.bands for v in band.greatest), *(v[-1] for v in ceilings.values())]) * 1.06
+    for mtu, values in ceilings.items():
+        axes.plot(sizes.bands[0].sizes_bytes, values, color=MUTED, linewidth=1, dashes=DASHES[mtu])
+        labels.append((values[-1] / top, f"MTU {mtu}: {values[-1]:.4g}", MUTED))
+    for number, band in enumerate(sizes.bands):
+        _band(axes, band, series_colour(number))
+        labels.append((band.middle[-1] / top, f"{band.rail}: {band.middle[-1]:.3g}", series_colour(number)))
+    axes.set_ylim(0, top)
+    _message_axis(axes, [size for band in sizes.bands for size in band.sizes_bytes])
+    axes.set_ylabel("Gbit/s")
+    end_labels(axes, INNER, labels)
+    return canvas.svg(name, f"{sizes.test} against message size, in Gbit/s, with ceilings of path MTUs")
+
+
+def latency_chart(sizes: Sizes, name: str) -> str:
+    """Solid: median. Dashed: 99th percentile. Both axes are logarithmic."""
+    canvas = Canvas(WIDTH, HEIGHT, MARGINS)
+    axes = canvas.axes()
+    frame(axes)
+    axes.set_yscale("log")
+    ends: list[tuple[float, str, str]] = []
+    for number, band in enumerate(sizes.bands):
+        colour = series_colour(number)
+        _band(axes, band, colour)
+        ends.append((band.middle[-1], f"{band.rail}: {band.middle[-1]:.3g}", colour))
+        if band.tail:
+            axes.plot(band.sizes_bytes, band.tail, color=colour, linewidth=1, dashes=(3, 2))
+            ends.append((band.tail[-1], f"p99: {band.tail[-1]:.3g}", colour))
+    _message_axis(axes, [size for band in sizes.bands for size in band.sizes_bytes])
+    _plain_log(axes)
+    axes.set_ylabel("round trip, µs" if sizes.test == "ib_read_lat" else "one way, µs")
+    end_labels(axes, INNER, [(_fraction(axes, value), text, colour) for value, text, colour in ends])
+    return canvas.svg(name, f"{sizes.test} against message size, in microseconds")
+
+
+def busbw_chart(
+    curves: Mapping[str, Sequence[CurvePoint]], ceiling_gbyte_s: float | None, name: str, unit: str = "GB/s"
+) -> str:
+    """A line a transport over message sizes, and the ceiling where there is one. Both axes are logarithmic."""
+    canvas = Canvas(WIDTH, HEIGHT, MARGINS)
+    axes = canvas.axes()
+    frame(axes)
+    axes.set_yscale("log")
+    ends: list[tuple[float, str, str]] = []
+    for number, (label, points) in enumerate(curves.items()):
+        colour = series_colour(number)
+        shown = [point for point in points if point.value > 0]
+        axes.plot([p.message_bytes for p in shown], [p.value for p in shown], color=colour, linewidth=2)
+        ends.append((shown[-1].value, f"{label}: {shown[-1].value:.3g}", colour))
+    if ceiling_gbyte_s:
+        axes.axhline(ceiling_gbyte_s, color=MUTED, linewidth=1, dashes=(5, 2))
+        ends.append((ceiling_gbyte_s, f"ceiling: {ceiling_gbyte_s:.3g}", MUTED))
+    _message_axis(axes, [point.message_bytes for points in curves.values() for point in points])
+    _plain_log(axes)
+    axes.set_ylabel(f"busbw, {unit}")
+    end_labels(axes, INNER, [(_fraction(axes, value), text, colour) for value, text, colour in ends])
+    return canvas.svg(name, "bus bandwidth of the all-reduce against message size")
+
+
+def _band(axes: Axes, band: Band, colour: str) -> None:
+    if band.curves > 1:
+        axes.fill_between(band.sizes_bytes, band.least, band.greatest, color=colour, alpha=0.18, linewidth=0)
+    axes.plot(band.sizes_bytes, band.middle, color=colour, linewidth=2)
+
+
+def _message_axis(axes: Axes, sizes_bytes: Sequence[int]) -> None:
+    """Powers of two, a handful of them named."""
+    axes.set_xscale("log", base=2)
+    axes.set_xlim(min(sizes_bytes), max(sizes_bytes))
+    powers = [2**power for power in range(min(sizes_bytes).bit_length() - 1, max(sizes_bytes).bit_length())]
+    inside = [power for power in powers if min(sizes_bytes) <= power <= max(sizes_bytes)]
+    named = inside[:: max(1, -(-len(inside) // 6))]
+    axes.set_xticks(named, [bytes_text(power) for power in named])
+    axes.minorticks_off()
+    axes.set_xlabel("message size")
+    axes.xaxis.label.set_color(MUTED)
+
+
+def _plain_log(axes: Axes) -> None:
+    low, high = axes.get_ylim()
+    axes.set_ylim(low, high)
+    axes.yaxis.set_major_formatter(lambda value, _: f"{value:g}")
+    axes.tick_params(axis="y", labelsize=SMALL)
+    axes.yaxis.label.set_color(MUTED)
+    axes.title.set_color(INK)
+
+
+def _fraction(axes: Axes, value: float) -> float:
+    """Where a value stands between the bottom and the top of a logarithmic axis."""
+    _, y = axes.transAxes.inverted().transform(axes.transData.transform((axes.get_xlim()[0], value)))
+    return float(y)

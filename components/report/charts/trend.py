@@ -1,0 +1,49 @@
+"""How a test did from run to run."""
+
+from collections.abc import Sequence
+
+from components.report.charts.canvas import Canvas, end_labels, frame
+from components.report.charts.palette import FAILED, MUTED, SURFACE, series_colour
+from components.report.past import Trend
+
+WIDTH, HEIGHT = 480, 220
+MARGINS = (52, 96, 12, 40)
+INNER = HEIGHT - MARGINS[2] - MARGINS[3]
+
+
+def trend_chart(trend: Trend, name: str) -> str:
+    """Filled: the run passed. Hollow: it did not, or was not rated. Runs stand at equal distances."""
+    canvas = Canvas(WIDTH, HEIGHT, MARGINS)
+    axes = canvas.axes()
+    frame(axes)
+    values = [value for line in trend.lines.values() for value in line if value is not None]
+    low, high = min(values), max(values)
+    room = max(high - low, 0.04 * high) * 0.25
+    bottom, top = low - room, high + room
+    ends: list[tuple[float, str, str]] = []
+    for number, (label, line) in enumerate(trend.lines.items()):
+        colour = series_colour(number)
+        at = [index for index, value in enumerate(line) if value is not None]
+        known = [value for value in line if value is not None]
+        if not known:
+            continue
+        axes.plot(at, known, color=colour, linewidth=1.5)
+        _marks(canvas, at, known, [trend.settled[index] for index in at], colour)
+        ends.append(((known[-1] - bottom) / (top - bottom), f"{label}: {known[-1]:.4g}", colour))
+    axes.set_ylim(bottom, top)
+    axes.set_xlim(-0.4, len(trend.runs) - 0.6)
+    step = max(1, -(-len(trend.runs) // 5))
+    axes.set_xticks(range(0, len(trend.runs), step), [run[:10] for run in trend.runs[::step]])
+    axes.set_ylabel(trend.unit)
+    axes.yaxis.label.set_color(MUTED)
+    if trend.baseline is not None:
+        axes.axvline(trend.baseline, color=MUTED, linewidth=1, dashes=(3, 2))
+    end_labels(axes, INNER, ends)
+    return canvas.svg(name, f"{trend.title} over the last {len(trend.runs)} runs, in {trend.unit}")
+
+
+def _marks(canvas: Canvas, at: Sequence[int], values: Sequence[float], passed: Sequence[bool], colour: str) -> None:
+    axes = canvas.figure.axes[0]
+    for index, value, good in zip(at, values, passed, strict=True):
+        face = colour if good else SURFACE
+        axes.plot([index], [value], "o", markersize=6, markerfacecolor=face, markeredgecolor=colour if good else FAILED)

@@ -1,0 +1,82 @@
+"""The end of the page: every raw output with its digest and the command that made it."""
+
+from collections.abc import Sequence
+
+from components.report.html.parts import anchor_of, section
+from components.report.html.sources import OTHERS, Sources
+from components.report.html.tags import Html, markup, tag
+from components.report.material import Material
+from components.report.past import test_name
+from components.report.raw import RawFile
+
+MOST_LISTED = 20_000
+"""Outputs listed one by one. The digest of the bundle covers the others too."""
+MOST_COMMANDS = 400
+"""Outputs up to which each one's command is written out; with more of them, the first of each group."""
+
+
+def raw_section(material: Material, sources: Sources) -> Html:
+    """What a verifier compares with the stored outputs."""
+    summary = material.summary
+    digest = tag("code", summary.raw_sha256 or "none")
+    if not material.raw:
+        return section(
+            "Raw outputs",
+            "raw",
+            tag(
+                "p", f"The raw outputs of run {summary.run_id} are not on this machine. SHA-256 of their file: ", digest
+            ),
+        )
+    told = tag(
+        "p",
+        f"{len(material.raw)} outputs lie in {material.bundle}, SHA-256 ",
+        tag("code", summary.raw_sha256, id="bundle", data_run=summary.run_id),
+        ". Numbers on this page that are underlined with dots lead to the outputs they were read from. ",
+        "python -m components.report verify --store FOLDER --report FILE works all of them out again.",
+    )
+    groups = [(group, listed) for group, listed in sources.groups.items() if listed]
+    brief = len(material.raw) > MOST_COMMANDS
+    room = MOST_LISTED
+    parts = []
+    for group, listed in groups:
+        parts.append(_group(group, listed[:room], len(listed), sources, brief=brief))
+        room -= min(room, len(listed))
+    others = sources.others()
+    parts.append(_others(others[:room], len(others), brief=brief))
+    return section("Raw outputs", "raw", told, *parts)
+
+
+def _group(
+    group: tuple[str, ...], listed: Sequence[tuple[str, str]], count: int, sources: Sources, *, brief: bool
+) -> Html:
+    test, shape, rail = group
+    rows, files = [], sources.files
+    for index, (name, pair) in enumerate(listed):
+        rows.append(_row(files.get(name), name, pair, with_command=not brief or index == 0))
+    title = tag("summary", f"{test_name(test, shape)} on {rail}: {count} outputs of clients")
+    attributes = {"data_test": test, "data_shape": shape, "data_rail": rail}
+    whole = "yes" if len(listed) == count else None
+    return tag("details", title, _table(rows), id=anchor_of(*group), data_whole=whole, **attributes)
+
+
+def _others(listed: list[RawFile], count: int, *, brief: bool) -> Html:
+    rows = [_row(file, file.name, "", with_command=not brief) for file in listed]
+    more = (
+        tag("p", f"{count - len(listed)} more are covered by the digest of the file.") if len(listed) < count else None
+    )
+    title = tag("summary", f"{count} other outputs: ends of servers, logs of jobs, looks at hosts")
+    return tag("details", title, _table(rows), more, id=anchor_of(OTHERS))
+
+
+def _row(file: RawFile | None, name: str, pair: str, *, with_command: bool) -> str:
+    """Short, since there may be thousands: HTML lets the ends of cells and rows go without saying."""
+    if file is None:
+        return f"<tr><td>{markup(name)}<td class=n><td>not in the file"
+    command = f"<br><code class=cmd>{markup(file.command or 'command not recorded')}</code>" if with_command else ""
+    mark = f' data-t="{markup(pair).replace(chr(34), "&quot;")}"' if pair else ""
+    return f"<tr{mark}><td>{markup(name)}{command}<td class=n>{file.size_bytes}<td><code>{file.sha256}</code>"
+
+
+def _table(rows: list[str]) -> Html:
+    head = "<thead><tr><th>output and its command<th>bytes<th>SHA-256<tbody>"
+    return tag("div", Html(f"<table class=raw>{head}{''.join(rows)}</table>"), class_="scroll", tabindex="0")

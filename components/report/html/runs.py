@@ -1,0 +1,102 @@
+"""The part of the page about jobs, the transports that they used, and earlier runs."""
+
+from collections.abc import Iterator
+
+from components.report.charts.sizes import busbw_chart
+from components.report.charts.trend import trend_chart
+from components.report.comparison import compared
+from components.report.html.parts import bullets, figure, section
+from components.report.html.tags import Content, Html, number_cell, table, tag
+from components.report.html.verdict import regression
+from components.report.lines import number, percent
+from components.report.material import Material
+from components.report.past import test_name, trends
+from components.validation.records import RunRecord
+
+
+def collective_section(material: Material, record: RunRecord) -> Iterator[Html]:
+    """All-reduce and applications, and what the transports gained."""
+    content: list[Content] = []
+    curves = {}
+    if record.nccl and record.nccl.curve:
+        curves["replayed" if record.nccl.replayed else "fabric"] = record.nccl.curve
+    for job in record.jobs:
+        if job.curve and job.program == "nccl_all_reduce":
+            curves[f"{job.transport}{', replayed' if job.replayed else ''}"] = job.curve
+    if curves:
+        judged = next((t for t in material.summary.tests if t.test == "nccl_all_reduce"), None)
+        chart = busbw_chart(curves, judged.ceiling if judged else None, "busbw")
+        note = "bus bandwidth, out of place; both axes logarithmic"
+        content.append(tag("div", figure("NCCL all-reduce", note, chart), class_="charts"))
+    if record.jobs:
+        content += [_jobs(record), _comparison(record)]
+    if content:
+        yield section("Collectives and applications", "collectives", *content)
+
+
+def _jobs(record: RunRecord) -> Html:
+    rows = []
+    for job in record.jobs:
+        value = f"{number(job.value)} {job.unit}" if job.value is not None else ""
+        told = [f"{key}: {text}" for key, text in job.details.items() if isinstance(text, str | int | float)]
+        dropped = f"{len(job.dropped)}: {', '.join(map(number, job.dropped))}" if job.dropped else ""
+        outcome = f"{job.outcome}{', replayed' if job.replayed else ''}"
+        rows.append(
+            (
+                job.program,
+                job.transport,
+                outcome,
+                number_cell(value),
+                number_cell(str(len(job.samples) or "")),
+                dropped,
+                [*job.reasons, "; ".join(told)],
+            )
+        )
+    head = ("program", "transport", "outcome", "median", "samples", "outliers left out", "what it says itself")
+    return Html(tag("h3", "Jobs, in the order they ran") + table(head, rows))
+
+
+def _comparison(record: RunRecord) -> Html | None:
+    lines = compared(record)
+    if not lines:
+        return None
+    rows = [
+        (
+            line.program,
+            line.what,
+            number_cell(f"{number(line.first)} {line.unit}"),
+            number_cell(f"{number(line.second)} {line.unit}"),
+            number_cell(line.result),
+        )
+        for line in lines
+    ]
+    head = ("program", "comparison", "first", "second", "result")
+    return Html(tag("h3", "Transports compared") + table(head, rows))
+
+
+def history_section(material: Material) -> Iterator[Html]:
+    """Earlier runs, and this one against its baseline."""
+    found = trends(material.history, material.summary.regression.baseline_run if material.summary.regression else "")
+    told = regression(material.summary.regression, material.history)
+    changes = [
+        f"{test_name(t.test, t.shape)}{f' on {t.rail}' if t.rail else ''}: {percent(t.change, signed=True)}"
+        for t in material.summary.tests
+        if t.change is not None
+    ]
+    if not found and told is None:
+        return
+    charts: list[Html] = []
+    if found:
+        charts = [
+            figure(
+                trend.title, "hollow: the run did not pass; dashed: the baseline", trend_chart(trend, f"trend{index}")
+            )
+            for index, trend in enumerate(found)
+        ]
+    yield section(
+        "Over time",
+        "history",
+        told,
+        bullets(changes) if changes else None,
+        tag("div", charts, class_="charts") if charts else None,
+    )

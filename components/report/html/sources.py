@@ -1,0 +1,58 @@
+"""Which raw output stands behind a number, and where on the page it is listed."""
+
+from components.report.html.parts import anchor_of, sourced
+from components.report.html.tags import Html, tag
+from components.report.lines import number
+from components.report.material import Material
+from components.report.raw import RawFile, names_of, nccl_name
+from components.report.values import NCCL_KEY, group_of, point_key, series_key, transfer_key
+from components.validation.records import RunRecord
+
+OTHERS = "other outputs"
+
+
+class Sources:
+    """The raw outputs of a report by the numbers that were read from them."""
+
+    def __init__(self, material: Material) -> None:
+        self.run_id = material.summary.run_id
+        self.files = {file.name: file for file in material.raw}
+        self.groups: dict[tuple[str, str, str], list[tuple[str, str]]] = {}
+        """Per test, shape and rail: name of each output, and the client and server whose transfer it measured."""
+        self._found: dict[str, tuple[str, str]] = {}
+        """By key: the outputs as one text, and where they are listed."""
+        if material.record is not None and self.files:
+            self._read(material.record)
+
+    def _read(self, record: RunRecord) -> None:
+        for transfer in record.transfers:
+            names = names_of(transfer, self.files) if transfer.outcome == "measured" else ()
+            if not names:
+                continue
+            group = group_of(transfer)
+            self.groups.setdefault(group, []).extend((name, f"{transfer.client} {transfer.server}") for name in names)
+            if transfer.shape == "sizes":
+                for name, point in zip(names, transfer.curve, strict=False):
+                    self._point(point_key((*group, transfer.client, transfer.server), point.message_bytes), name, group)
+            else:
+                self._point(transfer_key(transfer), " ".join(names), group)
+        # of a record without all transfers, what is said of all of them cannot be worked out again
+        for group in self.groups if record.left_out == 0 else ():
+            for what in ("median", "least", "greatest"):
+                self._point(series_key(*group, what), f"{'/'.join(group)}/*", group)
+        if name := nccl_name(record, self.files):
+            self._point(NCCL_KEY, name, (OTHERS,))
+
+    def _point(self, key: str, names: str, group: tuple[str, ...]) -> None:
+        self._found[key] = (f"{self.run_id}:{names}", anchor_of(*group))
+
+    def show(self, key: str, value: float) -> Html:
+        """A number; with its source where raw outputs of this run are known."""
+        if key not in self._found:
+            return tag("span", number(value), class_="num")
+        return sourced(value, key, *self._found[key])
+
+    def others(self) -> list[RawFile]:
+        """Outputs that no transfer's value was read from: the servers' ends, logs of jobs, looks at hosts."""
+        used = {name for listed in self.groups.values() for name, _ in listed}
+        return [file for name, file in self.files.items() if name not in used]

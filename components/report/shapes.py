@@ -1,0 +1,176 @@
+"""What the charts show, worked out from a record: shares of a reference, curves and their bands. Pure, no drawing."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from components.validation.physics.ceilings import PATH_MTUS_BYTES, verbs_ceiling_gbit_s
+from components.validation.records import CurvePoint, RunRecord, TransferResult, median
+from components.validation.summary import Summary
+
+SHOWN_MTUS_BYTES = tuple(mtu for mtu in PATH_MTUS_BYTES if mtu >= 1024)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Matrix:
+    """One test on one rail, pair by pair."""
+
+    test: str
+    shape: str
+    rail: str
+    unit: str
+    nodes: tuple[str, ...]
+    values: dict[tuple[str, str], float]
+    """By client and server, in `unit`."""
+    failed: frozenset[tuple[str, str]]
+    reference: float
+    """What a share of 1 is."""
+    basis: str
+
+    @property
+    def latency(self) -> bool:
+        """Less is better."""
+        return self.unit == "us"
+
+    def share(self, pair: tuple[str, str]) -> float:
+        """How good a pair is against the reference: 1 is as good as it, less is worse, whatever the unit."""
+        value = self.values[pair]
+        if value <= 0 or self.reference <= 0:
+            return 0.0
+        return self.reference / value if self.latency else value / self.reference
+
+    def of_node(self, node: str) -> list[float]:
+        """The shares of all pairs that a node is an end of."""
+        return [self.share(pair) for pair in self.values if node in pair]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Band:
+    """Curves of one test on one rail over message sizes, put together."""
+
+    rail: str
+    sizes_bytes: tuple[int, ...]
+    middle: tuple[float, ...]
+    least: tuple[float, ...]
+    greatest: tuple[float, ...]
+    tail: tuple[float, ...] | None
+    """Median of the 99th percentiles; None where the tool prints none."""
+    curves: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Sizes:
+    """One test over message sizes on all rails."""
+
+    test: str
+    unit: str
+    bands: tuple[Band, ...]
+    line_rate_gbit_s: float | None
+    """None where the ports do not tell it, or rails differ: then there are no ceilings to draw."""
+
+    def ceilings(self) -> dict[int, tuple[float, ...]]:
+        """By path MTU the most that a port of this rate can carry, at the sizes of the first band."""
+        if self.line_rate_gbit_s is None or self.unit != "Gbit/s":
+            return {}
+        sizes = self.bands[0].sizes_bytes
+        rate = self.line_rate_gbit_s
+        return {mtu: tuple(verbs_ceiling_gbit_s(rate, mtu, size) for size in sizes) for mtu in SHOWN_MTUS_BYTES}
+
+
+def matrices(record: RunRecord, summary: Summary) -> list[Matrix]:
+    """Each test that ran between pairs, in the order of the record."""
+    found: dict[tuple[str, str, str], list[TransferResult]] = {}
+    for transfer in record.transfers:
+        if transfer.shape in ("one_way", "both_ways"):
+            found.setdefault((transfer.test, transfer.shape, transfer.rail), []).append(transfer)
+    ceilings = {(t.test, t.shape, t.rail): t.ceiling for t in summary.tests if t.ceiling and t.unit == "Gbit/s"}
+    return [
+        _matrix(transfers, ceilings.get(key))
+        for key, transfers in found.items()
+        if any(t.outcome == "measured" and t.samples for t in transfers)
+    ]
+
+
+def _matrix(transfers: list[TransferResult], ceiling: float | None) -> Matrix:
+    first = transfers[0]
+    values = {(t.client, t.server): t.value for t in transfers if t.outcome == "measured" and t.samples}
+    return Matrix(
+        test=first.test,
+        shape=first.shape,
+        rail=first.rail,
+        unit=first.unit,
+        nodes=tuple(sorted({node for t in transfers for node in (t.client, t.server)})),
+        values=values,
+        failed=frozenset((t.client, t.server) for t in transfers if t.outcome == "failed"),
+        reference=ceiling or median(list(values.values())),
+        basis="the ceiling" if ceiling else "the median of the rail",
+    )
+
+
+def sizes(record: RunRecord) -> list[Sizes]:
+    """Each test over message sizes; latency tests last."""
+    found: dict[str, list[TransferResult]] = {}
+    for transfer in record.transfers:
+        if transfer.curve and transfer.outcome == "measured":
+            found.setdefault(transfer.test, []).append(transfer)
+    return [_sizes(found[test]) for test in sorted(found, key=lambda test: (test.endswith("_lat"), test))]
+
+
+def _sizes(transfers: list[TransferResult]) -> Sizes:
+    rates = {t.line_rate_gbit_s for t in transfers}
+    rails = dict.fromkeys(t.rail for t in transfers)
+    return Sizes(
+        test=transfers[0].test,
+        unit=transfers[0].unit,
+        bands=tuple(_band(rail, [t.curve for t in transfers if t.rail == rail]) for rail in rails),
+        line_rate_gbit_s=rates.pop() if len(rates) == 1 else None,
+    )
+
+
+def _band(rail: str, curves: list[tuple[CurvePoint, ...]]) -> Band:
+    points: dict[int, list[CurvePoint]] = {}
+    for curve in curves:
+        for point in curve:
+            points.setdefault(point.message_bytes, []).append(point)
+    ordered = [points[size] for size in sorted(points)]
+    tails = [_medians(point.tail for point in at) for at in ordered]
+    return Band(
+        rail=rail,
+        sizes_bytes=tuple(sorted(points)),
+        middle=tuple(median([point.value for point in at]) for at in ordered),
+        least=tuple(min(point.value for point in at) for at in ordered),
+        greatest=tuple(max(point.value for point in at) for at in ordered),
+        tail=tuple(tail for tail in tails if tail is not None) if None not in tails else None,
+        curves=len(curves),
+    )
+
+
+def _medians(values: Iterable[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return median(known) if known else None
+
+
+def quartiles(values: list[float]) -> tuple[float, float, float, float, float]:
+    """Least, first quartile, median, third quartile and greatest; quartiles by linear interpolation."""
+    ordered = sorted(values)
+
+    def at(share: float) -> float:
+        place = share * (len(ordered) - 1)
+        low = int(place)
+        high = min(low + 1, len(ordered) - 1)
+        return ordered[low] + (ordered[high] - ordered[low]) * (place - low)
+
+    return ordered[0], at(0.25), at(0.5), at(0.75), ordered[-1]
+
+
+def short(name: str, most: int = 12) -> str:
+    """A node's name for the edge of a chart: its end tells it apart, so the middle is what goes."""
+    return name if len(name) <= most else f"{name[: most - 7]}…{name[-6:]}"
+
+
+def bytes_text(count: float) -> str:
+    """A size in bytes, as benchmarks are used to write it."""
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if count < 1024 or unit == "GiB":
+            return f"{count:g} {unit}" if count == int(count) else f"{count:.1f} {unit}"
+        count /= 1024
+    return ""

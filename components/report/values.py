@@ -1,0 +1,87 @@
+"""Every measured number of a report under a key, with the raw outputs that it comes from. Pure.
+
+The key says how a number is worked out, so that a verifier can do it again from the raw outputs alone.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from components.validation.records import UNIT_OF, RunRecord, TransferResult, median
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Value:
+    """One number."""
+
+    value: float
+    unit: str
+    traceable: bool
+    """Whether a raw output of this run stands behind it that can be read again."""
+
+
+def transfer_key(transfer: TransferResult) -> str:
+    """Of the median over a transfer's repeats."""
+    return "/".join((*group_of(transfer), transfer.client, transfer.server))
+
+
+def group_of(transfer: TransferResult) -> tuple[str, str, str]:
+    """Test, shape and rail: what belongs into one series."""
+    return transfer.test, transfer.shape, transfer.rail
+
+
+def series_key(test: str, shape: str, rail: str, what: str) -> str:
+    """Of `median`, `least` or `greatest` over a test's transfers on a rail."""
+    return f"{test}/{shape}/{rail}:{what}"
+
+
+def point_key(measured: tuple[str, str, str, str, str], message_bytes: int) -> str:
+    """Of one point of a curve over message sizes."""
+    return f"{'/'.join(measured)}@{message_bytes}"
+
+
+NCCL_KEY = "nccl_all_reduce:busbw"
+
+
+def values_of(record: RunRecord) -> dict[str, Value]:
+    """All numbers that a report may show of a record."""
+    found: dict[str, Value] = {}
+    whole = record.left_out == 0
+    unnamed: set[tuple[str, str, str]] = set()
+    for transfer in record.transfers:
+        if transfer.outcome != "measured":
+            continue
+        named = bool(transfer.raw)
+        if transfer.samples and transfer.shape != "sizes":
+            found[transfer_key(transfer)] = Value(value=transfer.value, unit=transfer.unit, traceable=named)
+            unnamed |= set() if named else {group_of(transfer)}
+        measured = (*group_of(transfer), transfer.client, transfer.server)
+        for point in transfer.curve:
+            found[point_key(measured, point.message_bytes)] = Value(
+                value=point.value, unit=transfer.unit, traceable=named
+            )
+    for series in record.series:
+        numbers = {"median": series.median, "least": series.least, "greatest": series.greatest}
+        traceable = whole and series.key not in unnamed
+        found |= {
+            series_key(*series.key, what): Value(value=number, unit=UNIT_OF[series.test], traceable=traceable)
+            for what, number in numbers.items()
+            if number is not None
+        }
+    if record.nccl and record.nccl.busbw_gbyte_s is not None:
+        found[NCCL_KEY] = Value(value=record.nccl.busbw_gbyte_s, unit="GB/s", traceable=True)
+    return found
+
+
+def from_samples(samples: Mapping[tuple[str, str, str, str, str], Iterable[float]]) -> dict[str, float]:
+    """The numbers of transfers and series again, from samples by test, shape, rail, client and server."""
+    found: dict[str, float] = {}
+    groups: dict[tuple[str, str, str], list[float]] = {}
+    for (test, shape, rail, client, server), values in samples.items():
+        middle = median(list(values))
+        found[f"{test}/{shape}/{rail}/{client}/{server}"] = middle
+        groups.setdefault((test, shape, rail), []).append(middle)
+    for group, middles in groups.items():
+        found[series_key(*group, "median")] = round(median(middles), 6)
+        found[series_key(*group, "least")] = min(middles)
+        found[series_key(*group, "greatest")] = max(middles)
+    return found

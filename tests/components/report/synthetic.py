@@ -1,0 +1,336 @@
+"""Runs as a seeded model would have measured them: nothing here is a measurement."""
+
+import random
+
+from components.report.material import Material, RailMtu
+from components.report.past import PastRun, past_of
+from components.report.raw import raw_files
+from components.validation.physics.ceilings import verbs_ceiling_gbit_s
+from components.validation.records import (
+    CurvePoint,
+    HostFacts,
+    JobResult,
+    NcclResult,
+    RunRecord,
+    Series,
+    TransferResult,
+    VerbsTest,
+    summarise,
+)
+from components.validation.summary import Finding, JudgedTest, Pair, Regression, Summary
+from tests.conftest import ROOT
+
+SAMPLE = (ROOT / "tests" / "samples" / "lab" / "rail-a_gpu01-to-gpu02.client.txt").read_text()
+LATENCY = (ROOT / "tests" / "samples" / "perftest" / "wlat.client.txt").read_text()
+LINE_GBIT_S = 100.0
+CEILING_GBIT_S = round(verbs_ceiling_gbit_s(LINE_GBIT_S, 4096, 65536), 3)
+
+
+class Model:
+    """A fabric of `nodes` and `rails` with one node that sends badly, one failed pair, and noise."""
+
+    def __init__(self, nodes: int = 8, rails: int = 2, *, seed: int = 7, simulated: bool = False) -> None:
+        self.random = random.Random(seed)  # noqa: S311  # a fabric, no secret
+        self.nodes = [f"gpu{n:02}" for n in range(1, nodes + 1)]
+        self.rails = [f"rail-{chr(97 + n)}" for n in range(rails)]
+        self.simulated = simulated
+        self.raw: dict[str, str] = {}
+        self.run_id = "20261121-060000-abcd"
+
+    def gbit_s(self, rail: str, client: str) -> float:
+        slow = 0.86 if (rail, client) == (self.rails[-1], self.nodes[2 % len(self.nodes)]) else 1.0
+        scale = 0.001 if self.simulated else 1.0
+        return round(scale * slow * CEILING_GBIT_S * self.random.uniform(0.985, 0.998), 2 if not self.simulated else 6)
+
+    def record(self) -> RunRecord:
+        transfers = [
+            self._bandwidth(rail, client, server)
+            for rail in self.rails
+            for client in self.nodes
+            for server in self.nodes
+            if client != server
+        ]
+        transfers += [
+            self._latency(rail, client, server)
+            for rail in self.rails
+            for client, server in zip(self.nodes, [*self.nodes[1:], self.nodes[0]], strict=True)
+        ]
+        transfers += [self._curve(rail, test) for rail in self.rails for test in ("ib_write_bw", "ib_write_lat")]
+        self.raw["nccl_all_reduce.log"] = (ROOT / "tests" / "samples" / "nccl" / "seed_a.txt").read_text()
+        self.raw["look/gpu01"] = "$ ibv_devinfo -v\nhca_id: mlx5_0\n"
+        return RunRecord(
+            run_id=self.run_id,
+            started_at="2026-11-21T06:00:00Z",
+            duration_s=412.5,
+            simulated=self.simulated,
+            plan_digest="0" * 64,
+            fingerprint="f1" * 32,
+            transfers=tuple(transfers),
+            series=_series(transfers),
+            nccl=NcclResult(
+                outcome="measured",
+                busbw_gbyte_s=22.845,
+                rows=29,
+                curve=self._busbw(22.845),
+                raw="nccl_all_reduce.log",
+            ),
+            jobs=self._jobs(),
+            hosts={node: self._host(index) for index, node in enumerate(self.nodes)},
+            notes=("perftest 25.01",),
+            raw_sha256="ab" * 32,
+        )
+
+    def summary(self, record: RunRecord) -> Summary:
+        tests = [self._judged(series, record) for series in record.series if series.shape == "one_way"]
+        nccl = JudgedTest(
+            test="nccl_all_reduce",
+            shape="",
+            rail=None,
+            function="pass",
+            performance="not rated" if self.simulated else "pass",
+            because="simulated" if self.simulated else "",
+            median=22.845,
+            unit="GB/s",
+            ceiling=None if self.simulated else 24.2,
+            basis="" if self.simulated else "measured ib_write_bw of 2 rails",
+            ratio=None if self.simulated else 0.947,
+            measured=1,
+            failed=0,
+            skipped=0,
+        )
+        return Summary(
+            lab="hall-b",
+            simulated=self.simulated,
+            mode="warn",
+            function="fail",
+            performance="not rated" if self.simulated else "fail",
+            performance_because="simulated" if self.simulated else "",
+            reasons=("rail-b gpu03 to gpu04: ib_write_bw 83.97 Gbit/s is 85.7% of 98.01: fail",),
+            hints=("gpu03 on rail-b sends 14 % less than the others: look at its PCIe width and its cable",),
+            findings=(
+                Finding(
+                    code="DIRECTION_SLOW",
+                    where=f"{self.rails[-1]} gpu03 sending",
+                    evidence="7 of its 7 transfers lie 14 % under the rail's median; receiving is as fast as elsewhere",
+                    hint="ethtool -S on its PF: tx errors; current_link_width against max_link_width",
+                ),
+            ),
+            tests=(*tests, nccl),
+            regression=Regression(
+                baseline_run="20261114-060000-0000", verdict="worse", reasons=(f"{self.rails[-1]}: -1.9 %, confirmed",)
+            ),
+            run_id=record.run_id,
+            started_at=record.started_at,
+            duration_s=record.duration_s,
+            fingerprint=record.fingerprint,
+            raw_sha256=record.raw_sha256,
+        )
+
+    def material(self) -> Material:
+        record = self.record()
+        summary = self.summary(record)
+        return Material(
+            summary=summary,
+            record=record,
+            record_from="the store",
+            bundle=f"{self.run_id}.json.gz",
+            raw=raw_files(self.raw.items()),
+            rails=tuple(
+                RailMtu(
+                    rail=rail,
+                    switch=9216,
+                    pf=9000,
+                    pod=9000,
+                    path=4096,
+                    interfaces=dict.fromkeys(self.nodes, f"enp{5 + index}s0"),
+                )
+                for index, rail in enumerate(self.rails)
+            ),
+            history=(*self._history(), past_of(summary)),
+        )
+
+    def _bandwidth(self, rail: str, client: str, server: str) -> TransferResult:
+        if (rail, client, server) == (self.rails[0], self.nodes[-1], self.nodes[1]) and len(self.nodes) > 3:
+            return TransferResult(
+                rail=rail, client=client, server=server, outcome="failed", reasons=("retries exceeded",)
+            )
+        names, values = [], []
+        for repeat in range(2):
+            value = self.gbit_s(rail, client)
+            names.append(f"ib_write_bw/one_way/{rail}/{client}-to-{server}/{repeat}.client")
+            self.raw[names[-1]] = bandwidth_text(client, server, value)
+            values.append(value)
+        return TransferResult(
+            rail=rail,
+            client=client,
+            server=server,
+            outcome="measured",
+            samples=tuple(values),
+            path_mtu_bytes=4096,
+            queue_pairs=2,
+            line_rate_gbit_s=None if self.simulated else LINE_GBIT_S,
+            counters={"np_cnp_sent": self.random.randrange(9)} if client == self.nodes[0] else {},
+            raw=tuple(names),
+        )
+
+    def _latency(self, rail: str, client: str, server: str) -> TransferResult:
+        value = round(self.random.uniform(1.6, 1.9), 2)
+        name = f"ib_write_lat/one_way/{rail}/{client}-to-{server}/0.client"
+        self.raw[name] = latency_text(client, server, value)
+        return TransferResult(
+            test="ib_write_lat",
+            rail=rail,
+            client=client,
+            server=server,
+            outcome="measured",
+            samples=(value,),
+            tail_us=(value * 1.4,),
+            raw=(name,),
+        )
+
+    def _curve(self, rail: str, test: VerbsTest) -> TransferResult:
+        points = []
+        names = []
+        for power in range(1, 24):
+            size = 2**power
+            if test == "ib_write_bw":
+                value = min(verbs_ceiling_gbit_s(LINE_GBIT_S, 4096, size), size * 8 * 0.0075) * 0.991
+                points.append(CurvePoint(message_bytes=size, value=round(value, 6)))
+                said = bandwidth_text(self.nodes[0], self.nodes[1], round(value, 6), size)
+            else:
+                value = 1.65 + size * 8 / 98e3
+                points.append(CurvePoint(message_bytes=size, value=round(value, 2), tail=round(value * 1.25 + 0.4, 2)))
+                said = latency_text(self.nodes[0], self.nodes[1], round(value, 2), size)
+            names.append(f"{rail}/{test}-sizes/{self.nodes[0]}-to-{self.nodes[1]}/{power}.client")
+            self.raw[names[-1]] = said
+        return TransferResult(
+            test=test,
+            shape="sizes",
+            rail=rail,
+            client=self.nodes[0],
+            server=self.nodes[1],
+            outcome="measured",
+            curve=tuple(points),
+            line_rate_gbit_s=LINE_GBIT_S,
+            raw=tuple(names),
+        )
+
+    def _busbw(self, most: float) -> tuple[CurvePoint, ...]:
+        sizes = [2**power for power in range(10, 32)]
+        return tuple(CurvePoint(message_bytes=size, value=round(most * size / (size + 2**22), 4)) for size in sizes)
+
+    def _jobs(self) -> tuple[JobResult, ...]:
+        found = []
+        for transport, busbw in (("tcp", 4.1), ("roce", 22.845), ("host", 23.05), ("roce", 22.88), ("tcp", 4.3)):
+            found.append(
+                JobResult.model_validate(
+                    {
+                        "program": "nccl_all_reduce",
+                        "transport": transport,
+                        "outcome": "measured",
+                        "unit": "GB/s",
+                        "samples": (busbw,),
+                        "value": busbw,
+                        "curve": self._busbw(busbw) if transport != "roce" else (),
+                    }
+                )
+            )
+        samples = (245.1, 246.0, 199.4, 244.2, 245.9, 186.1, 245.0, 244.7, 246.3, 245.2)
+        found.append(
+            JobResult(
+                program="horovod",
+                transport="roce",
+                outcome="measured",
+                unit="img/s",
+                samples=samples,
+                dropped=(199.4, 186.1),
+                value=245.15,
+                details={"Img/sec per GPU": "234.8 +-42.0"},
+            )
+        )
+        return tuple(found)
+
+    def _host(self, index: int) -> HostFacts:
+        odd = index == 2
+        return HostFacts(
+            nic="ConnectX-6 Dx",
+            driver="mlx5_core 24.10-1.1.4",
+            firmware="22.43.1014" if not odd else "22.39.2048",
+            kernel="6.8.0-49-generic",
+            perftest="25.01",
+            mtu_bytes={f"enp{5 + rail}s0": 9000 if not odd or rail else 1500 for rail in range(len(self.rails))},
+            line_rate_gbit_s={f"mlx5_{rail}": 100.0 for rail in range(len(self.rails))},
+            pcie={f"mlx5_{rail}": "16.0 GT/s x16" if not odd else "16.0 GT/s x8" for rail in range(len(self.rails))},
+            numa_node={f"mlx5_{rail}": rail % 2 for rail in range(len(self.rails))},
+        )
+
+    def _judged(self, series: Series, record: RunRecord) -> JudgedTest:
+        latency = series.test.endswith("_lat")
+        of = [t for t in record.transfers if (t.test, t.shape, t.rail) == series.key and t.samples]
+        worst = max(of, key=lambda t: t.value) if latency else min(of, key=lambda t: t.value)
+        rated = not self.simulated
+        ceiling = None if latency or not rated else CEILING_GBIT_S
+        ratio = worst.value / ceiling if ceiling else None
+        performance = "not rated" if not rated else "pass" if ratio is None or ratio > 0.97 else "fail"
+        return JudgedTest.model_validate(
+            {
+                "test": series.test,
+                "rail": series.rail,
+                "function": "fail" if series.failed else "pass",
+                "performance": performance,
+                "because": "" if rated else "simulated",
+                "median": series.median,
+                "unit": worst.unit,
+                "ceiling": ceiling,
+                "basis": "line rate 100 Gbit/s at path MTU 4096" if ceiling else "",
+                "ratio": ratio,
+                "worst": Pair(client=worst.client, server=worst.server, value=worst.value),
+                "measured": series.measured,
+                "failed": series.failed,
+                "skipped": series.skipped,
+                "change": -0.019 if series.rail == self.rails[-1] else 0.002,
+            }
+        )
+
+    def _history(self) -> tuple[PastRun, ...]:
+        return tuple(
+            PastRun(
+                run_id=f"202611{day:02}-060000-0000",
+                started_at=f"2026-11-{day:02}T06:00:00Z",
+                passed=day != 17,
+                medians={
+                    ("ib_write_bw", rail): round(CEILING_GBIT_S * self.random.uniform(0.985, 0.995), 2)
+                    for rail in self.rails
+                },
+                units={"ib_write_bw": "Gbit/s"},
+            )
+            for day in range(11, 21)
+        )
+
+
+def bandwidth_text(client: str, server: str, gbit_s: float, size: int = 65536) -> str:
+    """A recorded output with other numbers in it."""
+    rate = gbit_s * 1e3 / 8 / size
+    row = f" {size}      500           {gbit_s:.6f}            {gbit_s:.6f}            {rate:.6f}"
+    return _text("ib_write_bw -F --report_gbits", client, server, SAMPLE.replace(_row(SAMPLE), row), size)
+
+
+def latency_text(client: str, server: str, us: float, size: int = 2) -> str:
+    """A recorded output with other numbers in it."""
+    numbers = (us * 0.9, us * 4, us, us * 1.01, us * 0.2, us * 1.4, us * 2)
+    row = f" {size}       1000          {'    '.join(f'{number:.2f}' for number in numbers)}"
+    return _text("ib_write_lat -F", client, server, LATENCY.replace(_row(LATENCY), row), size)
+
+
+def _row(sample: str) -> str:
+    """The line of the table with the numbers."""
+    lines = sample.splitlines()
+    return lines[next(at for at, line in enumerate(lines) if line.strip().startswith("#bytes")) + 1]
+
+
+def _text(command: str, client: str, server: str, said: str, size: int) -> str:
+    return f"$ {command} -d mlx5_0 -x 3 -s {size} {server}\nexit 0\n{said}\n[stderr]\non {client}\n"
+
+
+def _series(transfers: list[TransferResult]) -> tuple[Series, ...]:
+    return tuple(series for series in summarise(transfers) if series.shape == "one_way")

@@ -1,0 +1,123 @@
+"""The verifier: one changed byte, anywhere, and the report is not what was measured."""
+
+import gzip
+import json
+from pathlib import Path
+
+import pytest
+
+from components.report.__main__ import main
+from components.validation.memory.bundle import RAW, write_bundle, write_record
+from tests.components.report.synthetic import Model
+
+FORMATS = ("html", "json")
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A store with one run, and its report as HTML and JSON."""
+    folder = tmp_path_factory.mktemp("store")
+    model = Model(4, 2)
+    record = model.record()
+    record = record.model_copy(update={"raw_sha256": write_bundle(folder, record.run_id, model.raw)})
+    write_record(folder, record)
+    validation = model.summary(record).model_dump(mode="json")
+    (folder / "outputs.json").write_text(json.dumps({"validation": validation}))
+    written = [f"--{form}={folder / f'report.{form}'}" for form in FORMATS]
+    assert main(["--outputs", str(folder / "outputs.json"), "--store", str(folder), *written]) == 0
+    return folder
+
+
+@pytest.fixture
+def store(made: Path, tmp_path: Path) -> Path:
+    """A copy to spoil."""
+    for file in made.iterdir():
+        (tmp_path / file.name).write_bytes(file.read_bytes())
+    return tmp_path
+
+
+def verdict(store: Path, form: str) -> int:
+    return main(["verify", "--store", str(store), "--report", str(store / f"report.{form}")])
+
+
+def bundle(store: Path) -> Path:
+    return next(file for file in store.glob(f"*{RAW}") if "record" not in file.name)
+
+
+@pytest.mark.parametrize("form", FORMATS)
+def test_an_untouched_report_is_what_was_measured(store: Path, form: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert verdict(store, form) == 0
+    numbers = int(capsys.readouterr().out.split(": ")[1].split()[0])
+    assert numbers > 100, "medians, slowest pairs, curves and busbw"
+
+
+@pytest.mark.parametrize("form", FORMATS)
+@pytest.mark.parametrize("at", [0.0, 0.1, 0.25, 0.5, 0.75, 0.9, 0.999])
+def test_one_byte_of_the_stored_file_is_noticed(store: Path, form: str, at: float) -> None:
+    file = bundle(store)
+    data = bytearray(file.read_bytes())
+    data[int(at * (len(data) - 1))] ^= 1
+    file.write_bytes(data)
+
+    assert verdict(store, form) == 1
+
+
+@pytest.mark.parametrize("form", FORMATS)
+@pytest.mark.parametrize("at", [0.03, 0.2, 0.45, 0.7, 0.97])
+def test_one_byte_of_one_output_is_noticed_even_when_the_report_names_the_new_file(
+    store: Path, form: str, at: float
+) -> None:
+    file = bundle(store)
+    outputs = json.loads(gzip.decompress(file.read_bytes()))
+    name = sorted(outputs)[int(at * len(outputs))]
+    place = int(at * len(outputs[name]))
+    outputs[name] = outputs[name][:place] + chr(ord(outputs[name][place]) ^ 1) + outputs[name][place + 1 :]
+    old = json.loads((store / "outputs.json").read_text())["validation"]["raw_sha256"]
+    new = write_bundle(store, file.name.removesuffix(RAW), outputs)
+    report = store / f"report.{form}"
+    report.write_text(report.read_text().replace(old, new))
+
+    assert verdict(store, form) == 1
+
+
+def test_a_number_on_the_page_that_nobody_measured_is_noticed(store: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    report = store / "report.html"
+    text = report.read_text()
+    shown = text.partition('<data value="')[2].partition(">")[2].partition("<")[0]
+    report.write_text(text.replace(f">{shown}</data>", ">99.99</data>", 1))
+
+    assert verdict(store, "html") == 1
+    assert "the page shows 99.99" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("form", FORMATS)
+def test_a_better_value_in_text_and_attribute_is_noticed(store: Path, form: str) -> None:
+    report = store / f"report.{form}"
+    text = report.read_text()
+    model = Model(4, 2)
+    value = next(t.samples for t in model.record().transfers if t.samples)[0]
+    if form == "html":
+        first = text.partition('<data value="')[2].partition('"')[0]
+        changed = text.replace(f'value="{first}"', 'value="99.0"', 1)
+    else:
+        changed = text.replace(f"[{value},", "[99.0,", 1)
+    assert changed != text
+    report.write_text(changed)
+
+    assert verdict(store, form) == 1
+
+
+@pytest.mark.parametrize("form", FORMATS)
+def test_outputs_that_are_gone_are_no_confirmation(store: Path, form: str, capsys: pytest.CaptureFixture[str]) -> None:
+    bundle(store).unlink()
+
+    assert verdict(store, form) == 2
+    assert "--store names its folder" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("text", ["", "{}", "<html></html>", '{"verdict": 1}', "\0"])
+def test_what_is_no_report_is_said_in_one_line(store: Path, text: str, capsys: pytest.CaptureFixture[str]) -> None:
+    (store / "report.html").write_text(text)
+
+    assert verdict(store, "html") == 2
+    assert len(capsys.readouterr().err.splitlines()) == 1
