@@ -129,6 +129,10 @@ class NcclResult(Frozen):
     """Elements that came out wrong; None where the run did not check."""
     transport: Literal["ib", "socket"] | None = None
     """What NCCL said it uses; None when the log does not tell."""
+    network: dict[str, JsonValue] = {}
+    """What else it told: version, CUDA driver, pinned algorithm and net, GPUDirect, devices in use."""
+    off_rail: tuple[str, ...] = ()
+    """Channels over an adapter of no rail, or from one rail to another; a few of them, in words."""
     curve: tuple[CurvePoint, ...] = ()
     """Out-of-place busbw by message size."""
     raw: str = ""

@@ -7,14 +7,22 @@ from pydantic import JsonValue
 
 from components.validation.judging.statistics import repeats
 from components.validation.parsers.nccl import NcclLog, parse_nccl
-from components.validation.parsers.nccl_log import NcclNetwork, parse_nccl_log
+from components.validation.parsers.nccl_log import parse_nccl_log
 from components.validation.parsers.tf_cnn import parse_tf_cnn
 from components.validation.parsers.training import parse_training
 from components.validation.planning.jobs import PlannedJob, in_turn
 from components.validation.planning.plan import Plan
 from components.validation.records import CurvePoint, JobResult
 from components.validation.running.kube import Api
-from components.validation.running.mpijob import JobError, MpiJobs, Say, Waiting, delete_quietly, wait
+from components.validation.running.mpijob import (
+    JobError,
+    MpiJobs,
+    Say,
+    Waiting,
+    delete_quietly,
+    network_details,
+    wait,
+)
 from components.validation.running.outcomes import UNITS, not_run, without_a_run
 from components.validation.running.pulls import refuse_missing_image
 from stacks.base import LabError
@@ -142,20 +150,6 @@ def _faults(job: PlannedJob, table: NcclLog) -> list[str]:
     if job.largest_bytes and table.rows[-1].size_bytes < job.largest_bytes:
         faults.append(f"the table ends at {table.rows[-1].size_bytes} bytes, {job.largest_bytes} were asked for")
     return faults
-
-
-def network_details(network: NcclNetwork) -> dict[str, JsonValue]:
-    """What NCCL told of its network, as far as it did; shown, never judged."""
-    devices: list[JsonValue] = list(dict.fromkeys(d for found in network.used_devices.values() for d in found))
-    told: dict[str, JsonValue] = {
-        "nccl": network.version,
-        "cuda_driver": network.cuda_driver,
-        "algorithm": network.algorithm,
-        "pinned_net": network.pinned_net,
-        "gpu_direct": network.gpu_direct,
-        "devices": devices or None,
-    }
-    return {name: value for name, value in told.items() if value is not None}
 
 
 def _measured(job: PlannedJob, samples: tuple[float, ...], faults: list[str], *, replayed: bool) -> JobResult:

@@ -13,6 +13,7 @@ from components.jobs.mpijob import GROUP, LAB_LABEL, PLURAL, RUN_LABEL, VERSION
 from components.jobs.programs import all_reduce_job, job_name
 from components.jobs.workers import Workers
 from components.validation.parsers.nccl import LARGE_BYTES, parse_nccl
+from components.validation.parsers.nccl_log import NcclNetwork, parse_nccl_log, rail_faults, rails_by_order
 from components.validation.planning.plan import Plan
 from components.validation.records import NcclResult
 from components.validation.running.checks import faults_of_nccl
@@ -27,6 +28,8 @@ LARGEST_LOG_BYTES = 16_000_000
 REPLAYED = "rocelab.dev/replayed-logs"
 """Label or annotation of nodes whose pods show recorded logs."""
 LONG_AGO = datetime.min.replace(tzinfo=UTC)
+
+MOST_FAULTS = 4
 
 Say = Callable[[str], None]
 
@@ -195,6 +198,7 @@ def _read(plan: Plan, name: str, log: str, *, replayed: bool) -> NcclResult:
         return NcclResult(outcome="failed", job=name, replayed=replayed, reasons=(str(error),))
     # a recorded log comes from other machines: to compare it with this lab's plan would say nothing
     faults = [] if replayed else faults_of_nccl(table, plan)
+    network = parse_nccl_log(log)
     return NcclResult(
         outcome="failed" if faults else "measured",
         reasons=tuple(faults),
@@ -206,6 +210,8 @@ def _read(plan: Plan, name: str, log: str, *, replayed: bool) -> NcclResult:
         rows=len(table.rows),
         wrong=table.wrong,
         transport=table.transport,
+        network=network_details(network),
+        off_rail=tuple(rail_faults(network, rails_by_order(network))[:MOST_FAULTS]),
     )
 
 
@@ -215,3 +221,17 @@ def delete_quietly(jobs: MpiJobs, name: str, say: Say) -> None:
         jobs.delete(name)
     except LabError as error:
         say(f"job {name} could not be deleted ({error}); the next run does it")
+
+
+def network_details(network: NcclNetwork) -> dict[str, JsonValue]:
+    """What NCCL told of its network, as far as it did; shown, never judged."""
+    devices: list[JsonValue] = list(dict.fromkeys(d for found in network.used_devices.values() for d in found))
+    told: dict[str, JsonValue] = {
+        "nccl": network.version,
+        "cuda_driver": network.cuda_driver,
+        "algorithm": network.algorithm,
+        "pinned_net": network.pinned_net,
+        "gpu_direct": network.gpu_direct,
+        "devices": devices or None,
+    }
+    return {name: value for name, value in told.items() if value is not None}

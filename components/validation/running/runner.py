@@ -9,11 +9,21 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from components.ssh.credentials import Access
+from components.validation.planning.jobs import in_turn
 from components.validation.planning.plan import Plan
-from components.validation.records import HostFacts, NcclResult, Outcome, RunRecord, TransferResult, summarise
+from components.validation.records import (
+    HostFacts,
+    JobResult,
+    NcclResult,
+    Outcome,
+    RunRecord,
+    TransferResult,
+    summarise,
+)
 from components.validation.running.course import Course, Progress, Say
 from components.validation.running.hosts import taken
 from components.validation.running.journal import Head, Journal, now_s
+from components.validation.running.outcomes import without_a_run
 from components.validation.running.verbs import Bench, BusyError
 
 
@@ -45,6 +55,7 @@ async def measure(plan: Plan, access: Access, say: Say, fingerprint: str = "", a
     notes: list[str] = []
     transfers: list[TransferResult] = []
     nccl: NcclResult | None = None
+    jobs: list[JobResult] = []
     raw: dict[str, str] = {}
     hosts: dict[str, HostFacts] = {}
     try:
@@ -61,6 +72,8 @@ async def measure(plan: Plan, access: Access, say: Say, fingerprint: str = "", a
                 transfers = await course.measured()
                 if plan.nccl:
                     nccl, raw["nccl_all_reduce.log"] = await _nccl(plan, run_id, access, transfers, say)
+                jobs, logs = await _jobs(plan, run_id, access, _broken(transfers, nccl), say)
+                raw |= logs
                 finished = True
             finally:
                 if journal:
@@ -68,6 +81,7 @@ async def measure(plan: Plan, access: Access, say: Say, fingerprint: str = "", a
     except BusyError as error:
         say(f"busy: {error}")
         transfers, nccl = _all(plan, "skipped", f"busy: {error}")
+        jobs = without_a_run(plan.jobs, "skipped", f"busy: {error}")
     record = RunRecord(
         run_id=run_id,
         started_at=_rfc3339(started),
@@ -78,6 +92,7 @@ async def measure(plan: Plan, access: Access, say: Say, fingerprint: str = "", a
         transfers=tuple(transfers),
         series=summarise(transfers),
         nccl=nccl,
+        jobs=tuple(jobs),
         hosts=hosts,
         notes=tuple(notes),
     )
@@ -87,7 +102,8 @@ async def measure(plan: Plan, access: Access, say: Say, fingerprint: str = "", a
 def shown(plan: Plan) -> str:
     """The plan in one line."""
     rounds = ", ".join(f"{stage.name} {len(plan.rounds_of(stage))} rounds" for stage in plan.stages) or "no verbs"
-    return f"{rounds}{', NCCL' if plan.nccl else ''}; about {plan.estimate_s:.0f} s"
+    jobs = f", {len(in_turn(plan.jobs))} jobs" if plan.jobs else ""
+    return f"{rounds}{', NCCL' if plan.nccl else ''}{jobs}; about {plan.estimate_s:.0f} s"
 
 
 def all_failed(plan: Plan, reason: str, fingerprint: str) -> Run:
@@ -104,6 +120,7 @@ def all_failed(plan: Plan, reason: str, fingerprint: str) -> Run:
         transfers=tuple(transfers),
         series=summarise(transfers),
         nccl=nccl,
+        jobs=tuple(without_a_run(plan.jobs, "error", reason)),
     )
     return Run(record=record, raw={})
 
@@ -123,8 +140,8 @@ async def _nccl(
     """The job, unless the rails do not work yet: NCCL would only hang on them until its time is over."""
     if access.kubeconfig is None:
         return NcclResult(outcome="skipped", reasons=("no kubeconfig",)), ""
-    if broken := next((transfer for transfer in transfers if transfer.outcome != "measured"), None):
-        return NcclResult(outcome="skipped", reasons=(f"{broken.test} did not pass on every rail",)), ""
+    if why := _broken(transfers, None):
+        return NcclResult(outcome="skipped", reasons=(why,)), ""
     from components.validation.running.mpijob import run_nccl  # noqa: PLC0415  # loads the Kubernetes client, a second
 
     stop = threading.Event()
@@ -135,6 +152,30 @@ async def _nccl(
     shown_value = f"{result.busbw_gbyte_s:.2f} GB/s" if result.busbw_gbyte_s is not None else "; ".join(result.reasons)
     say(f"nccl_all_reduce {result.outcome}{' (replayed)' if result.replayed else ''}: {shown_value}")
     return result, log
+
+
+async def _jobs(
+    plan: Plan, run_id: str, access: Access, broken: str, say: Say
+) -> tuple[list[JobResult], dict[str, str]]:
+    """The further jobs, unless what they build upon does not work."""
+    if not plan.jobs:
+        return [], {}
+    if access.kubeconfig is None or broken:
+        return without_a_run(plan.jobs, "skipped", broken or "no kubeconfig"), {}
+    from components.validation.running.jobs import run_jobs  # noqa: PLC0415  # loads the Kubernetes client, a second
+
+    stop = threading.Event()
+    try:
+        return await asyncio.to_thread(run_jobs, plan, run_id, access.kubeconfig, say, stop)
+    finally:
+        stop.set()  # cancelled: the thread sees it within a second and deletes the job
+
+
+def _broken(transfers: list[TransferResult], nccl: NcclResult | None) -> str:
+    """Why a job would only hang; empty when the rails, and NCCL where it ran, do what they should."""
+    if transfer := next((one for one in transfers if one.outcome != "measured"), None):
+        return f"{transfer.test} did not pass on every rail"
+    return "nccl_all_reduce did not pass" if nccl and nccl.outcome != "measured" else ""
 
 
 def _all(plan: Plan, outcome: Outcome, reason: str) -> tuple[list[TransferResult], NcclResult | None]:

@@ -1,0 +1,33 @@
+"""Hints from NCCL's own log."""
+
+import pytest
+
+from components.validation.judging.network import network_findings
+from components.validation.records import NcclResult
+from stacks.lab import Lab
+from tests.components.validation.labs import hardware, plan_for, record, reduced
+
+
+def codes(lab: Lab, nccl: NcclResult | None) -> list[str]:
+    plan = plan_for(hardware(lab))
+    return [finding.code for finding in network_findings(plan, record(plan, nccl=nccl))]
+
+
+@pytest.mark.parametrize(
+    ("fields", "expected"),
+    [
+        ({}, []),
+        ({"network": {"gpu_direct": "all", "algorithm": "Ring"}}, []),
+        ({"network": {"gpu_direct": "none"}}, ["GPUDIRECT_OFF"]),
+        ({"network": {"gpu_direct": "some"}}, ["GPUDIRECT_OFF"]),
+        ({"network": {"algorithm": "Tree"}}, ["ALGORITHM_NOT_PINNED"]),
+        ({"off_rail": ("rank 1 uses mlx5_9, which is on no rail",)}, ["WRONG_RAIL"]),
+    ],
+)
+def test_what_the_log_tells_becomes_a_hint(lab: Lab, fields: dict[str, object], expected: list[str]) -> None:
+    assert codes(lab, reduced().model_copy(update=fields)) == expected
+
+
+def test_a_recorded_log_tells_nothing_of_this_lab(lab: Lab) -> None:
+    assert codes(lab, reduced(replayed=True).model_copy(update={"network": {"gpu_direct": "none"}})) == []
+    assert codes(lab, None) == []
