@@ -1,9 +1,12 @@
 """What a run of the benchmarks leaves behind: measured facts, without any judgement that a threshold could change."""
 
+import json
 from collections.abc import Callable
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, JsonValue
+from pydantic import BaseModel, ConfigDict, JsonValue, model_validator
+
+from components.validation.records_packing import pack, unpack
 
 Outcome = Literal["measured", "failed", "skipped", "error"]
 """failed: it ran and did not do what the plan demands. skipped: it was not run, on purpose. error: it could not be run,
@@ -23,6 +26,12 @@ UNIT_OF: dict[VerbsTest, Unit] = {
     "ib_send_lat": "us",
     "ib_read_lat": "us",
 }
+
+
+PACKED = "packed"
+"""Key of a record's JSON that stands for `transfers` where they are many."""
+READABLE = 24
+"""So many transfers are written as they are."""
 
 
 class Frozen(BaseModel):
@@ -59,7 +68,7 @@ class TransferResult(Frozen):
     curve: tuple[CurvePoint, ...] = ()
     """Values by message size, of shape sizes."""
     retest: tuple[float, ...] = ()
-    """Values of the same transfer measured again with half as many beside it."""
+    """Values of the same transfer measured again with half as many beside it; 0 for a repetition that failed."""
     at_once: int = 0
     """Transfers that ran at the same time, this one included; 0 where nobody counted."""
     after_s: float = 0
@@ -203,6 +212,14 @@ class RunRecord(Frozen):
     raw_sha256: str = ""
     """Digest of the file with the raw outputs, named after the run."""
 
+    @model_validator(mode="before")
+    @classmethod
+    def _unpack(cls, given: object) -> object:
+        if isinstance(given, dict) and PACKED in given:
+            rest = {name: value for name, value in given.items() if name != PACKED}
+            return {**rest, "transfers": unpack(given[PACKED])}
+        return given
+
     def series_of(self, test: str, shape: str, rail: str) -> Series | None:
         """One of the series."""
         return next((series for series in self.series if series.key == (test, shape, rail)), None)
@@ -239,7 +256,10 @@ def _series(test: VerbsTest, shape: Shape, rail: str, transfers: list[TransferRe
 
 
 def compact(record: RunRecord, limit_bytes: int) -> str:
-    """The record as JSON within a limit: what failed stays first, then the slowest; the rest is only counted."""
+    """The record as JSON within a limit: what failed stays first, then the slowest; the rest is only counted.
+
+    Many transfers are packed. `RunRecord.model_validate_json` reads both forms.
+    """
     order = sorted(record.transfers, key=_worst_first(record))
     kept = len(order)
     while True:
@@ -250,10 +270,16 @@ def compact(record: RunRecord, limit_bytes: int) -> str:
                 "left_out": record.left_out + len(order) - kept,
             }
         )
-        text = smaller.model_dump_json(exclude_defaults=True)
+        text = smaller.model_dump_json(exclude_defaults=True) if kept <= READABLE else _packed(smaller)
         if len(text.encode()) <= limit_bytes or kept == 0:
             return text
         kept = kept * 3 // 4
+
+
+def _packed(record: RunRecord) -> str:
+    fields = record.model_dump(mode="json", exclude_defaults=True)
+    fields[PACKED] = pack(fields.pop("transfers"))
+    return json.dumps(fields, separators=(",", ":"))
 
 
 def _worst_first(record: RunRecord) -> Callable[[TransferResult], tuple[bool, float]]:

@@ -107,7 +107,7 @@ class Course:
     def _leave_out(self, stage: Stage, done: list[TransferResult]) -> None:
         """Two nodes between which a test failed have nothing to tell in the next one, and would only wait."""
         for result in done:
-            if result.outcome == "failed":
+            if result.outcome in ("failed", "error"):
                 pair = (result.rail, frozenset((result.client, result.server)))
                 self._why.setdefault(pair, f"{stage.name} failed between them")
 

@@ -11,6 +11,10 @@ from components.validation.running.checks import Expected, faults_of_end
 from stacks.base import LabError
 
 
+class NotToldError(LabError):
+    """Nothing is known of the fabric: a host took no part, or what it wrote cannot be read."""
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Ends:
     """Both ends of a transfer."""
@@ -49,7 +53,7 @@ def read(ends: Ends, asked: Asked, client: str, server: str) -> Reading:
     """Reads a run. The client's value counts: of most tests the server only repeats it.
 
     Raises:
-        LabError: when an output gives no number.
+        NotToldError: when an output gives no number.
     """
     wanted = [
         Expected(
@@ -73,11 +77,11 @@ def _bandwidth(wanted: list[Expected], client: str, server: str) -> Reading:
     try:
         run = parse_bandwidth(client)
     except ResultFormatError as error:
-        raise LabError(f"{wanted[0].end.node}: {error}") from None
+        raise NotToldError(f"{wanted[0].end.node}: {error}") from None
     try:
         echo = parse_bandwidth(server)
     except ResultFormatError as error:
-        raise LabError(f"{wanted[1].end.node}: {error}") from None
+        raise NotToldError(f"{wanted[1].end.node}: {error}") from None
     return Reading(
         value=run.rows[0].average_gbit_s,
         tail_us=None,
@@ -90,12 +94,12 @@ def _latency(wanted: list[Expected], client: str, server: str) -> Reading:
     try:
         run = parse_latency(client)
     except ResultFormatError as error:
-        raise LabError(f"{wanted[0].end.node}: {error}") from None
+        raise NotToldError(f"{wanted[0].end.node}: {error}") from None
     try:
         # the server of a read prints no table: it has nothing to do while its memory is read
         other = header_of([line.text for line in lines_of(server)])
     except ResultFormatError as error:
-        raise LabError(f"{wanted[1].end.node}: {error}") from None
+        raise NotToldError(f"{wanted[1].end.node}: {error}") from None
     row = run.rows[0]
     return Reading(
         value=row.value_us,

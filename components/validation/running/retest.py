@@ -21,13 +21,16 @@ async def retest(bench: Bench, stage: Stage, results: list[TransferResult]) -> t
     """The results with the repetitions of those that look bad, and what to say of it; nothing is judged here."""
     plan, began = bench.plan, time.monotonic()
     by_way = {Way(result.rail, result.client, result.server): result for result in results}
-    search = Localiser(fabric_of(plan, results))
+    fabric = fabric_of(plan, results)
+    if not fabric.values:
+        return results, ""
+    search = Localiser(fabric)
     rounds = plan.rounds_of(stage)
     transfer_of = {Way(*transfer.key): transfer for transfers in rounds for transfer in transfers}
     most = max(1, max((len(transfers) for transfers in rounds), default=1) // 2)
     limit_s = max(LEAST_S, SHARE * plan.verbs_estimate_s)
     again: dict[Way, list[Value]] = {}
-    hopeless = {way for way, result in by_way.items() if result.outcome == "skipped" or _never_began(bench, way)}
+    hopeless = {way for way in by_way if way in bench.cut_off}
     left: list[Way] = []
     while ways := [way for way in search.suspects(again) if way not in hopeless]:
         if time.monotonic() - began > limit_s:
@@ -78,7 +81,3 @@ def apart(transfers: Iterable[Transfer], most: int) -> list[list[Transfer]]:
         else:
             rounds.append(([transfer], set(nics)))
     return [taken for taken, _ in rounds]
-
-
-def _never_began(bench: Bench, way: Way) -> bool:
-    return way.client in bench.unreachable or way.server in bench.unreachable or (way in bench.cut_off)

@@ -5,15 +5,16 @@ import time
 from collections import Counter
 from dataclasses import dataclass, field
 
-from components.ssh.connection import Connection
+from components.ssh.connection import Connection, NoAnswerError
 from components.ssh.session import Done, session
 from components.validation.parsers.perftest import cause_of
 from components.validation.planning.plan import Plan
 from components.validation.planning.schedule import Transfer
 from components.validation.planning.stages import Stage
 from components.validation.records import CurvePoint, TransferResult
+from components.validation.records_packing import raw_names
 from components.validation.running.ports import Ports
-from components.validation.running.readings import Asked, Ends, Reading, read
+from components.validation.running.readings import Asked, Ends, NotToldError, Reading, read
 from components.validation.running.remote import LISTENING, TAKEN, Side, bounded, grown, perftest
 from stacks.base import LabError
 
@@ -69,6 +70,8 @@ class Bench:
             return await self._measured(stage, transfer, base, tag)
         except BusyError as error:
             return base.model_copy(update={"outcome": "skipped", "reasons": (f"busy: {error}",)})
+        except (NotToldError, NoAnswerError) as error:
+            return base.model_copy(update={"outcome": "error", "reasons": (str(error),)})
         except LabError as error:
             also = self.cut.get(transfer.key)
             return base.model_copy(update={"reasons": (f"{error}{f'; {also}' if also else ''}",)})
@@ -77,13 +80,14 @@ class Bench:
         """Both ends of a transfer with what was found on their hosts.
 
         Raises:
-            LabError: when one takes no part, or has no GID for its address.
+            NotToldError: when one takes no part.
+            LabError: when one has no GID for its address.
         """
         rail = self.plan.rail(transfer.rail)
         client, server = rail.end(transfer.client), rail.end(transfer.server)
         for end in (client, server):
             if end.node in self.unreachable:
-                raise LabError(self.unreachable[end.node])
+                raise NotToldError(self.unreachable[end.node])
         index = [self.ports[end.node].gid_index(end) for end in (client, server)]
         return Ends(rail=rail, client=client, server=server, client_gid_index=index[0], server_gid_index=index[1])
 
@@ -98,11 +102,11 @@ class Bench:
         ends = self.ends_of(transfer)
         sizes = self.plan.verbs.sizes if stage.shape == "sizes" else (stage.message_bytes,)
         readings: list[Reading] = []
-        names: list[str] = []
-        for number, size in enumerate(sizes * stage.repeats):
-            name = f"{tag}{transfer.rail}/{stage.name}/{transfer.client}-to-{transfer.server}/{number}"
-            names.append(f"{name}.client")
-            readings.append(await self._once(stage, transfer, ends, size, name))
+        runs = sizes * stage.repeats
+        usual = raw_names(transfer.rail, stage.name, transfer.client, transfer.server, len(runs))
+        names = tuple(f"{tag}{name}" for name in usual)
+        for name, size in zip(names, runs, strict=True):
+            readings.append(await self._once(stage, transfer, ends, size, name.removesuffix(".client")))
         first, faults = readings[0], tuple(dict.fromkeys(fault for one in readings for fault in one.faults))
         counters: Counter[str] = Counter()
         for one in readings:
@@ -115,7 +119,7 @@ class Bench:
             "client_gid_index": ends.client_gid_index,
             "server_gid_index": ends.server_gid_index,
             "counters": dict(counters),
-            "raw": tuple(names),
+            "raw": names,
             **self._limits(ends),
         }
         if stage.shape == "sizes":

@@ -105,7 +105,7 @@ def test_a_wrong_host_key_sends_nothing_and_is_a_result(lab: Lab) -> None:
     record, _ = run(without_nccl(lab), hosts, wrong_key_on="gpu02")
 
     assert hosts[1].asked == []
-    assert {t.outcome for t in record.transfers} == {"failed"}
+    assert {t.outcome for t in record.transfers} == {"error"}, "nothing is known of the fabric"
     assert all("another host key than access.known_hosts_file" in t.reasons[0] for t in record.transfers)
 
 
@@ -131,7 +131,7 @@ def test_a_connection_reset_in_the_middle_is_a_result(lab: Lab) -> None:
     hosts[0].programs["client"] = reset
     record, _ = run(without_nccl(lab), hosts)
 
-    assert {t.outcome for t in record.transfers} == {"failed"}
+    assert {t.outcome for t in record.transfers} == {"error"}, "nothing is known of the fabric"
     assert all(t.reasons for t in record.transfers)
 
 
@@ -281,11 +281,11 @@ def test_no_secret_shows_in_a_login_or_an_access() -> None:
     assert "CANARY" not in f"{login!r} {login} {Access(login=login, kubeconfig='CANARY')!r}"
 
 
-def test_a_run_that_cannot_begin_is_a_failed_result(lab: Lab) -> None:
+def test_a_run_that_cannot_begin_is_a_result_too(lab: Lab) -> None:
     plan = plan_for(lab)
     record = all_failed(plan, "no key", "f").record
 
-    assert (function_of(plan, record), record.fingerprint) == ("fail", "f")
+    assert (function_of(plan, record), record.fingerprint) == ("error", "f")
 
 
 def with_stderr(text: str, code: int):  # type: ignore[no-untyped-def]  # a Program
