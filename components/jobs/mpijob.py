@@ -23,6 +23,8 @@ class Program:
 
     words: tuple[str, ...]
     variables: dict[str, str] = field(default_factory=dict)
+    launcher: str = "launcher"
+    """Name of the launcher's container."""
     tagged: bool = False
     """Whether mpirun says before each line which rank printed it: needed where all of them print results."""
 
@@ -63,7 +65,7 @@ def mpi_job(name: str, workers: Workers, program: Program, labels: dict[str, str
 def _launcher(workers: Workers, program: Program, labels: dict[str, JsonValue]) -> JsonValue:
     """No GPU and no rail: it only starts the ranks and shows what rank 0 prints."""
     container: JsonValue = {
-        "name": "launcher",
+        "name": program.launcher,
         "image": workers.image,
         "command": ["mpirun"],
         "args": [

@@ -8,8 +8,10 @@ from stacks.lab import Lab
 
 FOLDER = Path(__file__).parents[1] / "recordings"
 DEFAULT = "nccl_all_reduce_seed_a"
-LAUNCHER = "launcher"
-"""Container of an MPIJob's launcher pod whose log is replayed; every other container of the namespace is silent."""
+LAUNCHERS = ("launcher", "launcher-nccl-all-reduce-roce")
+"""Containers of MPIJobs' launcher pods that show the chosen recording."""
+OTHERS = {"launcher-horovod-roce": "horovod_seed_a"}
+"""Containers that have a recording of their own; every other one of the namespace is silent."""
 NAMESPACE = "rocelab-bench"
 """For labs that have no benchmarks section."""
 CLUSTER_LOGS = "rocelab-replay"
@@ -52,7 +54,8 @@ def cluster_logs(lab: Lab, folder: Path, recording: str = DEFAULT) -> Object:
         "spec": {
             "selector": {"matchNamespaces": [namespace]},
             "logs": [
-                {"containers": [LAUNCHER], "logsFile": str(folder / f"{recording}.log")},
+                {"containers": list(LAUNCHERS), "logsFile": str(folder / f"{recording}.log")},
+                *({"containers": [name], "logsFile": str(folder / f"{log}.log")} for name, log in OTHERS.items()),
                 {"logsFile": str(folder / f"{SILENCE}.log")},
             ],
         },

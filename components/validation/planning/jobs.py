@@ -1,6 +1,7 @@
 """The jobs of a plan beside the main all-reduce: the same over other transports, and an application. Pure."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Literal
 
 from pydantic import JsonValue
@@ -45,7 +46,9 @@ class PlannedJob(Frozen):
         """
         if self.workers is None:
             raise ValueError(f"{self.name}: {self.impossible}")
-        name, program = self.job_name(run_id, turn), self._program(self.workers)
+        name = self.job_name(run_id, turn)
+        # a simulated node shows recorded logs by the name of a container
+        program = replace(self._program(self.workers), launcher=f"launcher-{self.name}")
         return mpi_job(name, self.workers, program, {LAB_LABEL: lab, RUN_LABEL: run_id})
 
     @staticmethod

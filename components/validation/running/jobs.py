@@ -27,6 +27,8 @@ from components.validation.running.outcomes import UNITS, not_run, without_a_run
 from components.validation.running.pulls import refuse_missing_image
 from stacks.base import LabError
 
+NO_RECORDING = "the nodes show recorded logs, and there is none of this job"
+
 
 def run_jobs(
     plan: Plan, run_id: str, kubeconfig: str, say: Say, stop: threading.Event
@@ -94,8 +96,9 @@ class _Turn:
             jobs.create(job.document(self.plan.lab, self.run_id, self.turn))
             try:
                 wait(jobs, name, Waiting.of(job.name, workers, simulated=self.plan.simulated), self.say, stop)
-                log = jobs.log(name)
-                result = _read(job, log, replayed=jobs.replayed(name))
+                log, replayed = jobs.log(name), jobs.replayed(name)
+                silent = replayed and not log.strip()
+                result = not_run(job, "skipped", NO_RECORDING) if silent else _read(job, log, replayed=replayed)
             except JobError as error:
                 log = jobs.log(name) if error.has_log else ""
                 raise

@@ -38,9 +38,13 @@ def test_the_default_recording_is_seed_as_table():
     assert "NCCL INFO" not in text, "the guide prints the table only, and nothing is added to a recording"
 
 
-def test_only_the_launcher_of_the_benchmark_namespace_shows_a_recording(lab, tmp_path):
+def test_only_launchers_of_the_benchmark_namespace_show_a_recording(lab, tmp_path):
     spec = recordings.cluster_logs(lab, tmp_path)["spec"]
 
     assert spec["selector"] == {"matchNamespaces": [lab.benchmarks.namespace]}
     shown = {tuple(entry.get("containers", ["*"])): entry["logsFile"] for entry in spec["logs"]}
-    assert shown == {("launcher",): f"{tmp_path}/{recordings.DEFAULT}.log", ("*",): f"{tmp_path}/silence.log"}
+    assert shown == {
+        ("launcher", "launcher-nccl-all-reduce-roce"): f"{tmp_path}/{recordings.DEFAULT}.log",
+        ("launcher-horovod-roce",): f"{tmp_path}/horovod_seed_a.log",
+        ("*",): f"{tmp_path}/silence.log",
+    }

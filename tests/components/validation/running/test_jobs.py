@@ -85,6 +85,14 @@ def test_a_recorded_log_is_marked_and_not_held_against_the_plan(lab: Lab) -> Non
     assert {(result.outcome, result.replayed) for result in results} == {("measured", True)}
 
 
+def test_a_job_without_a_recording_is_not_run_and_never_failed(lab: Lab) -> None:
+    node = {"metadata": {"name": "gpu01", "labels": {REPLAYED: "true"}}}
+    results, _ = run(changed(lab, comparison=SMALL), FakeApi(statuses=[true("Succeeded")], log="", nodes=[node]))
+
+    assert {result.outcome for result in results} == {"skipped"}
+    assert "there is none of this job" in results[0].reasons[0]
+
+
 def test_a_job_that_fails_does_not_keep_the_next_from_running(lab: Lab) -> None:
     statuses = [true("Failed", "BackoffLimitExceeded"), true("Succeeded")]
     results, _ = run(changed(lab, comparison=SMALL), FakeApi(statuses=statuses, log=nccl("tagged_debug")))
