@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal
 
-from components.report.lines import number, percent, test_title
+from components.report.lines import number, percent, test_title, unit_text
 from components.validation.summary import JudgedTest, Summary
 
 Status = Literal["passed", "failed", "skipped", "error", "warned"]
@@ -60,9 +60,13 @@ def _of(test: JudgedTest, *, simulated: bool) -> Iterator[Case]:
     name = f"{test_title(test)} {test.rail or 'all rails'}"
     counts = f"{test.measured} measured, {test.failed} failed, {test.skipped} skipped"
     shown = "replayed" if test.function == "replayed" else "simulated" if simulated else ""
-    value = f"{number(test.median)} {test.unit}{f' ({shown})' if shown else ''}" if test.median is not None else ""
+    value = (
+        f"{number(test.median)} {unit_text(test.unit)}{f' ({shown})' if shown else ''}"
+        if test.median is not None
+        else ""
+    )
     of = (
-        f"{value}; slowest {percent(test.ratio)} of {number(test.ceiling)} {test.unit}"
+        f"{value}; slowest {percent(test.ratio)} of {number(test.ceiling)} {unit_text(test.unit)}"
         if test.ratio is not None
         else value
     )

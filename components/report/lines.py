@@ -38,12 +38,17 @@ def cells(test: JudgedTest, *, simulated: bool) -> tuple[str, ...]:
         test.rail or "all",
         _function(test),
         f"{test.performance}{because}",
-        f"{number(test.median)} {test.unit}{label}" if test.median is not None else "",
+        f"{number(test.median)} {unit_text(test.unit)}{label}" if test.median is not None else "",
         f"{number(test.ceiling)} ({test.basis})" if test.ceiling is not None else "",
         percent(test.ratio),
         worst,
         percent(test.change, signed=True),
     )
+
+
+def unit_text(unit: str) -> str:
+    """A unit as people write it."""
+    return "µs" if unit == "us" else unit
 
 
 def number(value: float | None) -> str:

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 
 from components.report.chains import chain_of
-from components.report.lines import COLUMNS, cells, duration, headline
+from components.report.lines import COLUMNS, cells, duration, headline, unit_text
 from components.report.material import Material
 from components.report.shapes import matrices
 from components.validation.summary import Summary
@@ -74,7 +74,7 @@ def _slowest(material: Material) -> Iterator[str]:
             m.test,
             m.rail,
             f"{pair[0]} to {pair[1]}",
-            f"{m.values[pair]:.4g} {m.unit}",
+            f"{m.values[pair]:.4g} {unit_text(m.unit)}",
             f"{m.share(pair):.1%} of {m.basis}",
         )
         for m in found

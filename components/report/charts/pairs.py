@@ -8,10 +8,11 @@ from components.report.charts.canvas import SMALL, Canvas
 from components.report.charts.palette import FAILED, INK, MUTED, UNTESTED
 from components.report.shapes import Matrix, short
 
-MOST_LABELS = 24
+MOST_LABELS = 18
 MOST_NUMBERS = 8
 """Nodes up to which each cell has its number."""
-SIDE = 320
+SIDE, CELL = 320, 72
+"""Of the square, and of a cell at most: two nodes fill no page."""
 LOWEST_SHARE = 0.8
 """The colours span at least this to 1, so that noise between good pairs looks like noise."""
 
@@ -21,7 +22,8 @@ def pair_chart(matrix: Matrix, name: str) -> str:
     count = len(matrix.nodes)
     longest = max(len(short(node)) for node in matrix.nodes)
     margin = 34 + int(longest * 6.4)
-    canvas = Canvas(margin + SIDE + 76, margin + SIDE + 12, (margin, 76, 12, margin))
+    side = min(SIDE, CELL * count)
+    canvas = Canvas(margin + side + 76, margin + side + 12, (margin, 76, 12, margin))
     axes = canvas.axes()
     shares = np.full((count, count), np.nan)
     place = {node: index for index, node in enumerate(matrix.nodes)}
@@ -72,7 +74,8 @@ def _numbers(canvas: Canvas, matrix: Matrix, place: dict[str, int], span: tuple[
 def _bar(canvas: Canvas, span: tuple[float, float]) -> None:
     """What the colours mean."""
     left = (canvas.width - 60) / canvas.width
-    box = (left, canvas.bottom / canvas.height, 12 / canvas.width, SIDE / canvas.height)
+    inner = canvas.height - canvas.top - canvas.bottom
+    box = (left, canvas.bottom / canvas.height, 12 / canvas.width, inner / canvas.height)
     axes = canvas.figure.add_axes(box)
     steps = np.linspace(span[0], span[1], 64).reshape(-1, 1)
     extent = (0.0, 1.0, span[0], span[1])

@@ -10,7 +10,7 @@ from components.report.shapes import Band, Sizes, bytes_text
 from components.validation.records import CurvePoint
 
 WIDTH, HEIGHT = 480, 300
-MARGINS = (52, 96, 12, 44)
+MARGINS = (52, 112, 12, 44)
 INNER = HEIGHT - MARGINS[2] - MARGINS[3]
 DASHES: dict[int, tuple[float, ...]] = {4096: (5, 2), 2048: (3, 2), 1024: (1, 2)}
 

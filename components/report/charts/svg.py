@@ -8,6 +8,8 @@ from components.report.charts.palette import VARIABLE_OF
 from components.report.lines import plain
 
 SVG = "{http://www.w3.org/2000/svg}"
+LARGEST = 1.12
+"""How far a drawing grows where there is room: text should not be larger than that around it."""
 LINK = "{http://www.w3.org/1999/xlink}href"
 DROPPED = (f"{SVG}metadata", f"{SVG}style", f"{SVG}title")
 
@@ -32,8 +34,10 @@ def for_page(text: str, name: str, label: str) -> str:
     for element in root.iter():
         _tidy(element, name, used)
     box = root.attrib["viewBox"]
+    width = float(box.split()[2]) * LARGEST
     root.attrib.clear()
-    root.attrib.update({"class": "chart", "role": "img", "aria-label": plain(label), "viewBox": box})
+    told = {"class": "chart", "role": "img", "aria-label": plain(label), "viewBox": box}
+    root.attrib.update({**told, "style": f"max-width:{width:.0f}px"})
     ET.register_namespace("", SVG[1:-1])
     return ET.tostring(root, encoding="unicode")
 

@@ -7,7 +7,7 @@ from components.report.charts.palette import FAILED, MUTED, SURFACE, series_colo
 from components.report.past import Trend
 
 WIDTH, HEIGHT = 480, 220
-MARGINS = (52, 96, 12, 40)
+MARGINS = (52, 112, 12, 40)
 INNER = HEIGHT - MARGINS[2] - MARGINS[3]
 
 

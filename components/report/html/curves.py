@@ -6,6 +6,7 @@ from components.report.charts.sizes import bandwidth_chart, latency_chart
 from components.report.html.parts import figure, section
 from components.report.html.sources import Sources
 from components.report.html.tags import Html, number_cell, table, tag
+from components.report.lines import unit_text
 from components.report.shapes import bytes_text, sizes
 from components.report.values import point_key
 from components.validation.records import RunRecord
@@ -49,5 +50,8 @@ def _points(record: RunRecord, sources: Sources) -> Html:
         )
         for size in sorted({size for found in values for size in found})
     ]
-    head = ["message", *([t.test, tag("small", f"{t.rail}, {t.client} to {t.server}, {t.unit}")] for t in curves)]
+    head = [
+        "message",
+        *([t.test, tag("small", f"{t.rail}, {t.client} to {t.server}, {unit_text(t.unit)}")] for t in curves),
+    ]
     return tag("details", tag("summary", "The curves in numbers"), table(head, rows))

@@ -8,7 +8,7 @@ from components.report.html.parts import figure, section
 from components.report.html.sources import Sources
 from components.report.html.tags import Html, number_cell, table, tag
 from components.report.html.verdict import slowest
-from components.report.lines import number
+from components.report.lines import number, unit_text
 from components.report.past import test_name
 from components.report.shapes import Matrix
 from components.report.values import transfer_key
@@ -25,7 +25,7 @@ def pair_section(record: RunRecord, found: list[Matrix], sources: Sources) -> It
     charts = [
         figure(
             f"{test_name(m.test, m.shape)}, {m.rail}",
-            f"share of {m.basis}, {number(m.reference)} {m.unit}",
+            f"share of {m.basis}, {number(m.reference)} {unit_text(m.unit)}",
             pair_chart(m, f"pair{index}"),
         )
         for index, m in enumerate(found)
@@ -54,7 +54,7 @@ def _pair_table(record: RunRecord, sources: Sources) -> Html:
             t.rail,
             t.client,
             t.server,
-            number_cell([sources.show(transfer_key(t), t.value), f" {t.unit}"]),
+            number_cell([sources.show(transfer_key(t), t.value), f" {unit_text(t.unit)}"]),
             number_cell(str(len(t.samples))),
             number_cell(", ".join(number(value) for value in t.retest)),
             number_cell(str(t.queue_pairs or "")),

@@ -53,9 +53,8 @@ def anchor_of(*words: str) -> str:
 
 def figure(caption: str, note: str, svg: str, *, wide: bool = False) -> Html:
     """A chart with what it shows and how to read it."""
-    drawing = Html(svg.replace('class="chart"', 'class="chart large"', 1) if wide else svg)
     head = tag("figcaption", caption, tag("small", note) if note else None)
-    return tag("figure", head, drawing, class_="wide" if wide else None)
+    return tag("figure", head, Html(svg), class_="wide" if wide else None)
 
 
 def section(title: str, name: str, *content: Content) -> Html:

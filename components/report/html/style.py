@@ -58,9 +58,8 @@ figure{margin:0;min-width:0}
 figure.wide{overflow-x:auto}
 figcaption{font-size:14px;font-weight:600;margin-bottom:4px}
 figcaption small{display:block;font-weight:400;color:var(--muted);font-size:13px}
-svg.chart{display:block;width:100%;height:auto;max-width:540px;stroke-linejoin:round;stroke-linecap:butt;
+svg.chart{display:block;width:100%;height:auto;overflow:visible;stroke-linejoin:round;stroke-linecap:butt;
 font-family:inherit}
-svg.chart.large{max-width:none}
 details{margin:8px 0 0}
 summary{cursor:pointer;color:var(--accent);font-size:14.5px}
 nav{font-size:14px;margin:14px 0 0;display:flex;flex-wrap:wrap;gap:4px 16px}

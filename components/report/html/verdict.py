@@ -3,7 +3,7 @@
 from components.report.html.parts import bullets, chip, section, state_class
 from components.report.html.sources import Sources
 from components.report.html.tags import Content, Html, markup, tag
-from components.report.lines import duration, number, percent, test_title, when
+from components.report.lines import duration, number, percent, test_title, unit_text, when
 from components.report.material import Material
 from components.report.past import PastRun
 from components.report.values import NCCL_KEY, series_key
@@ -112,11 +112,11 @@ def _cells(test: JudgedTest, summary: Summary, sources: Sources) -> tuple[Conten
         test.rail or "all",
         [chip(test.function, stale=bool(summary.stale)), tag("small", of) if of else None],
         chip(test.performance, stale=bool(summary.stale)),
-        [_median(test, sources), " ", test.unit, tag("small", label) if label else None]
+        [_median(test, sources), " ", unit_text(test.unit), tag("small", label) if label else None]
         if test.median is not None
         else None,
         worst,
-        f"{number(test.ceiling)} {test.unit}" if test.ceiling is not None else None,
+        f"{number(test.ceiling)} {unit_text(test.unit)}" if test.ceiling is not None else None,
         percent(test.ratio),
         percent(test.change, signed=True),
         test.because if test.because != label else "",

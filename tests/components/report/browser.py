@@ -60,7 +60,7 @@ class Browser:
         """What a script in the page says; the page itself has none."""
         answer = self.ask("Runtime.evaluate", expression=expression, returnByValue=True)
         assert "exceptionDetails" not in answer, answer
-        return answer["result"]["value"]  # type: ignore[index]
+        return answer["result"].get("value")  # type: ignore[attr-defined]
 
     def picture(self, file: Path) -> None:
         """The whole page as a picture."""
@@ -85,7 +85,9 @@ def browser(folder: Path) -> Iterator[Browser]:
             assert time.monotonic() < limit, "the browser does not start"
             time.sleep(0.05)
         number = told.read_text().splitlines()[0]
-        yield Browser(_page(int(number)))
+        found = Browser(_page(int(number)))
+        yield found
+        found.socket.close()
     finally:
         process.terminate()
         process.wait(START_S)
