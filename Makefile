@@ -4,7 +4,7 @@ IN := engine/run $(STACK)
 PYTHON := .venv/bin/python
 
 .DEFAULT_GOAL := help
-.PHONY: help setup env doctor up preview drift validate report recover destroy down test test-unit check bench clean virtual
+.PHONY: help setup env doctor up preview drift validate history report recover destroy down test test-unit check bench clean virtual
 
 help:  ## This list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*##/\t/' | column -t -s "$$(printf '\t')"
@@ -39,8 +39,11 @@ drift: VERB = preview --refresh --run-program
 drift: virtual  ## What differs on the hosts and in the cluster from what the stack says
 	$(IN) pulumi preview --refresh --run-program --diff --stack $(STACK)
 
-validate: virtual  ## Measures again, whatever has been measured
-	$(IN) pulumi up --yes --skip-preview --stack $(STACK) --replace '**Measurement**'
+validate: virtual  ## Measures again, whatever has been measured (REBASELINE=1: earlier runs are no measure any more)
+	ROCELAB_VALIDATE=$(if $(REBASELINE),rebaseline,again) $(IN) pulumi up --yes --skip-preview --stack $(STACK)
+
+history: setup  ## The last runs of a lab: verdicts, values, and what they are compared with
+	@$(IN) python -m components.validation.history --stack $(STACK)
 
 report: virtual  ## Writes report.md and report.json from the last run
 	@$(IN) python -m components.report --stack $(STACK) --markdown report.md --json report.json

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import pulumi
 import pulumi_kubernetes as kubernetes
+from pydantic import JsonValue
 
 from components.cluster.attachments import Attachments, AttachmentsArgs, describe
 from components.cluster.claim import Claim, ClaimArgs
@@ -16,6 +17,7 @@ from components.cluster.operators import Operator, OperatorArgs, Owner
 from components.cluster.profiles import DEVICE_PLUGIN, programs
 from components.cluster.required import required
 from components.cluster.sriov import LAYOUT_ANNOTATION
+from components.outputs import few_faults
 from stacks.cluster import Cluster
 from stacks.lab import Lab
 
@@ -41,6 +43,8 @@ class RdmaCluster(pulumi.ComponentResource):
 
     attachments: Mapping[str, Mapping[str, str | int]]
     """Per rail: resource, network, vlan_id, mtu_bytes."""
+    fault_outline: pulumi.Output[Mapping[str, JsonValue]]
+    """The faults as the stack output has them: the first ones, and a count."""
     faults: pulumi.Output[Mapping[str, list[str]]]
     """What stands in the way of jobs, by node, pool or network; empty when nothing does."""
     provider: kubernetes.Provider
@@ -104,6 +108,7 @@ class RdmaCluster(pulumi.ComponentResource):
             pulumi.ResourceOptions(parent=self, depends_on=everything),
         )
         self.faults = gate.report.apply(lambda text: json.loads(text or "{}"))
+        self.fault_outline = self.faults.apply(few_faults)
         # by id, not by what the gate says: that is unknown in a preview of its update, and all behind it would be
         ids = [resource.id for resource in (*everything, gate)]
         self.ready = pulumi.Output.all(*ids).apply(lambda _: True)

@@ -16,6 +16,7 @@ from components.hosts.program.places import SCHEMA, copy_of
 from components.hosts.records import HostRecord, wanted_record
 from components.hosts.remedy import remedy
 from components.hosts.secret_files import SecretFiles, files_digest
+from components.outputs import outline
 from components.ssh.credentials import endpoints_of
 from stacks.lab import Lab
 from stacks.load import Credentials
@@ -43,6 +44,8 @@ class Hosts(pulumi.ComponentResource):
 
     results: pulumi.Output[Mapping[str, Mapping[str, str]]]
     """Per host: `status` (ready, failed, needs_reboot, unreachable, drained, undone), with reason and hint."""
+    outline: pulumi.Output[Mapping[str, Mapping[str, str]]]
+    """The results as the stack output has them: of many hosts those that are not ready, and a count."""
     facts: pulumi.Output[Mapping[str, Mapping[str, object]]]
     """Per host: machine id, kernel, RDMA devices (soft-RoCE named as simulated)."""
     vf_layout: pulumi.Output[str]
@@ -79,6 +82,7 @@ class Hosts(pulumi.ComponentResource):
             pulumi.ResourceOptions(parent=self, depends_on=commands),
         )
         self.results = fleet.results.apply(json.loads)
+        self.outline = self.results.apply(outline)
         self.facts = fleet.facts.apply(json.loads)
         self.vf_layout = fleet.vf_layout
         self.register_outputs({"results": self.results, "facts": self.facts, "vf_layout": self.vf_layout})

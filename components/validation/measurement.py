@@ -22,7 +22,7 @@ from components.validation.planning.plan import Plan
 from components.validation.planning.quarantine import without
 from components.validation.records import RunRecord, compact
 from components.validation.running.parent import while_alive
-from components.validation.running.runner import Run, all_failed, measure
+from components.validation.running.runner import Around, Run, all_failed, measure
 from stacks.base import LabError
 from stacks.secret_files import BITFUSION_KEY, LICENCE_KEY
 
@@ -68,7 +68,8 @@ class MeasurementProvider(Configured, ResourceProvider):
         async def run(part: Plan) -> Run:
             if access is None:
                 return all_failed(part, missing, fingerprint)
-            return await while_alive(measure(part, access, pulumi.log.info, fingerprint), PLUGIN_LEVELS)
+            around = Around(journal=wanted.folder)
+            return await while_alive(measure(part, access, pulumi.log.info, fingerprint, around), PLUGIN_LEVELS)
 
         missing = ""
         try:

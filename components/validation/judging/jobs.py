@@ -1,12 +1,14 @@
 """The judgement over jobs: NCCL against what the rails measured, applications and transports side by side."""
 
+from collections import Counter
 from collections.abc import Iterator
 
-from components.validation.judging.states import NOTHING, SHOWN_ONLY, SIMULATED, rate
+from components.validation.judging.states import NOTHING, SHOWN_ONLY, SIMULATED, function_of_counts, rate
 from components.validation.physics.ceilings import Path, bandwidth_ceiling
 from components.validation.physics.nccl import Job, nccl_ceiling
+from components.validation.planning.jobs import in_turn
 from components.validation.planning.plan import Plan
-from components.validation.records import JobResult, NcclResult, Outcome, RunRecord
+from components.validation.records import JobResult, NcclResult, Outcome, RunRecord, median
 from components.validation.summary import Finding, Function, JudgedTest
 from stacks.benchmarks import Benchmarks
 
@@ -84,21 +86,34 @@ def _computed_gbit_s(plan: Plan, record: RunRecord) -> list[float]:
     return found
 
 
-def judge_job(job: JobResult, *, simulated: bool) -> JudgedTest:
-    """One job of a comparison or an application: whether it ran. What it should reach nobody can compute."""
+def judge_jobs(plan: Plan, record: RunRecord) -> Iterator[JudgedTest]:
+    """The jobs of comparisons and applications, all runs of one over one transport together.
+
+    They are judged by whether they ran: what they should reach nobody can compute.
+    """
+    # each transport of a comparison runs there and back
+    planned: Counter[tuple[str, str]] = Counter((job.program, job.transport) for job in in_turn(plan.jobs))
+    for key in dict.fromkeys((*planned, *((job.program, job.transport) for job in record.jobs))):
+        jobs = [job for job in record.jobs if (job.program, job.transport) == key]
+        yield _several(key, jobs, planned[key] or len(jobs), simulated=record.simulated)
+
+
+def _several(key: tuple[str, str], jobs: list[JobResult], planned: int, *, simulated: bool) -> JudgedTest:
+    count = Counter(job.outcome for job in jobs)
+    values = [job.value for job in jobs if job.value is not None]
+    replayed = any(job.replayed for job in jobs)
+    outcomes = {"measured": count["measured"], "failed": count["failed"], "skipped": count["skipped"]}
     return JudgedTest(
-        test=job.program,
-        shape=job.transport,
+        test=key[0],
+        shape=key[1],
         rail=None,
-        function="replayed" if job.replayed else FUNCTIONS[job.outcome],
+        function="replayed" if replayed else function_of_counts(planned, errors=count["error"], **outcomes),
         performance="not rated",
-        because=REPLAYED if job.replayed else SIMULATED if simulated else SHOWN_ONLY,
-        median=job.value,
-        unit=job.unit,
-        measured=int(job.outcome == "measured"),
-        failed=int(job.outcome == "failed"),
-        skipped=int(job.outcome == "skipped"),
-        errors=int(job.outcome == "error"),
+        because=REPLAYED if replayed else SIMULATED if simulated else SHOWN_ONLY,
+        median=median(values) if values else None,
+        unit=jobs[0].unit if jobs else "",
+        errors=count["error"],
+        **outcomes,
     )
 
 

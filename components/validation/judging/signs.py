@@ -47,7 +47,9 @@ def located(plan: Plan, record: RunRecord, topology: Topology) -> Located | None
             expected[rail.name] = median(ceilings)
     rated = stage.bandwidth and not record.simulated
     fabric = Fabric(values=values, expected=expected, leaf_of=topology, rated=rated)
-    return Localiser(fabric).localise({Way(t.rail, t.client, t.server): t.retest for t in found if t.retest})
+    # a repetition that failed is written as 0
+    again = {Way(t.rail, t.client, t.server): tuple(value or None for value in t.retest) for t in found if t.retest}
+    return Localiser(fabric).localise(again)
 
 
 def settled_first(transfer: TransferResult) -> float | None:

@@ -4,7 +4,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from components.validation.judging import regression
-from components.validation.judging.jobs import job_findings, judge_job, judge_nccl
+from components.validation.judging.comparison import comparison_findings
+from components.validation.judging.jobs import job_findings, judge_jobs, judge_nccl
+from components.validation.judging.network import network_findings
 from components.validation.judging.signs import (
     Topology,
     counter_findings,
@@ -115,7 +117,7 @@ def _tests(plan: Plan, benchmarks: Benchmarks, record: RunRecord) -> list[Judged
     ]
     if plan.nccl:
         tests.append(judge_nccl(plan, benchmarks, record))
-    return [*tests, *(judge_job(job, simulated=record.simulated) for job in record.jobs)]
+    return [*tests, *judge_jobs(plan, record)]
 
 
 def _findings(
@@ -142,7 +144,8 @@ def _findings(
             findings.append(finding)
         key = (t.test, t.shape, t.rail)
         states[key] = worse_of(state, states.get(key, "not rated"))
-    return [*findings, *job_findings(record)], states
+    jobs = (*job_findings(record), *network_findings(plan, record), *comparison_findings(record))
+    return [*findings, *jobs], states
 
 
 def _with_state(test: JudgedTest, states: Mapping[tuple[str, str, str], Performance]) -> JudgedTest:
