@@ -1,0 +1,75 @@
+"""Jobs of a comparison and an application under the real MPI operator, on a control plane of the test's own."""
+
+import threading
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from components.validation.running.jobs import run_jobs
+from simulator.plane.part import ControlPlane
+from stacks.images import Images, TrainingRecipe
+from stacks.lab import Lab
+from stacks.transports import Application, Comparison
+from tests.components.validation.labs import changed, plan_for
+from tests.simulator.plane.running import ADDRESS, BENCH, BINARIES, MPIJOBS, Plane, eventually
+
+pytestmark = [
+    pytest.mark.sim,
+    pytest.mark.skipif(
+        not all((BINARIES / name).exists() for name in ("plane", "kwok", "mpi-operator")),
+        reason="the cluster's programs are not built: make setup",
+    ),
+]
+
+
+@pytest.fixture(scope="module")
+def plane(lab: Lab, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Plane]:
+    state = tmp_path_factory.mktemp("jobs")
+    try:
+        plane = Plane(lab, state)
+        plane.deploy_operator()
+        plane.add_namespace(BENCH)
+        eventually(lambda: plane.api.get(f"/api/v1/namespaces/{BENCH}/serviceaccounts/default"), "a service account")
+        yield plane
+        plane.api.close()
+    finally:
+        ControlPlane(lab, state, BINARIES, address=ADDRESS).down(print)
+
+
+def test_all_jobs_run_to_their_end_and_only_recorded_ones_show_numbers(plane: Plane, lab: Lab) -> None:
+    asked = changed(lab, comparison=Comparison(), application=Application(), budget_s=3600)
+    asked = asked.model_copy(update={"images": Images(training=TrainingRecipe(image="registry:5000/training:1"))})
+    kubeconfig = plane.layout.kubeconfig.read_text()
+
+    results, logs = run_jobs(plan_for(asked), "turns", kubeconfig, print, threading.Event())
+
+    assert [(r.program, r.transport, r.outcome, r.replayed) for r in results] == [
+        ("nccl_all_reduce", "tcp", "skipped", False),
+        ("nccl_all_reduce", "roce", "measured", True),
+        ("nccl_all_reduce", "roce", "measured", True),
+        ("nccl_all_reduce", "tcp", "skipped", False),
+        ("horovod", "roce", "measured", True),
+    ]
+    assert (results[1].value, results[4].dropped) == (22.845, (199.4, 186.1))
+    assert len(logs) == 3
+    assert plane.api.items(MPIJOBS) == []
+
+
+def test_an_ended_run_leaves_no_job(plane: Plane, lab: Lab) -> None:
+    stop = threading.Event()
+    said: list[str] = []
+    thread = threading.Thread(
+        target=run_jobs,
+        args=(plan_for(changed(lab, comparison=Comparison())), "ended", plane.layout.kubeconfig.read_text()),
+        kwargs={"say": said.append, "stop": stop},
+    )
+    thread.start()
+    eventually(lambda: plane.api.items(MPIJOBS), "a job")
+    began = time.monotonic()
+    stop.set()
+    thread.join(timeout=30)
+
+    assert not thread.is_alive(), f"still running after {time.monotonic() - began:.0f} s"
+    assert plane.api.items(MPIJOBS) == []
+    assert sum("the run was ended" in line for line in said) == 4
