@@ -109,7 +109,7 @@ def shown(plan: Plan) -> str:
 def all_failed(plan: Plan, reason: str, fingerprint: str) -> Run:
     """The run that could not begin, as a result like any other."""
     started = datetime.now(UTC)
-    transfers, nccl = _all(plan, "failed", reason)
+    transfers, nccl = _all(plan, "error", reason)
     record = RunRecord(
         run_id=_run_id(started),
         started_at=_rfc3339(started),
