@@ -105,8 +105,8 @@ class Course:
         return None
 
     def _leave_out(self, stage: Stage, done: list[TransferResult]) -> None:
-        """Two nodes between which a test failed have nothing to tell in the next one, and would only wait."""
-        for result in done:
+        """Two nodes between which a plain test failed have nothing to tell in the next one, and would only wait."""
+        for result in done if stage.shape == "one_way" else ():
             if result.outcome in ("failed", "error"):
                 pair = (result.rail, frozenset((result.client, result.server)))
                 self._why.setdefault(pair, f"{stage.name} failed between them")

@@ -215,6 +215,7 @@ def _failure(node: str, done: Done) -> str:
         return f"{node}: perftest is not installed (package perftest)"
     if done.code is None:
         return f"{node}: the run was killed, or its connection broke"
-    said = [line for line in (done.err.strip() or done.out.strip()).splitlines() if not line.startswith("@")]
+    err = "".join(line for line in done.err.splitlines(keepends=True) if not line.startswith("@"))  # ours, not its own
+    said = (err.strip() or done.out.strip()).splitlines()
     last = said[-1].strip()[:160] if said else "nothing"
-    return f"{node}: {cause_of(done.err + done.out) or 'perftest failed'} (exit {done.code}: {last})"
+    return f"{node}: {cause_of(err + done.out) or 'perftest failed'} (exit {done.code}: {last})"

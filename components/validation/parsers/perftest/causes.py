@@ -10,8 +10,11 @@ _CAUSES = (
     (r"Couldn't allocate MR|Cannot allocate memory", "memory could not be registered: raise the memlock limit"),
     (r"GID types", "the ends use different RoCE versions"),
     (r"Failed to exchange data|Incompatibility|mismatch: local", "the two ends disagree: same perftest on both?"),
-    (r"Failed status[^(]*\(?1?\(?12\b|status 12", "retries exceeded: path MTU, VLAN, PFC or a filter on UDP 4791"),
-    (r"Failed status[^(]*\(?13\b|status 13", "receiver not ready"),
+    (
+        r"Failed status(?: 12\b|-[^(\n]*\(12\))|status 12\b",
+        "retries exceeded: path MTU, VLAN, PFC or a filter on UDP 4791",
+    ),
+    (r"Failed status(?: 13\b|-[^(\n]*\(13\))|status 13\b", "receiver not ready"),
     (r"Completion with error|Failed status", "a completion with an error: packets of this path are lost"),
 )
 

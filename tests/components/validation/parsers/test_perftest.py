@@ -93,6 +93,8 @@ def test_damaged_text_never_gives_another_number(name: str) -> None:
         ("Unable to find the Infiniband/RoCE device\n", "not there"),
         ("Couldn't connect to 10.10.11.11:18515\n", "did not answer"),
         (" Completion with error at client\n Failed status 12: wr_id 0 syndrom 0x81\n", "retries exceeded"),
+        (" Failed status-transport retry counter exceeded (12): wr_id 0 syndrom 0x81\n", "retries exceeded"),
+        (" Failed status 5: wr_id 1 syndrom 0x0\n GID: 00:255:255:10:10:11:12\n", "a completion with an error"),
     ],
 )
 def test_perftest_says_itself_why_it_failed(stderr: str, cause: str) -> None:

@@ -1,6 +1,7 @@
 """What is read from a host's answer about its ports."""
 
 import json
+import re
 
 import pytest
 
@@ -48,10 +49,71 @@ def test_queue_pairs_of_a_process_on_the_port_or_its_vfs_are_seen_and_those_of_o
         {"ifname": "mlx5_7", "comm": "python3", "pid": 7, "type": "RC"},
         {"ifname": "mlx5_0", "comm": "storage", "pid": 8, "type": "RC"},
     ]
-    text = PORTS.split("qps ")[0] + "vf rxe0 mlx5_7\nqps " + json.dumps(qps)
+    text = "vf rxe0 mlx5_7\n" + re.sub("qps .*", lambda _: f"qps {json.dumps(qps)}", PORTS)
 
     assert parse_ports(text).users == ("ib_write_bw (669) on rxe0", "python3 (7) on mlx5_7")
 
 
 def test_a_port_without_a_speed_has_no_line_rate() -> None:
     assert parse_ports(PORTS.replace("speed rxe0 1000", "speed rxe0 -1")).line_rate_gbit_s == {"rxe1": 1.0}
+
+
+MLX5 = """\
+before mlx5_0 net 1000
+before mlx5_0 rdma 2000
+has ib_write_bw
+has numactl
+version Version: 6.29
+kernel 6.8.0-60-generic
+held nvidia.com/gpu
+held intel.com/sriov_111
+cpus 0 0-31,64-95
+cpus 1 32-63,96-127
+speed mlx5_0 100000
+mtu mlx5_0 ens1f0np0 9000
+driver mlx5_0 mlx5_core
+firmware mlx5_0 16.35.4030
+nic mlx5_0 MT4119 MT_0000000080
+numa mlx5_0 1
+pcie mlx5_0 16 8.0 GT/s PCIe
+qps []
+after mlx5_0 net 1500
+after mlx5_0 rdma 502000
+"""
+"""Composed in the form that the look has; no machine with this NIC is at hand."""
+
+
+def test_the_facts_of_a_port_are_read_with_their_units() -> None:
+    ports = parse_ports(MLX5)
+
+    assert ports.facts.model_dump() == {
+        "nic": "MT4119 MT_0000000080",
+        "driver": "mlx5_core",
+        "firmware": "16.35.4030",
+        "kernel": "6.8.0-60-generic",
+        "perftest": "6.29",
+        "mtu_bytes": {"ens1f0np0": 9000},
+        "line_rate_gbit_s": {"mlx5_0": 100.0},
+        "pcie": {"mlx5_0": "8.0 GT/s x16"},
+        "numa_node": {"mlx5_0": 1},
+    }
+    assert ports.held == {"nvidia.com/gpu", "intel.com/sriov_111"}
+    assert ports.pcie_gbit_s("mlx5_0") == pytest.approx(114, rel=0.01)
+
+
+def test_a_test_is_kept_on_its_nic_s_numa_node_where_there_are_several() -> None:
+    without_numactl = MLX5.replace("has numactl\n", "")
+    one_node = without_numactl.replace("cpus 1 32-63,96-127\n", "").replace("numa mlx5_0 1", "numa mlx5_0 0")
+
+    assert parse_ports(MLX5).pinned("mlx5_0") == ("numactl", "--cpunodebind=1", "--membind=1")
+    assert parse_ports(without_numactl).pinned("mlx5_0") == ("taskset", "-c", "32-63,96-127")
+    assert parse_ports(one_node).pinned("mlx5_0") == ()
+    assert parse_ports(PORTS).pinned("rxe0") == ()
+
+
+def test_traffic_of_others_shows_even_where_only_the_rdma_counters_see_it() -> None:
+    # ports count words of four bytes, and one per cent of 100 Gbit/s is 31 250 000 of them a second
+    assert parse_ports(MLX5.replace("rdma 502000", "rdma 31250000")).busy() == []
+    assert parse_ports(MLX5.replace("rdma 502000", "rdma 250002000")).busy() == ["mlx5_0 carries 8.00 Gbit/s already"]
+    assert parse_ports(MLX5.replace("net 1500", "net 1000001000")).busy() == ["mlx5_0 carries 8.00 Gbit/s already"]
+    assert parse_ports(PORTS).busy() == []
