@@ -12,6 +12,8 @@ from components.validation.parsers.perftest import ResultFormatError, parse_band
 
 TOLERANCE = 5e-5
 """Relative; less than half of the fourth digit, which is the last one that is shown."""
+ROUNDED = 5e-3
+"""A verdict has at least three digits of each number."""
 
 Measured = tuple[str, str, str, str, str]
 """Test, shape, rail, client and server."""
@@ -26,6 +28,8 @@ class Claim:
     value: float
     text: str | None = None
     """As a reader sees it; None in a report for programs."""
+    tolerance: float = TOLERANCE
+    """Relative: how far it may have been rounded."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -61,7 +65,7 @@ def differences(claims: Claims, outputs: Iterable[tuple[str, str]]) -> Iterator[
             continue
         if claim.key not in again:
             yield f"{claim.key}: {claim.value} has no raw output behind it"
-        elif abs(again[claim.key] - claim.value) > TOLERANCE * abs(claim.value):
+        elif abs(again[claim.key] - claim.value) > claim.tolerance * abs(claim.value):
             yield f"{claim.key}: the report says {claim.value}, the raw outputs {again[claim.key]}"
         if claim.text is not None and claim.text != shown(claim.value):
             yield f"{claim.key}: the page shows {claim.text} for {claim.value}"

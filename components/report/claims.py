@@ -5,7 +5,7 @@ from html.parser import HTMLParser
 
 from pydantic import BaseModel, ValidationError
 
-from components.report.checking import Claim, Claims, Measured
+from components.report.checking import ROUNDED, Claim, Claims, Measured
 from components.report.raw import names_of, nccl_name
 from components.report.values import NCCL_KEY, series_key, values_of
 from components.validation.records import RunRecord
@@ -66,10 +66,10 @@ def _from_json(text: str) -> Claims:
     for test in found.verdict.tests:
         key = NCCL_KEY if test.rail is None else series_key(test.test, test.shape, test.rail, "median")
         if test.median is not None and key in values:
-            numbers.append(Claim(key=key, value=test.median))
+            numbers.append(Claim(key=key, value=test.median, tolerance=ROUNDED))
         if test.worst is not None and test.rail is not None:
             pair = f"{test.test}/{test.shape}/{test.rail}/{test.worst.client}/{test.worst.server}"
-            numbers.append(Claim(key=pair, value=test.worst.value))
+            numbers.append(Claim(key=pair, value=test.worst.value, tolerance=ROUNDED))
     return Claims(
         run_id=found.verdict.run_id,
         bundle_sha256=found.raw.sha256,

@@ -65,14 +65,21 @@ class Sizes:
     unit: str
     bands: tuple[Band, ...]
     line_rate_gbit_s: float | None
-    """None where the ports do not tell it, or rails differ: then there are no ceilings to draw."""
+    """None where the ports do not tell it, where rails differ, and in the simulator: no ceilings can be drawn then."""
+
+    @property
+    def ceiling_sizes_bytes(self) -> tuple[int, ...]:
+        """Powers of two from the least to the greatest size."""
+        measured = [size for band in self.bands for size in band.sizes_bytes]
+        low, high = min(measured), max(measured)
+        between = [2**power for power in range(low.bit_length(), high.bit_length())]
+        return (low, *(size for size in between if low < size < high), high)
 
     def ceilings(self) -> dict[int, tuple[float, ...]]:
-        """By path MTU the most that a port of this rate can carry, at the sizes of the first band."""
+        """By path MTU the most that a port of this rate can carry, at `ceiling_sizes_bytes`."""
         if self.line_rate_gbit_s is None or self.unit != "Gbit/s":
             return {}
-        sizes = self.bands[0].sizes_bytes
-        rate = self.line_rate_gbit_s
+        sizes, rate = self.ceiling_sizes_bytes, self.line_rate_gbit_s
         return {mtu: tuple(verbs_ceiling_gbit_s(rate, mtu, size) for size in sizes) for mtu in SHOWN_MTUS_BYTES}
 
 
@@ -112,11 +119,14 @@ def sizes(record: RunRecord) -> list[Sizes]:
     for transfer in record.transfers:
         if transfer.curve and transfer.outcome == "measured":
             found.setdefault(transfer.test, []).append(transfer)
-    return [_sizes(found[test]) for test in sorted(found, key=lambda test: (test.endswith("_lat"), test))]
+    return [
+        _sizes(found[test], simulated=record.simulated)
+        for test in sorted(found, key=lambda test: (test.endswith("_lat"), test))
+    ]
 
 
-def _sizes(transfers: list[TransferResult]) -> Sizes:
-    rates = {t.line_rate_gbit_s for t in transfers}
+def _sizes(transfers: list[TransferResult], *, simulated: bool) -> Sizes:
+    rates = {None if simulated else t.line_rate_gbit_s for t in transfers}
     rails = dict.fromkeys(t.rail for t in transfers)
     return Sizes(
         test=transfers[0].test,
@@ -165,6 +175,11 @@ def quartiles(values: list[float]) -> tuple[float, float, float, float, float]:
 def short(name: str, most: int = 12) -> str:
     """A node's name for the edge of a chart: its end tells it apart, so the middle is what goes."""
     return name if len(name) <= most else f"{name[: most - 7]}…{name[-6:]}"
+
+
+def three(value: float) -> str:
+    """Three significant digits, and no powers of ten: what a chart has room for."""
+    return f"{value:.0f}" if abs(value) >= 1000 else f"{value:#.3g}".rstrip(".")
 
 
 def bytes_text(count: float) -> str:

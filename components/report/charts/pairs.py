@@ -6,7 +6,7 @@ from matplotlib.colors import Normalize
 
 from components.report.charts.canvas import SMALL, Canvas
 from components.report.charts.palette import FAILED, INK, MUTED, UNTESTED
-from components.report.shapes import Matrix, short
+from components.report.shapes import Matrix, short, three
 
 MOST_LABELS = 18
 MOST_NUMBERS = 8
@@ -63,7 +63,7 @@ def _numbers(canvas: Canvas, matrix: Matrix, place: dict[str, int], span: tuple[
         axes.text(
             place[pair[1]],
             place[pair[0]],
-            f"{matrix.values[pair]:#.3g}",
+            three(matrix.values[pair]),
             ha="center",
             va="center",
             fontsize=SMALL if len(matrix.nodes) > 4 else SMALL + 1,

@@ -3,10 +3,11 @@
 from collections.abc import Mapping, Sequence
 
 from matplotlib.axes import Axes
+from matplotlib.ticker import LogLocator, NullLocator
 
 from components.report.charts.canvas import SMALL, Canvas, end_labels, frame
 from components.report.charts.palette import INK, MUTED, series_colour
-from components.report.shapes import Band, Sizes, bytes_text
+from components.report.shapes import Band, Sizes, bytes_text, three
 from components.validation.records import CurvePoint
 
 WIDTH, HEIGHT = 480, 300
@@ -24,11 +25,11 @@ def bandwidth_chart(sizes: Sizes, name: str) -> str:
     labels: list[tuple[float, str, str]] = []
     top = max([*(v for band in sizes.bands for v in band.greatest), *(v[-1] for v in ceilings.values())]) * 1.06
     for mtu, values in ceilings.items():
-        axes.plot(sizes.bands[0].sizes_bytes, values, color=MUTED, linewidth=1, dashes=DASHES[mtu])
+        axes.plot(sizes.ceiling_sizes_bytes, values, color=MUTED, linewidth=1, dashes=DASHES[mtu])
         labels.append((values[-1] / top, f"MTU {mtu}: {values[-1]:.4g}", MUTED))
     for number, band in enumerate(sizes.bands):
         _band(axes, band, series_colour(number))
-        labels.append((band.middle[-1] / top, f"{band.rail}: {band.middle[-1]:.3g}", series_colour(number)))
+        labels.append((band.middle[-1] / top, f"{band.rail}: {three(band.middle[-1])}", series_colour(number)))
     axes.set_ylim(0, top)
     _message_axis(axes, [size for band in sizes.bands for size in band.sizes_bytes])
     axes.set_ylabel("Gbit/s")
@@ -46,10 +47,10 @@ def latency_chart(sizes: Sizes, name: str) -> str:
     for number, band in enumerate(sizes.bands):
         colour = series_colour(number)
         _band(axes, band, colour)
-        ends.append((band.middle[-1], f"{band.rail}: {band.middle[-1]:.3g}", colour))
+        ends.append((band.middle[-1], f"{band.rail}: {three(band.middle[-1])}", colour))
         if band.tail:
             axes.plot(band.sizes_bytes, band.tail, color=colour, linewidth=1, dashes=(3, 2))
-            ends.append((band.tail[-1], f"p99: {band.tail[-1]:.3g}", colour))
+            ends.append((band.tail[-1], f"p99: {three(band.tail[-1])}", colour))
     _message_axis(axes, [size for band in sizes.bands for size in band.sizes_bytes])
     _plain_log(axes)
     axes.set_ylabel("round trip, µs" if sizes.test == "ib_read_lat" else "one way, µs")
@@ -70,10 +71,10 @@ def busbw_chart(
         colour = series_colour(number)
         shown = [point for point in points if point.value > 0]
         axes.plot([p.message_bytes for p in shown], [p.value for p in shown], color=colour, linewidth=2)
-        ends.append((shown[-1].value, f"{label}: {shown[-1].value:.3g}", colour))
+        ends.append((shown[-1].value, f"{label}: {three(shown[-1].value)}", colour))
     if ceiling_gbyte_s:
         axes.axhline(ceiling_gbyte_s, color=MUTED, linewidth=1, dashes=(5, 2))
-        ends.append((ceiling_gbyte_s, f"ceiling: {ceiling_gbyte_s:.3g}", MUTED))
+        ends.append((ceiling_gbyte_s, f"ceiling: {three(ceiling_gbyte_s)}", MUTED))
     _message_axis(axes, [point.message_bytes for points in curves.values() for point in points])
     _plain_log(axes)
     axes.set_ylabel(f"busbw, {unit}")
@@ -102,8 +103,12 @@ def _message_axis(axes: Axes, sizes_bytes: Sequence[int]) -> None:
 
 def _plain_log(axes: Axes) -> None:
     low, high = axes.get_ylim()
+    if high / low < 30:
+        low, high = low / 1.3, high * 1.3  # few ticks fall into a narrow range
     axes.set_ylim(low, high)
+    axes.yaxis.set_major_locator(LogLocator(10, (1.0, 2.0, 5.0) if high / low < 100 else (1.0,)))
     axes.yaxis.set_major_formatter(lambda value, _: f"{value:g}")
+    axes.yaxis.set_minor_locator(NullLocator())
     axes.tick_params(axis="y", labelsize=SMALL)
     axes.yaxis.label.set_color(MUTED)
     axes.title.set_color(INK)

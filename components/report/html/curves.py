@@ -27,7 +27,7 @@ def size_section(record: RunRecord, sources: Sources) -> Iterator[Html]:
         if each.unit == "us":
             charts.append(figure(f"{each.test}: latency", f"{note}; dashed: p99", latency_chart(each, f"size{index}")))
         else:
-            dashed = "; dashed: the ceiling of a path MTU" if each.line_rate_gbit_s else "; the line rate is not told"
+            dashed = "; dashed: the ceiling of a path MTU" if each.line_rate_gbit_s else ""
             charts.append(figure(f"{each.test}: bandwidth", note + dashed, bandwidth_chart(each, f"size{index}")))
     yield section("Message sizes", "sizes", tag("div", charts, class_="charts"), _points(record, sources))
 

@@ -60,7 +60,11 @@ def render_html(material: Material) -> str:
     page = tag(
         "html",
         tag("head", *_meta(material)),
-        tag("body", tag("main", tag("header", head(material), tag("nav", links)), Html(text), _foot(material))),
+        tag(
+            "body",
+            tag("main", tag("header", head(material), tag("nav", links)), Html(text), _foot(material)),
+            class_="simulated" if material.summary.simulated else None,
+        ),
         lang="en",
     )
     return f"<!DOCTYPE html>\n{page}\n"

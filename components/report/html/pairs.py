@@ -81,7 +81,7 @@ def node_section(found: list[Matrix]) -> Iterator[Html]:
             test_name(*group),
             f"share of {of_group[0].basis}",
             node_chart(of_group, f"node{index}"),
-            wide=len(of_group[0].nodes) > 12,
+            kind="wide" if len(of_group[0].nodes) > 12 else None,
         )
         for index, (group, of_group) in enumerate(groups.items())
     ]

@@ -51,10 +51,10 @@ def anchor_of(*words: str) -> str:
     return "raw-" + re.sub(r"[^a-zA-Z0-9-]", lambda found: f"_{ord(found[0]):x}", "-".join(words))
 
 
-def figure(caption: str, note: str, svg: str, *, wide: bool = False) -> Html:
-    """A chart with what it shows and how to read it."""
+def figure(caption: str, note: str, svg: str, *, kind: str | None = None) -> Html:
+    """A chart with what it shows and how to read it. `wide` scrolls on its own; `replayed` is not even simulated."""
     head = tag("figcaption", caption, tag("small", note) if note else None)
-    return tag("figure", head, Html(svg), class_="wide" if wide else None)
+    return tag("figure", head, Html(svg), class_=kind)
 
 
 def section(title: str, name: str, *content: Content) -> Html:

@@ -27,7 +27,8 @@ def collective_section(material: Material, record: RunRecord) -> Iterator[Html]:
         judged = next((t for t in material.summary.tests if t.test == "nccl_all_reduce"), None)
         chart = busbw_chart(curves, judged.ceiling if judged else None, "busbw")
         note = "bus bandwidth, out of place; both axes logarithmic"
-        content.append(tag("div", figure("NCCL all-reduce", note, chart), class_="charts"))
+        kind = "replayed" if record.nccl and record.nccl.replayed else None
+        content.append(tag("div", figure("NCCL all-reduce", note, chart, kind=kind), class_="charts"))
     if record.jobs:
         content += [_jobs(record), _comparison(record)]
     if content:

@@ -1,11 +1,12 @@
 """Which raw output stands behind a number, and where on the page it is listed."""
 
+from components.report.checking import ROUNDED
 from components.report.html.parts import anchor_of, sourced
 from components.report.html.tags import Html, tag
 from components.report.lines import number
 from components.report.material import Material
 from components.report.raw import RawFile, names_of, nccl_name
-from components.report.values import NCCL_KEY, group_of, point_key, series_key, transfer_key
+from components.report.values import NCCL_KEY, group_of, point_key, series_key, transfer_key, values_of
 from components.validation.records import RunRecord
 
 OTHERS = "other outputs"
@@ -19,6 +20,7 @@ class Sources:
         self.files = {file.name: file for file in material.raw}
         self.groups: dict[tuple[str, str, str], list[tuple[str, str]]] = {}
         """Per test, shape and rail: name of each output, and the client and server whose transfer it measured."""
+        self._values = values_of(material.record) if material.record else {}
         self._found: dict[str, tuple[str, str]] = {}
         """By key: the outputs as one text, and where they are listed."""
         if material.record is not None and self.files:
@@ -47,10 +49,16 @@ class Sources:
         self._found[key] = (f"{self.run_id}:{names}", anchor_of(*group))
 
     def show(self, key: str, value: float) -> Html:
-        """A number; with its source where raw outputs of this run are known."""
+        """A number; with its source where raw outputs of this run are known.
+
+        A verdict may round what the record has in full. One that says something else is shown as it is: that it
+        contradicts its own raw outputs is for the verifier to find.
+        """
         if key not in self._found:
             return tag("span", number(value), class_="num")
-        return sourced(value, key, *self._found[key])
+        full = self._values.get(key)
+        near = full is not None and abs(full.value - value) <= ROUNDED * abs(full.value)
+        return sourced(full.value if full and near else value, key, *self._found[key])
 
     def others(self) -> list[RawFile]:
         """Outputs that no transfer's value was read from: the servers' ends, logs of jobs, looks at hosts."""

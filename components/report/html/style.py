@@ -58,6 +58,7 @@ figure{margin:0;min-width:0}
 figure.wide{overflow-x:auto}
 figcaption{font-size:14px;font-weight:600;margin-bottom:4px}
 figcaption small{display:block;font-weight:400;color:var(--muted);font-size:13px}
+.simulated figure:not(.replayed) figcaption small::after{content:" · simulated"}
 svg.chart{display:block;width:100%;height:auto;overflow:visible;stroke-linejoin:round;stroke-linecap:butt;
 font-family:inherit}
 details{margin:8px 0 0}

@@ -143,6 +143,7 @@ def test_everything_of_a_simulated_lab_is_labelled() -> None:
     assert "Every number here was measured on the simulator" in page
     assert all("simulated" in row for row in rows)
     assert all("not rated" in row for row in rows)
+    assert "MTU 4096:" not in page, "no ceiling stands beside a simulated speed"
 
 
 def test_a_stale_pass_is_not_green() -> None:

@@ -9,6 +9,7 @@ import pytest
 from components.report.__main__ import main
 from components.validation.memory.bundle import RAW, write_bundle, write_record
 from tests.components.report.synthetic import Model
+from tests.conftest import ROOT
 
 FORMATS = ("html", "json")
 
@@ -121,3 +122,12 @@ def test_what_is_no_report_is_said_in_one_line(store: Path, text: str, capsys: p
 
     assert verdict(store, "html") == 2
     assert len(capsys.readouterr().err.splitlines()) == 1
+
+
+@pytest.mark.parametrize("form", FORMATS)
+def test_a_real_run_of_the_lab_is_what_was_measured(tmp_path: Path, form: str) -> None:
+    run = ROOT / "tests" / "samples" / "run"
+    report = tmp_path / f"report.{form}"
+
+    assert main(["--outputs", str(run / "outputs.json"), "--store", str(run), f"--{form}", str(report)]) == 0
+    assert main(["verify", "--store", str(run), "--report", str(report)]) == 0
