@@ -8,6 +8,7 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import ClassVar
 
 import pulumi
 from pulumi.dynamic import CreateResult, DiffResult, Resource, ResourceProvider, UpdateResult
@@ -128,6 +129,8 @@ class Measurement(Resource, module="validation", name="Measurement"):
     measured_on: pulumi.Output[str | None]
     """The input of that name when it was measured; None from older versions."""
 
+    provider: ClassVar[ResourceProvider] = MeasurementProvider()
+
     def __init__(self, name: str, args: MeasurementArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         inputs: dict[str, pulumi.Input[str] | pulumi.Input[Sequence[str]] | None] = {
             "plan": args.plan.model_dump_json(),
@@ -139,7 +142,7 @@ class Measurement(Resource, module="validation", name="Measurement"):
             "settled": None,
             "history": None,
         }
-        super().__init__(MeasurementProvider(), name, inputs, opts)
+        super().__init__(self.provider, name, inputs, opts)
 
 
 def _why(olds: Properties, news: Properties) -> str | None:

@@ -40,13 +40,18 @@ pulumi.export("validation", summary)
 Up = Callable[[Lab, RunRecord], tuple[int, str, dict[str, Any]]]
 
 
-@pytest.fixture
-def up(tmp_path: Path) -> Up:
-    """Runs `pulumi up` of a program that has only verdict and gate; returns status, text and the output."""
+def need_engine() -> None:
+    """Skips loudly where the engine is not there."""
     if not (ROOT / ".engine" / "bin" / "pulumi").exists():
         if os.environ.get("CI"):
             pytest.fail(".engine/bin/pulumi is missing: run make setup")
         pytest.skip("SIM LANE NOT RUN: .engine/bin/pulumi is missing: run make setup")
+
+
+@pytest.fixture
+def up(tmp_path: Path) -> Up:
+    """Runs `pulumi up` of a program that has only verdict and gate; returns status, text and the output."""
+    need_engine()
     python = {"name": "python", "options": {"toolchain": "pip", "virtualenv": str(ROOT / ".venv")}}
     (tmp_path / "Pulumi.yaml").write_text(yaml.safe_dump({"name": "rocelab", "runtime": python}))
     (tmp_path / "__main__.py").write_text(PROGRAM)
