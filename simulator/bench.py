@@ -1,5 +1,6 @@
 """Times of what a user waits for, warm: `make bench`. Each figure is of this machine, so compare ratios."""
 
+import json
 import os
 import subprocess
 import sys
@@ -63,8 +64,27 @@ def reference_lab() -> list[Figure]:
     return figures
 
 
+def validation_of_many_hosts(folder: Path) -> list[Figure]:
+    """Every pair of 64 hosts on two rails: what the validation costs beside the tests themselves.
+
+    Raises:
+        SimulatorError: when it did not end well.
+    """
+    command = [sys.executable, "-m", "tests.components.validation.scale", str(folder)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=LIMIT_S, check=False)
+    if done.returncode:
+        raise SimulatorError(f"the validation of many hosts failed:\n{done.stderr[-2000:]}")
+    found = json.loads(done.stdout)
+    what, shown = f"validation, {found['transfers']} transfers", " ".join(command[1:3])
+    total_s = found["schedule_and_run_s"] + found["judge_and_store_s"]
+    return [
+        Figure(what=f"{what}: schedule, run, judge", command=shown, value=total_s, unit="s", bound=60.0),
+        Figure(what=f"{what}: memory", command=shown, value=found["memory_mbyte"], unit="MB", bound=300.0),
+    ]
+
+
 def main(arguments: list[str]) -> int:
-    """Measures the reference lab and a lab of many hosts, or what the arguments name of `lab` and `scale`."""
+    """Measures all, or what the arguments name of `lab`, `scale` and `validation`."""
     LOGS.mkdir(parents=True, exist_ok=True)
     title = f"load {os.getloadavg()[0]:.1f} before"
     table = Table("stage", "command", "measured", "promised", "processor time", title=title)
@@ -74,6 +94,8 @@ def main(arguments: list[str]) -> int:
             figures += reference_lab()
         if not arguments or "scale" in arguments:
             figures += measure_many_hosts(LOGS / "scale")
+        if not arguments or "validation" in arguments:
+            figures += validation_of_many_hosts(LOGS / "validation")
     except SimulatorError as error:
         sys.stderr.write(f"{error}\n")
         return 1

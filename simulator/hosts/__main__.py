@@ -36,6 +36,7 @@ def main() -> None:
     parser.add_argument("--name", default="scale", help="name of the stack and of the lab")
     parser.add_argument("--first", type=IPv4Address, default=IPv4Address("127.1.0.1"), help="address of the first host")
     parser.add_argument("--port", type=int, default=2222, help="port of every host")
+    parser.add_argument("--run-seconds", type=float, default=0.0, help="how long each benchmark run takes")
     parser.epilog = f"faults.json names a fault by host: {', '.join(FAULTS)}"
     asked = parser.parse_args()
     folder = asked.folder.resolve()
@@ -53,6 +54,7 @@ def main() -> None:
         user_key=asyncssh.read_private_key(key_file),
         faults_file=folder / "faults.json",
         log_file=folder / "asked.log",
+        run_s=asked.run_seconds,
     )
     asyncio.run(serve(farm, folder, asked.name))
 

@@ -12,12 +12,15 @@ from pathlib import Path
 import asyncssh
 
 from simulator.hosts.host import SimHost
+from simulator.hosts.labfile import RAILS, pf_address
+from simulator.hosts.traffic import Port, Traffic
 
-FAULTS = ("dead", "silent", "foreign", "reset", "slow", "failed")
+FAULTS = ("dead", "silent", "foreign", "reset", "slow", "failed", "carries")
 """What a host can be told to do.
 
 dead: hangs up; silent: accepts and says nothing; foreign: shows another host key; reset: breaks off in the middle;
-`slow SECONDS`: takes so long for an apply; `failed STEP`: this step fails.
+`slow SECONDS`: takes so long for an apply; `failed STEP`: this step fails; `carries SHARE`: its links carry this much
+of what they should.
 """
 BACKLOG = 64
 
@@ -32,7 +35,9 @@ class Farm:
     faults_file: Path | None = None
     """JSON object of faults by host name; read again whenever it changed."""
     log_file: Path | None = None
-    """A line for each command that was answered: host and verb."""
+    """A line for each command that was answered: host and verb, or for a benchmark client its test and server."""
+    run_s: float = 0.0
+    """How long each benchmark run takes."""
     hosts: dict[str, SimHost] = field(default_factory=dict)
     keys: dict[str, asyncssh.SSHKey] = field(default_factory=dict)
     faults: dict[str, str] = field(default_factory=dict)
@@ -48,6 +53,14 @@ class Farm:
 
     async def start(self) -> None:
         """Listens for all of them."""
+        self.traffic = Traffic(
+            [
+                Port(name, f"rxe{rail}", interface, pf_address(number, rail))
+                for number, name in enumerate(self.places)
+                for rail, (interface, _) in enumerate(RAILS.values())
+            ],
+            self.run_s,
+        )
         self._foreign = await self._options_of(asyncssh.generate_private_key("ssh-ed25519"))
         for name, address in self.places.items():
             self.hosts[name] = SimHost(name)
@@ -100,6 +113,12 @@ class Farm:
 
     async def _run(self, name: str, process: asyncssh.SSHServerProcess[bytes]) -> None:
         kind, value = self.fault_of(name)
+        if Traffic.understands(process.command or ""):
+            self.traffic.shares[name] = float(value) if kind == "carries" else 1.0
+            with contextlib.suppress(asyncssh.Error, OSError):
+                if ran := await self.traffic.run(name, process):
+                    self._log(f"{name} {ran}")
+            return
         sent = await process.stdin.read()
         if kind == "reset":
             process.get_extra_info("connection").abort()
@@ -107,12 +126,15 @@ class Farm:
         if kind == "slow" and " apply" in (process.command or ""):
             await asyncio.sleep(float(value))
         done = self.hosts[name].answer(process.command or "", sent, value if kind == "failed" else "")
-        if self.log_file is not None:
-            with self.log_file.open("a") as log:
-                log.write(f"{name} {self.hosts[name].asked[-1]}\n")
+        self._log(f"{name} {next(reversed(self.hosts[name].asked), 'nothing')}")
         process.stdout.write(done.out.encode())
         process.stderr.write(done.err.encode())
         process.exit(done.code)
+
+    def _log(self, line: str) -> None:
+        if self.log_file is not None:
+            with self.log_file.open("a") as log:
+                log.write(f"{line}\n")
 
     async def _options_of(self, key: asyncssh.SSHKey) -> asyncssh.SSHServerConnectionOptions:
         authorized = asyncssh.import_authorized_keys(self.user_key.export_public_key().decode())

@@ -33,6 +33,11 @@ def write(file: Path, lab: Mapping[str, Any]) -> None:
     file.write_text(yaml.safe_dump(found, sort_keys=False))
 
 
+def pf_address(number: int, rail: int) -> str:
+    """Of a host's PF, both counted from 0."""
+    return f"10.{64 + rail}.{number // 250}.{number % 250 + 1}"
+
+
 def _rail(name: str, vlan: int, number: int) -> dict[str, Any]:
     pods = f"10.{80 + number}"
     return {
@@ -52,7 +57,6 @@ def _rail(name: str, vlan: int, number: int) -> dict[str, Any]:
 
 
 def _node(name: str, number: int, address: IPv4Address, port: int) -> dict[str, Any]:
-    ends = (f"{number // 250}.{number % 250 + 1}" for _ in RAILS)
     return {
         "name": name,
         "address": str(address),
@@ -63,10 +67,10 @@ def _node(name: str, number: int, address: IPv4Address, port: int) -> dict[str, 
                 "rail": rail,
                 "interface": interface,
                 "driver": "igb",
-                "address": f"10.{64 + i}.{end}/16",
+                "address": f"{pf_address(number, i)}/16",
                 "vfs": 4,
                 "rdma_device": f"rxe{i}",
             }
-            for i, ((rail, (interface, _)), end) in enumerate(zip(RAILS.items(), ends, strict=True))
+            for i, (rail, (interface, _)) in enumerate(RAILS.items())
         ],
     }

@@ -37,8 +37,10 @@ class ManyHosts:
 
 
 @contextmanager
-def many_hosts(folder: Path, count: int, first: IPv4Address, port: int, stack: str = "scale") -> Iterator[ManyHosts]:
-    """Runs hosts while the block does.
+def many_hosts(  # noqa: PLR0913, PLR0917  # each of them is an option of the process
+    folder: Path, count: int, first: IPv4Address, port: int, stack: str = "scale", run_s: float = 0.0
+) -> Iterator[ManyHosts]:
+    """Runs hosts while the block does; `run_s` is how long each benchmark run takes.
 
     Raises:
         SimulatorError: when they do not listen, with the end of their log.
@@ -47,7 +49,9 @@ def many_hosts(folder: Path, count: int, first: IPv4Address, port: int, stack: s
     daemon, ready = Daemon("hosts", folder), folder / "ready"
     ready.unlink(missing_ok=True)
     command = [sys.executable, "-m", "simulator.hosts", str(folder), "--count", str(count)]
-    daemon.start([*command, "--name", stack, "--first", str(first), "--port", str(port)], cwd=ROOT)
+    daemon.start(
+        [*command, "--name", stack, "--first", str(first), "--port", str(port), "--run-seconds", str(run_s)], cwd=ROOT
+    )
     try:
         daemon.wait_until(ready.exists, START_S, "listening hosts")
         yield ManyHosts(folder=folder, stack=stack)

@@ -1,0 +1,116 @@
+"""The runner by hand against simulated SSH hosts: what a kill costs, what a signal ends, and who goes first."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator
+from ipaddress import IPv4Address
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from simulator.hosts.running import ManyHosts, many_hosts
+from tests.conftest import ROOT
+
+pytestmark = pytest.mark.sim
+
+COUNT = 8
+FIRST, PORT = IPv4Address("127.1.245.1"), 2222
+RUN_S = 0.3
+"""Of each test: long enough to be killed between rounds."""
+
+
+@pytest.fixture
+def hosts(tmp_path: Path) -> Iterator[ManyHosts]:
+    with many_hosts(tmp_path / "hosts", COUNT, FIRST, PORT, run_s=RUN_S) as running:
+        asked = {"tests": ["ib_write_bw"], "sizes": [], "queue_pairs": 1, "iterations": 1000}
+        edit(running, {"repeats": 1, "verbs": asked})
+        yield running
+
+
+def edit(hosts: ManyHosts, benchmarks: dict[str, Any]) -> None:
+    content = yaml.safe_load(hosts.stack_file.read_text())
+    content["config"]["rocelab:lab"]["benchmarks"] = benchmarks
+    hosts.stack_file.write_text(yaml.safe_dump(content))
+
+
+def started(hosts: ManyHosts, *options: str) -> "subprocess.Popen[str]":
+    """The runner by hand, in a folder of its own."""
+    return subprocess.Popen(
+        [sys.executable, "-m", "components.validation.run", "--config-file", str(hosts.stack_file), *options],
+        cwd=hosts.folder,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+
+
+def clients(hosts: ManyHosts) -> Counter[str]:
+    """How often each transfer ran to its end."""
+    return Counter(line for line in hosts.asked() if " ib_write_bw " in line)
+
+
+def test_a_run_that_was_killed_is_gone_on_with_and_no_finished_pair_runs_again(hosts: ManyHosts) -> None:
+    run = started(hosts)
+    runs = hosts.folder / ".sim" / "runs" / "scale"
+    deadline = time.monotonic() + 60
+    while not any(path.read_text().count('"transfer"') >= 32 for path in runs.glob("journal-*")):
+        assert time.monotonic() < deadline, "no two rounds were written down"
+        assert run.poll() is None
+        time.sleep(0.05)
+    os.kill(run.pid, signal.SIGKILL)
+    run.communicate()
+    (journal,) = runs.glob("journal-*")
+    kept = [json.loads(line)["transfer"] for line in journal.read_text().splitlines()[1:]]
+    with journal.open("a") as file:
+        file.write('{"transfer":{"rail":"rail-a","cl')  # as if it had been killed within a line
+    before = clients(hosts)
+
+    record = hosts.folder / "record.json"
+    again = started(hosts, "--record", str(record))
+    said, _ = again.communicate(timeout=120)
+
+    assert again.returncode == 0, said
+    assert f"{len(kept)} transfers are measured already" in said
+    second = clients(hosts) - before
+    whole = json.loads(record.read_text())["record"]
+    assert len(whole["transfers"]) == COUNT * (COUNT - 1) * 2
+    assert sum(second.values()) == len(whole["transfers"]) - len(kept), "only what was missing was run"
+    assert not list(runs.glob("journal-*")), "nothing is left to go on with"
+
+
+def test_a_signal_ends_a_run_cleanly_and_the_hosts_are_free_again(hosts: ManyHosts) -> None:
+    run = started(hosts, "--fresh")
+    while sum(clients(hosts).values()) < 16:
+        assert run.poll() is None
+        time.sleep(0.05)
+    run.terminate()
+
+    said, _ = run.communicate(timeout=30)
+    assert run.returncode == 130, said
+    part = started(hosts, "--fresh", "--only", "gpu0001", "--only", "gpu0002", "--only", "rail-a")
+    said, _ = part.communicate(timeout=60)
+    assert part.returncode == 0, said
+    assert "ib_write_bw 2 rounds" in said
+
+
+def test_two_runs_at_once_do_not_share_the_fabric(hosts: ManyHosts) -> None:
+    first = started(hosts, "--fresh")
+    while sum(clients(hosts).values()) < 8:
+        assert first.poll() is None
+        time.sleep(0.05)
+
+    second = started(hosts, "--fresh")
+    said, _ = second.communicate(timeout=30)
+    assert second.returncode == 75, said
+    assert "busy: run" in said
+    first.terminate()
+    first.communicate(timeout=30)
