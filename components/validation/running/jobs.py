@@ -13,6 +13,7 @@ from components.validation.parsers.training import parse_training
 from components.validation.planning.jobs import PlannedJob, in_turn
 from components.validation.planning.plan import Plan
 from components.validation.records import CurvePoint, JobResult
+from components.validation.running.evidence import evidence_of
 from components.validation.running.kube import Api
 from components.validation.running.mpijob import (
     JobError,
@@ -47,7 +48,7 @@ def run_jobs(
     try:
         _sweep(api, plan, say)
         for turn, job in enumerate(in_turn(plan.jobs), 1):
-            result, log = _Turn(api=api, plan=plan, job=job, run_id=run_id, turn=turn, say=say).result(stop)
+            result, log = _Turn(api=api, plan=plan, job=job, run_id=run_id, turn=turn, say=say, logs=logs).result(stop)
             if log:
                 logs[raw := f"{job.name}.{turn}.log"] = log
                 result = result.model_copy(update={"raw": raw})
@@ -81,6 +82,8 @@ class _Turn:
     turn: int
     """From 1, over all jobs of the run."""
     say: Say
+    logs: dict[str, str]
+    """Gets what else there is to look at of a job that failed."""
 
     def result(self, stop: threading.Event) -> tuple[JobResult, str]:
         """Creates the job, waits for its end, reads the launcher's log, and takes the job away again."""
@@ -101,6 +104,8 @@ class _Turn:
                 result = not_run(job, "skipped", NO_RECORDING) if silent else _read(job, log, replayed=replayed)
             except JobError as error:
                 log = jobs.log(name) if error.has_log else ""
+                if not stop.is_set():
+                    self.logs.update(evidence_of(self.api, workers.namespace, name))
                 raise
             finally:
                 delete_quietly(jobs, name, self.say)

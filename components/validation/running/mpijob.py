@@ -17,6 +17,7 @@ from components.validation.parsers.nccl_log import NcclNetwork, parse_nccl_log, 
 from components.validation.planning.plan import Plan
 from components.validation.records import NcclResult
 from components.validation.running.checks import faults_of_nccl
+from components.validation.running.evidence import evidence_of
 from components.validation.running.kube import Api, Event, Job, Node, Pod
 from components.validation.running.pulls import PullFault, pull_fault, refuse_missing_image
 from stacks.base import LabError
@@ -25,6 +26,8 @@ POLL_S = 1.0
 START_S = {True: 90, False: 900}
 """Until all ranks run, by simulated or not: a real node may first pull an image of many gigabytes."""
 LARGEST_LOG_BYTES = 16_000_000
+NCCL_LOG = "nccl_all_reduce.log"
+"""Name of the launcher's log in the run's bundle."""
 REPLAYED = "rocelab.dev/replayed-logs"
 """Label or annotation of nodes whose pods show recorded logs."""
 LONG_AGO = datetime.min.replace(tzinfo=UTC)
@@ -111,41 +114,60 @@ class MpiJobs:
         return self._api.items(f"{self._core}/pods", Pod, {"labelSelector": selector})
 
 
-def run_nccl(plan: Plan, run_id: str, kubeconfig: str, say: Say, stop: threading.Event) -> tuple[NcclResult, str]:
+def run_nccl(
+    plan: Plan, run_id: str, kubeconfig: str, say: Say, stop: threading.Event
+) -> tuple[NcclResult, dict[str, str]]:
     """Runs the job to its end; whatever happens is a result. Blocks: call it in a thread.
 
     Returns:
-        The result and the launcher's log.
+        The result, and by name the launcher's log and, of a job that failed, what else there is to look at.
     """
     if plan.nccl is None:
         raise ValueError("the plan has no NCCL job")
     try:
         api = Api(kubeconfig)
     except LabError as error:
-        return NcclResult(outcome="failed", reasons=(str(error),)), ""
-    jobs = MpiJobs(api, plan.nccl, plan.lab)
-    name, log = "", ""
+        return NcclResult(outcome="failed", reasons=(str(error),)), {}
+    name, raw = job_name(run_id), dict[str, str]()
+    jobs, made = MpiJobs(api, plan.nccl, plan.lab), False
     try:
-        if not plan.simulated:  # a simulated node pulls nothing
-            refuse_missing_image(plan.nccl.image, say)
-        for old in jobs.sweep():
-            say(f"job {old} of a killed run deleted")
-        jobs.create(all_reduce_job(plan.nccl, plan.lab, run_id))
-        name = job_name(run_id)
         try:
-            wait(jobs, name, Waiting.of("nccl_all_reduce", plan.nccl, simulated=plan.simulated), say, stop)
-        except JobError as error:
-            log = jobs.log(name) if error.has_log else ""
-            raise
-        log = jobs.log(name)
-        return _read(plan, name, log, replayed=jobs.replayed(name)), log
-    except LabError as error:
-        # not replayed: that the job ran to its end is the operator's real work, whoever wrote the log
-        return NcclResult(outcome="failed", job=name, reasons=(str(error),)), log
+            if not plan.simulated:  # a simulated node pulls nothing
+                refuse_missing_image(plan.nccl.image, say)
+            for old in jobs.sweep():
+                say(f"job {old} of a killed run deleted")
+            jobs.create(all_reduce_job(plan.nccl, plan.lab, run_id))
+            made = True
+            result = _result(plan, jobs, name, raw, say, stop)
+        except LabError as error:
+            # not replayed: that the job ran to its end is the operator's real work, whoever wrote the log
+            result = NcclResult(outcome="failed", job=name if made else "", reasons=(str(error),))
+        if made and result.outcome == "failed" and not stop.is_set():
+            raw |= evidence_of(api, plan.nccl.namespace, name)
+        return result, raw
     finally:
-        if name:
+        if made:
             delete_quietly(jobs, name, say)
         api.close()
+
+
+def _result(  # noqa: PLR0913, PLR0917  # one step of the above
+    plan: Plan, jobs: MpiJobs, name: str, raw: dict[str, str], say: Say, stop: threading.Event
+) -> NcclResult:
+    """Waits for the job and reads its log, which `raw` gets.
+
+    Raises:
+        LabError: when it ended badly.
+    """
+    if plan.nccl is None:
+        raise ValueError("the plan has no NCCL job")
+    try:
+        wait(jobs, name, Waiting.of("nccl_all_reduce", plan.nccl, simulated=plan.simulated), say, stop)
+    except JobError as error:
+        raw[NCCL_LOG] = jobs.log(name) if error.has_log else ""
+        raise
+    raw[NCCL_LOG] = jobs.log(name)
+    return _read(plan, name, raw[NCCL_LOG], replayed=jobs.replayed(name))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

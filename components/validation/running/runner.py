@@ -71,7 +71,8 @@ async def measure(plan: Plan, access: Access, say: Say, fingerprint: str = "", a
                 course = Course(bench=bench, say=say, journal=journal, progress=around.progress, notes=notes)
                 transfers = await course.measured()
                 if plan.nccl:
-                    nccl, raw["nccl_all_reduce.log"] = await _nccl(plan, run_id, access, transfers, say)
+                    nccl, logs = await _nccl(plan, run_id, access, transfers, say)
+                    raw |= logs
                 jobs, logs = await _jobs(plan, run_id, access, _broken(transfers, nccl), say)
                 raw |= logs
                 finished = True
@@ -136,22 +137,22 @@ def _journal(bench: Bench, head: Head, around: Around, say: Say) -> Journal | No
 
 async def _nccl(
     plan: Plan, run_id: str, access: Access, transfers: list[TransferResult], say: Say
-) -> tuple[NcclResult, str]:
+) -> tuple[NcclResult, dict[str, str]]:
     """The job, unless the rails do not work yet: NCCL would only hang on them until its time is over."""
     if access.kubeconfig is None:
-        return NcclResult(outcome="skipped", reasons=("no kubeconfig",)), ""
+        return NcclResult(outcome="skipped", reasons=("no kubeconfig",)), {}
     if why := _broken(transfers, None):
-        return NcclResult(outcome="skipped", reasons=(why,)), ""
+        return NcclResult(outcome="skipped", reasons=(why,)), {}
     from components.validation.running.mpijob import run_nccl  # noqa: PLC0415  # loads the Kubernetes client, a second
 
     stop = threading.Event()
     try:
-        result, log = await asyncio.to_thread(run_nccl, plan, run_id, access.kubeconfig, say, stop)
+        result, logs = await asyncio.to_thread(run_nccl, plan, run_id, access.kubeconfig, say, stop)
     finally:
         stop.set()  # cancelled: the thread sees it within a second and deletes the job
     shown_value = f"{result.busbw_gbyte_s:.2f} GB/s" if result.busbw_gbyte_s is not None else "; ".join(result.reasons)
     say(f"nccl_all_reduce {result.outcome}{' (replayed)' if result.replayed else ''}: {shown_value}")
-    return result, log
+    return result, logs
 
 
 async def _jobs(
