@@ -29,7 +29,7 @@ up: virtual  ## Everything: simulator, pulumi up, verdict
 	@$(IN) python -m engine.recover $(STACK)
 	@$(IN) pulumi stack select --create $(STACK)
 	$(IN) pulumi up --yes --skip-preview --refresh --run-program --stack $(STACK); status=$$?; \
-	  $(IN) python -m components.report --stack $(STACK); exit $$status
+	  mkdir -p .sim/report; $(IN) python -m components.report --stack $(STACK) --html .sim/report/$(STACK).html; exit $$status
 
 preview: VERB = preview
 preview: virtual  ## What an up would change
@@ -45,8 +45,8 @@ validate: virtual  ## Measures again, whatever has been measured (REBASELINE=1: 
 history: setup  ## The last runs of a lab: verdicts, values, and what they are compared with
 	@$(IN) python -m components.validation.history --stack $(STACK)
 
-report: virtual  ## Writes report.md and report.json from the last run
-	@$(IN) python -m components.report --stack $(STACK) --markdown report.md --json report.json
+report: virtual  ## The last run as HTML, Markdown, JSON, CTRF and JUnit in .sim/report
+	@$(IN) python -m components.report --stack $(STACK) --folder .sim/report
 
 recover: virtual  ## Clears what a killed run left
 	@$(IN) python -m engine.recover $(STACK)
@@ -78,4 +78,4 @@ bench:  ## Times of the stages, as docs/benchmarks.md has them
 	@$(IN) python -m simulator.bench
 
 clean: down  ## Removes the simulator's state, the engine's links and the Python environment; the cache stays
-	rm -rf .sim .engine .venv .mypy_cache .pytest_cache .ruff_cache report.md report.json
+	rm -rf .sim .engine .venv .mypy_cache .pytest_cache .ruff_cache

@@ -4,13 +4,13 @@ from collections.abc import Iterator
 
 from components.report.charts.sizes import busbw_chart
 from components.report.charts.trend import trend_chart
-from components.report.comparison import compared
 from components.report.html.parts import bullets, figure, section
 from components.report.html.tags import Content, Html, number_cell, table, tag
 from components.report.html.verdict import regression
 from components.report.lines import number, percent
 from components.report.material import Material
 from components.report.past import test_name, trends
+from components.validation.judging.comparison import Comparison, comparisons
 from components.validation.records import RunRecord
 
 
@@ -58,21 +58,31 @@ def _jobs(record: RunRecord) -> Html:
 
 
 def _comparison(record: RunRecord) -> Html | None:
-    lines = compared(record)
-    if not lines:
-        return None
     rows = [
         (
-            line.program,
-            line.what,
-            number_cell(f"{number(line.first)} {line.unit}"),
-            number_cell(f"{number(line.second)} {line.unit}"),
-            number_cell(line.result),
+            one.program,
+            number_cell(f"{number(one.roce)} {one.unit}"),
+            *(number_cell(f"{number(value)} {one.unit}" if value is not None else "") for value in (one.tcp, one.host)),
+            number_cell(_speedup(one)),
+            number_cell(f"{one.sriov_overhead_percent:+.1f} %" if one.sriov_overhead_percent is not None else ""),
         )
-        for line in lines
+        for one in comparisons(record.jobs)
     ]
-    head = ("program", "comparison", "first", "second", "result")
-    return Html(tag("h3", "Transports compared") + table(head, rows))
+    if not rows:
+        return None
+    head = ("program", "RoCE", "TCP", "hosts' network", "RoCE over TCP", "pods' overhead")
+    told = (
+        "Medians over all runs of a transport, which alternate so that drift cancels. In brackets: the 95 % interval, "
+        "from five values a side. Overhead: what RoCE in pods lacks to the hosts' own network."
+    )
+    return Html(tag("h3", "Transports compared") + tag("p", told, class_="small") + table(head, rows))
+
+
+def _speedup(one: Comparison) -> str:
+    if one.speedup is None:
+        return ""
+    between = f" ({one.speedup_interval[0]:.2f} to {one.speedup_interval[1]:.2f})" if one.speedup_interval else ""
+    return f"{one.speedup:.2f} times{between}"
 
 
 def history_section(material: Material) -> Iterator[Html]:
