@@ -9,7 +9,7 @@ from pathlib import Path
 
 from components.ssh.credentials import access_to
 from components.validation.judging.verdict import judge
-from components.validation.memory.bundle import folder_of, write_bundle
+from components.validation.memory.bundle import folder_of, write_bundle, write_record
 from components.validation.planning.only import Only, only
 from components.validation.planning.plan import Plan, plan_of
 from components.validation.running.parent import while_alive
@@ -93,6 +93,7 @@ def _told(lab: Lab, plan: Plan, run: Run, folder: Path, file: Path | None) -> in
     """Keeps the raw outputs, writes and prints the verdict."""
     digest = write_bundle(folder, run.record.run_id, run.raw)
     record = run.record.model_copy(update={"raw_sha256": digest})
+    write_record(folder, record)
     summary = judge(plan, lab.benchmarks or Benchmarks(), record)
     if file:
         file.write_text(f'{{"record":{record.model_dump_json()},\n"verdict":{summary.model_dump_json()}}}\n')

@@ -40,6 +40,8 @@ class Traffic:
     """How long each run takes."""
     waiting: dict[tuple[str, str], "asyncio.Future[Port | None]"] = field(default_factory=dict)
     leases: set[str] = field(default_factory=set)
+    one_pair_share: float = 1.0
+    """What a single queue pair carries of a link."""
     shares: dict[str, float] = field(default_factory=dict)
     """What a host's links carry of what they should."""
 
@@ -114,7 +116,9 @@ class Traffic:
         if self.run_s:
             await asyncio.sleep(self.run_s)
         client, called = (peer, own) if server else (own, peer)
-        _say(process, _printed(test, options, own, peer, self._value(test, client, called)))
+        _say(
+            process, _printed(test, options, own, peer, self._value(test, client, called, int(options.get("-q", "1"))))
+        )
         return "" if server else f"{test} {peer.address}"
 
     async def _client_of(self, own: Port, number: str, process: asyncssh.SSHServerProcess[bytes]) -> Port | None:
@@ -137,12 +141,13 @@ class Traffic:
             if self.waiting.get(key) is called:
                 del self.waiting[key]
 
-    def _value(self, test: str, client: Port, server: Port) -> float:
+    def _value(self, test: str, client: Port, server: Port, queue_pairs: int) -> float:
         """Gbit/s, or microseconds."""
         drawn = random.Random("/".join((test, *client, *server)))  # noqa: S311  # a made-up value, nothing secret
         noise = 1 + drawn.gauss(0, SPREAD)
         share = min(self.shares.get(client.host, 1.0), self.shares.get(server.host, 1.0))
-        return LATENCY_US / share * noise if test.endswith("_lat") else LINE_GBIT_S * LEVEL * share * noise
+        carried = share * min(1.0, queue_pairs * self.one_pair_share)
+        return LATENCY_US / share * noise if test.endswith("_lat") else LINE_GBIT_S * LEVEL * carried * noise
 
 
 def _printed(test: str, options: Mapping[str, str], own: Port, peer: Port, value: float) -> str:

@@ -26,7 +26,9 @@ COUNT = 8
 ALL = ("ib_write_bw", "ib_send_bw", "ib_read_bw", "ib_write_lat", "ib_send_lat", "ib_read_lat")
 
 
-def measured(folder: Path, verbs: Verbs, *, rated: bool, **faults: str) -> tuple[Run, Summary]:
+def measured(
+    folder: Path, verbs: Verbs, *, rated: bool, one_pair_share: float = 1.0, **faults: str
+) -> tuple[Run, Summary]:
     """A run over eight hosts. `rated` takes their made-up speeds for those of hardware, to see what is made of them."""
     benchmarks = Benchmarks(repeats=1, budget_s=86_400, verbs=verbs)
     (folder / "faults.json").write_text(json.dumps(faults))
@@ -38,6 +40,7 @@ def measured(folder: Path, verbs: Verbs, *, rated: bool, **faults: str) -> tuple
         places = places_of(names, IPv4Address(f"127.1.{secrets.randbelow(200) + 20}.1"))
         farm = Farm(places, port, KEY, folder / "faults.json")
         await farm.start()
+        farm.traffic.one_pair_share = one_pair_share
         lab = Lab.model_validate({**lab_of("scale", places, port, folder), "benchmarks": benchmarks.model_dump()})
         plan = plan_of(lab)
         assert plan
@@ -82,6 +85,17 @@ def test_a_host_whose_links_carry_half_is_named_as_the_cause(tmp_path: Path) -> 
     assert summary.performance == "fail"
     assert [finding.where.split(",")[0] for finding in summary.findings if "gpu" in finding.where] == ["gpu0003"]
     assert any(t.retest for t in run.record.transfers if "gpu0003" in (t.client, t.server)), "measured again first"
+
+
+def test_queue_pairs_are_doubled_until_more_do_not_help(tmp_path: Path) -> None:
+    verbs = Verbs(tests=("ib_write_bw", "ib_write_lat"), sizes=(), schedule="ring")
+    run, _ = measured(tmp_path, verbs, rated=False, one_pair_share=0.3)
+
+    bandwidths = [t for t in run.record.transfers if t.test == "ib_write_bw"]
+    assert {t.queue_pairs for t in bandwidths} == {4}
+    assert min(t.value for t in bandwidths) > 0.9
+    assert {t.queue_pairs for t in run.record.transfers if t.test == "ib_write_lat"} == {None}
+    assert any(name.startswith("queue-pairs-8/") for name in run.raw), "the run that no longer helped is evidence too"
 
 
 @pytest.mark.parametrize("rated", [True, False])

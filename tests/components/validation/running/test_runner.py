@@ -39,6 +39,10 @@ def said(rail: str, client: str, server: str, role: str) -> str:
     return (SAMPLES / f"{rail}_{client}-to-{server}.{role}.txt").read_text()
 
 
+def ports_of(name: str) -> str:
+    return PORTS if name == "gpu01" else PORTS.replace("0a0a:0b0b", "0a0a:0b0c").replace("0a0a:0c0b", "0a0a:0c0c")
+
+
 def good_host(name: str, peer: str) -> Host:
     """A host that answers with what the real ones said."""
 
@@ -48,7 +52,7 @@ def good_host(name: str, peer: str) -> Host:
     async def server(process: Process, words: list[str]) -> None:
         await serving(said("rail-a" if "rxe0" in words else "rail-b", peer, name, "server"))(process, words)
 
-    ports = PORTS if name == "gpu01" else PORTS.replace("0a0a:0b0b", "0a0a:0b0c").replace("0a0a:0c0b", "0a0a:0c0c")
+    ports = ports_of(name)
     programs = {
         "lease": held,
         "inspect": answering(ports),
@@ -295,3 +299,65 @@ def with_stderr(text: str, code: int):  # type: ignore[no-untyped-def]  # a Prog
         process.exit(code)
 
     return program
+
+
+def test_what_no_ping_answers_is_failed_at_once_and_loads_nothing(lab: Lab) -> None:
+    hosts = two_hosts()
+    asked = "reached enp5s0 10.10.11.12 none\nreached enp132s0 10.10.12.12 large\n"
+    hosts[0].programs["reach"] = answering(asked)
+    record, lines = run(without_nccl(lab), hosts)
+
+    assert [(t.rail, t.client, t.outcome) for t in record.transfers] == [
+        ("rail-a", "gpu01", "failed"),
+        ("rail-b", "gpu01", "measured"),
+        ("rail-a", "gpu02", "measured"),
+        ("rail-b", "gpu02", "measured"),
+    ]
+    assert record.transfers[0].reasons == ("gpu01: no answer from 10.10.11.12 over enp5s0 to pings",)
+    assert "reach: 4 ways, 1 without an answer" in lines
+
+
+def test_frames_that_do_not_pass_are_named_beside_the_failure_that_they_explain(lab: Lab) -> None:
+    hosts = two_hosts()
+    hosts[0].programs["reach"] = answering("reached enp5s0 10.10.11.12 small\n")
+    hosts[0].programs["client"] = with_stderr(" Failed status 12: wr_id 0 syndrom 0x81\n", 1)
+    record, _ = run(without_nccl(lab), hosts)
+
+    assert record.transfers[0].reasons[0].endswith("; frames of 9000 bytes do not pass")
+    assert "frames" not in record.transfers[1].reasons[0]
+
+
+def test_a_later_test_leaves_out_what_an_earlier_one_found_broken(lab: Lab) -> None:
+    hosts = two_hosts()
+    fine = hosts[0].programs["client"]
+
+    async def client(process: Process, words: list[str]) -> None:
+        await (with_stderr("broken\n", 1) if "rxe1" in words else fine)(process, words)
+
+    hosts[0].programs["client"] = client
+    plan = without_nccl(lab)
+    both = plan.model_copy(update={"verbs": plan.verbs.model_copy(update={"tests": ("ib_write_bw", "ib_write_lat")})})
+    for host in hosts:
+        host.programs["inspect"] = answering(ports_of(host.name))
+    record, _ = run(both, hosts)
+
+    skipped = [(t.rail, t.reasons) for t in record.transfers if t.test == "ib_write_lat" and t.outcome == "skipped"]
+    assert skipped == [("rail-b", ("ib_write_bw failed between them",))] * 2
+
+
+def test_traffic_of_somebody_else_loads_nothing(lab: Lab) -> None:
+    hosts = two_hosts()
+    busy = re.sub(r"(after rxe1 net) .*\n(after rxe1 net) .*\n", r"\1 0\n\2 99000000\n", PORTS)
+    hosts[0].programs["inspect"] = answering(busy)
+    record, _ = run(without_nccl(lab), hosts)
+
+    assert record.transfers[0].reasons == ("busy: gpu01: rxe1 carries 0.79 Gbit/s already",)
+    assert not {"client", "server"} & {role for host in hosts for role in host.asked}
+
+
+def test_without_a_cluster_to_ask_the_kubelet_s_note_of_a_pod_on_a_rail_counts(lab: Lab) -> None:
+    hosts = two_hosts()
+    hosts[0].programs["inspect"] = answering(f"held intel.com/sriov_111\n{PORTS}")
+    record, _ = run(without_nccl(lab), hosts)
+
+    assert record.transfers[0].reasons == ("busy: gpu01: a pod holds intel.com/sriov_111",)
