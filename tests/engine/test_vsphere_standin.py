@@ -34,6 +34,8 @@ FABRIC = """
     switch = vsphere.DistributedVirtualSwitch(
         "switch", name="rails", datacenter_id=datacenter.id, max_mtu=9000, uplinks=["up1", "up2"],
         active_uplinks=["up1"], standby_uplinks=["up2"],
+        # as vCenter makes a switch; the provider does not turn it off at creation and would say so at the next run
+        network_resource_control_enabled=True,
         hosts=[vsphere.DistributedVirtualSwitchHostArgs(host_system_id=host.id, devices=["vmnic1"]) for host in hosts],
         opts=options,
     )

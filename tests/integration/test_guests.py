@@ -89,9 +89,12 @@ def test_netplan_and_networkd_keep_the_rail_s_address_and_the_peer_answers(guest
     probed = guests.do("probe", "gpu01")
     assert probed.fields == wanted_fields(guests.documents["gpu01"])
     assert probed.facts["guest_network"] == {"tool": "netplan", "ping": {"enp5s0": "192.168.0.32 answers"}}
-    state = on_node("gpu01", "networkctl status enp5s0 --no-pager")
-    assert NETWORK in state, "networkd holds it by our file"
-    assert "(configured)" in state
+
+    def state() -> str:
+        return on_node("gpu01", "networkctl status enp5s0 --no-pager")
+
+    assert NETWORK in state(), "networkd holds it by our file"
+    until("(configured)", state)
     assert on_node("gpu01", "cat /run/systemd/netif/links/2") == management
     assert lease("gpu01") < lease_s, "the management interface has noticed nothing: its lease is still the first one"
 
