@@ -118,7 +118,7 @@ def test_another_recording_can_be_chosen(reference: Plane) -> None:
 
     eventually(lambda: "NET/Socket" in reference.api.text(path), "another recording")
 
-    with pytest.raises(SimulatorError, match="no recording of_nobody; there are: .*nccl_all_reduce_nvlink"):
+    with pytest.raises(SimulatorError, match=r"no recording of_nobody; there are: .*nccl_all_reduce_nvlink"):
         reference.part.replay("of_nobody")
 
 
