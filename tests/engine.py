@@ -1,7 +1,10 @@
 """A recording engine: runs Pulumi code without a provider and keeps what it asked for."""
 
 import asyncio
-from collections.abc import Callable, Mapping
+import contextvars
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -64,8 +67,16 @@ class Engine:
     def run(
         self, program: Callable[[], object], *, preview: bool = False, config: Mapping[str, str] | None = None
     ) -> Recorded:
-        """Runs to the end, all registrations and applies included, so that absence can be asserted afterwards."""
+        """Runs to the end, all registrations and applies included, so that absence can be asserted afterwards.
+
+        In a context of its own, since the SDK keeps its settings in context variables: whatever a failed run leaves
+        behind is seen by no other.
+        """
+        return contextvars.copy_context().run(self._run, program, preview, dict(config or {}))
+
+    def _run(self, program: Callable[[], object], preview: bool, config: dict[str, str]) -> Recorded:
         recorded = Recorded()
+        settings.reset_options()
         loop = asyncio.new_event_loop()
         asyncio.set_event_loop(loop)
         mocks = _Mocks(self._answer, self._lookups)
@@ -73,7 +84,7 @@ class Engine:
         set_mocks(mocks, project=PROJECT, stack=STACK, preview=preview, monitor=monitor)
         # the SDK serves hooks to a real engine only
         settings.SETTINGS.callbacks = _Hooks(recorded)  # type: ignore[assignment]  # two methods of it are used
-        pulumi.runtime.set_all_config(dict(config or {}))
+        pulumi.runtime.set_all_config(config)
 
         @pulumi.runtime.test  # type: ignore[untyped-decorator]
         def whole() -> None:
@@ -82,10 +93,39 @@ class Engine:
         try:
             whole()
         finally:
+            _drain(loop)
             settings.reset_options()
             asyncio.set_event_loop(None)
             loop.close()
         return recorded
+
+
+def _drain(loop: asyncio.AbstractEventLoop) -> None:
+    """Ends what a failed run has left: collected later, its pieces would raise in the middle of another test."""
+    left = asyncio.all_tasks(loop)
+    for task in left:
+        task.cancel()
+    loop.run_until_complete(asyncio.gather(*left, return_exceptions=True))
+    loop.run_until_complete(loop.shutdown_default_executor())
+
+
+@contextmanager
+def _closed_afterwards() -> Iterator[None]:
+    """Closes the event loop that the SDK's mock makes for a worker thread, and otherwise forgets.
+
+    The garbage collector may take its sockets before the loop itself, whose end then fails: in whatever test runs by
+    then.
+    """
+    if threading.current_thread() is threading.main_thread():
+        yield
+        return
+    loop = asyncio.new_event_loop()
+    asyncio.set_event_loop(loop)
+    try:
+        yield
+    finally:
+        asyncio.set_event_loop(None)
+        loop.close()
 
 
 class _Hooks:
@@ -119,7 +159,20 @@ class _Monitor(MockMonitor):
         super().__init__(mocks)
         self._recorded = recorded
 
+    def Invoke(self, request: resource_pb2.ResourceInvokeRequest) -> Any:  # noqa: N802  # the SDK's name
+        with _closed_afterwards():
+            return super().Invoke(request)
+
+    def ReadResource(self, request: resource_pb2.ReadResourceRequest) -> Any:  # noqa: N802  # the SDK's name
+        with _closed_afterwards():
+            return super().ReadResource(request)
+
     def RegisterResource(self, request: resource_pb2.RegisterResourceRequest) -> Any:  # noqa: N802  # the SDK's name
+        with _closed_afterwards():
+            self._record(request)
+            return super().RegisterResource(request)
+
+    def _record(self, request: resource_pb2.RegisterResourceRequest) -> None:
         if request.type != ROOT:
             if request.name in self._recorded.resources:
                 raise AssertionError(f"two resources are named {request.name}")
@@ -136,7 +189,6 @@ class _Monitor(MockMonitor):
                 custom=request.custom,
                 retained=request.retainOnDelete,
             )
-        return super().RegisterResource(request)
 
 
 def _name(urn: str) -> str:

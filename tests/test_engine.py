@@ -1,5 +1,8 @@
 """The recording engine itself: a mock that loses things would make every other test worthless."""
 
+import asyncio
+import gc
+
 import pulumi
 import pytest
 
@@ -45,3 +48,19 @@ def test_an_error_in_an_apply_fails_the_run(engine: Engine) -> None:
 def test_two_runs_in_one_process_are_independent(engine: Engine) -> None:
     assert set(engine.run(lambda: Thing("one", {})).resources) == {"one"}
     assert set(engine.run(lambda: Thing("two", {})).resources) == {"two"}
+
+
+def test_no_run_leaves_an_event_loop_behind_not_even_one_that_fails(engine: Engine) -> None:
+    """The garbage collector would end it within another test, in an order of its own, and fail that one."""
+    before = open_loops()
+
+    engine.run(lambda: Box("box"))
+    with pytest.raises(Exception, match="two resources are named box-first"):
+        engine.run(lambda: (Box("box"), Thing("box-first", {})))
+
+    assert [loop for loop in open_loops() if loop not in before] == []
+
+
+def open_loops() -> list[asyncio.BaseEventLoop]:
+    found = [thing for thing in gc.get_objects() if isinstance(thing, asyncio.BaseEventLoop)]
+    return [loop for loop in found if not loop.is_closed()]
