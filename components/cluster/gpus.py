@@ -1,5 +1,7 @@
 """Who offers `nvidia.com/gpu`: NVIDIA's device plugin as a DaemonSet, or the GPU operator by its ClusterPolicy."""
 
+from pydantic import JsonValue
+
 from components.cluster.manifests import (
     TOLERATE_ALL,
     Manifest,
@@ -11,6 +13,7 @@ from components.cluster.manifests import (
     resources,
 )
 from components.cluster.policies import driver_by_operator
+from components.cluster.rails import present_nodes
 from components.cluster.registry import in_parts
 from stacks.cluster import Cluster
 from stacks.lab import Lab
@@ -22,11 +25,17 @@ POLICY = "cluster-policy"
 
 
 def render_gpu_device_plugin(lab: Lab, cluster: Cluster) -> Program:
-    """The plain plugin, on nodes whose driver and container toolkit are there already."""
+    """The plain plugin, on the lab's nodes with GPUs, whose driver and container toolkit are there already.
+
+    Nowhere else: a node without the toolkit has no runtime of the class, so the pod never starts there, and whoever
+    waits for the roll-out waits for ever.
+    """
+    hosts: list[JsonValue] = [node.name for node in present_nodes(lab) if node.gpus]
+    with_gpus: Manifest = {"key": "kubernetes.io/hostname", "operator": "In", "values": hosts}
     container: Manifest = {
         "name": "nvidia-device-plugin-ctr",
         "image": cluster.bill.gpu_device_plugin,
-        # a node without GPUs, such as a control plane, is nothing to fail for
+        # a node whose GPUs are not found yet tells so by what it offers, and the gate says it
         "env": [{"name": "FAIL_ON_INIT_ERROR", "value": "false"}],
         "resources": resources("50m", "64Mi", "256Mi"),
         "securityContext": {"privileged": True},
@@ -35,6 +44,13 @@ def render_gpu_device_plugin(lab: Lab, cluster: Cluster) -> Program:
     pod: Manifest = {
         # where the toolkit is not every container's runtime, a pod asks for it by this class
         **({} if _toolkit_is_default(lab) else {"runtimeClassName": RUNTIME_CLASS}),
+        "affinity": {
+            "nodeAffinity": {
+                "requiredDuringSchedulingIgnoredDuringExecution": {
+                    "nodeSelectorTerms": [{"matchExpressions": [with_gpus]}]
+                }
+            }
+        },
         "automountServiceAccountToken": False,
         "containers": [container],
         "volumes": [host_folder("device-plugins", "/var/lib/kubelet/device-plugins")],

@@ -12,7 +12,7 @@ from components.cluster.mpi import render_mpi_operator
 from components.cluster.multus import render_multus
 from components.cluster.networks import render_network
 from components.cluster.policies import render_nic_policy, render_sriov_network, render_sriov_policies
-from components.cluster.rails import populated_rails
+from components.cluster.rails import populated_rails, present_nodes
 from components.cluster.registry import through_registry
 from components.cluster.shared_devices import render_shared_device_plugin
 from components.cluster.sriov import render_device_plugin, render_rdma_cni, render_sriov_cni
@@ -100,7 +100,7 @@ def _programs(lab: Lab, cluster: Cluster) -> Iterator[tuple[str, Program]]:
             yield "shared-device-plugin", render_shared_device_plugin(lab, cluster, delivery)
     if lab.hosts.rdma_namespaces == "exclusive" and isinstance(delivery, SriovPlain):
         yield "rdma-cni", render_rdma_cni(cluster)
-    if cluster.gpus == "device_plugin":
+    if cluster.gpus == "device_plugin" and any(node.gpus for node in present_nodes(lab)):
         yield "gpu-device-plugin", render_gpu_device_plugin(lab, cluster)
 
 

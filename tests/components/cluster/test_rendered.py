@@ -193,6 +193,21 @@ def test_a_pod_without_an_account_gets_no_token(variant: Lab) -> None:
         assert ("serviceAccountName" in pod) != (pod.get("automountServiceAccountToken") is False), name
 
 
+def test_the_gpu_plugin_runs_where_the_lab_has_gpus_and_nowhere_else(lab: Lab) -> None:
+    """A control plane without NVIDIA's runtime cannot start the pod, and the roll-out would never end."""
+    file = profiled(lab, {"profile": "sriov_plain"}, gpus="device_plugin").model_dump(mode="json", exclude_unset=True)
+    file["nodes"][1]["gpus"] = 0
+    some = Lab.model_validate(file)
+    file["nodes"][0]["gpus"] = 0
+    none = Lab.model_validate(file)
+
+    values = dict(parts(programs(some, cluster_of(some))["gpu-device-plugin"].runs["daemonset"]))
+    [where] = [path for path in values if path.endswith(".matchExpressions[0]")]
+    assert ".requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms[0]" in where
+    assert values[where] == {"key": "kubernetes.io/hostname", "operator": "In", "values": ["gpu01"]}
+    assert "gpu-device-plugin" not in programs(none, cluster_of(none))
+
+
 def test_every_volume_that_a_container_mounts_is_there(variant: Lab) -> None:
     for name, pod in pods(variant).items():
         there = {
