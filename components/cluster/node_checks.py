@@ -1,5 +1,6 @@
 """What must be true of nodes, pools and networks before a job may start. Pure: objects in, reasons out."""
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 
@@ -18,7 +19,8 @@ from stacks.lab import Lab
 from stacks.nodes import Node
 
 GPU = "nvidia.com/gpu"
-READY = "ready"
+DISTRIBUTION = re.compile(r"[-+](?!alpha|beta|rc).*$")
+"""What distributions write behind the release (`1.35.2+rke2r1`, `1.35.2-eks-a1b2c3d`). A candidate is none yet."""
 NODE_STATES = "/apis/sriovnetwork.openshift.io/v1/namespaces/{namespace}/sriovnetworknodestates"
 
 
@@ -94,7 +96,7 @@ def node_faults(name: str, node: Manifest | None, resources: Mapping[str, int], 
     if at(node, "spec", "unschedulable") is True:
         faults.append("cordoned: kubectl uncordon, or nodes.state: drained")
     version = str(at(node, "status", "nodeInfo", "kubeletVersion") or "").removeprefix("v")
-    if kubelet and version != kubelet and not version.startswith(f"{kubelet}."):
+    if kubelet and not _is_release(version, kubelet):
         faults.append(f"kubelet {version or 'of unknown version'}, wanted {kubelet} (cluster.kubelet_version)")
     for resource, count in resources.items():
         offered = at(node, "status", "allocatable")
@@ -122,6 +124,11 @@ def state_faults(state: Manifest) -> list[str]:
         return []
     said = at(state, "status", "lastSyncError")
     return [f"SR-IOV operator: {status}{f', {said}' if said else ''}"[:300]]
+
+
+def _is_release(version: str, wanted: str) -> bool:
+    release = DISTRIBUTION.sub("", version)
+    return release == wanted or release.startswith(f"{wanted}.")
 
 
 def _is_ready(node: Manifest) -> bool:

@@ -59,6 +59,26 @@ def test_a_kubelet_is_compared_as_far_as_its_version_is_given(version: str, fine
     assert (node_faults("gpu01", node(), {}, version) == []) == fine
 
 
+@pytest.mark.parametrize(
+    ("found", "fine"),
+    [
+        ("v1.35.2+rke2r1", True),
+        ("v1.35.2+k3s1", True),
+        ("v1.35.2-eks-113cf36", True),
+        ("v1.35.2-gke.1162000", True),
+        ("v1.35.21+rke2r1", False),
+        ("v1.35.2-rc.1", False),
+        ("v1.35.2-alpha.0+0123abc", False),
+    ],
+)
+def test_a_distribution_s_own_word_behind_the_release_is_no_other_version(found: str, fine: bool) -> None:
+    machine = node()
+    machine["status"]["nodeInfo"]["kubeletVersion"] = found
+
+    assert (node_faults("gpu01", machine, {}, "1.35.2") == []) == fine
+    assert node_faults("gpu01", machine, {}, "1.35") == []
+
+
 def test_a_node_without_a_block_of_the_pool_is_named() -> None:
     pool = {"status": {"allocations": [{"nodeName": "gpu01"}]}}
 
