@@ -58,7 +58,7 @@ class RdmaCluster(pulumi.ComponentResource):
         owner = Owner(lab=lab.name)
         claim = Claim(
             f"{name}-claim",
-            ClaimArgs(lab=lab.name, kubeconfig=args.kubeconfig, required=required(cluster)),
+            ClaimArgs(lab=lab.name, kubeconfig=args.kubeconfig, required=required(lab, cluster)),
             pulumi.ResourceOptions(parent=self),
         )
         self.provider = kubernetes.Provider(

@@ -29,6 +29,8 @@ def images_of(lab: Lab) -> tuple[str, ...]:
     found = {image for manifest in [*rendered, *policies(lab, cluster).values()] for image in _images(manifest)}
     if lab.benchmarks is not None and lab.benchmarks.nccl is not None:
         found.add(lab.benchmarks.nccl.image)
+    if lab.images is not None and lab.images.training is not None:
+        found.add(lab.images.training.image)
     return tuple(sorted(found))
 
 
@@ -51,9 +53,10 @@ def main(arguments: list[str] | None = None) -> int:
     """Prints a line an image: its own name, and where this lab pulls it from when that is a mirror."""
     parser = argparse.ArgumentParser(prog="python -m components.cluster.images", description=__doc__)
     parser.add_argument("--stack", default="lab", help="name of the stack, whose file is Pulumi.<stack>.yaml")
-    stack = parser.parse_args(arguments).stack
+    parser.add_argument("--file", type=Path, help="another stack file, such as one of examples/")
+    asked = parser.parse_args(arguments)
     try:
-        lab = read_stack_file(Path(f"Pulumi.{stack}.yaml"))
+        lab = read_stack_file(asked.file or Path(f"Pulumi.{asked.stack}.yaml"))
     except LabError as error:
         sys.stderr.write(f"{error}\n")
         return 1

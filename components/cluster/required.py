@@ -3,8 +3,12 @@
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 
+from components.cluster.mpi import NAMESPACE as MPI_NAMESPACE
+from components.cluster.profiles import programs
+from components.cluster.registry import part
 from stacks.cluster import Cluster
 from stacks.delivery import SriovOperator
+from stacks.lab import Lab
 
 DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 HELM = "--repo https://helm.ngc.nvidia.com/nvidia"
@@ -26,9 +30,9 @@ class Required:
         return asdict(self)
 
 
-def required(cluster: Cluster) -> list[Required]:
+def required(lab: Lab, cluster: Cluster) -> list[Required]:
     """Everything that the lab's profile counts on."""
-    return [*_operators(cluster), *_login(cluster)]
+    return [*_operators(cluster), *_login(lab, cluster)]
 
 
 def _operators(cluster: Cluster) -> Iterator[Required]:
@@ -51,12 +55,20 @@ def _operators(cluster: Cluster) -> Iterator[Required]:
         yield Required(path=f"{DEFINITIONS}/{kind}", lack=_lack("cluster.gpus operator", kind, install))
 
 
-def _login(cluster: Cluster) -> Iterator[Required]:
-    secret, namespace = cluster.registry.pull_secret, cluster.system_namespace
-    if secret:
+def _login(lab: Lab, cluster: Cluster) -> Iterator[Required]:
+    """The registry's login, in each namespace whose pods pull with it; namespaces that are made here come later."""
+    secret = cluster.registry.pull_secret
+    if not secret:
+        return
+    agents = [manifest for program in programs(lab, cluster).values() for manifest in program.runs.values()]
+    pulling = {str(part(manifest, "metadata")["namespace"]) for manifest in agents} - {MPI_NAMESPACE}
+    if isinstance(cluster.delivery, SriovOperator):
+        # its own pods are the chart's, and those that its policy asks for name the lab's login
+        pulling.add(cluster.delivery.namespace)
+    for namespace in sorted(pulling):
         yield Required(
             path=f"/api/v1/namespaces/{namespace}/secrets/{secret}",
-            lack=f"cluster.registry.pull_secret: {namespace} has no secret {secret}, so no agent could be pulled. Make "
+            lack=f"cluster.registry.pull_secret: {namespace} has no secret {secret}, so no pod there could pull. Make "
             f"it: kubectl -n {namespace} create secret docker-registry {secret} --docker-server=… --docker-username=…",
         )
 

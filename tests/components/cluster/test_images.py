@@ -1,7 +1,6 @@
 """Private registries: what is pulled, from where, with which login, and the list for who has to mirror it."""
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -10,6 +9,7 @@ from components.cluster.profiles import programs
 from components.cluster.registry import in_parts
 from components.cluster.required import required
 from stacks.bill import Registry
+from stacks.images import Images, TrainingRecipe
 from stacks.lab import Lab
 from tests.components.cluster.conftest import parts, profiled
 from tests.components.cluster.test_rendered import objects, variants
@@ -69,6 +69,18 @@ def test_the_list_has_what_each_profile_pulls_and_nothing_else(lab: Lab) -> None
     assert images_of(mirrored(lab)) == plain, "what is to be copied does not depend on where it is copied to"
 
 
+def test_the_image_of_the_training_jobs_is_pulled_too(lab: Lab) -> None:
+    training = TrainingRecipe(image="registry.example:5000/horovod:24.03")
+    found = images_of(lab.model_copy(update={"images": Images(training=training)}))
+
+    assert set(found) - set(images_of(lab)) == {training.image}
+
+
+def test_the_command_takes_a_file_of_another_place(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--file", str(ROOT / "examples" / "deepops" / "Pulumi.deepops.yaml")]) == 0
+    assert "192.168.100.10:5000/horovod:24.03" in capsys.readouterr().out.splitlines()
+
+
 def test_the_command_shows_the_name_and_the_mirror(
     lab: Lab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -88,16 +100,33 @@ def test_the_command_shows_the_name_and_the_mirror(
 
 
 def test_a_login_that_is_not_in_the_cluster_is_told_before_anything_is_placed(lab: Lab) -> None:
-    cluster: Any = mirrored(lab).cluster
-    lack = required(cluster)[0]
+    secured = mirrored(lab)
+    assert secured.cluster is not None
+    [lack] = required(secured, secured.cluster)
 
     assert lack.path == "/api/v1/namespaces/kube-system/secrets/lab-registry"
     assert "kubectl -n kube-system create secret docker-registry lab-registry" in lack.lack
 
 
+def test_the_login_is_looked_for_where_pods_pull_with_it_and_nowhere_else(lab: Lab) -> None:
+    """Under the operators nothing of ours runs beside the nodes' agents: their own namespace needs the login."""
+
+    def namespaces(variant: Lab) -> list[str]:
+        secured = mirrored(variant)
+        assert secured.cluster is not None
+        needed = [each.path for each in required(secured, secured.cluster)]
+        return [path.split("/")[4] for path in needed if path.endswith("/secrets/lab-registry")]
+
+    operated = {"profile": "sriov_operator", "vfs": 8}
+    assert namespaces(profiled(lab, operated)) == ["nvidia-network-operator"]
+    assert namespaces(profiled(lab, operated, ipam={"kind": "dhcp"})) == ["kube-system", "nvidia-network-operator"]
+    assert namespaces(profiled(lab, {"profile": "pvrdma"})) == ["kube-system"]
+
+
 def test_an_operator_that_is_not_installed_is_named_with_its_command(lab: Lab) -> None:
-    operated: Any = profiled(lab, {"profile": "sriov_operator", "vfs": 8}, gpus="operator").cluster
-    lacks = {each.path.rpartition("/")[2]: each.lack for each in required(operated)}
+    operated = profiled(lab, {"profile": "sriov_operator", "vfs": 8}, gpus="operator")
+    assert operated.cluster is not None
+    lacks = {each.path.rpartition("/")[2]: each.lack for each in required(operated, operated.cluster)}
 
     assert set(lacks) == {
         "nicclusterpolicies.mellanox.com",
@@ -108,4 +137,4 @@ def test_an_operator_that_is_not_installed_is_named_with_its_command(lab: Lab) -
     assert "sriovOperatorConfig.deploy=false" in lacks["nicclusterpolicies.mellanox.com"], "it would have two owners"
     assert "clusterPolicy.deployCR=false" in lacks["clusterpolicies.nvidia.com"]
     assert lab.cluster is not None
-    assert required(lab.cluster) == []
+    assert required(lab, lab.cluster) == []
