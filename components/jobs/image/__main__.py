@@ -60,16 +60,18 @@ def target_of(lab: Lab, which: str, to: str | None = None) -> Target:
         LabError: when the lab has no name for the image.
     """
     images = lab.images or Images()
+    if to and "@" in to:
+        raise LabError(f"--to {to}: a digest is what comes out of a push; name a tag, or nothing behind the name")
     if which == "training":
         if images.training is None:
             raise LabError("images.training: missing; give it an image, which is where the finished one is pushed")
         text, base, name = training_dockerfile(images.training), images.training.base, images.training.image
-        return Target(dockerfile=text, base=base, tag=to or _tag(name, text), field="images.training.image")
+        return Target(dockerfile=text, base=base, tag=_tag(to or name, text), field="images.training.image")
     nccl = lab.benchmarks.nccl if lab.benchmarks else None
     if nccl is None and to is None:
         raise LabError("benchmarks.nccl.image: missing; it is where the finished image is pushed, or use --to")
     text = benchmark_dockerfile(images.benchmark)
-    tag = to or _tag(nccl.image if nccl else "", text)
+    tag = _tag(to or (nccl.image if nccl else ""), text)
     return Target(dockerfile=text, base=images.benchmark.base, tag=tag, field="benchmarks.nccl.image")
 
 

@@ -198,6 +198,25 @@ def test_an_image_named_by_digest_is_built_under_the_recipe_s_own_tag(lab: Lab) 
     assert re.fullmatch(r"registry\.example:5000/nccl:recipe-[0-9a-f]{12}", target.tag)
 
 
+def test_another_name_without_a_tag_is_pinned_under_its_whole_name(
+    place: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The port of a registry is no tag: what belongs into the stack would be half a name."""
+    install(place, "docker", DOCKER)
+    assert main(["push", "--to", "registry.example:5000/mine/nccl"]) == 0
+
+    assert capsys.readouterr().out == f"registry.example:5000/mine/nccl@{DIGEST}\n"
+    tag = calls(place)[1][1]
+    assert re.fullmatch(r"registry\.example:5000/mine/nccl:recipe-[0-9a-f]{12}", tag)
+
+
+def test_a_digest_cannot_be_pushed_to(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    install(place, "docker", DOCKER)
+    assert main(["push", "--to", f"registry.example:5000/nccl@{DIGEST}"]) == 2
+    assert "name a tag" in capsys.readouterr().err
+    assert not (place / "calls").exists()
+
+
 def test_the_training_image_goes_where_the_lab_says(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["show", "--which", "training"]) == 2
     assert "images.training: missing" in capsys.readouterr().err
