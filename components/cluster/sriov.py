@@ -1,15 +1,14 @@
 """VFs as a countable resource, and the CNI plugins that put a VF and its RDMA device into a pod."""
 
-import hashlib
 import json
 
 from pydantic import JsonValue
 
+from components.cluster.device_plugins import DevicePlugin, render_plugin
 from components.cluster.manifests import (
     CNI_BIN,
     Manifest,
     Program,
-    config_map,
     daemon_set,
     host_folder,
     mount,
@@ -20,53 +19,26 @@ from components.cluster.rails import interfaces, populated_rails
 from stacks.cluster import Cluster
 from stacks.lab import Lab
 
-DEVICE_PLUGIN = "sriov-device-plugin"
-CONFIG = "sriovdp-config"
-CONFIG_ANNOTATION = "rocelab/config"
 LAYOUT_ANNOTATION = "rocelab/vf-layout"
 """Digest of all VFs of the lab. The plugin looks for VFs once, when it starts, so a new layout is a new pod."""
 
 
 def render_device_plugin(lab: Lab, cluster: Cluster) -> Program:
     """Offers each rail's VFs as its resource. `LAYOUT_ANNOTATION` is set by whoever knows that the VFs are there."""
-    namespace = cluster.system_namespace
-    config = device_plugin_config(lab, cluster)
-    digest = hashlib.sha256(config.encode()).hexdigest()[:16]
-    container: Manifest = {
-        "name": "kube-sriovdp",
-        "image": cluster.bill.sriov_device_plugin,
+    plugin = DevicePlugin(
+        app="sriov-device-plugin",
+        daemon_set="kube-sriov-device-plugin",
+        container="kube-sriovdp",
+        image=cluster.bill.sriov_device_plugin,
         # without --log-dir the log goes to stderr; a file on the node would grow without end
-        "args": ["--log-level=4"],
-        "resources": resources("50m", "40Mi", "200Mi"),
-        "securityContext": {"privileged": True},
-        "volumeMounts": [
-            mount("device-plugins", "/var/lib/kubelet/device-plugins"),
-            mount("plugins-registry", "/var/lib/kubelet/plugins_registry"),
-            {"name": "config", "mountPath": "/etc/pcidp", "readOnly": True},
-            mount("device-info", "/var/run/k8s.cni.cncf.io/devinfo/dp"),
-        ],
-    }
-    volumes: list[JsonValue] = [
-        host_folder("device-plugins", "/var/lib/kubelet/device-plugins"),
-        host_folder("plugins-registry", "/var/lib/kubelet/plugins_registry"),
-        host_folder("device-info", "/var/run/k8s.cni.cncf.io/devinfo/dp", create=True),
-        {"name": "config", "configMap": {"name": CONFIG}},
-    ]
-    pod: Manifest = {
-        "hostNetwork": True,
-        # it talks to the kubelet only
-        "automountServiceAccountToken": False,
-        "containers": [container],
-        "volumes": volumes,
-    }
-    return Program(
-        needs={"config": config_map(CONFIG, DEVICE_PLUGIN, namespace, {"config.json": config})},
-        runs={
-            "daemonset": daemon_set(
-                "kube-sriov-device-plugin", DEVICE_PLUGIN, namespace, pod, {CONFIG_ANNOTATION: digest}
-            )
-        },
+        args=("--log-level=4",),
+        config_map="sriovdp-config",
+        config_folder="/etc/pcidp",
+        # what a pod's VF is called; Multus reads it there
+        folder=("device-info", "/var/run/k8s.cni.cncf.io/devinfo/dp"),
+        makes_folder=True,
     )
+    return render_plugin(plugin, cluster.system_namespace, device_plugin_config(lab, cluster))
 
 
 def device_plugin_config(lab: Lab, cluster: Cluster) -> str:
