@@ -31,7 +31,6 @@ What it measures is behaviour: no figure of it says anything about hardware."""
 
 def main(arguments: list[str] | None = None) -> int:
     """Runs one verb; 0 when it did what it says."""
-    signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # `sim logs gpu01 | head` ends without a complaint
     options = _parser().parse_args(arguments)
     try:
         simulator = simulator_of(options.stack, STATE)
@@ -227,4 +226,5 @@ def _alone() -> Iterator[None]:
 
 
 if __name__ == "__main__":
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # `sim logs gpu01 | head` ends without a complaint
     sys.exit(main())

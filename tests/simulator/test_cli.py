@@ -1,6 +1,8 @@
 """Command sim: its help, its refusals, its tables."""
 
 import fcntl
+import os
+import signal
 import subprocess
 import sys
 import time
@@ -62,6 +64,30 @@ def test_two_commands_at_once_wait_for_each_other(tmp_path: Path, monkeypatch: p
         time.sleep(0.1)
         assert second.poll() is None
     assert second.communicate(timeout=20)[0] == "mine\n"
+
+
+def test_a_reader_that_goes_away_ends_the_command_without_a_complaint():
+    script = "import sys; sys.argv = ['sim', 'status', '--help']; import runpy; runpy.run_module('simulator.cli', "
+    script += "run_name='__main__')"
+    reading, writing = os.pipe()
+    os.close(reading)
+    with os.fdopen(writing, "wb") as nobody_reads:
+        ended = subprocess.run(
+            [sys.executable, "-c", script], cwd=ROOT, stdout=nobody_reads, stderr=subprocess.PIPE, check=False
+        )
+
+    assert ended.returncode == -signal.SIGPIPE
+    assert ended.stderr == b""
+
+
+def test_a_caller_keeps_its_own_way_with_readers_that_go_away(capsys: pytest.CaptureFixture[str]):
+    """Otherwise a closed connection anywhere in this process would end it."""
+    before = signal.getsignal(signal.SIGPIPE)
+
+    assert cli.main(["status", "--stack", "nowhere"]) == 1
+
+    assert signal.getsignal(signal.SIGPIPE) == before
+    assert capsys.readouterr().err
 
 
 def test_a_table_shows_the_last_words_of_what_died_below_its_line():

@@ -1,7 +1,6 @@
 """Made once, named only when complete, and refused before a disk is full or a program is missing."""
 
 import threading
-import time
 from collections import namedtuple
 from pathlib import Path
 
@@ -43,15 +42,21 @@ def test_what_failed_halfway_is_made_again_from_nothing():
 def test_two_commands_at_once_make_it_once_and_the_second_says_that_it_waits():
     made: list[int] = []
     said: list[str] = []
+    at_work, somebody_waits = threading.Event(), threading.Event()
 
-    def slowly(_: Path) -> None:
-        time.sleep(0.3)
+    def until_somebody_waits(_: Path) -> None:
+        at_work.set()
+        assert somebody_waits.wait(60)
         made.append(1)
 
-    first = threading.Thread(target=cache.made_once, args=("thing", "recipe", slowly, silent))
+    def hears(text: str) -> None:
+        said.append(text)
+        somebody_waits.set()
+
+    first = threading.Thread(target=cache.made_once, args=("thing", "recipe", until_somebody_waits, silent))
     first.start()
-    time.sleep(0.1)
-    cache.made_once("thing", "recipe", slowly, said.append)
+    assert at_work.wait(60)
+    cache.made_once("thing", "recipe", until_somebody_waits, hears)
     first.join()
 
     assert made == [1]

@@ -18,6 +18,9 @@ from stacks.lab import Lab
 from tests.simulator.switch.test_onyx import lldp_frame
 from tests.simulator.switch.test_ports import BROADCAST, GPU01, GPU02, frame
 
+PATIENCE_S = 30
+"""For a frame that must arrive; a machine at work takes its time."""
+
 
 class Rig:
     """A running switch, and a socket for each NIC as QEMU makes it."""
@@ -41,7 +44,7 @@ class Rig:
         end.unlink(missing_ok=True)
         made = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
         made.bind(str(end))
-        made.settimeout(2)
+        made.settimeout(PATIENCE_S)
         return made
 
     def send(self, data: bytes, node: str = "gpu01", interface: str = "enp5s0") -> None:
@@ -57,7 +60,7 @@ class Rig:
         except TimeoutError:
             return True
         finally:
-            self.nics[node, interface].settimeout(2)
+            self.nics[node, interface].settimeout(PATIENCE_S)
         return False
 
 
