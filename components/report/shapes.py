@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from components.validation.physics.ceilings import PATH_MTUS_BYTES, verbs_ceiling_gbit_s
+from components.validation.physics.ceilings import PATH_MTUS_BYTES, Path, bandwidth_ceiling
 from components.validation.records import CurvePoint, RunRecord, TransferResult, median
 from components.validation.summary import Summary
 
@@ -80,7 +80,13 @@ class Sizes:
         if self.line_rate_gbit_s is None or self.unit != "Gbit/s":
             return {}
         sizes, rate = self.ceiling_sizes_bytes, self.line_rate_gbit_s
-        return {mtu: tuple(verbs_ceiling_gbit_s(rate, mtu, size) for size in sizes) for mtu in SHOWN_MTUS_BYTES}
+        return {
+            mtu: tuple(
+                bandwidth_ceiling(Path(line_rate_gbit_s=rate, path_mtu_bytes=mtu, message_bytes=size)).value
+                for size in sizes
+            )
+            for mtu in SHOWN_MTUS_BYTES
+        }
 
 
 def matrices(record: RunRecord, summary: Summary) -> list[Matrix]:

@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Iterator
 
+from components.validation.judging.levels import main_stage
 from components.validation.judging.states import NOTHING, SHOWN_ONLY, SIMULATED, function_of_counts, rate
 from components.validation.physics.ceilings import Path, bandwidth_ceiling
 from components.validation.physics.nccl import Job, nccl_ceiling
@@ -66,7 +67,7 @@ def _rated(
 
 def _measured_gbit_s(plan: Plan, record: RunRecord) -> list[float]:
     """Median verbs bandwidth of each rail that NCCL uses; empty unless all have one."""
-    stage = next((stage for stage in plan.stages if stage.bandwidth and stage.shape == "one_way"), None)
+    stage = main_stage(plan)
     if stage is None or plan.nccl is None:
         return []
     found = [record.series_of(stage.test, stage.shape, rail) for rail in plan.nccl.rails]
@@ -75,14 +76,18 @@ def _measured_gbit_s(plan: Plan, record: RunRecord) -> list[float]:
 
 
 def _computed_gbit_s(plan: Plan, record: RunRecord) -> list[float]:
-    """Computed goodput of each rail that NCCL uses, from line rates that any transfer told; empty unless all have."""
+    """Computed goodput of each rail that NCCL uses: of its slowest port, as any transfer told; empty unless all did."""
     found = []
     for name in plan.nccl.rails if plan.nccl else ():
-        lines = [t.line_rate_gbit_s for t in record.transfers if t.rail == name and t.line_rate_gbit_s]
-        if not lines:
+        mtu_bytes = plan.rail(name).path_mtu_bytes
+        ports = {(t.line_rate_gbit_s, t.pcie_gbit_s) for t in record.transfers if t.rail == name and t.line_rate_gbit_s}
+        ceilings = [
+            bandwidth_ceiling(Path(line_rate_gbit_s=line, path_mtu_bytes=mtu_bytes, pcie_gbit_s=pcie)).value
+            for line, pcie in ports
+        ]
+        if not ceilings:
             return []
-        path = Path(line_rate_gbit_s=min(lines), path_mtu_bytes=plan.rail(name).path_mtu_bytes)
-        found.append(bandwidth_ceiling(path).value)
+        found.append(min(ceilings))
     return found
 
 
@@ -118,8 +123,8 @@ def _several(key: tuple[str, str], jobs: list[JobResult], planned: int, *, simul
 
 
 def job_findings(record: RunRecord) -> Iterator[Finding]:
-    """What jobs tell beside their value: outliers by name, and a transport that is none."""
-    if record.nccl and record.nccl.transport == "socket":
+    """What jobs tell beside their value: outliers by name, and a transport that is none. Replayed logs tell nothing."""
+    if record.nccl and record.nccl.transport == "socket" and not record.nccl.replayed:
         yield Finding(
             code="SOCKET_FALLBACK",
             where="nccl_all_reduce",

@@ -2,14 +2,14 @@
 
 from collections.abc import Iterator, Mapping
 
-from components.validation.judging.evidence import Fabric, Way
+from components.validation.judging.evidence import Way
 from components.validation.judging.findings import Located
+from components.validation.judging.levels import compared_stage, fabric_of, main_stage
 from components.validation.judging.localise import Localiser
-from components.validation.judging.verbs import OPERATIONS, ceiling_of, settled, transfers_of
-from components.validation.physics.ceilings import Path
+from components.validation.judging.verbs import OPERATIONS, ceiling_of, path_of, settled, transfers_of
 from components.validation.physics.latency import JITTER, jitters
 from components.validation.physics.mtu import MtuFingerprint, mtu_fingerprint
-from components.validation.planning.plan import Plan, PlannedRail
+from components.validation.planning.plan import Plan
 from components.validation.planning.stages import Stage
 from components.validation.records import RunRecord, TransferResult, median
 from components.validation.summary import Finding, Performance
@@ -25,36 +25,17 @@ Topology = Mapping[tuple[str, str], str]
 """Leaf switch by (node, rail)."""
 
 
-def main_stage(plan: Plan) -> Stage | None:
-    """The bandwidth test by which rails and nodes are compared."""
-    return next((stage for stage in plan.stages if stage.bandwidth and stage.shape == "one_way"), None)
-
-
 def located(plan: Plan, record: RunRecord, topology: Topology) -> Located | None:
     """Where faults lie; None where nothing was tested. In the simulator only what failed counts."""
-    stage = main_stage(plan) or next(iter(plan.stages), None)
+    stage = compared_stage(plan)
     if stage is None or record.left_out:
         return None  # what is left of a large record is its worst part, beside which nothing sound stands
     found = [t for t in record.transfers if (t.test, t.shape) == (stage.test, stage.shape) and t.outcome != "skipped"]
     if not found:
         return None
-    values = {Way(t.rail, t.client, t.server): settled_first(t) for t in found}
-    expected = {}
-    for rail in plan.rails:
-        of_rail = [t for t in found if t.rail == rail.name and stage.bandwidth]
-        ceilings = [ceiling.value for t in of_rail if (ceiling := ceiling_of(rail, stage, t))]
-        if ceilings:
-            expected[rail.name] = median(ceilings)
-    rated = stage.bandwidth and not record.simulated
-    fabric = Fabric(values=values, expected=expected, leaf_of=topology, rated=rated)
     # a repetition that failed is written as 0
     again = {Way(t.rail, t.client, t.server): tuple(value or None for value in t.retest) for t in found if t.retest}
-    return Localiser(fabric).localise(again)
-
-
-def settled_first(transfer: TransferResult) -> float | None:
-    """The value of the run itself; None where it failed."""
-    return transfer.value if transfer.outcome == "measured" and transfer.samples else None
+    return Localiser(fabric_of(plan, stage, found, topology)).localise(again)
 
 
 def mtu_findings(plan: Plan, record: RunRecord) -> Iterator[Finding]:
@@ -65,9 +46,8 @@ def mtu_findings(plan: Plan, record: RunRecord) -> Iterator[Finding]:
     kinds: dict[tuple[int, int | None], list[tuple[TransferResult, MtuFingerprint]]] = {}
     for rail in plan.rails:
         for t in transfers_of(record, stage, rail.name):
-            if not t.line_rate_gbit_s:
-                continue
-            seen = mtu_fingerprint(settled(t), _path(rail, stage, t), reported_bytes=t.path_mtu_bytes)
+            path = path_of(rail, stage, t)
+            seen = mtu_fingerprint(settled(t), path, reported_bytes=t.path_mtu_bytes) if path else None
             if seen is not None:
                 kinds.setdefault((seen.seen_bytes, seen.reported_bytes), []).append((t, seen))
     for found in kinds.values():
@@ -80,15 +60,6 @@ def mtu_findings(plan: Plan, record: RunRecord) -> Iterator[Finding]:
             evidence=f"{seen.evidence}{said}",
             hint=seen.hint,
         )
-
-
-def _path(rail: PlannedRail, stage: Stage, t: TransferResult) -> Path:
-    return Path(
-        line_rate_gbit_s=t.line_rate_gbit_s or 0,
-        path_mtu_bytes=rail.path_mtu_bytes,
-        message_bytes=stage.message_bytes,
-        pcie_gbit_s=t.pcie_gbit_s,
-    )
 
 
 def pcie_findings(plan: Plan, record: RunRecord) -> Iterator[Finding]:
@@ -143,7 +114,8 @@ def _packets(stage: Stage | None, transfer: TransferResult) -> float:
     if stage is None or not stage.message_bytes:
         return 1.0
     each = -(-stage.message_bytes // (transfer.path_mtu_bytes or 1024))
-    return float(each * stage.iterations * max(len(transfer.samples), 1))
+    # perftest's iterations are those of each queue pair
+    return float(each * stage.iterations * (transfer.queue_pairs or 1) * max(len(transfer.samples), 1))
 
 
 def jitter_findings(record: RunRecord) -> Iterator[tuple[Finding, Performance, TransferResult]]:

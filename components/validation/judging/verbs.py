@@ -14,7 +14,7 @@ from components.validation.judging.states import (
 )
 from components.validation.judging.statistics import cv, repeats
 from components.validation.physics.ceilings import Ceiling, Operation, Path, bandwidth_ceiling
-from components.validation.physics.latency import BOUNDS, one_way_us
+from components.validation.physics.latency import BOUNDS, ways_of
 from components.validation.planning.plan import Plan, PlannedRail
 from components.validation.planning.stages import Stage
 from components.validation.records import UNIT_OF, RunRecord, Series, TransferResult, median
@@ -45,11 +45,11 @@ def settled(transfer: TransferResult) -> float:
     return repeats(transfer.samples).median if transfer.samples else 0.0
 
 
-def ceiling_of(rail: PlannedRail, stage: Stage, transfer: TransferResult) -> Ceiling | None:
-    """What a bandwidth can be at best between the two ports; None where they do not tell their line rate."""
+def path_of(rail: PlannedRail, stage: Stage, transfer: TransferResult) -> Path | None:
+    """The way of a bandwidth between two ports; None where they do not tell their line rate."""
     if not transfer.line_rate_gbit_s:
         return None
-    path = Path(
+    return Path(
         line_rate_gbit_s=transfer.line_rate_gbit_s,
         path_mtu_bytes=rail.path_mtu_bytes,
         message_bytes=stage.message_bytes,
@@ -57,7 +57,12 @@ def ceiling_of(rail: PlannedRail, stage: Stage, transfer: TransferResult) -> Cei
         pcie_gbit_s=transfer.pcie_gbit_s,
         both_ways=stage.shape == "both_ways",
     )
-    return _ceiling(path)
+
+
+def ceiling_of(rail: PlannedRail, stage: Stage, transfer: TransferResult) -> Ceiling | None:
+    """What a bandwidth can be at best between the two ports; None where they do not tell their line rate."""
+    path = path_of(rail, stage, transfer)
+    return _ceiling(path) if path else None
 
 
 @lru_cache(maxsize=256)  # a lab has a handful of kinds of ports, and thousands of transfers
@@ -115,13 +120,14 @@ def _bandwidth(
         return shown.model_copy(update={"because": NO_LINE_RATE})
     threshold = benchmarks.verbs.threshold_of(stage.test, stage.shape, pvrdma=rail.pvrdma)
     ratio, ceiling, worst = min(rated, key=lambda one: one[0])
-    state = worse_of(
-        rate(ratio, threshold), against_the_others(measured, benchmarks.verbs.threshold_pair), spread(measured)
-    )
+    among = against_the_others([(value, t) for value, _, t in rated], benchmarks.verbs.threshold_pair)
+    state = worse_of(rate(ratio, threshold), among, spread(measured))
+    silent = len(measured) - len(rated)
     return shown.model_copy(
         update={
-            "performance": state,
-            "because": "",
+            # what nothing is known of may be the slowest
+            "performance": "not rated" if silent and state == "pass" else state,
+            "because": f"{silent} of {len(measured)}: {NO_LINE_RATE}" if silent and state == "pass" else "",
             "ceiling": round(ceiling.value, 3),
             "basis": ceiling.basis,
             "ratio": round(ratio, 4),
@@ -130,11 +136,16 @@ def _bandwidth(
     )
 
 
-def against_the_others(measured: list[TransferResult], threshold: Threshold) -> Performance:
-    """Each pair against the median of its rail. One reading condemns nobody: only repeated ones count."""
-    level = median([settled(t) for t in measured])
-    proven = [settled(t) / level for t in measured if t.retest or len(t.samples) >= LEAST_REPEATS]
-    return rate(min(proven), threshold) if proven and level > 0 else "pass"
+def against_the_others(ratios: list[tuple[float, TransferResult]], threshold: Threshold) -> Performance:
+    """Each pair against the median of its rail. One reading condemns nobody: only repeated ones count.
+
+    Args:
+        ratios: of each transfer to its own ceiling, so that NICs of several line rates can share a rail.
+        threshold: of a pair to the median.
+    """
+    level = median([ratio for ratio, _ in ratios])
+    proven = [ratio / level for ratio, t in ratios if t.retest or len(t.samples) >= LEAST_REPEATS] if level > 0 else []
+    return rate(min(proven), threshold) if proven else "pass"
 
 
 def spread(measured: list[TransferResult]) -> Performance:
@@ -152,7 +163,8 @@ def _latency(
     benchmarks: Benchmarks, stage: Stage, rail: PlannedRail, shown: JudgedTest, worst: TransferResult
 ) -> JudgedTest:
     bounds = benchmarks.verbs.latency_of(pvrdma=rail.pvrdma)
-    value = one_way_us(stage.test, settled(worst))
+    ways = ways_of(stage.test)
+    value = settled(worst) / ways
     state: Performance = "pass"
     if value > bounds.warn_above_us:
         state = "fail" if value > bounds.fail_above_us else "warn"
@@ -161,8 +173,8 @@ def _latency(
         update={
             "performance": state,
             "because": "",
-            "ceiling": bounds.warn_above_us,
-            "basis": f"bound one way, a value and no ceiling: {basis}",
+            "ceiling": bounds.warn_above_us * ways,
+            "basis": f"bound {'one way' if ways == 1 else 'there and back'}, a value and no ceiling: {basis}",
         }
     )
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from components.validation.judging import regression
 from components.validation.judging.comparison import comparison_findings
 from components.validation.judging.jobs import job_findings, judge_jobs, judge_nccl
+from components.validation.judging.levels import compared_stage
 from components.validation.judging.network import network_findings
 from components.validation.judging.signs import (
     Topology,
@@ -16,6 +17,7 @@ from components.validation.judging.signs import (
     pcie_findings,
 )
 from components.validation.judging.states import (
+    SHOWN_ONLY,
     Overall,
     few,
     function_of_tests,
@@ -128,10 +130,10 @@ def _findings(
     states: dict[tuple[str, str, str], Performance] = {}
     where = located(plan, record, beside.topology)
     findings += [fault.finding() for fault in where.faults] if where else []
-    if where and not record.simulated:
+    stage = compared_stage(plan)
+    if where and stage and not record.simulated:
         for fault in where.faults:
             for name in [fault.rail] if fault.rail else [rail.name for rail in plan.rails]:
-                stage = plan.stages[0]
                 states[stage.test, stage.shape, name] = "warn"
     findings += mtu_findings(plan, record)
     findings += pcie_findings(plan, record)
@@ -164,8 +166,9 @@ def value_name(test: JudgedTest) -> str:
 def _compared(test: JudgedTest, entry: Entry, history: History) -> JudgedTest:
     name = value_name(test)
     moved = regression.changes(entry, history).get(name)
-    state = "fail" if name in regression.confirmed(entry, history) else test.performance
-    return test.model_copy(update={"change": moved, "performance": state})
+    if name not in regression.confirmed(entry, history) or test.because == SHOWN_ONLY:
+        return test.model_copy(update={"change": moved})
+    return test.model_copy(update={"change": moved, "performance": "fail", "because": ""})
 
 
 def _regressed(compared: Regression) -> Iterable[str]:

@@ -76,13 +76,6 @@ def data_share(path: Path) -> float:
     return path.message_bytes / (path.message_bytes + padding + packets * around + once + back)
 
 
-def verbs_ceiling_gbit_s(
-    line_rate_gbit_s: float, path_mtu_bytes: int, message_bytes: int, *, vlan: bool = False, ipv6: bool = False
-) -> float:
-    """What `ib_write_bw` can print at best over the line alone, in 10^9 bits a second."""
-    return line_rate_gbit_s * goodput_ratio(path_mtu_bytes, message_bytes, vlan=vlan, ipv6=ipv6)
-
-
 def bandwidth_ceiling(path: Path) -> Ceiling:
     """What a stream on this path reaches at best, in 10^9 bits a second; the sum of both directions with both_ways.
 
@@ -117,14 +110,6 @@ def bandwidth_ceiling(path: Path) -> Ceiling:
 def nccl_ceiling_gbyte_s(rails_gbit_s: Sequence[float]) -> float:
     """Largest ring busbw in 10^9 bytes a second: the ring crosses each rail's NIC once, so the rails add up."""
     return sum(rails_gbit_s) / 8
-
-
-def looks_like_path_mtu(
-    measured_gbit_s: float, line_rate_gbit_s: float, path_mtu_bytes: int, message_bytes: int
-) -> int | None:
-    """`smaller_mtu_at` for an untagged path over IPv4."""
-    path = Path(line_rate_gbit_s=line_rate_gbit_s, path_mtu_bytes=path_mtu_bytes, message_bytes=message_bytes)
-    return smaller_mtu_at(measured_gbit_s, path)
 
 
 def smaller_mtu_at(measured_gbit_s: float, path: Path) -> int | None:

@@ -11,7 +11,7 @@ Port = Literal["pf", "vf", "pvrdma", "tcp"]
 ROUND_TRIPS = ("ib_read_lat", "ib_atomic_lat")
 """Tests whose numbers are whole round trips: the other ones print half of them."""
 JITTER = 10.0
-"""99.9th percentile over median from which on a host's sleep states or interrupts are the likely reason."""
+"""99th percentile over median, as records keep it, from which on a host's sleep states or interrupts are likely."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -39,11 +39,11 @@ BOUNDS: dict[Port, LatencyBound] = {
 }
 
 
-def one_way_us(test: str, printed_us: float) -> float:
-    """Time of one direction from what perftest prints: half of a read's or an atomic's round trip."""
-    return printed_us / 2 if test in ROUND_TRIPS else printed_us
+def ways_of(test: str) -> int:
+    """How many directions the number has that perftest prints: a read's or an atomic's is a whole round trip."""
+    return 2 if test in ROUND_TRIPS else 1
 
 
 def jitters(median_us: float, tail_us: float) -> bool:
-    """Whether the 99.9th percentile is so far from the median that the host, not the fabric, is the likely reason."""
+    """Whether the 99th percentile is so far from the median that the host, not the fabric, is the likely reason."""
     return median_us > 0 and tail_us / median_us > JITTER

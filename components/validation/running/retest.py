@@ -3,9 +3,9 @@
 import time
 from collections.abc import Iterable
 
-from components.validation.judging.evidence import Fabric, Value, Way
+from components.validation.judging.evidence import Value, Way
+from components.validation.judging.levels import fabric_of, first_value
 from components.validation.judging.localise import Localiser
-from components.validation.planning.plan import Plan
 from components.validation.planning.schedule import Transfer
 from components.validation.planning.stages import Stage
 from components.validation.records import TransferResult
@@ -21,7 +21,7 @@ async def retest(bench: Bench, stage: Stage, results: list[TransferResult]) -> t
     """The results with the repetitions of those that look bad, and what to say of it; nothing is judged here."""
     plan, began = bench.plan, time.monotonic()
     by_way = {Way(result.rail, result.client, result.server): result for result in results}
-    fabric = fabric_of(plan, results)
+    fabric = fabric_of(plan, stage, results)
     if not fabric.values:
         return results, ""
     search = Localiser(fabric)
@@ -30,7 +30,9 @@ async def retest(bench: Bench, stage: Stage, results: list[TransferResult]) -> t
     most = max(1, max((len(transfers) for transfers in rounds), default=1) // 2)
     limit_s = max(LEAST_S, SHARE * plan.verbs_estimate_s)
     again: dict[Way, list[Value]] = {}
-    hopeless = {way for way in by_way if way in bench.cut_off}
+    # who ran and contradicts the plan does so again, at whatever speed
+    contradicts = {way for way, result in by_way.items() if result.outcome == "failed" and result.samples}
+    hopeless = contradicts | {way for way in by_way if way in bench.cut_off}
     left: list[Way] = []
     while ways := [way for way in search.suspects(again) if way not in hopeless]:
         if time.monotonic() - began > limit_s:
@@ -43,8 +45,8 @@ async def retest(bench: Bench, stage: Stage, results: list[TransferResult]) -> t
             tag = f"retest-{sum(map(len, again.values()))}/"
             for done in await run_round(bench, once, transfers, tag=tag):
                 way = Way(done.rail, done.client, done.server)
-                again.setdefault(way, []).append(done.value if done.samples else None)
-                if not done.samples:
+                again.setdefault(way, []).append(value := first_value(done))
+                if value is None:
                     hopeless.add(way)  # to wait for it again and again would tell nothing new
     told = f"{len(again)} suspect transfers measured again with at most {most} at once" if again else ""
     if left:
@@ -53,19 +55,6 @@ async def retest(bench: Bench, stage: Stage, results: list[TransferResult]) -> t
         kept = tuple(FAILED if value is None else value for value in values)
         by_way[way] = by_way[way].model_copy(update={"retest": kept})
     return list(by_way.values()), told
-
-
-def fabric_of(plan: Plan, results: Iterable[TransferResult]) -> Fabric:
-    """What was measured, as the localisation reads it."""
-    values: dict[Way, Value] = {}
-    expected: dict[str, float] = {}
-    for result in results:
-        values[Way(result.rail, result.client, result.server)] = result.value if result.samples else None
-        if result.line_rate_gbit_s:
-            ceiling = result.line_rate_gbit_s * plan.rail(result.rail).ceiling_ratio
-            bound = min(ceiling, result.pcie_gbit_s or ceiling)
-            expected[result.rail] = max(expected.get(result.rail, 0.0), bound)
-    return Fabric(values=values, expected=expected, rated=not plan.simulated)
 
 
 def apart(transfers: Iterable[Transfer], most: int) -> list[list[Transfer]]:

@@ -5,7 +5,7 @@ import random
 from components.report.material import Material, RailMtu
 from components.report.past import PastRun, past_of
 from components.report.raw import raw_files
-from components.validation.physics.ceilings import verbs_ceiling_gbit_s
+from components.validation.physics.ceilings import Path, bandwidth_ceiling
 from components.validation.records import (
     CurvePoint,
     HostFacts,
@@ -23,7 +23,7 @@ from tests.conftest import ROOT
 SAMPLE = (ROOT / "tests" / "samples" / "lab" / "rail-a_gpu01-to-gpu02.client.txt").read_text()
 LATENCY = (ROOT / "tests" / "samples" / "perftest" / "wlat.client.txt").read_text()
 LINE_GBIT_S = 100.0
-CEILING_GBIT_S = round(verbs_ceiling_gbit_s(LINE_GBIT_S, 4096, 65536), 3)
+CEILING_GBIT_S = round(bandwidth_ceiling(Path(line_rate_gbit_s=LINE_GBIT_S, path_mtu_bytes=4096)).value, 3)
 
 
 class Model:
@@ -194,7 +194,8 @@ class Model:
         for power in range(1, 24):
             size = 2**power
             if test == "ib_write_bw":
-                value = min(verbs_ceiling_gbit_s(LINE_GBIT_S, 4096, size), size * 8 * 0.0075) * 0.991
+                path = Path(line_rate_gbit_s=LINE_GBIT_S, path_mtu_bytes=4096, message_bytes=size)
+                value = min(bandwidth_ceiling(path).value, size * 8 * 0.0075) * 0.991
                 points.append(CurvePoint(message_bytes=size, value=round(value, 6)))
                 said = bandwidth_text(self.nodes[0], self.nodes[1], round(value, 6), size)
             else:

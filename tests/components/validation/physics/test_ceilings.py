@@ -8,12 +8,15 @@ from components.validation.physics.ceilings import (
     bandwidth_ceiling,
     data_share,
     goodput_ratio,
-    looks_like_path_mtu,
     nccl_ceiling_gbyte_s,
-    verbs_ceiling_gbit_s,
+    smaller_mtu_at,
 )
 
 MESSAGE_BYTES = 65_536
+
+
+def path_at(path_mtu_bytes: int) -> Path:
+    return Path(line_rate_gbit_s=100, path_mtu_bytes=path_mtu_bytes, message_bytes=MESSAGE_BYTES)
 
 
 @pytest.mark.parametrize(
@@ -37,22 +40,22 @@ def test_goodput_by_path_mtu(path_mtu_bytes: int, plain: float, vlan: float, ipv
 
 
 def test_two_rails_of_100_gbit_carry_a_busbw_of_24_5() -> None:
-    rail = verbs_ceiling_gbit_s(100, 4096, MESSAGE_BYTES)
+    rail = bandwidth_ceiling(path_at(4096)).value
 
     assert nccl_ceiling_gbyte_s([rail, rail]) == pytest.approx(24.50, abs=0.005)
 
 
 def test_seed_a_s_92_40_sits_at_the_ceiling_of_path_mtu_1024() -> None:
-    assert looks_like_path_mtu(92.40, 100, 4096, MESSAGE_BYTES) == 1024
+    assert smaller_mtu_at(92.40, path_at(4096)) == 1024
 
 
 @pytest.mark.parametrize("measured_gbit_s", [97.5, 90.0, 50.0])
 def test_a_good_or_an_oddly_slow_path_looks_like_no_other_mtu(measured_gbit_s: float) -> None:
-    assert looks_like_path_mtu(measured_gbit_s, 100, 4096, MESSAGE_BYTES) is None
+    assert smaller_mtu_at(measured_gbit_s, path_at(4096)) is None
 
 
 def test_a_path_configured_for_1024_is_not_accused_of_being_1024() -> None:
-    assert looks_like_path_mtu(92.40, 100, 1024, MESSAGE_BYTES) is None
+    assert smaller_mtu_at(92.40, path_at(1024)) is None
 
 
 @pytest.mark.parametrize(

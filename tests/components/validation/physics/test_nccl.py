@@ -2,7 +2,7 @@
 
 import pytest
 
-from components.validation.physics.ceilings import verbs_ceiling_gbit_s
+from components.validation.physics.ceilings import Path, bandwidth_ceiling
 from components.validation.physics.nccl import Collective, Job, bus_factor, nccl_ceiling
 
 SEED_A = Job(nodes=2, ranks=16)
@@ -39,8 +39,8 @@ def test_one_rank_has_no_bus() -> None:
 )
 def test_busbw_of_computed_rails(nics: int, line_rate: float, at_1024: float, at_4096: float) -> None:
     found = [
-        nccl_ceiling([verbs_ceiling_gbit_s(line_rate, mtu, 65_536)] * nics, SEED_A, measured=False).value
-        for mtu in (1024, 4096)
+        nccl_ceiling([bandwidth_ceiling(path).value] * nics, SEED_A, measured=False).value
+        for path in (Path(line_rate_gbit_s=line_rate, path_mtu_bytes=mtu) for mtu in (1024, 4096))
     ]
 
     assert found == pytest.approx([at_1024, at_4096], abs=0.051)

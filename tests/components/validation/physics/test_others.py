@@ -2,7 +2,7 @@
 
 import pytest
 
-from components.validation.physics.latency import BOUNDS, jitters, one_way_us
+from components.validation.physics.latency import BOUNDS, jitters, ways_of
 from components.validation.physics.tcp import tcp_ceiling, tcp_goodput_ratio
 
 
@@ -22,10 +22,10 @@ def test_an_mtu_without_room_for_a_segment_is_refused() -> None:
 
 
 @pytest.mark.parametrize(
-    ("test", "printed", "one_way"), [("ib_write_lat", 1.6, 1.6), ("ib_send_lat", 1.6, 1.6), ("ib_read_lat", 3.2, 1.6)]
+    ("test", "ways"), [("ib_write_lat", 1), ("ib_send_lat", 1), ("ib_read_lat", 2), ("ib_atomic_lat", 2)]
 )
-def test_a_read_s_latency_is_printed_as_a_round_trip(test: str, printed: float, one_way: float) -> None:
-    assert one_way_us(test, printed) == one_way
+def test_a_read_s_latency_is_printed_as_a_round_trip(test: str, ways: int) -> None:
+    assert ways_of(test) == ways
 
 
 def test_the_bounds_are_ordered_and_a_vf_is_held_to_what_its_pf_is() -> None:
