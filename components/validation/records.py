@@ -1,7 +1,7 @@
 """What a run of the benchmarks leaves behind: measured facts, without any judgement that a threshold could change."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, JsonValue, model_validator
@@ -256,13 +256,16 @@ def _series(test: VerbsTest, shape: Shape, rail: str, transfers: list[TransferRe
 
 
 def compact(record: RunRecord, limit_bytes: int) -> str:
-    """The record as JSON within a limit: what failed stays first, then the slowest; the rest is only counted.
+    """The record as JSON within a limit: what does not fit is only counted.
 
-    Many transfers are packed. `RunRecord.model_validate_json` reads both forms.
+    Kept first is what failed, then the test by which nodes are compared, whole as long as it fits: a fault is found by
+    what is sound beside it. Of the others the slowest stay. Many transfers are packed; `RunRecord.model_validate_json`
+    reads both forms.
     """
-    order = sorted(record.transfers, key=_worst_first(record))
-    kept = len(order)
-    while True:
+    order = sorted(record.transfers, key=_indispensable_first(record))
+    compared = _compared(record)
+    first = sum(compared(transfer) or transfer.outcome != "measured" for transfer in order)
+    for kept in _always_fewer(first, len(order) - first):
         chosen = set(map(id, order[:kept]))
         smaller = record.model_copy(
             update={
@@ -271,9 +274,20 @@ def compact(record: RunRecord, limit_bytes: int) -> str:
             }
         )
         text = smaller.model_dump_json(exclude_defaults=True) if kept <= READABLE else _packed(smaller)
-        if len(text.encode()) <= limit_bytes or kept == 0:
-            return text
-        kept = kept * 3 // 4
+        if len(text.encode()) <= limit_bytes:
+            break
+    return text
+
+
+def _always_fewer(first: int, others: int) -> Iterator[int]:
+    """How many transfers to try: a quarter less of the others each time, then of the first ones, down to none."""
+    while others:
+        yield first + others
+        others = others * 3 // 4
+    while first:
+        yield first
+        first = first * 3 // 4
+    yield 0
 
 
 def _packed(record: RunRecord) -> str:
@@ -282,15 +296,26 @@ def _packed(record: RunRecord) -> str:
     return json.dumps(fields, separators=(",", ":"))
 
 
-def _worst_first(record: RunRecord) -> Callable[[TransferResult], tuple[bool, float]]:
-    """What failed, then the slowest against the median of their own test: values of two tests cannot be compared."""
-    middle = {series.key: series.median for series in record.series}
+def main_series(record: RunRecord) -> Series | None:
+    """The bandwidth test by which rails and nodes are compared: the first plain one, else the first of any kind."""
+    plain = (one for one in record.series if one.shape == "one_way" and one.test.endswith("_bw"))
+    return next(plain, next(iter(record.series), None))
 
-    def key(transfer: TransferResult) -> tuple[bool, float]:
-        level = middle.get((transfer.test, transfer.shape, transfer.rail))
+
+def _compared(record: RunRecord) -> Callable[[TransferResult], bool]:
+    main = main_series(record)
+    return lambda t: main is not None and (t.test, t.shape) == (main.test, main.shape)
+
+
+def _indispensable_first(record: RunRecord) -> Callable[[TransferResult], tuple[bool, bool, float]]:
+    """What failed, what is compared, then the slowest against the median of their own test and rail."""
+    middle, compared = {series.key: series.median for series in record.series}, _compared(record)
+
+    def key(transfer: TransferResult) -> tuple[bool, bool, float]:
+        measured, level = transfer.outcome == "measured", middle.get((transfer.test, transfer.shape, transfer.rail))
         if not transfer.samples or not level:
-            return transfer.outcome == "measured", 0.0
+            return measured, not compared(transfer), 0.0
         ratio = transfer.value / level
-        return transfer.outcome == "measured", 1 / ratio if transfer.unit == "us" else ratio
+        return measured, not compared(transfer), 1 / ratio if transfer.unit == "us" else ratio
 
     return key

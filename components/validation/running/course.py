@@ -5,6 +5,7 @@ import contextlib
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from components.ssh.session import run
 from components.validation.planning.plan import Plan
@@ -188,9 +189,14 @@ class Course:
             self.journal.add_queue_pairs(self.bench.queue_pairs)
         self.say("queue pairs: " + (", ".join(f"{rail} {found}" for rail, (found, _) in best.items()) or "none worked"))
 
+    @cached_property
+    def _total_s(self) -> float:
+        """The estimate of the whole; it goes through every round of every stage, too long for each round."""
+        return self.bench.plan.verbs_estimate_s
+
     def _left_s(self, took_s: float, estimated_s: float) -> float:
         """Seconds to go, from how the estimate has proven itself so far."""
-        total_s = self.bench.plan.verbs_estimate_s
+        total_s = self._total_s
         self._worked_s += took_s
         self._estimated_s = min(self._estimated_s + estimated_s, total_s)
         left_s = self._worked_s * max(total_s - self._estimated_s, 0.0) / max(self._estimated_s, 0.1)
