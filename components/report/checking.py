@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from components.report.lines import number as shown
-from components.report.values import NCCL_KEY, from_samples, point_key
+from components.report.values import AGAIN, NCCL_KEY, PLAIN, Measured, from_samples, point_key
 from components.validation.parsers.nccl import parse_nccl
 from components.validation.parsers.perftest import ResultFormatError, parse_bandwidth, parse_latency
 
@@ -14,9 +14,6 @@ TOLERANCE = 5e-5
 """Relative; less than half of the fourth digit, which is the last one that is shown."""
 ROUNDED = 5e-3
 """A verdict has at least three digits of each number."""
-
-Measured = tuple[str, str, str, str, str]
-"""Test, shape, rail, client and server."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -50,7 +47,10 @@ class Claims:
 
     def open(self, claim: Claim) -> bool:
         """Whether this report does not say enough to work a number out again."""
-        return any(claim.key.startswith((f"{group}:", f"{group}/")) for group in self.partial)
+        begun = (f"{group}{end}" for group in self.partial for end in ":/")
+        repeated = (group.replace(f"/{AGAIN}/", f"/{PLAIN}/") for group in self.partial if f"/{AGAIN}/" in group)
+        judged = claim.key.endswith(":judged") and claim.key.startswith(tuple(f"{group}/" for group in repeated))
+        return judged or claim.key.startswith(tuple(begun))
 
 
 def differences(claims: Claims, outputs: Iterable[tuple[str, str]]) -> Iterator[str]:
@@ -103,7 +103,7 @@ class _Work:
 
     def numbers(self) -> dict[str, float]:
         """Everything that can be worked out again, by key."""
-        return self._again | from_samples({measured: of.values() for measured, of in self._samples.items()})
+        return self._again | from_samples({measured: tuple(of.values()) for measured, of in self._samples.items()})
 
 
 def read_value(test: str, text: str) -> tuple[int, float]:

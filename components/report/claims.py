@@ -5,9 +5,9 @@ from html.parser import HTMLParser
 
 from pydantic import BaseModel, ValidationError
 
-from components.report.checking import ROUNDED, Claim, Claims, Measured
-from components.report.raw import names_of, nccl_name
-from components.report.values import NCCL_KEY, series_key, values_of
+from components.report.checking import ROUNDED, Claim, Claims
+from components.report.raw import names_again, names_of, nccl_name
+from components.report.values import AGAIN, NCCL_KEY, Measured, judged_key, measured_by, series_key, values_of
 from components.validation.records import RunRecord
 from components.validation.summary import Summary
 from stacks.base import LabError
@@ -55,21 +55,25 @@ def _from_json(text: str) -> Claims:
         where = ".".join(map(str, first))
         raise LabError(f"{where}: this is no report in JSON with the record of a run") from None
     known = {name: sha256 for name, _, sha256, _ in found.raw.outputs}
-    outputs = {
-        name: (t.test, t.shape, t.rail, t.client, t.server)
-        for t in found.record.transfers
-        if t.outcome == "measured"
-        for name in names_of(t, known)
+    measured = [t for t in found.record.transfers if t.outcome == "measured"]
+    outputs = {name: measured_by(t) for t in measured for name in names_of(t, known)}
+    again = names_again(measured, known)
+    outputs |= {
+        name: (t.test, AGAIN, t.rail, t.client, t.server)
+        for t in measured
+        if t.retest
+        for name in again.get(t.raw[0] if t.raw else "", ())
     }
-    values = values_of(found.record)
+    values = values_of(found.record, again)
     numbers = [Claim(key=key, value=value.value) for key, value in values.items() if value.traceable]
     for test in found.verdict.tests:
         key = NCCL_KEY if test.rail is None else series_key(test.test, test.shape, test.rail, "median")
         if test.median is not None and key in values:
             numbers.append(Claim(key=key, value=test.median, tolerance=ROUNDED))
         if test.worst is not None and test.rail is not None:
-            pair = f"{test.test}/{test.shape}/{test.rail}/{test.worst.client}/{test.worst.server}"
-            numbers.append(Claim(key=pair, value=test.worst.value, tolerance=ROUNDED))
+            key = judged_key((test.test, test.shape, test.rail, test.worst.client, test.worst.server))
+            if key not in values or values[key].traceable:
+                numbers.append(Claim(key=key, value=test.worst.value, tolerance=ROUNDED))
     return Claims(
         run_id=found.verdict.run_id,
         bundle_sha256=found.raw.sha256,

@@ -1,6 +1,7 @@
 """The raw outputs behind the numbers: their names, digests and commands, and which transfer each belongs to. Pure."""
 
 import hashlib
+import re
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
@@ -9,6 +10,8 @@ from components.validation.records import RunRecord, TransferResult
 PROMPT = "$ "
 """A raw output begins with the command that made it, behind this."""
 NCCL_LOG = "nccl_all_reduce.log"
+REPETITION = re.compile(r"retest-(\d+)/(.+)")
+"""Output of a transfer that was measured again with less beside it: when, and the name of its first output."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -49,6 +52,22 @@ def names_of(transfer: TransferResult, known: Collection[str]) -> tuple[str, ...
     stem = f"{transfer.rail}/{transfer.client}-to-{transfer.server}"
     guessed = [f"{stem}/{repeat}.client" for repeat in range(len(transfer.samples))]
     return tuple(guessed) if all(name in known for name in guessed) else ()
+
+
+def names_again(transfers: Iterable[TransferResult], known: Iterable[str]) -> dict[str, tuple[str, ...]]:
+    """The outputs of repetitions, by the first output of the transfer that they repeat.
+
+    Only of transfers of which every repetition gave a value and has its output: of others nothing can be worked out.
+    """
+    found: dict[str, list[str]] = {}
+    for match in filter(None, map(REPETITION.fullmatch, known)):
+        found.setdefault(match[2], []).append(match[0])
+    return {
+        transfer.raw[0]: tuple(sorted(names))
+        for transfer in transfers
+        if transfer.raw and all(transfer.retest) and (names := found.get(transfer.raw[0]))
+        if len(names) == len(transfer.retest)
+    }
 
 
 def nccl_name(record: RunRecord, known: Collection[str]) -> str:

@@ -3,10 +3,18 @@
 The key says how a number is worked out, so that a verifier can do it again from the raw outputs alone.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
+from components.validation.judging.statistics import repeats
+from components.validation.judging.verbs import settled
 from components.validation.records import UNIT_OF, RunRecord, TransferResult, median
+
+Measured = tuple[str, str, str, str, str]
+"""Test, shape, rail, client and server."""
+AGAIN = "again"
+"""Shape of the repetitions of suspect transfers, which are of the first bandwidth test alone."""
+PLAIN = "one_way"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -24,9 +32,19 @@ def transfer_key(transfer: TransferResult) -> str:
     return "/".join((*group_of(transfer), transfer.client, transfer.server))
 
 
+def measured_by(transfer: TransferResult) -> Measured:
+    """What tells a transfer apart."""
+    return transfer.test, transfer.shape, transfer.rail, transfer.client, transfer.server
+
+
 def group_of(transfer: TransferResult) -> tuple[str, str, str]:
     """Test, shape and rail: what belongs into one series."""
     return transfer.test, transfer.shape, transfer.rail
+
+
+def judged_key(measured: Measured) -> str:
+    """Of the value that a transfer is judged by: without outliers, or that of its repetitions with less beside it."""
+    return f"{'/'.join(measured)}:judged"
 
 
 def series_key(test: str, shape: str, rail: str, what: str) -> str:
@@ -34,7 +52,7 @@ def series_key(test: str, shape: str, rail: str, what: str) -> str:
     return f"{test}/{shape}/{rail}:{what}"
 
 
-def point_key(measured: tuple[str, str, str, str, str], message_bytes: int) -> str:
+def point_key(measured: Measured, message_bytes: int) -> str:
     """Of one point of a curve over message sizes."""
     return f"{'/'.join(measured)}@{message_bytes}"
 
@@ -42,8 +60,13 @@ def point_key(measured: tuple[str, str, str, str, str], message_bytes: int) -> s
 NCCL_KEY = "nccl_all_reduce:busbw"
 
 
-def values_of(record: RunRecord) -> dict[str, Value]:
-    """All numbers that a report may show of a record."""
+def values_of(record: RunRecord, again: Collection[str] = ()) -> dict[str, Value]:
+    """All numbers that a report may show of a record.
+
+    Args:
+        record: of the run.
+        again: first outputs of the transfers whose repetitions have their outputs too.
+    """
     found: dict[str, Value] = {}
     whole = record.left_out == 0
     unnamed: set[tuple[str, str, str]] = set()
@@ -54,7 +77,12 @@ def values_of(record: RunRecord) -> dict[str, Value]:
         if transfer.samples and transfer.shape != "sizes":
             found[transfer_key(transfer)] = Value(value=transfer.value, unit=transfer.unit, traceable=named)
             unnamed |= set() if named else {group_of(transfer)}
-        measured = (*group_of(transfer), transfer.client, transfer.server)
+            found[judged_key(measured_by(transfer))] = Value(
+                value=settled(transfer),
+                unit=transfer.unit,
+                traceable=named and (not transfer.retest or transfer.raw[0] in again),
+            )
+        measured = measured_by(transfer)
         for point in transfer.curve:
             found[point_key(measured, point.message_bytes)] = Value(
                 value=point.value, unit=transfer.unit, traceable=named
@@ -72,13 +100,17 @@ def values_of(record: RunRecord) -> dict[str, Value]:
     return found
 
 
-def from_samples(samples: Mapping[tuple[str, str, str, str, str], Iterable[float]]) -> dict[str, float]:
+def from_samples(samples: Mapping[Measured, Iterable[float]]) -> dict[str, float]:
     """The numbers of transfers and series again, from samples by test, shape, rail, client and server."""
     found: dict[str, float] = {}
     groups: dict[tuple[str, str, str], list[float]] = {}
     for (test, shape, rail, client, server), values in samples.items():
         middle = median(list(values))
         found[f"{test}/{shape}/{rail}/{client}/{server}"] = middle
+        repeated = samples.get((test, AGAIN, rail, client, server), ()) if shape == PLAIN else ()
+        found[judged_key((test, shape, rail, client, server))] = (
+            median(list(repeated)) if repeated else repeats(list(values)).median
+        )
         groups.setdefault((test, shape, rail), []).append(middle)
     for group, middles in groups.items():
         found[series_key(*group, "median")] = round(median(middles), 6)

@@ -5,9 +5,19 @@ from components.report.html.parts import anchor_of, sourced
 from components.report.html.tags import Html, tag
 from components.report.lines import number
 from components.report.material import Material
-from components.report.raw import RawFile, names_of, nccl_name
-from components.report.values import NCCL_KEY, group_of, point_key, series_key, transfer_key, values_of
-from components.validation.records import RunRecord
+from components.report.raw import RawFile, names_again, names_of, nccl_name
+from components.report.values import (
+    AGAIN,
+    NCCL_KEY,
+    group_of,
+    judged_key,
+    measured_by,
+    point_key,
+    series_key,
+    transfer_key,
+    values_of,
+)
+from components.validation.records import RunRecord, TransferResult
 
 OTHERS = "other outputs"
 
@@ -20,11 +30,13 @@ class Sources:
         self.files = {file.name: file for file in material.raw}
         self.groups: dict[tuple[str, str, str], list[tuple[str, str]]] = {}
         """Per test, shape and rail: name of each output, and the client and server whose transfer it measured."""
-        self._values = values_of(material.record) if material.record else {}
+        record = material.record
+        self._again = names_again(record.transfers, self.files) if record else {}
+        self._values = values_of(record, self._again) if record else {}
         self._found: dict[str, tuple[str, str]] = {}
         """By key: the outputs as one text, and where they are listed."""
-        if material.record is not None and self.files:
-            self._read(material.record)
+        if record is not None and self.files:
+            self._read(record)
 
     def _read(self, record: RunRecord) -> None:
         for transfer in record.transfers:
@@ -38,12 +50,27 @@ class Sources:
                     self._point(point_key((*group, transfer.client, transfer.server), point.message_bytes), name, group)
             else:
                 self._point(transfer_key(transfer), " ".join(names), group)
+                self._judged(transfer, names)
         # of a record without all transfers, what is said of all of them cannot be worked out again
         for group in self.groups if record.left_out == 0 else ():
             for what in ("median", "least", "greatest"):
-                self._point(series_key(*group, what), f"{'/'.join(group)}/*", group)
+                key = series_key(*group, what)
+                if key in self._values and self._values[key].traceable:
+                    self._point(key, f"{'/'.join(group)}/*", group)
         if name := nccl_name(record, self.files):
             self._point(NCCL_KEY, name, (OTHERS,))
+
+    def _judged(self, transfer: TransferResult, names: tuple[str, ...]) -> None:
+        """The value that the verdict goes by: where a transfer was measured again, that of its repetitions."""
+        key, group = judged_key(measured_by(transfer)), group_of(transfer)
+        if not transfer.retest:
+            self._point(key, " ".join(names), group)
+        elif repeated := self._again.get(names[0]):
+            group = (transfer.test, AGAIN, transfer.rail)
+            self.groups.setdefault(group, []).extend(
+                (name, f"{transfer.client} {transfer.server}") for name in repeated
+            )
+            self._point(key, " ".join(repeated), group)
 
     def _point(self, key: str, names: str, group: tuple[str, ...]) -> None:
         self._found[key] = (f"{self.run_id}:{names}", anchor_of(*group))

@@ -6,7 +6,7 @@ from components.report.html.tags import Content, Html, markup, tag
 from components.report.lines import duration, number, percent, test_title, unit_text, when
 from components.report.material import Material
 from components.report.past import PastRun
-from components.report.values import NCCL_KEY, series_key
+from components.report.values import NCCL_KEY, judged_key, series_key
 from components.validation.records import TransferResult
 from components.validation.summary import JudgedTest, Regression, Summary
 
@@ -134,7 +134,8 @@ def _worst(test: JudgedTest, sources: Sources) -> Html:
     worst = test.worst
     if worst is None:
         return Html("")
-    return sources.show(f"{test.test}/{test.shape}/{test.rail}/{worst.client}/{worst.server}", worst.value)
+    key = judged_key((test.test, test.shape, test.rail or "", worst.client, worst.server))
+    return sources.show(key, worst.value)
 
 
 def markup_number(value: float) -> Html:

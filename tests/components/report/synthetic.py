@@ -29,11 +29,14 @@ CEILING_GBIT_S = round(bandwidth_ceiling(Path(line_rate_gbit_s=LINE_GBIT_S, path
 class Model:
     """A fabric of `nodes` and `rails` with one node that sends badly, one failed pair, and noise."""
 
-    def __init__(self, nodes: int = 8, rails: int = 2, *, seed: int = 7, simulated: bool = False) -> None:
+    def __init__(
+        self, nodes: int = 8, rails: int = 2, *, seed: int = 7, simulated: bool = False, repeats: int = 2
+    ) -> None:
         self.random = random.Random(seed)  # noqa: S311  # a fabric, no secret
         self.nodes = [f"gpu{n:02}" for n in range(1, nodes + 1)]
         self.rails = [f"rail-{chr(97 + n)}" for n in range(rails)]
         self.simulated = simulated
+        self.repeats = repeats
         self.raw: dict[str, str] = {}
         self.run_id = "20261121-060000-abcd"
 
@@ -155,7 +158,7 @@ class Model:
                 rail=rail, client=client, server=server, outcome="failed", reasons=("retries exceeded",)
             )
         names, values = [], []
-        for repeat in range(2):
+        for repeat in range(self.repeats):
             value = self.gbit_s(rail, client)
             names.append(f"ib_write_bw/one_way/{rail}/{client}-to-{server}/{repeat}.client")
             self.raw[names[-1]] = bandwidth_text(client, server, value)

@@ -7,11 +7,16 @@ from pathlib import Path
 import pytest
 
 from components.report.__main__ import main
+from components.validation.judging.verdict import judge
 from components.validation.memory.bundle import RAW, write_bundle, write_record
-from tests.components.report.synthetic import Model
+from stacks.lab import Lab
+from tests.components.report.synthetic import Model, bandwidth_text
+from tests.components.validation.labs import changed, hardware, measured, plan_for, record
 from tests.conftest import ROOT
 
 FORMATS = ("html", "json")
+GO = ("gpu01", "gpu02")
+SAMPLES = {"rail-a": (97.0, 95.0, 60.0), "rail-b": (70.0, 71.0, 70.5)}
 
 
 @pytest.fixture(scope="module")
@@ -131,3 +136,67 @@ def test_a_real_run_of_the_lab_is_what_was_measured(tmp_path: Path, form: str) -
 
     assert main(["--outputs", str(run / "outputs.json"), "--store", str(run), f"--{form}", str(report)]) == 0
     assert main(["verify", "--store", str(run), "--report", str(report)]) == 0
+
+
+def suspect(lab: Lab, folder: Path, *, again: tuple[float, ...], kept: tuple[float, ...]) -> None:
+    """A report of a judged run in which one transfer had an outlier, and another was measured again.
+
+    Args:
+        lab: the reference lab.
+        folder: for store and reports.
+        again: values of the repetitions, 0 where one failed.
+        kept: those whose output lies in the store.
+    """
+    assert lab.benchmarks
+    verbs = lab.benchmarks.verbs.model_copy(update={"tests": ("ib_write_bw",), "sizes": ()})
+    real = changed(hardware(lab), verbs=verbs, nccl=None, comparison=None, application=None)
+    raw: dict[str, str] = {}
+    pairs = []
+    for rail, client, server in [(f"rail-{rail}", *ends) for rail in "ab" for ends in (GO, (GO[1], GO[0]))]:
+        samples = SAMPLES[rail] if client == GO[0] else (97.5, 97.6, 97.4)
+        names = tuple(f"{rail}/ib_write_bw/{client}-to-{server}/{n}.client" for n in range(3))
+        raw |= {name: bandwidth_text(client, server, value) for name, value in zip(names, samples, strict=True)}
+        repeated = (rail, client) == ("rail-b", GO[0])
+        if repeated:
+            raw |= {f"retest-{n}/{names[0]}": bandwidth_text(client, server, value) for n, value in enumerate(kept)}
+        fields = {"samples": samples, "raw": names, "retest": again if repeated else ()}
+        pairs.append(measured(rail, client, server, 0, **fields))
+    plan = plan_for(real)
+    run = record(plan, also=pairs)
+    run = run.model_copy(update={"raw_sha256": write_bundle(folder, run.run_id, raw)})
+    write_record(folder, run)
+    assert real.benchmarks
+    verdict = judge(plan, real.benchmarks, run).model_dump(mode="json")
+    (folder / "outputs.json").write_text(json.dumps({"validation": verdict}))
+    written = [f"--{form}={folder / f'report.{form}'}" for form in FORMATS]
+    assert main(["--outputs", str(folder / "outputs.json"), "--store", str(folder), *written]) == 0
+
+
+@pytest.mark.parametrize("form", FORMATS)
+def test_what_is_judged_without_an_outlier_or_by_repetitions_is_worked_out_from_those(
+    lab: Lab, tmp_path: Path, form: str
+) -> None:
+    suspect(lab, tmp_path, again=(88.0, 88.4), kept=(88.0, 88.4))
+
+    assert verdict(tmp_path, form) == 0
+    page = (tmp_path / "report.html").read_text()
+    assert '<data value="96.0"' in page, "rail-a: the median of the two that are no outlier"
+    assert '<data value="88.2"' in page, "rail-b: the median of the repetitions, which the verdict goes by"
+
+
+@pytest.mark.parametrize("form", FORMATS)
+def test_a_repetition_that_was_changed_is_noticed(lab: Lab, tmp_path: Path, form: str) -> None:
+    suspect(lab, tmp_path, again=(88.0, 88.4), kept=(98.0, 98.0))
+
+    assert verdict(tmp_path, form) == 1
+
+
+@pytest.mark.parametrize(("again", "kept"), [((88.0, 88.4), (88.0,)), ((0.0, 88.4), (88.0, 88.4))])
+@pytest.mark.parametrize("form", FORMATS)
+def test_of_repetitions_that_failed_or_are_not_kept_no_number_claims_an_output(
+    lab: Lab, tmp_path: Path, form: str, again: tuple[float, ...], kept: tuple[float, ...]
+) -> None:
+    suspect(lab, tmp_path, again=again, kept=kept)
+
+    assert verdict(tmp_path, form) == 0
+    assert "rail-b/gpu01/gpu02:judged" not in (tmp_path / "report.html").read_text()
