@@ -40,7 +40,7 @@ class Project:
 
     def pulumi(self, *arguments: str, fails: bool = False) -> str:
         with self.start(*arguments) as process:
-            printed = process.communicate(timeout=60)[0]
+            printed = process.communicate(timeout=300)[0]
         assert (process.returncode != 0) == fails, printed
         return printed
 

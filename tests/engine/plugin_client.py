@@ -2,6 +2,7 @@
 
 import subprocess
 import threading
+from collections.abc import Callable
 from concurrent import futures
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ import grpc
 from google.protobuf import empty_pb2, struct_pb2
 from google.protobuf.json_format import MessageToDict
 from pulumi.runtime.proto import engine_pb2, engine_pb2_grpc, plugin_pb2, provider_pb2, provider_pb2_grpc
+from ssh_host import wait_until
 
 SIGNATURE = "4dabf18193072939515e22adb298388d"
 SECRET = "1b47061264138c4ac30d75fd1eb44270"
@@ -18,6 +20,8 @@ ARCHIVE = "0def7320c3a5731c473e5ecbe6d01bc7"
 UNKNOWN = "04da6b54-80e4-46f7-96ec-b56ff0331ba9"
 
 Properties = dict[str, Any]
+
+LONGEST_S = 120
 
 
 class Logged(engine_pb2_grpc.EngineServicer):
@@ -96,7 +100,7 @@ class Plugin:
         request = provider_pb2.CreateRequest(
             urn=urn(type_), name="web", type=type_, properties=struct(checked), preview=preview, timeout=timeout_s
         )
-        answer = self._stub.Create(request, timeout=60)
+        answer = self._stub.Create(request, timeout=LONGEST_S)
         return MessageToDict(answer.properties) | {"id": answer.id}
 
     def update(self, type_: str, state: Properties, inputs: Properties, *, preview: bool = False) -> Properties:
@@ -105,17 +109,22 @@ class Plugin:
             id=state["id"], urn=urn(type_), name="web", type=type_, olds=struct(state), news=struct(checked),
             old_inputs=struct(checked), preview=preview,
         )  # fmt: skip
-        return MessageToDict(self._stub.Update(request, timeout=60).properties) | {"id": state["id"]}
+        return MessageToDict(self._stub.Update(request, timeout=LONGEST_S).properties) | {"id": state["id"]}
 
     def delete(self, type_: str, state: Properties) -> None:
         request = provider_pb2.DeleteRequest(
             id=state["id"], urn=urn(type_), name="web", type=type_, properties=struct(state)
         )
-        self._stub.Delete(request, timeout=60)
+        self._stub.Delete(request, timeout=LONGEST_S)
 
-    def cancel_after(self, delay_s: float) -> None:
-        """What the engine does at Ctrl-C."""
-        threading.Timer(delay_s, lambda: self._stub.Cancel(empty_pb2.Empty())).start()
+    def cancel_when(self, holds: Callable[[], bool]) -> None:
+        """What the engine does at Ctrl-C, as soon as something is so."""
+
+        def cancel() -> None:
+            wait_until(holds)
+            self._stub.Cancel(empty_pb2.Empty())
+
+        threading.Thread(target=cancel).start()
 
 
 def urn(type_: str) -> str:

@@ -177,7 +177,8 @@ def free_port() -> int:
         return int(probe.getsockname()[1])
 
 
-def wait_until(holds: Callable[[], bool], timeout_s: float = 10) -> None:
+def wait_until(holds: Callable[[], bool], timeout_s: float = 60) -> None:
+    """Waits for what must come; the limit is for a machine at work, not a measure."""
     end = time.monotonic() + timeout_s
     while not holds():
         assert time.monotonic() < end, "did not come true in time"

@@ -11,6 +11,7 @@ from ssh_host import USER, SshHost, wait_until
 
 pytestmark = pytest.mark.sim
 COMMAND = "command:remote:Command"
+SLEEP_S = 50
 
 
 def test_a_line_of_any_length_ends(ours: Plugin, host: SshHost) -> None:
@@ -53,23 +54,23 @@ def test_a_host_that_accepts_and_says_nothing_is_given_up(ours: Plugin) -> None:
         with pytest.raises(grpc.RpcError, match="no answer from"):
             ours.create(COMMAND, {"connection": connection, "create": "id"})
 
-    assert time.monotonic() - start < 4
+    assert time.monotonic() - start < 12, "the connection's own second, not the fifteen that are usual"
 
 
 @pytest.mark.parametrize("way", ["cancel", "timeout"])
 def test_cancelling_ends_the_command_on_the_host(ours: Plugin, host: SshHost, way: str) -> None:
     start = time.monotonic()
     if way == "cancel":
-        ours.cancel_after(1)
+        ours.cancel_when(lambda: host.seen.commands != [])
 
     with pytest.raises(grpc.RpcError):
         ours.create(
             COMMAND,
-            {"connection": host.connection(), "create": "exec sleep 50"},
-            timeout_s=1 if way == "timeout" else 0,
+            {"connection": host.connection(), "create": f"exec sleep {SLEEP_S}"},
+            timeout_s=3 if way == "timeout" else 0,
         )
 
-    assert time.monotonic() - start < 10
+    assert time.monotonic() - start < SLEEP_S
     wait_until(lambda: host.seen.ended != [])
 
 

@@ -252,6 +252,7 @@ def test_logging_chooses_streams_and_captures_both(
     created = plugin.create(COMMAND, inputs | ({"logging": logging} if logging else {}))
 
     assert (created["stdout"], created["stderr"]) == ("out", "err")
+    wait_until(lambda: logged <= set(plugin.log.messages))  # they come over a connection of their own
     assert set(plugin.log.messages) & {"out", "err"} == logged
 
 

@@ -181,21 +181,28 @@ def test_the_host_ends_when_its_engine_is_killed(project: Project) -> None:
     engine.communicate()
 
     assert len(hosts) >= 1
-    wait_until(lambda: not hosts & set(processes(str(HOST))), timeout_s=5)
-    wait_until(lambda: not processes(f"{project.folder}\0--dry_run"), timeout_s=5)
+    wait_until(lambda: not hosts & set(processes(str(HOST))), timeout_s=30)
+    wait_until(lambda: not processes(f"{project.folder}\0--dry_run"), timeout_s=30)
 
 
 def test_an_interrupted_run_ends_at_once(project: Project) -> None:
+    """The engine waits five seconds for a host that does not end; so long needs any end on a machine at work, once."""
     project.write("import time\ntime.sleep(45)\n")
+
+    assert any(seconds_to_end_after_an_interrupt(project) < 4 for _ in range(3))
+
+
+def seconds_to_end_after_an_interrupt(project: Project) -> float:
     engine = project.start("preview", "--stack", "t")
     wait_until(lambda: bool(processes(f"{project.folder}\0--dry_run")))
 
     start = time.monotonic()
     engine.send_signal(signal.SIGINT)
     engine.communicate(timeout=30)
+    took = time.monotonic() - start
 
-    assert time.monotonic() - start < 4, "the engine waits five seconds for a host that does not end"
-    wait_until(lambda: not processes(f"{project.folder}\0--dry_run"), timeout_s=5)
+    wait_until(lambda: not processes(f"{project.folder}\0--dry_run"), timeout_s=30)
+    return took
 
 
 def test_a_dynamic_provider_ends_when_its_engine_is_killed(project: Project) -> None:
@@ -222,4 +229,4 @@ def test_a_dynamic_provider_ends_when_its_engine_is_killed(project: Project) -> 
     engine.communicate()
 
     plugin = Path("/proc") / noted.read_text()
-    wait_until(lambda: not plugin.exists(), timeout_s=5)
+    wait_until(lambda: not plugin.exists(), timeout_s=30)

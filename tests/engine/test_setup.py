@@ -132,7 +132,7 @@ def test_an_interrupt_ends_the_builds_and_leaves_no_partial(places: SimpleNamesp
     wait_until(lambda: note.exists() and note.read_text() != "")
 
     setup.send_signal(signal.SIGINT)
-    said = setup.communicate(timeout=15)[1]
+    said = setup.communicate(timeout=45)[1]
 
     assert setup.returncode == 130
     assert "interrupted" in said
