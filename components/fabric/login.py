@@ -4,6 +4,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import pulumi
+
 from components.fabric.vcenter import Endpoint, VCenter, session
 from components.ssh.credentials import Setting, configured_lab, required_secret
 from stacks.base import LabError
@@ -20,7 +22,7 @@ def configured_session(setting: Setting) -> Iterator[VCenter]:
     fabric = configured_lab(setting).fabric
     if fabric is None:
         raise LabError("the stack's lab has no fabric")
-    with session(_endpoint(fabric, setting, Path.cwd())) as vcenter:
+    with session(_endpoint(fabric, setting, Path.cwd()), pulumi.log.info) as vcenter:
         yield vcenter
 
 

@@ -3,7 +3,6 @@
 The path of this module stands in the state of every stack with VMs: it never moves.
 """
 
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -22,6 +21,7 @@ from pulumi.dynamic import (
 from components.fabric import login
 from components.fabric.spread import drs_refusal, faults_of, places_of
 from components.fabric.vcenter import VCenter
+from components.fabric.waits import until
 from components.ssh.configured import Configured
 from stacks.base import LabError
 
@@ -29,7 +29,6 @@ Props = dict[str, object]
 ASKED = ("machines", "apart", "pinned")
 DRS_S = 300
 """How long DRS may take to separate machines: it looks every five minutes at most, and at each new rule."""
-POLL_S = 2.0
 
 
 class PlacementProvider(Configured, ResourceProvider):
@@ -65,15 +64,17 @@ class PlacementProvider(Configured, ResourceProvider):
         return UpdateResult(self._settled(_news))
 
     def _settled(self, props: Props) -> Props:
-        deadline = time.monotonic() + DRS_S
         with login.configured_session(self._setting) as vcenter:
-            while True:
-                seen = _seen(vcenter, props)
-                if not seen["faults"]:
-                    return {**props, **seen}
-                if time.monotonic() >= deadline or not props["patient"]:
-                    raise LabError("\n".join(_list(seen, "faults")))
-                time.sleep(POLL_S)
+            seen: Props = {}
+
+            def right() -> bool:
+                seen.update(_seen(vcenter, props))
+                return not seen["faults"]
+
+            waiting = f"{props['cluster']}: DRS is to move machines to hosts of their own"
+            if not until(right, DRS_S if props["patient"] else 0, vcenter.say, waiting):
+                raise LabError("\n".join(_list(seen, "faults")))
+            return {**props, **seen}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -1,6 +1,5 @@
 """Power of VMs and the end of vCenter's tasks: bounded waits that name the machine when they run out."""
 
-import time
 from collections.abc import Callable
 from typing import cast
 
@@ -9,12 +8,12 @@ from pyVmomi import vim, vmodl
 from components.fabric.properties import collect
 from components.fabric.refusals import doing
 from components.fabric.vcenter import VCenter
+from components.fabric.waits import until
 from stacks.base import LabError
 
 TASK_S = 600
 SHUTDOWN_S = 180
 """What a guest gets to shut down in peace; then its power is cut."""
-POLL_S = 1.0
 
 
 def finish(vcenter: VCenter, begin: Callable[[], vim.Task], place: str, what: str) -> None:
@@ -29,7 +28,7 @@ def finish(vcenter: VCenter, begin: Callable[[], vim.Task], place: str, what: st
     def ended() -> bool:
         return str(_one(vcenter, task, "info.state")) in ("success", "error")
 
-    if not _await(ended, TASK_S):
+    if not until(ended, TASK_S, vcenter.say, f"{place}: vCenter is to {what}"):
         raise LabError(f"{place}: vCenter is still busy with it after {TASK_S} s ({what}); look at its task list there")
     fault = _one(vcenter, task, "info.error")
     if isinstance(fault, vmodl.MethodFault):
@@ -48,7 +47,8 @@ def turn_off(vcenter: VCenter, machine: vim.VirtualMachine, name: str) -> None:
     if tools == "guestToolsRunning":
         with doing(name, "shut the guest down"):
             machine.ShutdownGuest()
-        if _await(lambda: not is_on(vcenter, machine), SHUTDOWN_S):
+        off = until(lambda: not is_on(vcenter, machine), SHUTDOWN_S, vcenter.say, f"{name}: its guest shuts down")
+        if off:
             return
     if is_on(vcenter, machine):
         finish(vcenter, machine.PowerOffVM_Task, name, "power it off")
@@ -61,21 +61,14 @@ def turn_on(vcenter: VCenter, machine: vim.VirtualMachine, name: str, *, guest_s
         LabError: when it does not come up.
     """
     finish(vcenter, machine.PowerOnVM_Task, name, "power it on")
-    if guest_s and not _await(
-        lambda: str(_one(vcenter, machine, "guest.toolsRunningStatus")) == "guestToolsRunning", guest_s
-    ):
+
+    def answers() -> bool:
+        return str(_one(vcenter, machine, "guest.toolsRunningStatus")) == "guestToolsRunning"
+
+    if guest_s and not until(answers, guest_s, vcenter.say, f"{name}: its guest tools come up"):
         raise LabError(f"{name} is on, and its guest tools do not answer within {guest_s} s: look at its console")
 
 
 def _one(vcenter: VCenter, owner: vim.ManagedEntity | vim.Task, path: str) -> object:
     # a task has no place in the inventory, and is read like what has one
     return collect(vcenter.content, [cast(vim.ManagedEntity, owner)], [path])[0].get(path)
-
-
-def _await(done: Callable[[], bool], seconds: float) -> bool:
-    deadline = time.monotonic() + seconds
-    while not done():
-        if time.monotonic() >= deadline:
-            return False
-        time.sleep(POLL_S)
-    return True

@@ -10,7 +10,9 @@ from stacks.base import LabError
 
 def message(error: Exception) -> str:
     """What an error says of itself; its name when it says nothing."""
-    return str(getattr(error, "msg", None) or error) or type(error).__name__
+    # a fault without words prints all its fields, none of which says anything either
+    said = getattr(error, "msg", None) or ("" if isinstance(error, vmodl.MethodFault) else str(error))
+    return str(said or type(error).__name__)
 
 
 def explained(fault: vmodl.MethodFault) -> str:
@@ -24,7 +26,8 @@ def explained(fault: vmodl.MethodFault) -> str:
         )
     if isinstance(fault, vmodl.fault.ManagedObjectNotFound):
         return f"{fault.obj} is gone: somebody removed it just now. Run it again with --refresh"
-    return message(fault)
+    refused = _refused_value(fault)
+    return f"{_own_words(fault)}{f'; the value that it refuses is {refused}' if refused else ''}"
 
 
 @contextmanager
@@ -41,6 +44,19 @@ def doing(place: str, what: str) -> Iterator[None]:
     except (TimeoutError, vmodl.MethodFault) as fault:
         said = explained(fault) if isinstance(fault, vmodl.MethodFault) else message(fault)
         raise LabError(f"{place}: cannot {what}: {said}") from None
+
+
+def _refused_value(fault: vmodl.MethodFault) -> str:
+    if isinstance(fault, vmodl.fault.InvalidArgument):
+        return str(fault.invalidProperty or "")
+    return str(fault.property or "") if isinstance(fault, vim.fault.InvalidVmConfig) else ""
+
+
+def _own_words(fault: vmodl.MethodFault) -> str:
+    """The summary is often one sentence for all faults of a kind; the reason then stands in the messages."""
+    summary = message(fault)
+    details = (str(one.message or "").strip() for one in fault.faultMessage or ())
+    return ": ".join([summary, *dict.fromkeys(one for one in details if one and one not in summary)])
 
 
 def _named(entity: vim.ManagedEntity) -> str:

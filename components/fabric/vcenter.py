@@ -15,6 +15,7 @@ from components.fabric.properties import collect, collect_all, known
 from components.fabric.refusals import doing
 from components.fabric.session import Endpoint, connected
 from components.fabric.survey import nics_of
+from components.fabric.waits import Say
 from stacks.base import LabError
 
 __all__ = ["OPTION", "RULESET", "Endpoint", "Ruleset", "VCenter", "session"]
@@ -39,7 +40,9 @@ class Ruleset:
 class VCenter:
     """One session with a vCenter."""
 
-    def __init__(self, instance: vim.ServiceInstance) -> None:
+    def __init__(self, instance: vim.ServiceInstance, say: Say = lambda _: None) -> None:
+        self.say = say
+        """Gets a line when the vCenter takes long."""
         self.content = instance.RetrieveContent()
         self._by_name: dict[str, list[vim.HostSystem]] | None = None
 
@@ -158,14 +161,14 @@ class VCenter:
 
 
 @contextmanager
-def session(endpoint: Endpoint) -> Iterator[VCenter]:
+def session(endpoint: Endpoint, say: Say = lambda _: None) -> Iterator[VCenter]:
     """A session that is logged out at the end, whatever happens.
 
     Raises:
         LabError: when the vCenter does not answer, is not the one that it should be, or refuses us.
     """
     with connected(endpoint) as instance:
-        yield VCenter(instance)
+        yield VCenter(instance, say)
 
 
 def _word(*, enabled: bool) -> str:
