@@ -1,7 +1,7 @@
 """What a run of the benchmarks leaves behind: measured facts, without any judgement that a threshold could change."""
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, JsonValue, model_validator
@@ -265,35 +265,27 @@ def compact(record: RunRecord, limit_bytes: int) -> str:
     order = sorted(record.transfers, key=_indispensable_first(record))
     compared = _compared(record)
     first = sum(compared(transfer) or transfer.outcome != "measured" for transfer in order)
-    for kept in _always_fewer(first, len(order) - first):
-        chosen = set(map(id, order[:kept]))
-        smaller = record.model_copy(
-            update={
-                "transfers": tuple(t for t in record.transfers if id(t) in chosen),
-                "left_out": record.left_out + len(order) - kept,
-            }
-        )
-        text = smaller.model_dump_json(exclude_defaults=True) if kept <= READABLE else _packed(smaller)
-        if len(text.encode()) <= limit_bytes:
-            break
-    return text
+    rank = {id(transfer): number for number, transfer in enumerate(order)}
+    fields = [transfer.model_dump(mode="json", exclude_defaults=True) for transfer in record.transfers]
+    kept = len(order)
+    while True:
+        chosen = [one for one, t in zip(fields, record.transfers, strict=True) if rank[id(t)] < kept]
+        text = _as_json(record, chosen)
+        size_bytes = len(text.encode())
+        if size_bytes <= limit_bytes or kept == 0:
+            return text
+        # the size is about in proportion
+        fewer = min(kept - 1 - kept // 16, kept * limit_bytes // size_bytes)
+        kept = first if fewer < first < kept else fewer
 
 
-def _always_fewer(first: int, others: int) -> Iterator[int]:
-    """How many transfers to try: a quarter less of the others each time, then of the first ones, down to none."""
-    while others:
-        yield first + others
-        others = others * 3 // 4
-    while first:
-        yield first
-        first = first * 3 // 4
-    yield 0
-
-
-def _packed(record: RunRecord) -> str:
-    fields = record.model_dump(mode="json", exclude_defaults=True)
-    fields[PACKED] = pack(fields.pop("transfers"))
-    return json.dumps(fields, separators=(",", ":"))
+def _as_json(record: RunRecord, chosen: list[dict[str, JsonValue]]) -> str:
+    """The record with these of its transfers; the others are counted."""
+    left_out = record.left_out + len(record.transfers) - len(chosen)
+    smaller = record.model_copy(update={"transfers": (), "left_out": left_out})
+    rest = smaller.model_dump(mode="json", exclude_defaults=True)
+    transfers = {"transfers": chosen} if len(chosen) <= READABLE else {PACKED: pack(chosen)}
+    return json.dumps({**rest, **transfers}, separators=(",", ":"))
 
 
 def main_series(record: RunRecord) -> Series | None:

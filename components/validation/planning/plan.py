@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from ipaddress import IPv4Address
 from itertools import islice
 
@@ -91,16 +91,25 @@ class Plan(Frozen):
 
     def rounds_of(self, stage: Stage) -> list[list[Transfer]]:
         """The schedule of a stage: transfers of a round run at once and share no NIC, but for an incast."""
-        ends, verbs = {rail.name: tuple(end.node for end in rail.ends) for rail in self.rails}, self.verbs
+        return list(self._rounds_on(stage, self._nodes))
+
+    @property
+    def _nodes(self) -> dict[str, tuple[str, ...]]:
+        """The nodes of each rail."""
+        return {rail.name: tuple(end.node for end in rail.ends) for rail in self.rails}
+
+    def _rounds_on(self, stage: Stage, ends: Mapping[str, Sequence[str]]) -> Iterator[list[Transfer]]:
+        """The schedule on some of the rails."""
+        verbs = self.verbs
         if stage.shape == "incast":
-            return list(incast_rounds(ends, verbs.incast, verbs.first_port))
-        names = list(dict.fromkeys(name for nodes in ends.values() for name in nodes))
+            return incast_rounds(ends, verbs.incast, verbs.first_port)
+        names = list(dict.fromkeys(name for nodes in self._nodes.values() for name in nodes))
         if stage.shape == "sizes":
             few = (pairs[: verbs.size_pairs] for pairs in islice(ring_rounds(names), 1))
-            return list(in_one_direction(few, ends, verbs.first_port))
+            return in_one_direction(few, ends, verbs.first_port)
         rounds = rounds_of(verbs.schedule, names, verbs.samples, self.lab)
         turn = in_one_direction if stage.shape == "both_ways" else directed
-        return list(turn(rounds, ends, verbs.first_port))
+        return turn(rounds, ends, verbs.first_port)
 
     @property
     def rounds(self) -> list[list[Transfer]]:
@@ -109,7 +118,7 @@ class Plan(Frozen):
 
     def planned(self, stage: Stage, rail: str) -> int:
         """How many transfers a stage has on a rail: with fewer results it is not whole."""
-        return sum(transfer.rail == rail for transfers in self.rounds_of(stage) for transfer in transfers)
+        return sum(map(len, self._rounds_on(stage, {rail: self._nodes[rail]})))
 
     @property
     def digest(self) -> str:

@@ -4,15 +4,13 @@ import hashlib
 import random
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
-from typing import Literal
-
-from components.validation.records import Frozen
+from typing import Literal, NamedTuple
 
 Schedule = Literal["pairs", "ring", "sampled"]
 Pairs = list[tuple[str, str]]
 
 
-class Transfer(Frozen):
+class Transfer(NamedTuple):
     """One directed run: the client writes into the server's memory over one rail."""
 
     rail: str
@@ -105,10 +103,10 @@ def incast_rounds(ends: Mapping[str, Sequence[str]], senders: int, first_port: i
 
 
 def _on_rails(pairs: Pairs, ends: Mapping[str, Sequence[str]], first_port: int) -> list[Transfer]:
-    members = {rail: frozenset(nodes) for rail, nodes in ends.items()}
+    rails = [(rail, frozenset(nodes), first_port + number) for number, (rail, nodes) in enumerate(ends.items())]
     return [
-        Transfer(rail=rail, client=client, server=server, port=first_port + number)
+        Transfer(rail, client, server, port)
         for client, server in pairs
-        for number, rail in enumerate(ends)
-        if client in members[rail] and server in members[rail]
+        for rail, members, port in rails
+        if client in members and server in members
     ]

@@ -1,11 +1,14 @@
 """What a run leaves behind: summaries of rails, and a record that stays small."""
 
+import random
+
 import pytest
 
-from components.validation.judging.verdict import function_of
+from components.validation.judging.verdict import function_of, judge
+from components.validation.measurement import LARGEST_RECORD_BYTES
 from components.validation.records import RunRecord, TransferResult, compact, median, summarise
 from stacks.lab import Lab
-from tests.components.validation.labs import hardware, measured, paired, plan_for, record, reduced, with_nodes
+from tests.components.validation.labs import changed, hardware, measured, paired, plan_for, record, reduced, with_nodes
 
 
 @pytest.mark.parametrize(("values", "middle"), [([3.0], 3.0), ([1.0, 2.0], 1.5), ([9.0, 1.0, 2.0], 2.0)])
@@ -37,6 +40,50 @@ def test_a_compact_record_of_64_nodes_keeps_what_failed_and_the_slowest_and_coun
     assert all(transfer in small.transfers for transfer in (failed, slow))
     assert small.left_out + len(small.transfers) == len(whole.transfers)
     assert (small.series, function_of(plan, small)) == (whole.series, "fail")
+
+
+def noisy(lab: Lab, repeats: int, slow: str) -> RunRecord:
+    """All pairs of the lab with the digits that perftest prints; one node's transfers on the first rail are slow."""
+    drawn, plan = random.Random(7), plan_for(lab)  # noqa: S311  # values for a test
+    transfers: list[TransferResult] = []
+    for stage in plan.stages:
+        for number, together in enumerate(plan.rounds_of(stage)):
+            for t in together:
+                share = 0.6 if slow in (t.client, t.server) and t.rail == lab.rails[0].name else 1.0
+                level, spread = (97.5 * share, 0.4) if stage.bandwidth else (1.9 / share, 0.1)
+                values = tuple(round(drawn.gauss(level, spread), 2) for _ in range(repeats))
+                more = {"samples": values, "after_s": round(number * 9 + drawn.random(), 1), "pcie_gbit_s": 126.03}
+                more |= {} if stage.bandwidth else {"tail_us": tuple(round(value * 1.2, 2) for value in values)}
+                transfers.append(measured(t.rail, t.client, t.server, level, test=stage.test, **more))
+    return record(plan).model_copy(update={"transfers": tuple(transfers), "series": summarise(transfers)})
+
+
+def on_rails(lab: Lab, count: int) -> Lab:
+    """The lab with `count` copies of its first rail, on each of which every node has a PF."""
+    rails = tuple(lab.rails[0].model_copy(update={"name": f"rail-{number}"}) for number in range(count))
+    node = lab.nodes[0]
+    pfs = tuple(node.pfs[0].model_copy(update={"rail": rail.name}) for rail in rails)
+    return lab.model_copy(update={"rails": rails, "nodes": (node.model_copy(update={"pfs": pfs}),)})
+
+
+@pytest.mark.parametrize(
+    ("nodes", "limit_bytes"),
+    [(16, 8_000), (64, LARGEST_RECORD_BYTES // 4)],
+    ids=["little room", "two of eight rails of 64 nodes in their share of a state's record"],
+)
+def test_a_fault_is_found_in_what_a_state_keeps_of_a_large_run(lab: Lab, nodes: int, limit_bytes: int) -> None:
+    assert lab.benchmarks
+    verbs = lab.benchmarks.verbs.model_copy(update={"schedule": "pairs", "sizes": ()})
+    large = changed(with_nodes(on_rails(hardware(lab), 2), nodes), verbs=verbs, budget_s=10**6)
+    assert large.benchmarks
+
+    text = compact(noisy(large, 3, "gpu07"), limit_bytes)
+    kept = RunRecord.model_validate_json(text)
+    summary = judge(plan_for(large), large.benchmarks, kept)
+
+    assert len(text) <= limit_bytes
+    assert kept.left_out > 0
+    assert [(found.code, found.where) for found in summary.findings] == [("NIC_SLOW", "gpu07, rail-0")]
 
 
 def test_a_small_record_survives_the_round_trip_unchanged(lab: Lab) -> None:
