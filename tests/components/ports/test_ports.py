@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import shlex
 import socket
 import sys
 from collections.abc import Iterator
@@ -179,7 +180,7 @@ def test_a_node_that_cannot_be_asked_says_nothing_of_the_way():
 
 def test_what_is_sent_to_nodes_runs_by_itself_and_answers_in_order(listening):
     gone = free_port()
-    words = COMMAND.replace("exec python3", f"exec {sys.executable}", 1)
+    words = COMMAND.replace("exec python3", f"exec {shlex.quote(sys.executable)}", 1)
 
     async def run() -> bytes:
         pipe = asyncio.subprocess.PIPE
