@@ -23,9 +23,10 @@ from pulumi.dynamic import (
 from components.cluster.bootstrap.nodes import Nodes, without
 from components.hosts.calls import Hosts
 from components.hosts.changes import change_lines, reboots_refused
+from components.hosts.facts import Facts
 from components.hosts.losses import vfs_refused
 from components.hosts.records import PREFIX, HostRecord, properties_of, records_of
-from components.hosts.repair import Crew, Facts, Outcome, converge, observe, undo_all
+from components.hosts.repair import Crew, Outcome, converge, observe, undo_all
 from components.hosts.roll import Roll
 from components.hosts.upgrades import refused_upgrades
 from components.ssh import credentials

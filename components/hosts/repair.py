@@ -1,27 +1,24 @@
 """What the fleet does to its hosts: look, confirm, put right, and undo. Whatever a host does, the answer is data."""
 
 import asyncio
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 
 from pydantic import JsonValue
 
 from components.hosts.calls import Hosts, Report, each
 from components.hosts.changes import shorten
 from components.hosts.effects import follows_a_reboot, may_repair, repair_class
-from components.hosts.losses import vf_facts
+from components.hosts.facts import Facts, kept, qos_limits, warnings_of
 from components.hosts.records import HostRecord
 from components.ssh.connection import NoAnswerError
 from stacks.hosts import HostPolicy
 
 Say = Callable[[str], None]
 Result = dict[str, str]
-Facts = dict[str, JsonValue]
 
 UNDO_S = 240
 """Bound on the undo of one host: a host that hangs must not hang a destroy."""
-KEPT_FACTS = ("machine_id", "boot_id", "kernel", "driver", "firmware", "rdma", "qos", "warnings")
 STAYS = "its VFs, links, /etc drop-ins and unit rocelab-rdma.service stay on it"
 
 
@@ -49,12 +46,6 @@ class Outcome:
         self.records[name], self.results[name] = record, result
         if report is not None:
             self.facts[name] = kept(report)
-
-
-def kept(report: Report) -> Facts:
-    """The facts that later runs need, small enough to stand in the state."""
-    known = {key: report.facts[key] for key in KEPT_FACTS if key in report.facts}
-    return known | vf_facts(report.facts, datetime.now(UTC))
 
 
 def unreachable(name: str, error: NoAnswerError) -> Result:
@@ -129,21 +120,9 @@ async def converge(crew: Crew, olds: Mapping[str, HostRecord], news: Mapping[str
             outcome.records[name] = record.model_copy(update={"trouble": trouble})
 
     await each(leaving, go)
-    for line in qos_limits(outcome.facts):
+    for line in [*qos_limits(outcome.facts), *warnings_of(outcome.facts)]:
         crew.say(line)
     return outcome
-
-
-def qos_limits(facts: Mapping[str, Facts]) -> Iterator[str]:
-    """A line for each way in which PFs cannot be set or looked at as the lab's quality of service asks."""
-    by_form: dict[str, list[str]] = {}
-    for name, known in sorted(facts.items()):
-        forms = known.get("qos")
-        for pf, form in forms.items() if isinstance(forms, dict) else ():
-            if str(form) not in ("mlnx_qos", "dcb"):
-                by_form.setdefault(str(form), []).append(f"{name} {pf}")
-    for form, pfs in by_form.items():
-        yield f"qos: {form} ({pfs[0]}{f' and {len(pfs) - 1} more' if len(pfs) > 1 else ''})"
 
 
 async def leave(crew: Crew, name: str, record: HostRecord, machine_id: str, kept: set[str]) -> Result:

@@ -10,8 +10,9 @@ from components.cluster.bootstrap.decide import STEP, Refusal
 from components.cluster.bootstrap.join import remembered_ca, unite
 from components.cluster.bootstrap.part import forget, leaving, part
 from components.hosts.drain import Cluster, Drainer, DrainError
+from components.hosts.facts import Facts
 from components.hosts.records import HostRecord
-from components.hosts.repair import Crew, Facts, Outcome
+from components.hosts.repair import Crew, Outcome
 from components.ssh.admin import admin_config, control_planes_of
 from components.ssh.credentials import Login
 from stacks.base import LabError

@@ -119,7 +119,7 @@ def path_facts(machine: Machine) -> Dict[str, Any]:
     groups = machine.names("/sys/kernel/iommu_groups")
     kinds = {machine.read(f"/sys/kernel/iommu_groups/{group}/type") for group in groups}
     iommu = "off" if not groups else "passthrough" if kinds <= {"identity"} else "translating"
-    return {"iommu": iommu, "acs_bridges": acs_bridges(machine.run("lspci", "-vvv").out)}
+    return {"iommu_groups": iommu, "acs_bridges": acs_bridges(machine.run("lspci", "-vvv").out)}
 
 
 def acs_bridges(printed: str) -> int:

@@ -2,7 +2,7 @@
 
 import hashlib
 import os
-from typing import Any, Dict, Optional, Set, Tuple
+from typing import Any, Dict, List, Optional, Set, Tuple
 
 from .baseline import forgotten, give_all_back, give_back, give_steps_back, record_baseline
 from .files import load_names
@@ -34,6 +34,8 @@ from .steps.persistence import UNCONFIRMED
 from .upgrades import refuse_upgrade
 
 Failure = Dict[str, str]
+WARNINGS = "warnings"
+"""The one fact that several steps may tell; every other one has a name of its own."""
 
 
 def apply(host: Host, only: Optional[Set[str]]) -> Optional[Failure]:
@@ -134,9 +136,14 @@ def facts(host: Host) -> Dict[str, Any]:
         "carrier": {name: machine.read(f"/sys/class/net/{name}/carrier") == "1" for name in names},
         "vfs_in_use": {f"{name} VF {index}": reason for name in names for index, reason in host.uses(name).items()},
     }
+    warnings: List[str] = []
     for step in STEPS:
         if step.concerns(host.document):
-            found.update(step.facts(host))
+            said = step.facts(host)
+            warnings += [warning for warning in said.pop(WARNINGS, []) if warning not in warnings]
+            found.update(said)
+    if warnings:
+        found[WARNINGS] = warnings
     if machine.exists(REVERTED_FILE):
         found["reverted"] = load_names(machine, REVERTED_FILE)
     return found

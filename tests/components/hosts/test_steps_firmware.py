@@ -2,7 +2,7 @@
 
 import json
 
-from components.hosts.repair import KEPT_FACTS
+from components.hosts.facts import KEPT_FACTS
 from components.validation.fingerprint import FACTS
 from tests.components.hosts.test_host import run
 from tests.components.hosts.vendor_lab import applied, asks, commands_with, differing, unchanged_by_a_second_run

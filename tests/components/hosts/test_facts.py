@@ -1,0 +1,100 @@
+"""What hosts say of themselves: no step's word hides another's, and what people must know is told and kept."""
+
+from typing import Any
+
+from components.hosts.calls import Report
+from components.hosts.facts import kept, warnings_of
+from components.hosts.program import verbs
+from components.hosts.program.host import Host
+from components.hosts.program.step import Step
+from components.hosts.program.steps import STEPS
+from tests.components.hosts.system_lab import ALL, document_of, run
+from tests.components.hosts.test_repair import FakeHosts, crew, record
+from tests.components.hosts.test_repair import run as converged
+from tests.components.hosts.vendor_lab import asks
+
+
+class Hot(Step):
+    """A step of the future that warns too."""
+
+    name = "hot"
+
+    def concerns(self, document: dict[str, Any]) -> bool:
+        return True
+
+    def wanted(self, document: dict[str, Any]) -> dict[str, Any]:
+        return {}
+
+    def facts(self, host: Host) -> dict[str, Any]:
+        return {"warnings": ["enp5s0 is at 97 degrees"], "degrees": 97}
+
+
+def slow_link(machine: Any) -> None:
+    """A PCIe link that trained low, of which the preflight warns."""
+    names = {"current_link_speed": "8.0 GT/s PCIe", "max_link_speed": "16.0 GT/s PCIe"}
+    for name, value in {**names, "current_link_width": "8", "max_link_width": "8"}.items():
+        machine.file(f"/sys/devices/0000:05:00.0/{name}", value + "\n")
+
+
+def test_warnings_of_all_steps_are_told_whoever_speaks_last(lab, debian, monkeypatch):
+    slow_link(debian)
+    for order in ((Hot(), *STEPS), (*STEPS, Hot())):
+        monkeypatch.setattr(verbs, "STEPS", order)
+
+        facts = run("probe", debian, document_of(lab, {}))["facts"]
+
+        assert {warning.partition(" at ")[0] for warning in facts["warnings"]} == {"enp5s0 runs", "enp5s0 is"}
+        assert facts["degrees"] == 97
+
+
+def test_a_warning_that_two_steps_give_is_told_once(lab, debian, monkeypatch):
+    monkeypatch.setattr(verbs, "STEPS", (Hot(), *STEPS, Hot()))
+
+    assert run("probe", debian, document_of(lab, {}))["facts"]["warnings"] == ["enp5s0 is at 97 degrees"]
+
+
+def names_told(machine: Any, document: dict[str, Any]) -> list[str]:
+    around = Host(machine, document, b"")
+    return [key for step in STEPS if step.concerns(document) for key in step.facts(around) if key != "warnings"]
+
+
+def test_no_two_steps_tell_a_fact_of_the_same_name_of_the_vendors_software(lab, host):
+    told = names_told(host, asks(lab, driver={}, firmware={"manage": True}, gpu={}, runtime={}))
+
+    assert {"driver", "firmware", "gpu", "iommu"} <= set(told)
+    assert sorted(told) == sorted(set(told))
+
+
+def test_no_two_steps_tell_a_fact_of_the_same_name_of_the_system(lab, server):
+    told = names_told(server, document_of(lab, ALL))
+
+    assert {"os", "secure_boot"} <= set(told)
+    assert sorted(told) == sorted(set(told))
+
+
+def test_licence_guest_and_gpu_stand_in_the_state_and_what_moves_at_each_look_does_not():
+    said: dict[str, Any] = {
+        "machine_id": "m", "licence": {"status": "Licensed"}, "bitfusion": {"version": "3.0.1-4"},
+        "guest_network": {"tool": "netplan"}, "gpu": {"count": 8}, "gpudirect": "none: no GPU", "carrier": {"a": True},
+    }  # fmt: skip
+
+    assert kept(Report(host="gpu01", facts=said)).keys() == said.keys() - {"carrier"}
+
+
+def test_a_warning_of_many_hosts_is_one_line_with_their_number():
+    facts: dict[str, Any] = {f"gpu0{i}": {"warnings": ["slow", f"own {i}"]} for i in (1, 2, 3)}
+
+    assert list(warnings_of({**facts, "gpu04": {}})) == [
+        "gpu01 and 2 more: slow", "gpu01: own 1", "gpu02: own 2", "gpu03: own 3"
+    ]  # fmt: skip
+
+
+def test_warnings_are_said_in_the_run():
+    hosts, said, one = FakeHosts(), list[str](), record("gpu01", 1)
+    hosts.knows(one)
+    hosts.facts[2201] = {"warnings": ["enp5s0 runs at 8.0 GT/s x8 and could at 16.0 GT/s x16"]}
+
+    outcome = converged(crew(hosts, said), {"gpu01": one}, {"gpu01": one})
+
+    assert said == ["gpu01: enp5s0 runs at 8.0 GT/s x8 and could at 16.0 GT/s x16"]
+    assert outcome.results["gpu01"]["status"] == "ready", "a warning is no failure"
