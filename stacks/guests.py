@@ -37,8 +37,9 @@ class BitfusionClient(Section):
     """As its package has it; client and server have to be of one release (seed C)."""
     package: Download
     """The client's .deb or .rpm for the nodes' distribution."""
-    servers: tuple[IPv4Address, ...] = Field(min_length=1)
-    """Addresses of the servers on the rail, the first of which the end proof asks."""
+    servers: tuple[IPv4Address, ...] = ()
+    """Addresses on the rail of servers that are there already, the first of which the end proof asks. Those that this
+    lab makes stand in `bitfusion.servers` alone."""
     authorisation: Literal["vcenter", "token"] = "vcenter"
     """vcenter: each VM is enabled in vCenter's plug-in, by hand, and only checked here. token: the stack secret
     `rocelab:bitfusionToken`, the plug-in's .tar in base64, which bare metal needs."""

@@ -84,6 +84,13 @@ class Lab(Section):
         """The nodes that are configured and measured."""
         return tuple(node for node in self.nodes if node.state == "active")
 
+    @property
+    def bitfusion_addresses(self) -> tuple[IPv4Address, ...]:
+        """Where Bitfusion's clients find its servers on the rails: those that this lab makes, or those it names."""
+        if self.bitfusion is not None:
+            return tuple(server.adapters[0].address.ip for server in self.bitfusion.servers)
+        return self.bitfusion_client.servers if self.bitfusion_client else ()
+
     def rail(self, name: str) -> Rail:
         """The rail of that name."""
         return next(rail for rail in self.rails if rail.name == name)

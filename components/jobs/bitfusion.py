@@ -39,7 +39,7 @@ def checks(lab: Lab) -> tuple[BitfusionCheck, ...]:
     asked = lab.bitfusion_client
     if asked is None:
         raise LabError("bitfusion_client: missing; this lab has no node that borrows GPUs")
-    server = str(asked.servers[0])
+    server = str(lab.bitfusion_addresses[0])
     found = []
     for node in (node for node in lab.active_nodes if node.name in asked.nodes):
         device = ("-d", node.pfs[0].rdma_device) if node.pfs else ()

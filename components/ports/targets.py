@@ -97,7 +97,7 @@ def _addresses(lab: Lab, row: PortRow, source: str) -> Iterator[tuple[str, str]]
     if row.target == "licence" and lab.licence:
         yield "the licence service", str(lab.licence.server)
     if row.target == "bitfusion" and lab.bitfusion_client:
-        yield from ((f"Bitfusion server {server}", str(server)) for server in lab.bitfusion_client.servers)
+        yield from ((f"Bitfusion server {server}", str(server)) for server in lab.bitfusion_addresses)
     if row.target == "switch":
         yield from ((switch.name, str(switch.address)) for switch in lab.switches if switch.apply)
     if row.target == "server":

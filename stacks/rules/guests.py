@@ -51,12 +51,21 @@ def _refuse_bitfusion_clients_that_are_none(parts: Parts) -> Iterator[Fault]:
             yield Fault(
                 path, f"{name} is bare metal, which vCenter cannot enable: set bitfusion_client.authorisation: token"
             )
+    yield from _servers_stand_once(client, made=parts.others.get("bitfusion") is not None)
     for i, server in enumerate(client.servers):
         if not any(server in rail.host_subnet for rail in parts.rails.values()):
             yield Fault(
                 ("bitfusion_client", "servers", i),
                 f"{server} lies on no rail: name the server's address on the network of its PVRDMA adapter",
             )
+
+
+def _servers_stand_once(client: BitfusionClient, *, made: bool) -> Iterator[Fault]:
+    path = ("bitfusion_client", "servers")
+    if made and client.servers:
+        yield Fault(path, "the lab makes its servers, whose addresses stand in bitfusion.servers: take this list out")
+    if not made and not client.servers:
+        yield Fault(path, "missing, and the lab makes no servers either: name those that are there, or add bitfusion")
 
 
 GUEST_RULES: tuple[Callable[[Parts], Iterator[Fault]], ...] = (

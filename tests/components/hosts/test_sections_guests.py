@@ -89,6 +89,7 @@ def test_a_bitfusion_client_is_only_who_is_named() -> None:
     [
         ({"bitfusion_client": {**CLIENT, "nodes": ["gpu09"]}}, r"bitfusion_client\.nodes\[0\]: gpu09 is no node"),
         ({"bitfusion_client": {**CLIENT, "servers": ["10.9.9.9"]}}, r"bitfusion_client\.servers\[0\]: .*on no rail"),
+        ({"bitfusion_client": {**CLIENT, "servers": []}}, r"bitfusion_client\.servers: missing.*name those that are"),
         ({"licence": {"kind": "legacy", "server": "a b"}}, r"licence\.legacy\.server"),
     ],
 )
@@ -110,3 +111,18 @@ def test_what_cannot_be_is_refused(sections: dict[str, Any], fault: str) -> None
 def test_what_bare_metal_cannot_be_is_refused(sections: dict[str, Any], fault: str) -> None:
     with pytest.raises(LabError, match=fault):
         asked((ROOT / "Pulumi.lab.yaml").read_text(), **sections)
+
+
+def test_servers_that_the_lab_makes_are_known_to_its_clients_and_named_once() -> None:
+    text = (ROOT / "examples" / "bitfusion" / "Pulumi.bitfusion.yaml").read_text()
+    lab = asked(text)
+
+    assert lab.bitfusion_client
+    assert lab.bitfusion_client.servers == ()
+    assert [str(address) for address in lab.bitfusion_addresses] == ["192.168.30.231"]
+    with pytest.raises(LabError, match=r"bitfusion_client\.servers: the lab makes its servers.*take this list out"):
+        asked(text, bitfusion_client={**CLIENT, "nodes": ["bf-client-rho-ub20"], "servers": ["192.168.30.231"]})
+
+
+def test_servers_that_somebody_else_made_are_those_that_the_client_names() -> None:
+    assert [str(address) for address in asked(bitfusion_client=CLIENT).bitfusion_addresses] == ["192.168.0.60"]
