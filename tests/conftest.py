@@ -1,6 +1,7 @@
 """What many tests need: the reference lab and the recording engine."""
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -8,11 +9,21 @@ import pytest
 from stacks.lab import Lab
 from stacks.read import read_stack_file
 from tests.engine import Engine
+from tests.process import Process
 
 ROOT = Path(__file__).parent.parent
 
 for name in ("PYTHONUNBUFFERED", "PYTHONDONTWRITEBYTECODE", "PYTHONPATH"):
     os.environ.pop(name, None)  # what this shell sets must not decide whether the product works
+
+
+@pytest.fixture(autouse=True)
+def _the_process_stays_as_it_was() -> Iterator[None]:
+    """So that no test ends in one way after some others and in another way alone."""
+    before = Process()
+    yield
+    changed = before.restore()
+    assert not changed, f"the test has left changes of the whole process behind: {', '.join(changed)}"
 
 
 @pytest.fixture(scope="session")

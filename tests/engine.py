@@ -78,6 +78,7 @@ class Engine:
         recorded = Recorded()
         settings.reset_options()
         loop = asyncio.new_event_loop()
+        loop.set_exception_handler(lambda *_: None)  # a failure is raised below; the SDK's tasks would print it again
         asyncio.set_event_loop(loop)
         mocks = _Mocks(self._answer, self._lookups)
         monitor = _Monitor(mocks, recorded)
