@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal
 
-from components.report.lines import number, percent, test_title, unit_text
+from components.report.lines import counted, number, percent, test_title, unit_text
 from components.validation.summary import JudgedTest, Summary
 
 Status = Literal["passed", "failed", "skipped", "error", "warned"]
@@ -58,7 +58,7 @@ def began_ms(summary: Summary) -> int:
 
 def _of(test: JudgedTest, *, simulated: bool) -> Iterator[Case]:
     name = f"{test_title(test)} {test.rail or 'all rails'}"
-    counts = f"{test.measured} measured, {test.failed} failed, {test.skipped} skipped"
+    counts = counted(test) or f"{test.measured} measured"
     shown = "replayed" if test.function == "replayed" else "simulated" if simulated else ""
     value = (
         f"{number(test.median)} {unit_text(test.unit)}{f' ({shown})' if shown else ''}"

@@ -7,6 +7,7 @@ from components.validation.summary import JudgedTest, Summary
 
 COLUMNS = ("test", "rail", "function", "performance", "median", "ceiling", "ratio", "slowest", "change")
 
+MORE = re.compile(r"and \d+ more")
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 
 
@@ -21,6 +22,30 @@ def headline(summary: Summary) -> str:
     stale = f" · stale: {summary.stale[0]}" if summary.stale else ""
     more = f" and {len(summary.stale) - 1} more" if summary.stale[1:] else ""
     return f"function: {summary.function} · performance: {summary.performance}{because}{stale}{more}"
+
+
+def other_hints(summary: Summary) -> tuple[str, ...]:
+    """Hints that belong to no finding: a finding shows its own one, and whole, where this list has it shortened."""
+    shown = tuple(f"{finding.where}: " for finding in summary.findings if finding.hint)
+    return tuple(hint for hint in summary.hints if not hint.startswith(shown) and not MORE.fullmatch(hint))
+
+
+def counted(test: JudgedTest) -> str:
+    """What was not measured, where something was not: `1 failed, 2 skipped of 12`; else empty."""
+    missing = (("failed", test.failed), ("skipped", test.skipped), ("unreadable", test.errors))
+    counts = [f"{count} {what}" for what, count in missing if count]
+    planned = test.measured + test.failed + test.skipped + test.errors
+    return f"{', '.join(counts)} of {planned}" if counts else ""
+
+
+def rated(summary: Summary) -> str:
+    """How many tests have the state that the performance of the whole has, or why it has none."""
+    rows = [test for test in summary.tests if test.performance != "not rated"]
+    same = sum(test.performance == summary.performance for test in rows)
+    if summary.performance_because or not same:
+        return summary.performance_because
+    verb = "are " if summary.performance == "unstable" else ""
+    return f"{same} of {len(rows)} rated tests {verb}{summary.performance}"
 
 
 def test_title(test: JudgedTest) -> str:
@@ -80,9 +105,8 @@ def duration(seconds: float) -> str:
 
 def _function(test: JudgedTest) -> str:
     """With the counts where not everything was measured."""
-    counts = [f"{count} {what}" for what, count in (("failed", test.failed), ("skipped", test.skipped)) if count]
-    of = f" ({', '.join(counts)} of {test.measured + test.failed + test.skipped})" if counts else ""
-    return f"{test.function}{of}"
+    of = counted(test)
+    return f"{test.function}{f' ({of})' if of else ''}"
 
 
 def _label(test: JudgedTest, *, simulated: bool) -> str:

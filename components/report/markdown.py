@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 
 from components.report.chains import chain_of
-from components.report.lines import COLUMNS, cells, duration, headline, unit_text
+from components.report.lines import COLUMNS, cells, duration, headline, other_hints, unit_text
 from components.report.material import Material
 from components.report.shapes import matrices
 from components.validation.summary import Summary
@@ -32,7 +32,7 @@ def _lines(material: Material) -> Iterator[str]:
         "Findings",
         [f"{f.where}: {f.evidence}{f'. {f.hint}' if f.hint else ''} ({f.code})" for f in summary.findings],
     )
-    yield from _listed("Hints", summary.hints)
+    yield from _listed("Hints", other_hints(summary))
     if found := summary.regression:
         against = f"Against run {found.baseline_run}: {found.verdict}"
         yield from _listed("Over time", (against, *found.reasons))

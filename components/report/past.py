@@ -3,8 +3,9 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from components.validation.memory.entry import passes
 from components.validation.memory.history import Entry
-from components.validation.summary import Summary
+from components.validation.summary import JudgedTest, Summary
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -14,9 +15,9 @@ class PastRun:
     run_id: str
     started_at: str
     passed: bool
-    """Function passed, and performance did or was not rated."""
+    """Whether it may be a baseline."""
     medians: dict[tuple[str, str], float]
-    """By test (with its shape, unless one way) and rail (or `all`)."""
+    """By test (with its shape, unless one way) and rail, or by job and transport; `all` where there is neither."""
     units: dict[str, str]
     """By test."""
 
@@ -48,10 +49,17 @@ def past_of(summary: Summary) -> PastRun:
     return PastRun(
         run_id=summary.run_id,
         started_at=summary.started_at,
-        passed=summary.function == "pass" and summary.performance in ("pass", "not rated"),
-        medians={(test_name(t.test, t.shape), t.rail or "all"): float(t.median or 0) for t in known},
-        units={test_name(t.test, t.shape): t.unit for t in known},
+        passed=passes(summary),
+        medians={_line_of(test): float(test.median or 0) for test in known},
+        units={_line_of(test)[0]: test.unit for test in known},
     )
+
+
+def _line_of(test: JudgedTest) -> tuple[str, str]:
+    """The title and the line of a test in a trend: a rail each, and of a job a transport each."""
+    if test.rail is None:
+        return test.test, test.shape or "all"
+    return test_name(test.test, test.shape), test.rail
 
 
 def past_in(entry: Entry) -> PastRun:

@@ -110,12 +110,13 @@ def _record_of(state: State, summary: Summary) -> RunRecord | None:
 
 
 def _runs(folder: Path, state: State, summary: Summary) -> tuple[PastRun, ...]:
-    """Earlier runs of the store and of the state, and the present one as the last."""
+    """Earlier runs of the store and of the state, and the present one as the last, as it was before it became stale."""
     known = history_in(state.get("history"))
     entries = {entry.run_id: entry for entry in (*known.entries, *read_history(folder, summary.lab))}
     ordered = sorted(entries.values(), key=lambda entry: (entry.started_at, entry.run_id))
     before = [past_in(entry) for entry in ordered if entry.started_at < summary.started_at]
-    return (*before[1 - MOST_RUNS :], past_of(summary))
+    own = entries.get(summary.run_id)
+    return (*before[1 - MOST_RUNS :], past_in(own) if own else past_of(summary))
 
 
 def _rails(lab: Lab | None, outputs: Mapping[str, JsonValue]) -> list[RailMtu]:

@@ -5,9 +5,11 @@ from pathlib import Path
 
 from rich.console import Console
 from rich.markup import escape
+from rich.padding import Padding
 from rich.table import Table
+from rich.text import Text
 
-from components.report.lines import COLUMNS, cells, headline, plain
+from components.report.lines import COLUMNS, cells, headline, other_hints, plain
 from components.validation.summary import Summary
 
 COLOUR = {
@@ -36,14 +38,24 @@ def show(summary: Summary, console: Console, files: Iterable[Path] = ()) -> None
     for row in rows:
         table.add_row(*(_coloured(row[column]) for column in shown))
     console.print(table)
-    found = (f"{finding.where}: {finding.evidence}" for finding in summary.findings)
-    for text in (*summary.reasons, *found, *summary.hints):
-        console.print(f"  {escape(plain(text))}")
+    for text in summary.reasons:
+        _point(console, text)
+    for finding in summary.findings:
+        _point(console, f"{finding.code} {finding.where}: {finding.evidence}")
+        if finding.hint:
+            _point(console, finding.hint, deeper=True)
+    for text in other_hints(summary):
+        _point(console, text)
     # a verdict of before the last change is never green
     by = "warn" if summary.stale and summary.function == "pass" else summary.function
     console.print(_coloured(headline(summary), by), soft_wrap=True)
     for file in files:
         console.print(f"report: {escape(str(file))}", soft_wrap=True)
+
+
+def _point(console: Console, text: str, *, deeper: bool = False) -> None:
+    """A text of several lines stays in its column."""
+    console.print(Padding(Text(plain(text)), (0, 0, 0, 6 if deeper else 2), expand=False))
 
 
 def _coloured(text: str, by: str = "") -> str:

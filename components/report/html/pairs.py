@@ -34,6 +34,12 @@ def pair_section(record: RunRecord, found: list[Matrix], sources: Sources) -> It
         "Row: client, which sends. Column: server. Brighter is better, for latency too. Grey: not tested. "
         "Cross: failed. A dark row is a node that sends badly, a dark column one that receives badly."
     )
+    again = sum(bool(t.retest) for t in record.transfers)
+    if again:
+        told += (
+            f" Colours are those of the first measurement. {again} transfers were measured again with less beside "
+            "them, and are judged by that: the numbers below have both."
+        )
     yield section(
         "Pairs",
         "pairs",

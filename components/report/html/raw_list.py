@@ -32,7 +32,8 @@ def raw_section(material: Material, sources: Sources) -> Html:
         f"{len(material.raw)} outputs lie in {material.bundle}, SHA-256 ",
         tag("code", summary.raw_sha256, id="bundle", data_run=summary.run_id),
         ". Numbers on this page that are underlined with dots lead to the outputs they were read from. ",
-        "python -m components.report verify --store FOLDER --report FILE works all of them out again.",
+        tag("code", "python -m components.report verify --store FOLDER --report FILE"),
+        " works all of them out again.",
     )
     groups = [(group, listed) for group, listed in sources.groups.items() if listed]
     brief = len(material.raw) > MOST_COMMANDS
@@ -42,7 +43,8 @@ def raw_section(material: Material, sources: Sources) -> Html:
         parts.append(_group(group, listed[:room], len(listed), sources, brief=brief))
         room -= min(room, len(listed))
     others = sources.others()
-    parts.append(_others(others[:room], len(others), brief=brief))
+    if others:
+        parts.append(_others(others[:room], len(others), brief=brief))
     return section("Raw outputs", "raw", told, *parts)
 
 
@@ -64,7 +66,8 @@ def _others(listed: list[RawFile], count: int, *, brief: bool) -> Html:
     more = (
         tag("p", f"{count - len(listed)} more are covered by the digest of the file.") if len(listed) < count else None
     )
-    title = tag("summary", f"{count} other outputs: ends of servers, logs of jobs, looks at hosts")
+    what = "other output" if count == 1 else "other outputs"
+    title = tag("summary", f"{count} {what}: ends of servers, logs of jobs, looks at hosts")
     return tag("details", title, _table(rows), more, id=anchor_of(OTHERS))
 
 

@@ -43,6 +43,7 @@ section{background:var(--surface);border:1px solid var(--grid);border-radius:10p
 ul.texts{margin:0 0 8px;padding-left:20px}
 ul.texts li{margin:3px 0;overflow-wrap:anywhere;max-width:100ch}
 .scroll{overflow-x:auto;margin:6px 0 2px}
+td details{margin:0}
 table{border-collapse:collapse;width:100%;font-size:14.5px;font-variant-numeric:tabular-nums}
 th{text-align:left;font-weight:600;color:var(--muted);font-size:13px;padding:6px 14px 6px 0;border-bottom:1px solid
 var(--grid);white-space:nowrap;vertical-align:bottom}
@@ -67,7 +68,8 @@ nav{font-size:14px;margin:14px 0 0;display:flex;flex-wrap:wrap;gap:4px 16px}
 .cmd{display:block;padding:0;color:var(--muted)}
 footer{color:var(--muted);font-size:13.5px;margin:22px 2px 0}
 @media (max-width:700px){main{padding:18px 12px 40px}section{padding:16px 14px;border-radius:8px}
-h1{font-size:23px}figure.wide svg.chart{min-width:640px}
+h1{font-size:23px}.scroll:not(.stack) table{width:max-content}.scroll:not(.stack) td{max-width:18em}
+figure.wide svg.chart{min-width:640px}
 .stack thead{position:absolute;left:-9999px}
 .stack tr{display:block;padding:10px 0;border-bottom:1px solid var(--grid)}
 .stack tbody tr:last-child{border-bottom:0}

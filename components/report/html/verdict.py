@@ -3,7 +3,17 @@
 from components.report.html.parts import bullets, chip, section, state_class
 from components.report.html.sources import Sources
 from components.report.html.tags import Content, Html, markup, tag
-from components.report.lines import duration, number, percent, test_title, unit_text, when
+from components.report.lines import (
+    counted,
+    duration,
+    number,
+    other_hints,
+    percent,
+    rated,
+    test_title,
+    unit_text,
+    when,
+)
 from components.report.material import Material
 from components.report.past import PastRun
 from components.report.values import NCCL_KEY, judged_key, series_key
@@ -16,7 +26,6 @@ COLUMNS = ("test", "rail", "function", "performance", "median", "slowest", "ceil
 def head(material: Material) -> Html:
     """Name, both axes, and the banners that nobody may miss."""
     summary = material.summary
-    because = summary.performance_because
     facts = {
         "measured": f"{when(summary.started_at)}, took {duration(summary.duration_s)}",
         "run": summary.run_id,
@@ -29,7 +38,7 @@ def head(material: Material) -> Html:
         + tag(
             "div",
             _axis("Function: does it work as declared?", summary.function, _counts(summary), stale=bool(summary.stale)),
-            _axis("Performance: how close to physics?", summary.performance, because, stale=bool(summary.stale)),
+            _axis("Performance: how close to physics?", summary.performance, rated(summary), stale=bool(summary.stale)),
             class_="axes",
         )
         + "".join(_banners(material))
@@ -101,8 +110,7 @@ def tests(material: Material, sources: Sources) -> Html:
 
 def _cells(test: JudgedTest, summary: Summary, sources: Sources) -> tuple[Content, ...]:
     label = "replayed" if test.function == "replayed" else "simulated" if summary.simulated else ""
-    counts = [f"{count} {what}" for what, count in (("failed", test.failed), ("skipped", test.skipped)) if count]
-    of = f"{', '.join(counts)} of {test.measured + test.failed + test.skipped}" if counts else ""
+    of = counted(test)
     worst: Content = None
     if test.worst:
         pair = f"{test.worst.client} to {test.worst.server}"
@@ -116,7 +124,9 @@ def _cells(test: JudgedTest, summary: Summary, sources: Sources) -> tuple[Conten
         if test.median is not None
         else None,
         worst,
-        f"{number(test.ceiling)} {unit_text(test.unit)}" if test.ceiling is not None else None,
+        f"{'bound ' if test.unit == 'us' else ''}{number(test.ceiling)} {unit_text(test.unit)}"
+        if test.ceiling is not None
+        else None,
         percent(test.ratio),
         percent(test.change, signed=True),
         test.because if test.because != label else "",
@@ -162,9 +172,11 @@ def findings(material: Material) -> Html | None:
             for finding in summary.findings
         ]
         content += [tag("h3", "Where it is, as far as the measurements tell"), tag("ul", rows, class_="texts")]
-    if summary.hints:
-        told = "A hint says where to look. It is never a cause."
-        content += [tag("h3", "Hints"), tag("p", told, class_="small"), bullets(summary.hints)]
+        content.append(
+            tag("p", "What stands in small letters says where to look. It is never a cause.", class_="small")
+        )
+    if hints := other_hints(summary):
+        content += [tag("h3", "Hints"), bullets(hints)]
     if summary.quarantined:
         named = [f"{host}: {text}" for host, text in summary.quarantined.items()]
         content += [tag("h3", "Hosts that took no part"), bullets(named)]

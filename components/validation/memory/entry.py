@@ -37,10 +37,14 @@ def entry_of(plan: Plan, record: RunRecord, asked: str = "") -> Entry:
     )
 
 
+def passes(summary: Summary) -> bool:
+    """Whether a run may be a baseline. A warning passes: else a lab of which one is known could never be compared."""
+    return summary.function == "pass" and summary.performance not in ("fail", "unstable")
+
+
 def judged(entry: Entry, summary: Summary) -> Entry:
-    """The entry with its verdict. A warning passes: else a lab of which one is known could never be compared."""
-    passed = summary.function == "pass" and summary.performance not in ("fail", "unstable")
-    update = {"function": summary.function, "performance": summary.performance, "passed": passed}
+    """The entry with its verdict."""
+    update = {"function": summary.function, "performance": summary.performance, "passed": passes(summary)}
     return entry.model_copy(update=update)
 
 

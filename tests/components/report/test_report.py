@@ -6,15 +6,17 @@ from pathlib import Path
 import pytest
 
 from components.report.__main__ import main
-from components.report.lines import cells, headline
+from components.report.lines import cells, counted, headline, other_hints, rated
 from components.report.markdown import render_markdown
 from components.report.material import Material
+from components.report.past import past_in, past_of
 from components.validation.judging.verdict import judge
-from components.validation.records import TransferResult
+from components.validation.memory.entry import entry_of, judged
+from components.validation.records import JobResult, TransferResult
 from components.validation.summary import Summary
 from stacks.lab import Lab
 from tests.components.report.synthetic import Model
-from tests.components.validation.labs import plan_for, record, reduced
+from tests.components.validation.labs import hardware, plan_for, record, reduced
 from tests.conftest import ROOT
 
 GOLDEN = ROOT / "tests" / "golden" / "report"
@@ -141,3 +143,75 @@ def test_a_file_that_cannot_be_written_is_no_traceback(
 
     assert main(["--outputs", str(outputs), "--json", str(tmp_path / "no" / "r.json")]) == 2
     assert "cannot be written" in capsys.readouterr().err
+
+
+def test_the_test_that_decides_is_shown_whole_and_once(
+    lab: Lab, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    real = hardware(lab)
+    assert real.benchmarks
+    summary = judge(plan_for(real), real.benchmarks, record(plan_for(real), 92.40, nccl=reduced(22.92)))
+    assert any(hint.endswith("...") for hint in summary.hints), "the list of hints has it shortened"
+
+    assert main(["--outputs", str(written(tmp_path, summary.model_dump(mode="json")))]) == 0
+    out = " ".join(capsys.readouterr().out.split())
+    assert out.count("either the queue pair ran with path MTU 1024") == 1
+    assert "To decide: ib_write_bw -m 4096 without -R" in out
+    assert "92.4 Gbit/s again means a slow path" in out
+    assert render_markdown(Material(summary=summary)).count("either the queue pair") == 1
+
+
+def test_a_hint_that_belongs_to_no_finding_stays(lab: Lab) -> None:
+    found = Model(4, 2).material().summary
+    summary = found.model_copy(
+        update={"hints": (f"{found.findings[0].where}: {'x' * 400}", "measure again", "and 2 more")}
+    )
+
+    assert other_hints(summary) == ("measure again",)
+
+
+def test_what_could_not_be_read_is_counted_as_what_failed_is() -> None:
+    test = (
+        Model(4, 2)
+        .material()
+        .summary.tests[0]
+        .model_copy(update={"measured": 5, "failed": 1, "skipped": 2, "errors": 4, "function": "error"})
+    )
+
+    assert counted(test) == "1 failed, 2 skipped, 4 unreadable of 12"
+    assert counted(test.model_copy(update={"failed": 0, "skipped": 0, "errors": 0})) == ""
+
+
+def test_the_performance_says_how_many_tests_it_is_about(lab: Lab) -> None:
+    summary = Model(4, 2).material().summary
+
+    assert rated(summary) == "1 of 5 rated tests fail"
+    assert rated(simulated(lab).summary) == "simulated"
+    assert rated(summary.model_copy(update={"performance": "warn"})) == "", "as when only the comparison warns"
+
+
+def test_a_run_has_the_same_lines_in_a_trend_from_its_verdict_and_from_the_history(lab: Lab) -> None:
+    real = hardware(lab)
+    assert real.benchmarks
+    jobs = tuple(
+        JobResult.model_validate(
+            {
+                "program": program,
+                "transport": over,
+                "outcome": "measured",
+                "unit": "GB/s",
+                "samples": (7.0,),
+                "value": 7.0,
+            }
+        )
+        for program in ("nccl_all_reduce", "horovod")
+        for over in ("roce", "tcp")
+    )
+    run = record(plan_for(real), 95.0, nccl=reduced(23.5)).model_copy(update={"jobs": jobs})
+    summary = judge(plan_for(real), real.benchmarks, run)
+    now, then = past_of(summary), past_in(judged(entry_of(plan_for(real), run), summary))
+    curves = {key for key in now.medians if "sizes" in key[0]}
+
+    assert (summary.performance, now.passed, then.passed) == ("warn", True, True), "a warning may be a baseline"
+    assert {key: value for key, value in now.medians.items() if key not in curves} == then.medians
+    assert ("horovod", "tcp") in now.medians
