@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pulumi
 
-from components.fabric.vcenter import Endpoint, VCenter, session
-from components.ssh.credentials import Setting, configured_lab, required_secret
+from components.fabric.endpoint import endpoint_of
+from components.fabric.vcenter import VCenter, session
+from components.ssh.credentials import Setting, configured_lab
 from stacks.base import LabError
-from stacks.fabric import Fabric, read_password
 
 
 @contextmanager
@@ -22,17 +22,5 @@ def configured_session(setting: Setting) -> Iterator[VCenter]:
     fabric = configured_lab(setting).fabric
     if fabric is None:
         raise LabError("the stack's lab has no fabric")
-    with session(_endpoint(fabric, setting, Path.cwd()), pulumi.log.info) as vcenter:
+    with session(endpoint_of(fabric, setting, Path.cwd()), pulumi.log.info) as vcenter:
         yield vcenter
-
-
-def _endpoint(fabric: Fabric, setting: Setting, root: Path) -> Endpoint:
-    in_file = fabric.password == "file"  # noqa: S105  # where it is, not what
-    return Endpoint(
-        address=fabric.vcenter,
-        port=fabric.port,
-        user=fabric.user,
-        password=read_password(fabric, root) if in_file else required_secret(setting, "vcenterPassword"),
-        ca_file=root / fabric.ca_file if fabric.ca_file else None,
-        thumbprint_sha256=fabric.thumbprint_sha256,
-    )

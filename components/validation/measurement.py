@@ -22,6 +22,7 @@ from components.validation.memory.redact import needles
 from components.validation.planning.plan import Plan
 from components.validation.planning.quarantine import without
 from components.validation.records import RunRecord, compact
+from components.validation.running.hcas import hcas_of
 from components.validation.running.parent import while_alive
 from components.validation.running.runner import Around, Run, all_failed, measure
 from stacks.base import LabError
@@ -69,8 +70,9 @@ class MeasurementProvider(Configured, ResourceProvider):
         async def run(part: Plan) -> Run:
             if access is None:
                 return all_failed(part, missing, fingerprint)
-            around = Around(journal=wanted.folder)
-            return await while_alive(measure(part, access, pulumi.log.info, fingerprint, around), PLUGIN_LEVELS)
+            with hcas_of(lab, part, self._setting, root) as hcas:
+                around = Around(journal=wanted.folder, hcas=hcas)
+                return await while_alive(measure(part, access, pulumi.log.info, fingerprint, around), PLUGIN_LEVELS)
 
         missing = ""
         try:

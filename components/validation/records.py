@@ -49,6 +49,21 @@ class CurvePoint(Frozen):
     """99th percentile of a latency."""
 
 
+class HcaCount(Frozen):
+    """What the physical HCA below one end counted, beside what it should have; of everything that went through it."""
+
+    machine: str
+    way: Literal["sent", "received"]
+    hca: str = ""
+    """ESXi host and RDMA device, such as `esx1 vmrdma0`; empty where nobody knows it."""
+    written_bytes: int = 0
+    """Payload of all transfers that went through it at that time in this direction."""
+    counted_bytes: int | None = None
+    """None where it could not be read."""
+    why: str = ""
+    """Why it could not."""
+
+
 class TransferResult(Frozen):
     """One directed perftest run between two PFs of a rail, repeats included."""
 
@@ -85,6 +100,10 @@ class TransferResult(Frozen):
     server_gid_index: int | None = None
     counters: dict[str, int] = {}
     """Growth of the ports' error and congestion counters during the transfer, only those that grew."""
+    hcas: tuple[HcaCount, ...] = ()
+    """Of a bandwidth over PVRDMA: who sent the data, then who got it."""
+    same_host: str = ""
+    """ESXi host that both ends ran on: they were left out, since a memory copy says nothing of the fabric."""
     raw: tuple[str, ...] = ()
     """Names of the outputs in the run's bundle that the values were read from."""
 

@@ -5,6 +5,7 @@ import asyncio
 import subprocess
 import sys
 import textwrap
+from functools import partial
 from pathlib import Path
 
 from components.ssh.credentials import access_to
@@ -12,6 +13,7 @@ from components.validation.judging.verdict import judge
 from components.validation.memory.bundle import folder_of, write_bundle, write_record
 from components.validation.planning.only import Only, only
 from components.validation.planning.plan import Plan, plan_of
+from components.validation.running.hcas import hcas_of
 from components.validation.running.parent import while_alive
 from components.validation.running.runner import Around, Run, measure, shown
 from components.validation.running.screen import Screen, until_told
@@ -82,9 +84,9 @@ def _run(asked: argparse.Namespace) -> int:
         sys.stdout.write(f"--- # {shown(plan)}\n")
         return 0
     folder = folder_of(lab.name, root, simulated=lab.simulated, store=lab.report.store)
-    access = access_to(lab, root, lambda name: _stack_secret(asked.stack, name))
-    with Screen() as screen:
-        around = Around(journal=None if asked.fresh else folder, progress=screen.progress)
+    access = access_to(lab, root, secret := partial(_stack_secret, asked.stack))
+    with hcas_of(lab, plan, secret, root) as hcas, Screen() as screen:
+        around = Around(journal=None if asked.fresh else folder, progress=screen.progress, hcas=hcas)
         run = asyncio.run(while_alive(until_told(measure(plan, access, screen.say, around=around)), levels=1))
     return _told(lab, plan, run, folder, asked.record)
 

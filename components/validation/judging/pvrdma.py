@@ -1,26 +1,31 @@
 """PVRDMA that silently went another way: proven by what the physical ports counted, never by speed alone. Pure."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from components.validation.judging.states import NOTHING, SHOWN_ONLY
 from components.validation.physics.ceilings import goodput_ratio
+from components.validation.planning.plan import Plan, PlannedRail
+from components.validation.records import HcaCount, RunRecord, TransferResult
+from components.validation.summary import Finding, Function, JudgedTest
 
+PATH = "pvrdma_path"
+"""Name of the proof among the tests."""
 FALLBACK = "PVRDMA_TCP_FALLBACK"
 UNKNOWN = "PVRDMA_COUNTERS_UNKNOWN"
 
 LEAST_SHARE = 0.9
-"""Of the bytes sent. Counters are read before and after by commands, and may leave a reading's last moment out."""
+"""Of the bytes written. Counters are read before and after by commands, and may leave a reading's last moment out."""
 MOST_SHARE = 1.5
 """Beyond this somebody else used the port too, and a growth proves nothing of our bytes."""
 
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Grown:
-    """Growth of one physical HCA's RDMA byte counters during a transfer; None where a counter could not be read."""
-
-    sent_bytes: int | None
-    received_bytes: int | None
+HINTS = {
+    FALLBACK: "look at Net.PVRDMAVmknic and the pvrdma ruleset on both hosts, at the uplink's RDMA device, and in the "
+    "guest at vmw_pvrdma; should the HCA's driver count nothing at all, esxcli rdma device stats get stands still too",
+    UNKNOWN: "compare esxcli rdma device stats get on both hosts before and after ib_write_bw by hand: bytes sent and "
+    "received must grow by what was written",
+}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -33,57 +38,91 @@ class PathProof:
     evidence: str
 
 
-def proof_of_hardware(sent_bytes: int, client: Grown, server: Grown, *, path_mtu_bytes: int = 1024) -> PathProof:
-    """Compares the counters of the HCAs below client and server with the bytes that the client wrote.
+def proof_of_hardware(counts: Sequence[HcaCount], *, path_mtu_bytes: int = 1024) -> PathProof:
+    """Compares what the HCAs below both ends counted with what was written through them.
 
-    PVRDMA falls back to TCP between the hosts, or to memory copies on one host, and perftest's numbers look plausible
-    all the same. Counters count whole frames or payload, by vendor: both lie within the tolerance. A counter that
-    cannot be read, or stepped back, is unknown: that is never a pass. One that shows a fallback fails, whatever the
-    other one says.
+    PVRDMA falls back to TCP between the hosts, and perftest's numbers look plausible all the same. Counters count
+    whole frames or payload, by vendor: both lie within the tolerance. One that cannot be read, or stepped back, is
+    unknown: that is never a pass. One that shows a fallback fails, whatever the other one says.
 
     Args:
-        sent_bytes: payload of the transfer.
-        client: the HCA of the sender; it must have sent.
-        server: the HCA of the receiver; it must have received.
+        counts: of the sender's HCA what it sent, of the receiver's what it received.
         path_mtu_bytes: for the most that headers can add.
     """
-    most = sent_bytes / goodput_ratio(path_mtu_bytes, max(sent_bytes, 1)) * MOST_SHARE
-    readings = [("client's HCA sent", client.sent_bytes), ("server's HCA received", server.received_bytes)]
-    said = "; ".join(f"{what} {'unreadable' if got is None else f'{got} bytes'}" for what, got in readings)
-    evidence = f"{said}, of {sent_bytes} bytes written"
-    known = [got for _, got in readings if got is not None and got >= 0]
-    if sent_bytes <= 0:
-        return PathProof(outcome="unknown", code=UNKNOWN, evidence=f"nothing was written: {evidence}")
-    if any(got < LEAST_SHARE * sent_bytes for got in known):
-        return PathProof(outcome="fail", code=FALLBACK, evidence=evidence)
-    if len(known) < len(readings):
+    evidence = "; ".join(map(_said, counts)) or "nothing was read"
+    if {count.way for count in counts} != {"sent", "received"}:
         return PathProof(outcome="unknown", code=UNKNOWN, evidence=evidence)
-    if any(got > most for got in known):
+    known = [c for c in counts if c.counted_bytes is not None and c.counted_bytes >= 0 and c.written_bytes > 0]
+    shares = [(c.counted_bytes or 0) / c.written_bytes for c in known]
+    if any(share < LEAST_SHARE for share in shares):
+        return PathProof(outcome="fail", code=FALLBACK, evidence=evidence)
+    if len(known) < len(counts):
+        return PathProof(outcome="unknown", code=UNKNOWN, evidence=evidence)
+    if max(shares) > MOST_SHARE / goodput_ratio(path_mtu_bytes, min(c.written_bytes for c in known)):
         return PathProof(outcome="unknown", code=UNKNOWN, evidence=f"{evidence}: others use the HCA too")
     return PathProof(outcome="pass", code="", evidence=evidence)
 
 
-def between_hosts(
-    pairs: Iterable[tuple[str, str]], placement: Mapping[str, str | None]
-) -> tuple[tuple[tuple[str, str], ...], dict[tuple[str, str], str]]:
-    """Pairs of VMs that say something about the fabric, and the others, each with its reason.
+def path_tests(plan: Plan, record: RunRecord) -> Iterator[JudgedTest]:
+    """Of each PVRDMA rail, whether what was measured there went through the hardware: proven, fallen back, unknown.
 
-    A pair on one host copies memory. Placement is read live, since vMotion and DRS move machines; a VM whose host is
-    not known is left out too, because its pair might lie on one host.
-
-    Args:
-        pairs: of VMs.
-        placement: ESXi host of each VM; None or absent where it is not known.
+    The simulator's hosts need not have anything that counts. What is unknown there is a finding, and no state of a
+    test: nobody claims hardware.
     """
-    kept: list[tuple[str, str]] = []
-    left: dict[tuple[str, str], str] = {}
-    for pair in pairs:
-        a, b = (placement.get(name) for name in pair)
-        if a is None or b is None:
-            lost = " and ".join(name for name in pair if placement.get(name) is None)
-            left[pair] = f"the host of {lost} is not known"
-        elif a == b:
-            left[pair] = f"both run on {a}: memory is copied, the fabric is not used"
-        else:
-            kept.append(pair)
-    return tuple(kept), left
+    for rail in plan.rails:
+        if not rail.pvrdma or len(rail.ends) < 2:
+            continue
+        proofs = [proof.outcome for _, proof in _proofs(rail, record)]
+        count = {outcome: proofs.count(outcome) for outcome in ("pass", "fail", "unknown")}
+        if record.simulated and not count["pass"] and not count["fail"]:
+            continue
+        state: Function = "pass" if count["pass"] and not count["unknown"] else "skip"
+        yield JudgedTest(
+            test=PATH,
+            shape="",
+            rail=rail.name,
+            function="fail" if count["fail"] else state,
+            performance="not rated",
+            because=SHOWN_ONLY if proofs else NOTHING,
+            unit="",
+            measured=count["pass"],
+            failed=count["fail"],
+            skipped=count["unknown"],
+        )
+
+
+def path_findings(plan: Plan, record: RunRecord) -> Iterator[Finding]:
+    """A rail's fallbacks together, and what is unknown of it: the first in numbers, the others counted."""
+    for rail in plan.rails:
+        told = [(t, proof) for t, proof in _proofs(rail, record) if proof.code]
+        for code in (FALLBACK, UNKNOWN):
+            if found := [(t, proof) for t, proof in told if proof.code == code]:
+                t, proof = found[0]
+                more = f" and {len(found) - 1} more" if found[1:] else ""
+                yield Finding(
+                    code=code,
+                    where=f"{rail.name} {t.client} to {t.server}{more}",
+                    evidence=proof.evidence,
+                    hint=HINTS[code],
+                )
+
+
+def path_reasons(plan: Plan, record: RunRecord) -> Iterator[str]:
+    """Why the proof is no pass."""
+    for found in path_findings(plan, record):
+        if found.code == FALLBACK or not record.simulated:
+            yield f"{found.where} {found.code}: {found.evidence}"
+
+
+def _proofs(rail: PlannedRail, record: RunRecord) -> Iterator[tuple[TransferResult, PathProof]]:
+    for t in record.transfers if rail.pvrdma else ():
+        if t.rail == rail.name and t.outcome == "measured" and t.unit == "Gbit/s" and t.shape == "one_way":
+            yield t, proof_of_hardware(t.hcas, path_mtu_bytes=t.path_mtu_bytes or 1024)
+
+
+def _said(count: HcaCount) -> str:
+    hca = f" ({count.hca})" if count.hca else ""
+    if count.counted_bytes is None:
+        return f"{count.way} by the HCA below {count.machine}{hca}: unknown, {count.why or 'nobody told'}"
+    told = "counter stepped back" if count.counted_bytes < 0 else f"{count.counted_bytes} bytes"
+    return f"{count.way} by the HCA below {count.machine}{hca}: {told} of {count.written_bytes} written"

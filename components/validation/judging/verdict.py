@@ -8,6 +8,7 @@ from components.validation.judging.comparison import comparison_findings
 from components.validation.judging.jobs import job_findings, judge_jobs, judge_nccl
 from components.validation.judging.levels import compared_stage
 from components.validation.judging.network import network_findings
+from components.validation.judging.pvrdma import PATH, path_findings, path_reasons, path_tests
 from components.validation.judging.signs import (
     Topology,
     counter_findings,
@@ -65,6 +66,7 @@ def judge(plan: Plan, benchmarks: Benchmarks, record: RunRecord, beside: Beside 
     reasons = [
         *beside.faults,
         *_reasons(record),
+        *path_reasons(plan, record),
         *(_slow(test) for test in tests if test.performance in ("warn", "fail", "unstable")),
         *(_regressed(compared) if compared else ()),
     ]
@@ -92,8 +94,10 @@ def judge(plan: Plan, benchmarks: Benchmarks, record: RunRecord, beside: Beside 
 
 def function_of(plan: Plan, record: RunRecord) -> Overall:
     """Whether everything that was planned ran and did what the lab declares; thresholds have no part in it."""
-    benchmarks = Benchmarks()
-    return function_of_tests([test.function for test in _tests(plan, benchmarks, record)])
+    tests = _tests(plan, Benchmarks(), record)
+    # what no counter tells now, no further measurement tells
+    told = [test.function for test in tests if test.test != PATH or test.function == "fail"]
+    return function_of_tests(told)
 
 
 def in_part(judged: Summary, quarantined: Mapping[str, str]) -> Summary:
@@ -117,6 +121,7 @@ def _tests(plan: Plan, benchmarks: Benchmarks, record: RunRecord) -> list[Judged
         for rail in plan.rails
         if plan.planned(stage, rail.name)
     ]
+    tests += path_tests(plan, record)
     if plan.nccl:
         tests.append(judge_nccl(plan, benchmarks, record))
     return [*tests, *judge_jobs(plan, record)]
@@ -135,6 +140,7 @@ def _findings(
         for fault in where.faults:
             for name in [fault.rail] if fault.rail else [rail.name for rail in plan.rails]:
                 states[stage.test, stage.shape, name] = "warn"
+    findings += path_findings(plan, record)
     findings += mtu_findings(plan, record)
     findings += pcie_findings(plan, record)
     told: list[tuple[Finding, Performance, TransferResult]] = [

@@ -12,6 +12,7 @@ from components.validation.planning.plan import Plan
 from components.validation.planning.schedule import Transfer
 from components.validation.planning.stages import Stage, stage_s, warm_up_s
 from components.validation.records import TransferResult, median
+from components.validation.running.hcas import proven_round
 from components.validation.running.journal import Journal
 from components.validation.running.remote import reach
 from components.validation.running.retest import retest
@@ -86,7 +87,7 @@ class Course:
                 settled[transfer.key] = result
             else:
                 todo.append(transfer)
-        done = await run_round(self.bench, stage, todo)
+        done = await proven_round(self.bench, stage, todo)
         if self.journal and done:
             # to the disk beside the event loop: a slow disk must not look like a slow network
             await asyncio.to_thread(self.journal.add, done, self.bench.raw)

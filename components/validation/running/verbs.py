@@ -13,6 +13,7 @@ from components.validation.planning.schedule import Transfer
 from components.validation.planning.stages import Stage
 from components.validation.records import CurvePoint, TransferResult
 from components.validation.records_packing import raw_names
+from components.validation.running.below import Hcas
 from components.validation.running.ports import Ports
 from components.validation.running.readings import Asked, Ends, NotToldError, Reading, read
 from components.validation.running.remote import LISTENING, TAKEN, Side, bounded, grown, perftest
@@ -45,6 +46,8 @@ class Bench:
     """What of its frames does not pass; by rail, client, server."""
     raw: dict[str, str] = field(default_factory=dict)
     """What was printed, by a name that says where."""
+    hcas: Hcas | None = None
+    """Who tells what the ports below PVRDMA machines count; None where nobody can."""
 
     async def transfer(self, stage: Stage, transfer: Transfer, at_once: int = 1, tag: str = "") -> TransferResult:
         """Runs one transfer with its repeats; whatever happens is a result.

@@ -1,63 +1,192 @@
 """PVRDMA: proven by the counters of both physical ports, or not at all."""
 
+from collections.abc import Sequence
+
 import pytest
 
-from components.validation.judging.pvrdma import FALLBACK, UNKNOWN, Grown, between_hosts, proof_of_hardware
+from components.validation.judging.pvrdma import FALLBACK, PATH, UNKNOWN, proof_of_hardware
+from components.validation.judging.verdict import function_of, judge
+from components.validation.planning.plan import Plan
+from components.validation.records import HcaCount, RunRecord
+from components.validation.summary import JudgedTest, Summary
+from stacks.lab import Lab
+from tests.components.validation.labs import changed, hardware, plan_for, record, reduced, with_nodes
 
-SENT = 5000 * 65_536
-IDLE = Grown(sent_bytes=0, received_bytes=0)
+WRITTEN = 5000 * 65_536
 
 
-def grew(share: float) -> Grown:
-    return Grown(sent_bytes=round(SENT * share), received_bytes=round(SENT * share))
+def counted(sent: float | None, received: float | None) -> tuple[HcaCount, HcaCount]:
+    """Shares of what was written that the HCAs of both ends counted; None: nobody could read it."""
+
+    def end(machine: str, way: str, share: float | None) -> HcaCount:
+        if share is None:
+            return HcaCount.model_validate({"machine": machine, "way": way, "why": "no such command"})
+        told = {"written_bytes": WRITTEN, "counted_bytes": round(share * WRITTEN)}
+        return HcaCount.model_validate({"machine": machine, "way": way, "hca": f"esx-{machine} vmrdma0", **told})
+
+    return end("gpu01", "sent", sent), end("gpu02", "received", received)
 
 
 @pytest.mark.parametrize("share", [0.95, 1.0, 1.08])
 def test_counters_that_grew_by_what_was_sent_prove_the_hardware_path(share: float) -> None:
-    assert proof_of_hardware(SENT, grew(share), grew(share)).outcome == "pass"
+    assert proof_of_hardware(counted(share, share)).outcome == "pass"
 
 
-@pytest.mark.parametrize(("client", "server"), [(IDLE, IDLE), (grew(1), IDLE), (IDLE, grew(1)), (grew(0.5), grew(1))])
-def test_a_counter_that_did_not_grow_is_a_fallback(client: Grown, server: Grown) -> None:
-    proof = proof_of_hardware(SENT, client, server)
+@pytest.mark.parametrize(("sent", "received"), [(0, 0), (1, 0), (0, 1), (0.5, 1)])
+def test_a_counter_that_did_not_grow_is_a_fallback(sent: float, received: float) -> None:
+    proof = proof_of_hardware(counted(sent, received))
 
     assert (proof.outcome, proof.code) == ("fail", FALLBACK)
-    assert str(SENT) in proof.evidence
-
-
-UNREADABLE = Grown(sent_bytes=None, received_bytes=None)
+    assert f"of {WRITTEN} written" in proof.evidence
+    assert "esx-gpu01 vmrdma0" in proof.evidence
 
 
 @pytest.mark.parametrize(
-    ("client", "server"),
+    ("sent", "received"),
     [
-        (UNREADABLE, UNREADABLE),
-        (grew(1), UNREADABLE),
-        (UNREADABLE, grew(1)),
-        (grew(-1), grew(1)),  # the counter was reset in between
-        (grew(20), grew(1)),  # somebody else's traffic hides ours
+        (None, None),
+        (1, None),
+        (None, 1),
+        (-1, 1),  # the counter was reset in between
+        (20, 1),  # somebody else's traffic hides ours
     ],
 )
-def test_what_cannot_be_known_is_unknown_and_never_a_pass(client: Grown, server: Grown) -> None:
-    proof = proof_of_hardware(SENT, client, server)
+def test_what_cannot_be_known_is_unknown_and_never_a_pass(sent: float | None, received: float | None) -> None:
+    proof = proof_of_hardware(counted(sent, received))
 
     assert (proof.outcome, proof.code) == ("unknown", UNKNOWN)
 
 
 def test_one_idle_port_is_a_fallback_though_the_other_cannot_be_read() -> None:
-    assert proof_of_hardware(SENT, IDLE, UNREADABLE).code == FALLBACK
+    assert proof_of_hardware(counted(0, None)).code == FALLBACK
 
 
-def test_a_transfer_of_nothing_proves_nothing() -> None:
-    assert proof_of_hardware(0, IDLE, IDLE).outcome == "unknown"
+def test_a_transfer_of_nothing_and_one_that_nobody_watched_prove_nothing() -> None:
+    nothing = [count.model_copy(update={"written_bytes": 0}) for count in counted(1, 1)]
+
+    assert proof_of_hardware(nothing).outcome == "unknown"
+    assert proof_of_hardware(()).outcome == "unknown"
+    assert proof_of_hardware(counted(1, 1)[:1]).outcome == "unknown"
 
 
-def test_only_pairs_on_two_known_hosts_say_something_about_the_fabric() -> None:
-    placement = {"vm1": "esx1", "vm2": "esx1", "vm3": "esx2", "vm4": None}
+def over_pvrdma(lab: Lab) -> Plan:
+    plan = plan_for(lab)
+    return plan.model_copy(update={"rails": tuple(r.model_copy(update={"pvrdma": True}) for r in plan.rails)})
 
-    kept, left = between_hosts([("vm1", "vm2"), ("vm1", "vm3"), ("vm3", "vm4"), ("vm3", "vm5")], placement)
 
-    assert kept == (("vm1", "vm3"),)
-    assert "both run on esx1" in left["vm1", "vm2"]
-    assert "vm4" in left["vm3", "vm4"]
-    assert "vm5" in left["vm3", "vm5"]
+def watched(plan: Plan, counts: Sequence[HcaCount], first: Sequence[HcaCount] | None = None) -> RunRecord:
+    """A run whose bandwidths all have these counts; the first one of rail-a others, if they are given."""
+    run = record(plan, gbit_s=90.0, nccl=reduced(22.0), latency_us=9.0)
+    transfers = [
+        t.model_copy(update={"hcas": tuple(counts)}) if (t.unit, t.shape) == ("Gbit/s", "one_way") else t
+        for t in run.transfers
+    ]
+    if first is not None:
+        number = next(n for n, t in enumerate(transfers) if t.rail == "rail-a" and t.hcas)
+        transfers[number] = transfers[number].model_copy(update={"hcas": tuple(first)})
+    return run.model_copy(update={"transfers": tuple(transfers)})
+
+
+def judged(lab: Lab, run: RunRecord) -> Summary:
+    assert lab.benchmarks
+    return judge(over_pvrdma(lab), lab.benchmarks, run)
+
+
+def proofs(summary: Summary) -> list[JudgedTest]:
+    return [row for row in summary.tests if row.test == PATH]
+
+
+def test_rails_whose_counters_grew_pass(lab: Lab) -> None:
+    real = hardware(lab)
+    summary = judged(real, watched(over_pvrdma(real), counted(1.02, 1.02)))
+
+    assert [(row.rail, row.function, row.measured) for row in proofs(summary)] == [
+        ("rail-a", "pass", 2),
+        ("rail-b", "pass", 2),
+    ]
+    assert (summary.function, summary.performance, summary.findings) == ("pass", "pass", ())
+
+
+def test_one_fallback_fails_the_lab_though_its_bandwidth_is_fine(lab: Lab) -> None:
+    real = hardware(lab)
+    run = watched(over_pvrdma(real), counted(1, 1), first=counted(0, 0))
+    summary = judged(real, run)
+
+    assert [row.function for row in proofs(summary)] == ["fail", "pass"]
+    assert (summary.function, function_of(over_pvrdma(real), run)) == ("fail", "fail")
+    assert [(found.code, found.where) for found in summary.findings] == [(FALLBACK, "rail-a gpu01 to gpu02")]
+    assert "Net.PVRDMAVmknic" in summary.findings[0].hint
+    assert any(FALLBACK in reason for reason in summary.reasons)
+
+
+def test_unreadable_counters_are_said_and_are_no_pass(lab: Lab) -> None:
+    real = hardware(lab)
+    run = watched(over_pvrdma(real), counted(None, None))
+    summary = judged(real, run)
+
+    assert [(row.function, row.skipped) for row in proofs(summary)] == [("skip", 2), ("skip", 2)]
+    assert summary.function == "skip"
+    assert [found.code for found in summary.findings] == [UNKNOWN, UNKNOWN]
+    assert "no such command" in summary.reasons[0]
+    assert function_of(over_pvrdma(real), run) == "pass", "to measure again at each up would tell no more"
+
+
+def test_a_rail_that_nobody_watched_is_no_pass(lab: Lab) -> None:
+    real = hardware(lab)
+
+    assert judged(real, watched(over_pvrdma(real), ())).function == "skip"
+
+
+def test_without_a_bandwidth_test_nothing_proves_the_path(lab: Lab) -> None:
+    assert lab.benchmarks
+    verbs = lab.benchmarks.verbs.model_copy(update={"tests": ("ib_write_lat",), "sizes": ()})
+    real = changed(hardware(lab), verbs=verbs)
+    summary = judged(real, record(over_pvrdma(real), nccl=reduced(22.0), latency_us=9.0))
+
+    assert [row.function for row in proofs(summary)] == ["skip", "skip"]
+    assert summary.function == "skip"
+
+
+def test_the_simulator_says_that_nothing_is_proven_and_claims_nothing(lab: Lab) -> None:
+    summary = judged(lab, watched(over_pvrdma(lab), counted(None, None)))
+
+    assert (summary.function, proofs(summary)) == ("pass", [])
+    assert [found.code for found in summary.findings] == [UNKNOWN, UNKNOWN]
+
+
+def test_a_fallback_in_the_simulator_is_one_too(lab: Lab) -> None:
+    assert judged(lab, watched(over_pvrdma(lab), counted(0, 0))).function == "fail"
+
+
+def test_rails_without_pvrdma_have_no_such_proof(lab: Lab) -> None:
+    assert lab.benchmarks
+    real = hardware(lab)
+    summary = judge(plan_for(real), real.benchmarks or lab.benchmarks, record(plan_for(real), 97.2, reduced(23.9)))
+
+    assert proofs(summary) == []
+
+
+def on_one_host(run: RunRecord, *pairs: set[str]) -> RunRecord:
+    left = {"outcome": "skipped", "same_host": "esx1", "reasons": ("both run on esx1",), "samples": ()}
+    transfers = [t.model_copy(update=left) if {t.client, t.server} in pairs else t for t in run.transfers]
+    series = []
+    for one in run.series:
+        inside = sum((t.test, t.shape, t.rail) == one.key and bool(t.same_host) for t in transfers)
+        series.append(one.model_copy(update={"measured": one.measured - inside, "skipped": inside}))
+    return run.model_copy(update={"transfers": tuple(transfers), "series": tuple(series)})
+
+
+def test_pairs_on_one_host_are_no_part_of_the_fabric_and_are_named(lab: Lab) -> None:
+    real = with_nodes(hardware(lab), 4)
+    run = on_one_host(watched(over_pvrdma(real), counted(1, 1)), {"gpu01", "gpu03"})
+    summary = judged(real, run)
+
+    assert summary.function == "pass"
+    assert any("both run on esx1" in reason for reason in summary.reasons)
+    assert next(row.skipped for row in summary.tests if row.test == "ib_write_bw") == 2
+
+
+def test_a_rail_whose_pairs_all_lie_on_one_host_was_not_measured(lab: Lab) -> None:
+    real = hardware(lab)
+
+    assert judged(real, on_one_host(watched(over_pvrdma(real), counted(1, 1)), {"gpu01", "gpu02"})).function == "skip"

@@ -1,0 +1,127 @@
+"""Where PVRDMA machines run at this moment, and what the HCAs below them have counted."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from http.client import HTTPException
+from pathlib import Path
+
+from pyVmomi import vim, vmodl
+
+from components.fabric.endpoint import endpoint_of
+from components.fabric.esxcli import esxcli, number_of
+from components.fabric.nics import choose
+from components.fabric.properties import collect_all
+from components.fabric.refusals import explained, message
+from components.fabric.vcenter import VCenter, session
+from components.ssh.credentials import Setting
+from stacks.base import LabError
+from stacks.fabric import Fabric
+
+STATISTICS = "rdma device stats get"
+SENT, RECEIVED = "Bytes sent", "Bytes received"
+"""As the command's own table names them."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Seen:
+    """The HCA below one machine on one rail, as it was at one moment."""
+
+    host: str = ""
+    """ESXi host; empty where nobody knows it."""
+    device: str = ""
+    """RDMA device of the host, such as `vmrdma0`."""
+    sent_bytes: int | None = None
+    received_bytes: int | None = None
+    why: str = ""
+    """Why something of it is not known."""
+
+
+class Hcas:
+    """The HCAs of a lab, over one session with its vCenter. Not for two threads at once."""
+
+    def __init__(self, vcenter: VCenter, fabric: Fabric) -> None:
+        self._vcenter, self._switches = vcenter, {switch.rail: switch for switch in fabric.switches}
+        self._devices: dict[tuple[str, str], str] = {}
+
+    def look(self, wanted: Iterable[tuple[str, str]]) -> dict[tuple[str, str], Seen]:
+        """The HCA of each (rail, machine); what cannot be read of one is said there. Blocks.
+
+        Raises:
+            LabError: when the vCenter does not answer.
+        """
+        asked = list(wanted)
+        try:
+            return self._looked(asked)
+        except (vmodl.MethodFault, OSError, HTTPException) as error:
+            said = explained(error) if isinstance(error, vmodl.MethodFault) else message(error)
+            raise LabError(f"the vCenter does not tell where the machines run: {said}") from None
+
+    def _looked(self, asked: list[tuple[str, str]]) -> dict[tuple[str, str], Seen]:
+        places = machines_on_hosts(self._vcenter, {machine for _, machine in asked})
+        counted: dict[tuple[str, str], Seen] = {}
+        found = {}
+        for rail, machine in asked:
+            host = places.get(machine)
+            if host is None:
+                found[rail, machine] = Seen(why=f"the vCenter does not have one VM named {machine}, or not its host")
+                continue
+            if (rail, host) not in counted:
+                counted[rail, host] = self._counted(rail, host)
+            found[rail, machine] = counted[rail, host]
+        return found
+
+    def _counted(self, rail: str, host: str) -> Seen:
+        device = ""
+        try:
+            device = self._device(rail, host)
+            rows = esxcli(self._vcenter.host(host), host, STATISTICS, device=device)
+        except LabError as error:
+            return Seen(host=host, device=device, why=str(error))
+        row = rows[0] if rows else {}
+        sent, received = number_of(row, SENT), number_of(row, RECEIVED)
+        lacking = [name for name, value in ((SENT, sent), (RECEIVED, received)) if value is None]
+        told = ", ".join(sorted(row)) or "nothing"
+        why = f"{host}: esxcli {STATISTICS} tells no {' and no '.join(lacking)}, but {told}"
+        return Seen(
+            host=host, device=device, sent_bytes=sent, received_bytes=received, why=why[:300] if lacking else ""
+        )
+
+    def _device(self, rail: str, host: str) -> str:
+        """RDMA device of the rail's uplink on a host.
+
+        Raises:
+            LabError: when the rail has no switch there, or its uplink cannot be told.
+        """
+        if (rail, host) not in self._devices:
+            switch = self._switches.get(rail)
+            known = next((one for one in switch.hosts if one.name == host), None) if switch else None
+            if switch is None or known is None:
+                raise LabError(f"{host}: the lab names no uplink of rail {rail} there (fabric.switches)")
+            nics = self._vcenter.nics(self._vcenter.host(host))
+            nic = choose(host, nics, known.uplink or switch.uplink, switch.name, rdma=True)
+            self._devices[rail, host] = nic.rdma_device
+        return self._devices[rail, host]
+
+
+def machines_on_hosts(vcenter: VCenter, names: Iterable[str]) -> Mapping[str, str]:
+    """The host that each machine of a name runs on now; one whose name two machines have is left out."""
+    wanted = set(names)
+    hosts = {host: str(found["name"]) for host, found in collect_all(vcenter.content, vim.HostSystem, ["name"])}
+    machines: dict[str, list[str]] = {}
+    for _, found in collect_all(vcenter.content, vim.VirtualMachine, ["name", "runtime.host"]):
+        if found["name"] in wanted:
+            on = hosts[found["runtime.host"]] if found.get("runtime.host") in hosts else ""
+            machines.setdefault(str(found["name"]), []).append(on)
+    return {name: where[0] for name, where in machines.items() if len(where) == 1 and where[0]}
+
+
+@contextmanager
+def opened(fabric: Fabric, setting: Setting, root: Path) -> Iterator[Hcas]:
+    """The HCAs of a lab while its vCenter is open.
+
+    Raises:
+        LabError: when it cannot be entered.
+    """
+    with session(endpoint_of(fabric, setting, root)) as vcenter:
+        yield Hcas(vcenter, fabric)

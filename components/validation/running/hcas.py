@@ -1,0 +1,156 @@
+"""What the physical ports below PVRDMA machines counted during a round: speed alone cannot tell RDMA from TCP."""
+
+import asyncio
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Literal
+
+from components.ssh.credentials import Setting
+from components.validation.planning.plan import Plan
+from components.validation.planning.schedule import Transfer
+from components.validation.planning.stages import Stage
+from components.validation.records import HcaCount, TransferResult
+from components.validation.running.below import Hcas, Seen
+from components.validation.running.verbs import Bench, run_round
+from stacks.base import LabError
+from stacks.lab import Lab
+
+Way = Literal["sent", "received"]
+
+
+class Unseen:
+    """A vCenter that cannot be entered: nothing is known of any HCA, and that is no reason to measure nothing."""
+
+    def __init__(self, why: str) -> None:
+        self._why = why
+
+    def look(self, _wanted: Iterable[tuple[str, str]]) -> Mapping[tuple[str, str], Seen]:
+        """Tells why."""
+        raise LabError(self._why)
+
+
+@contextmanager
+def hcas_of(lab: Lab, plan: Plan, setting: Setting, root: Path) -> Iterator[Hcas | None]:
+    """The HCAs of a lab with PVRDMA rails, while its vCenter is open; None of another lab, or without a vCenter."""
+    if lab.fabric is None or not any(rail.pvrdma for rail in plan.rails):
+        yield None
+        return
+    from components.fabric.hcas import opened  # noqa: PLC0415  # pyVmomi takes a second, which other labs need not pay
+
+    with ExitStack() as stack:
+        try:
+            hcas: Hcas = stack.enter_context(opened(lab.fabric, setting, root))
+        except LabError as error:
+            hcas = Unseen(str(error))
+        yield hcas
+
+
+async def proven_round(bench: Bench, stage: Stage, transfers: list[Transfer]) -> list[TransferResult]:
+    """A round, and for bandwidths over PVRDMA what the HCAs below both ends counted while it ran.
+
+    Two machines that are on one host now are left out: they copy memory. Everything that went through an HCA in the
+    round counts together, since no counter tells one machine's bytes from another's.
+    """
+    rails = {rail.name for rail in bench.plan.rails if rail.pvrdma}
+    below = [(t.rail, node) for t in transfers if t.rail in rails for node in (t.client, t.server)]
+    if not below:
+        return await run_round(bench, stage, transfers)
+    before, why = await _look(bench.hcas, below)
+    alone = {t.key: host for t in transfers if (host := _one_host(t, before))}
+    done = {
+        (one.rail, one.client, one.server): one
+        for one in await run_round(bench, stage, [t for t in transfers if t.key not in alone])
+    }
+    watched = stage.bandwidth and stage.shape == "one_way"
+    after, later = await _look(bench.hcas, below) if watched and before else ({}, why)
+    sums = _sums(bench.plan, stage, done.values(), before)
+    results = []
+    for t in transfers:
+        if t.key in alone:
+            results.append(_left_out(stage, t, alone[t.key]))
+        elif watched and t.rail in rails and done[t.key].outcome == "measured":
+            ends = _ends(stage, t.client, t.server)
+            counts = tuple(_count(t.rail, node, way, (before, after), sums, why or later) for node, way in ends)
+            results.append(done[t.key].model_copy(update={"hcas": counts}))
+        else:
+            results.append(done[t.key])
+    return results
+
+
+async def _look(hcas: Hcas | None, wanted: list[tuple[str, str]]) -> tuple[Mapping[tuple[str, str], Seen], str]:
+    """What is seen, and why nothing is."""
+    if hcas is None:
+        return {}, "the lab has no vCenter to ask (fabric)"
+    try:
+        return await asyncio.to_thread(hcas.look, wanted), ""
+    except LabError as error:
+        return {}, str(error)
+
+
+def _one_host(transfer: Transfer, seen: Mapping[tuple[str, str], Seen]) -> str:
+    """The host that both machines run on; empty where they do not, or nobody knows."""
+    ends = [seen.get((transfer.rail, node)) for node in (transfer.client, transfer.server)]
+    hosts = {one.host if one else "" for one in ends}
+    return hosts.pop() if len(hosts) == 1 else ""
+
+
+def _ends(stage: Stage, client: str, server: str) -> tuple[tuple[str, Way], tuple[str, Way]]:
+    """Who sends the data and who gets it: of a read, the server sends."""
+    sender, receiver = (server, client) if stage.test == "ib_read_bw" else (client, server)
+    return (sender, "sent"), (receiver, "received")
+
+
+Sums = dict[tuple[str, str, Way], int]
+
+
+def _sums(plan: Plan, stage: Stage, done: Iterable[TransferResult], seen: Mapping[tuple[str, str], Seen]) -> Sums:
+    """Payload that went through each HCA in the round, by host, device and direction."""
+    sums: Sums = {}
+    for one in done:
+        for node, way in _ends(stage, one.client, one.server):
+            if (where := seen.get((one.rail, node))) is not None:
+                key = (where.host, where.device, way)
+                sums[key] = sums.get(key, 0) + _written(plan, stage, one)
+    return sums
+
+
+def _written(plan: Plan, stage: Stage, one: TransferResult) -> int:
+    """Payload of a transfer with its repeats. Of a test over a time it is worked out from the bandwidth."""
+    if plan.verbs.duration_s is not None:
+        return round(sum(one.samples) * 1e9 / 8 * plan.verbs.duration_s)
+    return stage.message_bytes * stage.iterations * (one.queue_pairs or 1) * len(one.samples)
+
+
+def _count(  # noqa: PLR0913, PLR0917  # one end of one transfer, in two looks
+    rail: str,
+    node: str,
+    way: Way,
+    looks: tuple[Mapping[tuple[str, str], Seen], Mapping[tuple[str, str], Seen]],
+    sums: Sums,
+    why: str,
+) -> HcaCount:
+    before, after = (look.get((rail, node)) for look in looks)
+    if before is None or after is None:
+        return HcaCount(machine=node, way=way, why=why or "the vCenter tells nothing of it")
+    where = f"{before.host} {before.device}".strip()
+    if (before.host, before.device) != (after.host, after.device):
+        return HcaCount(machine=node, way=way, hca=where, why=f"it moved to {after.host or 'nobody knows where'}")
+    was, is_now = ((one.sent_bytes if way == "sent" else one.received_bytes) for one in (before, after))
+    if was is None or is_now is None:
+        return HcaCount(machine=node, way=way, hca=where, why=before.why or after.why or "not readable")
+    written = sums.get((before.host, before.device, way), 0)
+    return HcaCount(machine=node, way=way, hca=where, written_bytes=written, counted_bytes=is_now - was)
+
+
+def _left_out(stage: Stage, transfer: Transfer, host: str) -> TransferResult:
+    return TransferResult(
+        test=stage.test,
+        shape=stage.shape,
+        rail=transfer.rail,
+        client=transfer.client,
+        server=transfer.server,
+        outcome="skipped",
+        reasons=(f"both run on {host}: they would copy memory, and the fabric would not be used",),
+        same_host=host,
+    )
