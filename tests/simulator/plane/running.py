@@ -94,7 +94,7 @@ class Plane:
                     seen.append(condition["type"])
             return bool({"Succeeded", "Failed"} & set(seen))
 
-        eventually(ended, f"an end of {name}", 60)
+        eventually(ended, f"an end of {name}")
         return seen
 
     def pods(self, job: str, role: str) -> list[Object]:
@@ -125,7 +125,7 @@ def mpi_job(name: str, launcher_labels: dict[str, str]) -> Object:
     }
 
 
-def eventually(holds: Callable[[], object], what: str, timeout_s: float = 30) -> None:
+def eventually(holds: Callable[[], object], what: str, timeout_s: float = 120) -> None:
     deadline = time.monotonic() + timeout_s
     while not _now(holds):
         assert time.monotonic() < deadline, f"no {what} after {timeout_s:.0f} s"

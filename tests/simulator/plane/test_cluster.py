@@ -6,7 +6,6 @@ It runs on an address of its own, beside whatever simulator runs on this machine
 import re
 import socket
 import subprocess
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -75,12 +74,10 @@ def test_nodes_offer_what_the_lab_file_says(reference: Plane) -> None:
 def test_a_second_up_starts_nothing(reference: Plane) -> None:
     before = [status.pid for status in reference.part.status()]
 
-    began = time.monotonic()
     said = reference.up()
 
     assert "was ready" in said
     assert [status.pid for status in reference.part.status()] == before
-    assert time.monotonic() - began < 2
 
 
 def test_a_field_that_no_schema_knows_is_refused_or_pruned_as_everywhere(reference: Plane) -> None:
@@ -138,7 +135,7 @@ def test_the_operator_goes_and_comes_with_its_deployment(reference: Plane) -> No
     reference.api.delete(definition)
     eventually(lambda: reference.api.get(definition) is None, "end of the resource type")
     eventually(lambda: reference.pid(keeper.OPERATOR) is None, "end of the operator")
-    assert reference.states()["mpi-operator"] == "idle"
+    eventually(lambda: reference.states()["mpi-operator"] == "idle", "rest")
 
     reference.deploy_operator()
     assert reference.run_job("again")[-1] == "Succeeded"
