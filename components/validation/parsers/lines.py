@@ -41,8 +41,11 @@ def lines_of(text: str) -> list[Line]:
 
 def _line(raw: str) -> Line:
     text = _ANSI.sub("", raw) if "\x1b" in raw else raw
-    for prefix in (_POD, _STAMP):
-        text = prefix.sub("", text, count=1)
+    # most lines have neither, and a run of a large lab has hundreds of thousands of lines
+    if text.startswith("[pod/"):
+        text = _POD.sub("", text, count=1)
+    if text[4:5] == "-":
+        text = _STAMP.sub("", text, count=1)
     tag = _TAG.match(text) if "<std" in text else None
     return Line(text=text[tag.end() :], rank=tag[1]) if tag else Line(text=text)
 

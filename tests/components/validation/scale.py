@@ -1,13 +1,15 @@
 """What the validation of a large lab costs beside the tests themselves: every pair of 64 hosts on two rails.
 
 `python -m tests.components.validation.scale FOLDER` prints the figures as JSON. It runs on simulated hosts whose
-tests take no time, so all that is measured is ours: schedule, sessions, reading, judging. It is a process of its
-own, so that its memory is its own.
+tests take no time, so all that is measured is ours: schedule, sessions, reading, judging, and the report in all its
+formats. Hosts, run and report are a process each, so that their memory is their own.
 """
 
 import asyncio
 import json
+import os
 import resource
+import subprocess
 import sys
 import time
 from ipaddress import IPv4Address
@@ -15,7 +17,9 @@ from pathlib import Path
 
 from components.ssh.credentials import access_to
 from components.validation.judging.verdict import judge
+from components.validation.measurement import LARGEST_RECORD_BYTES
 from components.validation.memory.bundle import write_bundle, write_record
+from components.validation.output import output_of
 from components.validation.planning.plan import plan_of
 from components.validation.records import compact
 from components.validation.running.runner import Around, measure
@@ -31,7 +35,7 @@ ASKED = Benchmarks(
     repeats=1,
     verbs=Verbs(tests=("ib_write_bw",), schedule="pairs", sizes=(), queue_pairs=1, iterations=1000),
 )
-STATE_BYTES = 256_000
+MBYTE = 1e6
 
 
 def figures(folder: Path) -> dict[str, float]:
@@ -50,20 +54,44 @@ def figures(folder: Path) -> dict[str, float]:
         run = asyncio.run(measure(plan, access, lambda _: None, around=Around(journal=folder / "runs")))
         measured_s = time.monotonic() - begun
     begun = time.monotonic()
-    write_bundle(folder / "runs", run.record.run_id, run.raw)
-    write_record(folder / "runs", run.record)
-    summary = judge(plan, ASKED, run.record)
-    state = compact(run.record, STATE_BYTES)
+    digest = write_bundle(folder / "runs", run.record.run_id, run.raw)
+    record = run.record.model_copy(update={"raw_sha256": digest})
+    write_record(folder / "runs", record)
+    summary = judge(plan, ASKED, record)
+    state = compact(record, LARGEST_RECORD_BYTES)
+    (folder / "outputs.json").write_text(json.dumps({"validation": output_of(summary)}))
     judged_s = time.monotonic() - begun
-    bad = [transfer for transfer in run.record.transfers if transfer.outcome != "measured"]
+    bad = [transfer for transfer in record.transfers if transfer.outcome != "measured"]
     if bad or summary.function != "pass":
         raise LabError(f"{len(bad)} transfers were not measured: {bad[:1]} {summary.reasons[:1]}")
     return {
-        "transfers": len(run.record.transfers),
+        "transfers": len(record.transfers),
         "schedule_and_run_s": round(measured_s, 1),
         "judge_and_store_s": round(judged_s, 1),
-        "memory_mbyte": round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e6),
+        "memory_mbyte": round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / MBYTE),
         "state_kbyte": round(len(state) / 1e3),
+        **_rendered(folder),
+    }
+
+
+def _rendered(folder: Path) -> dict[str, float]:
+    """Time and memory of the report's command, and the size of its page.
+
+    Raises:
+        LabError: when it made none.
+    """
+    command = [sys.executable, "-m", "components.report", "--stack", "scale", "--outputs", str(folder / "outputs.json")]
+    command += ["--store", str(folder / "runs"), "--folder", str(folder / "report")]
+    begun = time.monotonic()
+    report = subprocess.Popen(command, stdout=subprocess.DEVNULL)
+    _, status, used = os.wait4(report.pid, 0)
+    page = folder / "report" / "scale.html"
+    if os.waitstatus_to_exitcode(status) != 0 or '<section id="pairs">' not in page.read_text():
+        raise LabError(f"the report does not show the pairs: {' '.join(command)}")
+    return {
+        "render_s": round(time.monotonic() - begun, 1),
+        "render_memory_mbyte": round(used.ru_maxrss * 1024 / MBYTE),
+        "page_mbyte": round(page.stat().st_size / MBYTE, 2),
     }
 
 

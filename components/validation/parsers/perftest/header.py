@@ -93,7 +93,7 @@ def _only(pattern: re.Pattern[str], lines: list[str], what: str) -> str | None:
 def _gid_after(label: str, lines: list[str]) -> IPv4Address | IPv6Address | None:
     """The GID in the line after `label`; perftest prints its sixteen bytes in decimal."""
     for line, following in pairwise(lines):
-        if line.strip().startswith(label) and following.strip().startswith("GID:"):
+        if label in line and line.strip().startswith(label) and following.strip().startswith("GID:"):
             words = following.split("GID:")[1].strip().split(":")
             if len(words) != 16 or not all(re.fullmatch("[0-9]{1,3}", word) and int(word) < 256 for word in words):
                 return None
