@@ -21,6 +21,16 @@ from components.report.sources import gather
 from components.report.terminal import show
 from stacks.base import LabError
 
+EXAMPLES = """\
+examples
+  python -m components.report --stack dgx                          the verdict, on the terminal
+  python -m components.report --stack dgx --folder report          every format: dgx.html, dgx.md, dgx.json and more
+  python -m components.report --outputs saved.json --html r.html   of outputs that were saved, without an engine
+
+exit status
+  0  there is a verdict, whatever it is: failing is the gate's business (benchmarks.mode enforce)
+  2  there is none, it is of another version of this program, or a file cannot be written
+"""
 PIPED_COLUMNS = 120
 """Into a file or another program there is room: nothing is broken into lines."""
 
@@ -39,6 +49,13 @@ FORMATS: dict[str, tuple[str, Callable[[Material], str]]] = {
     "junit": ("junit.xml", lambda material: render_junit(material.summary)),
 }
 """By option: the end of the file's name in a folder, and how the text is made."""
+WRITES = {
+    "html": "one page with charts, for a browser",
+    "markdown": "tables and findings, for a pull request",
+    "json": "verdict, whole record and raw digests, for programs",
+    "ctrf": "test cases as CTRF JSON, for CI systems",
+    "junit": "test cases as JUnit XML, for CI systems",
+}
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -73,14 +90,17 @@ def main(arguments: list[str] | None = None) -> int:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        prog="python -m components.report", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+        prog="python -m components.report",
+        description=str(__doc__),
+        epilog=EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("--stack", default="lab", help="stack to ask")
+    parser.add_argument("--stack", default="lab", help="stack to ask (default: lab)")
     parser.add_argument("--outputs", type=Path, metavar="FILE", help="read this `pulumi stack output --json` instead")
     parser.add_argument("--store", type=Path, metavar="FOLDER", help="the lab's runs, if they are not where it says")
     parser.add_argument("--folder", type=Path, metavar="FOLDER", help="write all formats there, named after the stack")
-    for name, (end, _) in FORMATS.items():
-        parser.add_argument(f"--{name}", type=Path, metavar="FILE", help=f"write the report as {end.split('.')[0]}")
+    for name, text in WRITES.items():
+        parser.add_argument(f"--{name}", type=Path, metavar="FILE", help=f"write {text}")
     return parser
 
 

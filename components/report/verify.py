@@ -11,12 +11,29 @@ from components.validation.memory.bundle import RAW
 from stacks.base import LabError
 
 MOST_LINES = 14
+EXITS = """\
+exit status
+  0  every measured number that is shown was found again
+  1  a byte of the stored outputs or a number of the report is another one
+  2  it could not be compared: the outputs are not here, or the file is no report with numbers
+"""
 
 
 def main(arguments: list[str] | None = None) -> int:
     """Returns 0 when every number was found again, 1 when something differs, 2 when nothing could be compared."""
-    parser = argparse.ArgumentParser(prog="python -m components.report verify", description=__doc__)
-    parser.add_argument("--store", type=Path, required=True, metavar="FOLDER", help="where the lab keeps its runs")
+    parser = argparse.ArgumentParser(
+        prog="python -m components.report verify",
+        description="Works the numbers of a report out again from the stored raw outputs, and compares every digit.",
+        epilog=EXITS,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument(
+        "--store",
+        type=Path,
+        required=True,
+        metavar="FOLDER",
+        help="where the lab keeps its runs; `make history` names it",
+    )
     parser.add_argument("--report", type=Path, required=True, metavar="FILE", help="a report as HTML or JSON")
     asked = parser.parse_args(arguments)
     try:

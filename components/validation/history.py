@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 from components.validation.judging.regression import change
@@ -22,6 +23,8 @@ MEASUREMENT = ":Measurement::"
 """In the URN of the resource that keeps the history in the state."""
 SHOWN = 20
 PIPED_COLUMNS = 160
+CELL_COLUMNS = 17
+"""A value with its change and the lines around it."""
 SIGN = {"pass": "green", "fail": "bold red", "warn": "yellow"}
 
 
@@ -36,7 +39,7 @@ def main(arguments: list[str] | None = None) -> int:
     try:
         lab = read_stack_file(asked.config_file or Path.cwd() / f"Pulumi.{asked.stack}.yaml")
         entries = [] if asked.state else store.read(store_of(lab, Path.cwd()), lab.name)
-        history = history_in_state(asked.stack) if not entries else history_of(entries)
+        history = history_of(entries) if entries else history_in_state(asked.stack, lab)
         entries = entries or list(history.entries)
     except LabError as error:
         sys.stderr.write(f"{error}\n")
@@ -44,34 +47,62 @@ def main(arguments: list[str] | None = None) -> int:
     if asked.json:
         sys.stdout.write("".join(f"{entry.model_dump_json()}\n" for entry in entries))
     elif not entries:
-        sys.stdout.write(f"lab {lab.name} has not been measured yet\n")
+        sys.stdout.write(f"lab {lab.name} has not been measured yet: {_how(lab)}\n")
     else:
         console = Console(highlight=False, width=None if sys.stdout.isatty() else PIPED_COLUMNS)
-        console.print(table(lab, entries[-SHOWN:], history.baseline))
-        console.print(_sources(lab, entries, history))
+        shown = entries[-SHOWN:]
+        console.print(runs(lab, shown, len(entries), history.baseline))
+        if any(entry.values for entry in shown):
+            console.print()
+            console.print(values(shown, console.width))
+        console.print(_sources(lab, entries, history), soft_wrap=True)
     return 0
 
 
-def table(lab: Lab, entries: list[Entry], baseline: Entry | None) -> Table:
-    """One line a run, one column a value; each with its change against the run before it."""
-    shown = Table(title=f"lab {lab.name}", title_justify="left", show_edge=False)
-    names = list(dict.fromkeys(name for entry in entries for name in entry.values))
-    for column in ("run", "function", "performance"):
+def runs(lab: Lab, entries: list[Entry], known: int, baseline: Entry | None) -> Table:
+    """One line a run: when, how it was judged, and which of them can be compared."""
+    title = f"lab {lab.name}: {len(entries)} of {known} runs" if known > len(entries) else f"lab {lab.name}"
+    shown = Table(title=title, title_justify="left", show_edge=False)
+    letters = _letters(entries)
+    for column in ("run", "began UTC", "took", "function", "performance"):
         shown.add_column(column, no_wrap=True)
-    for name in names:
-        shown.add_column(_title(name, entries), justify="right")
-    before: Entry | None = None
-    for entry in entries:
+    if len(set(letters)) > 1:
+        shown.add_column("config")
+    for entry, letter in zip(entries, letters, strict=True):
         mark = " *" if baseline and baseline.run_id == entry.run_id else ""
-        cells = [_cell(entry, before, name) for name in names]
-        shown.add_row(f"{entry.run_id}{mark}", _coloured(entry.function), _coloured(entry.performance), *cells)
-        before = entry
+        began, took = entry.started_at[5:16].replace("T", " "), f"{entry.duration_s:.0f} s"
+        cells = [f"{entry.run_id}{mark}", began, took, _coloured(entry.function), _coloured(entry.performance)]
+        shown.add_row(*cells, *([letter] if len(set(letters)) > 1 else []))
+    return shown
+
+
+def values(entries: list[Entry], width: int) -> Table:
+    """One line a value, one column a run, the last ones that fit; each with its change since the run before."""
+    names = list(dict.fromkeys(name for entry in entries for name in entry.values))
+    titles = [_title(name, entries) for name in names]
+    shown = Table(show_edge=False)
+    shown.add_column("value", no_wrap=True)
+    measured = [entry for entry in entries if entry.values]
+    before = dict(zip((entry.run_id for entry in measured[1:]), measured, strict=False))
+    columns = measured[-max(1, (width - max(map(len, titles)) - 2) // CELL_COLUMNS) :]
+    for entry in columns:
+        shown.add_column(entry.run_id.rpartition("-")[2], justify="right")
+    for name, title in zip(names, titles, strict=True):
+        shown.add_row(escape(title), *(_cell(entry, before.get(entry.run_id), name) for entry in columns))
     return shown
 
 
 def _title(name: str, entries: Iterable[Entry]) -> str:
     unit = next(entry.values[name].unit for entry in entries if name in entry.values)
-    return f"{name.replace(' one_way', '')} [{unit}]".replace("[", "\\[")
+    return f"{name.replace(' one_way', '')} [{'µs' if unit == 'us' else unit}]"
+
+
+def _letters(entries: list[Entry]) -> list[str]:
+    """A letter for each configuration: only runs of the same one are compared."""
+    known: list[dict[str, str]] = []
+    for entry in entries:
+        known += [] if entry.config in known else [entry.config]
+    return [chr(ord("A") + known.index(entry.config)) for entry in entries]
 
 
 def _cell(entry: Entry, before: Entry | None, name: str) -> str:
@@ -90,12 +121,19 @@ def _coloured(state: str) -> str:
 
 
 def _sources(lab: Lab, entries: list[Entry], history: History) -> str:
-    baseline = "* is the baseline: the last run that passed" if history.baseline else "no run has passed yet"
-    label = "; simulated: the numbers say nothing about hardware" if entries[-1].simulated else ""
-    return f"{baseline}{label}\nstore: {store_of(lab, Path.cwd())}"
+    told = ["* is the baseline: the last run that passed" if history.baseline else "no run has passed yet"]
+    told += ["only runs of one config are compared"] if len(set(_letters(entries[-SHOWN:]))) > 1 else []
+    told += ["simulated: the numbers say nothing about hardware"] if entries[-1].simulated else []
+    return f"{'; '.join(told)}\nstore: {escape(str(store_of(lab, Path.cwd())))}"
 
 
-def history_in_state(stack: str) -> History:
+def _how(lab: Lab) -> str:
+    if lab.benchmarks is None or lab.benchmarks.mode == "off":
+        return "benchmarks.mode is off, set it to warn or enforce"
+    return "make up does that" if lab.simulated else "pulumi up does that"
+
+
+def history_in_state(stack: str, lab: Lab) -> History:
     """The history that the stack's state keeps.
 
     Raises:
@@ -108,7 +146,10 @@ def history_in_state(stack: str) -> History:
         raise LabError('the store has no runs, and pulumi is not on PATH: eval "$(make env)"') from None
     if done.returncode:
         said = done.stderr.strip().splitlines()
-        raise LabError(f"{' '.join(command)} failed: {said[-1] if said else f'exit {done.returncode}'}")
+        raise LabError(
+            f"no run of lab {lab.name} was found: {store_of(lab, Path.cwd())} has none, and {' '.join(command)} "
+            f"failed: {said[-1] if said else f'exit {done.returncode}'}. Where it has never been measured, {_how(lab)}"
+        )
     resources = json.loads(done.stdout)["deployment"].get("resources", [])
     found = [one.get("outputs", {}).get("history") for one in resources if MEASUREMENT in one["urn"]]
     return history_in(found[0]) if found else History()

@@ -1,6 +1,7 @@
 """`make history`: a table of the last runs from the store, or from the state where the store is empty."""
 
 import json
+import re
 import subprocess
 from pathlib import Path
 
@@ -79,4 +80,52 @@ def test_a_lab_without_a_file_or_a_stack_is_told_so(
     assert history.main(["--stack", "none"]) == 2
     said = capsys.readouterr().err
     assert "no stack named 'lab' found" in said
+    assert "Where it has never been measured, make up does that" in said
     assert "Pulumi.none.yaml" in said
+
+
+def test_a_stack_that_was_never_measured_says_what_measures_it(
+    checkout: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answer = subprocess.CompletedProcess([], 0, json.dumps({"deployment": {}}), "")
+    monkeypatch.setattr(history.subprocess, "run", lambda *_, **__: answer)
+
+    assert history.main([]) == 0
+    assert capsys.readouterr().out == "lab lab has not been measured yet: make up does that\n"
+
+    file = checkout / "Pulumi.lab.yaml"
+    file.write_text(re.sub(r"(?m)^( +mode:) (warn|enforce)$", r"\1 'off'", file.read_text()))
+    assert history.main([]) == 0
+    assert "benchmarks.mode is off" in capsys.readouterr().out
+
+
+def test_runs_of_another_configuration_are_marked_and_no_change_is_shown_across(
+    checkout: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    known = entries()
+    for entry in (known[0], known[1].model_copy(update={"config": {"nodes": "3"}})):
+        append(checkout / ".sim" / "runs" / "lab", entry)
+
+    assert history.main([]) == 0
+    shown = capsys.readouterr().out
+    assert [line.split()[-1] for line in shown.splitlines() if "-abcd" in line] == ["A", "B"]
+    assert "%" not in shown
+    assert "only runs of one config are compared" in shown
+
+
+def test_the_values_of_the_last_runs_that_fit_are_shown_and_of_runs_without_values_none(
+    checkout: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    first = entries()[0]
+    for n in range(30):
+        told = {"run_id": f"20261121-0600{n:02}-{n:04}", "started_at": f"2026-11-21T06:00:{n:02}Z"}
+        append(checkout / ".sim" / "runs" / "lab", first.model_copy(update=told | ({"values": {}} if n == 28 else {})))
+
+    assert history.main([]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].strip() == "lab lab: 20 of 30 runs"
+    head = next(line for line in lines if line.strip().startswith("value"))
+    assert head.split()[-2:] == ["\N{BOX DRAWINGS HEAVY VERTICAL}", "0029"]
+    assert "0027" in head
+    assert "0028" not in head
+    assert max(map(len, lines)) <= history.PIPED_COLUMNS
