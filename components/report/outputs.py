@@ -40,7 +40,9 @@ def _ask(stack: str) -> str:
         raise LabError('pulumi is not on PATH: eval "$(make env)"') from None
     if done.returncode:
         said = done.stderr.strip().splitlines()
-        raise LabError(f"{' '.join(command)} failed: {said[-1] if said else f'exit {done.returncode}'}")
+        why = said[-1] if said else f"exit {done.returncode}"
+        what = ". make up makes it, on hardware pulumi up" if "no stack named" in why else ""
+        raise LabError(f"{' '.join(command)} failed: {why}{what}")
     return done.stdout
 
 

@@ -146,9 +146,10 @@ def history_in_state(stack: str, lab: Lab) -> History:
         raise LabError('the store has no runs, and pulumi is not on PATH: eval "$(make env)"') from None
     if done.returncode:
         said = done.stderr.strip().splitlines()
+        why = said[-1] if said else f"exit {done.returncode}"
         raise LabError(
-            f"no run of lab {lab.name} was found: {store_of(lab, Path.cwd())} has none, and {' '.join(command)} "
-            f"failed: {said[-1] if said else f'exit {done.returncode}'}. Where it has never been measured, {_how(lab)}"
+            f"no run of lab {lab.name} was found: {' '.join(command)} failed: {why}. Where it has never been measured, "
+            f"{_how(lab)}; its store is {store_of(lab, Path.cwd())}"
         )
     resources = json.loads(done.stdout)["deployment"].get("resources", [])
     found = [one.get("outputs", {}).get("history") for one in resources if MEASUREMENT in one["urn"]]
