@@ -1,15 +1,17 @@
 """Times of what a user waits for, warm: `make bench`. Each figure is of this machine, so compare ratios."""
 
-import json
+import argparse
 import os
 import subprocess
 import sys
 import time
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from rich.console import Console
 from rich.table import Table
 
+from simulator import bench_validation
 from simulator.hosts.bench import Figure
 from simulator.hosts.bench import measure as measure_many_hosts
 from simulator.part import SimulatorError
@@ -18,6 +20,8 @@ ROOT = Path(__file__).resolve().parent.parent
 LOGS = ROOT / ".sim" / "bench"
 LIMIT_S = 900
 LAST_LINES = 15
+PARTS = ("lab", "scale", "validation", "localisation")
+PIPED_COLUMNS = 160
 
 STAGES = (
     ("nothing running, no stack", "make destroy down", None),
@@ -64,47 +68,51 @@ def reference_lab() -> list[Figure]:
     return figures
 
 
-def validation_of_many_hosts(folder: Path) -> list[Figure]:
-    """Every pair of 64 hosts on two rails: what the validation costs beside the tests themselves.
-
-    Raises:
-        SimulatorError: when it did not end well.
-    """
-    command = [sys.executable, "-m", "tests.components.validation.scale", str(folder)]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=LIMIT_S, check=False)
-    if done.returncode:
-        raise SimulatorError(f"the validation of many hosts failed:\n{done.stderr[-2000:]}")
-    found = json.loads(done.stdout)
-    what, shown = f"validation, {found['transfers']} transfers", " ".join(command[1:3])
-    total_s = found["schedule_and_run_s"] + found["judge_and_store_s"]
-    return [
-        Figure(what=f"{what}: schedule, run, judge", command=shown, value=total_s, unit="s", bound=60.0),
-        Figure(what=f"{what}: memory", command=shown, value=found["memory_mbyte"], unit="MB", bound=300.0),
-    ]
-
-
 def main(arguments: list[str]) -> int:
-    """Measures all, or what the arguments name of `lab`, `scale` and `validation`."""
+    """Measures all that `make bench` promises, or the named parts of it."""
+    asked = _parser().parse_args(arguments)
+    parts: dict[str, Callable[[], Iterable[Figure]]] = {
+        "lab": reference_lab,
+        "scale": lambda: measure_many_hosts(LOGS / "scale"),
+        "validation": lambda: bench_validation.many_hosts(LOGS / "validation"),
+        "localisation": lambda: bench_validation.localisation(whole=asked.whole),
+    }
     LOGS.mkdir(parents=True, exist_ok=True)
     title = f"load {os.getloadavg()[0]:.1f} before"
-    table = Table("stage", "command", "measured", "promised", "processor time", title=title)
-    figures: list[Figure] = []
     try:
-        if not arguments or "lab" in arguments:
-            figures += reference_lab()
-        if not arguments or "scale" in arguments:
-            figures += measure_many_hosts(LOGS / "scale")
-        if not arguments or "validation" in arguments:
-            figures += validation_of_many_hosts(LOGS / "validation")
+        figures = [figure for part in asked.parts or PARTS for figure in parts[part]()]
     except SimulatorError as error:
         sys.stderr.write(f"{error}\n")
         return 1
-    for figure in figures:
-        bound = f"{figure.bound:g} {figure.unit}" if figure.bound else ""
-        cpu = f"{figure.cpu_s:.1f} s" if figure.cpu_s else ""
-        table.add_row(figure.what, figure.command, f"{figure.value:.1f} {figure.unit}", bound, cpu)
-    Console().print(table)
+    Console(width=None if sys.stdout.isatty() else PIPED_COLUMNS).print(as_table(figures, title))
     return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m simulator.bench", description=__doc__)
+    parser.add_argument(
+        "parts", nargs="*", type=_part, metavar="PART", help=f"of {', '.join(PARTS)}; all of them without any"
+    )
+    parser.add_argument("--whole", action="store_true", help="localise as often as docs/validation.md does: an hour")
+    return parser
+
+
+def _part(word: str) -> str:
+    if word not in PARTS:
+        raise argparse.ArgumentTypeError(f"{word!r} is none of {', '.join(PARTS)}")
+    return word
+
+
+def as_table(figures: Iterable[Figure], title: str) -> Table:
+    """What was measured beside what is promised; what is over it is marked."""
+    table = Table("stage", "command", "measured", "promised", "processor time", title=title)
+    for figure in figures:
+        bound = f"{figure.bound:.4g} {figure.unit}" if figure.bound is not None else ""
+        over = figure.bound is not None and figure.value > figure.bound
+        cpu = f"{figure.cpu_s:.1f} s" if figure.cpu_s else ""
+        value = figure.value if figure.unit.startswith("of ") else round(figure.value, 1)
+        table.add_row(figure.what, figure.command, f"{value:g} {figure.unit}{' OVER' if over else ''}", bound, cpu)
+    return table
 
 
 if __name__ == "__main__":

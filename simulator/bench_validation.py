@@ -1,0 +1,94 @@
+"""What the validation of a large lab costs, and how often the search for faults is right."""
+
+import json
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+from simulator.hosts.bench import Figure
+from simulator.part import SimulatorError
+
+ROOT = Path(__file__).resolve().parent.parent
+LIMIT_S = 900
+WHOLE_LIMIT_S = 4 * 3600
+
+RUN_AND_REPORT_S, MEMORY_MBYTE, PAGE_MBYTE = 60.0, 300.0, 5.0
+"""Promised for every pair of 64 nodes on two rails, without what the tests themselves take."""
+WRONG_SHARE, ACCUSED_SHARE = 0.01, 1 / 2000
+"""Of simulated fabrics with a fault, and of sound ones."""
+FEW_SEEDS, FEW_CLEAN = 3, 120
+SEEDS, CLEAN = 200, 2000
+
+RIGHT = re.compile(r"^.{12} +\d+ nodes \d+ rails: (?P<good>\d+)/(?P<all>\d+) .* search <= (?P<seconds>[\d.]+) s$")
+ACCUSED = re.compile(r"^clean fabrics accused: (?P<accused>\d+) of (?P<all>\d+),")
+
+
+def many_hosts(folder: Path) -> Iterator[Figure]:
+    """Every pair of 64 hosts on two rails: what the validation costs beside the tests themselves.
+
+    Raises:
+        SimulatorError: when it did not end well.
+    """
+    module = "tests.components.validation.scale"
+    found, shown = json.loads(_printed(module, str(folder))), f"python -m {module}"
+    what = f"validation, {found['transfers']} transfers"
+    total_s = found["schedule_and_run_s"] + found["judge_and_store_s"] + found["render_s"]
+    memory = max(found["memory_mbyte"], found["render_memory_mbyte"])
+    for name, value, unit, bound in (
+        ("schedule, run, judge, report", total_s, "s", RUN_AND_REPORT_S),
+        ("of which the report", found["render_s"], "s", None),
+        ("memory at most", memory, "MB", MEMORY_MBYTE),
+        ("page of the report", found["page_mbyte"], "MB", PAGE_MBYTE),
+        ("record in the state", found["state_kbyte"], "kB", None),
+    ):
+        yield Figure(what=f"{what}: {name}", command=shown, value=value, unit=unit, bound=bound)
+
+
+def localisation(*, whole: bool) -> Iterator[Figure]:
+    """How often a known fault was named and nothing else, and how often a sound fabric was accused.
+
+    Args:
+        whole: as many fabrics as docs/validation.md tells of, which takes an hour; else a few of each size.
+
+    Raises:
+        SimulatorError: when it did not run to its end.
+    """
+    module = "tests.components.validation.judging.simulation"
+    options = ["--seeds", str(SEEDS if whole else FEW_SEEDS), "--clean", str(CLEAN if whole else FEW_CLEAN)]
+    shown = " ".join(("python -m", module, *options))
+    yield from read_matrix(_printed(module, *options, limit_s=WHOLE_LIMIT_S if whole else LIMIT_S), shown)
+
+
+def read_matrix(printed: str, command: str) -> Iterator[Figure]:
+    """The figures in what the simulation printed.
+
+    Raises:
+        SimulatorError: when there is no matrix in it.
+    """
+    lines = [found for line in printed.splitlines() if (found := RIGHT.match(line))]
+    clean = [found for line in printed.splitlines() if (found := ACCUSED.match(line))]
+    if not lines or len(clean) != 1:
+        raise SimulatorError(f"{command} printed no matrix:\n{printed[-2000:]}")
+    fabrics, good = (sum(int(found[key]) for found in lines) for key in ("all", "good"))
+    sound, accused = int(clean[0]["all"]), int(clean[0]["accused"])
+    slowest_s = max(float(found["seconds"]) for found in lines)
+    for what, value, unit, bound in (
+        ("localisation: wrong answers", fabrics - good, f"of {fabrics}", WRONG_SHARE * fabrics),
+        ("localisation: sound fabrics accused", accused, f"of {sound}", ACCUSED_SHARE * sound),
+        ("localisation: longest search", slowest_s, "s", None),
+    ):
+        yield Figure(what=what, command=command, value=value, unit=unit, bound=bound)
+
+
+def _printed(module: str, *arguments: str, limit_s: float = LIMIT_S) -> str:
+    """What a module of the tests prints; it is a process of its own, so that its memory is its own."""
+    command = [sys.executable, "-m", module, *arguments]
+    try:
+        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=limit_s, check=False)
+    except subprocess.TimeoutExpired:
+        raise SimulatorError(f"{module} did not end within {limit_s:.0f} s") from None
+    if done.returncode:
+        raise SimulatorError(f"{module} failed:\n{done.stderr[-2000:]}")
+    return done.stdout
