@@ -150,6 +150,8 @@ class NcclResult(Frozen):
     """Median out-of-place busbw of the rows from 1 GiB up (else of the largest), in 10^9 bytes a second."""
     at_least_bytes: int | None = None
     """Smallest message size that the median is over."""
+    largest_busbw_gbyte_s: float | None = None
+    """Out-of-place busbw of the largest message alone, as guides quote it."""
     average_busbw_gbyte_s: float | None = None
     """Mean over all sizes: depends on the size range, so it is no metric; it proves that the table is whole."""
     rows: int = 0

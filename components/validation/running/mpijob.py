@@ -228,6 +228,7 @@ def _read(plan: Plan, name: str, log: str, *, replayed: bool) -> NcclResult:
         replayed=replayed,
         busbw_gbyte_s=table.busbw_gbyte_s,
         at_least_bytes=min(LARGE_BYTES, table.large[0].size_bytes),
+        largest_busbw_gbyte_s=table.rows[-1].out_of_place.busbw_gbyte_s,
         average_busbw_gbyte_s=table.average_busbw_gbyte_s,
         rows=len(table.rows),
         wrong=table.wrong,

@@ -1,0 +1,99 @@
+"""Seed A's own outputs from the files through parsers and judgement to the text of the report, in one go."""
+
+import re
+
+import pytest
+
+from components.report.markdown import render_markdown
+from components.report.material import Material
+from components.validation.judging.verdict import judge
+from components.validation.parsers.perftest import parse_bandwidth
+from components.validation.records import RunRecord
+from components.validation.running.jobs import _read as read_job
+from components.validation.running.mpijob import _read as read_nccl
+from stacks.lab import Lab
+from stacks.transports import Application
+from tests.components.validation.labs import changed, hardware, measured, plan_for, record
+from tests.components.validation.samples import nccl, perftest, sample
+
+OVER_RDMA = "gpu01:1:1 [0] NCCL INFO NET/IB : Using [0]mlx5_0:1/RoCE [1]mlx5_1:1/RoCE ; OOB eth0:10.0.0.1<0>\n"
+"""The guide prints the table alone; a run of ours has NCCL's own lines before it."""
+
+
+@pytest.fixture
+def run(lab: Lab) -> tuple[Lab, RunRecord]:
+    real = changed(hardware(lab), application=Application(program="horovod"))
+    plan = plan_for(real)
+    stage = plan.stages[0]
+    printed = parse_bandwidth(perftest("seed_a.client"))
+    bandwidths = [
+        measured(t.rail, t.client, t.server, printed.rows[0].average_gbit_s, path_mtu_bytes=printed.path_mtu_bytes)
+        for transfers in plan.rounds_of(stage)
+        for t in transfers
+    ]
+    reduced = read_nccl(plan, "guide", OVER_RDMA + nccl("seed_a"), replayed=False)
+    trained = read_job(plan.jobs[0], sample("training/seed_a.txt"), replayed=False)
+    return real, record(plan, nccl=reduced, also=bandwidths).model_copy(update={"jobs": (trained,)})
+
+
+@pytest.fixture
+def report(run: tuple[Lab, RunRecord]) -> str:
+    real, found = run
+    assert real.benchmarks
+    return render_markdown(Material(summary=judge(plan_for(real), real.benchmarks, found), record=found))
+
+
+def test_the_guide_s_lab_works_and_its_bandwidth_is_a_warning(report: str) -> None:
+    assert "**function: pass · performance: warn**" in report
+
+
+def test_the_bandwidth_contradicts_its_header_by_both_numbers(report: str) -> None:
+    (said,) = (line for line in report.splitlines() if "(MTU_FINGERPRINT_1024)" in line)
+
+    assert "92.40 Gbit/s is 94.3% of the ceiling at path MTU 4096 and 99.8% of the one at 1024" in said
+    assert "while the header says 4096: a contradiction" in said
+    assert "either the queue pair ran with path MTU 1024" in said
+    assert "or the path MTU is 4096 and the path is slow for another reason" in said
+    assert "To decide: ib_write_bw -m 4096 without -R" in said
+    assert "and 3 more" in said, "every pair of the lab shows it, and it is said once"
+
+
+def test_no_part_of_the_fabric_is_accused_of_what_all_of_it_shows(report: str) -> None:
+    assert not re.search(r"\((NODE|NIC|PATH)_\w+\)", report)
+
+
+def test_the_collective_is_what_the_verbs_predict(report: str) -> None:
+    (row,) = (line for line in report.splitlines() if line.startswith("| nccl_all_reduce"))
+
+    assert "22.84 GB/s" in row, "the median of the rows from 1 GiB up is judged"
+    assert "98.9%" in row
+    assert "its largest row alone, 22.92 GB/s, is 99.2% of that" in row
+    assert "| pass | pass |" in row
+
+
+def test_the_table_is_whole_since_its_average_is_the_printed_one(run: tuple[Lab, RunRecord]) -> None:
+    _, found = run
+
+    assert found.nccl is not None
+    assert (found.nccl.average_busbw_gbyte_s, found.nccl.rows) == (7.76739, 29)
+    values = [float(x) for row in nccl("seed_a").splitlines() if re.match(r" +\d", row) for x in row.split()[6:11:4]]
+    assert sum(values) / len(values) == pytest.approx(7.76739, abs=0.001), "recomputed here, from the text itself"
+
+
+def test_the_training_names_its_two_outliers(report: str) -> None:
+    (said,) = (line for line in report.splitlines() if "(OUTLIERS)" in line)
+
+    assert "mean 234.7 img/s over 10 iterations; 199.4 and 186.1 are outliers" in said
+    assert "without them the median is 246.4" in said
+
+
+def test_the_same_table_over_sockets_is_no_pass_however_fast(run: tuple[Lab, RunRecord]) -> None:
+    real, found = run
+    assert real.benchmarks
+    plan = plan_for(real)
+    log = OVER_RDMA.replace("NET/IB : Using [0]mlx5_0:1/RoCE [1]mlx5_1:1/RoCE ;", "NET/Socket : Using [0]eth0:10.0.0.1")
+    fallen = read_nccl(plan, "guide", log + nccl("seed_a"), replayed=False)
+    summary = judge(plan, real.benchmarks, found.model_copy(update={"nccl": fallen}))
+
+    assert summary.function == "fail"
+    assert "SOCKET_FALLBACK" in {one.code for one in summary.findings}
