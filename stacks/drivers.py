@@ -1,15 +1,18 @@
 """The driver and the firmware settings of the RoCE NICs. By default both are left as they are."""
 
-from typing import Literal
+from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from stacks.base import Section, effect
+from stacks.base import Name, Section, effect
 from stacks.software import Download, PackageName, Version
 
 Source = Literal["keep", "inbox", "doca_ofed", "mlnx_ofed", "operator"]
 VENDOR: tuple[Source, ...] = ("doca_ofed", "mlnx_ofed")
 """Sources that install a driver of the vendor's."""
+
+FirmwareVersion = Annotated[str, Field(pattern=r"^[0-9]+(\.[0-9A-Za-z]+)+$", max_length=40)]
+"""As `ethtool -i` prints it, without the card's PSID behind it: 16.35.4030."""
 
 
 class NicDriver(Section):
@@ -56,3 +59,12 @@ class Firmware(Section):
     """NUM_OF_VFS: how many VFs a PF may be split into without another reboot. More than this is left as it is."""
     link_type: Literal["ethernet", "keep"] = Field(default="ethernet", json_schema_extra=effect("reboot"))
     """ethernet: VPI cards are switched to it; cards that know nothing else have no such parameter, which is fine."""
+    version: FirmwareVersion | None = None
+    """What the NICs of bare-metal nodes are to run. It is only compared, whatever `manage` says: another one stops the
+    host with both numbers and the steps to take by hand."""
+    version_by_rail: dict[Name, FirmwareVersion] = Field(default_factory=dict)
+    """For rails whose cards are of another kind; it goes before `version`."""
+
+    def version_of(self, rail: str) -> str | None:
+        """The version that the NICs of a rail are to run; None: any."""
+        return self.version_by_rail.get(rail, self.version)

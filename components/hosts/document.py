@@ -8,7 +8,12 @@ from pydantic import JsonValue
 from components.hosts.program import steps
 from components.hosts.program.places import DEADLINE_S, SCHEMA
 from components.hosts.program.step import Value
-from components.hosts.sections.drivers import driver_seconds, driver_section, firmware_section
+from components.hosts.sections.drivers import (
+    driver_seconds,
+    driver_section,
+    firmware_section,
+    firmware_versions_section,
+)
 from components.hosts.sections.gpus import gpu_seconds, gpu_section
 from components.hosts.sections.guests import (
     bitfusion_section,
@@ -40,6 +45,7 @@ def host_document(lab: Lab, node: Node) -> dict[str, JsonValue]:
         "may_reboot": True if lab.hosts.allow_reboot else None,
         "driver": driver_section(lab, node),
         "firmware": firmware_section(lab, node),
+        "firmware_versions": firmware_versions_section(lab, node),
         "gpu": gpu_section(lab, node),
         "runtime": runtime_section(lab),
         "guest_network": guest_network_section(lab, node),

@@ -1,6 +1,6 @@
-"""Versions that this program installs once and never raises by itself: a pure function of old and new records.
+"""Versions that this program never raises by itself: a pure function of old and new records.
 
-Firmware is not in the table: only its settings are ours, and no document has a version of it.
+Drivers and Kubernetes it installs once; firmware it only compares, and the way to another version is as much by hand.
 """
 
 from collections.abc import Iterator, Mapping
@@ -23,8 +23,10 @@ class Software:
     """Where its version stands in the lab file."""
     field: str
     """What a host reports of it. A host that reports what is wanted now was upgraded by hand already."""
-    installed: str
-    """What its section has only when it is installed by us, rather than found and verified."""
+    installed: str = ""
+    """What its section has only when it is installed by us, rather than found and verified; empty: every section."""
+    per_pf: bool = False
+    """Its section has a version for each PF, and its field is one of each."""
     by_hand: str
     """What to do on each host, one after the other."""
 
@@ -53,6 +55,13 @@ UPGRADES: tuple[Software, ...] = (
         by_hand="control planes first: "
         + DRAINED.format("kubeadm upgrade apply (node on the others), install and hold kubelet and kubectl"),
     ),
+    Software(
+        path="firmware_versions",
+        setting="firmware.version",
+        field="firmware_version",
+        per_pf=True,
+        by_hand=DRAINED.format("flash the vendor's image for the card's PSID (mstflint -i IMAGE burn), cold boot"),
+    ),
 )
 
 
@@ -62,7 +71,7 @@ def refused_upgrades(olds: Mapping[str, HostRecord], news: Mapping[str, HostReco
         hosts: dict[tuple[str, str], list[str]] = {}
         for name, new in news.items():
             old = olds.get(name) or olds.get(new.formerly or "")
-            if old is not None and (change := _change(software, old, new)):
+            for change in sorted(_changes(software, old, new)) if old is not None else ():
                 hosts.setdefault(change, []).append(name)
         for (before, after), names in hosts.items():
             yield (
@@ -72,17 +81,30 @@ def refused_upgrades(olds: Mapping[str, HostRecord], news: Mapping[str, HostReco
             )
 
 
-def _change(software: Software, old: HostRecord, new: HostRecord) -> tuple[str, str] | None:
-    """Old and new version where it is ours to install, and the host has not got the new one yet."""
-    if "absent" in (old.state, new.state):
-        return None
-    before, after = _section(old, software.path), _section(new, software.path)
-    versions = before.get("version"), after.get("version")
-    if None in versions or versions[0] == versions[1] or not after.get(software.installed):
-        return None
-    if old.fields.get(software.field) == new.fields.get(software.field):
-        return None
-    return str(versions[0]), str(versions[1])
+def _changes(software: Software, old: HostRecord, new: HostRecord) -> set[tuple[str, str]]:
+    """Old and new version where both are the lab's, and the host has not got the new one yet."""
+    if "absent" in (old.state, new.state) or not _is_ours(software, new):
+        return set()
+    before, after = _versions(software, old), _versions(software, new)
+    return {
+        (before[field], after[field])
+        for field in before.keys() & after.keys()
+        if before[field] != after[field] and old.fields.get(field) != new.fields.get(field)
+    }
+
+
+def _is_ours(software: Software, record: HostRecord) -> bool:
+    return not software.installed or bool(_section(record, software.path).get(software.installed))
+
+
+def _versions(software: Software, record: HostRecord) -> dict[str, str]:
+    """Version by the field that reports it."""
+    section = _section(record, software.path)
+    if software.per_pf:
+        return {f"{pf}.{software.field}": str(version) for pf, version in section.items()}
+    if section.get("version") is None:
+        return {}
+    return {software.field: str(section["version"])}
 
 
 def _section(record: HostRecord, path: str) -> Mapping[str, JsonValue]:

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator
 
 from stacks.drivers import Firmware, NicDriver
 from stacks.gpus import Gpu
+from stacks.nodes import BareMetal
 from stacks.rules.parts import Fault, Parts, Path
 
 
@@ -35,7 +36,21 @@ def _refuse_firmware_settings_that_cannot_be(parts: Parts) -> Iterator[Fault]:
             )
 
 
+def _refuse_firmware_versions_of_nobody(parts: Parts) -> Iterator[Fault]:
+    firmware = parts.section("firmware", Firmware)
+    if firmware is None:
+        return
+    rails = [rail.name for rail in parts.rails.values()]
+    for rail in firmware.version_by_rail if parts.all_rails_valid else ():
+        if rail not in rails:
+            yield Fault(("firmware", "version_by_rail", rail), f"{rail} is no rail; this lab has {', '.join(rails)}")
+    for path, node, pf in parts.pfs():
+        if isinstance(node, BareMetal) and pf.soft_roce and firmware.version_of(pf.rail):
+            yield Fault((*path, "driver"), f"{pf.driver} has no firmware: name no version for {pf.rail} in firmware")
+
+
 DRIVER_RULES: tuple[Callable[[Parts], Iterator[Fault]], ...] = (
     _refuse_operators_without_a_cluster,
     _refuse_firmware_settings_that_cannot_be,
+    _refuse_firmware_versions_of_nobody,
 )

@@ -54,6 +54,17 @@ CASES: dict[str, tuple[Edit, str, str]] = {
         "nodes[0].pfs[0].driver",
         "igb has no such settings",
     ),
+    "a firmware version of a NIC that has none": (
+        put("firmware", {"version": "16.35.4030"}),
+        "nodes[0].pfs[0].driver",
+        "igb has no firmware: name no version for rail-a in firmware",
+    ),
+    "a firmware version of a rail that is none": (
+        put("firmware", {"version_by_rail": {"rail-z": "16.35.4030"}}),
+        "firmware.version_by_rail.rail-z",
+        "this lab has rail-a, rail-b",
+    ),
+    "a firmware version that is none": (put("firmware", {"version": "latest"}), "firmware.version", "match pattern"),
     "packages that nobody names": (put("gpu", {"driver": {"source": "packaged"}}), "gpu.driver", "name those"),
     "packages for what is kept": (
         put("runtime", {"containerd": {"packages": ["containerd"]}}),

@@ -4,7 +4,7 @@ from pydantic import JsonValue
 
 from stacks.drivers import NicDriver
 from stacks.lab import Lab
-from stacks.nodes import Node
+from stacks.nodes import BareMetal, Node
 from stacks.software import Download
 
 BUILD_S = 1800
@@ -42,6 +42,14 @@ def firmware_section(lab: Lab, node: Node) -> dict[str, JsonValue] | None:
         "link_type": lab.firmware.link_type,
         "may_reboot": lab.hosts.allow_reboot,
     }
+
+
+def firmware_versions_section(lab: Lab, node: Node) -> dict[str, JsonValue] | None:
+    """None: whatever the NICs run is fine, or there is no card of the node's own whose firmware it could be."""
+    if not isinstance(node, BareMetal):
+        return None
+    versions = {pf.interface: lab.firmware.version_of(pf.rail) for pf in node.pfs}
+    return {pf: version for pf, version in versions.items() if version} or None
 
 
 def driver_seconds(lab: Lab) -> int:

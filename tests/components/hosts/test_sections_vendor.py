@@ -15,7 +15,7 @@ from stacks.hosts import RepairClass
 from stacks.lab import Lab
 from stacks.runtime import Runtime
 
-SECTIONS = {"driver", "firmware", "gpu", "runtime", "deadline_s"}
+SECTIONS = {"driver", "firmware", "firmware_versions", "gpu", "runtime", "deadline_s"}
 TOOLKIT = {"source": "packaged", "version": "1.17.8", "packages": ["nvidia-container-toolkit"]}
 DOCA = NicDriver(source="doca_ofed", version="25.07-0.9.7")
 

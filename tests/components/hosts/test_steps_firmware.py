@@ -2,7 +2,11 @@
 
 import json
 
+import pytest
+
 from components.hosts.facts import KEPT_FACTS
+from components.hosts.program.machine import Done
+from components.hosts.program.steps.firmware_version import FirmwareVersion
 from components.validation.fingerprint import FACTS
 from tests.components.hosts.test_host import run
 from tests.components.hosts.vendor_lab import applied, asks, commands_with, differing, unchanged_by_a_second_run
@@ -39,10 +43,87 @@ def test_a_higher_ceiling_and_a_card_that_knows_only_ethernet_are_fine(host, lab
 
 
 def test_the_firmwares_version_is_told_since_it_makes_a_measurement_obsolete(host, lab):
-    facts = run("probe", host, asks(lab, firmware={"manage": True}))["facts"]
+    facts = run("probe", host, asks(lab))["facts"]
 
     assert facts["firmware"] == {"enp5s0": "16.35.4030", "enp132s0": "16.35.4030"}
     assert {"driver", "firmware"} <= set(KEPT_FACTS) & set(FACTS)
+
+
+def test_the_version_that_the_lab_names_is_compared_and_nothing_is_done_for_it(host, lab):
+    document = asks(lab, firmware={"version": "16.35.4030"})
+
+    assert applied(host, document)["failed"] is None
+    assert differing(host, document) == {}
+    assert commands_with(host, "mstconfig", "mstflint") == [], "the kernel knows the version"
+    unchanged_by_a_second_run(host, document)
+
+
+def test_another_version_is_refused_with_both_numbers_before_anything_changes(host, lab):
+    result = run("apply", host, asks(lab, firmware={"manage": True, "version": "16.36.1010"}))
+
+    assert result["failed"]["step"] == "firmware_version"
+    assert result["failed"]["reason"] == "enp132s0 runs firmware 16.35.4030, and firmware.version is 16.36.1010"
+    assert "mstflint -d 0000:84:00.0 -i IMAGE burn" in result["failed"]["hint"]
+    assert result["failed"]["hint"].endswith("or set firmware.version to 16.35.4030")
+    assert (result["changed"], commands_with(host, " -y set ", "burn")) == ([], [])
+    assert not host.exists("/var/lib/rocelab/baseline.json"), "nothing was touched that could be given back"
+
+
+def test_a_version_that_waits_in_flash_for_a_cold_boot_is_told(host, lab, monkeypatch):
+    answers(host, monkeypatch, "mstflint", "Image type:            FS4\nFW Version:            16.36.1010\n")
+
+    failed = run("apply", host, asks(lab, firmware={"version": "16.36.1010"}))["failed"]
+
+    assert failed["reason"].endswith("; 16.36.1010 is in its flash and waits for a cold boot")
+
+
+def test_a_card_whose_rdma_device_is_not_there_is_asked_by_ethtool(host, lab, monkeypatch):
+    for path in host.folder.glob("sys/class/infiniband/*/fw_ver"):
+        path.unlink()
+    answers(host, monkeypatch, "ethtool", "driver: mlx5_core\nfirmware-version: 16.35.4030 (MT_0000000008)\n")
+
+    assert {found for _, found in versions_seen(host, lab)} == {"16.35.4030"}
+
+
+@pytest.mark.parametrize("printed", ["", "driver: mlx5_core\nfirmware-version: \nexpansion-rom-version: 1\n",
+                                     "firmware-version: N/A\n"])  # fmt: skip
+def test_a_version_that_nobody_tells_is_unknown_and_not_taken_for_the_right_one(printed, host, lab, monkeypatch):
+    for path in host.folder.glob("sys/class/infiniband/*/fw_ver"):
+        path.unlink()
+    answers(host, monkeypatch, "ethtool", printed)
+
+    assert versions_seen(host, lab) == [
+        ("enp132s0.firmware_version", "unknown"),
+        ("enp5s0.firmware_version", "unknown"),
+    ]
+    failed = run("apply", host, asks(lab, firmware={"version": "16.35.4030"}))["failed"]
+    assert failed["reason"] == "enp132s0 runs firmware unknown, and firmware.version is 16.35.4030"
+
+
+def test_each_rail_may_have_cards_of_its_own(lab):
+    document = asks(lab, firmware={"version": "16.35.4030", "version_by_rail": {lab.rails[1].name: "20.38.1900"}})
+
+    assert document["firmware_versions"] == {"enp5s0": "16.35.4030", "enp132s0": "20.38.1900"}
+
+
+def test_the_unit_at_boot_does_not_ask_for_versions():
+    """A host that was updated by hand must come back with its VFs."""
+    assert not FirmwareVersion.at_boot
+
+
+def versions_seen(host, lab):
+    fields = run("probe", host, asks(lab, firmware={"version": "16.35.4030"}))["fields"]
+    return sorted((field, found) for field, found in fields.items() if field.endswith(".firmware_version"))
+
+
+def answers(host, monkeypatch, program, printed):
+    """Has a program print something."""
+    others = host.run
+
+    def run(*words, **how):
+        return Done(0, printed, "") if words[0] == program else others(*words, **how)
+
+    monkeypatch.setattr(host, "run", run)
 
 
 def test_without_leave_to_reboot_firmware_stays(host, lab):

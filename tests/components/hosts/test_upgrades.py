@@ -4,20 +4,27 @@ import pytest
 
 from components.hosts.fleet import FleetProvider
 from components.hosts.records import HostRecord, properties_of
-from components.hosts.upgrades import UPGRADES, refused_upgrades
+from components.hosts.upgrades import UPGRADES, Software, refused_upgrades
 from tests.components.hosts.test_repair import record
 
+PFS = ("enp5s0", "enp132s0")
 DRIVER = {"source": "doca_ofed", "in_use": True, "packages": ["doca-ofed"]}
 SECTIONS = {
     "driver": lambda version: {"driver": {**DRIVER, "version": version}},
     "gpu.driver": lambda version: {"gpu": {"driver": {"version": version, "packages": ["nvidia-driver"]}}},
     "kubernetes": lambda version: {"kubernetes": {"version": version, "repository": {"url": "u"}}},
+    "firmware_versions": lambda version: {"firmware_versions": {"enp5s0": version, "enp132s0": version}},
 }
 
 
 def host(name: str, sections: dict[str, object], state: str = "active", **fields: object) -> HostRecord:
     one = record(name, 1, state)
     return one.model_copy(update={"document": {**one.document, **sections}, "fields": {**one.fields, **fields}})
+
+
+def reports(software: Software, version: str) -> dict[str, object]:
+    """What a host says that runs this version."""
+    return {f"{pf}.{software.field}": version for pf in PFS} if software.per_pf else {software.field: version}
 
 
 def refused(old: HostRecord, new: HostRecord) -> list[str]:
@@ -28,7 +35,7 @@ def refused(old: HostRecord, new: HostRecord) -> list[str]:
 def test_a_changed_version_is_refused_with_the_steps_to_take(software):
     section = SECTIONS[software.path]
 
-    text = refused(host("gpu01", section("1.34.1")), host("gpu01", section("1.35.0"), **{software.field: "1.35.0"}))
+    text = refused(host("gpu01", section("1.34.1")), host("gpu01", section("1.35.0"), **reports(software, "1.35.0")))
 
     assert len(text) == 1
     assert text[0].startswith(f"gpu01: {software.setting} 1.34.1 => 1.35.0 is refused")
@@ -38,7 +45,7 @@ def test_a_changed_version_is_refused_with_the_steps_to_take(software):
 
 @pytest.mark.parametrize("software", UPGRADES, ids=lambda software: software.path)
 def test_a_host_that_was_upgraded_by_hand_and_looked_at_since_goes_on(software):
-    section, seen = SECTIONS[software.path], {software.field: "1.35.0"}
+    section, seen = SECTIONS[software.path], reports(software, "1.35.0")
 
     assert refused(host("gpu01", section("1.34.1"), **seen), host("gpu01", section("1.35.0"), **seen)) == []
 
@@ -57,6 +64,18 @@ def test_a_host_that_was_upgraded_by_hand_and_looked_at_since_goes_on(software):
 )
 def test_what_is_no_upgrade_under_a_host_at_work_is_allowed(old, new):
     assert refused(old, new) == []
+
+
+def test_of_two_rails_only_the_one_with_another_firmware_is_refused():
+    old = host("gpu01", {"firmware_versions": {"enp5s0": "16.35.4030", "enp132s0": "20.38.1900"}})
+    wanted = {"enp5s0": "16.35.4030", "enp132s0": "20.39.1002"}
+    new = host("gpu01", {"firmware_versions": wanted}, **{f"{pf}.firmware_version": wanted[pf] for pf in PFS})
+
+    texts = refused(old, new)
+
+    assert len(texts) == 1
+    assert texts[0].startswith("gpu01: firmware.version 20.38.1900 => 20.39.1002 is refused")
+    assert "mstflint -i IMAGE burn" in texts[0]
 
 
 def test_many_hosts_make_one_text():

@@ -12,6 +12,7 @@ from .bitfusion import BitfusionClient
 from .clock import Clock
 from .driver import Driver
 from .firmware import Firmware
+from .firmware_version import FirmwareVersion
 from .governor import Governor
 from .gpu import GpuDriver
 from .gpudirect import GpuDirect
@@ -44,6 +45,7 @@ from .vfs import Vfs
 
 STEPS: Tuple[Step, ...] = (
     Preflight(),
+    FirmwareVersion(),
     Packages(),
     Clock(),
     KernelArguments(),

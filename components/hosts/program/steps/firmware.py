@@ -72,13 +72,6 @@ class Firmware(Step):
             return {}  # apply says it better
         return {"firmware": {key: settings[key].now for key in sorted(settings) if key in _names(pf_port(host, pf))}}
 
-    def facts(self, host: Host) -> Dict[str, Any]:
-        versions = {}
-        for pf in host.document["firmware"]["pfs"]:
-            device = (host.machine.names(f"/sys/class/net/{pf}/device/infiniband") or [""])[0]
-            versions[pf] = host.machine.read(f"/sys/class/infiniband/{device}/fw_ver")
-        return {"firmware": {pf: version for pf, version in versions.items() if version}}
-
     def _device(self, host: Host, pf: str) -> str:
         return host.machine.target(f"/sys/class/net/{pf}/device")
 

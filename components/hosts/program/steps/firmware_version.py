@@ -1,0 +1,85 @@
+"""The version of the NICs' firmware: told of every card that has one, and compared where the lab names one."""
+
+import re
+from typing import Any, Dict, Set
+
+from ..host import Document, Host
+from ..machine import Machine, StepError
+from ..step import Fields, Step, interface_of
+
+UNKNOWN = "unknown"
+
+
+class FirmwareVersion(Step):
+    """It only looks. Firmware is updated by people: an update that is cut short leaves a card that nobody can reach."""
+
+    name = "firmware_version"
+    at_boot = False
+    effects = {"firmware_version": "none"}
+    repairs = {"firmware_version": "none"}
+
+    def wanted(self, document: Document) -> Fields:
+        asked: Dict[str, str] = document.get("firmware_versions") or {}
+        return {f"{pf}.firmware_version": asked[pf] for pf in sorted(asked)}
+
+    def concerns(self, document: Document) -> bool:
+        return any(not pf.get("soft_roce") for pf in document["pfs"])
+
+    def observed(self, host: Host) -> Fields:
+        return {field: running(host.machine, interface_of(field)) or UNKNOWN for field in self.wanted(host.document)}
+
+    def refuse(self, host: Host) -> None:
+        asked: Dict[str, str] = host.document.get("firmware_versions") or {}
+        for pf, version in sorted(asked.items()):
+            found = running(host.machine, pf) or UNKNOWN
+            if found != version:
+                raise StepError(
+                    f"{pf} runs firmware {found}, and firmware.version is {version}{_waiting(host.machine, pf, found)}",
+                    by_hand(host.machine, pf, version) + f"; or set firmware.version to {found}",
+                )
+
+    def apply(self, host: Host, wrong: Set[str]) -> None:
+        """Nothing: what differs was refused before."""
+
+    def facts(self, host: Host) -> Dict[str, Any]:
+        """The version counts for measurements too: another one makes them obsolete."""
+        versions = {pf["interface"]: _of_rdma_device(host.machine, pf["interface"]) for pf in host.pfs}
+        known = {pf: version for pf, version in versions.items() if version}
+        return {"firmware": known} if known else {}
+
+
+def running(machine: Machine, pf: str) -> str:
+    """The version that a PF runs; empty when neither kernel nor ethtool knows one."""
+    return _of_rdma_device(machine, pf) or parse_driver_info(machine.run("ethtool", "-i", pf).out)
+
+
+def parse_driver_info(printed: str) -> str:
+    """The version in the output of `ethtool -i`. Drivers append what their cards are: `16.35.4030 (MT_0000000008)`."""
+    found = re.search(r"^firmware-version:[ \t]*(\S+)", printed, re.MULTILINE)
+    return found[1] if found and found[1] != "N/A" else ""
+
+
+def parse_flashed(printed: str) -> str:
+    """The version in a card's flash, by `mstflint query`: the one that the next reset starts."""
+    found = re.search(r"^FW Version:[ \t]*(\S+)", printed, re.MULTILINE)
+    return found[1] if found else ""
+
+
+def by_hand(machine: Machine, pf: str, version: str) -> str:
+    """The steps to take; nothing here ever takes them."""
+    device = machine.target(f"/sys/class/net/{pf}/device") or "its PCI address"
+    return (
+        f"firmware is never updated from here: drain this host, flash the image of {version} for the card's PSID "
+        f"(mstflint -d {device} query shows it; mstflint -d {device} -i IMAGE burn), then a cold boot"
+    )
+
+
+def _of_rdma_device(machine: Machine, pf: str) -> str:
+    device = (machine.names(f"/sys/class/net/{pf}/device/infiniband") or [""])[0]
+    return machine.read(f"/sys/class/infiniband/{device}/fw_ver") if device else ""
+
+
+def _waiting(machine: Machine, pf: str, found: str) -> str:
+    """Says when the card has another version in its flash already, so that a reset is all that is missing."""
+    flashed = parse_flashed(machine.run("mstflint", "-d", machine.target(f"/sys/class/net/{pf}/device"), "query").out)
+    return f"; {flashed} is in its flash and waits for a cold boot" if flashed not in ("", found) else ""
