@@ -19,7 +19,12 @@ if lab.fabric is not None and credentials.vcenter_password is not None:
     # a third of a second, which labs without vSphere need not pay at every preview
     from components.fabric.fabric import VsphereFabric, VsphereFabricArgs
 
-    asked = VsphereFabricArgs(lab=lab, fabric=lab.fabric, password=credentials.vcenter_password)
+    asked = VsphereFabricArgs(
+        lab=lab,
+        fabric=lab.fabric,
+        password=credentials.vcenter_password,
+        machine_keys=credentials.machine_keys,
+    )
     fabric = VsphereFabric("fabric", asked)
     pulumi.export("fabric", fabric.port_groups)
 switches = Switches("switches", SwitchesArgs(lab=lab, credentials=credentials)) if lab.switches else None

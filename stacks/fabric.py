@@ -122,6 +122,12 @@ class Fabric(Section):
     password: Literal["secret", "file"] = "secret"  # noqa: S105  # where it is, not what
     """The stack secret `rocelab:vcenterPassword`, or the simulator's `password_file`."""
     password_file: Path | None = None
+    host_keys: Literal["known_hosts", "secret", "file"] = "known_hosts"
+    """The SSH host keys of machines that are made here. known_hosts: as of every node, written down by hand. secret:
+    derived from the stack secret `rocelab:hostKeySeed` and given to each machine by guestinfo before its first start,
+    for cloud-init (21.3 or newer in the template); the same key is what every connection wants to see."""
+    host_keys_file: Path | None = None
+    """For `file`: the simulator's secret, in place of the stack's."""
     ca_file: Path | None = None
     """Certificate authority of the vCenter. None: the system's, unless a thumbprint is given."""
     thumbprint_sha256: str | None = Field(default=None, pattern=r"^[0-9a-f]{64}$")

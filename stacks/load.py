@@ -10,6 +10,7 @@ import yaml
 from stacks.access import read_host_keys, read_private_key
 from stacks.base import LabError
 from stacks.fabric import read_password
+from stacks.host_keys import HostKey, machine_keys, pinned_keys
 from stacks.lab import Lab
 from stacks.read import KEY, parse_lab
 from stacks.secret_files import secret_files
@@ -30,6 +31,8 @@ class Credentials:
     """The host key of each switch that the lab applies to, by its name."""
     vcenter_password: pulumi.Output[str] | None = None
     """None: the lab has no fabric."""
+    machine_keys: dict[str, HostKey] = field(default_factory=dict)
+    """The host key pairs that machines are given, by node name; `host_keys` has their public halves."""
     files: dict[str, pulumi.Output[str]] = field(default_factory=dict)
     """What nodes get as files, by the secret's key; empty in most labs."""
 
@@ -68,13 +71,15 @@ def load_credentials(lab: Lab, config: pulumi.Config) -> Credentials:
             key = pulumi.Output.secret(read_private_key(lab.access, root))
         elif lab.access.identity == "secret":
             key = config.require_secret("sshPrivateKey")
-        host_keys = read_host_keys(lab.access, lab.endpoints(), root)
+        # in clear in this process alone: a public half must be known to describe a connection
+        host_keys = pinned_keys(lab, lab.endpoints(), root, config.get)
         return Credentials(
             private_key=key,
             host_keys=host_keys,
             kubeconfig=_kubeconfig(lab, config, root),
             vcenter_password=_vcenter_password(lab, config, root),
             switch_keys=_switch_keys(lab, root),
+            machine_keys=machine_keys(lab, lab.endpoints(), root, config.get),
             files={file.key: config.require_secret(file.key) for file in secret_files(lab)},
         )
     except LabError as error:

@@ -1,7 +1,7 @@
 """The vSphere fabric of a lab: switches with their uplinks, port groups, vmkernel adapters, PVRDMA's host settings."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import pulumi
@@ -16,6 +16,7 @@ from components.fabric.objects import MEMBER
 from components.fabric.settings import HostSettings, HostSettingsArgs
 from components.fabric.uplink import Uplink, UplinkArgs
 from stacks.fabric import DistributedSwitch, EsxiHost, Fabric
+from stacks.host_keys import HostKey
 from stacks.lab import Lab
 
 UPLINK = "uplink1"
@@ -29,6 +30,8 @@ class VsphereFabricArgs:
     lab: Lab
     fabric: Fabric
     password: pulumi.Input[str]
+    machine_keys: Mapping[str, HostKey] = field(default_factory=dict)
+    """Host keys that machines are given, by node."""
 
 
 class VsphereFabric(pulumi.ComponentResource):
@@ -70,6 +73,7 @@ class VsphereFabric(pulumi.ComponentResource):
                 datacenter=self._datacenter,
                 port_groups=self.port_groups,
                 lookups=self._lookups,
+                keys=args.machine_keys,
             )
             inside = pulumi.ResourceOptions(parent=self, providers=[self.provider])
             self.places = Machines(f"{name}-machines", machines, inside).places

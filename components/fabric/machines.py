@@ -1,14 +1,16 @@
 """The VMs of a lab: cloned from a template, memory reserved, PVRDMA on every rail, one worker a host, and proven so."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import pulumi
 import pulumi_vsphere as vsphere
 
+from components.fabric.guestinfo import SECRET, TOLD, guestinfo
 from components.fabric.machine_hardware import MachineHardware, MachineHardwareArgs
 from components.fabric.placement import Placement, PlacementArgs
 from stacks.fabric import Fabric
+from stacks.host_keys import HostKey
 from stacks.lab import Lab
 from stacks.nodes import VsphereVm
 
@@ -30,6 +32,8 @@ class MachinesArgs:
     port_groups: Mapping[str, pulumi.Input[str]]
     """Managed object id by rail."""
     lookups: pulumi.InvokeOutputOptions
+    keys: Mapping[str, HostKey] = field(default_factory=dict)
+    """The host key that each machine is given, by node; without one it makes its own, which nobody knows."""
 
 
 class Machines(pulumi.ComponentResource):
@@ -155,7 +159,7 @@ class Machines(pulumi.ComponentResource):
             memory=wanted.memory_mbytes,
             memory_reservation=reserved,
             memory_reservation_locked_to_max=bool(reserved),
-            extra_config=_extra_config(node) or None,
+            extra_config=self._extra_config(node) or None,
             network_interfaces=[
                 vsphere.VirtualMachineNetworkInterfaceArgs(network_id=network, adapter_type=kind)
                 for kind, network in adapters
@@ -173,10 +177,25 @@ class Machines(pulumi.ComponentResource):
                 parent=self,
                 aliases=self._before(node, ""),
                 protect=None if args.lab.simulated else True,
-                # a template that is replaced by a newer one must not replace the machines made from the old one
-                ignore_changes=["clone"],
+                # A template that is replaced by a newer one must not replace the machines made from the old one. And
+                # what a machine was told is read at its first start only: told anew it would restart for nothing.
+                ignore_changes=["clone", *(f'extraConfig["{name}"]' for name in TOLD)],
+                # the provider gives back what it was given, and not that it is a secret
+                additional_secret_outputs=["extraConfig"] if node.name in args.keys else None,
             ),
         )
+
+    def _extra_config(self, node: VsphereVm) -> dict[str, pulumi.Input[str]]:
+        """Settings of the VM's file, its host key among them."""
+        found: dict[str, pulumi.Input[str]] = {}
+        if node.vgpu is not None:
+            # space above 4 GB for the memory of its vGPUs (VMware's rule for large GPUs)
+            found["pciPassthru.use64bitMMIO"] = "TRUE"
+            found["pciPassthru.64bitMMIOSizeGB"] = str(node.vgpu.mmio_space_gbytes)
+        if key := self._args.keys.get(node.name):
+            for name, value in guestinfo(node, key).items():
+                found[name] = pulumi.Output.secret(value) if name in SECRET else value
+        return found
 
     def _before(self, node: VsphereVm, suffix: str) -> list[pulumi.Alias]:
         """The name that a resource had before its node was renamed."""
@@ -199,16 +218,6 @@ def _hosts_of(node: VsphereVm, fabric: Fabric) -> list[str]:
         return [node.machine.host]
     rails = {pf.rail for pf in node.pfs}
     return sorted({host.name for switch in fabric.switches if switch.rail in rails for host in switch.hosts})
-
-
-def _extra_config(node: VsphereVm) -> dict[str, str]:
-    """Settings of the VM's file: space above 4 GB for the memory of its vGPUs (VMware's rule for large GPUs)."""
-    if node.vgpu is None:
-        return {}
-    return {
-        "pciPassthru.use64bitMMIO": "TRUE",
-        "pciPassthru.64bitMMIOSizeGB": str(node.vgpu.mmio_space_gbytes),
-    }
 
 
 def _customization(node: VsphereVm) -> vsphere.VirtualMachineCloneCustomizeArgs:

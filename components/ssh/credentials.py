@@ -10,8 +10,9 @@ from pathlib import Path
 
 from components.ssh.admin import admin_config, control_planes_of
 from components.ssh.connection import Endpoint, Keys, keys_of
-from stacks.access import read_host_keys, read_private_key
+from stacks.access import read_private_key
 from stacks.base import LabError
+from stacks.host_keys import pinned_keys
 from stacks.lab import Lab
 from stacks.read import parse_lab
 
@@ -73,7 +74,8 @@ def login_to(lab: Lab, root: Path, setting: Setting) -> Login:
     Raises:
         LabError: when a key is not where the lab says.
     """
-    return Login(private_key=private_key(lab, setting, root), endpoints=endpoints_of(lab, host_keys(lab, root)))
+    keys = host_keys(lab, root, setting)
+    return Login(private_key=private_key(lab, setting, root), endpoints=endpoints_of(lab, keys))
 
 
 def private_key(lab: Lab, setting: Setting, root: Path) -> str | None:
@@ -87,14 +89,14 @@ def private_key(lab: Lab, setting: Setting, root: Path) -> str | None:
     return required_secret(setting, "sshPrivateKey") if lab.access.identity == "secret" else None
 
 
-def host_keys(lab: Lab, root: Path) -> dict[str, str]:
+def host_keys(lab: Lab, root: Path, setting: Setting = lambda _key: None) -> dict[str, str]:
     """The only key that may answer, by active node.
 
     Raises:
-        LabError: when known_hosts does not name one.
+        LabError: when known_hosts does not name one, or the secret is missing that machines' keys are made from.
     """
     places = {node.name: (node.address, node.ssh_port) for node in lab.active_nodes}
-    return dict(read_host_keys(lab.access, places, root))
+    return pinned_keys(lab, places, root, setting)
 
 
 def endpoints_of(lab: Lab, keys: dict[str, str]) -> dict[str, Endpoint]:

@@ -72,6 +72,16 @@ def _refuse_what_the_kind_forbids(parts: Parts) -> Iterator[Fault]:
         yield Fault(("fabric", "password_file"), "missing, and password is file: name the simulator's password file")
 
 
+def _refuse_a_key_file_that_is_not_the_simulators(parts: Parts) -> Iterator[Fault]:
+    fabric = parts.section("fabric", Fabric)
+    if fabric is None:
+        return
+    if fabric.host_keys == "file" and parts.kind == "hardware":
+        yield Fault(("fabric", "host_keys"), "file is for the simulator only; secret keeps it in the stack")
+    if (fabric.host_keys == "file") != (fabric.host_keys_file is not None):
+        yield Fault(("fabric", "host_keys_file"), "goes together with host_keys: file; give both, or neither")
+
+
 def _refuse_machines_without_their_switch(parts: Parts) -> Iterator[Fault]:
     fabric = parts.section("fabric", Fabric)
     rails = {switch.rail for switch in fabric.switches} if fabric else set()
@@ -109,6 +119,7 @@ FABRIC_RULES: tuple[Callable[[Parts], Iterator[Fault]], ...] = (
     _refuse_switches_off_their_rail,
     _refuse_what_stands_twice,
     _refuse_what_the_kind_forbids,
+    _refuse_a_key_file_that_is_not_the_simulators,
     _refuse_machines_without_their_switch,
     _refuse_two_workers_on_one_host,
 )
