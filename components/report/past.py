@@ -1,6 +1,6 @@
 """Earlier runs as lines: what each test's median was, run by run. Pure."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from components.validation.memory.entry import passes
@@ -20,6 +20,8 @@ class PastRun:
     """By test (with its shape, unless one way) and rail, or by job and transport; `all` where there is neither."""
     units: dict[str, str]
     """By test."""
+    config: frozenset[tuple[str, str]] | None = None
+    """What two runs must have in common to be compared; None where it is not known."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -36,6 +38,8 @@ class Trend:
     """Whether the run passed."""
     baseline: int | None
     """Which of the runs the last one is compared with."""
+    parts: tuple[int, ...]
+    """By run: how often the configuration changed before it. Values of different parts are not compared."""
 
 
 def test_name(test: str, shape: str) -> str:
@@ -71,7 +75,14 @@ def past_in(entry: Entry) -> PastRun:
         test = test_name(words[0], words[1]) if len(words) == 3 else words[0]
         medians[test, words[-1] if len(words) > 1 else "all"] = value.median
         units[test] = value.unit
-    return PastRun(run_id=entry.run_id, started_at=entry.started_at, passed=entry.passed, medians=medians, units=units)
+    return PastRun(
+        run_id=entry.run_id,
+        started_at=entry.started_at,
+        passed=entry.passed,
+        medians=medians,
+        units=units,
+        config=frozenset(entry.config.items()),
+    )
 
 
 def trends(runs: Sequence[PastRun], baseline_run: str = "") -> list[Trend]:
@@ -93,6 +104,15 @@ def trends(runs: Sequence[PastRun], baseline_run: str = "") -> list[Trend]:
                     lines=lines,
                     settled=tuple(run.passed for run in runs),
                     baseline=ids.index(baseline_run) if baseline_run in ids else None,
+                    parts=tuple(_parts(runs)),
                 )
             )
     return found
+
+
+def _parts(runs: Sequence[PastRun]) -> Iterator[int]:
+    part, before = 0, None
+    for run in runs:
+        part += before is not None and run.config is not None and run.config != before
+        before = run.config or before
+        yield part

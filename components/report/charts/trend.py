@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from components.report.charts.canvas import Canvas, end_labels, frame
 from components.report.charts.palette import FAILED, MUTED, SURFACE, series_colour
+from components.report.lines import unit_text
 from components.report.past import Trend
 
 WIDTH, HEIGHT = 480, 220
@@ -27,19 +28,29 @@ def trend_chart(trend: Trend, name: str) -> str:
         known = [value for value in line if value is not None]
         if not known:
             continue
-        axes.plot(at, known, color=colour, linewidth=1.5)
+        for part in dict.fromkeys(trend.parts):
+            of_part = [place for place, index in enumerate(at) if trend.parts[index] == part]
+            axes.plot(
+                [at[place] for place in of_part], [known[place] for place in of_part], color=colour, linewidth=1.5
+            )
         _marks(canvas, at, known, [trend.settled[index] for index in at], colour)
         ends.append(((known[-1] - bottom) / (top - bottom), f"{label}: {known[-1]:.4g}", colour))
     axes.set_ylim(bottom, top)
     axes.set_xlim(-0.4, len(trend.runs) - 0.6)
     step = max(1, -(-len(trend.runs) // 5))
-    axes.set_xticks(range(0, len(trend.runs), step), [run[:10] for run in trend.runs[::step]])
-    axes.set_ylabel(trend.unit)
+    axes.set_xticks(range(0, len(trend.runs), step), _moments(trend.runs)[::step])
+    axes.set_ylabel(unit_text(trend.unit))
     axes.yaxis.label.set_color(MUTED)
     if trend.baseline is not None:
         axes.axvline(trend.baseline, color=MUTED, linewidth=1, dashes=(3, 2))
     end_labels(axes, INNER, ends)
-    return canvas.svg(name, f"{trend.title} over the last {len(trend.runs)} runs, in {trend.unit}")
+    return canvas.svg(name, f"{trend.title} over the last {len(trend.runs)} runs, in {unit_text(trend.unit)}")
+
+
+def _moments(runs: Sequence[str]) -> list[str]:
+    """Days where these tell the runs apart, else days and times."""
+    days = [run[:10] for run in runs]
+    return days if len(set(days)) == len(days) else [f"{run[5:10]} {run[11:16]}" for run in runs]
 
 
 def _marks(canvas: Canvas, at: Sequence[int], values: Sequence[float], passed: Sequence[bool], colour: str) -> None:

@@ -9,7 +9,7 @@ from components.report.html.tags import Content, Html, number_cell, table, tag
 from components.report.html.verdict import regression
 from components.report.lines import number, percent
 from components.report.material import Material
-from components.report.past import test_name, trends
+from components.report.past import Trend, test_name, trends
 from components.validation.judging.comparison import Comparison, comparisons
 from components.validation.records import RunRecord
 
@@ -85,6 +85,14 @@ def _speedup(one: Comparison) -> str:
     return f"{one.speedup:.2f} times{between}"
 
 
+def _how_to_read(trend: Trend) -> str:
+    told = [f"the last {len(trend.runs)} runs"]
+    told += [] if all(trend.settled) else ["hollow: it did not pass"]
+    told += [] if trend.baseline is None else ["dashed: the baseline"]
+    told += ["interrupted: the configuration changed"] if len(set(trend.parts)) > 1 else []
+    return "; ".join(told)
+
+
 def history_section(material: Material) -> Iterator[Html]:
     """Earlier runs, and this one against its baseline."""
     found = trends(material.history, material.summary.regression.baseline_run if material.summary.regression else "")
@@ -99,9 +107,7 @@ def history_section(material: Material) -> Iterator[Html]:
     charts: list[Html] = []
     if found:
         charts = [
-            figure(
-                trend.title, "hollow: the run did not pass; dashed: the baseline", trend_chart(trend, f"trend{index}")
-            )
+            figure(trend.title, _how_to_read(trend), trend_chart(trend, f"trend{index}"))
             for index, trend in enumerate(found)
         ]
     yield section(

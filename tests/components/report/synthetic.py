@@ -112,7 +112,7 @@ class Model:
             hints=("gpu03 on rail-b sends 14 % less than the others: look at its PCIe width and its cable",),
             findings=(
                 Finding(
-                    code="DIRECTION_SLOW",
+                    code="NIC_TX_SLOW",
                     where=f"{self.rails[-1]} gpu03 sending",
                     evidence="7 of its 7 transfers lie 14 % under the rail's median; receiving is as fast as elsewhere",
                     hint="ethtool -S on its PF: tx errors; current_link_width against max_link_width",

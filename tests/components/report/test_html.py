@@ -12,7 +12,7 @@ import pytest
 from components.report.html.page import render_html
 from components.report.html.tags import Html, tag
 from components.report.material import Material
-from components.report.past import past_of
+from components.report.past import past_of, trends
 from tests.components.report.synthetic import Model
 
 VOID = {"meta", "br"}
@@ -183,3 +183,27 @@ def test_sixty_four_nodes_pairwise_fit_into_five_megabytes() -> None:
 
     assert len(page.encode()) < 5_000_000
     assert page.count("<td>ib_write_bw/one_way/") == 2 * 2 * (64 * 63) - 2, "each output is listed, but for the failed"
+
+
+def test_a_trend_is_interrupted_where_the_configuration_changed_and_tells_runs_of_one_day_apart() -> None:
+    material = Model().material()
+    runs = [
+        replace(run, started_at=f"2026-11-11T0{n % 10}:00:00Z", config=frozenset({("nodes", "8" if n < 6 else "16")}))
+        for n, run in enumerate(material.history)
+    ]
+    parts = {trend.title: trend.parts for trend in trends(runs)}
+    page = render_html(replace(material, history=tuple(runs)))
+
+    assert parts["ib_write_bw"] == (0,) * 6 + (1,) * (len(runs) - 6)
+    assert "interrupted: the configuration changed" in page
+    assert "interrupted" not in render_html(material)
+    assert "11-11 03:00" in page
+
+
+def test_every_chart_of_a_simulated_lab_has_a_place_for_its_label() -> None:
+    material = Model(simulated=True).material()
+    passed = tuple(replace(run, passed=True) for run in material.history)
+    page = render_html(replace(material, history=passed))
+
+    assert "figure:not(.replayed) figcaption small::after" in page, "the label hangs on the note"
+    assert page.count("<figcaption>") == len(re.findall(r"<figcaption>[^<]*<small>[^<]", page)) > 5
