@@ -8,7 +8,8 @@ from simulator.packages.part import Packages
 from simulator.part import Part, SimulatorError
 from simulator.plane.part import ControlPlane
 from simulator.switch.part import FRONT, Switch
-from simulator.vcenter.part import VCenter
+from simulator.vcenter.guests import command, powered
+from simulator.vcenter.part import Guests, VCenter
 from stacks.read import read_stack_file
 
 CHECKOUT = Path(__file__).parents[1]
@@ -54,9 +55,10 @@ def simulator_of(stack: str, state: Path) -> Simulator:
     lab = read_stack_file(CHECKOUT / f"Pulumi.{stack}.yaml")
     if lab.kind != "virtual":
         raise SimulatorError(f"stack {stack} is of kind {lab.kind}: the simulator plays labs of kind virtual only")
-    nodes = Nodes(lab, state)
+    nodes = Nodes(lab, state, lambda: powered(state))
     binaries = CHECKOUT / ".engine" / "bin"
-    plane, vcenter = ControlPlane(lab, state, binaries), VCenter(lab, state, binaries)
+    plane = ControlPlane(lab, state, binaries)
+    vcenter = VCenter(lab, state, binaries, Guests(command(stack), nodes.end_guests))
     needed: dict[Part, bool] = {plane: lab.cluster is not None, vcenter: lab.fabric is not None, Packages(state): True}
     return Simulator(
         state,

@@ -142,7 +142,8 @@ func substituteFor(object mo.Reference, method string) answering {
 			return &portGroup{group: object}
 		}
 	case *simulator.VirtualMachine:
-		if method == "ReconfigVM_Task" {
+		switch method {
+		case "ReconfigVM_Task", "PowerOnVM_Task", "PowerOffVM_Task", "ShutdownGuest":
 			return &machine{vm: object}
 		}
 	case *simulator.ClusterComputeResource:

@@ -268,6 +268,9 @@ func serveControl(path string, model *simulator.Model) error {
 		defer trouble.mu.Unlock()
 		trouble.active = nil
 	})
+	routes.HandleFunc("GET /guests", func(w http.ResponseWriter, _ *http.Request) {
+		_ = json.NewEncoder(w).Encode(running(model))
+	})
 	routes.HandleFunc("POST /faults", taking(trouble.add))
 	routes.HandleFunc("POST /hosts", taking(trouble.change))
 	go func() { _ = http.Serve(listener, routes) }()

@@ -33,7 +33,15 @@ func main() {
 	flag.StringVar(&given.key, "tls-key", "", "key of the certificate")
 	flag.StringVar(&given.control, "control", "", "unix socket on which faults are asked for; empty: none")
 	flag.IntVar(&given.hosts, "hosts", 3, "ESXi hosts in the cluster")
+	flag.Usage = func() {
+		fmt.Fprintln(flag.CommandLine.Output(), "usage: vcenter [flags] [COMMAND ...]\n\n"+
+			"COMMAND starts and ends the guests of VMs; without it they have none.")
+		flag.PrintDefaults()
+	}
 	flag.Parse()
+	if flag.NArg() > 0 {
+		outside.command = flag.Args()
+	}
 	if err := serve(given); err != nil {
 		log.Fatal(err)
 	}

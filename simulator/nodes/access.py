@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from simulator.nodes.cache import need_programs, run
+from simulator.nodes.identity import public_keys
 from simulator.nodes.image import GUEST_USER
-from simulator.nodes.machine import SSH_PORT, Machine
+from simulator.nodes.machine import HOST_KEY, SSH_PORT, Machine
 
 USER_KEY = "id_ed25519"
 SSH_CONFIG = "ssh_config"
@@ -18,7 +19,7 @@ def give_keys(folder: Path, machines: list[Machine]) -> None:
     need_programs({"ssh": "openssh-client", "ssh-keygen": "openssh-client"}, "the simulator")
     _make_key(folder / USER_KEY)
     for machine in machines:
-        _make_key(folder / machine.name / "host_key")
+        _make_key(folder / machine.name / HOST_KEY)
         shutil.copyfile(folder / f"{USER_KEY}.pub", folder / machine.name / "authorized_key")
 
 
@@ -26,8 +27,7 @@ def write_ssh_files(folder: Path, machines: list[Machine], lab_names: Mapping[st
     """Writes known_hosts and ssh_config for all machines; `lab_names` gives what the lab calls an address."""
     known_hosts, config = "", ""
     for machine in machines:
-        public = (folder / machine.name / "host_key.pub").read_text().split()
-        known_hosts += f"[{machine.address}]:{SSH_PORT} {public[0]} {public[1]}\n"
+        known_hosts += "".join(f"[{machine.address}]:{SSH_PORT} {key}\n" for key in public_keys(folder / machine.name))
         names = dict.fromkeys([lab_names.get(machine.address, machine.name), machine.name])
         config += f"Host {' '.join(names)}\n  HostName {machine.address}\n"
     config += (

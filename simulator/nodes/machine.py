@@ -19,6 +19,8 @@ MOST_MACHINES = 64
 """Guests' DHCP addresses and MACs are derived from the number; far more than two cores can run."""
 NODE_NETWORK = "127.0.12."
 SSH_PORT = 2222
+HOST_KEY = "host_key"
+"""File with the key that ssh of a machine presents, unless it was given another."""
 REPOSITORY = ("127.0.12.202", 8080)
 """Where the package repository listens."""
 _DOOR = Path(__file__).parents[1] / "packages" / "door.py"
@@ -61,7 +63,7 @@ class Machine:
         """Hardware address: 0 is the management NIC, others count the rails."""
         return f"52:54:00:{position * 0x11:02x}:00:{self.number:02x}"
 
-    def command(self, qemu: Qemu, image: Image, accelerator: Accelerator) -> list[str]:
+    def command(self, qemu: Qemu, image: Image, accelerator: Accelerator, host_key: str = HOST_KEY) -> list[str]:
         """QEMU's command line, all but the disk's file; paths are relative to the machine's folder."""
         management = f"user,id=management,restrict=on,net=192.168.1.0/24,dhcpstart=192.168.1.{10 + self.number}"
         words = [qemu.system, *qemu.options, *accelerator.options, "-name", self.name]
@@ -73,7 +75,7 @@ class Machine:
         # restrict=on: through its management NIC the guest reaches nobody but the repository; only ssh comes in
         words += ["-netdev", f"{management},hostfwd=tcp:{self.address}:{SSH_PORT}-:22,guestfwd={_door()}"]
         words += ["-device", f"virtio-net-pci,netdev=management,mac={self.mac(0)},romfile=,bus=pcie.0,addr=3"]
-        words += ["-fw_cfg", "name=opt/rocelab/host_key,file=host_key"]
+        words += ["-fw_cfg", f"name=opt/rocelab/host_key,file={host_key}"]
         words += ["-fw_cfg", "name=opt/rocelab/authorized_key,file=authorized_key"]
         for position, nic in enumerate(self.nics, start=1):
             words += self._nic(position, nic)

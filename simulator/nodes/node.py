@@ -14,8 +14,9 @@ from simulator.nodes import qmp
 from simulator.nodes.accelerator import Accelerator
 from simulator.nodes.access import SSH_CONFIG
 from simulator.nodes.cache import digest, need_space
+from simulator.nodes.identity import GIVEN_KEY, TAKE_KEY, key_file, presents
 from simulator.nodes.image import Image
-from simulator.nodes.machine import SSH_PORT, Machine, Nic
+from simulator.nodes.machine import HOST_KEY, SSH_PORT, Machine, Nic
 from simulator.nodes.qemu import Qemu
 from simulator.part import Report, SimulatorError
 from simulator.process import Daemon, refuse_a_taken_port
@@ -56,7 +57,7 @@ class Node:
     def up(self, boot: Boot, first_boots: AbstractContextManager[object], report: Report) -> None:
         """Leaves a running node as it is; else starts it from its snapshot, or boots it afresh inside `first_boots`."""
         ingredients = self._ingredients(boot)
-        disk = self.folder / f"disk-{digest(*ingredients.values())}.qcow2"
+        disk = self._disk(ingredients)
         has_snapshot = disk.exists() and _has_snapshot(boot.qemu, disk, report)
         if self.daemon.pid() is not None:
             if has_snapshot:
@@ -67,14 +68,23 @@ class Node:
         elif self.was_started:
             report(f"had died, starting it again; its last words:\n{self.last_words()}")
         self.stop()
-        command = self.machine.command(boot.qemu, boot.image, boot.accelerator)
-        command += ["-drive", f"if=none,id=disk,file={str(disk).replace(',', ',,')},cache=unsafe,discard=unmap"]
         refuse_a_taken_port(self.machine.name, self.machine.address, SSH_PORT)
-        if not (has_snapshot and self._restored(boot, command, report)):
+        if not (has_snapshot and self._restored(boot, disk, report)):
             with first_boots:
                 report(f"first boot ({boot.accelerator.kind})")
-                self._boot_first(boot, command, disk, ingredients, report)
+                self._boot_first(boot, disk, ingredients, report)
+            if key_file(self.folder) == GIVEN_KEY:  # a snapshot is of the machine as it is by itself
+                self.stop()
+                self._restored(boot, disk, report)
         report("answers")
+
+    def prepare(self, boot: Boot, first_boots: AbstractContextManager[object], report: Report) -> None:
+        """Makes the snapshot that a start needs, and leaves the node off."""
+        disk = self._disk(self._ingredients(boot))
+        if not (disk.exists() and _has_snapshot(boot.qemu, disk, report)):
+            self.up(boot, first_boots, report)
+        self.stop()
+        report("is off, and can be started")
 
     def reset(self, report: Report) -> None:
         """Puts memory and disk of the running node back to the snapshot.
@@ -86,13 +96,14 @@ class Node:
             raise SimulatorError(f"{self.machine.name} does not run: sim up\n{self.last_words()}")
         qmp.human(self.folder, f"loadvm {SNAPSHOT}")
         self.wait_for_ssh(report)
+        self._take_given_key(report)
         report("as after its first boot")
 
     def stop(self) -> None:
         """Ends QEMU and waits for its end; the disk stays."""
         self.daemon.stop()
         for left in self.folder.glob("*.sock"):
-            left.unlink()
+            left.unlink(missing_ok=True)
 
     def set_links(self, nics: Iterable[Nic], unplugged: set[str]) -> None:
         """Gives each NIC the carrier that its cable has; what is right already is left alone."""
@@ -133,32 +144,53 @@ class Node:
             words += [f"  {console.name}: {line[:200]}" for line in lines]
         return "\n".join(words)
 
-    def _boot_first(
-        self, boot: Boot, command: list[str], disk: Path, ingredients: dict[str, str], report: Report
-    ) -> None:
+    def _boot_first(self, boot: Boot, disk: Path, ingredients: dict[str, str], report: Report) -> None:
         need_space(self.folder, DISK_BYTES, f"the disk of {self.machine.name}")
         for old in self.folder.glob("disk-*.qcow2"):
             old.unlink()
         boot.qemu.disk_tool("create", "-q", "-f", "qcow2", "-F", "raw", "-b", str(boot.image.root), str(disk))
         (self.folder / "ingredients.json").write_text(json.dumps(ingredients))
         (self.folder / "machine.json").write_text(json.dumps(asdict(self.machine)))
-        self.daemon.start(command, env=boot.qemu.environment)
+        self.daemon.start(self._command(boot, disk, HOST_KEY), env=boot.qemu.environment)
         self.wait_for_ssh(report)
         self._ssh(_WARM_UP)
         # before anyone makes VFs: those that come back in a new process are dead
         qmp.human(self.folder, f"savevm {SNAPSHOT}")
 
-    def _restored(self, boot: Boot, command: list[str], report: Report) -> bool:
+    def _restored(self, boot: Boot, disk: Path, report: Report) -> bool:
         """Whether the node came back from its snapshot; a QEMU that was killed may have left the disk unreadable."""
+        command = self._command(boot, disk, key_file(self.folder))
         self.daemon.start([*command, "-loadvm", SNAPSHOT], env=boot.qemu.environment)
         try:
             self.wait_for_ssh(report)
+            self._take_given_key(report)
         except SimulatorError:
             if self.daemon.pid() is not None:
                 raise
             report(f"its snapshot does not start, booting it afresh:\n{self.daemon.last_words()}")
             return False
         return True
+
+    def _take_given_key(self, report: Report) -> None:
+        """Lets a guest out of a snapshot present the key that it was given; a boot reads it by itself."""
+        if key_file(self.folder) != GIVEN_KEY:
+            return
+        self._ssh(TAKE_KEY)
+        deadline = time.monotonic() + SSH_WAIT_S
+        while not presents(self.machine, self.folder):
+            if self.daemon.pid() is None or time.monotonic() > deadline:
+                raise SimulatorError(
+                    f"{self.machine.name} does not take the key that it was given\n{self.last_words()}"
+                )
+            time.sleep(0.2)
+        report("presents the key that it was given")
+
+    def _disk(self, ingredients: dict[str, str]) -> Path:
+        return self.folder / f"disk-{digest(*ingredients.values())}.qcow2"
+
+    def _command(self, boot: Boot, disk: Path, host_key: str) -> list[str]:
+        command = self.machine.command(boot.qemu, boot.image, boot.accelerator, host_key)
+        return [*command, "-drive", f"if=none,id=disk,file={str(disk).replace(',', ',,')},cache=unsafe,discard=unmap"]
 
     def _set_clock(self) -> bool:
         return self._ssh(f"sudo date -s @{time.time():.0f}")

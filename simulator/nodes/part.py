@@ -1,13 +1,15 @@
 """All nodes of a lab as one part of the simulator."""
 
+import fcntl
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
 from simulator.nodes.accelerator import choose
 from simulator.nodes.access import give_keys, write_ssh_files
+from simulator.nodes.identity import give_key, given_key
 from simulator.nodes.image import build_image
 from simulator.nodes.machine import MEMORY_MIB, MOST_MACHINES, SSH_PORT, Machine, machines_of
 from simulator.nodes.node import Boot, Node, memory_available_mib, processors, recorded_machines
@@ -15,15 +17,24 @@ from simulator.nodes.qemu import find_qemu
 from simulator.part import Report, SimulatorError, Status
 from simulator.switch.client import SwitchClient
 from stacks.lab import Lab
+from stacks.nodes import VsphereVm
+
+Powered = Callable[[], Mapping[str, str | None]]
+"""Addresses of the VMs that are on in the vCenter, with the private host key that each was given, if it was."""
 
 
 class Nodes:
-    """The lab's machines. Those that an earlier lab had keep running until `down`: somebody must undo them first."""
+    """The lab's machines. Those that an earlier lab had keep running until `down`: somebody must undo them first.
+
+    Nodes that are guests of VMs run while their VM is on, and are only made ready by `up`.
+    """
 
     name = "nodes"
 
-    def __init__(self, lab: Lab, state: Path) -> None:
+    def __init__(self, lab: Lab, state: Path, powered: Powered = dict) -> None:
         self.folder = state / "nodes"
+        self._powered = powered
+        self._guests = {str(node.address) for node in lab.nodes if isinstance(node, VsphereVm)}
         self._switch = SwitchClient(state / "switch")
         self._lab_names = {str(node.address): node.name for node in lab.nodes}
         recorded = {machine.number: machine for machine in recorded_machines(self.folder)}
@@ -49,16 +60,51 @@ class Nodes:
     def up(self, report: Report) -> None:
         """Starts the nodes that do not run, and returns when all take logins."""
         nodes = self._nodes(self.wanted)
+        powered = self._powered() if self._guests else {}
+        running = [node for node in nodes if node.machine.address not in self._guests - powered.keys()]
         give_keys(self.folder, self.wanted)
-        write_ssh_files(self.folder, self.machines, self._lab_names)
+        for node in nodes:
+            _give(node, powered.get(node.machine.address), report)
+        self._write_ssh_files()
         boot = self.build(report)
         _refuse_too_little_memory([node for node in nodes if node.daemon.pid() is None])
         first_boots = threading.Semaphore(processors())  # more only slow each other down: a boot is pure computing
-        _on_all(nodes, lambda node, tell: node.up(boot, first_boots, tell), report)
-        self._set_links(nodes)
+
+        def start(node: Node, tell: Report) -> None:
+            (node.up if node in running else node.prepare)(boot, first_boots, tell)
+
+        _on_all(nodes, start, report)
+        self._set_links(running)
         for node in self._nodes(self.others):
             if node.daemon.pid() is not None:
                 report(f"{node.machine.name} at {node.machine.address} still runs; this lab does not name it")
+
+    def start_guest(self, address: str, private_key: str | None, report: Report) -> bool:
+        """Starts the node that is the guest of a VM, with the host key that the VM was given; False: there is none."""
+        machine = next((one for one in self.wanted if one.address == address and address in self._guests), None)
+        if machine is None:
+            return False
+        node = Node(machine, self.folder)
+        give_keys(self.folder, [machine])
+        _give(node, private_key, report)
+        self._write_ssh_files()
+        boot = self.build(report)
+        _refuse_too_little_memory([node] if node.daemon.pid() is None else [])
+        node.up(boot, threading.Semaphore(), report)
+        self._set_links([node])
+        return True
+
+    def end_guests(self, addresses: Iterable[str] | None = None) -> list[str]:
+        """Ends the nodes at these addresses that are guests of VMs, or all that are; returns their names."""
+        bare = {machine.address for machine in self.wanted} - self._guests
+        ended = []
+        for node in self._started():
+            wanted = node.machine.address in (self._guests if addresses is None else set(addresses) - bare)
+            if wanted:
+                node.stop()
+                _give(node, None, lambda _: None)
+                ended.append(node.machine.name)
+        return ended
 
     def status(self) -> list[Status]:
         """A line for each node of the lab, and for each other that was started."""
@@ -70,6 +116,8 @@ class Nodes:
         """Puts all started nodes back to their snapshots, live."""
         nodes = self._started()
         if not nodes:
+            if self._guests:
+                return  # their VMs are off
             raise SimulatorError("no node runs: sim up")
         _on_all(nodes, lambda node, tell: node.reset(tell), report)
         self._set_links(nodes)
@@ -107,11 +155,19 @@ class Nodes:
         if pid is None:
             if node.was_started:
                 return Status(name, address, "died", node.last_words())
+            if node.machine.address in self._guests:
+                return Status(name, address, "idle", "a VM's guest: runs while its VM is on")
             return Status(name, address, "stopped")
         detail = "" if node.machine.address in self._lab_names else "not in this lab"
         if not node.answers():
             return Status(name, address, "not answering", "no ssh: it boots, or see sim logs", pid)
         return Status(name, address, "running", detail, pid)
+
+    def _write_ssh_files(self) -> None:
+        """Writes them as things are now; two guests may start at once, and the later writer must know both."""
+        with (self.folder / "ssh_files.lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            write_ssh_files(self.folder, self.machines, self._lab_names)
 
     def _set_links(self, nodes: Iterable[Node]) -> None:
         """A new QEMU, and a restored snapshot, believe that every cable is in."""
@@ -140,6 +196,16 @@ def _on_all(nodes: list[Node], act: Callable[[Node, Report], None], report: Repo
     with ThreadPoolExecutor(max_workers=MOST_MACHINES) as pool:
         if failures := [failure for failure in pool.map(one, nodes) if failure]:
             raise SimulatorError("\n".join(failures))
+
+
+def _give(node: Node, private_key: str | None, report: Report) -> None:
+    """Gives a node this host key, or its own; one that runs with another is ended first."""
+    if given_key(node.folder) == private_key:
+        return
+    if node.daemon.pid() is not None:
+        report(f"{node.machine.name}: stopping it, since its host key is another now")
+        node.stop()
+    give_key(node.folder, private_key)
 
 
 def _refuse_too_little_memory(new: list[Node]) -> None:

@@ -3,6 +3,7 @@
 import json
 import socket
 from collections.abc import Mapping
+from dataclasses import dataclass
 from http.client import HTTPConnection
 from pathlib import Path
 
@@ -10,6 +11,15 @@ from simulator.part import SimulatorError
 
 SOCKET = "control.sock"
 ANSWER_S = 10
+
+
+@dataclass(frozen=True)
+class Guest:
+    """A VM that is on, as its guest sees it."""
+
+    name: str
+    address: str
+    guestinfo: Mapping[str, str]
 
 
 class _UnixConnection(HTTPConnection):
@@ -48,6 +58,10 @@ class Control:
     def calls(self) -> dict[str, int]:
         """How often each call was made since the start."""
         return {str(name): int(count) for name, count in json.loads(self._ask("GET", "/calls")).items()}
+
+    def guests(self) -> list[Guest]:
+        """The VMs that are on and have an address."""
+        return [Guest(**found) for found in json.loads(self._ask("GET", "/guests"))]
 
     def _ask(self, verb: str, path: str, given: Mapping[str, object] | None = None) -> str:
         connection = _UnixConnection(self._path)

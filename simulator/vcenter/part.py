@@ -1,12 +1,16 @@
 """The simulated vCenter as a part of the simulator, for labs with a fabric. Its inventory lives in memory only."""
 
+import os
 import secrets
 import shutil
 import ssl
+from collections.abc import Callable
+from dataclasses import dataclass
 from http.client import HTTPException, HTTPSConnection
 from ipaddress import AddressValueError, IPv4Address
 from pathlib import Path
 
+from simulator.nodes.accelerator import VARIABLE
 from simulator.part import Report, SimulatorError, Status
 from simulator.plane.pki import Authority
 from simulator.process import Daemon, refuse_a_taken_port
@@ -17,6 +21,18 @@ from stacks.lab import Lab
 NAME = "vcenter"
 START_S = 30
 ENVIRONMENT = {"PATH": "/usr/bin:/bin"}
+FOR_GUESTS = ("PATH", "HOME", "XDG_CACHE_HOME", "TMPDIR", VARIABLE)
+"""What starting a node takes of the environment: where programs, image and QEMU are."""
+
+
+@dataclass(frozen=True)
+class Guests:
+    """What VMs of this vCenter have inside."""
+
+    command: tuple[str, ...]
+    """Starts or ends one."""
+    end: Callable[[], list[str]]
+    """Ends all, and names them: they go with the inventory."""
 
 
 class VCenter:
@@ -24,7 +40,8 @@ class VCenter:
 
     name = "vCenter"
 
-    def __init__(self, lab: Lab, state: Path, binaries: Path) -> None:
+    def __init__(self, lab: Lab, state: Path, binaries: Path, guests: Guests | None = None) -> None:
+        self._guests = guests
         self._fabric = lab.fabric
         self._folder = state.absolute() / "vcenter"
         self._program = (binaries / NAME).resolve()
@@ -75,8 +92,9 @@ class VCenter:
         """Ends the vCenter."""
         ran = self._daemon.pid() is not None
         self._daemon.stop()
+        ended = self._guests.end() if self._guests else []
         if ran:
-            report("stopped")
+            report(f"stopped, and its VMs with it: {', '.join(ended)}" if ended else "stopped")
 
     def _start(self, address: str, port: int) -> None:
         if self._fabric is None or not self._program.exists():
@@ -90,10 +108,15 @@ class VCenter:
             f"-tls-key={self._folder / 'pki' / 'vcenter.key'}",
             f"-control={self._folder / SOCKET}",
         )
-        self._daemon.start([str(self._program), *flags], ENVIRONMENT)
+        own = {name: os.environ[name] for name in FOR_GUESTS if name in os.environ} if self._guests else {}
+        command = self._guests.command if self._guests else ()
+        self._daemon.start([str(self._program), *flags, *command], {**ENVIRONMENT, **own})
 
     def _make_secrets(self, address: str) -> None:
-        """A password and a certificate, once; the folder gets its name last, so that no half of it is taken."""
+        """A password, a certificate, and what machines' host keys are made from, once.
+
+        The folder gets its name last, so that no half of it is taken.
+        """
         pki = self._folder / "pki"
         if not (pki / address).exists():
             partial = self._folder / "pki.partial"
@@ -103,11 +126,12 @@ class VCenter:
             Authority(partial).sign_server(NAME, address)
             (partial / address).touch()
             partial.rename(pki)
-        if not self.password_file.exists():
-            partial = self.password_file.with_suffix(".partial")
-            partial.touch(mode=0o600)
-            partial.write_text(secrets.token_urlsafe(18))
-            partial.rename(self.password_file)
+        for file, bytes_ in ((self.password_file, 18), (self._folder / "host_key_seed", 32)):
+            if not file.exists():
+                partial = file.with_suffix(".partial")
+                partial.touch(mode=0o600)
+                partial.write_text(secrets.token_urlsafe(bytes_))
+                partial.rename(file)
 
     def _answers(self, address: str, port: int) -> bool:
         tls = ssl.create_default_context(cafile=self.authority_file)

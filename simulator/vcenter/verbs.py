@@ -5,6 +5,7 @@ from collections.abc import Callable
 
 from simulator.lab import Simulator
 from simulator.vcenter.control import SOCKET, Control
+from simulator.vcenter.guests import obey
 
 Act = Callable[[Simulator, argparse.Namespace], int]
 
@@ -30,6 +31,7 @@ def add_vcenter_verbs(vcenter: argparse.ArgumentParser) -> None:
     verb("revoke", _revoke, "tell whoever asks that our user lacks a privilege", "privilege")
     verb("clear", _clear, "end all faults")
     verb("calls", _calls, "how often each call was made")
+    verb("guest", _guest, "start or end a VM's guest, as the vCenter says on stdin (for its own use)")
     host = verb("host", _host, "change a host as its administrator would", "name")
     host.add_argument("--build", help="another ESXi build")
     host.add_argument("--nic", help="the NIC that the next two are about")
@@ -75,6 +77,11 @@ def _host(simulator: Simulator, options: argparse.Namespace) -> int:
     fields = ("build", "nic", "link_mbit", "announced_mtu_bytes", "graphics_type")
     given = {name: getattr(options, name) for name in fields if getattr(options, name) is not None}
     _control(simulator).change_host(options.name, **given)
+    return 0
+
+
+def _guest(simulator: Simulator, _: argparse.Namespace) -> int:
+    obey(simulator.nodes, simulator.state)
     return 0
 
 

@@ -1,16 +1,21 @@
-"""The PVRDMA lab, from an empty vCenter to a verdict; the guests of its machines are the simulator's nodes."""
+"""The PVRDMA lab, from an empty vCenter to a verdict; machines that are powered on get the simulator's nodes."""
 
+import base64
 import re
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
 
+from components.fabric.properties import collect
 from components.fabric.vcenter import OPTION, RULESET, Endpoint, session
 from tests.conftest import ROOT
 from tests.integration.conftest import sim
 from tests.integration.stack import Stack, environment, on_node
+from tests.integration.vcenter import machine_named
 
 pytestmark = pytest.mark.sim
 
@@ -48,8 +53,24 @@ def machines(endpoint: Endpoint) -> set[str]:
         return {machine.name for machine in folder.childEntity}
 
 
+def guests() -> dict[str, str]:
+    """The state of each node, as `sim status` has it."""
+    shown = sim(environment(NAME), "status", "--stack", NAME).stdout
+    return {words[0]: words[3] for words in map(str.split, shown.splitlines()) if words[0].startswith("gpu")}
+
+
+def told(endpoint: Endpoint, name: str) -> tuple[dict[str, Any], dict[str, str]]:
+    """What a machine's tools report, and what it was told by guestinfo."""
+    with session(endpoint) as vcenter:
+        machine = machine_named(vcenter.host("DC0_C0_H0"), name)
+        paths = ["guest.ipAddress", "guest.toolsRunningStatus", "config.extraConfig"]
+        found = collect(vcenter.content, [machine], paths)[0]
+        return found, {one.key: str(one.value) for one in found["config.extraConfig"]}
+
+
 def test_one_up_goes_from_an_empty_vcenter_to_a_verdict(stack: Stack, endpoint: Endpoint) -> None:
     before = machines(endpoint)
+    assert guests() == {"gpu01": "idle", "gpu02": "idle"}, "nobody has a node before its machine is powered on"
 
     stack.up().succeeded()
 
@@ -58,6 +79,26 @@ def test_one_up_goes_from_an_empty_vcenter_to_a_verdict(stack: Stack, endpoint: 
     assert machines(endpoint) - before == {"gpu01", "gpu02"}
     assert on_node("gpu01", f"cat {PF}/mtu").split() == ["9000"]
     assert endpoint.password not in stack.state_text()
+    assert guests() == {"gpu01": "running", "gpu02": "running"}
+    found, _ = told(endpoint, "gpu02")
+    assert (found["guest.ipAddress"], found["guest.toolsRunningStatus"]) == ("127.0.12.2", "guestToolsRunning")
+
+
+def test_a_node_presents_the_key_that_its_machine_was_given_and_nobody_else_can_read_it(
+    stack: Stack, endpoint: Endpoint
+) -> None:
+    _, given = told(endpoint, "gpu01")
+    userdata = given["guestinfo.userdata"]
+    keys = yaml.safe_load(base64.b64decode(userdata))["ssh_keys"]
+    seen = subprocess.run(
+        ["ssh-keyscan", "-t", "ed25519", "-p", "2222", "127.0.12.1"], capture_output=True, text=True, check=True
+    )
+
+    assert keys["ed25519_public"] in seen.stdout
+    kept = stack.state_text() + "".join(done.text for done in stack.ran)
+    seed = (ROOT / ".sim/vcenter/host_key_seed").read_text()
+    secrets = [seed, userdata[-200:], *keys["ed25519_private"].splitlines()[2:-1]]
+    assert not [secret[:8] for secret in secrets if secret in kept], "in clear in the state, or in what was printed"
 
 
 def test_a_second_up_changes_nothing(stack: Stack) -> None:
@@ -81,6 +122,25 @@ def test_drift_in_vcenter_and_on_a_guest_shows_and_is_repaired_in_one_run(stack:
         assert vcenter.option(vcenter.host("DC0_C0_H1"), OPTION) == "vmk1"
 
 
+def test_a_node_with_another_host_key_is_told_nothing(stack: Stack) -> None:
+    key = "/etc/ssh/ssh_host_ed25519_key"
+    restart = "sudo systemctl restart ssh"
+    on_node("gpu02", f"sudo rm -f {key} {key}.pub; sudo ssh-keygen -q -t ed25519 -N '' -f {key} && {restart}")
+
+    try:
+        shown = stack.drift().text
+    finally:
+        anyone = ["-F", ROOT / ".sim/nodes/ssh_config", "-o", "StrictHostKeyChecking=no"]
+        subprocess.run(
+            ["ssh", *anyone, "-o", "UserKnownHostsFile=/dev/null", "gpu02", f"sudo lab-identity && {restart}"],
+            stdin=subprocess.DEVNULL,
+            check=True,
+            timeout=60,
+        )
+
+    assert re.search(r"127\.0\.12\.2:2222 has another host key than .*: nothing was sent", shown)
+
+
 def test_destroy_gives_vcenter_and_guests_back(stack: Stack, endpoint: Endpoint) -> None:
     stack.pulumi("destroy", "--run-program").succeeded()
 
@@ -89,4 +149,4 @@ def test_destroy_gives_vcenter_and_guests_back(stack: Stack, endpoint: Endpoint)
         for name in ("DC0_C0_H0", "DC0_C0_H1", "DC0_C0_H2"):
             host = vcenter.host(name)
             assert (vcenter.option(host, OPTION), vcenter.ruleset(host, RULESET).enabled) == ("", False)
-    assert on_node("gpu01", f"cat {PF}/mtu") == "1500"
+    assert guests() == {"gpu01": "idle", "gpu02": "idle"}, "a machine's end is its node's"

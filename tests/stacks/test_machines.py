@@ -38,7 +38,7 @@ def node(**changes: Any) -> Edit:
 
 
 def a_bare_metal_peer(lab: dict[str, Any]) -> None:
-    peer = {key: value for key, value in lab["nodes"][1].items() if key not in ("kind", "machine")}
+    peer = {key: value for key, value in lab["nodes"][1].items() if key not in ("kind", "machine", "vgpu")}
     lab["nodes"].append({**copy.deepcopy(peer), "name": "dgx01", "address": "127.0.12.9"})
     lab["nodes"][2]["pfs"][0]["address"] = "192.168.0.39/24"
 
@@ -105,7 +105,7 @@ CASES: dict[str, tuple[list[Edit], str]] = {
         [lambda lab: lab["fabric"]["switches"][0].update(version="6.0.0")],
         "fabric.switches[0].version",
     ),
-    "a vGPU without EFI": ([node(vgpu=VGPU)], "on firmware bios"),
+    "a vGPU without EFI": ([machine(firmware="bios")], "on firmware bios"),
     "GPUs that are not there": ([machine(firmware="efi"), node(vgpu=VGPU, gpus=2)], "gpus 2, and the machine has 1"),
     "a desktop vGPU": (
         [machine(firmware="efi"), node(vgpu={"profile": "grid_v100d-1b"})],

@@ -1,8 +1,10 @@
 """Machines under the recording engine: what each kind of VM is made of, and what has to be true before the next."""
 
+import base64
 import copy
 import json
 from collections.abc import Callable
+from ipaddress import IPv4Address
 from typing import Any
 
 import pulumi
@@ -10,6 +12,7 @@ import pytest
 import yaml
 
 from components.fabric.fabric import VsphereFabric, VsphereFabricArgs
+from stacks.host_keys import host_key
 from stacks.read import parse_lab
 from tests.components.fabric.test_fabric import LOOKUPS
 from tests.conftest import ROOT
@@ -19,7 +22,7 @@ LAB = yaml.safe_load((ROOT / "Pulumi.lab-pvrdma.yaml").read_text())["config"]["r
 CONTROL_PLANE = {"kind": "vsphere_vm", "role": "control_plane", "management_interface": "ens192", "gpus": 0}
 
 
-def seen_with(edit: Callable[[dict[str, Any]], None]) -> Recorded:
+def seen_with(edit: Callable[[dict[str, Any]], None], *, keyed: bool = False) -> Recorded:
     content = copy.deepcopy(LAB)
     edit(content)
     lab = parse_lab(json.dumps(content), "lab-pvrdma")
@@ -27,7 +30,8 @@ def seen_with(edit: Callable[[dict[str, Any]], None]) -> Recorded:
     assert fabric is not None
 
     def program() -> None:
-        VsphereFabric("fabric", VsphereFabricArgs(lab=lab, fabric=fabric, password="x"))
+        keys = {node.name: host_key("x" * 32, node.address, node.ssh_port) for node in lab.nodes} if keyed else {}
+        VsphereFabric("fabric", VsphereFabricArgs(lab=lab, fabric=fabric, password="x", machine_keys=keys))
 
     def answer(kind: str, _name: str, _inputs: Any) -> dict[str, Any]:
         return {"device": "vmnic4"} if kind.endswith(":Uplink") else {}
@@ -40,6 +44,7 @@ def vgpu_worker(lab: dict[str, Any]) -> None:
     first["vgpu"] = {"profile": "grid_v100d-16c", "count": 2}
     first["gpus"] = 2
     first["machine"] = {**first["machine"], "firmware": "efi", "roce_version": "rocev2", "host": "DC0_C0_H1"}
+    del lab["nodes"][1]["vgpu"]
 
 
 def two_control_planes(lab: dict[str, Any]) -> None:
@@ -156,3 +161,31 @@ def test_workers_that_are_all_pinned_need_no_rule() -> None:
             node["machine"] = {**node["machine"], "host": f"DC0_C0_H{number}"}
 
     assert "fabric-machines-apart" not in seen_with(pinned).resources
+
+
+def test_a_machine_is_told_its_host_key_before_its_first_start_and_the_state_keeps_it_secret() -> None:
+    machine = seen_with(lambda _lab: None, keyed=True)["fabric-machines-gpu02"]
+    told = machine.inputs["extraConfig"]
+    userdata = base64.b64decode(told["guestinfo.userdata"]).decode()
+    wanted = yaml.safe_load(userdata)
+
+    assert userdata.startswith("#cloud-config\n"), "or cloud-init takes it for a script"
+    assert wanted["ssh_keys"]["ed25519_public"] == host_key("x" * 32, IPv4Address("127.0.12.2"), 2222).public
+    assert "BEGIN OPENSSH PRIVATE KEY" in wanted["ssh_keys"]["ed25519_private"]
+    assert wanted["ssh_deletekeys"] is True, "the template's own keys are known to whoever has the template"
+    assert machine.secrets == {"extraConfig"}
+    assert told["guestinfo.userdata.encoding"] == "base64"
+
+
+def test_cloud_init_leaves_addresses_and_name_to_the_customisation_of_the_clone() -> None:
+    told = seen_with(lambda _lab: None, keyed=True)["fabric-machines-gpu01"].inputs["extraConfig"]
+    metadata = json.loads(base64.b64decode(told["guestinfo.metadata"]))
+    userdata = yaml.safe_load(base64.b64decode(told["guestinfo.userdata"]))
+
+    assert metadata["network"] == {"config": "disabled"}, "or it asks DHCP beside the static address"
+    assert userdata["preserve_hostname"] is True
+    assert metadata["instance-id"] == "rocelab-127.0.12.1-2222", "a renamed node is the same instance"
+
+
+def test_without_a_key_of_ours_a_machine_is_told_nothing(with_planes: Recorded) -> None:
+    assert not [key for key in with_planes["fabric-machines-gpu01"].inputs["extraConfig"] if "guestinfo" in key]

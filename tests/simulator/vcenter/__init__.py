@@ -1,0 +1,1 @@
+"""The simulated vCenter's side of the simulator."""
