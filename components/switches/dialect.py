@@ -37,6 +37,10 @@ class Sitting:
     """Drops a committed change that is not confirmed. Empty: the system cannot, so the old values are sent."""
     save: Sequence[str] = ()
     """Makes it survive a reboot."""
+    session: str = ""
+    """Name of the session in these commands; empty: the system's sessions have none."""
+    sessions: str = ""
+    """The command that lists all sessions with their states."""
     notes: Sequence[str] = field(default=())
     """What whoever applies the text by hand should know."""
 

@@ -29,6 +29,8 @@ class Eos:
             cancel=("abort",),
             abandon=(f"configure session {name} abort",),
             save=("write memory",),
+            session=name,
+            sessions="show configuration sessions",
         )
 
     def vlan_lines(self, vlans: Sequence[int]) -> list[str]:

@@ -1,10 +1,11 @@
 """What is done on a switch: look, refuse what is not ours, back up, change, verify, take back what came out wrong."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from components.ssh.connection import NoAnswerError
 from components.switches.dialect import AnswerError, Dialect, RefusedError, Sitting
+from components.switches.leftovers import cleared
 from components.switches.settings import (
     Cable,
     PortFacts,
@@ -98,6 +99,7 @@ async def configure(talk: Talk, task: Task, keep: Backup) -> Outcome:
         WrongValueError: when a value is not what was asked for afterwards; the old ones are put back first.
         RefusedError: when the switch does not take a command; likewise.
     """
+    task = replace(task, sitting=await cleared(talk, task.sitting))
     found = await observe(talk, task.dialect, task.ports)
     if said := refusals(task, found):
         raise NotOursError(f"{task.switch}: nothing was changed.\n" + "\n".join(f"  {line}" for line in said))
@@ -127,6 +129,7 @@ async def restore(talk: Talk, task: Task, before: Mapping[str, PortSettings]) ->
     Raises:
         WrongValueError: when a port does not come back.
     """
+    task = replace(task, sitting=await cleared(talk, task.sitting))
     found = await observe(talk, task.dialect, before)
     ours = {port: old for port, old in before.items() if found[port].settings.owner == task.lab}
     fields = {

@@ -8,7 +8,7 @@ from components.switches.dialect import RefusedError
 from components.switches.records import task_of, wanted_record
 from components.switches.settings import cables_of
 from components.switches.text import switch_text
-from components.switches.work import Outcome, Task, WrongValueError, configure
+from components.switches.work import Outcome, Task, WrongValueError, configure, restore
 from tests.components.switches.labs import PORTS, switch_entry, with_switches
 from tests.components.switches.test_facts import WRONG, answers_of
 
@@ -46,7 +46,7 @@ def run(system: str, talk: Scripted) -> Outcome:
     return asyncio.run(configure(talk, task(system), lambda _: None))
 
 
-BACKUPS = ("show running-config", "nv config show -o commands")
+LOOKS = ("show running-config", "nv config show -o commands", "show configuration sessions")
 ORDER = {
     "onyx": [
         "show running-config",
@@ -65,6 +65,7 @@ ORDER = {
     ],
     "sonic": ["sudo config interface mtu Ethernet0 9216", "sudo config save -y"],
     "eos": [
+        "show configuration sessions",
         "show running-config",
         "configure session rocelab-lab",
         "interface Ethernet1/1",
@@ -125,6 +126,77 @@ def test_what_people_are_given_by_hand_is_what_is_sent(system: str) -> None:
     lab = with_switches(switch_entry(system), qos={"mode": "lossless"})
     given = [line.lstrip("#! ") for line in switch_text(lab, lab.switches[0]).splitlines()]
 
-    sent = [line for line in ORDER[system] if line not in BACKUPS]
+    sent = [line for line in ORDER[system] if line not in LOOKS]
 
     assert [line for line in sent if line not in given] == []
+
+
+SESSIONS = """Maximum number of completed sessions: 1
+Maximum number of pending sessions: 5
+
+  Name               State                   User       Terminal
+  ------------------ ----------------------- ---------- ----------
+  rocelab-lab        {}
+  rocelab-lab-2      completed
+* rocelab-lab2       pending                 admin      vty5
+  maintenance        pendingCommitTimer      admin
+"""
+"""Written after Arista's manual: nobody here has had an EOS at hand."""
+
+
+class Littered(Scripted):
+    """An EOS on which an earlier run was killed: its values are in force until its commit timer ends."""
+
+    def __init__(self, state: str) -> None:
+        super().__init__("eos", answers_of("eos"))
+        self.state = state
+        self.changed = state == "pendingCommitTimer"
+
+    async def ask(self, command: str) -> str:
+        if command == "show configuration sessions":
+            self.told.append(command)
+            return SESSIONS.format(self.state)
+        if command == "configure session rocelab-lab abort":
+            self.changed = False
+        return await super().ask(command)
+
+
+@pytest.mark.parametrize("state", ["pending", "pendingCommitTimer"])
+def test_the_session_of_a_killed_run_is_ended_before_anything_is_read(state: str) -> None:
+    talk = Littered(state)
+
+    outcome = run("eos", talk)
+
+    assert talk.told[:2] == ["show configuration sessions", "configure session rocelab-lab abort"]
+    assert [line.split(" => ")[0].split()[1] for line in outcome.changed] == ["mtu_bytes"], (
+        "what was in force only until a timer ends is no found value"
+    )
+    assert next(iter(outcome.before.values())).mtu_bytes == 1500
+    assert not any("rocelab-lab2" in line or "maintenance" in line for line in talk.told), "sessions of others"
+
+
+@pytest.mark.parametrize("state", ["pending", "completed"])
+def test_a_session_gets_a_name_that_the_switch_does_not_know_yet(state: str) -> None:
+    talk = Littered(state)
+
+    run("eos", talk)
+
+    entered = [line for line in talk.told if line.startswith("configure session") and "abort" not in line]
+    assert entered == ["configure session rocelab-lab-3", "configure session rocelab-lab-3 commit"]
+
+
+def test_an_ended_session_is_left_alone() -> None:
+    talk = Littered("completed")
+
+    run("eos", talk)
+
+    assert not any("abort" in line for line in talk.told)
+
+
+def test_a_restore_ends_it_too() -> None:
+    talk, wanted = Littered("pending"), task("eos")
+    before = {port: settings.model_copy(update={"mtu_bytes": 1500}) for port, settings in wanted.ports.items()}
+
+    asyncio.run(restore(talk, wanted, before))
+
+    assert talk.told[1] == "configure session rocelab-lab abort"
