@@ -40,6 +40,8 @@ CHECKS_S = 5.0
 """Connections, leases, a look at the ports and whether they are idle, and pings."""
 JOB_START_S = 45.0
 """Image there already, workers started, SSH up, NCCL initialised."""
+SIMULATED_JOB_S = 8.0
+"""All of a job whose pods a simulated kubelet plays."""
 NCCL_ITERATIONS = 21 * 2
 """nccl-tests' defaults: 20 and one to warm up, out of place and in place."""
 
@@ -136,13 +138,13 @@ class Plan(Frozen):
     @property
     def estimate_s(self) -> float:
         """How long it will take, from assumed speeds."""
-        total = self.verbs_estimate_s
+        total, start_s = self.verbs_estimate_s, SIMULATED_JOB_S if self.simulated else JOB_START_S
         if self.nccl:
             moved_bytes = 2 * self.nccl.largest_bytes * NCCL_ITERATIONS * 2
             # a simulated node replays a log, so only the job's start takes time
             rate = HARDWARE_GBIT_S * len(self.nccl.rails)
-            total += JOB_START_S + (0.0 if self.simulated else moved_bytes * 8 / 1e9 / rate)
-        return total + jobs_estimate_s(self.jobs, HARDWARE_GBIT_S, JOB_START_S, simulated=self.simulated)
+            total += start_s + (0.0 if self.simulated else moved_bytes * 8 / 1e9 / rate)
+        return total + jobs_estimate_s(self.jobs, HARDWARE_GBIT_S, start_s, simulated=self.simulated)
 
     def rail(self, name: str) -> PlannedRail:
         """The rail of that name."""
