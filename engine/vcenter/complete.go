@@ -158,6 +158,10 @@ func substituteFor(object mo.Reference, method string) answering {
 		if method == "SelectVnicForNicType" {
 			return &nicSelection{manager: object}
 		}
+	case *simulator.ManagedMethodExecuter:
+		if method == "ExecuteSoap" {
+			return &esxcli{executer: object}
+		}
 	case *simulator.HostNetworkSystem:
 		switch method {
 		case "AddVirtualNic", "UpdateVirtualNic", "RemoveVirtualNic":

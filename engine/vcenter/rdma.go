@@ -1,0 +1,151 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"net"
+	"path/filepath"
+	"reflect"
+	"strconv"
+	"time"
+
+	"github.com/vmware/govmomi/cli/esx"
+	"github.com/vmware/govmomi/simulator"
+	"github.com/vmware/govmomi/vim25/soap"
+	"github.com/vmware/govmomi/vim25/types"
+	"github.com/vmware/govmomi/vim25/xml"
+)
+
+const (
+	rdmaStatistics = "vim.EsxCLI.rdma.device.stats.get"
+	rdmaDevice     = "vmrdma"
+	framesWait     = 5 * time.Second
+)
+
+// esxcli answers the one command of a host that matters to PVRDMA and that the simulator does not know.
+type esxcli struct {
+	substitute
+	executer *simulator.ManagedMethodExecuter
+}
+
+// ExecuteSoap runs a command. The library keeps the types of request and answer to itself, hence their fields by name.
+func (e *esxcli) ExecuteSoap(ctx *simulator.Context, asked any) soap.HasFault {
+	given := []reflect.Value{reflect.ValueOf(ctx), reflect.ValueOf(asked)}
+	answer := reflect.ValueOf(e.executer).MethodByName("ExecuteSoap").Call(given)[0].Interface().(soap.HasFault)
+	request := reflect.ValueOf(asked).Elem()
+	if request.FieldByName("Method").String() != rdmaStatistics {
+		return answer
+	}
+	result := reflect.ValueOf(answer).Elem().FieldByName("Res").Elem().FieldByName("Returnval").Elem()
+	sent, received, err := e.counted(ctx, argument(request, "device"))
+	if err != nil {
+		fault := result.FieldByName("Fault").Elem()
+		fault.FieldByName("FaultMsg").SetString(err.Error())
+		fault.FieldByName("FaultDetail").SetString("")
+		return answer
+	}
+	var text bytes.Buffer
+	row := esx.Values{
+		"BytesReceived": {strconv.FormatInt(received, 10)},
+		"BytesSent":     {strconv.FormatInt(sent, 10)},
+	}
+	if err := xml.NewEncoder(&text).Encode(&esx.Response{Kind: "RdmaStats", Values: []esx.Values{row}}); err != nil {
+		panic(err) // two numbers can always be written
+	}
+	result.FieldByName("Response").SetString(text.String())
+	result.FieldByName("Fault").SetZero()
+	return answer
+}
+
+// argument is a command's argument without its element.
+func argument(request reflect.Value, name string) string {
+	all := request.FieldByName("Argument")
+	for i := range all.Len() {
+		one := all.Index(i)
+		if one.FieldByName("Name").String() == name {
+			var value struct {
+				Text string `xml:",chardata"`
+			}
+			if xml.Unmarshal([]byte(one.FieldByName("Val").String()), &value) == nil {
+				return value.Text
+			}
+		}
+	}
+	return ""
+}
+
+// counted is what a host's RDMA device has sent and received. Guests' frames reach the simulated switch by a cable of
+// their own, and what its ports count of them is what the device below them would have: that of the first device for
+// the first rail NIC of each guest, of the second for the second.
+func (e *esxcli) counted(ctx *simulator.Context, device string) (sent, received int64, err error) {
+	var number int
+	if read, err := fmt.Sscanf(device, rdmaDevice+"%d", &number); read != 1 || err != nil || number >= fastNics {
+		return 0, 0, fmt.Errorf("no RDMA device %q", device)
+	}
+	ports, err := switchPorts()
+	if err != nil {
+		return 0, 0, fmt.Errorf("nothing counts here: %w", err)
+	}
+	reference := types.ManagedObjectReference{Type: "HostSystem", Value: e.executer.Value}
+	for _, object := range ctx.Map.All("VirtualMachine") {
+		vm := object.(*simulator.VirtualMachine)
+		on, name := types.ManagedObjectReference{}, ""
+		ctx.Map.WithLock(ctx, vm.Self, func() {
+			if name = vm.Name; vm.Runtime.Host != nil {
+				on = *vm.Runtime.Host
+			}
+		})
+		if nics := ports[name]; on == reference && number < len(nics) {
+			sent += nics[number].In
+			received += nics[number].Out
+		}
+	}
+	return sent, received, nil
+}
+
+// traffic is what a switch port has counted; in is from the node.
+type traffic struct {
+	In  int64 `json:"in_bytes"`
+	Out int64 `json:"out_bytes"`
+}
+
+// switchPorts asks the frame switch, which lies beside this vCenter in the simulator's folder, for the ports of each node.
+func switchPorts() (map[string][]traffic, error) {
+	control := flag.Lookup("control").Value.String()
+	if control == "" {
+		return nil, fmt.Errorf("this vCenter belongs to no simulator")
+	}
+	socket := filepath.Join(filepath.Dir(filepath.Dir(control)), "switch", "control.sock")
+	connection, err := net.DialTimeout("unix", socket, framesWait)
+	if err != nil {
+		return nil, err
+	}
+	defer connection.Close()
+	if err := connection.SetDeadline(time.Now().Add(framesWait)); err != nil {
+		return nil, err
+	}
+	if _, err := connection.Write([]byte("{\"verb\": \"show\"}\n")); err != nil {
+		return nil, err
+	}
+	line, err := bufio.NewReader(connection).ReadBytes('\n')
+	if err != nil {
+		return nil, err
+	}
+	var answer struct {
+		Ports []struct {
+			Node     string  `json:"node"`
+			Counters traffic `json:"counters"`
+		} `json:"ports"`
+	}
+	if err := json.Unmarshal(line, &answer); err != nil {
+		return nil, err
+	}
+	found := map[string][]traffic{}
+	for _, port := range answer.Ports {
+		found[port.Node] = append(found[port.Node], port.Counters)
+	}
+	return found, nil
+}
