@@ -36,7 +36,7 @@ def show(summary: Summary, console: Console, files: Iterable[Path] = ()) -> None
     for column in shown:
         table.add_column(column, overflow="fold")
     for row in rows:
-        table.add_row(*(_coloured(row[column]) for column in shown))
+        table.add_row(*(_coloured(row[column], stale=bool(summary.stale)) for column in shown))
     console.print(table)
     for text in summary.reasons:
         _point(console, text)
@@ -46,9 +46,7 @@ def show(summary: Summary, console: Console, files: Iterable[Path] = ()) -> None
             _point(console, finding.hint, deeper=True)
     for text in other_hints(summary):
         _point(console, text)
-    # a verdict of before the last change is never green
-    by = "warn" if summary.stale and summary.function == "pass" else summary.function
-    console.print(_coloured(headline(summary), by), soft_wrap=True)
+    console.print(_headline(summary), soft_wrap=True)
     for file in files:
         console.print(f"report: {escape(str(file))}", soft_wrap=True)
 
@@ -58,7 +56,21 @@ def _point(console: Console, text: str, *, deeper: bool = False) -> None:
     console.print(Padding(Text(plain(text)), (0, 0, 0, 6 if deeper else 2), expand=False))
 
 
-def _coloured(text: str, by: str = "") -> str:
-    key = by or next((word for word in COLOUR if text == word or text.startswith(f"{word} (")), "")
-    text = escape(plain(text))
-    return f"[{COLOUR[key]}]{text}[/]" if key else text
+def _headline(summary: Summary) -> Text:
+    """Each axis in its own colour: one that passes says nothing of the other."""
+    line, end = Text(plain(headline(summary))), 0
+    for name, state in (("function: ", summary.function), (" · performance: ", summary.performance)):
+        begin = end + len(name)
+        end = begin + len(state)
+        line.stylize(_colour(state, stale=bool(summary.stale)), begin, end)
+    return line
+
+
+def _coloured(text: str, *, stale: bool) -> Text:
+    state = next((word for word in COLOUR if text == word or text.startswith(f"{word} (")), "")
+    return Text(plain(text), style=_colour(state, stale=stale))
+
+
+def _colour(state: str, *, stale: bool) -> str:
+    """What passed before the last change is not green."""
+    return COLOUR["warn" if stale and state == "pass" else state] if state else ""

@@ -1,19 +1,24 @@
 """The report of the reference lab's outputs: what it shows, what it labels, and what it refuses."""
 
+import io
 import json
 from pathlib import Path
+from typing import get_args
 
 import pytest
+from rich.console import Console
 
 from components.report.__main__ import main
+from components.report.html.parts import state_class
 from components.report.lines import cells, counted, headline, other_hints, rated
 from components.report.markdown import render_markdown
 from components.report.material import Material
 from components.report.past import past_in, past_of
+from components.report.terminal import COLOUR, show
 from components.validation.judging.verdict import judge
 from components.validation.memory.entry import entry_of, judged
 from components.validation.records import JobResult, TransferResult
-from components.validation.summary import Summary
+from components.validation.summary import Function, Performance, Summary
 from stacks.lab import Lab
 from tests.components.report.synthetic import Model
 from tests.components.validation.labs import hardware, plan_for, record, reduced
@@ -215,3 +220,20 @@ def test_a_run_has_the_same_lines_in_a_trend_from_its_verdict_and_from_the_histo
     assert (summary.performance, now.passed, then.passed) == ("warn", True, True), "a warning may be a baseline"
     assert {key: value for key, value in now.medians.items() if key not in curves} == then.medians
     assert ("horovod", "tcp") in now.medians
+
+
+def test_green_is_what_passed_and_is_not_stale_on_each_axis_by_itself(lab: Lab) -> None:
+    summary = Model(4, 2).material().summary.model_copy(update={"function": "pass", "performance": "fail"})
+    states = {*get_args(Function), *get_args(Performance), "partial"}
+
+    def printed(found: Summary) -> str:
+        out = io.StringIO()
+        show(found, Console(file=out, force_terminal=True, color_system="standard", width=160))
+        return out.getvalue()
+
+    last = printed(summary).splitlines()[-1]
+    assert last.startswith("function: \x1b[32mpass\x1b[0m · performance: \x1b[1;31mfail\x1b[0m")
+    assert "\x1b[32m" not in printed(summary.model_copy(update={"stale": ("gpu01: boot",)}))
+    assert {state for state in states if COLOUR.get(state, "") == "green"} == {"pass"}
+    assert {state for state in states if state_class(state) == "pass"} == {"pass"}
+    assert state_class("pass", stale=True) != "pass"
