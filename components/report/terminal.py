@@ -2,10 +2,10 @@
 
 from collections.abc import Iterable
 from pathlib import Path
+from textwrap import fill
 
 from rich.console import Console
 from rich.markup import escape
-from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
@@ -53,7 +53,9 @@ def show(summary: Summary, console: Console, files: Iterable[Path] = ()) -> None
 
 def _point(console: Console, text: str, *, deeper: bool = False) -> None:
     """A text of several lines stays in its column."""
-    console.print(Padding(Text(plain(text)), (0, 0, 0, 6 if deeper else 2), expand=False))
+    room = " " * (6 if deeper else 2)
+    lines = fill(plain(text), console.width, initial_indent=room, subsequent_indent=room, break_on_hyphens=False)
+    console.print(Text(lines), soft_wrap=True)
 
 
 def _headline(summary: Summary) -> Text:
