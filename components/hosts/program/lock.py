@@ -1,10 +1,24 @@
-"""One run at a time on a host."""
+"""One run at a time on a host, and none beside the one at boot."""
 
 import fcntl
 import os
 
 from .machine import Machine, StepError
-from .places import LOCK_FILE, LOCK_WAIT_S
+from .places import BOOT_RUN_WAIT_S, LOCK_FILE, LOCK_WAIT_S, STARTING_S, UNIT, UNIT_LINK
+
+
+def wait_for_boot(machine: Machine) -> None:
+    """Waits while the unit of a starting host is about to run or runs: what it has not set yet has not drifted.
+
+    A unit that hangs keeps nobody: what is seen then is what is there.
+    """
+    if machine.now_s() < STARTING_S and machine.exists(UNIT_LINK):
+        machine.wait(lambda: not _is_starting(machine), BOOT_RUN_WAIT_S)
+
+
+def _is_starting(machine: Machine) -> bool:
+    told = machine.run("systemctl", "show", "--property=ActiveState,Job", UNIT).out.split()
+    return "ActiveState=activating" in told or any(word.startswith("Job=") and word[4:].strip("0") for word in told)
 
 
 class locked:  # noqa: N801  # read as a word of a sentence: with locked(...)

@@ -7,7 +7,7 @@ import traceback
 from typing import Any, Dict, Sequence
 
 from .host import Document, Host
-from .lock import locked
+from .lock import locked, wait_for_boot
 from .machine import Machine, StepError
 from .membership import CLUSTER_VERBS, answer
 from .owner import OwnerError, refuse_another_owner
@@ -57,6 +57,8 @@ def perform(verb: str, machine: Machine, text: str, program: bytes) -> Dict[str,
             host.booting = True
             names = [pf["interface"] for pf in host.pfs]
             machine.wait(lambda: all(machine.exists(f"/sys/class/net/{name}") for name in names), BOOT_DEVICE_WAIT_S)
+        else:
+            wait_for_boot(machine)
         if verb in ("apply", "boot"):
             with locked(machine):
                 if verb == "apply":  # what runs at boot was put there by the owner

@@ -6,6 +6,10 @@ VF_WAIT_S = 120
 DEADLINE_S = 420
 """Bound of a run whose document gives none: two PFs that each take the full VF wait, and the rest."""
 BOOT_DEVICE_WAIT_S = 60
+BOOT_RUN_WAIT_S = 90
+"""How long a run waits for the one at boot: it takes seconds, and more where a driver creates many VFs."""
+STARTING_S = 900
+"""For how long after its start a host is asked whether its unit still runs; later that would be lost time."""
 
 STATE = "/var/lib/rocelab"
 RUN = "/run/rocelab"

@@ -11,7 +11,7 @@ import pytest
 from components.hosts.document import host_document
 from components.hosts.program.machine import Done, Machine
 from components.hosts.program.main import perform
-from components.hosts.program.places import BASELINE_FILE, DOCUMENT_FILE, LOCK_FILE
+from components.hosts.program.places import BASELINE_FILE, BOOT_RUN_WAIT_S, DOCUMENT_FILE, LOCK_FILE
 from components.hosts.program.revert import revert
 from stacks.lab import Lab
 from tests.components.hosts.kernel import FakeHost, addresses, link
@@ -163,6 +163,41 @@ def test_a_second_run_waits_and_then_says_who_is_in_the_way(machine, document):
 
     assert "another run holds /run/rocelab.lock" in result["failed"]["reason"]
     assert machine.written == []
+
+
+@pytest.mark.parametrize(
+    "told", ["Job=312\nActiveState=inactive\n", "Job=312\nActiveState=activating\n", "ActiveState=activating\n"]
+)
+def test_a_host_that_is_starting_is_looked_at_when_its_unit_is_done(machine, document, monkeypatch, told):
+    made(machine, document)
+    run("confirm", machine, document)
+    machine.links["enp5s0"]["mtu"] = 1500
+    machine.clock_s = 9.0
+    answers = [told, told, "ActiveState=active\n"]
+
+    def systemctl(*words: str, **options: Any) -> Done:
+        if words[:2] != ("systemctl", "show"):
+            return FakeHost.run(machine, *words, **options)
+        if len(answers) == 1:
+            machine.links["enp5s0"]["mtu"] = 9000  # by the unit
+        return Done(0, answers.pop(0), "")
+
+    monkeypatch.setattr(machine, "run", systemctl)
+
+    assert run("probe", machine, document)["fields"]["enp5s0.mtu_bytes"] == 9000
+    assert answers == []
+
+
+def test_a_unit_that_hangs_keeps_nobody_from_seeing_what_is_there(machine, document, monkeypatch):
+    made(machine, document)
+    run("confirm", machine, document)
+    monkeypatch.setattr(machine, "run", lambda *words, **options: (
+        Done(0, "ActiveState=activating\n", "") if words[0] == "systemctl" else FakeHost.run(machine, *words, **options)
+    ))  # fmt: skip
+    machine.clock_s = 9.0
+
+    assert run("probe", machine, document)["failed"] is None
+    assert BOOT_RUN_WAIT_S <= machine.now_s() - 9 < BOOT_RUN_WAIT_S + 1
 
 
 def test_a_lock_that_an_undo_has_removed_keeps_nobody_out(machine, document):
