@@ -68,6 +68,7 @@ def figures(folder: Path) -> dict[str, float]:
         "transfers": len(record.transfers),
         "schedule_and_run_s": round(measured_s, 1),
         "judge_and_store_s": round(judged_s, 1),
+        "cpu_s": round(time.process_time(), 1),
         "memory_mbyte": round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / MBYTE),
         "state_kbyte": round(len(state) / 1e3),
         **_rendered(folder),
@@ -90,6 +91,7 @@ def _rendered(folder: Path) -> dict[str, float]:
         raise LabError(f"the report does not show the pairs: {' '.join(command)}")
     return {
         "render_s": round(time.monotonic() - begun, 1),
+        "render_cpu_s": round(used.ru_utime + used.ru_stime, 1),
         "render_memory_mbyte": round(used.ru_maxrss * 1024 / MBYTE),
         "page_mbyte": round(page.stat().st_size / MBYTE, 2),
     }
