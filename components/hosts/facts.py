@@ -10,7 +10,7 @@ from components.hosts.losses import vf_facts
 
 Facts = dict[str, JsonValue]
 
-KEPT_FACTS = ("machine_id", "boot_id", "kernel", "driver", "firmware", "rdma", "qos", "warnings",
+KEPT_FACTS = ("machine_id", "boot_id", "kernel", "driver", "firmware", "rdma", "qos", "roce_qos", "warnings",
               "gpu", "gpudirect", "guest_network", "licence", "bitfusion")  # fmt: skip
 """Written when something is put right, so an up without changes writes none, whatever a ping says today."""
 

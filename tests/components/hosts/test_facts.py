@@ -8,9 +8,14 @@ from components.hosts.program import verbs
 from components.hosts.program.host import Host
 from components.hosts.program.step import Step
 from components.hosts.program.steps import STEPS
+from components.validation.fingerprint import host_state
+from components.validation.judging.stale import changed_since
+from tests.components.hosts.nics import NicHost
 from tests.components.hosts.system_lab import ALL, document_of, run
+from tests.components.hosts.test_host import made
 from tests.components.hosts.test_repair import FakeHosts, crew, record
 from tests.components.hosts.test_repair import run as converged
+from tests.components.hosts.test_steps_network import hardware
 from tests.components.hosts.vendor_lab import asks
 
 
@@ -98,3 +103,21 @@ def test_warnings_are_said_in_the_run():
 
     assert said == ["gpu01: enp5s0 runs at 8.0 GT/s x8 and could at 16.0 GT/s x16"]
     assert outcome.results["gpu01"]["status"] == "ready", "a warning is no failure"
+
+
+def test_another_quality_of_service_is_another_measurement_and_says_so(lab, monkeypatch, tmp_path):
+    """From lossy to lossless the NICs alone change: no boot, no driver, no plan."""
+    monkeypatch.delenv("SSH_CONNECTION", raising=False)
+    nic = NicHost(tmp_path, "mlnx_qos")
+
+    def measured_on(**qos: object) -> str:
+        facts = made(nic, hardware(lab, **qos))["facts"]
+        return host_state({}, {"gpu01": kept(Report(host="gpu01", facts=facts))})
+
+    lossy, again, lossless = measured_on(), measured_on(), measured_on(mode="lossless")
+
+    assert lossy == again
+    (said,) = changed_since(lossy, lossless)
+    assert said == (
+        "gpu01: roce_qos lossy, DSCP 26 on 3, CNP 48 on 6, TOS 106 is now lossless, DSCP 26 on 3, CNP 48 on 6, TOS 106"
+    )

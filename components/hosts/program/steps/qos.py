@@ -84,14 +84,14 @@ class QualityOfService(Step):
         host.forget()
 
     def facts(self, host: Host) -> Dict[str, Any]:
-        """How each PF is set, and what stays as its driver has it."""
+        """How each PF is set, what stays as its driver has it, and by what a measurement is known as one of before."""
         said = {}
         for pf in host.pfs:
             tool, found = _found(host, pf)
             left = ", ".join(aspect for aspect in _wanted(host.document, pf) if aspect not in found)
             form = "soft-RoCE: global pause and marks of rdma_cm alone" if pf["soft_roce"] else tool or "no tool"
             said[pf["interface"]] = f"{form}; not shown here: {left}" if left else form
-        return {"qos": said}
+        return {"qos": said, "roce_qos": _summary(host.document["qos"])}
 
     def before_pf(self, host: Host, pf: str) -> Before:
         known = next(known for known in host.pfs if known["interface"] == pf)
@@ -196,3 +196,11 @@ def _set(host: Host, pf: Dict[str, Any], tool: str, chosen: Aspects) -> None:
     rdma_cm = {aspect: chosen[aspect] for aspect in RDMA_CM_ASPECTS if aspect in chosen}
     if rdma_cm:
         set_rdma_cm(host, device, rdma_cm)
+
+
+def _summary(asked: Dict[str, Any]) -> str:
+    mode = "lossless" if asked["pfc_priorities"] else "lossy"
+    return (
+        f"{mode}, DSCP {asked['dscp']} on {asked['priority']}, CNP {asked['cnp_dscp']} on {asked['cnp_priority']}, "
+        f"TOS {asked['tos']}"
+    )
