@@ -81,7 +81,7 @@ class HardwareProvider(Configured, ResourceProvider):
         return UpdateResult({**_news, "vgpus": list(kept.vgpus), "roce_version": kept.roce_version})
 
     def delete(self, _id: str, _props: Props) -> None:
-        """Takes the vGPUs away again; a RoCE version stays, since nobody knows what it was before."""
+        """Takes the vGPUs away again. A RoCE version stays: its VM is deleted next, and is not restarted for that."""
         with login.configured_session(self._setting) as vcenter:
             if find(vcenter, str(_props["machine"])) is None:
                 return
