@@ -7,7 +7,16 @@ from pydantic import BaseModel, ValidationError
 
 from components.report.checking import ROUNDED, Claim, Claims
 from components.report.raw import names_again, names_of, nccl_name
-from components.report.values import AGAIN, NCCL_KEY, Measured, judged_key, measured_by, series_key, values_of
+from components.report.values import (
+    AGAIN,
+    NCCL_KEY,
+    Measured,
+    judged_key,
+    measured_by,
+    series_key,
+    slowest_of,
+    values_of,
+)
 from components.validation.records import RunRecord
 from components.validation.summary import Summary
 from stacks.base import LabError
@@ -64,15 +73,16 @@ def _from_json(text: str) -> Claims:
         if t.retest
         for name in again.get(t.raw[0] if t.raw else "", ())
     }
-    values = values_of(found.record, again)
-    numbers = [Claim(key=key, value=value.value) for key, value in values.items() if value.traceable]
+    values = values_of(found.record)
+    slowest = slowest_of(found.record, found.verdict, again)
+    numbers = [Claim(key=key, value=value.value) for key, value in (values | slowest).items() if value.traceable]
     for test in found.verdict.tests:
         key = NCCL_KEY if test.rail is None else series_key(test.test, test.shape, test.rail, "median")
         if test.median is not None and key in values:
             numbers.append(Claim(key=key, value=test.median, tolerance=ROUNDED))
         if test.worst is not None and test.rail is not None:
             key = judged_key((test.test, test.shape, test.rail, test.worst.client, test.worst.server))
-            if key not in values or values[key].traceable:
+            if key not in slowest or slowest[key].traceable:
                 numbers.append(Claim(key=key, value=test.worst.value, tolerance=ROUNDED))
     return Claims(
         run_id=found.verdict.run_id,

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from components.validation.judging.statistics import repeats
 from components.validation.judging.verbs import settled
 from components.validation.records import UNIT_OF, RunRecord, TransferResult, median
+from components.validation.summary import Summary
 
 Measured = tuple[str, str, str, str, str]
 """Test, shape, rail, client and server."""
@@ -60,13 +61,28 @@ def point_key(measured: Measured, message_bytes: int) -> str:
 NCCL_KEY = "nccl_all_reduce:busbw"
 
 
-def values_of(record: RunRecord, again: Collection[str] = ()) -> dict[str, Value]:
-    """All numbers that a report may show of a record.
+def slowest_of(record: RunRecord, summary: Summary, again: Collection[str]) -> dict[str, Value]:
+    """The values that the verdict names as the slowest, as it judges them.
 
     Args:
         record: of the run.
+        summary: the verdict.
         again: first outputs of the transfers whose repetitions have their outputs too.
     """
+    named = {(t.test, t.shape, t.rail, t.worst.client, t.worst.server) for t in summary.tests if t.worst}
+    return {
+        judged_key(measured): Value(
+            value=settled(t),
+            unit=t.unit,
+            traceable=bool(t.raw) and (not t.retest or t.raw[0] in again),
+        )
+        for t in record.transfers
+        if t.outcome == "measured" and t.samples and (measured := measured_by(t)) in named
+    }
+
+
+def values_of(record: RunRecord) -> dict[str, Value]:
+    """All numbers that a report may show of a record, but for the slowest ones."""
     found: dict[str, Value] = {}
     whole = record.left_out == 0
     unnamed: set[tuple[str, str, str]] = set()
@@ -77,11 +93,6 @@ def values_of(record: RunRecord, again: Collection[str] = ()) -> dict[str, Value
         if transfer.samples and transfer.shape != "sizes":
             found[transfer_key(transfer)] = Value(value=transfer.value, unit=transfer.unit, traceable=named)
             unnamed |= set() if named else {group_of(transfer)}
-            found[judged_key(measured_by(transfer))] = Value(
-                value=settled(transfer),
-                unit=transfer.unit,
-                traceable=named and (not transfer.retest or transfer.raw[0] in again),
-            )
         measured = measured_by(transfer)
         for point in transfer.curve:
             found[point_key(measured, point.message_bytes)] = Value(

@@ -14,6 +14,7 @@ from components.report.values import (
     measured_by,
     point_key,
     series_key,
+    slowest_of,
     transfer_key,
     values_of,
 )
@@ -32,7 +33,8 @@ class Sources:
         """Per test, shape and rail: name of each output, and the client and server whose transfer it measured."""
         record = material.record
         self._again = names_again(record.transfers, self.files) if record else {}
-        self._values = values_of(record, self._again) if record else {}
+        self._slowest = slowest_of(record, material.summary, self._again) if record else {}
+        self._values = values_of(record) | self._slowest if record else {}
         self._found: dict[str, tuple[str, str]] = {}
         """By key: the outputs as one text, and where they are listed."""
         if record is not None and self.files:
@@ -43,14 +45,20 @@ class Sources:
             names = names_of(transfer, self.files) if transfer.outcome == "measured" else ()
             if not names:
                 continue
-            group = group_of(transfer)
-            self.groups.setdefault(group, []).extend((name, f"{transfer.client} {transfer.server}") for name in names)
+            group, repetitions = group_of(transfer), (transfer.test, AGAIN, transfer.rail)
+            repeated = self._again.get(names[0], ())
+            self._list(group, names, transfer)
+            self._list(repetitions, repeated, transfer)
             if transfer.shape == "sizes":
                 for name, point in zip(names, transfer.curve, strict=False):
                     self._point(point_key((*group, transfer.client, transfer.server), point.message_bytes), name, group)
             else:
                 self._point(transfer_key(transfer), " ".join(names), group)
-                self._judged(transfer, names)
+            if (key := judged_key(measured_by(transfer))) in self._slowest:
+                if not transfer.retest:
+                    self._point(key, " ".join(names), group)
+                elif repeated:
+                    self._point(key, " ".join(repeated), repetitions)
         # of a record without all transfers, what is said of all of them cannot be worked out again
         for group in self.groups if record.left_out == 0 else ():
             for what in ("median", "least", "greatest"):
@@ -60,17 +68,10 @@ class Sources:
         if name := nccl_name(record, self.files):
             self._point(NCCL_KEY, name, (OTHERS,))
 
-    def _judged(self, transfer: TransferResult, names: tuple[str, ...]) -> None:
-        """The value that the verdict goes by: where a transfer was measured again, that of its repetitions."""
-        key, group = judged_key(measured_by(transfer)), group_of(transfer)
-        if not transfer.retest:
-            self._point(key, " ".join(names), group)
-        elif repeated := self._again.get(names[0]):
-            group = (transfer.test, AGAIN, transfer.rail)
-            self.groups.setdefault(group, []).extend(
-                (name, f"{transfer.client} {transfer.server}") for name in repeated
-            )
-            self._point(key, " ".join(repeated), group)
+    def _list(self, group: tuple[str, str, str], names: tuple[str, ...], transfer: TransferResult) -> None:
+        pair = f"{transfer.client} {transfer.server}"
+        if names:
+            self.groups.setdefault(group, []).extend((name, pair) for name in names)
 
     def _point(self, key: str, names: str, group: tuple[str, ...]) -> None:
         self._found[key] = (f"{self.run_id}:{names}", anchor_of(*group))
