@@ -1,4 +1,4 @@
-"""Numbers out of repeats: outliers, spread, intervals and drift. Pure and without randomness of its own."""
+"""Numbers out of repeats: outliers, spread and intervals. Pure and without randomness of its own."""
 
 import math
 import random
@@ -96,14 +96,6 @@ def interval_of_ratio(
     return _between(ratios, confidence)
 
 
-def interval(values: Sequence[float], confidence: float = 0.95, seed: int = 1) -> tuple[float, float] | None:
-    """Bootstrap interval of the median; None for fewer than five values."""
-    if len(values) < LEAST_FOR_INTERVAL:
-        return None
-    draw = random.Random(seed)  # noqa: S311 (resampling, no secret)
-    return _between(sorted(_resampled(draw, values) for _ in range(RESAMPLES)), confidence)
-
-
 def _resampled(draw: random.Random, values: Sequence[float]) -> float:
     return median(draw.choices(values, k=len(values)))
 
@@ -111,28 +103,6 @@ def _resampled(draw: random.Random, values: Sequence[float]) -> float:
 def _between(ordered: list[float], confidence: float) -> tuple[float, float]:
     out = round(len(ordered) * (1 - confidence) / 2)
     return ordered[out], ordered[-1 - out]
-
-
-def drift(points: Sequence[tuple[float, float]]) -> float:
-    """Change over the whole run as a share of the median: median of the slopes of all pairs (Theil and Sen).
-
-    Up to 29 % of outliers do not move it. 0 for fewer than three moments.
-
-    Args:
-        points: time in any unit, and value.
-    """
-    thinned = points[:: max(1, len(points) // 200)]  # all pairs of 200 points are enough, and bounded
-    slopes = [
-        (later - earlier) / (t2 - t1)
-        for number, (t1, earlier) in enumerate(thinned)
-        for t2, later in thinned[number + 1 :]
-        if t1 != t2
-    ]
-    middle = median([value for _, value in points]) if points else 0.0
-    if len({t for t, _ in points}) < 3 or not slopes or middle == 0:
-        return 0.0
-    times = [t for t, _ in points]
-    return median(slopes) * (max(times) - min(times)) / middle
 
 
 def upper_rate(failures: int, trials: int, confidence: float = 0.95) -> float:

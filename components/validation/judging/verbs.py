@@ -14,7 +14,7 @@ from components.validation.judging.states import (
 )
 from components.validation.judging.statistics import cv, repeats
 from components.validation.physics.ceilings import Ceiling, Operation, Path, bandwidth_ceiling
-from components.validation.physics.latency import BOUNDS, ways_of
+from components.validation.physics.latency import USUAL_HARDWARE, USUAL_PVRDMA, ways_of
 from components.validation.planning.plan import Plan, PlannedRail
 from components.validation.planning.stages import Stage
 from components.validation.records import UNIT_OF, RunRecord, Series, TransferResult, median
@@ -174,7 +174,7 @@ def _latency(
     state: Performance = "pass"
     if value > bounds.warn_above_us:
         state = "fail" if value > bounds.fail_above_us else "warn"
-    basis = BOUNDS["pvrdma" if rail.pvrdma else "pf"].basis
+    basis = USUAL_PVRDMA if rail.pvrdma else USUAL_HARDWARE
     return shown.model_copy(
         update={
             "performance": state,

@@ -19,7 +19,7 @@ PAD_BYTES = 4
 """A payload is filled up to a multiple of this."""
 
 Operation = Literal["write", "send", "read"]
-Limit = Literal["line", "pcie", "shared port", "shared slot", "measured verbs", "latency table"]
+Limit = Literal["line", "pcie", "shared port", "shared slot", "measured verbs"]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -27,8 +27,8 @@ class Ceiling:
     """The best value that can be expected, and why it is no better."""
 
     value: float
-    unit: Literal["Gbit/s", "GB/s", "us"]
-    """Of 10^9 bits or bytes; of a latency, the value is the least good one that still passes."""
+    unit: Literal["Gbit/s", "GB/s"]
+    """Of 10^9 bits or bytes."""
     basis: str
     """What it was worked out from, for a reader."""
     limited_by: Limit

@@ -1,25 +1,8 @@
-"""From the Ethernet MTU of an interface to RoCE's path MTU, and from a measured number back to it."""
+"""From a measured number back to the path MTU that it looks like."""
 
 from dataclasses import dataclass, replace
 
-from components.validation.physics.ceilings import PATH_MTUS_BYTES, Path, bandwidth_ceiling, smaller_mtu_at
-
-HEADERS_BYTES = 96
-"""What the kernel keeps free of an interface's MTU: GRH 40, UDP 8, BTH 12, XRC 4, atomic 28, ICRC 4
-(linux include/rdma/ib_addr.h, iboe_get_mtu)."""
-
-
-def roce_mtu_bytes(netdev_mtu_bytes: int) -> int | None:
-    """Path MTU that a RoCE port has on an interface of this MTU; None when not even the smallest fits.
-
-    It is rounded down, which makes 4096 a trap: its path MTU is 2048. 4200 or more gives 4096.
-    """
-    return max((mtu for mtu in PATH_MTUS_BYTES if mtu + HEADERS_BYTES <= netdev_mtu_bytes), default=None)
-
-
-def netdev_mtu_bytes(path_mtu_bytes: int) -> int:
-    """Least MTU of an interface whose RoCE port has that path MTU."""
-    return path_mtu_bytes + HEADERS_BYTES
+from components.validation.physics.ceilings import Path, bandwidth_ceiling, smaller_mtu_at
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

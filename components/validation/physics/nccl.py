@@ -6,11 +6,7 @@ from typing import Literal
 
 from components.validation.physics.ceilings import Ceiling, nccl_ceiling_gbyte_s
 
-Collective = Literal["all_reduce", "all_gather", "reduce_scatter", "alltoall", "broadcast", "reduce", "sendrecv"]
 Algorithm = Literal["Ring", "Tree", "NVLSTree"]
-
-ACROSS = ("all_gather", "reduce_scatter", "alltoall")
-"""Collectives whose size is the total, of which each rank keeps its own part."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -22,19 +18,6 @@ class Job:
     """GPUs over all nodes."""
     algorithm: Algorithm | None = "Ring"
     """As pinned by NCCL_ALGO; None where NCCL chose for itself."""
-
-
-def bus_factor(collective: Collective, ranks: int) -> float:
-    """Ratio of busbw to algbw (nccl-tests doc/PERFORMANCE.md): how often each byte crosses the slowest link of a ring.
-
-    Raises:
-        ValueError: for fewer than two ranks, where nothing crosses anything.
-    """
-    if ranks < 2:
-        raise ValueError(f"{ranks} ranks: a collective needs two")
-    if collective == "all_reduce":
-        return 2 * (ranks - 1) / ranks
-    return (ranks - 1) / ranks if collective in ACROSS else 1.0
 
 
 def above_ring(job: Job) -> float:

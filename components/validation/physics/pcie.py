@@ -62,14 +62,3 @@ def pcie_link(speed: str, width: str) -> PcieLink | None:
     if rate is None or lanes is None or float(rate[1]) not in GENERATION_OF or int(lanes[1]) not in WIDTHS:
         return None
     return PcieLink(gtransfers_s=float(rate[1]), lanes=int(lanes[1]))
-
-
-def degraded(current: PcieLink | None, best: PcieLink | None) -> str | None:
-    """Why a link is slower than card and slot allow, in words; None when it is not, or when that is unknown.
-
-    `max_link_*` of the device is what the card can do: a card in a lesser slot is degraded too, which is meant.
-    """
-    if current is None or best is None or current.raw_gbit_s >= best.raw_gbit_s * 0.999:
-        return None
-    lost = 1 - current.raw_gbit_s / best.raw_gbit_s
-    return f"PCIe link runs at {current}, the card can do {best}: {lost:.0%} of its bandwidth is missing"

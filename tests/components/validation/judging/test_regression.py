@@ -6,7 +6,7 @@ from components.validation.judging import regression
 from components.validation.judging.verdict import Beside, judge
 from components.validation.memory.entry import config_of, entry_of, judged
 from components.validation.memory.history import Entry, History, Value
-from components.validation.records import HostFacts, RunRecord
+from components.validation.records import HostFacts, JobResult, RunRecord
 from components.validation.summary import Summary
 from stacks.lab import Lab
 from tests.components.validation.labs import hardware, measured, plan_for, record, reduced, with_nodes
@@ -141,6 +141,25 @@ def test_an_unconfirmed_one_fails_nothing_and_is_said(lab: Lab) -> None:
     assert summary.regression is not None
     assert (summary.regression.verdict, summary.performance) == ("unconfirmed", "warn")
     assert any("a second run does not" in text for text in summary.reasons)
+
+
+def test_a_slower_training_is_a_warning_and_fails_no_row_that_is_only_shown(lab: Lab) -> None:
+    real = hardware(lab)
+    plan, history = plan_for(real), History()
+    assert real.benchmarks
+    for number, value in enumerate((240.0, 200.0)):
+        trained = {"program": "ddp", "transport": "roce", "outcome": "measured", "unit": "img/s", "value": value}
+        job = JobResult.model_validate({**trained, "samples": (value,)})
+        run = record(plan, 97.2, nccl=reduced(23.9)).model_copy(update={"run_id": f"run-{number}", "jobs": (job,)})
+        one = entry_of(plan, run).model_copy(update={"started_at": f"2026-11-21T06:00:{number:02}Z"})
+        twice = {name: found.model_copy(update={"again": found.median}) for name, found in one.values.items()}
+        one = one.model_copy(update={"values": twice})
+        summary = judge(plan, real.benchmarks, run, Beside(history=history.with_entry(one)))
+        history = history.with_entry(judged(one, summary))
+    row = next(row for row in summary.tests if row.test == "ddp")
+
+    assert (row.performance, row.because, row.change) == ("not rated", "shown only", pytest.approx(-1 / 6, abs=1e-4))
+    assert (summary.performance, summary.regression.verdict if summary.regression else "") == ("warn", "worse")
 
 
 def test_each_row_tells_its_change_against_the_baseline(lab: Lab) -> None:

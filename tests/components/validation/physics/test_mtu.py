@@ -3,37 +3,9 @@
 import pytest
 
 from components.validation.physics.ceilings import Path
-from components.validation.physics.mtu import mtu_fingerprint, netdev_mtu_bytes, roce_mtu_bytes
+from components.validation.physics.mtu import mtu_fingerprint
 
 SEED_A = Path(line_rate_gbit_s=100, path_mtu_bytes=4096)
-
-
-@pytest.mark.parametrize(
-    ("netdev", "path"),
-    [
-        (9216, 4096),
-        (9000, 4096),
-        (4200, 4096),
-        (4192, 4096),
-        (4191, 2048),
-        (4096, 2048),  # the trap
-        (2144, 2048),
-        (2143, 1024),
-        (1500, 1024),
-        (1120, 1024),
-        (1119, 512),
-        (352, 256),
-        (351, None),
-    ],
-)
-def test_the_kernel_rounds_down(netdev: int, path: int | None) -> None:
-    assert roce_mtu_bytes(netdev) == path
-
-
-@pytest.mark.parametrize("path", [256, 512, 1024, 2048, 4096])
-def test_the_least_interface_mtu_gives_the_path_mtu_and_one_byte_less_does_not(path: int) -> None:
-    assert roce_mtu_bytes(netdev_mtu_bytes(path)) == path
-    assert roce_mtu_bytes(netdev_mtu_bytes(path) - 1) != path
 
 
 def test_seed_a_s_92_40_contradicts_its_own_header() -> None:

@@ -3,26 +3,9 @@
 import pytest
 
 from components.validation.physics.ceilings import Path, bandwidth_ceiling
-from components.validation.physics.nccl import Collective, Job, bus_factor, nccl_ceiling
+from components.validation.physics.nccl import Job, nccl_ceiling
 
 SEED_A = Job(nodes=2, ranks=16)
-
-
-@pytest.mark.parametrize(
-    ("collective", "factor"),
-    [("all_reduce", 1.875), ("all_gather", 0.9375), ("alltoall", 0.9375), ("broadcast", 1.0), ("sendrecv", 1.0)],
-)
-def test_bus_factors_of_sixteen_ranks(collective: Collective, factor: float) -> None:
-    assert bus_factor(collective, 16) == factor
-
-
-def test_one_gpu_a_node_gives_a_factor_of_one() -> None:
-    assert bus_factor("all_reduce", 2) == 1.0
-
-
-def test_one_rank_has_no_bus() -> None:
-    with pytest.raises(ValueError, match="1 ranks"):
-        bus_factor("all_reduce", 1)
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@
 
 import pytest
 
-from components.validation.physics.pcie import PcieLink, degraded, pcie_link
+from components.validation.physics.pcie import PcieLink, pcie_link
 
 
 @pytest.mark.parametrize(
@@ -61,12 +61,3 @@ def test_a_device_that_does_not_tell_has_no_link(speed: str, width: str) -> None
 def test_a_payload_size_that_pcie_does_not_have_is_refused() -> None:
     with pytest.raises(ValueError, match="MaxPayload 300"):
         PcieLink(gtransfers_s=8.0, lanes=16).payload_gbit_s(300)
-
-
-def test_a_link_that_lost_half_of_its_lanes_is_told_and_a_whole_one_is_not() -> None:
-    whole, half = PcieLink(gtransfers_s=16.0, lanes=16), PcieLink(gtransfers_s=16.0, lanes=8)
-
-    assert "Gen4 x8" in str(degraded(half, whole))
-    assert "50%" in str(degraded(half, whole))
-    assert degraded(whole, whole) is None
-    assert degraded(None, whole) is None
