@@ -10,6 +10,8 @@ from pyVim.task import WaitForTask
 from pyVmomi import vim
 
 from components.fabric.vcenter import session
+from components.fabric.waits import TOLD_AFTER_S
+from simulator.vcenter.control import SOCKET, Control
 from tests.integration.conftest import missing
 from tests.integration.test_fabric import Vsphere, a_stack
 from tests.integration.vcenter import running
@@ -24,7 +26,7 @@ def vsphere(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Vsphere]:
     if reason := missing():
         pytest.fail(reason) if os.environ.get("CI") else pytest.skip(f"SIM LANE NOT RUN: {reason}")
     folder = tmp_path_factory.mktemp("adoption")
-    with running(folder) as endpoint:
+    with running(folder, f"-control={folder / SOCKET}") as endpoint:
         made = a_stack(folder, endpoint)
         with session(endpoint) as vcenter:
             an_administrators_switch(vcenter.host("DC0_C0_H0"))
@@ -109,9 +111,14 @@ def test_what_somebody_changes_of_it_by_hand_is_seen_and_put_back(vsphere: Vsphe
         switch = next(one for one in network.childEntity if one.name == "corp")
         WaitForTask(switch.ReconfigureDvs_Task(DVS.ConfigSpec(configVersion=switch.config.configVersion, maxMtu=1600)))
 
-    shown = vsphere.pulumi("preview", "--refresh", "--run-program", "--diff")
-    vsphere.pulumi("up", "--refresh", "--run-program")
+    control = Control(vsphere.folder / SOCKET)
+    control.fault("slow", method="ReconfigureDvs_Task", seconds=TOLD_AFTER_S + 2, times=1)
 
+    shown = vsphere.pulumi("preview", "--refresh", "--run-program", "--diff")
+    done = vsphere.pulumi("up", "--refresh", "--run-program")
+
+    control.clear()
+    assert re.search(r"corp: vCenter is to change mtu_bytes: not done after 1\d s; 600 s at most", done), done
     assert re.search(r"DC0/corp: mtu_bytes 1600 => 9000", shown), shown
     assert "contact" not in shown
     assert seen(vsphere)["mtu"] == 9000
