@@ -31,7 +31,13 @@ class FirmwareVersion(Step):
     def refuse(self, host: Host) -> None:
         asked: Dict[str, str] = host.document.get("firmware_versions") or {}
         for pf, version in sorted(asked.items()):
-            found = running(host.machine, pf) or UNKNOWN
+            found = running(host.machine, pf)
+            if not found:
+                raise StepError(
+                    f"{pf} does not tell its firmware, and firmware.version is {version}",
+                    f"is ethtool installed (system.packages)? A NIC of which `ethtool -i {pf}` names no "
+                    "firmware-version cannot be compared: leave its rail out of firmware",
+                )
             if found != version:
                 raise StepError(
                     f"{pf} runs firmware {found}, and firmware.version is {version}{_waiting(host.machine, pf, found)}",
