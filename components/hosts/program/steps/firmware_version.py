@@ -36,7 +36,7 @@ class FirmwareVersion(Step):
                 raise StepError(
                     f"{pf} does not tell its firmware, and firmware.version is {version}",
                     f"is ethtool installed (system.packages)? A NIC of which `ethtool -i {pf}` names no "
-                    "firmware-version cannot be compared: leave its rail out of firmware",
+                    "firmware-version cannot be compared: name firmware.version_by_rail for the others instead",
                 )
             if found != version:
                 raise StepError(
