@@ -162,6 +162,11 @@ func substituteFor(object mo.Reference, method string) answering {
 		if method == "ExecuteSoap" {
 			return &esxcli{executer: object}
 		}
+	case *simulator.SearchIndex:
+		switch method {
+		case "FindByUuid", "FindAllByUuid":
+			return &searchIndex{}
+		}
 	case *simulator.HostNetworkSystem:
 		switch method {
 		case "AddVirtualNic", "UpdateVirtualNic", "RemoveVirtualNic":

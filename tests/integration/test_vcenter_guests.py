@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 from pyVmomi import vim
 
+from components.fabric.esxcli import esxcli
+from components.fabric.hardware import find
 from components.fabric.power import finish, is_on
 from components.fabric.properties import Found, collect
 from components.fabric.vcenter import VCenter, session
@@ -147,3 +149,13 @@ def test_a_guest_ends_before_its_machine_is_off_however_it_is_asked(scene: Scene
         assert time.monotonic() < deadline, "its guest was shut down, and it is still on"
         time.sleep(0.05)
     assert scene.powers() == ["on", "off", "on", "off"]
+
+
+def test_machines_are_found_by_uuid_beside_objects_that_are_no_part_of_the_inventory(scene: Scene) -> None:
+    host = scene.vcenter.host("DC0_C0_H0")
+    esxcli(host, "DC0_C0_H0", "software vib list")  # a host's esxcli is an object from then on
+    uuid = collect(scene.vcenter.content, [scene.machine], ["config.uuid"])[0]["config.uuid"]
+
+    # a library that looks through everything, in no order, breaks at that object in most of twenty tries
+    assert {find(scene.vcenter, uuid) for _ in range(20)} == {scene.machine}
+    assert find(scene.vcenter, "00000000-0000-0000-0000-000000000000") is None
