@@ -6,9 +6,12 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from components.report.lines import number as shown
-from components.report.values import AGAIN, NCCL_KEY, PLAIN, Measured, from_samples, point_key
+from components.report.values import AGAIN, JOB, NCCL_KEY, PLAIN, Measured, from_samples, point_key
+from components.validation.judging.statistics import repeats
 from components.validation.parsers.nccl import parse_nccl
 from components.validation.parsers.perftest import ResultFormatError, parse_bandwidth, parse_latency
+from components.validation.parsers.tf_cnn import parse_tf_cnn
+from components.validation.parsers.training import parse_training
 
 TOLERANCE = 5e-5
 """Relative; less than half of the fourth digit, which is the last one that is shown."""
@@ -79,6 +82,8 @@ class _Work:
         self.seen: set[str] = set()
         self._samples: dict[Measured, dict[str, float]] = {}
         self._again: dict[str, float] = {}
+        self._jobs = {key.split(":", 3)[3]: key for claim in claims.numbers if (key := claim.key).startswith(JOB)}
+        """By log, the number that it gives."""
 
     def take(self, name: str, text: str) -> Iterator[str]:
         """Looks at one output; tells what is wrong with it."""
@@ -91,6 +96,8 @@ class _Work:
                 self._read(name, text, measured)
             if name == claims.nccl:
                 self._again[NCCL_KEY] = parse_nccl(output_of(text)).busbw_gbyte_s
+            if key := self._jobs.get(name):
+                self._again[key] = job_value(key, output_of(text))
         except ResultFormatError as error:
             yield f"{name}: {error}"
 
@@ -118,6 +125,22 @@ def read_value(test: str, text: str) -> tuple[int, float]:
         return latency.message_bytes, latency.value_us
     bandwidth = parse_bandwidth(said).rows[0]
     return bandwidth.message_bytes, bandwidth.average_gbit_s
+
+
+def job_value(key: str, log: str) -> float:
+    """The median of a job's values without outliers.
+
+    Raises:
+        ResultFormatError: when its log gives none.
+    """
+    _, program, ranks, _ = key.split(":", 3)
+    if program == "nccl_all_reduce":
+        samples = tuple(row.out_of_place.busbw_gbyte_s for row in parse_nccl(log).large)
+    elif program == "tf_cnn":
+        samples = (parse_tf_cnn(log, int(ranks)).total / int(ranks),)
+    else:
+        samples = parse_training(log).iterations_per_device
+    return repeats(samples).median
 
 
 def output_of(text: str) -> str:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from components.validation.judging.statistics import repeats
 from components.validation.judging.verbs import settled
-from components.validation.records import UNIT_OF, RunRecord, TransferResult, median
+from components.validation.records import UNIT_OF, JobResult, RunRecord, TransferResult, median
 from components.validation.summary import Summary
 
 Measured = tuple[str, str, str, str, str]
@@ -59,6 +59,12 @@ def point_key(measured: Measured, message_bytes: int) -> str:
 
 
 NCCL_KEY = "nccl_all_reduce:busbw"
+JOB = "job:"
+
+
+def job_key(job: JobResult) -> str:
+    """Of the median of a job's values without outliers, with what its log has to be read by: program and ranks."""
+    return f"{JOB}{job.program}:{job.details.get('ranks', 1)}:{job.raw}"
 
 
 def slowest_of(record: RunRecord, summary: Summary, again: Collection[str]) -> dict[str, Value]:
@@ -106,6 +112,11 @@ def values_of(record: RunRecord) -> dict[str, Value]:
             for what, number in numbers.items()
             if number is not None
         }
+    found |= {
+        job_key(job): Value(value=job.value, unit=job.unit, traceable=True)
+        for job in record.jobs
+        if job.raw and job.value is not None
+    }
     if record.nccl and record.nccl.busbw_gbyte_s is not None:
         found[NCCL_KEY] = Value(value=record.nccl.busbw_gbyte_s, unit="GB/s", traceable=True)
     return found

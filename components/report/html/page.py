@@ -77,7 +77,7 @@ def _measured(material: Material, sources: Sources) -> Iterator[Html]:
         yield from pair_section(record, found, sources)
         yield from node_section(found)
         yield from size_section(record, sources)
-        yield from collective_section(material, record)
+        yield from collective_section(material, record, sources)
     yield from history_section(material)
 
 

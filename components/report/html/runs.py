@@ -5,16 +5,18 @@ from collections.abc import Iterator
 from components.report.charts.sizes import busbw_chart
 from components.report.charts.trend import trend_chart
 from components.report.html.parts import bullets, figure, section
+from components.report.html.sources import Sources
 from components.report.html.tags import Content, Html, number_cell, table, tag
 from components.report.html.verdict import regression
 from components.report.lines import number, percent
 from components.report.material import Material
 from components.report.past import Trend, test_name, trends
+from components.report.values import job_key
 from components.validation.judging.comparison import Comparison, comparisons
 from components.validation.records import RunRecord
 
 
-def collective_section(material: Material, record: RunRecord) -> Iterator[Html]:
+def collective_section(material: Material, record: RunRecord, sources: Sources) -> Iterator[Html]:
     """All-reduce and applications, and what the transports gained."""
     content: list[Content] = []
     curves = {}
@@ -30,15 +32,15 @@ def collective_section(material: Material, record: RunRecord) -> Iterator[Html]:
         kind = "replayed" if record.nccl and record.nccl.replayed else None
         content.append(tag("div", figure("NCCL all-reduce", note, chart, kind=kind), class_="charts"))
     if record.jobs:
-        content += [_jobs(record), _comparison(record)]
+        content += [_jobs(record, sources), _comparison(record)]
     if content:
         yield section("Collectives and applications", "collectives", *content)
 
 
-def _jobs(record: RunRecord) -> Html:
+def _jobs(record: RunRecord, sources: Sources) -> Html:
     rows = []
     for job in record.jobs:
-        value = f"{number(job.value)} {job.unit}" if job.value is not None else ""
+        value = [sources.show(job_key(job), job.value), f" {job.unit}"] if job.value is not None else None
         told = [f"{key}: {text}" for key, text in job.details.items() if isinstance(text, str | int | float)]
         dropped = f"{len(job.dropped)}: {', '.join(map(number, job.dropped))}" if job.dropped else ""
         outcome = f"{job.outcome}{', replayed' if job.replayed else ''}"

@@ -10,6 +10,7 @@ from components.report.values import (
     AGAIN,
     NCCL_KEY,
     group_of,
+    job_key,
     judged_key,
     measured_by,
     point_key,
@@ -43,30 +44,35 @@ class Sources:
     def _read(self, record: RunRecord) -> None:
         for transfer in record.transfers:
             names = names_of(transfer, self.files) if transfer.outcome == "measured" else ()
-            if not names:
-                continue
-            group, repetitions = group_of(transfer), (transfer.test, AGAIN, transfer.rail)
-            repeated = self._again.get(names[0], ())
-            self._list(group, names, transfer)
-            self._list(repetitions, repeated, transfer)
-            if transfer.shape == "sizes":
-                for name, point in zip(names, transfer.curve, strict=False):
-                    self._point(point_key((*group, transfer.client, transfer.server), point.message_bytes), name, group)
-            else:
-                self._point(transfer_key(transfer), " ".join(names), group)
-            if (key := judged_key(measured_by(transfer))) in self._slowest:
-                if not transfer.retest:
-                    self._point(key, " ".join(names), group)
-                elif repeated:
-                    self._point(key, " ".join(repeated), repetitions)
+            if names:
+                self._transfer(transfer, names)
         # of a record without all transfers, what is said of all of them cannot be worked out again
         for group in self.groups if record.left_out == 0 else ():
             for what in ("median", "least", "greatest"):
                 key = series_key(*group, what)
                 if key in self._values and self._values[key].traceable:
                     self._point(key, f"{'/'.join(group)}/*", group)
+        for job in record.jobs:
+            if job.raw in self.files:
+                self._point(job_key(job), job.raw, (OTHERS,))
         if name := nccl_name(record, self.files):
             self._point(NCCL_KEY, name, (OTHERS,))
+
+    def _transfer(self, transfer: TransferResult, names: tuple[str, ...]) -> None:
+        group, repetitions = group_of(transfer), (transfer.test, AGAIN, transfer.rail)
+        repeated = self._again.get(names[0], ())
+        self._list(group, names, transfer)
+        self._list(repetitions, repeated, transfer)
+        if transfer.shape == "sizes":
+            for name, point in zip(names, transfer.curve, strict=False):
+                self._point(point_key(measured_by(transfer), point.message_bytes), name, group)
+        else:
+            self._point(transfer_key(transfer), " ".join(names), group)
+        if (key := judged_key(measured_by(transfer))) in self._slowest:
+            if not transfer.retest:
+                self._point(key, " ".join(names), group)
+            elif repeated:
+                self._point(key, " ".join(repeated), repetitions)
 
     def _list(self, group: tuple[str, str, str], names: tuple[str, ...], transfer: TransferResult) -> None:
         pair = f"{transfer.client} {transfer.server}"

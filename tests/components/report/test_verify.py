@@ -9,6 +9,8 @@ import pytest
 from components.report.__main__ import main
 from components.validation.judging.verdict import judge
 from components.validation.memory.bundle import RAW, write_bundle, write_record
+from components.validation.parsers.tf_cnn import parse_tf_cnn
+from components.validation.records import JobResult
 from stacks.lab import Lab
 from tests.components.report.synthetic import Model, bandwidth_text
 from tests.components.validation.labs import changed, hardware, measured, plan_for, record
@@ -200,3 +202,55 @@ def test_of_repetitions_that_failed_or_are_not_kept_no_number_claims_an_output(
 
     assert verdict(tmp_path, form) == 0
     assert "rail-b/gpu01/gpu02:judged" not in (tmp_path / "report.html").read_text()
+
+
+LOGS = {
+    "horovod": ("training/seed_a.txt", 246.4),
+    "nccl_all_reduce": ("nccl/seed_a.txt", 22.845),
+    "tf_cnn": ("composed/tf_cnn_one_worker.txt", None),
+}
+
+
+def with_jobs(folder: Path) -> None:
+    """A report of a run with an all-reduce and a job of each program."""
+    model, jobs = Model(4, 2), []
+    for turn, (program, (file, value)) in enumerate(LOGS.items(), 1):
+        log = (ROOT / "tests" / "samples" / file).read_text()
+        raw = f"{program}-roce.{turn}.log"
+        model.raw[raw] = log
+        told = parse_tf_cnn(log, 1).total if value is None else value
+        fields = {"program": program, "transport": "roce", "outcome": "measured", "unit": "img/s", "raw": raw}
+        jobs.append(JobResult.model_validate(fields | {"samples": (told,), "value": round(told, 4)}))
+    run = model.record()
+    run = run.model_copy(update={"jobs": tuple(jobs), "raw_sha256": write_bundle(folder, run.run_id, model.raw)})
+    write_record(folder, run)
+    summary = model.summary(run)
+    judged = summary.tests[-1].model_copy(update={"test": "horovod", "shape": "roce", "median": 246.4, "unit": "img/s"})
+    summary = summary.model_copy(update={"tests": (*summary.tests, judged)})
+    (folder / "outputs.json").write_text(json.dumps({"validation": summary.model_dump(mode="json")}))
+    written = [f"--{form}={folder / f'report.{form}'}" for form in FORMATS]
+    assert main(["--outputs", str(folder / "outputs.json"), "--store", str(folder), *written]) == 0
+
+
+@pytest.mark.parametrize("form", FORMATS)
+def test_values_of_jobs_are_worked_out_from_their_logs(tmp_path: Path, form: str) -> None:
+    with_jobs(tmp_path)
+
+    assert verdict(tmp_path, form) == 0
+    assert (tmp_path / "report.html").read_text().count('data-key="job:') == len(LOGS)
+
+
+@pytest.mark.parametrize(("found", "instead"), [("248.1 img/sec", "348.1 img/sec"), ("total images/sec", "total")])
+@pytest.mark.parametrize("form", FORMATS)
+def test_a_log_of_a_job_that_was_changed_is_noticed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], form: str, found: str, instead: str
+) -> None:
+    with_jobs(tmp_path)
+    file = bundle(tmp_path)
+    outputs = json.loads(gzip.decompress(file.read_bytes()))
+    name = next(name for name, said in outputs.items() if found in said)
+    outputs[name] = outputs[name].replace(found, instead)
+    write_bundle(tmp_path, file.name.removesuffix(RAW), outputs)
+
+    assert verdict(tmp_path, form) == 1
+    assert f"{name}: " in capsys.readouterr().out
