@@ -19,6 +19,7 @@ from stacks.lab import Lab
 from tests.components.validation.fakes import (
     Host,
     Process,
+    Program,
     answering,
     held,
     listening_for_ever,
@@ -129,6 +130,30 @@ def test_a_server_that_never_sees_a_packet_is_ended_with_its_client(lab: Lab, mo
     # both rails in the warm-up, in the round, and once more with less beside them
     assert hosts[1].ended_by_us.count("server") == 6
     assert hosts[0].ended_by_us.count("client") == 6
+
+
+def without_a_clock(program: Program, wrong: list[int]) -> Program:
+    """A test that cannot measure its CPU's clock as often as the first number says, and prints zeros then."""
+
+    async def said_so(process: Process, words: list[str]) -> None:
+        if wrong[0] > 0:
+            wrong[0] -= 1
+            process.stderr.write("Correlation coefficient r^2: 0.544078 < 0.9\n")
+        await program(process, words)
+
+    return said_so
+
+
+@pytest.mark.parametrize(("wrong", "runs"), [(0, 2), (1, 3), (2, 4), (9, 6)])
+def test_a_run_without_a_clock_is_made_again_a_few_times(lab: Lab, wrong: int, runs: int) -> None:
+    hosts, plan = two_hosts(), without_nccl(lab)
+    plan = plan.model_copy(update={"rails": plan.rails[:1]})
+    hosts[0].programs["client"] = without_a_clock(hosts[0].programs["client"], [wrong])
+    record, _ = run(plan, hosts)
+
+    assert [t.outcome for t in record.transfers] == ["measured", "measured"]
+    # the warm-up, the run itself
+    assert hosts[0].asked.count("client") == runs
 
 
 def test_a_connection_reset_in_the_middle_is_a_result(lab: Lab) -> None:
