@@ -126,7 +126,7 @@ def test_a_server_that_never_sees_a_packet_is_ended_with_its_client(lab: Lab, mo
 
     assert [t.outcome for t in record.transfers] == ["failed", "failed", "measured", "measured"]
     assert "no end within" in record.transfers[0].reasons[0]
-    assert time.monotonic() - begun < 10
+    assert time.monotonic() - begun < 60, "they would listen for ever"
     # both rails in the warm-up, in the round, and once more with less beside them
     assert hosts[1].ended_by_us.count("server") == 6
     assert hosts[0].ended_by_us.count("client") == 6
