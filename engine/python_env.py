@@ -47,7 +47,10 @@ def ensure(dev: bool, programs: Programs, progress: Progress) -> None:
         cwd=ROOT,
         env=dict(os.environ),
         log=log,
-        on_line=lambda line: progress.doing("python", line[:60]) if line.startswith("Collecting") else None,
+        # "Collecting <package> (from -r <file>)": where it was asked for, and whose path it is, helps nobody
+        on_line=lambda line: (
+            progress.doing("python", " ".join(line.split()[:2])) if line[:10] == "Collecting" else None
+        ),
     )
     STAMP.write_text(json.dumps(locks, indent=1) + "\n")
     progress.done("python", "packages installed as locked")

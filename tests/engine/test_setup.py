@@ -6,6 +6,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 from textwrap import dedent
 from types import SimpleNamespace
@@ -14,7 +15,7 @@ import pytest
 from ssh_host import wait_until
 from tiny_part import GO, SOURCE, TINY, place
 
-from engine import gobuild, install, store
+from engine import gobuild, install, python_env, store
 from engine.parts import Build, Part
 from engine.programs import Interrupted, Programs
 
@@ -114,7 +115,7 @@ def test_an_interrupt_ends_the_builds_and_leaves_no_partial(places: SimpleNamesp
         import signal
         import sys
         from pathlib import Path
-        from engine import gobuild, install, store
+        from engine import gobuild, install, python_env, store
         from engine.parts import Build, Part
         # a test run in the background has it ignored, and hands that down
         signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -158,3 +159,19 @@ def test_too_little_disk_is_said_before_anything_is_built() -> None:
     _, missing = place(large)
 
     assert "MB free under" in missing[0].lacks["build"]
+
+
+def test_what_is_being_installed_is_told_by_its_name_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(python_env, "LOGS", tmp_path)
+    monkeypatch.setattr(python_env, "STAMP", tmp_path / "stamp.json")
+    monkeypatch.setattr(python_env, "_runs", lambda *_: True)
+    told: list[str] = []
+    progress = SimpleNamespace(doing=lambda _, what: told.append(what), done=lambda *_: None)
+
+    def pip(*_: object, on_line: Callable[[str], None], **__: object) -> None:
+        for line in ("Collecting yarl==1.25.1 (from -r /home/me/a lab/requirements.txt (line 9))", "Downloading yarl"):
+            on_line(line)
+
+    python_env.ensure(False, SimpleNamespace(run=pip), progress)
+
+    assert told == ["installing packages", "Collecting yarl==1.25.1"]
