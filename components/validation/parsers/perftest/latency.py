@@ -15,6 +15,8 @@ AVERAGE, DEVIATION = "t_avg[usec]", "t_stdev[usec]"
 P99, P999, TPS = "99% percentile[usec]", "99.9% percentile[usec]", "tps average"
 ORDER = (LEAST, GREATEST, TYPICAL, AVERAGE, DEVIATION, P99, P999, TPS)
 """Of all versions, whatever of them each one has."""
+SUMMED_UP_TO_US = 46_340
+"""perftest squares each distance from the mean in 32 bits: behind this one the deviation is a wrong number or -nan."""
 COLUMNS = (("#bytes", "#iterations"), ("#bytes", "#iterations", CPU))
 """What stands around them."""
 
@@ -97,9 +99,11 @@ def parse_latency(text: str) -> Latency:
 
 
 def _row(table: Table, cells: tuple[str, ...], *, round_trip: bool) -> LatencyRow:
-    said = {name: number(cells[table.index(name)], f"{table.title}: {name}") for name in ORDER if name in table.columns}
-    others = [name for name in table.columns if name not in ORDER]
-    if tuple(others) not in COLUMNS or list(said) != [name for name in table.columns if name in ORDER]:
+    known, others = ([name for name in table.columns if (name in ORDER) is there] for there in (True, False))
+    said = {name: number(cells[table.index(name)], f"{table.title}: {name}") for name in known if name != DEVIATION}
+    if DEVIATION in known and _adds_up(said):
+        said[DEVIATION] = number(cells[table.index(DEVIATION)], f"{table.title}: {DEVIATION}")
+    if tuple(others) not in COLUMNS or known != [name for name in ORDER if name in known]:
         raise ResultFormatError(f"{table.title}: columns that no version has: {', '.join(table.columns)[:120]}")
     if TYPICAL not in said and not {AVERAGE, TPS} <= set(said):
         raise ResultFormatError(f"{table.title}: no median among the columns: cycles instead of time?")
@@ -120,6 +124,13 @@ def _row(table: Table, cells: tuple[str, ...], *, round_trip: bool) -> LatencyRo
         p99_us=said.get(P99),
         p999_us=said.get(P999),
     )
+
+
+def _adds_up(said: dict[str, float]) -> bool:
+    """Whether the deviation can be believed."""
+    average = said.get(AVERAGE, 0.0)
+    farthest = max(abs(said.get(name, average) - average) for name in (LEAST, GREATEST))
+    return farthest < SUMMED_UP_TO_US
 
 
 def _refuse_disorder(table: Table, said: dict[str, float]) -> None:

@@ -10,7 +10,8 @@ CPU = "CPU_Util[%]"
 """The last column, with `--cpu_util`."""
 _COLUMN = re.compile(r"#[a-z]+|tps average|[A-Za-z0-9][A-Za-z0-9.%_ ]*\[[^\]\[]{1,12}%?\]")
 _RULE = re.compile(r"^\s*-{20,}\s*$")
-_ROW = re.compile(rf"^\s*{INTEGER}(?:\s+{NUMBER})+\s*$")
+_ROW = re.compile(rf"^\s*{INTEGER}(?:\s+(?:{NUMBER}|-?nan))+\s*$")
+"""Whether nan may stand in a cell is for those to say who read it."""
 _LIKE_A_ROW = re.compile(r"^\s*[0-9.]")
 _COUNTER = re.compile(r"^\t([a-z][a-z0-9_]{1,60})=([0-9]{1,19})\s*$")
 """Printed by `-W`: how much a counter of the device grew during the test."""

@@ -109,9 +109,28 @@ def test_a_latency_of_before_the_percentiles_is_read() -> None:
 
 
 @pytest.mark.parametrize(
+    ("name", "typical_us"), [("v45_no_deviation.client", 10_812.78), ("v45_wrong_deviation.client", 7991.15)]
+)
+def test_one_time_too_long_for_perftest_s_own_deviation_spoils_no_median(name: str, typical_us: float) -> None:
+    assert parse_latency(perftest(name)).rows[0].value_us == typical_us
+
+
+def test_a_deviation_that_perftest_could_work_out_is_a_number_that_fits() -> None:
+    text = perftest("v45_no_deviation.client")
+    short = text.replace("142719.01", "32719.01")
+
+    with pytest.raises(ResultFormatError, match="-nan' is no number"):
+        parse_latency(short)
+    with pytest.raises(ResultFormatError, match="out of order"):
+        parse_latency(short.replace("-nan", "4300.05"))
+    assert parse_latency(short.replace("-nan", "9300.05")).rows[0].value_us == 10_812.78
+
+
+@pytest.mark.parametrize(
     ("text", "reason"),
     [
         (perftest("wbw.client"), "is no latency test"),
+        (perftest("v45_no_deviation.client").replace("10812.78", "nan"), "'nan' is no number"),
         (perftest("wlat.client").replace("742.88 ", "9742.88"), "out of order"),
         (perftest("wlat.client").replace("2132.01", "213201"), "a damaged row"),
         (perftest("wlat.client").replace("8186.72", ""), "7 values under 9 columns"),
