@@ -154,6 +154,13 @@ def test_the_simulator_says_that_nothing_is_proven_and_claims_nothing(lab: Lab) 
     assert [found.code for found in summary.findings] == [UNKNOWN, UNKNOWN]
 
 
+def test_a_packet_that_an_emulated_machine_sends_twice_is_no_reason_against_the_others(lab: Lab) -> None:
+    summary = judged(lab, watched(over_pvrdma(lab), counted(1, 1), first=counted(2, 1)))
+
+    assert (summary.function, [row.function for row in proofs(summary)]) == ("pass", ["pass", "pass"])
+    assert [found.code for found in summary.findings] == [UNKNOWN]
+
+
 def test_a_fallback_in_the_simulator_is_one_too(lab: Lab) -> None:
     assert judged(lab, watched(over_pvrdma(lab), counted(0, 0))).function == "fail"
 
