@@ -7,7 +7,7 @@ import asyncio
 import json
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -73,7 +73,7 @@ def lease(name: str) -> int:
     return int(on_node(name, "ip -4 -o addr show dev enp0s3").partition("valid_lft ")[2].partition("sec")[0])
 
 
-def until(told: str, found: Any, timeout_s: float = 60) -> None:
+def until(told: str, found: Callable[[], str], timeout_s: float = 120) -> None:
     end = time.monotonic() + timeout_s
     while told not in (text := found()):
         assert time.monotonic() < end, text
@@ -86,9 +86,10 @@ def test_netplan_and_networkd_keep_the_rail_s_address_and_the_peer_answers(guest
     assert [report.failed for report in guests.on("apply", *NODES)] == [None, None]
     guests.on("confirm", *NODES)
 
+    until("192.168.0.32 answers", lambda: guests.do("probe", "gpu01").facts["guest_network"]["ping"]["enp5s0"])
     probed = guests.do("probe", "gpu01")
     assert probed.fields == wanted_fields(guests.documents["gpu01"])
-    assert probed.facts["guest_network"] == {"tool": "netplan", "ping": {"enp5s0": "192.168.0.32 answers"}}
+    assert probed.facts["guest_network"]["tool"] == "netplan"
 
     def state() -> str:
         return on_node("gpu01", "networkctl status enp5s0 --no-pager")
@@ -113,8 +114,8 @@ def test_a_reboot_brings_it_back_without_this_program(guests: Guests) -> None:
             return ""
         return "" if before.strip() in text else text
 
-    until("192.168.0.31/24", answer, timeout_s=120)
-    assert "mtu 9000" in on_node("gpu01", "ip link show enp5s0")
+    until("192.168.0.31/24", answer, timeout_s=300)
+    until("mtu 9000", lambda: on_node("gpu01", "ip link show enp5s0"))
     assert guests.do("apply", "gpu01").failed is None
     guests.do("confirm", "gpu01")
 
@@ -124,9 +125,10 @@ def test_what_nobody_confirms_goes_again_with_its_files(guests: Guests) -> None:
     guests.do("undo", "gpu02")
     hasty = Guests(revert_after_s=3)
 
-    assert hasty.do("apply", "gpu02").failed is None
-    assert "192.168.0.32/24" in addresses("gpu02")
+    done = hasty.do("apply", "gpu02")
+    assert done.failed is None
+    assert "enp5s0.address" in done.changed, "what it did stands in its report: a look from here might come too late"
 
     until("reverted", lambda: "reverted" if not addresses("gpu02").strip() else addresses("gpu02"))
-    assert on_node("gpu02", f"ls {FILE} {NETWORK} 2>&1 | grep -c 'No such file'").strip() == "2"
-    assert "unmanaged" in on_node("gpu02", "networkctl status enp5s0 --no-pager")
+    until("2", lambda: on_node("gpu02", f"ls {FILE} {NETWORK} 2>&1 | grep -c 'No such file' || true"))
+    until("unmanaged", lambda: on_node("gpu02", "networkctl status enp5s0 --no-pager"))

@@ -24,13 +24,13 @@ COUNT = 8
 FIRST, PORT = IPv4Address("127.1.245.1"), 2222
 RUN_S = 0.3
 """Of each test: long enough to be killed between rounds."""
+ASKED = {"tests": ["ib_write_bw"], "sizes": [], "queue_pairs": 1, "iterations": 1000}
 
 
 @pytest.fixture
 def hosts(tmp_path: Path) -> Iterator[ManyHosts]:
     with many_hosts(tmp_path / "hosts", COUNT, FIRST, PORT, run_s=RUN_S) as running:
-        asked = {"tests": ["ib_write_bw"], "sizes": [], "queue_pairs": 1, "iterations": 1000}
-        edit(running, {"repeats": 1, "verbs": asked})
+        edit(running, {"repeats": 1, "verbs": ASKED})
         yield running
 
 
@@ -58,10 +58,18 @@ def clients(hosts: ManyHosts) -> Counter[str]:
     return Counter(line for line in hosts.asked() if " ib_write_bw " in line)
 
 
+def wait_for_transfers(hosts: ManyHosts, count: int, run: "subprocess.Popen[str]") -> None:
+    deadline = time.monotonic() + 120
+    while sum(clients(hosts).values()) < count:
+        assert run.poll() is None, "it ended before"
+        assert time.monotonic() < deadline, f"no {count} transfers"
+        time.sleep(0.05)
+
+
 def test_a_run_that_was_killed_is_gone_on_with_and_no_finished_pair_runs_again(hosts: ManyHosts) -> None:
     run = started(hosts)
     runs = hosts.folder / ".sim" / "runs" / "scale"
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 120
     while not any(path.read_text().count('"transfer"') >= 32 for path in runs.glob("journal-*")):
         assert time.monotonic() < deadline, "no two rounds were written down"
         assert run.poll() is None
@@ -89,28 +97,25 @@ def test_a_run_that_was_killed_is_gone_on_with_and_no_finished_pair_runs_again(h
 
 def test_a_signal_ends_a_run_cleanly_and_the_hosts_are_free_again(hosts: ManyHosts) -> None:
     run = started(hosts, "--fresh")
-    while sum(clients(hosts).values()) < 16:
-        assert run.poll() is None
-        time.sleep(0.05)
+    wait_for_transfers(hosts, 16, run)
     run.terminate()
 
-    said, _ = run.communicate(timeout=30)
+    said, _ = run.communicate(timeout=120)
     assert run.returncode == 130, said
     part = started(hosts, "--fresh", "--only", "gpu0001", "--only", "gpu0002", "--only", "rail-a")
-    said, _ = part.communicate(timeout=60)
+    said, _ = part.communicate(timeout=120)
     assert part.returncode == 0, said
     assert "ib_write_bw 2 rounds" in said
 
 
 def test_two_runs_at_once_do_not_share_the_fabric(hosts: ManyHosts) -> None:
+    edit(hosts, {"repeats": 5, "verbs": ASKED})  # long enough for the second to come while the first is at work
     first = started(hosts, "--fresh")
-    while sum(clients(hosts).values()) < 8:
-        assert first.poll() is None
-        time.sleep(0.05)
+    wait_for_transfers(hosts, 8, first)
 
     second = started(hosts, "--fresh")
-    said, _ = second.communicate(timeout=30)
+    said, _ = second.communicate(timeout=120)
     assert second.returncode == 75, said
     assert "busy: run" in said
     first.terminate()
-    first.communicate(timeout=30)
+    first.communicate(timeout=120)
