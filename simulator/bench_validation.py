@@ -18,7 +18,7 @@ RUN_AND_REPORT_S, MEMORY_MBYTE, PAGE_MBYTE = 60.0, 300.0, 5.0
 """Promised for every pair of 64 nodes on two rails, without what the tests themselves take."""
 WRONG_SHARE, ACCUSED_SHARE = 0.01, 1 / 2000
 """Of simulated fabrics with a fault, and of sound ones."""
-FEW_SEEDS, FEW_CLEAN = 3, 120
+FEW_SEEDS, FEW_CLEAN = 10, 240
 SEEDS, CLEAN = 200, 2000
 
 RIGHT = re.compile(r"^.{12} +\d+ nodes \d+ rails: (?P<good>\d+)/(?P<all>\d+) .* search <= (?P<seconds>[\d.]+) s$")
