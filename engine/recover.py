@@ -28,7 +28,15 @@ class Lock:
 
     def owner_is_dead(self) -> bool:
         """Only a process of this machine can be known to be dead."""
-        return self.hostname == os.uname().nodename and not Path(f"/proc/{self.pid}").exists()
+        return self.hostname == os.uname().nodename and not _runs(self.pid)
+
+
+def _runs(pid: int) -> bool:
+    """A killed process that nobody has waited for, as below a process 1 that reaps no orphans, runs no more."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
+    except (FileNotFoundError, ProcessLookupError):
+        return False
 
 
 def locks(state: Path, stack: str) -> Iterator[Lock]:

@@ -2,6 +2,7 @@
 
 import json
 import os
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -33,6 +34,17 @@ def test_the_lock_of_another_machine_is_kept(tmp_path: Path) -> None:
 
     assert recover("lab", tmp_path, tmp_path) == 1
     assert path.exists(), "whether that process lives cannot be known from here"
+
+
+def test_the_lock_of_a_killed_process_that_nobody_has_waited_for_is_cleared(tmp_path: Path) -> None:
+    killed = subprocess.Popen(["sleep", "60"])
+    path = write_lock(tmp_path, json.dumps({"pid": killed.pid, "hostname": HOST}))
+    killed.kill()
+    os.waitid(os.P_PID, killed.pid, os.WEXITED | os.WNOWAIT)
+
+    assert recover("lab", tmp_path, tmp_path) == 0
+    assert not path.exists()
+    killed.wait()
 
 
 def test_the_lock_of_a_dead_process_is_cleared_and_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

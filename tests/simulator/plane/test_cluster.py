@@ -236,6 +236,6 @@ def test_a_down_leaves_no_process_and_no_port(reference: Plane) -> None:
 
     reference.part.down(lambda _: None)
 
-    assert [pid for pid in pids if pid and Path(f"/proc/{pid}").exists()] == []
+    assert [pid for pid in pids if pid and Path(f"/proc/{pid}/exe").exists()] == []
     assert [port for port in (2379, 6443, 10247, OPERATOR_PORT) if answers(port)] == []
     assert set(reference.states().values()) == {"stopped"}

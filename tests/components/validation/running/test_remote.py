@@ -119,7 +119,7 @@ def test_a_program_ends_when_its_session_s_input_closes() -> None:
     process.stdin.close()
 
     process.wait(timeout=30)
-    assert eventually(lambda: not Path(f"/proc/{pid}").exists())
+    assert eventually(lambda: not Path(f"/proc/{pid}/exe").exists()), "an orphan may stay a zombie, which runs nothing"
     process.stdout.close()
     process.stderr.close()  # type: ignore[union-attr]  # a pipe
 
