@@ -6,7 +6,9 @@ from components.validation.judging.evidence import Way
 from components.validation.judging.findings import Located
 from components.validation.judging.levels import compared_stage, fabric_of, main_stage
 from components.validation.judging.localise import Localiser
+from components.validation.judging.statistics import LEAST_FOR_INTERVAL, NORMAL, mad
 from components.validation.judging.verbs import OPERATIONS, ceiling_of, path_of, settled, transfers_of
+from components.validation.physics.ceilings import bandwidth_ceiling
 from components.validation.physics.latency import JITTER, jitters
 from components.validation.physics.mtu import MtuFingerprint, mtu_fingerprint
 from components.validation.planning.plan import Plan
@@ -18,6 +20,8 @@ BROKEN_LINKS = ("link_downed", "symbol_error", "symbol_errors")
 """Counters of which a sound link counts nothing."""
 LOST = ("out_of_sequence", "packet_seq_err", "roce_adp_retrans", "local_ack_timeout_err", "out_of_seq_request")
 """Counters of packets that did not arrive, or not in order."""
+NOISE_SIGMAS = 5
+"""Robust standard deviations below the rail's median that noise does not reach among the transfers of 256 nodes."""
 LOST_SHARE = 1e-5
 """Of the packets sent, which even a fabric without PFC keeps to."""
 
@@ -53,14 +57,16 @@ def mtu_findings(plan: Plan, record: RunRecord) -> Iterator[Finding]:
         return
     kinds: dict[tuple[int, int | None], list[tuple[TransferResult, MtuFingerprint]]] = {}
     for rail in plan.rails:
-        for t in transfers_of(record, stage, rail.name):
-            path = path_of(rail, stage, t)
-            seen = mtu_fingerprint(settled(t), path, reported_bytes=t.path_mtu_bytes) if path else None
-            if seen is not None:
+        paths = [(t, path) for t in transfers_of(record, stage, rail.name) if (path := path_of(rail, stage, t))]
+        found = [(t, mtu_fingerprint(settled(t), path, reported_bytes=t.path_mtu_bytes)) for t, path in paths]
+        hits = [(t, seen) for t, seen in found if seen is not None]
+        noise = _low_by_noise([settled(t) / bandwidth_ceiling(path).value for t, path in paths])
+        for t, seen in hits:
+            if 2 * len(hits) > len(paths) or seen.ratio_to_configured < noise:
                 kinds.setdefault((seen.seen_bytes, seen.reported_bytes), []).append((t, seen))
-    for found in kinds.values():
-        t, seen = found[0]
-        more = f" and {len(found) - 1} more" if found[1:] else ""
+    for alike in kinds.values():
+        t, seen = alike[0]
+        more = f" and {len(alike) - 1} more" if alike[1:] else ""
         said = ": a contradiction" if seen.contradiction else ""
         yield Finding(
             code=seen.code,
@@ -68,6 +74,17 @@ def mtu_findings(plan: Plan, record: RunRecord) -> Iterator[Finding]:
             evidence=f"{seen.evidence}{said}",
             hint=seen.hint,
         )
+
+
+def _low_by_noise(ratios: list[float]) -> float:
+    """Ratio to the ceiling down to which one transfer of a rail is still like the others, however many there are.
+
+    Among thousands of sound transfers some land on the ceiling of a smaller path MTU by noise alone. Of a few transfers
+    nobody knows the noise: then each is taken at its word.
+    """
+    if len(ratios) < LEAST_FOR_INTERVAL:
+        return 1.0
+    return median(ratios) - NOISE_SIGMAS * mad(ratios) / NORMAL
 
 
 def pcie_findings(plan: Plan, record: RunRecord) -> Iterator[Finding]:
