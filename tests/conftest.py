@@ -15,6 +15,7 @@ ROOT = Path(__file__).parent.parent
 
 for name in ("PYTHONUNBUFFERED", "PYTHONDONTWRITEBYTECODE", "PYTHONPATH"):
     os.environ.pop(name, None)  # what this shell sets must not decide whether the product works
+os.umask(0o022)  # nor this: files of a made-up host have the rights that a host's have
 
 
 @pytest.fixture(autouse=True)
