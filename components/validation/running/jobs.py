@@ -95,7 +95,7 @@ class _Turn:
         jobs, name = MpiJobs(self.api, workers, self.plan.lab), job.job_name(self.run_id, self.turn)
         try:
             if not self.plan.simulated:  # a simulated node pulls nothing
-                refuse_missing_image(workers.image, self.say)
+                refuse_missing_image(workers, self.say, training=job.program != "nccl_all_reduce")
             jobs.create(job.document(self.plan.lab, self.run_id, self.turn))
             try:
                 wait(jobs, name, Waiting.of(job.name, workers, simulated=self.plan.simulated), self.say, stop)

@@ -133,7 +133,7 @@ def run_nccl(
     try:
         try:
             if not plan.simulated:  # a simulated node pulls nothing
-                refuse_missing_image(plan.nccl.image, say)
+                refuse_missing_image(plan.nccl, say)
             for old in jobs.sweep():
                 say(f"job {old} of a killed run deleted")
             jobs.create(all_reduce_job(plan.nccl, plan.lab, run_id))

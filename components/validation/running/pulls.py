@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from components.jobs.registry import look
+from components.jobs.workers import Workers
 from components.validation.running.kube import Pod
 from stacks.base import LabError
 
@@ -39,16 +40,25 @@ def pull_fault(pods: Sequence[Pod], image: str) -> PullFault | None:
     return max(faults, key=lambda fault: fault.final, default=None)
 
 
-def refuse_missing_image(image: str, say: Callable[[str], None]) -> None:
+def refuse_missing_image(workers: Workers, say: Callable[[str], None], *, training: bool = False) -> None:
     """One error before any job, where the registry says that there is no such image.
 
-    The nodes may reach registries that this machine does not, or have a login: then the pods will tell.
+    The nodes may reach registries that this machine does not, or have a login, without which some registries call a
+    private image unknown: then the pods will tell.
+
+    Args:
+        workers: the job's, with its image.
+        say: progress, a line at a time.
+        training: whether it is the image with the framework.
 
     Raises:
         LabError: naming the image and the command that builds it.
     """
-    found = look(image)
-    if found.outcome == "missing":
-        raise LabError(f"benchmarks.nccl.image: {image} is not in its registry. {BUILD_IT}")
+    found = look(workers.image)
+    if found.outcome == "missing" and workers.pull_secret:
+        say(f"image not checked ahead: its registry shows it to nobody without the login of {workers.pull_secret}")
+    elif found.outcome == "missing":
+        field, which = ("images.training", " --which training") if training else ("benchmarks.nccl.image", "")
+        raise LabError(f"{field}: {workers.image} is not in its registry. {BUILD_IT}{which}")
     if found.outcome == "unknown":
         say(f"image not checked ahead: {found.why}")

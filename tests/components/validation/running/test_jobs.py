@@ -4,15 +4,16 @@ import threading
 
 import pytest
 
+from components.jobs.registry import Found
 from components.validation.records import JobResult
-from components.validation.running import mpijob
+from components.validation.running import mpijob, pulls
 from components.validation.running.jobs import run_jobs
 from components.validation.running.mpijob import REPLAYED
 from stacks.images import Images, TrainingRecipe
 from stacks.lab import Lab
 from stacks.transports import Application, Comparison
 from tests.components.validation.fake_api import FakeApi, serving, true
-from tests.components.validation.labs import changed, plan_for
+from tests.components.validation.labs import changed, hardware, plan_for
 from tests.components.validation.samples import composed, nccl, sample
 
 SMALL = Comparison(smallest_bytes=2**20, largest_bytes=2**26)
@@ -68,6 +69,30 @@ def test_seed_a_s_training_is_read_per_gpu_with_its_two_outliers(lab: Lab) -> No
     assert result.dropped == (199.4, 186.1)
     assert result.value == pytest.approx(246.4)
     assert result.details == {"total_img_s": 3756.0, "devices": 16, "mean_img_s": 234.74, "spread_img_s": 42.0}
+
+
+def test_a_training_image_that_is_nowhere_is_named_with_its_own_command(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pulls, "look", lambda _image: Found(outcome="missing"))
+    api = FakeApi(statuses=[true("Succeeded")])
+    ((result,), _) = run(application(hardware(lab)), api)
+
+    (reason,) = result.reasons
+    assert reason.startswith("images.training: registry:5000/training:1 is not in its registry. Build and push it: ")
+    assert reason.endswith("python -m components.jobs.image push --which training")
+    assert api.created == []
+
+
+def test_a_private_image_that_its_registry_hides_is_left_to_the_pods(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert lab.cluster
+    registry = lab.cluster.registry.model_copy(update={"pull_secret": "login"})
+    private = hardware(lab).model_copy(update={"cluster": lab.cluster.model_copy(update={"registry": registry})})
+    monkeypatch.setattr(pulls, "look", lambda _image: Found(outcome="missing"))
+    api = FakeApi(statuses=[true("Succeeded")], log=sample("training/seed_a.txt"))
+    ((result,), _) = run(application(private), api)
+
+    assert result.outcome == "measured"
 
 
 def test_tf_cnn_of_other_ranks_than_the_job_s_is_refused(lab: Lab) -> None:
