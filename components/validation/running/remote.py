@@ -47,7 +47,7 @@ exec 3<&0
 before=$(count)
 timeout -k 2 "$limit" "$@" </dev/null 3<&- &
 run=$!
-{ cat <&3; kill "$run"; } >/dev/null 2>&1 &
+{ cat <&3; kill -s TERM -- "-$run" || kill "$run"; } >/dev/null 2>&1 &
 watch=$!
 exec 3<&-
 if [ "$port" != 0 ]; then
@@ -69,6 +69,7 @@ exit "$code"
 """
 """Runs a program that ends with its time, or when the session's input closes: then whoever started it is gone.
 
+Its process group is ended: a `timeout` that is told to end in the moment after its fork leaves its program behind.
 perftest's server waits for ever and takes exactly one connection, so the port is looked at and never probed.
 Counters of errors and congestion are compared before and after; those of mlx5 and of soft-RoCE have other names.
 """
