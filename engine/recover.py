@@ -34,9 +34,15 @@ class Lock:
 def _runs(pid: int) -> bool:
     """A killed process that nobody has waited for, as below a process 1 that reaps no orphans, runs no more."""
     try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
+        return _state_and_parent(pid)[0] not in "ZX"
     except (FileNotFoundError, ProcessLookupError):
         return False
+
+
+def _state_and_parent(pid: int) -> tuple[str, int]:
+    # the command's name stands in brackets and may hold anything, so fields are counted from its end
+    state, parent, *_ = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return state, int(parent)
 
 
 def locks(state: Path, stack: str) -> Iterator[Lock]:
@@ -55,7 +61,7 @@ def orphans(checkout: Path, engine: Path) -> Iterator[tuple[int, str]]:
         if not entry.name.isdigit():
             continue
         try:
-            parent = int((entry / "stat").read_text().rpartition(")")[2].split()[1])
+            _, parent = _state_and_parent(int(entry.name))
             words = (entry / "cmdline").read_bytes().split(b"\0")
             here = (entry / "cwd").readlink() == checkout
         except OSError:

@@ -51,7 +51,15 @@ def pinned_keys(lab: Lab, places: Places, root: Path, secret: Callable[[str], ob
     Raises:
         LabError: naming each node without one, and what gives it one.
     """
-    made = machine_keys(lab, places, root, secret)
+    return keys_beside(machine_keys(lab, places, root, secret), lab, places, root)
+
+
+def keys_beside(made: Mapping[str, HostKey], lab: Lab, places: Places, root: Path) -> dict[str, str]:
+    """The same where the key pairs of the machines are known already: of all others known_hosts must name the key.
+
+    Raises:
+        LabError: naming each node without one.
+    """
     others = {name: place for name, place in places.items() if name not in made}
     known = read_host_keys(lab.access, others, root) if others else {}
     return {name: made[name].public if name in made else known[name] for name in places}

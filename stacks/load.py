@@ -10,7 +10,7 @@ import yaml
 from stacks.access import read_host_keys, read_private_key
 from stacks.base import LabError
 from stacks.fabric import read_password
-from stacks.host_keys import HostKey, machine_keys, pinned_keys
+from stacks.host_keys import HostKey, keys_beside, machine_keys
 from stacks.lab import Lab
 from stacks.read import KEY, parse_lab
 from stacks.secret_files import secret_files
@@ -72,14 +72,15 @@ def load_credentials(lab: Lab, config: pulumi.Config) -> Credentials:
         elif lab.access.identity == "secret":
             key = config.require_secret("sshPrivateKey")
         # in clear in this process alone: a public half must be known to describe a connection
-        host_keys = pinned_keys(lab, lab.endpoints(), root, config.get)
+        made = machine_keys(lab, lab.endpoints(), root, config.get)
+        host_keys = keys_beside(made, lab, lab.endpoints(), root)
         return Credentials(
             private_key=key,
             host_keys=host_keys,
             kubeconfig=_kubeconfig(lab, config, root),
             vcenter_password=_vcenter_password(lab, config, root),
             switch_keys=_switch_keys(lab, root),
-            machine_keys=machine_keys(lab, lab.endpoints(), root, config.get),
+            machine_keys=made,
             files={file.key: config.require_secret(file.key) for file in secret_files(lab)},
         )
     except LabError as error:

@@ -6,13 +6,13 @@ from dataclasses import dataclass
 from http.client import HTTPException
 from pathlib import Path
 
-from pyVmomi import vim, vmodl
+from pyVmomi import vmodl
 
 from components.fabric.endpoint import endpoint_of
 from components.fabric.esxcli import esxcli, number_of
 from components.fabric.nics import choose
-from components.fabric.properties import collect_all
 from components.fabric.refusals import explained, message
+from components.fabric.spread import hosts_of_machines
 from components.fabric.vcenter import VCenter, session
 from components.ssh.credentials import Setting
 from stacks.base import LabError
@@ -107,12 +107,10 @@ class Hcas:
 def machines_on_hosts(vcenter: VCenter, names: Iterable[str]) -> Mapping[str, str]:
     """The host that each machine of a name runs on now; one whose name two machines have is left out."""
     wanted = set(names)
-    hosts = {host: str(found["name"]) for host, found in collect_all(vcenter.content, vim.HostSystem, ["name"])}
     machines: dict[str, list[str]] = {}
-    for _, found in collect_all(vcenter.content, vim.VirtualMachine, ["name", "runtime.host"]):
-        if found["name"] in wanted:
-            on = hosts[found["runtime.host"]] if found.get("runtime.host") in hosts else ""
-            machines.setdefault(str(found["name"]), []).append(on)
+    for name, host in hosts_of_machines(vcenter, "name"):
+        if name in wanted:
+            machines.setdefault(str(name), []).append(host)
     return {name: where[0] for name, where in machines.items() if len(where) == 1 and where[0]}
 
 

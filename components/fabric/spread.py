@@ -1,6 +1,6 @@
 """Which ESXi host each machine runs on, and what is wrong with that: judged apart from how it is read."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from pyVmomi import vim
 
@@ -16,12 +16,15 @@ def places_of(vcenter: VCenter, machines: Mapping[str, str]) -> dict[str, str]:
         vcenter: the session.
         machines: UUID by name.
     """
-    hosts = {host: str(found["name"]) for host, found in collect_all(vcenter.content, vim.HostSystem, ["name"])}
-    where = {
-        found.get("config.uuid"): hosts.get(found["runtime.host"]) if "runtime.host" in found else None
-        for _, found in collect_all(vcenter.content, vim.VirtualMachine, ["config.uuid", "runtime.host"])
-    }
+    where = dict(hosts_of_machines(vcenter, "config.uuid"))
     return {name: host for name, uuid in machines.items() if (host := where.get(uuid))}
+
+
+def hosts_of_machines(vcenter: VCenter, known_by: str) -> Iterator[tuple[object, str]]:
+    """A property of every VM, and the host that it runs on now; empty where the vCenter does not tell one."""
+    hosts = {host: str(found["name"]) for host, found in collect_all(vcenter.content, vim.HostSystem, ["name"])}
+    for _, found in collect_all(vcenter.content, vim.VirtualMachine, [known_by, "runtime.host"]):
+        yield found.get(known_by), hosts.get(found["runtime.host"], "") if "runtime.host" in found else ""
 
 
 def faults_of(

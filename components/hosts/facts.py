@@ -1,6 +1,6 @@
 """What hosts say of themselves: which of it later runs need, and which of it people have to be told."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 
 from pydantic import JsonValue
@@ -30,7 +30,7 @@ def qos_limits(facts: Mapping[str, Facts]) -> Iterator[str]:
             if str(form) not in ("mlnx_qos", "dcb"):
                 by_form.setdefault(str(form), []).append(f"{name} {pf}")
     for form, pfs in by_form.items():
-        yield f"qos: {form} ({pfs[0]}{f' and {len(pfs) - 1} more' if len(pfs) > 1 else ''})"
+        yield f"qos: {form} ({_first_of(pfs)})"
 
 
 def warnings_of(facts: Mapping[str, Facts]) -> Iterator[str]:
@@ -41,4 +41,8 @@ def warnings_of(facts: Mapping[str, Facts]) -> Iterator[str]:
         for text in texts if isinstance(texts, list) else ():
             by_text.setdefault(str(text), []).append(name)
     for text, names in by_text.items():
-        yield f"{names[0]}{f' and {len(names) - 1} more' if len(names) > 1 else ''}: {text}"
+        yield f"{_first_of(names)}: {text}"
+
+
+def _first_of(names: Sequence[str]) -> str:
+    return f"{names[0]} and {len(names) - 1} more" if names[1:] else names[0]

@@ -7,6 +7,7 @@ import argparse
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import NamedTuple
 
 from rich.console import Console
 
@@ -41,20 +42,21 @@ def _html(material: Material) -> str:
     return render_html(material)
 
 
-FORMATS: dict[str, tuple[str, Callable[[Material], str]]] = {
-    "html": ("html", _html),
-    "markdown": ("md", render_markdown),
-    "json": ("json", render_json),
-    "ctrf": ("ctrf.json", lambda material: render_ctrf(material.summary)),
-    "junit": ("junit.xml", lambda material: render_junit(material.summary)),
-}
-"""By option: the end of the file's name in a folder, and how the text is made."""
-WRITES = {
-    "html": "one page with charts, for a browser",
-    "markdown": "tables and findings, for a pull request",
-    "json": "verdict, whole record and raw digests, for programs",
-    "ctrf": "test cases as CTRF JSON, for CI systems",
-    "junit": "test cases as JUnit XML, for CI systems",
+class Format(NamedTuple):
+    """A way to write the report, by the name of its option."""
+
+    end: str
+    """Of the file's name in a folder."""
+    is_for: str
+    render: Callable[[Material], str]
+
+
+FORMATS = {
+    "html": Format("html", "one page with charts, for a browser", _html),
+    "markdown": Format("md", "tables and findings, for a pull request", render_markdown),
+    "json": Format("json", "verdict, whole record and raw digests, for programs", render_json),
+    "ctrf": Format("ctrf.json", "test cases as CTRF JSON, for CI systems", lambda found: render_ctrf(found.summary)),
+    "junit": Format("junit.xml", "test cases as JUnit XML, for CI systems", lambda found: render_junit(found.summary)),
 }
 
 
@@ -73,7 +75,7 @@ def main(arguments: list[str] | None = None) -> int:
             return 0
         files = {name: file for name in FORMATS if (file := getattr(asked, name))}
         if asked.folder:
-            files |= {name: asked.folder / f"{asked.stack}.{end}" for name, (end, _) in FORMATS.items()}
+            files |= {name: asked.folder / f"{asked.stack}.{way.end}" for name, way in FORMATS.items()}
             asked.folder.mkdir(parents=True, exist_ok=True)
         if files:
             _write(files, gather(summary, outputs, stack=stack, root=Path.cwd(), store=asked.store))
@@ -99,15 +101,15 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--outputs", type=Path, metavar="FILE", help="read this `pulumi stack output --json` instead")
     parser.add_argument("--store", type=Path, metavar="FOLDER", help="the lab's runs, if they are not where it says")
     parser.add_argument("--folder", type=Path, metavar="FOLDER", help="write all formats there, named after the stack")
-    for name, text in WRITES.items():
-        parser.add_argument(f"--{name}", type=Path, metavar="FILE", help=f"write {text}")
+    for name, way in FORMATS.items():
+        parser.add_argument(f"--{name}", type=Path, metavar="FILE", help=f"write {way.is_for}")
     return parser
 
 
 def _write(files: dict[str, Path], material: Material) -> None:
     """Whole files only: who opens the old one while the new one is made sees the old one."""
     for name, file in files.items():
-        text = FORMATS[name][1](material)
+        text = FORMATS[name].render(material)
         unfinished = file.with_name(f".{file.name}.partial")
         unfinished.write_text(text, encoding="utf-8")
         unfinished.replace(file)

@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal
 
-from components.report.lines import counted, number, percent, test_title, unit_text
+from components.report.lines import counted, number, percent, test_title
+from components.validation.records import unit_text
 from components.validation.summary import JudgedTest, Summary
 
 Status = Literal["passed", "failed", "skipped", "error", "warned"]

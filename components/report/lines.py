@@ -3,6 +3,7 @@
 import re
 
 from components.report.past import test_name
+from components.validation.records import unit_text
 from components.validation.summary import JudgedTest, Summary
 
 COLUMNS = ("test", "rail", "function", "performance", "median", "ceiling", "ratio", "slowest", "change")
@@ -69,11 +70,6 @@ def cells(test: JudgedTest, *, simulated: bool) -> tuple[str, ...]:
         worst,
         percent(test.change, signed=True),
     )
-
-
-def unit_text(unit: str) -> str:
-    """A unit as people write it."""
-    return "µs" if unit == "us" else unit
 
 
 def number(value: float | None) -> str:

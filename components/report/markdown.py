@@ -4,9 +4,10 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 
 from components.report.chains import chain_of
-from components.report.lines import COLUMNS, cells, duration, headline, other_hints, unit_text
+from components.report.lines import COLUMNS, cells, duration, headline, other_hints
 from components.report.material import Material
 from components.report.shapes import matrices
+from components.validation.records import unit_text
 from components.validation.summary import Summary
 
 MOST_PAIRS = 10

@@ -1,11 +1,11 @@
 """Reads a stack's output `validation` through the engine's CLI, or from a file that holds all outputs."""
 
 import json
-import subprocess
 from pathlib import Path
 
 from pydantic import JsonValue, ValidationError
 
+from components.stack_cli import ask_pulumi
 from components.validation.summary import Summary
 from stacks.base import LabError
 
@@ -33,17 +33,12 @@ def read_outputs(stack: str, file: Path | None) -> dict[str, JsonValue]:
 
 
 def _ask(stack: str) -> str:
-    command = ["pulumi", "stack", "output", "--json", "--stack", stack]
     try:
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
-    except FileNotFoundError:
-        raise LabError('pulumi is not on PATH: eval "$(make env)"') from None
-    if done.returncode:
-        said = done.stderr.strip().splitlines()
-        why = said[-1] if said else f"exit {done.returncode}"
-        what = ". make up makes it, on hardware pulumi up" if "no stack named" in why else ""
-        raise LabError(f"{' '.join(command)} failed: {why}{what}")
-    return done.stdout
+        return ask_pulumi("stack", "output", "--json", "--stack", stack)
+    except LabError as error:
+        if "no stack named" not in str(error):
+            raise
+        raise LabError(f"{error}. make up makes it, on hardware pulumi up") from None
 
 
 def summary_in(outputs: dict[str, JsonValue]) -> Summary | None:

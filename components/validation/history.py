@@ -2,7 +2,6 @@
 
 import argparse
 import json
-import subprocess
 import sys
 from collections.abc import Iterable
 from pathlib import Path
@@ -11,10 +10,12 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from components.stack_cli import NoEngineError, ask_pulumi
 from components.validation.judging.regression import change
 from components.validation.measured import store_of
 from components.validation.memory import store
 from components.validation.memory.history import Entry, History, history_in, history_of
+from components.validation.records import unit_text
 from stacks.base import LabError
 from stacks.lab import Lab
 from stacks.read import read_stack_file
@@ -94,7 +95,7 @@ def values(entries: list[Entry], width: int) -> Table:
 
 def _title(name: str, entries: Iterable[Entry]) -> str:
     unit = next(entry.values[name].unit for entry in entries if name in entry.values)
-    return f"{name.replace(' one_way', '')} [{'µs' if unit == 'us' else unit}]"
+    return f"{name.replace(' one_way', '')} [{unit_text(unit)}]"
 
 
 def _letters(entries: list[Entry]) -> list[str]:
@@ -139,19 +140,16 @@ def history_in_state(stack: str, lab: Lab) -> History:
     Raises:
         LabError: when there is no such stack, or no engine to ask.
     """
-    command = ["pulumi", "stack", "export", "--stack", stack]
     try:
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
-    except FileNotFoundError:
-        raise LabError('the store has no runs, and pulumi is not on PATH: eval "$(make env)"') from None
-    if done.returncode:
-        said = done.stderr.strip().splitlines()
-        why = said[-1] if said else f"exit {done.returncode}"
+        text = ask_pulumi("stack", "export", "--stack", stack)
+    except NoEngineError as error:
+        raise LabError(f"the store has no runs, and {error}") from None
+    except LabError as error:
         raise LabError(
-            f"no run of lab {lab.name} was found: {' '.join(command)} failed: {why}. Where it has never been measured, "
-            f"{_how(lab)}; its store is {store_of(lab, Path.cwd())}"
-        )
-    resources = json.loads(done.stdout)["deployment"].get("resources", [])
+            f"no run of lab {lab.name} was found: {error}. Where it has never been measured, {_how(lab)}; its store is "
+            f"{store_of(lab, Path.cwd())}"
+        ) from None
+    resources = json.loads(text)["deployment"].get("resources", [])
     found = [one.get("outputs", {}).get("history") for one in resources if MEASUREMENT in one["urn"]]
     return history_in(found[0]) if found else History()
 

@@ -28,6 +28,11 @@ UNIT_OF: dict[VerbsTest, Unit] = {
 }
 
 
+def unit_text(unit: str) -> str:
+    """A unit as people write it."""
+    return "µs" if unit == "us" else unit
+
+
 PACKED = "packed"
 """Key of a record's JSON that stands for `transfers` where they are many."""
 READABLE = 24

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 from components.report.charts.canvas import Canvas, end_labels, frame
 from components.report.charts.palette import FAILED, MUTED, SURFACE, series_colour
-from components.report.lines import unit_text
 from components.report.past import Trend
+from components.validation.records import unit_text
 
 WIDTH, HEIGHT = 480, 220
 MARGINS = (52, 112, 12, 40)

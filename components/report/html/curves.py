@@ -6,10 +6,9 @@ from components.report.charts.sizes import bandwidth_chart, latency_chart
 from components.report.html.parts import figure, section
 from components.report.html.sources import Sources
 from components.report.html.tags import Html, number_cell, table, tag
-from components.report.lines import unit_text
 from components.report.shapes import bytes_text, sizes
 from components.report.values import point_key
-from components.validation.records import RunRecord
+from components.validation.records import RunRecord, unit_text
 
 MOST_CURVES = 8
 """Columns of numbers that a page has room for."""

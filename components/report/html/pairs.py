@@ -8,11 +8,11 @@ from components.report.html.parts import figure, section
 from components.report.html.sources import Sources
 from components.report.html.tags import Html, number_cell, table, tag
 from components.report.html.verdict import slowest
-from components.report.lines import number, unit_text
+from components.report.lines import number
 from components.report.past import test_name
 from components.report.shapes import Matrix
 from components.report.values import transfer_key
-from components.validation.records import RunRecord, TransferResult
+from components.validation.records import RunRecord, TransferResult, unit_text
 
 MOST_PAIRS = 60
 """Pairs in a table: with more of them, the slowest."""

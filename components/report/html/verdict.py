@@ -11,13 +11,12 @@ from components.report.lines import (
     percent,
     rated,
     test_title,
-    unit_text,
     when,
 )
 from components.report.material import Material
 from components.report.past import PastRun
 from components.report.values import NCCL_KEY, judged_key, series_key
-from components.validation.records import TransferResult
+from components.validation.records import TransferResult, unit_text
 from components.validation.summary import JudgedTest, Regression, Summary
 
 COLUMNS = ("test", "rail", "function", "performance", "median", "slowest", "ceiling", "of ceiling", "change", "note")

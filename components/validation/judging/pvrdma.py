@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from components.validation.judging.states import NOTHING, SHOWN_ONLY
+from components.validation.judging.verbs import where_of
 from components.validation.physics.ceilings import goodput_ratio
 from components.validation.planning.plan import Plan, PlannedRail
 from components.validation.records import HcaCount, RunRecord, TransferResult
@@ -98,12 +99,10 @@ def path_findings(plan: Plan, record: RunRecord) -> Iterator[Finding]:
         told = [(t, proof) for t, proof in _proofs(rail, record) if proof.code]
         for code in (FALLBACK, UNKNOWN):
             if found := [(t, proof) for t, proof in told if proof.code == code]:
-                t, proof = found[0]
-                more = f" and {len(found) - 1} more" if found[1:] else ""
                 yield Finding(
                     code=code,
-                    where=f"{rail.name} {t.client} to {t.server}{more}",
-                    evidence=proof.evidence,
+                    where=where_of([t for t, _ in found]),
+                    evidence=found[0][1].evidence,
                     hint=HINTS[code],
                 )
 

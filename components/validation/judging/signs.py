@@ -7,11 +7,10 @@ from components.validation.judging.findings import Located
 from components.validation.judging.levels import compared_stage, fabric_of, main_stage
 from components.validation.judging.localise import Localiser
 from components.validation.judging.statistics import LEAST_FOR_INTERVAL, NORMAL, mad
-from components.validation.judging.verbs import OPERATIONS, ceiling_of, path_of, settled, transfers_of
-from components.validation.physics.ceilings import bandwidth_ceiling
+from components.validation.judging.verbs import OPERATIONS, ceiling_of, path_of, settled, transfers_of, where_of
 from components.validation.physics.latency import JITTER, jitters
 from components.validation.physics.mtu import MtuFingerprint, mtu_fingerprint
-from components.validation.planning.plan import Plan
+from components.validation.planning.plan import Plan, PlannedRail
 from components.validation.planning.stages import Stage
 from components.validation.records import RunRecord, TransferResult, median
 from components.validation.summary import Finding, Performance
@@ -60,30 +59,31 @@ def mtu_findings(plan: Plan, record: RunRecord) -> Iterator[Finding]:
         paths = [(t, path) for t in transfers_of(record, stage, rail.name) if (path := path_of(rail, stage, t))]
         found = [(t, mtu_fingerprint(settled(t), path, reported_bytes=t.path_mtu_bytes)) for t, path in paths]
         hits = [(t, seen) for t, seen in found if seen is not None]
-        noise = _low_by_noise([settled(t) / bandwidth_ceiling(path).value for t, path in paths])
+        if hits and 2 * len(hits) <= len(paths):
+            noise = _low_by_noise(rail, stage, [t for t, _ in paths])
+            hits = [(t, seen) for t, seen in hits if seen.ratio_to_configured < noise]
         for t, seen in hits:
-            if 2 * len(hits) > len(paths) or seen.ratio_to_configured < noise:
-                kinds.setdefault((seen.seen_bytes, seen.reported_bytes), []).append((t, seen))
+            kinds.setdefault((seen.seen_bytes, seen.reported_bytes), []).append((t, seen))
     for alike in kinds.values():
-        t, seen = alike[0]
-        more = f" and {len(alike) - 1} more" if alike[1:] else ""
+        seen = alike[0][1]
         said = ": a contradiction" if seen.contradiction else ""
         yield Finding(
             code=seen.code,
-            where=f"{t.rail} {t.client} to {t.server}{more}",
+            where=where_of([t for t, _ in alike]),
             evidence=f"{seen.evidence}{said}",
             hint=seen.hint,
         )
 
 
-def _low_by_noise(ratios: list[float]) -> float:
+def _low_by_noise(rail: PlannedRail, stage: Stage, transfers: list[TransferResult]) -> float:
     """Ratio to the ceiling down to which one transfer of a rail is still like the others, however many there are.
 
     Among thousands of sound transfers some land on the ceiling of a smaller path MTU by noise alone. Of a few transfers
     nobody knows the noise: then each is taken at its word.
     """
-    if len(ratios) < LEAST_FOR_INTERVAL:
+    if len(transfers) < LEAST_FOR_INTERVAL:
         return 1.0
+    ratios = [settled(t) / ceiling.value for t in transfers if (ceiling := ceiling_of(rail, stage, t))]
     return median(ratios) - NOISE_SIGMAS * mad(ratios) / NORMAL
 
 
@@ -98,7 +98,7 @@ def pcie_findings(plan: Plan, record: RunRecord) -> Iterator[Finding]:
         if slow:
             yield Finding(
                 code="PCIE_LIMITS",
-                where=_where(slow),
+                where=where_of(slow),
                 evidence=f"PCIe carries {slow[0].pcie_gbit_s:.1f} Gbit/s, the line {slow[0].line_rate_gbit_s:g}",
                 hint="compare current_link_speed and current_link_width of the NIC in sysfs with what card and slot do",
             )
@@ -116,7 +116,7 @@ def counter_findings(plan: Plan, record: RunRecord) -> Iterator[tuple[Finding, P
             shown = ", ".join(f"{key} {value}" for key, value in sorted(worst.counters.items()) if _plain(key) in names)
             finding = Finding(
                 code=code,
-                where=_where([worst, *(t for t, _ in told if t is not worst)]),
+                where=where_of([worst, *(t for t, _ in told if t is not worst)]),
                 evidence=f"{shown} during {worst.test}",
                 hint="look at the cable, the transceiver and the switch port's own counters"
                 if state == "fail"
@@ -153,16 +153,10 @@ def jitter_findings(record: RunRecord) -> Iterator[tuple[Finding, Performance, T
         worst = max(told, key=lambda t: median(list(t.tail_us)) / t.value)
         finding = Finding(
             code="LATENCY_JITTER",
-            where=_where([worst, *(t for t in told if t is not worst)]),
+            where=where_of([worst, *(t for t in told if t is not worst)]),
             evidence=f"99th percentile {median(list(worst.tail_us)):.1f} us, median {worst.value:.1f} us: "
             f"more than {JITTER:g} times",
             hint="look at C-states, the CPU's frequency governor and which cores serve the NIC's interrupts",
         )
         for t in told:
             yield finding, "warn", t
-
-
-def _where(transfers: list[TransferResult]) -> str:
-    first = transfers[0]
-    more = f" and {len(transfers) - 1} more" if transfers[1:] else ""
-    return f"{first.rail} {first.client} to {first.server}{more}"

@@ -1,6 +1,7 @@
 """The judgement over perftest: bandwidths against their ceilings and their rail's median, latencies against bounds."""
 
 import math
+from collections.abc import Sequence
 from functools import lru_cache
 
 from components.validation.judging.states import (
@@ -36,6 +37,13 @@ def transfers_of(record: RunRecord, stage: Stage, rail: str, outcome: str = "mea
     """The transfers of one test on one rail that the record still has one by one."""
     key = (stage.test, stage.shape, rail, outcome)
     return [t for t in record.transfers if (t.test, t.shape, t.rail, t.outcome) == key]
+
+
+def where_of(transfers: Sequence[TransferResult]) -> str:
+    """Where transfers lie, for a finding that tells of all of them: the first by name, the others counted."""
+    first = transfers[0]
+    more = f" and {len(transfers) - 1} more" if transfers[1:] else ""
+    return f"{first.rail} {first.client} to {first.server}{more}"
 
 
 def settled(transfer: TransferResult) -> float:

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import pytest
 from pyVmomi import vim
 
-from components.fabric import hcas
+from components.fabric import hcas, spread
 from components.fabric.nics import Nic
 from stacks.base import LabError
 from stacks.fabric import Fabric
@@ -52,7 +52,7 @@ def vcenter(monkeypatch):
             for host in hosts
         ]
 
-    monkeypatch.setattr(hcas, "collect_all", all_of)
+    monkeypatch.setattr(spread, "collect_all", all_of)
     return SimpleNamespace(content=None, host=lambda name: name, nics=lambda _: NICS)
 
 
@@ -104,7 +104,7 @@ def test_a_vcenter_that_breaks_off_is_one_reason_for_all(vcenter, monkeypatch):
     def broken(*_):
         raise ConnectionResetError("reset by peer")
 
-    monkeypatch.setattr(hcas, "collect_all", broken)
+    monkeypatch.setattr(spread, "collect_all", broken)
 
     with pytest.raises(LabError, match="does not tell where the machines run: reset by peer"):
         hcas.Hcas(vcenter, FABRIC).look([("a", "gpu01")])

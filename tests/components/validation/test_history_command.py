@@ -62,7 +62,7 @@ def test_where_the_store_is_empty_the_state_is_asked(
     urn = "urn:pulumi:lab::rocelab::pulumi-python:dynamic/validation:Measurement::validation-measurement"
     state = {"deployment": {"resources": [{"urn": "urn:x"}, {"urn": urn, "outputs": {"history": kept}}]}}
     answer = subprocess.CompletedProcess([], 0, json.dumps(state), "")
-    monkeypatch.setattr(history.subprocess, "run", lambda *_, **__: answer)
+    monkeypatch.setattr(subprocess, "run", lambda *_, **__: answer)
 
     assert history.main(["--json"]) == 0
     assert [json.loads(line)["run_id"] for line in capsys.readouterr().out.splitlines()] == [
@@ -74,7 +74,7 @@ def test_a_lab_without_a_file_or_a_stack_is_told_so(
     checkout: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     failed = subprocess.CompletedProcess([], 1, "", "error: no stack named 'lab' found")
-    monkeypatch.setattr(history.subprocess, "run", lambda *_, **__: failed)
+    monkeypatch.setattr(subprocess, "run", lambda *_, **__: failed)
 
     assert history.main([]) == 2
     assert history.main(["--stack", "none"]) == 2
@@ -88,7 +88,7 @@ def test_a_stack_that_was_never_measured_says_what_measures_it(
     checkout: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     answer = subprocess.CompletedProcess([], 0, json.dumps({"deployment": {}}), "")
-    monkeypatch.setattr(history.subprocess, "run", lambda *_, **__: answer)
+    monkeypatch.setattr(subprocess, "run", lambda *_, **__: answer)
 
     assert history.main([]) == 0
     assert capsys.readouterr().out == "lab lab has not been measured yet: make up does that\n"

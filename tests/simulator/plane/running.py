@@ -4,9 +4,11 @@ import os
 import signal
 import socket
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
+import pytest
 import yaml
 
 from simulator.plane.api import Api, ApiError, Object
@@ -32,6 +34,11 @@ PLURALS = {
     "ClusterRoleBinding": "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings",
     "Deployment": "/apis/apps/v1/namespaces/mpi-operator/deployments",
 }
+
+NEEDS_PROGRAMS = pytest.mark.skipif(
+    not all((BINARIES / name).exists() for name in ("plane", "kwok", "mpi-operator")),
+    reason="the cluster's programs are not built: make setup",
+)
 
 
 class Plane:
@@ -123,6 +130,17 @@ def mpi_job(name: str, launcher_labels: dict[str, str]) -> Object:
             },
         },
     }
+
+
+@contextmanager
+def running(lab: Lab, state: Path) -> Iterator[Plane]:
+    """A control plane while the block runs; it is ended also when it did not come up."""
+    try:
+        plane = Plane(lab, state)
+        yield plane
+        plane.api.close()
+    finally:
+        ControlPlane(lab, state, BINARIES, address=ADDRESS).down(print)
 
 
 def eventually(holds: Callable[[], object], what: str, timeout_s: float = 120) -> None:

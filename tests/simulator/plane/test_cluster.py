@@ -14,38 +14,27 @@ import pytest
 from simulator.part import SimulatorError
 from simulator.plane import keeper
 from simulator.plane.api import Api, ApiError
-from simulator.plane.part import ControlPlane
 from stacks.lab import Lab
 from tests.simulator.plane.running import (
     ADDRESS,
     BENCH,
-    BINARIES,
+    NEEDS_PROGRAMS,
     OPERATOR_PORT,
     PLURALS,
     ROOT,
     Plane,
     answers,
     eventually,
+    running,
 )
 
-pytestmark = [
-    pytest.mark.sim,
-    pytest.mark.skipif(
-        not all((BINARIES / name).exists() for name in ("plane", "kwok", "mpi-operator")),
-        reason="the cluster's programs are not built: make setup",
-    ),
-]
+pytestmark = [pytest.mark.sim, NEEDS_PROGRAMS]
 
 
 @pytest.fixture(scope="module")
 def plane(lab: Lab, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Plane]:
-    state = tmp_path_factory.mktemp("plane")
-    try:
-        plane = Plane(lab, state)
+    with running(lab, tmp_path_factory.mktemp("plane")) as plane:
         yield plane
-        plane.api.close()
-    finally:
-        ControlPlane(lab, state, BINARIES, address=ADDRESS).down(print)
 
 
 @pytest.fixture

@@ -7,34 +7,22 @@ from collections.abc import Iterator
 import pytest
 
 from components.validation.running.jobs import run_jobs
-from simulator.plane.part import ControlPlane
 from stacks.images import Images, TrainingRecipe
 from stacks.lab import Lab
 from stacks.transports import Application, Comparison
 from tests.components.validation.labs import changed, plan_for
-from tests.simulator.plane.running import ADDRESS, BENCH, BINARIES, MPIJOBS, Plane, eventually
+from tests.simulator.plane.running import BENCH, MPIJOBS, NEEDS_PROGRAMS, Plane, eventually, running
 
-pytestmark = [
-    pytest.mark.sim,
-    pytest.mark.skipif(
-        not all((BINARIES / name).exists() for name in ("plane", "kwok", "mpi-operator")),
-        reason="the cluster's programs are not built: make setup",
-    ),
-]
+pytestmark = [pytest.mark.sim, NEEDS_PROGRAMS]
 
 
 @pytest.fixture(scope="module")
 def plane(lab: Lab, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Plane]:
-    state = tmp_path_factory.mktemp("jobs")
-    try:
-        plane = Plane(lab, state)
+    with running(lab, tmp_path_factory.mktemp("jobs")) as plane:
         plane.deploy_operator()
         plane.add_namespace(BENCH)
         eventually(lambda: plane.api.get(f"/api/v1/namespaces/{BENCH}/serviceaccounts/default"), "a service account")
         yield plane
-        plane.api.close()
-    finally:
-        ControlPlane(lab, state, BINARIES, address=ADDRESS).down(print)
 
 
 def test_all_jobs_run_to_their_end_and_only_recorded_ones_show_numbers(plane: Plane, lab: Lab) -> None:
