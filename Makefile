@@ -71,7 +71,7 @@ test-unit:  ## Fast tests: no engine, no simulator
 test:  ## All tests: unit lane, then the real engine on the simulator
 	@engine/setup --dev
 	@$(PYTHON) -m components.cluster.store --operators
-	.venv/bin/pytest
+	.venv/bin/pytest --durations=25
 
 bench:  ## Times of the stages, as docs/benchmarks.md has them
 	@engine/setup --dev
