@@ -47,6 +47,24 @@ class Bill(Section):
     container_toolkit: Image = "nvcr.io/nvidia/k8s/container-toolkit:v1.20.0"
 
 
+PAUSE_VERSIONS = {"1.34": "3.10.1", "1.35": "3.10.1", "1.36": "3.10.2"}
+"""Pause image by minor release of Kubernetes: `PauseVersion` of its kubeadm (cmd/kubeadm/app/constants/constants.go),
+which is the same in all patch releases of these."""
+KUBERNETES_REGISTRY = "registry.k8s.io"
+
+
+def pause_image(kubernetes: str | None, repository: str | None = None) -> str:
+    """The image under every pod, as kubeadm fetches it.
+
+    Args:
+        kubernetes: release without `v`, as `cluster.bootstrap` allows them. None, where the cluster is made elsewhere:
+            the newest pause image, which runs under older releases too.
+        repository: where the control plane's images are, when that is not the release's own registry.
+    """
+    minor = kubernetes.rpartition(".")[0] if kubernetes else list(PAUSE_VERSIONS)[-1]
+    return f"{repository or KUBERNETES_REGISTRY}/pause:{PAUSE_VERSIONS[minor]}"
+
+
 Prefix = Annotated[str, Field(pattern=r"^[a-z0-9.-]+(:\d+)?(/[a-z0-9._/-]*[a-z0-9])?$", max_length=200)]
 """A registry, or a folder of one: `ghcr.io`, `nvcr.io/nvidia`, `registry.lab:5000/mirror`."""
 

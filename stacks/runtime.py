@@ -14,8 +14,9 @@ class Containerd(Installed):
     """containerd. keep: version and configuration are left alone. packaged: both are ours."""
 
     source: Literal["keep", "packaged"] = "keep"
-    sandbox_image: ImageName = "registry.k8s.io/pause:3.10.1"
-    """The pause image of every pod; kubeadm warns when it is not the one of its Kubernetes version."""
+    sandbox_image: ImageName | None = None
+    """The pause image of every pod. None: that of `cluster.bootstrap.version`, from `bootstrap.image_repository` where
+    there is one. kubeadm fetches that one and warns of another, for which pods would wait."""
 
 
 class Runtime(Section):

@@ -3,6 +3,7 @@
 from pydantic import JsonValue
 
 from components.hosts.sections.gpus import INSTALL_S, software
+from stacks.bill import pause_image
 from stacks.lab import Lab
 
 
@@ -15,7 +16,7 @@ def runtime_section(lab: Lab) -> dict[str, JsonValue] | None:
     if runtime.containerd.source == "packaged":
         section["containerd"] = {
             **software(runtime.containerd),
-            "sandbox_image": runtime.containerd.sandbox_image,
+            "sandbox_image": runtime.containerd.sandbox_image or _pause_image(lab),
             "registries": _registries(lab),
         }
     return section
@@ -24,6 +25,11 @@ def runtime_section(lab: Lab) -> dict[str, JsonValue] | None:
 def runtime_seconds(lab: Lab) -> int:
     """How much longer than usual a run may take for the runtime."""
     return INSTALL_S if lab.runtime and lab.runtime.containerd.source == "packaged" else 0
+
+
+def _pause_image(lab: Lab) -> str:
+    bootstrap = lab.cluster.bootstrap if lab.cluster else None
+    return pause_image(bootstrap.version, bootstrap.image_repository) if bootstrap else pause_image(None)
 
 
 def _registries(lab: Lab) -> list[JsonValue]:

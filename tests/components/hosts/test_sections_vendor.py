@@ -1,22 +1,32 @@
 """What a host's document says of drivers, GPUs and the runtime, and how long a run may then take."""
 
+import json
+import os
+import shutil
+import subprocess
 from typing import Any, get_args
 
 import pytest
+from pydantic import TypeAdapter, ValidationError
 
 from components.hosts import effects
 from components.hosts.document import deadline_s, host_document, wanted_fields
 from components.hosts.program.places import DEADLINE_S
 from components.hosts.program.steps import STEPS
 from stacks.base import Effect
+from stacks.bill import PAUSE_VERSIONS, pause_image
+from stacks.bootstrap import KubernetesVersion
 from stacks.drivers import Firmware, NicDriver
 from stacks.gpus import Gpu
 from stacks.hosts import RepairClass
 from stacks.lab import Lab
 from stacks.runtime import Runtime
+from tests.conftest import ROOT
+from tests.labs import made_here
 
 SECTIONS = {"driver", "firmware", "firmware_versions", "gpu", "runtime", "deadline_s"}
 TOOLKIT = {"source": "packaged", "version": "1.17.8", "packages": ["nvidia-container-toolkit"]}
+KUBEADM = shutil.which("kubeadm", path=f"{ROOT / '.engine/bin'}:{os.environ['PATH']}")
 DOCA = NicDriver(source="doca_ofed", version="25.07-0.9.7")
 
 
@@ -65,6 +75,59 @@ def test_mirrors_of_whole_registries_reach_containerd(lab: Lab) -> None:
     found = section(lab, "runtime", runtime=runtime, cluster=cluster)
 
     assert found["containerd"]["registries"] == [{"host": "ghcr.io", "mirror": "registry.lab:5000"}]
+
+
+@pytest.mark.parametrize(
+    ("bootstrap", "asked", "image"),
+    [
+        ({}, {}, "registry.k8s.io/pause:3.10.2"),
+        ({"version": "1.35.8"}, {}, "registry.k8s.io/pause:3.10.1"),
+        ({"image_repository": "registry.lab:5000/k8s"}, {}, "registry.lab:5000/k8s/pause:3.10.2"),
+        ({}, {"sandbox_image": "registry.lab:5000/pause:3.9"}, "registry.lab:5000/pause:3.9"),
+    ],
+)
+def test_pods_stand_on_the_pause_image_of_their_kubernetes(
+    bootstrap: dict[str, str], asked: dict[str, str], image: str
+) -> None:
+    made = Lab.model_validate_json(json.dumps(made_here(**bootstrap)))
+    runtime = Runtime.model_validate({"containerd": {"source": "packaged", "packages": ["containerd"], **asked}})
+
+    found = section(made, "runtime", runtime=runtime)
+
+    assert found["containerd"]["sandbox_image"] == image
+
+
+def test_pods_of_a_cluster_made_elsewhere_stand_on_the_newest_pause_image(lab: Lab) -> None:
+    runtime = Runtime.model_validate({"containerd": {"source": "packaged", "packages": ["containerd"]}})
+    assert lab.cluster is not None
+    assert lab.cluster.bootstrap is None
+
+    found = section(lab, "runtime", runtime=runtime)
+
+    assert found["containerd"]["sandbox_image"] == f"registry.k8s.io/pause:{max(PAUSE_VERSIONS.values())}"
+
+
+@pytest.mark.parametrize("minor", range(30, 42))
+def test_every_kubernetes_that_a_lab_may_ask_for_has_a_pause_image(minor: int) -> None:
+    try:
+        TypeAdapter(KubernetesVersion).validate_python(f"1.{minor}.0")
+    except ValidationError:
+        assert f"1.{minor}" not in PAUSE_VERSIONS
+    else:
+        assert f"1.{minor}" in PAUSE_VERSIONS
+
+
+@pytest.mark.skipif(KUBEADM is None, reason="no kubeadm: engine/setup --dev builds it")
+def test_it_is_the_one_that_kubeadm_fetches() -> None:
+    done = subprocess.run(
+        [str(KUBEADM), "config", "images", "list", "--kubernetes-version", "v1.36.3"],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+
+    assert pause_image("1.36.3") in done.stdout.split()
 
 
 @pytest.mark.parametrize(
