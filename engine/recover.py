@@ -1,21 +1,37 @@
-"""After a killed run: clears a lock whose owner is dead, ends orphaned plugins, and settles pending creates.
+"""After a killed run, or a simulator that was stopped: makes a stack fit for the next `up`.
+
+It clears a lock whose owner is dead, ends orphaned plugins, settles pending creates, and forgets what was in a
+simulated vCenter that is no more.
 
 A create that was under way when the engine died is dropped from the state, and the next `up` makes it again:
 every resource of this program is safe to create twice (the host program checks before it acts, the Kubernetes
 provider takes over an object of the same name). Nothing that the state does not name as our own pending create
 is touched.
+
+The simulated vCenter keeps its inventory in memory, and its machines go with it. A stack that remembers another one
+than runs now loses what it remembers of fabric and hosts; cluster, records of measurements and configuration stay.
 """
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
+
+Resource = dict[str, Any]  # as the engine exports it
 
 PROJECT = "rocelab"
+INSTANCE = Path(".sim", "vcenter", "instance")
+"""The identity of the simulated vCenter, as `sim up` writes it; it is another one at each start."""
+GONE_WITH_A_VCENTER = ("fabric:VsphereFabric", "hosts:Hosts")
+"""Components of ours. The machines' disks go with the inventory, so their hosts are as new as the switches are."""
+IDENTIFIED = re.compile(r"([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})/")
+"""The ids of what is set in a vCenter begin with its identity."""
 
 
 @dataclass(frozen=True)
@@ -82,6 +98,49 @@ def settle(exported: dict[str, object]) -> list[str]:
     return [operation["resource"]["urn"] for operation in pending if operation["type"] == "creating"]
 
 
+def remembered_vcenters(resources: list[Resource]) -> set[str]:
+    """Identities of the simulated vCenters that a stack has set something in; none where one of them is a real one."""
+    servers = [_inputs(one).get("vsphereServer", "") for one in resources if one["type"] == "pulumi:providers:vsphere"]
+    if not servers or not all(str(server).startswith("127.") for server in servers):
+        return set()
+    settings = [one for one in resources if one["type"].startswith("pulumi-python:dynamic/fabric:")]
+    found = (IDENTIFIED.match(str(one.get("id", ""))) for one in settings)
+    return {match[1] for match in found if match}
+
+
+def forget(exported: dict[str, object], vcenter: str) -> int:
+    """Takes what went with another simulated vCenter than this one out of an exported stack; how much it was."""
+    deployment = exported.get("deployment")
+    resources = deployment.get("resources") if isinstance(deployment, dict) else None
+    if not isinstance(deployment, dict) or not resources or not remembered_vcenters(resources) - {vcenter}:
+        return 0
+    gone = {one["urn"] for one in resources if _is_gone(one["urn"])}
+    kept = [one for one in resources if one["urn"] not in gone]
+    for one in kept:
+        # the engine takes no state in which something waits for what is not there
+        one["dependencies"] = [urn for urn in one.get("dependencies") or [] if urn not in gone]
+        by_property = one.get("propertyDependencies") or {}
+        one["propertyDependencies"] = {
+            key: [urn for urn in urns or [] if urn not in gone] for key, urns in by_property.items()
+        }
+        if one.get("deletedWith") in gone:
+            del one["deletedWith"]
+    deployment["resources"] = kept
+    pending = deployment.get("pending_operations") or []
+    deployment["pending_operations"] = [one for one in pending if one["resource"]["urn"] not in gone]
+    return len(gone)
+
+
+def _is_gone(urn: str) -> bool:
+    outermost = urn.split("::")[2].split("$")[0]
+    return outermost.removeprefix(f"{PROJECT}:") in GONE_WITH_A_VCENTER
+
+
+def _inputs(resource: Resource) -> Mapping[str, object]:
+    found = resource.get("inputs")
+    return found if isinstance(found, dict) else {}
+
+
 def recover(stack: str, checkout: Path, state: Path) -> int:
     """Puts the stack into a state from which `pulumi up` converges; 1 when somebody else is at work."""
     held = list(locks(state, stack))
@@ -97,11 +156,21 @@ def recover(stack: str, checkout: Path, state: Path) -> int:
     if not (state / ".pulumi" / "stacks" / PROJECT / f"{stack}.json").exists():
         return 0
     exported = json.loads(_pulumi("stack", "export", "--stack", stack))
-    if pending := settle(exported):
+    pending, forgotten = settle(exported), _forgotten(exported, checkout)
+    if pending or forgotten:
         _pulumi("stack", "import", "--stack", stack, text=json.dumps(exported))
-        for urn in pending:
-            _say(f"pending create dropped, the next up makes it again: {urn.rpartition('::')[2]}")
+    for urn in pending:
+        _say(f"pending create dropped, the next up makes it again: {urn.rpartition('::')[2]}")
+    if forgotten:
+        _say(f"the simulated vCenter is a new one: {forgotten} resources went with the old one, the next up makes them")
     return 0
+
+
+def _forgotten(exported: dict[str, object], checkout: Path) -> int:
+    try:
+        return forget(exported, (checkout / INSTANCE).read_text().strip())
+    except FileNotFoundError:
+        return 0  # nobody has started one, or a simulator older than this file
 
 
 def _pulumi(*arguments: str, text: str | None = None) -> str:

@@ -4,13 +4,18 @@ import json
 import os
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from engine.recover import locks, recover, settle
+import engine.recover
+from engine.recover import GONE_WITH_A_VCENTER, INSTANCE, forget, locks, recover, settle
+from tests.conftest import ROOT
 
 HOST = os.uname().nodename
 URN = "urn:pulumi:lab::rocelab::command:remote:Command::hosts-gpu01"
+OLD, NEW = "8af5127a-bfb1-55b2-892a-3161d70ba064", "3b19208a-b2f2-5eff-ab89-8b2e719994d9"
+FABRIC, HOSTS, CLUSTER = "rocelab:fabric:VsphereFabric", "rocelab:hosts:Hosts", "rocelab:cluster:RdmaCluster"
 
 
 def write_lock(state: Path, content: str) -> Path:
@@ -78,3 +83,114 @@ def test_pending_creates_are_dropped_and_other_operations_kept() -> None:
 def test_a_stack_without_pending_operations_is_left_alone() -> None:
     assert settle({"deployment": {"resources": []}}) == []
     assert settle({"deployment": None}) == []
+
+
+def urn(types: str, name: str) -> str:
+    return f"urn:pulumi:lab::rocelab::{types}::{name}"
+
+
+def a_stack_in(vcenter: str, server: str = "127.0.12.201:8989") -> dict[str, Any]:
+    """Switch and host of a simulated vCenter, and a cluster behind them."""
+    switch = urn(f"{FABRIC}$vsphere:index/vnic:Vnic", "fabric-vmkernel")
+    host = urn(f"{HOSTS}$command:remote:Command", "hosts-gpu01")
+    namespace = urn(f"{CLUSTER}$kubernetes:core/v1:Namespace", "cluster-namespace")
+    resources = [
+        {"urn": urn("pulumi:providers:pulumi-python", "default"), "type": "pulumi:providers:pulumi-python"},
+        {"urn": urn(FABRIC, "fabric"), "type": FABRIC},
+        {
+            "urn": urn(f"{FABRIC}$pulumi:providers:vsphere", "fabric-provider"),
+            "type": "pulumi:providers:vsphere",
+            "inputs": {"vsphereServer": server},
+        },
+        {
+            "urn": urn(f"{FABRIC}$pulumi-python:dynamic/fabric:Baseline", "fabric-esx1-baseline"),
+            "type": "pulumi-python:dynamic/fabric:Baseline",
+            "id": f"{vcenter}/esx1",
+        },
+        {"urn": switch, "type": "vsphere:index/vnic:Vnic", "id": "host-37_vmk1"},
+        {"urn": host, "type": "command:remote:Command", "id": "x", "dependencies": [switch]},
+        {
+            "urn": namespace,
+            "type": "kubernetes:core/v1:Namespace",
+            "dependencies": [switch, urn(CLUSTER, "cluster")],
+            "propertyDependencies": {"metadata": [host], "spec": None},
+            "deletedWith": host,
+        },
+    ]
+    pending = [{"type": "updating", "resource": {"urn": one}} for one in (switch, namespace)]
+    return {"deployment": {"resources": resources, "pending_operations": pending}}
+
+
+def names(exported: dict[str, Any]) -> list[str]:
+    return [one["urn"].rpartition("::")[2] for one in exported["deployment"]["resources"]]
+
+
+def test_what_went_with_a_simulated_vcenter_is_forgotten_and_nothing_else() -> None:
+    exported = a_stack_in(OLD)
+
+    assert forget(exported, NEW) == 5
+    assert names(exported) == ["default", "cluster-namespace"]
+    kept = exported["deployment"]["resources"][1]
+    assert (kept["dependencies"], kept["propertyDependencies"]) == (
+        [urn(CLUSTER, "cluster")],
+        {"metadata": [], "spec": []},
+    )
+    assert "deletedWith" not in kept, "the engine refuses a state that names what is not in it"
+    assert [one["resource"]["urn"] for one in exported["deployment"]["pending_operations"]] == [kept["urn"]]
+
+
+def test_a_vcenter_that_still_runs_keeps_everything() -> None:
+    exported = a_stack_in(OLD)
+
+    assert forget(exported, OLD) == 0
+    assert exported == a_stack_in(OLD)
+
+
+def test_a_real_vcenter_is_never_forgotten() -> None:
+    exported = a_stack_in(OLD, "vcenter.example.com:443")
+
+    assert forget(exported, NEW) == 0
+    assert exported == a_stack_in(OLD, "vcenter.example.com:443")
+
+
+def test_the_components_that_go_with_a_vcenter_are_called_so_in_the_program() -> None:
+    program = [path.read_text() for path in (ROOT / "components").rglob("*.py")]
+
+    for name in GONE_WITH_A_VCENTER:
+        assert any(f'"rocelab:{name}"' in text for text in program), name
+
+
+def test_a_stack_without_a_fabric_is_left_alone() -> None:
+    assert forget({"deployment": {"resources": [{"urn": URN, "type": "command:remote:Command"}]}}, NEW) == 0
+    assert forget({"deployment": None}, NEW) == 0
+
+
+@pytest.mark.parametrize(("running", "imports"), [(NEW, 1), (OLD, 0), (None, 0)])
+def test_a_new_vcenter_is_said_in_one_line_and_the_state_changed_once(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    running: str | None,
+    imports: int,
+) -> None:
+    stack = tmp_path / ".pulumi/stacks/rocelab/lab.json"
+    stack.parent.mkdir(parents=True)
+    stack.touch()
+    if running:
+        (tmp_path / INSTANCE).parent.mkdir(parents=True)
+        (tmp_path / INSTANCE).write_text(running)
+    imported: list[str] = []
+
+    def pulumi(*arguments: str, text: str | None = None) -> str:
+        if arguments[:2] == ("stack", "import"):
+            imported.append(text or "")
+        exported = a_stack_in(OLD)
+        exported["deployment"]["pending_operations"] = []
+        return json.dumps(exported)
+
+    monkeypatch.setattr(engine.recover, "_pulumi", pulumi)
+
+    assert recover("lab", tmp_path, tmp_path) == 0
+    said = capsys.readouterr().out
+    assert len(imported) == imports
+    assert said.count("the simulated vCenter is a new one: 5 resources went with the old one") == imports

@@ -1,6 +1,7 @@
 """The simulated vCenter as a part of the simulator, for labs with a fabric. Its inventory lives in memory only."""
 
 import os
+import re
 import secrets
 import shutil
 import ssl
@@ -19,7 +20,13 @@ from stacks.fabric import Fabric
 from stacks.lab import Lab
 
 NAME = "vcenter"
+INSTANCE = "instance"
+"""File with the identity of the vCenter that runs: a new one at each start, and its inventory is empty then."""
 START_S = 30
+ASKED_WHO_IT_IS = (
+    '<Envelope xmlns="http://schemas.xmlsoap.org/soap/envelope/"><Body><RetrieveServiceContent xmlns="urn:vim25">'
+    '<_this type="ServiceInstance">ServiceInstance</_this></RetrieveServiceContent></Body></Envelope>'
+)
 ENVIRONMENT = {"PATH": "/usr/bin:/bin"}
 FOR_GUESTS = ("PATH", "HOME", "XDG_CACHE_HOME", "TMPDIR", VARIABLE)
 """What starting a node takes of the environment: where programs, image and QEMU are."""
@@ -68,6 +75,8 @@ class VCenter:
             self._make_secrets(address)
             self._start(address, port)
         self._daemon.wait_until(lambda: self._answers(address, port), START_S, f"answer on https://{address}:{port}")
+        # a stack that remembers another one remembers nothing that is there: engine.recover compares
+        (self._folder / INSTANCE).write_text(self._identity(address, port))
         report(f"ready: https://{address}:{port}, user {self._fabric.user}")
 
     def status(self) -> list[Status]:
@@ -134,13 +143,28 @@ class VCenter:
                 partial.rename(file)
 
     def _answers(self, address: str, port: int) -> bool:
+        try:
+            return self._ask(address, port, "GET", "/sdk/vimServiceVersions.xml")[0] == 200
+        except (OSError, HTTPException):
+            return False
+
+    def _identity(self, address: str, port: int) -> str:
+        try:
+            _, text = self._ask(address, port, "POST", "/sdk", ASKED_WHO_IT_IS)
+        except (OSError, HTTPException) as error:
+            raise SimulatorError(f"{self.name}: it does not say who it is ({error})") from None
+        found = re.search("<instanceUuid>([0-9a-f-]{36})</instanceUuid>", text)
+        if found is None:
+            raise SimulatorError(f"{self.name}: it does not say who it is")
+        return found[1]
+
+    def _ask(self, address: str, port: int, verb: str, path: str, body: str | None = None) -> tuple[int, str]:
         tls = ssl.create_default_context(cafile=self.authority_file)
         connection = HTTPSConnection(address, port, timeout=5, context=tls)
         try:
-            connection.request("GET", "/sdk/vimServiceVersions.xml")
-            return connection.getresponse().status == 200
-        except (OSError, HTTPException):
-            return False
+            connection.request(verb, path, body)
+            answer = connection.getresponse()
+            return answer.status, answer.read().decode(errors="replace")
         finally:
             connection.close()
 

@@ -33,18 +33,19 @@ def running(folder: Path, *flags: str) -> Iterator[Endpoint]:
         [ROOT / ".engine/bin/vcenter", *own, *flags], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
     )
     try:
-        thumbprint = _certificate(port)
-        yield Endpoint(address=ADDRESS, port=port, user="rocelab", password=PASSWORD, thumbprint_sha256=thumbprint)
+        seen = thumbprint(ADDRESS, port)
+        yield Endpoint(address=ADDRESS, port=port, user="rocelab", password=PASSWORD, thumbprint_sha256=seen)
     finally:
         process.terminate()
         process.wait()
 
 
-def _certificate(port: int) -> str:
+def thumbprint(address: str, port: int) -> str:
+    """sha256 of the certificate that answers there, as soon as something does."""
     deadline = time.monotonic() + START_S
     while True:
         try:
-            presented = ssl.get_server_certificate((ADDRESS, port), timeout=5)
+            presented = ssl.get_server_certificate((address, port), timeout=5)
         except OSError:
             assert time.monotonic() < deadline, "the simulated vCenter does not answer"
             time.sleep(0.1)
