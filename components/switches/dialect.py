@@ -1,6 +1,6 @@
 """What a switch's operating system must be able to say, and the errors of talking to it."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
@@ -15,6 +15,37 @@ class AnswerError(LabError):
 
 class RefusedError(LabError):
     """A command that a switch does not take."""
+
+
+class UnconfirmedError(LabError):
+    """A change of somebody else that is in force for a while only."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Left:
+    """A change that was begun on a switch, as the switch lists it."""
+
+    name: str
+    """By which the switch knows it: a session's name, a revision's number."""
+    state: Literal["staged", "unconfirmed", "ended"]
+    """unconfirmed: in force, and taken back by the switch unless somebody confirms it in time."""
+    ours: bool = True
+    """Whether an earlier run of this lab began it."""
+    said: str = ""
+    """What whoever began it wrote to it."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Sessions:
+    """How changes that were begun are listed, and ended from outside."""
+
+    listing: str
+    drop: str
+    """With `{}` for the name."""
+    mark: str
+    """By which ours are known."""
+    read: Callable[[str, str], Sequence[Left]]
+    """Those of a printed list that matter here; the mark tells which are ours."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -39,8 +70,8 @@ class Sitting:
     """Makes it survive a reboot."""
     session: str = ""
     """Name of the session in these commands; empty: the system's sessions have none."""
-    sessions: str = ""
-    """The command that lists all sessions with their states."""
+    sessions: Sessions | None = None
+    """None: the system keeps no change apart from what is in force."""
     notes: Sequence[str] = field(default=())
     """What whoever applies the text by hand should know."""
 

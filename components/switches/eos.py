@@ -2,8 +2,9 @@
 
 import re
 from collections.abc import Mapping, Sequence
+from typing import Literal
 
-from components.switches.dialect import AnswerError, Sitting, normal_ranges, numbers_in
+from components.switches.dialect import AnswerError, Left, Sessions, Sitting, normal_ranges, numbers_in
 from components.switches.settings import Ecn, Neighbour, PortFacts, PortSettings
 from stacks.qos import Qos
 
@@ -30,7 +31,12 @@ class Eos:
             abandon=(f"configure session {name} abort",),
             save=("write memory",),
             session=name,
-            sessions="show configuration sessions",
+            sessions=Sessions(
+                listing="show configuration sessions",
+                drop="configure session {} abort",
+                mark=name,
+                read=read_sessions,
+            ),
         )
 
     def vlan_lines(self, vlans: Sequence[int]) -> list[str]:
@@ -125,6 +131,18 @@ class Eos:
             *(f"show {what} {port}" for port in ports for what in ("interfaces", "qos interfaces")),
             *(f"show qos interfaces {port} ecn counters queue" for port in ports),
         ]
+
+
+def read_sessions(printed: str, name: str) -> list[Left]:
+    """The sessions of this name, and of those that got a number behind it; those with other names belong to others."""
+    lines = re.findall(rf"^[ *]*({re.escape(name)}(?:-\d+)?)[ \t]+(\S+)", printed, re.MULTILINE)
+    return [Left(name=found, state=_state(word)) for found, word in lines]
+
+
+def _state(word: str) -> Literal["staged", "unconfirmed", "ended"]:
+    if word.startswith("pendingCommitTimer"):
+        return "unconfirmed"
+    return "staged" if word.startswith("pending") else "ended"
 
 
 def _of_port(port: str) -> tuple[str, str]:

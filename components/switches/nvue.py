@@ -6,12 +6,16 @@ from collections.abc import Mapping, Sequence
 from pydantic import JsonValue
 
 from components.switches import lldpctl
-from components.switches.dialect import AnswerError, Sitting, normal_ranges, ranges
+from components.switches.dialect import AnswerError, Left, Sessions, Sitting, normal_ranges, ranges
 from components.switches.settings import Ecn, PortFacts, PortSettings
 from stacks.qos import Qos
+from stacks.switches import MARKER
 
 TRUST = {"dscp": "l3", "pcp": "l2", "both": "both", "none": "port"}
 PROFILES = "nv show qos --applied -o json"
+REVISIONS = "nv config revision -o json"
+UNCONFIRMED = "confirm"
+"""State of a revision that is in force and waits for its confirmation."""
 KINDS = ("mapping", "congestion-control", "pfc", "egress-scheduler")
 """The kinds of profile that a port refers to."""
 DEFAULT_MTU_BYTES = 9216
@@ -26,16 +30,19 @@ class Nvue:
         self._bridge = bridge
 
     def sitting(self, lab: str, confirm_s: int) -> Sitting:
-        """A revision, which the switch rolls back unless it is confirmed in time."""
-        del lab
+        """A revision, which the switch rolls back unless it is confirmed in time. Its message says whose it is."""
+        mark = MARKER + lab
         return Sitting(
             talk="shell",
             begin=("nv config detach",),
-            commit=(f"nv config apply --confirm {confirm_s}s -y",),
+            commit=(f"nv config apply --confirm {confirm_s}s -m {mark} -y",),
             confirm=("nv config apply --confirm-yes",),
             cancel=("nv config detach",),
             abandon=("nv config apply --confirm-no",),
             save=("nv config save",),
+            sessions=Sessions(
+                listing=REVISIONS, drop="nv config apply {} --confirm-no", mark=mark, read=read_revisions
+            ),
             notes=("A change of PFC or buffers reloads switchd: frames are lost for a moment on all ports.",),
         )
 
@@ -144,6 +151,25 @@ class Nvue:
             return [*lines, f"nv set {at} access {settings.native_vlan}"]
         lines += [f"nv set {at} vlan {part}" for part in ranges(settings.tagged_vlans)]
         return [*lines, f"nv set {at} untagged {settings.native_vlan}"] if settings.native_vlan else lines
+
+
+def read_revisions(printed: str, mark: str) -> list[Left]:
+    """The revisions that wait for a confirmation, whoever applied them: a second change would be mixed with theirs.
+
+    Staged lines are not among them: `nv config detach` lays those of the login aside before ours are staged.
+    """
+    revisions = _object({REVISIONS: printed}, REVISIONS)
+    waiting = {name: _said(about) for name in revisions if (about := _at(revisions, name)).get("state") == UNCONFIRMED}
+    return [
+        Left(name=name, state="unconfirmed", ours=mark in said, said=", ".join(dict.fromkeys(said)))
+        for name, said in waiting.items()
+    ]
+
+
+def _said(about: Object) -> list[str]:
+    """User and message of a revision. They stand in an object of their own in some releases, in others beside it."""
+    plain = [text for key, text in about.items() if key in ("user", "message") and isinstance(text, str)]
+    return plain + [text for inner in about.values() if isinstance(inner, dict) for text in _said(inner)]
 
 
 def _of_port(port: str) -> str:

@@ -26,6 +26,7 @@ from components.ssh import credentials
 from components.ssh.configured import Configured
 from components.ssh.connection import Keys, NoAnswerError, keys_of
 from components.switches import backup
+from components.switches.leftovers import unconfirmed
 from components.switches.records import (
     PREFIX,
     SwitchRecord,
@@ -139,6 +140,8 @@ class SwitchConfigProvider(Configured, ResourceProvider):
 
     async def _look(self, record: SwitchRecord, ports: Mapping[str, PortSettings]) -> dict[str, PortFacts]:
         async with talking(record.endpoint, self._keys(), record.switch.name, record.sitting) as talk:
+            for warning in await unconfirmed(talk, record.switch.name, record.sitting):
+                pulumi.log.warn(warning)
             return await observe(talk, record.dialect, ports)
 
     def _lab(self) -> Lab:

@@ -99,7 +99,7 @@ async def configure(talk: Talk, task: Task, keep: Backup) -> Outcome:
         WrongValueError: when a value is not what was asked for afterwards; the old ones are put back first.
         RefusedError: when the switch does not take a command; likewise.
     """
-    task = replace(task, sitting=await cleared(talk, task.sitting))
+    task = replace(task, sitting=await cleared(talk, task.switch, task.sitting))
     found = await observe(talk, task.dialect, task.ports)
     if said := refusals(task, found):
         raise NotOursError(f"{task.switch}: nothing was changed.\n" + "\n".join(f"  {line}" for line in said))
@@ -129,7 +129,7 @@ async def restore(talk: Talk, task: Task, before: Mapping[str, PortSettings]) ->
     Raises:
         WrongValueError: when a port does not come back.
     """
-    task = replace(task, sitting=await cleared(talk, task.sitting))
+    task = replace(task, sitting=await cleared(talk, task.switch, task.sitting))
     found = await observe(talk, task.dialect, before)
     ours = {port: old for port, old in before.items() if found[port].settings.owner == task.lab}
     fields = {

@@ -1,10 +1,12 @@
 """What each system is told around a change, command by command, by a switch that answers from the samples."""
 
 import asyncio
+import json
 
 import pytest
 
-from components.switches.dialect import RefusedError
+from components.switches.dialect import RefusedError, UnconfirmedError
+from components.switches.leftovers import unconfirmed
 from components.switches.records import task_of, wanted_record
 from components.switches.settings import cables_of
 from components.switches.text import switch_text
@@ -46,7 +48,8 @@ def run(system: str, talk: Scripted) -> Outcome:
     return asyncio.run(configure(talk, task(system), lambda _: None))
 
 
-LOOKS = ("show running-config", "nv config show -o commands", "show configuration sessions")
+REVISIONS = "nv config revision -o json"
+LOOKS = ("show running-config", "nv config show -o commands", "show configuration sessions", REVISIONS)
 ORDER = {
     "onyx": [
         "show running-config",
@@ -56,10 +59,11 @@ ORDER = {
         "configuration write",
     ],
     "nvue": [
+        REVISIONS,
         "nv config show -o commands",
         "nv config detach",
         "nv set interface swp1 link mtu 9216",
-        "nv config apply --confirm 300s -y",
+        "nv config apply --confirm 300s -m rocelab:lab -y",
         "nv config apply --confirm-yes",
         "nv config save",
     ],
@@ -200,3 +204,106 @@ def test_a_restore_ends_it_too() -> None:
     asyncio.run(restore(talk, wanted, before))
 
     assert talk.told[1] == "configure session rocelab-lab abort"
+
+
+def test_a_session_whose_timer_runs_is_told_to_whoever_only_looks() -> None:
+    running, staged = Littered("pendingCommitTimer"), Littered("pending")
+
+    said = [asyncio.run(unconfirmed(talk, "sw1", task("eos").sitting)) for talk in (running, staged)]
+
+    assert len(said[0]) == 1
+    assert said[0][0].startswith("sw1: change rocelab-lab of a killed run is in force")
+    assert said[1] == [], "staged lines change nothing that is read"
+    assert running.told == ["show configuration sessions"]
+
+
+def revisions(message: str, state: str = "confirm", inside: bool = False) -> str:
+    """Written after NVUE's API and after what others read out of it: nobody here has had a Cumulus switch at hand."""
+    said = {"message": message, "user": "cumulus"}
+    return json.dumps(
+        {
+            "1": {"state": "applied_and_saved", "message": "rocelab:lab", "last-apply": {"apply-id": "rev_1_apply_1"}},
+            "21": {"state": "pending", "transition": {"issue": {}, "progress": ""}},
+            "22": {"state": state, "last-apply": said} if inside else {"state": state, **said},
+            "startup": {"state": "applied_and_saved"},
+        }
+    )
+
+
+class Unconfirmed(Scripted):
+    """A Cumulus switch on which a change is in force that nobody has confirmed."""
+
+    def __init__(self, listing: str) -> None:
+        super().__init__("nvue", answers_of("nvue"))
+        self.listing = listing
+        self.changed = '"confirm"' in listing
+
+    async def ask(self, command: str) -> str:
+        if command == REVISIONS:
+            self.told.append(command)
+            return self.listing
+        if command == "nv config apply 22 --confirm-no":
+            self.changed = False
+        return await super().ask(command)
+
+
+@pytest.mark.parametrize("inside", [False, True])
+def test_the_unconfirmed_revision_of_a_killed_run_is_taken_back_before_anything_is_read(inside: bool) -> None:
+    talk = Unconfirmed(revisions("rocelab:lab", inside=inside))
+
+    outcome = run("nvue", talk)
+
+    assert talk.told[:2] == [REVISIONS, "nv config apply 22 --confirm-no"]
+    assert talk.told[2:] == ORDER["nvue"][1:]
+    assert next(iter(outcome.before.values())).mtu_bytes == 1500
+
+
+def test_a_restore_takes_it_back_too() -> None:
+    talk, wanted = Unconfirmed(revisions("rocelab:lab")), task("nvue")
+    before = {port: settings.model_copy(update={"mtu_bytes": 1500}) for port, settings in wanted.ports.items()}
+
+    asyncio.run(restore(talk, wanted, before))
+
+    assert talk.told[:2] == [REVISIONS, "nv config apply 22 --confirm-no"]
+
+
+@pytest.mark.parametrize("message", ["Config update by cumulus", "rocelab:lab2"])
+def test_an_unconfirmed_revision_of_somebody_else_stops_everything_and_is_told(message: str) -> None:
+    talk = Unconfirmed(revisions(message))
+
+    with pytest.raises(UnconfirmedError, match="sw1: nothing was changed") as refused:
+        run("nvue", talk)
+
+    assert f"Change 22 of somebody else ({message}, cumulus)" in str(refused.value)
+    assert "`nv config apply 22 --confirm-no`" in str(refused.value)
+    assert talk.told == [REVISIONS]
+
+
+@pytest.mark.parametrize("state", ["pending", "applied", "applied_and_saved", "confirm_fail", "detached"])
+def test_a_revision_that_waits_for_nothing_is_left_alone(state: str) -> None:
+    talk = Unconfirmed(revisions("rocelab:lab", state=state))
+
+    run("nvue", talk)
+
+    assert talk.told == ORDER["nvue"]
+
+
+@pytest.mark.parametrize(
+    ("message", "says"), [("rocelab:lab", "of a killed run is in force"), ("theirs", "somebody else (theirs, cumulus)")]
+)
+def test_whoever_only_looks_is_told_of_an_unconfirmed_revision(message: str, says: str) -> None:
+    talk = Unconfirmed(revisions(message))
+
+    said = asyncio.run(unconfirmed(talk, "sw1", task("nvue").sitting))
+
+    assert len(said) == 1
+    assert says in said[0]
+    assert talk.told == [REVISIONS]
+
+
+@pytest.mark.parametrize("system", ["onyx", "sonic"])
+def test_a_system_that_keeps_no_change_apart_is_not_asked_for_any(system: str) -> None:
+    talk = Scripted(system, answers_of(system))
+
+    assert asyncio.run(unconfirmed(talk, "sw1", task(system).sitting)) == []
+    assert talk.told == []
