@@ -28,8 +28,9 @@ up: virtual  ## Everything: simulator, pulumi up, verdict
 	@$(IN) sim up --stack $(STACK)
 	@$(IN) python -m engine.recover $(STACK)
 	@$(IN) pulumi stack select --create $(STACK)
-	$(IN) pulumi up --yes --skip-preview --refresh --run-program --stack $(STACK); status=$$?; \
-	  mkdir -p .sim/report; $(IN) python -m components.report --stack $(STACK) --html .sim/report/$(STACK).html; exit $$status
+	begun=$$(date -u +%FT%TZ); $(IN) pulumi up --yes --skip-preview --refresh --run-program --stack $(STACK); status=$$?; \
+	  mkdir -p .sim/report; $(IN) python -m components.report --stack $(STACK) --html .sim/report/$(STACK).html \
+	    --after-up $$status $$begun; exit $$status
 
 preview: VERB = preview
 preview: virtual  ## What an up would change

@@ -20,6 +20,7 @@ from components.report.material import Material
 from components.report.outputs import read_outputs, summary_in
 from components.report.sources import gather
 from components.report.terminal import show
+from components.report.unmeasured import after_up
 from stacks.base import LabError
 
 EXAMPLES = """\
@@ -73,6 +74,9 @@ def main(arguments: list[str] | None = None) -> int:
         if summary is None:
             sys.stdout.write("function: skip · performance: not rated (benchmarks are off)\n")
             return 0
+        if asked.after_up:
+            status, begun = asked.after_up
+            summary = after_up(summary, begun, failed=status != "0")
         files = {name: file for name in FORMATS if (file := getattr(asked, name))}
         if asked.folder:
             files |= {name: asked.folder / f"{asked.stack}.{way.end}" for name, way in FORMATS.items()}
@@ -101,6 +105,13 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--outputs", type=Path, metavar="FILE", help="read this `pulumi stack output --json` instead")
     parser.add_argument("--store", type=Path, metavar="FOLDER", help="the lab's runs, if they are not where it says")
     parser.add_argument("--folder", type=Path, metavar="FOLDER", help="write all formats there, named after the stack")
+    parser.add_argument(
+        "--after-up",
+        nargs=2,
+        metavar=("STATUS", "BEGUN"),
+        help="exit status of the up before, and when it began (2026-01-31T12:00:00Z): what one that failed did not "
+        "measure is stale",
+    )
     for name, way in FORMATS.items():
         parser.add_argument(f"--{name}", type=Path, metavar="FILE", help=f"write {way.is_for}")
     return parser

@@ -1,0 +1,60 @@
+"""After an up that failed before it measured, the verdict of the run before is not this one's."""
+
+import json
+from itertools import product
+from pathlib import Path
+from typing import get_args
+
+import pytest
+
+from components.report.__main__ import main
+from components.report.unmeasured import after_up
+from components.validation.gate import closed
+from components.validation.summary import Performance, Summary
+from tests.components.report.synthetic import Model
+
+BEFORE, AFTER = "2000-01-01T00:00:00Z", "2100-01-01T00:00:00Z"
+
+
+@pytest.fixture(scope="module")
+def passed() -> Summary:
+    summary = Model(4, 2).material().summary
+    return summary.model_copy(update={"function": "pass", "performance": "pass", "mode": "warn", "stale": ()})
+
+
+def report(folder: Path, summary: Summary, *options: str) -> int:
+    outputs = folder / "outputs.json"
+    outputs.write_text(json.dumps({"validation": summary.model_dump(mode="json")}))
+    return main(["--outputs", str(outputs), "--store", str(folder), *options])
+
+
+def test_a_failed_up_never_ends_with_the_pass_of_the_run_before(
+    passed: Summary, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    page = tmp_path / "lab.html"
+
+    assert report(tmp_path, passed, "--html", str(page), "--after-up", "255", AFTER) == 0
+
+    said = capsys.readouterr().out
+    assert "function: skip · performance: not rated (stale)" in said
+    assert f"pulumi up failed before it measured, and this is the verdict of run {passed.run_id}" in said
+    assert "function: pass" not in said
+    assert "pulumi up failed before it measured" in page.read_text()
+
+
+@pytest.mark.parametrize(("status", "begun"), [("0", AFTER), ("255", BEFORE)])
+def test_an_up_that_succeeded_or_measured_shows_its_verdict(
+    passed: Summary, tmp_path: Path, capsys: pytest.CaptureFixture[str], status: str, begun: str
+) -> None:
+    assert report(tmp_path, passed, "--after-up", status, begun) == 0
+    assert "function: pass · performance: pass" in capsys.readouterr().out
+
+
+def test_only_a_verdict_for_which_the_gate_fails_again_stays_as_it_was(passed: Summary) -> None:
+    functions = get_args(Summary.model_fields["function"].annotation)
+    for mode, function, performance in product(("warn", "enforce"), functions, get_args(Performance)):
+        verdict = {"mode": mode, "function": function, "performance": performance}
+
+        shown = after_up(passed.model_copy(update=verdict), AFTER, failed=True)
+
+        assert bool(shown.stale) != closed(mode, function, performance), verdict
