@@ -132,7 +132,7 @@ def forget(exported: dict[str, object], vcenter: str) -> int:
 
 
 def _is_gone(urn: str) -> bool:
-    outermost = urn.split("::")[2].split("$")[0]
+    outermost = urn.split("::")[2].partition("$")[0]
     return outermost.removeprefix(f"{PROJECT}:") in GONE_WITH_A_VCENTER
 
 
