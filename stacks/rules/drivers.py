@@ -27,7 +27,7 @@ def _refuse_firmware_settings_that_cannot_be(parts: Parts) -> Iterator[Fault]:
     if firmware is None or not firmware.manage:
         return
     for path, _, pf in parts.pfs():
-        if pf.soft_roce:
+        if pf.driver != "mlx5_core":
             yield Fault((*path, "driver"), f"{pf.driver} has no such settings: set firmware.manage: false")
         elif pf.vfs > firmware.vfs_ceiling:
             yield Fault(
@@ -45,7 +45,7 @@ def _refuse_firmware_versions_of_nobody(parts: Parts) -> Iterator[Fault]:
         if rail not in rails:
             yield Fault(("firmware", "version_by_rail", rail), f"{rail} is no rail; this lab has {', '.join(rails)}")
     for path, node, pf in parts.pfs():
-        if isinstance(node, BareMetal) and pf.soft_roce and firmware.version_of(pf.rail):
+        if isinstance(node, BareMetal) and pf.driver != "mlx5_core" and firmware.version_of(pf.rail):
             yield Fault((*path, "driver"), f"{pf.driver} has no firmware: name no version for {pf.rail} in firmware")
 
 

@@ -97,3 +97,17 @@ def test_more_vfs_than_the_firmware_is_to_allow_are_refused() -> None:
                 pf["driver"] = "mlx5_core"
 
     assert "nodes[1].pfs[1].vfs: 4 is above firmware.vfs_ceiling 2" in refusal(edit)
+
+
+def test_firmware_of_a_guest_s_paravirtual_nic_is_refused() -> None:
+    def edit(lab: dict[str, object]) -> None:
+        lab["kind"] = "hardware"
+        lab["firmware"] = {"manage": True, "version": "16.35.4030"}
+        for node in lab["nodes"]:  # type: ignore[attr-defined]  # a plain lab file
+            for pf in node["pfs"]:
+                pf.update(driver="vmxnet3", vfs=0)
+
+    text = refusal(edit)
+
+    assert "nodes[0].pfs[0].driver: vmxnet3 has no such settings: set firmware.manage: false" in text
+    assert "vmxnet3 has no firmware: name no version for rail-a in firmware" in text

@@ -10,12 +10,15 @@ from stacks.software import Download
 BUILD_S = 1800
 """What a run may take longer when a driver is asked for: lists, packages, and modules built on a slow core."""
 FIRMWARE_S = 240
+CONNECTX = "mlx5_core"
+"""What drivers and firmware here are about. A guest's vmxnet3 and the simulator's igb have others, which come with the
+kernel: a guest with PVRDMA has no mlx5_core at all."""
 
 
 def driver_section(lab: Lab, node: Node) -> dict[str, JsonValue] | None:
     """None: the cluster's operator owns the driver, or there is no NIC of that driver to look at."""
     driver = lab.driver
-    in_use = any(not pf.soft_roce for pf in node.pfs)
+    in_use = any(pf.driver == CONNECTX for pf in node.pfs)
     if driver.source == "operator" or (driver.source == "keep" and not in_use):
         return None
     section: dict[str, JsonValue] = {"source": driver.source, "version": driver.version, "in_use": in_use}
@@ -34,10 +37,11 @@ def driver_section(lab: Lab, node: Node) -> dict[str, JsonValue] | None:
 
 def firmware_section(lab: Lab, node: Node) -> dict[str, JsonValue] | None:
     """None: firmware settings are nobody's business here."""
-    if not lab.firmware.manage:
+    pfs = [pf.interface for pf in node.pfs if pf.driver == CONNECTX]
+    if not lab.firmware.manage or not pfs:
         return None
     return {
-        "pfs": [pf.interface for pf in node.pfs],
+        "pfs": list(pfs),
         "vfs": lab.firmware.vfs_ceiling,
         "link_type": lab.firmware.link_type,
         "may_reboot": lab.hosts.allow_reboot,

@@ -21,6 +21,7 @@ from stacks.gpus import Gpu
 from stacks.hosts import RepairClass
 from stacks.lab import Lab
 from stacks.runtime import Runtime
+from tests.components.hosts.vendor_lab import asks
 from tests.conftest import ROOT
 from tests.labs import made_here
 
@@ -154,7 +155,7 @@ def test_every_field_says_what_it_does_and_how_its_repair_disturbs(name: str, la
         "runtime": Runtime.model_validate({"containerd": containerd}),
     }
     step = next(step for step in STEPS if step.name == name)
-    fields = step.wanted(host_document(lab.model_copy(update=asked), lab.nodes[0]))
+    fields = step.wanted(asks(lab, **asked))
 
     assert fields
     assert {effects.field_effect(field) for field in fields} <= set(get_args(Effect))

@@ -10,7 +10,9 @@ from components.hosts.document import host_document, wanted_fields
 from components.hosts.program.machine import Done
 from components.hosts.program.main import perform
 from stacks.lab import Lab
+from stacks.read import read_stack_file
 from tests.components.hosts.kernel import FakeHost
+from tests.conftest import ROOT
 
 DEVICE = "rocep5s0f1"
 
@@ -61,9 +63,9 @@ def guest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Guest:
 
 @pytest.fixture
 def document(lab: Lab) -> dict[str, Any]:
-    found: dict[str, Any] = host_document(lab, lab.nodes[0])
-    pf = {**found["pfs"][0], "driver": "vmxnet3", "vfs": 0, "rdma_device": DEVICE, "soft_roce": False}
-    return {**found, "modules": ["ib_umad", "rdma_ucm"], "pfs": [pf]}
+    node = lab.nodes[0]
+    pf = node.pfs[0].model_copy(update={"driver": "vmxnet3", "vfs": 0, "rdma_device": DEVICE})
+    return host_document(lab, node.model_copy(update={"pfs": (pf,)}))
 
 
 def run(verb: str, guest: Guest, document: dict[str, Any]) -> dict[str, Any]:
@@ -80,6 +82,19 @@ def test_the_driver_is_loaded_anew_after_the_address_and_the_port_is_active(gues
         guest.commands.index(word) for word in ("address replace 10.10.11.11/24 dev enp5s0", "modprobe vmw_pvrdma")
     ]
     assert order == sorted(order)
+
+
+@pytest.mark.parametrize("example", ["rdg", "bitfusion"])
+def test_what_the_examples_say_of_the_nic_s_driver_stops_no_guest(guest, document, example):
+    lab = read_stack_file(ROOT / "examples" / example / f"Pulumi.{example}.yaml")
+    workers = [host_document(lab, node) for node in lab.nodes if node.pfs]
+    assert workers
+    for worker in workers:
+        said = {key: worker[key] for key in ("driver", "firmware", "firmware_versions") if key in worker}
+
+        failed = run("apply", guest, {**document, **said})["failed"]
+
+        assert failed is None, "a guest with PVRDMA has no mlx5_core, and needs none"
 
 
 def test_an_active_port_is_left_alone(guest, document):
