@@ -101,7 +101,8 @@ def duration(seconds: float) -> str:
 
 def _function(test: JudgedTest) -> str:
     """With the counts where not everything was measured."""
-    of = counted(test)
+    once = f"{test.failed_once} of {test.measured} failed once" if test.failed_once else ""
+    of = "; ".join(filter(None, (counted(test), once)))
     return f"{test.function}{f' ({of})' if of else ''}"
 
 

@@ -89,8 +89,14 @@ class TransferResult(Frozen):
     """Values by message size, of shape sizes."""
     retest: tuple[float, ...] = ()
     """Values of the same transfer measured again with half as many beside it; 0 for a repetition that failed."""
+    retest_at_once: int = 0
+    """Transfers that ran at the same time then, at most: that is another load than the plan's, mostly a smaller one."""
+    failed_once: str = ""
+    """Why one of its tries failed, as `outcome: reason`, where another one was measured."""
+    failed_at_once: int = 0
+    """Transfers that ran at the same time as the try that failed."""
     at_once: int = 0
-    """Transfers that ran at the same time, this one included; 0 where nobody counted."""
+    """Transfers that ran at the same time as the samples were taken, this one included; 0 where nobody counted."""
     after_s: float = 0
     """When it began, after the run did: what drifts shows."""
     path_mtu_bytes: int | None = None
@@ -121,6 +127,11 @@ class TransferResult(Frozen):
     def value(self) -> float:
         """The median over the repeats."""
         return median(list(self.samples))
+
+    @property
+    def second_try(self) -> bool:
+        """Whether it failed when its turn came, so that its values are those of another try, with less beside it."""
+        return bool(self.failed_once) and not self.retest
 
 
 class Series(Frozen):
@@ -284,13 +295,13 @@ def _series(test: VerbsTest, shape: Shape, rail: str, transfers: list[TransferRe
 def compact(record: RunRecord, limit_bytes: int) -> str:
     """The record as JSON within a limit: what does not fit is only counted.
 
-    Kept first is what failed, then the test by which nodes are compared, whole as long as it fits: a fault is found by
-    what is sound beside it. Of the others the slowest stay. Many transfers are packed; `RunRecord.model_validate_json`
-    reads both forms.
+    Kept first is what failed, if only once, then the test by which nodes are compared, whole as long as it fits: a
+    fault is found by what is sound beside it. Of the others the slowest stay. Many transfers are packed;
+    `RunRecord.model_validate_json` reads both forms.
     """
     order = sorted(record.transfers, key=_indispensable_first(record))
     compared = _compared(record)
-    first = sum(compared(transfer) or transfer.outcome != "measured" for transfer in order)
+    first = sum(compared(transfer) or not _smooth(transfer) for transfer in order)
     rank = {id(transfer): number for number, transfer in enumerate(order)}
     fields = [transfer.model_dump(mode="json", exclude_defaults=True) for transfer in record.transfers]
     kept = len(order)
@@ -330,10 +341,15 @@ def _indispensable_first(record: RunRecord) -> Callable[[TransferResult], tuple[
     middle, compared = {series.key: series.median for series in record.series}, _compared(record)
 
     def key(transfer: TransferResult) -> tuple[bool, bool, float]:
-        measured, level = transfer.outcome == "measured", middle.get((transfer.test, transfer.shape, transfer.rail))
+        smooth, level = _smooth(transfer), middle.get((transfer.test, transfer.shape, transfer.rail))
         if not transfer.samples or not level:
-            return measured, not compared(transfer), 0.0
+            return smooth, not compared(transfer), 0.0
         ratio = transfer.value / level
-        return measured, not compared(transfer), 1 / ratio if transfer.unit == "us" else ratio
+        return smooth, not compared(transfer), 1 / ratio if transfer.unit == "us" else ratio
 
     return key
+
+
+def _smooth(transfer: TransferResult) -> bool:
+    """Whether it was measured, and never failed."""
+    return transfer.outcome == "measured" and not transfer.failed_once

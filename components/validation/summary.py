@@ -45,6 +45,8 @@ class JudgedTest(Frozen):
     failed: int
     skipped: int
     errors: int = 0
+    failed_once: int = 0
+    """Of the measured, those of which one try failed: the finding FAILED_ONCE says which."""
     change: float | None = None
     """Against the baseline, as a share: -0.05 is five per cent less. None where nothing can be compared."""
 

@@ -40,6 +40,9 @@ def pair_section(record: RunRecord, found: list[Matrix], sources: Sources) -> It
             f" Colours are those of the first measurement. {again} transfers were measured again with less beside "
             "them, and are judged by that: the numbers below have both."
         )
+    later = sum(t.second_try for t in record.transfers)
+    if later:
+        told += f" {later} failed at first: their values are those of another try, with less beside it."
     yield section(
         "Pairs",
         "pairs",
@@ -62,7 +65,7 @@ def _pair_table(record: RunRecord, sources: Sources) -> Html:
             t.server,
             number_cell([sources.show(transfer_key(t), t.value), f" {unit_text(t.unit)}"]),
             number_cell(str(len(t.samples))),
-            number_cell(", ".join(number(value) for value in t.retest)),
+            number_cell("failed at first" if t.second_try else ", ".join(number(value) for value in t.retest)),
             number_cell(str(t.queue_pairs or "")),
         )
         for t in shown

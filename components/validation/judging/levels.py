@@ -57,8 +57,9 @@ def fabric_of(
 
 
 def first_value(transfer: TransferResult) -> float | None:
-    """The value of the run itself; None where it failed."""
-    return transfer.value if transfer.outcome == "measured" and transfer.samples else None
+    """The value of the run itself; None where it failed, whatever a second try told."""
+    measured = transfer.outcome == "measured" and not transfer.second_try
+    return transfer.value if measured and transfer.samples else None
 
 
 def _share(ceilings: Mapping[Way, float], values: Mapping[Way, Value]) -> float:

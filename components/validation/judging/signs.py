@@ -6,8 +6,9 @@ from components.validation.judging.evidence import Way
 from components.validation.judging.findings import Located
 from components.validation.judging.levels import compared_stage, fabric_of, main_stage
 from components.validation.judging.localise import Localiser
+from components.validation.judging.states import where_of
 from components.validation.judging.statistics import LEAST_FOR_INTERVAL, NORMAL, mad
-from components.validation.judging.verbs import OPERATIONS, ceiling_of, path_of, settled, transfers_of, where_of
+from components.validation.judging.verbs import OPERATIONS, ceiling_of, path_of, settled, transfers_of
 from components.validation.physics.latency import JITTER, jitters
 from components.validation.physics.mtu import MtuFingerprint, mtu_fingerprint
 from components.validation.planning.plan import Plan, PlannedRail
@@ -37,7 +38,11 @@ def located(plan: Plan, record: RunRecord, topology: Topology) -> Located | None
     if not found:
         return None
     # a repetition that failed is written as 0
-    again = {Way(t.rail, t.client, t.server): tuple(value or None for value in t.retest) for t in found if t.retest}
+    again = {
+        Way(t.rail, t.client, t.server): tuple(value or None for value in (t.samples if t.second_try else t.retest))
+        for t in found
+        if t.second_try or t.retest
+    }
     return Localiser(fabric_of(plan, stage, found, topology)).localise(again)
 
 

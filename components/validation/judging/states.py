@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Sequence
 from typing import Literal
 
+from components.validation.records import TransferResult
 from components.validation.summary import Function, JudgedTest, Performance
 from stacks.benchmarks import Threshold
 
@@ -12,6 +13,9 @@ SHOWN_ONLY = "shown only"
 NOTHING = "nothing measured"
 
 Overall = Literal["pass", "fail", "skip", "error"]
+
+UNSTABLE_SHARE = 0.01
+"""Of transfers whose tries disagree beyond repair: up to it a rail has a number, as in large labs some always do."""
 
 MOST_TEXTS = 8
 LONGEST_TEXT = 300
@@ -62,6 +66,18 @@ def rate(ratio: float, threshold: Threshold) -> Performance:
     if ratio < threshold.fail_below:
         return "fail"
     return "warn" if ratio < threshold.warn_below else "pass"
+
+
+def too_many(torn: int, count: int) -> bool:
+    """Whether so many transfers disagree with themselves that no number stands for a test: one may always do."""
+    return torn > max(1, UNSTABLE_SHARE * count) or torn == count
+
+
+def where_of(transfers: Sequence[TransferResult]) -> str:
+    """Where transfers lie, for a finding that tells of all of them: the first by name, the others counted."""
+    first = transfers[0]
+    more = f" and {len(transfers) - 1} more" if transfers[1:] else ""
+    return f"{first.rail} {first.client} to {first.server}{more}"
 
 
 def few(texts: Iterable[str], most: int = MOST_TEXTS) -> tuple[str, ...]:

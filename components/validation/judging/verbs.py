@@ -1,9 +1,9 @@
 """The judgement over perftest: bandwidths against their ceilings and their rail's median, latencies against bounds."""
 
 import math
-from collections.abc import Sequence
 from functools import lru_cache
 
+from components.validation.judging import second_try
 from components.validation.judging.states import (
     NOTHING,
     SHOWN_ONLY,
@@ -11,6 +11,7 @@ from components.validation.judging.states import (
     Overall,
     function_of_counts,
     rate,
+    too_many,
     worse_of,
 )
 from components.validation.judging.statistics import cv, repeats
@@ -25,8 +26,6 @@ from stacks.benchmarks import Benchmarks, Threshold
 NO_LINE_RATE = "the ports do not tell their line rate"
 NOISY_CV = 0.03
 """Spread of repeats from which verbs are worth a look."""
-UNSTABLE_SHARE = 0.01
-"""Of transfers whose repeats disagree beyond repair: up to it a rail has a number, as in large labs some always do."""
 LEAST_REPEATS = 3
 """From which on a transfer stands for itself without another measurement."""
 
@@ -37,13 +36,6 @@ def transfers_of(record: RunRecord, stage: Stage, rail: str, outcome: str = "mea
     """The transfers of one test on one rail that the record still has one by one."""
     key = (stage.test, stage.shape, rail, outcome)
     return [t for t in record.transfers if (t.test, t.shape, t.rail, t.outcome) == key]
-
-
-def where_of(transfers: Sequence[TransferResult]) -> str:
-    """Where transfers lie, for a finding that tells of all of them: the first by name, the others counted."""
-    first = transfers[0]
-    more = f" and {len(transfers) - 1} more" if transfers[1:] else ""
-    return f"{first.rail} {first.client} to {first.server}{more}"
 
 
 def settled(transfer: TransferResult) -> float:
@@ -89,7 +81,7 @@ def function_of_stage(plan: Plan, stage: Stage, rail: str, record: RunRecord) ->
     return function_of_counts(
         planned - inside,
         measured=found.measured,
-        failed=found.failed,
+        failed=found.failed + second_try.crowded(transfers_of(record, stage, rail)),
         skipped=found.skipped - inside,
         errors=found.errors,
     )
@@ -118,11 +110,12 @@ def judge_stage(plan: Plan, benchmarks: Benchmarks, stage: Stage, rail: PlannedR
         failed=found.failed,
         skipped=found.skipped,
         errors=found.errors,
+        failed_once=sum(bool(t.failed_once) for t in measured),
     )
     if record.simulated or chosen is None or shown.because == SHOWN_ONLY:
         return shown
     if latency:
-        return _latency(benchmarks, stage, rail, shown, chosen)
+        return _latency(benchmarks, stage, rail, shown, measured)
     return _bandwidth(benchmarks, stage, rail, shown, measured)
 
 
@@ -135,7 +128,7 @@ def _bandwidth(
     threshold = benchmarks.verbs.threshold_of(stage.test, stage.shape, pvrdma=rail.pvrdma)
     ratio, ceiling, worst = min(rated, key=lambda one: one[0])
     among = against_the_others([(value, t) for value, _, t in rated], benchmarks.verbs.threshold_pair)
-    state = worse_of(rate(ratio, threshold), among, spread(measured))
+    state = worse_of(rate(ratio, threshold), among, spread(measured), second_try.state_of(measured))
     silent = len(measured) - len(rated)
     return shown.model_copy(
         update={
@@ -168,24 +161,24 @@ def spread(measured: list[TransferResult]) -> Performance:
     if not repeated:
         return "pass"
     torn = sum(one.unstable for one in repeated)
-    if torn > max(1, UNSTABLE_SHARE * len(repeated)) or torn == len(repeated):
+    if too_many(torn, len(repeated)):
         return "unstable"
     return "warn" if median([one.cv for one in repeated]) > NOISY_CV else "pass"
 
 
 def _latency(
-    benchmarks: Benchmarks, stage: Stage, rail: PlannedRail, shown: JudgedTest, worst: TransferResult
+    benchmarks: Benchmarks, stage: Stage, rail: PlannedRail, shown: JudgedTest, measured: list[TransferResult]
 ) -> JudgedTest:
     bounds = benchmarks.verbs.latency_of(pvrdma=rail.pvrdma)
     ways = ways_of(stage.test)
-    value = settled(worst) / ways
+    value = max(settled(t) for t in measured if t.samples) / ways
     state: Performance = "pass"
     if value > bounds.warn_above_us:
         state = "fail" if value > bounds.fail_above_us else "warn"
     basis = USUAL_PVRDMA if rail.pvrdma else USUAL_HARDWARE
     return shown.model_copy(
         update={
-            "performance": state,
+            "performance": worse_of(state, second_try.state_of(measured)),
             "because": "",
             "ceiling": bounds.warn_above_us * ways,
             "basis": f"bound {'one way' if ways == 1 else 'there and back'}, a value and no ceiling: {basis}",

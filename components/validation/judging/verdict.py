@@ -9,6 +9,7 @@ from components.validation.judging.jobs import job_findings, judge_jobs, judge_n
 from components.validation.judging.levels import compared_stage
 from components.validation.judging.network import network_findings
 from components.validation.judging.pvrdma import PATH, path_findings, path_reasons, path_tests
+from components.validation.judging.second_try import crowded, second_try_findings
 from components.validation.judging.signs import (
     Topology,
     counter_findings,
@@ -23,9 +24,10 @@ from components.validation.judging.states import (
     few,
     function_of_tests,
     performance_of_tests,
+    too_many,
     worse_of,
 )
-from components.validation.judging.verbs import judge_stage
+from components.validation.judging.verbs import judge_stage, transfers_of
 from components.validation.memory.history import Entry, History
 from components.validation.planning.plan import Plan
 from components.validation.records import RunRecord, TransferResult
@@ -66,6 +68,7 @@ def judge(plan: Plan, benchmarks: Benchmarks, record: RunRecord, beside: Beside 
     reasons = [
         *beside.faults,
         *_reasons(record),
+        *_crowded(plan, record),
         *path_reasons(plan, record),
         *(_slow(test) for test in tests if test.performance in ("warn", "fail", "unstable")),
         *(_regressed(compared) if compared else ()),
@@ -140,6 +143,7 @@ def _findings(
         for fault in where.faults:
             for name in [fault.rail] if fault.rail else [rail.name for rail in plan.rails]:
                 states[stage.test, stage.shape, name] = "warn"
+    findings += second_try_findings(record)
     findings += path_findings(plan, record)
     findings += mtu_findings(plan, record)
     findings += pcie_findings(plan, record)
@@ -189,8 +193,9 @@ def _reasons(record: RunRecord) -> list[str]:
     """Why the function axis is not a pass; the same reason of several transfers is said once."""
     texts: dict[str, list[str]] = {}
     for t in record.transfers:
+        twice = f" (again with {t.retest_at_once} at once)" if 0 in t.retest and t.reasons else ""
         for reason in t.reasons:
-            texts.setdefault(f"{t.outcome}: {reason}", []).append(f"{t.rail} {t.client} to {t.server}")
+            texts.setdefault(f"{t.outcome}: {reason}{twice}", []).append(f"{t.rail} {t.client} to {t.server}")
     lines = [f"{where[0]}{f' and {len(where) - 1} more' if where[1:] else ''} {text}" for text, where in texts.items()]
     if record.nccl and not record.nccl.replayed:
         lines += [f"nccl_all_reduce {record.nccl.outcome}: {reason}" for reason in record.nccl.reasons]
@@ -199,15 +204,31 @@ def _reasons(record: RunRecord) -> list[str]:
     return lines
 
 
+def _crowded(plan: Plan, record: RunRecord) -> Iterable[str]:
+    """Why a test failed of which no single transfer did."""
+    for stage in plan.stages:
+        for rail in plan.rails:
+            measured = transfers_of(record, stage, rail.name)
+            if count := crowded(measured):
+                first = next(t for t in measured if t.second_try)
+                yield (
+                    f"{rail.name} {stage.name} failed: {count} of {len(measured)} transfers work only with fewer at "
+                    f"once than the plan has, such as {first.client} to {first.server}: {first.failed_once}"
+                )
+
+
 def _slow(test: JudgedTest) -> str:
     who = f" {test.worst.client} to {test.worst.server}" if test.worst else ""
     value = test.worst.value if test.worst else test.median or 0.0
     name = value_name(test).replace(" one_way", "")
+    if test.performance == "unstable" and too_many(test.failed_once, test.measured):
+        return f"{name}: {test.failed_once} of {test.measured} transfers failed at one of their tries: unstable"
     if test.performance == "unstable":
         return f"{name}: repeats differ so much that no number stands for them: unstable"
     if test.ratio is None:
         return f"{name}{who}: {value:.2f} {test.unit}, {test.ceiling or 0:g} is the bound: {test.performance}"
+    once = f", {test.failed_once} of {test.measured} failed at one of their tries" if test.failed_once else ""
     return (
-        f"{name}{who}: {value:.2f} {test.unit} is {test.ratio:.1%} of {test.ceiling:.2f} ({test.basis}): "
+        f"{name}{who}: {value:.2f} {test.unit} is {test.ratio:.1%} of {test.ceiling:.2f} ({test.basis}){once}: "
         f"{test.performance}"
     )

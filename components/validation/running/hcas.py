@@ -46,7 +46,7 @@ def hcas_of(lab: Lab, plan: Plan, setting: Setting, root: Path) -> Iterator[Hcas
         yield hcas
 
 
-async def proven_round(bench: Bench, stage: Stage, transfers: list[Transfer]) -> list[TransferResult]:
+async def proven_round(bench: Bench, stage: Stage, transfers: list[Transfer], tag: str = "") -> list[TransferResult]:
     """A round, and for bandwidths over PVRDMA what the HCAs below both ends counted while it ran.
 
     Two machines that are on one host now are left out: they copy memory. Everything that went through an HCA in the
@@ -55,12 +55,12 @@ async def proven_round(bench: Bench, stage: Stage, transfers: list[Transfer]) ->
     rails = {rail.name for rail in bench.plan.rails if rail.pvrdma}
     below = [(t.rail, node) for t in transfers if t.rail in rails for node in (t.client, t.server)]
     if not below:
-        return await run_round(bench, stage, transfers)
+        return await run_round(bench, stage, transfers, tag=tag)
     before, why = await _look(bench.hcas, below)
     alone = {t.key: host for t in transfers if (host := _one_host(t, before))}
     done = {
         (one.rail, one.client, one.server): one
-        for one in await run_round(bench, stage, [t for t in transfers if t.key not in alone])
+        for one in await run_round(bench, stage, [t for t in transfers if t.key not in alone], tag=tag)
     }
     watched = stage.bandwidth and stage.shape == "one_way"
     after, later = await _look(bench.hcas, below) if watched and before else ({}, why)

@@ -1,60 +1,136 @@
 """Measures suspect transfers again with half as many beside them: what is good then was crowded, not broken."""
 
 import time
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
 
 from components.validation.judging.evidence import Value, Way
 from components.validation.judging.levels import fabric_of, first_value
 from components.validation.judging.localise import Localiser
+from components.validation.planning.plan import Plan
 from components.validation.planning.schedule import Transfer
 from components.validation.planning.stages import Stage
 from components.validation.records import TransferResult
-from components.validation.running.verbs import Bench, run_round
+from components.validation.running.hcas import proven_round
+from components.validation.running.verbs import Bench
 
 LEAST_S, SHARE = 60.0, 0.25
 """How long it may take: this, or a share of the plan's estimate where that is more."""
 FAILED = 0.0
 """Stands for a repetition that failed."""
 
+Results = Mapping[Way, TransferResult]
+
+
+@dataclass(kw_only=True)
+class Tries:
+    """Further tries of single transfers of a stage, within a time."""
+
+    bench: Bench
+    stage: Stage
+    limit_s: float
+    began: float = field(default_factory=time.monotonic)
+    made: dict[Way, list[TransferResult]] = field(default_factory=dict)
+    hopeless: set[Way] = field(default_factory=set)
+    """Of which another try would tell nothing new."""
+
+    @property
+    def over(self) -> bool:
+        """Whether the time is up."""
+        return time.monotonic() - self.began > self.limit_s
+
+    @cached_property
+    def rounds(self) -> list[list[Transfer]]:
+        """Of the stage, as planned."""
+        return self.bench.plan.rounds_of(self.stage)
+
+    @property
+    def most(self) -> int:
+        """How many run at once: half of what the stage had."""
+        return max(1, max(map(len, self.rounds), default=1) // 2)
+
+    async def run(self, ways: Iterable[Way], stage: Stage) -> None:
+        """Runs each of these transfers once more, as long as there is time."""
+        transfer_of = {Way(*t.key): t for transfers in self.rounds for t in transfers}
+        for transfers in apart((transfer_of[way] for way in ways), self.most):
+            if self.over:
+                break
+            tag = f"retest-{sum(map(len, self.made.values()))}/"
+            for done in await proven_round(self.bench, stage, transfers, tag=tag):
+                way = Way(done.rail, done.client, done.server)
+                if done.outcome != "skipped":  # who is busy, or shares a host by now, tells nothing of the way
+                    self.made.setdefault(way, []).append(done)
+                if done.outcome != "measured":
+                    self.hopeless.add(way)  # to wait for it again and again would tell nothing new
+
+    def joined(self, results: Results) -> list[TransferResult]:
+        """The results with what the further tries told of them."""
+        return [joined(first, self.made[way]) if way in self.made else first for way, first in results.items()]
+
 
 async def retest(bench: Bench, stage: Stage, results: list[TransferResult]) -> tuple[list[TransferResult], str]:
     """The results with the repetitions of those that look bad, and what to say of it; nothing is judged here."""
-    plan, began = bench.plan, time.monotonic()
-    by_way = {Way(result.rail, result.client, result.server): result for result in results}
-    fabric = fabric_of(plan, stage, results)
+    fabric = fabric_of(bench.plan, stage, results)
     if not fabric.values:
         return results, ""
-    search = Localiser(fabric)
-    rounds = plan.rounds_of(stage)
-    transfer_of = {Way(*transfer.key): transfer for transfers in rounds for transfer in transfers}
-    most = max(1, max((len(transfers) for transfers in rounds), default=1) // 2)
-    limit_s = max(LEAST_S, SHARE * plan.verbs_estimate_s)
-    again: dict[Way, list[Value]] = {}
-    # who ran and contradicts the plan does so again, at whatever speed
-    contradicts = {way for way, result in by_way.items() if result.outcome == "failed" and result.samples}
-    hopeless = contradicts | {way for way in by_way if way in bench.cut_off}
+    search, by_way = Localiser(fabric), _by_way(results)
+    tries = Tries(bench=bench, stage=stage, limit_s=_limit_s(bench.plan), hopeless=_hopeless(bench, by_way))
+    once = stage.model_copy(update={"repeats": 1})
     left: list[Way] = []
-    while ways := [way for way in search.suspects(again) if way not in hopeless]:
-        if time.monotonic() - began > limit_s:
+    while ways := [way for way in search.suspects(_values(tries.made)) if way not in tries.hopeless]:
+        if tries.over:
             left = ways
             break
-        for transfers in apart((transfer_of[way] for way in ways), most):
-            if time.monotonic() - began > limit_s:
-                break
-            once = stage.model_copy(update={"repeats": 1})
-            tag = f"retest-{sum(map(len, again.values()))}/"
-            for done in await run_round(bench, once, transfers, tag=tag):
-                way = Way(done.rail, done.client, done.server)
-                again.setdefault(way, []).append(value := first_value(done))
-                if value is None:
-                    hopeless.add(way)  # to wait for it again and again would tell nothing new
-    told = f"{len(again)} suspect transfers measured again with at most {most} at once" if again else ""
+        await tries.run(ways, once)
+    told = _told(len(tries.made), "suspect transfer", tries.most) if tries.made else ""
     if left:
-        told += f"; {len(left)} not often enough to be sure, as {limit_s:.0f} s were over"
-    for way, values in again.items():
-        kept = tuple(FAILED if value is None else value for value in values)
-        by_way[way] = by_way[way].model_copy(update={"retest": kept})
-    return list(by_way.values()), told
+        told += f"; {len(left)} not often enough to be sure, as {tries.limit_s:.0f} s were over"
+    return tries.joined(by_way), told
+
+
+async def second_try(bench: Bench, stage: Stage, results: list[TransferResult]) -> tuple[list[TransferResult], str]:
+    """The same for a test by which nothing is localised: what failed is tried once more, whatever was slow."""
+    by_way = _by_way(results)
+    hopeless = _hopeless(bench, by_way)
+    failed = [way for way, one in by_way.items() if one.outcome in ("failed", "error") and way not in hopeless]
+    if not failed:
+        return results, ""
+    tries = Tries(bench=bench, stage=stage, limit_s=_limit_s(bench.plan), hopeless=hopeless)
+    await tries.run(failed, stage)
+    return tries.joined(by_way), _told(len(tries.made), "failed transfer", tries.most) if tries.made else ""
+
+
+def joined(first: TransferResult, tries: Sequence[TransferResult]) -> TransferResult:
+    """What a transfer and its further tries told together.
+
+    One that failed, and then was measured whenever it was tried, has the values of those tries and the load that they
+    ran under; why it failed at first stays beside them. One that failed twice has failed.
+    """
+    at_once = max(one.at_once for one in tries)
+    good, bad = ([one for one in tries if (one.outcome == "measured") == measured] for measured in (True, False))
+    if first.outcome != "measured" and not bad:
+        counters: Counter[str] = Counter()
+        for one in good:
+            counters.update(one.counters)
+        return good[0].model_copy(
+            update={
+                "samples": tuple(value for one in good for value in one.samples),
+                "tail_us": tuple(value for one in good for value in one.tail_us),
+                "raw": tuple(name for one in good for name in one.raw),
+                "hcas": tuple(count for one in good for count in one.hcas),
+                "counters": dict(counters),
+                "at_once": at_once,
+                "failed_once": _why(first),
+                "failed_at_once": first.at_once,
+            }
+        )
+    values = tuple(FAILED if (value := first_value(one)) is None else value for one in tries)
+    kept: dict[str, object] = {"retest": values, "retest_at_once": at_once}
+    if first.outcome == "measured" and bad:
+        kept |= {"failed_once": _why(bad[0]), "failed_at_once": bad[0].at_once}
+    return first.model_copy(update=kept)
 
 
 def apart(transfers: Iterable[Transfer], most: int) -> list[list[Transfer]]:
@@ -70,3 +146,30 @@ def apart(transfers: Iterable[Transfer], most: int) -> list[list[Transfer]]:
         else:
             rounds.append(([transfer], set(nics)))
     return [taken for taken, _ in rounds]
+
+
+def _by_way(results: Iterable[TransferResult]) -> dict[Way, TransferResult]:
+    return {Way(one.rail, one.client, one.server): one for one in results}
+
+
+def _hopeless(bench: Bench, results: Results) -> set[Way]:
+    """What no further try can mend: who ran and contradicts the plan does so again, at whatever speed."""
+    contradicts = {way for way, one in results.items() if one.outcome == "failed" and (one.samples or one.curve)}
+    gone = {way for way in results if {way.client, way.server} & set(bench.unreachable)}
+    return contradicts | gone | {way for way in results if way in bench.cut_off}
+
+
+def _values(made: Mapping[Way, Sequence[TransferResult]]) -> dict[Way, list[Value]]:
+    return {way: [first_value(one) for one in tries] for way, tries in made.items()}
+
+
+def _limit_s(plan: Plan) -> float:
+    return max(LEAST_S, SHARE * plan.verbs_estimate_s)
+
+
+def _why(failed: TransferResult) -> str:
+    return f"{failed.outcome}: {'; '.join(failed.reasons)}"
+
+
+def _told(count: int, what: str, most: int) -> str:
+    return f"{count} {what}{'' if count == 1 else 's'} measured again with at most {most} at once"

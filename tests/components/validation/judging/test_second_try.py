@@ -1,0 +1,138 @@
+"""A transfer of which one try failed and another was measured: never silent, and no fault of the function by itself."""
+
+import pytest
+
+from components.report.lines import cells
+from components.validation.gate import closed
+from components.validation.judging.second_try import CODE, CROWDED_SHARE
+from components.validation.judging.states import UNSTABLE_SHARE
+from components.validation.judging.verdict import Beside, function_of, judge
+from components.validation.memory.entry import passes
+from components.validation.records import RunRecord, TransferResult, compact
+from components.validation.summary import Summary
+from stacks.lab import Lab
+from tests.components.validation.labs import hardware, measured, plan_for, record, reduced, with_nodes
+
+REASON = "failed: gpu02: no end in time"
+
+
+def second_tries(lab: Lab, count: int, *, at_once: int = 4, value: float = 97.0) -> list[TransferResult]:
+    """The first transfers of rail-a, each measured at its second try only."""
+    transfers = [t for transfers in plan_for(lab).rounds for t in transfers if t.rail == "rail-a"][:count]
+    told = {"failed_once": REASON, "failed_at_once": 8, "at_once": at_once}
+    return [measured(t.rail, t.client, t.server, value, **told) for t in transfers]
+
+
+def judged(lab: Lab, run: RunRecord) -> Summary:
+    assert lab.benchmarks
+    return judge(plan_for(lab), lab.benchmarks, run, Beside())
+
+
+def with_tries(lab: Lab, also: list[TransferResult]) -> Summary:
+    return judged(lab, record(plan_for(lab), nccl=reduced(23.5), also=also))
+
+
+def test_one_that_failed_once_warns_with_its_reason_and_both_loads_and_accuses_nobody(lab: Lab) -> None:
+    real = with_nodes(hardware(lab), 8)
+    summary = with_tries(real, second_tries(real, 1))
+
+    assert (summary.function, summary.performance) == ("pass", "warn")
+    assert [found.code for found in summary.findings] == [CODE]
+    assert summary.findings[0].where == "rail-a gpu01 to gpu08"
+    assert summary.findings[0].evidence == f"ib_write_bw {REASON}; measured at another try, with 4 at once instead of 8"
+    rail_a = summary.tests[0]
+    assert (rail_a.measured, rail_a.failed, rail_a.failed_once) == (56, 0, 1)
+    assert cells(rail_a, simulated=False)[2] == "pass (1 of 56 failed once)"
+    assert any("1 of 56 failed at one of their tries: warn" in reason for reason in summary.reasons)
+    assert passes(summary), "one hiccup makes no run useless as a measure"
+
+
+def test_the_number_of_the_second_try_is_held_against_the_bounds_like_any_other(lab: Lab) -> None:
+    real = with_nodes(hardware(lab), 8)
+    summary = with_tries(real, second_tries(real, 1, value=50.0))
+
+    assert summary.tests[0].worst is not None
+    assert (summary.performance, summary.tests[0].worst.value) == ("fail", 50.0)
+
+
+def test_more_than_a_few_leave_no_number_that_stands_for_the_test(lab: Lab) -> None:
+    real = with_nodes(hardware(lab), 8)
+    summary = with_tries(real, second_tries(real, 3))
+
+    assert (summary.function, summary.performance) == ("pass", "unstable")
+    assert summary.findings[0].where == "rail-a gpu01 to gpu08 and 2 more"
+    assert "ib_write_bw rail-a: 3 of 56 transfers failed at one of their tries: unstable" in summary.reasons
+    assert not passes(summary)
+
+
+def test_what_fails_together_and_works_only_with_fewer_fails_the_function(lab: Lab) -> None:
+    real = with_nodes(hardware(lab), 8)
+    most = int(56 * CROWDED_SHARE)
+    within, beyond = with_tries(real, second_tries(real, most)), with_tries(real, second_tries(real, most + 1))
+
+    assert (within.function, beyond.function) == ("pass", "fail")
+    assert any(f"rail-a ib_write_bw failed: {most + 1} of 56 transfers work only" in text for text in beyond.reasons)
+    assert closed("enforce", beyond.function, beyond.performance)
+
+
+def test_under_the_same_load_a_second_try_proves_that_the_load_is_carried(lab: Lab) -> None:
+    real = hardware(lab)
+    summary = with_tries(real, second_tries(real, 2, at_once=8))
+
+    assert (summary.function, summary.performance) == ("pass", "unstable"), "both transfers of the rail failed once"
+    assert "with as many at once (8)" in summary.findings[0].evidence
+
+
+def test_in_the_simulator_it_is_a_finding_and_rates_nothing(lab: Lab) -> None:
+    run = record(plan_for(lab), gbit_s=0.04, nccl=reduced(replayed=True), also=second_tries(lab, 1, value=0.04))
+    summary = judged(lab, run)
+
+    assert (summary.function, summary.performance) == ("pass", "not rated")
+    assert [found.code for found in summary.findings] == [CODE]
+
+
+def test_one_that_failed_twice_has_failed_and_says_so(lab: Lab) -> None:
+    lost = measured("rail-a", "gpu01", "gpu02", 0, outcome="failed", samples=(), reasons=("gpu02: no end in time",))
+    run = record(plan_for(lab), also=[lost.model_copy(update={"retest": (0.0,), "retest_at_once": 1})])
+    summary = judged(lab, run)
+
+    assert (summary.function, function_of(plan_for(lab), run)) == ("fail", "fail")
+    assert summary.reasons[0] == "rail-a gpu01 to gpu02 failed: gpu02: no end in time (again with 1 at once)"
+    assert CODE not in {found.code for found in summary.findings}
+
+
+def test_one_that_was_measured_and_then_failed_is_told_too(lab: Lab) -> None:
+    real = with_nodes(hardware(lab), 8)
+    told = {"failed_once": REASON, "failed_at_once": 4, "at_once": 8, "retest": (0.0,), "retest_at_once": 4}
+    summary = with_tries(real, [measured("rail-a", "gpu01", "gpu02", 60.0, **told)])
+
+    once = next(found for found in summary.findings if found.code == CODE)
+    assert once.evidence == f"ib_write_bw measured, then with 4 at once instead of 8 {REASON}"
+    assert (summary.function, summary.performance) == ("pass", "fail"), "the failed try counts as nothing"
+
+
+@pytest.mark.parametrize("latency_us", [2.0, 7.0])
+def test_a_latency_that_failed_once_warns_as_well(lab: Lab, latency_us: float) -> None:
+    real = with_nodes(hardware(lab), 8)
+    told = {"test": "ib_write_lat", "failed_once": REASON, "failed_at_once": 8, "at_once": 4}
+    summary = with_tries(real, [measured("rail-a", "gpu01", "gpu02", latency_us, **told)])
+
+    assert [t.performance for t in summary.tests if (t.test, t.shape) == ("ib_write_lat", "one_way")] == [
+        "warn",
+        "pass",
+    ]
+
+
+def test_a_record_that_must_be_small_keeps_what_failed_once(lab: Lab) -> None:
+    real = with_nodes(hardware(lab), 8)
+    once = [measured("rail-b", "gpu03", "gpu04", 2.0, test="ib_write_lat", failed_once=REASON, failed_at_once=8)]
+    whole = record(plan_for(real), also=once)
+    least, most = (len(compact(whole, limit)) for limit in (0, 1_000_000))
+    small = RunRecord.model_validate_json(compact(whole, (least + most) // 2))
+
+    assert small.left_out > 0
+    assert [t.client for t in small.transfers if t.failed_once] == ["gpu03"]
+
+
+def test_the_shares_are_those_that_the_page_names() -> None:
+    assert (UNSTABLE_SHARE, CROWDED_SHARE) == (0.01, 0.2), "docs/validation.md, Failed once"

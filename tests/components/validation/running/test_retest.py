@@ -1,0 +1,165 @@
+"""Further tries of transfers: what they add to a result, and what is not worth one."""
+
+import asyncio
+from collections.abc import Mapping
+
+import pytest
+
+from components.validation.judging.verdict import function_of
+from components.validation.planning.schedule import Transfer
+from components.validation.planning.stages import Stage
+from components.validation.records import TransferResult
+from components.validation.running.retest import joined, second_try
+from components.validation.running.verbs import Bench
+from stacks.lab import Lab
+from tests.components.validation.fakes import Process
+from tests.components.validation.labs import measured, plan_for, with_nodes
+from tests.components.validation.running.test_runner import run, two_hosts, with_stderr, without_nccl
+
+FIRST = measured("rail-a", "gpu01", "gpu02", 9.0, at_once=8, raw=("rail-a/0.client",))
+LOST = FIRST.model_copy(update={"outcome": "failed", "samples": (), "raw": (), "reasons": ("no end",)})
+AGAIN = FIRST.model_copy(update={"at_once": 4, "raw": ("retest-0/rail-a/0.client",), "counters": {"a": 1}})
+LOST_AGAIN = LOST.model_copy(update={"at_once": 4})
+
+
+def test_what_failed_and_was_measured_later_has_the_later_values_load_and_outputs_and_the_first_reason() -> None:
+    found = joined(LOST, [AGAIN, AGAIN.model_copy(update={"raw": ("retest-1/rail-a/0.client",)})])
+
+    assert (found.outcome, found.samples, found.reasons, found.at_once) == ("measured", (9.0, 9.0), (), 4)
+    assert found.raw == ("retest-0/rail-a/0.client", "retest-1/rail-a/0.client"), "one output a value"
+    assert (found.failed_once, found.failed_at_once, found.second_try) == ("failed: no end", 8, True)
+    assert found.counters == {"a": 2}
+
+
+@pytest.mark.parametrize("tries", [[LOST_AGAIN], [AGAIN, LOST_AGAIN]])
+def test_what_fails_twice_stays_failed(tries: list[TransferResult]) -> None:
+    found = joined(LOST, tries)
+
+    assert (found.outcome, found.reasons, found.second_try) == ("failed", ("no end",), False)
+    assert found.retest[-1] == 0
+    assert found.retest_at_once == 4
+
+
+def test_what_was_measured_and_then_failed_keeps_its_values_and_the_reason() -> None:
+    found = joined(FIRST, [LOST_AGAIN])
+
+    assert (found.outcome, found.samples, found.retest) == ("measured", (9.0,), (0.0,))
+    assert (found.failed_once, found.failed_at_once, found.second_try) == ("failed: no end", 4, False)
+
+
+def test_a_later_run_that_contradicts_the_plan_is_no_value() -> None:
+    wrong = AGAIN.model_copy(update={"outcome": "failed", "reasons": ("gpu01: path MTU is 1024, the lab says 4096",)})
+
+    assert joined(LOST, [wrong]).outcome == "failed"
+
+
+def failing_at(numbers: set[int], lab: Lab) -> tuple[list[str], TransferResult, str]:
+    """Two hosts on one rail whose client on gpu01 fails at these of its runs."""
+    hosts, plan = two_hosts(), without_nccl(lab)
+    fine, asked = hosts[0].programs["client"], [0]
+
+    async def client(process: Process, words: list[str]) -> None:
+        asked[0] += 1
+        await (with_stderr("Failed status 12\n", 1) if asked[0] in numbers else fine)(process, words)
+
+    hosts[0].programs["client"] = client
+    plan = plan.model_copy(update={"rails": plan.rails[:1]})
+    record, _ = run(plan, hosts)
+    return list(record.notes), record.transfers[0], function_of(plan, record)
+
+
+def test_a_transfer_that_fails_in_its_round_alone_is_measured_again(lab: Lab) -> None:
+    # the first run is the warm-up, which nobody counts
+    notes, transfer, function = failing_at({2}, lab)
+
+    assert (transfer.outcome, function, transfer.failed_once.split(": ")[:2]) == (
+        "measured",
+        "pass",
+        ["failed", "gpu01"],
+    )
+    assert notes[-1] == "ib_write_bw: 1 suspect transfer measured again with at most 1 at once"
+    assert all(name.startswith("retest-") for name in transfer.raw)
+
+
+def test_a_transfer_that_fails_each_time_has_failed(lab: Lab) -> None:
+    _, transfer, function = failing_at({2, 3, 4, 5, 6, 7, 8}, lab)
+
+    assert (transfer.outcome, transfer.retest, function) == ("failed", (0.0,), "fail")
+
+
+class Flaky(Bench):
+    """A bench whose transfers fail as often as it is told, by rail, client and server."""
+
+    left: dict[tuple[str, str, str], int]
+    loads: list[int]
+
+    async def transfer(self, stage: Stage, transfer: Transfer, at_once: int = 1, tag: str = "") -> TransferResult:
+        self.loads.append(at_once)
+        fields: dict[str, object] = {"test": stage.test, "shape": stage.shape, "at_once": at_once, "raw": (tag,)}
+        if self.left.get(transfer.key, 0) > 0:
+            self.left[transfer.key] -= 1
+            fields |= {"outcome": "failed", "samples": (), "reasons": ("no end",)}
+        return measured(*transfer.key, 2.0, **fields)
+
+
+def flaky(lab: Lab, left: Mapping[tuple[str, str, str], int]) -> Flaky:
+    bench = Flaky(plan=plan_for(lab), connections={}, ports={}, unreachable={})
+    bench.left, bench.loads = dict(left), []
+    return bench
+
+
+def measured_stage(bench: Flaky, stage: Stage) -> list[TransferResult]:
+    """One round after the other, then the second tries."""
+
+    async def whole() -> list[TransferResult]:
+        done = []
+        for transfers in bench.plan.rounds_of(stage):
+            done += [await bench.transfer(stage, one, len(transfers)) for one in transfers]
+        bench.loads.clear()
+        return (await second_try(bench, stage, done))[0]
+
+    return asyncio.run(whole())
+
+
+def test_a_later_test_tries_again_only_what_failed_with_half_as_many_at_once(lab: Lab) -> None:
+    eight = with_nodes(lab, 8)
+    latency = next(stage for stage in plan_for(eight).stages if stage.test == "ib_write_lat")
+    first = {t.key: 1 for t in plan_for(eight).rounds_of(latency)[0]}
+    twice = next(iter(first))
+    bench = flaky(eight, first | {twice: 2})
+    results = {(t.rail, t.client, t.server): t for t in measured_stage(bench, latency)}
+
+    assert len(bench.loads) == len(first) == 8
+    assert max(bench.loads) == 4
+    assert results[twice].outcome == "failed"
+    assert {results[key].second_try for key in first if key != twice} == {True}
+    assert sum(bool(t.failed_once) for t in results.values()) == 7
+
+
+def test_what_no_try_can_mend_is_not_tried(lab: Lab) -> None:
+    latency = next(stage for stage in plan_for(lab).stages if stage.test == "ib_write_lat")
+    keys = [t.key for transfers in plan_for(lab).rounds_of(latency) for t in transfers]
+    bench = flaky(lab, dict.fromkeys(keys, 1))
+    bench.cut_off[keys[0]] = "no answer"
+    bench.unreachable["gpu02"] = "gpu02: gone"
+    results = measured_stage(bench, latency)
+
+    assert bench.loads == []
+    assert {t.outcome for t in results} == {"failed"}
+
+
+def test_two_nodes_whose_transfer_failed_once_take_part_in_the_later_tests(lab: Lab) -> None:
+    hosts, plan = two_hosts(), without_nccl(lab)
+    fine, asked = hosts[0].programs["client"], [0]
+
+    async def client(process: Process, words: list[str]) -> None:
+        asked[0] += 1
+        await (with_stderr("Failed status 12\n", 1) if asked[0] == 2 else fine)(process, words)
+
+    hosts[0].programs["client"] = client
+    verbs = plan.verbs.model_copy(update={"tests": ("ib_write_bw", "ib_send_bw")})
+    record, _ = run(plan.model_copy(update={"rails": plan.rails[:1], "verbs": verbs}), hosts)
+
+    later = [t for t in record.transfers if t.test == "ib_send_bw"]
+    assert later
+    assert "skipped" not in {t.outcome for t in later}
