@@ -182,6 +182,29 @@ def test_openibd_leaves_a_driver_that_somebody_holds_to_a_reboot(host, lab, doca
     assert commands_with(host, "openibd restart") == []
 
 
+def test_a_driver_that_somebody_holds_is_not_replaced_without_leave_to_reboot(host, lab, doca):
+    host.file("/sys/module/nvme_rdma/refcnt", "1")
+    driver = {"source": "doca_ofed", "version": WANTED, "download": doca, "restart": "openibd"}
+
+    result = run("apply", host, asks(lab, allow_reboot=False, driver=driver))
+
+    assert (result["failed"], host.ofed, host.offered) == (None, "", {})
+    assert not [field for field in result["changed"] if field.startswith("driver")]
+    assert all("module nvme_rdma is loaded" in reason for reason in result["needs_reboot"])
+    assert any("nothing was installed or removed" in reason for reason in result["needs_reboot"])
+
+
+def test_the_kernels_own_driver_comes_back_by_a_reboot_since_openibd_goes(host, lab):
+    host.with_ofed("24.10-1.1.4", {"mlnx-tools"})
+    driver = {"source": "inbox", "replace": True, "restart": "openibd"}
+
+    result = run("apply", host, asks(lab, driver=driver))
+
+    assert result["failed"] is None
+    assert any("openibd goes with the vendor's driver" in reason for reason in result["needs_reboot"])
+    assert commands_with(host, "openibd restart") == []
+
+
 def test_modules_that_dkms_did_not_build_for_this_kernel_are_built(host, lab, doca):
     host.with_ofed(WANTED, set())
     host.dkms = f"mlnx-ofed-kernel/25.07, {KERNEL}, x86_64: added\n"

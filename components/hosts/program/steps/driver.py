@@ -16,6 +16,7 @@ VENDOR = ("doca_ofed", "mlnx_ofed")
 INBOX = "inbox"
 KEPT = "loaded"
 SHOWN_PACKAGES = 12
+SHOWN_HOLDERS = 3
 
 
 class Driver(Step):
@@ -70,12 +71,15 @@ class Driver(Step):
                 "driver.source keep only looks: install it yourself, or name a source",
             )
         running = host.machine.exists(f"/sys/module/{ofed.MODULE}")
-        if running and asked["restart"] == "reboot" and not asked["may_reboot"]:
+        # asked before anything is replaced: afterwards there is no way back that needs no reboot
+        held = self._held(host) if running and not asked["may_reboot"] else []
+        if held:
             for field in wrong:
                 host.wait_for_reboot(
                     field,
-                    f"{field} {self.observed(host)[field]} => {self.wanted(host.document)[field]}: a new driver is "
-                    "loaded by a reboot; nothing was installed or removed, since hosts.allow_reboot is false",
+                    f"{field} {self.observed(host)[field]} => {self.wanted(host.document)[field]}: a new driver would "
+                    f"be loaded by a reboot ({'; '.join(held[:SHOWN_HOLDERS])}); nothing was installed or removed, "
+                    "since hosts.allow_reboot is false",
                 )
             return
         if "driver" in wrong:
@@ -162,15 +166,22 @@ class Driver(Step):
         machine.must("rm", "-rf", folder, place)
 
     def _load(self, host: Host) -> None:
-        machine, asked = host.machine, host.document["driver"]
+        machine = host.machine
         if not machine.exists(f"/sys/module/{ofed.MODULE}"):
             machine.must("modprobe", "-a", ofed.MODULE, "mlx5_ib")
         observed, wanted = self.observed(host)["driver_loaded"], self.wanted(host.document)["driver_loaded"]
         if observed == wanted:
             return
-        held = ofed.holders(host) if asked["restart"] == "openibd" else ["driver.restart is reboot"]
-        if held:
-            host.wait_for_reboot("driver_loaded", f"driver_loaded: {observed} ({'; '.join(held[:3])})")
+        if held := self._held(host):
+            reasons = "; ".join(held[:SHOWN_HOLDERS])
+            host.wait_for_reboot("driver_loaded", f"driver_loaded: {observed} ({reasons})")
             return
         machine.must("/etc/init.d/openibd", "restart", timeout_s=300)  # VFs and links are gone: later steps make them
         host.forget()
+
+    def _held(self, host: Host) -> List[str]:
+        """Why another driver is loaded by nothing but a reboot; empty when openibd may be restarted."""
+        asked = host.document["driver"]
+        if asked["restart"] != "openibd":
+            return ["driver.restart is reboot"]
+        return ["openibd goes with the vendor's driver"] if asked["source"] == "inbox" else ofed.holders(host)
