@@ -9,8 +9,8 @@ PYTHON := .venv/bin/python
 help:  ## This list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*##/\t/' | column -t -s "$$(printf '\t')"
 
-setup:  ## Python packages, the Pulumi engine, its plugins, and pinned upstream manifests
-	@engine/setup
+setup:  ## Python packages, the Pulumi engine, its plugins, pinned upstream manifests, and the simulator's programs
+	@engine/setup --stack $(STACK)
 	@$(PYTHON) -m components.cluster.store
 
 env:  ## Prints the environment for the plain pulumi CLI: eval "$$(make env)"

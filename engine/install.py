@@ -8,6 +8,7 @@ import argparse
 import contextlib
 import fcntl
 import signal
+import subprocess
 import sys
 import time
 from collections.abc import Sequence
@@ -20,7 +21,7 @@ from typing import TextIO
 from engine import gobuild, installed, links, python_env, store
 from engine.errors import EngineError
 from engine.parts import PARTS, TEST_PARTS, Part
-from engine.places import ENGINE, cache, is_supported, system
+from engine.places import ENGINE, ROOT, VENV, cache, is_supported, system
 from engine.programs import Interrupted, Programs
 from engine.progress import Progress
 from engine.release import Downloads
@@ -29,6 +30,7 @@ BUILDS_AT_A_TIME = 2
 """Each build keeps all cores busy for most of its time; two cover each other's linking, more only need memory."""
 
 MAX_ERROR_LINES = 14
+HARDWARE = "hardware needs none of these: make setup STACK=<name of its stack>"
 
 
 @dataclass(frozen=True)
@@ -59,6 +61,20 @@ def locate(part: Part) -> Located | None:
         if entry := store.read(folder):
             return Located(part, entry.origin, folder)
     return None
+
+
+def wanted_for(stack: str | None) -> tuple[Part, ...]:
+    """The engine for a stack, all of it without one: whoever has hardware waits for no simulator that is not there."""
+    absent = {part.name for part in PARTS if part.is_of_the_simulator and locate(part) is None}
+    if stack is None or not absent or _is_virtual(stack):
+        return PARTS
+    return tuple(part for part in PARTS if part.name not in absent)
+
+
+def _is_virtual(stack: str) -> bool:
+    """Asked in the environment that has just been made: the Python that runs this cannot read a lab."""
+    asked = [str(VENV / "bin" / "python"), "-m", "stacks.virtual", stack]
+    return subprocess.run(asked, cwd=ROOT, capture_output=True, check=False).returncode == 0
 
 
 class Setup:
@@ -155,13 +171,17 @@ def _missing(part: Part, lacks: dict[str, str]) -> MissingError:
 
 
 def explain(missing: Sequence[MissingError]) -> str:
-    """One error for all that is missing: parts that lack the same stand together."""
-    groups: dict[str, list[str]] = {}
+    """One error for all that is missing: parts that lack the same stand together, with what needs them."""
+    groups: dict[str, list[Part]] = {}
     for one in missing:
         what = "\n".join(f"  {route + ':':<10}{lack}" for route, lack in one.lacks.items())
-        groups.setdefault(what, []).append(one.part.name)
-    lines = [line for what, names in groups.items() for line in [f"no route to {', '.join(names)}", *what.split("\n")]]
-    return "\n".join(lines[:MAX_ERROR_LINES])
+        groups.setdefault(what, []).append(one.part)
+    lines: list[str] = []
+    for what, parts in groups.items():
+        wanted_by = "; ".join(dict.fromkeys(part.wanted_by for part in parts))
+        lines += [f"no route to {', '.join(part.name for part in parts)}, wanted by {wanted_by}", *what.split("\n")]
+    last = [HARDWARE] if all(one.part.is_of_the_simulator for one in missing) else []
+    return "\n".join([*lines[: MAX_ERROR_LINES - len(last)], *last])
 
 
 def main() -> int:
@@ -169,6 +189,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="engine/setup", description=(__doc__ or "").split("\n", 1)[0])
     parser.add_argument("--dev", action="store_true", help="also what tests and checks need")
     parser.add_argument("--python-only", action="store_true", help="only the Python environment")
+    parser.add_argument("--stack", help="leave the simulator out, when this stack is not of kind virtual")
     parser.add_argument("--ask-again", action="store_true", help="try official downloads of parts built earlier")
     options = parser.parse_args()
     signal.signal(signal.SIGTERM, _interrupt)
@@ -181,7 +202,7 @@ def main() -> int:
                 python_env.ensure(options.dev, programs, progress)
                 if options.python_only:
                     return 0
-                parts = (*PARTS, *TEST_PARTS) if options.dev else PARTS
+                parts = (*PARTS, *TEST_PARTS) if options.dev else wanted_for(options.stack)
                 found, missing = Setup(progress, programs).place(parts, ask_again=options.ask_again)
                 links.place({located.part.name: (located.origin, located.folder) for located in found})
             except KeyboardInterrupt:
@@ -196,7 +217,9 @@ def main() -> int:
     if missing:
         sys.stderr.write(f"engine: {explain(missing)}\n")
         return 1
-    sys.stderr.write(f"engine: {len(found)} parts ready in {ENGINE.name}, cache {cache()}\n")
+    left = ", ".join(part.name for part in PARTS if part not in parts)
+    without = f"; without the simulator's {left}, since {options.stack} is no stack of kind virtual" if left else ""
+    sys.stderr.write(f"engine: {len(found)} parts ready in {ENGINE.name}, cache {cache()}{without}\n")
     return 0
 
 

@@ -25,7 +25,7 @@ def find(part: Part) -> Path:
     """
     if part.name == "pulumi":
         return _find_cli(part)
-    if part.release is None:
+    if part.is_of_the_simulator:
         raise EngineError("not looked for: the simulator takes its own")
     return _find_plugin(part)
 

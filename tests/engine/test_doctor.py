@@ -41,7 +41,7 @@ def test_a_missing_part_is_named_with_the_command_that_wants_it(
     monkeypatch.setattr(install, "locate", lambda part: None if part.name == "plane" else found(part))
 
     assert doctor.main() == 1
-    assert "plane: not in place -> sim up (control plane); run: make setup" in capsys.readouterr().out
+    assert "plane: not in place -> make up (the simulator's control plane); run: make setup" in capsys.readouterr().out
 
 
 @pytest.mark.usefixtures("sound")
@@ -61,7 +61,7 @@ def test_a_program_can_read_the_findings(monkeypatch: pytest.MonkeyPatch, capsys
     assert doctor.main() == 1
     found = {one["part"]: one for one in json.loads(capsys.readouterr().out)}
     assert found["python"] == {"part": "python", "version": "3.11", "origin": ".venv", "missing": False}
-    assert found["kwok"]["wanted_by"] == "sim up (control plane)"
+    assert found["kwok"]["wanted_by"] == "make up (the simulator's control plane)"
 
 
 def test_another_system_is_refused_by_name_with_what_works_there(monkeypatch: pytest.MonkeyPatch) -> None:

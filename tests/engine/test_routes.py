@@ -121,9 +121,43 @@ def test_no_route_is_one_error_that_names_the_three(monkeypatch: pytest.MonkeyPa
 
     text = install.explain(missing)
     assert found == []
-    assert text.splitlines()[0] == "no route to kubernetes, vsphere"
+    assert text.splitlines()[0] == "no route to kubernetes, vsphere, wanted by tests"
     assert [line.split()[0] for line in text.splitlines()[1:]] == ["path:", "official:", "build:"]
     assert "no `go` on PATH" in text
+
+
+def test_what_only_the_simulator_needs_is_said_to_be_needed_by_it_alone() -> None:
+    lack = {"build": "no `go` on PATH"}
+    simulators = [install.MissingError(part, lack) for part in PARTS if part.is_of_the_simulator]
+    pulumi = install.MissingError(PARTS[0], lack)
+
+    text = install.explain(simulators)
+
+    assert {one.part.name for one in simulators} == {"plane", "kwok", "mpi-operator", "vcenter"}
+    assert "wanted by make up (the simulator's control plane); make up of a lab with a fabric" in text
+    assert text.splitlines()[-1] == install.HARDWARE
+    assert install.HARDWARE not in install.explain([pulumi, *simulators])
+
+
+@pytest.mark.parametrize(
+    ("stack", "absent", "left_out"),
+    [
+        ("lab", {"plane"}, set()),
+        (None, {"plane"}, set()),
+        ("hardware", {"plane", "kwok"}, {"plane", "kwok"}),
+        ("hardware", {"pulumi", "plane"}, {"plane"}),
+        ("hardware", set(), set()),
+    ],
+)
+def test_hardware_waits_for_no_simulator_and_loses_none_that_is_there(
+    stack: str | None, absent: set[str], left_out: set[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    there = install.Located(PARTS[0], "built", Path("/x"))
+    monkeypatch.setattr(install, "locate", lambda part: None if part.name in absent else there)
+
+    wanted = {part.name for part in install.wanted_for(stack)}
+
+    assert {part.name for part in PARTS} - wanted == left_out
 
 
 def test_an_installed_cli_of_the_right_version_comes_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
