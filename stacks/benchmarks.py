@@ -164,9 +164,11 @@ class Benchmarks(Section):
     mode: Literal["off", "warn", "enforce"] = "warn"
     """enforce: a failed verdict fails the deployment, after every result is written."""
     rerun: Literal["on_change", "asked"] = "on_change"
-    """on_change: measured again when image, nodes, drivers, MTU or the plan changed, or the last run was not whole.
+    """on_change: measured again when image, nodes, drivers, MTU or the plan changed, the last run was not whole, or its
+    speed fails each up.
 
-    asked: only by `make validate`; until then the verdict says that it is stale.
+    asked: only with ROCELAB_VALIDATE=again in the environment, or by `make validate`; until then the verdict says that
+    it is stale.
     """
     namespace: Name = "rocelab-bench"
     budget_s: Seconds = 900

@@ -61,8 +61,8 @@ def _passed(props: Properties) -> Properties:
 def _message(function: str, performance: str, reasons: str) -> str:
     return (
         f"the lab does not pass. function: {function}, performance: {performance}\n{reasons}\n"
-        "The stack output `validation` has the whole verdict. After a repair: pulumi up; to let it pass as it is: "
-        "benchmarks.mode warn"
+        "The stack output `validation` has the whole verdict. After a repair: pulumi up, or to measure in any case "
+        "ROCELAB_VALIDATE=again pulumi up; to let it pass as it is: benchmarks.mode warn"
     )
 
 

@@ -15,7 +15,8 @@ from pulumi.dynamic import CreateResult, DiffResult, Resource, ResourceProvider,
 from pydantic import JsonValue, ValidationError
 
 from components.ssh.configured import Configured
-from components.ssh.credentials import access_to, configured_lab
+from components.ssh.credentials import Setting, access_to, configured_lab
+from components.validation.judging.verdict import Beside, judge
 from components.validation.measured import Wanted, carried_out
 from components.validation.memory.history import history_in
 from components.validation.memory.redact import needles
@@ -26,6 +27,7 @@ from components.validation.running.hcas import hcas_of
 from components.validation.running.parent import while_alive
 from components.validation.running.runner import Around, Run, all_failed, measure
 from stacks.base import LabError
+from stacks.lab import Lab
 from stacks.secret_files import BITFUSION_KEY, LICENCE_KEY
 
 LARGEST_RECORD_BYTES = 256_000
@@ -47,8 +49,8 @@ class MeasurementProvider(Configured, ResourceProvider):
     serialize_as_secret_always = False  # its code holds no secret, and a preview should say nothing of it
 
     def diff(self, _id: str, _olds: Properties, _news: Properties) -> DiffResult:
-        """The fingerprint counts, and whether the last result was whole; or that somebody asks."""
-        why = _why(_olds, _news)
+        """The fingerprint counts, and whether the last result was whole and let an up pass; or that somebody asks."""
+        why = _why(_olds, _news, self._setting)
         if why:
             pulumi.log.info(f"validation is measured again: {why}")
         return DiffResult(changes=why is not None)
@@ -147,7 +149,7 @@ class Measurement(Resource, module="validation", name="Measurement"):
         super().__init__(self.provider, name, inputs, opts)
 
 
-def _why(olds: Properties, news: Properties) -> str | None:
+def _why(olds: Properties, news: Properties, setting: Setting) -> str | None:
     """Why it has to be measured again; None when it has not. An empty text needs no words: the fingerprint shows."""
     if os.environ.get(ASKED):
         return f"{ASKED} asks for it"
@@ -158,7 +160,25 @@ def _why(olds: Properties, news: Properties) -> str | None:
     if olds.get("fingerprint") != news.get("fingerprint"):
         return ""
     # no field of the resource shows why it is to run again
-    return None if olds.get("settled") else "the last run did not find everything working"
+    if not olds.get("settled"):
+        return "the last run did not find everything working"
+    return "the last run was too slow, and mode is enforce" if _too_slow(olds, configured_lab(setting)) else None
+
+
+def _too_slow(olds: Properties, lab: Lab) -> bool:
+    """Whether its speed fails each up until it is measured again: another cable or transceiver is no fact of a host.
+
+    By the bounds of then and by those of now, since an edit of a bound measures nothing.
+    """
+    benchmarks, history = lab.benchmarks, history_in(olds.get("history"))
+    if benchmarks is None or benchmarks.mode != "enforce":
+        return False
+    record = RunRecord.model_validate_json(str(olds["record"]))
+    entry = history.entry(record.run_id)
+    if entry is None or entry.performance != "fail":
+        return False
+    plan = without(Plan.model_validate_json(str(olds["plan"])), _names(olds.get("left_out")))
+    return judge(plan, benchmarks, record, Beside(history=history)).performance == "fail"
 
 
 def _readable(olds: Properties) -> bool:

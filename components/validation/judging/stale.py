@@ -10,6 +10,8 @@ from components.validation.summary import Summary
 WORDS = {"machine_id": "machine", "boot_id": "boot", "repairs": "repairs"}
 """Facts whose values say nothing to a reader, by the word for them."""
 STALE = "stale"
+AGAIN = {True: "make validate", False: "ROCELAB_VALIDATE=again pulumi up --refresh --run-program"}
+"""How a human asks for a measurement, by simulated or not; the refresh lets it know the hosts as they are now."""
 
 State = Mapping[str, tuple[Mapping[str, object] | None, Mapping[str, object] | None]]
 
@@ -41,7 +43,7 @@ def made_stale(judged: Summary, changes: tuple[str, ...]) -> Summary:
             "performance": judged.performance if judged.performance == "fail" else "not rated",
             "performance_because": "" if judged.performance == "fail" else STALE,
             "reasons": few([f"stale: {text}" for text in changes] + list(judged.reasons)),
-            "hints": few(["measure again: make validate", *judged.hints]),
+            "hints": few([f"measure again: {AGAIN[judged.simulated]}", *judged.hints]),
         }
     )
 

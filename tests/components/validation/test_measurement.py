@@ -17,9 +17,10 @@ from components.validation.memory.history import history_in
 from components.validation.planning.plan import Plan
 from components.validation.records import RunRecord, TransferResult
 from components.validation.running.runner import Run
+from stacks.benchmarks import Threshold, Verbs
 from stacks.lab import Lab
 from stacks.report import Report
-from tests.components.validation.labs import hardware, paired, plan_for, record, reduced, with_nodes
+from tests.components.validation.labs import changed, hardware, paired, plan_for, record, reduced, with_nodes
 
 
 def provider(lab: Lab, **config: str) -> MeasurementProvider:
@@ -145,6 +146,50 @@ def test_whoever_asks_gets_another_run_whatever_has_been_measured(
     assert provider(lab).diff("measurement", olds, news).changes is False
     monkeypatch.setenv(measurement.ASKED, asked)
     assert provider(lab).diff("measurement", olds, news).changes is True
+
+
+BOUNDS = {
+    "strict": Threshold(fail_below=0.99, warn_below=0.999),
+    "usual": Verbs().threshold,
+    "loose": Threshold(fail_below=0.5, warn_below=0.55),
+}
+
+
+@pytest.mark.parametrize(
+    ("gbit_s", "mode", "then", "now", "again"),
+    [
+        (60.0, "enforce", "usual", "usual", True),
+        (60.0, "warn", "usual", "usual", False),  # it fails no up, and would be measured at each one
+        (97.9, "enforce", "usual", "usual", False),
+        (60.0, "enforce", "usual", "loose", False),  # judging anew is enough
+        (97.0, "enforce", "usual", "strict", False),
+    ],
+)
+def test_what_was_too_slow_is_measured_again_as_long_as_it_fails_an_up(  # noqa: PLR0917  # one table, one row a case
+    lab: Lab,
+    checkout: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    gbit_s: float,
+    mode: str,
+    then: str,
+    now: str,
+    again: bool,
+) -> None:
+    first, second = (bounded(changed(lab, mode=mode), BOUNDS[name]) for name in (then, now))
+    plan = plan_for(hardware(first))
+    answering(monkeypatch, record(plan, gbit_s, nccl=reduced(gbit_s / 4 * 0.99)))
+    outs = provider(first).create(props(plan)).outs
+    assert outs
+    assert outs["settled"] is True, "it works, whatever its speed"
+
+    assert provider(second).diff("measurement", outs, {"fingerprint": "f1"}).changes is again
+    assert provider(second).diff("measurement", outs, {"fingerprint": "f1", "rerun": "asked"}).changes is False
+
+
+def bounded(lab: Lab, threshold: Threshold) -> Lab:
+    """The lab with these bounds of a bandwidth."""
+    assert lab.benchmarks
+    return changed(lab, verbs=lab.benchmarks.verbs.model_copy(update={"threshold": threshold}))
 
 
 def named(run: RunRecord, number: int) -> RunRecord:

@@ -60,7 +60,8 @@ def test_a_stale_pass_is_no_pass_and_a_stale_fail_stays_one(lab: Lab) -> None:
     assert (good.function, good.performance) == ("pass", "pass")
     assert (stale.function, stale.performance, stale.performance_because) == ("skip", "not rated", "stale")
     assert (stale.stale, stale.reasons[0]) == (("gpu01: boot changed",), "stale: gpu01: boot changed")
-    assert "measure again: make validate" in stale.hints
+    assert "measure again: ROCELAB_VALIDATE=again pulumi up --refresh --run-program" in stale.hints
+    assert "measure again: make validate" in made_stale(good.model_copy(update={"simulated": True}), ("x",)).hints
     assert made_stale(good, ()) == good
     assert made_stale(bad, ("gpu01: boot changed",)).performance == "fail"
 
