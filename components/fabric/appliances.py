@@ -1,14 +1,14 @@
 """The Bitfusion servers of a lab: from an OVA to a host, all adapters there before the first power-on."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import pulumi
 import pulumi_vsphere as vsphere
 
 from components.fabric.appliance import checked_descriptor, faults_of, properties_of, spelled_out
-from components.fabric.machines import GUEST_NET_MINUTES, MANAGEMENT, PVRDMA
+from components.fabric.machines import GUEST_NET_MINUTES, MANAGEMENT, PVRDMA, set_up
 from components.fabric.ovf import Descriptor
 from stacks.base import LabError
 from stacks.bitfusion import Bitfusion, BitfusionServer
@@ -30,6 +30,9 @@ class AppliancesArgs:
     """Managed object id by rail."""
     password: pulumi.Input[str]
     lookups: pulumi.InvokeOutputOptions
+    preflight: pulumi.Resource
+    settings: Mapping[str, pulumi.Resource] = field(default_factory=dict)
+    """PVRDMA's settings by ESXi host, as for `Machines`."""
 
 
 class Appliances(pulumi.ComponentResource):
@@ -111,7 +114,7 @@ class Appliances(pulumi.ComponentResource):
             wait_for_guest_net_timeout=0 if args.lab.simulated else GUEST_NET_MINUTES,
             opts=pulumi.ResourceOptions(
                 parent=self,
-                depends_on=after,
+                depends_on=[*set_up([server.host], args.preflight, args.settings), *after],
                 protect=None if args.lab.simulated else True,
                 # a file that was moved or replaced must not replace servers that were made from it
                 # and vCenter does not tell a password again

@@ -37,7 +37,8 @@ class VsphereFabricArgs:
 class VsphereFabric(pulumi.ComponentResource):
     """Everything of a lab that stands in vCenter.
 
-    A host's setting is undone first, while the adapter that it names still exists.
+    Machines start once every host is set up, and go before a setting does. A host's setting is undone next, while the
+    adapter that it names still exists.
     """
 
     port_groups: Mapping[str, pulumi.Output[str]]
@@ -64,6 +65,7 @@ class VsphereFabric(pulumi.ComponentResource):
         )
         self._lookups = pulumi.InvokeOutputOptions(parent=self, provider=self.provider)
         self._datacenter = vsphere.get_datacenter_output(name=fabric.datacenter, opts=self._lookups).id
+        self._settings: dict[str, pulumi.Resource] = {}
         self.port_groups = {switch.rail: self._place(switch) for switch in fabric.switches}
         self.places = pulumi.Output.from_input({})
         if machines_of(args.lab):
@@ -73,6 +75,8 @@ class VsphereFabric(pulumi.ComponentResource):
                 datacenter=self._datacenter,
                 port_groups=self.port_groups,
                 lookups=self._lookups,
+                preflight=self.inspection,
+                settings=self._settings,
                 keys=args.machine_keys,
             )
             inside = pulumi.ResourceOptions(parent=self, providers=[self.provider])
@@ -87,6 +91,8 @@ class VsphereFabric(pulumi.ComponentResource):
                 port_groups=self.port_groups,
                 password=args.password,
                 lookups=self._lookups,
+                preflight=self.inspection,
+                settings=self._settings,
             )
             inside = pulumi.ResourceOptions(parent=self, providers=[self.provider])
             Appliances(f"{name}-bitfusion", servers, inside)
@@ -213,7 +219,7 @@ class VsphereFabric(pulumi.ComponentResource):
         )
         # the baseline stands in the state before anything is set, whatever its values are
         after = pulumi.ResourceOptions(parent=self, depends_on=[baseline, self.inspection])
-        HostSettings(f"{self._name}-{host.name}-settings", wanted, after)
+        self._settings[host.name] = HostSettings(f"{self._name}-{host.name}-settings", wanted, after)
 
     def _host_id(self, host: EsxiHost) -> pulumi.Output[str]:
         return vsphere.get_host_output(name=host.name, datacenter_id=self._datacenter, opts=self._lookups).id

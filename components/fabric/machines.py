@@ -1,6 +1,6 @@
 """The VMs of a lab: cloned from a template, memory reserved, PVRDMA on every rail, one worker a host, and proven so."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import pulumi
@@ -32,6 +32,11 @@ class MachinesArgs:
     port_groups: Mapping[str, pulumi.Input[str]]
     """Managed object id by rail."""
     lookups: pulumi.InvokeOutputOptions
+    preflight: pulumi.Resource
+    """Before it has passed, no machine is made."""
+    settings: Mapping[str, pulumi.Resource] = field(default_factory=dict)
+    """PVRDMA's settings by ESXi host: a machine that starts before them falls back to TCP without a word, and one that
+    still runs when they are taken back is cut off."""
     keys: Mapping[str, HostKey] = field(default_factory=dict)
     """The host key that each machine is given, by node; without one it makes its own, which nobody knows."""
 
@@ -52,7 +57,9 @@ class Machines(pulumi.ComponentResource):
         made = {node.name: self._machine(node) for node in nodes}
         apart = [node for node in nodes if node.role == "worker" and node.machine.apart]
         planes = [node for node in nodes if node.role == "control_plane"]
-        rules = self._stay([node for node in apart if node.machine.host], made)
+        # an override belongs to the cluster, and a control plane may stand with the management hosts outside of it
+        inside = {host.name for switch in args.fabric.switches for host in switch.hosts}
+        rules = self._stay([node for node in nodes if node.machine.host in inside], made)
         rules += [
             # two workers on one host talk by memory copies: a benchmark would measure nothing
             *self._rule("apart", apart if _free(apart) else [], made, mandatory=True, after=rules),
@@ -175,6 +182,7 @@ class Machines(pulumi.ComponentResource):
             wait_for_guest_net_timeout=0 if args.lab.simulated else GUEST_NET_MINUTES,
             opts=pulumi.ResourceOptions(
                 parent=self,
+                depends_on=set_up(_hosts_of(node, args.fabric), args.preflight, args.settings),
                 aliases=self._before(node, ""),
                 protect=None if args.lab.simulated else True,
                 # A template that is replaced by a newer one must not replace the machines made from the old one. And
@@ -205,6 +213,13 @@ class Machines(pulumi.ComponentResource):
 def machines_of(lab: Lab) -> Sequence[VsphereVm]:
     """The nodes that the fabric makes, in their order."""
     return [node for node in lab.nodes if isinstance(node, VsphereVm) and node.state != "absent"]
+
+
+def set_up(
+    hosts: Iterable[str], preflight: pulumi.Resource, settings: Mapping[str, pulumi.Resource]
+) -> list[pulumi.Resource]:
+    """What has to be there before a machine starts on one of the hosts, and stays until it is gone."""
+    return [preflight, *(settings[host] for host in hosts if host in settings)]
 
 
 def _free(nodes: Sequence[VsphereVm]) -> list[VsphereVm]:

@@ -140,11 +140,24 @@ def put(vcenter: VCenter, props: Props) -> None:
 
 
 def restore(vcenter: VCenter, props: Props) -> None:
-    """Gives back what was found, unless somebody has changed it since: then it is theirs."""
-    host = vcenter.host(str(props["host"]))
-    if (now := vcenter.option(host, OPTION)) == props["vmknic"]:
-        vcenter.set_option(host, OPTION, str(props["vmknic_before"]))
-    else:
+    """Gives back what was found, unless somebody has changed it since: then it is theirs.
+
+    Raises:
+        LabError: when PVRDMA machines run over what would be taken away; those of the lab are gone by then.
+    """
+    host, before = vcenter.host(str(props["host"])), str(props["vmknic_before"])
+    now = vcenter.option(host, OPTION)
+    ours = now == props["vmknic"]
+    closes = bool(props["firewall_open"] and not props["firewall_open_before"])
+    changes = (ours and now != before) or (closes and vcenter.ruleset(host, RULESET).enabled)
+    if changes and (running := vcenter.running_pvrdma_vms(host)):
+        raise LabError(
+            f"{host.name}: {OPTION} is to become {before!r} again{' and ruleset pvrdma closed' if closes else ''}, and "
+            f"{', '.join(running[:3])} run there with PVRDMA: power them off or move them away, then run it again"
+        )
+    if not ours:
         pulumi.log.warn(f"{host.name}: {OPTION} is {now!r}, not ours ({props['vmknic']!r}): left alone")
-    if props["firewall_open"] and not props["firewall_open_before"]:
+    elif now != before:
+        vcenter.set_option(host, OPTION, before)
+    if closes:
         vcenter.set_ruleset(host, RULESET, enabled=False)

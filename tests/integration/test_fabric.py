@@ -18,7 +18,7 @@ from components.fabric.vcenter import OPTION, RULESET, Endpoint, VCenter, sessio
 from tests.conftest import ROOT
 from tests.integration.conftest import missing
 from tests.integration.stack import environment
-from tests.integration.vcenter import PASSWORD, machine_named, running
+from tests.integration.vcenter import PASSWORD, done, machine_named, running
 
 pytestmark = pytest.mark.sim
 
@@ -287,7 +287,13 @@ def a_pvrdma_machine_on(host: vim.HostSystem) -> str:
     return "worker"
 
 
-def test_destroy_gives_every_host_back_what_it_had(vsphere: Vsphere) -> None:
+def test_destroy_gives_every_host_back_what_it_had_but_not_under_running_machines(vsphere: Vsphere) -> None:
+    said = vsphere.pulumi("destroy", "--run-program", fails=True)
+
+    assert f"DC0_C0_H1: {OPTION} is to become '' again and ruleset pvrdma closed, and worker run there" in said
+    assert vsphere.seen("DC0_C0_H1") == ("vmk0", True), "somebody else's machine runs there with PVRDMA"
+    with session(vsphere.endpoint) as vcenter:
+        done(machine_named(vcenter.host("DC0_C0_H1"), "worker").PowerOffVM_Task())
     vsphere.pulumi("destroy", "--run-program")
 
     for name in HOSTS:

@@ -203,6 +203,13 @@ def test_the_password_is_told_to_the_first_server_only_and_as_a_secret(seen: Rec
     assert "fabric-bitfusion-bitfusion01" in second.depends_on
 
 
+def test_a_server_waits_for_the_preflight_and_for_the_settings_of_its_own_host(seen: Recorded) -> None:
+    before = seen["fabric-bitfusion-bitfusion02"].depends_on
+
+    assert "fabric-preflight" in before
+    assert {name for name in before if name.endswith("-settings")} == {"fabric-DC0_C0_H1-settings"}
+
+
 @pytest.mark.parametrize(
     ("edit", "said"),
     [

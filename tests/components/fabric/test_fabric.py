@@ -91,6 +91,13 @@ def test_nothing_is_changed_before_the_preflight_has_passed(seen: Recorded) -> N
             assert "fabric-preflight" in resource.depends_on, name
 
 
+def test_machines_come_after_the_preflight_and_their_hosts_settings_and_go_before_them(seen: Recorded) -> None:
+    settings = {f"fabric-DC0_C0_H{n}-settings" for n in range(3)}
+
+    for machine in seen.of_type("vsphere:index/virtualMachine:VirtualMachine").values():
+        assert {"fabric-preflight", *settings} <= machine.depends_on, "the cluster may place it on any of them"
+
+
 def test_the_password_goes_to_the_provider_alone_and_as_a_secret(seen: Recorded) -> None:
     assert "password" in seen["fabric-provider"].secrets
     for name, resource in seen.resources.items():

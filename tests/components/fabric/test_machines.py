@@ -92,6 +92,30 @@ def test_a_pinned_worker_lives_in_the_pool_of_its_host_and_drs_leaves_it_there(w
     assert with_vgpu["fabric-machines-placement"].inputs["pinned"] == {"gpu01": "DC0_C0_H1"}
 
 
+def test_a_pinned_machine_waits_for_the_settings_of_its_own_host_alone(with_vgpu: Recorded) -> None:
+    before = with_vgpu["fabric-machines-gpu01"].depends_on
+
+    assert {"fabric-preflight", "fabric-DC0_C0_H1-settings"} <= before
+    assert not {"fabric-DC0_C0_H0-settings", "fabric-DC0_C0_H2-settings"} & before
+
+
+def test_a_control_plane_is_not_made_before_the_preflight_has_passed(with_planes: Recorded) -> None:
+    assert "fabric-preflight" in with_planes["fabric-machines-plane01"].depends_on
+
+
+def test_whatever_is_pinned_to_a_host_of_the_cluster_is_left_there_by_drs() -> None:
+    def inside(lab: dict[str, Any]) -> None:
+        two_control_planes(lab)
+        lab["nodes"][3]["machine"]["host"] = "DC0_C0_H2"
+        lab["nodes"][1]["machine"] = {**lab["nodes"][1]["machine"], "host": "DC0_C0_H0", "apart": False}
+
+    seen = seen_with(inside)
+
+    assert seen["fabric-machines-plane02-stays"].inputs["drsEnabled"] is False
+    assert seen["fabric-machines-gpu02-stays"].inputs["drsEnabled"] is False
+    assert "fabric-machines-plane01-stays" not in seen.resources, "it stands with the management hosts, outside"
+
+
 def test_the_placement_is_looked_at_when_nothing_moves_any_more(with_planes: Recorded) -> None:
     waits = with_planes["fabric-machines-placement"].depends_on
 

@@ -4,7 +4,9 @@ import pytest
 from pulumi.dynamic import ConfigureRequest
 
 from components.fabric import login, settings
-from components.fabric.settings import SettingsProvider, refusal, warning
+from components.fabric.settings import SettingsProvider, refusal, restore, warning
+from components.fabric.vcenter import Ruleset
+from stacks.base import LabError
 
 
 class Host:
@@ -55,6 +57,73 @@ def test_the_adapter_of_running_machines_is_not_changed():
     assert "gpu01 run with PVRDMA over it: power them off before it becomes vmk3" in refusal(vcenter, wanted("vmk3"))
     vcenter.running = ()
     assert refusal(vcenter, wanted("vmk3")) == "", "nobody runs over it"
+
+
+class Settable(Answering):
+    """One whose settings can be changed, with what was called."""
+
+    def __init__(self, option_value="", *, is_open=True, running=()):
+        self.option_value, self.is_open, self.running, self.calls = option_value, is_open, running, []
+
+    def set_option(self, _host, _key, value):
+        self.calls.append(("option", value))
+
+    def ruleset(self, _host, _key):
+        return Ruleset(enabled=self.is_open, required=False, changeable=True)
+
+    def set_ruleset(self, _host, _key, *, enabled):
+        self.calls.append(("ruleset", enabled))
+
+
+OURS = wanted("vmk3", firewall_open=True, vmknic_before="", firewall_open_before=False)
+
+
+def test_what_was_found_is_given_back_the_option_before_the_ruleset():
+    vcenter = Settable("vmk3")
+
+    restore(vcenter, OURS)
+
+    assert vcenter.calls == [("option", ""), ("ruleset", False)]
+
+
+@pytest.mark.parametrize(
+    ("props", "said"),
+    [
+        (OURS, "Net.PVRDMAVmknic is to become '' again and ruleset pvrdma closed, and theirs run there with PVRDMA"),
+        (OURS | {"firewall_open_before": True}, "is to become '' again, and theirs run there"),
+        (OURS | {"vmknic_before": "vmk3"}, "power them off or move them away, then run it again"),
+    ],
+)
+def test_nothing_is_taken_back_under_somebodys_running_machines(props, said):
+    vcenter = Settable("vmk3", running=("theirs",))
+
+    with pytest.raises(LabError) as error:
+        restore(vcenter, props)
+
+    assert said in str(error.value)
+    assert vcenter.calls == []
+
+
+def test_running_machines_are_no_hindrance_where_nothing_changes_for_them():
+    kept = Settable("vmk3", running=("theirs",))
+    closed = Settable("vmk3", is_open=False, running=("theirs",))
+
+    restore(kept, OURS | {"vmknic_before": "vmk3", "firewall_open_before": True})
+    restore(closed, OURS | {"vmknic_before": "vmk3"})
+
+    assert ("option", "") not in kept.calls + closed.calls
+    assert kept.calls == []
+
+
+def test_an_option_that_somebody_has_changed_since_stays_theirs(monkeypatch):
+    warned = []
+    monkeypatch.setattr(settings.pulumi.log, "warn", warned.append)
+    vcenter = Settable("vmk7", is_open=False, running=("theirs",))
+
+    restore(vcenter, OURS)
+
+    assert [one for one in vcenter.calls if one[0] == "option"] == []
+    assert "Net.PVRDMAVmknic is 'vmk7', not ours ('vmk3'): left alone" in warned[0]
 
 
 def test_a_run_warns_once_and_not_at_each_of_its_steps(monkeypatch):
