@@ -141,5 +141,5 @@ def _why(resource: str, found: str) -> str:
     if resource == GPU:
         return "look at the GPU device plugin's pod on the node"
     if found == "0":
-        return "its plugin found no device, or has not started: kubectl logs of its pod"
+        return "its plugin found no device when it looked, or has not started: kubectl logs of its pod, then restart it"
     return "devices came or went after the plugin had looked: restart its pod when no job holds any"

@@ -24,6 +24,7 @@ from components.cluster.bootstrap.nodes import Nodes, without
 from components.hosts.calls import Hosts
 from components.hosts.changes import change_lines, reboots_refused
 from components.hosts.facts import Facts
+from components.hosts.layout import mark_after, missed, same_layout, vfs_came
 from components.hosts.losses import vfs_refused
 from components.hosts.records import PREFIX, HostRecord, properties_of, records_of
 from components.hosts.repair import Crew, Outcome, converge, observe, undo_all
@@ -66,12 +67,14 @@ class FleetProvider(Configured, ResourceProvider):
 
     def diff(self, _id: str, _olds: Props, _news: Props) -> DiffResult:
         """Says what changes on which host, with the effect."""
-        lines = list(change_lines(records_of(_olds), records_of(_news), {**_facts(_olds), **SEEN_NOW}))
-        if _olds.get("vf_layout") != _news.get("vf_layout"):
+        seen, wanted = records_of(_olds), records_of(_news)
+        lines = list(change_lines(seen, wanted, {**_facts(_olds), **SEEN_NOW}))
+        lacking = any(list(missed(seen.get(name), new)) for name, new in wanted.items())
+        if lacking or not same_layout(_olds.get("vf_layout"), _news.get("vf_layout")):
             lines.append("VFs come or go: a device plugin that finds VFs restarts, since it looks only when it starts")
         for line in lines:
             pulumi.log.info(line)
-        plain = {key for key in _news if not key.startswith((PREFIX, "__")) and key not in OUTPUTS}
+        plain = {key for key in _news if not key.startswith((PREFIX, "__")) and key not in (*OUTPUTS, "vf_layout")}
         return DiffResult(changes=bool(lines) or any(_olds.get(key) != _news[key] for key in plain))
 
     def create(self, props: Props) -> CreateResult:
@@ -110,9 +113,11 @@ class FleetProvider(Configured, ResourceProvider):
         for name, result in sorted(outcome.results.items()):
             if result["status"] not in ("ready", "drained", "undone"):
                 pulumi.log.warn(f"{name}: {result['status']}: {result['reason']}; {result.get('hint', '')}")
+        came = vfs_came(records_of(olds), outcome.records, outcome.found_wrong)
         return {
             **news,
             **properties_of(outcome.records),
+            "vf_layout": mark_after(olds.get("vf_layout"), news["vf_layout"], came),
             "results": json.dumps(outcome.results, sort_keys=True),
             "facts": json.dumps(_remembered(outcome, before), sort_keys=True),
         }
@@ -154,7 +159,7 @@ class Fleet(Resource, module="hosts", name="Fleet"):
     facts: pulumi.Output[str]
     """JSON: what each host said of itself."""
     vf_layout: pulumi.Output[str]
-    """Digest of the VFs that a device plugin finds; known once they are there."""
+    """Mark of the VFs that a device plugin finds (see `layout`); known once they are there."""
 
     def __init__(
         self,

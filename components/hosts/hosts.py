@@ -49,7 +49,7 @@ class Hosts(pulumi.ComponentResource):
     facts: pulumi.Output[Mapping[str, Mapping[str, object]]]
     """Per host: machine id, kernel, RDMA devices (soft-RoCE named as simulated)."""
     vf_layout: pulumi.Output[str]
-    """Digest of all VFs; it becomes known when they are there."""
+    """Mark of all VFs (see `layout`): another one makes a device plugin look again. Known when they are there."""
 
     def __init__(self, name: str, args: HostsArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("rocelab:hosts:Hosts", name, None, opts)

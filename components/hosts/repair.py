@@ -40,6 +40,8 @@ class Outcome:
     facts: dict[str, Facts] = field(default_factory=dict)
     repaired: set[str] = field(default_factory=set)
     """Hosts on which something was put right: what was measured on them before is obsolete."""
+    found_wrong: dict[str, list[str]] = field(default_factory=dict)
+    """Per host the fields that were not as wanted at its first look."""
 
     def note(self, name: str, record: HostRecord, result: Result, report: Report | None = None) -> None:
         """Keeps what is known of a host now."""
@@ -204,6 +206,7 @@ async def _bring_up(crew: Crew, name: str, old: HostRecord | None, new: HostReco
         # a connection of its own, so it is also the word that a pending revert waits for
         report = await call(new.endpoint, "confirm", document)
         wrong = [key for key, value in new.fields.items() if report.fields.get(key) != value]
+        outcome.found_wrong[name] = wrong
         if undone := reverted(report, wrong):
             crew.say(f"{name}: {undone}")
         only = [key for key in new.fields if deploys or may_repair(key, crew.policy.repair)]

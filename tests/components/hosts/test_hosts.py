@@ -224,6 +224,56 @@ def test_a_second_run_over_a_conforming_fleet_is_no_change(hosts):
     assert FleetProvider().diff("fleet", outs, props(one)).changes is False
 
 
+def test_vfs_that_come_later_make_a_device_plugin_look_again_once(hosts):
+    one, two = record("gpu01", 1), record("gpu02", 2)
+    hosts.knows(one)
+    hosts.knows(two, **{"enp5s0.vfs": 0})
+    hosts.stubborn[2202] = {"step": "vfs", "reason": "the NIC has none to give", "hint": "look at its firmware"}
+    provider = FleetProvider()
+    first = provider.create(props(one, two)).outs
+    assert first["vf_layout"] == "abc"
+
+    del hosts.stubborn[2202]
+    mended = provider.update("fleet", first, props(one, two)).outs
+
+    assert mended["vf_layout"] == "abc.1", "the plugin of gpu02 had started without VFs"
+    assert provider.diff("fleet", mended, props(one, two)).changes is False
+    hosts.knows(one, **{"enp5s0.mtu_bytes": 1500})
+    assert provider.update("fleet", mended, props(one, two)).outs["vf_layout"] == "abc.1", "no VF came or went"
+
+
+def test_vfs_that_were_lost_and_put_back_are_told_and_make_a_device_plugin_look_again(hosts, capsys):
+    one = record("gpu01", 1)
+    hosts.knows(one)
+    provider = FleetProvider()
+    outs = provider.create(props(one)).outs
+    hosts.knows(one, **{"enp5s0.vfs": 0})
+    seen = provider.read("fleet", outs).outs
+
+    assert provider.diff("fleet", seen, props(one)).changes is True
+    assert "a device plugin that finds VFs restarts" in capsys.readouterr().err
+    assert provider.update("fleet", seen, props(one)).outs["vf_layout"] == "abc.1"
+
+
+def test_a_reboot_that_brings_the_vfs_makes_a_device_plugin_look_again(hosts):
+    one = record("gpu01", 1)
+    hosts.knows(one, **{"enp5s0.vfs": 0})
+    hosts.stubborn[2201] = {"step": "vfs", "reason": "they come at the next boot", "hint": "reboot it"}
+    outs = FleetProvider().create(props(one)).outs
+    hosts.knows(one)
+
+    assert FleetProvider().update("fleet", outs, props(one)).outs["vf_layout"] == "abc.1"
+
+
+def test_another_layout_in_the_lab_file_is_mark_enough(hosts):
+    one = record("gpu01", 1)
+    hosts.knows(one)
+    outs = {**FleetProvider().create(props(one)).outs, "vf_layout": "abc.3"}
+    hosts.knows(one, **{"enp5s0.vfs": 0})
+
+    assert FleetProvider().update("fleet", outs, {**props(one), "vf_layout": "def"}).outs["vf_layout"] == "def"
+
+
 def test_a_refresh_shows_the_field_that_differs_in_inputs_and_outputs(hosts):
     one, two = record("gpu01", 1), record("gpu02", 2)
     hosts.knows(one)
