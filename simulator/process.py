@@ -101,7 +101,7 @@ def refuse_a_taken_port(name: str, address: str, port: int) -> None:
         except OSError as error:
             raise SimulatorError(
                 f"{name}: {address}:{port} is taken by another process ({error.strerror}).\n"
-                f"  See which: ss -ltnp 'sport = :{port}'. Another checkout's simulator is ended by `sim down` there."
+                f"  See which: ss -ltnp 'sport = :{port}'. Another checkout's simulator is ended by `make down` there."
             ) from error
 
 

@@ -2,6 +2,7 @@
 
 import base64
 import binascii
+import hmac
 from collections.abc import Iterable, Mapping
 from ipaddress import IPv4Address
 from pathlib import Path
@@ -36,7 +37,8 @@ def read_private_key(access: Access, root: Path) -> str:
         text = path.read_text()
     except OSError as error:
         raise LabError(
-            f"access.key_file: {access.key_file} cannot be read ({error.strerror}). Start the simulator: sim up"
+            f"access.key_file: {access.key_file} cannot be read ({error.strerror}). "
+            "The simulator's is written by: make up"
         ) from None
     if "PRIVATE KEY-----" not in text:
         raise LabError(f"access.key_file: {access.key_file} holds no private key. Name the file without .pub")
@@ -72,7 +74,8 @@ def read_host_keys(
     except OSError as error:
         raise LabError(
             f"access.known_hosts_file: {access.known_hosts_file} cannot be read ({error.strerror}). "
-            "Write it with ssh-keyscan over a path you trust; the simulator's is made by: sim up"
+            "Write it with ssh-keyscan over a path you trust; the simulator's is made by: make up. "
+            "Machines that this lab makes cannot stand in it yet: fabric.host_keys: secret pins them"
         ) from None
     found: dict[str, str] = {}
     faults: list[str] = []
@@ -92,9 +95,20 @@ def read_host_keys(
 def _keys_of(label: str, lines: Iterable[str]) -> Iterable[str]:
     for line in lines:
         words = line.split()
-        if len(words) >= 3 and not line.startswith(("#", "@", "|")) and label in words[0].split(","):
+        if len(words) >= 3 and not line.startswith(("#", "@")) and _is_for(label, words[0]):
             try:
                 base64.b64decode(words[2], validate=True)
             except binascii.Error:
                 continue
             yield f"{words[1]} {words[2]}"
+
+
+def _is_for(label: str, names: str) -> bool:
+    """Whether the first word of a line names this host: in clear, or hashed as HashKnownHosts does (`|1|salt|hash`)."""
+    if not names.startswith("|1|"):
+        return label in names.split(",")
+    try:
+        salt, digest = (base64.b64decode(word, validate=True) for word in names.removeprefix("|1|").split("|"))
+    except ValueError:  # cut short, or no base64
+        return False
+    return hmac.digest(salt, label.encode(), "sha1") == digest

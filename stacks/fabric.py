@@ -164,5 +164,5 @@ def read_password(fabric: Fabric, root: Path) -> str:
     except OSError as error:
         raise LabError(
             f"fabric.password_file: {fabric.password_file} cannot be read ({error.strerror}). "
-            "The simulator's is written by: sim up"
+            "The simulator's is written by: make up"
         ) from None

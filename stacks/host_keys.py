@@ -92,7 +92,7 @@ def host_key(seed: str, address: IPv4Address, port: int) -> HostKey:
 
 def _seed(fabric: Fabric, root: Path, secret: Callable[[str], object]) -> str:
     if fabric.host_keys == "file":
-        where, remedy = f"fabric.host_keys_file: {fabric.host_keys_file}", "The simulator's is written by: sim up"
+        where, remedy = f"fabric.host_keys_file: {fabric.host_keys_file}", "The simulator's is written by: make up"
         try:
             found: object = (root / (fabric.host_keys_file or "")).read_text().strip()
         except OSError as error:

@@ -111,5 +111,5 @@ def _kubeconfig(lab: Lab, config: pulumi.Config, root: Path) -> pulumi.Output[st
     except OSError as error:
         raise LabError(
             f"cluster.kubeconfig_file: {lab.cluster.kubeconfig_file} cannot be read ({error.strerror}). "
-            "The simulator's is written by: sim up"
+            "The simulator's is written by: make up"
         ) from None

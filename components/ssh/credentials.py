@@ -124,7 +124,7 @@ def kubeconfig(lab: Lab, setting: Setting, root: Path) -> str | None:
     except OSError as error:
         raise LabError(
             f"cluster.kubeconfig_file: {lab.cluster.kubeconfig_file} cannot be read ({error.strerror}). "
-            "The simulator's is written by: sim up"
+            "The simulator's is written by: make up"
         ) from None
 
 

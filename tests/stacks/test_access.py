@@ -1,5 +1,6 @@
 """Keys that must answer: only pinned ed25519 keys, and every missing one is named."""
 
+import subprocess
 from ipaddress import IPv4Address
 from pathlib import Path
 
@@ -18,6 +19,21 @@ def test_keys_are_found_by_address_and_port(tmp_path: Path) -> None:
     (tmp_path / "known_hosts").write_text("\n".join(lines))
 
     assert read_host_keys(ACCESS, NODES, tmp_path) == dict.fromkeys(NODES, f"ssh-ed25519 {KEY}")
+
+
+def test_hashed_lines_of_openssh_are_read_too(tmp_path: Path) -> None:
+    subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", tmp_path / "key"], check=True)
+    key = " ".join((tmp_path / "key.pub").read_text().split()[:2])
+    known = tmp_path / "known_hosts"
+    known.write_text(f"[127.0.12.1]:2222 {key}\n10.0.0.2 {key}\n")
+    subprocess.run(["ssh-keygen", "-q", "-H", "-f", known], check=True, capture_output=True)
+    hashed = f"|1|cut {key}\n|1|c2FsdA==|!!! {key}\n{known.read_text()}"
+    known.write_text(hashed)
+
+    assert "127.0.12.1" not in hashed
+    assert read_host_keys(ACCESS, NODES, tmp_path) == dict.fromkeys(NODES, key)
+    with pytest.raises(LabError, match=r"no line for 10\.0\.0\.3"):
+        read_host_keys(ACCESS, {"gpu03": (IPv4Address("10.0.0.3"), 22)}, tmp_path)
 
 
 def test_every_node_without_a_key_is_named_with_what_to_do(tmp_path: Path) -> None:
@@ -40,7 +56,7 @@ def test_a_line_that_is_cut_short_is_no_key(tmp_path: Path) -> None:
 
 
 def test_a_missing_known_hosts_file_says_how_to_get_one(tmp_path: Path) -> None:
-    with pytest.raises(LabError, match=r"access.known_hosts_file: known_hosts cannot be read .*sim up"):
+    with pytest.raises(LabError, match=r"access.known_hosts_file: known_hosts cannot be read .*make up"):
         read_host_keys(ACCESS, NODES, tmp_path)
 
 

@@ -124,7 +124,7 @@ def test_a_secret_that_is_missing_or_short_is_refused_with_the_command_that_sets
 
 def test_the_simulators_secret_is_a_file_that_sim_up_writes(tmp_path: Path) -> None:
     lab = lab_with(host_keys="file", host_keys_file="seed")
-    with pytest.raises(LabError, match=r"fabric\.host_keys_file: seed cannot be read .* sim up"):
+    with pytest.raises(LabError, match=r"fabric\.host_keys_file: seed cannot be read .* make up"):
         pinned_keys(lab, lab.endpoints(), tmp_path, NOTHING.get)
 
     (tmp_path / "seed").write_text(f"{SEED}\n")

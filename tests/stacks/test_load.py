@@ -68,5 +68,5 @@ def test_without_a_simulator_the_error_says_how_to_start_it(
 ) -> None:
     monkeypatch.chdir(tmp_path)
 
-    with pytest.raises(pulumi.RunError, match=r"access.key_file: .sim/nodes/id_ed25519 cannot be read .*sim up"):
+    with pytest.raises(pulumi.RunError, match=r"access.key_file: .sim/nodes/id_ed25519 cannot be read .*make up"):
         engine.run(lambda: load_credentials(lab, pulumi.Config()))
