@@ -14,11 +14,14 @@ from stacks.read import KEY
 from tests.components.fabric.test_fabric import LOOKUPS
 from tests.conftest import ROOT
 from tests.engine import Engine, Recorded
-from tests.stacks.test_load import KEY as HOST_KEY
 from tests.test_program import answer
 
 GOLDEN = ROOT / "tests" / "golden" / "examples"
-SECRETS = {"rocelab:vcenterPassword": "canary-of-the-vcenter", "rocelab:licenceToken": "canary-of-the-licence"}
+SECRETS = {
+    "rocelab:vcenterPassword": "canary-of-the-vcenter",
+    "rocelab:licenceToken": "canary-of-the-licence",
+    "rocelab:hostKeySeed": "canary-of-the-seed-of-all-host-keys",
+}
 
 
 def plays(kind: str, name: str, inputs: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -26,11 +29,9 @@ def plays(kind: str, name: str, inputs: Mapping[str, Any]) -> Mapping[str, Any]:
     return {"device": "vmnic4"} if kind.endswith(":Uplink") else answer(kind, name, inputs)
 
 
-def previewed(file: Path, folder: Path) -> Recorded:
-    """The program's resources in a preview from `folder`, which has the host keys of all nodes."""
+def previewed(file: Path) -> Recorded:
+    """The program's resources in a preview with the stack's secrets alone, as its README sets them."""
     lab = yaml.safe_load(file.read_text())["config"][KEY]
-    known_hosts = folder / lab["access"]["known_hosts_file"]
-    known_hosts.write_text("".join(f"{node['address']} ssh-ed25519 {HOST_KEY}\n" for node in lab["nodes"]))
     config = {KEY: json.dumps(lab), **SECRETS}
     program = str(ROOT / "__main__.py")
     return Engine(plays, LOOKUPS).run(lambda: runpy.run_path(program), preview=True, config=config)

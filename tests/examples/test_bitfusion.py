@@ -35,7 +35,7 @@ def program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, small_definitions: 
     del small_definitions  # used for its effect
     monkeypatch.chdir(tmp_path)
     stub_ova(tmp_path / "bitfusion-server.ova")
-    return previewed(FILE, tmp_path)
+    return previewed(FILE)
 
 
 def test_it_previews_offline_with_the_golden_names(program: Recorded) -> None:

@@ -33,7 +33,7 @@ def rdg() -> Lab:
 def program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, small_definitions: None) -> Recorded:  # noqa: F811
     del small_definitions  # used for its effect
     monkeypatch.chdir(tmp_path)
-    return previewed(FILE, tmp_path)
+    return previewed(FILE)
 
 
 def test_it_previews_offline_with_the_golden_names(program: Recorded) -> None:
