@@ -98,8 +98,10 @@ def judge(plan: Plan, benchmarks: Benchmarks, record: RunRecord, beside: Beside 
 def function_of(plan: Plan, record: RunRecord) -> Overall:
     """Whether everything that was planned ran and did what the lab declares; thresholds have no part in it."""
     tests = _tests(plan, Benchmarks(), record)
-    # what no counter tells now, no further measurement tells
-    told = [test.function for test in tests if test.test != PATH or test.function == "fail"]
+    # what no counter tells now, no further measurement tells; nor does a job run that the same plan cannot have
+    silent = {(PATH, test.shape) for test in tests if test.test == PATH}
+    silent |= {(job.program, job.transport) for job in plan.jobs if job.workers is None}
+    told = [test.function for test in tests if (test.test, test.shape) not in silent or test.function == "fail"]
     return function_of_tests(told)
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Mapping
 
+from components.validation.planning.jobs import PlannedJob
 from components.validation.planning.plan import Plan
 
 TAKES_PART = ("ready", "drained", "undone", "left")
@@ -20,7 +21,7 @@ def quarantined(plan: Plan, results: Mapping[str, object]) -> dict[str, str]:
 
 
 def without(plan: Plan, names: Collection[str]) -> Plan:
-    """The plan of those that are left. A job of fewer than two workers is none."""
+    """The plan of those that are left. A job of fewer than two workers is none, and a further one says why."""
     if not names:
         return plan
     rails = tuple(
@@ -31,4 +32,16 @@ def without(plan: Plan, names: Collection[str]) -> Plan:
     if nccl is not None:
         nodes = tuple(node for node in nccl.nodes if node not in names)
         nccl = nccl.model_copy(update={"nodes": nodes}) if len(nodes) > 1 else None
-    return plan.model_copy(update={"rails": rails, "nccl": nccl})
+    jobs = tuple(_job_without(job, names) for job in plan.jobs)
+    return plan.model_copy(update={"rails": rails, "nccl": nccl, "jobs": jobs})
+
+
+def _job_without(job: PlannedJob, names: Collection[str]) -> PlannedJob:
+    """It would wait for a pod on a host that is not ready, and fail."""
+    if job.workers is None or not (gone := [node for node in job.workers.nodes if node in names]):
+        return job
+    nodes = tuple(node for node in job.workers.nodes if node not in names)
+    if len(nodes) < 2:
+        why = f"fewer than two workers are left without {', '.join(gone[:3])}{' …' if gone[3:] else ''}"
+        return job.model_copy(update={"workers": None, "impossible": why})
+    return job.model_copy(update={"workers": job.workers.model_copy(update={"nodes": nodes})})

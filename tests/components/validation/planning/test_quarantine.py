@@ -3,9 +3,12 @@
 import pytest
 
 from components.validation.gate import closed
+from components.validation.judging.verdict import function_of, in_part, judge
 from components.validation.planning.quarantine import quarantined, without
+from components.validation.running.outcomes import without_a_run
 from stacks.lab import Lab
-from tests.components.validation.labs import plan_for, with_nodes
+from stacks.transports import Comparison
+from tests.components.validation.labs import changed, plan_for, record, reduced, with_nodes
 
 
 @pytest.mark.parametrize(
@@ -43,6 +46,44 @@ def test_the_rest_keeps_its_rails_and_its_job(lab: Lab) -> None:
 
 def test_a_single_host_that_is_left_runs_no_job(lab: Lab) -> None:
     assert without(plan_for(lab), {"gpu02"}).nccl is None
+
+
+def test_further_jobs_do_not_wait_for_a_host_that_is_out(lab: Lab) -> None:
+    plan = plan_for(changed(with_nodes(lab, 4), comparison=Comparison()))
+    assert [job.transport for job in plan.jobs] == ["tcp", "roce"]
+
+    rest = without(plan, {"gpu03", "elsewhere"})
+
+    assert [job.workers.nodes for job in rest.jobs if job.workers] == [("gpu01", "gpu02", "gpu04")] * 2
+    assert without(plan, {"elsewhere"}).jobs == plan.jobs
+
+
+def test_further_jobs_of_a_single_host_are_skipped_with_the_reason_and_the_verdict_is_partial(lab: Lab) -> None:
+    assert lab.benchmarks
+    asked = changed(lab, comparison=Comparison())
+    rest = without(plan_for(asked), {"gpu02"})
+    skipped = tuple(without_a_run(rest.jobs, "failed", "it ran"))
+    run = record(rest).model_copy(update={"jobs": skipped})
+
+    assert {(one.outcome, *one.reasons) for one in skipped} == {
+        ("skipped", "fewer than two workers are left without gpu02")
+    }
+    assert in_part(judge(rest, lab.benchmarks, run), {"gpu02": "failed: vfs"}).function == "partial"
+
+
+def test_a_job_that_cannot_be_is_no_reason_to_measure_again_at_each_up(lab: Lab) -> None:
+    plan = plan_for(changed(lab, comparison=Comparison(transports=("host",))))
+    ran = [
+        one.model_copy(update={"replayed": one.outcome == "measured"})
+        for one in without_a_run(plan.jobs, "measured", "")
+    ]
+    run = record(plan, nccl=reduced(replayed=True)).model_copy(update={"jobs": tuple(ran)})
+    broken = run.model_copy(update={"jobs": tuple(without_a_run(plan.jobs, "failed", "no pod"))})
+
+    assert lab.benchmarks
+    assert judge(plan, lab.benchmarks, run).function == "skip", "what was left out is no pass"
+    assert function_of(plan, run) == "pass"
+    assert function_of(plan, broken) == "fail"
 
 
 @pytest.mark.parametrize(("mode", "expected"), [("enforce", True), ("warn", False)])
