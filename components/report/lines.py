@@ -32,8 +32,13 @@ def other_hints(summary: Summary) -> tuple[str, ...]:
 
 
 def counted(test: JudgedTest) -> str:
-    """What was not measured, where something was not: `1 failed, 2 skipped of 12`; else empty."""
-    missing = (("failed", test.failed), ("skipped", test.skipped), ("unreadable", test.errors))
+    """What was not measured, or not at once, where something was not: `1 failed, 2 skipped of 12`; else empty."""
+    missing = (
+        ("failed", test.failed),
+        ("skipped", test.skipped),
+        ("unreadable", test.errors),
+        ("failed once", test.failed_once),
+    )
     counts = [f"{count} {what}" for what, count in missing if count]
     planned = test.measured + test.failed + test.skipped + test.errors
     return f"{', '.join(counts)} of {planned}" if counts else ""
@@ -101,8 +106,7 @@ def duration(seconds: float) -> str:
 
 def _function(test: JudgedTest) -> str:
     """With the counts where not everything was measured."""
-    once = f"{test.failed_once} of {test.measured} failed once" if test.failed_once else ""
-    of = "; ".join(filter(None, (counted(test), once)))
+    of = counted(test)
     return f"{test.function}{f' ({of})' if of else ''}"
 
 

@@ -14,6 +14,7 @@ from components.stack_cli import NoEngineError, ask_pulumi
 from components.validation.judging.regression import change
 from components.validation.measured import store_of
 from components.validation.memory import store
+from components.validation.memory.entry import unproven
 from components.validation.memory.history import Entry, History, history_in, history_of
 from components.validation.records import unit_text
 from stacks.base import LabError
@@ -123,6 +124,7 @@ def _coloured(state: str) -> str:
 
 def _sources(lab: Lab, entries: list[Entry], history: History) -> str:
     told = ["* is the baseline: the last run that passed" if history.baseline else "no run has passed yet"]
+    told += ["its PVRDMA path is not proven"] if history.baseline and unproven(history.baseline) else []
     told += ["only runs of one config are compared"] if len(set(_letters(entries[-SHOWN:]))) > 1 else []
     told += ["simulated: the numbers say nothing about hardware"] if entries[-1].simulated else []
     return f"{'; '.join(told)}\nstore: {escape(str(store_of(lab, Path.cwd())))}"

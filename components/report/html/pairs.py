@@ -42,7 +42,7 @@ def pair_section(record: RunRecord, found: list[Matrix], sources: Sources) -> It
         )
     later = sum(t.second_try for t in record.transfers)
     if later:
-        told += f" {later} failed at first: their values are those of another try, with less beside it."
+        told += f" {later} failed at first: their values are those of another try, with another load beside it."
     yield section(
         "Pairs",
         "pairs",

@@ -2,6 +2,8 @@
 
 import hashlib
 
+from components.validation.judging.pvrdma import NOT_PROVEN, PATH, proof_in_words
+from components.validation.judging.states import function_of_tests
 from components.validation.judging.verbs import pooled_cv, transfers_of
 from components.validation.memory.history import Entry, Value
 from components.validation.planning.plan import Plan
@@ -10,6 +12,8 @@ from components.validation.summary import Summary
 
 ASKED = "rebaseline"
 """Part of a configuration that only a human changes: runs before it are no measure any more."""
+PVRDMA_PATH = "PVRDMA path"
+"""Part of a configuration: whether the HCAs' counters proved that the values are those of RDMA."""
 RATED = ("one_way", "both_ways")
 
 
@@ -38,8 +42,22 @@ def entry_of(plan: Plan, record: RunRecord, asked: str = "") -> Entry:
 
 
 def passes(summary: Summary) -> bool:
-    """Whether a run may be a baseline. A warning passes: else a lab of which one is known could never be compared."""
-    return summary.function == "pass" and summary.performance not in ("fail", "unstable")
+    """Whether a run may be a baseline. A warning passes: else a lab of which one is known could never be compared.
+
+    So does a run over PVRDMA of whose path nothing is known: that is part of its configuration, so that it is a measure
+    for runs of the same kind alone.
+    """
+    unknown = [test for test in summary.tests if test.test == PATH and test.function == "skip"]
+    rest = [test.function for test in summary.tests if test not in unknown]
+    works = summary.function == "pass"
+    if unknown and summary.function == "skip" and not summary.stale:
+        works = function_of_tests(rest) == "pass"
+    return works and summary.performance not in ("fail", "unstable")
+
+
+def unproven(entry: Entry) -> bool:
+    """Whether it is not known that all its values are those of RDMA."""
+    return entry.config.get(PVRDMA_PATH, "").startswith(NOT_PROVEN)
 
 
 def judged(entry: Entry, summary: Summary) -> Entry:
@@ -86,6 +104,7 @@ def config_of(plan: Plan, record: RunRecord) -> dict[str, str]:
         "line rate": _joined(lines),
         "image": plan.nccl.image if plan.nccl else "",
         "tests": hashlib.sha256(tests.encode()).hexdigest()[:12],
+        PVRDMA_PATH: proof_in_words(plan, record),
     }
     return {key: value for key, value in parts.items() if value}
 

@@ -39,7 +39,7 @@ class Entry(Frozen):
     function: str
     performance: str
     passed: bool
-    """Whether it may be a baseline: everything works, and no axis fails."""
+    """Whether it may be a baseline: everything that can be known works, and no axis fails."""
     fingerprint: str
     """Of all whose change asks for another run."""
     config: dict[str, str]

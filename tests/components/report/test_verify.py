@@ -204,6 +204,43 @@ def test_of_repetitions_that_failed_or_are_not_kept_no_number_claims_an_output(
     assert "rail-b/gpu01/gpu02:judged" not in (tmp_path / "report.html").read_text()
 
 
+@pytest.mark.parametrize("form", FORMATS)
+@pytest.mark.parametrize(("kept", "exit_code"), [(88.0, 0), (98.0, 1)])
+def test_the_number_of_a_transfer_that_failed_at_first_is_that_of_its_second_try_s_output(
+    lab: Lab, tmp_path: Path, form: str, kept: float, exit_code: int
+) -> None:
+    second_try(lab, tmp_path, 88.0, kept)
+
+    assert verdict(tmp_path, form) == exit_code
+    page = (tmp_path / "report.html").read_text()
+    assert "1 failed at first: their values are those of another try" in page
+    assert "1 failed once of 2" in page
+    assert "FAILED_ONCE" in page
+
+
+def second_try(lab: Lab, folder: Path, value: float, kept: float) -> None:
+    """A report of a judged run of which one transfer failed at first."""
+    assert lab.benchmarks
+    verbs = lab.benchmarks.verbs.model_copy(update={"tests": ("ib_write_bw",), "sizes": ()})
+    real = changed(hardware(lab), verbs=verbs, nccl=None, comparison=None, application=None)
+    raw: dict[str, str] = {}
+    pairs = []
+    for rail, client, server in [(f"rail-{rail}", *ends) for rail in "ab" for ends in (GO, (GO[1], GO[0]))]:
+        late = (rail, client) == ("rail-b", GO[0])
+        name = f"{'retest-0/' if late else ''}{rail}/ib_write_bw/{client}-to-{server}/0.client"
+        raw[name] = bandwidth_text(client, server, kept if late else 97.5)
+        fields = {"failed_once": "failed: no end", "failed_at_once": 2, "at_once": 1} if late else {"at_once": 2}
+        pairs.append(measured(rail, client, server, value if late else 97.5, raw=(name,), **fields))
+    run = record(plan_for(real), also=pairs)
+    run = run.model_copy(update={"raw_sha256": write_bundle(folder, run.run_id, raw)})
+    write_record(folder, run)
+    assert real.benchmarks
+    found = judge(plan_for(real), real.benchmarks, run).model_dump(mode="json")
+    (folder / "outputs.json").write_text(json.dumps({"validation": found}))
+    written = [f"--{form}={folder / f'report.{form}'}" for form in FORMATS]
+    assert main(["--outputs", str(folder / "outputs.json"), "--store", str(folder), *written]) == 0
+
+
 LOGS = {
     "horovod": ("training/seed_a.txt", 246.4),
     "nccl_all_reduce": ("nccl/seed_a.txt", 22.845),
