@@ -60,19 +60,24 @@ def add_repository(machine: Machine, download: Dict[str, Any]) -> None:
 
 def refuse_firmware_updates(machine: Machine, names: Sequence[str]) -> None:
     """Refuses what would bring a firmware update along."""
-    if family(machine) == "debian":
-        machine.run(*APT, "update", timeout_s=LOCK_S)
-        planned = machine.run(*APT, "--simulate", "install", "--", *names, timeout_s=120).out
-        coming = re.findall(r"^Inst (\S+)", planned, re.MULTILINE)
-    else:  # dnf's answer to --assumeno is an exit code of 1 and the table of what it would do
-        planned = machine.run("dnf", "-q", "--assumeno", "install", *names, timeout_s=LOCK_S).out
-        coming = re.findall(r"^ (\S+) ", planned, re.MULTILINE)
+    coming = planned(machine, names)
     found = sorted({*FIRMWARE_UPDATERS} & {*coming, *names})
     if found:
         raise StepError(
             f"{' and '.join(names)} would install {', '.join(found)}, which writes firmware",
             "nothing was changed; choose packages without it: firmware is updated by people, not in passing",
         )
+
+
+def planned(machine: Machine, names: Sequence[str]) -> List[str]:
+    """All packages that would come with these; none when that cannot be planned, which the installation then tells."""
+    if family(machine) == "debian":
+        machine.run(*APT, "update", timeout_s=LOCK_S)
+        said = machine.run(*APT, "--simulate", "install", "--", *names, timeout_s=120).out
+        return re.findall(r"^Inst (\S+)", said, re.MULTILINE)
+    # dnf's answer to --assumeno is an exit code of 1 and the table of what it would do
+    said = machine.run("dnf", "-q", "--assumeno", "install", *names, timeout_s=LOCK_S).out
+    return re.findall(r"^ (\S+) ", said, re.MULTILINE)
 
 
 def installed_packages(machine: Machine, pattern: str) -> List[str]:

@@ -8,8 +8,8 @@ import pytest
 
 from components.hosts.calls import Report
 from components.hosts.document import wanted_fields
+from components.hosts.program.modules_built import SECURE_BOOT
 from components.hosts.program.steps import kernel_arguments
-from components.hosts.program.steps.preflight import SECURE_BOOT
 from components.hosts.records import HostRecord
 from components.hosts.repair import result_of
 from components.ssh.connection import Endpoint

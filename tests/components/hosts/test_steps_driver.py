@@ -215,6 +215,21 @@ def test_modules_that_dkms_did_not_build_for_this_kernel_are_built(host, lab, do
     assert differing(host, document) == {}
 
 
+def test_a_newer_kernel_gets_its_headers_before_modules_are_built_for_it(host, lab, doca):
+    host.with_ofed(WANTED, set())
+    host.dkms = f"mlnx-ofed-kernel/25.07, {KERNEL}, x86_64: added\n"
+    (host.folder / f"lib/modules/{KERNEL}/build/Makefile").unlink()
+    (host.folder / f"lib/modules/{KERNEL}/build").rmdir()
+    headers = f"linux-headers-{KERNEL}" if host.family == "debian" else f"kernel-devel-{KERNEL}"
+    document = asks(lab, driver={"source": "doca_ofed", "version": WANTED, "download": doca})
+
+    assert headers in run("apply", host, document)["failed"]["reason"]
+    assert commands_with(host, "dkms autoinstall") == []
+    host.offered[headers] = lambda: None
+    assert applied(host, document)["failed"] is None
+    assert headers in host.installed
+
+
 def test_mlnx_ofed_is_unpacked_and_never_writes_firmware(host, lab, doca):
     driver = {"source": "mlnx_ofed", "version": "24.10-1.1.4", "download": doca, "kernel_modules": "add_kernel_support"}
     document = asks(lab, driver=driver)

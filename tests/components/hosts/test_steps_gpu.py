@@ -1,7 +1,10 @@
 """GPU driver, container toolkit and GPUDirect on a host of each family."""
 
+import pytest
+
+from components.hosts.program.modules_built import SECURE_BOOT
 from tests.components.hosts.test_host import run
-from tests.components.hosts.vendor_kernel import WRITTEN, VendorHost
+from tests.components.hosts.vendor_kernel import KERNEL, WRITTEN, VendorHost
 from tests.components.hosts.vendor_lab import applied, asks, commands_with, differing, unchanged_by_a_second_run
 
 
@@ -68,6 +71,94 @@ def test_another_gpu_driver_is_replaced_with_leave_only(host, lab):
     assert result["failed"] is None
     assert any("550.54.15 is loaded, 570.124.06 is installed" in r for r in result["needs_reboot"])
     assert {"libnvidia-container1", "nvidia-container-toolkit"} <= host.installed
+
+
+PACKAGED = {"source": "packaged", "version": "570.124.06", "packages": ["nvidia-open"]}
+
+
+def secure_boot_on(host: VendorHost) -> None:
+    (host.folder / SECURE_BOOT[1:]).parent.mkdir(parents=True)
+    (host.folder / SECURE_BOOT[1:]).write_bytes(b"\x06\0\0\0\x01")
+
+
+def test_a_driver_that_dkms_builds_gets_the_headers_of_the_running_kernel(host, lab):
+    host.offered = {"nvidia-open": lambda: with_module_file(host, "570.124.06")}
+    host.brought = ["nvidia-dkms-570-open"]
+    (host.folder / f"lib/modules/{KERNEL}/build/Makefile").unlink()
+    (host.folder / f"lib/modules/{KERNEL}/build").rmdir()
+    (host.folder / f"lib/modules/{KERNEL}/build").symlink_to("/usr/src/gone")
+    headers = f"linux-headers-{KERNEL}" if host.family == "debian" else f"kernel-devel-{KERNEL}"
+    document = asks(lab, gpu={"driver": PACKAGED, "gpudirect": "none"})
+
+    assert headers in run("apply", host, document)["failed"]["reason"]
+    host.offered[headers] = lambda: None
+    assert applied(host, document)["failed"] is None
+    assert headers in host.installed
+
+
+def test_what_comes_with_a_kernel_needs_no_headers(host, lab):
+    host.offered = {"nvidia-open": lambda: with_module_file(host, "570.124.06")}
+    (host.folder / f"lib/modules/{KERNEL}/build/Makefile").unlink()
+    (host.folder / f"lib/modules/{KERNEL}/build").rmdir()
+
+    assert applied(host, asks(lab, gpu={"driver": PACKAGED, "gpudirect": "none"}))["failed"] is None
+
+
+def test_under_secure_boot_a_driver_that_dkms_would_build_is_not_installed(host, lab):
+    secure_boot_on(host)
+    with_gpu(host, "h100", "550.54.15")
+    host.installed |= {"nvidia-driver-550"}
+    host.offered = {"nvidia-open": lambda: with_module_file(host, "570.124.06")}
+    host.brought = ["nvidia-dkms-570-open"]
+
+    failed = run("apply", host, asks(lab, gpu={"driver": {**PACKAGED, "replace": True}, "gpudirect": "none"}))["failed"]
+
+    assert "Secure Boot is on" in failed["reason"]
+    assert "linux-modules-nvidia" in failed["hint"]
+    assert "nvidia-driver-550" in host.installed, "the old one works"
+
+
+@pytest.mark.parametrize(("package", "refused"), [("nvidia-dkms-570-open", True), ("linux-modules-nvidia-570", False)])
+def test_secure_boot_is_asked_before_anything_changes_where_a_package_names_dkms(host, lab, package, refused):
+    secure_boot_on(host)
+    host.offered = {package: lambda: with_module_file(host, "570.124.06")}
+    gpu = {"driver": {**PACKAGED, "packages": [package]}, "gpudirect": "none"}
+
+    failed = run("apply", host, asks(lab, gpu=gpu))["failed"]
+
+    assert (failed and failed["step"]) == ("preflight" if refused else None)
+
+
+def test_packages_without_a_module_for_this_kernel_are_told_as_such(host, lab):
+    host.offered = {"nvidia-open": lambda: None}
+    host.file("/sys/module/nouveau/refcnt", "0")
+
+    result = run("apply", host, asks(lab, gpu={"driver": PACKAGED, "gpudirect": "none"}))
+
+    assert (
+        f"packages nvidia-open are installed, and none has a module nvidia for kernel {KERNEL}"
+        in (result["failed"]["reason"])
+    )
+    assert result["needs_reboot"] == [], "a reboot would mend nothing"
+
+
+def test_a_driver_of_an_older_kernel_is_built_for_the_one_that_runs(host, lab, monkeypatch):
+    host.installed |= {"nvidia-open", "nvidia-dkms-570-open"}
+    host.offered = {"nvidia-open": lambda: None}
+    answer = host._nic_tool
+    monkeypatch.setattr(
+        host,
+        "_nic_tool",
+        lambda words: (
+            with_module_file(host, "570.124.06") or answer(words)
+            if words[:2] == ("dkms", "autoinstall")
+            else answer(words)
+        ),
+    )
+    document = asks(lab, gpu={"driver": PACKAGED, "gpudirect": "none"})
+
+    assert applied(host, document)["failed"] is None
+    assert commands_with(host, "dkms autoinstall") == [f"dkms autoinstall -k {KERNEL}"]
 
 
 def test_a_named_way_that_cannot_work_fails_with_the_reason(host, lab):

@@ -7,10 +7,10 @@ from ..containers import refuse_package_scripts_under_containers
 from ..distribution import install
 from ..host import Document, Host
 from ..machine import StepError
+from ..modules_built import BUILD_S, build_for_this_kernel, missing_headers
 from ..software import add_repository, fetch, installed_packages, refuse_firmware_updates, remove, same_version
 from ..step import Fields, Step
 
-BUILD_S = 1500
 UNPACKED = "/var/cache/rocelab/mlnx_ofed"
 VENDOR = ("doca_ofed", "mlnx_ofed")
 INBOX = "inbox"
@@ -85,8 +85,9 @@ class Driver(Step):
         if "driver" in wrong:
             self._replace(host)
         elif "driver_built" in wrong:
-            kernel = host.machine.read("/proc/sys/kernel/osrelease")
-            host.machine.must("dkms", "autoinstall", "-k", kernel, timeout_s=BUILD_S)
+            if headers := missing_headers(host.machine):  # a newer kernel came without them
+                install(host.machine, headers)
+            build_for_this_kernel(host.machine)
         if asked["in_use"]:
             self._load(host)
 
@@ -120,7 +121,7 @@ class Driver(Step):
         if asked["source"] == "doca_ofed":
             if asked["download"]:
                 add_repository(machine, asked["download"])
-            names = [*self._headers(host), *asked["packages"]]
+            names = [*missing_headers(machine), *asked["packages"]]
             refuse_firmware_updates(machine, names)
             install(machine, names)
         elif asked["source"] == "mlnx_ofed":
@@ -145,13 +146,6 @@ class Driver(Step):
             machine.must("/usr/sbin/ofed_uninstall.sh", "--force", timeout_s=BUILD_S)
             names = installed_packages(machine, ofed.PACKAGES)
         remove(machine, names)
-
-    def _headers(self, host: Host) -> List[str]:
-        """Packages with the headers of the running kernel, without which dkms builds nothing and says little."""
-        kernel = host.machine.read("/proc/sys/kernel/osrelease")
-        if host.machine.exists(f"/lib/modules/{kernel}/build"):
-            return []
-        return [f"linux-headers-{kernel}" if host.machine.exists("/etc/debian_version") else f"kernel-devel-{kernel}"]
 
     def _install_archive(self, host: Host) -> None:
         machine, asked = host.machine, host.document["driver"]

@@ -7,8 +7,16 @@ from ..containers import refuse_package_scripts_under_containers
 from ..distribution import install
 from ..host import Document, Host
 from ..machine import Machine, StepError
-from ..software import add_repository, fetch, installed_packages, remove, same_version
+from ..modules_built import (
+    build_for_this_kernel,
+    built_by_dkms,
+    missing_headers,
+    refuse_unsigned_modules,
+    running_kernel,
+)
+from ..software import add_repository, installed_packages, planned, remove, same_version
 from ..step import Fields, Step
+from .preflight import SIGNED_GPU
 
 WORKS = "works"
 AS_INSTALLED = "as installed"
@@ -99,11 +107,21 @@ class GpuDriver(Step):
             )
         refuse_package_scripts_under_containers(machine, "the GPU driver")
         if asked["repository"]:
-            fetch(machine, asked["repository"])  # before anything goes
+            add_repository(machine, asked["repository"])  # before anything goes
+        stay = set(installed_packages(machine, PACKAGES)).difference(names)
+        built = built_by_dkms([*asked["packages"], *planned(machine, asked["packages"]), *stay])
+        if built:
+            refuse_unsigned_modules(machine, SIGNED_GPU)
         remove(machine, names)
-        if asked["repository"]:
-            add_repository(machine, asked["repository"])
-        install(machine, asked["packages"])
+        install(machine, [*(missing_headers(machine) if built else []), *asked["packages"]])
+        if built and not _installed(machine):
+            build_for_this_kernel(machine)  # packages that were there already build nothing by themselves
+        if not _installed(machine):
+            raise StepError(
+                f"packages {' '.join(asked['packages'])} are installed, and none has a module nvidia for kernel "
+                f"{running_kernel(machine)}",
+                "dkms status and make.log below /var/lib/dkms tell why; or name packages that are made for this kernel",
+            )
 
 
 def _installed(machine: Machine) -> str:

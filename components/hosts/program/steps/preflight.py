@@ -5,13 +5,12 @@ from typing import Any, Dict, List, Set
 from ..distribution import distribution
 from ..host import Document, Host
 from ..machine import Machine, StepError
+from ..modules_built import built_by_dkms, missing_headers, refuse_unsigned_modules, secure_boot
 from ..step import Fields, Step
 
-SECURE_BOOT = "/sys/firmware/efi/efivars/SecureBoot-8be4df61-93ca-11d2-aa0d-00e098032b8c"
-DKMS_KEYS = ("/var/lib/shim-signed/mok/MOK.der", "/var/lib/dkms/mok.pub")
-"""What DKMS signs modules with: on Ubuntu, and elsewhere."""
 BUILT_DRIVERS = ("doca_ofed", "mlnx_ofed")
 """Driver sources whose modules are built on the host, and so are not signed by the distribution."""
+SIGNED_GPU = "packages with signed modules (Ubuntu: linux-modules-nvidia-…)"
 
 
 class Preflight(Step):
@@ -35,7 +34,10 @@ class Preflight(Step):
     def refuse(self, host: Host) -> None:
         self._refuse_too_few_vfs(host)
         if host.document.get("driver", {}).get("source") in BUILT_DRIVERS:
-            self._refuse_unsigned_modules(host.machine)
+            refuse_unsigned_modules(host.machine, "driver.source: inbox")
+        gpu = (host.document.get("gpu") or {}).get("driver") or {}
+        if built_by_dkms(gpu.get("packages", ())):  # what a package brings along is seen when it is installed
+            refuse_unsigned_modules(host.machine, SIGNED_GPU)
 
     def facts(self, host: Host) -> Dict[str, Any]:
         machine = host.machine
@@ -45,12 +47,11 @@ class Preflight(Step):
             for name, link in links.items()
             if link and link["now"] != link["most"]
         ]
-        release = machine.read("/proc/sys/kernel/osrelease")
         return {
             "os": distribution(machine).name,
             "iommu": _iommu(machine, [pf["interface"] for pf in host.pfs]),
             "secure_boot": secure_boot(machine),
-            "kernel_headers": machine.exists(f"/lib/modules/{release}/build/"),
+            "kernel_headers": not missing_headers(machine),
             "pcie": {name: link["now"] for name, link in links.items() if link},
             **({"warnings": warnings} if warnings else {}),
         }
@@ -68,26 +69,6 @@ class Preflight(Step):
                     f"{name} offers {offered} VFs and {pf['vfs']} are wanted",
                     f"{few if offered else none}, or lower vfs",
                 )
-
-    def _refuse_unsigned_modules(self, machine: Machine) -> None:
-        if secure_boot(machine) != "on":
-            return
-        for key in DKMS_KEYS:
-            # its exit status says the opposite of what one expects, so its words are read
-            if machine.exists(key) and "already enrolled" in machine.run("mokutil", "--test-key", key).out:
-                return
-        raise StepError(
-            "Secure Boot is on and no key of DKMS is enrolled: the kernel would refuse the driver that is built here",
-            "enrol one (mokutil --import, then confirm at the console), switch Secure Boot off, or take source: inbox",
-        )
-
-
-def secure_boot(machine: Machine) -> str:
-    """Whether only signed modules are taken: on, off, or no EFI. The variable is four bytes of attributes and one."""
-    content = machine.content(SECURE_BOOT)
-    if len(content) < 5:
-        return "no EFI"
-    return "on" if content[4] == 1 else "off"
 
 
 def _iommu(machine: Machine, pfs: List[str]) -> str:

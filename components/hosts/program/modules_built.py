@@ -1,0 +1,64 @@
+"""Kernel modules that are built on a host: what the build needs, and whether the kernel would take them."""
+
+from typing import Iterable, List
+
+from .machine import Machine, StepError
+
+SECURE_BOOT = "/sys/firmware/efi/efivars/SecureBoot-8be4df61-93ca-11d2-aa0d-00e098032b8c"
+DKMS = "dkms"
+DKMS_KEYS = ("/var/lib/shim-signed/mok/MOK.der", "/var/lib/dkms/mok.pub")
+"""What DKMS signs modules with: on Ubuntu, and elsewhere."""
+BUILD_S = 1500
+
+
+def secure_boot(machine: Machine) -> str:
+    """Whether only signed modules are taken: on, off, or no EFI. The variable is four bytes of attributes and one."""
+    content = machine.content(SECURE_BOOT)
+    if len(content) < 5:
+        return "no EFI"
+    return "on" if content[4] == 1 else "off"
+
+
+def refuse_unsigned_modules(machine: Machine, instead: str) -> None:
+    """Refuses to build what the kernel would not load.
+
+    Args:
+        machine: the host.
+        instead: which other source has modules that the distribution has signed.
+
+    Raises:
+        StepError: under Secure Boot without a key of DKMS that the machine's owner has enrolled.
+    """
+    if secure_boot(machine) != "on":
+        return
+    for key in DKMS_KEYS:
+        # its exit status says the opposite of what one expects, so its words are read
+        if machine.exists(key) and "already enrolled" in machine.run("mokutil", "--test-key", key).out:
+            return
+    raise StepError(
+        "Secure Boot is on and no key of DKMS is enrolled: the kernel would refuse the driver that is built here",
+        f"enrol one (mokutil --import, then confirm at the console), switch Secure Boot off, or take {instead}",
+    )
+
+
+def running_kernel(machine: Machine) -> str:
+    """Its release, as `uname -r` prints it."""
+    return machine.read("/proc/sys/kernel/osrelease")
+
+
+def missing_headers(machine: Machine) -> List[str]:
+    """Packages with the headers of the running kernel, without which dkms builds nothing and says little."""
+    kernel = running_kernel(machine)
+    if machine.exists(f"/lib/modules/{kernel}/build/"):
+        return []
+    return [f"linux-headers-{kernel}" if machine.exists("/etc/debian_version") else f"kernel-devel-{kernel}"]
+
+
+def build_for_this_kernel(machine: Machine) -> None:
+    """Builds what dkms knows for the running kernel, which may be newer than the modules."""
+    machine.must("dkms", "autoinstall", "-k", running_kernel(machine), timeout_s=BUILD_S)
+
+
+def built_by_dkms(names: Iterable[str]) -> bool:
+    """Whether one of these packages brings sources that dkms builds, as their names tell in both families."""
+    return any(DKMS in name for name in names)
