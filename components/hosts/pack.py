@@ -9,9 +9,23 @@ import zipfile
 from functools import cache
 from pathlib import Path
 
+from components.hosts.program.places import SCHEMA
+
 SOURCES = Path(__file__).with_name("program")
 PACKAGE = "rocelab_host"
-START = f"""import sys
+TOO_OLD = (
+    "sys.version_info>=(3,8) or (sys.stdin.buffer.read(),print(json.dumps(dict("
+    f"schema={SCHEMA},host='',failed=dict(step='program',"
+    "reason='python3 is %d.%d here, and this program needs 3.8'%sys.version_info[:2],"
+    "hint='RHEL 8: dnf install python39, then alternatives --set python3 /usr/bin/python3.9; Ubuntu has it from 20.04'"
+    ")))),sys.exit())"
+)
+"""One expression that every Python 3 reads: an old one answers as data, where its users would meet a traceback.
+Without double quotes, since a shell has them around it."""
+START = f"""import json
+import sys
+
+{TOO_OLD}
 
 from {PACKAGE}.main import main
 
@@ -21,7 +35,8 @@ sys.exit(main(sys.argv[1:], program))
 """
 """Python puts the archive that it runs in front of its path; the program installs what it was started from."""
 LOADER = (
-    "import os,runpy,sys;"
+    "import json,os,runpy,sys;"
+    f"{TOO_OLD};"
     "size=int(sys.argv.pop(1));"
     "archive=os.memfd_create('host.pyz');"
     "os.write(archive,sys.stdin.buffer.read(size));"

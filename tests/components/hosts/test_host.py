@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 
+from components.hosts.calls import parse_report
 from components.hosts.document import host_document, wanted_fields
-from components.hosts.pack import LOADER, SOURCES, packed
+from components.hosts.pack import LOADER, SOURCES, START, packed
 from components.hosts.program.host import CHECKPOINT, Host
 from components.hosts.program.links import link_state
 from components.hosts.program.machine import Done
@@ -321,6 +322,24 @@ def test_the_packed_program_runs_alone_and_is_always_the_same(tmp_path: Path) ->
     assert json.loads(same.stdout) == json.loads(done.stdout)
     packed.cache_clear()
     assert packed() == archive.read_bytes()
+
+
+@pytest.mark.parametrize("text", [START, LOADER], ids=["as a file", "over stdin"])
+@pytest.mark.parametrize("version", [(3, 4, 2), (3, 6, 8), (3, 7, 17)])
+def test_a_python_that_is_too_old_is_named_with_what_to_do(text: str, version: tuple[int, int, int]) -> None:
+    ast.parse(text, feature_version=(3, 4))  # it would not get to its own check otherwise
+    pretended = f"import sys\nsys.version_info = {version}\n{text}"
+
+    done = subprocess.run(
+        [sys.executable, "-I", "-c", pretended, "5", "apply"], input=b"whole", capture_output=True, check=True
+    )
+
+    failed = parse_report(done.stdout.decode()).failed
+    assert failed is not None
+    assert failed["reason"] == f"python3 is 3.{version[1]} here, and this program needs 3.8"
+    assert "alternatives --set python3" in failed["hint"]
+    assert done.stderr == b""
+    assert '"' not in LOADER, "a shell has double quotes around it"
 
 
 def test_what_ip_and_rdma_print_is_understood(machine, document, monkeypatch):
