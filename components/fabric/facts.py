@@ -61,6 +61,16 @@ class SwitchFacts:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class MachineFacts:
+    """A VM or template as something to clone."""
+
+    template: bool
+    firmware: str
+    """`bios` or `efi`; empty: the vCenter does not tell."""
+    guest_id: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class FabricFacts:
     """Everything that the preflight looks at."""
 
@@ -68,6 +78,11 @@ class FabricFacts:
     switches: Mapping[str, SwitchFacts]
     networks: frozenset[str] = frozenset()
     """Names of all networks of the datacenter: a port group needs a free one."""
+    host_names: frozenset[str] = frozenset()
+    """All hosts of the datacenter, those too that no switch of the lab has."""
+    datastores: frozenset[str] = frozenset()
+    machines: Mapping[str, MachineFacts] = field(default_factory=dict)
+    """VMs and templates of the datacenter by name; empty where the lab makes no machine."""
     under_configuration_profile: bool = False
     """vSphere Configuration Profiles keep the cluster's hosts as a document says, and would undo our settings."""
     lacking: Mapping[str, tuple[str, ...]] = field(default_factory=dict)

@@ -15,6 +15,7 @@ from components.fabric import login
 from components.fabric.claims import names_made, refused_mtus, refused_names
 from components.fabric.preflight import judge
 from components.fabric.privileges import needs_of, privileges
+from components.fabric.supplies import refused_supplies
 from components.fabric.survey import Scope, survey
 from components.ssh.configured import Configured
 from components.ssh.credentials import configured_lab
@@ -96,11 +97,16 @@ def look(lab: Lab, fabric: Fabric, content: vim.ServiceInstanceContent, ours: fr
         cluster=fabric.cluster,
         hosts=names,
         privileges={where: privileges(needs, where) for where in ("datacenter", "cluster", "host")},
+        machines=lab.bitfusion is not None or any(isinstance(node, VsphereVm) for node in lab.nodes),
         packages=bool(vgpu),
     )
     facts = survey(content, scope)
     verdict = judge(fabric.switches, facts, {rail.name: rail.mtu_bytes for rail in lab.rails}, vgpu)
-    claims = [*refused_names(fabric.switches, facts, ours), *refused_mtus(fabric.switches, facts)]
+    claims = [
+        *refused_names(fabric.switches, facts, ours),
+        *refused_mtus(fabric.switches, facts),
+        *refused_supplies(lab, facts),
+    ]
     return {
         "hosts": dict(verdict.hosts),
         "faults": [*claims, *verdict.faults],

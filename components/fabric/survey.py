@@ -8,7 +8,7 @@ from typing import Any
 
 from pyVmomi import vim, vmodl
 
-from components.fabric.facts import FabricFacts, HostFacts, SwitchFacts, VmkernelFacts
+from components.fabric.facts import FabricFacts, HostFacts, MachineFacts, SwitchFacts, VmkernelFacts
 from components.fabric.nics import Nic
 from components.fabric.privileges import Where
 from components.fabric.properties import Found, collect, collect_all, known
@@ -44,6 +44,8 @@ class Scope:
     hosts: Sequence[str]
     privileges: Mapping[Where, Sequence[str]]
     """Those that our user has to have, by the kind of object that it needs them on."""
+    machines: bool
+    """Whether to read what VMs and templates there are, of which a vCenter may have thousands."""
     packages: bool
     """Whether to read which packages the hosts have, for which a role needs Host.Config.Image."""
 
@@ -58,7 +60,8 @@ def survey(content: vim.ServiceInstanceContent, scope: Scope) -> FabricFacts:
     clusters = collect_all(content, vim.ComputeResource, ["name", "configManagerEnabled"], place)
     owner, found = _entry(clusters, "cluster", scope.cluster)
     wanted = set(scope.hosts)
-    rows = [one for one in collect_all(content, vim.HostSystem, HOST_PATHS, place) if one[1]["name"] in wanted]
+    known_hosts = collect_all(content, vim.HostSystem, HOST_PATHS, place)
+    rows = [one for one in known_hosts if one[1]["name"] in wanted]
     with ThreadPoolExecutor(ABREAST) as pool:
         hosts = list(pool.map(lambda row: _host(row[1], packages=scope.packages), rows))
     networks = collect_all(content, vim.Network, ["name"], place)
@@ -66,6 +69,9 @@ def survey(content: vim.ServiceInstanceContent, scope: Scope) -> FabricFacts:
         hosts={host.name: host for host in hosts},
         switches={one.name: one for one in _switches(content, place)},
         networks=frozenset(str(one["name"]) for _, one in networks),
+        host_names=frozenset(str(one["name"]) for _, one in known_hosts),
+        datastores=frozenset(str(one["name"]) for _, one in collect_all(content, vim.Datastore, ["name"], place)),
+        machines=_machines(content, place) if scope.machines else {},
         under_configuration_profile=bool(found.get("configManagerEnabled")),
         lacking=_lacking(
             content,
@@ -131,6 +137,19 @@ def _host(found: Found, *, packages: bool) -> HostFacts:
         under_profile=getattr(found.get("complianceCheckState"), "state", None) in COMPLIANCE,
         neighbour_mtu_bytes=_announced(found.get("configManager.networkSystem")),
     )
+
+
+def _machines(content: vim.ServiceInstanceContent, place: vim.Datacenter) -> dict[str, MachineFacts]:
+    paths = ["name", "config.template", "config.firmware", "config.guestId"]
+    return {
+        str(found["name"]): MachineFacts(
+            template=bool(found.get("config.template")),
+            firmware=str(found.get("config.firmware", "")),
+            guest_id=str(found.get("config.guestId", "")),
+        )
+        for _, found in collect_all(content, vim.VirtualMachine, paths, place)
+        if "name" in found
+    }
 
 
 def _lacking(
