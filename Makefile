@@ -4,7 +4,7 @@ IN := engine/run $(STACK)
 PYTHON := .venv/bin/python
 
 .DEFAULT_GOAL := help
-.PHONY: help setup env doctor up preview drift validate history report recover destroy down test test-unit check bench clean virtual
+.PHONY: help setup env doctor up preview drift validate history report recover destroy down test test-unit check bench clean virtual made
 
 help:  ## This list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*##/\t/' | column -t -s "$$(printf '\t')"
@@ -19,9 +19,20 @@ env:  ## Prints the environment for the plain pulumi CLI: eval "$$(make env)"
 doctor:  ## What is installed, where it comes from, and what is missing for which command
 	@engine/doctor
 
-# The commands below act on labs of kind virtual only: never on machines that somebody needs.
-virtual: setup
-	@$(PYTHON) -m stacks.virtual $(STACK) $(or $(VERB),up)
+# The commands below act on labs of kind virtual only: never on machines that somebody needs. The guard says what does
+# the same there, and the check what only this machine's owner can add, both before anything is built.
+ON_HARDWARE = pulumi up --stack $(STACK)
+virtual:
+	@engine/setup --python-only
+	@$(PYTHON) -m stacks.virtual $(STACK) "$(ON_HARDWARE)"
+	@$(PYTHON) -m engine.nodes_image
+	@engine/setup --stack $(STACK)
+	@$(PYTHON) -m components.cluster.store
+
+# for a stack that nobody has made, no simulator need start
+made: virtual
+	@test -e .sim/state/.pulumi/stacks/rocelab/$(STACK).json || \
+	  { echo "stack $(STACK) has not been made yet: make up STACK=$(STACK) makes it" >&2; exit 1; }
 
 # refresh: a node that was killed or reset comes back as its clean snapshot, which the state cannot know
 up: virtual  ## Everything: simulator, pulumi up, verdict
@@ -32,28 +43,41 @@ up: virtual  ## Everything: simulator, pulumi up, verdict
 	  mkdir -p .sim/report; $(IN) python -m components.report --stack $(STACK) --html .sim/report/$(STACK).html \
 	    --after-up $$status $$begun; exit $$status
 
-preview: VERB = preview
+preview: ON_HARDWARE = pulumi preview --diff --stack $(STACK)
 preview: virtual  ## What an up would change
+	@$(IN) sim up --stack $(STACK)
+	@$(IN) pulumi stack select --create $(STACK)
 	$(IN) pulumi preview --diff --stack $(STACK)
 
-drift: VERB = preview --refresh --run-program
-drift: virtual  ## What differs on the hosts and in the cluster from what the stack says
+drift: ON_HARDWARE = pulumi preview --refresh --run-program --diff --stack $(STACK)
+drift: made  ## What differs on the hosts and in the cluster from what the stack says
+	@$(IN) sim up --stack $(STACK)
 	$(IN) pulumi preview --refresh --run-program --diff --stack $(STACK)
 
-validate: virtual  ## Measures again, whatever has been measured (REBASELINE=1: earlier runs are no measure any more)
-	ROCELAB_VALIDATE=$(if $(REBASELINE),rebaseline,again) $(IN) pulumi up --yes --skip-preview --stack $(STACK)
+# not started here: hosts that come back as their clean snapshots would be measured as they are
+validate: MEASURE = $(if $(REBASELINE),rebaseline,again)
+validate: ON_HARDWARE = ROCELAB_VALIDATE=$(MEASURE) pulumi up --stack $(STACK)
+validate: made  ## Measures again, whatever has been measured (REBASELINE=1: earlier runs are no measure any more)
+	@$(IN) sim status --stack $(STACK) > /dev/null || \
+	  { echo "the simulator does not run: make up STACK=$(STACK) starts it and puts the hosts back" >&2; exit 1; }
+	ROCELAB_VALIDATE=$(MEASURE) $(IN) pulumi up --yes --skip-preview --stack $(STACK)
 
 history: setup  ## The last runs of a lab: verdicts, values, and what they are compared with
 	@$(IN) python -m components.validation.history --stack $(STACK)
 
-report: virtual  ## The last run as HTML, Markdown, JSON, CTRF and JUnit in .sim/report
+report: ON_HARDWARE = python -m components.report --folder report --stack $(STACK)
+report: made  ## The last run as HTML, Markdown, JSON, CTRF and JUnit in .sim/report
 	@$(IN) python -m components.report --stack $(STACK) --folder .sim/report
 
+recover: ON_HARDWARE = pulumi cancel --stack $(STACK) && \
+  pulumi refresh --run-program --clear-pending-creates --stack $(STACK)
 recover: virtual  ## Clears what a killed run left
 	@$(IN) python -m engine.recover $(STACK)
 
-destroy: VERB = destroy
-destroy: virtual  ## Undoes everything on the hosts and in the cluster
+destroy: ON_HARDWARE = pulumi destroy --run-program --stack $(STACK)
+destroy: made  ## Undoes everything on the hosts and in the cluster
+	@$(IN) sim up --stack $(STACK)
+	@$(IN) python -m engine.recover $(STACK)
 	$(IN) pulumi destroy --yes --run-program --skip-preview --stack $(STACK)
 
 down:  ## Stops the simulator; its state stays

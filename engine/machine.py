@@ -4,11 +4,11 @@ import fcntl
 import os
 import re
 import shutil
-import subprocess
 from pathlib import Path
 
-from engine import gobuild
+from engine import gobuild, nodes_image
 from engine.findings import Finding
+from engine.nodes_image import said_by
 from engine.parts import Part
 from engine.places import ROOT, cache, is_supported, system
 
@@ -21,13 +21,14 @@ KVM_CREATE_VM = 0xAE01  # _IO(KVMIO, 1) of linux/kvm.h
 ROOM_FOR_NODES_MB = 3000
 """The nodes' image while it is built, and the disks of a few nodes."""
 
-IMAGE_TOOLS = {"mke2fs": "e2fsprogs", "apt-get": "apt", "dpkg-deb": "dpkg", "perl": "perl"}
-"""Programs that building the nodes' image calls, and the packages that have them."""
+MEMINFO = Path("/proc/meminfo")
+MEMORY_OF_A_LAB_MB = 2500
+"""Two nodes of 450 MB at most, the control plane, and `pulumi up` with its plugins."""
 
 
 def look(to_build: list[Part]) -> list[Finding]:
     """All findings, in the order of the table; `to_build` are the parts that only a build can provide."""
-    return [_system(), _go(to_build), _qemu(), _kvm(), _image_tools(), _ssh(), _disk(to_build)]
+    return [_system(), _go(to_build), _qemu(), _kvm(), *nodes_image.findings(), _ssh(), _memory(), _disk(to_build)]
 
 
 def _system() -> Finding:
@@ -38,7 +39,7 @@ def _system() -> Finding:
 
 
 def _go(to_build: list[Part]) -> Finding:
-    done = _run("go", "env", "GOVERSION")
+    done = said_by("go", "env", "GOVERSION")
     version = done.removeprefix("go") or "-"
     if not to_build:
         return Finding("go", version, "path" if done else "not needed")
@@ -49,17 +50,17 @@ def _go(to_build: list[Part]) -> Finding:
 
 def _qemu() -> Finding:
     name = "qemu-system-x86_64"
-    found = re.search(r"version (\d+)(\S*)", _run(name, "--version"))
+    found = re.search(r"version (\d+)(\S*)", said_by(name, "--version"))
     if found and int(found[1]) >= OLDEST_QEMU and shutil.which("qemu-img"):
         return Finding("qemu", found[1] + found[2], "path")
     seen = f"{found[1]}{found[2]} is older than {OLDEST_QEMU}" if found else "none on PATH"
     if shutil.which("apt-get") and shutil.which("dpkg-deb"):
-        return Finding("qemu", "-", f"{seen}: sim up unpacks Debian's backport into the cache")
-    return Finding("qemu", "-", "-", seen, "sim up", f"install {name} {OLDEST_QEMU} or newer, with qemu-img")
+        return Finding("qemu", "-", f"{seen}: make up unpacks Debian's backport into the cache")
+    return Finding("qemu", "-", "-", seen, "make up", f"install {name} {OLDEST_QEMU} or newer, with qemu-img")
 
 
 def _kvm() -> Finding:
-    """Making a machine is the proof that can be had without a guest; sim up also tries one."""
+    """Making a machine is the proof that can be had without a guest; make up also tries one."""
     try:
         device = os.open(KVM, os.O_RDWR | os.O_CLOEXEC)
     except OSError as error:
@@ -70,24 +71,24 @@ def _kvm() -> Finding:
         return Finding("kvm", "no", f"makes no machine: {error.strerror}; nodes are emulated, several times slower")
     finally:
         os.close(device)
-    return Finding("kvm", "yes", "makes a machine; sim up also tries whether a kernel runs in it")
+    return Finding("kvm", "yes", "makes a machine; make up also tries whether a kernel runs in it")
 
 
-def _image_tools() -> Finding:
-    tools = IMAGE_TOOLS if os.geteuid() == 0 else {**IMAGE_TOOLS, "newuidmap": "uidmap"}
-    path = os.pathsep.join([os.environ.get("PATH", os.defpath), "/usr/sbin", "/sbin"])  # not on every user's PATH
-    missing = [name for name in tools if shutil.which(name, path=path) is None]
-    if not missing:
-        return Finding("image tools", "-", "path")
-    remedy = "install " + ", ".join(sorted({tools[name] for name in missing}))
-    return Finding("image tools", "-", "-", f"no {', '.join(missing)}", "sim up (image build)", remedy)
+def _memory() -> Finding:
+    """What the kernel says can be had without swapping; a lab of two nodes that runs already has taken its part."""
+    found = re.search(r"^MemAvailable:\s+(\d+) kB$", MEMINFO.read_text() if MEMINFO.exists() else "", re.MULTILINE)
+    free_mb = int(found[1]) >> 10 if found else 0
+    lack = "" if free_mb >= MEMORY_OF_A_LAB_MB or not found else f"{MEMORY_OF_A_LAB_MB} MB wanted by two nodes"
+    return Finding("memory", f"{free_mb} MB free" if found else "-", "this machine", lack, "make up", "end something")
 
 
 def _ssh() -> Finding:
-    version = _run("ssh", "-V").split(",")[0]
+    version = said_by("ssh", "-V").split(",")[0]
     if version and shutil.which("ssh-keygen"):
         return Finding("ssh", version.removeprefix("OpenSSH_"), "path")
-    return Finding("ssh", "-", "-", "no ssh or ssh-keygen on PATH", "sim up, logins to nodes", "install openssh-client")
+    return Finding(
+        "ssh", "-", "-", "no ssh or ssh-keygen on PATH", "make up, logins to nodes", "install openssh-client"
+    )
 
 
 def _disk(to_build: list[Part]) -> Finding:
@@ -96,13 +97,5 @@ def _disk(to_build: list[Part]) -> Finding:
     needed_mb = ROOM_FOR_NODES_MB + sum(part.build.disk_mb for part in to_build)
     lack = "" if free_mb >= needed_mb else f"{needed_mb} MB wanted"
     return Finding(
-        "disk", f"{free_mb} MB free", str(place), lack, "make setup, sim up", "free some, or set XDG_CACHE_HOME"
+        "disk", f"{free_mb} MB free", str(place), lack, "make setup, make up", "free some, or set XDG_CACHE_HOME"
     )
-
-
-def _run(*command: str) -> str:
-    """What a program prints about itself, or nothing when it is not there."""
-    if shutil.which(command[0]) is None:
-        return ""
-    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
-    return done.stdout.strip() if done.returncode == 0 else ""

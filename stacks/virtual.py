@@ -7,8 +7,8 @@ from stacks.base import LabError
 from stacks.read import read_stack_file
 
 
-def refusal(stack: str, command: str) -> str | None:
-    """Why a stack may not be touched by `make`, with the command to use; None when it is virtual."""
+def refusal(stack: str, on_hardware: str = "") -> str | None:
+    """Why a stack may not be touched by `make`, with the command that does the same there; None when it is virtual."""
     try:
         lab = read_stack_file(Path(f"Pulumi.{stack}.yaml"))
     except LabError as error:
@@ -17,10 +17,11 @@ def refusal(stack: str, command: str) -> str | None:
         return None
     return (
         f"stack {stack} is of kind {lab.kind}, and make touches virtual labs only.\n"
-        f'  With your own backend: eval "$(make env STACK={stack})" && pulumi {command} --stack {stack}'
+        f'  With your own backend: eval "$(make env STACK={stack})" && '
+        f"{on_hardware or f'pulumi up --stack {stack}'}"
     )
 
 
 if __name__ == "__main__":
-    if text := refusal(sys.argv[1], " ".join(sys.argv[2:]) or "up"):
+    if text := refusal(sys.argv[1], " ".join(sys.argv[2:])):
         sys.exit(text)

@@ -81,9 +81,9 @@ def test_a_machine_without_tools_lacks_them_for_what_needs_them(monkeypatch: pyt
     found = by_part(machine.look(list(PARTS)))
 
     assert "no `go` on PATH" in found["go"].lack
-    assert found["qemu"].wanted_by == "sim up"
+    assert found["qemu"].wanted_by == "make up"
     assert "mke2fs" in found["image tools"].lack
-    assert found["image tools"].wanted_by == "sim up (image build)"
+    assert found["image tools"].wanted_by == "make up (image of the nodes)"
     assert found["ssh"].remedy == "install openssh-client"
 
 

@@ -11,7 +11,7 @@ from tests.conftest import ROOT
 def test_a_simulator_stack_passes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(ROOT)
 
-    assert refusal("lab", "up") is None
+    assert refusal("lab") is None
 
 
 def test_hardware_is_refused_with_the_command_to_use(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -27,7 +27,7 @@ def test_hardware_is_refused_with_the_command_to_use(tmp_path: Path, monkeypatch
     (tmp_path / "Pulumi.dgx.yaml").write_text(text)
     monkeypatch.chdir(tmp_path)
 
-    refused = refusal("dgx", "destroy")
+    refused = refusal("dgx", "pulumi destroy --stack dgx")
 
     assert refused
     assert "pulumi destroy --stack dgx" in refused
@@ -36,4 +36,4 @@ def test_hardware_is_refused_with_the_command_to_use(tmp_path: Path, monkeypatch
 def test_a_stack_without_file_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
 
-    assert "Pulumi.none.yaml cannot be read" in (refusal("none", "up") or "")
+    assert "Pulumi.none.yaml cannot be read" in (refusal("none") or "")

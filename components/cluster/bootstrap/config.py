@@ -19,6 +19,10 @@ API = "kubeadm.k8s.io/v1beta4"
 API_PORT = 6443
 TOKEN_TTL = "1h0m0s"  # noqa: S105  # a time, no secret
 GROUP = "system:bootstrappers:kubeadm:default-node-token"
+FIRST_CALL = "4m0s"
+"""How long kubeadm repeats a call that the API server does not answer yet. By itself it gives its first one a minute,
+and the control plane, which has to start for it, the four of `controlPlaneComponentHealthCheck`: the shorter one
+counts, and a busy disk under etcd takes longer."""
 
 Document = dict[str, JsonValue]
 
@@ -55,6 +59,7 @@ def init_config(lab: Lab, node: Node, invitation: Invitation) -> str:
         "certificateKey": invitation.certificate_key,
         "localAPIEndpoint": _local_endpoint(node),
         "nodeRegistration": _registration(bootstrap, node),
+        "timeouts": {"kubernetesAPICall": FIRST_CALL},
     }
     return _text([init, _cluster_configuration(lab, cluster, bootstrap), _kubelet(bootstrap), _kube_proxy()])
 
@@ -73,6 +78,7 @@ def join_config(lab: Lab, node: Node, invitation: Invitation, ca_hashes: Sequenc
             }
         },
         "nodeRegistration": _registration(bootstrap, node),
+        "timeouts": {"kubernetesAPICall": FIRST_CALL},
     }
     if node.role == "control_plane":
         join["controlPlane"] = {

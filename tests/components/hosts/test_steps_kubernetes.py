@@ -16,7 +16,7 @@ from components.hosts.program.membership import CONFIG_FILE, JOURNAL_FILE, KUBEL
 from components.hosts.program.steps.kubernetes_kernel import FILES
 from components.hosts.program.steps.kubernetes_packages import KEY_FILES, LIST_FILES
 from stacks.lab import Lab
-from tests.components.hosts.kube_kernel import CA, FSTAB, KubeHost
+from tests.components.hosts.kube_kernel import BRIDGED, CA, FSTAB, KubeHost
 from tests.labs import made_here
 
 KEY = b"-----BEGIN PGP PUBLIC KEY BLOCK-----\nlab\n"
@@ -325,3 +325,17 @@ def test_a_section_that_leaves_the_lab_leaves_the_node_in_its_cluster(machine, r
 
     assert machine.exists(KUBELET_CONFIG)
     assert not machine.exists("/etc/crictl.yaml")
+
+
+def test_a_kernel_that_has_br_netfilter_built_in_is_asked_to_load_nothing(machine):
+    """It has the settings and no folder under /sys/module; modprobe would end with an error there."""
+    for key in BRIDGED:
+        machine.file(f"/proc/sys/{key}", "0\n")
+    machine.folder.joinpath("sys/module/overlay").mkdir(parents=True)
+    given = document()
+
+    report = run("apply", machine, {**given, "only": ["kubernetes_kernel"]})
+
+    assert report["failed"] is None
+    assert not [line for line in machine.commands if line.startswith("modprobe")]
+    assert run("probe", machine, given)["fields"]["kubernetes_kernel"] == "set"

@@ -7,6 +7,9 @@ from ..step import Before, Fields, Step
 
 FIELD = "kubernetes_kernel"
 MODULES = ("overlay", "br_netfilter")
+BRIDGED = "/proc/sys/net/bridge"
+"""What br_netfilter brings. A kernel with it built in has no folder of it under /sys/module, since it takes no
+parameters, and nothing to load; overlay takes some, and has its folder either way."""
 SYSCTLS = {
     "net/ipv4/ip_forward": "1",
     "net/bridge/bridge-nf-call-iptables": "1",
@@ -65,7 +68,9 @@ class KubernetesKernel(Step):
 
 
 def _missing(host: Host) -> List[str]:
-    return [name for name in MODULES if not host.machine.exists(f"/sys/module/{name}")]
+    places = {name: [f"/sys/module/{name}"] for name in MODULES}
+    places["br_netfilter"].append(BRIDGED)
+    return [name for name, paths in places.items() if not any(map(host.machine.exists, paths))]
 
 
 def _values(host: Host) -> Dict[str, str]:

@@ -1,0 +1,180 @@
+"""The Makefile: its recipes name what is there, keep their order, and act on virtual labs alone.
+
+The recipes run for real in a folder where everything that they call only writes down how it was called.
+"""
+
+import os
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from stacks.virtual import refusal
+from tests.conftest import ROOT
+
+TEXT = (ROOT / "Makefile").read_text()
+TARGETS = sorted(set(re.findall(r"^([a-z-]+):.*##", TEXT, re.MULTILINE)))
+ON_VIRTUAL_LABS = {"up", "preview", "drift", "validate", "report", "recover", "destroy"}
+CALLED = ("engine/setup", "engine/run", ".venv/bin/python")
+STUB = """#!/bin/sh
+echo "${0##*/} $*" >> calls
+case "$*" in $FAILS) exit 7 ;; esac
+"""
+
+
+def make(*words: str, cwd: Path = ROOT, fails: str = "nothing") -> subprocess.CompletedProcess[str]:
+    """Runs make; what is called with words like `fails` ends with status 7."""
+    # a make that runs this test hands its own options down
+    env = {name: value for name, value in os.environ.items() if name not in ("MAKEFLAGS", "MFLAGS", "MAKELEVEL")}
+    command = ["make", "--no-print-directory", "-f", str(ROOT / "Makefile"), *words]
+    return subprocess.run(
+        command,
+        cwd=cwd,
+        env={**env, "FAILS": fails, "LC_ALL": "C"},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+@pytest.fixture
+def checkout(tmp_path: Path) -> Path:
+    """A checkout without a stack; nothing in it does anything."""
+    for name in CALLED:
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(STUB)
+        (tmp_path / name).chmod(0o755)
+    return tmp_path
+
+
+def made(checkout: Path) -> None:
+    state = checkout / ".sim/state/.pulumi/stacks/rocelab/lab.json"
+    state.parent.mkdir(parents=True)
+    state.touch()
+
+
+def calls(checkout: Path) -> list[str]:
+    return (checkout / "calls").read_text().splitlines()
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_a_recipe_calls_what_is_there(target: str) -> None:
+    done = make("-n", target)
+
+    assert done.returncode == 0, done.stderr
+    programs = set(re.findall(r"(?:^|\s)(engine/[a-z-]+)", done.stdout))
+    modules = set(re.findall(r"python -m ([\w.]+)", done.stdout))
+    assert [name for name in programs if not os.access(ROOT / name, os.X_OK)] == []
+    for module in modules:
+        place = ROOT / module.replace(".", "/")
+        assert (place / "__main__.py").is_file() or place.with_suffix(".py").is_file(), module
+
+
+def test_each_target_is_phony_and_explained() -> None:
+    phony = re.search(r"^\.PHONY: (.*)$", TEXT, re.MULTILINE)
+
+    assert phony
+    assert set(phony[1].split()) == {*TARGETS, "virtual", "made"}
+    assert set(TARGETS) >= ON_VIRTUAL_LABS
+
+
+@pytest.mark.parametrize(
+    ("target", "command"),
+    [
+        ("up", "pulumi up --stack dgx"),
+        ("preview", "pulumi preview --diff --stack dgx"),
+        ("drift", "pulumi preview --refresh --run-program --diff --stack dgx"),
+        ("validate", "ROCELAB_VALIDATE=again pulumi up --stack dgx"),
+        ("report", "python -m components.report --folder report --stack dgx"),
+        ("recover", "pulumi cancel --stack dgx && pulumi refresh --run-program --clear-pending-creates --stack dgx"),
+        ("destroy", "pulumi destroy --run-program --stack dgx"),
+    ],
+)
+def test_hardware_is_refused_with_what_does_the_same_there_before_anything_is_built(
+    checkout: Path, target: str, command: str
+) -> None:
+    done = make(target, "STACK=dgx", cwd=checkout, fails="*stacks.virtual*")
+
+    assert done.returncode != 0
+    assert calls(checkout) == ["setup --python-only", f"python -m stacks.virtual dgx {command}"]
+
+
+def test_every_command_that_acts_on_a_lab_asks_the_guard(checkout: Path) -> None:
+    asking = {target for target in TARGETS if "stacks.virtual" in make("-n", target, cwd=checkout).stdout}
+
+    assert asking == ON_VIRTUAL_LABS
+
+
+def test_the_refusal_ends_with_the_command_as_it_is_typed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = (ROOT / "templates/roce/Pulumi.roce.yaml").read_text()
+    (tmp_path / "Pulumi.dgx.yaml").write_text(text)
+    monkeypatch.chdir(tmp_path)
+
+    assert (refusal("dgx", "make coffee") or "").endswith(' eval "$(make env STACK=dgx)" && make coffee')
+    assert (refusal("dgx") or "").endswith("&& pulumi up --stack dgx")
+
+
+def test_a_failed_up_is_the_end_and_the_report_is_told(checkout: Path) -> None:
+    done = make("up", cwd=checkout, fails="lab pulumi up*")
+
+    assert done.returncode != 0
+    assert "Error 7" in done.stderr
+    assert re.fullmatch(
+        r"run lab python -m components\.report .* --after-up 7 \d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", calls(checkout)[-1]
+    )
+
+
+def test_an_up_goes_from_the_simulator_to_the_verdict(checkout: Path) -> None:
+    assert make("up", cwd=checkout).returncode == 0
+
+    ran = [line.removeprefix("run lab ") for line in calls(checkout) if line.startswith("run")]
+    assert [" ".join(line.split()[:3]) for line in ran] == [
+        "sim up --stack",
+        "python -m engine.recover",
+        "pulumi stack select",
+        "pulumi up --yes",
+        "python -m components.report",
+    ]
+    assert "--after-up 0 " in ran[-1]
+
+
+def test_what_keeps_the_image_from_being_built_is_said_before_the_engine_is(checkout: Path) -> None:
+    assert make("up", cwd=checkout, fails="*nodes_image*").returncode != 0
+    assert "setup --stack lab" not in calls(checkout)
+
+
+@pytest.mark.parametrize("target", ["destroy", "drift", "validate", "report"])
+def test_a_stack_that_nobody_has_made_starts_no_simulator(checkout: Path, target: str) -> None:
+    done = make(target, cwd=checkout)
+
+    assert done.returncode != 0
+    assert "stack lab has not been made yet: make up STACK=lab makes it" in done.stderr
+    assert [line for line in calls(checkout) if line.startswith("run")] == []
+
+
+@pytest.mark.parametrize(
+    ("target", "before"),
+    [("preview", "pulumi stack select --create lab"), ("drift", ""), ("destroy", "python -m engine.recover lab")],
+)
+def test_a_simulator_that_was_stopped_is_started_first(checkout: Path, target: str, before: str) -> None:
+    made(checkout)
+
+    assert make(target, cwd=checkout).returncode == 0
+
+    ran = [line.removeprefix("run lab ") for line in calls(checkout) if line.startswith("run")]
+    assert ran[:-1] == [line for line in ("sim up --stack lab", before) if line]
+    assert ran[-1].startswith("pulumi destroy" if target == "destroy" else "pulumi preview")
+
+
+def test_a_lab_that_does_not_run_is_not_measured(checkout: Path) -> None:
+    made(checkout)
+
+    done = make("validate", cwd=checkout, fails="*sim status*")
+
+    assert done.returncode != 0
+    assert "the simulator does not run: make up STACK=lab" in done.stderr
+    assert not any("pulumi up" in line for line in calls(checkout) if line.startswith("run"))
+    assert make("validate", cwd=checkout).returncode == 0
+    assert "pulumi up" in calls(checkout)[-1]
