@@ -15,13 +15,17 @@ from pydantic import ValidationError
 
 from components.cluster.images import images_of
 from components.cluster.profiles import networks, programs
+from components.hosts import delivery, secret_files
+from components.hosts.calls import SENT
 from components.hosts.document import host_document
 from components.hosts.hosts import start_command
-from components.hosts.pack import SOURCES
+from components.hosts.pack import LOADER, SOURCES
 from components.hosts.program.distribution import family
 from components.hosts.program.machine import StepError
 from components.hosts.program.places import DOCUMENT_FILE, STATE, UNIT_FILE, UNIT_LINK
-from components.hosts.roll import batches
+from components.hosts.roll import REBOOT, UNIT_STATE, batches, reach_command
+from components.ssh.admin import READ
+from components.validation.running import remote
 from stacks.bill import OPERATOR_DEFINITIONS, UPSTREAM
 from stacks.cluster import Cluster
 from stacks.drivers import NicDriver
@@ -30,6 +34,7 @@ from stacks.lab import Lab
 from tests.components.hosts.kernel import PFS, FakeHost
 from tests.components.hosts.test_host import fewer_vfs, made, run
 from tests.components.jobs.jobs import rendered
+from tests.conftest import ROOT
 
 
 @pytest.fixture
@@ -66,6 +71,40 @@ def test_what_a_login_shell_gets_needs_nothing_that_dash_lacks(tmp_path: Path, s
 
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["failed"]["step"] == "program"
+
+
+COMMANDS = {
+    "start": start_command(),
+    "program": delivery.receive_command(),
+    "secret file": secret_files.receive_command("licence"),
+    "verb": f'{SENT}"{LOADER}" 100000 probe',
+    "reboot": REBOOT,
+    "unit": UNIT_STATE,
+    "peer": reach_command("enp5s0", ["10.10.11.12", "10.10.11.13"]),
+    "kubeconfig": READ,
+    "bounded": remote.BOUNDED,
+    "lease": remote.LEASE,
+    "inspect": remote.INSPECT,
+    "reach": remote.REACH,
+}
+"""Everything that is given to a login shell of a host."""
+MEANT = {
+    "lease": "SC2016",  # flock's own shell expands it
+    "inspect": "SC2020",  # tr is to replace either character
+    "reach": "SC1010",  # ping's word for "do not fragment"
+}
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_what_a_login_shell_gets_passes_shellcheck_as_plain_sh(name: str) -> None:
+    """Its scripts have words that split, and exit statuses that nobody looks at."""
+    checker = [ROOT / ".venv" / "bin" / "shellcheck", "--shell=sh", "--severity=style"]
+    meant = [f"--exclude={MEANT[name]}"] if name in MEANT else []
+    done = subprocess.run(
+        [*checker, *meant, "-"], input=f"{COMMANDS[name]}\n", capture_output=True, text=True, check=False
+    )
+
+    assert done.returncode == 0, done.stdout
 
 
 def test_on_the_host_no_line_is_built_for_a_shell() -> None:

@@ -15,7 +15,10 @@ from stacks.hosts import HostPolicy
 
 REBOOT = "exec sudo -n systemd-run --quiet --collect --on-active=1 systemctl reboot"
 """Detached: the answer to this very command still gets through."""
+UNIT_STATE = "systemctl show -p ActiveState --value rocelab-rdma.service || true"
+"""By the older of two spellings: -P came with systemd 246, and Ubuntu 20.04 and RHEL 8 have an older one."""
 PAUSE_S = 3.0
+ASKED_PEERS = 3
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -99,18 +102,21 @@ class Roll:
 
     async def _unit_has_ended(self, endpoint: Endpoint) -> bool:
         """Whether our unit has done what it can, so that waiting on is pointless."""
-        state = await self.crew.hosts.run(
-            endpoint, "systemctl show -P ActiveState rocelab-rdma.service || true", answer_s=60
-        )
+        state = await self.crew.hosts.run(endpoint, UNIT_STATE, answer_s=60)
         return state.strip() in ("active", "failed")
 
     async def _reaches_a_peer(self, name: str, record: HostRecord) -> None:
         for interface, peers in rail_peers(name, self.records):
-            tries = " || ".join(f"sudo -n ping -c1 -W2 -I {interface} {peer}" for peer in peers[:3])
             try:
-                await self.crew.hosts.run(record.endpoint, f"({tries}) >/dev/null", answer_s=60)
+                await self.crew.hosts.run(record.endpoint, reach_command(interface, peers), answer_s=60)
             except NoAnswerError:
-                raise NoAnswerError(f"no peer answers on {interface} ({', '.join(peers[:3])})") from None
+                raise NoAnswerError(f"no peer answers on {interface} ({', '.join(peers[:ASKED_PEERS])})") from None
+
+
+def reach_command(interface: str, peers: Sequence[str]) -> str:
+    """Succeeds when one of the first peers answers; any one is proof, and one may be away."""
+    tries = " || ".join(f"sudo -n ping -c1 -W2 -I {interface} {peer}" for peer in peers[:ASKED_PEERS])
+    return f"({tries}) >/dev/null"
 
 
 def batches(names: Sequence[str], policy: HostPolicy, alone: Container[str] = ()) -> Iterator[list[str]]:
