@@ -1,6 +1,6 @@
 """The part of the page about jobs, the transports that they used, and earlier runs."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from components.report.charts.sizes import busbw_chart
 from components.report.charts.trend import trend_chart
@@ -13,17 +13,17 @@ from components.report.material import Material
 from components.report.past import Trend, test_name, trends
 from components.report.values import job_key
 from components.validation.judging.comparison import Comparison, comparisons
-from components.validation.records import RunRecord
+from components.validation.records import CurvePoint, RunRecord
 
 
 def collective_section(material: Material, record: RunRecord, sources: Sources) -> Iterator[Html]:
     """All-reduce and applications, and what the transports gained."""
     content: list[Content] = []
     curves = {}
-    if record.nccl and record.nccl.curve:
+    if record.nccl and _drawn(record.nccl.curve):
         curves["replayed" if record.nccl.replayed else "fabric"] = record.nccl.curve
     for job in record.jobs:
-        if job.curve and job.program == "nccl_all_reduce":
+        if job.program == "nccl_all_reduce" and _drawn(job.curve):
             curves[f"{job.transport}{', replayed' if job.replayed else ''}"] = job.curve
     if curves:
         judged = next((t for t in material.summary.tests if t.test == "nccl_all_reduce"), None)
@@ -35,6 +35,11 @@ def collective_section(material: Material, record: RunRecord, sources: Sources) 
         content += [_jobs(record, sources), _comparison(record)]
     if content:
         yield section("Collectives and applications", "collectives", *content)
+
+
+def _drawn(curve: Sequence[CurvePoint]) -> bool:
+    """Whether a logarithmic axis has room for any of it."""
+    return any(point.value > 0 for point in curve)
 
 
 def _jobs(record: RunRecord, sources: Sources) -> Html:

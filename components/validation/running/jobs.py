@@ -12,7 +12,7 @@ from components.validation.parsers.tf_cnn import parse_tf_cnn
 from components.validation.parsers.training import parse_training
 from components.validation.planning.jobs import PlannedJob, in_turn
 from components.validation.planning.plan import Plan
-from components.validation.records import CurvePoint, JobResult
+from components.validation.records import JobResult
 from components.validation.running.evidence import evidence_of
 from components.validation.running.kube import Api
 from components.validation.running.mpijob import (
@@ -20,6 +20,7 @@ from components.validation.running.mpijob import (
     MpiJobs,
     Say,
     Waiting,
+    curve_of,
     delete_quietly,
     network_details,
     wait,
@@ -126,9 +127,8 @@ def _read(job: PlannedJob, log: str, *, replayed: bool) -> JobResult:
         # a recorded log comes from other machines: to compare it with this lab's plan would say nothing
         faults = [] if replayed else _faults(job, table)
         samples = tuple(row.out_of_place.busbw_gbyte_s for row in table.large)
-        points = (CurvePoint(message_bytes=r.size_bytes, value=r.out_of_place.busbw_gbyte_s) for r in table.rows)
         return _measured(job, samples, faults, replayed=replayed).model_copy(
-            update={"curve": tuple(points), "details": network_details(parse_nccl_log(log))}
+            update={"curve": curve_of(table), "details": network_details(parse_nccl_log(log))}
         )
     if job.program == "tf_cnn":
         ranks = job.workers.ranks if job.workers else 1

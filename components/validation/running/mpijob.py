@@ -12,10 +12,10 @@ from pydantic import JsonValue
 from components.jobs.mpijob import GROUP, LAB_LABEL, PLURAL, RUN_LABEL, VERSION
 from components.jobs.programs import all_reduce_job, job_name
 from components.jobs.workers import Workers
-from components.validation.parsers.nccl import LARGE_BYTES, parse_nccl
+from components.validation.parsers.nccl import LARGE_BYTES, NcclLog, parse_nccl
 from components.validation.parsers.nccl_log import NcclNetwork, parse_nccl_log, rail_faults, rails_by_order
 from components.validation.planning.plan import Plan
-from components.validation.records import NcclResult
+from components.validation.records import CurvePoint, NcclResult
 from components.validation.running.checks import faults_of_nccl
 from components.validation.running.evidence import evidence_of
 from components.validation.running.kube import Api, Event, Job, Node, Pod
@@ -217,7 +217,7 @@ def _read(plan: Plan, name: str, log: str, *, replayed: bool) -> NcclResult:
     try:
         table = parse_nccl(log)
     except LabError as error:
-        return NcclResult(outcome="failed", job=name, replayed=replayed, reasons=(str(error),))
+        return NcclResult(outcome="failed", job=name, replayed=replayed, reasons=(str(error),), raw=NCCL_LOG)
     # a recorded log comes from other machines: to compare it with this lab's plan would say nothing
     faults = [] if replayed else faults_of_nccl(table, plan)
     network = parse_nccl_log(log)
@@ -235,7 +235,14 @@ def _read(plan: Plan, name: str, log: str, *, replayed: bool) -> NcclResult:
         transport=table.transport,
         network=network_details(network),
         off_rail=tuple(rail_faults(network, rails_by_order(network))[:MOST_FAULTS]),
+        curve=curve_of(table),
+        raw=NCCL_LOG,
     )
+
+
+def curve_of(table: NcclLog) -> tuple[CurvePoint, ...]:
+    """Out-of-place busbw by message size, as tables are drawn."""
+    return tuple(CurvePoint(message_bytes=r.size_bytes, value=r.out_of_place.busbw_gbyte_s) for r in table.rows)
 
 
 def delete_quietly(jobs: MpiJobs, name: str, say: Say) -> None:

@@ -5,6 +5,7 @@ import random
 from components.report.material import Material, RailMtu
 from components.report.past import PastRun, past_of
 from components.report.raw import raw_files
+from components.validation.parsers.nccl import parse_nccl
 from components.validation.physics.ceilings import Path, bandwidth_ceiling
 from components.validation.records import (
     CurvePoint,
@@ -17,11 +18,13 @@ from components.validation.records import (
     VerbsTest,
     summarise,
 )
+from components.validation.running.mpijob import NCCL_LOG, curve_of
 from components.validation.summary import Finding, JudgedTest, Pair, Regression, Summary
 from tests.conftest import ROOT
 
 SAMPLE = (ROOT / "tests" / "samples" / "lab" / "rail-a_gpu01-to-gpu02.client.txt").read_text()
 LATENCY = (ROOT / "tests" / "samples" / "perftest" / "wlat.client.txt").read_text()
+ALL_REDUCE = (ROOT / "tests" / "samples" / "nccl" / "seed_a.txt").read_text()
 LINE_GBIT_S = 100.0
 CEILING_GBIT_S = round(bandwidth_ceiling(Path(line_rate_gbit_s=LINE_GBIT_S, path_mtu_bytes=4096)).value, 3)
 
@@ -59,7 +62,8 @@ class Model:
             for client, server in zip(self.nodes, [*self.nodes[1:], self.nodes[0]], strict=True)
         ]
         transfers += [self._curve(rail, test) for rail in self.rails for test in ("ib_write_bw", "ib_write_lat")]
-        self.raw["nccl_all_reduce.log"] = (ROOT / "tests" / "samples" / "nccl" / "seed_a.txt").read_text()
+        self.raw[NCCL_LOG] = ALL_REDUCE
+        table = parse_nccl(ALL_REDUCE)
         self.raw["look/gpu01"] = "$ ibv_devinfo -v\nhca_id: mlx5_0\n"
         return RunRecord(
             run_id=self.run_id,
@@ -72,10 +76,10 @@ class Model:
             series=_series(transfers),
             nccl=NcclResult(
                 outcome="measured",
-                busbw_gbyte_s=22.845,
-                rows=29,
-                curve=self._busbw(22.845),
-                raw="nccl_all_reduce.log",
+                busbw_gbyte_s=table.busbw_gbyte_s,
+                rows=len(table.rows),
+                curve=curve_of(table),
+                raw=NCCL_LOG,
             ),
             jobs=self._jobs(),
             hosts={node: self._host(index) for index, node in enumerate(self.nodes)},
@@ -219,10 +223,6 @@ class Model:
             raw=tuple(names),
         )
 
-    def _busbw(self, most: float) -> tuple[CurvePoint, ...]:
-        sizes = [2**power for power in range(10, 32)]
-        return tuple(CurvePoint(message_bytes=size, value=round(most * size / (size + 2**22), 4)) for size in sizes)
-
     def _jobs(self) -> tuple[JobResult, ...]:
         found = []
         for transport, busbw in (("tcp", 4.1), ("roce", 22.845), ("host", 23.05), ("roce", 22.88), ("tcp", 4.3)):
@@ -235,7 +235,7 @@ class Model:
                         "unit": "GB/s",
                         "samples": (busbw,),
                         "value": busbw,
-                        "curve": self._busbw(busbw) if transport != "roce" else (),
+                        "curve": tuple(CurvePoint(message_bytes=2**power, value=busbw) for power in (30, 31)),
                     }
                 )
             )

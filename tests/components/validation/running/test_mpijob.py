@@ -48,6 +48,18 @@ def test_a_job_that_succeeds_is_read_and_deleted(lab: Lab) -> None:
     assert lines == ["nccl_all_reduce: 2 workers run"]
 
 
+def test_the_whole_table_is_kept_as_a_curve_with_the_name_of_its_log(lab: Lab) -> None:
+    api = FakeApi(statuses=[true("Succeeded")], log=nccl("seed_a"))
+    with serving(api):
+        result, raw = run_nccl(plan_for(lab), "r1", api.kubeconfig, lambda _: None, threading.Event())
+
+    assert (result.raw, raw[result.raw]) == ("nccl_all_reduce.log", nccl("seed_a"))
+    assert (len(result.curve), result.rows) == (29, 29)
+    first, last = result.curve[0], result.curve[-1]
+    assert (first.message_bytes, last.message_bytes) == (8, 2**31)
+    assert last.value == result.largest_busbw_gbyte_s == 22.92
+
+
 @pytest.mark.parametrize("where", ["labels", "annotations"])
 def test_a_node_that_shows_recorded_logs_makes_the_result_replayed(lab: Lab, where: str) -> None:
     node = {"metadata": {"name": "gpu02", where: {REPLAYED: "true"}}}
