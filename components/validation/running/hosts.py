@@ -1,6 +1,7 @@
 """Takes the hosts of a plan for a run: connected, leased, looked at, and used by nobody else."""
 
 import asyncio
+import shlex
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
@@ -10,8 +11,8 @@ from components.ssh.credentials import Access, Login
 from components.ssh.session import run, session
 from components.validation.planning.plan import Plan
 from components.validation.running.ports import Ports, parse_ports
-from components.validation.running.remote import HELD, inspect, lease
-from components.validation.running.verbs import Bench, BusyError
+from components.validation.running.remote import HELD, INSPECT, inspect, inspect_words, lease
+from components.validation.running.verbs import Bench, BusyError, as_raw
 from stacks.base import LabError
 
 AT_ONCE = 64
@@ -20,6 +21,8 @@ KEEPALIVE_S = 5
 """A host that dies under a test should not hold the others up."""
 INSPECT_S = 30
 LEASE_S = 15
+LOOKS, SCRIPT = "hosts/", "look.sh"
+"""Where the raw outputs have what each host told of itself, beside the script that asked."""
 LEASE_MARGIN_S = 900
 """A lease outlives the estimate by this, and never a lost connection."""
 
@@ -52,12 +55,14 @@ async def taken(plan: Plan, access: Access, run_id: str, notes: list[str]) -> As
         looks = asyncio.gather(*(_inspect(plan, hosts.connections[node], node) for node in leased))
         pods = asyncio.to_thread(_pods, plan, access.kubeconfig)
         ports, (asked, foreign) = await asyncio.gather(looks, pods)
-        found = {node: port for node, port in ports if isinstance(port, Ports)}
-        hosts.unreachable |= {node: port for node, port in ports if isinstance(port, str)}
+        found = {node: port for node, port, _ in ports if isinstance(port, Ports)}
+        hosts.unreachable |= {node: port for node, port, _ in ports if isinstance(port, str)}
+        raw = {f"{LOOKS}{node}": text for node, _, text in ports if text}
+        raw |= {f"{LOOKS}{SCRIPT}": INSPECT} if raw else {}
         _refuse_busy(plan, found, foreign, asked=asked == "")
         notes += [asked] if asked else []
         notes += sorted({port.version for port in found.values()})
-        yield Bench(plan=plan, connections=hosts.connections, ports=found, unreachable=hosts.unreachable)
+        yield Bench(plan=plan, connections=hosts.connections, ports=found, unreachable=hosts.unreachable, raw=raw)
 
 
 async def _connected(stack: AsyncExitStack, plan: Plan, login: Login) -> _Taken:
@@ -93,16 +98,18 @@ async def _lease(stack: AsyncExitStack, connection: Connection, node: str, run_i
     )
 
 
-async def _inspect(plan: Plan, connection: Connection, node: str) -> tuple[str, Ports | str]:
+async def _inspect(plan: Plan, connection: Connection, node: str) -> tuple[str, Ports | str, str]:
+    """The node, its ports or why they are unknown, and what it said, as it is kept."""
     ends = [end for rail in plan.rails for end in rail.ends if end.node == node]
     try:
         done = await run(connection, inspect(plan.verbs.tests, ends), INSPECT_S)
     except LabError as error:
-        return node, f"{node}: {error}"
+        return node, f"{node}: {error}", ""
+    said = as_raw(["sh", SCRIPT, *map(shlex.quote, inspect_words(plan.verbs.tests, ends))], done)
     ports = parse_ports(done.out)
     if missing := [test for test in plan.verbs.tests if test not in ports.tests]:
-        return node, f"{node}: {missing[0]} is not installed (package perftest)"
-    return node, ports
+        return node, f"{node}: {missing[0]} is not installed (package perftest)", said
+    return node, ports, said
 
 
 def _pods(plan: Plan, kubeconfig: str | None) -> tuple[str, list[str]]:

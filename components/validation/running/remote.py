@@ -186,8 +186,12 @@ def lease(run_id: str, limit_s: int) -> str:
 
 def inspect(tests: Sequence[str], ends: Sequence[End]) -> str:
     """The remote command that looks at a host's ports."""
-    words = [word for end in ends for word in (end.device, end.interface)]
-    return shlex.join(["sh", "-c", INSPECT, "sh", " ".join(tests), *words])
+    return shlex.join(["sh", "-c", INSPECT, "sh", *inspect_words(tests, ends)])
+
+
+def inspect_words(tests: Sequence[str], ends: Sequence[End]) -> list[str]:
+    """What the look is asked for: the tests in one word, then device and interface of each port."""
+    return [" ".join(tests), *(word for end in ends for word in (end.device, end.interface))]
 
 
 def reach(peers: Sequence[tuple[str, IPv4Address, int]]) -> str:

@@ -3,6 +3,7 @@
 import asyncio
 import time
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from components.ssh.connection import Connection, NoAnswerError
@@ -205,8 +206,13 @@ class Bench:
         return wrote, served
 
     def _keep(self, name: str, command: list[str], done: Done) -> Done:
-        self.raw[name] = f"$ {' '.join(command)}\nexit {done.code}\n{done.out}\n[stderr]\n{done.err}"
+        self.raw[name] = as_raw(command, done)
         return done
+
+
+def as_raw(command: Sequence[str], done: Done) -> str:
+    """A raw output: the command that made it, how it ended, and what it said."""
+    return f"$ {' '.join(command)}\nexit {done.code}\n{done.out}\n[stderr]\n{done.err}"
 
 
 async def run_round(

@@ -5,6 +5,7 @@ import random
 from components.report.material import Material, RailMtu
 from components.report.past import PastRun, past_of
 from components.report.raw import raw_files
+from components.ssh.session import Done
 from components.validation.parsers.nccl import parse_nccl
 from components.validation.physics.ceilings import Path, bandwidth_ceiling
 from components.validation.records import (
@@ -18,7 +19,10 @@ from components.validation.records import (
     VerbsTest,
     summarise,
 )
+from components.validation.running.hosts import LOOKS, SCRIPT
 from components.validation.running.mpijob import NCCL_LOG, curve_of
+from components.validation.running.remote import INSPECT
+from components.validation.running.verbs import as_raw
 from components.validation.summary import Finding, JudgedTest, Pair, Regression, Summary
 from tests.conftest import ROOT
 
@@ -64,7 +68,10 @@ class Model:
         transfers += [self._curve(rail, test) for rail in self.rails for test in ("ib_write_bw", "ib_write_lat")]
         self.raw[NCCL_LOG] = ALL_REDUCE
         table = parse_nccl(ALL_REDUCE)
-        self.raw["look/gpu01"] = "$ ibv_devinfo -v\nhca_id: mlx5_0\n"
+        self.raw[f"{LOOKS}{SCRIPT}"] = INSPECT
+        self.raw[f"{LOOKS}gpu01"] = as_raw(
+            ["sh", SCRIPT, "ib_write_bw", "mlx5_0", "enp5s0"], Done(code=0, out="speed mlx5_0 100000\n", err="")
+        )
         return RunRecord(
             run_id=self.run_id,
             started_at="2026-11-21T06:00:00Z",

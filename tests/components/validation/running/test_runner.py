@@ -7,14 +7,16 @@ import time
 
 import pytest
 
+from components.report.checking import output_of
 from components.ssh import connection
 from components.ssh.credentials import Access, Login
 from components.validation.judging.verdict import function_of
 from components.validation.planning.plan import Plan
 from components.validation.records import RunRecord
 from components.validation.running import course, verbs
-from components.validation.running.remote import TAKEN
-from components.validation.running.runner import all_failed, measure
+from components.validation.running.ports import parse_ports
+from components.validation.running.remote import INSPECT, TAKEN
+from components.validation.running.runner import Run, all_failed, measure
 from stacks.lab import Lab
 from tests.components.validation.fakes import (
     Host,
@@ -104,6 +106,23 @@ def test_recorded_answers_of_two_hosts_make_a_whole_record(lab: Lab) -> None:
         "ib_write_bw round 1/2",
         "ib_write_bw round 2/2",
     ]
+
+
+def test_what_each_host_told_of_its_ports_is_kept_with_the_script_that_asked(lab: Lab) -> None:
+    hosts = two_hosts()
+    hosts[1].programs["inspect"] = answering(PORTS.replace("has ib_write_bw\n", ""))
+
+    async def whole() -> Run:
+        async with running(hosts) as login:
+            return await measure(without_nccl(lab), Access(login=login, kubeconfig=None), lambda _: None)
+
+    done = asyncio.run(whole())
+
+    assert done.raw["hosts/look.sh"] == INSPECT
+    assert done.raw["hosts/gpu01"].startswith("$ sh look.sh ib_write_bw rxe0 enp5s0 rxe1 enp132s0\nexit 0\n")
+    assert parse_ports(output_of(done.raw["hosts/gpu01"])).facts == done.record.hosts["gpu01"]
+    assert "is not installed" in done.record.transfers[0].reasons[0]
+    assert "hosts/gpu02" in done.raw, "most of all of a host that lacks something"
 
 
 def test_a_wrong_host_key_sends_nothing_and_is_a_result(lab: Lab) -> None:
