@@ -12,6 +12,7 @@ from stacks.access import Access
 from stacks.cluster import Cluster
 from stacks.delivery import Pvrdma, SharedRdma, SriovOperator, SriovPlain
 from stacks.ipam import Dhcp, NvIpam, Static, Whereabouts
+from stacks.machines import ExistingMachine, Machine
 from stacks.nodes import BareMetal, Node, VsphereVm
 from stacks.rails import Rail
 from stacks.rules import BrokenRulesError, Fault, Parts, Path, broken_rules, show
@@ -25,6 +26,8 @@ LONGEST_VALUE = 40
 TAGS: Mapping[str | int, type[BaseModel]] = {
     "bare_metal": BareMetal,
     "vsphere_vm": VsphereVm,
+    "new_machine": Machine,
+    "existing_machine": ExistingMachine,
     "sriov_plain": SriovPlain,
     "sriov_operator": SriovOperator,
     "shared_rdma": SharedRdma,

@@ -18,6 +18,7 @@ from stacks.access import read_host_keys
 from stacks.base import LabError
 from stacks.fabric import Fabric
 from stacks.lab import Lab
+from stacks.machines import Machine
 from stacks.nodes import VsphereVm
 
 SEED_KEY = "hostKeySeed"
@@ -71,7 +72,8 @@ def machine_keys(lab: Lab, places: Places, root: Path, secret: Callable[[str], o
     Raises:
         LabError: when the secret is missing, with the command that sets it.
     """
-    machines = {node.name for node in lab.nodes if isinstance(node, VsphereVm)} & places.keys()
+    new = {node.name for node in lab.nodes if isinstance(node, VsphereVm) and isinstance(node.machine, Machine)}
+    machines = new & places.keys()  # one that was there before has a key of its own
     if lab.fabric is None or lab.fabric.host_keys == "known_hosts" or not machines:
         return {}
     seed = _seed(lab.fabric, root, secret)

@@ -1,10 +1,10 @@
-"""A VM as it is cloned from a template: what it is made of, and where it may run."""
+"""A VM: one that is cloned from a template, with what it is made of and where it may run, or one that is there."""
 
 import re
 from ipaddress import IPv4Address
 from typing import Annotated, Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import Discriminator, Field, Tag, model_validator
 
 from stacks.base import InventoryName, Section, effect
 
@@ -97,3 +97,49 @@ class Machine(Section):
                 "take a template of one, such as ubuntu64Guest"
             )
         return self
+
+
+class ExistingMachine(Section):
+    """A VM that somebody else made: what is declared is set, what was there before is given back, and it stays."""
+
+    existing: InventoryName
+    """Its name in vCenter, which exactly one VM of the datacenter has to have. It is neither cloned nor renamed."""
+    host: InventoryName | None = None
+    """The ESXi host that it is on: verified, and never moved there."""
+    apart: bool = True
+    """Whether a worker has to have its host for itself; nobody is moved for that."""
+    cpus: int | None = Field(default=None, ge=1, le=256, json_schema_extra=effect("reboot"))
+    """None: as many as it has."""
+    memory_mbytes: int | None = Field(default=None, ge=1024, multiple_of=4, json_schema_extra=effect("reboot"))
+    """None: as much as it has. All of it is reserved and locked where there is PVRDMA or a vGPU."""
+    roce_version: Literal["rocev1", "rocev2"] | None = Field(default=None, json_schema_extra=effect("reboot"))
+    """Protocol of its PVRDMA adapters on the lab's rails. None: as it is, or vCenter's own choice."""
+    several_pvrdma: bool = False
+    """Allows more than one PVRDMA adapter, those counted that it has on other networks."""
+    allow_power_off: bool = False
+    """Whether it may be shut down, changed and started again. Without it a machine that runs is refused what cannot be
+    changed while it runs: everything but the reservation of its memory."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _nothing_that_only_a_new_one_has(cls, given: object) -> object:
+        fields = given if isinstance(given, dict) else {}
+        if only := [name for name in Machine.model_fields if name in fields and name not in cls.model_fields]:
+            raise ValueError(
+                f"{', '.join(only)} beside existing: {fields.get('existing')}: a machine that is there is not cloned, "
+                f"moved or rebuilt; take {'it' if len(only) == 1 else 'them'} out, or take existing out and have one "
+                "made"
+            )
+        return given
+
+
+def _made_or_existing(machine: object) -> str:
+    there = "existing" in machine if isinstance(machine, dict) else isinstance(machine, ExistingMachine)
+    return "existing_machine" if there else "new_machine"
+
+
+AnyMachine = Annotated[
+    Annotated[Machine, Tag("new_machine")] | Annotated[ExistingMachine, Tag("existing_machine")],
+    Discriminator(_made_or_existing),
+]
+"""A machine with `existing` is one that is there; every other is made."""

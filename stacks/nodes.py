@@ -6,7 +6,7 @@ from typing import Annotated, Literal, Self
 from pydantic import Discriminator, Field, Tag, model_validator
 
 from stacks.base import InterfaceName, Name, Port, Section, effect
-from stacks.machines import Machine, Vgpu
+from stacks.machines import AnyMachine, Machine, Vgpu
 
 Driver = Literal["mlx5_core", "igb", "vmxnet3"]
 
@@ -101,10 +101,10 @@ class BareMetal(NodeBase):
 
 
 class VsphereVm(NodeBase):
-    """A VM that the fabric makes: a management adapter, and a PVRDMA adapter on each of its rails."""
+    """A VM that the fabric makes or adopts: a management adapter, and a PVRDMA adapter on each of its rails."""
 
     kind: Literal["vsphere_vm"]
-    machine: Machine
+    machine: AnyMachine
     vgpu: Vgpu | None = Field(default=None, json_schema_extra=effect("reboot"))
     """None: none of ours, and one that somebody adds by hand is drift."""
 
@@ -117,7 +117,7 @@ class VsphereVm(NodeBase):
                 f"gpus {self.gpus}, and the machine has {self.vgpu.count} of {self.vgpu.profile}: "
                 "a benchmark would wait for what is not there; write the same number"
             )
-        if self.machine.firmware != "efi":
+        if isinstance(self.machine, Machine) and self.machine.firmware != "efi":
             raise ValueError(
                 f"vgpu {self.vgpu.profile} on firmware bios, which cannot map its memory: take a template with efi"
             )

@@ -99,6 +99,7 @@ def test_the_modules_that_stand_in_every_state_have_not_moved() -> None:
         "switches/switch_config.py",
         *("fabric/uplink.py", "fabric/baseline.py", "fabric/settings.py", "fabric/inspection.py", "fabric/adopt.py"),
         *("fabric/machine_hardware.py", "fabric/placement.py"),
+        *("fabric/machine_baseline.py", "fabric/adopt_machine.py"),
     )
     for name in modules:
         assert (ROOT / "components" / name).is_file(), "deleting existing resources would fail: see CONTRIBUTING"

@@ -11,7 +11,8 @@ from components.fabric.adopt import Adopted, AdoptedArgs
 from components.fabric.appliances import Appliances, AppliancesArgs
 from components.fabric.baseline import Baseline
 from components.fabric.inspection import Inspection, InspectionArgs
-from components.fabric.machines import Machines, MachinesArgs, machines_of
+from components.fabric.machines import Machines, MachinesArgs
+from components.fabric.members import machines_of
 from components.fabric.objects import MEMBER
 from components.fabric.settings import HostSettings, HostSettingsArgs
 from components.fabric.uplink import Uplink, UplinkArgs

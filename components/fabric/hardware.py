@@ -42,9 +42,9 @@ def observe(vcenter: VCenter, uuid: str) -> Hardware | None:
     if machine is None:
         return None
     devices = _devices(vcenter, machine)
-    versions = {str(one.deviceProtocol or "") for one in _adapters(devices)}
+    versions = {str(one.deviceProtocol or "") for one in pvrdma_among(devices)}
     return Hardware(
-        vgpus=tuple(sorted(_profile(one) for one in _vgpus(devices))),
+        vgpus=tuple(sorted(profile_of(one) for one in vgpus_among(devices))),
         roce_version=versions.pop() if len(versions) == 1 else ",".join(sorted(versions)),
     )
 
@@ -81,7 +81,7 @@ def put(vcenter: VCenter, uuid: str, name: str, wanted: Hardware, change: Change
     machine = find(vcenter, uuid)
     if machine is None:
         raise LabError(f"{name}: its VM is gone from the vCenter; run it again with --refresh")
-    specs = _changes(_devices(vcenter, machine), wanted)
+    specs = device_changes(_devices(vcenter, machine), wanted)
     running = is_on(vcenter, machine)
     if specs:
         if running and not (change.new or change.may_restart):
@@ -116,12 +116,15 @@ def find(vcenter: VCenter, uuid: str) -> vim.VirtualMachine | None:
     return found
 
 
-def _changes(devices: Sequence[vim.vm.device.VirtualDevice], wanted: Hardware) -> list[vim.vm.device.VirtualDeviceSpec]:
+def device_changes(
+    devices: Sequence[vim.vm.device.VirtualDevice], wanted: Hardware
+) -> list[vim.vm.device.VirtualDeviceSpec]:
+    """What makes of these devices those that are wanted; what is neither vGPU nor PVRDMA adapter stays."""
     missing = Counter(wanted.vgpus)
     specs = []
-    for device in _vgpus(devices):
-        if missing[_profile(device)] > 0:
-            missing[_profile(device)] -= 1
+    for device in vgpus_among(devices):
+        if missing[profile_of(device)] > 0:
+            missing[profile_of(device)] -= 1
         else:
             specs.append(vim.vm.device.VirtualDeviceSpec(operation="remove", device=device))
     for number, profile in enumerate(sorted(missing.elements())):
@@ -129,7 +132,7 @@ def _changes(devices: Sequence[vim.vm.device.VirtualDevice], wanted: Hardware) -
         # new devices are told apart by negative keys
         added = vim.vm.device.VirtualPCIPassthrough(key=-100 - number, backing=backing)
         specs.append(vim.vm.device.VirtualDeviceSpec(operation="add", device=added))
-    for adapter in _adapters(devices):
+    for adapter in pvrdma_among(devices):
         if wanted.roce_version not in ("", adapter.deviceProtocol):
             adapter.deviceProtocol = wanted.roce_version
             specs.append(vim.vm.device.VirtualDeviceSpec(operation="edit", device=adapter))
@@ -141,7 +144,8 @@ def _devices(vcenter: VCenter, machine: vim.VirtualMachine) -> list[vim.vm.devic
     return list(collect(vcenter.content, [machine], [path])[0].get(path) or [])
 
 
-def _vgpus(devices: Sequence[vim.vm.device.VirtualDevice]) -> list[vim.vm.device.VirtualPCIPassthrough]:
+def vgpus_among(devices: Sequence[vim.vm.device.VirtualDevice]) -> list[vim.vm.device.VirtualPCIPassthrough]:
+    """The vGPUs; other PCI devices are none."""
     shared = vim.vm.device.VirtualPCIPassthrough.VmiopBackingInfo
     return [
         one
@@ -150,11 +154,13 @@ def _vgpus(devices: Sequence[vim.vm.device.VirtualDevice]) -> list[vim.vm.device
     ]
 
 
-def _profile(device: vim.vm.device.VirtualPCIPassthrough) -> str:
+def profile_of(device: vim.vm.device.VirtualPCIPassthrough) -> str:
+    """Profile of a vGPU."""
     return str(getattr(device.backing, "vgpu", ""))
 
 
-def _adapters(devices: Sequence[vim.vm.device.VirtualDevice]) -> list[vim.vm.device.VirtualVmxnet3Vrdma]:
+def pvrdma_among(devices: Sequence[vim.vm.device.VirtualDevice]) -> list[vim.vm.device.VirtualVmxnet3Vrdma]:
+    """The PVRDMA adapters."""
     return [one for one in devices if isinstance(one, vim.vm.device.VirtualVmxnet3Vrdma)]
 
 

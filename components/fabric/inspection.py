@@ -22,6 +22,7 @@ from components.ssh.credentials import configured_lab
 from stacks.base import LabError
 from stacks.fabric import Fabric
 from stacks.lab import Lab
+from stacks.machines import ExistingMachine
 from stacks.nodes import VsphereVm
 
 Props = dict[str, object]
@@ -116,11 +117,15 @@ def look(lab: Lab, fabric: Fabric, content: vim.ServiceInstanceContent, ours: fr
 
 
 def hosts_with_vgpus(lab: Lab, hosts: list[str]) -> frozenset[str]:
-    """The hosts that may get a machine with a vGPU: those that one is pinned to, or all where the cluster places it."""
+    """The hosts that may get a machine with a vGPU: those that one is pinned to, or all where the cluster places it.
+
+    One that is there already stays where it is, and is looked at there when it is taken over.
+    """
     found: set[str] = set()
     for node in lab.nodes:
         if isinstance(node, VsphereVm) and node.state != "absent" and node.vgpu is not None:
-            found |= {node.machine.host} if node.machine.host else set(hosts)
+            anywhere = set() if isinstance(node.machine, ExistingMachine) else set(hosts)
+            found |= {node.machine.host} if node.machine.host else anywhere
     return frozenset(found)
 
 

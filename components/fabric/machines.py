@@ -1,4 +1,7 @@
-"""The VMs of a lab: cloned from a template, memory reserved, PVRDMA on every rail, one worker a host, and proven so."""
+"""The VMs of a lab: cloned from a template, memory reserved, PVRDMA on every rail, one worker a host, and proven so.
+
+Those that are there already are placed by `adopted_machines`; no rule is made for them, and nobody moves them.
+"""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -6,12 +9,15 @@ from dataclasses import dataclass, field
 import pulumi
 import pulumi_vsphere as vsphere
 
+from components.fabric.adopted_machines import AdoptionArgs, adopt
 from components.fabric.guestinfo import SECRET, TOLD, guestinfo
 from components.fabric.machine_hardware import MachineHardware, MachineHardwareArgs
+from components.fabric.members import free, hosts_of, machines_of
 from components.fabric.placement import Placement, PlacementArgs
 from stacks.fabric import Fabric
 from stacks.host_keys import HostKey
 from stacks.lab import Lab
+from stacks.machines import ExistingMachine, Machine
 from stacks.nodes import VsphereVm
 
 MANAGEMENT = "vmxnet3"
@@ -54,23 +60,29 @@ class Machines(pulumi.ComponentResource):
             name=args.fabric.cluster, datacenter_id=args.datacenter, opts=args.lookups
         )
         nodes = machines_of(args.lab)
-        made = {node.name: self._machine(node) for node in nodes}
-        apart = [node for node in nodes if node.role == "worker" and node.machine.apart]
-        planes = [node for node in nodes if node.role == "control_plane"]
+        made = {node.name: self._machine(node, node.machine) for node in nodes if isinstance(node.machine, Machine)}
+        new = [node for node in nodes if node.name in made]
+        apart = [node for node in new if node.role == "worker" and node.machine.apart]
+        planes = [node for node in new if node.role == "control_plane"]
         # an override belongs to the cluster, and a control plane may stand with the management hosts outside of it
         inside = {host.name for switch in args.fabric.switches for host in switch.hosts}
-        rules = self._stay([node for node in nodes if node.machine.host in inside], made)
+        rules = self._stay([node for node in new if node.machine.host in inside], made)
         rules += [
             # two workers on one host talk by memory copies: a benchmark would measure nothing
-            *self._rule("apart", apart if _free(apart) else [], made, mandatory=True, after=rules),
+            *self._rule("apart", apart if free(apart) else [], made, mandatory=True, after=rules),
             # a host that fails takes one control plane; where there are too few hosts they still run
-            *self._rule("planes-apart", _free(planes), made, mandatory=False, after=[]),
+            *self._rule("planes-apart", free(planes), made, mandatory=False, after=[]),
         ]
-        complete = [self._complete(node, made[node.name], rules) for node in nodes]
+        complete: list[pulumi.Resource] = [self._complete(node, made[node.name], rules) for node in new]
+        uuids: dict[str, pulumi.Input[str]] = {name: machine.id for name, machine in made.items()}
+        for node in nodes:
+            if isinstance(node.machine, ExistingMachine):
+                uuids[node.name], adopted = self._adopted(node, node.machine)
+                complete.append(adopted)
         placed = PlacementArgs(
             cluster=args.fabric.cluster,
-            machines={node.name: made[node.name].id for node in nodes},
-            apart=[node.name for node in apart],
+            machines={node.name: uuids[node.name] for node in nodes},
+            apart=[node.name for node in nodes if node.role == "worker" and node.machine.apart],
             pinned={node.name: node.machine.host for node in nodes if node.machine.host},
             patient=not args.lab.simulated,
         )
@@ -122,7 +134,7 @@ class Machines(pulumi.ComponentResource):
         wanted = MachineHardwareArgs(
             name=node.name,
             machine=machine.id,
-            hosts=_hosts_of(node, self._args.fabric),
+            hosts=hosts_of(node, self._args.fabric),
             vgpus=[node.vgpu.profile] * node.vgpu.count if node.vgpu else [],
             roce_version=node.machine.roce_version or "",
             may_restart=lab.hosts.allow_reboot,
@@ -134,8 +146,16 @@ class Machines(pulumi.ComponentResource):
         )
         return MachineHardware(f"{self._name}-{node.name}-hardware", wanted, options)
 
-    def _machine(self, node: VsphereVm) -> vsphere.VirtualMachine:
-        args, wanted = self._args, node.machine
+    def _adopted(self, node: VsphereVm, machine: ExistingMachine) -> tuple[pulumi.Output[str], pulumi.Resource]:
+        """UUID of a VM that is there, and what stands for it."""
+        args, hosts = self._args, hosts_of(node, self._args.fabric)
+        wanted = AdoptionArgs(lab=args.lab, fabric=args.fabric, port_groups=args.port_groups, hosts=hosts)
+        after = pulumi.ResourceOptions(parent=self, depends_on=set_up(hosts, args.preflight, args.settings))
+        baseline, adopted = adopt(f"{self._name}-{node.name}", node, machine, wanted, after)
+        return baseline.uuid, adopted
+
+    def _machine(self, node: VsphereVm, wanted: Machine) -> vsphere.VirtualMachine:
+        args = self._args
         datacenter, lookups = args.datacenter, args.lookups
         host = (
             vsphere.get_host_output(name=wanted.host, datacenter_id=datacenter, opts=lookups) if wanted.host else None
@@ -176,13 +196,13 @@ class Machines(pulumi.ComponentResource):
                 template_uuid=vsphere.get_virtual_machine_output(
                     name=wanted.template, datacenter_id=datacenter, opts=lookups
                 ).id,
-                customize=_customization(node),
+                customize=_customization(node, wanted),
             ),
             # a simulated machine has no guest that could report an address
             wait_for_guest_net_timeout=0 if args.lab.simulated else GUEST_NET_MINUTES,
             opts=pulumi.ResourceOptions(
                 parent=self,
-                depends_on=set_up(_hosts_of(node, args.fabric), args.preflight, args.settings),
+                depends_on=set_up(hosts_of(node, args.fabric), args.preflight, args.settings),
                 aliases=self._before(node, ""),
                 protect=None if args.lab.simulated else True,
                 # A template that is replaced by a newer one must not replace the machines made from the old one. And
@@ -210,11 +230,6 @@ class Machines(pulumi.ComponentResource):
         return [pulumi.Alias(name=f"{self._name}-{node.formerly}{suffix}")] if node.formerly else []
 
 
-def machines_of(lab: Lab) -> Sequence[VsphereVm]:
-    """The nodes that the fabric makes, in their order."""
-    return [node for node in lab.nodes if isinstance(node, VsphereVm) and node.state != "absent"]
-
-
 def set_up(
     hosts: Iterable[str], preflight: pulumi.Resource, settings: Mapping[str, pulumi.Resource]
 ) -> list[pulumi.Resource]:
@@ -222,22 +237,8 @@ def set_up(
     return [preflight, *(settings[host] for host in hosts if host in settings)]
 
 
-def _free(nodes: Sequence[VsphereVm]) -> list[VsphereVm]:
-    """Those that the cluster places."""
-    return [node for node in nodes if node.machine.host is None]
-
-
-def _hosts_of(node: VsphereVm, fabric: Fabric) -> list[str]:
-    """Where a machine may run: the host that it is pinned to, or every host of its rails' switches."""
-    if node.machine.host:
-        return [node.machine.host]
-    rails = {pf.rail for pf in node.pfs}
-    return sorted({host.name for switch in fabric.switches if switch.rail in rails for host in switch.hosts})
-
-
-def _customization(node: VsphereVm) -> vsphere.VirtualMachineCloneCustomizeArgs:
+def _customization(node: VsphereVm, wanted: Machine) -> vsphere.VirtualMachineCloneCustomizeArgs:
     """Name and addresses; matched to the adapters by their position."""
-    wanted = node.machine
     addresses = [(str(node.address), wanted.prefix_length)]
     addresses += [(str(pf.address.ip), pf.address.network.prefixlen) for pf in node.pfs]
     return vsphere.VirtualMachineCloneCustomizeArgs(

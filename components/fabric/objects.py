@@ -45,8 +45,8 @@ def find(vcenter: VCenter, kind: str, path: str) -> Existing:
     first, *rest = path.split("/")
     if kind == "vmkernel":
         return ExistingVmkernel(vcenter, first, rest[0])
-    place = _by_name(vcenter, vim.Datacenter, first, None)
-    switch = _by_name(vcenter, vim.DistributedVirtualSwitch, rest[0], place)
+    place = entity_named(vcenter, vim.Datacenter, first, None)
+    switch = entity_named(vcenter, vim.DistributedVirtualSwitch, rest[0], place)
     if kind == "switch":
         return ExistingSwitch(vcenter, switch, rest[0])
     for group in known(switch, "portgroup"):
@@ -184,7 +184,12 @@ class ExistingVmkernel:
             )
 
 
-def _by_name(vcenter: VCenter, kind: type[vim.ManagedEntity], name: str, below: vim.ManagedEntity | None) -> Any:
+def entity_named(vcenter: VCenter, kind: type[vim.ManagedEntity], name: str, below: vim.ManagedEntity | None) -> Any:
+    """The object of a kind that has this name.
+
+    Raises:
+        LabError: when there is none, with those that there are.
+    """
     found = collect_all(vcenter.content, kind, ["name"], below)
     for entity, values in found:
         if values["name"] == name:

@@ -10,11 +10,12 @@ from typing import Literal
 
 from stacks.fabric import DistributedSwitch, Fabric
 from stacks.lab import Lab
+from stacks.machines import ExistingMachine, Machine
 from stacks.nodes import VsphereVm
 
 Part = Literal[
     "new switch", "any switch", "adopted switch", "new port group", "adopted port group", "vmkernel adapter",
-    "PVRDMA settings", "machine", "vGPU", "appliance",
+    "PVRDMA settings", "machine", "adopted machine", "vGPU", "appliance",
 ]  # fmt: skip
 Where = Literal["host", "cluster", "datacenter"]
 
@@ -113,6 +114,20 @@ NEEDS: tuple[Need, ...] = (
         ("CloneVM_Task", "Resource.AssignVMToPool", ""),
         ("ReconfigureComputeResource_Task", "Host.Inventory.EditCluster", "the rule that keeps workers apart"),
     ),
+    *_needs(
+        "adopted machine",
+        "datacenter",
+        ("ReconfigVM_Task", "VirtualMachine.Config.CPUCount", "where declared"),
+        ("ReconfigVM_Task", "VirtualMachine.Config.Memory", "where declared"),
+        ("ReconfigVM_Task", "VirtualMachine.Config.Resource", "all memory is reserved"),
+        ("ReconfigVM_Task", "VirtualMachine.Config.AddRemoveDevice", "PVRDMA adapters"),
+        ("ReconfigVM_Task", "VirtualMachine.Config.EditDevice", "a declared RoCE version"),
+        ("ReconfigVM_Task", "VirtualMachine.Config.AdvancedConfig", "a declared MMIO space"),
+        ("ReconfigVM_Task", "Network.Assign", "the rails' port groups"),
+        ("PowerOnVM_Task", "VirtualMachine.Interact.PowerOn", "after allow_power_off"),
+        ("PowerOffVM_Task", "VirtualMachine.Interact.PowerOff", "allow_power_off"),
+        ("ShutdownGuest", "VirtualMachine.Interact.PowerOff", "allow_power_off"),
+    ),
     *_needs("vGPU", "datacenter", ("ReconfigVM_Task", "VirtualMachine.Config.AddRemoveDevice", "the vGPU")),
     *_needs(
         "appliance",
@@ -145,8 +160,10 @@ def _parts(lab: Lab, fabric: Fabric) -> Iterable[Part]:
                 if host.vmkernel.use == "adopt" or host.vmkernel.address is not None:
                     yield "vmkernel adapter"
     machines = [node for node in lab.nodes if isinstance(node, VsphereVm) and node.state != "absent"]
-    if machines:
+    if any(isinstance(node.machine, Machine) for node in machines):
         yield "machine"
+    if any(isinstance(node.machine, ExistingMachine) for node in machines):
+        yield "adopted machine"
     if any(node.vgpu is not None for node in machines):
         yield "vGPU"
     if lab.bitfusion is not None:

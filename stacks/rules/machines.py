@@ -1,12 +1,14 @@
 """Rules of VMs: where they may run so that PVRDMA is PVRDMA, and not a fallback to TCP or a copy in memory."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from stacks.fabric import DistributedSwitch, Fabric
 from stacks.hosts import HostPolicy
-from stacks.nodes import BareMetal, VsphereVm
-from stacks.rules.parts import Fault, Parts
+from stacks.machines import ExistingMachine, Machine
+from stacks.nodes import BareMetal, Node, VsphereVm
+from stacks.rules.parts import Fault, Parts, Path, twice
 
+PVRDMA = 13
 NATIVE_ENDPOINTS = 18
 NAMESPACES = 17
 MACHINE_DRIVERS = ("vmxnet3", "igb")
@@ -18,6 +20,23 @@ def _machines(parts: Parts) -> Iterator[tuple[int, VsphereVm]]:
             yield i, node
 
 
+def _new_machines(parts: Parts) -> Iterator[tuple[int, VsphereVm, Machine]]:
+    """Those that are made; what one that is there is like, a run looks at."""
+    for i, node in _machines(parts):
+        if isinstance(node.machine, Machine):
+            yield i, node, node.machine
+
+
+def hardware_needed(node: VsphereVm, nodes: Iterable[Node], hosts: HostPolicy) -> tuple[int, str]:
+    """The least virtual hardware that does for a node among others, and what needs it."""
+    rails = {pf.rail for pf in node.pfs}
+    if native := sorted({pf.rail for peer in nodes if isinstance(peer, BareMetal) for pf in peer.pfs} & rails):
+        return NATIVE_ENDPOINTS, f"{native[0]} has bare-metal nodes too, which PVRDMA reaches"
+    if node.pfs and hosts.rdma_namespaces == "exclusive":
+        return NAMESPACES, "hosts.rdma_namespaces is exclusive, and PVRDMA knows namespaces"
+    return (PVRDMA, "PVRDMA is there") if node.pfs else (1, "")
+
+
 def _switches(parts: Parts) -> dict[str, DistributedSwitch]:
     fabric = parts.section("fabric", Fabric)
     return {switch.rail: switch for switch in fabric.switches} if fabric else {}
@@ -25,8 +44,8 @@ def _switches(parts: Parts) -> dict[str, DistributedSwitch]:
 
 def _refuse_management_over_pvrdma(parts: Parts) -> Iterator[Fault]:
     groups = {switch.port_group: rail for rail, switch in _switches(parts).items()}
-    for i, node in _machines(parts):
-        network = node.machine.management_network
+    for i, _, machine in _new_machines(parts):
+        network = machine.management_network
         if network in groups:
             yield Fault(
                 ("nodes", i, "machine", "management_network"),
@@ -86,12 +105,12 @@ def _refuse_more_workers_than_hosts(parts: Parts) -> Iterator[Fault]:
 def _refuse_native_endpoints_on_old_hardware(parts: Parts) -> Iterator[Fault]:
     """Only from virtual hardware 18 (vSphere 7.0 U1) can PVRDMA talk to what is no PVRDMA machine."""
     native = {pf.rail for node in parts.nodes.values() if isinstance(node, BareMetal) for pf in node.pfs}
-    for i, node in _machines(parts):
+    for i, node, machine in _new_machines(parts):
         for rail in sorted({pf.rail for pf in node.pfs} & native):
-            if node.machine.hardware_version < NATIVE_ENDPOINTS:
+            if machine.hardware_version < NATIVE_ENDPOINTS:
                 yield Fault(
                     ("nodes", i, "machine", "hardware_version"),
-                    f"{node.machine.hardware_version}, and {rail} has bare-metal nodes too: PVRDMA reaches them from "
+                    f"{machine.hardware_version}, and {rail} has bare-metal nodes too: PVRDMA reaches them from "
                     f"{NATIVE_ENDPOINTS} on (ESXi 7.0 U1); raise it, or give them a rail of their own",
                 )
 
@@ -100,11 +119,11 @@ def _refuse_namespaces_on_old_hardware(parts: Parts) -> Iterator[Fault]:
     hosts = parts.section("hosts", HostPolicy)
     if hosts is None or hosts.rdma_namespaces != "exclusive":
         return
-    for i, node in _machines(parts):
-        if node.pfs and node.machine.hardware_version < NAMESPACES:
+    for i, node, machine in _new_machines(parts):
+        if node.pfs and machine.hardware_version < NAMESPACES:
             yield Fault(
                 ("nodes", i, "machine", "hardware_version"),
-                f"{node.machine.hardware_version}, and hosts.rdma_namespaces is exclusive: PVRDMA knows namespaces "
+                f"{machine.hardware_version}, and hosts.rdma_namespaces is exclusive: PVRDMA knows namespaces "
                 f"from {NAMESPACES} on; raise it, or share",
             )
 
@@ -120,6 +139,22 @@ def _refuse_roce_v1_over_routers(parts: Parts) -> Iterator[Fault]:
                 )
 
 
+def _refuse_one_machine_as_two_nodes(parts: Parts) -> Iterator[Fault]:
+    adopted: list[tuple[Path, str]] = [
+        (("nodes", i, "machine", "existing"), node.machine.existing)
+        for i, node in _machines(parts)
+        if isinstance(node.machine, ExistingMachine)
+    ]
+    yield from twice("machine", adopted, "one VM is one node")
+    taken = {name for _, name in adopted}
+    for i, node, _ in _new_machines(parts):
+        if node.name in taken:
+            yield Fault(
+                ("nodes", i, "name"),
+                f"{node.name} is to be made, and another node takes over a VM of that name; rename one of them",
+            )
+
+
 MACHINE_RULES: tuple[Callable[[Parts], Iterator[Fault]], ...] = (
     _refuse_management_over_pvrdma,
     _refuse_other_drivers,
@@ -128,4 +163,5 @@ MACHINE_RULES: tuple[Callable[[Parts], Iterator[Fault]], ...] = (
     _refuse_native_endpoints_on_old_hardware,
     _refuse_namespaces_on_old_hardware,
     _refuse_roce_v1_over_routers,
+    _refuse_one_machine_as_two_nodes,
 )

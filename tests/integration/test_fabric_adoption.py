@@ -13,8 +13,8 @@ from components.fabric.vcenter import session
 from components.fabric.waits import TOLD_AFTER_S
 from simulator.vcenter.control import SOCKET, Control
 from tests.integration.conftest import missing
-from tests.integration.test_fabric import Vsphere, a_stack
-from tests.integration.vcenter import running
+from tests.integration.test_fabric import Vsphere, a_stack, a_worker
+from tests.integration.vcenter import a_machine, done, machine_named, running
 
 pytestmark = pytest.mark.sim
 
@@ -30,6 +30,7 @@ def vsphere(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Vsphere]:
         made = a_stack(folder, endpoint)
         with session(endpoint) as vcenter:
             an_administrators_switch(vcenter.host("DC0_C0_H0"))
+            a_machine(vcenter.host("DC0_C0_H1"), "corp-gpu")
         made.fabric["switches"][0].update(name="corp", port_group="corp-rdma", hosts=[{"name": "DC0_C0_H0"}])
         yield made
 
@@ -52,6 +53,23 @@ def an_administrators_switch(host: vim.HostSystem) -> None:
         name="corp-rdma", type="earlyBinding", numPorts=8, description="of netops", defaultPortConfig=ports
     )
     WaitForTask(made.info.result.AddDVPortgroup_Task([group]))
+
+
+def their_machine() -> dict[str, Any]:
+    """A node that is a VM of theirs, with PVRDMA and more CPUs than it has."""
+    return {**a_worker(1), "machine": {"existing": "corp-gpu", "host": "DC0_C0_H1", "cpus": 4}}
+
+
+def of_their_machine(vsphere: Vsphere) -> dict[str, Any]:
+    with session(vsphere.endpoint) as vcenter:
+        config = machine_named(vcenter.host("DC0_C0_H1"), "corp-gpu").config
+        adapters = [one for one in config.hardware.device if isinstance(one, vim.vm.device.VirtualEthernetCard)]
+        return {
+            "adapters": [type(one).__name__.rpartition(".")[2] for one in adapters],
+            "cpus": config.hardware.numCPU,
+            "memory": (config.hardware.memoryMB, config.memoryReservationLockedToMax or False),
+            "annotation": config.annotation,
+        }
 
 
 def seen(vsphere: Vsphere) -> dict[str, Any]:
@@ -90,16 +108,26 @@ def test_adopting_sets_what_is_declared_and_nothing_else(vsphere: Vsphere) -> No
     hosts = [
         {"name": "DC0_C0_H0"},
         {"name": "DC0_C0_H1", "vmkernel": {"existing": "vmk0", "use": "adopt", "mtu_bytes": 9000}},
+        {"name": "DC0_C0_H2"},
     ]
     vsphere.fabric["switches"][0].update(use="adopt", mtu_bytes=9000, vlan_id=111, hosts=hosts)
-    before = seen(vsphere)
+    vsphere.nodes = [their_machine()]
+    before, machine_before = seen(vsphere), of_their_machine(vsphere)
 
-    vsphere.pulumi("up")
+    said = vsphere.pulumi("preview", fails=True)
+    assert "DC0/corp-gpu runs, and adapter.rail-a, cpus can only be changed while it is off" in said
+    assert "Traceback" not in said
+    vsphere.nodes[0]["machine"]["allow_power_off"] = True
+    told = vsphere.pulumi("up")
     vsphere.pulumi("up", "--expect-no-changes")
 
+    assert "DC0/corp-gpu: adapter.rail-a False => True: shut down for it, and started again" in told
+    machine = of_their_machine(vsphere)
+    assert machine["adapters"] == [*machine_before["adapters"], "VirtualVmxnet3Vrdma"]
+    assert (machine["cpus"], machine["memory"]) == (4, (machine_before["memory"][0], True))
     now = seen(vsphere)
     assert (now["mtu"], now["vlan"]) == (9000, 111)
-    assert now["members"] == {"DC0_C0_H0": ["vmnic4"], "DC0_C0_H1": ["vmnic4"]}
+    assert now["members"] == {name: ["vmnic4"] for name in ("DC0_C0_H0", "DC0_C0_H1", "DC0_C0_H2")}
     assert now["vmkernel"]["vmk0"] == (before["vmkernel"]["vmk0"][0], 9000)
     for untouched in ("version", "contact", "group"):
         assert now[untouched] == before[untouched], "the lab does not declare it"
@@ -110,17 +138,21 @@ def test_what_somebody_changes_of_it_by_hand_is_seen_and_put_back(vsphere: Vsphe
         network = vcenter.host("DC0_C0_H0").parent.parent.parent.networkFolder
         switch = next(one for one in network.childEntity if one.name == "corp")
         WaitForTask(switch.ReconfigureDvs_Task(DVS.ConfigSpec(configVersion=switch.config.configVersion, maxMtu=1600)))
+        unlocked = vim.vm.ConfigSpec(memoryReservationLockedToMax=False)
+        done(machine_named(vcenter.host("DC0_C0_H1"), "corp-gpu").ReconfigVM_Task(unlocked))
 
     control = Control(vsphere.folder / SOCKET)
     control.fault("slow", method="ReconfigureDvs_Task", seconds=TOLD_AFTER_S + 2, times=1)
 
     shown = vsphere.pulumi("preview", "--refresh", "--run-program", "--diff")
-    done = vsphere.pulumi("up", "--refresh", "--run-program")
+    mended = vsphere.pulumi("up", "--refresh", "--run-program")
 
     control.clear()
-    assert re.search(r"corp: vCenter is to change mtu_bytes: not done after 1\d s; 600 s at most", done), done
+    assert re.search(r"corp: vCenter is to change mtu_bytes: not done after 1\d s; 600 s at most", mended), mended
     assert re.search(r"DC0/corp: mtu_bytes 1600 => 9000", shown), shown
+    assert re.search(r"DC0/corp-gpu: memory_reservation_mbytes 1024 => 'all'", shown), shown
     assert "contact" not in shown
+    assert of_their_machine(vsphere)["memory"] == (1024, True)
     assert seen(vsphere)["mtu"] == 9000
 
 
@@ -138,8 +170,19 @@ def test_a_version_never_goes_back_and_the_error_says_what_to_declare(vsphere: V
 
 def test_a_destroy_leaves_it_and_says_what_was_different_before(vsphere: Vsphere) -> None:
     kept = seen(vsphere)
+    with session(vsphere.endpoint) as vcenter:
+        theirs = machine_named(vcenter.host("DC0_C0_H1"), "corp-gpu")
+        done(theirs.ReconfigVM_Task(vim.vm.ConfigSpec(annotation="of netops")))
 
     said = vsphere.pulumi("destroy", "--run-program")
+
+    assert of_their_machine(vsphere) == {
+        "adapters": ["VirtualVmxnet3"],
+        "cpus": 1,
+        "memory": (1024, False),
+        "annotation": "of netops",
+    }, "it stays, and has what it had"
+    vsphere.nodes = []
 
     assert seen(vsphere) == kept
     assert re.search(r"DC0/corp stays as it is; before us its .*mtu_bytes was 1500, version was '7.0.2'", said), said

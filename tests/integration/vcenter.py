@@ -13,7 +13,7 @@ from typing import Any
 from pyVim.task import WaitForTask
 from pyVmomi import vim
 
-from components.fabric.vcenter import Endpoint
+from components.fabric.vcenter import Endpoint, VCenter
 from tests.conftest import ROOT
 
 ADDRESS = "127.0.12.203"
@@ -62,3 +62,38 @@ def machine_named(host: vim.HostSystem, name: str) -> Any:
 def done(task: vim.Task) -> None:
     """Waits for the good end of a task."""
     assert WaitForTask(task) == "success"
+
+
+def a_machine(
+    host: vim.HostSystem, name: str, *, folder: vim.Folder | None = None, directory: str = "", firmware: str = "bios"
+) -> None:
+    """A VM of somebody else on that host, which runs: one CPU, 1 GB of memory, an adapter and nothing reserved."""
+    backing = vim.vm.device.VirtualEthernetCard.NetworkBackingInfo(deviceName="VM Network")
+    adapter = vim.vm.device.VirtualDeviceSpec(
+        operation="add", device=vim.vm.device.VirtualVmxnet3(key=-1, backing=backing)
+    )
+    spec = vim.vm.ConfigSpec(
+        name=name,
+        guestId="debian12_64Guest",
+        firmware=firmware,
+        version="vmx-17",
+        numCPUs=1,
+        memoryMB=1024,
+        files=vim.vm.FileInfo(vmPathName=f"[LocalDS_0] {directory}/{name}.vmx" if directory else "[LocalDS_0]"),
+        deviceChange=[adapter],
+    )
+    place = folder or host.parent.parent.parent.vmFolder
+    done(place.CreateVM_Task(spec, host.parent.resourcePool, host))
+    done(next(one for one in place.childEntity if one.name == name).PowerOnVM_Task())
+
+
+def an_rdma_switch(vcenter: VCenter, name: str, hosts: tuple[str, ...]) -> str:
+    """A switch of somebody else without uplinks; the managed object id of its port group `<name>-rdma`."""
+    dvs = vim.dvs.VmwareDistributedVirtualSwitch
+    members = [vim.dvs.HostMember.ConfigSpec(operation="add", host=vcenter.host(one)) for one in hosts]
+    spec = vim.DistributedVirtualSwitch.CreateSpec(configSpec=dvs.ConfigSpec(name=name, maxMtu=9000, host=members))
+    made = vcenter.host(hosts[0]).parent.parent.parent.networkFolder.CreateDVS_Task(spec)
+    done(made)
+    group = vim.dvs.DistributedVirtualPortgroup.ConfigSpec(name=f"{name}-rdma", type="earlyBinding", numPorts=8)
+    done(made.info.result.AddDVPortgroup_Task([group]))
+    return next(str(one._GetMoId()) for one in made.info.result.portgroup if one.name == f"{name}-rdma")

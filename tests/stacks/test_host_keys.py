@@ -16,6 +16,7 @@ from stacks.base import LabError
 from stacks.host_keys import SEED_KEY, host_key, machine_keys, pinned_keys
 from stacks.lab import Lab
 from stacks.load import Credentials, load_credentials
+from stacks.machines import ExistingMachine
 from stacks.read import parse_lab
 from tests.conftest import ROOT
 from tests.engine import Engine
@@ -94,6 +95,17 @@ def test_bare_metal_beside_machines_is_still_read_from_known_hosts(tmp_path: Pat
 
     assert list(keys) == ["gpu01", "gpu02", "dgx01"]
     assert keys["dgx01"] == f"ssh-ed25519 {KEY}"
+
+
+def test_a_machine_that_was_there_before_has_a_key_of_its_own(tmp_path: Path) -> None:
+    lab = by_secret()
+    theirs = lab.nodes[1].model_copy(update={"machine": ExistingMachine(existing="corp-gpu")})
+    lab = lab.model_copy(update={"nodes": (lab.nodes[0], theirs)})
+    (tmp_path / ".sim/nodes").mkdir(parents=True)
+    (tmp_path / ".sim/nodes/known_hosts").write_text(f"[127.0.12.2]:2222 ssh-ed25519 {KEY}\n")
+
+    assert list(machine_keys(lab, lab.endpoints(), tmp_path, SECRETS.get)) == ["gpu01"]
+    assert pinned_keys(lab, lab.endpoints(), tmp_path, SECRETS.get)["gpu02"] == f"ssh-ed25519 {KEY}"
 
 
 def test_machines_whose_keys_are_written_down_are_given_none(tmp_path: Path) -> None:

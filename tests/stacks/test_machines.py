@@ -10,7 +10,9 @@ import yaml
 
 from stacks.base import LabError
 from stacks.machines import Vgpu
+from stacks.nodes import VsphereVm
 from stacks.read import parse_lab
+from stacks.rules.machines import hardware_needed
 from tests.conftest import ROOT
 
 Edit = Callable[[dict[str, Any]], object]
@@ -51,6 +53,11 @@ def a_third_worker_more_than_hosts(lab: dict[str, Any]) -> None:
         lab["nodes"].append(more)
 
 
+def existing(number: int = 0, **fields: Any) -> Edit:
+    """The node is a VM that is there, of which this is declared."""
+    return lambda lab: lab["nodes"][number].update(machine={"existing": "corp-gpu", **fields})
+
+
 def bare_host(lab: dict[str, Any]) -> None:
     del lab["fabric"]["switches"][0]["hosts"][2]["vmkernel"]
 
@@ -59,6 +66,8 @@ def test_the_lab_itself_and_a_vgpu_worker_are_taken():
     assert said_of() == ""
     assert said_of(machine(firmware="efi"), node(vgpu=VGPU)) == ""
     assert said_of(machine(roce_version="rocev2", host="DC0_C0_H0")) == ""
+    assert said_of(existing()) == ""
+    assert said_of(existing(host="DC0_C0_H0", cpus=8, roce_version="rocev2"), existing(1, existing="corp-2")) == ""
 
 
 CASES: dict[str, tuple[list[Edit], str]] = {
@@ -105,6 +114,34 @@ CASES: dict[str, tuple[list[Edit], str]] = {
         [lambda lab: lab["fabric"]["switches"][0].update(version="6.0.0")],
         "fabric.switches[0].version",
     ),
+    "a machine that is there and cloned at once": (
+        [machine(existing="corp-gpu")],
+        "template, datastore, disk_gbytes, guest_id, firmware, management_network beside existing: corp-gpu",
+    ),
+    "hardware of a machine that is there": (
+        [existing(hardware_version=18)],
+        "nodes[0].machine: hardware_version beside existing: corp-gpu: a machine that is there is not cloned, moved or",
+    ),
+    "a key that no machine that is there has": (
+        [existing(alow_power_off=True)],
+        "nodes[0].machine.alow_power_off: unknown key; did you mean allow_power_off?",
+    ),
+    "one machine as two nodes": (
+        [existing(), existing(1)],
+        "nodes[1].machine.existing: machine corp-gpu is also that of nodes[0].machine.existing; one VM is one node",
+    ),
+    "a new machine under the name of one that is there": (
+        [existing(existing="gpu02")],
+        "nodes[1].name: gpu02 is to be made, and another node takes over a VM of that name",
+    ),
+    "a machine that is there on a host that would fall back": (
+        [bare_host, existing(host="DC0_C0_H2")],
+        "nodes[0].machine.host: gpu01 may run on DC0_C0_H2, which has no vmkernel adapter",
+    ),
+    "RoCE v1 over a router, of a machine that is there": (
+        [existing(roce_version="rocev1"), lambda lab: lab["rails"][0].update(host_gateway="192.168.0.1")],
+        "rocev1 stays in one layer-2 domain",
+    ),
     "a vGPU without EFI": ([machine(firmware="bios")], "on firmware bios"),
     "GPUs that are not there": ([machine(firmware="efi"), node(vgpu=VGPU, gpus=2)], "gpus 2, and the machine has 1"),
     "a desktop vGPU": (
@@ -150,3 +187,23 @@ def test_bare_metal_is_reached_from_hardware_18_on():
 )
 def test_the_mmio_space_holds_all_frame_buffers(vgpu, gbytes):
     assert vgpu.mmio_space_gbytes == gbytes
+
+
+def needed(*edits: Edit) -> tuple[int, str]:
+    content = copy.deepcopy(LAB)
+    for edit in edits:
+        edit(content)
+    lab = parse_lab(json.dumps(content), "lab.yaml")
+    first = lab.nodes[0]
+    assert isinstance(first, VsphereVm)
+    return hardware_needed(first, lab.nodes, lab.hosts)
+
+
+def test_the_hardware_that_a_machine_needs_follows_from_whom_it_talks_to():
+    def exclusive(lab: dict[str, Any]) -> None:
+        lab["hosts"] = {"rdma_namespaces": "exclusive"}
+        del lab["cluster"], lab["benchmarks"]
+
+    assert needed(existing()) == (13, "PVRDMA is there")
+    assert needed(existing(), exclusive)[0] == 17
+    assert needed(existing(), a_bare_metal_peer, machine(1, hardware_version=18))[0] == 18

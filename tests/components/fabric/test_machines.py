@@ -12,6 +12,8 @@ import pytest
 import yaml
 
 from components.fabric.fabric import VsphereFabric, VsphereFabricArgs
+from components.fabric.inspection import hosts_with_vgpus
+from components.fabric.privileges import needs_of, privileges
 from stacks.host_keys import host_key
 from stacks.read import parse_lab
 from tests.components.fabric.test_fabric import LOOKUPS
@@ -213,3 +215,85 @@ def test_cloud_init_leaves_addresses_and_name_to_the_customisation_of_the_clone(
 
 def test_without_a_key_of_ours_a_machine_is_told_nothing(with_planes: Recorded) -> None:
     assert not [key for key in with_planes["fabric-machines-gpu01"].inputs["extraConfig"] if "guestinfo" in key]
+
+
+def theirs(lab: dict[str, Any]) -> None:
+    """The first worker is a VM that is there; it was called otherwise before."""
+    first = lab["nodes"][0]
+    first.update(formerly="worker01", vgpu={"profile": "grid_v100d-16c", "mmio_gbytes": 64})
+    first["machine"] = {"existing": "corp-gpu", "host": "DC0_C0_H1", "roce_version": "rocev2", "cpus": 8}
+
+
+def test_a_machine_that_is_there_is_given_what_the_lab_declares_and_nothing_is_made_for_it() -> None:
+    seen = seen_with(theirs)
+    wanted = seen["fabric-machines-gpu01-existing"].inputs
+
+    assert "fabric-machines-gpu01" not in seen.resources, "no clone"
+    assert wanted["path"] == "DC0/corp-gpu"
+    assert wanted["wanted"] == {
+        "cpus": 8,
+        "memory_reservation_mbytes": "all",
+        "vgpus": "grid_v100d-16c",
+        "option.pciPassthru.use64bitMMIO": "TRUE",
+        "option.pciPassthru.64bitMMIOSizeGB": "64",
+        "adapter.pvrdma": True,
+        "roce_version.pvrdma": "rocev2",
+    }
+    assert wanted["allow_power_off"] is False
+    assert (wanted["terms"]["hosts"], wanted["terms"]["host"]) == (["DC0_C0_H1"], "DC0_C0_H1")
+    assert (wanted["terms"]["least_hardware"], wanted["terms"]["guest_s"]) == (13, 0)
+
+
+def test_what_a_machine_had_stands_in_the_state_before_anything_of_it_is_set() -> None:
+    seen = seen_with(theirs)
+    baseline = seen["fabric-machines-gpu01-baseline"]
+
+    assert baseline.inputs["fields"] == sorted(seen["fabric-machines-gpu01-existing"].inputs["wanted"])
+    assert "fabric-machines-gpu01-baseline" in seen["fabric-machines-gpu01-existing"].depends_on
+    assert {"fabric-preflight", "fabric-DC0_C0_H1-settings"} <= baseline.depends_on
+
+
+def test_no_rule_moves_a_machine_that_is_there_and_its_place_is_verified() -> None:
+    seen = seen_with(theirs)
+    placement = seen["fabric-machines-placement"]
+
+    assert "fabric-machines-gpu01-stays" not in seen.resources
+    assert "fabric-machines-apart" not in seen.resources, "one new worker needs no rule"
+    assert placement.inputs["apart"] == ["gpu01", "gpu02"]
+    assert placement.inputs["pinned"] == {"gpu01": "DC0_C0_H1"}
+    assert "fabric-machines-gpu01-existing" in placement.depends_on
+
+
+def test_a_machine_of_which_nothing_is_declared_is_given_no_default_of_ours() -> None:
+    def plain(lab: dict[str, Any]) -> None:
+        lab["nodes"][0]["machine"] = {"existing": "corp-gpu"}
+        del lab["nodes"][0]["vgpu"]
+
+    wanted = seen_with(plain)["fabric-machines-gpu01-existing"].inputs["wanted"]
+
+    assert wanted == {"memory_reservation_mbytes": "all", "adapter.pvrdma": True}
+
+
+def test_for_a_machine_that_is_there_nothing_may_be_made_or_removed() -> None:
+    def all_theirs(lab: dict[str, Any]) -> None:
+        for number, node in enumerate(lab["nodes"]):
+            node["machine"] = {"existing": f"corp-{number}"}
+
+    content = copy.deepcopy(LAB)
+    all_theirs(content)
+    lab = parse_lab(json.dumps(content), "lab-pvrdma")
+    assert lab.fabric is not None
+    found = set(privileges(needs_of(lab, lab.fabric)))
+
+    assert {"VirtualMachine.Config.AddRemoveDevice", "VirtualMachine.Interact.PowerOff", "Network.Assign"} <= found
+    assert not [one for one in found if one.startswith(("VirtualMachine.Inventory.", "VirtualMachine.Provisioning."))]
+    assert "Host.Inventory.EditCluster" not in found, "no rule is made"
+
+
+def test_the_preflight_asks_for_vgpus_where_a_machine_that_is_there_says_to_be() -> None:
+    content = copy.deepcopy(LAB)
+    for number, node in enumerate(content["nodes"]):
+        node["machine"] = {"existing": f"corp-{number}"}
+    content["nodes"][0]["machine"]["host"] = "DC0_C0_H1"
+
+    assert hosts_with_vgpus(parse_lab(json.dumps(content), "lab"), ["DC0_C0_H0", "DC0_C0_H1"]) == {"DC0_C0_H1"}

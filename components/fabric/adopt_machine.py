@@ -1,0 +1,174 @@
+"""A VM that somebody else made, as a resource: it is given what is declared of it, and gets back what it had before.
+
+The path of this module stands in the state of every stack with such a VM: it never moves.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import pulumi
+from pulumi.dynamic import (
+    CheckFailure,
+    CheckResult,
+    CreateResult,
+    DiffResult,
+    ReadResult,
+    Resource,
+    ResourceProvider,
+    UpdateResult,
+)
+
+from components.fabric import login
+from components.fabric.lending import Terms, changed_lines, give, give_back, refusal, start_again
+from components.fabric.machine_baseline import MachineBaseline
+from components.fabric.props import Props, whole, words
+from components.fabric.theirs import Theirs, by_instance, by_name, still_there
+from components.fabric.vcenter import VCenter
+from components.ssh.configured import Configured
+from components.ssh.credentials import configured_lab
+from stacks.base import LabError
+from stacks.machines import ExistingMachine
+from stacks.nodes import VsphereVm
+
+
+class AdoptedMachineProvider(Configured, ResourceProvider):
+    """Thin: what is allowed and what is done stands in `lending`."""
+
+    def check(self, _olds: Props, news: Props) -> CheckResult:
+        """Says what a new one will be given; refuses what may not be done with it, while it is still a preview."""
+        if _olds.get("path") == news.get("path") and whole(_olds.get("wanted")) == whole(news.get("wanted")):
+            return CheckResult(news, [])
+        try:
+            with login.configured_session(self._setting) as vcenter:
+                # before the first run, nobody knows more than its name
+                theirs = _known(vcenter, news) or by_name(vcenter, str(news["path"]))
+                said = refusal(vcenter, theirs, _terms(news))
+                if not said and _olds.get("path") != news.get("path"):
+                    for line in changed_lines(theirs, _terms(news)):
+                        pulumi.log.info(line)
+        except LabError as error:
+            said = str(error)
+        return CheckResult(news, [CheckFailure("path", said)] if said else [])
+
+    def diff(self, _id: str, _olds: Props, _news: Props) -> DiffResult:
+        """What the VM has against what is declared."""
+        replaces = ["path"] if _olds.get("path") != _news.get("path") else []
+        now, wanted = whole(_olds.get("now")), whole(_news.get("wanted"))
+        changed = {key: value for key, value in wanted.items() if now.get(key) != value}
+        changed |= {key: value for key, value in _no_longer(_olds, _news).items() if now.get(key) != value}
+        for key, value in sorted(changed.items()):
+            pulumi.log.info(f"{_news['path']}: {key} {now.get(key)!r} => {value!r}")
+        asked = ("wanted", "networks", "allow_power_off", "terms")
+        same = all(_olds.get(key) == _news.get(key) for key in asked)
+        return DiffResult(changes=bool(replaces or changed or not same), replaces=replaces)
+
+    def create(self, props: Props) -> CreateResult:
+        """Gives it what it lacks."""
+        with login.configured_session(self._setting) as vcenter:
+            theirs = still_there(vcenter, str(props["instance"]), str(props["path"]))
+            if props.get("was_on"):
+                # a run that was killed while it was off has to end what it began
+                theirs = start_again(vcenter, theirs, _terms(props))
+            given = give(vcenter, theirs, _terms(props), {}, refuse=True)
+            return CreateResult(f"{vcenter.instance_uuid}/{theirs.instance}", {**props, "now": given.now})
+
+    def read(self, id_: str, props: Props) -> ReadResult:
+        """What it has now of what is declared."""
+        with login.configured_session(self._setting) as vcenter:
+            theirs = by_instance(vcenter, str(props["instance"]))
+            if theirs is None:
+                return ReadResult("", {})
+            return ReadResult(id_, {**props, "now": theirs.read(whole(props.get("wanted")), words(props, "networks"))})
+
+    def update(self, _id: str, _olds: Props, _news: Props) -> UpdateResult:
+        """Sets what differs, and gives back what is declared no more."""
+        asked_anew = whole(_olds.get("wanted")) != whole(_news.get("wanted"))
+        with login.configured_session(self._setting) as vcenter:
+            theirs = still_there(vcenter, str(_news["instance"]), str(_news["path"]))
+            given = give(vcenter, theirs, _terms(_news), _no_longer(_olds, _news), refuse=asked_anew)
+        if given.left:
+            pulumi.log.warn(f"{_news['path']} was changed by hand: {given.left}")
+        return UpdateResult({**_news, "now": given.now})
+
+    def delete(self, _id: str, _props: Props) -> None:
+        """Gives back what it had before, and leaves the VM."""
+        with login.configured_session(self._setting) as vcenter:
+            theirs = by_instance(vcenter, str(_props["instance"]))
+            if theirs is None:
+                pulumi.log.warn(f"{_props['path']} is gone from the vCenter: nothing is left to give back")
+                return
+            for line in give_back(vcenter, theirs, _terms({**_props, "allow_power_off": self._allowed(_props)})):
+                pulumi.log.warn(line)
+
+    def _allowed(self, props: Props) -> bool:
+        """The lab file's word of today: the state's is that of the last run."""
+        named = str(props["path"]).partition("/")[2]
+        nodes = [node for node in configured_lab(self._setting).nodes if isinstance(node, VsphereVm)]
+        machines = [node.machine for node in nodes if isinstance(node.machine, ExistingMachine)]
+        said = [machine.allow_power_off for machine in machines if machine.existing == named]
+        return said[0] if said else bool(props["allow_power_off"])
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class AdoptedMachineArgs:
+    """Inputs of `AdoptedMachine`."""
+
+    path: str
+    """`datacenter/name`."""
+    wanted: Mapping[str, str | int | bool]
+    """By field, as `theirs` has them."""
+    networks: Mapping[str, pulumi.Input[str]]
+    """Managed object id of the port group by rail."""
+    baseline: MachineBaseline
+    allow_power_off: bool
+    terms: Mapping[str, object]
+    """What else has to be true of it: `hosts`, `host`, `least_hardware`, `needs`, `several_pvrdma`, `guest_s`."""
+
+
+class AdoptedMachine(Resource, module="fabric", name="AdoptedMachine"):
+    """A VM that is used, kept to what is declared, and given back."""
+
+    now: pulumi.Output[dict[str, object]]
+
+    def __init__(self, name: str, args: AdoptedMachineArgs, opts: pulumi.ResourceOptions | None = None) -> None:
+        props = {
+            "path": args.path,
+            "wanted": dict(args.wanted),
+            "networks": dict(args.networks),
+            "instance": args.baseline.instance,
+            "before": args.baseline.found,
+            "was_on": args.baseline.was_on,
+            "allow_power_off": args.allow_power_off,
+            "terms": dict(args.terms),
+            "now": None,
+        }
+        super().__init__(AdoptedMachineProvider(), name, props, opts)
+
+
+def _terms(props: Props) -> Terms:
+    more = whole(props.get("terms"))
+    hosts = more.get("hosts")
+    return Terms(
+        path=str(props["path"]),
+        wanted=whole(props.get("wanted")),
+        before=whole(props.get("before")),
+        networks=words(props, "networks"),
+        allow_power_off=bool(props.get("allow_power_off")),
+        hosts=tuple(str(host) for host in hosts) if isinstance(hosts, list) else (),
+        host=str(more.get("host") or ""),
+        least_hardware=int(str(more.get("least_hardware") or 0)),
+        needs=str(more.get("needs") or ""),
+        several_pvrdma=bool(more.get("several_pvrdma")),
+        guest_s=int(str(more.get("guest_s") or 0)),
+    )
+
+
+def _no_longer(olds: Props, news: Props) -> dict[str, object]:
+    """What fields had before us that are declared no more."""
+    before, wanted = whole(olds.get("before")), whole(news.get("wanted"))
+    return {key: before[key] for key in whole(olds.get("wanted")) if key not in wanted and key in before}
+
+
+def _known(vcenter: VCenter, props: Props) -> Theirs | None:
+    instance = props.get("instance")
+    return by_instance(vcenter, instance) if isinstance(instance, str) and instance else None

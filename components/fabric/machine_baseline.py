@@ -1,0 +1,75 @@
+"""What a VM of somebody else had before us, written into the state before anything of it is set.
+
+A resource of its own, so that a kill between looking and setting loses neither. The path of this module stands in the
+state of every stack with such a VM: it never moves.
+"""
+
+from collections.abc import Mapping, Sequence
+
+import pulumi
+from pulumi.dynamic import CreateResult, DiffResult, ReadResult, Resource, ResourceProvider, UpdateResult
+
+from components.fabric import login
+from components.fabric.props import Props, names, whole, words
+from components.fabric.theirs import by_instance, by_name, still_there
+from components.ssh.configured import Configured
+
+FOUND = ("uuid", "instance", "was_on", "found")
+
+
+class MachineBaselineProvider(Configured, ResourceProvider):
+    """Looks once at each declared field; what it saw stays as it was seen."""
+
+    def diff(self, _id: str, _olds: Props, _news: Props) -> DiffResult:
+        """Another VM is another baseline; a field that is declared later is looked at then."""
+        replaces = ["path"] if _olds.get("path") != _news.get("path") else []
+        return DiffResult(changes=bool(replaces) or _olds.get("fields") != _news.get("fields"), replaces=replaces)
+
+    def create(self, props: Props) -> CreateResult:
+        """Finds the VM by its name, and looks at it."""
+        with login.configured_session(self._setting) as vcenter:
+            theirs = by_name(vcenter, str(props["path"]))
+            found = {
+                "uuid": str(theirs.facts["config.uuid"]),
+                "instance": theirs.instance,
+                "was_on": theirs.on,
+                "found": theirs.read(names(props, "fields"), words(props, "networks")),
+            }
+            return CreateResult(f"{vcenter.instance_uuid}/{theirs.instance}", {**props, **found})
+
+    def read(self, id_: str, props: Props) -> ReadResult:
+        """Nothing of it changes while the VM is there."""
+        with login.configured_session(self._setting) as vcenter:
+            gone = by_instance(vcenter, str(props["instance"])) is None
+        return ReadResult("", {}) if gone else ReadResult(id_, props)
+
+    def update(self, _id: str, _olds: Props, _news: Props) -> UpdateResult:
+        """Looks at fields that are new; forgets those that are declared no more."""
+        with login.configured_session(self._setting) as vcenter:
+            theirs = still_there(vcenter, str(_olds["instance"]), str(_olds["path"]))
+            now = theirs.read(names(_news, "fields"), words(_news, "networks"))
+        kept = {key: value for key, value in whole(_olds.get("found")).items() if key in now}
+        same = {key: _olds[key] for key in FOUND if key != "found"}
+        return UpdateResult({**_news, **same, "found": {**now, **kept}})
+
+
+class MachineBaseline(Resource, module="fabric", name="MachineBaseline"):
+    """The declared fields of one VM as they were found."""
+
+    uuid: pulumi.Output[str]
+    """Of its BIOS, by which the vSphere provider knows machines."""
+    instance: pulumi.Output[str]
+    """The vCenter's own UUID of it."""
+    was_on: pulumi.Output[bool]
+    found: pulumi.Output[dict[str, object]]
+
+    def __init__(
+        self,
+        name: str,
+        path: str,
+        fields: Sequence[str],
+        networks: Mapping[str, pulumi.Input[str]],
+        opts: pulumi.ResourceOptions | None = None,
+    ) -> None:
+        asked = {"path": path, "fields": sorted(fields), "networks": dict(networks)}
+        super().__init__(MachineBaselineProvider(), name, {**asked, **dict.fromkeys(FOUND)}, opts)
