@@ -72,19 +72,39 @@ def locks(state: Path, stack: str) -> Iterator[Lock]:
 
 
 def orphans(checkout: Path, engine: Path) -> Iterator[tuple[int, str]]:
-    """Plugins of a dead engine: our binary or our interpreter, started in this checkout, adopted by process 1."""
+    """Plugins of a dead engine: our binary or our interpreter, started in this checkout, below no engine that lives.
+
+    Who adopts them differs: process 1, a session's `systemd --user`, a container's init.
+    """
     for entry in Path("/proc").iterdir():
         if not entry.name.isdigit():
             continue
         try:
-            _, parent = _state_and_parent(int(entry.name))
-            words = (entry / "cmdline").read_bytes().split(b"\0")
+            words = _words(int(entry.name))
             here = (entry / "cwd").readlink() == checkout
+            plugin = _plugin(words)
+            ours = plugin and (plugin.is_relative_to(engine) or "pulumi-language" in plugin.name)
+            if here and plugin and ours and not _has_engine(int(entry.name)):
+                yield int(entry.name), plugin.name
         except OSError:
             continue
-        plugin = next((Path(word.decode(errors="replace")) for word in words[:3] if b"/pulumi-" in word), None)
-        if parent == 1 and here and plugin and (plugin.is_relative_to(engine) or "pulumi-language" in plugin.name):
-            yield int(entry.name), plugin.name
+
+
+def _has_engine(pid: int) -> bool:
+    """Whether a pulumi is above the process, at once or with others between: a language host starts the program."""
+    while (pid := _state_and_parent(pid)[1]) > 1:
+        if Path(_words(pid)[0]).name == "pulumi":
+            return True
+    return False
+
+
+def _plugin(words: list[str]) -> Path | None:
+    """The plugin that a command line starts, by itself or through an interpreter."""
+    return next((Path(word) for word in words[:3] if "/pulumi-" in word), None)
+
+
+def _words(pid: int) -> list[str]:
+    return Path(f"/proc/{pid}/cmdline").read_bytes().decode(errors="replace").split("\0")
 
 
 def settle(exported: dict[str, object]) -> list[str]:

@@ -1,0 +1,95 @@
+"""Plugins that outlive a killed engine, as real processes that somebody else than process 1 adopts."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from textwrap import dedent
+
+import pytest
+
+from engine.recover import orphans, recover
+
+PLUGIN = "pulumi-resource-command"
+SUBREAPER = """
+    import ctypes, os, subprocess, sys
+    PR_SET_CHILD_SUBREAPER = 36
+    assert ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) == 0
+    script = '"$0" 60 & echo $!; wait'
+    engine = subprocess.Popen(["pulumi", "-c", script, sys.argv[1]], executable="/bin/sh")
+    sys.stdin.readline()
+    engine.kill()
+    engine.wait()
+    print("killed", flush=True)
+    pid, status = os.wait()
+    print(pid, os.WTERMSIG(status), flush=True)
+"""
+
+
+class Family:
+    """A subreaper, below it an engine, below that a plugin."""
+
+    def __init__(self, checkout: Path) -> None:
+        plugin = checkout / ".engine" / "standins" / PLUGIN
+        self._reaper = subprocess.Popen(
+            [sys.executable, "-c", dedent(SUBREAPER), plugin],
+            cwd=checkout,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        self.plugin = int(self.says())
+
+    def says(self) -> str:
+        assert self._reaper.stdout
+        return self._reaper.stdout.readline().strip()
+
+    def kill_the_engine(self) -> None:
+        assert self._reaper.stdin
+        self._reaper.stdin.write("\n")
+        self._reaper.stdin.flush()
+        assert self.says() == "killed"
+
+    def end(self) -> None:
+        command = Path(f"/proc/{self.plugin}/cmdline")
+        if command.exists() and PLUGIN in command.read_text():  # the number may be another process's by now
+            os.kill(self.plugin, 9)
+        self._reaper.kill()
+        self._reaper.communicate()
+
+
+@pytest.fixture
+def family(tmp_path: Path) -> Iterator[Family]:
+    standins = tmp_path / ".engine" / "standins"
+    standins.mkdir(parents=True)
+    (standins / PLUGIN).symlink_to("/bin/sleep")
+    found = Family(tmp_path)
+    yield found
+    found.end()
+
+
+def test_a_plugin_is_an_orphan_whoever_adopted_it(family: Family, tmp_path: Path) -> None:
+    assert list(orphans(tmp_path, tmp_path / ".engine")) == [], "its engine lives"
+
+    family.kill_the_engine()
+
+    assert list(orphans(tmp_path, tmp_path / ".engine")) == [(family.plugin, PLUGIN)]
+
+
+def test_an_orphan_of_another_checkout_is_left_alone(family: Family, tmp_path: Path) -> None:
+    family.kill_the_engine()
+
+    assert list(orphans(tmp_path / "other", tmp_path / ".engine")) == []
+    assert list(orphans(tmp_path, tmp_path / "other" / ".engine")) == []
+
+
+def test_recovery_ends_an_orphan_and_says_so(
+    family: Family, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    family.kill_the_engine()
+
+    assert recover("lab", tmp_path, tmp_path / "state") == 0
+
+    assert family.says() == f"{family.plugin} 15"
+    assert f"orphaned {PLUGIN} ({family.plugin}) ended" in capsys.readouterr().out
