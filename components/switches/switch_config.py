@@ -26,6 +26,7 @@ from components.ssh import credentials
 from components.ssh.configured import Configured
 from components.ssh.connection import Keys, NoAnswerError, keys_of
 from components.switches import backup
+from components.switches.first_touch import FirstTouch
 from components.switches.leftovers import unconfirmed
 from components.switches.records import (
     PREFIX,
@@ -125,24 +126,29 @@ class SwitchConfigProvider(Configured, ResourceProvider):
         }
 
     async def _configured(self, task: Task, record: SwitchRecord, kept: list[str]) -> Outcome:
-        lab = self._lab()
-        folder = backup.folder_of(lab.name, Path.cwd(), simulated=lab.simulated)
+        folder = self._folder()
 
         def keep(text: str) -> None:
             kept.append(backup.write_backup(folder, record.switch.name, text))
 
         async with talking(record.endpoint, self._keys(), record.switch.name, record.sitting) as talk:
-            return await configure(talk, task, keep)
+            return await configure(talk, task, keep, FirstTouch(folder, record.switch.name))
 
     async def _restored(self, record: SwitchRecord, before: Mapping[str, PortSettings]) -> list[str]:
         async with talking(record.endpoint, self._keys(), record.switch.name, record.sitting) as talk:
-            return await restore(talk, task_of(record, before, None), before)
+            done = await restore(talk, task_of(record, before, None), before)
+        FirstTouch(self._folder(), record.switch.name).drop(before)
+        return done
 
     async def _look(self, record: SwitchRecord, ports: Mapping[str, PortSettings]) -> dict[str, PortFacts]:
         async with talking(record.endpoint, self._keys(), record.switch.name, record.sitting) as talk:
             for warning in await unconfirmed(talk, record.switch.name, record.sitting):
                 pulumi.log.warn(warning)
             return await observe(talk, record.dialect, ports)
+
+    def _folder(self) -> Path:
+        lab = self._lab()
+        return backup.folder_of(lab.name, Path.cwd(), simulated=lab.simulated)
 
     def _lab(self) -> Lab:
         return credentials.configured_lab(self._setting)

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field, replace
 
 from components.ssh.connection import NoAnswerError
 from components.switches.dialect import AnswerError, Dialect, RefusedError, Sitting
+from components.switches.first_touch import FirstTouch
 from components.switches.leftovers import cleared
 from components.switches.settings import (
     Cable,
@@ -91,8 +92,14 @@ def refusals(task: Task, found: Mapping[str, PortFacts]) -> list[str]:
     return said + [f"{text}: correct switches[].ports, or plug the cable where the map has it" for text in wrong]
 
 
-async def configure(talk: Talk, task: Task, keep: Backup) -> Outcome:
+async def configure(talk: Talk, task: Task, keep: Backup, first: FirstTouch | None = None) -> Outcome:
     """Makes the ports as wanted; sends only what differs.
+
+    Args:
+        talk: with the switch.
+        task: what is wanted.
+        keep: takes the running configuration.
+        first: remembers what was there before, for a next run that finds no state.
 
     Raises:
         NotOursError: before anything is changed.
@@ -103,12 +110,15 @@ async def configure(talk: Talk, task: Task, keep: Backup) -> Outcome:
     found = await observe(talk, task.dialect, task.ports)
     if said := refusals(task, found):
         raise NotOursError(f"{task.switch}: nothing was changed.\n" + "\n".join(f"  {line}" for line in said))
-    before = {port: _as_before_us(facts.settings, task.ports[port]) for port, facts in found.items()}
+    known = first.read() if first else {}
+    before = {port: _as_before_us(facts.settings, task.ports[port], known.get(port)) for port, facts in found.items()}
     needed = {port: list(differences(task.ports[port], facts.settings)) for port, facts in found.items()}
     needed = {port: each for port, each in needed.items() if each}
     if not needed and not task.global_lines:
         return Outcome(before=before, found=found, changed=())
     keep(await talk.ask(task.dialect.backup()))
+    if first:
+        first.add({port: before[port] for port in needed if port in known or not found[port].settings.owner})
     fields = {port: frozenset(each.field for each in found_) for port, found_ in needed.items()}
     lines = _lines(task, {port: task.ports[port] for port in needed}, fields)
     try:
@@ -152,10 +162,12 @@ def merged(before: Mapping[str, PortSettings], now: Mapping[str, PortSettings]) 
     return {port: completed(before.get(port), settings) for port, settings in now.items()}
 
 
-def _as_before_us(found: PortSettings, wanted: PortSettings) -> PortSettings:
-    """What to put back one day. A marker of our own there means a lost state: what it replaced is not known."""
+def _as_before_us(found: PortSettings, wanted: PortSettings, known: PortSettings | None) -> PortSettings:
+    """What to put back one day. Our marker without a state: what it replaced is remembered, or nobody knows it."""
     asked = found.narrowed(frozenset(wanted.fields()))
-    return asked.model_copy(update={"description": ""}) if asked.owner else asked
+    if not asked.owner:
+        return asked
+    return completed(known, asked) if known else asked.model_copy(update={"description": ""})
 
 
 def _lines(task: Task, wanted: Mapping[str, PortSettings], fields: Mapping[str, frozenset[str]]) -> list[str]:

@@ -170,6 +170,19 @@ def test_up_drift_repair_and_destroy(rig: Engineered) -> None:
     assert rig.frames.configs == before
 
 
+def test_what_was_there_before_us_outlives_a_state_that_was_never_written(rig: Engineered) -> None:
+    lab, before = rig.lab(), dict(rig.frames.configs)
+    provider, props = rig.provider(lab), rig.props(lab)
+    lost = provider.create(props).outs
+
+    found = provider.create(props).outs
+
+    assert before_of(found) == before_of(lost)
+    provider.delete("sw1", found)
+    assert rig.frames.configs == before
+    assert not list((rig.folder / ".sim/backups").glob("*.json")), "the next lab finds what is there then"
+
+
 def test_a_port_that_leaves_the_map_is_put_back_and_the_others_stay(rig: Engineered) -> None:
     lab = rig.lab()
     outs = rig.provider(lab).create(rig.props(lab)).outs

@@ -11,6 +11,7 @@ import pytest
 
 from components.ssh.connection import Endpoint, NoAnswerError
 from components.switches.dialect import RefusedError
+from components.switches.first_touch import FirstTouch
 from components.switches.records import SwitchRecord, task_of, wanted_record
 from components.switches.settings import PortFacts, PortSettings, cables_of
 from components.switches.talk import Talk, talking
@@ -237,6 +238,79 @@ def test_what_was_there_before_us_comes_back(rig: Rig) -> None:
     assert rig.frames.configs == before
     assert rig.look(rig.lab()) == shown
     assert shown["1/1"].settings.description == "uplink-of-somebody"
+
+
+class Dying:
+    """A conversation whose run is killed at a line that begins so."""
+
+    def __init__(self, talk: Talk, at: str) -> None:
+        self._talk = talk
+        self._at = at
+
+    async def ask(self, command: str) -> str:
+        if command.startswith(self._at):
+            raise KilledError
+        return await self._talk.ask(command)
+
+
+class KilledError(Exception):
+    pass
+
+
+@pytest.mark.parametrize(
+    "at", ["interface ethernet 1/1 mtu", "interface ethernet 1/6 description", "configuration write"]
+)
+def test_a_run_killed_in_the_middle_of_a_change_forgets_nothing_of_what_was_there(rig: Rig, at: str) -> None:
+    before, lab = dict(rig.frames.configs), rig.lab()
+    first = FirstTouch(rig.folder / "backups", "sw1")
+
+    async def killed() -> None:
+        async with rig.talk() as talk:
+            await configure(Dying(talk, at), rig.task(lab), rig.backups.append, first)
+
+    async def next_run() -> Outcome:
+        async with rig.talk() as talk:
+            return await configure(talk, rig.task(lab), rig.backups.append, first)
+
+    with pytest.raises(KilledError):
+        asyncio.run(killed())
+    assert rig.frames.configs != before
+    outcome = asyncio.run(next_run())
+
+    assert {settings.mtu_bytes for settings in outcome.before.values()} == {1500}
+    rig.restore(lab, dict(outcome.before))
+    assert rig.frames.configs == before
+
+
+def test_a_port_that_was_given_up_is_remembered_as_it_is_found_again(rig: Rig) -> None:
+    first = FirstTouch(rig.folder / "backups", "sw1")
+
+    async def work() -> Outcome:
+        async with rig.talk() as talk:
+            return await configure(talk, rig.task(rig.lab()), rig.backups.append, first)
+
+    rig.restore(rig.lab(), dict(asyncio.run(work()).before))
+    rig.by_hand("configure terminal", "interface ethernet 1/1 mtu 4000 force")
+
+    assert asyncio.run(work()).before["1/1"].mtu_bytes == 4000
+    assert first.read()["1/1"].mtu_bytes == 4000
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", '{"1/1": {"speed": 100}}'])
+def test_a_memory_that_cannot_be_read_is_none(tmp_path: Path, text: str) -> None:
+    (tmp_path / "sw1-before.json").write_text(text)
+
+    assert FirstTouch(tmp_path, "sw1").read() == {}
+
+
+def test_only_its_owner_reads_the_memory(rig: Rig) -> None:
+    settings = rig.look(rig.lab())["1/1"].settings
+
+    FirstTouch(rig.folder / "backups", "sw1").add({"1/1": settings})
+
+    (file,) = (rig.folder / "backups").iterdir()
+    assert file.stat().st_mode & 0o077 == 0
+    assert FirstTouch(rig.folder / "backups", "sw1").read() == {"1/1": settings}
 
 
 def test_a_port_that_somebody_else_has_taken_meanwhile_is_not_put_back(rig: Rig) -> None:
