@@ -41,4 +41,17 @@ UNIT_LINK = "/etc/systemd/system/multi-user.target.wants/" + UNIT
 MODULES_FILE = "/etc/modules-load.d/rocelab.conf"
 SYSCTL_FILE = "/etc/sysctl.d/60-rocelab.conf"
 MODPROBE_FILE = "/etc/modprobe.d/rocelab.conf"
-SYSTEM_FILES = (UNIT_LINK, UNIT_FILE, MODULES_FILE, SYSCTL_FILE, MODPROBE_FILE)
+NETWORK_MANAGER_FILE = "/etc/NetworkManager/conf.d/60-rocelab.conf"
+NETWORKD_DROP_INS = "/etc/systemd/networkd.conf.d"
+NETWORKD_FILE = NETWORKD_DROP_INS + "/60-rocelab.conf"
+DAEMON_FILES = (NETWORK_MANAGER_FILE, NETWORKD_FILE)
+"""Only where the daemon is, and has to be told."""
+SYSTEM_FILES = (
+    UNIT_LINK,
+    UNIT_FILE,
+    MODULES_FILE,
+    SYSCTL_FILE,
+    MODPROBE_FILE,
+    *DAEMON_FILES,
+    NETWORKD_DROP_INS,  # a folder that distributions do not have; it goes only when it is empty
+)

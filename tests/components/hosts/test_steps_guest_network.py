@@ -14,7 +14,7 @@ from components.hosts.document import host_document, wanted_fields
 from components.hosts.program import guest
 from components.hosts.program.machine import Done
 from components.hosts.program.main import perform
-from components.hosts.program.places import REVERT_FILE
+from components.hosts.program.places import NETWORK_MANAGER_FILE, REVERT_FILE
 from components.hosts.program.revert import revert
 from stacks.lab import Lab
 from tests.components.hosts.kernel import FakeHost, addresses, info
@@ -122,6 +122,19 @@ def ours(machine: Guest) -> list[Path]:
     folders = (guest.NETPLAN, guest.PROFILES, guest.SCRIPTS, guest.RUN_NETWORKS, guest.RUN_PROFILES)
     files = [path for folder in folders for path in (machine.folder / folder[1:]).glob("*")]
     return [path for path in files if "rocelab" in path.read_text() or "netplan-enp5s0" in path.name]
+
+
+def test_network_manager_hears_that_the_rail_is_its_own_now(machine, document):
+    machine.file("/usr/sbin/NetworkManager", "")
+    made(machine, {key: value for key, value in document.items() if key != "guest_network"})
+    assert "enp5s0" in machine.read(NETWORK_MANAGER_FILE), "our unit alone sets it, so nobody else is to touch it"
+
+    made(machine, document)
+
+    assert not machine.exists(NETWORK_MANAGER_FILE)
+    taken = next((i for i, done in enumerate(machine.commands) if "connection up" in done), len(machine.commands))
+    assert machine.commands.index("systemctl reload NetworkManager.service") < taken
+    assert run("probe", machine, document)["fields"] == wanted_fields(document)
 
 
 def test_the_guest_keeps_the_address_and_a_second_run_finds_it_so(machine, document):

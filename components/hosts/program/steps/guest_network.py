@@ -10,6 +10,7 @@ from .. import guest
 from ..carriers import refuse_what_carries_the_host
 from ..host import Document, Host
 from ..machine import Machine, StepError
+from ..places import NETWORK_MANAGER_FILE
 from ..revert import arm_revert
 from ..step import Before, Fields, Step, told
 
@@ -42,6 +43,8 @@ class GuestNetwork(Step):
 
     def apply(self, host: Host, wrong: Set[str]) -> None:
         tool = _tool(host)
+        if host.machine.remove(NETWORK_MANAGER_FILE):  # it was told to leave the rails alone, and is to keep them now
+            host.machine.run("systemctl", "reload", "NetworkManager.service")
         for pf in host.pfs:
             if f"{pf['interface']}.kept" in wrong:
                 _keep(host, tool, pf)

@@ -1,11 +1,13 @@
-"""What brings all of it back after a reboot: a unit, this program, its document, and three drop-ins."""
+"""What brings all of it back after a reboot: a unit, this program, its document, and drop-ins for others."""
 
 import json
 import os
-from typing import Dict, Set
+from typing import Dict, List, Set
 
+from ..daemons import drop_ins
 from ..host import Document, Host
 from ..places import (
+    DAEMON_FILES,
     DEADLINE_S,
     DOCUMENT_FILE,
     MODPROBE_FILE,
@@ -56,6 +58,7 @@ class Persistence(Step):
             for path, content in self._files(host).items()
             if host.machine.content(path) != content
         ]
+        wrong += [f"{path} is no longer needed" for path in self._left_over(host)]
         if host.machine.target(UNIT_LINK) != UNIT:
             wrong.append(f"{UNIT} not enabled")
         document_is_wrong = f"{DOCUMENT_FILE} " in " ".join(wrong)
@@ -70,6 +73,8 @@ class Persistence(Step):
             place = UNCONFIRMED_FILE if path == DOCUMENT_FILE and machine.exists(REVERT_FILE) else path
             if machine.content(place) != content:
                 machine.put(place, content)
+        for path in self._left_over(host):
+            machine.remove(path)
         # the link is all that `systemctl enable` makes; no daemon-reload, since it detaches GPUs from containers
         if machine.target(UNIT_LINK) != UNIT:
             machine.remove(UNIT_LINK)
@@ -87,7 +92,12 @@ class Persistence(Step):
             UNIT_FILE: UNIT_TEXT.encode(),
             PROGRAM_FILE: host.program,
             DOCUMENT_FILE: self._document(host),
+            **drop_ins(host),
         }
+
+    def _left_over(self, host: Host) -> List[str]:
+        """Files for daemons that had to be told something once."""
+        return [path for path in DAEMON_FILES if path not in drop_ins(host) and host.machine.exists(path)]
 
     def _document(self, host: Host) -> bytes:
         return (json.dumps(host.document, indent=1, sort_keys=True) + "\n").encode()

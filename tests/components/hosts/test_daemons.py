@@ -1,0 +1,94 @@
+"""The distribution's network daemons are told to leave rails alone: only where they are, and only what is needed."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from components.hosts.document import host_document
+from components.hosts.program.daemons import drop_ins
+from components.hosts.program.host import Host
+from components.hosts.program.places import DAEMON_FILES, NETWORK_MANAGER_FILE, NETWORKD_DROP_INS, NETWORKD_FILE
+from stacks.lab import Lab
+from tests.components.hosts.test_host import differing, made, run
+from tests.components.hosts.test_steps_routing import Router, routed
+
+NETWORK_MANAGER = "/usr/sbin/NetworkManager"
+NETWORKD = "/usr/lib/systemd/systemd-networkd"
+
+
+@pytest.fixture
+def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Router:
+    monkeypatch.delenv("SSH_CONNECTION", raising=False)
+    return Router(tmp_path)
+
+
+def document_of(lab: Lab, *gateways: str | None) -> dict[str, Any]:
+    changed = routed(lab, *gateways)
+    return host_document(changed, changed.nodes[0])
+
+
+def test_a_host_without_such_a_daemon_gets_no_file(machine: Router, lab: Lab) -> None:
+    made(machine, document_of(lab, "10.10.11.1"))
+
+    assert not [path for path in DAEMON_FILES if machine.exists(path)]
+
+
+def test_network_manager_leaves_pfs_and_vfs_alone_beside_what_others_named(machine: Router, lab: Lab) -> None:
+    machine.file(NETWORK_MANAGER, "")
+
+    made(machine, document_of(lab))
+
+    first, second = (f"interface-name:{pf};interface-name:{pf}v*" for pf in ("enp5s0", "enp132s0"))
+    assert machine.read(NETWORK_MANAGER_FILE).endswith(f"[keyfile]\nunmanaged-devices+={first};{second}")
+    assert not machine.exists(NETWORKD_FILE)
+    assert not any("NetworkManager" in command for command in machine.commands), "it counts from its next start on"
+
+
+def test_the_name_of_a_port_is_no_part_of_its_vfs_names(machine: Router, lab: Lab) -> None:
+    machine.file(NETWORK_MANAGER, "")
+    document = document_of(lab)
+    document["pfs"][0]["interface"] = "enp65s0f0np0"
+
+    text = drop_ins(Host(machine, document, b""))[NETWORK_MANAGER_FILE].decode()
+
+    assert "interface-name:enp65s0f0np0;interface-name:enp65s0f0v*;" in text
+
+
+def test_networkd_keeps_rules_and_routes_where_a_rail_is_routed(machine: Router, lab: Lab) -> None:
+    machine.file(NETWORKD, "")
+    made(machine, document_of(lab))
+    assert not machine.exists(NETWORKD_FILE), "without a router there is nothing that it could take"
+
+    made(machine, document_of(lab, "10.10.11.1"))
+
+    assert "ManageForeignRoutingPolicyRules=no" in machine.read(NETWORKD_FILE).splitlines()
+
+
+def test_a_file_that_is_lost_or_no_longer_needed_is_seen_and_mended(machine: Router, lab: Lab) -> None:
+    machine.file(NETWORKD, "")
+    document = document_of(lab, "10.10.11.1")
+    made(machine, document)
+    machine.remove(NETWORKD_FILE)
+    assert f"{NETWORKD_FILE} missing" in differing(machine, document)["unit"]
+    made(machine, document)
+    assert machine.exists(NETWORKD_FILE)
+
+    plain = document_of(lab)
+    assert f"{NETWORKD_FILE} is no longer needed" in differing(machine, plain)["unit"]
+    made(machine, plain)
+    assert not machine.exists(NETWORKD_FILE)
+
+
+def test_an_undo_leaves_nothing_and_no_others_files_go(machine: Router, lab: Lab) -> None:
+    machine.file(NETWORK_MANAGER, "")
+    machine.file(NETWORKD, "")
+    others = "/etc/NetworkManager/conf.d/10-site.conf"
+    machine.file(others, "[main]\n")
+    document = document_of(lab, "10.10.11.1")
+    made(machine, document)
+
+    assert run("undo", machine, document)["failed"] is None
+
+    assert not [path for path in (*DAEMON_FILES, NETWORKD_DROP_INS) if machine.exists(path)]
+    assert machine.read(others) == "[main]"
