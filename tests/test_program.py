@@ -10,6 +10,8 @@ from typing import Any
 import pytest
 import yaml
 
+from engine.recover import PROJECT
+from stacks.read import KEY
 from tests.components.cluster.conftest import small_definitions  # noqa: F401  # a fixture
 from tests.conftest import ROOT
 from tests.engine import Engine, Recorded
@@ -37,6 +39,16 @@ def program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, small_definitions: 
     return Engine(answer).run(
         lambda: runpy.run_path(str(ROOT / "__main__.py")), preview=True, config={"rocelab:lab": json.dumps(lab)}
     )
+
+
+def test_the_project_asks_every_stack_for_its_lab_and_for_no_secret() -> None:
+    """What the project declares, the engine demands of each stack: an agent's lab has no sshPrivateKey to set."""
+    project = yaml.safe_load((ROOT / "Pulumi.yaml").read_text())
+
+    assert set(project["config"]) == {"lab"}
+    assert project["config"]["lab"]["type"] == "object"
+    assert not {"default", "secret"} & set(project["config"]["lab"])
+    assert (project["name"], f"{project['name']}:lab") == (PROJECT, KEY), "states and stack files are named by it"
 
 
 def test_the_names_in_the_state_are_the_golden_ones(program: Recorded) -> None:

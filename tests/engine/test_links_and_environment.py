@@ -89,6 +89,11 @@ def test_a_simulator_stack_finds_the_stand_ins_and_has_a_backend_of_its_own() ->
     assert variables["PULUMI_CONFIG_PASSPHRASE"] == THROWAWAY_PASSPHRASE
 
 
+@pytest.mark.parametrize("stack", ["lab", None])
+def test_hosts_wait_for_no_others_turn_whatever_the_machine(stack: str | None) -> None:
+    assert environment(stack, {})["PULUMI_PARALLEL"] == "64", "without it the engine takes four operations per core"
+
+
 @pytest.mark.parametrize("stack", [None, "no-such-stack", "hardware"])
 def test_any_other_stack_cannot_find_a_stand_in(
     stack: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -29,11 +29,11 @@ DELIVERY = "pulumi-python:dynamic/hosts:Delivery"
 FLEET = "pulumi-python:dynamic/hosts:Fleet"
 
 
-def build(lab: Lab, engine: Engine | None = None) -> Recorded:
+def build(lab: Lab, engine: Engine | None = None, key: str | None = CANARY) -> Recorded:
     keys = {node.name: f"ssh-ed25519 key-of-{node.name}" for node in lab.nodes}
 
     def program() -> None:
-        secret = pulumi.Output.secret(CANARY)
+        secret = pulumi.Output.secret(key) if key else None
         Hosts("hosts", HostsArgs(lab=lab, credentials=Credentials(private_key=secret, host_keys=keys, kubeconfig=None)))
 
     answer = {"results": json.dumps({}), "facts": json.dumps({})}
@@ -68,6 +68,14 @@ def test_every_connection_pins_its_hosts_key_and_gives_up_soon(seen):
     assert connection["hostKey"] == "ssh-ed25519 key-of-gpu01"
     assert (connection["dialErrorLimit"], connection["perDialTimeout"]) == (2, 10)
     assert "connection" in seen["hosts-gpu01"].secrets
+
+
+def test_with_an_agent_no_private_key_stands_in_a_connection(lab):
+    with_a_key = build(lab)["hosts-gpu01"].inputs["connection"]
+    with_an_agent = build(lab, key=None)["hosts-gpu01"].inputs["connection"]
+
+    assert with_a_key["privateKey"] == CANARY
+    assert with_a_key.keys() - with_an_agent.keys() == {"privateKey"}, "the provider then asks the agent"
 
 
 def test_commands_have_nothing_by_which_the_official_provider_hurts(seen):
