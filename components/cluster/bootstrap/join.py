@@ -19,6 +19,7 @@ from components.cluster.bootstrap.config import Invitation, init_config, join_co
 from components.cluster.bootstrap.decide import STEP, Decision, Refusal, Role, Seen, Situation, decide
 from components.hosts.calls import Report
 from components.hosts.program.membership import KUBEADM_S, RESET_S
+from components.hosts.program.registration import REGISTERED_S
 from components.hosts.records import HostRecord
 from components.hosts.repair import Crew, Outcome, unreachable
 from components.ssh.connection import NoAnswerError
@@ -27,7 +28,7 @@ from stacks.nodes import Node
 
 AT_ONCE = 16
 """Workers that join side by side: each asks the API server for a certificate."""
-DEADLINE_S = KUBEADM_S + RESET_S + 60
+DEADLINE_S = KUBEADM_S + REGISTERED_S + RESET_S + 60
 CA_FACT = "cluster_ca"
 """Under it the state remembers which cluster is the lab's."""
 TOKEN_LETTERS = string.ascii_lowercase + string.digits

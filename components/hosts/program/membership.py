@@ -15,6 +15,7 @@ from .files import load_json
 from .host import Host
 from .machine import Machine, StepError
 from .places import RUN, STATE
+from .registration import wait_until_registered
 
 KUBERNETES = "/etc/kubernetes"
 KUBELET_CONFIG = KUBERNETES + "/kubelet.conf"
@@ -121,6 +122,8 @@ def _once(host: Host, doing: str, words: Tuple[str, ...]) -> None:
         raise StepError("kubeadm does not run on this host", "see its step kubernetes_packages")
     machine.put(JOURNAL_FILE, json.dumps({"doing": doing}) + "\n")
     _kubeadm(host, words)
+    made = membership(machine)
+    wait_until_registered(machine, made["server"], made["node"], CA_FILE)
     machine.put(JOURNAL_FILE, json.dumps({"did": doing}) + "\n")
     host.changed.append(f"kubeadm {doing}")
 

@@ -29,11 +29,13 @@ STANDARD = {
     "os",
     "re",
     "signal",
+    "ssl",
     "subprocess",
     "sys",
     "time",
     "traceback",
     "typing",
+    "urllib.error",
     "urllib.request",
 }
 RECORDED = Path(__file__).with_name("recorded")
