@@ -19,16 +19,16 @@ from components.ssh.credentials import Setting, access_to, configured_lab
 from components.validation.judging.verdict import Beside, judge
 from components.validation.measured import Wanted, carried_out
 from components.validation.memory.history import history_in
-from components.validation.memory.redact import needles
+from components.validation.memory.stack_secrets import needles_of
 from components.validation.planning.plan import Plan
 from components.validation.planning.quarantine import without
 from components.validation.records import RunRecord, compact
 from components.validation.running.hcas import hcas_of
+from components.validation.running.journal import Kept
 from components.validation.running.parent import while_alive
 from components.validation.running.runner import Around, Run, all_failed, measure
 from stacks.base import LabError
 from stacks.lab import Lab
-from stacks.secret_files import BITFUSION_KEY, LICENCE_KEY
 
 LARGEST_RECORD_BYTES = 256_000
 PLUGIN_LEVELS = 2
@@ -37,8 +37,6 @@ PLUGIN_LEVELS = 2
 ASKED = "ROCELAB_VALIDATE"
 """Environment variable by which a run of the engine is asked to measure: `again`, or `rebaseline`, which also lets
 comparisons begin anew. An input would measure a second time when it goes away."""
-SECRETS = ("sshPrivateKey", "kubeconfig", "vcenterPassword", LICENCE_KEY, BITFUSION_KEY)
-"""Keys of the stack whose values must not be kept."""
 
 Properties = dict[str, JsonValue]
 
@@ -67,19 +65,18 @@ class MeasurementProvider(Configured, ResourceProvider):
         plan = without(Plan.model_validate_json(str(props["plan"])), _names(props.get("left_out")))
         fingerprint, root = str(props["fingerprint"]), Path.cwd()
         lab = configured_lab(self._setting)
-        configured = [value for name in SECRETS if isinstance(value := self._setting(name), str)]
 
         async def run(part: Plan) -> Run:
             if access is None:
                 return all_failed(part, missing, fingerprint)
             with hcas_of(lab, part, self._setting, root) as hcas:
-                around = Around(journal=wanted.folder, hcas=hcas)
+                kept = Kept(folder=wanted.folder, fresh=wanted.rebaseline, secrets=wanted.secrets)
+                around = Around(journal=kept, hcas=hcas)
                 return await while_alive(measure(part, access, pulumi.log.info, fingerprint, around), PLUGIN_LEVELS)
 
         missing = ""
         try:
             access = access_to(lab, root, self._setting)
-            configured += [text for text in (access.login.private_key, access.kubeconfig) if text]
         except LabError as error:
             access, missing = None, str(error)
         wanted = Wanted(
@@ -88,7 +85,7 @@ class MeasurementProvider(Configured, ResourceProvider):
             root=root,
             before=history_in(olds.get("history")),
             rebaseline=os.environ.get(ASKED) == "rebaseline",
-            secrets=needles(configured),
+            secrets=needles_of(self._setting, access),
         )
         done = asyncio.run(carried_out(wanted, run, pulumi.log.info))
         return {

@@ -5,15 +5,18 @@ import asyncio
 import subprocess
 import sys
 import textwrap
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 
 from components.ssh.credentials import access_to
-from components.validation.judging.verdict import judge
+from components.validation.judging.verdict import Beside, judge
 from components.validation.memory.bundle import folder_of, write_bundle, write_record
+from components.validation.memory.stack_secrets import needles_of
 from components.validation.planning.only import Only, only
 from components.validation.planning.plan import Plan, plan_of
+from components.validation.planning.topology import leaves_of
 from components.validation.running.hcas import hcas_of
+from components.validation.running.journal import Kept
 from components.validation.running.parent import while_alive
 from components.validation.running.runner import Around, Run, measure, shown
 from components.validation.running.screen import Screen, until_told
@@ -31,8 +34,8 @@ exit status
   75   nothing was measured: somebody else uses the fabric
   130  ended by a signal; both ends of each running test were stopped, and the next run goes on from there
 
-A run that was killed is gone on with by the next one of the same plan within six hours: pairs that are measured are
-not measured again. --fresh begins anew.
+A run that was killed is gone on with by the next one of the same plan within six hours, unless a host was rebooted or
+changed: pairs that are measured are not measured again. --fresh begins anew. The verdict is over this run alone.
 """
 BUSY = 75
 
@@ -84,19 +87,23 @@ def _run(asked: argparse.Namespace) -> int:
         sys.stdout.write(f"--- # {shown(plan)}\n")
         return 0
     folder = folder_of(lab.name, root, simulated=lab.simulated, store=lab.report.store)
-    access = access_to(lab, root, secret := partial(_stack_secret, asked.stack))
+    secret = cache(partial(_stack_secret, asked.stack))  # each one takes a start of the engine
+    access = access_to(lab, root, secret)
+    secrets = needles_of(secret, access)
     with hcas_of(lab, plan, secret, root) as hcas, Screen() as screen:
-        around = Around(journal=None if asked.fresh else folder, progress=screen.progress, hcas=hcas)
+        kept = Kept(folder=folder, fresh=asked.fresh, secrets=secrets)
+        around = Around(journal=kept, progress=screen.progress, hcas=hcas)
         run = asyncio.run(while_alive(until_told(measure(plan, access, screen.say, around=around)), levels=1))
-    return _told(lab, plan, run, folder, asked.record)
+    return _told(lab, plan, run, kept, asked.record)
 
 
-def _told(lab: Lab, plan: Plan, run: Run, folder: Path, file: Path | None) -> int:
-    """Keeps the raw outputs, writes and prints the verdict."""
-    digest = write_bundle(folder, run.record.run_id, run.raw)
+def _told(lab: Lab, plan: Plan, run: Run, kept: Kept, file: Path | None) -> int:
+    """Keeps the raw outputs, writes and prints the verdict; no earlier run has a part in it."""
+    folder = kept.folder
+    digest = write_bundle(folder, run.record.run_id, run.raw, kept.secrets)
     record = run.record.model_copy(update={"raw_sha256": digest})
-    write_record(folder, record)
-    summary = judge(plan, lab.benchmarks or Benchmarks(), record)
+    write_record(folder, record, kept.secrets)
+    summary = judge(plan, lab.benchmarks or Benchmarks(), record, Beside(topology=leaves_of(lab)))
     if file:
         file.write_text(f'{{"record":{record.model_dump_json()},\n"verdict":{summary.model_dump_json()}}}\n')
     sys.stdout.write(_in_lines(summary))

@@ -2,12 +2,14 @@
 
 import os
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import BinaryIO, Self
 
 from pydantic import Field, ValidationError
 
+from components.validation.memory.redact import redacted
 from components.validation.records import Frozen, TransferResult
 
 OLDEST_S = 6 * 3600
@@ -23,6 +25,8 @@ class Head(Frozen):
     run_id: str
     plan_digest: str
     fingerprint: str
+    hosts: str = ""
+    """Digest of what the hosts told of themselves: a reboot or another MTU makes another fabric of them."""
     began_s: float
     """Seconds since 1970."""
 
@@ -35,22 +39,33 @@ class Entry(Frozen):
     queue_pairs: dict[str, int] = Field(default_factory=dict)
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Kept:
+    """Where a journal is kept, and what of it."""
+
+    folder: Path
+    fresh: bool = False
+    """An older run is not gone on with, and its file begins anew: whoever ends this one goes on with this one."""
+    secrets: tuple[str, ...] = ()
+    """Texts that must not be written."""
+
+
 class Journal:
     """One file a plan and fingerprint. Only whoever holds the lease of the hosts opens it."""
 
-    def __init__(self, path: Path, head: Head) -> None:
-        self.path, self.head = path, head
+    def __init__(self, path: Path, head: Head, secrets: tuple[str, ...] = ()) -> None:
+        self.path, self.head, self._secrets = path, head, secrets
         self.finished: dict[Key, Entry] = {}
         self.queue_pairs: dict[str, int] = {}
         self._file: BinaryIO | None = None
 
     @classmethod
-    def open(cls, folder: Path, head: Head, say: Callable[[str], None]) -> Self:
-        """Goes on with the journal of a run of the same plan and fingerprint, or begins one."""
-        folder.mkdir(parents=True, exist_ok=True)
-        path = folder / f"journal-{head.plan_digest[:12]}-{head.fingerprint[:12] or 'by-hand'}.jsonl"
-        found = cls(path, head)
-        whole = found._read()
+    def open(cls, kept: Kept, head: Head, say: Callable[[str], None]) -> Self:
+        """Goes on with the journal of a run of the same plan, fingerprint and hosts, or begins one."""
+        kept.folder.mkdir(parents=True, exist_ok=True)
+        path = kept.folder / f"journal-{head.plan_digest[:12]}-{head.fingerprint[:12] or 'by-hand'}.jsonl"
+        found = cls(path, head, kept.secrets)
+        whole = None if kept.fresh else found._read()
         if whole is None:
             found._file = path.open("wb")
             found._append([head.model_dump_json()])
@@ -71,13 +86,16 @@ class Journal:
         """Writes what is finished to the disk; what failed is tried again by the next run."""
         self._append(
             [
-                Entry(transfer=result, raw={name: raw[name] for name in _outputs(result, raw)}).model_dump_json(
-                    exclude_defaults=True
-                )
+                Entry(transfer=result, raw=self._outputs(result, raw)).model_dump_json(exclude_defaults=True)
                 for result in results
                 if result.outcome == "measured"
             ]
         )
+
+    def _outputs(self, result: TransferResult, raw: Mapping[str, str]) -> dict[str, str]:
+        """The outputs of a transfer, both ends', as they may be kept."""
+        names = (name.removesuffix("client") + end for name in result.raw for end in ("client", "server"))
+        return {name: redacted(raw[name], self._secrets) for name in names if name in raw}
 
     def add_queue_pairs(self, found: Mapping[str, int]) -> None:
         """Writes down how many queue pairs each rail takes, so that both halves of a run use the same."""
@@ -104,8 +122,7 @@ class Journal:
             head = Head.model_validate_json(lines[0])
         except (OSError, ValidationError, IndexError):
             return None
-        same = (head.plan_digest, head.fingerprint) == (self.head.plan_digest, self.head.fingerprint)
-        if not same or not 0 <= self.head.began_s - head.began_s <= OLDEST_S:
+        if _fabric(head) != _fabric(self.head) or not 0 <= self.head.began_s - head.began_s <= OLDEST_S:
             return None
         self.head, whole = head, len(lines[0])
         for line in lines[1:]:
@@ -132,6 +149,5 @@ def now_s() -> float:
     return datetime.now(UTC).timestamp()
 
 
-def _outputs(result: TransferResult, raw: Mapping[str, str]) -> list[str]:
-    names = [name.removesuffix("client") + end for name in result.raw for end in ("client", "server")]
-    return [name for name in names if name in raw]
+def _fabric(head: Head) -> tuple[str, str, str]:
+    return head.plan_digest, head.fingerprint, head.hosts

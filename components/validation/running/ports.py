@@ -1,5 +1,6 @@
 """What a host tells of its ports: the facts that a test needs and a report shows, and who else uses them. Pure."""
 
+import hashlib
 import json
 from collections import defaultdict
 from collections.abc import Mapping
@@ -39,6 +40,8 @@ class Ports:
     """Device-plugin resources that the kubelet has given to pods; it forgets those of ended ones only by and by."""
     cpus: dict[int, str] = field(default_factory=dict)
     """CPUs of each NUMA node, as a list such as `0-31,64-95`."""
+    boot_id: str = ""
+    """Of the kernel; another one after each reboot."""
     facts: HostFacts = field(default_factory=HostFacts)
 
     def gid_index(self, end: End) -> int:
@@ -101,6 +104,7 @@ def parse_ports(text: str) -> Ports:
         users=tuple(_users(next(iter(said["qps"]), ""), devices)),
         moved_bytes=_moved(said["before"], said["after"]),
         held=frozenset(said["held"]),
+        boot_id=next(iter(said["boot"]), ""),
         cpus={int(node): cpus for node, cpus in _pairs(said["cpus"]).items() if node.isdecimal() and cpus},
         facts=HostFacts(
             nic=_first(by_device["nic"]),
@@ -114,6 +118,12 @@ def parse_ports(text: str) -> Ports:
             numa_node={device: int(text) for device, text in by_device["numa"].items() if text.isdecimal()},
         ),
     )
+
+
+def state_of(ports: Mapping[str, Ports]) -> str:
+    """Digest of what hosts are as far as it can change a result: two halves of a run are of the same fabric by it."""
+    state = {node: [told.boot_id, told.facts.model_dump()] for node, told in ports.items()}
+    return hashlib.sha256(json.dumps(state, sort_keys=True).encode()).hexdigest()
 
 
 def _pairs(lines: list[str]) -> dict[str, str]:

@@ -104,6 +104,7 @@ for test in $tests; do
 done
 echo "version $("${tests%% *}" --version 2>&1 | tr '\\n' ' ')"
 echo "kernel $(uname -r)"
+echo "boot $(cat /proc/sys/kernel/random/boot_id 2>/dev/null)"
 if command -v numactl >/dev/null; then echo "has numactl"; fi
 echo "qps $(rdma -j resource show qp 2>/dev/null)"
 sudo -n cat /var/lib/kubelet/device-plugins/kubelet_internal_checkpoint 2>/dev/null |

@@ -6,7 +6,6 @@ import threading
 import time
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from pathlib import Path
 
 from components.ssh.credentials import Access
 from components.validation.planning.jobs import in_turn
@@ -23,8 +22,9 @@ from components.validation.records import (
 from components.validation.running.below import Hcas
 from components.validation.running.course import Course, Progress, Say
 from components.validation.running.hosts import taken
-from components.validation.running.journal import Head, Journal, now_s
+from components.validation.running.journal import Head, Journal, Kept, now_s
 from components.validation.running.outcomes import without_a_run
+from components.validation.running.ports import state_of
 from components.validation.running.verbs import Bench, BusyError
 
 
@@ -40,8 +40,8 @@ class Run:
 class Around:
     """What a run is told beside its plan."""
 
-    journal: Path | None = None
-    """Folder for what is measured so far: with it a run that was killed is gone on with."""
+    journal: Kept | None = None
+    """Where to keep what is measured so far: with it a run that was killed is gone on with."""
     progress: Progress | None = None
     hcas: Hcas | None = None
     """Who tells what the ports below PVRDMA machines count."""
@@ -65,7 +65,13 @@ async def measure(plan: Plan, access: Access, say: Say, fingerprint: str = "", a
         async with taken(plan, access, run_id, notes) as bench:
             raw, bench.hcas = bench.raw, around.hcas
             hosts = {node: ports.facts for node, ports in bench.ports.items()}
-            head = Head(run_id=run_id, plan_digest=plan.digest, fingerprint=fingerprint, began_s=now_s())
+            head = Head(
+                run_id=run_id,
+                plan_digest=plan.digest,
+                fingerprint=fingerprint,
+                hosts=state_of(bench.ports),
+                began_s=now_s(),
+            )
             journal = _journal(bench, head, around, say)
             if journal and journal.finished:
                 notes.append(f"goes on with run {journal.head.run_id}: {len(journal.finished)} transfers are its own")

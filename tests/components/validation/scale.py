@@ -22,6 +22,7 @@ from components.validation.memory.bundle import write_bundle, write_record
 from components.validation.output import output_of
 from components.validation.planning.plan import plan_of
 from components.validation.records import compact
+from components.validation.running.journal import Kept
 from components.validation.running.runner import Around, measure
 from simulator.hosts.running import many_hosts
 from stacks.base import LabError
@@ -51,7 +52,7 @@ def figures(folder: Path) -> dict[str, float]:
         if plan is None:
             raise LabError("no plan")
         access = access_to(lab, folder, lambda _: None)
-        run = asyncio.run(measure(plan, access, lambda _: None, around=Around(journal=folder / "runs")))
+        run = asyncio.run(measure(plan, access, lambda _: None, around=Around(journal=Kept(folder=folder / "runs"))))
         measured_s = time.monotonic() - begun
     begun = time.monotonic()
     digest = write_bundle(folder / "runs", run.record.run_id, run.raw)

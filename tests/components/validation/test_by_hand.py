@@ -1,0 +1,86 @@
+"""The runner by hand: what it keeps, what it hides, and by what it judges. It measures on the simulator alone."""
+
+import gzip
+from pathlib import Path
+
+import pytest
+
+from components.validation import run
+from components.validation.planning.plan import Plan
+from components.validation.running.runner import Around, Run
+from stacks.lab import Lab
+from tests.components.validation.labs import plan_for, record, reduced
+from tests.conftest import ROOT
+
+PULUMI = """#!/bin/sh
+case "$*" in
+  *"config get rocelab:vcenterPassword"*) echo canary-password ;;
+  *) exit 1 ;;
+esac
+"""
+
+
+@pytest.fixture
+def arounds(lab: Lab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Around]:
+    """A checkout with keys and a pulumi that knows one secret; what each measurement is told beside its plan."""
+    nodes, programs = tmp_path / ".sim" / "nodes", tmp_path / "bin"
+    nodes.mkdir(parents=True)
+    programs.mkdir()
+    (nodes / "id_ed25519").write_text("-----BEGIN OPENSSH PRIVATE KEY-----\nb3BlbnNzaC1rZXktdjE=\n")
+    line = "[127.0.12.{}]:2222 ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIEk0\n"
+    (nodes / "known_hosts").write_text(line.format(1) + line.format(2))
+    (tmp_path / ".sim" / "kubeconfig").write_text("CANARY")
+    (programs / "pulumi").write_text(PULUMI)
+    (programs / "pulumi").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{programs}:/usr/bin:/bin")
+    monkeypatch.chdir(tmp_path)
+    told: list[Around] = []
+
+    async def measure(plan: Plan, _access: object, _say: object, *, around: Around) -> Run:
+        told.append(around)
+        done = record(plan, 0.1, nccl=reduced(replayed=True))
+        return Run(record=done, raw={"a": "the vCenter said canary-password: no", "b": "b3BlbnNzaC1rZXktdjE="})
+
+    monkeypatch.setattr(run, "measure", measure)
+    return told
+
+
+def by_hand(*options: str) -> int:
+    return run.main(["--config-file", str(ROOT / "Pulumi.lab.yaml"), *options])
+
+
+def test_no_secret_of_the_stack_and_no_key_is_kept(arounds: list[Around], tmp_path: Path) -> None:
+    assert by_hand() == 0
+
+    folder = tmp_path / ".sim" / "runs" / "lab"
+    texts = [gzip.decompress(path.read_bytes()).decode() for path in folder.glob("*.gz")]
+    assert len(texts) == 2
+    assert any("the vCenter said [redacted]: no" in text for text in texts)
+    assert not any("canary" in text or "b3BlbnNz" in text for text in texts)
+    kept = arounds[0].journal
+    assert kept
+    assert "canary-password" in kept.secrets, "nor is it in what a killed run leaves"
+
+
+@pytest.mark.parametrize(("options", "fresh"), [((), False), (("--fresh",), True)])
+def test_a_fresh_run_has_a_journal_too_and_takes_none_over(
+    arounds: list[Around], tmp_path: Path, options: tuple[str, ...], fresh: bool
+) -> None:
+    by_hand(*options)
+
+    kept = arounds[0].journal
+    assert kept
+    assert (kept.folder, kept.fresh) == (tmp_path / ".sim" / "runs" / "lab", fresh)
+
+
+def test_it_judges_by_the_switches_that_the_lab_file_names(
+    arounds: list[Around], lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    leaves, seen = {("gpu01", "rail-a"): "leaf1"}, []
+    monkeypatch.setattr(run, "leaves_of", lambda _: leaves)
+    judge = run.judge
+    monkeypatch.setattr(run, "judge", lambda *given: (seen.append(given[-1]), judge(*given))[1])
+    by_hand()
+
+    assert [beside.topology for beside in seen] == [leaves]
+    assert plan_for(lab).rails, "of the lab that the stack file describes"
