@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from components.fabric.facts import FabricFacts, HostFacts
 from components.fabric.nics import Nic, choose
+from components.fabric.releases import joins, newest_switch
 from stacks.base import LabError
 from stacks.fabric import DistributedSwitch
 
@@ -59,6 +60,7 @@ def judge(
     faults: list[str] = list(_cluster(facts))
     warnings: list[str] = []
     lines: dict[str, str] = {}
+    taken: dict[tuple[str, str], list[str]] = {}
     for switch in switches:
         chosen: dict[str, tuple[HostFacts, Nic]] = {}
         for wanted in switch.hosts:
@@ -76,6 +78,14 @@ def judge(
             lines[host.name] = _line(host, nic)
             faults += _path(switch, host, nic, rail_mtu_bytes[switch.rail])
         warnings += _unlike(switch, chosen)
+        for name, (_, nic) in chosen.items():
+            taken.setdefault((name, nic.name), []).append(switch.name)
+    faults += [
+        f"{host}: {nic} would be the uplink of {' and '.join(names)}, and a NIC has one switch: tell them apart by "
+        "uplink.name or uplink.mac"
+        for (host, nic), names in taken.items()
+        if len(names) > 1
+    ]
     for host in facts.hosts.values():
         if host.connected:
             faults += _host(host, needs_vgpu=host.name in vgpu)
@@ -136,6 +146,12 @@ def _uplink(switch: DistributedSwitch, name: str, host: HostFacts, facts: Fabric
 
 
 def _path(switch: DistributedSwitch, host: HostFacts, nic: Nic, mtu_bytes: int) -> Iterator[str]:
+    newest = newest_switch(host.version)  # none: it has no PVRDMA at all, which is told elsewhere
+    if newest and (switch.use == "create" or switch.declared("version")) and not joins(host.version, switch.version):
+        yield (
+            f"{host.name}: ESXi {host.version} cannot join {switch.name} of version {switch.version}: "
+            f"declare {newest}, or leave the host out"
+        )
     if not nic.speed_mbit:
         yield (
             f"{host.name}: {nic.name}, its uplink on {switch.name}, has no link: plug the cable in, enable the "

@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterator, Mapping
 from typing import NamedTuple
 
 from components.fabric.facts import FabricFacts
+from components.fabric.releases import newest_hardware
 from stacks.lab import Lab
 from stacks.machines import Machine
 from stacks.nodes import VsphereVm
@@ -48,6 +49,7 @@ def refused_supplies(lab: Lab, facts: FabricFacts) -> Iterator[str]:
             path = where.replace("*", _few(machines))
             yield f"{path}: the datacenter has no {WHAT[field]} {name} that our user may see; it has {others}"
     yield from _templates(lab, facts)
+    yield from _old_hosts(lab, facts)
 
 
 def _asked(lab: Lab) -> Iterator[tuple[_Asked, str]]:
@@ -78,6 +80,23 @@ def _templates(lab: Lab, facts: FabricFacts) -> Iterator[str]:
                 f"nodes.{node.name}.machine.guest_id: {machine.guest_id}, and template {machine.template} has "
                 f"{found.guest_id}; write that"
             )
+
+
+def _old_hosts(lab: Lab, facts: FabricFacts) -> Iterator[str]:
+    """Virtual hardware that a host is too old for: the clone would be refused, or never move there."""
+    for node, machine in _new_machines(lab):
+        rails = {pf.rail for pf in node.pfs}
+        switches = lab.fabric.switches if lab.fabric else ()
+        on_rails = {host.name for switch in switches if switch.rail in rails for host in switch.hosts}
+        for name in [machine.host] if machine.host else sorted(on_rails):
+            host = facts.hosts.get(name)
+            newest = newest_hardware(host.version) if host is not None else None
+            if host is not None and newest is not None and machine.hardware_version > newest:
+                yield (
+                    f"nodes.{node.name}.machine.hardware_version: {machine.hardware_version}, and {name}, where it may "
+                    f"run, has ESXi {host.version}, which knows {newest or 'none of PVRDMA'}: lower it, or take newer "
+                    "hosts"
+                )
 
 
 def _new_machines(lab: Lab) -> Iterator[tuple[VsphereVm, Machine]]:

@@ -52,6 +52,21 @@ def _refuse_what_stands_twice(parts: Parts) -> Iterator[Fault]:
     yield from twice("address", addresses, "give each vmkernel adapter a free one")
 
 
+def _refuse_one_nic_for_two_switches(parts: Parts) -> Iterator[Fault]:
+    """The same choice finds the same NIC; whether two that differ do is seen on the host, by the preflight."""
+    fabric = parts.section("fabric", Fabric)
+    if fabric is None:
+        return
+    choices: list[tuple[Path, str]] = []
+    for i, switch in enumerate(fabric.switches):
+        for j, host in enumerate(switch.hosts):
+            chosen = (host.uplink or switch.uplink).model_dump(exclude_none=True)
+            if switch.use != "reference":  # its uplinks are those that it has
+                said = ", ".join(f"{key} {value}" for key, value in chosen.items())
+                choices.append(((*PATH, i, "hosts", j), f"{host.name}: {said}"))
+    yield from twice("uplink", choices, "a NIC has one switch: name another by uplink.name or uplink.mac")
+
+
 def _refuse_what_the_kind_forbids(parts: Parts) -> Iterator[Fault]:
     fabric = parts.section("fabric", Fabric)
     if fabric is None:
@@ -118,6 +133,7 @@ def _is_loopback(address: str) -> bool:
 FABRIC_RULES: tuple[Callable[[Parts], Iterator[Fault]], ...] = (
     _refuse_switches_off_their_rail,
     _refuse_what_stands_twice,
+    _refuse_one_nic_for_two_switches,
     _refuse_what_the_kind_forbids,
     _refuse_a_key_file_that_is_not_the_simulators,
     _refuse_machines_without_their_switch,

@@ -72,6 +72,10 @@ def second(fabric: dict[str, Any], **changes: Any) -> dict[str, Any]:
             "host esx1 has a vmkernel on two switches",
         ),
         (lambda f, lab: f["switches"][0]["hosts"].append({"name": "esx1"}), "host esx1 stands here twice"),
+        (
+            lambda f, lab: f["switches"].append(second(f, name="b", rail="rail-b", hosts=[{"name": "esx3"}])),
+            "fabric.switches[1].hosts[0]: uplink esx3: name vmnic4 is also that of fabric.switches[0].hosts[2]",
+        ),
         (lambda f, lab: f.update(vcenter="vcenter.lab"), "is no loopback address"),
         (lambda f, lab: f.update(password="file"), "name the simulator's password file"),
         (lambda f, lab: f["switches"][0].update(port_group="a/b"), "fabric.switches[0].port_group"),

@@ -1,7 +1,7 @@
 """The preflight: what breaks PVRDMA is a fault, what is only odd a warning, and each names host and remedy."""
 
 import re
-from dataclasses import replace
+from dataclasses import asdict, replace
 
 import pytest
 
@@ -132,6 +132,46 @@ def test_a_host_that_is_not_there_a_profile_and_a_missing_privilege_are_faults()
     assert "esx2: no such host in the datacenter" in faults
     assert "kept by vSphere Configuration Profiles" in faults
     assert "lacks the privilege Host.Config.Network on esx1" in faults
+
+
+@pytest.mark.parametrize(
+    ("esxi", "version", "remedy"),
+    [
+        ("6.7.0", "8.0.3", "declare 6.6.0, or leave the host out"),
+        ("7.0.1", "7.0.2", "declare 7.0.0, or leave the host out"),
+        ("8.0.2", "8.0.3", "declare 8.0.0, or leave the host out"),
+    ],
+)
+def test_a_host_that_is_older_than_the_switch_is_refused_with_the_version_that_it_can_join(esxi, version, remedy):
+    found = verdict(replace(HOST, version=esxi), switch=a_switch(hosts=[{"name": "esx1"}], version=version))
+
+    assert found.faults == (f"esx1: ESXi {esxi} cannot join roce of version {version}: {remedy}",)
+
+
+@pytest.mark.parametrize(
+    ("esxi", "others"),
+    [("7.0.3", {"version": "7.0.3"}), ("later", {"version": "8.0.3"}), ("6.5.0", {"use": "reference"})],
+)
+def test_a_host_that_is_new_enough_or_not_ours_to_judge_is_passed(esxi, others):
+    known = SwitchFacts(**{**asdict(EXISTING), "name": "roce"})
+    facts = FabricFacts(hosts={"esx1": replace(HOST, version=esxi)}, switches={"roce": known})
+
+    said = judge([a_switch(hosts=[{"name": "esx1"}], **others)], facts, {"pvrdma": 1500}, frozenset())
+
+    assert said.faults == ()
+
+
+def test_two_switches_that_come_to_the_same_nic_of_a_host_are_refused():
+    first, second = a_switch(), a_switch(name="nvme", rail="nvme", uplink={"name": "vmnic4"}, port_group="nvme")
+    facts = FabricFacts(hosts={name: replace(HOST, name=name) for name in ("esx1", "esx2")}, switches={})
+
+    faults = judge([first, second], facts, {"pvrdma": 1500, "nvme": 1500}, frozenset()).faults
+
+    assert faults == tuple(
+        f"{host}: vmnic4 would be the uplink of roce and nvme, and a NIC has one switch: tell them apart by "
+        "uplink.name or uplink.mac"
+        for host in ("esx1", "esx2")
+    )
 
 
 def test_a_privilege_that_a_folder_may_give_is_a_warning():

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
-from components.fabric.facts import FabricFacts, MachineFacts
+from components.fabric.facts import FabricFacts, HostFacts, MachineFacts
 from components.fabric.supplies import refused_supplies
 from stacks.read import parse_lab
 from tests.conftest import ROOT
@@ -92,6 +92,34 @@ def test_a_template_of_another_firmware_or_guest_is_refused_and_an_ordinary_mach
     assert len(said) == 4
     assert refused(replace(FACTS, machines={"DC0_C0_RP0_VM0": replace(other, template=False)})) == []
     assert refused(replace(FACTS, machines={"DC0_C0_RP0_VM0": untold})) == []
+
+
+@pytest.mark.parametrize(
+    ("esxi", "wanted", "newest"), [("6.7.0", 17, 15), ("7.0.0", 18, 17), ("8.0.1", 21, 20), ("7.0.3", 19, None)]
+)
+def test_virtual_hardware_that_a_host_is_too_old_for_is_refused_with_what_it_runs(
+    esxi: str, wanted: int, newest: int | None
+) -> None:
+    facts = replace(FACTS, hosts={"DC0_C0_H1": HostFacts(name="DC0_C0_H1", version=esxi)})
+
+    def lab(content: dict[str, Any]) -> None:
+        content["nodes"][1]["machine"] = {**content["nodes"][1]["machine"], "hardware_version": 13}
+        with_machine(hardware_version=wanted)(content)
+
+    said = refused(facts, lab)
+
+    where = f"nodes.gpu01.machine.hardware_version: {wanted}, and DC0_C0_H1, where it may run, has ESXi {esxi}"
+    assert said == ([f"{where}, which knows {newest}: lower it, or take newer hosts"] if newest else [])
+
+
+def test_only_the_host_that_a_machine_is_pinned_to_has_to_run_its_hardware() -> None:
+    old = replace(FACTS, hosts={"DC0_C0_H1": HostFacts(name="DC0_C0_H1", version="6.5.0")})
+
+    def pinned(content: dict[str, Any]) -> None:
+        for number, node in zip((0, 2), content["nodes"], strict=True):
+            node["machine"] = {**node["machine"], "host": f"DC0_C0_H{number}"}
+
+    assert refused(old, pinned) == []
 
 
 def test_a_machine_that_is_absent_misses_nothing() -> None:
