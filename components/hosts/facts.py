@@ -11,7 +11,9 @@ from components.hosts.losses import vf_facts
 Facts = dict[str, JsonValue]
 
 KEPT_FACTS = ("machine_id", "boot_id", "kernel", "driver", "firmware", "rdma", "qos", "roce_qos", "warnings",
-              "gpu", "gpudirect", "guest_network", "licence", "bitfusion")  # fmt: skip
+              "gpu", "gpudirect", "guest_network", "licence", "bitfusion",
+              "os", "iommu", "iommu_groups", "acs_bridges", "secure_boot", "kernel_headers", "pcie",
+              "containerd", "container_toolkit", "cpu_governor")  # fmt: skip
 """Written when something is put right, so an up without changes writes none, whatever a ping says today."""
 
 

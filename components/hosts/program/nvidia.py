@@ -1,7 +1,7 @@
 """GPUs as the driver's own tools show them, and the way by which a NIC can reach their memory."""
 
 import re
-from typing import Any, Dict, NamedTuple, Tuple
+from typing import Any, Dict, List, NamedTuple, Tuple
 
 from .machine import Machine
 
@@ -120,6 +120,22 @@ def path_facts(machine: Machine) -> Dict[str, Any]:
     kinds = {machine.read(f"/sys/kernel/iommu_groups/{group}/type") for group in groups}
     iommu = "off" if not groups else "passthrough" if kinds <= {"identity"} else "translating"
     return {"iommu_groups": iommu, "acs_bridges": acs_bridges(machine.run("lspci", "-vvv").out)}
+
+
+def slow_path(path: Dict[str, Any]) -> List[str]:
+    """Warnings, for whoever wonders why GPUs and NICs are slow together on bare metal."""
+    found = []
+    if path["iommu_groups"] == "translating":
+        found.append(
+            "the IOMMU translates what NICs write to GPUs, which costs bandwidth: kernel argument iommu=pt "
+            "(system.kernel_arguments.iommu), or off in the BIOS"
+        )
+    if path["acs_bridges"]:
+        found.append(
+            f"{path['acs_bridges']} PCI bridges have ACS on, so what a NIC writes to a GPU goes by the root complex: "
+            "switch ACS off in the BIOS, where no virtual machine needs it"
+        )
+    return found
 
 
 def acs_bridges(printed: str) -> int:

@@ -81,6 +81,7 @@ def test_licence_guest_and_gpu_stand_in_the_state_and_what_moves_at_each_look_do
     said: dict[str, Any] = {
         "machine_id": "m", "licence": {"status": "Licensed"}, "bitfusion": {"version": "3.0.1-4"},
         "guest_network": {"tool": "netplan"}, "gpu": {"count": 8}, "gpudirect": "none: no GPU", "carrier": {"a": True},
+        "os": "debian 12", "iommu": "off", "secure_boot": "no EFI", "pcie": {}, "acs_bridges": 0,
     }  # fmt: skip
 
     assert kept(Report(host="gpu01", facts=said)).keys() == said.keys() - {"carrier"}
@@ -103,6 +104,17 @@ def test_warnings_are_said_in_the_run():
 
     assert said == ["gpu01: enp5s0 runs at 8.0 GT/s x8 and could at 16.0 GT/s x16"]
     assert outcome.results["gpu01"]["status"] == "ready", "a warning is no failure"
+
+
+def test_all_that_a_host_says_once_for_all_is_kept_and_stays_small(lab, host):
+    document = asks(lab, gpu={}, runtime={})
+    facts = run("probe", host, document)["facts"]
+
+    known = kept(Report(host="gpu01", facts=facts))
+
+    moving = {"carrier", "vfs_in_use", "vfs_offered"}  # kept in another form, or never
+    assert set(facts) - set(known) - moving == set()
+    assert len(str(known)) < 1500
 
 
 def test_another_quality_of_service_is_another_measurement_and_says_so(lab, monkeypatch, tmp_path):

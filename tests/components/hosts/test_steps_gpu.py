@@ -27,6 +27,7 @@ def test_a_gpu_driver_that_works_is_kept_and_told(host, lab):
     }  # fmt: skip
     assert facts["gpudirect"] == "peermem: Volta has no open kernel module"
     assert facts["acs_bridges"] == 1
+    assert [warning[:29] for warning in facts["warnings"]] == ["1 PCI bridges have ACS on, so"]
     assert host.exists("/sys/module/nvidia_peermem")
 
 
@@ -71,6 +72,18 @@ def test_another_gpu_driver_is_replaced_with_leave_only(host, lab):
     assert result["failed"] is None
     assert any("550.54.15 is loaded, 570.124.06 is installed" in r for r in result["needs_reboot"])
     assert {"libnvidia-container1", "nvidia-container-toolkit"} <= host.installed
+
+
+def test_an_iommu_that_translates_is_a_warning_where_nics_reach_gpus_and_only_there(host, lab):
+    host.file("/sys/kernel/iommu_groups/7/type", "DMA-FQ")
+    with_gpu(host, "v100", "535.230.02")
+    slow = run("probe", host, asks(lab, gpu={}))["facts"]
+    assert "warnings" not in slow, "no peer memory interface: nothing goes that way"
+
+    host.file("/proc/kallsyms", "0 T ib_register_peer_memory_client\t[ib_core]\n")
+
+    warnings = run("probe", host, asks(lab, gpu={}))["facts"]["warnings"]
+    assert any("the IOMMU translates" in warning for warning in warnings)
 
 
 PACKAGED = {"source": "packaged", "version": "570.124.06", "packages": ["nvidia-open"]}

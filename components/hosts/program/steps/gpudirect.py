@@ -53,7 +53,9 @@ class GpuDirect(Step):
 
     def facts(self, host: Host) -> Dict[str, Any]:
         way = nvidia.way_of(host.machine)
-        return {"gpudirect": f"{way.name}: {way.why}", **nvidia.path_facts(host.machine)}
+        path = nvidia.path_facts(host.machine)
+        slow = nvidia.slow_path(path) if way.name != "none" else []
+        return {"gpudirect": f"{way.name}: {way.why}", **path, **({"warnings": slow} if slow else {})}
 
     def before(self, host: Host) -> Before:
         return {"peermem_loaded": _peermem_is_loaded(host.machine)}
