@@ -93,6 +93,17 @@ def test_the_management_interface_is_refused_even_when_the_document_names_it(mac
     assert machine.written == []
 
 
+def test_a_member_of_a_bond_is_refused_untouched_although_the_bond_carries_nothing(machine, document):
+    machine.file("/sys/class/net/enp132s0/bonding_slave/state", "active")
+    Path(machine.path("/sys/class/net/enp132s0/master")).symlink_to("../bond7")
+
+    result = run("apply", machine, document)
+
+    assert result["failed"]["reason"] == "enp132s0 is a member of bond7, and RoCE wants one NIC a rail and no bond"
+    assert "take it out of bond7" in result["failed"]["hint"]
+    assert machine.written == []
+
+
 def test_another_driver_than_the_lab_says_is_refused(machine, document):
     first, *rest = document["pfs"]
     result = run("apply", machine, {**document, "pfs": [{**first, "driver": "mlx5_core"}, *rest]})

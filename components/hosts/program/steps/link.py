@@ -40,6 +40,12 @@ class Link(Step):
     def refuse(self, host: Host) -> None:
         refuse_what_carries_the_host(host, [pf["interface"] for pf in host.pfs])
         for pf in host.pfs:
+            if host.machine.exists(f"/sys/class/net/{pf['interface']}/bonding_slave"):
+                bond = host.machine.target(f"/sys/class/net/{pf['interface']}/master") or "a bond"
+                raise StepError(
+                    f"{pf['interface']} is a member of {bond}, and RoCE wants one NIC a rail and no bond",
+                    f"take it out of {bond} where this host's network is configured, or name another NIC",
+                )
             driver = host.machine.target(f"/sys/class/net/{pf['interface']}/device/driver")
             if driver != pf["driver"]:
                 raise StepError(f"{pf['interface']} runs on {driver or 'no'} driver, not {pf['driver']}", "mend driver")
