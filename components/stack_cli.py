@@ -1,12 +1,49 @@
-"""The pulumi CLI, for commands that look at a stack from outside of a run."""
+"""What commands have in common: the options that name a stack, its lab, its secrets, and the pulumi CLI."""
 
+import argparse
 import subprocess
+from pathlib import Path
 
 from stacks.base import LabError
+from stacks.lab import Lab
+from stacks.read import read_stack_file
 
 
 class NoEngineError(LabError):
     """There is no pulumi to ask."""
+
+
+def add_stack_options(parser: argparse.ArgumentParser, default: str = "lab") -> None:
+    """The two options by which every command knows its lab, named as the pulumi CLI names them."""
+    parser.add_argument(
+        "--stack",
+        default=default,
+        metavar="NAME",
+        help="stack whose file Pulumi.NAME.yaml describes the lab (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--config-file", type=Path, metavar="FILE", help="read another stack file, such as one of examples/"
+    )
+
+
+def lab_of(asked: argparse.Namespace) -> Lab:
+    """The lab that the two options name.
+
+    Raises:
+        LabError: when its file cannot be read, or is refused.
+    """
+    file: Path | None = asked.config_file
+    return read_stack_file(file or Path.cwd() / f"Pulumi.{asked.stack}.yaml")
+
+
+def stack_secret(asked: argparse.Namespace, name: str) -> str | None:
+    """A secret of the stack, as the engine opens it; None where it has none of that name, or there is no engine."""
+    words = ["config", "get", f"rocelab:{name}", "--stack", asked.stack]
+    try:
+        text = ask_pulumi(*words, *(["--config-file", str(asked.config_file)] if asked.config_file else []))
+    except LabError:
+        return None
+    return text.rstrip("\n")
 
 
 def ask_pulumi(*words: str) -> str:

@@ -12,6 +12,7 @@ The simulated vCenter keeps its inventory in memory, and its machines go with it
 than runs now loses what it remembers of fabric and hosts; cluster, records of measurements and configuration stay.
 """
 
+import argparse
 import json
 import os
 import re
@@ -204,7 +205,19 @@ def _say(line: str) -> None:
     sys.stdout.write(f"recover: {line}\n")
 
 
+def main(arguments: list[str] | None = None) -> int:
+    """Recovers a stack of this checkout."""
+    root = Path(__file__).resolve().parent.parent
+    parser = argparse.ArgumentParser(
+        prog="python -m engine.recover", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("stack", nargs="?", default="lab", metavar="STACK", help="default: %(default)s")
+    parser.add_argument(
+        "state", nargs="?", type=Path, default=root / ".sim" / "state", metavar="FOLDER", help="of the file backend"
+    )
+    asked = parser.parse_args(arguments)
+    return recover(asked.stack, root, asked.state)
+
+
 if __name__ == "__main__":
-    ROOT = Path(__file__).resolve().parent.parent
-    STATE = Path(sys.argv[2]) if len(sys.argv) > 2 else ROOT / ".sim" / "state"
-    sys.exit(recover(sys.argv[1] if len(sys.argv) > 1 else "lab", ROOT, STATE))
+    sys.exit(main())

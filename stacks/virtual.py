@@ -1,5 +1,6 @@
 """The guard of the convenience commands: they act on simulator labs only."""
 
+import argparse
 import sys
 from pathlib import Path
 
@@ -22,6 +23,22 @@ def refusal(stack: str, on_hardware: str = "") -> str | None:
     )
 
 
+def main(arguments: list[str] | None = None) -> int:
+    """0 for a virtual lab; 1, with the command to use instead, for any other."""
+    parser = argparse.ArgumentParser(prog="python -m stacks.virtual", description=__doc__)
+    parser.add_argument("stack", metavar="STACK", help="stack whose file Pulumi.STACK.yaml describes the lab")
+    parser.add_argument(
+        "command",
+        nargs=argparse.REMAINDER,
+        metavar="COMMAND",
+        help="what does the same on hardware (default: pulumi up)",
+    )
+    asked = parser.parse_args(arguments)
+    text = refusal(asked.stack, " ".join(asked.command))
+    if text:
+        sys.stderr.write(f"{text}\n")
+    return 1 if text else 0
+
+
 if __name__ == "__main__":
-    if text := refusal(sys.argv[1], " ".join(sys.argv[2:])):
-        sys.exit(text)
+    sys.exit(main())

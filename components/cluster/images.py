@@ -3,16 +3,15 @@
 import argparse
 import sys
 from collections.abc import Iterator
-from pathlib import Path
 
 from pydantic import JsonValue
 
 from components.cluster.manifests import Manifest
 from components.cluster.profiles import policies, programs
+from components.stack_cli import add_stack_options, lab_of
 from stacks.base import LabError
 from stacks.bill import Registry
 from stacks.lab import Lab
-from stacks.read import read_stack_file
 
 
 def images_of(lab: Lab) -> tuple[str, ...]:
@@ -52,14 +51,13 @@ def _images(part: JsonValue | Manifest) -> Iterator[str]:
 def main(arguments: list[str] | None = None) -> int:
     """Prints a line an image: its own name, and where this lab pulls it from when that is a mirror."""
     parser = argparse.ArgumentParser(prog="python -m components.cluster.images", description=__doc__)
-    parser.add_argument("--stack", default="lab", help="name of the stack, whose file is Pulumi.<stack>.yaml")
-    parser.add_argument("--file", type=Path, help="another stack file, such as one of examples/")
+    add_stack_options(parser)
     asked = parser.parse_args(arguments)
     try:
-        lab = read_stack_file(asked.file or Path(f"Pulumi.{asked.stack}.yaml"))
+        lab = lab_of(asked)
     except LabError as error:
         sys.stderr.write(f"{error}\n")
-        return 1
+        return 2
     for image in images_of(lab):
         pulled = lab.cluster.registry.resolve(image) if lab.cluster else image
         sys.stdout.write(f"{image}\t{pulled}\n" if pulled != image else f"{image}\n")

@@ -1,5 +1,6 @@
 """Pinned upstream files, kept outside the checkout. `python -m components.cluster.store` fetches all of them."""
 
+import argparse
 import hashlib
 import json
 import os
@@ -172,11 +173,15 @@ def _remedy(file: Upstream) -> str:
     return f"Open one route, or put the file at {where} and set ROCELAB_MIRROR=<folder>"
 
 
-def main() -> int:
-    """Fetches every file of the bill, a line each; 1 when one cannot be had.
-
-    With `--operators` also the definitions of the operators' own kinds, as far as they can be had: no lab needs them.
-    """
+def main(arguments: list[str] | None = None) -> int:
+    """Fetches every file of the bill, a line each; 1 when one cannot be had."""
+    parser = argparse.ArgumentParser(prog="python -m components.cluster.store", description=__doc__)
+    parser.add_argument(
+        "--operators",
+        action="store_true",
+        help="also the definitions of the operators' own kinds, as far as they can be had: no lab needs them",
+    )
+    asked = parser.parse_args(arguments)
     store = Store.from_environment()
     failed = False
     for file in UPSTREAM:
@@ -187,7 +192,7 @@ def main() -> int:
             failed = True
         else:
             sys.stdout.write(f"{file.name} {file.version} {Path(file.path).name}: {route}\n")
-    if "--operators" in sys.argv[1:]:
+    if asked.operators:
         for kind, releases in OPERATOR_DEFINITIONS.items():
             sys.stdout.write(f"{kind}: {_first_of(store, releases)}\n")
     return int(failed)

@@ -3,6 +3,7 @@
 By hand: python -m components.fabric.ovf FILE
 """
 
+import argparse
 import re
 import sys
 import tarfile
@@ -98,16 +99,20 @@ def _property(node: ET.Element) -> Property:
     )
 
 
-def main(arguments: list[str]) -> int:
+def main(arguments: list[str] | None = None) -> int:
     """Lists the names that `bitfusion.keys` and `bitfusion.properties` may use."""
-    if len(arguments) != 1:
-        print(__doc__, file=sys.stderr)
-        return 2
+    parser = argparse.ArgumentParser(
+        prog="python -m components.fabric.ovf",
+        description="Lists an appliance's networks, and the properties that bitfusion.keys and bitfusion.properties "
+        "may name.",
+    )
+    parser.add_argument("file", type=Path, metavar="FILE", help="an OVA, or the OVF of one")
+    asked = parser.parse_args(arguments)
     try:
-        descriptor = read_descriptor(Path(arguments[0]))
+        descriptor = read_descriptor(asked.file)
     except LabError as error:
         print(error, file=sys.stderr)
-        return 1
+        return 2
     print(f"networks: {', '.join(descriptor.networks) or 'none'}")
     for one in descriptor.properties.values():
         notes = [one.type, "required" if one.required else "", "" if one.configurable else "fixed"]
@@ -116,4 +121,4 @@ def main(arguments: list[str]) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(main())

@@ -7,16 +7,15 @@ import argparse
 import getpass
 import sys
 from collections.abc import Sequence
-from pathlib import Path
 
 from components.fabric.privileges import NEEDS, Need, needs_of, privileges
 from components.fabric.refusals import doing
 from components.fabric.session import Endpoint
 from components.fabric.vcenter import VCenter, session
+from components.stack_cli import add_stack_options, lab_of
 from stacks.base import LabError
 from stacks.fabric import Fabric
 from stacks.lab import Lab
-from stacks.read import read_stack_file
 
 ROLE = "rocelab"
 
@@ -24,14 +23,13 @@ ROLE = "rocelab"
 def main(arguments: list[str] | None = None) -> int:
     """Prints the role of one lab, or makes it."""
     parser = argparse.ArgumentParser(prog="python -m components.fabric.role", description=__doc__)
-    parser.add_argument("--stack", default="lab-pvrdma", help="stack whose file Pulumi.<stack>.yaml describes the lab")
-    parser.add_argument("--file", type=Path, metavar="FILE", help="read this stack file instead")
+    add_stack_options(parser, default="lab-pvrdma")
     parser.add_argument("--as", dest="form", choices=("list", "govc", "powercli", "markdown"), default="list")
     parser.add_argument("--name", default=ROLE, help="name of the role (default: %(default)s)")
     parser.add_argument("--create", metavar="ADMIN", help="log in as this administrator, and make or update the role")
     asked = parser.parse_args(arguments)
     try:
-        lab = read_stack_file(asked.file or Path(f"Pulumi.{asked.stack}.yaml"))
+        lab = lab_of(asked)
         fabric = _fabric_of(lab)
         needs = needs_of(lab, fabric)
         if asked.create:

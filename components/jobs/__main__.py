@@ -2,7 +2,6 @@
 
 import argparse
 import sys
-from pathlib import Path
 from typing import Literal, get_args
 
 from pydantic import JsonValue
@@ -11,10 +10,10 @@ from components.jobs.mpijob import LAB_LABEL, Program, mpi_job
 from components.jobs.programs import NcclPlan, all_reduce, horovod, tf_cnn
 from components.jobs.text import to_yaml
 from components.jobs.workers import Transport, Wanted, Workers, workers_of
+from components.stack_cli import add_stack_options, lab_of
 from stacks.base import LabError
 from stacks.benchmarks import Benchmarks
 from stacks.lab import Lab
-from stacks.read import read_stack_file
 
 Job = Literal["nccl", "horovod", "tf_cnn"]
 
@@ -22,15 +21,14 @@ Job = Literal["nccl", "horovod", "tf_cnn"]
 def main(arguments: list[str] | None = None) -> int:
     """Prints the job; what it is and how to follow it goes to stderr."""
     parser = argparse.ArgumentParser(prog="python -m components.jobs", description=__doc__)
-    parser.add_argument("--stack", default="lab", help="stack whose file Pulumi.<stack>.yaml describes the lab")
-    parser.add_argument("--file", type=Path, help="another stack file, such as one of examples/")
+    add_stack_options(parser)
     parser.add_argument("--job", choices=get_args(Job), default="nccl")
     parser.add_argument("--transport", choices=get_args(Transport), default="roce")
     parser.add_argument("--device-resource", help="with host: what hands out /dev/infiniband, such as rdma/hca")
     parser.add_argument("--image", help="another image than the lab's")
     asked = parser.parse_args(arguments)
     try:
-        lab = read_stack_file(asked.file or Path.cwd() / f"Pulumi.{asked.stack}.yaml")
+        lab = lab_of(asked)
         document = job_of(lab, asked.job, asked.transport, image=asked.image, device_resource=asked.device_resource)
     except LabError as error:
         sys.stderr.write(f"{error}\n")

@@ -8,11 +8,10 @@ import argparse
 import shlex
 import sys
 from dataclasses import dataclass
-from pathlib import Path
 
+from components.stack_cli import add_stack_options, lab_of
 from stacks.base import LabError
 from stacks.lab import Lab
-from stacks.read import read_stack_file
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -67,11 +66,10 @@ def checks(lab: Lab) -> tuple[BitfusionCheck, ...]:
 def main(arguments: list[str] | None = None) -> int:
     """Prints each check as people would run it."""
     parser = argparse.ArgumentParser(prog="python -m components.jobs.bitfusion", description=__doc__)
-    parser.add_argument("--stack", default="lab", help="stack whose file Pulumi.<stack>.yaml describes the lab")
-    parser.add_argument("--file", type=Path, help="another stack file, such as one of examples/")
+    add_stack_options(parser)
     asked = parser.parse_args(arguments)
     try:
-        found = checks(read_stack_file(asked.file or Path.cwd() / f"Pulumi.{asked.stack}.yaml"))
+        found = checks(lab_of(asked))
     except LabError as error:
         sys.stderr.write(f"{error}\n")
         return 2

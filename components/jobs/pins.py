@@ -8,17 +8,16 @@ import argparse
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from pathlib import Path
 
 from pydantic import JsonValue
 
 from components.cluster.images import images_of
 from components.jobs.registry import Found, look
 from components.jobs.text import to_yaml
+from components.stack_cli import add_stack_options, lab_of
 from stacks.base import LabError
 from stacks.bill import Registry
 from stacks.lab import Lab
-from stacks.read import read_stack_file
 
 NAMED_BY_OPERATORS = ("cluster.bill.doca_driver", "cluster.bill.gpu_driver")
 """Their operators put a node's system, and its kernel, behind the tag: there is one image for each of them."""
@@ -82,11 +81,10 @@ def _named(lab: Lab) -> Iterator[tuple[str, str]]:
 def main(arguments: list[str] | None = None) -> int:
     """Prints the part of the lab; what keeps its tag goes to stderr, and makes the result 1."""
     parser = argparse.ArgumentParser(prog="python -m components.jobs.pins", description=__doc__)
-    parser.add_argument("--stack", default="lab", help="stack whose file Pulumi.<stack>.yaml describes the lab")
-    parser.add_argument("--file", type=Path, help="another stack file, such as one of examples/")
+    add_stack_options(parser)
     asked = parser.parse_args(arguments)
     try:
-        lab = read_stack_file(asked.file or Path.cwd() / f"Pulumi.{asked.stack}.yaml")
+        lab = lab_of(asked)
     except LabError as error:
         sys.stderr.write(f"{error}\n")
         return 2

@@ -1,32 +1,31 @@
-"""Ports of a lab: `python -m components.ports [--stack lab | --stack-file FILE] [--json] [--check]`."""
+"""Ports of a lab: `python -m components.ports [--stack lab | --config-file FILE] [--json] [--check]`."""
 
 import argparse
 import asyncio
-import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
 from components.ports.check import faults, table, tried
 from components.ports.targets import probes
 from components.ports.text import as_json, as_markdown
 from components.ssh.credentials import login_to
+from components.stack_cli import add_stack_options, lab_of, stack_secret
 from stacks.base import LabError
 from stacks.lab import Lab
-from stacks.read import read_stack_file
 
 
 def main(arguments: list[str] | None = None) -> int:
     """Prints the matrix; with --check tries it, and returns 1 when a way is not open."""
     parser = argparse.ArgumentParser(prog="python -m components.ports", description=__doc__)
-    parser.add_argument("--stack", default="lab", help="stack whose file Pulumi.<stack>.yaml describes the lab")
-    parser.add_argument("--stack-file", type=Path, metavar="FILE", help="read this stack file instead")
+    add_stack_options(parser)
     parser.add_argument("--json", action="store_true", help="for programs instead of people")
     parser.add_argument("--check", action="store_true", help="try each way over SSH, from where it has to be open")
     asked = parser.parse_args(arguments)
     try:
-        lab = read_stack_file(asked.stack_file or Path(f"Pulumi.{asked.stack}.yaml"))
+        lab = lab_of(asked)
         if asked.check:
-            return _check(lab, asked.stack)
+            return _check(lab, asked)
     except LabError as error:
         sys.stderr.write(f"{error}\n")
         return 2
@@ -34,8 +33,8 @@ def main(arguments: list[str] | None = None) -> int:
     return 0
 
 
-def _check(lab: Lab, stack: str) -> int:
-    login = login_to(lab, Path.cwd(), lambda name: _stack_secret(stack, name))
+def _check(lab: Lab, asked: argparse.Namespace) -> int:
+    login = login_to(lab, Path.cwd(), partial(stack_secret, asked))
     some, left = probes(lab)
     answers = asyncio.run(tried(some, login.endpoints, login.keys))
     sys.stdout.write(table(answers, left))
@@ -43,16 +42,6 @@ def _check(lab: Lab, stack: str) -> int:
     sys.stdout.write("".join(f"FAULT {line}\n" for line in wrong))
     sys.stdout.write(f"{len(answers)} ways tried, {len(wrong)} faults, {len(left)} not checkable\n")
     return 1 if wrong else 0
-
-
-def _stack_secret(stack: str, name: str) -> str | None:
-    done = subprocess.run(
-        ["pulumi", "config", "get", f"rocelab:{name}", "--stack", stack],  # the engine on PATH is meant
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    return done.stdout.rstrip("\n") if done.returncode == 0 else None
 
 
 if __name__ == "__main__":

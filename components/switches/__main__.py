@@ -4,23 +4,22 @@ import argparse
 import sys
 from pathlib import Path
 
+from components.stack_cli import add_stack_options, lab_of
 from components.switches.text import switch_text
 from stacks.base import LabError
 from stacks.lab import Lab
-from stacks.read import read_stack_file
 from stacks.switches import Switch
 
 
 def main(arguments: list[str] | None = None) -> int:
     """Prints the text of one switch or all, or writes a file each."""
     parser = argparse.ArgumentParser(prog="python -m components.switches", description=__doc__)
-    parser.add_argument("--stack", default="lab", help="stack whose file Pulumi.<stack>.yaml describes the lab")
-    parser.add_argument("--file", type=Path, metavar="FILE", help="read this stack file instead")
+    add_stack_options(parser)
     parser.add_argument("--name", metavar="SWITCH", help="only this switch")
     parser.add_argument("--to", type=Path, metavar="FOLDER", help="write <switch>.txt there")
     asked = parser.parse_args(arguments)
     try:
-        lab = read_stack_file(asked.file or Path(f"Pulumi.{asked.stack}.yaml"))
+        lab = lab_of(asked)
         chosen = _chosen(lab, asked.name)
     except LabError as error:
         sys.stderr.write(f"{error}\n")

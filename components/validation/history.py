@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from components.stack_cli import NoEngineError, ask_pulumi
+from components.stack_cli import NoEngineError, add_stack_options, ask_pulumi, lab_of
 from components.validation.judging.regression import change
 from components.validation.measured import store_of
 from components.validation.memory import store
@@ -19,7 +19,6 @@ from components.validation.memory.history import Entry, History, history_in, his
 from components.validation.records import unit_text
 from stacks.base import LabError
 from stacks.lab import Lab
-from stacks.read import read_stack_file
 
 MEASUREMENT = ":Measurement::"
 """In the URN of the resource that keeps the history in the state."""
@@ -33,13 +32,12 @@ SIGN = {"pass": "green", "fail": "bold red", "warn": "yellow"}
 def main(arguments: list[str] | None = None) -> int:
     """Shows the history from the store, or where that has none from the stack's state."""
     parser = argparse.ArgumentParser(prog="python -m components.validation.history", description=__doc__)
-    parser.add_argument("--stack", default="lab", help="stack whose file describes the lab (default: lab)")
-    parser.add_argument("--config-file", type=Path, metavar="FILE", help="its file, if not Pulumi.<stack>.yaml")
+    add_stack_options(parser)
     parser.add_argument("--state", action="store_true", help="ask the stack's state, even where the store has runs")
     parser.add_argument("--json", action="store_true", help="print the runs as JSON lines")
     asked = parser.parse_args(arguments)
     try:
-        lab = read_stack_file(asked.config_file or Path.cwd() / f"Pulumi.{asked.stack}.yaml")
+        lab = lab_of(asked)
         entries = [] if asked.state else store.read(store_of(lab, Path.cwd()), lab.name)
         history = history_of(entries) if entries else history_in_state(asked.stack, lab)
         entries = entries or list(history.entries)

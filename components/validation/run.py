@@ -2,13 +2,13 @@
 
 import argparse
 import asyncio
-import subprocess
 import sys
 import textwrap
 from functools import cache, partial
 from pathlib import Path
 
 from components.ssh.credentials import access_to
+from components.stack_cli import add_stack_options, lab_of, stack_secret
 from components.validation.judging.verdict import Beside, judge
 from components.validation.memory.bundle import folder_of, write_bundle, write_record
 from components.validation.memory.stack_secrets import needles_of
@@ -24,7 +24,6 @@ from components.validation.summary import Summary
 from stacks.base import LabError
 from stacks.benchmarks import Benchmarks
 from stacks.lab import Lab
-from stacks.read import read_stack_file
 
 EXITS = """\
 exit status
@@ -60,8 +59,7 @@ def _parser() -> argparse.ArgumentParser:
         epilog=EXITS,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("--stack", default="lab", help="stack whose file describes the lab (default: lab)")
-    parser.add_argument("--config-file", type=Path, metavar="FILE", help="its file, if not Pulumi.<stack>.yaml")
+    add_stack_options(parser)
     parser.add_argument("--plan", action="store_true", help="print what would be measured and for how long, and stop")
     parser.add_argument(
         "--only",
@@ -77,7 +75,7 @@ def _parser() -> argparse.ArgumentParser:
 
 def _run(asked: argparse.Namespace) -> int:
     root = Path.cwd()
-    lab = read_stack_file(asked.config_file or root / f"Pulumi.{asked.stack}.yaml")
+    lab = lab_of(asked)
     whole = plan_of(lab)
     if whole is None or lab.benchmarks is None:
         raise LabError("benchmarks: missing, or mode is off: there is nothing to measure")
@@ -87,7 +85,7 @@ def _run(asked: argparse.Namespace) -> int:
         sys.stdout.write(f"--- # {shown(plan)}\n")
         return 0
     folder = folder_of(lab.name, root, simulated=lab.simulated, store=lab.report.store)
-    secret = cache(partial(_stack_secret, asked.stack))  # each one takes a start of the engine
+    secret = cache(partial(stack_secret, asked))  # each one takes a start of the engine
     access = access_to(lab, root, secret)
     secrets = needles_of(secret, access)
     with hcas_of(lab, plan, secret, root) as hcas, Screen() as screen:
@@ -118,14 +116,6 @@ def _in_lines(summary: Summary) -> str:
     lines += [f"  {text}" for text in (*summary.reasons, *summary.hints)]
     lines += [f"  {found.code} {found.where}: {found.evidence}. {found.hint}".rstrip() for found in summary.findings]
     return "".join(f"{line}\n" for line in lines)
-
-
-def _stack_secret(stack: str, name: str) -> str | None:
-    """Asks the engine, which alone can open the stack's secrets."""
-    done = subprocess.run(
-        ["pulumi", "config", "get", f"rocelab:{name}", "--stack", stack], capture_output=True, text=True, check=False
-    )
-    return done.stdout.rstrip("\n") if done.returncode == 0 else None
 
 
 if __name__ == "__main__":

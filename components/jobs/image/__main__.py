@@ -8,10 +8,10 @@ from pathlib import Path
 
 from components.jobs.image.recipe import benchmark_dockerfile, recipe_digest, training_dockerfile
 from components.jobs.image.tool import TOOLS, Say, build, built_from, find_tool, push
+from components.stack_cli import add_stack_options, lab_of
 from stacks.base import LabError
 from stacks.images import Images
 from stacks.lab import Lab
-from stacks.read import read_stack_file
 
 RESULTS = Path(".images")
 """Folder of the checkout where the results of pushes lie; git does not look at it."""
@@ -31,14 +31,13 @@ def main(arguments: list[str] | None = None) -> int:
     """Shows, builds, or builds and pushes."""
     parser = argparse.ArgumentParser(prog="python -m components.jobs.image", description=__doc__)
     parser.add_argument("command", choices=("show", "build", "push"), help="push builds first")
-    parser.add_argument("--stack", default="lab", help="stack whose file Pulumi.<stack>.yaml describes the lab")
-    parser.add_argument("--file", type=Path, help="another stack file, such as one of examples/")
+    add_stack_options(parser)
     parser.add_argument("--which", choices=("benchmark", "training"), default="benchmark")
     parser.add_argument("--to", metavar="IMAGE", help="another name than the lab's")
     parser.add_argument("--tool", choices=TOOLS, help="default: the first of them on PATH")
     asked = parser.parse_args(arguments)
     try:
-        lab = read_stack_file(asked.file or Path.cwd() / f"Pulumi.{asked.stack}.yaml")
+        lab = lab_of(asked)
         target = target_of(lab, asked.which, asked.to)
         if asked.command == "show":
             sys.stdout.write(target.dockerfile)

@@ -191,14 +191,16 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("command", choices=("check", "repair"))
     parser.add_argument("image", type=Path, help="unpacked root, its tar (docker export), or OCI layout")
     parser.add_argument("--from", dest="base", metavar="REF", help="with repair: the image's name for FROM")
-    parser.add_argument("--file", type=Path, help="with repair: stack file whose Bitfusion client is installed too")
+    parser.add_argument(
+        "--config-file", type=Path, metavar="FILE", help="with repair: stack file whose Bitfusion client goes in too"
+    )
     asked = parser.parse_args(arguments)
     if asked.command == "repair" and not asked.base:
         parser.error("repair needs --from: what the image is called where it is built")
     try:
         verbs = judge(read_image(asked.image))
         if asked.command == "repair":
-            sys.stdout.write(_repaired(asked.base, verbs, asked.file))
+            sys.stdout.write(_repaired(asked.base, verbs, asked.config_file))
             return 0
     except LabError as error:
         sys.stderr.write(f"{error}\n")

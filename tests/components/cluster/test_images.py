@@ -77,7 +77,7 @@ def test_the_image_of_the_training_jobs_is_pulled_too(lab: Lab) -> None:
 
 
 def test_the_command_takes_a_file_of_another_place(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["--file", str(ROOT / "examples" / "deepops" / "Pulumi.deepops.yaml")]) == 0
+    assert main(["--config-file", str(ROOT / "examples" / "deepops" / "Pulumi.deepops.yaml")]) == 0
     assert "192.168.100.10:5000/horovod:24.03" in capsys.readouterr().out.splitlines()
 
 
@@ -95,7 +95,7 @@ def test_the_command_shows_the_name_and_the_mirror(
         "ghcr.io/k8snetworkplumbingwg/sriov-cni:v2.10.0\tregistry.lab:5000/k8snetworkplumbingwg/sriov-cni:v2.10.0"
         in lines
     )
-    assert main(["--stack", "missing"]) == 1
+    assert main(["--stack", "missing"]) == 2
     assert "Pulumi.missing.yaml cannot be read" in capsys.readouterr().err
 
 

@@ -180,7 +180,7 @@ def test_fetching_all_fails_when_one_cannot_be_had(
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.delenv("ROCELAB_MIRROR", raising=False)
 
-    assert main() == 1
+    assert main([]) == 1
     assert capsys.readouterr().err.count("no route has it") == len(UPSTREAM)
 
 

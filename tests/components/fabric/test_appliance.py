@@ -168,7 +168,7 @@ def test_its_names_are_listed_for_who_writes_the_lab(ova: Path, capsys: pytest.C
     assert lines[0] == "networks: Management"
     assert "hostname: string, required; hostname of the server" in lines
     assert "version: string, fixed; version of the server" in lines
-    assert main([str(ova) + ".none"]) == 1
+    assert main([str(ova) + ".none"]) == 2
 
 
 @pytest.fixture

@@ -95,7 +95,7 @@ def test_no_role_has_a_privilege_that_lets_it_out_of_its_lab():
 
 
 def test_the_command_prints_what_govc_and_powercli_take(capsys: pytest.CaptureFixture[str]) -> None:
-    stack = ["--file", str(ROOT / "Pulumi.lab-pvrdma.yaml")]
+    stack = ["--config-file", str(ROOT / "Pulumi.lab-pvrdma.yaml")]
 
     assert role.main([*stack]) == 0
     listed = capsys.readouterr().out.split()
@@ -110,7 +110,7 @@ def test_the_command_prints_what_govc_and_powercli_take(capsys: pytest.CaptureFi
 
 
 def test_a_lab_without_a_fabric_is_told_so(capsys: pytest.CaptureFixture[str]) -> None:
-    assert role.main(["--file", str(ROOT / "Pulumi.lab.yaml")]) == 2
+    assert role.main(["--config-file", str(ROOT / "Pulumi.lab.yaml")]) == 2
     assert "has no fabric" in capsys.readouterr().err
 
 

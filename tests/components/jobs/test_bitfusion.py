@@ -40,7 +40,7 @@ def test_people_can_read_them(content, tmp_path, capsys):
     file = tmp_path / "Pulumi.bf.yaml"
     file.write_text(yaml.safe_dump({"config": {KEY: content}}))
 
-    assert main(["--file", str(file)]) == 0
+    assert main(["--config-file", str(file)]) == 0
 
     assert capsys.readouterr().out.splitlines() == [
         "gpu02: bitfusion run -n 1 -l 192.168.0.60 -- /workspace/tensorrt/bin/sample_mnist",

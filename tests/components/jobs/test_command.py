@@ -26,7 +26,7 @@ def test_the_job_goes_to_stdout_alone_and_how_to_follow_it_to_stderr(capsys: pyt
 
 
 def test_another_file_and_another_image_can_be_named(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["--file", str(DEEPOPS), "--job", "tf_cnn", "--image", "elsewhere/tf:1"]) == 0
+    assert main(["--config-file", str(DEEPOPS), "--job", "tf_cnn", "--image", "elsewhere/tf:1"]) == 0
 
     assert "image: elsewhere/tf:1" in capsys.readouterr().out
 

@@ -192,7 +192,7 @@ def test_what_is_sent_to_nodes_runs_by_itself_and_answers_in_order(listening):
 
 
 def test_the_command_prints_the_matrix_of_any_stack_file(capsys):
-    assert main(["--stack-file", str(ROOT / "examples/deepops/Pulumi.deepops.yaml")]) == 0
+    assert main(["--config-file", str(ROOT / "examples/deepops/Pulumi.deepops.yaml")]) == 0
     assert "| admin | control_plane | tcp | 6443 | management | Kubernetes API |" in capsys.readouterr().out
-    assert main(["--stack-file", "nowhere.yaml"]) == 2
+    assert main(["--config-file", "nowhere.yaml"]) == 2
     assert "nowhere.yaml cannot be read" in capsys.readouterr().err

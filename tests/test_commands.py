@@ -1,0 +1,94 @@
+"""The commands `python -m ...`: what each says of itself, and that all of them name a stack in the same words."""
+
+import importlib
+import inspect
+from argparse import ArgumentParser
+from collections.abc import Iterator
+
+import pytest
+
+from components.stack_cli import add_stack_options, stack_secret
+from tests.conftest import ROOT
+
+INNER = {
+    "components.ports.connect": "its source runs on the hosts",
+    "engine.nodes_image": "make up asks it before it begins",
+    "engine.plugin_version": "setup asks a plugin by it",
+    "simulator.packages.door": "a process of the simulator",
+    "simulator.packages.server": "a process of the simulator",
+}
+"""Programs that no person calls, and why they have no help."""
+OWN_FILE = {"components.jobs.image.pvrdma": "of a stack it only takes the client that is to be installed"}
+ASKS_THE_ENGINE = {"components.report": "what it shows stands in outputs"}
+
+
+GUARD = '\nif __name__ == "__main__":\n'
+
+
+def commands() -> Iterator[str]:
+    """Every module that people run. What lies in the folders of engine/ belongs to builds, and would run here."""
+    paths = [path for package in ("components", "stacks", "simulator") for path in (ROOT / package).rglob("*.py")]
+    for path in sorted([*paths, *(ROOT / "engine").glob("*.py")]):
+        name = ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__main__")
+        text = path.read_text()
+        if GUARD in text and name not in INNER:
+            assert "argparse" in text, f"{name} knows no --help, and would run"
+            yield name
+
+
+COMMANDS = tuple(commands())
+
+
+def help_of(name: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> str:
+    """What `--help` prints, on one line."""
+    try:
+        module = importlib.import_module(f"{name}.__main__")
+    except ModuleNotFoundError:
+        module = importlib.import_module(name)
+    monkeypatch.setattr("sys.argv", [name, "--help"])
+    monkeypatch.setenv("COLUMNS", "200")
+    with pytest.raises(SystemExit) as ended:
+        module.main(*([["--help"]] if inspect.signature(module.main).parameters else []))
+    assert ended.value.code == 0
+    return " ".join(capsys.readouterr().out.split())
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_each_command_tells_what_it_is_for_and_how_it_is_called(
+    name: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said = help_of(name, capsys, monkeypatch)
+
+    assert said.startswith("usage: ")
+    assert len(said.partition("options:")[0].partition("] ")[2]) > 20, "a sentence on what it is for"
+
+
+@pytest.mark.parametrize("name", [name for name in COMMANDS if name.startswith("components.")])
+def test_each_command_that_reads_a_lab_takes_a_stack_or_its_file(
+    name: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said = help_of(name, capsys, monkeypatch)
+
+    assert "--stack-file" not in said
+    assert "--file" not in said, "another stack file is --config-file, as pulumi calls it"
+    if name not in {*OWN_FILE, *ASKS_THE_ENGINE}:
+        assert ("--stack NAME" in said) == ("--config-file FILE" in said)
+        assert ("--stack NAME" in said) == ("describes the lab (default: " in said)
+
+
+def test_a_secret_is_read_from_the_stack_file_that_was_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[tuple[str, ...]] = []
+
+    def pulumi(*words: str) -> str:
+        asked.append(words)
+        return "opened\n"
+
+    monkeypatch.setattr("components.stack_cli.ask_pulumi", pulumi)
+    parser = ArgumentParser()
+    add_stack_options(parser)
+    assert stack_secret(parser.parse_args(["--stack", "dgx", "--config-file", "a.yaml"]), "identity") == "opened"
+    assert stack_secret(parser.parse_args([]), "identity") == "opened"
+
+    first, second = asked
+    assert first == ("config", "get", "rocelab:identity", "--stack", "dgx", "--config-file", "a.yaml")
+    assert second == ("config", "get", "rocelab:identity", "--stack", "lab")
