@@ -9,7 +9,7 @@ from collections.abc import Mapping
 
 from components.validation.planning.plan import Plan
 
-FACTS = ("machine_id", "boot_id", "repairs", "kernel", "drivers", "driver", "firmware", "ofed", "roce_qos")
+FACTS = ("machine_id", "boot_id", "repairs", "kernel", "driver", "firmware", "gpu", "gpudirect", "roce_qos")
 """Facts of a host whose change can change a result; whatever else it tells may differ from run to run."""
 
 

@@ -78,5 +78,7 @@ def _parts(before: Mapping[str, object], after: Mapping[str, object]) -> Iterato
 
 
 def _shown(value: object) -> str:
+    if value is None:
+        return "untold"
     text = value if isinstance(value, str) else json.dumps(value, sort_keys=True)
     return text if len(text) <= 60 else f"{text[:57]}..."

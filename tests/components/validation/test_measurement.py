@@ -9,8 +9,9 @@ import pulumi
 import pytest
 from pulumi.dynamic import Config, ConfigureRequest
 
+from components.hosts.facts import KEPT_FACTS
 from components.validation import gate, measurement
-from components.validation.fingerprint import fingerprint_of, host_state
+from components.validation.fingerprint import FACTS, fingerprint_of, host_state
 from components.validation.gate import GateProvider, VerdictError, closed
 from components.validation.measurement import LARGEST_RECORD_BYTES, MeasurementProvider
 from components.validation.memory.history import history_in
@@ -310,8 +311,14 @@ def test_what_a_host_tells_differently_each_time_is_no_part_of_the_fingerprint()
     assert first == second
 
 
-@pytest.mark.parametrize("fact", ["machine_id", "boot_id", "kernel"])
-def test_another_machine_boot_or_kernel_asks_for_another_run(lab: Lab, fact: str) -> None:
+def test_every_fact_of_the_fingerprint_is_one_that_the_state_keeps() -> None:
+    counted_here = {"repairs"}
+
+    assert set(FACTS) - counted_here <= set(KEPT_FACTS)
+
+
+@pytest.mark.parametrize("fact", ["machine_id", "boot_id", "kernel", "driver", "gpu", "gpudirect"])
+def test_another_machine_boot_kernel_or_driver_asks_for_another_run(lab: Lab, fact: str) -> None:
     plan = plan_for(lab)
     one, two = (host_state({}, {"gpu01": {fact: value}}) for value in "ab")
 

@@ -8,7 +8,7 @@ from components.validation.judging.verdict import judge
 from stacks.lab import Lab
 from tests.components.validation.labs import hardware, plan_for, record, reduced
 
-FACTS = {"machine_id": "m1", "boot_id": "b1", "kernel": "6.1.0-28", "drivers": {"igb": "6.1"}, "firmware": {"p": "1"}}
+FACTS = {"machine_id": "m1", "boot_id": "b1", "kernel": "6.1.0-28", "driver": {"igb": "6.1"}, "firmware": {"p": "1"}}
 
 
 def state(status: str = "ready", names: tuple[str, ...] = ("gpu01", "gpu02"), **changed: object) -> str:
@@ -20,7 +20,8 @@ def state(status: str = "ready", names: tuple[str, ...] = ("gpu01", "gpu02"), **
     ("now", "said"),
     [
         (state(), ()),
-        (state(drivers={"igb": "6.2"}), ("gpu01: drivers igb 6.1 is now 6.2",)),
+        (state(driver={"igb": "6.2"}), ("gpu01: driver igb 6.1 is now 6.2",)),
+        (state(gpu={"driver": "570"}), ('gpu01: gpu untold is now {"driver": "570"}',)),
         (state(firmware={"p": "2"}), ("gpu01: firmware p 1 is now 2",)),
         (state(boot_id="b2"), ("gpu01: boot changed",)),
         (state(machine_id="m2", boot_id="b2"), ("gpu01: boot changed, machine changed",)),
