@@ -10,18 +10,9 @@ from rich.table import Table
 from rich.text import Text
 
 from components.report.lines import COLUMNS, cells, headline, other_hints, plain
+from components.validation.colours import COLOUR, colour_of
 from components.validation.summary import Summary
 
-COLOUR = {
-    "pass": "green",
-    "partial": "yellow",
-    "warn": "yellow",
-    "fail": "bold red",
-    "skip": "yellow",
-    "error": "bold red",
-    "unstable": "yellow",
-    "not rated": "default",
-}
 SHOWN = ("test", "rail", "function", "performance", "median", "ratio")
 
 
@@ -64,15 +55,10 @@ def _headline(summary: Summary) -> Text:
     for name, state in (("function: ", summary.function), (" · performance: ", summary.performance)):
         begin = end + len(name)
         end = begin + len(state)
-        line.stylize(_colour(state, stale=bool(summary.stale)), begin, end)
+        line.stylize(colour_of(state, stale=bool(summary.stale)), begin, end)
     return line
 
 
 def _coloured(text: str, *, stale: bool) -> Text:
     state = next((word for word in COLOUR if text == word or text.startswith(f"{word} (")), "")
-    return Text(plain(text), style=_colour(state, stale=stale))
-
-
-def _colour(state: str, *, stale: bool) -> str:
-    """What passed before the last change is not green."""
-    return COLOUR["warn" if stale and state == "pass" else state] if state else ""
+    return Text(plain(text), style=colour_of(state, stale=stale))

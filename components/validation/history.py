@@ -11,6 +11,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from components.stack_cli import NoEngineError, add_stack_options, ask_pulumi, lab_of
+from components.validation.colours import colour_of
 from components.validation.judging.regression import change
 from components.validation.measured import store_of
 from components.validation.memory import store
@@ -26,7 +27,6 @@ SHOWN = 20
 PIPED_COLUMNS = 160
 CELL_COLUMNS = 17
 """A value with its change and the lines around it."""
-SIGN = {"pass": "green", "fail": "bold red", "warn": "yellow"}
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -117,7 +117,8 @@ def _cell(entry: Entry, before: Entry | None, name: str) -> str:
 
 
 def _coloured(state: str) -> str:
-    return f"[{SIGN[state]}]{state}[/]" if state in SIGN else state
+    colour = colour_of(state)
+    return f"[{colour}]{state}[/]" if colour else escape(state)
 
 
 def _sources(lab: Lab, entries: list[Entry], history: History) -> str:

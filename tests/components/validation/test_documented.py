@@ -7,6 +7,7 @@ from typing import get_args
 
 import pytest
 
+from components.validation.colours import COLOUR, colour_of
 from components.validation.gate import closed
 from components.validation.judging import regression, states, verbs
 from components.validation.judging.findings import CODES, CONGESTION
@@ -74,6 +75,14 @@ def test_each_state_has_its_line_on_the_axes_on_which_it_occurs() -> None:
     for state, axes in told.items():
         on = {axis for axis, of in (("function", function), ("performance", performance)) if state in of}
         assert on == ({"function", "performance"} if axes == "both" else {axes.partition(",")[0]}), state
+
+
+def test_each_state_has_one_colour_and_only_a_pass_of_now_is_green() -> None:
+    function = names(Function) | names(Summary.model_fields["function"].annotation)
+
+    assert set(COLOUR) == function | names(Performance)
+    assert [state for state in COLOUR if "green" in colour_of(state)] == ["pass"]
+    assert "green" not in {colour_of(state, stale=True) for state in COLOUR}
 
 
 @pytest.mark.parametrize("setting", ["mode", "verdict"])
