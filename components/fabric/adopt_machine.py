@@ -19,7 +19,7 @@ from pulumi.dynamic import (
 )
 
 from components.fabric import login
-from components.fabric.lending import Terms, changed_lines, give, give_back, refusal, start_again
+from components.fabric.lending import Terms, changed_lines, give, give_back, refusal, take_over
 from components.fabric.machine_baseline import MachineBaseline
 from components.fabric.props import Props, whole, words
 from components.fabric.theirs import Theirs, by_instance, by_name, still_there
@@ -66,10 +66,7 @@ class AdoptedMachineProvider(Configured, ResourceProvider):
         """Gives it what it lacks."""
         with login.configured_session(self._setting) as vcenter:
             theirs = still_there(vcenter, str(props["instance"]), str(props["path"]))
-            if props.get("was_on"):
-                # a run that was killed while it was off has to end what it began
-                theirs = start_again(vcenter, theirs, _terms(props))
-            given = give(vcenter, theirs, _terms(props), {}, refuse=True)
+            given = take_over(vcenter, theirs, _terms(props), was_on=bool(props.get("was_on")))
             return CreateResult(f"{vcenter.instance_uuid}/{theirs.instance}", {**props, "now": given.now})
 
     def read(self, id_: str, props: Props) -> ReadResult:

@@ -66,11 +66,17 @@ def changed_lines(theirs: Theirs, terms: Terms) -> Iterator[str]:
         yield f"{terms.path} is off, and stays off"
 
 
-def start_again(vcenter: VCenter, theirs: Theirs, terms: Terms) -> Theirs:
-    """Starts a VM that ran when it was first looked at."""
-    if not theirs.on:
-        turn_on(vcenter, theirs.machine, theirs.name, guest_s=terms.guest_s)
-    return still_there(vcenter, theirs.instance, terms.path)
+def take_over(vcenter: VCenter, theirs: Theirs, terms: Terms, *, was_on: bool) -> Given:
+    """Gives a VM for the first time what it lacks, and starts it where a run was killed that had shut it down.
+
+    Raises:
+        LabError: when it would have to be stopped and may not be, or keeps something else.
+    """
+    given = give(vcenter, theirs, terms, {}, refuse=True)
+    now = still_there(vcenter, theirs.instance, terms.path)
+    if was_on and not now.on and terms.allow_power_off:  # without the word it was somebody else
+        turn_on(vcenter, now.machine, now.name, guest_s=terms.guest_s)
+    return given
 
 
 def give(vcenter: VCenter, theirs: Theirs, terms: Terms, returned: Mapping[str, object], *, refuse: bool) -> Given:

@@ -11,7 +11,6 @@ from typing import Any
 
 import pytest
 import yaml
-from pyVim.task import WaitForTask
 from pyVmomi import vim
 
 from components.fabric.vcenter import OPTION, RULESET, Endpoint, VCenter, session
@@ -280,10 +279,9 @@ def a_pvrdma_machine_on(host: vim.HostSystem) -> str:
     )
     files = vim.vm.FileInfo(vmPathName=f"[{datacenter.datastore[0].name}]")
     spec = vim.vm.ConfigSpec(name="worker", guestId="otherGuest64", files=files, deviceChange=[device])
-    made = WaitForTask(datacenter.vmFolder.CreateVM_Task(spec, host.parent.resourcePool, host))
-    assert made == "success"
+    done(datacenter.vmFolder.CreateVM_Task(spec, host.parent.resourcePool, host))
     machine = next(one for one in datacenter.vmFolder.childEntity if one.name == "worker")
-    assert WaitForTask(machine.PowerOnVM_Task()) == "success"
+    done(machine.PowerOnVM_Task())
     return "worker"
 
 

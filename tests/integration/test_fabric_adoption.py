@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from pyVim.task import WaitForTask
 from pyVmomi import vim
 
 from components.fabric.vcenter import session
@@ -47,12 +46,12 @@ def an_administrators_switch(host: vim.HostSystem) -> None:
     product = vim.dvs.ProductSpec(version="7.0.2")
     folder = host.parent.parent.parent.networkFolder
     made = folder.CreateDVS_Task(vim.DistributedVirtualSwitch.CreateSpec(configSpec=config, productInfo=product))
-    WaitForTask(made)
+    done(made)
     ports = DVS.VmwarePortConfigPolicy(vlan=DVS.VlanIdSpec(vlanId=5, inherited=False))
     group = vim.dvs.DistributedVirtualPortgroup.ConfigSpec(
         name="corp-rdma", type="earlyBinding", numPorts=8, description="of netops", defaultPortConfig=ports
     )
-    WaitForTask(made.info.result.AddDVPortgroup_Task([group]))
+    done(made.info.result.AddDVPortgroup_Task([group]))
 
 
 def their_machine() -> dict[str, Any]:
@@ -137,7 +136,7 @@ def test_what_somebody_changes_of_it_by_hand_is_seen_and_put_back(vsphere: Vsphe
     with session(vsphere.endpoint) as vcenter:
         network = vcenter.host("DC0_C0_H0").parent.parent.parent.networkFolder
         switch = next(one for one in network.childEntity if one.name == "corp")
-        WaitForTask(switch.ReconfigureDvs_Task(DVS.ConfigSpec(configVersion=switch.config.configVersion, maxMtu=1600)))
+        done(switch.ReconfigureDvs_Task(DVS.ConfigSpec(configVersion=switch.config.configVersion, maxMtu=1600)))
         unlocked = vim.vm.ConfigSpec(memoryReservationLockedToMax=False)
         done(machine_named(vcenter.host("DC0_C0_H1"), "corp-gpu").ReconfigVM_Task(unlocked))
 

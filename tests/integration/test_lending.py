@@ -5,10 +5,9 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from pyVim.task import WaitForTask
 from pyVmomi import vim
 
-from components.fabric.lending import Terms, changed_lines, give, give_back, refusal, start_again
+from components.fabric.lending import Terms, changed_lines, give, give_back, refusal, take_over
 from components.fabric.theirs import Theirs, by_instance, by_name
 from components.fabric.vcenter import VCenter, session
 from simulator.vcenter.control import SOCKET, Control
@@ -143,7 +142,19 @@ def test_a_refused_change_leaves_it_running(place: tuple[VCenter, Control, str],
 def test_a_run_that_was_killed_while_it_was_off_starts_it_again(vcenter: VCenter, terms: Terms) -> None:
     done(seen(vcenter, terms).machine.PowerOffVM_Task())
 
-    assert start_again(vcenter, seen(vcenter, terms), terms).on
+    given = take_over(vcenter, seen(vcenter, terms), allowed(terms), was_on=True)
+
+    assert given.now == terms.wanted
+    assert seen(vcenter, terms).on
+
+
+def test_one_that_somebody_powered_off_for_it_is_not_started(vcenter: VCenter, terms: Terms) -> None:
+    done(seen(vcenter, terms).machine.PowerOffVM_Task())
+
+    given = take_over(vcenter, seen(vcenter, terms), terms, was_on=True)
+
+    assert given.now == terms.wanted, "as the refusal had advised"
+    assert not seen(vcenter, terms).on
 
 
 def test_drift_that_needs_it_off_is_told_and_left_and_the_rest_is_mended(vcenter: VCenter, terms: Terms) -> None:
@@ -206,7 +217,7 @@ def test_a_name_that_no_machine_has_is_refused_with_what_is_near(vcenter: VCente
 
 def test_a_machine_is_the_same_under_another_name_and_none_when_it_is_gone(vcenter: VCenter, terms: Terms) -> None:
     theirs = seen(vcenter, terms)
-    WaitForTask(theirs.machine.Rename_Task("renamed"))
+    done(theirs.machine.Rename_Task("renamed"))
 
     found = by_instance(vcenter, theirs.instance)
 
