@@ -2,7 +2,8 @@
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
+from ipaddress import IPv4Network
 
 from pydantic import JsonValue
 
@@ -38,6 +39,8 @@ class Wanted:
     """Paths of the networks that pods name."""
     node_states: str
     """Path of the SR-IOV operator's own reports; empty without it."""
+    subnets: dict[str, str] = field(default_factory=dict)
+    """The rails' own subnets, by the words for each: nothing else of the cluster may lie in them."""
 
     def as_dict(self) -> dict[str, JsonValue]:
         """As JSON."""
@@ -66,6 +69,14 @@ def wanted(lab: Lab, cluster: Cluster) -> Wanted:
         # no operator runs in the simulator to make a network of its custom resource
         networks=[] if operator and lab.simulated else paths,
         node_states=NODE_STATES.format(namespace=operator.namespace) if operator else "",
+        subnets={
+            words: str(subnet)
+            for rail in lab.rails
+            for words, subnet in (
+                (f"{rail.name}.host_subnet", rail.host_subnet),
+                (f"{rail.name}.pod.subnet", rail.pod.subnet),
+            )
+        },
     )
 
 
@@ -106,6 +117,30 @@ def node_faults(name: str, node: Manifest | None, resources: Mapping[str, int], 
     return faults
 
 
+def network_faults(node: Manifest | None, subnets: Mapping[str, str]) -> list[str]:
+    """Where the cluster's own traffic would use a rail: by the node's address there, or by that of its pods.
+
+    A lab file can only name the cluster's pod subnet; of a cluster that is made elsewhere this is what it really gave.
+    """
+    faults = []
+    for address in _values(node, "status", "addresses"):
+        if at(address, "type") == "InternalIP" and (found := _network(at(address, "address"))):
+            faults += [
+                f"its kubelet has the address {found.network_address} in {words} {subnet}: set its --node-ip to the "
+                "management address, or kubectl and probes cross the rail"
+                for words, subnet in subnets.items()
+                if found.subnet_of(IPv4Network(subnet))
+            ]
+    for given in dict.fromkeys([at(node, "spec", "podCIDR"), *_values(node, "spec", "podCIDRs")]):
+        if found := _network(given):
+            faults += [
+                f"its pods get addresses of {found}, which overlaps {words} {subnet}: give one of them another subnet"
+                for words, subnet in subnets.items()
+                if found.overlaps(IPv4Network(subnet))
+            ]
+    return faults
+
+
 def pool_faults(name: str, pool: Manifest | None, nodes: Sequence[str]) -> list[str]:
     """Nodes without a block of a pool: their pods would wait for an address for ever."""
     if pool is None:
@@ -124,6 +159,19 @@ def state_faults(state: Manifest) -> list[str]:
         return []
     said = at(state, "status", "lastSyncError")
     return [f"SR-IOV operator: {status}{f', {said}' if said else ''}"[:300]]
+
+
+def _values(node: Manifest | None, *path: str) -> list[JsonValue]:
+    found = at(node, *path)
+    return found if isinstance(found, list) else []
+
+
+def _network(text: JsonValue) -> IPv4Network | None:
+    """None: there is none, or it is of IPv6, which no rail has."""
+    try:
+        return IPv4Network(str(text))
+    except ValueError:
+        return None
 
 
 def _is_release(version: str, wanted: str) -> bool:

@@ -12,8 +12,9 @@ import pulumi
 from pulumi.dynamic import CreateResult, DiffResult, ReadResult, Resource, ResourceProvider, UpdateResult
 
 from components.cluster.api import Api, at
-from components.cluster.node_checks import Wanted, node_faults, pool_faults, state_faults
+from components.cluster.node_checks import Wanted, network_faults, node_faults, pool_faults, state_faults
 from stacks.base import LabError
+from stacks.words import plural
 
 POLL_S = 2.0
 LARGEST_REPORT = 40
@@ -53,7 +54,11 @@ def look(api: Api, wanted: Wanted) -> Faults:
     states = api.items(wanted.node_states) if wanted.node_states else []
     told = {str(at(state, "metadata", "name")): state_faults(state) for state in states}
     faults = {
-        name: [*node_faults(name, nodes.get(name), resources, wanted.kubelet), *told.get(name, [])]
+        name: [
+            *node_faults(name, nodes.get(name), resources, wanted.kubelet),
+            *network_faults(nodes.get(name), wanted.subnets),
+            *told.get(name, []),
+        ]
         for name, resources in wanted.nodes.items()
     }
     for path, served in wanted.pools.items():
@@ -88,7 +93,7 @@ def _looked(props: Properties, wait_s: float) -> Properties:
         pulumi.log.warn(f"{name}: {'; '.join(reasons)}")
     kept = dict(list(faults.items())[:LARGEST_REPORT])
     if len(faults) > len(kept):
-        kept["more"] = [f"{len(faults) - len(kept)} more are at fault"]
+        kept["more"] = [f"{plural(len(faults) - len(kept), 'more is', 'more are')} at fault"]
     return {**props, "report": json.dumps(kept, sort_keys=True)}
 
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from components.cluster import node_gate
-from components.cluster.node_checks import node_faults, pool_faults, state_faults, wanted
+from components.cluster.node_checks import Wanted, network_faults, node_faults, pool_faults, state_faults, wanted
 from components.cluster.node_gate import NodeGateProvider, wait
 from components.cluster.server import ApiError
 from stacks.bootstrap import Bootstrap
@@ -92,6 +92,41 @@ def test_what_the_operator_says_of_a_node_stands_beside_the_number() -> None:
     assert state_faults({"status": {"syncStatus": "Succeeded"}}) == []
     failed = {"status": {"syncStatus": "Failed", "lastSyncError": "no MMIO for VFs"}}
     assert state_faults(failed) == ["SR-IOV operator: Failed, no MMIO for VFs"]
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({}, []),
+        ({"addresses": [("Hostname", "gpu01"), ("InternalIP", "192.0.2.1"), ("InternalIP", "fd00::1")]}, []),
+        (
+            {"addresses": [("InternalIP", "10.10.11.11")]},
+            ["its kubelet has the address 10.10.11.11 in rail-a.host_subnet"],
+        ),
+        ({"addresses": [("ExternalIP", "10.10.11.11")]}, []),
+        ({"podCIDR": "10.244.1.0/24", "podCIDRs": ["10.244.1.0/24", "fd00::/64"]}, []),
+        (
+            {"podCIDR": "10.10.0.0/16"},
+            [
+                f"its pods get addresses of 10.10.0.0/16, which overlaps {rail}.host_subnet"
+                for rail in ("rail-a", "rail-b")
+            ],
+        ),
+        (
+            {"podCIDRs": ["10.20.111.0/25"]},
+            ["its pods get addresses of 10.20.111.0/25, which overlaps rail-a.pod.subnet"],
+        ),
+    ],
+)
+def test_the_cluster_s_own_traffic_uses_no_rail(lab: Lab, given: dict[str, Any], said: list[str]) -> None:
+    assert lab.cluster is not None
+    addresses = [{"type": kind, "address": address} for kind, address in given.pop("addresses", [])]
+    found = {"spec": given, "status": {"addresses": addresses}}
+
+    faults = network_faults(found, wanted(lab, lab.cluster).subnets)
+
+    assert [fault[: len(words)] for fault, words in zip(faults, said, strict=True)] == said
+    assert network_faults(None, wanted(lab, lab.cluster).subnets) == []
 
 
 def test_each_profile_wants_what_its_plugin_offers(lab: Lab) -> None:
@@ -196,6 +231,26 @@ def test_what_is_at_fault_is_data_by_name(lab: Lab, there: dict[str, Any]) -> No
     there["/api/v1/nodes"] = [node("gpu01", **{"intel.com/sriov_112": "4"})]
 
     assert set(report(lab)) == {"gpu02", "network default/sriov111", "network default/sriov112"}
+
+
+def test_a_node_whose_pods_would_use_a_rail_is_no_fine_one(lab: Lab, there: dict[str, Any]) -> None:
+    b = {"intel.com/sriov_112": "4"}
+    bad = {**node("gpu02", **b), "spec": {"podCIDR": "10.10.11.0/24"}}
+    there.update({"/api/v1/nodes": [node("gpu01", **b), bad], **networks(lab)})
+
+    assert [reason[:37] for reason in report(lab)["gpu02"]] == ["its pods get addresses of 10.10.11.0/"]
+
+
+def test_what_an_older_version_has_left_in_the_state_is_read(lab: Lab, there: dict[str, Any]) -> None:
+    old = json.loads(str(props(lab)["wanted"]))
+    del old["subnets"]
+    there["/api/v1/nodes"] = []
+
+    outs = NodeGateProvider().read("g", {**props(lab), "wanted": json.dumps(old)}).outs
+
+    assert outs is not None
+    assert Wanted(**old).subnets == {}
+    assert "gpu01" in json.loads(str(outs["report"]))
 
 
 def test_a_server_that_does_not_answer_is_data_too(lab: Lab, there: dict[str, Any]) -> None:
