@@ -1,0 +1,76 @@
+"""A VM of somebody else as a resource: what counts as a change, and what needs no look at the vCenter."""
+
+from typing import Any
+
+import pytest
+
+from components.fabric import adopt_machine, login
+from components.fabric.adopt_machine import AdoptedMachineProvider
+from components.fabric.machine_baseline import MachineBaselineProvider
+
+WANTED = {"cpus": 8, "adapter.rail-a": True}
+STATE = {
+    "path": "DC0/corp-gpu",
+    "wanted": {"cpus": 8.0, "adapter.rail-a": True},
+    "before": {"cpus": 2.0, "adapter.rail-a": False},
+    "now": {"cpus": 8.0, "adapter.rail-a": True},
+    "networks": {"rail-a": "dvportgroup-1"},
+    "allow_power_off": False,
+    "terms": {"hosts": ["esx1"], "least_hardware": 13.0},
+}
+"""As the engine hands it back: every number is a float."""
+ASKED = {**STATE, "wanted": WANTED, "terms": {"hosts": ["esx1"], "least_hardware": 13}, "now": None}
+
+
+@pytest.fixture
+def said(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    lines: list[str] = []
+    monkeypatch.setattr(adopt_machine.pulumi.log, "info", lines.append)
+    return lines
+
+
+def diff(said: list[str], olds: dict[str, Any], news: dict[str, Any]) -> tuple[bool | None, list[str], list[str]]:
+    found = AdoptedMachineProvider().diff("id", olds, news)
+    return found.changes, list(found.replaces or []), said
+
+
+def test_what_is_as_declared_is_no_change(said: list[str]) -> None:
+    assert diff(said, STATE, ASKED) == (False, [], [])
+
+
+def test_what_somebody_took_away_is_named_with_what_it_will_be(said: list[str]) -> None:
+    drifted = {**STATE, "now": {"cpus": 8.0, "adapter.rail-a": False}}
+
+    assert diff(said, drifted, ASKED) == (True, [], ["DC0/corp-gpu: adapter.rail-a False => True"])
+
+
+def test_a_field_that_is_declared_no_more_is_shown_with_what_it_gets_back(said: list[str]) -> None:
+    less = {**ASKED, "wanted": {"adapter.rail-a": True}}
+
+    assert diff(said, STATE, less) == (True, [], ["DC0/corp-gpu: cpus 8 => 2"])
+
+
+def test_another_machine_is_another_resource(said: list[str]) -> None:
+    assert diff(said, STATE, {**ASKED, "path": "DC0/other"})[:2] == (True, ["path"])
+
+
+def test_a_word_that_is_given_or_taken_is_written_down(said: list[str]) -> None:
+    assert diff(said, STATE, {**ASKED, "allow_power_off": True}) == (True, [], [])
+
+
+def test_a_preview_without_another_wish_asks_the_vcenter_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(_setting: object) -> None:
+        raise AssertionError("a session")
+
+    monkeypatch.setattr(login, "configured_session", refuse)
+
+    assert AdoptedMachineProvider().check(STATE, ASKED).failures == []
+
+
+def test_a_baseline_changes_with_the_fields_and_never_with_time() -> None:
+    olds = {"path": "DC0/corp-gpu", "fields": ["cpus"], "networks": {"rail-a": "dvportgroup-1"}}
+    look = MachineBaselineProvider().diff
+
+    assert not look("id", olds, {**olds, "networks": {"rail-a": "dvportgroup-2"}}).changes
+    assert look("id", olds, {**olds, "fields": ["adapter.rail-a", "cpus"]}).changes
+    assert look("id", olds, {**olds, "path": "DC0/other"}).replaces == ["path"]
