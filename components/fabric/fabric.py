@@ -64,7 +64,7 @@ class VsphereFabric(pulumi.ComponentResource):
         self.inspection = Inspection(
             f"{name}-preflight", InspectionArgs(fabric=fabric), pulumi.ResourceOptions(parent=self)
         )
-        self._lookups = pulumi.InvokeOutputOptions(parent=self, provider=self.provider, depends_on=[self.inspection])
+        self._lookups = pulumi.InvokeOutputOptions(parent=self, provider=self.provider)
         self._datacenter = vsphere.get_datacenter_output(name=fabric.datacenter, opts=self._lookups).id
         self._settings: dict[str, pulumi.Resource] = {}
         self.port_groups = {switch.rail: self._place(switch) for switch in fabric.switches}

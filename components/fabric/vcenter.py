@@ -4,14 +4,14 @@ A plain class with its own tests; the dynamic resources around it are thin. It r
 hold values that the types of pyVmomi do not know.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from pyVmomi import vim
+from pyVmomi import vim, vmodl
 
 from components.fabric.nics import Nic
-from components.fabric.properties import collect, collect_all, known
+from components.fabric.properties import Found, collect, collect_all, known
 from components.fabric.refusals import doing
 from components.fabric.session import Endpoint, connected
 from components.fabric.survey import nics_of
@@ -139,17 +139,29 @@ class VCenter:
 
     def running_pvrdma_vms(self, host: vim.HostSystem) -> list[str]:
         """Names of powered-on VMs with a PVRDMA adapter: changing their vmkernel adapter cuts their connections."""
-        paths = ("name", "runtime.powerState", "config.hardware.device")
-        found = collect(self.content, known(host, "vm"), paths)
+        paths = ("name", "runtime.host", "runtime.powerState", "config.hardware.device")
         return sorted(
             str(machine["name"])
-            for machine in found
-            if machine.get("runtime.powerState") == "poweredOn"
+            for machine in self._still_there(known(host, "vm"), paths)
+            # the host's own list is a moment older: one may have moved away since
+            if machine.get("runtime.host") == host
+            and machine.get("runtime.powerState") == "poweredOn"
             and any(
                 isinstance(device, vim.vm.device.VirtualVmxnet3Vrdma)
                 for device in machine.get("config.hardware.device", ())
             )
         )
+
+    def _still_there(self, machines: Sequence[vim.VirtualMachine], paths: Sequence[str]) -> list[Found]:
+        """Properties of machines, without those that are deleted meanwhile, as by the very run that asks."""
+        rest = list(machines)
+        while True:
+            try:
+                return collect(self.content, rest, paths)
+            except vmodl.fault.ManagedObjectNotFound as gone:
+                if gone.obj not in rest:
+                    raise
+                rest.remove(gone.obj)
 
     def _hosts(self) -> dict[str, list[vim.HostSystem]]:
         """All hosts by name: names asked host by host would be as many calls as there are hosts, at every lookup."""
