@@ -204,6 +204,8 @@ class JobResult(Frozen):
     curve: tuple[CurvePoint, ...] = ()
     details: dict[str, JsonValue] = {}
     """What else the program told, such as its own summary: shown, never judged."""
+    off_rail: tuple[str, ...] = ()
+    """As of the main all-reduce."""
     raw: str = ""
 
 

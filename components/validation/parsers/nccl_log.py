@@ -133,12 +133,13 @@ def rail_faults(network: NcclNetwork, rail_of: Mapping[tuple[str, str], int | st
 
     Args:
         network: what NCCL told.
-        rail_of: rail of each adapter, by host and device.
+        rail_of: rail of each adapter, by host and device. A host that is not in it is unknown, and accused of nothing.
     """
     faults: list[str] = []
+    known = {host for host, _ in rail_of}
     ends: dict[tuple[int, int, int, int], dict[str, Channel]] = {}
     for channel in network.channels:
-        if channel.device is None:
+        if channel.device is None or channel.host not in known:
             continue
         ends.setdefault(channel.connects, {})[channel.direction] = channel
         if (channel.host, channel.device) not in rail_of:

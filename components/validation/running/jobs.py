@@ -23,6 +23,7 @@ from components.validation.running.mpijob import (
     curve_of,
     delete_quietly,
     network_details,
+    off_rail,
     wait,
 )
 from components.validation.running.outcomes import UNITS, not_run, without_a_run
@@ -127,8 +128,9 @@ def _read(job: PlannedJob, log: str, *, replayed: bool) -> JobResult:
         # a recorded log comes from other machines: to compare it with this lab's plan would say nothing
         faults = [] if replayed else _faults(job, table)
         samples = tuple(row.out_of_place.busbw_gbyte_s for row in table.large)
+        network = parse_nccl_log(log)
         return _measured(job, samples, faults, replayed=replayed).model_copy(
-            update={"curve": curve_of(table), "details": network_details(parse_nccl_log(log))}
+            update={"curve": curve_of(table), "details": network_details(network), "off_rail": off_rail(network)}
         )
     if job.program == "tf_cnn":
         ranks = job.workers.ranks if job.workers else 1

@@ -234,10 +234,15 @@ def _read(plan: Plan, name: str, log: str, *, replayed: bool) -> NcclResult:
         wrong=table.wrong,
         transport=table.transport,
         network=network_details(network),
-        off_rail=tuple(rail_faults(network, rails_by_order(network))[:MOST_FAULTS]),
+        off_rail=off_rail(network),
         curve=curve_of(table),
         raw=NCCL_LOG,
     )
+
+
+def off_rail(network: NcclNetwork) -> tuple[str, ...]:
+    """A few channels that left the rails, by the order in which each rank names the devices of its own."""
+    return tuple(rail_faults(network, rails_by_order(network))[:MOST_FAULTS])
 
 
 def curve_of(table: NcclLog) -> tuple[CurvePoint, ...]:

@@ -3,9 +3,10 @@
 import pytest
 
 from components.validation.judging.network import network_findings
-from components.validation.records import NcclResult
+from components.validation.records import JobResult, NcclResult
 from stacks.lab import Lab
-from tests.components.validation.labs import hardware, plan_for, record, reduced
+from stacks.transports import Comparison
+from tests.components.validation.labs import changed, hardware, plan_for, record, reduced
 
 
 def codes(lab: Lab, nccl: NcclResult | None) -> list[str]:
@@ -26,6 +27,27 @@ def codes(lab: Lab, nccl: NcclResult | None) -> list[str]:
 )
 def test_what_the_log_tells_becomes_a_hint(lab: Lab, fields: dict[str, object], expected: list[str]) -> None:
     assert codes(lab, reduced().model_copy(update=fields)) == expected
+
+
+@pytest.mark.parametrize(
+    ("transport", "fields", "expected"),
+    [
+        ("roce", {"off_rail": ("rank 1 uses mlx5_9, which is on no rail",)}, ["WRONG_RAIL"]),
+        ("roce", {"details": {"gpu_direct": "none"}}, ["GPUDIRECT_OFF"]),
+        ("roce", {"details": {"gpu_direct": "all"}}, []),
+        ("tcp", {}, []),
+        ("roce", {"details": {"gpu_direct": "none"}, "replayed": True}, []),
+    ],
+)
+def test_jobs_of_a_comparison_get_the_same_hints_and_each_once(
+    lab: Lab, transport: str, fields: dict[str, object], expected: list[str]
+) -> None:
+    plan = plan_for(changed(hardware(lab), comparison=Comparison(), budget_s=86_400))
+    known = {"program": "nccl_all_reduce", "transport": transport, "outcome": "measured", "unit": "GB/s"}
+    twice = (JobResult.model_validate({**known, **fields}),) * 2
+    found = list(network_findings(plan, record(plan).model_copy(update={"jobs": twice})))
+
+    assert [(one.code, one.where) for one in found] == [(code, f"nccl_all_reduce {transport}") for code in expected]
 
 
 def test_a_recorded_log_tells_nothing_of_this_lab(lab: Lab) -> None:

@@ -70,6 +70,19 @@ def test_an_adapter_on_no_rail_is_named() -> None:
     assert all("mlx5_9, which is on no rail" in fault for fault in rail_faults(network, rails))
 
 
+def test_a_host_without_a_list_of_adapters_is_unknown_and_accused_of_nothing() -> None:
+    none, one = parse_nccl_log(OLD), parse_nccl_log(_without_list("job-worker-1"))
+
+    assert (none.wanted_adapters, len(none.channels) > 0) == ({}, True)
+    assert rail_faults(none, rails_by_order(none)) == []
+    assert (set(one.wanted_adapters), rail_faults(one, rails_by_order(one))) == ({"job-worker-0"}, [])
+
+
+def _without_list(host: str) -> str:
+    lines = NEW.splitlines()
+    return "\n".join(line for line in lines if not (f"{host}:" in line and "NCCL_IB_HCA" in line))
+
+
 @pytest.mark.parametrize("value", ["^mlx5_0", "=mlx5_4:1,mlx5_2:1", "mlx5_4"])
 def test_lists_of_wanted_adapters_are_read_in_all_their_forms(value: str) -> None:
     log = f"h:1:2 [0] NCCL INFO NCCL_IB_HCA set to {value}"

@@ -6,13 +6,15 @@ import threading
 import pytest
 
 from components.jobs.registry import Found
-from components.validation.records import NcclResult
+from components.validation.records import JobResult, NcclResult
 from components.validation.running import mpijob, pulls
+from components.validation.running.jobs import run_jobs
 from components.validation.running.mpijob import REPLAYED, run_nccl
 from stacks.lab import Lab
+from stacks.transports import Comparison
 from tests.components.validation.fake_api import FakeApi, serving, true, waiting
 from tests.components.validation.labs import changed, hardware, plan_for
-from tests.components.validation.samples import nccl
+from tests.components.validation.samples import composed, nccl
 
 pytestmark = pytest.mark.usefixtures("_quick")
 
@@ -58,6 +60,47 @@ def test_the_whole_table_is_kept_as_a_curve_with_the_name_of_its_log(lab: Lab) -
     first, last = result.curve[0], result.curve[-1]
     assert (first.message_bytes, last.message_bytes) == (8, 2**31)
     assert last.value == result.largest_busbw_gbyte_s == 22.92
+
+
+LINES = composed("nccl_log_2_28.txt")
+"""What NCCL told of its network, behind which stands a table."""
+ONE_END = next(line for line in LINES.splitlines() if "00/0" in line and "[receive]" in line)
+CROSSED = "rank 1 sends over mlx5_2 of job-worker-0 (rail 1) and rank 2 receives over mlx5_5 of job-worker-1 (rail 0)"
+
+
+@pytest.mark.parametrize(
+    ("log", "off_rail"),
+    [
+        (LINES, ()),
+        (
+            LINES.replace(ONE_END, ONE_END.replace("NET/IB/0", "NET/IB/1")),
+            (CROSSED,),
+        ),
+        (
+            LINES.replace("NCCL_IB_HCA set to =mlx5_4:1,mlx5_2:1", "NCCL_IB_HCA set to =mlx5_4:1"),
+            (
+                "job-worker-0: rank 1 uses mlx5_2, which is on no rail",
+                "job-worker-0: rank 0 uses mlx5_2, which is on no rail",
+            ),
+        ),
+        ("\n".join(line for line in LINES.splitlines() if "NCCL_IB_HCA" not in line), ()),
+    ],
+)
+def test_channels_off_their_rail_are_told_by_the_lists_of_the_ranks_and_without_them_not(
+    lab: Lab, log: str, off_rail: tuple[str, ...]
+) -> None:
+    both = f"{log}\n{nccl('seed_a')}"
+    result, _ = run(lab, FakeApi(statuses=[true("Succeeded")], log=both))
+    (compared, *_), _ = compare(lab, FakeApi(statuses=[true("Succeeded")], log=both))
+
+    assert (result.outcome, result.off_rail) == ("measured", off_rail)
+    assert (compared.transport, compared.off_rail) == ("tcp", off_rail), "it is read alike, whatever the job is over"
+
+
+def compare(lab: Lab, api: FakeApi) -> tuple[list[JobResult], dict[str, str]]:
+    with serving(api):
+        plan = plan_for(changed(lab, comparison=Comparison()))
+        return run_jobs(plan, "r1", api.kubeconfig, lambda _: None, threading.Event())
 
 
 @pytest.mark.parametrize("where", ["labels", "annotations"])
