@@ -178,12 +178,27 @@ def test_other_arguments_of_the_kubelet_stay(machine, repository):
     given = document(packages=repository)
     made(machine, given)
 
-    expected = 'HTTP_PROXY=http://proxy:3128\nKUBELET_EXTRA_ARGS="--v=4 --node-ip=192.168.7.1"'
+    words = "--v=4 --node-ip=192.168.7.1 --address=192.168.7.1"
+    expected = f'HTTP_PROXY=http://proxy:3128\nKUBELET_EXTRA_ARGS="{words}"'
     assert machine.read(place) == expected
     assert "systemctl try-restart kubelet.service" in machine.commands
 
     run("undo", machine, given)
     assert (machine.folder / place.lstrip("/")).read_text() == text
+
+
+def test_a_kubelet_that_listens_on_rails_too_is_seen_and_bound_to_its_address(machine, repository):
+    given = document(packages=repository)
+    made(machine, given)
+    place = "/etc/default/kubelet" if machine.family == "debian" else "/etc/sysconfig/kubelet"
+    machine.file(place, 'KUBELET_EXTRA_ARGS="--node-ip=192.168.7.1 --addressless=1"\n')
+
+    found = run("probe", machine, given)["fields"]["kubelet_node_ip"]
+
+    assert found == "192.168.7.1, listens on all"
+    made(machine, given)
+    words = "--addressless=1 --node-ip=192.168.7.1 --address=192.168.7.1"
+    assert machine.read(place) == f'KUBELET_EXTRA_ARGS="{words}"', "another option that begins alike stays"
 
 
 def test_another_key_than_the_pinned_one_installs_nothing(machine, repository):

@@ -11,7 +11,9 @@ from ..step import Before, Fields, Step
 ARGUMENTS_FILES = {"debian": "/etc/default/kubelet", "rhel": "/etc/sysconfig/kubelet"}
 VARIABLE = "KUBELET_EXTRA_ARGS"
 """What the packaged unit hands to the kubelet last, so that it wins over kubeadm's own flags."""
-OPTION = "--node-ip"
+OPTIONS = ("--node-ip", "--address")
+"""The address that the kubelet tells the cluster, and the one it listens on: without the second it is all of them,
+rails included. Its health check stays on 127.0.0.1, where kubeadm asks for it, and probes go from it to pods."""
 CRICTL_FILE = "/etc/crictl.yaml"
 UNIT = "kubelet.service"
 
@@ -31,11 +33,12 @@ class Kubelet(Step):
         return {"kubelet_service": "enabled", "kubelet_node_ip": asked["node_ip"], "crictl": asked["cri_socket"]}
 
     def observed(self, host: Host) -> Fields:
-        addresses = [word.partition("=")[2] for word in _arguments(host) if word.startswith(OPTION + "=")]
+        given = [[word.partition("=")[2] for word in _arguments(host) if _is(word, option)] for option in OPTIONS]
+        told, heard = (" ".join(addresses) for addresses in given)
         endpoint = re.search(r"^runtime-endpoint:\s*[\"']?([^\s\"']+)", host.machine.read(CRICTL_FILE), re.MULTILINE)
         return {
             "kubelet_service": _at_boot(host),
-            "kubelet_node_ip": " ".join(addresses) or "none",
+            "kubelet_node_ip": told if told == heard and told else f"{told or 'none'}, listens on {heard or 'all'}",
             "crictl": endpoint.group(1) if endpoint else "none",
         }
 
@@ -47,8 +50,8 @@ class Kubelet(Step):
         if "kubelet_service" in wrong:  # kubeadm starts it, and packages of the RHEL family leave it off at boot
             machine.must("systemctl", "enable", "--no-reload", UNIT)
         if "kubelet_node_ip" in wrong:
-            kept = [word for word in _arguments(host) if not word.startswith(OPTION)]
-            words = [*kept, f"{OPTION}={asked['node_ip']}"]
+            kept = [word for word in _arguments(host) if not any(_is(word, option) for option in OPTIONS)]
+            words = [*kept, *(f"{option}={asked['node_ip']}" for option in OPTIONS)]
             line = f'{VARIABLE}="{" ".join(words)}"'
             others = [line for line in _lines(host) if not line.startswith(VARIABLE + "=")]
             machine.put(_file(host), "\n".join([*others, line]) + "\n")
@@ -89,6 +92,10 @@ def _lines(host: Host) -> List[str]:
 def _arguments(host: Host) -> List[str]:
     lines = [line.partition("=")[2] for line in _lines(host) if line.startswith(VARIABLE + "=")]
     return lines[-1].strip("\"'").split() if lines else []
+
+
+def _is(word: str, option: str) -> bool:
+    return word == option or word.startswith(option + "=")
 
 
 def _content(host: Host, path: str) -> Any:
