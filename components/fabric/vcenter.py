@@ -161,7 +161,7 @@ class VCenter:
             except vmodl.fault.ManagedObjectNotFound as gone:
                 if gone.obj not in rest:
                     raise
-                rest.remove(gone.obj)
+                rest = [one for one in rest if one != gone.obj]
 
     def _hosts(self) -> dict[str, list[vim.HostSystem]]:
         """All hosts by name: names asked host by host would be as many calls as there are hosts, at every lookup."""
