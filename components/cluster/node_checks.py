@@ -1,7 +1,7 @@
 """What must be true of nodes, pools and networks before a job may start. Pure: objects in, reasons out."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from ipaddress import IPv4Network
 
@@ -41,6 +41,8 @@ class Wanted:
     """Path of the SR-IOV operator's own reports; empty without it."""
     subnets: dict[str, str] = field(default_factory=dict)
     """The rails' own subnets, by the words for each: nothing else of the cluster may lie in them."""
+    drain: bool | None = None
+    """Whether the SR-IOV operator empties a node before its VFs change; None: no operator changes them."""
 
     def as_dict(self) -> dict[str, JsonValue]:
         """As JSON."""
@@ -69,6 +71,7 @@ def wanted(lab: Lab, cluster: Cluster) -> Wanted:
         # no operator runs in the simulator to make a network of its custom resource
         networks=[] if operator and lab.simulated else paths,
         node_states=NODE_STATES.format(namespace=operator.namespace) if operator else "",
+        drain=operator.drain if operator else None,
         subnets={
             words: str(subnet)
             for rail in lab.rails
@@ -78,6 +81,29 @@ def wanted(lab: Lab, cluster: Cluster) -> Wanted:
             )
         },
     )
+
+
+def vf_changes(old: Wanted, new: Wanted) -> Iterator[str]:
+    """What a preview says of VFs that the SR-IOV operator will make or take: its custom resource has the number only."""
+    if new.drain is None:
+        return
+    counts: dict[tuple[str, int, int], list[str]] = {}
+    for node in old.nodes.keys() & new.nodes.keys():
+        for resource in old.nodes[node].keys() & new.nodes[node].keys() - {GPU}:
+            before, after = old.nodes[node][resource], new.nodes[node][resource]
+            if before != after:
+                counts.setdefault((resource, before, after), []).append(node)
+    for (resource, before, after), nodes in sorted(counts.items()):
+        first, *others = sorted(nodes)
+        yield (
+            f"{resource}: {before} => {after} VFs a PF on {first}{f' and {len(others)} more' if others else ''}: "
+            + (
+                "the SR-IOV operator drains each node first: its pods restart elsewhere"
+                if new.drain
+                else "the SR-IOV operator takes all VFs of a PF away first, and pods that run lose theirs "
+                "(cluster.delivery.drain: true empties the nodes before)"
+            )
+        )
 
 
 def _kubelet(cluster: Cluster) -> str:

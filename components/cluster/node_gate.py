@@ -12,7 +12,7 @@ import pulumi
 from pulumi.dynamic import CreateResult, DiffResult, ReadResult, Resource, ResourceProvider, UpdateResult
 
 from components.cluster.api import Api, at
-from components.cluster.node_checks import Wanted, network_faults, node_faults, pool_faults, state_faults
+from components.cluster.node_checks import Wanted, network_faults, node_faults, pool_faults, state_faults, vf_changes
 from stacks.base import LabError
 from stacks.words import plural
 
@@ -32,6 +32,8 @@ class NodeGateProvider(ResourceProvider):
 
     def diff(self, _id: str, _olds: Properties, _news: Properties) -> DiffResult:
         """Looks again when something changed that it looks at, and as long as not everything was fine."""
+        for line in vf_changes(_wanted(_olds), _wanted(_news)):
+            pulumi.log.info(line)
         same = all(_olds.get(key) == _news.get(key) for key in ("wanted", "after", "kubeconfig", "wait_s"))
         return DiffResult(changes=not same or _olds.get("report") != "{}")
 
@@ -79,8 +81,12 @@ def wait(look_once: Callable[[], Faults], wait_s: float) -> Faults:
     return faults
 
 
+def _wanted(props: Properties) -> Wanted:
+    return Wanted(**json.loads(str(props["wanted"])))
+
+
 def _looked(props: Properties, wait_s: float) -> Properties:
-    wanted = Wanted(**json.loads(str(props["wanted"])))
+    wanted = _wanted(props)
     try:
         api = Api(str(props["kubeconfig"]))
         try:

@@ -1,12 +1,21 @@
 """The gate before jobs: what it looks for, what it says, and how long it waits."""
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from components.cluster import node_gate
-from components.cluster.node_checks import Wanted, network_faults, node_faults, pool_faults, state_faults, wanted
+from components.cluster.node_checks import (
+    Wanted,
+    network_faults,
+    node_faults,
+    pool_faults,
+    state_faults,
+    vf_changes,
+    wanted,
+)
 from components.cluster.node_gate import NodeGateProvider, wait
 from components.cluster.server import ApiError
 from stacks.bootstrap import Bootstrap
@@ -127,6 +136,41 @@ def test_the_cluster_s_own_traffic_uses_no_rail(lab: Lab, given: dict[str, Any],
 
     assert [fault[: len(words)] for fault, words in zip(faults, said, strict=True)] == said
     assert network_faults(None, wanted(lab, lab.cluster).subnets) == []
+
+
+def operated(lab: Lab, vfs: int, *, drain: bool = True) -> Wanted:
+    some = profiled(lab, {"profile": "sriov_operator", "vfs": vfs, "drain": drain})
+    assert some.cluster is not None
+    return wanted(some, some.cluster)
+
+
+def test_a_preview_says_what_another_number_of_the_operator_s_vfs_does(lab: Lab) -> None:
+    gently = list(vf_changes(operated(lab, 4), operated(lab, 8)))
+    roughly = list(vf_changes(operated(lab, 4), operated(lab, 8, drain=False)))
+
+    assert gently == [
+        f"nvidia.com/sriov_{vlan}: 4 => 8 VFs a PF on gpu01 and 1 more: the SR-IOV operator drains each node first: its "
+        "pods restart elsewhere"
+        for vlan in (111, 112)
+    ]
+    assert all("pods that run lose theirs (cluster.delivery.drain: true" in line for line in roughly)
+    assert len(roughly) == 2
+
+
+def test_nothing_is_said_of_vfs_that_stay_or_that_the_hosts_own(lab: Lab) -> None:
+    assert lab.cluster is not None
+    ours = wanted(lab, lab.cluster)
+    fewer = replace(ours, nodes={name: dict.fromkeys(found, 1) for name, found in ours.nodes.items()})
+
+    assert list(vf_changes(operated(lab, 4), operated(lab, 4))) == []
+    assert list(vf_changes(ours, fewer)) == [], "the Fleet says it, per host"
+
+
+def test_a_preview_of_the_gate_says_it(lab: Lab, capsys: pytest.CaptureFixture[str]) -> None:
+    old, new = ({"wanted": json.dumps(operated(lab, vfs).as_dict()), "report": "{}"} for vfs in (4, 8))
+
+    assert NodeGateProvider().diff("g", old, new).changes
+    assert "nvidia.com/sriov_111: 4 => 8 VFs a PF" in capsys.readouterr().err
 
 
 def test_each_profile_wants_what_its_plugin_offers(lab: Lab) -> None:
