@@ -84,7 +84,7 @@ def wanted(lab: Lab, cluster: Cluster) -> Wanted:
 
 
 def vf_changes(old: Wanted, new: Wanted) -> Iterator[str]:
-    """What a preview says of VFs that the SR-IOV operator will make or take: its custom resource has the number only."""
+    """What a preview says of VFs that the SR-IOV operator will make or take: its custom resource has a number only."""
     if new.drain is None:
         return
     counts: dict[tuple[str, int, int], list[str]] = {}

@@ -149,8 +149,8 @@ def test_a_preview_says_what_another_number_of_the_operator_s_vfs_does(lab: Lab)
     roughly = list(vf_changes(operated(lab, 4), operated(lab, 8, drain=False)))
 
     assert gently == [
-        f"nvidia.com/sriov_{vlan}: 4 => 8 VFs a PF on gpu01 and 1 more: the SR-IOV operator drains each node first: its "
-        "pods restart elsewhere"
+        f"nvidia.com/sriov_{vlan}: 4 => 8 VFs a PF on gpu01 and 1 more: the SR-IOV operator drains each node first: "
+        "its pods restart elsewhere"
         for vlan in (111, 112)
     ]
     assert all("pods that run lose theirs (cluster.delivery.drain: true" in line for line in roughly)
