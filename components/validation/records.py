@@ -107,6 +107,8 @@ class TransferResult(Frozen):
     """Lower one of the two ports; None where the port does not tell, as a virtual one."""
     pcie_gbit_s: float | None = None
     """What the narrower of the two PCIe links carries of data; None where it is not told."""
+    ports_on_slot: int = 1
+    """Rails that ran at once over that link."""
     client_gid_index: int | None = None
     server_gid_index: int | None = None
     counters: dict[str, int] = {}
@@ -225,6 +227,8 @@ class HostFacts(Frozen):
     """By RDMA device, such as `16.0 GT/s x16`."""
     numa_node: dict[str, int] = {}
     """By RDMA device."""
+    slot: dict[str, str] = {}
+    """PCI address by RDMA device, without the function: both ports of a NIC have the same, and share its link."""
 
 
 class RunRecord(Frozen):

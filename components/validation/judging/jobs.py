@@ -88,11 +88,17 @@ def _computed_gbit_s(plan: Plan, record: RunRecord) -> list[float]:
     found = []
     for name in plan.nccl.rails if plan.nccl else ():
         mtu_bytes = plan.rail(name).path_mtu_bytes
-        ports = {(t.line_rate_gbit_s, t.pcie_gbit_s) for t in record.transfers if t.rail == name and t.line_rate_gbit_s}
-        ceilings = [
-            bandwidth_ceiling(Path(line_rate_gbit_s=line, path_mtu_bytes=mtu_bytes, pcie_gbit_s=pcie)).value
-            for line, pcie in ports
-        ]
+        ports = {
+            Path(
+                line_rate_gbit_s=t.line_rate_gbit_s,
+                path_mtu_bytes=mtu_bytes,
+                pcie_gbit_s=t.pcie_gbit_s,
+                ports_on_slot=t.ports_on_slot,
+            )
+            for t in record.transfers
+            if t.rail == name and t.line_rate_gbit_s
+        }
+        ceilings = [bandwidth_ceiling(path).value for path in ports]
         if not ceilings:
             return []
         found.append(min(ceilings))

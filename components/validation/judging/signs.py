@@ -99,12 +99,14 @@ def pcie_findings(plan: Plan, record: RunRecord) -> Iterator[Finding]:
         return
     for rail in plan.rails:
         known = [(t, ceiling_of(rail, stage, t)) for t in transfers_of(record, stage, rail.name)]
-        slow = [t for t, ceiling in known if ceiling and ceiling.limited_by == "pcie"]
+        slow = [t for t, ceiling in known if ceiling and ceiling.limited_by in ("pcie", "shared slot")]
         if slow:
+            ports = slow[0].ports_on_slot
+            carries = f"{slow[0].pcie_gbit_s:.1f} Gbit/s{f' for {ports} ports that run at once' if ports > 1 else ''}"
             yield Finding(
                 code="PCIE_LIMITS",
                 where=where_of(slow),
-                evidence=f"PCIe carries {slow[0].pcie_gbit_s:.1f} Gbit/s, the line {slow[0].line_rate_gbit_s:g}",
+                evidence=f"PCIe carries {carries}, the line {slow[0].line_rate_gbit_s:g}",
                 hint="compare current_link_speed and current_link_width of the NIC in sysfs with what card and slot do",
             )
 

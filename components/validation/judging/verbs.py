@@ -55,6 +55,7 @@ def path_of(rail: PlannedRail, stage: Stage, transfer: TransferResult) -> Path |
         message_bytes=stage.message_bytes,
         operation=OPERATIONS[stage.test],
         pcie_gbit_s=transfer.pcie_gbit_s,
+        ports_on_slot=transfer.ports_on_slot,
         both_ways=stage.shape == "both_ways",
     )
 

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import re
 from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -18,6 +19,9 @@ IDLE_BYTES_S = 1_000_000
 """Where the port does not tell its line rate."""
 RDMA_WORD_BYTES = 4
 """port_xmit_data and port_rcv_data count words (InfiniBand specification, PortCounters)."""
+
+PCI = re.compile(r"([0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2})\.[0-7]")
+"""Domain, bus, device and function. The functions of a card share its link; a virtual device has another name."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -90,7 +94,7 @@ def parse_ports(text: str) -> Ports:
     for line in text.splitlines():
         kind, _, rest = line.partition(" ")
         said[kind].append(rest.strip())
-    by_device = {kind: _pairs(said[kind]) for kind in ("speed", "driver", "firmware", "nic", "numa", "pcie")}
+    by_device = {kind: _pairs(said[kind]) for kind in ("speed", "driver", "firmware", "nic", "numa", "pcie", "slot")}
     # -1 where the link is down or virtual
     speeds = {device: int(text) / 1000 for device, text in by_device["speed"].items() if text.isdecimal()}
     devices = {*by_device["speed"], *(words[1] for rest in said["vf"] if len(words := rest.split()) > 1)}
@@ -116,6 +120,7 @@ def parse_ports(text: str) -> Ports:
             line_rate_gbit_s=speeds,
             pcie={device: _link(text) for device, text in by_device["pcie"].items() if _link(text)},
             numa_node={device: int(text) for device, text in by_device["numa"].items() if text.isdecimal()},
+            slot={device: found[1] for device, text in by_device["slot"].items() if (found := PCI.fullmatch(text))},
         ),
     )
 

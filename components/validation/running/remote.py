@@ -123,6 +123,7 @@ done
     echo "numa $1 $(cat "$net/device/numa_node" 2>/dev/null)"
     link=$(cat "$net/device/current_link_speed" 2>/dev/null)
     echo "pcie $1 $(cat "$net/device/current_link_width" 2>/dev/null) $link"
+    echo "slot $1 $(basename "$(readlink -f "$net/device" 2>/dev/null)")"
     for vf in "$net"/device/virtfn*/infiniband/*; do
       if [ -e "$vf" ]; then echo "vf $1 ${vf##*/}"; fi
     done

@@ -51,6 +51,18 @@ class Bench:
     """What was printed, by a name that says where."""
     hcas: Hcas | None = None
     """Who tells what the ports below PVRDMA machines count; None where nobody can."""
+    on_slot: dict[tuple[str, str], int] = field(init=False)
+    """Rails behind the PCIe link of a device, by node and device; missing where the host does not tell the slot."""
+
+    def __post_init__(self) -> None:
+        measured = [end for rail in self.plan.rails if len(rail.ends) > 1 for end in rail.ends]
+        slots = {
+            (end.node, end.device): (end.node, slot)
+            for end in measured
+            if end.node in self.ports and (slot := self.ports[end.node].facts.slot.get(end.device))
+        }
+        count = Counter(slots.values())
+        self.on_slot = {device: count[slot] for device, slot in slots.items()}
 
     async def transfer(self, stage: Stage, transfer: Transfer, at_once: int = 1, tag: str = "") -> TransferResult:
         """Runs one transfer with its repeats; whatever happens is a result.
@@ -126,7 +138,7 @@ class Bench:
             "server_gid_index": ends.server_gid_index,
             "counters": dict(counters),
             "raw": names,
-            **self._limits(ends),
+            **self._limits(stage, ends),
         }
         if stage.shape == "sizes":
             told["curve"] = tuple(
@@ -138,13 +150,20 @@ class Bench:
             told["tail_us"] = tuple(one.tail_us for one in readings if one.tail_us is not None)
         return base.model_copy(update=told)
 
-    def _limits(self, ends: Ends) -> dict[str, float | None]:
-        """The lower line rate and the narrower PCIe link of the two ends; None where one does not tell."""
+    def _limits(self, stage: Stage, ends: Ends) -> dict[str, float | int | None]:
+        """The lower line rate and the narrower share of a PCIe link of the two ends; None where one does not tell."""
         rates = [self.ports[end.node].line_rate_gbit_s.get(end.device) for end in (ends.client, ends.server)]
-        links = [self.ports[end.node].pcie_gbit_s(end.device) for end in (ends.client, ends.server)]
+        links = [
+            # the rails run one after the other in an incast, else all at once
+            (link, 1 if stage.shape == "incast" else self.on_slot.get((end.node, end.device), 1))
+            for end in (ends.client, ends.server)
+            if (link := self.ports[end.node].pcie_gbit_s(end.device))
+        ]
+        link, ports = min(links, key=lambda one: one[0] / one[1]) if len(links) == 2 else (None, 1)
         return {
             "line_rate_gbit_s": min((rate for rate in rates if rate), default=None) if all(rates) else None,
-            "pcie_gbit_s": min((link for link in links if link), default=None) if all(links) else None,
+            "pcie_gbit_s": link,
+            "ports_on_slot": ports,
         }
 
     async def _once(self, stage: Stage, transfer: Transfer, ends: Ends, size: int, name: str) -> Reading:

@@ -180,6 +180,20 @@ def test_a_narrow_pcie_slot_is_the_ceiling_and_is_said(lab: Lab) -> None:
     assert "57.2 Gbit/s, the line 100" in summary.findings[0].evidence
 
 
+def test_both_ports_of_a_nic_in_one_slot_are_rated_by_their_share_of_it(lab: Lab) -> None:
+    real = hardware(lab)
+    ends = [(rail, *pair) for rail in ("rail-a", "rail-b") for pair in (("gpu01", "gpu02"), ("gpu02", "gpu01"))]
+    fields = {"pcie_gbit_s": 114.4, "ports_on_slot": 2}
+    summary = judged(
+        real, record(plan_for(real), nccl=reduced(14.0), also=[measured(*e, 56.5, **fields) for e in ends])
+    )
+    row = rows(summary, "ib_write_bw")[0]
+
+    assert (row.performance, row.ceiling, row.basis) == ("pass", 57.2, "PCIe 114.4 Gbit/s, shared by 2 ports")
+    assert "PCIE_LIMITS" in {found.code for found in summary.findings}
+    assert "114.4 Gbit/s for 2 ports that run at once, the line 100" in summary.findings[0].evidence
+
+
 @pytest.mark.parametrize(
     ("counters", "code", "state"),
     [

@@ -76,6 +76,7 @@ firmware mlx5_0 16.35.4030
 nic mlx5_0 MT4119 MT_0000000080
 numa mlx5_0 1
 pcie mlx5_0 16 8.0 GT/s PCIe
+slot mlx5_0 0000:3b:00.0
 qps []
 after mlx5_0 net 1500
 after mlx5_0 rdma 502000
@@ -96,9 +97,15 @@ def test_the_facts_of_a_port_are_read_with_their_units() -> None:
         "line_rate_gbit_s": {"mlx5_0": 100.0},
         "pcie": {"mlx5_0": "8.0 GT/s x16"},
         "numa_node": {"mlx5_0": 1},
+        "slot": {"mlx5_0": "0000:3b:00"},
     }
     assert ports.held == {"nvidia.com/gpu", "intel.com/sriov_111"}
     assert ports.pcie_gbit_s("mlx5_0") == pytest.approx(114, rel=0.01)
+
+
+@pytest.mark.parametrize("name", ["virtio0", "device", ""])
+def test_a_device_without_a_pci_address_has_no_slot(name: str) -> None:
+    assert parse_ports(MLX5.replace("0000:3b:00.0", name)).facts.slot == {}
 
 
 def test_a_test_is_kept_on_its_nic_s_numa_node_where_there_are_several() -> None:

@@ -125,6 +125,21 @@ def test_what_each_host_told_of_its_ports_is_kept_with_the_script_that_asked(lab
     assert "hosts/gpu02" in done.raw, "most of all of a host that lacks something"
 
 
+@pytest.mark.parametrize(
+    ("second", "rails", "ports"), [("0000:3b:00.1", 2, 2), ("0000:af:00.0", 2, 1), ("0000:3b:00.1", 1, 1)]
+)
+def test_rails_behind_one_slot_share_its_link_as_long_as_they_run_at_once(
+    lab: Lab, second: str, rails: int, ports: int
+) -> None:
+    hosts, plan = two_hosts(), without_nccl(lab)
+    for host in hosts:
+        host.programs["inspect"] = answering(f"slot rxe0 0000:3b:00.0\nslot rxe1 {second}\n{ports_of(host.name)}")
+    record, _ = run(plan.model_copy(update={"rails": plan.rails[:rails]}), hosts)
+
+    assert {(t.outcome, t.ports_on_slot) for t in record.transfers} == {("measured", ports)}
+    assert len({t.pcie_gbit_s for t in record.transfers}) == 1, "what the link carries stays as it is told"
+
+
 def test_a_wrong_host_key_sends_nothing_and_is_a_result(lab: Lab) -> None:
     hosts = two_hosts()
     record, _ = run(without_nccl(lab), hosts, wrong_key_on="gpu02")
