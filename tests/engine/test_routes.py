@@ -160,6 +160,29 @@ def test_hardware_waits_for_no_simulator_and_loses_none_that_is_there(
     assert {part.name for part in PARTS} - wanted == left_out
 
 
+@pytest.mark.parametrize(("stack", "status"), [("hardware", 0), ("lab", 1)])
+def test_without_go_setup_ends_well_for_hardware_and_names_what_the_simulator_lacks_for_others(
+    stack: str, status: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    linked: set[str] = set()
+    there = {part.name: install.Located(part, "official", tmp_path) for part in PARTS if not part.is_of_the_simulator}
+    monkeypatch.setattr(install, "locate", lambda part: there.get(part.name))
+    monkeypatch.setattr(install, "ENGINE", tmp_path)
+    monkeypatch.setattr(install.python_env, "ensure", lambda *_: None)
+    monkeypatch.setattr(install.links, "place", linked.update)
+    monkeypatch.setattr(install.signal, "signal", lambda *_: None)
+    monkeypatch.setattr("sys.argv", ["setup", "--stack", stack])
+    monkeypatch.setenv("PATH", "/nowhere")
+
+    assert install.main() == status
+
+    said = capsys.readouterr().err
+    assert linked == set(there)
+    assert (install.HARDWARE in said) == (status == 1)
+    assert ("no `go` on PATH" in said) == (status == 1)
+    assert ("without the simulator's plane, kwok, mpi-operator, vcenter" in said) == (status == 0)
+
+
 def test_an_installed_cli_of_the_right_version_comes_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     part = next(part for part in PARTS if part.name == "pulumi")
     folder = tmp_path / "bin"
