@@ -7,6 +7,7 @@ from pathlib import Path
 import pulumi
 import pulumi_vsphere as vsphere
 
+from components.fabric import login
 from components.fabric.adopt import Adopted, AdoptedArgs
 from components.fabric.appliances import Appliances, AppliancesArgs
 from components.fabric.baseline import Baseline
@@ -52,13 +53,14 @@ class VsphereFabric(pulumi.ComponentResource):
         super().__init__("rocelab:fabric:VsphereFabric", name, None, opts)
         self._name, self._lab, self._fabric = name, args.lab, args.fabric
         fabric = args.fabric
+        login.refuse_another_peer(fabric)
         self.provider = vsphere.Provider(
             f"{name}-provider",
             vsphere_server=f"{fabric.vcenter}:{fabric.port}",
             user=fabric.user,
             password=args.password,
-            # the provider knows the system's authorities only; with another one, our own session checks it first
-            allow_unverified_ssl=fabric.ca_file is not None or fabric.thumbprint_sha256 is not None,
+            # the provider knows the system's authorities only; what another one vouches for was looked at just now
+            allow_unverified_ssl=login.has_own_trust(fabric),
             opts=pulumi.ResourceOptions(parent=self),
         )
         self.inspection = Inspection(

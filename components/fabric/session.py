@@ -1,6 +1,7 @@
 """A session with a vCenter: whom it trusts, one new login when it expires, and a logout at the end."""
 
 import hashlib
+import socket
 import ssl
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -22,8 +23,8 @@ class Endpoint:
 
     address: str
     port: int
-    user: str
-    password: str = field(repr=False)
+    user: str = ""
+    password: str = field(default="", repr=False)
     ca_file: Path | None = None
     thumbprint_sha256: str | None = None
 
@@ -35,8 +36,8 @@ def connected(endpoint: Endpoint) -> Iterator[vim.ServiceInstance]:
     Raises:
         LabError: when the vCenter does not answer, is not the one that it should be, or refuses us.
     """
-    where = f"vCenter {endpoint.address}:{endpoint.port}"
-    try:
+    where = _named(endpoint)
+    with _reaching(endpoint):
         first = SmartConnect(
             host=endpoint.address,
             port=endpoint.port,
@@ -45,12 +46,6 @@ def connected(endpoint: Endpoint) -> Iterator[vim.ServiceInstance]:
             sslContext=_trust(endpoint),
             httpConnectionTimeout=CONNECT_S,
         )
-    except vim.fault.InvalidLogin:
-        raise LabError(f"{where} refuses the login of {endpoint.user}: mend rocelab:vcenterPassword") from None
-    except ssl.SSLCertVerificationError as error:
-        raise LabError(f"{where}: {error.verify_message}; name its authority as fabric.ca_file") from None
-    except (OSError, vmodl.MethodFault) as error:
-        raise LabError(f"{where} does not answer: {message(error)}") from None
     try:
         yield vim.ServiceInstance("ServiceInstance", _Relogging(first._GetStub(), endpoint))
     except vim.fault.NotAuthenticated:
@@ -63,6 +58,39 @@ def connected(endpoint: Endpoint) -> Iterator[vim.ServiceInstance]:
         raise LabError(f"{where} broke off: {message(error)}; what was done is in the state, run it again") from None
     finally:
         Disconnect(first)
+
+
+def verify(endpoint: Endpoint) -> None:
+    """Shakes hands with what answers there, and goes; nothing else is sent.
+
+    Raises:
+        LabError: when nothing answers, or it is not the one that it should be.
+    """
+    with _reaching(endpoint):
+        context = _trust(endpoint)
+        with (
+            socket.create_connection((endpoint.address, endpoint.port), CONNECT_S) as plain,
+            context.wrap_socket(plain, server_hostname=endpoint.address),
+        ):
+            pass
+
+
+def _named(endpoint: Endpoint) -> str:
+    return f"vCenter {endpoint.address}:{endpoint.port}"
+
+
+@contextmanager
+def _reaching(endpoint: Endpoint) -> Iterator[None]:
+    try:
+        yield
+    except vim.fault.InvalidLogin:
+        raise LabError(
+            f"{_named(endpoint)} refuses the login of {endpoint.user}: mend rocelab:vcenterPassword"
+        ) from None
+    except ssl.SSLCertVerificationError as error:
+        raise LabError(f"{_named(endpoint)}: {error.verify_message}; name its authority as fabric.ca_file") from None
+    except (OSError, vmodl.MethodFault) as error:
+        raise LabError(f"{_named(endpoint)} does not answer: {message(error)}") from None
 
 
 class _Relogging(SoapAdapter.StubAdapterBase):
@@ -95,7 +123,11 @@ class _Relogging(SoapAdapter.StubAdapterBase):
 
 def _trust(endpoint: Endpoint) -> ssl.SSLContext:
     if endpoint.thumbprint_sha256 is None:
-        return ssl.create_default_context(cafile=endpoint.ca_file)
+        try:
+            return ssl.create_default_context(cafile=endpoint.ca_file)
+        except OSError as error:
+            why = error.strerror or "no certificate in it"
+            raise LabError(f"fabric.ca_file: {endpoint.ca_file} cannot be read ({why})") from None
     address = (endpoint.address, endpoint.port)
     presented = ssl.get_server_certificate(address, timeout=CONNECT_S)
     found = hashlib.sha256(ssl.PEM_cert_to_DER_cert(presented)).hexdigest()

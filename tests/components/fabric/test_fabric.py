@@ -8,6 +8,7 @@ import pytest
 import yaml
 
 from components.fabric.fabric import VsphereFabric, VsphereFabricArgs
+from components.fabric.session import Endpoint
 from stacks.read import parse_lab
 from tests.conftest import ROOT
 from tests.engine import Engine, Recorded
@@ -24,7 +25,8 @@ LOOKUPS: dict[str, dict[str, Any]] = {
 
 
 @pytest.fixture(scope="module")
-def seen() -> Recorded:
+def seen(peers: list[Endpoint]) -> Recorded:
+    del peers  # used for its effect
     content = yaml.safe_load((ROOT / "Pulumi.lab-pvrdma.yaml").read_text())["config"]["rocelab:lab"]
     lab = parse_lab(json.dumps(content), "lab-pvrdma")
     assert lab.fabric is not None
@@ -96,6 +98,13 @@ def test_machines_come_after_the_preflight_and_their_hosts_settings_and_go_befor
 
     for machine in seen.of_type("vsphere:index/virtualMachine:VirtualMachine").values():
         assert {"fabric-preflight", *settings} <= machine.depends_on, "the cluster may place it on any of them"
+
+
+def test_the_vcenter_is_looked_at_before_the_provider_which_trusts_any_then(
+    seen: Recorded, peers: list[Endpoint]
+) -> None:
+    assert seen["fabric-provider"].inputs["allowUnverifiedSsl"] == "true"
+    assert [(peer.address, peer.password) for peer in peers] == [("127.0.12.201", "")]
 
 
 def test_the_password_goes_to_the_provider_alone_and_as_a_secret(seen: Recorded) -> None:
