@@ -207,3 +207,21 @@ def test_the_toolkit_is_installed_and_entered_into_a_containerd_that_is_kept(hos
     assert run("undo", host, document)["failed"] is None
     assert host.read("/etc/containerd/config.toml") == "version = 2"
     assert host.ctk == "1.17.8", "packages stay"
+
+
+@pytest.mark.parametrize("drop_in", [False, True], ids=["toolkit 1.17", "toolkit 1.18"])
+def test_a_configuration_that_came_with_the_toolkit_goes_with_it(host, lab, drop_in):
+    with_gpu(host, "h100", "570.124.06")
+    host.remove("/etc/containerd/config.toml")
+    host.offered = {"nvidia-container-toolkit": lambda: setattr(host, "ctk", "1.17.8")}
+    toolkit = {"source": "packaged", "version": "1.17.8", "packages": ["nvidia-container-toolkit"]}
+    document = asks(lab, gpu={"toolkit": toolkit, "gpudirect": "none"})
+    assert applied(host, document)["failed"] is None
+    if drop_in:
+        host.file("/etc/containerd/conf.d/99-nvidia.toml", host.read("/etc/containerd/config.toml"))
+        host.file("/etc/containerd/config.toml", 'version = 2\nimports = ["/etc/containerd/conf.d/*.toml"]\n')
+
+    assert run("undo", host, document)["failed"] is None
+
+    assert not host.exists("/etc/containerd/config.toml"), "there was none before"
+    assert not host.exists("/etc/containerd/conf.d/99-nvidia.toml")

@@ -63,13 +63,16 @@ class ContainerToolkit(Step):
         return {"config": text.decode(errors="replace") if text else None}
 
     def undo(self, host: Host, before: Before) -> None:
-        machine = host.machine
-        drop_in = machine.remove(f"{CONFIG_DROP_INS}/99-nvidia.toml")  # where toolkit 1.18 and later put the entry
+        machine, entered = host.machine, self._entered(host.machine)
+        changed = machine.remove(f"{CONFIG_DROP_INS}/99-nvidia.toml")  # where toolkit 1.18 and later put the entry
         text = before["config"]
+        if text is None and entered and not _containerd_is_ours(host.document):
+            # nvidia-ctk makes the file where there is none: without it containerd has its defaults again
+            changed = machine.remove(CONFIG_FILE) or changed
         if text is not None and "runtimes.nvidia" not in text and self._entered(machine):
             machine.put(CONFIG_FILE, text)
-            drop_in = True
-        if drop_in:
+            changed = True
+        if changed:
             machine.run("systemctl", "restart", "containerd.service", timeout_s=RESTART_S)
 
     def facts(self, host: Host) -> Dict[str, Any]:
