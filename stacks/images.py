@@ -41,7 +41,10 @@ class TrainingRecipe(Section):
     image: Image
     """Where jobs find the finished image: by digest, once it is pushed."""
     base: Image = "nvcr.io/nvidia/tensorflow:24.03-tf2-py3"
-    """TensorFlow 2.15 with Horovod: the last with Keras 2, which both benchmarks need, and for seed A's V100."""
+    """TensorFlow 2.15 with Horovod: the last with Keras 2, which both benchmarks need, and for seed A's V100.
+
+    A tag, which its publisher may move: write `…@sha256:…` to build from the same base again.
+    """
     verbs: Literal["base", "distribution"] = "base"
     """base: the vendor's RDMA libraries that the base brings. distribution: they are replaced by Ubuntu's, which
     PVRDMA needs (seed C)."""
