@@ -12,6 +12,7 @@ from engine.parts import SDK_MODULE, Part
 from engine.places import LOGS, SOURCES
 from engine.programs import Programs
 from engine.store import sources
+from stacks.words import plural
 
 Report = Callable[[str], None]
 """Takes what a part is doing at the moment."""
@@ -84,7 +85,7 @@ def build(part: Part, target: Path, programs: Programs, report: Report) -> None:
             report(f"fetching modules ({fetched})")
         elif line and not line.startswith("go: "):
             compiled += 1
-            report(f"compiling ({compiled} packages)")
+            report(f"compiling ({plural(compiled, 'package')})")
 
     report("fetching modules")
     if part.build.prepare:

@@ -25,6 +25,7 @@ from engine.places import ENGINE, ROOT, VENV, cache, is_supported, system
 from engine.programs import Interrupted, Programs
 from engine.progress import Progress
 from engine.release import Downloads
+from stacks.words import plural
 
 BUILDS_AT_A_TIME = 2
 """Each build keeps all cores busy for most of its time; two cover each other's linking, more only need memory."""
@@ -219,7 +220,7 @@ def main() -> int:
         return 1
     left = ", ".join(part.name for part in PARTS if part not in parts)
     without = f"; without the simulator's {left}, since {options.stack} is no stack of kind virtual" if left else ""
-    sys.stderr.write(f"engine: {len(found)} parts ready in {ENGINE.name}, cache {cache()}{without}\n")
+    sys.stderr.write(f"engine: {plural(len(found), 'part')} ready in {ENGINE.name}, cache {cache()}{without}\n")
     return 0
 
 

@@ -24,6 +24,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from stacks.words import plural
+
 Resource = dict[str, Any]  # as the engine exports it
 
 PROJECT = "rocelab"
@@ -183,7 +185,8 @@ def recover(stack: str, checkout: Path, state: Path) -> int:
     for urn in pending:
         _say(f"pending create dropped, the next up makes it again: {urn.rpartition('::')[2]}")
     if forgotten:
-        _say(f"the simulated vCenter is a new one: {forgotten} resources went with the old one, the next up makes them")
+        gone = plural(forgotten, "resource")
+        _say(f"the simulated vCenter is a new one: {gone} went with the old one, the next up makes them")
     return 0
 
 

@@ -13,6 +13,7 @@ from components.ssh.credentials import login_to
 from components.stack_cli import add_stack_options, lab_of, stack_secret
 from stacks.base import LabError
 from stacks.lab import Lab
+from stacks.words import plural
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -40,7 +41,7 @@ def _check(lab: Lab, asked: argparse.Namespace) -> int:
     sys.stdout.write(table(answers, left))
     wrong = faults(answers)
     sys.stdout.write("".join(f"FAULT {line}\n" for line in wrong))
-    sys.stdout.write(f"{len(answers)} ways tried, {len(wrong)} faults, {len(left)} not checkable\n")
+    sys.stdout.write(f"{plural(len(answers), 'way')} tried, {plural(len(wrong), 'fault')}, {len(left)} not checkable\n")
     return 1 if wrong else 0
 
 

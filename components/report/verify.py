@@ -9,6 +9,7 @@ from components.report.checking import Claims, differences
 from components.report.claims import claims_in
 from components.validation.memory.bundle import RAW
 from stacks.base import LabError
+from stacks.words import plural
 
 MOST_LINES = 14
 EXITS = """\
@@ -46,7 +47,7 @@ def main(arguments: list[str] | None = None) -> int:
         sys.stdout.write(f"{line}\n")
     if found:
         more = f" ({len(found) - MOST_LINES} more)" if len(found) > MOST_LINES else ""
-        sys.stdout.write(f"{asked.report.name} is not what was measured: {len(found)} differences{more}\n")
+        sys.stdout.write(f"{asked.report.name} is not what was measured: {plural(len(found), 'difference')}{more}\n")
         return 1
     if left := sum(claims.open(claim) for claim in claims.numbers):
         sys.stderr.write(
@@ -55,7 +56,7 @@ def main(arguments: list[str] | None = None) -> int:
         )
         return 2
     sys.stdout.write(
-        f"{asked.report.name}: {len(claims.numbers)} numbers worked out again from "
+        f"{asked.report.name}: {plural(len(claims.numbers), 'number')} worked out again from "
         f"{len(claims.digests)} raw outputs of run {claims.run_id}\n"
     )
     return 0

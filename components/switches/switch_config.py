@@ -43,6 +43,7 @@ from components.switches.talk import talking
 from components.switches.work import Outcome, Task, configure, merged, observe, refusals, restore
 from stacks.base import LabError
 from stacks.lab import Lab
+from stacks.words import plural
 
 Props = dict[str, object]
 
@@ -80,13 +81,15 @@ class SwitchConfigProvider(Configured, ResourceProvider):
             return CreateResult(record_of(props).switch.name, self._converged({}, props))
 
     def read(self, id_: str, props: Props) -> ReadResult:
-        """Looks at the ports. A switch that does not answer keeps what was seen last."""
+        """Looks at the ports, and tells of cables that were moved. A switch that is silent keeps what was seen last."""
         record, ports = record_of(props), ports_of(props)
         try:
             found = asyncio.run(self._look(record, ports))
         except NoAnswerError as error:
             pulumi.log.warn(f"{error}; its ports are shown as they were seen last")
             found = {port: PortFacts(settings) for port, settings in ports.items()}
+        for text in refusals(task_of(record, ports, self._lab()), found):
+            pulumi.log.warn(f"{record.switch.name}: {text}")
         seen = properties_of({port: _comparable(facts.settings, ports[port]) for port, facts in found.items()})
         outs = {**props, **seen}
         inputs = {key: value for key, value in outs.items() if key not in OUTPUTS and not key.startswith("__")}
@@ -114,7 +117,7 @@ class SwitchConfigProvider(Configured, ResourceProvider):
         kept: list[str] = []
         outcome = asyncio.run(self._configured(task_of(record, wanted, self._lab()), record, kept))
         if outcome.changed:  # each of them was told before it was made
-            pulumi.log.info(f"{record.switch.name}: {len(outcome.changed)} settings changed and verified")
+            pulumi.log.info(f"{record.switch.name}: {plural(len(outcome.changed), 'setting')} changed and verified")
         changes = int(str(olds.get("changes") or 0)) + bool(outcome.changed)
         first = {port: settings for port, settings in before.items() if port in wanted}
         return {

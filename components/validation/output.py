@@ -7,6 +7,7 @@ from pydantic import JsonValue
 
 from components.validation.judging.states import ORDER, few, shortened
 from components.validation.summary import Finding, JudgedTest, Summary
+from stacks.words import plural
 
 LARGEST_BYTES = 8_000
 """Half of what all outputs of a stack may take together: each read of another stack fetches all of them."""
@@ -32,7 +33,7 @@ def _smaller(summary: Summary) -> Iterator[Summary]:
     """The summary, then always less of it: what is in order goes first, and is counted."""
     few_hosts = dict(list(summary.quarantined.items())[:MOST_QUARANTINED])
     if more := len(summary.quarantined) - len(few_hosts):
-        few_hosts["..."] = f"and {more} more hosts: `pulumi stack output hosts` and the report have all of them"
+        few_hosts["..."] = f"and {plural(more, 'more host')}: `pulumi stack output hosts` and the report have all"
     summary = summary.model_copy(update={"quarantined": {k: shortened(v, 2 * LONGEST) for k, v in few_hosts.items()}})
     yield summary
     summary = summary.model_copy(
@@ -50,7 +51,7 @@ def _smaller(summary: Summary) -> Iterator[Summary]:
         if left <= 0:
             continue
         chosen = set(map(id, tests[:count]))
-        counted = f"{left} more tests, none of them worse than those shown, stand in the report"
+        counted = f"{plural(left, 'more test stands', 'more tests stand')} in the report, none worse than those shown"
         yield summary.model_copy(
             update={
                 "tests": tuple(test for test in summary.tests if id(test) in chosen),

@@ -16,6 +16,7 @@ import yaml
 from simulator.hosts import labfile
 from simulator.hosts.running import ROOT, ManyHosts, many_hosts
 from simulator.part import SimulatorError
+from stacks.words import plural
 
 COUNT = 256
 FIRST, PORT = IPv4Address("127.1.0.1"), 2222
@@ -105,7 +106,7 @@ def _validated(hosts: ManyHosts, env: Mapping[str, str]) -> Iterator[Figure]:
     command = f"{UP} --refresh --run-program"
     options = f"--stack {hosts.stack} --config-file {hosts.stack_file} --non-interactive --color never"
     run = pulumi(hosts, env, f"{command} {options}", "validation")
-    what = f"first validation, {len(dead)} hosts dead"
+    what = f"first validation, {plural(len(dead), 'host')} dead"
     yield Figure(what=what, command=command, value=run.wall_s, unit="s", cpu_s=run.cpu_s)
     outputs = json.loads(pulumi(hosts, env, f"pulumi stack output --json --stack {hosts.stack}", "outputs").text)
     if outputs["validation"]["function"] == "pass" or len(outputs["validation"]["quarantined"]) < 2:

@@ -18,6 +18,7 @@ from simulator.part import Report, SimulatorError, Status
 from simulator.switch.client import SwitchClient
 from stacks.lab import Lab
 from stacks.nodes import VsphereVm
+from stacks.words import plural
 
 Powered = Callable[[], Mapping[str, str | None]]
 """Addresses of the VMs that are on in the vCenter, with the private host key that each was given, if it was."""
@@ -212,6 +213,6 @@ def _refuse_too_little_memory(new: list[Node]) -> None:
     needed_mib, available_mib = len(new) * MEMORY_MIB, memory_available_mib()
     if needed_mib > available_mib:
         raise SimulatorError(
-            f"{len(new)} nodes need {needed_mib} MiB of memory and {available_mib} MiB are available: "
+            f"{plural(len(new), 'node')} need {needed_mib} MiB of memory and {available_mib} MiB are available: "
             "end other programs, or take nodes out of the lab"
         )

@@ -15,6 +15,7 @@ from simulator.plane.layout import ADDRESS, Layout
 from simulator.plane.upstream import ENGINE
 from simulator.process import Daemon, refuse_a_taken_port
 from stacks.lab import Lab
+from stacks.words import plural
 
 START_S = 90
 """Bound on one start. It takes 3 s here; a laptop that boots two nodes at the same time is given a lot more."""
@@ -52,7 +53,7 @@ class ControlPlane:
                 lambda: api.answers("/readyz"), START_S, f"answer on {layout.api_url}"
             )
             started |= self._start_the_rest(api, kubelet, upstream, report)
-        report(f"{'ready' if started else 'was ready'}: {layout.api_url}, {len(lab.active_nodes)} nodes")
+        report(f"{'ready' if started else 'was ready'}: {layout.api_url}, {plural(len(lab.active_nodes), 'node')}")
 
     def _start_the_rest(self, api: Api, kubelet: Api, upstream: dict[str, Path], report: Report) -> bool:
         """Starts what needs an API server and waits for all of it; tells whether it started any."""
@@ -194,7 +195,7 @@ class ControlPlane:
                 found = api.items(f"/api/v1/nodes?labelSelector={nodes.SIMULATED}")
         except (ApiError, OSError, HTTPException):
             return ""
-        return f"{sum(map(nodes.is_usable, found))} of {len(found)} nodes ready"
+        return f"{sum(map(nodes.is_usable, found))} of {plural(len(found), 'node')} ready"
 
 
 def _as_text(component: Component) -> str:

@@ -12,6 +12,7 @@ from simulator.switch import front
 from simulator.switch.client import SwitchClient
 from simulator.switch.ports import PortConfig
 from stacks.lab import Lab
+from stacks.words import plural
 
 CHECKOUT = Path(__file__).parents[2]
 FRONT = ("127.0.12.250", 2222)
@@ -47,7 +48,7 @@ class Switch:
         changed = [f"{port.node} {port.nic}" for port in self.client.show() if port.changed]
         if changed:
             report(f"ports set by hand stay so: {', '.join(changed)} (sim reset puts them back)")
-        report(f"{len(self._ports)} ports" + (f", {len(added)} new" if added else ""))
+        report(plural(len(self._ports), "port") + (f", {len(added)} new" if added else ""))
         self._up_front()
 
     def _up_front(self) -> None:
@@ -99,7 +100,7 @@ class Switch:
             return Status(self.name, address, "not answering", str(error), pid)
         pulled = [f"{port.node} {port.nic} is pulled" for port in ports if not port.config.plugged]
         others = [f"{port.node} {port.nic} is changed" for port in ports if port.changed and port.config.plugged]
-        return Status(self.name, address, "running", "; ".join([f"{len(ports)} ports", *pulled, *others]), pid)
+        return Status(self.name, address, "running", "; ".join([plural(len(ports), "port"), *pulled, *others]), pid)
 
     def reset(self, report: Report) -> None:
         """Every port as the lab says: cables in, no loss, counters at zero."""

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator
 
 from stacks.benchmarks import Benchmarks
 from stacks.rules.parts import Fault, Parts
+from stacks.words import plural
 
 LAST_PORT = 65_535
 
@@ -33,7 +34,7 @@ def _refuse_ports_beyond_the_last(parts: Parts) -> Iterator[Fault]:
     if verbs.first_port + needed - 1 > LAST_PORT:
         yield Fault(
             ("benchmarks", "verbs", "first_port"),
-            f"{verbs.first_port}, and {needed} ports from it on are needed: at most {LAST_PORT - needed + 1}",
+            f"{verbs.first_port}, and {plural(needed, 'port')} from it on are needed: at most {LAST_PORT - needed + 1}",
         )
 
 

@@ -9,6 +9,7 @@ from stacks.drivers import NicDriver
 from stacks.gpus import Gpu
 from stacks.hosts import HostPolicy
 from stacks.rules.parts import Fault, Parts
+from stacks.words import plural
 
 
 def _refuse_vfs_of_two_owners(parts: Parts) -> Iterator[Fault]:
@@ -51,8 +52,8 @@ def _refuse_another_prefix_than_the_operator_s(parts: Parts) -> Iterator[Fault]:
         if rail.pod.addresses_per_node < operator.vfs:
             yield Fault(
                 ("rails", i, "pod", "addresses_per_node"),
-                f"{rail.pod.addresses_per_node} addresses for {operator.vfs} VFs a node: pods would wait for one; "
-                f"set at least {operator.vfs}",
+                f"{plural(rail.pod.addresses_per_node, 'address', 'addresses')} for {operator.vfs} VFs a node: pods "
+                f"would wait for one; set at least {operator.vfs}",
             )
 
 
@@ -64,8 +65,9 @@ def _refuse_more_pods_than_addresses(parts: Parts) -> Iterator[Fault]:
         if rail.pod.addresses_per_node < cluster.delivery.most_pods:
             yield Fault(
                 ("rails", i, "pod", "addresses_per_node"),
-                f"{rail.pod.addresses_per_node} addresses for up to {cluster.delivery.most_pods} pods a node: some "
-                f"would wait for one; set at least {cluster.delivery.most_pods}, or lower cluster.delivery.most_pods",
+                f"{plural(rail.pod.addresses_per_node, 'address', 'addresses')} for up to {cluster.delivery.most_pods} "
+                f"pods a node: some would wait for one; set at least {cluster.delivery.most_pods}, or lower "
+                "cluster.delivery.most_pods",
             )
 
 

@@ -5,6 +5,7 @@ from ipaddress import IPv4Network
 from itertools import combinations
 
 from stacks.rules.parts import Fault, Parts, Path, twice
+from stacks.words import plural
 
 
 def _refuse_names_given_twice(parts: Parts) -> Iterator[Fault]:
@@ -100,8 +101,9 @@ def _refuse_pools_too_small(parts: Parts) -> Iterator[Fault]:
         elif pod.block_count < len(vfs):
             yield Fault(
                 ("rails", i, "pod"),
-                f"the pool has {pod.block_count} whole blocks of {block} (counted from {base}) "
-                f"for {len(vfs)} nodes; widen it to {block * (len(vfs) + 1)} addresses or lower addresses_per_node",
+                f"the pool has {plural(pod.block_count, 'whole block')} of {block} (counted from {base}) "
+                f"for {plural(len(vfs), 'node')}; widen it to {block * (len(vfs) + 1)} addresses or lower "
+                "addresses_per_node",
             )
 
 

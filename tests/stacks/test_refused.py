@@ -159,7 +159,7 @@ CASES: dict[str, tuple[Edit, str, str]] = {
     "a pool with a block for one node only": (
         put("rails.0.pod.last_address", "10.20.111.30"),
         "rails[0].pod",
-        r"1 whole blocks of 8 \(counted from 10.20.111.1\) for 2 nodes; widen it to 24",
+        r"1 whole block of 8 \(counted from 10.20.111.1\) for 2 nodes; widen it to 24",
     ),
     "one interface name on two rails": (
         lambda lab: swap_interfaces(lab["nodes"][1]),

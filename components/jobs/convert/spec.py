@@ -1,6 +1,7 @@
 """The job's own fields: where v2beta1 has them, and which it has no more."""
 
 from components.jobs.convert.work import Map, Work, as_map, made
+from stacks.words import plural
 
 API = "kubeflow.org/v2beta1"
 RUN_POLICY = (
@@ -117,7 +118,8 @@ def convert_slots(work: Work) -> None:
         work.note(("spec",), f"slotsPerWorker: {gpus} added: the default is 1, and a worker has {gpus} GPUs")
     elif gpus and slots != gpus:
         work.note(
-            ("spec", "slotsPerWorker"), f"{slots} ranks a worker, and {gpus} GPUs: one of them is meant otherwise"
+            ("spec", "slotsPerWorker"),
+            f"{slots} ranks a worker, and {plural(gpus, 'GPU')}: one of them is meant otherwise",
         )
     if not as_map(spec.get("mpiReplicaSpecs")):
         work.note(("spec",), "mpiReplicaSpecs: missing, and the operator refuses a job without a launcher")

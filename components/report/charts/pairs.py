@@ -7,6 +7,7 @@ from matplotlib.colors import Normalize
 from components.report.charts.canvas import SMALL, Canvas
 from components.report.charts.palette import FAILED, INK, MUTED, UNTESTED
 from components.report.shapes import Matrix, short, three
+from stacks.words import plural
 
 MOST_LABELS = 18
 MOST_NUMBERS = 8
@@ -50,7 +51,7 @@ def pair_chart(matrix: Matrix, name: str) -> str:
     _bar(canvas, (floor, top))
     return canvas.svg(
         name,
-        f"{matrix.test} on {matrix.rail}: {len(matrix.values)} pairs of {count} nodes, "
+        f"{matrix.test} on {matrix.rail}: {plural(len(matrix.values), 'pair')} of {count} nodes, "
         f"from {floor if not matrix.values else float(np.nanmin(shares)):.1%} of {matrix.basis}",
     )
 

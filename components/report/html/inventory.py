@@ -7,6 +7,7 @@ from components.report.html.parts import section
 from components.report.html.tags import Content, Html, number_cell, table, tag
 from components.report.material import Material
 from components.validation.records import HostFacts, RunRecord
+from stacks.words import plural
 
 UNKNOWN = "unknown"
 
@@ -34,7 +35,7 @@ def _hosts(hosts: dict[str, HostFacts]) -> Html:
     head = ("hosts", "NIC", "driver", "firmware", "kernel", "perftest", "link, Gbit/s", "PCIe", "NUMA")
     kinds = "one kind" if len(rows) == 1 else f"{len(rows)} kinds, the odd ones last"
     return section(
-        "Inventory", "inventory", tag("p", f"{len(hosts)} hosts, {kinds}.", class_="lead"), table(head, rows)
+        "Inventory", "inventory", tag("p", f"{plural(len(hosts), 'host')}, {kinds}.", class_="lead"), table(head, rows)
     )
 
 

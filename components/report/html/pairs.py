@@ -13,6 +13,7 @@ from components.report.past import test_name
 from components.report.shapes import Matrix
 from components.report.values import transfer_key
 from components.validation.records import RunRecord, TransferResult, unit_text
+from stacks.words import plural
 
 MOST_PAIRS = 60
 """Pairs in a table: with more of them, the slowest."""
@@ -37,12 +38,12 @@ def pair_section(record: RunRecord, found: list[Matrix], sources: Sources) -> It
     again = sum(bool(t.retest) for t in record.transfers)
     if again:
         told += (
-            f" Colours are those of the first measurement. {again} transfers were measured again with less beside "
-            "them, and are judged by that: the numbers below have both."
+            f" Colours are those of the first measurement. {plural(again, 'transfer was', 'transfers were')} measured "
+            "again with less beside, and judged by that: the numbers below have both."
         )
     later = sum(t.second_try for t in record.transfers)
     if later:
-        told += f" {later} failed at first: their values are those of another try, with another load beside it."
+        told += f" Failed at first: {plural(later, 'transfer')}, with the values of another try under another load."
     yield section(
         "Pairs",
         "pairs",
@@ -72,8 +73,12 @@ def _pair_table(record: RunRecord, sources: Sources) -> Html:
     ]
     head = ("test", "rail", "client", "server", "median", "repeats", "tested again", "queue pairs")
     left = f" The slowest {MOST_PAIRS} of each test; report.json has all of them." if len(shown) < len(measured) else ""
-    note = tag("p", f"{record.left_out} more transfers are only counted.", class_="small") if record.left_out else None
-    title = tag("summary", f"{len(shown)} of {len(measured)} pairs in numbers, slowest first")
+    note = (
+        tag("p", f"Only counted: {plural(record.left_out, 'more transfer')}.", class_="small")
+        if record.left_out
+        else None
+    )
+    title = tag("summary", f"{len(shown)} of {plural(len(measured), 'pair')} in numbers, slowest first")
     return tag("details", title, tag("p", left, class_="small") if left else None, note, table(head, rows))
 
 

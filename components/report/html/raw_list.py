@@ -8,6 +8,7 @@ from components.report.html.tags import Html, markup, tag
 from components.report.material import Material
 from components.report.past import test_name
 from components.report.raw import RawFile
+from stacks.words import plural
 
 MOST_LISTED = 20_000
 """Outputs listed one by one. The digest of the bundle covers the others too."""
@@ -29,7 +30,7 @@ def raw_section(material: Material, sources: Sources) -> Html:
         )
     told = tag(
         "p",
-        f"{len(material.raw)} outputs lie in {material.bundle}, SHA-256 ",
+        f"{plural(len(material.raw), 'output')} in {material.bundle}, SHA-256 ",
         tag("code", summary.raw_sha256, id="bundle", data_run=summary.run_id),
         ". Numbers on this page that are underlined with dots lead to the outputs they were read from. ",
         tag("code", "python -m components.report verify --store FOLDER --report FILE"),
@@ -55,7 +56,7 @@ def _group(
     rows, files = [], sources.files
     for index, (name, pair) in enumerate(listed):
         rows.append(_row(files.get(name), name, pair, with_command=not brief or index == 0))
-    title = tag("summary", f"{test_name(test, shape)} on {rail}: {count} outputs of clients")
+    title = tag("summary", f"{test_name(test, shape)} on {rail}: {plural(count, 'output')} of clients")
     attributes = {"data_test": test, "data_shape": shape, "data_rail": rail}
     whole = "yes" if len(listed) == count else None
     return tag("details", title, _table(rows), id=anchor_of(*group), data_whole=whole, **attributes)
@@ -64,7 +65,12 @@ def _group(
 def _others(listed: list[RawFile], count: int, *, brief: bool) -> Html:
     rows = [_row(file, file.name, "", with_command=not brief) for file in listed]
     more = (
-        tag("p", f"{count - len(listed)} more are covered by the digest of the file.") if len(listed) < count else None
+        tag(
+            "p",
+            f"{plural(count - len(listed), 'more is', 'more are')} covered by the digest of the file.",
+        )
+        if len(listed) < count
+        else None
     )
     what = "other output" if count == 1 else "other outputs"
     title = tag("summary", f"{count} {what}: ends of servers, logs of jobs, looks at hosts")

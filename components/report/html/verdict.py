@@ -18,6 +18,7 @@ from components.report.past import PastRun
 from components.report.values import NCCL_KEY, judged_key, series_key
 from components.validation.records import TransferResult, unit_text
 from components.validation.summary import JudgedTest, Regression, Summary
+from stacks.words import plural
 
 COLUMNS = ("test", "rail", "function", "performance", "median", "slowest", "ceiling", "of ceiling", "change", "note")
 
@@ -58,8 +59,8 @@ def _axis(question: str, state: str, detail: str, *, stale: bool) -> Html:
 def _counts(summary: Summary) -> str:
     tests = [test for test in summary.tests if test.function != "replayed"]
     passed = sum(test.function == "pass" for test in tests)
-    quarantined = f", {len(summary.quarantined)} hosts quarantined" if summary.quarantined else ""
-    return f"{passed} of {len(tests)} tests pass{quarantined}"
+    quarantined = f", {plural(len(summary.quarantined), 'host')} quarantined" if summary.quarantined else ""
+    return f"{passed} of {plural(len(tests), 'test')} pass{quarantined}"
 
 
 def _banners(material: Material) -> list[Html]:

@@ -9,6 +9,7 @@ from components.validation.judging.parts import Cause, Part
 from components.validation.judging.statistics import at_most
 from components.validation.records import Frozen, median
 from components.validation.summary import Finding
+from stacks.words import plural
 
 Kind = Literal["node", "rail", "direction", "path", "congestion"]
 Direction = Literal["tx", "rx"]
@@ -131,7 +132,7 @@ class Fault(Frozen):
         what = f"failed{again if seen.measured_again else ''}"
         if seen.failed < seen.bad:
             what = f"are slow{failed}{speed}{again if seen.measured_again else never}"
-        return f"{seen.bad} of {seen.tested} transfers {what}"
+        return f"{seen.bad} of {plural(seen.tested, 'transfer')} {what}"
 
     def finding(self) -> Finding:
         """As the stack output has it."""

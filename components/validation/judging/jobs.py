@@ -12,6 +12,7 @@ from components.validation.planning.plan import Plan
 from components.validation.records import JobResult, NcclResult, Outcome, RunRecord, median
 from components.validation.summary import Finding, Function, JudgedTest
 from stacks.benchmarks import Benchmarks
+from stacks.words import plural
 
 REPLAYED = "replayed"
 FUNCTIONS: dict[Outcome, Function] = {"measured": "pass", "failed": "fail", "skipped": "skip", "error": "error"}
@@ -151,7 +152,7 @@ def job_findings(record: RunRecord) -> Iterator[Finding]:
             yield Finding(
                 code="OUTLIERS",
                 where=f"{job.program} {job.transport}",
-                evidence=f"mean {mean:.1f} {job.unit} over {len(job.samples)} iterations; "
+                evidence=f"mean {mean:.1f} {job.unit} over {plural(len(job.samples), 'iteration')}; "
                 f"{' and '.join(f'{value:g}' for value in job.dropped)} are outliers, "
                 f"without them the median is {job.value:.1f}",
                 hint="single slow iterations come from other work on the node: data loading, clocks, another job",

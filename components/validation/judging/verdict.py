@@ -33,6 +33,7 @@ from components.validation.planning.plan import Plan
 from components.validation.records import RunRecord, TransferResult
 from components.validation.summary import Finding, JudgedTest, Performance, Regression, Summary
 from stacks.benchmarks import Benchmarks
+from stacks.words import plural
 
 MOST_FINDINGS = 8
 MOST_HINTS = 5
@@ -214,8 +215,8 @@ def _crowded(plan: Plan, record: RunRecord) -> Iterable[str]:
             if count := crowded(measured):
                 first = next(t for t in measured if t.second_try)
                 yield (
-                    f"{rail.name} {stage.name} failed: {count} of {len(measured)} transfers work only with fewer at "
-                    f"once than the plan has, such as {first.client} to {first.server}: {first.failed_once}"
+                    f"{rail.name} {stage.name} failed: {count} of {plural(len(measured), 'transfer')} work only with "
+                    f"fewer at once than the plan has, such as {first.client} to {first.server}: {first.failed_once}"
                 )
 
 
@@ -224,7 +225,9 @@ def _slow(test: JudgedTest) -> str:
     value = test.worst.value if test.worst else test.median or 0.0
     name = value_name(test).replace(" one_way", "")
     if test.performance == "unstable" and too_many(test.failed_once, test.measured):
-        return f"{name}: {test.failed_once} of {test.measured} transfers failed at one of their tries: unstable"
+        return (
+            f"{name}: {test.failed_once} of {plural(test.measured, 'transfer')} failed at one of their tries: unstable"
+        )
     if test.performance == "unstable":
         return f"{name}: repeats differ so much that no number stands for them: unstable"
     if test.ratio is None:

@@ -16,6 +16,7 @@ from components.validation.parsers.lines import (
     of_one_rank,
     rounding,
 )
+from stacks.words import plural
 
 _TITLE = re.compile(r"^# OSU (?P<title>\S.{1,80}? Test)(?:\s+v(?P<version>[0-9.]{1,10}))?\s*$")
 _ROW = re.compile(rf"^\s*{INTEGER}(?:\s+(?:{NUMBER}|Pass|Fail))+\s*$")
@@ -60,7 +61,7 @@ def parse_osu(text: str) -> Osu:
     lines = lines_of(text)
     titles = [(number, m) for number, line in enumerate(lines) if (m := _TITLE.match(line.text))]
     if not titles:
-        raise ResultFormatError(f"no OSU benchmark among {len(lines)} lines")
+        raise ResultFormatError(f"no OSU benchmark among {plural(len(lines), 'line')}")
     if len(titles) > 1:
         raise ResultFormatError(f"{len(titles)} OSU benchmarks in one log")
     start, title = titles[0]

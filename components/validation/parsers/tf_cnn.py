@@ -4,6 +4,7 @@ import re
 from dataclasses import dataclass
 
 from components.validation.parsers.lines import INTEGER, Line, ResultFormatError, integer, lines_of, number
+from stacks.words import plural
 
 _VALUE = r"[0-9]{1,12}\.[0-9]{1,3}"
 _STEP = re.compile(
@@ -72,7 +73,7 @@ def parse_tf_cnn(text: str, workers: int) -> TfCnn:
                 raise ResultFormatError("two totals of one rank: two runs in one log, or ranks without tags")
             totals[line.rank] = _value(_TOTAL, line)
     if not totals:
-        raise ResultFormatError(f"no total of tf_cnn_benchmarks among {len(lines)} lines: it did not end")
+        raise ResultFormatError(f"no total of tf_cnn_benchmarks among {plural(len(lines), 'line')}: it did not end")
     values = sorted(totals.values())
     if values[0] <= 0 or values[-1] - values[0] > RANKS_APART * values[-1]:
         raise ResultFormatError(f"totals from {values[0]} to {values[-1]} images a second: two runs, or a damaged one")

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from statistics import fmean, pstdev
 
 from components.validation.parsers.lines import INTEGER, ResultFormatError, integer, lines_of, number, of_one_rank
+from stacks.words import plural
 
 _VALUE = r"[0-9]{1,9}\.[0-9]"
 _ITERATION = re.compile(rf"^Iter #({INTEGER}): ({_VALUE}) img/sec per (GPU|CPU)\s*$")
@@ -59,12 +60,12 @@ def parse_training(text: str) -> Training:
     lines = lines_of(text)
     said = of_one_rank([line for line in lines if line.text.startswith(_BEGINS)], "results")
     if not said:
-        raise ResultFormatError(f"no training benchmark among {len(lines)} lines")
+        raise ResultFormatError(f"no training benchmark among {plural(len(lines), 'line')}")
     iterations = [_only(_ITERATION, line.text) for line in said if line.text.startswith(_BEGINS[0])]
     means = [_only(_MEAN, line.text) for line in said if line.text.startswith(_BEGINS[1])]
     totals = [_only(_TOTAL, line.text) for line in said if line.text.startswith(_BEGINS[2])]
     if not iterations or not means or not totals:
-        raise ResultFormatError(f"the training benchmark breaks off after {len(iterations)} iterations")
+        raise ResultFormatError(f"the training benchmark breaks off after {plural(len(iterations), 'iteration')}")
     if len(means) > 1 or len(totals) > 1:
         raise ResultFormatError("two training benchmarks in one log")
     if [integer(match[1], "iteration") for match in iterations] != list(range(len(iterations))):

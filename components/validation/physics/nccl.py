@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from components.validation.physics.ceilings import Ceiling, nccl_ceiling_gbyte_s
+from stacks.words import plural
 
 Algorithm = Literal["Ring", "Tree", "NVLSTree"]
 
@@ -46,6 +47,6 @@ def nccl_ceiling(rails_gbit_s: Sequence[float], job: Job, *, measured: bool, ver
     return Ceiling(
         value=nccl_ceiling_gbyte_s(rails_gbit_s) * factor,
         unit="GB/s",
-        basis=f"{source} of {len(rails_gbit_s)} rail{'s' if len(rails_gbit_s) != 1 else ''}{which}",
+        basis=f"{source} of {plural(len(rails_gbit_s), 'rail')}{which}",
         limited_by="measured verbs" if measured else "line",
     )

@@ -33,6 +33,7 @@ from stacks.base import LabError
 from stacks.benchmarks import Benchmarks, Nccl, Verbs
 from stacks.lab import Lab
 from stacks.nodes import VsphereVm
+from stacks.words import plural
 
 MOST_PAIRED_NODES = 16
 """Above it a tournament takes longer than what it tells beyond a sample is worth."""
@@ -192,10 +193,11 @@ def _within_budget(plan: Plan, benchmarks: Benchmarks) -> Plan:
         for smaller in (*candidates, _scheduled(plan, "ring", 0)):
             if smaller.estimate_s <= budget_s:
                 return smaller
-    tests = ", ".join(f"{stage.name} {len(plan.rounds_of(stage))} rounds" for stage in plan.stages)
+    tests = ", ".join(f"{stage.name} {plural(len(plan.rounds_of(stage)), 'round')}" for stage in plan.stages)
     sampled = "" if benchmarks.verbs.schedule == "auto" else ", set verbs.schedule to auto"
     raise LabError(
-        f"benchmarks.budget_s: the plan takes about {plan.estimate_s:.0f} s ({tests}, {benchmarks.repeats} times"
+        f"benchmarks.budget_s: the plan takes about {plan.estimate_s:.0f} s ({tests}, "
+        f"{plural(benchmarks.repeats, 'time')}"
         f"{', and NCCL' if plan.nccl else ''}{', and further jobs' if plan.jobs else ''}); {budget_s} s are allowed. "
         f"Raise budget_s, or lower repeats or verbs.iterations{sampled}"
     )

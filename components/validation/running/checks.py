@@ -7,6 +7,7 @@ from typing import Protocol
 from components.validation.parsers.nccl import NcclLog
 from components.validation.planning.plan import End, Plan, PlannedRail
 from components.validation.planning.stages import Stage
+from stacks.words import plural
 
 TITLES = {
     "ib_write_bw": "RDMA_Write BW Test",
@@ -108,7 +109,9 @@ def faults_of_nccl(log: NcclLog, plan: Plan) -> list[str]:
         return []
     faults = []
     if log.out_of_bounds or log.wrong:
-        faults.append(f"{log.wrong or log.out_of_bounds} values came out wrong: memory, GPU or transport is broken")
+        faults.append(
+            f"{plural(log.wrong or log.out_of_bounds, 'value')} came out wrong: memory, GPU or transport is broken"
+        )
     if log.transport != "ib":
         said = "sockets" if log.transport == "socket" else "no transport at all"
         faults.append(f"NCCL reported {said} instead of RDMA (NET/IB)")

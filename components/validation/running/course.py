@@ -18,6 +18,7 @@ from components.validation.running.remote import reach
 from components.validation.running.retest import retest, second_try
 from components.validation.running.verbs import Bench, run_round
 from stacks.base import LabError
+from stacks.words import plural
 
 REACH_S = 60
 MOST_QUEUE_PAIRS = 64
@@ -131,7 +132,8 @@ class Course:
                 elif answer == "small":
                     self.bench.cut[rail, node, peer] = f"frames of {plan.rail(rail).mtu_bytes} bytes do not pass"
         cut_off = len(self.bench.cut_off)
-        self.say(f"reach: {sum(map(len, answers))} ways, {f'{cut_off} without an answer' if cut_off else 'all answer'}")
+        ways = plural(sum(map(len, answers)), "way")
+        self.say(f"reach: {ways}, {f'{cut_off} without an answer' if cut_off else 'all answer'}")
 
     async def _pinged(self, plan: Plan, node: str, peers: list[tuple[str, str]]) -> dict[tuple[str, str], str]:
         asked = []
@@ -225,7 +227,7 @@ def in_short(results: list[TransferResult]) -> str:
 
 def _told(result: TransferResult) -> str:
     if result.curve:
-        return f"{len(result.curve)} sizes up to {_shown(max(point.value for point in result.curve), result)}"
+        return f"{plural(len(result.curve), 'size')} up to {_shown(max(point.value for point in result.curve), result)}"
     return _shown(result.value, result)
 
 

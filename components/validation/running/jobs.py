@@ -29,6 +29,7 @@ from components.validation.running.mpijob import (
 from components.validation.running.outcomes import UNITS, not_run, without_a_run
 from components.validation.running.pulls import refuse_missing_image
 from stacks.base import LabError
+from stacks.words import plural
 
 NO_RECORDING = "the nodes show recorded logs, and there is none of this job"
 
@@ -154,7 +155,9 @@ def _faults(job: PlannedJob, table: NcclLog) -> list[str]:
     wanted = "socket" if job.transport == "tcp" else "ib"
     faults = []
     if table.out_of_bounds or table.wrong:
-        faults.append(f"{table.wrong or table.out_of_bounds} values came out wrong: memory, GPU or transport is broken")
+        faults.append(
+            f"{plural(table.wrong or table.out_of_bounds, 'value')} came out wrong: memory, GPU or transport is broken"
+        )
     if table.transport != wanted:
         faults.append(f"NCCL reported {table.transport or 'no transport at all'}, the job is over {job.transport}")
     if job.largest_bytes and table.rows[-1].size_bytes < job.largest_bytes:

@@ -11,6 +11,7 @@ from pydantic import Field, ValidationError
 
 from components.validation.memory.redact import redacted
 from components.validation.records import Frozen, TransferResult
+from stacks.words import plural
 
 OLDEST_S = 6 * 3600
 """After hours a fabric is another one."""
@@ -74,7 +75,7 @@ class Journal:
         found._file.truncate(whole)  # whoever wrote it may have been killed within a line
         say(
             f"goes on with run {found.head.run_id}, which was ended: "
-            f"{len(found.finished)} transfers are measured already ({path.name})"
+            f"{plural(len(found.finished), 'transfer is', 'transfers are')} measured already ({path.name})"
         )
         return found
 

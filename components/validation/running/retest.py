@@ -15,6 +15,7 @@ from components.validation.planning.stages import Stage
 from components.validation.records import TransferResult
 from components.validation.running.hcas import proven_round
 from components.validation.running.verbs import Bench
+from stacks.words import plural
 
 LEAST_S, SHARE = 60.0, 0.25
 """How long it may take: this, or a share of the plan's estimate where that is more."""
@@ -172,4 +173,4 @@ def _why(failed: TransferResult) -> str:
 
 
 def _told(count: int, what: str, most: int) -> str:
-    return f"{count} {what}{'' if count == 1 else 's'} measured again with at most {most} at once"
+    return f"{plural(count, what)} measured again with at most {most} at once"

@@ -26,6 +26,7 @@ from components.validation.running.journal import Head, Journal, Kept, now_s
 from components.validation.running.outcomes import without_a_run
 from components.validation.running.ports import state_of
 from components.validation.running.verbs import Bench, BusyError
+from stacks.words import plural
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -74,7 +75,8 @@ async def measure(plan: Plan, access: Access, say: Say, fingerprint: str = "", a
             )
             journal = _journal(bench, head, around, say)
             if journal and journal.finished:
-                notes.append(f"goes on with run {journal.head.run_id}: {len(journal.finished)} transfers are its own")
+                own = plural(len(journal.finished), "transfer is", "transfers are")
+                notes.append(f"goes on with run {journal.head.run_id}: {own} its own")
             finished = False
             try:
                 course = Course(bench=bench, say=say, journal=journal, progress=around.progress, notes=notes)
@@ -111,8 +113,10 @@ async def measure(plan: Plan, access: Access, say: Say, fingerprint: str = "", a
 
 def shown(plan: Plan) -> str:
     """The plan in one line."""
-    rounds = ", ".join(f"{stage.name} {len(plan.rounds_of(stage))} rounds" for stage in plan.stages) or "no verbs"
-    jobs = f", {len(in_turn(plan.jobs))} jobs" if plan.jobs else ""
+    rounds = (
+        ", ".join(f"{stage.name} {plural(len(plan.rounds_of(stage)), 'round')}" for stage in plan.stages) or "no verbs"
+    )
+    jobs = f", {plural(len(in_turn(plan.jobs)), 'job')}" if plan.jobs else ""
     return f"{rounds}{', NCCL' if plan.nccl else ''}{jobs}; about {plan.estimate_s:.0f} s"
 
 

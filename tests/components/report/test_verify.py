@@ -213,7 +213,7 @@ def test_the_number_of_a_transfer_that_failed_at_first_is_that_of_its_second_try
 
     assert verdict(tmp_path, form) == exit_code
     page = (tmp_path / "report.html").read_text()
-    assert "1 failed at first: their values are those of another try" in page
+    assert "Failed at first: 1 transfer, with the values of another try" in page
     assert "1 failed once of 2" in page
     assert "FAILED_ONCE" in page
 

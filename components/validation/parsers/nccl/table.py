@@ -29,6 +29,7 @@ from components.validation.parsers.nccl.rows import (
     refuse_wrong_footers,
 )
 from components.validation.parsers.nccl_log import transport_of
+from stacks.words import plural
 
 _LIKE_A_ROW = re.compile(rf"^\s*{INTEGER}\s+{INTEGER}\s")
 _STARTING = re.compile(r"^# Collective test starting: (\w{1,60})\s*$")
@@ -61,7 +62,7 @@ def parse_nccl_tables(text: str) -> tuple[NcclLog, ...]:
     lines = lines_of(text)
     heads = [number for number, line in enumerate(lines) if _is_header(line.text)]
     if not heads:
-        raise ResultFormatError(f"no nccl-tests table among {len(lines)} lines")
+        raise ResultFormatError(f"no nccl-tests table among {plural(len(lines), 'line')}")
     transport = transport_of(lines)
     # what a table says of itself stands before its header, back to the footer of the table before
     begins = [0, *(_after_footer(lines, head, later) for head, later in pairwise(heads))]
@@ -138,7 +139,9 @@ def _row(columns: list[str], starts: list[int], text: str) -> tuple[Row, list[Me
     if columns[-1] == "timestamp" and _STAMP.match(" ".join(cells[-2:])):
         cells = [*cells[:-2], " ".join(cells[-2:])]  # its one column holds a date and a time
     if len(cells) != len(columns):
-        raise ResultFormatError(f"{len(cells)} values under {len(columns)} columns: {' '.join(cells)[:80]}")
+        raise ResultFormatError(
+            f"{plural(len(cells), 'value')} under {plural(len(columns), 'column')}: {' '.join(cells)[:80]}"
+        )
     size_bytes = integer(cells[0], "size")
     halves = list(_measured(size_bytes, columns, starts, cells))
     if cells[starts[0]] == "N/A":
@@ -189,7 +192,7 @@ def _lost_digits(time: str, algbw: str, busbw: str) -> bool:
 def _footer(pattern: re.Pattern[str], lines: list[Line], rows: int) -> re.Match[str]:
     found = [m for line in lines if (m := pattern.match(line.text))]
     if not found:
-        raise ResultFormatError(f"the nccl-tests table breaks off after {rows} rows: its footers are missing")
+        raise ResultFormatError(f"the nccl-tests table breaks off after {plural(rows, 'row')}: its footers are missing")
     if len(found) > 1:
         raise ResultFormatError("a footer of the nccl-tests table stands twice")
     return found[0]

@@ -7,6 +7,7 @@ from itertools import pairwise
 from typing import Literal
 
 from components.validation.parsers.lines import ResultFormatError
+from stacks.words import plural
 
 _TITLE = re.compile(r"^\s*([A-Z][A-Za-z_]*(?: [A-Z][A-Za-z_]*){0,5} Test)\s*$")
 _WORDS = {
@@ -58,7 +59,7 @@ def header_of(lines: list[str]) -> Header:
     """
     titles = [m[1] for line in lines if (m := _TITLE.match(line))]
     if not titles:
-        raise ResultFormatError(f"no perftest output: no title among {len(lines)} lines")
+        raise ResultFormatError(f"no perftest output: no title among {plural(len(lines), 'line')}")
     if len(titles) > 1:
         raise ResultFormatError(f"{len(titles)} perftest outputs in one: {', '.join(titles)[:80]}")
     title = titles[0]

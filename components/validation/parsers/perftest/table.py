@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from components.validation.parsers.lines import INTEGER, NUMBER, ResultFormatError
+from stacks.words import plural
 
 CPU = "CPU_Util[%]"
 """The last column, with `--cpu_util`."""
@@ -71,5 +72,7 @@ def _cells(title: str, columns: tuple[str, ...], line: str) -> tuple[str, ...]:
     if not _ROW.match(line):
         raise ResultFormatError(f"{title}: a damaged row: {line.strip()[:80]}")
     if len(cells) != len(columns):
-        raise ResultFormatError(f"{title}: {len(cells)} values under {len(columns)} columns: {line.strip()[:80]}")
+        raise ResultFormatError(
+            f"{title}: {plural(len(cells), 'value')} under {plural(len(columns), 'column')}: {line.strip()[:80]}"
+        )
     return cells
