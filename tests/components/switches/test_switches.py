@@ -170,6 +170,25 @@ def test_up_drift_repair_and_destroy(rig: Engineered) -> None:
     assert rig.frames.configs == before
 
 
+def test_a_cable_that_was_moved_and_a_port_that_was_taken_are_told_at_a_refresh(rig: Engineered) -> None:
+    lab = rig.lab()
+    provider = rig.provider(lab)
+    outs = provider.create(rig.props(lab)).outs
+    rig.backups.clear()
+    assert provider.read("sw1", outs).outs == outs
+    assert rig.backups == []
+
+    heard = {"chassis": "52:54:00:11:00:02", "port": "enp5s0", "port_description": "", "system": "gpu02"}
+    rig.frames.lldp["gpu01", "enp5s0"] = heard
+    kept = rig.folder / "front.json"
+    kept.write_text(kept.read_text().replace("rocelab:lab:rail-b", "rocelab:other:rail-b", 1))
+    provider.read("sw1", outs)
+
+    taken, moved = rig.backups
+    assert taken.startswith("sw1: 1/2 belongs to lab other")
+    assert moved.startswith("sw1: 1/1: the map says gpu01 enp5s0, LLDP says gpu02 enp5s0")
+
+
 def test_what_was_there_before_us_outlives_a_state_that_was_never_written(rig: Engineered) -> None:
     lab, before = rig.lab(), dict(rig.frames.configs)
     provider, props = rig.provider(lab), rig.props(lab)
