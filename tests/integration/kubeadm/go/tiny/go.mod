@@ -1,0 +1,3 @@
+module rocelab/tests/kubeadm/tiny
+
+go 1.26.0
