@@ -67,7 +67,7 @@ class PortRow:
 
 def port_matrix(lab: Lab) -> tuple[PortRow, ...]:
     """Every row, in the order of the layers; the same lab gives the same rows."""
-    rows = (*_fabric(lab), *_hosts(lab), *_cluster(lab), *_rails(lab), *_guests(lab))
+    rows = (*_fabric(lab), *_servers(lab), *_hosts(lab), *_cluster(lab), *_rails(lab), *_guests(lab))
     return tuple(dict.fromkeys(rows))
 
 
@@ -96,6 +96,12 @@ def _fabric(lab: Lab) -> Iterator[PortRow]:
     yield _row("vcenter", "esxi", "tcp", 902, "host agent")
     yield _row("esxi", "vcenter", "udp", 902, "heartbeats of hosts")
     yield _row("esxi", "esxi", "tcp", PVRDMA_PORTS, "PVRDMA's control traffic, between vmkernel adapters", "rail")
+
+
+def _servers(lab: Lab) -> Iterator[PortRow]:
+    if lab.bitfusion is not None and lab.fabric is not None:
+        yield _row("bitfusion", "vcenter", "tcp", lab.fabric.port, "Bitfusion: a server enters itself there")
+        yield _row("vcenter", "bitfusion", "tcp", BITFUSION_PORT, "Bitfusion: the vCenter's plug-in asks the servers")
 
 
 def _hosts(lab: Lab) -> Iterator[PortRow]:
@@ -140,12 +146,13 @@ def _rails(lab: Lab) -> Iterator[PortRow]:
     if not any(node.pfs for node in lab.active_nodes):
         return
     yield _row("worker", "worker", "udp", ROCE_PORT, "RoCE v2", "rail", "on demand")
-    if lab.benchmarks is None:
+    benchmarks = lab.benchmarks
+    if benchmarks is None:
         return
-    first = lab.benchmarks.verbs.first_port
+    first = benchmarks.verbs.first_port
     ports = (first, first + len(lab.rails) - 1)
     yield _row("worker", "worker", "tcp", ports, "perftest finds its peer", "rail", "on demand")
-    if lab.cluster and isinstance(lab.cluster.delivery, Pvrdma) and lab.benchmarks.nccl:
+    if lab.cluster and isinstance(lab.cluster.delivery, Pvrdma) and (benchmarks.nccl or benchmarks.application):
         why = "MPI starts its ranks over sshd, in the machine's own network"
         yield _row("worker", "worker", "tcp", HOST_SSH_PORT, why, listens="on demand")
         yield _row("worker", "worker", "tcp", EPHEMERAL, "MPI and NCCL among themselves", listens="on demand")

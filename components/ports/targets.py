@@ -41,10 +41,11 @@ def probes(lab: Lab) -> tuple[list[Probe], list[Unproven]]:
         if why := _unprovable(lab, row):
             left.append(Unproven(row=row, why=why))
             continue
-        source = HERE if row.source == "admin" else members(lab, row.source)[0].name
         found = [
             Probe(row=row, source=source, target=name, address=address, port=port)
+            for source, others in _ways(lab, row)
             for name, address in _addresses(lab, row, source)
+            if others is None or name.split()[0] == others
             for port in dict.fromkeys((row.first, row.last))
             if _is_its_port(lab, row, name, port)
         ]
@@ -65,6 +66,17 @@ def members(lab: Lab, role: Role) -> list[Node]:
             names = lab.bitfusion_client.nodes if lab.bitfusion_client else ()
             return [node for node in lab.active_nodes if node.name in names]
     return []
+
+
+def _ways(lab: Lab, row: PortRow) -> Iterator[tuple[str, str | None]]:
+    """From one machine of the role to all others; and from a second to the first alone, which has firewalls too."""
+    if row.source == "admin":
+        yield HERE, None
+        return
+    first, *others = [node.name for node in members(lab, row.source)]
+    yield first, None
+    if others and first in {node.name for node in members(lab, row.target)}:
+        yield others[0], first
 
 
 def _unprovable(lab: Lab, row: PortRow) -> str:

@@ -20,6 +20,7 @@ from components.ports.text import as_json, as_markdown, output_lines
 from stacks.base import LabError
 from stacks.lab import Lab
 from stacks.read import KEY, parse_lab
+from tests.components.fabric.ova import KEYS
 from tests.conftest import ROOT
 from tests.labs import made_here
 
@@ -67,6 +68,35 @@ def test_nccl_over_pvrdma_runs_in_the_machine_s_network_and_says_so():
     assert {("worker", "worker", "tcp", "2222"), ("worker", "worker", "tcp", "32768-60999")} <= found
 
 
+def test_training_alone_runs_in_the_machine_s_network_as_nccl_does():
+    benchmarks = {key: value for key, value in PVRDMA["benchmarks"].items() if key not in ("nccl", "comparison")}
+    asked = {
+        "benchmarks": {**benchmarks, "application": {}},
+        "images": {"training": {"image": "registry/tf:1", "verbs": "distribution"}},
+    }
+    lab = lab_of(PVRDMA, **asked)
+
+    assert lab.benchmarks
+    assert lab.benchmarks.nccl is None
+    assert {("worker", "worker", "tcp", "2222"), ("worker", "worker", "tcp", "32768-60999")} <= ways(lab)
+
+
+def test_bitfusion_servers_and_the_vcenter_reach_each_other(tmp_path):
+    adapter = {"rail": "pvrdma", "address": "192.168.0.231/24"}
+    place = {"host": "DC0_C0_H0", "datastore": "LocalDS_0", "address": "172.16.7.21/24", "adapters": [adapter]}
+    bitfusion = {
+        "ova": str(tmp_path / "none.ova"),
+        "management_network": "VM Network",
+        "keys": dict(KEYS),
+        "servers": [{"name": "bf1", "cpus": 4, "memory_mbytes": 16384, **place}],
+    }
+    lab = lab_of(PVRDMA, bitfusion=bitfusion)
+
+    assert {("bitfusion", "vcenter", "tcp", "8989"), ("vcenter", "bitfusion", "tcp", "56001")} <= ways(lab)
+    _, left = probes(lab)
+    assert [one.why for one in left if one.row.source == "bitfusion"] == ["no node of the lab is a bitfusion"]
+
+
 def test_bitfusion_and_further_servers_are_asked_for_by_who_needs_them():
     package = {"url": "https://mirror/b.deb", "sha256": "0" * 64}
     client = {"nodes": ["gpu02"], "package": package, "servers": ["192.168.0.60"]}
@@ -105,7 +135,8 @@ def test_each_way_is_tried_from_one_of_its_role_to_all_others():
 
     tries = {(probe.source, probe.target, probe.port) for probe in some}
     assert {("", "cp01", 22), ("", "gpu02", 22), ("cp01", "cp02", 2379), ("cp01", "cp03", 2380)} <= tries
-    assert ("gpu01", "gpu02 enp5s0", 18515) in tries
+    assert {("gpu01", "gpu02 enp5s0", 18515), ("gpu02", "gpu01 enp5s0", 18515)} <= tries, "the first one's own too"
+    assert {("cp02", "cp01", 2379), ("cp02", "cp03", 2379)} & tries == {("cp02", "cp01", 2379)}, "one way each"
     assert {one.row.protocol for one in left} == {"udp"}, "a datagram that nobody answers proves nothing"
 
 
