@@ -24,7 +24,13 @@ def main(arguments: list[str] | None = None) -> int:
     """Prints the role of one lab, or makes it."""
     parser = argparse.ArgumentParser(prog="python -m components.fabric.role", description=__doc__)
     add_stack_options(parser, default="lab-pvrdma")
-    parser.add_argument("--as", dest="form", choices=("list", "govc", "powercli", "markdown"), default="list")
+    parser.add_argument(
+        "--as",
+        dest="form",
+        choices=("list", "govc", "powercli", "markdown"),
+        default="list",
+        help="privileges alone, commands that make the role, or a table with the reasons (default: %(default)s)",
+    )
     parser.add_argument("--name", default=ROLE, help="name of the role (default: %(default)s)")
     parser.add_argument("--create", metavar="ADMIN", help="log in as this administrator, and make or update the role")
     asked = parser.parse_args(arguments)

@@ -22,8 +22,13 @@ def main(arguments: list[str] | None = None) -> int:
     """Prints the job; what it is and how to follow it goes to stderr."""
     parser = argparse.ArgumentParser(prog="python -m components.jobs", description=__doc__)
     add_stack_options(parser)
-    parser.add_argument("--job", choices=get_args(Job), default="nccl")
-    parser.add_argument("--transport", choices=get_args(Transport), default="roce")
+    parser.add_argument("--job", choices=get_args(Job), default="nccl", help="what it runs (default: %(default)s)")
+    parser.add_argument(
+        "--transport",
+        choices=get_args(Transport),
+        default="roce",
+        help="RDMA over VFs of the rails, TCP without VFs, or the hosts' own network (default: %(default)s)",
+    )
     parser.add_argument("--device-resource", help="with host: what hands out /dev/infiniband, such as rdma/hca")
     parser.add_argument("--image", help="another image than the lab's")
     asked = parser.parse_args(arguments)

@@ -30,9 +30,13 @@ class Target:
 def main(arguments: list[str] | None = None) -> int:
     """Shows, builds, or builds and pushes."""
     parser = argparse.ArgumentParser(prog="python -m components.jobs.image", description=__doc__)
-    parser.add_argument("command", choices=("show", "build", "push"), help="push builds first")
+    parser.add_argument(
+        "command", choices=("show", "build", "push"), help="print the Dockerfile; build it; build and push it"
+    )
     add_stack_options(parser)
-    parser.add_argument("--which", choices=("benchmark", "training"), default="benchmark")
+    parser.add_argument(
+        "--which", choices=("benchmark", "training"), default="benchmark", help="which image (default: %(default)s)"
+    )
     parser.add_argument("--to", metavar="IMAGE", help="another name than the lab's")
     parser.add_argument("--tool", choices=TOOLS, help="default: the first of them on PATH")
     asked = parser.parse_args(arguments)

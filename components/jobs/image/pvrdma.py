@@ -188,7 +188,7 @@ def client_dockerfile(base: str, verbs: Verbs, client: BitfusionClient) -> str:
 def main(arguments: list[str] | None = None) -> int:
     """Judges, or renders the repair."""
     parser = argparse.ArgumentParser(prog="python -m components.jobs.image.pvrdma", description=__doc__)
-    parser.add_argument("command", choices=("check", "repair"))
+    parser.add_argument("command", choices=("check", "repair"), help="judge an image; print a Dockerfile that mends it")
     parser.add_argument("image", type=Path, help="unpacked root, its tar (docker export), or OCI layout")
     parser.add_argument("--from", dest="base", metavar="REF", help="with repair: the image's name for FROM")
     parser.add_argument(
