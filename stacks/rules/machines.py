@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator
 
+from stacks.benchmarks import Benchmarks
 from stacks.fabric import DistributedSwitch, Fabric
 from stacks.hosts import HostPolicy
 from stacks.machines import ExistingMachine, Machine
@@ -155,6 +156,20 @@ def _refuse_one_machine_as_two_nodes(parts: Parts) -> Iterator[Fault]:
             )
 
 
+def _refuse_roce_v1_under_benchmarks(parts: Parts) -> Iterator[Fault]:
+    """A PVRDMA device of version 1 has no address (GID) of version 2, which is what verbs tests begin with."""
+    benchmarks = parts.section("benchmarks", Benchmarks)
+    if benchmarks is None or benchmarks.mode == "off":
+        return
+    for i, node in _machines(parts):
+        if node.pfs and node.machine.roce_version == "rocev1":
+            yield Fault(
+                ("nodes", i, "machine", "roce_version"),
+                "rocev1, and benchmarks.verbs measures over RoCE v2 alone: no transfer would begin; write rocev2, or "
+                "take benchmarks out",
+            )
+
+
 MACHINE_RULES: tuple[Callable[[Parts], Iterator[Fault]], ...] = (
     _refuse_management_over_pvrdma,
     _refuse_other_drivers,
@@ -163,5 +178,6 @@ MACHINE_RULES: tuple[Callable[[Parts], Iterator[Fault]], ...] = (
     _refuse_native_endpoints_on_old_hardware,
     _refuse_namespaces_on_old_hardware,
     _refuse_roce_v1_over_routers,
+    _refuse_roce_v1_under_benchmarks,
     _refuse_one_machine_as_two_nodes,
 )

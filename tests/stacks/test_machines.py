@@ -110,6 +110,10 @@ CASES: dict[str, tuple[list[Edit], str]] = {
         [machine(roce_version="rocev1"), lambda lab: lab["rails"][0].update(host_gateway="192.168.0.1")],
         "rocev1 stays in one layer-2 domain",
     ),
+    "RoCE v1 under benchmarks": (
+        [machine(roce_version="rocev1")],
+        "nodes[0].machine.roce_version: rocev1, and benchmarks.verbs measures over RoCE v2 alone",
+    ),
     "a switch older than PVRDMA": (
         [lambda lab: lab["fabric"]["switches"][0].update(version="6.0.0")],
         "fabric.switches[0].version",
@@ -161,6 +165,10 @@ def test_it_is_refused_with_path_and_remedy(name):
     edits, words = CASES[name]
 
     assert words in said_of(*edits)
+
+
+def test_roce_v1_is_taken_where_nothing_is_measured():
+    assert said_of(machine(roce_version="rocev1"), lambda lab: lab["benchmarks"].update(mode="off")) == ""
 
 
 def test_workers_that_need_not_be_apart_may_outnumber_the_hosts():
