@@ -224,16 +224,22 @@ def _slow(test: JudgedTest) -> str:
     who = f" {test.worst.client} to {test.worst.server}" if test.worst else ""
     value = test.worst.value if test.worst else test.median or 0.0
     name = value_name(test).replace(" one_way", "")
-    if test.performance == "unstable" and too_many(test.failed_once, test.measured):
-        return (
-            f"{name}: {test.failed_once} of {plural(test.measured, 'transfer')} failed at one of their tries: unstable"
-        )
+    once = f"{test.failed_once} of {plural(test.measured, 'transfer')} failed at one of their tries"
+    if test.failed_once and _only_once(test, value):
+        return f"{name}: {once}: {test.performance}"
     if test.performance == "unstable":
         return f"{name}: repeats differ so much that no number stands for them: unstable"
+    also = f", {once}" if test.failed_once else ""
     if test.ratio is None:
-        return f"{name}{who}: {value:.2f} {test.unit}, {test.ceiling or 0:g} is the bound: {test.performance}"
-    once = f", {test.failed_once} of {test.measured} failed at one of their tries" if test.failed_once else ""
+        return f"{name}{who}: {value:.2f} {test.unit}, {test.ceiling or 0:g} is the bound{also}: {test.performance}"
     return (
-        f"{name}{who}: {value:.2f} {test.unit} is {test.ratio:.1%} of {test.ceiling:.2f} ({test.basis}){once}: "
+        f"{name}{who}: {value:.2f} {test.unit} is {test.ratio:.1%} of {test.ceiling:.2f} ({test.basis}){also}: "
         f"{test.performance}"
     )
+
+
+def _only_once(test: JudgedTest, value: float) -> bool:
+    """Whether failed tries are the reason for its state: of a latency that is within its bound, or too many of them."""
+    if test.performance == "unstable":
+        return too_many(test.failed_once, test.measured)
+    return test.ratio is None and test.performance == "warn" and value <= (test.ceiling or 0)

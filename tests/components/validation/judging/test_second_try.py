@@ -43,7 +43,7 @@ def test_one_that_failed_once_warns_with_its_reason_and_both_loads_and_accuses_n
     rail_a = summary.tests[0]
     assert (rail_a.measured, rail_a.failed, rail_a.failed_once) == (56, 0, 1)
     assert cells(rail_a, simulated=False)[2] == "pass (1 failed once of 56)"
-    assert any("1 of 56 failed at one of their tries: warn" in reason for reason in summary.reasons)
+    assert any("1 of 56 transfers failed at one of their tries: warn" in reason for reason in summary.reasons)
     assert passes(summary), "one hiccup makes no run useless as a measure"
 
 
