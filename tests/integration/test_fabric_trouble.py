@@ -10,9 +10,10 @@ import pytest
 from components.fabric.privileges import NEEDS
 from components.fabric.vcenter import OPTION, session
 from simulator.vcenter.control import SOCKET, Control
+from stacks.base import LabError
 from tests.integration.conftest import missing
-from tests.integration.test_fabric import Vsphere, a_stack
-from tests.integration.vcenter import running
+from tests.integration.test_fabric import Vsphere, a_stack, a_worker
+from tests.integration.vcenter import done, machine_named, running
 
 pytestmark = pytest.mark.sim
 
@@ -44,6 +45,8 @@ READS = frozenset(
     ]
 )
 """Calls that change nothing: every role may make them."""
+BY_HAND = frozenset(["MarkAsTemplate"])
+"""What a test here does itself."""
 
 
 @dataclass
@@ -77,6 +80,53 @@ def troubled(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Troubled]:
 def _nothing_goes_wrong_afterwards(troubled: Troubled) -> Iterator[None]:
     yield
     troubled.control.clear()
+
+
+def test_another_certificate_than_the_pinned_one_gets_no_password_from_anybody(troubled: Troubled) -> None:
+    right = troubled.stack.fabric["thumbprint_sha256"]
+    troubled.stack.fabric["thumbprint_sha256"] = "0" * 64
+    before = troubled.control.calls()
+    try:
+        said = troubled.stack.pulumi("preview", fails=True)
+    finally:
+        troubled.stack.fabric["thumbprint_sha256"] = right
+
+    assert f"has another certificate, sha256 {right}: nothing was sent" in said
+    assert "Traceback" not in said
+    assert troubled.control.calls() == before, "neither the provider nor a session of ours has spoken to it"
+
+
+def test_a_session_of_ours_is_logged_out_whatever_happens_in_it(troubled: Troubled) -> None:
+    before = troubled.control.calls()
+
+    with pytest.raises(LabError), session(troubled.stack.endpoint) as vcenter:
+        vcenter.host("no such host")
+
+    after = troubled.control.calls()
+    assert after["Login"] - before.get("Login", 0) == 1
+    assert after["Logout"] - before.get("Logout", 0) == 1
+
+
+def test_what_machines_are_made_from_is_named_where_it_is_missing(troubled: Troubled) -> None:
+    first, second = a_worker(1), a_worker(2)
+    with session(troubled.stack.endpoint) as vcenter:
+        ready = machine_named(vcenter.host("DC0_C0_H0"), "DC0_H0_VM0")
+        done(ready.PowerOffVM_Task())
+        ready.MarkAsTemplate()
+    first["machine"].update(template="gone", datastore="nvme", host="DC0_C0_H0")
+    second["machine"].update(template="DC0_H0_VM0", firmware="efi", host="DC0_C0_H1")
+    troubled.stack.nodes = [first, second]
+    try:
+        said = " ".join(troubled.stack.pulumi("preview", fails=True).split())
+    finally:
+        troubled.stack.nodes = []
+
+    told = (
+        "nodes.gpu01.machine.template: the datacenter has no VM or template gone that our user may see; it has DC0_H0_",
+        "nodes.gpu01.machine.datastore: the datacenter has no datastore nvme that our user may see; it has LocalDS_0",
+        "nodes.gpu02.machine.firmware: efi, and template DC0_H0_VM0 was installed for bios",
+    )
+    assert [one for one in told if one not in said] == [], said
 
 
 def test_unfit_hosts_and_missing_rights_stop_a_run_before_anything_is_changed(troubled: Troubled) -> None:
@@ -165,5 +215,5 @@ def test_a_slow_task_is_waited_for_and_a_changed_host_is_shown(troubled: Trouble
 def test_nothing_was_called_that_the_role_does_not_have(troubled: Troubled) -> None:
     troubled.stack.pulumi("destroy", "--run-program")
 
-    others = sorted(set(troubled.control.calls()) - READS - {need.method for need in NEEDS})
+    others = sorted(set(troubled.control.calls()) - READS - BY_HAND - {need.method for need in NEEDS})
     assert others == [], " ".join(others)
