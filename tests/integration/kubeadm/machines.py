@@ -129,7 +129,8 @@ class Lan:
 
     def stop(self) -> None:
         """Ends everything: the first process takes its namespaces along."""
-        self._inside.shutdown()
+        # a test that was interrupted may still wait for a node in there: it is not waited for
+        self._inside.shutdown(wait=False, cancel_futures=True)
         if self._first is None:
             return
         self._first.kill()  # and by --kill-child the network's first process, with all that is in its namespaces
