@@ -24,7 +24,7 @@ from components.cluster.bootstrap.nodes import Nodes, without
 from components.hosts.calls import Hosts
 from components.hosts.changes import change_lines, reboots_refused
 from components.hosts.facts import Facts
-from components.hosts.layout import mark_after, missed, same_layout, vfs_came
+from components.hosts.layout import mark_after, missed, plain, same_layout, vfs_came
 from components.hosts.losses import vfs_refused
 from components.hosts.records import PREFIX, HostRecord, properties_of, records_of
 from components.hosts.repair import Crew, Outcome, converge, observe, undo_all
@@ -74,8 +74,8 @@ class FleetProvider(Configured, ResourceProvider):
             lines.append("VFs come or go: a device plugin that finds VFs restarts, since it looks only when it starts")
         for line in lines:
             pulumi.log.info(line)
-        plain = {key for key in _news if not key.startswith((PREFIX, "__")) and key not in (*OUTPUTS, "vf_layout")}
-        return DiffResult(changes=bool(lines) or any(_olds.get(key) != _news[key] for key in plain))
+        others = {key for key in _news if not key.startswith((PREFIX, "__")) and key not in (*OUTPUTS, "vf_layout")}
+        return DiffResult(changes=bool(lines) or any(_olds.get(key) != _news[key] for key in others))
 
     def create(self, props: Props) -> CreateResult:
         """Looks after hosts that were configured by their commands."""
@@ -86,6 +86,8 @@ class FleetProvider(Configured, ResourceProvider):
         seen = properties_of(asyncio.run(observe(self._hosts(), records_of(props), SEEN_NOW)))
         outs = {**props, **seen}
         inputs = {key: value for key, value in outs.items() if key not in OUTPUTS and not key.startswith("__")}
+        if "vf_layout" in inputs:  # else each refresh would show the count as a change of what was asked for
+            inputs["vf_layout"] = plain(inputs["vf_layout"])
         return ReadResult(id_, outs, inputs)
 
     def update(self, _id: str, _olds: Props, _news: Props) -> UpdateResult:

@@ -14,7 +14,12 @@ DOT = "."
 
 def same_layout(one: object, other: object) -> bool:
     """Whether two marks are of the same lab's VFs."""
-    return _digest(one) == _digest(other)
+    return plain(one) == plain(other)
+
+
+def plain(mark: object) -> str:
+    """The digest alone, as it stands among the inputs."""
+    return str(mark).partition(DOT)[0]
 
 
 def mark_after(old: object, wanted: object, came: bool) -> str:
@@ -26,9 +31,9 @@ def mark_after(old: object, wanted: object, came: bool) -> str:
         came: whether VFs came that the last run had not found.
     """
     if old is None or not same_layout(old, wanted):
-        return _digest(wanted)
+        return plain(wanted)
     count = int(str(old).partition(DOT)[2] or 0) + came
-    return f"{_digest(wanted)}{DOT}{count}" if count else _digest(wanted)
+    return f"{plain(wanted)}{DOT}{count}" if count else plain(wanted)
 
 
 def missed(seen: HostRecord | None, new: HostRecord) -> Iterator[str]:
@@ -61,7 +66,3 @@ def _numbers(record: HostRecord) -> Iterator[tuple[str, object]]:
     for field, value in wanted_fields(record.document).items():
         if field.rpartition(DOT)[2] == "vfs":
             yield field, value
-
-
-def _digest(mark: object) -> str:
-    return str(mark).partition(DOT)[0]

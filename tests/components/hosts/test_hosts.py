@@ -246,6 +246,8 @@ def test_vfs_that_come_later_make_a_device_plugin_look_again_once(hosts):
 
     assert mended["vf_layout"] == "abc.1", "the plugin of gpu02 had started without VFs"
     assert provider.diff("fleet", mended, props(one, two)).changes is False
+    read = provider.read("fleet", mended)
+    assert (read.inputs["vf_layout"], read.outs["vf_layout"]) == ("abc", "abc.1"), "nothing that a refresh would show"
     hosts.knows(one, **{"enp5s0.mtu_bytes": 1500})
     assert provider.update("fleet", mended, props(one, two)).outs["vf_layout"] == "abc.1", "no VF came or went"
 
