@@ -26,7 +26,7 @@ if lab.fabric is not None and credentials.vcenter_password is not None:
         machine_keys=credentials.machine_keys,
     )
     fabric = VsphereFabric("fabric", asked)
-    pulumi.export("fabric", fabric.port_groups)
+    pulumi.export("fabric", fabric.outline)
 switches = Switches("switches", SwitchesArgs(lab=lab, credentials=credentials)) if lab.switches else None
 hosts = Hosts(
     "hosts", HostsArgs(lab=lab, credentials=credentials), pulumi.ResourceOptions(depends_on=[fabric] if fabric else [])

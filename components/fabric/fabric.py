@@ -15,6 +15,7 @@ from components.fabric.inspection import Inspection, InspectionArgs
 from components.fabric.machines import Machines, MachinesArgs
 from components.fabric.members import machines_of
 from components.fabric.objects import MEMBER
+from components.fabric.outline import fabric_outline
 from components.fabric.settings import HostSettings, HostSettingsArgs
 from components.fabric.uplink import Uplink, UplinkArgs
 from stacks.fabric import DistributedSwitch, EsxiHost, Fabric
@@ -47,6 +48,8 @@ class VsphereFabric(pulumi.ComponentResource):
     """Managed object id of the port group of each rail."""
     places: pulumi.Output[Mapping[str, str]]
     """The ESXi host that each VM of ours runs on."""
+    outline: pulumi.Output[dict[str, object]]
+    """For people: port groups, what each ESXi host is and uses, machines, warnings."""
     provider: vsphere.Provider
 
     def __init__(self, name: str, args: VsphereFabricArgs, opts: pulumi.ResourceOptions | None = None) -> None:
@@ -68,9 +71,10 @@ class VsphereFabric(pulumi.ComponentResource):
         )
         self._lookups = pulumi.InvokeOutputOptions(parent=self, provider=self.provider)
         self._datacenter = vsphere.get_datacenter_output(name=fabric.datacenter, opts=self._lookups).id
-        self._settings: dict[str, pulumi.Resource] = {}
+        self._settings: dict[str, HostSettings] = {}
         self.port_groups = {switch.rail: self._place(switch) for switch in fabric.switches}
         self.places = pulumi.Output.from_input({})
+        inside = pulumi.ResourceOptions(parent=self, providers=[self.provider])
         if machines_of(args.lab):
             machines = MachinesArgs(
                 lab=args.lab,
@@ -82,7 +86,6 @@ class VsphereFabric(pulumi.ComponentResource):
                 settings=self._settings,
                 keys=args.machine_keys,
             )
-            inside = pulumi.ResourceOptions(parent=self, providers=[self.provider])
             self.places = Machines(f"{name}-machines", machines, inside).places
         if args.lab.bitfusion is not None:
             servers = AppliancesArgs(
@@ -97,9 +100,16 @@ class VsphereFabric(pulumi.ComponentResource):
                 preflight=self.inspection,
                 settings=self._settings,
             )
-            inside = pulumi.ResourceOptions(parent=self, providers=[self.provider])
             Appliances(f"{name}-bitfusion", servers, inside)
+        self.outline = self._outline()
         self.register_outputs({"port_groups": self.port_groups})
+
+    def _outline(self) -> pulumi.Output[dict[str, object]]:
+        vmkernels = pulumi.Output.all(**{host: one.vmknic for host, one in self._settings.items()})
+        groups, seen = pulumi.Output.all(**self.port_groups), self.inspection
+        return pulumi.Output.all(groups, seen.hosts, vmkernels, self.places, seen.warnings).apply(
+            lambda all_: {"port_groups": all_[0]} | fabric_outline(all_[1], all_[2], all_[3], all_[4] or [])
+        )
 
     def _place(self, switch: DistributedSwitch) -> pulumi.Output[str]:
         uuid = self._switch(switch)

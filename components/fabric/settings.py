@@ -90,6 +90,9 @@ class HostSettingsArgs:
 class HostSettings(Resource, module="fabric", name="HostSettings"):
     """Both settings of one host, restored when it leaves."""
 
+    vmknic: pulumi.Output[str]
+    """The vmkernel adapter that PVRDMA has there."""
+
     def __init__(self, name: str, args: HostSettingsArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         props = {
             "host": args.host,

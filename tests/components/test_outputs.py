@@ -3,6 +3,7 @@
 import base64
 import json
 
+from components.fabric.outline import fabric_outline
 from components.outputs import few_faults, outline
 from components.validation.judging.stale import made_stale
 from components.validation.judging.verdict import Beside, in_part, judge
@@ -111,7 +112,11 @@ def test_all_outputs_of_a_lab_of_256_nodes_stay_within_16_kb_although_everything
     attachments = {
         rail.name: {"resource": "intel.com/sriov_111", "network": "x" * 40, "mtu_bytes": 9000} for rail in lab.rails
     }
+    hosts = {f"esx{n:03}.site.example": "ESXi 8.0.2 build 22380479, vmnic4 nmlx5_core" for n in range(256)}
     outputs = {
+        "fabric": fabric_outline(
+            hosts, dict.fromkeys(hosts, "vmk3"), dict.fromkeys(faults, "esx001"), ["odd " * 99] * 9
+        ),
         "lab": {"name": "lab", "kind": "hardware", "simulated": False},
         "hosts": outline(results(256, *range(256))),
         "cluster": {"faults": few_faults(faults)},
