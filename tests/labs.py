@@ -18,9 +18,14 @@ PLANE = {
 }
 
 
+def without_switch(lab: dict[str, Any]) -> dict[str, Any]:
+    """A copy of a lab that leaves its switch and quality of service alone."""
+    return {key: value for key, value in copy.deepcopy(lab).items() if key not in ("switches", "qos")}
+
+
 def made_here(planes: int = 1, **bootstrap: Any) -> dict[str, Any]:
     """Real machines without a cluster: control planes without PFs, and seed A's two workers."""
-    lab: dict[str, Any] = copy.deepcopy(REFERENCE)
+    lab: dict[str, Any] = without_switch(REFERENCE)
     lab["kind"] = "hardware"
     lab["access"] = {"user": "nvidia", "identity": "agent", "known_hosts_file": "known_hosts"}
     for number, node in enumerate(lab["nodes"], 11):

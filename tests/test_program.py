@@ -62,7 +62,7 @@ def test_the_names_in_the_state_are_the_golden_ones(program: Recorded) -> None:
 def test_everything_hangs_under_a_layer(program: Recorded) -> None:
     roots = {name for name, seen in program.resources.items() if not seen.parent}
 
-    assert roots == {"hosts", "cluster", "validation"}
+    assert roots == {"switches", "hosts", "cluster", "validation"}
 
 
 def test_a_host_costs_one_resource(program: Recorded) -> None:

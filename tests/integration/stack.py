@@ -190,7 +190,9 @@ def on_node(node: str, command: str, timeout_s: float = 60) -> str:
 
 
 def without(lab: dict[str, Any], node: str) -> dict[str, Any]:
-    """A copy of a lab without one node."""
+    """A copy of a lab without one node and its cables."""
     smaller = copy.deepcopy(lab)
     smaller["nodes"] = [entry for entry in smaller["nodes"] if entry["name"] != node]
+    for switch in smaller.get("switches", []):
+        switch["ports"].pop(node, None)
     return smaller

@@ -50,6 +50,19 @@ def test_a_lab_comes_up_and_works(stack: Stack) -> None:
     assert on_node("gpu01", f"for i in 1 2 3 4; do {ping} && echo answers && break; done") == "answers"
 
 
+def test_the_switch_has_the_guides_line_and_the_nodes_mark_as_it_sorts(stack: Stack) -> None:
+    switch = stack.outputs()["switches"]["sn2700"]
+    ports = json.loads((ROOT / ".sim/switch/front.json").read_text())["ports"]
+
+    assert (switch["applied"], switch["ports"]) == (True, 4)
+    assert (ROOT / ".sim/backups" / switch["backup"]).is_file()
+    assert set(ports) == {"1/1", "1/2", "1/5", "1/6"}
+    assert all(port["ecn"] == {"3": [150, 1500]} for port in ports.values()), ports
+    for node in ("gpu01", "gpu02"):
+        tos = on_node(node, "cat /sys/kernel/config/rdma_cm/rxe0/ports/1/default_roce_tos")
+        assert int(tos) >> 2 == 26
+
+
 def test_the_output_is_small_typed_and_complete(stack: Stack) -> None:
     outputs = stack.outputs()
 
@@ -221,6 +234,8 @@ def test_a_node_that_leaves_is_undone_and_comes_back_when_added(stack: Stack) ->
 def test_a_renamed_node_is_not_undone(stack: Stack) -> None:
     def rename(lab: dict[str, Any]) -> None:
         lab["nodes"][1].update(name="gpu09", formerly="gpu02")
+        ports = lab["switches"][0]["ports"]
+        ports["gpu09"] = ports.pop("gpu02")
         lab["benchmarks"]["mode"] = "warn"  # the cluster still has a node gpu02 and none named gpu09, as the gate says
         del lab["benchmarks"]["nccl"]
 

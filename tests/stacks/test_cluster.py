@@ -14,8 +14,9 @@ from stacks.bill import Registry
 from stacks.lab import Lab
 from stacks.read import KEY, parse_lab
 from tests.conftest import ROOT
+from tests.labs import without_switch
 
-REFERENCE = yaml.safe_load((ROOT / "Pulumi.lab.yaml").read_text())["config"][KEY]
+REFERENCE = without_switch(yaml.safe_load((ROOT / "Pulumi.lab.yaml").read_text())["config"][KEY])
 
 Edit = Callable[[dict[str, Any]], object]
 

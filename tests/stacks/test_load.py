@@ -38,7 +38,7 @@ def test_line_numbers_are_given_only_for_the_file_that_was_read(
 def simulator(folder: Path) -> None:
     (folder / ".sim/nodes").mkdir(parents=True)
     (folder / ".sim/nodes/id_ed25519").write_text("-----BEGIN OPENSSH PRIVATE KEY-----\ncanary\n")
-    lines = [f"[127.0.12.{i}]:2222 ssh-ed25519 {KEY}\n" for i in (1, 2)]
+    lines = [f"[127.0.12.{i}]:2222 ssh-ed25519 {KEY}\n" for i in (1, 2, 250)]
     (folder / ".sim/nodes/known_hosts").write_text("".join(lines))
     (folder / ".sim/kubeconfig").write_text("apiVersion: v1\n")
 
