@@ -52,7 +52,9 @@ class Vsphere:
     def pulumi(self, verb: str, *options: str, fails: bool = False) -> str:
         lab = yaml.safe_load((ROOT / "Pulumi.lab.yaml").read_text())["config"]["rocelab:lab"]
         lab["fabric"] = self.fabric
-        lab["nodes"] = self.nodes or lab["nodes"]
+        if self.nodes:
+            lab["nodes"] = self.nodes
+            del lab["switches"], lab["qos"]  # of the nodes that these replace: their ports, what their NICs can
         lab["hosts"] = {**lab.get("hosts", {}), **self.hosts}
         if self.bitfusion:
             lab["bitfusion"] = self.bitfusion
