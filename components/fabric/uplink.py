@@ -45,11 +45,11 @@ class UplinkProvider(Configured, ResourceProvider):
     def read(self, id_: str, props: Props) -> ReadResult:
         """Asks again; the answer that stands is kept, and marked when it no longer holds."""
         try:
-            now = self._found(props)
+            with login.configured_session(self._setting) as vcenter:
+                said = lost(vcenter, props)
         except LabError as error:
-            return ReadResult(id_, {**props, "lost": str(error)})
-        lost = "" if now["mac"] == props.get("mac") else f"{now['device']} ({now['mac']}) answers to it now"
-        return ReadResult(id_, {**props, "lost": lost})
+            said = str(error)
+        return ReadResult(id_, {**props, "lost": said})
 
     def update(self, _id: str, _olds: Props, _news: Props) -> UpdateResult:
         """Finds the NIC anew."""
@@ -84,12 +84,31 @@ class Uplink(Resource, module="fabric", name="Uplink"):
         super().__init__(UplinkProvider(), name, {**asked, "device": None, "mac": None, "lost": None}, opts)
 
 
+def lost(vcenter: VCenter, props: Props) -> str:
+    """What no longer holds of the answer that stands; empty when all of it does.
+
+    Raises:
+        LabError: when no NIC answers any more.
+    """
+    now = find(vcenter, props)
+    if now["mac"] != props.get("mac"):
+        return f"{now['device']} ({now['mac']}) answers to it now"
+    on_switch = vcenter.uplinks(vcenter.host(str(props["host"])), str(props["switch"]))
+    if on_switch in ((), (now["device"],)):  # a host that is no member of the switch yet, or not any more, has none
+        return ""
+    return f"{props['switch']} has {', '.join(on_switch)} in its place"
+
+
 def refusal(vcenter: VCenter, olds: Props, news: Props) -> str:
-    """Why the uplink may not change now; empty when it may. VMware's KB 328676: only with the machines off."""
+    """Why the uplink may not change now; empty when it may. VMware's KB 328676: only with the machines off.
+
+    What changes is what the switch has, which somebody may have moved by hand: the provider would move it back.
+    """
     if olds.get("host") != news.get("host"):
         return ""
-    now, then = olds.get("device"), find(vcenter, news)["device"]
-    running = vcenter.running_pvrdma_vms(vcenter.host(str(news["host"]))) if now not in (None, then) else []
+    host, then = vcenter.host(str(news["host"])), find(vcenter, news)["device"]
+    now = ", ".join(vcenter.uplinks(host, str(olds["switch"]))) or olds.get("device")
+    running = vcenter.running_pvrdma_vms(host) if now not in (None, then) else []
     if not running:
         return ""
     return (

@@ -68,6 +68,17 @@ class VCenter:
         """Its physical NICs."""
         return nics_of(known(host, "config.network"))
 
+    def uplinks(self, host: vim.HostSystem, switch: str) -> tuple[str, ...]:
+        """The NICs that a host has on the distributed switch of that name; none where it is no member."""
+        named = [
+            one
+            for one, row in collect_all(self.content, vim.DistributedVirtualSwitch, ["name"])
+            if row["name"] == switch
+        ]
+        members = [one for row in collect(self.content, named, ["config.host"]) for one in row.get("config.host") or []]
+        specs = [one.config.backing for one in members if one.config.host == host]
+        return tuple(nic.pnicDevice for backing in specs for nic in getattr(backing, "pnicSpec", None) or [])
+
     def vmkernel_names(self, host: vim.HostSystem) -> dict[str, str]:
         """Address of each vmkernel adapter by its name."""
         return {nic.device: nic.spec.ip.ipAddress or "" for nic in known(host, "config.network").vnic or []}

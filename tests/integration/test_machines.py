@@ -104,6 +104,29 @@ def test_an_uplink_is_not_changed_under_running_machines(vsphere: Vsphere) -> No
     assert "Traceback" not in said
 
 
+def test_a_nic_that_somebody_moves_is_not_put_back_under_running_machines(vsphere: Vsphere) -> None:
+    with session(vsphere.endpoint) as vcenter:
+        move_uplink(vcenter, H1, "vmnic5")
+        assert vcenter.uplinks(vcenter.host(H1), "rail-a") == ("vmnic5",)
+        try:
+            said = vsphere.pulumi("preview", "--refresh", "--run-program", fails=True)
+        finally:
+            move_uplink(vcenter, H1, "vmnic4")
+
+    assert "DC0_C0_H1: the uplink of rail-a is vmnic5, and gpu01 run with PVRDMA over it" in said
+    assert "power them off before it becomes vmnic4" in said
+
+
+def move_uplink(vcenter: VCenter, name: str, nic: str) -> None:
+    """Gives a host another NIC on the switch, as its administrator can."""
+    host = vcenter.host(name)
+    switch = next(one for one in host.parent.parent.parent.networkFolder.childEntity if one.name == "rail-a")
+    backing = vim.dvs.HostMember.PnicBacking(pnicSpec=[vim.dvs.HostMember.PnicSpec(pnicDevice=nic)])
+    member = vim.dvs.HostMember.ConfigSpec(operation="edit", host=host, backing=backing)
+    spec = vim.dvs.VmwareDistributedVirtualSwitch.ConfigSpec(configVersion=switch.config.configVersion, host=[member])
+    done(switch.ReconfigureDvs_Task(spec))
+
+
 def test_two_workers_that_somebody_puts_on_one_host_are_named(vsphere: Vsphere) -> None:
     with session(vsphere.endpoint) as vcenter:
         second = machine_named(vcenter.host(H0), "gpu02")

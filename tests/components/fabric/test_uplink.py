@@ -1,0 +1,131 @@
+"""The uplink of a host that stands: what changed about it, and when it may change."""
+
+import json
+from contextlib import contextmanager
+
+import pytest
+from pulumi.dynamic import ConfigureRequest
+from pyVmomi import vim
+
+from components.fabric import login, vcenter
+from components.fabric.nics import Nic
+from components.fabric.uplink import UplinkProvider, lost, refusal
+from components.fabric.vcenter import VCenter
+from stacks.base import LabError
+
+FOURTH = Nic(name="vmnic4", mac="ec:0d:9a:00:00:00", driver="nmlx5_core", speed_mbit=100_000, rdma_device="vmrdma0")
+FIFTH = Nic(name="vmnic5", mac="ec:0d:9a:00:00:01", driver="nmlx5_core", speed_mbit=100_000, rdma_device="vmrdma1")
+ASKED = {"host": "esx1", "switch": "rails", "choice": json.dumps({"rdma_device": "vmrdma0"}), "rdma": True}
+OTHER = {**ASKED, "choice": json.dumps({"rdma_device": "vmrdma1"})}
+STANDS = {**ASKED, "device": "vmnic4", "mac": FOURTH.mac, "lost": ""}
+
+
+class Answering:
+    """A vCenter with one host, whose NICs are on the switch as told."""
+
+    def __init__(self, *on_switch, running=(), nics=(FOURTH, FIFTH)):
+        self.on_switch, self.running, self.there = on_switch, running, nics
+
+    def host(self, name):
+        return name
+
+    def nics(self, _host):
+        return list(self.there)
+
+    def uplinks(self, host, switch):
+        return self.on_switch if (host, switch) == ("esx1", "rails") else ()
+
+    def running_pvrdma_vms(self, _host):
+        return list(self.running)
+
+
+def provider(monkeypatch, there):
+    @contextmanager
+    def entered(_setting):
+        yield there
+
+    monkeypatch.setattr(login, "configured_session", entered)
+    made = UplinkProvider()
+    made.configure(ConfigureRequest(type("Config", (), {"get": staticmethod({}.get)})()))
+    return made
+
+
+@pytest.mark.parametrize("on_switch", [("vmnic4",), ()])
+def test_an_uplink_that_is_where_it_belongs_or_on_no_switch_yet_stands(on_switch):
+    assert lost(Answering(*on_switch), STANDS) == ""
+
+
+@pytest.mark.parametrize(
+    ("on_switch", "said"),
+    [(("vmnic5",), "rails has vmnic5 in its place"), (("vmnic4", "vmnic5"), "rails has vmnic4, vmnic5 in its place")],
+)
+def test_a_nic_that_somebody_put_in_its_place_is_seen(monkeypatch, on_switch, said):
+    read = provider(monkeypatch, Answering(*on_switch)).read("rails/esx1", STANDS).outs
+
+    assert read == {**STANDS, "lost": said}, "the answer that stands is kept"
+
+
+def test_a_nic_with_another_address_is_seen():
+    assert (
+        lost(Answering("vmnic4"), {**STANDS, "mac": "ec:0d:9a:00:00:99"}) == f"vmnic4 ({FOURTH.mac}) answers to it now"
+    )
+
+
+def test_a_nic_that_went_to_another_switch_is_seen(monkeypatch):
+    taken = Nic(**{key: getattr(FOURTH, key) for key in FOURTH.__slots__} | {"switch": "vSwitch0"})
+
+    read = provider(monkeypatch, Answering("vmnic5", nics=(taken, FIFTH))).read("rails/esx1", STANDS).outs
+
+    assert "uplink of vSwitch0) is in use" in read["lost"]
+
+
+def test_a_nic_that_was_moved_by_hand_is_not_put_back_under_running_machines(monkeypatch):
+    moved = Answering("vmnic5", running=("gpu01",))
+    seen = provider(monkeypatch, moved).read("rails/esx1", STANDS).outs
+
+    with pytest.raises(LabError) as error:
+        provider(monkeypatch, moved).diff("rails/esx1", seen, ASKED)
+
+    assert str(error.value) == (
+        "esx1: the uplink of rails is vmnic5, and gpu01 run with PVRDMA over it: "
+        "power them off before it becomes vmnic4"
+    )
+    assert provider(monkeypatch, Answering("vmnic5")).diff("rails/esx1", seen, ASKED).changes, "nobody runs over it"
+
+
+def test_a_lab_that_takes_over_what_was_moved_by_hand_changes_nothing_under_running_machines():
+    assert refusal(Answering("vmnic5", running=("gpu01",)), STANDS, OTHER) == ""
+
+
+def test_another_choice_is_refused_under_running_machines_and_so_is_one_whose_switch_is_not_found():
+    for on_switch in (("vmnic4",), ()):
+        said = refusal(Answering(*on_switch, running=("gpu01",)), STANDS, OTHER)
+
+        assert "the uplink of rails is vmnic4, and gpu01 run" in said
+
+
+def test_another_host_is_another_uplink():
+    assert refusal(Answering("vmnic4", running=("gpu01",)), STANDS, {**OTHER, "host": "esx2"}) == ""
+
+
+def test_the_nics_of_a_host_are_read_from_the_switch_of_that_name_alone(monkeypatch):
+    host, other = vim.HostSystem("host-1"), vim.HostSystem("host-2")
+    rails, nvme = vim.DistributedVirtualSwitch("dvs-1"), vim.DistributedVirtualSwitch("dvs-2")
+    hosts = {
+        rails: [a_member(host, "vmnic4", "vmnic5"), a_member(other, "vmnic6")],
+        nvme: [a_member(host, "vmnic7")],
+    }
+    monkeypatch.setattr(vcenter, "collect_all", lambda *_: [(rails, {"name": "rails"}), (nvme, {"name": "nvme"})])
+    monkeypatch.setattr(vcenter, "collect", lambda _, objects, __: [{"config.host": hosts[one]} for one in objects])
+
+    class Told(VCenter):
+        def __init__(self):
+            self.content = None
+
+    assert Told().uplinks(host, "rails") == ("vmnic4", "vmnic5")
+    assert Told().uplinks(host, "none") == ()
+
+
+def a_member(host, *nics):
+    backing = vim.dvs.HostMember.PnicBacking(pnicSpec=[vim.dvs.HostMember.PnicSpec(pnicDevice=one) for one in nics])
+    return vim.dvs.HostMember(config=vim.dvs.HostMember.ConfigInfo(host=host, backing=backing))
