@@ -11,7 +11,7 @@ from stacks.base import InventoryName, LabError, Name, Port, Section, effect
 MacAddress = Annotated[str, Field(pattern=r"^[0-9a-f]{2}(:[0-9a-f]{2}){5}$")]
 Vmknic = Annotated[str, Field(pattern=r"^vmk\d{1,2}$")]
 Use = Literal["create", "adopt", "reference"]
-SwitchVersion = Literal["6.5.0", "6.6.0", "7.0.0", "7.0.2", "7.0.3", "8.0.0", "8.0.3"]
+SwitchVersion = Literal["6.5.0", "6.6.0", "7.0.0", "7.0.2", "7.0.3", "8.0.0", "8.0.3", "9.0.0"]
 """What the provider can set; the oldest ESXi host of the switch decides what may be asked for."""
 
 

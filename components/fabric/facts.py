@@ -34,6 +34,8 @@ class HostFacts:
     """Name and version of that VIB; empty: our role may not read the host's packages."""
     ntp_servers: tuple[str, ...] = ()
     ntp_running: bool = False
+    pvrdma_allows: tuple[str, ...] | None = None
+    """Addresses and networks that the ruleset pvrdma lets in; None: all, or the host does not tell."""
     under_profile: bool = False
     """A host profile watches over its settings, and would undo ours."""
     neighbour_mtu_bytes: Mapping[str, int] = field(default_factory=dict)

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from components.fabric.facts import FabricFacts, HostFacts
+from components.fabric.firewall import blocked
 from components.fabric.nics import Nic, choose
 from components.fabric.releases import joins, newest_switch
 from stacks.base import LabError
@@ -92,6 +93,7 @@ def judge(
             warnings += _oddities(host)
     warnings += _elsewhere(facts)
     warnings += _vmkernels(switches, facts, rail_mtu_bytes)
+    warnings += blocked(switches, facts)
     return Verdict(faults=_once(faults), warnings=_once(warnings), hosts=lines)
 
 

@@ -9,6 +9,7 @@ from typing import Any
 from pyVmomi import vim, vmodl
 
 from components.fabric.facts import FabricFacts, HostFacts, MachineFacts, SwitchFacts, VmkernelFacts
+from components.fabric.firewall import allowed
 from components.fabric.nics import Nic
 from components.fabric.privileges import Where
 from components.fabric.properties import Found, collect, collect_all, known
@@ -25,6 +26,7 @@ HOST_PATHS = (
     "config.graphicsConfig",
     "config.sharedPassthruGpuTypes",
     "config.dateTimeInfo",
+    "config.firewall",
     "config.service",
     "configManager.networkSystem",
     "configManager.imageConfigManager",
@@ -134,6 +136,7 @@ def _host(found: Found, *, packages: bool) -> HostFacts:
         vgpu_driver=_vgpu_driver(found.get("configManager.imageConfigManager")) if packages else "",
         ntp_servers=tuple(servers or ()),
         ntp_running=any(service.key == "ntpd" and service.running for service in services),
+        pvrdma_allows=allowed(getattr(found.get("config.firewall"), "ruleset", None) or ()),
         under_profile=getattr(found.get("complianceCheckState"), "state", None) in COMPLIANCE,
         neighbour_mtu_bytes=_announced(found.get("configManager.networkSystem")),
     )

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from pyVmomi import vim, vmodl
 
+from components.fabric.firewall import RULESET
 from components.fabric.nics import Nic
 from components.fabric.properties import Found, collect, collect_all, known
 from components.fabric.refusals import doing
@@ -22,8 +23,6 @@ __all__ = ["OPTION", "RULESET", "Endpoint", "Ruleset", "VCenter", "session"]
 
 OPTION = "Net.PVRDMAVmknic"
 """Names the vmkernel adapter of PVRDMA, such as `vmk3`. The quotes that guides ask for belong to a dialog."""
-RULESET = "pvrdma"
-"""TCP 28250 to 28761, both directions; closed on a fresh host."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -140,6 +140,7 @@ def test_a_host_that_is_not_there_a_profile_and_a_missing_privilege_are_faults()
         ("6.7.0", "8.0.3", "declare 6.6.0, or leave the host out"),
         ("7.0.1", "7.0.2", "declare 7.0.0, or leave the host out"),
         ("8.0.2", "8.0.3", "declare 8.0.0, or leave the host out"),
+        ("8.0.3", "9.0.0", "declare 8.0.3, or leave the host out"),
     ],
 )
 def test_a_host_that_is_older_than_the_switch_is_refused_with_the_version_that_it_can_join(esxi, version, remedy):
