@@ -134,7 +134,7 @@ async def leave(crew: Crew, name: str, record: HostRecord, machine_id: str, kept
             looked = await crew.hosts.call(record.endpoint, "probe", record.document)
             found = str(looked.facts.get("machine_id", ""))
             if not found:
-                return {"status": "failed", **(looked.failed or {"reason": "it does not tell its machine id"})}
+                return _nameless(looked)
             if found in kept:
                 return {"status": "undone", "reason": "the same machine is kept under another name: nothing was undone"}
             if machine_id not in ("", found):
@@ -147,6 +147,13 @@ async def leave(crew: Crew, name: str, record: HostRecord, machine_id: str, kept
     if _is_anothers(report):
         return {"status": "undone", **(report.failed or {})}
     return {"status": "failed", **report.failed} if report.failed else {"status": "undone"}
+
+
+def _nameless(looked: Report) -> Result:
+    failed = looked.failed or {"reason": "it does not tell its machine id"}
+    if _cannot_run(looked):
+        return {"status": "left", "reason": f"{failed['reason']}: nothing can be undone there"}
+    return {"status": "failed", **failed}
 
 
 async def undo_all(crew: Crew, records: Mapping[str, HostRecord], facts: Facts) -> dict[str, Result]:
@@ -210,7 +217,7 @@ async def _bring_up(crew: Crew, name: str, old: HostRecord | None, new: HostReco
         if undone := reverted(report, wrong):
             crew.say(f"{name}: {undone}")
         only = [key for key in new.fields if deploys or may_repair(key, crew.policy.repair)]
-        if set(wrong) & set(only) and not _is_anothers(report):
+        if set(wrong) & set(only) and not _is_anothers(report) and not _cannot_run(report):
             crew.say(f"{name}: puts right {', '.join(key for key in wrong if key in only)}")
             outcome.repaired.add(name)
             failed = (await call(new.endpoint, "apply", {**document, "only": list[JsonValue](only)})).failed
@@ -230,6 +237,11 @@ async def _bring_up(crew: Crew, name: str, old: HostRecord | None, new: HostReco
 def _is_anothers(report: Report) -> bool:
     """Whether the host belongs to another stack, which it says before anything changes."""
     return report.failed is not None and report.failed["step"] == "owner"
+
+
+def _cannot_run(report: Report) -> bool:
+    """Whether the host's python3 is too old for the program, so that nothing was looked at and nothing can be done."""
+    return report.failed is not None and report.failed["step"] == "program"
 
 
 def _machine_id(facts: Facts, name: str) -> str:

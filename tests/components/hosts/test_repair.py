@@ -40,6 +40,9 @@ def record(name: str, number: int, state: str = "active", **changes: Any) -> Hos
     return HostRecord(state=state, endpoint=where, fields=wanted_fields(document), document=document, **changes)
 
 
+TOO_OLD = {"step": "program", "reason": "python3 is 3.6 here, and this program needs 3.8", "hint": "install one"}
+
+
 class FakeHosts:
     """Hosts by port: what each reports, and what was asked of them."""
 
@@ -53,6 +56,8 @@ class FakeHosts:
         self.calls: list[tuple[str, int, Any]] = []
         self.peers_answer = True
         self.facts: dict[int, dict[str, Any]] = {}
+        self.too_old: set[int] = set()
+        """Hosts whose python3 runs no program of ours: their answer is all that there is."""
 
     def knows(self, one: HostRecord, **drift: Any) -> None:
         port = one.endpoint.port
@@ -65,6 +70,8 @@ class FakeHosts:
         self.calls.append((verb, port, document.get("only")))
         if port in self.silent:
             raise NoAnswerError(f"127.0.0.1:{port} gave no answer in time")
+        if port in self.too_old:
+            return Report(host="", failed=TOO_OLD)
         failed = None
         if verb == "apply":
             failed = self.stubborn.get(port)
@@ -281,6 +288,32 @@ def test_an_absent_host_is_undone_once_and_tried_again_when_it_was_silent(hosts,
     assert "stay on it" in first.results["gpu02"]["reason"]
     assert second.results["gpu02"] == {"status": "undone"}
     assert second.records["gpu02"] == gone
+
+
+def test_a_host_whose_python_is_too_old_is_sent_nothing_and_told_as_such(hosts, said):
+    one = record("gpu01", 1)
+    hosts.too_old = {2201}
+
+    first = run(crew(hosts, said), {}, {"gpu01": one})
+    second = run(crew(hosts, said), first.records, {"gpu01": one})
+
+    assert first.results["gpu01"] == second.results["gpu01"] == {"status": "failed", **TOO_OLD}
+    assert first.records["gpu01"].unfinished, "a run after python3 was mended carries it out"
+    assert (hosts.verbs(2201), said, second.repaired) == (["confirm", "confirm"], [], set())
+
+
+def test_a_host_whose_python_is_too_old_does_not_keep_a_stack_from_its_end(hosts, said):
+    one, two = record("gpu01", 1), record("gpu02", 2)
+    hosts.knows(one)
+    hosts.too_old = {2202}
+
+    results = asyncio.run(undo_all(crew(hosts, said), {"gpu01": one, "gpu02": two}, {}))
+    absent = run(crew(hosts, said), {"gpu02": two}, {"gpu02": record("gpu02", 2, "absent")})
+
+    left = {"status": "left", "reason": "python3 is 3.6 here, and this program needs 3.8: nothing can be undone there"}
+    assert results == {"gpu01": {"status": "undone"}, "gpu02": left}
+    assert absent.results == {"gpu02": left}
+    assert "undo" not in hosts.verbs(2202)
 
 
 def test_the_undo_of_a_hanging_host_ends(hosts, said, monkeypatch):
