@@ -28,6 +28,8 @@ class HostFacts:
     vmkernels: Mapping[str, VmkernelFacts] = field(default_factory=dict)
     graphics: str = ""
     """Default graphics type, such as `sharedDirect`; empty: the host does not tell."""
+    gpu_graphics: Mapping[str, str] = field(default_factory=dict)
+    """Graphics type that each NVIDIA GPU has now, by PCI address: what is set holds from the next start of Xorg on."""
     vgpu_profiles: frozenset[str] = frozenset()
     """What NVIDIA's host driver offers; empty: the driver (a VIB) is not there, or found no GPU."""
     vgpu_driver: str = ""

@@ -90,7 +90,7 @@ def judge(
     for host in facts.hosts.values():
         if host.connected:
             faults += _host(host, needs_vgpu=host.name in vgpu)
-            warnings += _oddities(host)
+            warnings += _oddities(host, needs_vgpu=host.name in vgpu)
     warnings += _elsewhere(facts)
     warnings += _vmkernels(switches, facts, rail_mtu_bytes)
     warnings += blocked(switches, facts)
@@ -186,9 +186,24 @@ def _host(host: HostFacts, *, needs_vgpu: bool) -> Iterator[str]:
             f"{host.name}: its graphics type is {host.graphics}, and vGPUs need {SHARED_DIRECT}: "
             "set Host Graphics to Shared Direct, and restart Xorg or reboot"
         )
+    elif needs_vgpu and (idle := _idle(host)) and len(idle) == len(host.gpu_graphics):
+        yield (
+            f"{host.name}: the graphics type of GPU {_few(idle)} still is {host.gpu_graphics[idle[0]]}, and vGPUs need "
+            f"{SHARED_DIRECT}: set it for the GPU too where it has a setting of its own, and restart Xorg or reboot"
+        )
 
 
-def _oddities(host: HostFacts) -> Iterator[str]:
+def _idle(host: HostFacts) -> list[str]:
+    """GPUs that can have no vGPU now, whatever is set for them; one that tells nothing is not judged."""
+    return sorted(pci for pci, kind in host.gpu_graphics.items() if kind not in (SHARED_DIRECT, ""))
+
+
+def _oddities(host: HostFacts, *, needs_vgpu: bool) -> Iterator[str]:
+    if needs_vgpu and 0 < len(idle := _idle(host)) < len(host.gpu_graphics):
+        yield (
+            f"{host.name}: the graphics type of GPU {_few(idle)} is not {SHARED_DIRECT} now, so no vGPU is placed there: "
+            "where some are to be, set it, and restart Xorg or reboot"
+        )
     if host.maintenance:
         yield f"{host.name}: is in maintenance mode, so that no machine starts there"
     if not host.ntp_servers:

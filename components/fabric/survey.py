@@ -24,6 +24,7 @@ HOST_PATHS = (
     "config.product",
     "config.network",
     "config.graphicsConfig",
+    "config.graphicsInfo",
     "config.sharedPassthruGpuTypes",
     "config.dateTimeInfo",
     "config.firewall",
@@ -132,6 +133,11 @@ def _host(found: Found, *, packages: bool) -> HostFacts:
             for nic in network.vnic or []
         },
         graphics=graphics.hostDefaultGraphicsType if graphics else "",
+        gpu_graphics={
+            gpu.pciId: gpu.graphicsType or ""
+            for gpu in found.get("config.graphicsInfo") or ()
+            if "nvidia" in (gpu.vendorName or "").lower()  # the management controller's own display is one too
+        },
         vgpu_profiles=frozenset(found.get("config.sharedPassthruGpuTypes") or ()),
         vgpu_driver=_vgpu_driver(found.get("configManager.imageConfigManager")) if packages else "",
         ntp_servers=tuple(servers or ()),

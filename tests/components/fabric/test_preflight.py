@@ -115,6 +115,48 @@ def test_what_is_only_odd_is_a_warning(change, said):
     assert [warning for warning in found.warnings if said in warning]
 
 
+def test_gpus_that_still_have_the_old_graphics_type_are_a_fault_although_the_default_is_right():
+    found = verdict(replace(HOST, gpu_graphics={"0000:5e:00.0": "shared", "0000:af:00.0": "direct"}), vgpu=["esx1"])
+
+    assert found.warnings == ()
+    assert len(found.faults) == 1
+    assert "esx1: the graphics type of GPU 0000:5e:00.0, 0000:af:00.0 still is shared, and" in found.faults[0]
+    assert "restart Xorg or reboot" in found.faults[0]
+
+
+def test_one_gpu_of_several_with_another_graphics_type_is_a_warning():
+    gpus = {"0000:5e:00.0": "sharedDirect", "0000:af:00.0": "direct"}
+
+    found = verdict(replace(HOST, gpu_graphics=gpus), vgpu=["esx1"])
+
+    assert found.faults == ()
+    assert [
+        one for one in found.warnings if "esx1: the graphics type of GPU 0000:af:00.0 is not sharedDirect now" in one
+    ]
+
+
+@pytest.mark.parametrize(
+    ("gpus", "vgpu"),
+    [
+        ({}, ["esx1"]),
+        ({"0000:5e:00.0": "sharedDirect"}, ["esx1"]),
+        ({"0000:5e:00.0": ""}, ["esx1"]),
+        ({"0000:5e:00.0": "shared"}, ["esx2"]),
+        ({"0000:5e:00.0": "shared", "0000:af:00.0": "sharedDirect"}, []),
+    ],
+)
+def test_gpus_that_fit_tell_nothing_or_are_asked_for_nothing_are_passed(gpus, vgpu):
+    found = verdict(replace(HOST, gpu_graphics=gpus), vgpu=vgpu)
+
+    assert (found.faults, found.warnings) == ((), ())
+
+
+def test_a_wrong_default_and_wrong_gpus_are_one_fault():
+    found = verdict(replace(HOST, graphics="shared", gpu_graphics={"0000:5e:00.0": "shared"}), vgpu=["esx1"])
+
+    assert [one.split(",")[0] for one in found.faults] == ["esx1: its graphics type is shared"]
+
+
 def test_a_host_without_a_vgpu_machine_needs_no_vgpu_driver():
     assert verdict(replace(HOST, vgpu_profiles=frozenset(), graphics="shared"), vgpu=["esx2"]).faults == ()
 
