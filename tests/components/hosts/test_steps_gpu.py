@@ -2,7 +2,10 @@
 
 import pytest
 
+from components.hosts.program.host import Document
 from components.hosts.program.modules_built import SECURE_BOOT
+from components.hosts.program.places import STATE
+from stacks.lab import Lab
 from tests.components.hosts.test_host import run
 from tests.components.hosts.vendor_kernel import KERNEL, WRITTEN, VendorHost
 from tests.components.hosts.vendor_lab import applied, asks, commands_with, differing, unchanged_by_a_second_run
@@ -209,19 +212,54 @@ def test_the_toolkit_is_installed_and_entered_into_a_containerd_that_is_kept(hos
     assert host.ctk == "1.17.8", "packages stay"
 
 
-@pytest.mark.parametrize("drop_in", [False, True], ids=["toolkit 1.17", "toolkit 1.18"])
-def test_a_configuration_that_came_with_the_toolkit_goes_with_it(host, lab, drop_in):
+CONFIG = "/etc/containerd/config.toml"
+DROP_IN = "/etc/containerd/conf.d/99-nvidia.toml"
+
+
+def with_toolkit(host: VendorHost, lab: Lab, version: str) -> Document:
+    """The toolkit put into a containerd that is kept; returns the document that asked for it."""
     with_gpu(host, "h100", "570.124.06")
-    host.remove("/etc/containerd/config.toml")
-    host.offered = {"nvidia-container-toolkit": lambda: setattr(host, "ctk", "1.17.8")}
-    toolkit = {"source": "packaged", "version": "1.17.8", "packages": ["nvidia-container-toolkit"]}
+    host.offered = {"nvidia-container-toolkit": lambda: setattr(host, "ctk", version)}
+    toolkit = {"source": "packaged", "version": version, "packages": ["nvidia-container-toolkit"]}
     document = asks(lab, gpu={"toolkit": toolkit, "gpudirect": "none"})
     assert applied(host, document)["failed"] is None
-    if drop_in:
-        host.file("/etc/containerd/conf.d/99-nvidia.toml", host.read("/etc/containerd/config.toml"))
-        host.file("/etc/containerd/config.toml", 'version = 2\nimports = ["/etc/containerd/conf.d/*.toml"]\n')
+    assert host.exists(DROP_IN) == (version == "1.18.0")
+    return document
+
+
+@pytest.mark.parametrize("version", ["1.17.8", "1.18.0"])
+def test_a_configuration_that_came_with_the_toolkit_goes_with_it(host, lab, version):
+    host.remove(CONFIG)
+    document = with_toolkit(host, lab, version)
+    host.commands.clear()
 
     assert run("undo", host, document)["failed"] is None
 
-    assert not host.exists("/etc/containerd/config.toml"), "there was none before"
-    assert not host.exists("/etc/containerd/conf.d/99-nvidia.toml")
+    assert not host.exists(CONFIG), "there was none before"
+    assert not host.exists(DROP_IN)
+    assert not host.exists(STATE)
+    assert commands_with(host, "restart") == ["systemctl restart containerd.service"]
+
+
+@pytest.mark.parametrize("version", ["1.17.8", "1.18.0"])
+def test_a_configuration_that_somebody_wrote_after_the_toolkit_stays(host, lab, version):
+    host.remove(CONFIG)
+    document = with_toolkit(host, lab, version)
+    host.file(CONFIG, f"{host.read(CONFIG)}\nSystemdCgroup = true\n")
+    theirs = host.content(CONFIG)
+
+    assert run("undo", host, document)["failed"] is None
+
+    assert host.content(CONFIG) == theirs
+    assert not host.exists(DROP_IN)
+    assert not host.exists(STATE)
+
+
+def test_an_empty_configuration_is_empty_again_when_the_toolkit_goes(host, lab):
+    host.file(CONFIG, "")
+    document = with_toolkit(host, lab, "1.17.8")
+
+    assert run("undo", host, document)["failed"] is None
+
+    assert host.exists(CONFIG)
+    assert host.content(CONFIG) == b""

@@ -178,14 +178,25 @@ class VendorHost(FakeHost):
             case ("prlimit", "--pid", _, limits):
                 self.limit(*limits.removeprefix("--memlock=").split(":"))
             case ("nvidia-ctk", "runtime", "configure", "--runtime=containerd", *_):
-                text = self.content("/etc/containerd/config.toml").decode()
-                entry = '[plugins."io.containerd.grpc.v1.cri".containerd.runtimes.nvidia]\n'
-                self.file("/etc/containerd/config.toml", text + entry)
+                self._enter_nvidia()
             case ("/etc/init.d/openibd", "restart"):
                 self.file(f"{MODULE}/srcversion", "0B1A2C3D4E5F60718293A4B")
             case _:
                 return None
         return done()
+
+    def _enter_nvidia(self) -> None:
+        config, entry = (
+            "/etc/containerd/config.toml",
+            '[plugins."io.containerd.grpc.v1.cri".containerd.runtimes.nvidia]\n',
+        )
+        text = self.content(config).decode()
+        if self.ctk < "1.18":
+            self.file(config, text + entry)
+            return
+        self.file("/etc/containerd/conf.d/99-nvidia.toml", entry)
+        if "imports" not in text:
+            self.file(config, 'imports = ["/etc/containerd/conf.d/*.toml"]\n' + (text or "version = 2\n"))
 
     def _archive(self, words: tuple[str, ...]) -> Done | None:
         if words[0] in ("rm", "mkdir", "tar"):

@@ -1,5 +1,6 @@
 """NVIDIA's container toolkit, and containerd's entry for it where containerd's configuration is not ours."""
 
+import hashlib
 import re
 from typing import Any, Dict, Set
 
@@ -7,12 +8,15 @@ from ..containers import CONFIG_DROP_INS, CONFIG_FILE, refuse_package_scripts_un
 from ..distribution import install
 from ..host import Document, Host
 from ..machine import Machine, StepError
+from ..places import STATE
 from ..software import add_repository, same_version
 from ..step import Before, Fields, Step
 
 THERE = "installed"
 ENTERED = "containerd"
 RESTART_S = 120
+MADE_FILE = STATE + "/containerd-config.sha256"
+"""Digest of the configuration as nvidia-ctk made it where there was none: what somebody wrote later is not ours."""
 
 
 class ContainerToolkit(Step):
@@ -55,20 +59,25 @@ class ContainerToolkit(Step):
             install(machine, asked["packages"])
         if "container_toolkit_runtime" in wrong:
             default = ["--set-as-default"] if asked["default_runtime"] else []
+            absent = not machine.exists(CONFIG_FILE)
             machine.must("nvidia-ctk", "runtime", "configure", "--runtime=containerd", *default)
+            if absent and machine.exists(CONFIG_FILE):
+                machine.put(MADE_FILE, _digest(machine))
             machine.must("systemctl", "restart", "containerd.service", timeout_s=RESTART_S)
 
     def before(self, host: Host) -> Before:
-        text = host.machine.content(CONFIG_FILE)
-        return {"config": text.decode(errors="replace") if text else None}
+        machine = host.machine
+        text = machine.content(CONFIG_FILE).decode(errors="replace")
+        return {"config": text if machine.exists(CONFIG_FILE) else None}
 
     def undo(self, host: Host, before: Before) -> None:
-        machine, entered = host.machine, self._entered(host.machine)
+        machine = host.machine
         changed = machine.remove(f"{CONFIG_DROP_INS}/99-nvidia.toml")  # where toolkit 1.18 and later put the entry
         text = before["config"]
-        if text is None and entered and not _containerd_is_ours(host.document):
-            # nvidia-ctk makes the file where there is none: without it containerd has its defaults again
+        if text is None and machine.read(MADE_FILE) == _digest(machine) and not _containerd_is_ours(host.document):
+            # without the file containerd has its defaults again
             changed = machine.remove(CONFIG_FILE) or changed
+        machine.remove(MADE_FILE)
         if text is not None and "runtimes.nvidia" not in text and self._entered(machine):
             machine.put(CONFIG_FILE, text)
             changed = True
@@ -87,6 +96,10 @@ def toolkit_version(machine: Machine) -> str:
     """Such as 1.17.8; empty when there is none."""
     found = re.search(r"CLI version v?(\d+(?:\.\d+)+)", machine.run("nvidia-ctk", "--version").out)
     return found[1] if found else ""
+
+
+def _digest(machine: Machine) -> str:
+    return hashlib.sha256(machine.content(CONFIG_FILE)).hexdigest()
 
 
 def _asked(document: Document) -> Dict[str, Any]:
