@@ -201,8 +201,8 @@ def _idle(host: HostFacts) -> list[str]:
 def _oddities(host: HostFacts, *, needs_vgpu: bool) -> Iterator[str]:
     if needs_vgpu and 0 < len(idle := _idle(host)) < len(host.gpu_graphics):
         yield (
-            f"{host.name}: the graphics type of GPU {_few(idle)} is not {SHARED_DIRECT} now, so no vGPU is placed there: "
-            "where some are to be, set it, and restart Xorg or reboot"
+            f"{host.name}: the graphics type of GPU {_few(idle)} is not {SHARED_DIRECT} now, so it takes no vGPU: "
+            "where it is to have some, set it, and restart Xorg or reboot"
         )
     if host.maintenance:
         yield f"{host.name}: is in maintenance mode, so that no machine starts there"
