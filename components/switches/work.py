@@ -125,7 +125,9 @@ async def configure(talk: Talk, task: Task, keep: Backup, first: FirstTouch | No
         await _send(talk, task.sitting, lines)
         after = await _verified(talk, task)
     except (RefusedError, WrongValueError, AnswerError) as error:
-        back = await _take_back(talk, task, {port: before[port] for port in needed}, fields, error)
+        # what ran until now: `before` is what was there before the lab, for the day when it gives the port up
+        running = {port: found[port].settings.narrowed(frozenset(task.ports[port].fields())) for port in needed}
+        back = await _take_back(talk, task, running, fields, error)
         raise type(error)(f"{error}\n{back}") from None
     for command in (*task.sitting.confirm, *(task.sitting.save if task.save else ())):
         await talk.ask(command)
@@ -194,9 +196,9 @@ async def _send(talk: Talk, sitting: Sitting, lines: Sequence[str]) -> None:
 
 
 async def _take_back(
-    talk: Talk, task: Task, before: Mapping[str, PortSettings], fields: Mapping[str, frozenset[str]], error: LabError
+    talk: Talk, task: Task, running: Mapping[str, PortSettings], fields: Mapping[str, frozenset[str]], error: LabError
 ) -> str:
-    """Puts the old values back after a failure; in words, whether that worked."""
+    """Puts the values that ran until now back after a failure; in words, whether that worked."""
     if task.sitting.commit and isinstance(error, RefusedError):
         return "It was refused before it came into force."
     try:
@@ -204,7 +206,7 @@ async def _take_back(
             for command in task.sitting.abandon:
                 await talk.ask(command)
         else:
-            await _send(talk, task.sitting, _port_lines(task.dialect, before, fields))
+            await _send(talk, task.sitting, _port_lines(task.dialect, running, fields))
     except (RefusedError, NoAnswerError) as again:
         return f"The old values could not be put back ({again}): they are in the backup."
     return "The old values were put back."

@@ -190,6 +190,35 @@ def test_a_refused_command_is_named_and_the_old_values_come_back(rig: Rig, monke
     assert rig.frames.configs == before
 
 
+def test_a_refused_update_leaves_the_values_that_ran_and_not_those_from_before_the_lab(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = FirstTouch(rig.folder / "backups", "sw1")
+
+    async def work(lab: Lab) -> Outcome:
+        async with rig.talk() as talk:
+            return await configure(talk, rig.task(lab), rig.backups.append, first)
+
+    asyncio.run(work(rig.lab()))
+    running, remembered = rig.look(rig.lab()), first.read()
+    sent: list[str] = []
+    answer = Console.answer
+
+    def refusing(self: Console, line: str) -> str:
+        sent.append(line)
+        return "% Too large\n" if line == "interface ethernet 1/6 mtu 9100 force" else answer(self, line)
+
+    monkeypatch.setattr(Console, "answer", refusing)
+    with pytest.raises(RefusedError, match=r"Too large\nThe old values were put back\."):
+        asyncio.run(work(rig.lab(mtu_bytes=9100)))
+
+    assert "interface ethernet 1/1 mtu 9100 force" in sent
+    assert rig.look(rig.lab()) == running
+    assert running["1/1"].settings.mtu_bytes == 9216
+    assert first.read() == remembered
+    assert remembered["1/1"].mtu_bytes == 1500
+
+
 def test_the_ports_of_another_lab_are_refused_by_its_name_and_nothing_changes(rig: Rig) -> None:
     rig.configure(rig.lab("first"))
     before = dict(rig.frames.configs)
