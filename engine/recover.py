@@ -102,8 +102,8 @@ def _has_engine(pid: int) -> bool:
 
 
 def _plugin(words: list[str]) -> Path | None:
-    """The plugin that a command line starts, by itself or through an interpreter."""
-    return next((Path(word) for word in words[:3] if "/pulumi-" in word), None)
+    """The plugin that a command line starts, by itself or through an interpreter; the checkout may be called alike."""
+    return next((path for word in words[:3] if (path := Path(word)).name.startswith("pulumi-")), None)
 
 
 def _words(pid: int) -> list[str]:

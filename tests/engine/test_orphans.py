@@ -18,7 +18,7 @@ SUBREAPER = """
     PR_SET_CHILD_SUBREAPER = 36
     assert ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) == 0
     script = '"$0" 60 & echo $!; wait'
-    engine = subprocess.Popen(["pulumi", "-c", script, sys.argv[1]], executable="/bin/sh")
+    engine = subprocess.Popen([sys.argv[1], "-c", script, sys.argv[2]], executable="/bin/sh")
     sys.stdin.readline()
     engine.kill()
     engine.wait()
@@ -31,10 +31,12 @@ SUBREAPER = """
 class Family:
     """A subreaper, below it an engine, below that a plugin."""
 
-    def __init__(self, checkout: Path) -> None:
+    def __init__(self, checkout: Path, engine: str = "pulumi") -> None:
         plugin = checkout / ".engine" / "standins" / PLUGIN
+        plugin.parent.mkdir(parents=True)
+        plugin.symlink_to("/bin/sleep")
         self._reaper = subprocess.Popen(
-            [sys.executable, "-c", dedent(SUBREAPER), plugin],
+            [sys.executable, "-c", dedent(SUBREAPER), engine, plugin],
             cwd=checkout,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -62,9 +64,6 @@ class Family:
 
 @pytest.fixture
 def family(tmp_path: Path) -> Iterator[Family]:
-    standins = tmp_path / ".engine" / "standins"
-    standins.mkdir(parents=True)
-    (standins / PLUGIN).symlink_to("/bin/sleep")
     found = Family(tmp_path)
     yield found
     found.end()
@@ -83,6 +82,41 @@ def test_an_orphan_of_another_checkout_is_left_alone(family: Family, tmp_path: P
 
     assert list(orphans(tmp_path / "other", tmp_path / ".engine")) == []
     assert list(orphans(tmp_path, tmp_path / "other" / ".engine")) == []
+
+
+@pytest.fixture
+def family_in_pulumi_lab(tmp_path: Path) -> Iterator[Family]:
+    checkout = tmp_path / "pulumi-lab"
+    checkout.mkdir()
+    found = Family(checkout, str(checkout / ".engine" / "bin" / "pulumi"))
+    yield found
+    found.end()
+
+
+def test_a_live_engine_in_a_checkout_that_is_called_like_a_plugin_is_no_orphan(
+    family_in_pulumi_lab: Family, tmp_path: Path
+) -> None:
+    checkout = tmp_path / "pulumi-lab"
+
+    assert list(orphans(checkout, checkout / ".engine")) == [], "an engine is no plugin"
+
+    family_in_pulumi_lab.kill_the_engine()
+
+    assert list(orphans(checkout, checkout / ".engine")) == [(family_in_pulumi_lab.plugin, PLUGIN)]
+
+
+def test_a_plugin_is_found_behind_its_interpreter_in_such_a_checkout(tmp_path: Path) -> None:
+    checkout = tmp_path / "pulumi-lab"
+    script = checkout / "engine" / "host.py"
+    script.parent.mkdir(parents=True)
+    script.write_text("read -r _\n")
+    command = [checkout / ".venv" / "bin" / "python", script, checkout / ".engine" / "bin" / "pulumi-language-python"]
+
+    with subprocess.Popen(command, executable="/bin/sh", cwd=checkout, stdin=subprocess.PIPE) as host:
+        found = list(orphans(checkout, checkout / ".engine"))
+        host.communicate(b"\n")
+
+    assert found == [(host.pid, "pulumi-language-python")]
 
 
 def test_recovery_ends_an_orphan_and_says_so(
