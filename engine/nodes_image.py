@@ -66,13 +66,20 @@ def _source() -> Finding:
 
 def _ids() -> Finding:
     """By the user's name: mmdebstrap, which makes the tree, reads no numbers there."""
-    user = pwd.getpwuid(os.getuid()).pw_name
+    user = _user()
     lacking = [path for path in SUBORDINATE_IDS if user not in _owners(path)]
     if not lacking:
         return Finding("subordinate ids", "-", ", ".join(map(str, SUBORDINATE_IDS)))
     remedy = f"sudo usermod --add-subuids 100000-165535 --add-subgids 100000-165535 {user}"
     names = " and ".join(map(str, lacking))
     return Finding("subordinate ids", "-", "-", f"no line for {user} in {names}", WANTED_BY, remedy)
+
+
+def _user() -> str:
+    try:
+        return pwd.getpwuid(os.getuid()).pw_name
+    except KeyError:  # a container that runs as a bare number
+        return str(os.getuid())
 
 
 def _owners(path: Path) -> set[str]:

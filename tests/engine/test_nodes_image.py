@@ -80,6 +80,16 @@ def test_whoever_is_not_root_needs_newuidmap_and_a_line_in_both_files(
     assert found("subordinate ids").lack == ""
 
 
+@pytest.mark.usefixtures("programs", "somebody")
+def test_a_user_without_a_name_is_told_by_number(monkeypatch: pytest.MonkeyPatch) -> None:
+    def nameless(uid: int) -> pwd.struct_passwd:
+        raise KeyError(f"getpwuid(): uid not found: {uid}")
+
+    monkeypatch.setattr(nodes_image.pwd, "getpwuid", nameless)
+
+    assert found("subordinate ids").lack.startswith(f"no line for {os.getuid()} in ")
+
+
 @pytest.mark.parametrize(("says", "status", "is_missing"), [("0", 0, False), ("", 1, True)])
 @pytest.mark.usefixtures("somebody")
 def test_a_kernel_that_gives_no_namespace_is_told(programs: Path, says: str, status: int, is_missing: bool) -> None:
