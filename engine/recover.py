@@ -192,9 +192,11 @@ def recover(stack: str, checkout: Path, state: Path) -> int:
 
 def _forgotten(exported: dict[str, object], checkout: Path) -> int:
     try:
-        return forget(exported, (checkout / INSTANCE).read_text().strip())
+        running = (checkout / INSTANCE).read_text().strip()
     except FileNotFoundError:
         return 0  # nobody has started one, or a simulator older than this file
+    # empty after a full disk or a kill: then nobody knows whether it is another one
+    return forget(exported, running) if running else 0
 
 
 def _pulumi(*arguments: str, text: str | None = None) -> str:

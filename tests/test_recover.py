@@ -165,7 +165,7 @@ def test_a_stack_without_a_fabric_is_left_alone() -> None:
     assert forget({"deployment": None}, NEW) == 0
 
 
-@pytest.mark.parametrize(("running", "imports"), [(NEW, 1), (OLD, 0), (None, 0)])
+@pytest.mark.parametrize(("running", "imports"), [(NEW, 1), (OLD, 0), ("", 0), (None, 0)])
 def test_a_new_vcenter_is_said_in_one_line_and_the_state_changed_once(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -176,7 +176,7 @@ def test_a_new_vcenter_is_said_in_one_line_and_the_state_changed_once(
     stack = tmp_path / ".pulumi/stacks/rocelab/lab.json"
     stack.parent.mkdir(parents=True)
     stack.touch()
-    if running:
+    if running is not None:
         (tmp_path / INSTANCE).parent.mkdir(parents=True)
         (tmp_path / INSTANCE).write_text(running)
     imported: list[str] = []

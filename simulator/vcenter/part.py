@@ -75,8 +75,11 @@ class VCenter:
             self._make_secrets(address)
             self._start(address, port)
         self._daemon.wait_until(lambda: self._answers(address, port), START_S, f"answer on https://{address}:{port}")
-        # a stack that remembers another one remembers nothing that is there: engine.recover compares
-        (self._folder / INSTANCE).write_text(self._identity(address, port))
+        # A stack that remembers another one remembers nothing that is there: engine.recover compares. Whole or not at
+        # all, since nothing is another one too.
+        partial = self._folder / f"{INSTANCE}.partial"
+        partial.write_text(self._identity(address, port))
+        partial.replace(self._folder / INSTANCE)
         report(f"ready: https://{address}:{port}, user {self._fabric.user}")
 
     def status(self) -> list[Status]:

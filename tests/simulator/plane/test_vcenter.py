@@ -14,7 +14,7 @@ import pytest
 
 from simulator.part import SimulatorError
 from simulator.process import Daemon
-from simulator.vcenter.part import VCenter
+from simulator.vcenter.part import INSTANCE, VCenter
 from stacks.fabric import DistributedSwitch, EsxiHost, Fabric, UplinkChoice
 from stacks.lab import Lab
 from tests.simulator.plane.running import ADDRESS, BINARIES
@@ -125,6 +125,9 @@ def test_a_killed_vcenter_is_seen_and_healed_with_the_same_password(vcenter: VCe
     password = vcenter.password_file.read_text()
     pid = Daemon("vcenter", vcenter.password_file.parent).pid()
     assert pid is not None
+    identity = vcenter.password_file.with_name(INSTANCE)
+    first = identity.read_text()
+    os.link(identity, identity.with_name("as-it-was"))
     os.kill(pid, signal.SIGKILL)
     os.waitpid(pid, 0)
     assert [status.state for status in vcenter.status()] == ["died"]
@@ -133,6 +136,8 @@ def test_a_killed_vcenter_is_seen_and_healed_with_the_same_password(vcenter: VCe
 
     assert "had died" in said[0]
     assert "LoginResponse" in login(vcenter, password)
+    assert identity.read_text() != first
+    assert identity.with_name("as-it-was").read_text() == first, "a file that is never half written"
 
 
 @pytest.mark.sim
