@@ -7,7 +7,7 @@ would carry it in memory all day.
 import json
 import ssl
 from collections.abc import Iterator, Mapping
-from http.client import HTTPException, HTTPSConnection
+from http.client import HTTPException, HTTPSConnection, RemoteDisconnected
 from typing import Any, Self
 
 from simulator.plane.layout import Layout
@@ -16,6 +16,9 @@ Object = dict[str, Any]
 """A Kubernetes object as JSON; its shape is the server's business."""
 
 FIELD_MANAGER = "rocelab-simulator"
+
+ENDED = (RemoteDisconnected, BrokenPipeError, ConnectionResetError, ssl.SSLEOFError)
+"""How a connection shows that the other side has ended it."""
 
 
 class ApiError(Exception):
@@ -117,7 +120,17 @@ class Api:
         return found
 
     def _request(self, method: str, path: str, body: str | None = None, content_type: str = "") -> bytes:
-        """One exchange over a connection that is kept; any failure drops it."""
+        """One exchange over a connection that is kept: the server ends one that was idle for minutes."""
+        kept = self._connection is not None
+        try:
+            return self._exchange(method, path, body, content_type)
+        except ENDED:
+            if not kept or method == "POST":  # what was created may have been so before the connection ended
+                raise
+            return self._exchange(method, path, body, content_type)
+
+    def _exchange(self, method: str, path: str, body: str | None, content_type: str) -> bytes:
+        """One request and its answer; any failure drops the connection."""
         if self._connection is None:
             self._connection = HTTPSConnection(*self._address, timeout=self._timeout_s, context=self._tls)
         try:
