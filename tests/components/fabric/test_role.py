@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 import yaml
-from pyVmomi import vim
+from pyVmomi import VmomiSupport, vim
 
-from components.fabric import role
-from components.fabric.privileges import NEEDS, needs_of, privileges
+from components.fabric import esxcli, role
+from components.fabric.privileges import NEEDS, UNVERIFIED, needs_of, privileges
 from components.fabric.role import render, table
 from stacks.read import parse_lab
 from tests.conftest import ROOT
@@ -112,6 +112,16 @@ def test_the_command_prints_what_govc_and_powercli_take(capsys: pytest.CaptureFi
 def test_a_lab_without_a_fabric_is_told_so(capsys: pytest.CaptureFixture[str]) -> None:
     assert role.main(["--config-file", str(ROOT / "Pulumi.lab.yaml")]) == 2
     assert "has no fabric" in capsys.readouterr().err
+
+
+def test_the_calls_of_an_unknown_privilege_are_those_that_esxcli_makes_and_are_told() -> None:
+    executer = VmomiSupport.GetVmodlType("vim.rocelab.MethodExecuter")
+    made = {esxcli._begin.wsdlName, *(info.wsdlName for info in executer._methodInfo.values())}
+
+    assert set(UNVERIFIED) == made
+    assert not made & {need.method for need in NEEDS}
+    text = (ROOT / "docs" / "vsphere.md").read_text()
+    assert [call for call in UNVERIFIED if f"`{call}`" not in text] == []
 
 
 def test_the_documentation_has_the_table() -> None:
