@@ -20,7 +20,7 @@ from pulumi.dynamic import (
 
 from components.fabric import login
 from components.fabric.lending import Terms, changed_lines, give, give_back, refusal, take_over
-from components.fabric.machine_baseline import MachineBaseline
+from components.fabric.machine_baseline import MachineBaseline, led_elsewhere
 from components.fabric.props import Props, whole, words
 from components.fabric.theirs import Theirs, by_instance, by_name, still_there
 from components.fabric.vcenter import VCenter
@@ -40,10 +40,9 @@ class AdoptedMachineProvider(Configured, ResourceProvider):
             return CheckResult(news, [])
         try:
             with login.configured_session(self._setting) as vcenter:
-                # before the first run, nobody knows more than its name
-                theirs = _known(vcenter, news) or by_name(vcenter, str(news["path"]))
+                theirs = _meant(vcenter, _olds, news)
                 said = refusal(vcenter, theirs, _terms(news))
-                if not said and _olds.get("path") != news.get("path"):
+                if not said and theirs.instance != _olds.get("instance"):
                     for line in changed_lines(theirs, _terms(news)):
                         pulumi.log.info(line)
         except LabError as error:
@@ -51,14 +50,14 @@ class AdoptedMachineProvider(Configured, ResourceProvider):
         return CheckResult(news, [CheckFailure("path", said)] if said else [])
 
     def diff(self, _id: str, _olds: Props, _news: Props) -> DiffResult:
-        """What the VM has against what is declared."""
-        replaces = ["path"] if _olds.get("path") != _news.get("path") else []
+        """What the VM has against what is declared; the same one under another name is no other."""
+        replaces = ["path"] if led_elsewhere(self._setting, _olds, _news) else []
         now, wanted = whole(_olds.get("now")), whole(_news.get("wanted"))
         changed = {key: value for key, value in wanted.items() if now.get(key) != value}
         changed |= {key: value for key, value in _no_longer(_olds, _news).items() if now.get(key) != value}
         for key, value in sorted(changed.items()):
             pulumi.log.info(f"{_news['path']}: {key} {now.get(key)!r} => {value!r}")
-        asked = ("wanted", "networks", "allow_power_off", "terms")
+        asked = ("path", "wanted", "networks", "allow_power_off", "terms")
         same = all(_olds.get(key) == _news.get(key) for key in asked)
         return DiffResult(changes=bool(replaces or changed or not same), replaces=replaces)
 
@@ -164,6 +163,12 @@ def _no_longer(olds: Props, news: Props) -> dict[str, object]:
     """What fields had before us that are declared no more."""
     before, wanted = whole(olds.get("before")), whole(news.get("wanted"))
     return {key: before[key] for key in whole(olds.get("wanted")) if key not in wanted and key in before}
+
+
+def _meant(vcenter: VCenter, olds: Props, news: Props) -> Theirs:
+    """The VM that is asked for: the same one under any name, and by its name where nobody knows more yet."""
+    theirs = _known(vcenter, olds) if olds.get("path") == news.get("path") else None
+    return theirs or _known(vcenter, news) or by_name(vcenter, str(news["path"]))
 
 
 def _known(vcenter: VCenter, props: Props) -> Theirs | None:

@@ -7,12 +7,23 @@ state of every stack with such a VM: it never moves.
 from collections.abc import Mapping, Sequence
 
 import pulumi
-from pulumi.dynamic import CreateResult, DiffResult, ReadResult, Resource, ResourceProvider, UpdateResult
+from pulumi.dynamic import (
+    CheckFailure,
+    CheckResult,
+    CreateResult,
+    DiffResult,
+    ReadResult,
+    Resource,
+    ResourceProvider,
+    UpdateResult,
+)
 
 from components.fabric import login
 from components.fabric.props import Props, names, whole, words
 from components.fabric.theirs import by_instance, by_name, still_there
 from components.ssh.configured import Configured
+from components.ssh.credentials import Setting
+from stacks.base import LabError
 
 FOUND = ("uuid", "instance", "was_on", "found")
 
@@ -20,10 +31,20 @@ FOUND = ("uuid", "instance", "was_on", "found")
 class MachineBaselineProvider(Configured, ResourceProvider):
     """Looks once at each declared field; what it saw stays as it was seen."""
 
+    def check(self, _olds: Props, news: Props) -> CheckResult:
+        """Refuses another name that leads to no VM, or to two, while it is still a preview."""
+        try:
+            if _olds.get("path"):
+                led_elsewhere(self._setting, _olds, news)
+        except LabError as error:
+            return CheckResult(news, [CheckFailure("path", str(error))])
+        return CheckResult(news, [])
+
     def diff(self, _id: str, _olds: Props, _news: Props) -> DiffResult:
         """Another VM is another baseline; a field that is declared later is looked at then."""
-        replaces = ["path"] if _olds.get("path") != _news.get("path") else []
-        return DiffResult(changes=bool(replaces) or _olds.get("fields") != _news.get("fields"), replaces=replaces)
+        replaces = ["path"] if led_elsewhere(self._setting, _olds, _news) else []
+        same = all(_olds.get(key) == _news.get(key) for key in ("path", "fields"))
+        return DiffResult(changes=bool(replaces) or not same, replaces=replaces)
 
     def create(self, props: Props) -> CreateResult:
         """Finds the VM by its name, and looks at it."""
@@ -73,3 +94,17 @@ class MachineBaseline(Resource, module="fabric", name="MachineBaseline"):
     ) -> None:
         asked = {"path": path, "fields": sorted(fields), "networks": dict(networks)}
         super().__init__(MachineBaselineProvider(), name, {**asked, **dict.fromkeys(FOUND)}, opts)
+
+
+def led_elsewhere(setting: Setting, olds: Props, news: Props) -> bool:
+    """Whether another path leads to another VM: one that was renamed, or whose datacenter was, is still the same.
+
+    Taken for another, its new baseline would hold our own values, and what goes with the old one would take them away.
+
+    Raises:
+        LabError: when the new path leads to no VM, or to two.
+    """
+    if olds.get("path") == news.get("path"):
+        return False
+    with login.configured_session(setting) as vcenter:
+        return by_name(vcenter, str(news["path"])).instance != olds.get("instance")

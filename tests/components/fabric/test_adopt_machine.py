@@ -1,16 +1,20 @@
 """A VM of somebody else as a resource: what counts as a change, and what needs no look at the vCenter."""
 
+from contextlib import nullcontext
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from components.fabric import adopt_machine, login
+from components.fabric import adopt_machine, login, machine_baseline
 from components.fabric.adopt_machine import AdoptedMachineProvider
 from components.fabric.machine_baseline import MachineBaselineProvider
+from stacks.base import LabError
 
 WANTED = {"cpus": 8, "adapter.rail-a": True}
 STATE = {
     "path": "DC0/corp-gpu",
+    "instance": "uuid-1",
     "wanted": {"cpus": 8.0, "adapter.rail-a": True},
     "before": {"cpus": 2.0, "adapter.rail-a": False},
     "now": {"cpus": 8.0, "adapter.rail-a": True},
@@ -19,7 +23,14 @@ STATE = {
     "terms": {"hosts": ["esx1"], "least_hardware": 13.0},
 }
 """As the engine hands it back: every number is a float."""
+RENAMED = "DC0/corp-gpu-renamed"
 ASKED = {**STATE, "wanted": WANTED, "terms": {"hosts": ["esx1"], "least_hardware": 13}, "now": None}
+
+
+@pytest.fixture(autouse=True)
+def configured(monkeypatch: pytest.MonkeyPatch) -> None:
+    for provider in (AdoptedMachineProvider, MachineBaselineProvider):
+        monkeypatch.setattr(provider, "_setting", None, raising=False)
 
 
 @pytest.fixture
@@ -27,6 +38,21 @@ def said(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     lines: list[str] = []
     monkeypatch.setattr(adopt_machine.pulumi.log, "info", lines.append)
     return lines
+
+
+@pytest.fixture
+def leads_to(monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
+    """The vCenter's UUID of a VM by its path; another path leads nowhere."""
+    by_path: dict[str, str] = {}
+
+    def by_name(_vcenter: object, path: str) -> SimpleNamespace:
+        if path not in by_path:
+            raise LabError(f"{path}: there is no VM of that name")
+        return SimpleNamespace(instance=by_path[path])
+
+    monkeypatch.setattr(login, "configured_session", lambda _setting: nullcontext())
+    monkeypatch.setattr(machine_baseline, "by_name", by_name)
+    return by_path
 
 
 def diff(said: list[str], olds: dict[str, Any], news: dict[str, Any]) -> tuple[bool | None, list[str], list[str]]:
@@ -50,8 +76,18 @@ def test_a_field_that_is_declared_no_more_is_shown_with_what_it_gets_back(said: 
     assert diff(said, STATE, less) == (True, [], ["DC0/corp-gpu: cpus 8 => 2"])
 
 
-def test_another_machine_is_another_resource(said: list[str]) -> None:
+def test_another_machine_is_another_resource(said: list[str], leads_to: dict[str, str]) -> None:
+    leads_to["DC0/other"] = "uuid-2"
+
     assert diff(said, STATE, {**ASKED, "path": "DC0/other"})[:2] == (True, ["path"])
+
+
+def test_the_same_machine_under_another_name_stays_the_resource_that_it_is(
+    said: list[str], leads_to: dict[str, str]
+) -> None:
+    leads_to[RENAMED] = "uuid-1"
+
+    assert diff(said, STATE, {**ASKED, "path": RENAMED}) == (True, [], [])
 
 
 def test_a_word_that_is_given_or_taken_is_written_down(said: list[str]) -> None:
@@ -73,4 +109,24 @@ def test_a_baseline_changes_with_the_fields_and_never_with_time() -> None:
 
     assert not look("id", olds, {**olds, "networks": {"rail-a": "dvportgroup-2"}}).changes
     assert look("id", olds, {**olds, "fields": ["adapter.rail-a", "cpus"]}).changes
-    assert look("id", olds, {**olds, "path": "DC0/other"}).replaces == ["path"]
+
+
+def test_a_baseline_is_looked_at_anew_for_another_machine_and_never_for_another_name(leads_to: dict[str, str]) -> None:
+    leads_to |= {RENAMED: "uuid-1", "DC0/other": "uuid-2"}
+    olds = {"path": "DC0/corp-gpu", "fields": ["cpus"], "instance": "uuid-1"}
+    provider = MachineBaselineProvider()
+
+    renamed = provider.diff("id", olds, {**olds, "path": RENAMED})
+
+    assert (renamed.changes, renamed.replaces) == (True, []), "the new name is written down"
+    assert provider.diff("id", olds, {**olds, "path": "DC0/other"}).replaces == ["path"]
+
+
+def test_a_new_name_that_leads_nowhere_is_refused_at_preview(leads_to: dict[str, str]) -> None:
+    olds = {"path": "DC0/corp-gpu", "fields": ["cpus"]}
+    check = MachineBaselineProvider().check
+
+    assert [one.reason for one in check(olds, {**olds, "path": "DC0/none"}).failures] == [
+        "DC0/none: there is no VM of that name"
+    ]
+    assert check({}, {**olds, "path": "DC0/none"}).failures == [], "a first preview is refused by the one beside it"
