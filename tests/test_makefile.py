@@ -140,9 +140,18 @@ def test_an_up_goes_from_the_simulator_to_the_verdict(checkout: Path) -> None:
     assert "--after-up 0 " in ran[-1]
 
 
-def test_what_keeps_the_image_from_being_built_is_said_before_the_engine_is(checkout: Path) -> None:
-    assert make("up", cwd=checkout, fails="*nodes_image*").returncode != 0
+@pytest.mark.parametrize("target", ["up", "preview", "drift", "destroy"])
+def test_what_keeps_the_image_from_being_built_is_said_before_the_engine_is(checkout: Path, target: str) -> None:
+    assert make(target, cwd=checkout, fails="*nodes_image*").returncode != 0
     assert "setup --stack lab" not in calls(checkout)
+
+
+@pytest.mark.parametrize("target", ["validate", "report", "recover"])
+def test_what_starts_no_node_needs_no_image(checkout: Path, target: str) -> None:
+    made(checkout)
+
+    assert make(target, cwd=checkout, fails="*nodes_image*").returncode == 0
+    assert not any("sim up" in line for line in calls(checkout))
 
 
 @pytest.mark.parametrize("target", ["destroy", "drift", "validate", "report"])
