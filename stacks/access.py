@@ -1,7 +1,6 @@
 """How the hosts are reached: the user, the one key of the lab, and the host keys that must answer."""
 
 import base64
-import binascii
 import hmac
 from collections.abc import Iterable, Mapping
 from ipaddress import IPv4Address
@@ -77,14 +76,15 @@ def read_host_keys(
             "Write it with ssh-keyscan over a path you trust; the simulator's is made by: make up. "
             "Machines that this lab makes cannot stand in it yet: fabric.host_keys: secret pins them"
         ) from None
+    known = _KnownHosts(lines)
     found: dict[str, str] = {}
     faults: list[str] = []
     for node, (address, port) in endpoints.items():
         label = str(address) if port == 22 else f"[{address}]:{port}"
-        keys = list(_keys_of(label, lines))
-        if taken := [key for kind in kinds for key in keys if key.startswith(f"{kind} ")]:
+        if taken := [key for kind in kinds for key in known.keys(label, (kind,))]:
             found[node] = taken[0]
         else:
+            keys = known.keys(label, known.kinds)
             has = f"only {', '.join(sorted({key.split()[0] for key in keys}))}" if keys else "no line"
             faults.append(f"{section}.{node}: {access.known_hosts_file} has {has} for {label}; add its {kinds[0]} key")
     if faults:
@@ -92,23 +92,48 @@ def read_host_keys(
     return found
 
 
-def _keys_of(label: str, lines: Iterable[str]) -> Iterable[str]:
-    for line in lines:
-        words = line.split()
-        if len(words) >= 3 and not line.startswith(("#", "@")) and _is_for(label, words[0]):
-            try:
-                base64.b64decode(words[2], validate=True)
-            except binascii.Error:
-                continue
-            yield f"{words[1]} {words[2]}"
+class _KnownHosts:
+    """The lines of a known_hosts, taken apart once for all hosts that are looked up; by kind of key."""
+
+    def __init__(self, lines: Iterable[str]) -> None:
+        self._clear: dict[tuple[str, str], list[tuple[int, str]]] = {}
+        self._hashed: dict[str, list[tuple[int, str, bytes, bytes]]] = {}
+        for number, line in enumerate(lines):
+            words = line.split()
+            if len(words) >= 3 and not line.startswith(("#", "@")) and _base64(words[2]) is not None:
+                self._add(number, *words[:3])
+
+    @property
+    def kinds(self) -> Iterable[str]:
+        """Every kind of key that is in the file."""
+        return {*self._hashed, *(kind for kind, _ in self._clear)}
+
+    def keys(self, label: str, kinds: Iterable[str]) -> list[str]:
+        """The keys of a host, of these kinds, in the order of the file."""
+        name, found = label.encode(), []
+        for kind in kinds:
+            found += self._clear.get((kind, label), [])
+            # each such line has a salt of its own, so that all of them are tried
+            lines = self._hashed.get(kind, ())
+            found += [(at, key) for at, key, salt, digest in lines if hmac.digest(salt, name, "sha1") == digest]
+        return [key for _, key in sorted(found)]
+
+    def _add(self, number: int, names: str, kind: str, key: str) -> None:
+        """Names are in clear, or one is hashed as HashKnownHosts does (`|1|salt|hash`)."""
+        line = f"{kind} {key}"
+        if not names.startswith("|1|"):
+            for name in names.split(","):
+                self._clear.setdefault((kind, name), []).append((number, line))
+            return
+        match [_base64(word) for word in names.removeprefix("|1|").split("|")]:
+            case [bytes() as salt, bytes() as digest]:
+                self._hashed.setdefault(kind, []).append((number, line, salt, digest))
+            case _:
+                pass  # cut short, or no base64
 
 
-def _is_for(label: str, names: str) -> bool:
-    """Whether the first word of a line names this host: in clear, or hashed as HashKnownHosts does (`|1|salt|hash`)."""
-    if not names.startswith("|1|"):
-        return label in names.split(",")
+def _base64(word: str) -> bytes | None:
     try:
-        salt, digest = (base64.b64decode(word, validate=True) for word in names.removeprefix("|1|").split("|"))
-    except ValueError:  # cut short, or no base64
-        return False
-    return hmac.digest(salt, label.encode(), "sha1") == digest
+        return base64.b64decode(word, validate=True)
+    except ValueError:  # cut short, or not of ASCII
+        return None

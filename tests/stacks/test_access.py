@@ -1,5 +1,7 @@
 """Keys that must answer: only pinned ed25519 keys, and every missing one is named."""
 
+import base64
+import hmac
 import subprocess
 from ipaddress import IPv4Address
 from pathlib import Path
@@ -34,6 +36,42 @@ def test_hashed_lines_of_openssh_are_read_too(tmp_path: Path) -> None:
     assert read_host_keys(ACCESS, NODES, tmp_path) == dict.fromkeys(NODES, key)
     with pytest.raises(LabError, match=r"no line for 10\.0\.0\.3"):
         read_host_keys(ACCESS, {"gpu03": (IPv4Address("10.0.0.3"), 22)}, tmp_path)
+
+
+def test_clear_and_hashed_lines_of_a_host_count_in_the_order_of_the_file(tmp_path: Path) -> None:
+    keys = [base64.b64encode(bytes([number]) * 33).decode() for number in range(3)]
+    salt = b"salt"
+    name = b"|".join(base64.b64encode(part) for part in (salt, hmac.digest(salt, b"10.0.0.2", "sha1"))).decode()
+    hashed, clear = f"|1|{name} ssh-ed25519 {keys[0]}", f"gpu02,10.0.0.2,10.0.0.2 ssh-ed25519 {keys[1]}"
+    other = {"gpu02": NODES["gpu02"]}
+
+    (tmp_path / "known_hosts").write_text(f"10.0.0.2 ssh-rsa {keys[2]}\n{hashed}\n{clear}\n")
+    assert read_host_keys(ACCESS, other, tmp_path) == {"gpu02": f"ssh-ed25519 {keys[0]}"}
+    both = read_host_keys(ACCESS, other, tmp_path, kinds=("ssh-rsa", "ssh-ed25519"))
+    assert both == {"gpu02": f"ssh-rsa {keys[2]}"}, "the best kind comes before the first line"
+
+    (tmp_path / "known_hosts").write_text(f"{clear}\n{hashed}\n")
+    assert read_host_keys(ACCESS, other, tmp_path) == {"gpu02": f"ssh-ed25519 {keys[1]}"}
+
+
+def test_a_file_of_many_hashed_lines_is_taken_apart_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    lines = [f"|1|c2FsdA==|AAAA ssh-ed25519 {KEY}"] * 40 + [f"10.0.1.{host} ssh-ed25519 {KEY}" for host in range(20)]
+    (tmp_path / "known_hosts").write_text("\n".join(lines))
+    decoded: list[str] = []
+    decode = base64.b64decode
+    monkeypatch.setattr(base64, "b64decode", lambda word, **how: decoded.append(word) or decode(word, **how))
+    hosts = {f"gpu{host:02}": (IPv4Address(f"10.0.1.{host}"), 22) for host in range(20)}
+
+    assert len(read_host_keys(ACCESS, hosts, tmp_path)) == 20
+    assert len(decoded) == 40 * 3 + 20
+
+
+@pytest.mark.parametrize("key", ["AAAAC3!", "Schlüssel"])
+def test_what_is_no_base64_is_no_key(tmp_path: Path, key: str) -> None:
+    (tmp_path / "known_hosts").write_text(f"10.0.0.2 ssh-ed25519 {key}\n|1|ü|AAAA ssh-ed25519 {KEY}\n")
+
+    with pytest.raises(LabError, match=r"no line for 10\.0\.0\.2"):
+        read_host_keys(ACCESS, {"gpu02": NODES["gpu02"]}, tmp_path)
 
 
 def test_every_node_without_a_key_is_named_with_what_to_do(tmp_path: Path) -> None:
