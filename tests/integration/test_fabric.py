@@ -1,6 +1,5 @@
 """The vSphere fabric on the real engine, the vSphere provider and a simulated vCenter of the test's own."""
 
-import base64
 import json
 import os
 import re
@@ -17,7 +16,7 @@ from pyVmomi import vim
 from components.fabric.vcenter import OPTION, RULESET, Endpoint, VCenter, session
 from tests.conftest import ROOT
 from tests.integration.conftest import missing
-from tests.integration.stack import environment
+from tests.integration.stack import environment, provider_code
 from tests.integration.vcenter import PASSWORD, done, machine_named, running
 
 pytestmark = pytest.mark.sim
@@ -47,11 +46,13 @@ class Vsphere:
     fabric: dict[str, Any]
     nodes: list[dict[str, Any]] = field(default_factory=list)
     hosts: dict[str, Any] = field(default_factory=dict)
+    rail_mtu_bytes: int = 9000
     bitfusion: dict[str, Any] = field(default_factory=dict)
 
     def pulumi(self, verb: str, *options: str, fails: bool = False) -> str:
         lab = yaml.safe_load((ROOT / "Pulumi.lab.yaml").read_text())["config"]["rocelab:lab"]
         lab["fabric"] = self.fabric
+        lab["rails"] = [{**rail, "mtu_bytes": self.rail_mtu_bytes} for rail in lab["rails"]]
         if self.nodes:
             lab["nodes"] = self.nodes
             del lab["switches"], lab["qos"]  # of the nodes that these replace: their ports, what their NICs can
@@ -160,7 +161,7 @@ def test_a_second_up_changes_nothing(vsphere: Vsphere) -> None:
 
 def test_the_password_stands_nowhere_in_the_state(vsphere: Vsphere) -> None:
     text = "".join(path.read_text(errors="replace") for path in (vsphere.folder / "backend").rglob("*.json*"))
-    providers = [base64.b64decode(code) for code in set(re.findall(r'"__provider":\s*"([A-Za-z0-9+/=]+)"', text))]
+    providers = provider_code(text)
 
     assert "vmnic4" in text
     assert PASSWORD not in text
@@ -184,14 +185,28 @@ def test_what_somebody_changes_by_hand_is_seen_and_put_back(vsphere: Vsphere) ->
 
 
 def test_a_changed_mtu_and_vlan_reach_the_switch(vsphere: Vsphere) -> None:
-    switch = vsphere.fabric["switches"][0]
-    switch.update(vlan_id=111)
+    before = frames_and_vlan(vsphere)
+    vsphere.fabric["switches"][0].update(vlan_id=111, mtu_bytes=4200)
+    vsphere.rail_mtu_bytes = 4200
 
     shown = vsphere.pulumi("preview", "--diff")
     vsphere.pulumi("up")
     vsphere.pulumi("up", "--expect-no-changes")
 
     assert re.search(r"vlanId\s*: 0 => 111", shown)
+    assert re.search(r"maxMtu\s*: 9000 => 4200", shown)
+    assert (before, frames_and_vlan(vsphere)) == ((9000, 9000, 0), (4200, 4200, 111))
+
+
+def frames_and_vlan(vsphere: Vsphere) -> tuple[int, int, int]:
+    """MTU of the switch and of the adapter that was made on it, and the VLAN of its port group, as the vCenter has."""
+    with session(vsphere.endpoint) as vcenter:
+        host = vcenter.host("DC0_C0_H0")
+        network = host.parent.parent.parent.networkFolder
+        switch = next(one for one in network.childEntity if one.name == "rail-a")
+        group = next(one for one in switch.portgroup if one.name == "rail-a-hosts")
+        adapter = next(one for one in host.config.network.vnic if one.device == "vmk1")
+        return switch.config.maxMtu, adapter.spec.mtu, group.config.defaultPortConfig.vlan.vlanId
 
 
 def test_an_uplink_in_doubt_stops_before_anything_changes(vsphere: Vsphere) -> None:

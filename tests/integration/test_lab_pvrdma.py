@@ -14,7 +14,7 @@ from components.fabric.properties import collect
 from components.fabric.vcenter import OPTION, RULESET, Endpoint, session
 from tests.conftest import ROOT
 from tests.integration.conftest import sim
-from tests.integration.stack import Stack, environment, on_node
+from tests.integration.stack import Stack, environment, on_node, provider_code
 from tests.integration.vcenter import machine_named
 
 pytestmark = pytest.mark.sim
@@ -78,7 +78,10 @@ def test_one_up_goes_from_an_empty_vcenter_to_a_verdict(stack: Stack, endpoint: 
     assert (validation["function"], validation["performance"]) == ("pass", "not rated")
     assert machines(endpoint) - before == {"gpu01", "gpu02"}
     assert on_node("gpu01", f"cat {PF}/mtu").split() == ["9000"]
-    assert endpoint.password not in stack.state_text()
+    kept = stack.state_text()
+    assert endpoint.password not in kept
+    assert len(provider_code(kept)) > 3, "the code of our own resources is kept as base64"
+    assert not [code for code in provider_code(kept) if endpoint.password.encode() in code]
     assert guests() == {"gpu01": "running", "gpu02": "running"}
     found, _ = told(endpoint, "gpu02")
     assert (found["guest.ipAddress"], found["guest.toolsRunningStatus"]) == ("127.0.12.2", "guestToolsRunning")
@@ -99,6 +102,8 @@ def test_a_node_presents_the_key_that_its_machine_was_given_and_nobody_else_can_
     seed = (ROOT / ".sim/vcenter/host_key_seed").read_text()
     secrets = [seed, userdata[-200:], *keys["ed25519_private"].splitlines()[2:-1]]
     assert not [secret[:8] for secret in secrets if secret in kept], "in clear in the state, or in what was printed"
+    serialised = b"".join(provider_code(stack.state_text()))
+    assert not [secret[:8] for secret in secrets if secret.encode() in serialised], "in the code of our own resources"
 
 
 def test_a_second_up_changes_nothing(stack: Stack) -> None:
