@@ -87,16 +87,17 @@ DRIFTS = {
 }
 
 
-@pytest.mark.parametrize("what", DRIFTS)
-def test_one_more_drifted_field_is_shown_for_that_host_alone(stack: Stack, what: str) -> None:
-    drifted = list(DRIFTS)[: list(DRIFTS).index(what) + 1]
-    on_node("gpu02", DRIFTS[what][0])
+def test_each_further_drifted_field_is_shown_for_that_host_alone(stack: Stack) -> None:
+    drifted: list[str] = []
+    for what, (break_it, _) in DRIFTS.items():
+        on_node("gpu02", break_it)
+        drifted.append(what)
 
-    seen = stack.drift()
+        seen = stack.drift()
 
-    shown = [name for name, (_, field) in DRIFTS.items() if f"gpu02: {field} " in seen.text]
-    assert shown == drifted, seen.text[-4000:]
-    assert nodes_named(seen) == {"gpu02"}, seen.text[-4000:]
+        shown = [name for name, (_, field) in DRIFTS.items() if f"gpu02: {field} " in seen.text]
+        assert shown == drifted, seen.text[-4000:]
+        assert nodes_named(seen) == {"gpu02"}, seen.text[-4000:]
 
 
 def test_all_that_drifted_is_repaired_at_once(stack: Stack) -> None:

@@ -27,7 +27,8 @@ def node_layer(kubeadm: Path, plane: Path, report: Report) -> Path:
     found = programs.built(report)
     debian = programs.packages(report)
     names = run(str(kubeadm), "config", "images", "list", f"--kubernetes-version=v{programs.VERSION}").split()
-    sources = [*sorted(path for path in ROOT.rglob("*") if path.is_file()), Path(__file__), Path(images.__file__)]
+    code = [Path(file) for file in (__file__, images.__file__, programs.__file__)]
+    sources = [*sorted(path for path in ROOT.rglob("*") if path.is_file()), *code]
     made_of = [str(path) for path in (*found.values(), debian, plane.resolve(), kubeadm.resolve())]
 
     def fill(folder: Path) -> None:
