@@ -12,18 +12,28 @@ CROWDED_SHARE = 0.2
 carry what the plan asks of it."""
 
 
-def state_of(measured: Sequence[TransferResult]) -> Performance:
-    """What failed tries make of a test: a single one is to be looked at; where there are many, no number stands."""
+def state_of(measured: Sequence[TransferResult], among: int) -> Performance:
+    """What failed tries make of a test: a single one is to be looked at; where there are many, no number stands.
+
+    Args:
+        measured: the transfers that the record still has one by one; what failed once stays in it the longest.
+        among: how many were measured, of which a record that must be small only counts the smooth ones.
+    """
     count = sum(bool(t.failed_once) for t in measured)
     if not count:
         return "pass"
-    return "unstable" if too_many(count, len(measured)) else "warn"
+    return "unstable" if too_many(count, among) else "warn"
 
 
-def crowded(measured: Sequence[TransferResult]) -> int:
-    """How many transfers work only beside fewer others, where they are too many for chance; else 0."""
-    count = sum(t.second_try and t.at_once < t.failed_at_once for t in measured)
-    return count if count > max(1, CROWDED_SHARE * len(measured)) else 0
+def only_with_fewer(transfer: TransferResult) -> bool:
+    """Whether it failed under the load of the plan, and was measured under a smaller one."""
+    return transfer.second_try and transfer.at_once < transfer.failed_at_once
+
+
+def crowded(measured: Sequence[TransferResult], among: int) -> int:
+    """How many transfers work only beside fewer others, where they are too many for chance among so many; else 0."""
+    count = sum(map(only_with_fewer, measured))
+    return count if count > max(1, CROWDED_SHARE * among) else 0
 
 
 def second_try_findings(record: RunRecord) -> Iterator[Finding]:

@@ -82,7 +82,7 @@ def function_of_stage(plan: Plan, stage: Stage, rail: str, record: RunRecord) ->
     return function_of_counts(
         planned - inside,
         measured=found.measured,
-        failed=found.failed + second_try.crowded(transfers_of(record, stage, rail)),
+        failed=found.failed + second_try.crowded(transfers_of(record, stage, rail), found.measured),
         skipped=found.skipped - inside,
         errors=found.errors,
     )
@@ -128,8 +128,9 @@ def _bandwidth(
         return shown.model_copy(update={"because": NO_LINE_RATE})
     threshold = benchmarks.verbs.threshold_of(stage.test, stage.shape, pvrdma=rail.pvrdma)
     ratio, ceiling, worst = min(rated, key=lambda one: one[0])
+    once = second_try.state_of(measured, shown.measured)
     among = against_the_others([(value, t) for value, _, t in rated], benchmarks.verbs.threshold_pair)
-    state = worse_of(rate(ratio, threshold), among, spread(measured), second_try.state_of(measured))
+    state = worse_of(rate(ratio, threshold), among, spread(measured), once)
     silent = len(measured) - len(rated)
     return shown.model_copy(
         update={
@@ -179,7 +180,7 @@ def _latency(
     basis = USUAL_PVRDMA if rail.pvrdma else USUAL_HARDWARE
     return shown.model_copy(
         update={
-            "performance": worse_of(state, second_try.state_of(measured)),
+            "performance": worse_of(state, second_try.state_of(measured, shown.measured)),
             "because": "",
             "ceiling": bounds.warn_above_us * ways,
             "basis": f"bound {'one way' if ways == 1 else 'there and back'}, a value and no ceiling: {basis}",

@@ -9,7 +9,7 @@ from components.validation.judging.jobs import job_findings, judge_jobs, judge_n
 from components.validation.judging.levels import compared_stage
 from components.validation.judging.network import network_findings
 from components.validation.judging.pvrdma import PATH, path_findings, path_reasons, path_tests
-from components.validation.judging.second_try import crowded, second_try_findings
+from components.validation.judging.second_try import crowded, only_with_fewer, second_try_findings
 from components.validation.judging.signs import (
     Topology,
     counter_findings,
@@ -211,11 +211,15 @@ def _crowded(plan: Plan, record: RunRecord) -> Iterable[str]:
     """Why a test failed of which no single transfer did."""
     for stage in plan.stages:
         for rail in plan.rails:
-            measured = transfers_of(record, stage, rail.name)
-            if count := crowded(measured):
-                first = next(t for t in measured if t.second_try)
+            measured, series = (
+                transfers_of(record, stage, rail.name),
+                record.series_of(stage.test, stage.shape, rail.name),
+            )
+            among = series.measured if series else 0
+            if count := crowded(measured, among):
+                first = next(filter(only_with_fewer, measured))
                 yield (
-                    f"{rail.name} {stage.name} failed: {count} of {plural(len(measured), 'transfer')} work only with "
+                    f"{rail.name} {stage.name} failed: {count} of {plural(among, 'transfer')} work only with "
                     f"fewer at once than the plan has, such as {first.client} to {first.server}: {first.failed_once}"
                 )
 
