@@ -19,11 +19,13 @@ from stacks.base import LabError
 Values = Mapping[str, object]
 RESERVATION, ALL = "memory_reservation_mbytes", "all"
 VGPUS = "vgpus"
+MARK = "rocelab.starts_again"
+"""A setting of the VM's file that stands there while a run of ours has it shut down: a killed run starts nothing."""
 ADAPTER, ROCE_VERSION, OPTION = "adapter.", "roce_version.", "option."
 """Before the name of a rail: whether a PVRDMA adapter is on its port group, and with which protocol. Before the name
 of a setting of the VM's file: its value."""
 PATHS = (
-    *("name", "runtime.powerState", "runtime.host"),
+    *("name", "runtime.powerState", "runtime.host", "runtime.connectionState"),
     *(f"config.{name}" for name in ("uuid", "instanceUuid", "template", "version", "firmware", "guestId")),
     *("config.hardware.numCPU", "config.hardware.memoryMB", "config.hardware.device"),
     *("config.memoryAllocation", "config.memoryReservationLockedToMax", "config.extraConfig"),
@@ -53,6 +55,11 @@ class Theirs:
     def on(self) -> bool:
         """Whether it runs."""
         return str(self.facts["runtime.powerState"]) == "poweredOn"
+
+    @property
+    def marked(self) -> bool:
+        """Whether a run of ours shut it down, or was about to, and was killed before it ran again."""
+        return bool(self._options().get(MARK))
 
     @property
     def hardware_version(self) -> int:
@@ -148,6 +155,12 @@ def group_of(adapter: vim.vm.device.VirtualEthernetCard) -> str:
 
 def _looked_at(vcenter: VCenter, machine: vim.VirtualMachine) -> Theirs:
     facts = collect(vcenter.content, [machine], PATHS)[0]
+    if "config.instanceUuid" not in facts:
+        # its file cannot be read, and whatever is read then looks like a VM that has nothing
+        raise LabError(
+            f"{facts.get('name', machine)} is {facts.get('runtime.connectionState', 'gone')} in the vCenter: its "
+            "settings cannot be read. Bring its host or datastore back, and run it again"
+        )
     host = facts.get("runtime.host")
     name = collect(vcenter.content, [host], ["name"])[0].get("name", "") if host is not None else ""
     return Theirs(machine, facts, str(name))

@@ -5,9 +5,9 @@ from collections.abc import Iterable, Mapping
 from pyVmomi import vim
 
 from components.fabric.hardware import Hardware, device_changes
-from components.fabric.power import finish, turn_off, turn_on
+from components.fabric.power import finish, is_on, turn_off, turn_on
 from components.fabric.properties import collect_all
-from components.fabric.theirs import ADAPTER, ALL, OPTION, RESERVATION, ROCE_VERSION, VGPUS, Theirs, Values
+from components.fabric.theirs import ADAPTER, ALL, MARK, OPTION, RESERVATION, ROCE_VERSION, VGPUS, Theirs, Values
 from components.fabric.vcenter import VCenter
 from stacks.base import LabError
 
@@ -23,18 +23,48 @@ def while_off(changes: Iterable[str]) -> list[str]:
 def put(vcenter: VCenter, theirs: Theirs, changes: Values, networks: Mapping[str, str], *, guest_s: int) -> None:
     """Sets fields. A machine that runs is shut down where that has to be, and runs again afterwards.
 
-    Who calls it has made sure that it may.
+    Who calls it has made sure that it may. One that a killed run of ours has left off is started, whatever changes.
     """
     spec = _spec(theirs, changes, networks, _switches(vcenter) if any(map(_is_adapter, changes)) else {})
     has_to_stop = theirs.on and bool(while_off(changes))
-    if has_to_stop:
-        turn_off(vcenter, theirs.machine, theirs.name)
+    if has_to_stop and not theirs.marked:
+        _mark(vcenter, theirs, "true")
+    said: list[str] = []
     try:
-        what = "change " + ", ".join(sorted(changes))
-        finish(vcenter, lambda: theirs.machine.ReconfigVM_Task(spec), theirs.name, what)
+        if has_to_stop:
+            turn_off(vcenter, theirs.machine, theirs.name)
+        if changes:
+            what = "change " + ", ".join(sorted(changes))
+            finish(vcenter, lambda: theirs.machine.ReconfigVM_Task(spec), theirs.name, what)
+    except LabError as refused:
+        said.append(str(refused))
     finally:
-        if has_to_stop:  # refused or not: it ran before
+        if has_to_stop or theirs.marked:  # refused or not: it ran before
+            said += _runs_again(vcenter, theirs, guest_s)
+    if said:
+        raise LabError("\n".join(said))
+
+
+def _runs_again(vcenter: VCenter, theirs: Theirs, guest_s: int) -> list[str]:
+    """Starts it where it is off, and takes the mark away once it runs; what went wrong with that."""
+    said = []
+    try:
+        if not is_on(vcenter, theirs.machine):
             turn_on(vcenter, theirs.machine, theirs.name, guest_s=guest_s)
+    except LabError as error:
+        said.append(str(error))
+    if is_on(vcenter, theirs.machine):  # it may run, and its guest not answer
+        try:
+            _mark(vcenter, theirs, "")
+        except LabError as error:
+            said.append(str(error))
+    return said
+
+
+def _mark(vcenter: VCenter, theirs: Theirs, value: str) -> None:
+    spec = vim.vm.ConfigSpec(extraConfig=[vim.option.OptionValue(key=MARK, value=value)])
+    what = "note that it is to run again" if value else "take the note away that it is to run again"
+    finish(vcenter, lambda: theirs.machine.ReconfigVM_Task(spec), theirs.name, what)
 
 
 def _is_adapter(field: str) -> bool:
