@@ -4,7 +4,7 @@ The path of this module stands in the state of every stack with such a VM: it ne
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pulumi
 from pulumi.dynamic import (
@@ -19,10 +19,10 @@ from pulumi.dynamic import (
 )
 
 from components.fabric import login
-from components.fabric.lending import Terms, changed_lines, give, give_back, refusal, take_over
+from components.fabric.lending import Terms, changed_lines, give, give_back, refusal, take_over, to_return
 from components.fabric.machine_baseline import MachineBaseline, led_elsewhere
 from components.fabric.props import Props, whole, words
-from components.fabric.theirs import Theirs, by_instance, by_name, still_there
+from components.fabric.theirs import ADAPTER, Theirs, by_instance, by_name, still_there
 from components.fabric.vcenter import VCenter
 from components.ssh.configured import Configured
 from components.ssh.credentials import configured_lab
@@ -30,18 +30,26 @@ from stacks.base import LabError
 from stacks.machines import ExistingMachine
 from stacks.nodes import VsphereVm
 
+OLD_GROUP = " (the port group before)"
+"""After the name of a rail, where it has another port group than at the last run."""
+
 
 class AdoptedMachineProvider(Configured, ResourceProvider):
     """Thin: what is allowed and what is done stands in `lending`."""
 
     def check(self, _olds: Props, news: Props) -> CheckResult:
         """Says what a new one will be given; refuses what may not be done with it, while it is still a preview."""
-        if _olds.get("path") == news.get("path") and whole(_olds.get("wanted")) == whole(news.get("wanted")):
+        anew = _asked_anew(_olds, news)
+        same = all(whole(_olds.get(key)) == whole(news.get(key)) for key in ("wanted", "terms"))
+        if same and not anew and _olds.get("path") == news.get("path"):
             return CheckResult(news, [])
         try:
             with login.configured_session(self._setting) as vcenter:
                 theirs = _meant(vcenter, _olds, news)
-                said = refusal(vcenter, theirs, _terms(news))
+                last = _olds if theirs.instance == _olds.get("instance") else {}
+                terms = _terms_after(last, news)
+                returned, _ = to_return(theirs, _given_before(last, news))
+                said = refusal(vcenter, theirs, terms, returned, changes=anew)
                 if not said and theirs.instance != _olds.get("instance"):
                     for line in changed_lines(theirs, _terms(news)):
                         pulumi.log.info(line)
@@ -54,12 +62,17 @@ class AdoptedMachineProvider(Configured, ResourceProvider):
         replaces = ["path"] if led_elsewhere(self._setting, _olds, _news) else []
         now, wanted = whole(_olds.get("now")), whole(_news.get("wanted"))
         changed = {key: value for key, value in wanted.items() if now.get(key) != value}
-        changed |= {key: value for key, value in _no_longer(_olds, _news).items() if now.get(key) != value}
+        given = _given_before(_olds, _news)
+        # what somebody has changed since stays as it is
+        ours = [key for key, value in given.wanted.items() if now.get(key) == value and key in given.before]
+        changed |= {key: given.before[key] for key in ours if given.before[key] != now.get(key)}
         for key, value in sorted(changed.items()):
             pulumi.log.info(f"{_news['path']}: {key} {now.get(key)!r} => {value!r}")
         asked = ("path", "wanted", "networks", "allow_power_off", "terms")
         same = all(_olds.get(key) == _news.get(key) for key in asked)
-        return DiffResult(changes=bool(replaces or changed or not same), replaces=replaces)
+        if held_off := bool(_olds.get("held_off")):
+            pulumi.log.info(f"{_news['path']} was shut down by a run that was killed: it is started again")
+        return DiffResult(changes=bool(replaces or changed or held_off or not same), replaces=replaces)
 
     def create(self, props: Props) -> CreateResult:
         """Gives it what it lacks."""
@@ -74,14 +87,18 @@ class AdoptedMachineProvider(Configured, ResourceProvider):
             theirs = by_instance(vcenter, str(props["instance"]))
             if theirs is None:
                 return ReadResult("", {})
-            return ReadResult(id_, {**props, "now": theirs.read(whole(props.get("wanted")), words(props, "networks"))})
+            seen: Props = {**props, "now": theirs.read(whole(props.get("wanted")), words(props, "networks"))}
+            seen.pop("held_off", None)  # it stands there only while it is so: else it would show as drift
+            return ReadResult(id_, {**seen, "held_off": True} if theirs.marked and not theirs.on else seen)
 
     def update(self, _id: str, _olds: Props, _news: Props) -> UpdateResult:
         """Sets what differs, and gives back what is declared no more."""
-        asked_anew = whole(_olds.get("wanted")) != whole(_news.get("wanted"))
         with login.configured_session(self._setting) as vcenter:
             theirs = still_there(vcenter, str(_news["instance"]), str(_news["path"]))
-            given = give(vcenter, theirs, _terms(_news), _no_longer(_olds, _news), refuse=asked_anew)
+            returned, others = to_return(theirs, _given_before(_olds, _news))
+            given = give(vcenter, theirs, _terms_after(_olds, _news), returned, refuse=_asked_anew(_olds, _news))
+        for line in others:
+            pulumi.log.warn(line)
         if given.left:
             pulumi.log.warn(f"{_news['path']} was changed by hand: {given.left}")
         return UpdateResult({**_news, "now": given.now})
@@ -159,10 +176,33 @@ def _terms(props: Props) -> Terms:
     )
 
 
-def _no_longer(olds: Props, news: Props) -> dict[str, object]:
-    """What fields had before us that are declared no more."""
-    before, wanted = whole(olds.get("before")), whole(news.get("wanted"))
-    return {key: before[key] for key in whole(olds.get("wanted")) if key not in wanted and key in before}
+def _asked_anew(olds: Props, news: Props) -> bool:
+    """Whether something else is declared of it; a port group that is not known yet is taken for the old one."""
+    wanted, networks = (whole(olds.get("wanted")), words(olds, "networks"))
+    return wanted != whole(news.get("wanted")) or networks != {**networks, **words(news, "networks")}
+
+
+def _left(olds: Props, news: Props) -> dict[str, str]:
+    """The old port group by rail, of rails that have another one now."""
+    now = words(news, "networks")
+    return {rail: old for rail, old in words(olds, "networks").items() if now.get(rail, old) != old}
+
+
+def _terms_after(olds: Props, news: Props) -> Terms:
+    """What is asked of it, with the port groups that it was on: an adapter is found, and taken away, by its own."""
+    olds_too = {**words(olds, "networks"), **words(news, "networks")}
+    left = {rail + OLD_GROUP: old for rail, old in _left(olds, news).items()}
+    return replace(_terms(news), networks={**olds_too, **left})
+
+
+def _given_before(olds: Props, news: Props) -> Terms:
+    """What it was given and is declared no more, and the adapters on port groups that its rails have left."""
+    before, wanted, asked = whole(olds.get("before")), whole(olds.get("wanted")), whole(news.get("wanted"))
+    terms = _terms_after(olds, news)
+    gone = {key: value for key, value in wanted.items() if key not in asked}
+    left = [rail for rail in _left(olds, news) if wanted.get(ADAPTER + rail) and not before.get(ADAPTER + rail)]
+    moved = {ADAPTER + rail + OLD_GROUP: True for rail in left}
+    return replace(terms, wanted={**moved, **gone}, before={**before, **dict.fromkeys(moved, False)})
 
 
 def _meant(vcenter: VCenter, olds: Props, news: Props) -> Theirs:

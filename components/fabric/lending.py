@@ -43,8 +43,23 @@ class Terms:
     guest_s: int
 
 
-def refusal(vcenter: VCenter, theirs: Theirs, terms: Terms) -> str:
-    """Why a VM cannot be given what is declared of it; empty when it can."""
+def refusal(
+    vcenter: VCenter,
+    theirs: Theirs,
+    terms: Terms,
+    returned: Mapping[str, object] | None = None,
+    *,
+    changes: bool = True,
+) -> str:
+    """Why a VM cannot be given what is declared of it; empty when it can.
+
+    Args:
+        vcenter: the session.
+        theirs: the VM.
+        terms: what is declared, and what may be done for it.
+        returned: fields that are declared no more, with what they had before.
+        changes: whether it counts that it would have to stop; not for drift, which is told and left.
+    """
     if said := next(_unfit(theirs, terms), ""):
         return f"{terms.path} {said}"
     if profiles := list(filter(None, str(terms.wanted.get(VGPUS, "")).split(","))):
@@ -52,8 +67,9 @@ def refusal(vcenter: VCenter, theirs: Theirs, terms: Terms) -> str:
             return f"{terms.path} has firmware bios, which cannot map a vGPU's memory: take one with efi"
         if said := refuse_unknown_profiles(vcenter, terms.path, profiles, [theirs.host]):
             return said
-    changes = _changes(theirs, terms.wanted, terms.networks)
-    return _has_to_stop(theirs, terms, changes)
+    if not changes:
+        return ""
+    return _has_to_stop(theirs, terms, _changes(theirs, {**(returned or {}), **terms.wanted}, terms.networks))
 
 
 def changed_lines(theirs: Theirs, terms: Terms) -> Iterator[str]:
@@ -99,7 +115,7 @@ def give(vcenter: VCenter, theirs: Theirs, terms: Terms, returned: Mapping[str, 
         raise LabError(said)
     if said:
         changes = {key: value for key, value in changes.items() if not while_off([key])}
-    if changes:
+    if changes or theirs.marked:
         put(vcenter, theirs, changes, terms.networks, guest_s=terms.guest_s)
         theirs = still_there(vcenter, theirs.instance, terms.path)
     now = theirs.read(terms.wanted, terms.networks)
@@ -116,19 +132,24 @@ def give_back(vcenter: VCenter, theirs: Theirs, terms: Terms) -> list[str]:
     Raises:
         LabError: when it runs, and may not be stopped for it.
     """
+    ours, others = to_return(theirs, terms)
+    changes = _changes(theirs, ours, terms.networks)
+    if said := _has_to_stop(theirs, replace(terms, wanted=ours), changes):
+        raise LabError(f"{said}. Until then it keeps what it was given")
+    if changes or theirs.marked:
+        put(vcenter, theirs, changes, terms.networks, guest_s=terms.guest_s)
+    return others
+
+
+def to_return(theirs: Theirs, terms: Terms) -> tuple[dict[str, object], list[str]]:
+    """Fields that still are as we gave them, with what they had before; a line for each that somebody has changed."""
     now = theirs.read(terms.wanted, terms.networks)
     others = [
         f"{terms.path}: {key} is {value!r}, not ours ({terms.wanted[key]!r}): left alone"
         for key, value in sorted(now.items())
         if value not in (terms.wanted[key], terms.before.get(key))
     ]
-    ours = {key: terms.before[key] for key in now if now[key] == terms.wanted[key] and key in terms.before}
-    changes = _changes(theirs, ours, terms.networks)
-    if said := _has_to_stop(theirs, replace(terms, wanted=ours), changes):
-        raise LabError(f"{said}. Until then it keeps what it was given")
-    if changes:
-        put(vcenter, theirs, changes, terms.networks, guest_s=terms.guest_s)
-    return others
+    return {key: terms.before[key] for key in now if now[key] == terms.wanted[key] and key in terms.before}, others
 
 
 def _changes(theirs: Theirs, target: Mapping[str, object], networks: Mapping[str, str]) -> dict[str, object]:

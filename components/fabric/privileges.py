@@ -122,7 +122,7 @@ NEEDS: tuple[Need, ...] = (
         ("ReconfigVM_Task", "VirtualMachine.Config.Resource", "all memory is reserved"),
         ("ReconfigVM_Task", "VirtualMachine.Config.AddRemoveDevice", "PVRDMA adapters"),
         ("ReconfigVM_Task", "VirtualMachine.Config.EditDevice", "a declared RoCE version"),
-        ("ReconfigVM_Task", "VirtualMachine.Config.AdvancedConfig", "a declared MMIO space"),
+        ("ReconfigVM_Task", "VirtualMachine.Config.AdvancedConfig", "a declared MMIO space, a note while it is down"),
         ("ReconfigVM_Task", "Network.Assign", "the rails' port groups"),
         ("PowerOnVM_Task", "VirtualMachine.Interact.PowerOn", "after allow_power_off"),
         ("PowerOffVM_Task", "VirtualMachine.Interact.PowerOff", "allow_power_off"),

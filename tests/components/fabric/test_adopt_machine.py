@@ -5,8 +5,9 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from pulumi.output import Unknown
 
-from components.fabric import adopt_machine, login, machine_baseline
+from components.fabric import adopt_machine, login, machine_baseline, theirs
 from components.fabric.adopt_machine import AdoptedMachineProvider
 from components.fabric.machine_baseline import MachineBaselineProvider
 from stacks.base import LabError
@@ -74,6 +75,40 @@ def test_a_field_that_is_declared_no_more_is_shown_with_what_it_gets_back(said: 
     less = {**ASKED, "wanted": {"adapter.rail-a": True}}
 
     assert diff(said, STATE, less) == (True, [], ["DC0/corp-gpu: cpus 8 => 2"])
+
+
+def test_a_field_that_somebody_has_changed_since_is_shown_as_nothing_that_we_change(said: list[str]) -> None:
+    less = {**ASKED, "wanted": {"adapter.rail-a": True}}
+    changed = {**STATE, "now": {"cpus": 16.0, "adapter.rail-a": True}}
+
+    assert diff(said, changed, less) == (True, [], [])
+
+
+def test_a_machine_that_a_killed_run_has_left_off_is_a_change(said: list[str]) -> None:
+    assert diff(said, {**STATE, "held_off": True}, ASKED)[0] is True
+    assert said == ["DC0/corp-gpu was shut down by a run that was killed: it is started again"]
+
+
+def test_other_terms_and_port_groups_are_asked_about_and_unknown_ones_are_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(_setting: object) -> None:
+        raise LabError("a session")
+
+    monkeypatch.setattr(login, "configured_session", refuse)
+    check = AdoptedMachineProvider().check
+
+    for change in ({"terms": {"hosts": ["esx1"], "least_hardware": 17}}, {"networks": {"rail-a": "dvportgroup-2"}}):
+        assert [one.reason for one in check(STATE, {**ASKED, **change}).failures] == ["a session"]
+    assert check(STATE, {**ASKED, "networks": {"rail-a": Unknown()}}).failures == []
+
+
+def test_a_machine_whose_host_is_away_is_an_error_that_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    facts = {"name": "corp-gpu", "runtime.connectionState": "inaccessible"}
+    monkeypatch.setattr(theirs, "collect", lambda *_: [facts])
+    search = SimpleNamespace(FindByUuid=lambda *_: "vm-1")
+    vcenter: Any = SimpleNamespace(content=SimpleNamespace(searchIndex=search))
+
+    with pytest.raises(LabError, match="corp-gpu is inaccessible in the vCenter: its settings cannot be read"):
+        theirs.by_instance(vcenter, "uuid-1")
 
 
 def test_another_machine_is_another_resource(said: list[str], leads_to: dict[str, str]) -> None:
