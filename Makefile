@@ -32,9 +32,9 @@ virtual:
 	@engine/setup --stack $(STACK)
 	@$(PYTHON) -m components.cluster.store
 
-# for a stack that nobody has made, no simulator need start
+# for a stack that nobody has made, no simulator need start; a preview leaves a state without resources
 made: virtual
-	@test -e .sim/state/.pulumi/stacks/rocelab/$(STACK).json || \
+	@grep -qs '"urn"' .sim/state/.pulumi/stacks/rocelab/$(STACK).json || \
 	  { echo "stack $(STACK) has not been made yet: make up STACK=$(STACK) makes it" >&2; exit 1; }
 
 # refresh: a node that was killed or reset comes back as its clean snapshot, which the state cannot know

@@ -3,6 +3,7 @@
 The recipes run for real in a folder where everything that they call only writes down how it was called.
 """
 
+import json
 import os
 import re
 import subprocess
@@ -49,10 +50,17 @@ def checkout(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def made(checkout: Path) -> None:
+def selected(checkout: Path, **latest: object) -> None:
+    """The state as `pulumi stack select --create` leaves it, and what it has besides."""
     state = checkout / ".sim/state/.pulumi/stacks/rocelab/lab.json"
     state.parent.mkdir(parents=True)
-    state.touch()
+    checkpoint = {"stack": "organization/rocelab/lab", "latest": {"manifest": {"version": "v3.259.0"}, **latest}}
+    state.write_text(json.dumps({"version": 3, "checkpoint": checkpoint}))
+
+
+def made(checkout: Path) -> None:
+    urn = "urn:pulumi:lab::rocelab::pulumi:pulumi:Stack::rocelab-lab"
+    selected(checkout, resources=[{"urn": urn, "custom": False, "type": "pulumi:pulumi:Stack"}])
 
 
 def calls(checkout: Path) -> list[str]:
@@ -155,7 +163,11 @@ def test_what_starts_no_node_needs_no_image(checkout: Path, target: str) -> None
 
 
 @pytest.mark.parametrize("target", ["destroy", "drift", "validate", "report"])
-def test_a_stack_that_nobody_has_made_starts_no_simulator(checkout: Path, target: str) -> None:
+@pytest.mark.parametrize("seen", [False, True], ids=["unknown", "previewed"])
+def test_a_stack_that_nobody_has_made_starts_no_simulator(checkout: Path, target: str, seen: bool) -> None:
+    if seen:
+        selected(checkout)
+
     done = make(target, cwd=checkout)
 
     assert done.returncode != 0
