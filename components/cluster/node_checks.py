@@ -89,8 +89,9 @@ def vf_changes(old: Wanted, new: Wanted) -> Iterator[str]:
         return
     counts: dict[tuple[str, int, int], list[str]] = {}
     for node in old.nodes.keys() & new.nodes.keys():
-        for resource in old.nodes[node].keys() & new.nodes[node].keys() - {GPU}:
-            before, after = old.nodes[node][resource], new.nodes[node][resource]
+        # what is not named is none: a PF has joined its rail, or left it
+        for resource in (old.nodes[node].keys() | new.nodes[node].keys()) - {GPU}:
+            before, after = old.nodes[node].get(resource, 0), new.nodes[node].get(resource, 0)
             if before != after:
                 counts.setdefault((resource, before, after), []).append(node)
     for (resource, before, after), nodes in sorted(counts.items()):
@@ -102,6 +103,8 @@ def vf_changes(old: Wanted, new: Wanted) -> Iterator[str]:
                 if new.drain
                 else "the SR-IOV operator takes all VFs of a PF away first, and pods that run lose theirs "
                 "(cluster.delivery.drain: true empties the nodes before)"
+                if before
+                else "the SR-IOV operator makes them, and no pod loses any"
             )
         )
 

@@ -157,6 +157,24 @@ def test_a_preview_says_what_another_number_of_the_operator_s_vfs_does(lab: Lab)
     assert len(roughly) == 2
 
 
+def test_a_pf_that_leaves_or_joins_its_rail_is_said_too(lab: Lab) -> None:
+    both, gentle = operated(lab, 4, drain=False), operated(lab, 4)
+    nodes = {**both.nodes, "gpu01": {"nvidia.com/sriov_111": 4, "nvidia.com/gpu": 8}}
+
+    left, joined = (
+        "nvidia.com/sriov_112: 4 => 0 VFs a PF on gpu01: ",
+        "nvidia.com/sriov_112: 0 => 4 VFs a PF on gpu01: ",
+    )
+    [line] = vf_changes(both, replace(both, nodes=nodes))
+    assert line.startswith(f"{left}the SR-IOV operator takes all VFs of a PF away first")
+    assert list(vf_changes(gentle, replace(gentle, nodes=nodes))) == [
+        f"{left}the SR-IOV operator drains each node first: its pods restart elsewhere"
+    ]
+    assert list(vf_changes(replace(both, nodes=nodes), both)) == [
+        f"{joined}the SR-IOV operator makes them, and no pod loses any"
+    ]
+
+
 def test_nothing_is_said_of_vfs_that_stay_or_that_the_hosts_own(lab: Lab) -> None:
     assert lab.cluster is not None
     ours = wanted(lab, lab.cluster)
