@@ -1,10 +1,10 @@
 """Whether the cluster has heard of this node.
 
 kubeadm join of a worker ends well as soon as its kubelet has answered once and has a certificate. One that dies the
-next moment, and at each start again, never becomes a node, and nothing of kubeadm says so.
+next moment, and at each start again, never becomes a node, and nothing of kubeadm says so. What it cannot tell apart: a
+node that an earlier join left under the same name, which kubeadm reset does not take out of the cluster.
 """
 
-import time
 from typing import Optional
 
 from .machine import Machine, StepError
@@ -23,15 +23,15 @@ def wait_until_registered(machine: Machine, server: str, node: str, ca_file: str
     Raises:
         StepError: when the API server answers, and has no such node.
     """
-    deadline = time.monotonic() + REGISTERED_S
+    end_s = machine.now_s() + REGISTERED_S
     while _knows(machine, server, node, ca_file) is False:
-        if time.monotonic() > deadline:
+        if machine.now_s() > end_s:
             raise StepError(
                 f"kubeadm join ended well, and after {REGISTERED_S} s the cluster has no node {node}: its kubelet "
                 "does not stay up",
                 "the next run cleans up and tries again; on the host: journalctl -u kubelet",
             )
-        time.sleep(PAUSE_S)
+        machine.pause(PAUSE_S)
 
 
 def _knows(machine: Machine, server: str, node: str, ca_file: str) -> Optional[bool]:

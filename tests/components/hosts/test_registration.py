@@ -14,9 +14,8 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
-from components.hosts.program import registration
 from components.hosts.program.machine import Machine, StepError
-from components.hosts.program.registration import CERTIFICATE, wait_until_registered
+from components.hosts.program.registration import CERTIFICATE, PAUSE_S, REGISTERED_S, wait_until_registered
 
 CA = "/etc/kubernetes/pki/ca.crt"
 
@@ -61,19 +60,30 @@ def certificate() -> str:
     return (signed.public_bytes(pem) + key.private_bytes(pem, *form)).decode()
 
 
+class Patient(Machine):
+    """Its clock goes by its own pauses alone."""
+
+    clock_s = 0.0
+
+    def now_s(self) -> float:
+        return self.clock_s
+
+    def pause(self, seconds: float) -> None:
+        self.clock_s += seconds
+
+
 @pytest.fixture
-def machine(tmp_path: Path) -> Machine:
+def machine(tmp_path: Path) -> Patient:
     text = certificate()
     for path in (CERTIFICATE, CA):
         place = tmp_path / path.lstrip("/")
         place.parent.mkdir(parents=True)
         place.write_text(text)
-    return Machine(str(tmp_path))
+    return Patient(str(tmp_path))
 
 
 @pytest.fixture
-def plane(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> Iterator[Plane]:
-    monkeypatch.setattr(registration, "PAUSE_S", 0)
+def plane(machine: Machine) -> Iterator[Plane]:
     found = Plane(Path(machine.path(CERTIFICATE)))
     thread = threading.Thread(target=found.server.serve_forever, kwargs={"poll_interval": 0.01})
     thread.start()
@@ -96,15 +106,13 @@ def test_a_kubelet_that_takes_a_while_is_waited_for(machine: Machine, plane: Pla
     assert len(plane.asked) == 3
 
 
-def test_a_node_that_never_comes_is_a_failure_with_what_to_read(
-    machine: Machine, plane: Plane, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(registration, "REGISTERED_S", 0)
+def test_a_node_that_never_comes_is_a_failure_with_what_to_read(machine: Patient, plane: Plane) -> None:
     plane.answers = [404]
 
     with pytest.raises(StepError, match="has no node gpu01") as caught:
         wait_until_registered(machine, plane.url, "gpu01", CA)
     assert "journalctl -u kubelet" in caught.value.hint
+    assert REGISTERED_S < machine.clock_s <= REGISTERED_S + PAUSE_S
 
 
 @pytest.mark.parametrize("answer", [403, 500])
