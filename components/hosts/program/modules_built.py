@@ -9,6 +9,8 @@ DKMS = "dkms"
 DKMS_KEYS = ("/var/lib/shim-signed/mok/MOK.der", "/var/lib/dkms/mok.pub")
 """What DKMS signs modules with: on Ubuntu, and elsewhere."""
 BUILD_S = 1500
+SIGNED_GPU = "packages with signed modules (Ubuntu: linux-modules-nvidia-…)"
+"""What a GPU driver can be had from instead, where the kernel takes no module that was built here."""
 
 
 def secure_boot(machine: Machine) -> str:

@@ -8,6 +8,7 @@ from ..distribution import install
 from ..host import Document, Host
 from ..machine import Machine, StepError
 from ..modules_built import (
+    SIGNED_GPU,
     build_for_this_kernel,
     built_by_dkms,
     missing_headers,
@@ -16,7 +17,6 @@ from ..modules_built import (
 )
 from ..software import add_repository, installed_packages, planned, remove, same_version
 from ..step import Fields, Step
-from .preflight import SIGNED_GPU
 
 WORKS = "works"
 AS_INSTALLED = "as installed"

@@ -5,12 +5,11 @@ from typing import Any, Dict, List, Set
 from ..distribution import distribution
 from ..host import Document, Host
 from ..machine import Machine, StepError
-from ..modules_built import built_by_dkms, missing_headers, refuse_unsigned_modules, secure_boot
+from ..modules_built import SIGNED_GPU, built_by_dkms, missing_headers, refuse_unsigned_modules, secure_boot
 from ..step import Fields, Step
 
 BUILT_DRIVERS = ("doca_ofed", "mlnx_ofed")
 """Driver sources whose modules are built on the host, and so are not signed by the distribution."""
-SIGNED_GPU = "packages with signed modules (Ubuntu: linux-modules-nvidia-…)"
 
 
 class Preflight(Step):
