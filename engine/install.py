@@ -219,7 +219,9 @@ def main() -> int:
         sys.stderr.write(f"engine: {explain(missing)}\n")
         return 1
     left = ", ".join(part.name for part in PARTS if part not in parts)
-    without = f"; without the simulator's {left}, since {options.stack} is no stack of kind virtual" if left else ""
+    without = (
+        f"; without the simulator's {left}, since Pulumi.{options.stack}.yaml describes no virtual lab" if left else ""
+    )
     sys.stderr.write(f"engine: {plural(len(found), 'part')} ready in {ENGINE.name}, cache {cache()}{without}\n")
     return 0
 

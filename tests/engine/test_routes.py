@@ -180,7 +180,8 @@ def test_without_go_setup_ends_well_for_hardware_and_names_what_the_simulator_la
     assert linked == set(there)
     assert (install.HARDWARE in said) == (status == 1)
     assert ("no `go` on PATH" in said) == (status == 1)
-    assert ("without the simulator's plane, kwok, mpi-operator, vcenter" in said) == (status == 0)
+    without = "without the simulator's plane, kwok, mpi-operator, vcenter"
+    assert (f"{without}, since Pulumi.hardware.yaml describes no virtual lab" in said) == (status == 0)
 
 
 def test_an_installed_cli_of_the_right_version_comes_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
