@@ -49,13 +49,20 @@ def fetch(machine: Machine, download: Dict[str, Any]) -> str:
     return place
 
 
-def add_repository(machine: Machine, download: Dict[str, Any]) -> None:
-    """Installs the package that tells apt or dnf of a vendor's repository."""
+def add_repository(machine: Machine, download: Dict[str, Any], keep: bool = False) -> None:
+    """Installs the package that tells apt or dnf of a vendor's repository.
+
+    Args:
+        machine: the host.
+        download: the package and its checksum.
+        keep: whether its file stays in our cache, for a second time.
+    """
     place = fetch(machine, download)
     # a path tells them that it is a file; unlike dpkg and rpm they wait for whoever installs something now
     words = [*APT, "--no-remove", "install", "--"] if family(machine) == "debian" else [*DNF, "install"]
     machine.must(*words, machine.path(place), timeout_s=LOCK_S + REMOVE_S)
-    machine.remove(place)
+    if not keep:
+        machine.remove(place)
 
 
 def refuse_firmware_updates(machine: Machine, names: Sequence[str]) -> None:
@@ -77,7 +84,8 @@ def planned(machine: Machine, names: Sequence[str]) -> List[str]:
         return re.findall(r"^Inst (\S+)", said, re.MULTILINE)
     # dnf's answer to --assumeno is an exit code of 1 and the table of what it would do
     said = machine.run("dnf", "-q", "--assumeno", "install", *names, timeout_s=LOCK_S).out
-    return re.findall(r"^ (\S+) ", said, re.MULTILINE)
+    # a name that is too long for its column stands alone on its line
+    return re.findall(r"^ (\S+)(?: |$)", said, re.MULTILINE)
 
 
 def installed_packages(machine: Machine, pattern: str) -> List[str]:

@@ -2,7 +2,9 @@
 
 import pytest
 
+from components.hosts.program.machine import Done
 from components.hosts.program.places import REBOOT_FILE
+from components.hosts.program.software import planned
 from tests.components.hosts.test_host import run
 from tests.components.hosts.vendor_kernel import KERNEL, MODULE, WRITTEN, VendorHost
 from tests.components.hosts.vendor_lab import (
@@ -138,6 +140,44 @@ def test_a_package_that_writes_firmware_is_never_installed(host, lab, doca):
 
     assert "mlnx-fw-updater, which writes firmware" in failed["reason"]
     assert not host.ofed
+
+
+def test_a_package_that_writes_firmware_is_found_before_the_old_driver_goes(host, lab, doca):
+    host.with_ofed("24.10-1.1.4", {"mlnx-tools", "doca-host"})
+    host.brought = ["mlnx-fw-updater"]
+    driver = {"source": "doca_ofed", "version": WANTED, "download": doca}
+
+    unasked = run("apply", host, asks(lab, driver=driver))["failed"]
+    assert unasked["reason"].startswith("driver 24.10-1.1.4 is installed and works")
+    assert host.offered == {}, "nothing happens without leave"
+
+    failed = run("apply", host, asks(lab, driver={**driver, "replace": True}))["failed"]
+
+    assert "mlnx-fw-updater, which writes firmware" in failed["reason"]
+    assert "24.10-1.1.4" in host.ofed
+    assert {"mlnx-tools", "doca-host"} <= host.installed
+
+
+def test_a_repository_that_goes_with_the_old_driver_is_added_again(host, lab, doca):
+    host.with_ofed("24.10-1.1.4", {"doca-host"})
+    driver = {"source": "doca_ofed", "version": WANTED, "download": doca, "replace": True}
+
+    assert applied(host, asks(lab, driver=driver))["failed"] is None
+
+    changes = commands_with(host, "doca-host", "/var/cache/rocelab", "purge", "rpm -e")
+    steps = ["added" if "/var/cache" in one else "gone" for one in changes if "imulate" not in one]
+    assert steps == ["added", "gone", "added"]
+    assert list((host.folder / "var/cache/rocelab").iterdir()) == []
+
+
+def test_a_name_that_dnf_wraps_is_planned_too(tmp_path, monkeypatch):
+    host = VendorHost(tmp_path, "rhel")
+    head = " Package        Arch    Version  Repository   Size\nInstalling:\n doca-ofed      x86_64  3.2.1  doca  1 k\n"
+    table = f"{head}Installing dependencies:\n mlnx-fw-updater\n                x86_64  25.07  doca  99 M\n"
+    monkeypatch.setattr(host, "_install", lambda *_: Done(1, table, ""))
+
+    assert {"doca-ofed", "mlnx-fw-updater"} < {*planned(host, ["doca-ofed"])}
+    assert "x86_64" not in planned(host, ["doca-ofed"])
 
 
 def test_without_leave_to_reboot_nothing_is_installed(host, lab, doca):

@@ -117,6 +117,7 @@ class Driver(Step):
         if asked["download"] and (asked["replace"] or not old):
             fetch(machine, asked["download"])  # before anything goes: a host without any driver helps nobody
         if old:
+            self._refuse_firmware_beforehand(host)
             self._remove(host, old)
         if asked["source"] == "doca_ofed":
             if asked["download"]:
@@ -131,6 +132,22 @@ class Driver(Step):
                 f"this kernel has no {ofed.MODULE}",
                 "Ubuntu has it in linux-modules-extra, Debian's cloud kernels leave it out: see system.packages",
             )
+
+    def _refuse_firmware_beforehand(self, host: Host) -> None:
+        """Asks the repository that comes while the old driver still works.
+
+        Asked again after the removal: a package manager may be unable to plan as long as the old packages are there,
+        and the repository's own package is one of those that go.
+        """
+        machine, asked = host.machine, host.document["driver"]
+        if asked["source"] != "doca_ofed" or not asked["replace"]:
+            return
+        if asked["download"]:
+            try:
+                add_repository(machine, asked["download"], keep=True)
+            except StepError:
+                return  # such as an older one than the host has: that one has to go first
+        refuse_firmware_updates(machine, asked["packages"])
 
     def _remove(self, host: Host, old: str) -> None:
         machine, asked = host.machine, host.document["driver"]
