@@ -8,6 +8,9 @@ from stacks.base import LabError
 from stacks.lab import Lab
 from stacks.read import read_stack_file
 
+UNSET = ("not found for stack", "no stack named")
+"""How the pulumi CLI says that a key has no value; of any other failure it is not known whether it has one."""
+
 
 class NoEngineError(LabError):
     """There is no pulumi to ask."""
@@ -37,11 +40,17 @@ def lab_of(asked: argparse.Namespace) -> Lab:
 
 
 def stack_secret(asked: argparse.Namespace, name: str) -> str | None:
-    """A secret of the stack, as the engine opens it; None where it has none of that name, or there is no engine."""
+    """A secret of the stack, as the engine opens it; None where it has none of that name, or was never made.
+
+    Raises:
+        LabError: when it cannot be known: no engine, a wrong passphrase, a state that cannot be reached.
+    """
     words = ["config", "get", f"rocelab:{name}", "--stack", asked.stack]
     try:
         text = ask_pulumi(*words, *(["--config-file", str(asked.config_file)] if asked.config_file else []))
-    except LabError:
+    except LabError as error:
+        if not any(said in str(error) for said in UNSET):
+            raise
         return None
     return text.rstrip("\n")
 

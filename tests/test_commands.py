@@ -7,7 +7,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from components.stack_cli import add_stack_options, stack_secret
+from components.stack_cli import NoEngineError, add_stack_options, stack_secret
+from stacks.base import LabError
 from tests.conftest import ROOT
 
 INNER = {
@@ -92,3 +93,28 @@ def test_a_secret_is_read_from_the_stack_file_that_was_named(monkeypatch: pytest
     first, second = asked
     assert first == ("config", "get", "rocelab:identity", "--stack", "dgx", "--config-file", "a.yaml")
     assert second == ("config", "get", "rocelab:identity", "--stack", "lab")
+
+
+@pytest.mark.parametrize(
+    "said", ["error: configuration key 'a' not found for stack 'lab'", "error: no stack named 'lab' found"]
+)
+def test_a_secret_that_the_stack_does_not_have_is_none(said: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert secret_where_pulumi_fails(LabError(f"pulumi config get failed: {said}"), monkeypatch) is None
+
+
+@pytest.mark.parametrize("error", [NoEngineError("pulumi is not on PATH"), LabError("failed: incorrect passphrase")])
+def test_a_secret_that_cannot_be_asked_for_is_not_said_to_be_missing(
+    error: LabError, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(LabError, match=str(error)):
+        secret_where_pulumi_fails(error, monkeypatch)
+
+
+def secret_where_pulumi_fails(error: LabError, monkeypatch: pytest.MonkeyPatch) -> str | None:
+    def pulumi(*_: str) -> str:
+        raise error
+
+    monkeypatch.setattr("components.stack_cli.ask_pulumi", pulumi)
+    parser = ArgumentParser()
+    add_stack_options(parser)
+    return stack_secret(parser.parse_args([]), "a")

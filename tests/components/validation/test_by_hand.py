@@ -8,20 +8,19 @@ import pytest
 from components.validation import run
 from components.validation.planning.plan import Plan
 from components.validation.running.runner import Around, Run
-from stacks.lab import Lab
-from tests.components.validation.labs import plan_for, record, reduced
+from tests.components.validation.labs import record, reduced
 from tests.conftest import ROOT
 
 PULUMI = """#!/bin/sh
 case "$*" in
   *"config get rocelab:vcenterPassword"*) echo canary-password ;;
-  *) exit 1 ;;
+  *) echo "error: configuration key '$3' not found for stack 'lab'" >&2; exit 1 ;;
 esac
 """
 
 
 @pytest.fixture
-def arounds(lab: Lab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Around]:
+def arounds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Around]:
     """A checkout with keys and a pulumi that knows one secret; what each measurement is told beside its plan."""
     nodes, programs = tmp_path / ".sim" / "nodes", tmp_path / "bin"
     nodes.mkdir(parents=True)
@@ -62,6 +61,20 @@ def test_no_secret_of_the_stack_and_no_key_is_kept(arounds: list[Around], tmp_pa
     assert "canary-password" in kept.secrets, "nor is it in what a killed run leaves"
 
 
+def test_where_the_engine_does_not_open_the_secrets_it_says_that_outputs_are_not_redacted_of_them(
+    arounds: list[Around], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "bin" / "pulumi").write_text("#!/bin/sh\necho 'error: incorrect passphrase' >&2; exit 1\n")
+
+    assert by_hand() == 0
+    (told,) = (line for line in capsys.readouterr().err.splitlines() if "redacted" in line)
+    assert told.startswith("secrets of the stack are not known, so outputs are not redacted of them: ")
+    assert told.endswith("incorrect passphrase")
+    kept = arounds[0].journal
+    assert kept
+    assert any("b3BlbnNzaC1rZXktdjE" in text for text in kept.secrets), "the key that opens the hosts is known"
+
+
 @pytest.mark.parametrize(("options", "fresh"), [((), False), (("--fresh",), True)])
 def test_a_fresh_run_has_a_journal_too_and_takes_none_over(
     arounds: list[Around], tmp_path: Path, options: tuple[str, ...], fresh: bool
@@ -74,7 +87,7 @@ def test_a_fresh_run_has_a_journal_too_and_takes_none_over(
 
 
 def test_it_judges_by_the_switches_that_the_lab_file_names(
-    arounds: list[Around], lab: Lab, monkeypatch: pytest.MonkeyPatch
+    arounds: list[Around], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     leaves, seen = {("gpu01", "rail-a"): "leaf1"}, []
     monkeypatch.setattr(run, "leaves_of", lambda _: leaves)
@@ -83,4 +96,3 @@ def test_it_judges_by_the_switches_that_the_lab_file_names(
     by_hand()
 
     assert [beside.topology for beside in seen] == [leaves]
-    assert plan_for(lab).rails, "of the lab that the stack file describes"
