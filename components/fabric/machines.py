@@ -84,6 +84,7 @@ class Machines(pulumi.ComponentResource):
             machines={node.name: uuids[node.name] for node in nodes},
             apart=[node.name for node in nodes if node.role == "worker" and node.machine.apart],
             pinned={node.name: node.machine.host for node in nodes if node.machine.host},
+            ruled=list(made),
             patient=not args.lab.simulated,
         )
         # a machine may move when it gets its vGPUs, and when DRS hears of a rule

@@ -36,7 +36,8 @@ class PlacementProvider(Configured, ResourceProvider):
 
     def check(self, _olds: Props, news: Props) -> CheckResult:
         """Refuses machines that nobody would keep apart, before they are made."""
-        apart, pinned = _list(news, "apart"), _map(news, "pinned")
+        pinned, ruled = _map(news, "pinned"), _list(news, "ruled")
+        apart = [name for name in _list(news, "apart") if name in ruled]
         if len(apart) < 2 or all(name in pinned for name in apart):
             return CheckResult(news, [])
         with login.configured_session(self._setting) as vcenter:
@@ -67,12 +68,17 @@ class PlacementProvider(Configured, ResourceProvider):
         with login.configured_session(self._setting) as vcenter:
             seen: Props = {}
 
+            ruled = set(_list(props, "ruled"))
+            of_drs = {**props, "apart": [name for name in _list(props, "apart") if name in ruled]}
+            of_drs |= {key: {n: v for n, v in _map(props, key).items() if n in ruled} for key in ("machines", "pinned")}
+
             def right() -> bool:
                 seen.update(_seen(vcenter, props))
-                return not seen["faults"]
+                return not _faults(_map(seen, "places"), of_drs)
 
             waiting = f"{props['cluster']}: DRS is to move machines to hosts of their own"
-            if not until(right, DRS_S if props["patient"] else 0, vcenter.say, waiting):
+            until(right, DRS_S if props["patient"] else 0, vcenter.say, waiting)
+            if seen["faults"]:
                 raise LabError("\n".join(_list(seen, "faults")))
             return {**props, **seen}
 
@@ -88,6 +94,8 @@ class PlacementArgs:
     """The workers that want a host of their own."""
     pinned: Mapping[str, str]
     """The host that a machine is to stay on, by name."""
+    ruled: Sequence[str]
+    """Those that DRS knows our rules of: what is adopted is only looked at, and a wait for it would be in vain."""
     patient: bool
     """Whether DRS gets its time; the simulated one acts at once."""
 
@@ -104,18 +112,19 @@ class Placement(Resource, module="fabric", name="Placement"):
             "machines": dict(args.machines),
             "apart": list(args.apart),
             "pinned": dict(args.pinned),
+            "ruled": list(args.ruled),
             "patient": args.patient,
         }
         super().__init__(PlacementProvider(), name, {**asked, "places": None, "faults": None}, opts)
 
 
 def _seen(vcenter: VCenter, props: Props) -> Props:
-    machines = _map(props, "machines")
-    places = places_of(vcenter, machines)
-    return {
-        "places": places,
-        "faults": faults_of(places, list(machines), _list(props, "apart"), _map(props, "pinned")),
-    }
+    places = places_of(vcenter, _map(props, "machines"))
+    return {"places": places, "faults": _faults(places, props)}
+
+
+def _faults(places: Mapping[str, str], props: Props) -> list[str]:
+    return faults_of(places, list(_map(props, "machines")), _list(props, "apart"), _map(props, "pinned"))
 
 
 def _list(props: Props, key: str) -> list[str]:

@@ -260,6 +260,7 @@ def test_no_rule_moves_a_machine_that_is_there_and_its_place_is_verified() -> No
     assert "fabric-machines-gpu01-stays" not in seen.resources
     assert "fabric-machines-apart" not in seen.resources, "one new worker needs no rule"
     assert placement.inputs["apart"] == ["gpu01", "gpu02"]
+    assert placement.inputs["ruled"] == ["gpu02"]
     assert placement.inputs["pinned"] == {"gpu01": "DC0_C0_H1"}
     assert "fabric-machines-gpu01-existing" in placement.depends_on
 
