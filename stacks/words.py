@@ -1,5 +1,7 @@
 """Words of messages that depend on a number. Pure, and free of anything but the standard library."""
 
+from collections.abc import Sequence
+
 
 def plural(count: int, noun: str, nouns: str = "") -> str:
     """A number with its noun: `1 round`, `2 rounds`, `0 rounds`.
@@ -10,3 +12,8 @@ def plural(count: int, noun: str, nouns: str = "") -> str:
         nouns: of several, where that is not the noun with an s.
     """
     return f"{count} {noun if count == 1 else nouns or f'{noun}s'}"
+
+
+def some(names: Sequence[str], most: int) -> str:
+    """The first of several, and how many more there are: `gpu01, gpu02 and 3 more`; empty of none."""
+    return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")

@@ -7,6 +7,7 @@ from pyVmomi import vim
 
 from components.fabric.facts import FabricFacts
 from stacks.fabric import DistributedSwitch, EsxiHost
+from stacks.words import some
 
 RULESET = "pvrdma"
 """TCP 28250 to 28761, both directions; closed on a fresh host."""
@@ -38,9 +39,8 @@ def blocked(switches: Sequence[DistributedSwitch], facts: FabricFacts) -> Iterat
             if out:
                 yield (
                     f"{name}: its firewall ruleset {RULESET} lets in {', '.join(host.pvrdma_allows) or 'nobody'}, and "
-                    f"not {', '.join(out[:3])}{f' and {len(out) - 3} more' if len(out) > 3 else ''}: PVRDMA between "
-                    f"them fails. Add the network (esxcli network firewall ruleset allowedip add -r {RULESET} -i ...), "
-                    "or let in all addresses"
+                    f"not {some(out, 3)}: PVRDMA between them fails. Add the network "
+                    f"(esxcli network firewall ruleset allowedip add -r {RULESET} -i ...), or let in all addresses"
                 )
 
 

@@ -14,6 +14,7 @@ from components.fabric.nics import Nic, choose
 from components.fabric.releases import joins, newest_switch
 from stacks.base import LabError
 from stacks.fabric import DistributedSwitch
+from stacks.words import some
 
 OLDEST = (6, 5)
 """vSphere's first release with PVRDMA."""
@@ -106,7 +107,7 @@ def _cluster(facts: FabricFacts) -> Iterator[str]:
     for privilege, objects in sorted(facts.lacking.items()):
         if privilege.startswith(ON_HOSTS):
             yield (
-                f"our user lacks the privilege {privilege} on {_few(objects)}: give it the role that "
+                f"our user lacks the privilege {privilege} on {some(objects, 3)}: give it the role that "
                 "python -m components.fabric.role prints"
             )
 
@@ -115,7 +116,7 @@ def _elsewhere(facts: FabricFacts) -> Iterator[str]:
     for privilege, objects in sorted(facts.lacking.items()):
         if not privilege.startswith(ON_HOSTS):
             yield (
-                f"our user lacks the privilege {privilege} on {_few(objects)}: unless it has it on the folders and "
+                f"our user lacks the privilege {privilege} on {some(objects, 3)}: unless it has it on the folders and "
                 "networks concerned, the vCenter will refuse what needs it"
             )
 
@@ -188,8 +189,9 @@ def _host(host: HostFacts, *, needs_vgpu: bool) -> Iterator[str]:
         )
     elif needs_vgpu and (idle := _idle(host)) and len(idle) == len(host.gpu_graphics):
         yield (
-            f"{host.name}: the graphics type of GPU {_few(idle)} still is {host.gpu_graphics[idle[0]]}, and vGPUs need "
-            f"{SHARED_DIRECT}: set it for the GPU too where it has a setting of its own, and restart Xorg or reboot"
+            f"{host.name}: the graphics type of GPU {some(idle, 3)} still is {host.gpu_graphics[idle[0]]}, and vGPUs "
+            f"need {SHARED_DIRECT}: set it for the GPU too where it has a setting of its own, and restart Xorg or "
+            "reboot"
         )
 
 
@@ -201,7 +203,7 @@ def _idle(host: HostFacts) -> list[str]:
 def _oddities(host: HostFacts, *, needs_vgpu: bool) -> Iterator[str]:
     if needs_vgpu and 0 < len(idle := _idle(host)) < len(host.gpu_graphics):
         yield (
-            f"{host.name}: the graphics type of GPU {_few(idle)} is not {SHARED_DIRECT} now, so it takes no vGPU: "
+            f"{host.name}: the graphics type of GPU {some(idle, 3)} is not {SHARED_DIRECT} now, so it takes no vGPU: "
             "where it is to have some, set it, and restart Xorg or reboot"
         )
     if host.maintenance:
@@ -233,7 +235,7 @@ def _unlike(switch: DistributedSwitch, chosen: Mapping[str, tuple[HostFacts, Nic
         for name, (host, nic) in chosen.items():
             groups[kind(host, nic)].append(name)
         if len(groups) > 1:
-            told = "; ".join(f"{value or 'not told'} on {_few(names)}" for value, names in sorted(groups.items()))
+            told = "; ".join(f"{value or 'not told'} on {some(names, 3)}" for value, names in sorted(groups.items()))
             yield f"{switch.name}: {what} is not the same on all hosts: {told}"
 
 
@@ -241,10 +243,6 @@ def _line(host: HostFacts, nic: Nic | None = None) -> str:
     uplink = f", {nic.name} {nic.driver} {nic.driver_version}".rstrip() + f" at {nic.pci}" if nic else ""
     speed = f" {nic.speed_mbit} Mbit/s" if nic else ""
     return f"ESXi {host.version} build {host.build}{uplink}{speed}"
-
-
-def _few(names: Sequence[str]) -> str:
-    return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
 
 
 def _once(sentences: Sequence[str]) -> tuple[str, ...]:

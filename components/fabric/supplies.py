@@ -11,6 +11,7 @@ from components.fabric.releases import newest_hardware
 from stacks.lab import Lab
 from stacks.machines import Machine
 from stacks.nodes import VsphereVm
+from stacks.words import some
 
 
 class _Asked(NamedTuple):
@@ -46,7 +47,7 @@ def refused_supplies(lab: Lab, facts: FabricFacts) -> Iterator[str]:
         if name not in there[field]:
             templates = [one for one in there[field] if field == "template" and facts.machines[one].template]
             others = ", ".join(sorted(templates or there[field])[:MOST_NAMES]) or "none"
-            path = where.replace("*", _few(machines))
+            path = where.replace("*", some(machines, 3))
             yield f"{path}: the datacenter has no {WHAT[field]} {name} that our user may see; it has {others}"
     yield from _templates(lab, facts)
     yield from _old_hosts(lab, facts)
@@ -103,7 +104,3 @@ def _new_machines(lab: Lab) -> Iterator[tuple[VsphereVm, Machine]]:
     for node in lab.nodes:
         if isinstance(node, VsphereVm) and node.state != "absent" and isinstance(node.machine, Machine):
             yield node, node.machine
-
-
-def _few(names: list[str]) -> str:
-    return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")

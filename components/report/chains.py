@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from components.report.material import RailMtu
 from components.validation.records import RunRecord
+from stacks.words import some
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -63,5 +64,4 @@ def _range(values: Iterable[int]) -> str:
 
 
 def _first(found: dict[str, int]) -> str:
-    named = [f"{node}: {mtu}" for node, mtu in sorted(found.items())]
-    return named[0] + (f" and {len(named) - 1} more" if named[1:] else "")
+    return some([f"{node}: {mtu}" for node, mtu in sorted(found.items())], 1)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from stacks.words import plural
+from stacks.words import plural, some
 
 
 @pytest.mark.parametrize(
@@ -17,3 +17,17 @@ from stacks.words import plural
 )
 def test_one_is_one_and_everything_else_is_several(count: int, words: tuple[str, ...], said: str) -> None:
     assert plural(count, *words) == said
+
+
+@pytest.mark.parametrize(
+    ("names", "most", "said"),
+    [
+        ((), 1, ""),
+        (("a",), 1, "a"),
+        (("a", "b"), 1, "a and 1 more"),
+        (("a", "b", "c"), 3, "a, b, c"),
+        (("a", "b", "c", "d", "e"), 3, "a, b, c and 2 more"),
+    ],
+)
+def test_the_first_are_named_and_the_others_counted(names: tuple[str, ...], most: int, said: str) -> None:
+    assert some(names, most) == said

@@ -14,6 +14,7 @@ from components.validation.running.ports import Ports, parse_ports
 from components.validation.running.remote import HELD, INSPECT, inspect, inspect_words, lease
 from components.validation.running.verbs import Bench, BusyError, as_raw
 from stacks.base import LabError
+from stacks.words import some
 
 AT_ONCE = 64
 """Connections being opened at a time."""
@@ -144,4 +145,4 @@ def _refuse_busy(plan: Plan, found: dict[str, Ports], foreign: list[str], *, ask
 
 def _refuse(what: str, found: list[str]) -> None:
     if found:
-        raise BusyError(f"{what}{found[0]}" + (f" and {len(found) - 1} more" if found[1:] else ""))
+        raise BusyError(f"{what}{some(found, 1)}")
