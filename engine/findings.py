@@ -1,5 +1,7 @@
-"""One line of the doctor's table."""
+"""One line of the doctor's table, and how programs are asked for it."""
 
+import shutil
+import subprocess
 from dataclasses import dataclass
 
 
@@ -24,3 +26,11 @@ class Finding:
         if not self.lack:
             return {**fields, "missing": False}
         return {**fields, "missing": True, "lack": self.lack, "wanted_by": self.wanted_by, "remedy": self.remedy}
+
+
+def said_by(*command: str) -> str:
+    """What a program prints, or nothing when it is not there or fails."""
+    if shutil.which(command[0]) is None:
+        return ""
+    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
+    return done.stdout.strip() if done.returncode == 0 else ""

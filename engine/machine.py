@@ -7,8 +7,7 @@ import shutil
 from pathlib import Path
 
 from engine import gobuild, nodes_image
-from engine.findings import Finding
-from engine.nodes_image import said_by
+from engine.findings import Finding, said_by
 from engine.parts import Part
 from engine.places import ROOT, cache, is_supported, system
 

@@ -7,11 +7,10 @@ import os
 import pwd
 import re
 import shutil
-import subprocess
 import sys
 from pathlib import Path
 
-from engine.findings import Finding
+from engine.findings import Finding, said_by
 from engine.places import cache, is_supported
 
 TOOLS = {"mke2fs": "e2fsprogs", "apt-get": "apt", "dpkg-deb": "dpkg", "perl": "perl"}
@@ -94,14 +93,6 @@ def _namespace() -> Finding:
         return Finding("namespace", "-", "kernel")
     remedy = "allow it: sysctl kernel.apparmor_restrict_unprivileged_userns=0, or user.max_user_namespaces above 0"
     return Finding("namespace", "-", "-", "the kernel gives this user no user namespace", WANTED_BY, remedy)
-
-
-def said_by(*command: str) -> str:
-    """What a program prints, or nothing when it is not there or fails."""
-    if shutil.which(command[0]) is None:
-        return ""
-    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
-    return done.stdout.strip() if done.returncode == 0 else ""
 
 
 if __name__ == "__main__":

@@ -111,3 +111,17 @@ def test_a_kvm_that_may_not_be_opened_is_no_kvm(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(machine.os, "open", refuse)
 
     assert "Permission denied" in by_part(machine.look([]))["kvm"].origin
+
+
+def test_too_little_memory_is_said_with_what_two_nodes_take(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    meminfo = tmp_path / "meminfo"
+    monkeypatch.setattr(machine, "MEMINFO", meminfo)
+
+    def memory(text: str) -> Finding:
+        meminfo.write_text(text)
+        return next(one for one in machine.look([]) if one.part == "memory")
+
+    assert memory("MemTotal: 9 kB\nMemAvailable:    1048576 kB\n").lack == "2500 MB wanted by two nodes"
+    enough = memory("MemAvailable:   25165824 kB\n")
+    assert (enough.version, enough.lack) == ("24576 MB free", "")
+    assert memory("").lack == "", "what the kernel does not tell is not missing"

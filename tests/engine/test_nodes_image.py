@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from engine import machine, nodes_image
+from engine import nodes_image
 from engine.findings import Finding
 from engine.places import ROOT
 
@@ -113,17 +113,3 @@ def test_a_first_make_up_ends_at_once_with_what_is_missing(
 
     (tmp_path / "cache/rocelab/nodes/image-0123456789ab").mkdir()
     assert nodes_image.main() == 0, "whoever has an image needs nothing to build one"
-
-
-def test_too_little_memory_is_said_with_what_two_nodes_take(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    meminfo = tmp_path / "meminfo"
-    monkeypatch.setattr(machine, "MEMINFO", meminfo)
-
-    def memory(text: str) -> Finding:
-        meminfo.write_text(text)
-        return next(one for one in machine.look([]) if one.part == "memory")
-
-    assert memory("MemTotal: 9 kB\nMemAvailable:    1048576 kB\n").lack == "2500 MB wanted by two nodes"
-    enough = memory("MemAvailable:   25165824 kB\n")
-    assert (enough.version, enough.lack) == ("24576 MB free", "")
-    assert memory("").lack == "", "what the kernel does not tell is not missing"
