@@ -85,6 +85,9 @@ async def retest(bench: Bench, stage: Stage, results: list[TransferResult]) -> t
             left = ways
             break
         await tries.run(ways, once)
+    # of many suspects the search takes some, yet whatever failed has a second try
+    failed = [way for way, one in by_way.items() if one.outcome in ("failed", "error")]
+    await tries.run([way for way in failed if way not in tries.made and way not in tries.hopeless], once)
     told = _told(len(tries.made), "suspect transfer", tries.most) if tries.made else ""
     if left:
         told += f"; {len(left)} not often enough to be sure, as {tries.limit_s:.0f} s were over"

@@ -1,15 +1,16 @@
 """Further tries of transfers: what they add to a result, and what is not worth one."""
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 
 import pytest
 
+from components.validation.judging.localise import MANY
 from components.validation.judging.verdict import function_of
 from components.validation.planning.schedule import Transfer
 from components.validation.planning.stages import Stage
 from components.validation.records import TransferResult
-from components.validation.running.retest import joined, second_try
+from components.validation.running.retest import joined, retest, second_try
 from components.validation.running.verbs import Bench
 from stacks.lab import Lab
 from tests.components.validation.fakes import Process
@@ -87,6 +88,9 @@ def test_a_transfer_that_fails_each_time_has_failed(lab: Lab) -> None:
     assert (transfer.outcome, transfer.retest, function) == ("failed", (0.0,), "fail")
 
 
+Again = Callable[[Bench, Stage, list[TransferResult]], Awaitable[tuple[list[TransferResult], str]]]
+
+
 class Flaky(Bench):
     """A bench whose transfers fail as often as it is told, by rail, client and server."""
 
@@ -108,7 +112,7 @@ def flaky(lab: Lab, left: Mapping[tuple[str, str, str], int]) -> Flaky:
     return bench
 
 
-def measured_stage(bench: Flaky, stage: Stage) -> list[TransferResult]:
+def measured_stage(bench: Flaky, stage: Stage, again: Again = second_try) -> list[TransferResult]:
     """One round after the other, then the second tries."""
 
     async def whole() -> list[TransferResult]:
@@ -116,7 +120,7 @@ def measured_stage(bench: Flaky, stage: Stage) -> list[TransferResult]:
         for transfers in bench.plan.rounds_of(stage):
             done += [await bench.transfer(stage, one, len(transfers)) for one in transfers]
         bench.loads.clear()
-        return (await second_try(bench, stage, done))[0]
+        return (await again(bench, stage, done))[0]
 
     return asyncio.run(whole())
 
@@ -136,16 +140,45 @@ def test_a_later_test_tries_again_only_what_failed_with_half_as_many_at_once(lab
     assert sum(bool(t.failed_once) for t in results.values()) == 7
 
 
-def test_what_no_try_can_mend_is_not_tried(lab: Lab) -> None:
-    latency = next(stage for stage in plan_for(lab).stages if stage.test == "ib_write_lat")
-    keys = [t.key for transfers in plan_for(lab).rounds_of(latency) for t in transfers]
-    bench = flaky(lab, dict.fromkeys(keys, 1))
-    bench.cut_off[keys[0]] = "no answer"
+def all_failing(lab: Lab) -> tuple[Flaky, Stage]:
+    """Four nodes, and a latency that fails in each of its transfers once."""
+    plan = plan_for(with_nodes(lab, 4))
+    latency = next(stage for stage in plan.stages if stage.test == "ib_write_lat")
+    keys = [t.key for transfers in plan.rounds_of(latency) for t in transfers]
+    return flaky(with_nodes(lab, 4), dict.fromkeys(keys, 1)), latency
+
+
+def test_over_what_no_ping_passes_is_not_tried_again_and_all_else_is(lab: Lab) -> None:
+    bench, latency = all_failing(lab)
+    silent = next(iter(bench.left))
+    bench.cut_off[silent] = "no answer"
+    results = measured_stage(bench, latency)
+
+    assert len(bench.loads) == len(results) - 1 == 23
+    assert [(t.rail, t.client, t.server) for t in results if t.outcome == "failed"] == [silent]
+
+
+def test_to_a_host_that_is_gone_nothing_is_tried_again_and_all_else_is(lab: Lab) -> None:
+    bench, latency = all_failing(lab)
     bench.unreachable["gpu02"] = "gpu02: gone"
     results = measured_stage(bench, latency)
 
-    assert bench.loads == []
-    assert {t.outcome for t in results} == {"failed"}
+    assert len(bench.loads) == 12, "three nodes, each direction of each pair on two rails"
+    assert {"gpu02" in (t.client, t.server) for t in results if t.outcome == "failed"} == {True}
+    assert sum(t.outcome == "measured" for t in results) == 12
+
+
+def test_of_a_hiccup_that_is_larger_than_the_sample_of_suspects_each_transfer_has_a_second_try(lab: Lab) -> None:
+    sixteen = with_nodes(lab, 16)
+    first = plan_for(sixteen).stages[0]
+    keys = [t.key for transfers in plan_for(sixteen).rounds_of(first) for t in transfers if t.rail == "rail-a"]
+    failing = keys[:64]
+    bench = flaky(sixteen, dict.fromkeys(failing, 1))
+    results = measured_stage(bench, first, retest)
+
+    assert len(failing) > MANY
+    assert {t.outcome for t in results} == {"measured"}
+    assert {(t.rail, t.client, t.server) for t in results if t.second_try} == set(failing)
 
 
 def test_two_nodes_whose_transfer_failed_once_take_part_in_the_later_tests(lab: Lab) -> None:
