@@ -136,7 +136,7 @@ def _how(lab: Lab) -> str:
 
 
 def history_in_state(stack: str, lab: Lab) -> History:
-    """The history that the stack's state keeps.
+    """The history of this lab that the stack's state keeps; that of another lab, which a file of its own names, is not.
 
     Raises:
         LabError: when there is no such stack, or no engine to ask.
@@ -152,7 +152,10 @@ def history_in_state(stack: str, lab: Lab) -> History:
         ) from None
     resources = json.loads(text)["deployment"].get("resources", [])
     found = [one.get("outputs", {}).get("history") for one in resources if MEASUREMENT in one["urn"]]
-    return history_in(found[0]) if found else History()
+    kept = history_in(found[0]) if found else History()
+    # the baseline may be older than the runs that are kept
+    known = [*([kept.baseline] if kept.baseline else []), *kept.entries]
+    return history_of(entry for entry in known if entry.lab == lab.name)
 
 
 if __name__ == "__main__":

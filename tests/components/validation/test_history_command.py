@@ -70,6 +70,19 @@ def test_where_the_store_is_empty_the_state_is_asked(
     ]
 
 
+def test_the_runs_that_a_stack_keeps_of_another_lab_are_not_shown_under_the_name_of_this_one(
+    checkout: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept = history_of([entry.model_copy(update={"lab": "dgx"}) for entry in entries()]).model_dump_json()
+    urn = "urn:pulumi:lab::rocelab::pulumi-python:dynamic/validation:Measurement::validation-measurement"
+    state = {"deployment": {"resources": [{"urn": urn, "outputs": {"history": kept}}]}}
+    answer = subprocess.CompletedProcess([], 0, json.dumps(state), "")
+    monkeypatch.setattr(subprocess, "run", lambda *_, **__: answer)
+
+    assert history.main([]) == 0
+    assert capsys.readouterr().out == "lab lab has not been measured yet: make up does that\n"
+
+
 def test_a_lab_without_a_file_or_a_stack_is_told_so(
     checkout: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
