@@ -6,6 +6,7 @@
 import argparse
 import sys
 from collections.abc import Callable
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import NamedTuple
 
@@ -33,6 +34,8 @@ exit status
   0  there is a verdict, whatever it is: failing is the gate's business (benchmarks.mode enforce)
   2  there is none, it is of another version of this program, or a file cannot be written
 """
+INSTANT, WRITTEN = "2026-01-31T12:00:00Z", "%Y-%m-%dT%H:%M:%SZ"
+"""A time as `Summary.started_at` is written, and how."""
 PIPED_COLUMNS = 120
 """Into a file or another program there is room: nothing is broken into lines."""
 
@@ -66,7 +69,12 @@ def main(arguments: list[str] | None = None) -> int:
     words = sys.argv[1:] if arguments is None else arguments
     if words[:1] == ["verify"]:
         return verify.main(words[1:])
-    asked = _parser().parse_args(words)
+    parser = _parser()
+    asked = parser.parse_args(words)
+    try:
+        up = _up(*asked.after_up) if asked.after_up else None
+    except ValueError:
+        parser.error(f"argument --after-up: {' '.join(asked.after_up)} is no exit status and a time such as {INSTANT}")
     stack = None if asked.outputs else str(asked.stack)
     try:
         outputs = read_outputs(asked.stack, asked.outputs)
@@ -74,9 +82,9 @@ def main(arguments: list[str] | None = None) -> int:
         if summary is None:
             sys.stdout.write("function: skip · performance: not rated (benchmarks are off)\n")
             return 0
-        if asked.after_up:
-            status, begun = asked.after_up
-            summary = after_up(summary, begun, failed=status != "0")
+        if up:
+            status, begun = up
+            summary = after_up(summary, begun, failed=bool(status))
         files = {name: file for name in FORMATS if (file := getattr(asked, name))}
         if asked.folder:
             files |= {name: asked.folder / f"{asked.stack}.{way.end}" for name, way in FORMATS.items()}
@@ -109,12 +117,17 @@ def _parser() -> argparse.ArgumentParser:
         "--after-up",
         nargs=2,
         metavar=("STATUS", "BEGUN"),
-        help="exit status of the up before, and when it began (2026-01-31T12:00:00Z): what one that failed did not "
+        help=f"exit status of the up before, and when it began ({INSTANT}): what one that failed did not "
         "measure is stale",
     )
     for name, way in FORMATS.items():
         parser.add_argument(f"--{name}", type=Path, metavar="FILE", help=f"write {way.is_for}")
     return parser
+
+
+def _up(status: str, begun: str) -> tuple[int, str]:
+    """Its exit status, and when it began as verdicts have it, so that both can be compared as texts."""
+    return int(status), datetime.strptime(begun, WRITTEN).replace(tzinfo=UTC).strftime(WRITTEN)
 
 
 def _write(files: dict[str, Path], material: Material) -> None:

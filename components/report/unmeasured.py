@@ -1,4 +1,4 @@
-"""The verdict after an up that failed before it measured: it is of an earlier run, and not known to hold. Pure."""
+"""The verdict after an up that failed and did not measure: it is of an earlier run, and not known to hold. Pure."""
 
 from components.validation.judging.stale import made_stale
 from components.validation.summary import Summary
@@ -14,7 +14,7 @@ def after_up(summary: Summary, begun: str, *, failed: bool) -> Summary:
     """
     if not failed or summary.started_at >= begun or _keeps_the_gate_shut(summary):
         return summary
-    told = f"pulumi up failed before it measured, and this is the verdict of run {summary.run_id}"
+    told = f"pulumi up failed, and did not measure: this is the verdict of run {summary.run_id}"
     return made_stale(summary, (told,))
 
 

@@ -1,4 +1,4 @@
-"""After an up that failed before it measured, the verdict of the run before is not this one's."""
+"""After an up that failed and did not measure, the verdict of the run before is not this one's."""
 
 import json
 from itertools import product
@@ -37,9 +37,9 @@ def test_a_failed_up_never_ends_with_the_pass_of_the_run_before(
 
     said = capsys.readouterr().out
     assert "function: skip · performance: not rated (stale)" in said
-    assert f"pulumi up failed before it measured, and this is the verdict of run {passed.run_id}" in said
+    assert f"pulumi up failed, and did not measure: this is the verdict of run {passed.run_id}" in said
     assert "function: pass" not in said
-    assert "pulumi up failed before it measured" in page.read_text()
+    assert "pulumi up failed, and did not measure" in page.read_text()
 
 
 @pytest.mark.parametrize(("status", "begun"), [("0", AFTER), ("255", BEFORE)])
@@ -48,6 +48,15 @@ def test_an_up_that_succeeded_or_measured_shows_its_verdict(
 ) -> None:
     assert report(tmp_path, passed, "--after-up", status, begun) == 0
     assert "function: pass · performance: pass" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(("status", "begun"), [("255", "yesterday"), (AFTER, "255"), ("255", "2100-01-01 00:00:00")])
+def test_a_status_or_a_beginning_that_is_none_is_refused(
+    passed: Summary, tmp_path: Path, capsys: pytest.CaptureFixture[str], status: str, begun: str
+) -> None:
+    with pytest.raises(SystemExit):
+        report(tmp_path, passed, "--after-up", status, begun)
+    assert f"--after-up: {status} {begun} is no exit status and a time" in capsys.readouterr().err
 
 
 def test_only_a_verdict_for_which_the_gate_fails_again_stays_as_it_was(passed: Summary) -> None:
