@@ -26,8 +26,8 @@ class Head(Frozen):
     run_id: str
     plan_digest: str
     fingerprint: str
-    hosts: str = ""
-    """Digest of what the hosts told of themselves: a reboot or another MTU makes another fabric of them."""
+    hosts: dict[str, str] = Field(default_factory=dict)
+    """Digest of what each host told of itself: a reboot or another MTU makes another host of it."""
     began_s: float
     """Seconds since 1970."""
 
@@ -62,17 +62,22 @@ class Journal:
 
     @classmethod
     def open(cls, kept: Kept, head: Head, say: Callable[[str], None]) -> Self:
-        """Goes on with the journal of a run of the same plan, fingerprint and hosts, or begins one."""
+        """Goes on with a run of the same plan and fingerprint, as far as its hosts are as they were, or begins one."""
         kept.folder.mkdir(parents=True, exist_ok=True)
         path = kept.folder / f"journal-{head.plan_digest[:12]}-{head.fingerprint[:12] or 'by-hand'}.jsonl"
         found = cls(path, head, kept.secrets)
         whole = None if kept.fresh else found._read()
         if whole is None:
+            if path.exists():
+                why = "as was asked" if kept.fresh else "the run that left it was of other hosts, or is too old"
+                say(f"begins anew and takes nothing of {path.name}, {why}")
             found._file = path.open("wb")
             found._append([head.model_dump_json()])
             return found
         found._file = path.open("ab")
         found._file.truncate(whole)  # whoever wrote it may have been killed within a line
+        if found.head.hosts != head.hosts:
+            found._rewrite(head.hosts)
         say(
             f"goes on with run {found.head.run_id}, which was ended: "
             f"{plural(len(found.finished), 'transfer is', 'transfers are')} measured already ({path.name})"
@@ -125,7 +130,8 @@ class Journal:
             return None
         if _fabric(head) != _fabric(self.head) or not 0 <= self.head.began_s - head.began_s <= OLDEST_S:
             return None
-        self.head, whole = head, len(lines[0])
+        same = {node for node, state in self.head.hosts.items() if head.hosts.get(node) == state}
+        all_same, whole = head.hosts == self.head.hosts, len(lines[0])
         for line in lines[1:]:
             if not line.endswith(b"\n"):
                 break
@@ -135,9 +141,21 @@ class Journal:
                 break
             whole += len(line)
             self.queue_pairs.update(entry.queue_pairs)
-            if entry.transfer is not None:
-                self.finished[key_of(entry.transfer)] = entry
+            if (done := entry.transfer) is not None and {done.client, done.server} <= same:
+                self.finished[key_of(done)] = entry
+        if not all_same and not self.finished:
+            self.queue_pairs.clear()
+            return None
+        self.head = head
         return whole
+
+    def _rewrite(self, hosts: dict[str, str]) -> None:
+        """Keeps what is of hosts as they are now, so that no later run takes the rest for theirs."""
+        self.head = self.head.model_copy(update={"hosts": hosts})
+        if self._file is not None:
+            self._file.truncate(0)
+        entries = [Entry(queue_pairs=self.queue_pairs), *self.finished.values()]
+        self._append([self.head.model_dump_json(), *(one.model_dump_json(exclude_defaults=True) for one in entries)])
 
 
 def key_of(result: TransferResult) -> Key:
@@ -150,5 +168,5 @@ def now_s() -> float:
     return datetime.now(UTC).timestamp()
 
 
-def _fabric(head: Head) -> tuple[str, str, str]:
-    return head.plan_digest, head.fingerprint, head.hosts
+def _fabric(head: Head) -> tuple[str, str]:
+    return head.plan_digest, head.fingerprint

@@ -125,10 +125,10 @@ def parse_ports(text: str) -> Ports:
     )
 
 
-def state_of(ports: Mapping[str, Ports]) -> str:
-    """Digest of what hosts are as far as it can change a result: two halves of a run are of the same fabric by it."""
-    state = {node: [told.boot_id, told.facts.model_dump()] for node, told in ports.items()}
-    return hashlib.sha256(json.dumps(state, sort_keys=True).encode()).hexdigest()
+def state_of(ports: Mapping[str, Ports]) -> dict[str, str]:
+    """Digest of what each host is as far as it can change a result: both halves of a run are of the same one by it."""
+    states = {node: json.dumps([told.boot_id, told.facts.model_dump()], sort_keys=True) for node, told in ports.items()}
+    return {node: hashlib.sha256(state.encode()).hexdigest() for node, state in states.items()}
 
 
 def _pairs(lines: list[str]) -> dict[str, str]:

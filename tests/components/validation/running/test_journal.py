@@ -16,7 +16,8 @@ NOW_S = 1_000_000.0
 
 
 def head(run_id: str, hosts: str = "h1", began_s: float = NOW_S) -> Head:
-    return Head(run_id=run_id, plan_digest="p1", fingerprint="", hosts=hosts, began_s=began_s)
+    states = {"gpu01": hosts, "gpu02": hosts, "gpu03": "h3"}
+    return Head(run_id=run_id, plan_digest="p1", fingerprint="", hosts=states, began_s=began_s)
 
 
 def ended(kept: Kept, run_id: str = "run-1", *results: TransferResult, text: str = "said") -> None:
@@ -60,6 +61,21 @@ def test_a_reboot_another_mtu_and_another_line_rate_make_other_hosts(recorded: s
     before, after = (state_of({"gpu01": parse_ports(text)}) for text in (PORTS, PORTS.replace(recorded, changed)))
 
     assert (before == after) is same
+
+
+def test_of_a_host_that_changed_nothing_is_taken_over_and_of_the_others_all_that_is_theirs(tmp_path: Path) -> None:
+    where, said = Kept(folder=tmp_path), list[str]()
+    ended(where, "run-1", DONE, measured("rail-a", "gpu03", "gpu01", 12.0))
+    changed = head("run-2").model_copy(
+        update={"hosts": {"gpu01": "h1", "gpu02": "h1", "gpu03": "other", "gpu04": "h4"}}
+    )
+
+    journal = gone_on(where, changed)
+    assert (journal.head.run_id, list(journal.finished)) == ("run-1", [key_of(DONE)])
+    assert list(gone_on(where, head("run-3")).finished) == [key_of(DONE)], "nothing of gpu03 as it was comes back"
+
+    Journal.open(where, head("run-4", "h2"), said.append).close(finished=False)
+    assert [text.partition(" and ")[0] for text in said] == ["begins anew"]
 
 
 def test_a_fresh_run_takes_nothing_over_and_is_gone_on_with_itself(tmp_path: Path) -> None:
