@@ -12,6 +12,7 @@ import (
 	"strings"
 	"syscall"
 
+	"github.com/google/uuid"
 	// Storage policies and tags: the provider logs in to both, and without them its login fails with 404.
 	_ "github.com/vmware/govmomi/pbm/simulator"
 	"github.com/vmware/govmomi/simulator"
@@ -53,6 +54,8 @@ func serve(given settings) error {
 	model.ClusterHost = given.hosts
 	model.Machine = 1 // one per pool: a template to clone from
 	model.ServiceContent.About.ApiVersion = apiVersion
+	// The simulator's own is made from the machine's first MAC: the same at each start, though the inventory is not.
+	model.ServiceContent.About.InstanceUuid = uuid.NewString()
 	if err := model.Create(); err != nil {
 		return err
 	}
