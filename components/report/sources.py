@@ -1,7 +1,5 @@
 """Finds what a report is made of: the store of the lab, the stack's state, and the stack file."""
 
-import json
-import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -13,6 +11,7 @@ from components.report.past import PastRun, past_in, past_of
 from components.report.raw import RawFile, raw_files
 from components.validation.memory.bundle import RAW, folder_of, read_record
 from components.validation.memory.history import history_in
+from components.validation.memory.state import measurement_outputs
 from components.validation.memory.store import read as read_history
 from components.validation.records import RunRecord
 from components.validation.summary import Summary
@@ -21,7 +20,6 @@ from stacks.lab import Lab
 from stacks.read import read_stack_file
 from stacks.switches import cables
 
-MEASUREMENT = "pulumi-python:dynamic/validation:Measurement"
 MOST_RUNS = 20
 """Runs of a trend."""
 
@@ -46,7 +44,7 @@ def gather(
     folder = store or folder_of(summary.lab, root, simulated=summary.simulated, store=lab.report.store if lab else None)
     record, whence, state = read_record(folder, summary.run_id), "the store", NOTHING
     if record is None and stack is not None:
-        state = read_state(stack)
+        state = _read_state(stack)
         record, whence = _record_of(state, summary), "the stack's state, in part"
     raw = raw_of(folder / f"{summary.run_id}{RAW}", summary.raw_sha256)
     return Material(
@@ -90,15 +88,12 @@ def _lab(root: Path, stack: str | None) -> Lab | None:
         return None
 
 
-def read_state(stack: str) -> State:
-    """The outputs of the measurement in a stack's state; secrets stay closed. Empty when there are none."""
-    command = ["pulumi", "stack", "export", "--stack", stack]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+def _read_state(stack: str) -> State:
+    """Nothing where it cannot be read: the verdict was, and a report tells of the run what it can."""
     try:
-        resources = json.loads(done.stdout)["deployment"]["resources"] if done.returncode == 0 else []
-    except (ValueError, KeyError, TypeError):
-        resources = []
-    return next((dict(each.get("outputs", {})) for each in resources if each.get("type") == MEASUREMENT), {})
+        return measurement_outputs(stack)
+    except LabError:
+        return NOTHING
 
 
 def _record_of(state: State, summary: Summary) -> RunRecord | None:

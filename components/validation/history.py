@@ -1,7 +1,6 @@
 """The last runs of a lab: verdicts, values, and the run that new ones are compared with."""
 
 import argparse
-import json
 import sys
 from collections.abc import Iterable
 from pathlib import Path
@@ -10,19 +9,18 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from components.stack_cli import NoEngineError, add_stack_options, ask_pulumi, lab_of
+from components.stack_cli import NoEngineError, add_stack_options, lab_of
 from components.validation.colours import colour_of
 from components.validation.judging.regression import change
 from components.validation.measured import store_of
 from components.validation.memory import store
 from components.validation.memory.entry import unproven
 from components.validation.memory.history import Entry, History, history_in, history_of
+from components.validation.memory.state import measurement_outputs
 from components.validation.records import unit_text
 from stacks.base import LabError
 from stacks.lab import Lab
 
-MEASUREMENT = ":Measurement::"
-"""In the URN of the resource that keeps the history in the state."""
 SHOWN = 20
 PIPED_COLUMNS = 160
 CELL_COLUMNS = 17
@@ -142,7 +140,7 @@ def history_in_state(stack: str, lab: Lab) -> History:
         LabError: when there is no such stack, or no engine to ask.
     """
     try:
-        text = ask_pulumi("stack", "export", "--stack", stack)
+        found = measurement_outputs(stack)
     except NoEngineError as error:
         raise LabError(f"the store has no runs, and {error}") from None
     except LabError as error:
@@ -150,9 +148,7 @@ def history_in_state(stack: str, lab: Lab) -> History:
             f"no run of lab {lab.name} was found: {error}. Where it has never been measured, {_how(lab)}; its store is "
             f"{store_of(lab, Path.cwd())}"
         ) from None
-    resources = json.loads(text)["deployment"].get("resources", [])
-    found = [one.get("outputs", {}).get("history") for one in resources if MEASUREMENT in one["urn"]]
-    kept = history_in(found[0]) if found else History()
+    kept = history_in(found.get("history"))
     # the baseline may be older than the runs that are kept
     known = [*([kept.baseline] if kept.baseline else []), *kept.entries]
     return history_of(entry for entry in known if entry.lab == lab.name)
