@@ -1,7 +1,7 @@
 """The verdict after an up that failed and did not measure: it is of an earlier run, and not known to hold. Pure."""
 
 from components.validation.judging.stale import made_stale
-from components.validation.summary import Summary
+from components.validation.summary import Summary, closed
 
 
 def after_up(summary: Summary, begun: str, *, failed: bool) -> Summary:
@@ -12,13 +12,9 @@ def after_up(summary: Summary, begun: str, *, failed: bool) -> Summary:
         begun: when `pulumi up` was started, as `Summary.started_at` is written.
         failed: whether it did.
     """
-    if not failed or summary.started_at >= begun or _keeps_the_gate_shut(summary):
+    # the gate fails each up for such a verdict, without measuring: that up says nothing new of the lab
+    gate_closed = closed(summary.mode, summary.function, summary.performance)
+    if not failed or summary.started_at >= begun or gate_closed:
         return summary
     told = f"pulumi up failed, and did not measure: this is the verdict of run {summary.run_id}"
     return made_stale(summary, (told,))
-
-
-def _keeps_the_gate_shut(summary: Summary) -> bool:
-    """The gate fails each up for such a verdict, without measuring: a test compares this with `gate.closed`."""
-    failed = "fail" in (summary.function, summary.performance) or summary.function in ("partial", "error")
-    return summary.mode == "enforce" and failed

@@ -12,6 +12,8 @@ import pulumi
 from pulumi.dynamic import CreateResult, DiffResult, Resource, ResourceProvider, UpdateResult
 from pydantic import JsonValue
 
+from components.validation.summary import closed
+
 SETTLE_S = 1.0
 """The stack's outputs go to the engine in the moment in which the gate starts; failing stops everything else."""
 
@@ -38,15 +40,6 @@ class GateProvider(ResourceProvider):
     def update(self, _id: str, _olds: Properties, _news: Properties) -> UpdateResult:
         """Passes or fails."""
         return UpdateResult(_passed(_news))
-
-
-def closed(mode: str, function: str, performance: str) -> bool:
-    """Whether a verdict fails the deployment. What was skipped is no pass, but it is no fault of the lab either.
-
-    A lab that works in part, or of which nothing could be found out, does not do what its file demands: with `enforce`
-    that is for a human to see. Warnings and unstable numbers are in the verdict, and let it pass.
-    """
-    return mode == "enforce" and ("fail" in (function, performance) or function in ("partial", "error"))
 
 
 def _passed(props: Properties) -> Properties:

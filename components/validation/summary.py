@@ -99,3 +99,12 @@ class Summary(Frozen):
     fingerprint: str
     raw_sha256: str
     """The raw outputs stand in a file named after the run; this is its digest."""
+
+
+def closed(mode: str, function: str, performance: str) -> bool:
+    """Whether a verdict fails the deployment. What was skipped is no pass, but it is no fault of the lab either.
+
+    A lab that works in part, or of which nothing could be found out, does not do what its file demands: with `enforce`
+    that is for a human to see. Warnings and unstable numbers are in the verdict, and let it pass.
+    """
+    return mode == "enforce" and ("fail" in (function, performance) or function in ("partial", "error"))

@@ -9,8 +9,7 @@ import pytest
 
 from components.report.__main__ import main
 from components.report.unmeasured import after_up
-from components.validation.gate import closed
-from components.validation.summary import Performance, Summary
+from components.validation.summary import Performance, Summary, closed
 from tests.components.report.synthetic import Model
 
 BEFORE, AFTER = "2000-01-01T00:00:00Z", "2100-01-01T00:00:00Z"

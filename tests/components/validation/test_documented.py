@@ -8,12 +8,11 @@ from typing import get_args
 import pytest
 
 from components.validation.colours import COLOUR, colour_of
-from components.validation.gate import closed
 from components.validation.judging import regression, states, verbs
 from components.validation.judging.findings import CODES, CONGESTION
 from components.validation.measurement import LARGEST_RECORD_BYTES
 from components.validation.memory import bundle, history
-from components.validation.summary import Function, Performance, Regression, Summary
+from components.validation.summary import Function, Performance, Regression, Summary, closed
 from stacks.benchmarks import Benchmarks, LatencyThreshold, Nccl, Threshold, Verbs
 from tests.conftest import ROOT
 

@@ -12,12 +12,13 @@ from pulumi.dynamic import Config, ConfigureRequest
 from components.hosts.facts import KEPT_FACTS
 from components.validation import gate, measurement
 from components.validation.fingerprint import FACTS, fingerprint_of, host_state
-from components.validation.gate import GateProvider, VerdictError, closed
+from components.validation.gate import GateProvider, VerdictError
 from components.validation.measurement import LARGEST_RECORD_BYTES, MeasurementProvider
 from components.validation.memory.history import history_in
 from components.validation.planning.plan import Plan
 from components.validation.records import RunRecord, TransferResult
 from components.validation.running.runner import Run
+from components.validation.summary import closed
 from stacks.benchmarks import Threshold, Verbs
 from stacks.lab import Lab
 from stacks.report import Report

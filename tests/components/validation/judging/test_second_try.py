@@ -3,13 +3,12 @@
 import pytest
 
 from components.report.lines import cells
-from components.validation.gate import closed
 from components.validation.judging.second_try import CODE, CROWDED_SHARE
 from components.validation.judging.states import UNSTABLE_SHARE
 from components.validation.judging.verdict import Beside, function_of, judge
 from components.validation.memory.entry import passes
 from components.validation.records import RunRecord, TransferResult, compact
-from components.validation.summary import Summary
+from components.validation.summary import Summary, closed
 from stacks.lab import Lab
 from tests.components.validation.labs import hardware, measured, plan_for, record, reduced, with_nodes
 

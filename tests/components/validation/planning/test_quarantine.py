@@ -2,10 +2,10 @@
 
 import pytest
 
-from components.validation.gate import closed
 from components.validation.judging.verdict import function_of, in_part, judge
 from components.validation.planning.quarantine import quarantined, without
 from components.validation.running.outcomes import without_a_run
+from components.validation.summary import closed
 from stacks.lab import Lab
 from stacks.transports import Comparison
 from tests.components.validation.labs import changed, plan_for, record, reduced, with_nodes
