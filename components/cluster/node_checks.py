@@ -18,6 +18,7 @@ from stacks.cluster import Cluster
 from stacks.delivery import SriovOperator, devices_of
 from stacks.lab import Lab
 from stacks.nodes import Node
+from stacks.words import some
 
 GPU = "nvidia.com/gpu"
 DISTRIBUTION = re.compile(r"[-+](?!alpha|beta|rc).*$")
@@ -95,9 +96,8 @@ def vf_changes(old: Wanted, new: Wanted) -> Iterator[str]:
             if before != after:
                 counts.setdefault((resource, before, after), []).append(node)
     for (resource, before, after), nodes in sorted(counts.items()):
-        first, *others = sorted(nodes)
         yield (
-            f"{resource}: {before} => {after} VFs a PF on {first}{f' and {len(others)} more' if others else ''}: "
+            f"{resource}: {before} => {after} VFs a PF on {some(sorted(nodes), 1)}: "
             + (
                 "the SR-IOV operator drains each node first: its pods restart elsewhere"
                 if new.drain

@@ -10,6 +10,7 @@ from components.hosts.document import wanted_fields
 from components.hosts.effects import WORDS, field_effect
 from components.hosts.losses import Known, cost_of, known_of
 from components.hosts.records import HostRecord
+from stacks.words import some
 
 LONGEST_VALUE = 60
 
@@ -107,7 +108,7 @@ def _change(before: JsonValue, after: JsonValue) -> str:
         pairs = [
             f"[{i}] {one} => {other}" for i, (one, other) in enumerate(zip(before, after, strict=True)) if one != other
         ]
-        return ", ".join(pairs[:2]) + (f" and {len(pairs) - 2} more" if len(pairs) > 2 else "")
+        return some(pairs, 2)
     return f"{shorten(before)} => {shorten(after)}"
 
 

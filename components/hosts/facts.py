@@ -1,12 +1,13 @@
 """What hosts say of themselves: which of it later runs need, and which of it people have to be told."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 
 from pydantic import JsonValue
 
 from components.hosts.calls import Report
 from components.hosts.losses import vf_facts
+from stacks.words import some
 
 Facts = dict[str, JsonValue]
 
@@ -32,7 +33,7 @@ def qos_limits(facts: Mapping[str, Facts]) -> Iterator[str]:
             if str(form) not in ("mlnx_qos", "dcb"):
                 by_form.setdefault(str(form), []).append(f"{name} {pf}")
     for form, pfs in by_form.items():
-        yield f"qos: {form} ({_first_of(pfs)})"
+        yield f"qos: {form} ({some(pfs, 1)})"
 
 
 def warnings_of(facts: Mapping[str, Facts]) -> Iterator[str]:
@@ -43,8 +44,4 @@ def warnings_of(facts: Mapping[str, Facts]) -> Iterator[str]:
         for text in texts if isinstance(texts, list) else ():
             by_text.setdefault(str(text), []).append(name)
     for text, names in by_text.items():
-        yield f"{_first_of(names)}: {text}"
-
-
-def _first_of(names: Sequence[str]) -> str:
-    return f"{names[0]} and {len(names) - 1} more" if names[1:] else names[0]
+        yield f"{some(names, 1)}: {text}"

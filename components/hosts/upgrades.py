@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pydantic import JsonValue
 
 from components.hosts.records import HostRecord
+from stacks.words import some
 
 MOST_NAMED = 3
 
@@ -75,9 +76,9 @@ def refused_upgrades(olds: Mapping[str, HostRecord], news: Mapping[str, HostReco
                 hosts.setdefault(change, []).append(name)
         for (before, after), names in hosts.items():
             yield (
-                f"{_some(names)}: {software.setting} {before} => {after} is refused: nothing rolls an upgrade "
-                f"over hosts at work yet. On each host: {software.by_hand}. Then pulumi up --refresh --run-program, "
-                f"which finds {after} there and goes on; or take the change back"
+                f"{some(names, MOST_NAMED)}: {software.setting} {before} => {after} is refused: "
+                f"nothing rolls an upgrade over hosts at work yet. On each host: {software.by_hand}. "
+                f"Then pulumi up --refresh --run-program, which finds {after} there and goes on; or take the change back"
             )
 
 
@@ -112,8 +113,3 @@ def _section(record: HostRecord, path: str) -> Mapping[str, JsonValue]:
     for step in path.split("."):
         place = place.get(step) if isinstance(place, dict) else None
     return place if isinstance(place, dict) else {}
-
-
-def _some(names: list[str]) -> str:
-    shown = ", ".join(names[:MOST_NAMED])
-    return f"{shown} and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else shown

@@ -5,6 +5,7 @@ import re
 from components.report.past import test_name
 from components.validation.records import unit_text
 from components.validation.summary import JudgedTest, Summary
+from stacks.words import some
 
 COLUMNS = ("test", "rail", "function", "performance", "median", "ceiling", "ratio", "slowest", "change")
 
@@ -20,9 +21,8 @@ def plain(text: str) -> str:
 def headline(summary: Summary) -> str:
     """Both axes in one line: `function: pass · performance: not rated (simulated)`."""
     because = f" ({summary.performance_because})" if summary.performance_because else ""
-    stale = f" · stale: {summary.stale[0]}" if summary.stale else ""
-    more = f" and {len(summary.stale) - 1} more" if summary.stale[1:] else ""
-    return f"function: {summary.function} · performance: {summary.performance}{because}{stale}{more}"
+    stale = f" · stale: {some(summary.stale, 1)}" if summary.stale else ""
+    return f"function: {summary.function} · performance: {summary.performance}{because}{stale}"
 
 
 def other_hints(summary: Summary) -> tuple[str, ...]:

@@ -7,7 +7,7 @@ from components.report.html.parts import section
 from components.report.html.tags import Content, Html, number_cell, table, tag
 from components.report.material import Material
 from components.validation.records import HostFacts, RunRecord
-from stacks.words import plural
+from stacks.words import plural, some
 
 UNKNOWN = "unknown"
 
@@ -60,7 +60,7 @@ def _per_device(values: dict[str, str]) -> str:
 def _named(names: list[str]) -> Content:
     if len(names) <= 4:
         return ", ".join(names)
-    return tag("details", tag("summary", f"{names[0]} and {len(names) - 1} more"), ", ".join(names))
+    return tag("details", tag("summary", some(names, 1)), ", ".join(names))
 
 
 def _mtus(chains: list[tuple[Link, ...]]) -> Html:
