@@ -78,7 +78,8 @@ def refused_upgrades(olds: Mapping[str, HostRecord], news: Mapping[str, HostReco
             yield (
                 f"{some(names, MOST_NAMED)}: {software.setting} {before} => {after} is refused: "
                 f"nothing rolls an upgrade over hosts at work yet. On each host: {software.by_hand}. "
-                f"Then pulumi up --refresh --run-program, which finds {after} there and goes on; or take the change back"
+                f"Then pulumi up --refresh --run-program, which finds {after} there and goes on; "
+                "or take the change back"
             )
 
 
