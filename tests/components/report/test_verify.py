@@ -10,7 +10,8 @@ from components.report.__main__ import main
 from components.validation.judging.verdict import judge
 from components.validation.memory.bundle import RAW, write_bundle, write_record
 from components.validation.parsers.tf_cnn import parse_tf_cnn
-from components.validation.records import JobResult
+from components.validation.records import JobResult, TransferResult
+from components.validation.summary import Summary
 from stacks.lab import Lab
 from tests.components.report.synthetic import Model, bandwidth_text
 from tests.components.validation.labs import changed, hardware, measured, plan_for, record
@@ -19,6 +20,14 @@ from tests.conftest import ROOT
 FORMATS = ("html", "json")
 GO = ("gpu01", "gpu02")
 SAMPLES = {"rail-a": (97.0, 95.0, 60.0), "rail-b": (70.0, 71.0, 70.5)}
+DIRECTIONS = [(f"rail-{rail}", *ends) for rail in "ab" for ends in (GO, GO[::-1])]
+
+
+def reported(folder: Path, summary: Summary) -> None:
+    """Writes every format, of a verdict whose run lies in the folder as its store."""
+    (folder / "outputs.json").write_text(json.dumps({"validation": summary.model_dump(mode="json")}))
+    written = [f"--{form}={folder / f'report.{form}'}" for form in FORMATS]
+    assert main(["--outputs", str(folder / "outputs.json"), "--store", str(folder), *written]) == 0
 
 
 @pytest.fixture(scope="module")
@@ -29,10 +38,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     record = model.record()
     record = record.model_copy(update={"raw_sha256": write_bundle(folder, record.run_id, model.raw)})
     write_record(folder, record)
-    validation = model.summary(record).model_dump(mode="json")
-    (folder / "outputs.json").write_text(json.dumps({"validation": validation}))
-    written = [f"--{form}={folder / f'report.{form}'}" for form in FORMATS]
-    assert main(["--outputs", str(folder / "outputs.json"), "--store", str(folder), *written]) == 0
+    reported(folder, model.summary(record))
     return folder
 
 
@@ -140,6 +146,19 @@ def test_a_real_run_of_the_lab_is_what_was_measured(tmp_path: Path, form: str) -
     assert main(["verify", "--store", str(run), "--report", str(report)]) == 0
 
 
+def judged(lab: Lab, folder: Path, pairs: list[TransferResult], raw: dict[str, str]) -> None:
+    """A report of a run of one bandwidth test in each of the directions."""
+    assert lab.benchmarks
+    verbs = lab.benchmarks.verbs.model_copy(update={"tests": ("ib_write_bw",), "sizes": ()})
+    real = changed(hardware(lab), verbs=verbs, nccl=None, comparison=None, application=None)
+    plan = plan_for(real)
+    run = record(plan, also=pairs)
+    run = run.model_copy(update={"raw_sha256": write_bundle(folder, run.run_id, raw)})
+    write_record(folder, run)
+    assert real.benchmarks
+    reported(folder, judge(plan, real.benchmarks, run))
+
+
 def suspect(lab: Lab, folder: Path, *, again: tuple[float, ...], kept: tuple[float, ...]) -> None:
     """A report of a judged run in which one transfer had an outlier, and another was measured again.
 
@@ -149,12 +168,9 @@ def suspect(lab: Lab, folder: Path, *, again: tuple[float, ...], kept: tuple[flo
         again: values of the repetitions, 0 where one failed.
         kept: those whose output lies in the store.
     """
-    assert lab.benchmarks
-    verbs = lab.benchmarks.verbs.model_copy(update={"tests": ("ib_write_bw",), "sizes": ()})
-    real = changed(hardware(lab), verbs=verbs, nccl=None, comparison=None, application=None)
     raw: dict[str, str] = {}
     pairs = []
-    for rail, client, server in [(f"rail-{rail}", *ends) for rail in "ab" for ends in (GO, (GO[1], GO[0]))]:
+    for rail, client, server in DIRECTIONS:
         samples = SAMPLES[rail] if client == GO[0] else (97.5, 97.6, 97.4)
         names = tuple(f"{rail}/ib_write_bw/{client}-to-{server}/{n}.client" for n in range(3))
         raw |= {name: bandwidth_text(client, server, value) for name, value in zip(names, samples, strict=True)}
@@ -163,15 +179,7 @@ def suspect(lab: Lab, folder: Path, *, again: tuple[float, ...], kept: tuple[flo
             raw |= {f"retest-{n}/{names[0]}": bandwidth_text(client, server, value) for n, value in enumerate(kept)}
         fields = {"samples": samples, "raw": names, "retest": again if repeated else ()}
         pairs.append(measured(rail, client, server, 0, **fields))
-    plan = plan_for(real)
-    run = record(plan, also=pairs)
-    run = run.model_copy(update={"raw_sha256": write_bundle(folder, run.run_id, raw)})
-    write_record(folder, run)
-    assert real.benchmarks
-    verdict = judge(plan, real.benchmarks, run).model_dump(mode="json")
-    (folder / "outputs.json").write_text(json.dumps({"validation": verdict}))
-    written = [f"--{form}={folder / f'report.{form}'}" for form in FORMATS]
-    assert main(["--outputs", str(folder / "outputs.json"), "--store", str(folder), *written]) == 0
+    judged(lab, folder, pairs, raw)
 
 
 @pytest.mark.parametrize("form", FORMATS)
@@ -220,25 +228,15 @@ def test_the_number_of_a_transfer_that_failed_at_first_is_that_of_its_second_try
 
 def second_try(lab: Lab, folder: Path, value: float, kept: float) -> None:
     """A report of a judged run of which one transfer failed at first."""
-    assert lab.benchmarks
-    verbs = lab.benchmarks.verbs.model_copy(update={"tests": ("ib_write_bw",), "sizes": ()})
-    real = changed(hardware(lab), verbs=verbs, nccl=None, comparison=None, application=None)
     raw: dict[str, str] = {}
     pairs = []
-    for rail, client, server in [(f"rail-{rail}", *ends) for rail in "ab" for ends in (GO, (GO[1], GO[0]))]:
+    for rail, client, server in DIRECTIONS:
         late = (rail, client) == ("rail-b", GO[0])
         name = f"{'retest-0/' if late else ''}{rail}/ib_write_bw/{client}-to-{server}/0.client"
         raw[name] = bandwidth_text(client, server, kept if late else 97.5)
         fields = {"failed_once": "failed: no end", "failed_at_once": 2, "at_once": 1} if late else {"at_once": 2}
         pairs.append(measured(rail, client, server, value if late else 97.5, raw=(name,), **fields))
-    run = record(plan_for(real), also=pairs)
-    run = run.model_copy(update={"raw_sha256": write_bundle(folder, run.run_id, raw)})
-    write_record(folder, run)
-    assert real.benchmarks
-    found = judge(plan_for(real), real.benchmarks, run).model_dump(mode="json")
-    (folder / "outputs.json").write_text(json.dumps({"validation": found}))
-    written = [f"--{form}={folder / f'report.{form}'}" for form in FORMATS]
-    assert main(["--outputs", str(folder / "outputs.json"), "--store", str(folder), *written]) == 0
+    judged(lab, folder, pairs, raw)
 
 
 LOGS = {
@@ -262,11 +260,9 @@ def with_jobs(folder: Path) -> None:
     run = run.model_copy(update={"jobs": tuple(jobs), "raw_sha256": write_bundle(folder, run.run_id, model.raw)})
     write_record(folder, run)
     summary = model.summary(run)
-    judged = summary.tests[-1].model_copy(update={"test": "horovod", "shape": "roce", "median": 246.4, "unit": "img/s"})
-    summary = summary.model_copy(update={"tests": (*summary.tests, judged)})
-    (folder / "outputs.json").write_text(json.dumps({"validation": summary.model_dump(mode="json")}))
-    written = [f"--{form}={folder / f'report.{form}'}" for form in FORMATS]
-    assert main(["--outputs", str(folder / "outputs.json"), "--store", str(folder), *written]) == 0
+    horovod = {"test": "horovod", "shape": "roce", "median": 246.4, "unit": "img/s"}
+    summary = summary.model_copy(update={"tests": (*summary.tests, summary.tests[-1].model_copy(update=horovod))})
+    reported(folder, summary)
 
 
 @pytest.mark.parametrize("form", FORMATS)
