@@ -20,14 +20,17 @@ doctor:  ## What is installed, where it comes from, and what is missing for whic
 	@engine/doctor
 
 # The commands below act on labs of kind virtual only: never on machines that somebody needs. The guard says what does
-# the same there, and the check, where nodes are started, what only this machine's owner can add, both before anything
-# is built.
+# the same there; the checks, where nodes are started, what only this machine's owner can add, and where a lab is brought
+# up, that no other one has the simulator; all before anything is built.
 ON_HARDWARE = pulumi up --stack $(STACK)
 CHECK =
+ALONE =
 up preview drift destroy: CHECK = $(PYTHON) -m engine.nodes_image
+up preview: ALONE = $(PYTHON) -m engine.one_lab $(STACK)
 virtual:
 	@engine/setup --python-only
 	@$(PYTHON) -m stacks.virtual $(STACK) "$(ON_HARDWARE)"
+	@$(ALONE)
 	@$(CHECK)
 	@engine/setup --stack $(STACK)
 	@$(PYTHON) -m components.cluster.store

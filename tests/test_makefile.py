@@ -154,6 +154,19 @@ def test_what_keeps_the_image_from_being_built_is_said_before_the_engine_is(chec
     assert "setup --stack lab" not in calls(checkout)
 
 
+@pytest.mark.parametrize("target", ["up", "preview"])
+def test_a_lab_is_not_brought_up_beside_another_one(checkout: Path, target: str) -> None:
+    assert make(target, "STACK=lab-pvrdma", cwd=checkout, fails="*one_lab lab-pvrdma*").returncode != 0
+    assert [line for line in calls(checkout) if line.startswith("run")] == []
+    assert "setup --stack lab-pvrdma" not in calls(checkout)
+
+
+def test_the_lab_that_is_in_the_way_can_be_taken_away(checkout: Path) -> None:
+    made(checkout)
+
+    assert make("destroy", cwd=checkout, fails="*one_lab*").returncode == 0
+
+
 @pytest.mark.parametrize("target", ["validate", "report", "recover"])
 def test_what_starts_no_node_needs_no_image(checkout: Path, target: str) -> None:
     made(checkout)

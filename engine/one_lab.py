@@ -1,0 +1,42 @@
+"""Whether the simulator is free for a lab: its nodes, its cluster and its vCenter are one lab's at a time.
+
+Asked before anything is started, since a simulator that is started for another lab makes its nodes anew.
+"""
+
+import argparse
+import json
+import sys
+from pathlib import Path
+
+STACKS = Path(".sim/state/.pulumi/stacks/rocelab")
+"""The checkpoints of the file backend that all stacks of the simulator share; its copies end otherwise."""
+
+
+def others(stack: str) -> list[str]:
+    """The other stacks that have resources, by name. A preview leaves a stack without any."""
+    return [path.stem for path in sorted(STACKS.glob("*.json")) if path.stem != stack and _has_resources(path)]
+
+
+def _has_resources(checkpoint: Path) -> bool:
+    try:
+        latest = json.loads(checkpoint.read_text())["checkpoint"]["latest"]
+    except (OSError, ValueError, KeyError, TypeError):
+        return False  # cut short by a full disk or a kill: the engine, which reads it for its own stack, says so
+    return bool(isinstance(latest, dict) and latest.get("resources"))
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """0 when no other lab is up; 1, with the command that takes it down, otherwise."""
+    parser = argparse.ArgumentParser(prog="python -m engine.one_lab", description=__doc__)
+    parser.add_argument("stack", metavar="STACK", help="stack that is to be brought up")
+    stack = parser.parse_args(arguments).stack
+    for name in (found := others(stack)):
+        sys.stderr.write(
+            f"the simulator is taken by lab {name}, and holds one lab at a time; nothing was changed.\n"
+            f"  make destroy STACK={name}, then this again\n"
+        )
+    return int(bool(found))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

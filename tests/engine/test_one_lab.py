@@ -1,0 +1,58 @@
+"""The simulator holds one lab at a time, and says which."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from engine import one_lab
+
+
+@pytest.fixture
+def stacks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder of checkpoints, in a checkout of its own."""
+    monkeypatch.chdir(tmp_path)
+    one_lab.STACKS.mkdir(parents=True)
+    return tmp_path / one_lab.STACKS
+
+
+def write(stacks: Path, name: str, latest: object) -> None:
+    (stacks / name).write_text(json.dumps({"version": 3, "checkpoint": {"stack": name, "latest": latest}}))
+
+
+def test_another_lab_that_is_up_is_named_with_what_takes_it_away(
+    stacks: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write(stacks, "lab.json", {"resources": [{"urn": "u"}]})
+
+    assert one_lab.main(["lab-pvrdma"]) == 1
+    said = capsys.readouterr().err
+    assert "taken by lab lab," in said
+    assert "make destroy STACK=lab," in said
+
+
+@pytest.mark.parametrize("latest", [None, {}, {"resources": []}, {"resources": None}])
+def test_a_stack_that_was_looked_at_or_destroyed_is_no_hindrance(stacks: Path, latest: object) -> None:
+    write(stacks, "lab.json", latest)
+
+    assert one_lab.main(["lab-pvrdma"]) == 0
+
+
+def test_a_lab_is_not_in_its_own_way_nor_are_the_copies_of_a_state(stacks: Path) -> None:
+    write(stacks, "lab.json", {"resources": [{"urn": "u"}]})
+    write(stacks, "lab-pvrdma.json.bak", {"resources": [{"urn": "u"}]})
+
+    assert one_lab.main(["lab"]) == 0
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", '{"checkpoint": null}', '{"checkpoint": []}'])
+def test_a_state_that_cannot_be_read_is_left_to_the_engine(stacks: Path, text: str) -> None:
+    (stacks / "lab.json").write_text(text)
+
+    assert one_lab.main(["lab-pvrdma"]) == 0
+
+
+def test_a_fresh_clone_has_no_lab(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+    assert one_lab.others("lab") == []
