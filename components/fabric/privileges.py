@@ -15,7 +15,7 @@ from stacks.nodes import VsphereVm
 
 Part = Literal[
     "new switch", "any switch", "adopted switch", "new port group", "adopted port group", "vmkernel adapter",
-    "PVRDMA settings", "machine", "adopted machine", "vGPU", "appliance",
+    "PVRDMA settings", "machine", "clone", "adopted machine", "vGPU", "appliance",
 ]  # fmt: skip
 Where = Literal["host", "cluster", "datacenter"]
 
@@ -85,12 +85,6 @@ NEEDS: tuple[Need, ...] = (
     *_needs(
         "machine",
         "datacenter",
-        ("CloneVM_Task", "VirtualMachine.Provisioning.DeployTemplate", "from a template"),
-        ("CloneVM_Task", "VirtualMachine.Provisioning.Clone", "from a VM that is no template"),
-        ("CloneVM_Task", "VirtualMachine.Inventory.CreateFromExisting", ""),
-        ("CloneVM_Task", "Datastore.AllocateSpace", ""),
-        ("CloneVM_Task", "Network.Assign", ""),
-        ("CustomizeVM_Task", "VirtualMachine.Provisioning.Customize", "name and addresses"),
         ("ReconfigVM_Task", "VirtualMachine.Config.CPUCount", ""),
         ("ReconfigVM_Task", "VirtualMachine.Config.Memory", ""),
         ("ReconfigVM_Task", "VirtualMachine.Config.Resource", "all memory is reserved"),
@@ -109,10 +103,20 @@ NEEDS: tuple[Need, ...] = (
         ("PbmQueryAssociatedProfile", "StorageProfile.View", "the provider reads each machine's storage policy"),
     ),
     *_needs(
-        "machine",
+        "clone",
+        "datacenter",
+        ("CloneVM_Task", "VirtualMachine.Provisioning.DeployTemplate", "from a template"),
+        ("CloneVM_Task", "VirtualMachine.Provisioning.Clone", "from a VM that is no template"),
+        ("CloneVM_Task", "VirtualMachine.Inventory.CreateFromExisting", ""),
+        ("CloneVM_Task", "Datastore.AllocateSpace", ""),
+        ("CloneVM_Task", "Network.Assign", ""),
+        ("CustomizeVM_Task", "VirtualMachine.Provisioning.Customize", "name and addresses"),
+    ),
+    *_needs(
+        "clone",
         "cluster",
         ("CloneVM_Task", "Resource.AssignVMToPool", ""),
-        ("ReconfigureComputeResource_Task", "Host.Inventory.EditCluster", "the rule that keeps workers apart"),
+        ("ReconfigureComputeResource_Task", "Host.Inventory.EditCluster", "rules that keep workers apart, or in place"),
     ),
     *_needs(
         "adopted machine",
@@ -133,10 +137,13 @@ NEEDS: tuple[Need, ...] = (
         "appliance",
         "datacenter",
         ("ImportVApp", "VApp.Import", ""),
-        ("CreateImportSpec", "VirtualMachine.Inventory.Create", ""),
+        ("ImportVApp", "VirtualMachine.Inventory.Create", ""),
         ("ImportVApp", "VirtualMachine.Config.AddNewDisk", ""),
+        ("ImportVApp", "Datastore.AllocateSpace", ""),
+        ("ImportVApp", "Network.Assign", ""),
         ("ReconfigVM_Task", "VirtualMachine.Config.Settings", "its OVF properties"),
     ),
+    *_needs("appliance", "cluster", ("ImportVApp", "Resource.AssignVMToPool", "")),
 )
 
 
@@ -144,6 +151,12 @@ UNVERIFIED = ("RetrieveManagedMethodExecuter", "ExecuteSoap")
 """Calls of a run whose privilege no documentation names: esxcli, by which measurements read an HCA's counters.
 
 They change nothing. A vCenter that refuses them names the privilege, and the test `pvrdma_path` is skipped with it.
+"""
+
+OPTIONAL = {"fetchSoftwarePackages": "Host.Config.Image"}
+"""Calls that a run makes and does without where they are refused, with the privilege that the role leaves out.
+
+It reads the version of the vGPU driver; the same privilege lets its owner change what a host boots.
 """
 
 
@@ -168,7 +181,7 @@ def _parts(lab: Lab, fabric: Fabric) -> Iterable[Part]:
                     yield "vmkernel adapter"
     machines = [node for node in lab.nodes if isinstance(node, VsphereVm) and node.state != "absent"]
     if any(isinstance(node.machine, Machine) for node in machines):
-        yield "machine"
+        yield from ("machine", "clone")
     if any(isinstance(node.machine, ExistingMachine) for node in machines):
         yield "adopted machine"
     if any(node.vgpu is not None for node in machines):

@@ -12,12 +12,15 @@ from components.fabric.vcenter import session
 from components.fabric.waits import TOLD_AFTER_S
 from simulator.vcenter.control import SOCKET, Control
 from tests.integration.conftest import missing
+from tests.integration.role import beyond_the_role
 from tests.integration.test_fabric import Vsphere, a_stack, a_worker
 from tests.integration.vcenter import a_machine, done, machine_named, running
 
 pytestmark = pytest.mark.sim
 
 DVS = vim.dvs.VmwareDistributedVirtualSwitch
+BY_HAND = frozenset(["AddDVPortgroup_Task", "CreateVM_Task"])
+"""What a test here does itself."""
 
 
 @pytest.fixture(scope="module")
@@ -202,3 +205,10 @@ def test_a_reference_changes_nothing_and_is_refused_where_the_lab_says_something
     assert vsphere.seen("DC0_C0_H0") == ("vmk1", True), "an adapter of ours on a port group of theirs"
     vsphere.pulumi("destroy", "--run-program")
     assert seen(vsphere) == before
+
+
+def test_nothing_was_called_that_the_role_does_not_have(vsphere: Vsphere) -> None:
+    called = Control(vsphere.folder / SOCKET).calls()
+
+    assert {"ReconfigureDvs_Task", "ReconfigVM_Task", "UpdateVirtualNic"} <= set(called), "they were counted"
+    assert beyond_the_role(called, BY_HAND) == []

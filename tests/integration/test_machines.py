@@ -11,8 +11,10 @@ from pyVmomi import vim
 from components.fabric.hardware import Hardware, observe
 from components.fabric.power import is_on
 from components.fabric.vcenter import VCenter, session
+from simulator.vcenter.control import SOCKET, Control
 from tests.components.fabric.ova import KEYS, stub_ova
 from tests.integration.conftest import missing
+from tests.integration.role import beyond_the_role
 from tests.integration.test_fabric import Vsphere, a_stack, a_worker
 from tests.integration.vcenter import PASSWORD, done, machine_named, running
 
@@ -20,6 +22,8 @@ pytestmark = pytest.mark.sim
 
 H0, H1, H2 = "DC0_C0_H0", "DC0_C0_H1", "DC0_C0_H2"
 VGPU = "grid_v100d-32c"
+BY_HAND = frozenset(["RelocateVM_Task"])
+"""What a test here does itself."""
 
 
 @pytest.fixture(scope="module")
@@ -27,7 +31,7 @@ def vsphere(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Vsphere]:
     if reason := missing():
         pytest.fail(reason) if os.environ.get("CI") else pytest.skip(f"SIM LANE NOT RUN: {reason}")
     folder = tmp_path_factory.mktemp("machines")
-    with running(folder) as endpoint:
+    with running(folder, f"-control={folder / SOCKET}") as endpoint:
         stack = a_stack(folder, endpoint)
         stack.fabric["switches"][0]["hosts"][2]["vmkernel"] = {"existing": "vmk0"}
         stack.nodes = [a_worker(1), a_worker(2)]
@@ -185,3 +189,10 @@ def test_destroy_takes_machines_with_vgpus_away(vsphere: Vsphere) -> None:
     with session(vsphere.endpoint) as vcenter:
         names = {one.name for one in vcenter.host(H0).parent.parent.parent.vmFolder.childEntity}
     assert not names & {"gpu01", "gpu02", "bitfusion01"}
+
+
+def test_nothing_was_called_that_the_role_does_not_have(vsphere: Vsphere) -> None:
+    called = Control(vsphere.folder / SOCKET).calls()
+
+    assert {"CloneVM_Task", "ImportVApp"} <= set(called), "they were counted"
+    assert beyond_the_role(called, BY_HAND) == []

@@ -1,17 +1,22 @@
 """The role of the vCenter user: derived from what a lab does, and no more."""
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
-from pyVmomi import VmomiSupport, vim
+from pyVmomi import VmomiSupport, vim, vmodl
 
 from components.fabric import esxcli, role
-from components.fabric.privileges import NEEDS, UNVERIFIED, needs_of, privileges
+from components.fabric.privileges import NEEDS, OPTIONAL, UNVERIFIED, needs_of, privileges
 from components.fabric.role import render, table
 from stacks.read import parse_lab
+from tests.components.fabric.test_appliance import a_bitfusion
 from tests.conftest import ROOT
+from tests.integration.role import OWN, READS
+
+EVERY_ROLE = {"System.Anonymous", "System.View", "System.Read"}
 
 
 def lab_with(change: Any = lambda _: None):
@@ -40,6 +45,21 @@ def documented() -> dict[str, set[str | None]]:
         vim.host.NetworkSystem,
         vim.host.FirewallSystem,
         vim.option.OptionManager,
+        vim.AuthorizationManager,
+        vim.EnvironmentBrowser,
+        vim.HistoryCollector,
+        vim.HttpNfcLease,
+        vim.OvfManager,
+        vim.SearchIndex,
+        vim.ServiceInstance,
+        vim.SessionManager,
+        vim.dvs.DistributedVirtualSwitchManager,
+        vim.event.EventManager,
+        vim.host.ImageConfigManager,
+        vim.view.View,
+        vim.view.ViewManager,
+        vmodl.query.PropertyCollector,
+        vmodl.query.PropertyCollector.Filter,
     ):
         for info in owner._methodInfo.values():
             found.setdefault(info.wsdlName, set()).add(info.privId)
@@ -51,11 +71,29 @@ def test_each_privilege_is_the_one_that_the_api_documents_for_its_call():
 
     checked = 0
     for need in NEEDS:
-        for privilege in named.get(need.method, set()) - {None}:
+        for privilege in named.get(need.method, set()) - {None} - EVERY_ROLE:
             ours = {other.privilege for other in NEEDS if other.method == need.method}
             assert privilege in ours, f"{need.method} needs {privilege}"
             checked += 1
     assert checked >= 12, "most calls name theirs"
+
+
+def test_what_passes_for_reading_needs_by_the_api_what_every_role_has():
+    named = documented()
+
+    assert {call: named.get(call) for call in READS if not (named.get(call) or {""}) <= EVERY_ROLE} == {}
+    assert {call: named.get(call) for call in OWN if named.get(call) != {None}} == {}
+    assert not (READS | OWN) & ({need.method for need in NEEDS} | set(OPTIONAL)), "each call is of one kind"
+
+
+def test_a_call_that_the_role_leaves_out_is_told_with_its_privilege():
+    text, named = (ROOT / "docs" / "vsphere.md").read_text(), documented()
+
+    for call, privilege in OPTIONAL.items():
+        assert named[call] == {privilege}
+        assert privilege not in privileges(NEEDS)
+        assert f"`{call}`" in text
+        assert f"`{privilege}`" in text
 
 
 def test_a_lab_that_only_looks_things_up_needs_nothing_on_switches():
@@ -85,6 +123,19 @@ def test_without_machines_nothing_is_asked_for_on_machines():
             node["state"] = "absent"
 
     assert not [one for one in ids(alone) if one.startswith(("VirtualMachine.", "Datastore.", "Resource."))]
+
+
+def test_servers_from_an_ova_alone_need_no_right_to_clone():
+    def servers_only(lab):
+        for node in lab["nodes"]:
+            node["state"] = "absent"
+        lab["bitfusion"] = a_bitfusion(Path("any.ova"))
+
+    found = ids(servers_only)
+
+    assert {"VApp.Import", "VirtualMachine.Inventory.Create", "Datastore.AllocateSpace", "Network.Assign"} <= found
+    assert {"Resource.AssignVMToPool", "VirtualMachine.Config.Settings", "VirtualMachine.Inventory.Delete"} <= found
+    assert not [one for one in found if one.startswith("VirtualMachine.Provisioning.") or one.endswith("FromExisting")]
 
 
 def test_no_role_has_a_privilege_that_lets_it_out_of_its_lab():
