@@ -273,6 +273,7 @@ func serveControl(path string, model *simulator.Model) error {
 	})
 	routes.HandleFunc("POST /faults", taking(trouble.add))
 	routes.HandleFunc("POST /hosts", taking(trouble.change))
+	held.serve(routes)
 	go func() { _ = http.Serve(listener, routes) }()
 	return nil
 }

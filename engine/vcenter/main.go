@@ -62,6 +62,7 @@ func serve(given settings) error {
 	defer model.Remove()
 	equip(model.Map())
 	complete(model)
+	model.Map().Handler = held.after(model.Map().Handler)
 	model.Service.RegisterEndpoints = true
 	model.Service.Listen = &url.URL{Host: given.listen}
 	if given.username != "" {

@@ -55,6 +55,18 @@ class Control:
         """Ends all faults; hosts stay as they were changed."""
         self._ask("DELETE", "/faults")
 
+    def hold(self, method: str) -> None:
+        """Keeps calls of that name waiting before anything is done, so that their caller can be killed within one."""
+        self._ask("PUT", f"/holds/{method}")
+
+    def held(self) -> dict[str, int]:
+        """How many calls wait, by the names that are held."""
+        return {str(name): int(count) for name, count in json.loads(self._ask("GET", "/holds")).items()}
+
+    def release(self) -> None:
+        """Holds nothing more. Calls that were held are refused, not done: their callers may be gone."""
+        self._ask("DELETE", "/holds")
+
     def calls(self) -> dict[str, int]:
         """How often each call was made since the start."""
         return {str(name): int(count) for name, count in json.loads(self._ask("GET", "/calls")).items()}

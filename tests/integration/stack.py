@@ -3,7 +3,6 @@
 import base64
 import copy
 import json
-import os
 import re
 import shlex
 import shutil
@@ -173,11 +172,11 @@ def provider_code(state: str) -> list[bytes]:
 
 
 def environment(stack: str) -> dict[str, str]:
-    """What `make env` prints, in a process environment."""
+    """The process environment after what `make env` prints, which also takes away what belongs to other stacks."""
     script = f'eval "$({shlex.quote(str(ROOT / "engine/env"))} --stack {stack})" && env -0'
     printed = subprocess.run(["bash", "-c", script], cwd=ROOT, stdout=subprocess.PIPE, check=True).stdout
     pairs = (tuple(entry.split("=", 1)) for entry in printed.decode().split("\0") if "=" in entry)
-    return {**os.environ, **dict(pairs)}
+    return dict(pairs)
 
 
 def on_node(node: str, command: str, timeout_s: float = 60) -> str:

@@ -50,6 +50,14 @@ class Vsphere:
     bitfusion: dict[str, Any] = field(default_factory=dict)
 
     def pulumi(self, verb: str, *options: str, fails: bool = False) -> str:
+        self.write_lab()
+        yes = [] if verb == "preview" else ["--yes", "--skip-preview"]
+        done = self.run(verb, "--non-interactive", "--color", "never", "--stack", "t", *yes, *options)
+        assert (done.returncode != 0) == fails, done.stdout[-6000:]
+        return done.stdout
+
+    def write_lab(self) -> None:
+        """Puts the lab as it is asked for now into the stack's file."""
         lab = yaml.safe_load((ROOT / "Pulumi.lab.yaml").read_text())["config"]["rocelab:lab"]
         lab["fabric"] = self.fabric
         lab["rails"] = [{**rail, "mtu_bytes": self.rail_mtu_bytes} for rail in lab["rails"]]
@@ -63,10 +71,6 @@ class Vsphere:
         content = yaml.safe_load(path.read_text()) or {}
         content.setdefault("config", {})["rocelab:lab"] = lab
         path.write_text(yaml.safe_dump(content))
-        yes = [] if verb == "preview" else ["--yes", "--skip-preview"]
-        done = self.run(verb, "--non-interactive", "--color", "never", "--stack", "t", *yes, *options)
-        assert (done.returncode != 0) == fails, done.stdout[-6000:]
-        return done.stdout
 
     def run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
@@ -97,8 +101,8 @@ def vsphere(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Vsphere]:
         yield a_stack(folder, endpoint)
 
 
-def a_stack(folder: Path, endpoint: Endpoint) -> Vsphere:
-    """A stack in that vCenter whose state and file lie in `folder`."""
+def a_stack(folder: Path, endpoint: Endpoint, like: str = "lab") -> Vsphere:
+    """A stack in that vCenter whose state and file lie in `folder`, with the engine set as for the stack `like`."""
     (folder / "backend").mkdir()
     (folder / "__main__.py").write_text(PROGRAM)
     options = {"toolchain": "pip", "virtualenv": str(ROOT / ".venv")}
@@ -106,7 +110,7 @@ def a_stack(folder: Path, endpoint: Endpoint) -> Vsphere:
         yaml.safe_dump({"name": "rocelab", "runtime": {"name": "python", "options": options}})
     )
     env = {
-        **environment("lab"),
+        **environment(like),
         "PULUMI_BACKEND_URL": f"file://{folder / 'backend'}",
         "PULUMI_CONFIG_PASSPHRASE": "test",
         "PYTHONPATH": str(ROOT),
