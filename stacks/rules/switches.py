@@ -15,6 +15,7 @@ from stacks.switches import (
     cables,
     marker_of,
 )
+from stacks.words import some
 
 LONGEST_MARKER = 63
 """Characters of a port's description that every system keeps."""
@@ -62,7 +63,7 @@ def _refuse_cables_to_nowhere(parts: Parts) -> Iterator[Fault]:
             node = nodes.get(name)
             if node is None:
                 yield Fault(
-                    ("switches", i, "ports", name), f"{name} is no node of this lab; nodes: {_some(sorted(nodes))}"
+                    ("switches", i, "ports", name), f"{name} is no node of this lab; nodes: {some(sorted(nodes), 8)}"
                 )
                 continue
             known = [pf.interface for pf in node.pfs]
@@ -150,10 +151,6 @@ def _refuse_what_cannot_be_applied(parts: Parts) -> Iterator[Fault]:
                     ("switches", i),
                     f"ports would be marked {marker}, {len(marker)} characters of {LONGEST_MARKER}; shorten a name",
                 )
-
-
-def _some(names: list[str]) -> str:
-    return ", ".join(names[:8]) + (f" and {len(names) - 8} more" if len(names) > 8 else "")
 
 
 SWITCH_RULES: tuple[Callable[[Parts], Iterator[Fault]], ...] = (
