@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from textwrap import dedent
@@ -43,6 +44,9 @@ class Family:
             text=True,
         )
         self.plugin = int(self.says())
+        started = Path(f"/proc/{self.plugin}/cmdline")
+        while not started.read_text().startswith(str(plugin)):  # until then it is the engine's own fork
+            time.sleep(0.01)
 
     def says(self) -> str:
         assert self._reaper.stdout
