@@ -5,7 +5,7 @@ host.esxcli` goes the same way.
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 from xml.etree import ElementTree as ET
 from xml.sax.saxutils import escape
@@ -20,6 +20,9 @@ SPOKEN = "urn:vim25/5.0"
 """The API version that commands are described in."""
 LARGEST_BYTES = 1_000_000
 """Of an answer; a list of everything on a large host has some hundred kilobytes."""
+
+ELEMENT = "DataObject"
+"""What each object of a list of them is called."""
 
 _OPTIONAL = VmomiSupport.F_OPTIONAL
 
@@ -82,7 +85,7 @@ def esxcli(host: vim.HostSystem, place: str, command: str, **options: str) -> li
 
 
 def rows_of(answer: str) -> list[dict[str, str]]:
-    """The rows of an answer, by field; fields that hold more than a text are left out.
+    """The rows of an answer, by field; those of an object within one as `DriverInfo.Version`. Lists are left out.
 
     Raises:
         LabError: when it is no answer of esxcli.
@@ -93,8 +96,18 @@ def rows_of(answer: str) -> list[dict[str, str]]:
         root = ET.fromstring(answer)  # noqa: S314  # without a document type there is nothing to expand
     except ET.ParseError as error:
         raise LabError(f"an answer of esxcli cannot be read: {error}") from None
-    objects: Sequence[ET.Element] = [one for one in root if _plain(one.tag) == "DataObject"] or [root]
-    return [{_plain(field.tag): (field.text or "").strip() for field in one if not len(field)} for one in objects]
+    objects: Sequence[ET.Element] = [one for one in root if _plain(one.tag) == ELEMENT] or [root]
+    return [dict(_fields(one)) for one in objects]
+
+
+def _fields(of: ET.Element) -> Iterator[tuple[str, str]]:
+    for field in of:
+        name = _plain(field.tag)
+        if not len(field):
+            yield name, (field.text or "").strip()
+        # fields are capitalised; what a list is made of bears the name of its type, such as string
+        elif all(_plain(one.tag)[:1].isupper() and _plain(one.tag) != ELEMENT for one in field):
+            yield from ((f"{name}.{_plain(one.tag)}", (one.text or "").strip()) for one in field if not len(one))
 
 
 def number_of(row: Mapping[str, str], name: str) -> int | None:

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from components.fabric.nics import Nic
+from components.fabric.pcie import Pcie
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -30,10 +31,12 @@ class HostFacts:
     """Default graphics type, such as `sharedDirect`; empty: the host does not tell."""
     gpu_graphics: Mapping[str, str] = field(default_factory=dict)
     """Graphics type that each NVIDIA GPU has now, by PCI address: what is set holds from the next start of Xorg on."""
+    pcie: Pcie = field(default_factory=Pcie)
+    """Where NICs and GPUs are plugged in."""
     vgpu_profiles: frozenset[str] = frozenset()
     """What NVIDIA's host driver offers; empty: the driver (a VIB) is not there, or found no GPU."""
     vgpu_driver: str = ""
-    """Name and version of that VIB; empty: our role may not read the host's packages."""
+    """Name and version of that VIB; empty: there is none, or our role may not read the host's packages."""
     ntp_servers: tuple[str, ...] = ()
     ntp_running: bool = False
     pvrdma_allows: tuple[str, ...] | None = None

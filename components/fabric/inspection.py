@@ -99,7 +99,7 @@ def look(lab: Lab, fabric: Fabric, content: vim.ServiceInstanceContent, ours: fr
         hosts=names,
         privileges={where: privileges(needs, where) for where in ("datacenter", "cluster", "host")},
         machines=lab.bitfusion is not None or any(isinstance(node, VsphereVm) for node in lab.nodes),
-        packages=bool(vgpu),
+        gpus=bool(vgpu),
     )
     facts = survey(content, scope)
     verdict = judge(fabric.switches, facts, {rail.name: rail.mtu_bytes for rail in lab.rails}, vgpu)

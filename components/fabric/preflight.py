@@ -4,13 +4,14 @@ A fault is what makes PVRDMA fail or fall back to TCP without a word, or what ou
 else, such as hosts that are not alike, makes results hard to compare and is a warning. Pure: facts in, sentences out.
 """
 
-from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from components.fabric.alike import unlike
 from components.fabric.facts import FabricFacts, HostFacts
 from components.fabric.firewall import blocked
 from components.fabric.nics import Nic, choose
+from components.fabric.pcie import ACROSS
 from components.fabric.releases import joins, newest_switch
 from stacks.base import LabError
 from stacks.fabric import DistributedSwitch
@@ -22,20 +23,6 @@ ON_HOSTS = "Host.Config."
 """Privileges that only the host itself can give; others may come from a narrower object than we ask about."""
 SHARED_DIRECT = "sharedDirect"
 """ESXi's name for the graphics type that vGPUs need; the client calls it Shared Direct."""
-Kinds = Callable[[HostFacts, Nic], str]
-
-ALIKE: Mapping[str, Kinds] = {
-    "ESXi": lambda host, _: f"{host.version} build {host.build}",
-    "model": lambda host, _: host.model,
-    "driver of the uplink": lambda _, nic: nic.driver,
-    "driver version of the uplink": lambda _, nic: nic.driver_version,
-    "firmware of the uplink": lambda _, nic: nic.firmware,
-    "link speed of the uplink": lambda _, nic: f"{nic.speed_mbit} Mbit/s",
-    "PCIe placement of the uplink": lambda _, nic: nic.pci,
-    "vGPU driver": lambda host, _: host.vgpu_driver,
-    "graphics type": lambda host, _: host.graphics,
-}
-"""What the guides want equal on all workers."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -77,9 +64,10 @@ def judge(
                 faults.append(str(error))
                 continue
             chosen[host.name] = (host, nic)
+            warnings += _far(switch, host, nic) if host.name in vgpu else ()
             lines[host.name] = _line(host, nic)
             faults += _path(switch, host, nic, rail_mtu_bytes[switch.rail])
-        warnings += _unlike(switch, chosen)
+        warnings += unlike(switch.name, chosen, vgpu)
         for name, (_, nic) in chosen.items():
             taken.setdefault((name, nic.name), []).append(switch.name)
     faults += [
@@ -229,20 +217,21 @@ def _vmkernels(
                 )
 
 
-def _unlike(switch: DistributedSwitch, chosen: Mapping[str, tuple[HostFacts, Nic]]) -> Iterator[str]:
-    for what, kind in ALIKE.items():
-        groups: dict[str, list[str]] = defaultdict(list)
-        for name, (host, nic) in chosen.items():
-            groups[kind(host, nic)].append(name)
-        if len(groups) > 1:
-            told = "; ".join(f"{value or 'not told'} on {some(names, 3)}" for value, names in sorted(groups.items()))
-            yield f"{switch.name}: {what} is not the same on all hosts: {told}"
+def _far(switch: DistributedSwitch, host: HostFacts, nic: Nic) -> Iterator[str]:
+    gpus = sorted(host.gpu_graphics)
+    if gpus and all(host.pcie.way(nic.pci, gpu) == ACROSS for gpu in gpus):
+        yield (
+            f"{host.name}: {nic.name}, its uplink on {switch.name}, is on another NUMA node than GPU {some(gpus, 3)}: "
+            "what a machine with a vGPU sends crosses from one processor to the other; choose a NIC on theirs where "
+            "there is one"
+        )
 
 
 def _line(host: HostFacts, nic: Nic | None = None) -> str:
     uplink = f", {nic.name} {nic.driver} {nic.driver_version}".rstrip() + f" at {nic.pci}" if nic else ""
     speed = f" {nic.speed_mbit} Mbit/s" if nic else ""
-    return f"ESXi {host.version} build {host.build}{uplink}{speed}"
+    ways = host.pcie.ways(nic.pci, host.gpu_graphics) if nic else ""
+    return f"ESXi {host.version} build {host.build}{uplink}{speed}{', GPUs: ' if ways else ''}{ways}"
 
 
 def _once(sentences: Sequence[str]) -> tuple[str, ...]:

@@ -14,7 +14,12 @@ SWITCH_NEEDS: Mapping[str, Release] = {
     "8.0.3": (8, 0, 3),
     "9.0.0": (9, 0, 0),
 }
-"""Oldest ESXi that can be a member, by the switch's version (vSphere's own list at "Upgrade distributed switch")."""
+"""Oldest ESXi that can be a member, by the switch's version.
+
+A host cannot join a switch that is newer than itself (Broadcom's KB 434420). The versions are those that the provider
+takes (dvsVersions in its source); PowerCLI of 8.0 U1 lists the same up to 8.0.0. Each bears the number of the release
+that it came with, but for 6.6.0, the newest that ESXi 6.7 knows (terraform-provider-vsphere, issue 1291).
+"""
 HARDWARE_NEEDS: Mapping[int, Release] = {
     13: (6, 5, 0),
     14: (6, 7, 0),
@@ -26,8 +31,11 @@ HARDWARE_NEEDS: Mapping[int, Release] = {
     21: (8, 0, 2),
     22: (9, 0, 0),
 }
-"""Oldest ESXi that runs a virtual hardware version (VMware's KB 315655). 15 came with 6.7 U2, which calls itself 6.7.0
-too; 16 was never one of ESXi."""
+"""Oldest ESXi that runs a virtual hardware version (Broadcom's KB 315655, formerly VMware's 2007240).
+
+govmomi's vim25/types/esxi_version.go and the table of features in "vSphere Virtual Machine Administration" 8.0 say the
+same up to 21; 22 came with 9.0. 15 came with 6.7 U2, which calls itself 6.7.0 too; 16 was never one of ESXi.
+"""
 
 
 def release_of(version: str) -> Release | None:

@@ -8,9 +8,11 @@ from typing import Any
 
 from pyVmomi import vim, vmodl
 
+from components.fabric.cards import pcie_of, vgpu_driver, with_drivers
 from components.fabric.facts import FabricFacts, HostFacts, MachineFacts, SwitchFacts, VmkernelFacts
 from components.fabric.firewall import allowed
 from components.fabric.nics import Nic
+from components.fabric.pcie import Pcie
 from components.fabric.privileges import Where
 from components.fabric.properties import Found, collect, collect_all, known
 from stacks.base import LabError
@@ -49,8 +51,8 @@ class Scope:
     """Those that our user has to have, by the kind of object that it needs them on."""
     machines: bool
     """Whether to read what VMs and templates there are, of which a vCenter may have thousands."""
-    packages: bool
-    """Whether to read which packages the hosts have, for which a role needs Host.Config.Image."""
+    gpus: bool
+    """Whether to read which packages and PCIe devices the hosts have; for packages a role needs Host.Config.Image."""
 
 
 def survey(content: vim.ServiceInstanceContent, scope: Scope) -> FabricFacts:
@@ -65,8 +67,9 @@ def survey(content: vim.ServiceInstanceContent, scope: Scope) -> FabricFacts:
     wanted = set(scope.hosts)
     known_hosts = collect_all(content, vim.HostSystem, HOST_PATHS, place)
     rows = [one for one in known_hosts if one[1]["name"] in wanted]
+    cards = pcie_of(content, [entity for entity, _ in rows]) if scope.gpus else [None] * len(rows)
     with ThreadPoolExecutor(ABREAST) as pool:
-        hosts = list(pool.map(lambda row: _host(row[1], packages=scope.packages), rows))
+        hosts = list(pool.map(_host, rows, cards))
     networks = collect_all(content, vim.Network, ["name"], place)
     return FabricFacts(
         hosts={host.name: host for host in hosts},
@@ -113,7 +116,8 @@ def nics_of(network: vim.host.NetworkInfo) -> list[Nic]:
     ]
 
 
-def _host(found: Found, *, packages: bool) -> HostFacts:
+def _host(row: tuple[vim.HostSystem, Found], cards: Pcie | None) -> HostFacts:
+    entity, found = row
     name, network = str(found["name"]), found.get("config.network")
     if found.get("runtime.connectionState") != "connected" or network is None:
         return HostFacts(name=name, connected=False)
@@ -127,7 +131,7 @@ def _host(found: Found, *, packages: bool) -> HostFacts:
         version=product.version if product else "",
         build=product.build if product else "",
         model=f"{system.vendor} {system.model}".strip() if system else "",
-        nics=tuple(nics_of(network)),
+        nics=tuple(with_drivers(entity, name, nics_of(network))),
         vmkernels={
             nic.device: VmkernelFacts(address=nic.spec.ip.ipAddress or "", mtu_bytes=nic.spec.mtu or 1500)
             for nic in network.vnic or []
@@ -139,7 +143,10 @@ def _host(found: Found, *, packages: bool) -> HostFacts:
             if "nvidia" in (gpu.vendorName or "").lower()  # the management controller's own display is one too
         },
         vgpu_profiles=frozenset(found.get("config.sharedPassthruGpuTypes") or ()),
-        vgpu_driver=_vgpu_driver(found.get("configManager.imageConfigManager")) if packages else "",
+        vgpu_driver=vgpu_driver(entity, name, found.get("configManager.imageConfigManager"))
+        if cards is not None
+        else "",
+        pcie=cards or Pcie(),
         ntp_servers=tuple(servers or ()),
         ntp_running=any(service.key == "ntpd" and service.running for service in services),
         pvrdma_allows=allowed(getattr(found.get("config.firewall"), "ruleset", None) or ()),
@@ -180,18 +187,6 @@ def _lacking(
                 if not each.isGranted:
                     found[each.privId].append(names[one.entity])
     return {privilege: tuple(sorted(objects)) for privilege, objects in found.items()}
-
-
-def _vgpu_driver(images: Any) -> str:
-    """NVIDIA's host driver among a host's packages; their names have changed with every generation of it."""
-    if images is None:
-        return ""
-    try:
-        packages = images.FetchSoftwarePackages()
-    except vmodl.MethodFault:
-        return ""  # the role need not have it: whether the driver works is told by the profiles that it offers
-    found = [one for one in packages if one.vendor in ("NVIDIA", "NVD") and "nmlx" not in one.name]
-    return ", ".join(f"{one.name} {one.version}" for one in sorted(found, key=lambda one: str(one.name)))
 
 
 def _announced(network: Any) -> Mapping[str, int]:

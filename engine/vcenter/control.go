@@ -50,6 +50,8 @@ type hostChange struct {
 	NtpRunning    *bool  `json:"ntp_running,omitempty"`
 	HostProfile   *bool  `json:"host_profile,omitempty"`
 	VgpuAvailable *bool  `json:"vgpu_available,omitempty"`
+
+	refitting
 }
 
 // troubles is what goes wrong at the moment, and a count of all calls by name.
@@ -196,6 +198,7 @@ func (t *troubles) change(asked *hostChange) error {
 }
 
 func apply(model *simulator.Model, host *simulator.HostSystem, asked *hostChange) {
+	refit(host, asked.Nic, asked.refitting)
 	if asked.Build != "" {
 		host.Config.Product.Build = asked.Build
 	}

@@ -78,13 +78,16 @@ func hints(host *simulator.HostSystem) []types.PhysicalNicHintInfo {
 // packages tells what is installed on a host.
 type packages struct{ mo.HostImageConfigManager }
 
-// FetchSoftwarePackages lists the two that matter to RDMA and vGPUs.
+// installed is the packages that matter to RDMA and vGPUs.
+var installed = []types.SoftwarePackage{
+	{Name: "nmlx5-core", Version: "4.23.0.36-8vmw.802", Vendor: "VMW", Type: "bootbank"},
+	{Name: "NVIDIA-VMware_ESXi_8.0_Host_Driver", Version: "535.154.02", Vendor: "NVIDIA", Type: "bootbank"},
+}
+
+// FetchSoftwarePackages lists them.
 func (*packages) FetchSoftwarePackages(
 	*simulator.Context, *types.FetchSoftwarePackages,
 ) soap.HasFault {
-	answer := &types.FetchSoftwarePackagesResponse{Returnval: []types.SoftwarePackage{
-		{Name: "nmlx5-core", Version: "4.23.0.36-8vmw.802", Vendor: "VMW", Type: "bootbank"},
-		{Name: "NVIDIA-VMware_ESXi_8.0_Host_Driver", Version: "535.154.02", Vendor: "NVIDIA", Type: "bootbank"},
-	}}
+	answer := &types.FetchSoftwarePackagesResponse{Returnval: installed}
 	return &methods.FetchSoftwarePackagesBody{Res: answer}
 }

@@ -14,6 +14,7 @@ const (
 	pvrdmaOption = "Net.PVRDMAVmknic"
 	fastNics     = 2
 	fastMbit     = 100_000
+	fastDriver   = "nmlx5_core"
 	// A lab that asks for a newer field than the API's version gets it dropped without a word.
 	apiVersion = "8.0.2.0"
 	// The guest of every template; the simulator's own is a system that nobody knows.
@@ -36,6 +37,8 @@ func equip(registry *simulator.Registry) {
 		addPvrdmaOption(registry, host)
 		describe(registry, host, number)
 		addGpus(host)
+		plugIn(host)
+		showDrivers(host)
 	}
 	for _, object := range registry.All("VirtualMachine") {
 		object.(*simulator.VirtualMachine).Config.GuestId = guestID
@@ -63,8 +66,8 @@ func addFastNics(host *simulator.HostSystem, number int) {
 		nic := types.PhysicalNic{
 			Key:       "key-vim.host.PhysicalNic-" + device,
 			Device:    device,
-			Pci:       fmt.Sprintf("0000:3b:00.%d", port),
-			Driver:    "nmlx5_core",
+			Pci:       fmt.Sprintf("%s.%d", nicSlot, port),
+			Driver:    fastDriver,
 			Mac:       fmt.Sprintf("ec:0d:9a:00:%02x:%02x", number, port),
 			LinkSpeed: &types.PhysicalNicLinkInfo{SpeedMb: fastMbit, Duplex: true},
 		}

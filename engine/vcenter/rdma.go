@@ -25,7 +25,7 @@ const (
 	framesWait     = 5 * time.Second
 )
 
-// esxcli answers the one command of a host that matters to PVRDMA and that the simulator does not know.
+// esxcli answers the commands of a host that the simulator does not know, or knows of another host.
 type esxcli struct {
 	substitute
 	executer *simulator.ManagedMethodExecuter
@@ -35,29 +35,48 @@ type esxcli struct {
 func (e *esxcli) ExecuteSoap(ctx *simulator.Context, asked any) soap.HasFault {
 	given := []reflect.Value{reflect.ValueOf(ctx), reflect.ValueOf(asked)}
 	answer := reflect.ValueOf(e.executer).MethodByName("ExecuteSoap").Call(given)[0].Interface().(soap.HasFault)
-	request := reflect.ValueOf(asked).Elem()
-	if request.FieldByName("Method").String() != rdmaStatistics {
+	text, known, err := e.answer(ctx, reflect.ValueOf(asked).Elem())
+	if !known {
 		return answer
 	}
 	result := reflect.ValueOf(answer).Elem().FieldByName("Res").Elem().FieldByName("Returnval").Elem()
-	sent, received, err := e.counted(ctx, argument(request, "device"))
 	if err != nil {
 		fault := result.FieldByName("Fault").Elem()
 		fault.FieldByName("FaultMsg").SetString(err.Error())
 		fault.FieldByName("FaultDetail").SetString("")
 		return answer
 	}
-	var text bytes.Buffer
-	row := esx.Values{
-		"BytesReceived": {strconv.FormatInt(received, 10)},
-		"BytesSent":     {strconv.FormatInt(sent, 10)},
-	}
-	if err := xml.NewEncoder(&text).Encode(&esx.Response{Kind: "RdmaStats", Values: []esx.Values{row}}); err != nil {
-		panic(err) // two numbers can always be written
-	}
-	result.FieldByName("Response").SetString(text.String())
+	result.FieldByName("Response").SetString(text)
 	result.FieldByName("Fault").SetZero()
 	return answer
+}
+
+// answer is what a host says to a command of ours; without an error where the library knows the command too.
+func (e *esxcli) answer(ctx *simulator.Context, request reflect.Value) (text string, known bool, err error) {
+	switch request.FieldByName("Method").String() {
+	case rdmaStatistics:
+		sent, received, err := e.counted(ctx, argument(request, "device"))
+		row := esx.Values{
+			"BytesReceived": {strconv.FormatInt(received, 10)},
+			"BytesSent":     {strconv.FormatInt(sent, 10)},
+		}
+		return listed("RdmaStats", row), true, err
+	case nicDetails:
+		text, err := e.nicAnswer(ctx, request)
+		return text, true, err
+	case packageList:
+		return listed("VibSummaryExt", packageRows()...), true, nil
+	}
+	return "", false, nil
+}
+
+// listed writes rows as a host does.
+func listed(kind string, rows ...esx.Values) string {
+	var text bytes.Buffer
+	if err := xml.NewEncoder(&text).Encode(&esx.Response{Kind: kind, Values: rows}); err != nil {
+		panic(err) // texts can always be written
+	}
+	return text.String()
 }
 
 // argument is a command's argument without its element.

@@ -24,6 +24,17 @@ def test_a_single_object_is_a_row_and_lists_within_it_are_left_out():
     assert rows_of(answer) == [{"BytesSent": "5"}]
 
 
+def test_the_fields_of_an_object_within_one_bear_its_name():
+    answer = (
+        f'{HEAD}xsi:type="Nic"><DriverInfo xsi:type="DriverInfo"><Driver>nmlx5_core</Driver><Version>4.23</Version>'
+    )
+    answer += "</DriverInfo><Rows><DataObject><Name>a</Name></DataObject></Rows><Name>vmnic4</Name></obj>"
+
+    assert rows_of(answer) == [
+        {"DriverInfo.Driver": "nmlx5_core", "DriverInfo.Version": "4.23", "Name": "vmnic4"},
+    ]
+
+
 @pytest.mark.parametrize("name", ["BytesSent", "Bytes sent", "bytes_sent"])
 def test_a_number_is_found_however_the_host_spells_its_name(name):
     assert number_of({"PacketsSent": "1", name: "12345678901234"}, "Bytes sent") == 12_345_678_901_234

@@ -8,6 +8,7 @@ import pytest
 from components.fabric.claims import names_made, refused_mtus, refused_names
 from components.fabric.facts import FabricFacts, HostFacts, SwitchFacts, VmkernelFacts
 from components.fabric.nics import Nic
+from components.fabric.pcie import Pcie
 from components.fabric.preflight import judge
 from stacks.fabric import DistributedSwitch
 
@@ -149,6 +150,61 @@ def test_gpus_that_fit_tell_nothing_or_are_asked_for_nothing_are_passed(gpus, vg
     found = verdict(replace(HOST, gpu_graphics=gpus), vgpu=vgpu)
 
     assert (found.faults, found.warnings) == ((), ())
+
+
+def with_gpus(*gpus, numa_node=0, **others):
+    """The host with GPUs at these addresses, all at one processor; its NIC stands at the first."""
+    pcie = Pcie(numa_nodes={NIC.pci: 0} | dict.fromkeys(gpus, numa_node))
+    return replace(HOST, gpu_graphics=dict.fromkeys(gpus, "sharedDirect"), pcie=pcie, **others)
+
+
+def test_the_gpus_of_a_host_are_told_with_their_way_from_its_uplink():
+    said = verdict(with_gpus("0000:5e:00.0", "0000:5f:00.0"))
+
+    assert said.hosts["esx1"].endswith(" 100000 Mbit/s, GPUs: 2 on its NUMA node")
+    assert said.warnings == ()
+
+
+def test_an_uplink_far_from_all_gpus_is_a_warning_where_a_vgpu_machine_may_run():
+    far, near = with_gpus("0000:af:00.0", numa_node=1), with_gpus("0000:5e:00.0", name="esx2")
+
+    found = verdict(far, near, vgpu=["esx1"])
+
+    assert found.faults == ()
+    assert len(found.warnings) == 1
+    assert found.warnings[0].startswith(
+        "esx1: vmnic4, its uplink on roce, is on another NUMA node than GPU 0000:af:00.0: what a machine with a vGPU"
+    )
+    assert verdict(far, near, vgpu=["esx2"]).warnings == ()
+
+
+@pytest.mark.parametrize(
+    ("second", "said"),
+    [
+        (with_gpus("0000:af:00.0"), "PCIe placement of the GPUs is not the same on all hosts: 0000:5e:00.0 on esx1; "),
+        (with_gpus("0000:5e:00.0", numa_node=1), "way from the uplink to the GPUs is not the same on all hosts: "),
+        (replace(HOST, gpu_graphics={}), "PCIe placement of the GPUs is not the same on all hosts: not told on esx2; "),
+    ],
+)
+def test_hosts_of_vgpu_machines_with_other_gpus_are_named(second, said):
+    found = verdict(with_gpus("0000:5e:00.0"), replace(second, name="esx2"), vgpu=["esx1", "esx2"])
+
+    assert found.faults == ()
+    assert [one for one in found.warnings if one.startswith(f"roce: {said}")]
+    quiet = verdict(with_gpus("0000:5e:00.0"), replace(second, name="esx2"))
+    assert quiet.warnings == (), "no machine of this lab asks for one"
+
+
+def test_the_one_host_that_is_unlike_the_others_is_named_first():
+    hosts = {name: replace(HOST, name=name) for name in ("esx1", "esx2", "esx3")}
+    hosts["esx2"] = replace(hosts["esx2"], nics=(replace(NIC, driver_version="4.21"),))
+    switch = a_switch(hosts=[{"name": name} for name in hosts])
+
+    said = judge([switch], FabricFacts(hosts=hosts, switches={}), {"pvrdma": 1500}, frozenset()).warnings
+
+    assert said == (
+        "roce: driver version of the uplink is not the same on all hosts: 4.21 on esx2; 4.23.0.36 on esx1, esx3",
+    )
 
 
 def test_a_wrong_default_and_wrong_gpus_are_one_fault():

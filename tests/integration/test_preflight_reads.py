@@ -1,0 +1,123 @@
+"""What the preflight reads of hosts' cards and drivers, over the API of a simulated vCenter."""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from components.fabric.alike import unlike
+from components.fabric.facts import HostFacts
+from components.fabric.survey import Scope, survey
+from components.fabric.vcenter import Endpoint, session
+from simulator.vcenter.control import SOCKET, Control
+from tests.integration.conftest import missing
+from tests.integration.vcenter import running
+
+pytestmark = pytest.mark.sim
+
+H0, H1, H2, H3 = HOSTS = [f"DC0_C0_H{number}" for number in range(4)]
+"""A cluster like that of the vSphere guide; DC0_H0 stands beside it, as a management host does."""
+GPUS = ("0000:5e:00.0", "0000:5e:01.0")
+PACKAGES = "fetchSoftwarePackages"
+"""As it is called on the wire, other than its neighbours in the API."""
+DIFFER = "is not the same on all hosts"
+ESXCLI = ("RetrieveManagedMethodExecuter", "ExecuteSoap")
+
+
+@pytest.fixture
+def vcenter(tmp_path: Path) -> Iterator[tuple[Endpoint, Control]]:
+    if reason := missing():
+        pytest.fail(reason) if os.environ.get("CI") else pytest.skip(f"SIM LANE NOT RUN: {reason}")
+    control = tmp_path / SOCKET
+    with running(tmp_path, f"-control={control}", f"-hosts={len(HOSTS)}") as endpoint:
+        yield endpoint, Control(control)
+
+
+def read(endpoint: Endpoint, *, gpus: bool = True) -> dict[str, HostFacts]:
+    scope = Scope(datacenter="DC0", cluster="DC0_C0", hosts=HOSTS, privileges={}, machines=False, gpus=gpus)
+    with session(endpoint) as opened:
+        return dict(survey(opened.content, scope).hosts)
+
+
+def warnings(found: dict[str, HostFacts]) -> list[str]:
+    chosen = {name: (host, nic) for name, host in found.items() if (nic := host.nic("vmnic4"))}
+    assert len(chosen) == len(found)
+    return list(unlike("roce", chosen, HOSTS))
+
+
+def test_cards_drivers_and_places_are_read_and_alike_hosts_give_no_word(vcenter: tuple[Endpoint, Control]) -> None:
+    endpoint, control = vcenter
+
+    found = read(endpoint)
+
+    nic = found[H0].nic("vmnic4")
+    assert nic is not None
+    assert (nic.driver, nic.driver_version, nic.firmware) == ("nmlx5_core", "4.23.0.36", "16.35.3006")
+    assert found[H0].vgpu_driver == "NVIDIA-VMware_ESXi_8.0_Host_Driver 535.154.02"
+    assert (tuple(found[H0].gpu_graphics), found[H0].pcie.ways(nic.pci, GPUS)) == (GPUS, "2 on its NUMA node")
+    assert warnings(found) == []
+    assert PACKAGES in control.calls()
+    assert not set(ESXCLI) & set(control.calls()), "this ESXi tells all of it without"
+
+
+def test_an_older_esxi_is_asked_for_the_driver_of_its_rdma_nics_by_esxcli(vcenter: tuple[Endpoint, Control]) -> None:
+    endpoint, control = vcenter
+    control.change_host(H1, version="7.0.3", nic="vmnic4", driver_version="4.21.71.101")
+
+    found = read(endpoint)
+
+    nics = {nic.name: (nic.driver_version, nic.firmware) for nic in found[H1].nics}
+    assert nics["vmnic4"] == ("4.21.71.101", "16.35.3006")
+    assert nics["vmnic5"] == ("4.23.0.36", "16.35.3006")
+    assert nics["vmnic0"] == ("", ""), "it can be nobody's rail"
+    assert control.calls()["ExecuteSoap"] == 2
+    assert [one for one in warnings(found) if "driver version of the uplink" in one] == [
+        f"roce: driver version of the uplink {DIFFER}: 4.21.71.101 on {H1}; 4.23.0.36 on {H0}, {H2}, {H3}"
+    ]
+
+
+def test_who_may_not_ask_knows_no_version_and_goes_on(vcenter: tuple[Endpoint, Control]) -> None:
+    endpoint, control = vcenter
+    control.change_host(H1, version="7.0.3")
+    for method in (*ESXCLI, PACKAGES):
+        control.fault("refuse", method=method, privilege="Host.Config.Image")
+
+    found = read(endpoint)
+
+    assert {nic.driver_version for nic in found[H1].nics} == {""}
+    assert found[H1].vgpu_driver == ""
+    assert found[H1].version == "7.0.3"
+
+
+def test_whose_role_may_not_read_packages_is_told_of_the_vgpu_driver_by_esxcli(
+    vcenter: tuple[Endpoint, Control],
+) -> None:
+    endpoint, control = vcenter
+    control.fault("refuse", method=PACKAGES, privilege="Host.Config.Image")
+
+    assert read(endpoint)[H0].vgpu_driver == "NVIDIA-VMware_ESXi_8.0_Host_Driver 535.154.02"
+
+
+def test_a_card_in_another_slot_is_seen_with_its_way_to_the_gpus(vcenter: tuple[Endpoint, Control]) -> None:
+    endpoint, control = vcenter
+    control.change_host(H0, nic="vmnic4", pci="0000:af:00.0")
+
+    said = warnings(read(endpoint))
+
+    assert said == [
+        f"roce: PCIe placement of the uplink {DIFFER}: 0000:af:00.0 on {H0}; 0000:3b:00.0 on {H1}, {H2}, {H3}",
+        (
+            f"roce: way from the uplink to the GPUs {DIFFER}: "
+            f"2 on another NUMA node on {H0}; 2 on its NUMA node on {H1}, {H2}, {H3}"
+        ),
+    ]
+
+
+def test_cards_are_not_read_where_no_vgpu_is_asked_for(vcenter: tuple[Endpoint, Control]) -> None:
+    endpoint, control = vcenter
+
+    found = read(endpoint, gpus=False)
+
+    assert (found[H0].pcie.bridges, found[H0].vgpu_driver) == ({}, "")
+    assert PACKAGES not in control.calls()
