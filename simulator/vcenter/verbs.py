@@ -33,8 +33,11 @@ def add_vcenter_verbs(vcenter: argparse.ArgumentParser) -> None:
     verb("calls", _calls, "how often each call was made")
     verb("guest", _guest, "start or end a VM's guest, as the vCenter says on stdin (for its own use)")
     host = verb("host", _host, "change a host as its administrator would", "name")
+    host.add_argument("--version", help="another ESXi version; before 8.0 it tells less of its NICs")
     host.add_argument("--build", help="another ESXi build")
-    host.add_argument("--nic", help="the NIC that the next two are about")
+    host.add_argument("--nic", help="the NIC that the next four are about")
+    host.add_argument("--driver-version", help="the version of its driver")
+    host.add_argument("--pci", help="where it is plugged in: 0000:af:00.0 is far from the GPUs")
     host.add_argument("--link-mbit", type=int, help="its link speed; 0: no link")
     host.add_argument("--announced-mtu-bytes", type=int, help="the MTU that the physical switch announces at it")
     host.add_argument("--graphics-type", help="default graphics type, as shared or sharedDirect")
@@ -74,7 +77,8 @@ def _calls(simulator: Simulator, _: argparse.Namespace) -> int:
 
 
 def _host(simulator: Simulator, options: argparse.Namespace) -> int:
-    fields = ("build", "nic", "link_mbit", "announced_mtu_bytes", "graphics_type")
+    hardware = ("driver_version", "pci", "link_mbit", "announced_mtu_bytes")
+    fields = ("version", "build", "nic", *hardware, "graphics_type")
     given = {name: getattr(options, name) for name in fields if getattr(options, name) is not None}
     _control(simulator).change_host(options.name, **given)
     return 0
