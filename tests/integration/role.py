@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from components.fabric.privileges import NEEDS, OPTIONAL, UNVERIFIED
+from components.fabric.privileges import NEEDS, OPTIONAL, UNVERIFIED, Need
 
 READS = frozenset(
     [
@@ -51,7 +51,7 @@ PLAIN = frozenset(["Fetch"])
 """How pyVmomi reads a single property: no documented method, a property needs what it needs by RetrieveProperties."""
 
 
-def beyond_the_role(called: Iterable[str], by_hand: Iterable[str] = ()) -> list[str]:
-    """The calls that neither the role nor a test itself (`by_hand`) accounts for."""
+def beyond_the_role(called: Iterable[str], by_hand: Iterable[str] = (), needs: Iterable[Need] = NEEDS) -> list[str]:
+    """The calls that neither the role of a lab with these needs nor a test itself (`by_hand`) accounts for."""
     accounted = READS | OWN | PLAIN | set(by_hand) | set(OPTIONAL) | set(UNVERIFIED)
-    return sorted(set(called) - accounted - {need.method for need in NEEDS})
+    return sorted(set(called) - accounted - {need.method for need in needs})

@@ -5,6 +5,7 @@ import os
 import re
 import subprocess
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,10 @@ import pytest
 import yaml
 from pyVmomi import vim
 
+from components.fabric.privileges import Need, needs_of
 from components.fabric.vcenter import OPTION, RULESET, Endpoint, VCenter, session
+from stacks.base import LabError
+from stacks.read import parse_lab
 from tests.conftest import ROOT
 from tests.integration.conftest import missing
 from tests.integration.stack import environment, provider_code
@@ -48,6 +52,8 @@ class Vsphere:
     hosts: dict[str, Any] = field(default_factory=dict)
     rail_mtu_bytes: int = 9000
     bitfusion: dict[str, Any] = field(default_factory=dict)
+    needs: set[Need] = field(default_factory=set)
+    """What the role has to have for the labs that it was so far."""
 
     def pulumi(self, verb: str, *options: str, fails: bool = False) -> str:
         self.write_lab()
@@ -71,6 +77,10 @@ class Vsphere:
         content = yaml.safe_load(path.read_text()) or {}
         content.setdefault("config", {})["rocelab:lab"] = lab
         path.write_text(yaml.safe_dump(content))
+        with suppress(LabError):  # a lab with faults is refused before anything is called
+            parsed = parse_lab(json.dumps(lab), path.name)
+            assert parsed.fabric is not None
+            self.needs.update(needs_of(parsed, parsed.fabric))
 
     def run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(

@@ -195,4 +195,4 @@ def test_nothing_was_called_that_the_role_does_not_have(vsphere: Vsphere) -> Non
     called = Control(vsphere.folder / SOCKET).calls()
 
     assert {"CloneVM_Task", "ImportVApp"} <= set(called), "they were counted"
-    assert beyond_the_role(called, BY_HAND) == []
+    assert beyond_the_role(called, BY_HAND, vsphere.needs) == []
