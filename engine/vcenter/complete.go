@@ -103,10 +103,14 @@ type answering interface {
 
 // redirect sends a call to the aliased object, and calls that the simulator cannot serve to ours.
 func redirect(ctx *simulator.Context, method *simulator.Method) (mo.Reference, types.BaseMethodFault) {
+	before := ctx.Map.Get(method.This)
 	if fault := trouble.meet(ctx, method); fault != nil {
 		return nil, fault
 	}
 	object := ctx.Map.Get(method.This)
+	if before != nil && object == nil { // somebody else was quicker
+		return nil, &types.ManagedObjectNotFound{Obj: method.This}
+	}
 	if named, ok := object.(*alias); ok {
 		object = named.object
 		method.This = object.Reference()
@@ -143,7 +147,7 @@ func substituteFor(object mo.Reference, method string) answering {
 		}
 	case *simulator.VirtualMachine:
 		switch method {
-		case "ReconfigVM_Task", "PowerOnVM_Task", "PowerOffVM_Task", "ShutdownGuest":
+		case "CloneVM_Task", "ReconfigVM_Task", "PowerOnVM_Task", "PowerOffVM_Task", "ShutdownGuest":
 			return &machine{vm: object}
 		}
 	case *simulator.ClusterComputeResource:

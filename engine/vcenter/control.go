@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log"
 	"net"
 	"net/http"
 	"os"
@@ -24,6 +25,10 @@ const (
 	faultSlow   = "slow"   // lets a call, or the task that it begins, take its time
 	faultRefuse = "refuse" // refuses a call for want of a privilege
 	faultRevoke = "revoke" // tells whoever asks that our user lacks a privilege
+
+	faultMeanwhile = "meanwhile" // lets somebody else be quicker than a call
+	faultUntold    = "untold"    // makes the next copy of a VM, and tells of a timeout
+	faultCustomise = "customise" // lets the customisation of the next guest that starts fail
 )
 
 const taskSuffix = "_Task"
@@ -35,6 +40,7 @@ type fault struct {
 	Privilege string  `json:"privilege,omitempty"`
 	Seconds   float64 `json:"seconds,omitempty"`
 	Times     int     `json:"times,omitempty"` // calls that it meets; 0: all until it is cleared
+	Does      *deed   `json:"does,omitempty"`  // what somebody else does meanwhile
 	met       int
 	spent     bool
 }
@@ -52,6 +58,7 @@ type hostChange struct {
 	VgpuAvailable *bool  `json:"vgpu_available,omitempty"`
 
 	refitting
+	replugging
 }
 
 // troubles is what goes wrong at the moment, and a count of all calls by name.
@@ -77,7 +84,7 @@ func (t *troubles) meet(ctx *simulator.Context, method *simulator.Method) types.
 		t.sessions[ctx.Session.Key] = true
 	}
 	var wait time.Duration
-	var refused *fault
+	var refused, quicker *fault
 	expires := false
 	for _, one := range t.active {
 		if one.Method != method.Name || one.spent {
@@ -90,17 +97,23 @@ func (t *troubles) meet(ctx *simulator.Context, method *simulator.Method) types.
 			refused = one
 		case faultExpire:
 			expires = true
+		case faultMeanwhile:
+			quicker = one
 		default:
 			continue
 		}
-		one.met++
-		one.spent = one.Times > 0 && one.met >= one.Times
+		one.meets()
 	}
 	if expires && ctx.Session != nil {
 		t.expired[ctx.Session.Key] = true
 		ended = true
 	}
 	t.mu.Unlock()
+	if quicker != nil && ctx.Session != nil {
+		if err := quicker.Does.do(t, ctx); err != nil {
+			log.Printf("before %s: %s", method.Name, err)
+		}
+	}
 	if strings.HasSuffix(method.Name, taskSuffix) {
 		slowDown(wait)
 	} else {
@@ -114,6 +127,24 @@ func (t *troubles) meet(ctx *simulator.Context, method *simulator.Method) types.
 		return &types.NoPermission{Object: &method.This, PrivilegeId: refused.Privilege}
 	}
 	return nil
+}
+
+func (f *fault) meets() {
+	f.met++
+	f.spent = f.Times > 0 && f.met >= f.Times
+}
+
+// takes tells whether something that meets no single method goes wrong now.
+func (t *troubles) takes(kind string) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, one := range t.active {
+		if one.Kind == kind && !one.spent {
+			one.meets()
+			return true
+		}
+	}
+	return false
 }
 
 // slowDown lets the task that the next call begins run for a while; until then its object can be read.
@@ -143,10 +174,14 @@ func (t *troubles) add(one *fault) error {
 		faultSlow:   one.Method != "" && one.Seconds > 0,
 		faultRefuse: one.Method != "" && one.Privilege != "",
 		faultRevoke: one.Privilege != "",
+
+		faultMeanwhile: one.Method != "" && one.Does != nil,
+		faultUntold:    true,
+		faultCustomise: true,
 	}
 	if enough, known := needs[one.Kind]; !known || !enough {
 		return fmt.Errorf("%q wants a kind with what belongs to it: expire (at once, or at a method); slow, method, seconds; "+
-			"refuse, method, privilege; revoke, privilege", one.Kind)
+			"refuse, method, privilege; revoke, privilege; meanwhile, method, does; untold; customise", one.Kind)
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -209,6 +244,9 @@ func apply(model *simulator.Model, host *simulator.HostSystem, asked *hostChange
 				nic.LinkSpeed = &types.PhysicalNicLinkInfo{SpeedMb: *asked.LinkMbit, Duplex: true}
 			}
 		}
+	}
+	if asked.NicSwitch != nil {
+		toSwitch(host.Config.Network, asked.Nic, *asked.NicSwitch)
 	}
 	system := model.Map().Get(*host.ConfigManager.NetworkSystem).(*simulator.HostNetworkSystem)
 	for i := range system.QueryNetworkHintResponse.Returnval {

@@ -120,10 +120,10 @@ func running(model *simulator.Model) []guest {
 // PowerOnVMTask powers the VM on, then starts its guest; the task ends when the guest answers.
 func (m *machine) PowerOnVMTask(ctx *simulator.Context, req *types.PowerOnVM_Task) soap.HasFault {
 	if outside.command == nil {
-		return m.vm.PowerOnVMTask(ctx, req)
+		return m.powerOn(ctx, req)
 	}
 	task := m.task(ctx, "powerOn", func() *types.LocalizedMethodFault {
-		answer := m.vm.PowerOnVMTask(ctx, req).(*methods.PowerOnVM_TaskBody)
+		answer := m.powerOn(ctx, req).(*methods.PowerOnVM_TaskBody)
 		if answer.Res == nil {
 			return refused(answer.Fault_)
 		}

@@ -24,8 +24,13 @@ type switchMaker struct {
 	folder *simulator.Folder
 }
 
-// CreateDVSTask creates a switch, then adds its hosts as a change of it.
+// CreateDVSTask creates a switch, then adds its hosts as a change of it. A NIC that another switch has is refused.
 func (s *switchMaker) CreateDVSTask(ctx *simulator.Context, req *types.CreateDVS_Task) soap.HasFault {
+	if nic := takenNic(ctx, nil, req.Spec.ConfigSpec.GetDVSConfigSpec().Host); nic != "" {
+		fault, words := inUse(nic)
+		task := failing(ctx, s.folder, "createDVS", fault, words)
+		return &methods.CreateDVS_TaskBody{Res: &types.CreateDVS_TaskResponse{Returnval: task}}
+	}
 	answer := s.folder.CreateDVSTask(ctx, req)
 	body := answer.(*methods.CreateDVS_TaskBody)
 	if body.Res == nil {
@@ -98,7 +103,8 @@ type distributedSwitch struct {
 	dvs *simulator.DistributedVirtualSwitch
 }
 
-// ReconfigureDvsTask applies a change, unless it was made for an older version of the configuration.
+// ReconfigureDvsTask applies a change, unless it was made for an older version of the configuration, or takes a NIC
+// from another switch.
 func (s *distributedSwitch) ReconfigureDvsTask(
 	ctx *simulator.Context, req *types.ReconfigureDvs_Task,
 ) soap.HasFault {
@@ -106,6 +112,11 @@ func (s *distributedSwitch) ReconfigureDvsTask(
 	change := req.Spec.GetDVSConfigSpec()
 	if change.ConfigVersion != "" && change.ConfigVersion != config.ConfigVersion {
 		return &methods.ReconfigureDvs_TaskBody{Fault_: simulator.Fault("", &types.ConcurrentAccess{})}
+	}
+	if nic := takenNic(ctx, s.dvs, change.Host); nic != "" {
+		fault, words := inUse(nic)
+		task := failing(ctx, s.dvs, "reconfigureDvs", fault, words)
+		return &methods.ReconfigureDvs_TaskBody{Res: &types.ReconfigureDvs_TaskResponse{Returnval: task}}
 	}
 	s.applySettings(config, req.Spec)
 	hosts := applyHosts(config, change.Host)

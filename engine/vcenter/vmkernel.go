@@ -24,8 +24,12 @@ func (v *vmkernel) index(device string) int {
 	return slices.IndexFunc(v.config().Vnic, func(nic types.HostVirtualNic) bool { return nic.Device == device })
 }
 
-// AddVirtualNic adds an adapter under the first free name.
-func (v *vmkernel) AddVirtualNic(_ *simulator.Context, req *types.AddVirtualNic) soap.HasFault {
+// AddVirtualNic adds an adapter under the first free name, on a distributed switch only where the host is its member.
+func (v *vmkernel) AddVirtualNic(ctx *simulator.Context, req *types.AddVirtualNic) soap.HasFault {
+	if port := req.Nic.DistributedVirtualPort; port != nil && !member(ctx, v.network.Host.Self, port.SwitchUuid) {
+		fault := simulator.Fault("The host is no member of the distributed switch.", new(types.HostConfigFault))
+		return &methods.AddVirtualNicBody{Fault_: fault}
+	}
 	number := 0
 	for v.index(fmt.Sprintf("vmk%d", number)) >= 0 {
 		number++

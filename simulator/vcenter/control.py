@@ -43,12 +43,14 @@ class Control:
     def fault(self, kind: str, **given: object) -> None:
         """Asks for one fault: expire [method]; slow method, seconds; refuse method, privilege; revoke privilege.
 
-        `times` limits how many calls it meets.
+        Or for what stops a run half-way: meanwhile method, does: somebody else is quicker than a call (`host`: a change
+        as below, `delete`: a VM, `leave`: host and switch); untold: a copy is made, and a timeout told; customise: a
+        guest gets no name and addresses. `times` limits how many calls it meets.
         """
         self._ask("POST", "/faults", {"kind": kind, **given})
 
     def change_host(self, name: str, **given: object) -> None:
-        """Does to a host what an administrator did: build, nic with link_mbit or announced_mtu_bytes, and others."""
+        """Does to a host what an administrator did: build, nic with link_mbit or nic_switch, and others."""
         self._ask("POST", "/hosts", {"name": name, **given})
 
     def clear(self) -> None:
