@@ -86,6 +86,12 @@ class Machine(Section):
     gateway: IPv4Address | None = None
     dns_servers: tuple[IPv4Address, ...] = ()
     domain: DnsName = "lab"
+    clone_timeout_minutes: int = Field(default=30, ge=10, le=1440)
+    """How long the copy of the template may take; the provider takes no less than 10. Counts at its creation only."""
+    customize_timeout_minutes: int = Field(default=10, ge=1, le=120)
+    """How long its guest may take for name and addresses."""
+    address_timeout_minutes: int = Field(default=15, ge=1, le=120)
+    """How long its guest tools may take to tell an address."""
     several_pvrdma: bool = False
     """Allows more than one PVRDMA adapter: VMware's KB 328676 forbids it for 6.5, the Bitfusion guide does it."""
 

@@ -8,12 +8,15 @@ import pulumi
 import pulumi_vsphere as vsphere
 
 from components.fabric.appliance import checked_descriptor, faults_of, properties_of, spelled_out
-from components.fabric.machines import GUEST_NET_MINUTES, MANAGEMENT, PVRDMA, set_up
+from components.fabric.machines import MANAGEMENT, PVRDMA, set_up
 from components.fabric.ovf import Descriptor
 from stacks.base import LabError
 from stacks.bitfusion import Bitfusion, BitfusionServer
 from stacks.fabric import Fabric
 from stacks.lab import Lab
+
+GUEST_NET_MINUTES = 15
+"""How long a server's tools may take to tell an address."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

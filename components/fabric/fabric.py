@@ -12,6 +12,7 @@ from components.fabric.adopt import Adopted, AdoptedArgs
 from components.fabric.appliances import Appliances, AppliancesArgs
 from components.fabric.baseline import Baseline
 from components.fabric.inspection import Inspection, InspectionArgs
+from components.fabric.joining import Joining
 from components.fabric.machines import Machines, MachinesArgs
 from components.fabric.members import machines_of
 from components.fabric.objects import MEMBER
@@ -72,6 +73,7 @@ class VsphereFabric(pulumi.ComponentResource):
         self._lookups = pulumi.InvokeOutputOptions(parent=self, provider=self.provider)
         self._datacenter = vsphere.get_datacenter_output(name=fabric.datacenter, opts=self._lookups).id
         self._settings: dict[str, HostSettings] = {}
+        self._joining = Joining(name=name, fabric=fabric, password=args.password)
         self.port_groups = {switch.rail: self._place(switch) for switch in fabric.switches}
         self.places = pulumi.Output.from_input({})
         inside = pulumi.ResourceOptions(parent=self, providers=[self.provider])
@@ -79,6 +81,7 @@ class VsphereFabric(pulumi.ComponentResource):
             machines = MachinesArgs(
                 lab=args.lab,
                 fabric=fabric,
+                password=args.password,
                 datacenter=self._datacenter,
                 port_groups=self.port_groups,
                 lookups=self._lookups,
@@ -183,7 +186,7 @@ class VsphereFabric(pulumi.ComponentResource):
             ],
             # its name is unique in the datacenter: a new one cannot be made before the old one is gone
             opts=pulumi.ResourceOptions.merge(
-                self._child(provider=True, delete_before_replace=True),
+                self._child(provider=True, delete_before_replace=True, hooks=self._joining.switch(switch)),
                 # read back and set by `Adopted`, beside which the provider would show what it missed at creation
                 pulumi.ResourceOptions(ignore_changes=["networkResourceControlEnabled"]),
             ),
@@ -217,7 +220,7 @@ class VsphereFabric(pulumi.ComponentResource):
             distributed_port_group=group,
             ipv4=vsphere.VnicIpv4Args(ip=str(address.ip), netmask=str(address.netmask)) if address else None,
             mtu=switch.mtu_bytes,
-            opts=self._child(provider=True),
+            opts=self._child(provider=True, hooks=self._joining.adapter(switch, host.name)),
         )
         return adapter.id.apply(lambda id_: id_.rpartition("_")[2])  # <host>_<vmkN>
 
@@ -237,11 +240,18 @@ class VsphereFabric(pulumi.ComponentResource):
     def _host_id(self, host: EsxiHost) -> pulumi.Output[str]:
         return vsphere.get_host_output(name=host.name, datacenter_id=self._datacenter, opts=self._lookups).id
 
-    def _child(self, *, provider: bool = False, delete_before_replace: bool = False) -> pulumi.ResourceOptions:
+    def _child(
+        self,
+        *,
+        provider: bool = False,
+        delete_before_replace: bool = False,
+        hooks: pulumi.ResourceHookBinding | None = None,
+    ) -> pulumi.ResourceOptions:
         return pulumi.ResourceOptions(
             parent=self,
             provider=self.provider if provider else None,
             delete_before_replace=delete_before_replace or None,
+            hooks=hooks,
             protect=True if provider and not self._lab.simulated else None,
             # nothing is changed before the preflight has passed; no value of it is needed
             depends_on=[self.inspection],

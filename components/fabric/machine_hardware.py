@@ -19,6 +19,7 @@ from pulumi.dynamic import (
 )
 
 from components.fabric import login
+from components.fabric.halfway import refuse_unready
 from components.fabric.hardware import (
     Change,
     Hardware,
@@ -91,6 +92,8 @@ class HardwareProvider(Configured, ResourceProvider):
     def _put(self, props: Props, *, new: bool) -> None:
         change = Change(new=new, may_restart=bool(props["may_restart"]), guest_s=int(float(str(props["guest_s"]))))
         with login.configured_session(self._setting) as vcenter:
+            if new:
+                refuse_unready(vcenter, str(props["machine"]), str(props["name"]), change.guest_s)
             put(vcenter, str(props["machine"]), str(props["name"]), _wanted(props), change)
 
 

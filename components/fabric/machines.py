@@ -10,6 +10,7 @@ import pulumi
 import pulumi_vsphere as vsphere
 
 from components.fabric.adopted_machines import AdoptionArgs, adopt
+from components.fabric.cloning import MARK, CloneHooksArgs, clone_hooks, clone_of
 from components.fabric.guestinfo import SECRET, TOLD, guestinfo
 from components.fabric.machine_hardware import MachineHardware, MachineHardwareArgs
 from components.fabric.members import free, hosts_of, machines_of
@@ -23,7 +24,6 @@ from stacks.nodes import VsphereVm
 MANAGEMENT = "vmxnet3"
 PVRDMA = "vmxnet3vrdma"
 """The provider's own text says `vrdma`, which its code refuses."""
-GUEST_NET_MINUTES = 15
 RULES = {"apart": "workers", "planes-apart": "control-planes"}
 """Whom each rule keeps apart; the name that people see in vCenter."""
 
@@ -34,6 +34,8 @@ class MachinesArgs:
 
     lab: Lab
     fabric: Fabric
+    password: pulumi.Input[str]
+    """Of the vCenter: before a VM is cloned, what a run before has left of it is removed."""
     datacenter: pulumi.Input[str]
     port_groups: Mapping[str, pulumi.Input[str]]
     """Managed object id by rail."""
@@ -60,6 +62,8 @@ class Machines(pulumi.ComponentResource):
             name=args.fabric.cluster, datacenter_id=args.datacenter, opts=args.lookups
         )
         nodes = machines_of(args.lab)
+        cloned = CloneHooksArgs(lab=args.lab, fabric=args.fabric, password=args.password)
+        self._hooks = clone_hooks(name, cloned)
         made = {node.name: self._machine(node, node.machine) for node in nodes if isinstance(node.machine, Machine)}
         new = [node for node in nodes if node.name in made]
         apart = [node for node in new if node.role == "worker" and node.machine.apart]
@@ -174,7 +178,7 @@ class Machines(pulumi.ComponentResource):
         return vsphere.VirtualMachine(
             f"{self._name}-{node.name}",
             name=node.name,
-            annotation=f"made by rocelab for lab {args.lab.name}",
+            annotation=MARK + args.lab.name,
             # a host may stand outside the cluster, with the management hosts: then the pool is its own
             resource_pool_id=host.resource_pool_id if host else self._cluster.resource_pool_id,
             host_system_id=host.id if host else None,
@@ -193,14 +197,13 @@ class Machines(pulumi.ComponentResource):
                 for kind, network in adapters
             ],
             disks=[vsphere.VirtualMachineDiskArgs(label="system", size=wanted.disk_gbytes)],
-            clone=vsphere.VirtualMachineCloneArgs(
-                template_uuid=vsphere.get_virtual_machine_output(
-                    name=wanted.template, datacenter_id=datacenter, opts=lookups
-                ).id,
-                customize=_customization(node, wanted),
+            clone=clone_of(
+                node,
+                wanted,
+                vsphere.get_virtual_machine_output(name=wanted.template, datacenter_id=datacenter, opts=lookups).id,
             ),
             # a simulated machine has no guest that could report an address
-            wait_for_guest_net_timeout=0 if args.lab.simulated else GUEST_NET_MINUTES,
+            wait_for_guest_net_timeout=0 if args.lab.simulated else wanted.address_timeout_minutes,
             opts=pulumi.ResourceOptions(
                 parent=self,
                 depends_on=set_up(hosts_of(node, args.fabric), args.preflight, args.settings),
@@ -210,6 +213,7 @@ class Machines(pulumi.ComponentResource):
                 # what a machine was told is read at its first start only: told anew it would restart for nothing.
                 ignore_changes=["clone", *(f'extraConfig["{name}"]' for name in TOLD)],
                 # the provider gives back what it was given, and not that it is a secret
+                hooks=self._hooks,
                 additional_secret_outputs=["extraConfig"] if node.name in args.keys else None,
             ),
         )
@@ -236,18 +240,3 @@ def set_up(
 ) -> list[pulumi.Resource]:
     """What has to be there before a machine starts on one of the hosts, and stays until it is gone."""
     return [preflight, *(settings[host] for host in hosts if host in settings)]
-
-
-def _customization(node: VsphereVm, wanted: Machine) -> vsphere.VirtualMachineCloneCustomizeArgs:
-    """Name and addresses; matched to the adapters by their position."""
-    addresses = [(str(node.address), wanted.prefix_length)]
-    addresses += [(str(pf.address.ip), pf.address.network.prefixlen) for pf in node.pfs]
-    return vsphere.VirtualMachineCloneCustomizeArgs(
-        linux_options=vsphere.VirtualMachineCloneCustomizeLinuxOptionsArgs(host_name=node.name, domain=wanted.domain),
-        network_interfaces=[
-            vsphere.VirtualMachineCloneCustomizeNetworkInterfaceArgs(ipv4_address=address, ipv4_netmask=length)
-            for address, length in addresses
-        ],
-        ipv4_gateway=str(wanted.gateway) if wanted.gateway else None,
-        dns_server_lists=[str(server) for server in wanted.dns_servers],
-    )

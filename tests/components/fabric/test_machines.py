@@ -298,3 +298,17 @@ def test_the_preflight_asks_for_vgpus_where_a_machine_that_is_there_says_to_be()
     content["nodes"][0]["machine"]["host"] = "DC0_C0_H1"
 
     assert hosts_with_vgpus(parse_lab(json.dumps(content), "lab"), ["DC0_C0_H0", "DC0_C0_H1"]) == {"DC0_C0_H1"}
+
+
+def test_each_wait_for_a_new_machine_has_a_bound_of_its_own() -> None:
+    def slow(lab: dict[str, Any]) -> None:
+        bounds = {"clone_timeout_minutes": 45, "customize_timeout_minutes": 20, "address_timeout_minutes": 25}
+        lab["nodes"][0]["machine"] = {**lab["nodes"][0]["machine"], **bounds}
+
+    seen = seen_with(slow)
+
+    first, second = (seen[f"fabric-machines-{name}"].inputs for name in ("gpu01", "gpu02"))
+    assert (first["clone"]["timeout"], first["clone"]["customize"]["timeout"]) == (45, 20)
+    assert (second["clone"]["timeout"], second["clone"]["customize"]["timeout"]) == (30, 10)
+    assert first["waitForGuestNetTimeout"] == 0, "a simulated machine has no guest that could report an address"
+    assert {"fabric-machines-room", "fabric-machines-remedy"} <= seen.hooks.keys()

@@ -1,0 +1,71 @@
+"""What is said when a host does not get onto its switch, or gets no adapter there: the engine's hooks for both."""
+
+import asyncio
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+import pulumi
+
+from components.fabric.cloning import endpoint_now
+from components.fabric.nics import choose
+from components.fabric.vcenter import VCenter, session
+from stacks.base import LabError
+from stacks.fabric import DistributedSwitch, Fabric
+
+Look = Callable[[VCenter], Iterable[str]]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Joining:
+    """Hooks that ask the vCenter what is wrong now, since its own error names no host and no remedy."""
+
+    name: str
+    """Of the component whose resources they are for."""
+    fabric: Fabric
+    password: pulumi.Input[str]
+
+    def switch(self, switch: DistributedSwitch) -> pulumi.ResourceHookBinding:
+        """For a switch that is made with its hosts: whose NIC is taken."""
+        return self._said(f"{switch.rail}-taken", lambda vcenter: taken(vcenter, switch))
+
+    def adapter(self, switch: DistributedSwitch, host: str) -> pulumi.ResourceHookBinding:
+        """For a vmkernel adapter: whether its host is on the switch at all."""
+        return self._said(f"{switch.rail}-{host}-left", lambda vcenter: left(vcenter, switch, host))
+
+    def _said(self, key: str, look: Look) -> pulumi.ResourceHookBinding:
+        async def explain(_failed: pulumi.ErrorHookArgs) -> bool:
+            """True would have the engine try again at once, which frees no NIC."""
+            endpoint = await endpoint_now(self.fabric, self.password)
+
+            def at_once() -> list[str]:
+                with session(endpoint, pulumi.log.info) as vcenter:
+                    return list(look(vcenter))
+
+            try:
+                for said in await asyncio.to_thread(at_once):
+                    pulumi.log.error(said)
+            except LabError as error:  # the provider's own error stands beside it
+                pulumi.log.warn(str(error))
+            return False
+
+        return pulumi.ResourceHookBinding(on_error=[pulumi.ErrorHook(f"{self.name}-{key}", explain)])
+
+
+def taken(vcenter: VCenter, switch: DistributedSwitch) -> Iterable[str]:
+    """The hosts that cannot bring their NIC along, each with what has it."""
+    rdma = any(one.vmkernel is not None for one in switch.hosts)
+    for host in switch.hosts:
+        try:
+            nics = vcenter.nics(vcenter.host(host.name))
+            choose(host.name, nics, host.uplink or switch.uplink, switch.name, rdma=rdma)
+        except LabError as error:
+            yield f"{error}; then run it again"
+
+
+def left(vcenter: VCenter, switch: DistributedSwitch, host: str) -> Iterable[str]:
+    """What to do where a host is not on the switch of its adapter."""
+    if not vcenter.uplinks(vcenter.host(host), switch.name):
+        yield (
+            f"{host}: is no member of {switch.name} any more, so that it gets no vmkernel adapter there: "
+            "pulumi up --refresh --run-program puts it back"
+        )

@@ -1,0 +1,159 @@
+"""A vSphere run that somebody else or a timeout stops half-way: what is said, and that the next run comes through."""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from pyVmomi import vim
+
+from components.fabric.power import is_on
+from components.fabric.vcenter import VCenter, session
+from simulator.vcenter.control import SOCKET, Control
+from tests.integration.conftest import missing
+from tests.integration.role import beyond_the_role
+from tests.integration.test_fabric import Vsphere, a_stack, a_worker
+from tests.integration.vcenter import a_machine, done, running
+
+pytestmark = pytest.mark.sim
+
+H0, H1, H2 = "DC0_C0_H0", "DC0_C0_H1", "DC0_C0_H2"
+TEMPLATE, SPARE = "DC0_C0_RP0_VM0", "spare"
+
+
+@pytest.fixture(scope="module")
+def socket(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("control") / SOCKET
+
+
+@pytest.fixture
+def control(socket: Path) -> Iterator[Control]:
+    asked = Control(socket)
+    yield asked
+    asked.clear()
+
+
+@pytest.fixture(scope="module")
+def stack(socket: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Vsphere]:
+    if reason := missing():
+        pytest.fail(reason) if os.environ.get("CI") else pytest.skip(f"SIM LANE NOT RUN: {reason}")
+    folder = tmp_path_factory.mktemp("halfway")
+    with running(folder, f"-control={socket}") as endpoint:
+        made = a_stack(folder, endpoint)
+        made.fabric["switches"][0]["hosts"][2]["vmkernel"] = {"existing": "vmk0"}
+        made.nodes = [a_worker(1), a_worker(2)]
+        yield made
+
+
+def words(said: str) -> str:
+    assert "Traceback" not in said, said[-3000:]
+    return " ".join(said.split())
+
+
+def machines(stack: Vsphere, name: str) -> list[str]:
+    """Ids of the VMs of a name, which tell one copy from the next."""
+    with session(stack.endpoint) as vcenter:
+        return [one._GetMoId() for one in named(vcenter, name)]
+
+
+def take_away(stack: Vsphere, name: str) -> None:
+    """Deletes a VM by hand."""
+    with session(stack.endpoint) as vcenter:
+        for machine in named(vcenter, name):
+            if is_on(vcenter, machine):
+                done(machine.PowerOffVM_Task())
+            done(machine.Destroy_Task())
+
+
+def named(vcenter: VCenter, name: str) -> list[vim.VirtualMachine]:
+    return [one for one in vcenter.host(H0).parent.parent.parent.vmFolder.childEntity if one.name == name]
+
+
+def test_a_nic_that_another_switch_takes_after_the_preflight_is_named_and_never_taken_back(
+    stack: Vsphere, control: Control
+) -> None:
+    taken = {"name": H1, "nic": "vmnic4", "nic_switch": "vSwitch1"}
+    control.fault("meanwhile", method="CreateDVS_Task", does={"host": taken}, times=1)
+
+    first = words(stack.pulumi("up", fails=True))
+    second = words(stack.pulumi("preview", fails=True))
+    control.change_host(H1, nic="vmnic4", nic_switch="")
+
+    told = "uplink of vSwitch1) is in use. It is never taken away; choose another, or free it by hand"
+    assert "The resource 'vmnic4' is in use." in first
+    assert [f"{H1}: vmnic4" in said and told in said for said in (first, second)] == [True, True]
+    assert f"{H0}: vmnic4" not in first, "only whose NIC is taken"
+
+
+def test_a_host_that_leaves_its_switch_is_named_and_comes_back(stack: Vsphere, control: Control) -> None:
+    gone = {"host": H0, "switch": "rail-a"}
+    control.fault("meanwhile", method="AddVirtualNic", does={"leave": gone}, times=1)
+
+    first = words(stack.pulumi("up", fails=True))
+
+    assert "The host is no member of the distributed switch." in first
+    assert f"{H0}: is no member of rail-a any more" in first
+    assert "pulumi up --refresh --run-program puts it back" in first
+    assert not machines(stack, "gpu01"), "none starts before every host is set up"
+
+
+def test_a_copy_that_nobody_was_told_of_is_removed_and_made_anew(stack: Vsphere, control: Control) -> None:
+    stack.nodes = [a_worker(1)]
+    control.fault("untold", times=1)
+
+    said = words(stack.pulumi("up", "--refresh", "--run-program", fails=True))
+    left = machines(stack, "gpu01")
+    control.fault("customise", times=1)
+    after = words(stack.pulumi("up", fails=True))
+    made = machines(stack, "gpu01")
+
+    assert f"nodes.gpu01: the copy of template {TEMPLATE} to datastore LocalDS_0 was not done within" in said
+    assert "machine.clone_timeout_minutes (30)" in said
+    assert stack.seen(H0) == ("vmk1", True), "the host that had left its switch was set up by this run"
+    assert (len(left), len(made)) == (1, 1)
+    assert left != made, "the copy of the first run is gone"
+    assert f"gpu01: a run before left a copy of {TEMPLATE} that never ran; it is made anew" in after
+    assert "nodes.gpu01: its guest did not take name and addresses (machine.customize_timeout_minutes: 10)" in after
+
+
+def test_a_guest_without_name_and_addresses_does_not_pass_for_one_that_is_made(
+    stack: Vsphere, control: Control
+) -> None:
+    said = words(stack.pulumi("up", fails=True))
+    take_away(stack, "gpu01")
+    stack.pulumi("up", "--refresh", "--run-program")
+
+    assert "gpu01: its guest was not given name and addresses (NicSettingMismatch)" in said
+    assert "To have it made anew: delete gpu01 in vCenter, then pulumi up --refresh --run-program" in said
+    assert len(machines(stack, "gpu01")) == 1
+
+
+def test_somebody_else_s_machine_of_that_name_is_left_alone(stack: Vsphere, control: Control) -> None:
+    with session(stack.endpoint) as vcenter:
+        a_machine(vcenter.host(H1), "gpu02")
+    theirs = machines(stack, "gpu02")
+    stack.nodes = [stack.nodes[0], a_worker(2)]
+
+    said = words(stack.pulumi("up", fails=True))
+    kept = machines(stack, "gpu02")
+    take_away(stack, "gpu02")
+
+    assert "gpu02: a VM of that name is in the vCenter and not in this stack, and it runs. Nothing was touched" in said
+    assert kept == theirs
+
+
+def test_a_template_that_goes_away_before_it_is_copied_is_named(stack: Vsphere, control: Control) -> None:
+    with session(stack.endpoint) as vcenter:
+        template = named(vcenter, TEMPLATE)[0]
+        where = vim.vm.RelocateSpec(pool=template.resourcePool)
+        done(template.CloneVM_Task(template.parent, SPARE, vim.vm.CloneSpec(location=where)))
+    stack.nodes[1]["machine"]["template"] = SPARE
+    control.fault("meanwhile", method="CloneVM_Task", does={"delete": SPARE}, times=1)
+
+    said = words(stack.pulumi("up", fails=True))
+    stack.nodes[1]["machine"]["template"] = TEMPLATE
+    stack.pulumi("up")
+    stack.pulumi("up", "--expect-no-changes")
+
+    assert f"nodes.gpu02: template {SPARE} went away during the run: put it back, or name another" in said
+    assert beyond_the_role(control.calls(), ["CreateVM_Task"]) == []
