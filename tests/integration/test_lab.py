@@ -1,7 +1,9 @@
 """The life of the reference lab on the real engine, in the order of a life: each test begins where the last ended."""
 
 import json
+import os
 import re
+import signal
 import subprocess
 import time
 from itertools import product
@@ -155,6 +157,22 @@ def test_a_reboot_behind_our_back_leaves_no_drift(stack: Stack) -> None:
 
     assert nodes_named(seen) == set(), changes(seen)
     assert on_node("gpu02", f"cat {PF}/device/sriov_numvfs") == "4"
+
+
+def test_a_node_whose_machine_died_is_made_again(stack: Stack) -> None:
+    """It comes back as its clean snapshot: what the state remembers of it is no longer there."""
+    env = environment("lab")
+    os.kill(int((ROOT / ".sim/nodes/gpu02/qemu.pid").read_text().split()[0]), signal.SIGKILL)
+    assert re.search(r"gpu02.*died", sim(env, "status").stdout)
+
+    started_again = sim(env, "up")
+    assert started_again.returncode == 0, started_again.stdout
+    assert on_node("gpu02", f"cat {PF}/device/sriov_numvfs") == "0", "the snapshot has VFs: this test shows nothing"
+    stack.repair().succeeded()
+
+    assert on_node("gpu02", f"cat {PF}/device/sriov_numvfs {PF}/mtu").split() == ["4", "9000"]
+    assert stack.outputs()["validation"]["function"] == "pass"
+    stack.unchanged()
 
 
 def test_a_host_that_fails_a_step_is_left_out_and_the_next_run_starts_there(stack: Stack) -> None:
