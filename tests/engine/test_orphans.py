@@ -29,6 +29,12 @@ SUBREAPER = """
 """
 
 
+def until_it_is(pid: int, program: Path) -> None:
+    """Waits for the end of a start: a fork has its parent's words at first, and a new program none for a moment."""
+    while not Path(f"/proc/{pid}/cmdline").read_text().startswith(str(program)):
+        time.sleep(0.01)
+
+
 class Family:
     """A subreaper, below it an engine, below that a plugin."""
 
@@ -44,9 +50,7 @@ class Family:
             text=True,
         )
         self.plugin = int(self.says())
-        started = Path(f"/proc/{self.plugin}/cmdline")
-        while not started.read_text().startswith(str(plugin)):  # until then it is the engine's own fork
-            time.sleep(0.01)
+        until_it_is(self.plugin, plugin)
 
     def says(self) -> str:
         assert self._reaper.stdout
@@ -117,6 +121,7 @@ def test_a_plugin_is_found_behind_its_interpreter_in_such_a_checkout(tmp_path: P
     command = [checkout / ".venv" / "bin" / "python", script, checkout / ".engine" / "bin" / "pulumi-language-python"]
 
     with subprocess.Popen(command, executable="/bin/sh", cwd=checkout, stdin=subprocess.PIPE) as host:
+        until_it_is(host.pid, command[0])
         found = list(orphans(checkout, checkout / ".engine"))
         host.communicate(b"\n")
 
