@@ -1,0 +1,189 @@
+"""Runs what proves a lab's Bitfusion clients, and judges it: a sample on a borrowed GPU, and the latency to the server.
+
+By hand, and in no verdict of a lab: the product's servers are appliances that nobody but their owner logs in to, and
+ib_send_lat wants its other end there. Never run against the product, which VMware has ended.
+"""
+
+import argparse
+import asyncio
+import shlex
+import sys
+import textwrap
+import time
+from collections import Counter
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Literal
+
+from components.jobs.bitfusion import BitfusionCheck, checks
+from components.ssh.connection import connected
+from components.ssh.credentials import Login, login_to
+from components.ssh.session import Done, run
+from components.stack_cli import add_stack_options, lab_of, stack_secret
+from components.validation.parsers.perftest import ResultFormatError, cause_of, parse_latency
+from components.validation.running.remote import bounded
+from components.validation.running.screen import Screen, until_told
+from stacks.base import LabError
+
+EXITS = """\
+exit status
+  0    each client's sample ran, and each latency is within its limit (simulated labs: was measured)
+  1    one did not, or nothing listened on a server; the lines say which
+  2    nothing was run: the lab file or a key is at fault
+  130  ended by a signal; what ran on the clients was stopped
+"""
+PROOF_S = 600
+"""A first run loads the sample's libraries from the image."""
+LATENCY_S = 60
+MARGIN_S = 15
+"""What a login and the end of a program may take on top."""
+AGAIN_S = 2
+UNHEARD = "Couldn't connect to"
+"""perftest says so while nothing listens on the server."""
+
+State = Literal["pass", "fail", "skip", "error", "not rated"]
+GOOD: set[State] = {"pass", "not rated"}
+Program = Callable[[str, Sequence[str], int], Awaitable[Done]]
+"""Runs words on a client within some seconds."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Proof:
+    """What became of one check."""
+
+    check: BitfusionCheck
+    state: State
+    said: str
+
+    def line(self) -> str:
+        """As it is printed."""
+        return f"{self.check.client}  {self.check.name}  {self.state}  {self.said}"
+
+
+async def prove(
+    asked: Sequence[BitfusionCheck], program: Program, say: Callable[[str], None], *, wait_s: float, simulated: bool
+) -> list[Proof]:
+    """Runs the checks one after another: two clients at once would measure each other.
+
+    Args:
+        asked: what to run.
+        program: runs words on a client.
+        say: told what a server still has to be given, and each result.
+        wait_s: how long a latency waits for its other end.
+        simulated: a latency there says nothing about the product's limit.
+    """
+    proofs = []
+    for check in asked:
+        try:
+            if check.latency_max_us is None:
+                proofs.append(_ended(check, await program(check.client, check.words, PROOF_S)))
+            else:
+                proofs.append(await _latency(check, program, say, wait_s, simulated=simulated))
+        except LabError as error:
+            proofs.append(Proof(check=check, state="error", said=str(error)))
+        say(proofs[-1].line())
+    return proofs
+
+
+def _ended(check: BitfusionCheck, done: Done) -> Proof:
+    if done.code == 0:
+        return Proof(check=check, state="pass", said=f"ran on a GPU of {check.server}")
+    how = "did not end in time" if done.code == 124 else f"exit {done.code}"
+    return Proof(check=check, state="fail", said=f"{shlex.join(check.words)}: {how}; {_last(done)}")
+
+
+async def _latency(
+    check: BitfusionCheck, program: Program, say: Callable[[str], None], wait_s: float, *, simulated: bool
+) -> Proof:
+    say(f"{check.client}  {check.name}  wants on {check.server}: {shlex.join(check.server_words)}")
+    until = time.monotonic() + wait_s
+    done = await program(check.client, check.words, LATENCY_S)
+    while UNHEARD in done.out + done.err and time.monotonic() < until:
+        await asyncio.sleep(AGAIN_S)
+        done = await program(check.client, check.words, LATENCY_S)
+    if UNHEARD in done.out + done.err:
+        return Proof(check=check, state="skip", said=f"nothing listened on {check.server} for {wait_s:.0f} s")
+    if done.code != 0:
+        why = cause_of(done.out + done.err) or _last(done)
+        return Proof(check=check, state="fail", said=f"exit {done.code}: {why}")
+    return judged(check, done.out, simulated=simulated)
+
+
+def judged(check: BitfusionCheck, text: str, *, simulated: bool) -> Proof:
+    """The largest typical latency that a client printed, against the limit."""
+    try:
+        value_us = max(row.value_us for row in parse_latency(text).rows)
+    except ResultFormatError as error:
+        return Proof(check=check, state="error", said=f"{check.words[0]} printed no result: {error}")
+    said = f"{value_us:.2f} us, at most {check.latency_max_us:g}"
+    if simulated:
+        return Proof(check=check, state="not rated", said=f"{said} (simulated)")
+    return Proof(check=check, state="pass" if value_us <= (check.latency_max_us or 0) else "fail", said=said)
+
+
+def _last(done: Done) -> str:
+    lines = [line.strip() for line in (done.out + done.err).splitlines() if line.strip()]
+    return lines[-1][:160] if lines else "it printed nothing"
+
+
+async def _over_ssh(login: Login, client: str, words: Sequence[str], limit_s: int) -> Done:
+    async with connected(login.endpoints[client], login.keys, name=client) as connection:
+        return await run(connection, bounded(words, limit_s), limit_s + MARGIN_S)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m components.validation.bitfusion",
+        description=textwrap.dedent(str(__doc__)),
+        epilog=EXITS,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    add_stack_options(parser)
+    parser.add_argument(
+        "--inside",
+        type=shlex.split,
+        default=[],
+        metavar="WORDS",
+        help='put before the sample, where an image alone has it: --inside "docker run --rm IMAGE"',
+    )
+    parser.add_argument(
+        "--wait-s",
+        type=float,
+        default=120,
+        metavar="S",
+        help="how long each latency waits until its other end listens on the server (default: %(default)s)",
+    )
+    return parser
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Runs, prints a line each, and returns the exit status that the help lists."""
+    asked = _parser().parse_args(arguments)
+    try:
+        lab = lab_of(asked)
+        found = [_placed(check, asked.inside) for check in checks(lab)]
+        login = login_to(lab, Path.cwd(), partial(stack_secret, asked))
+        with Screen() as screen:
+            work = prove(found, partial(_over_ssh, login), screen.say, wait_s=asked.wait_s, simulated=lab.simulated)
+            proofs = asyncio.run(until_told(work))
+    except LabError as error:
+        sys.stderr.write(f"{error}\n")
+        return 2
+    except asyncio.CancelledError:
+        sys.stderr.write("ended; what ran on the clients was stopped\n")
+        return 130
+    sys.stdout.write("".join(f"{proof.line()}\n" for proof in proofs))
+    counted = Counter(proof.state for proof in proofs)
+    sys.stdout.write(", ".join(f"{count} {state}" for state, count in sorted(counted.items())) + "\n")
+    return 0 if set(counted) <= GOOD else 1
+
+
+def _placed(check: BitfusionCheck, inside: list[str]) -> BitfusionCheck:
+    """The sample inside of what has it; a latency is the client's own."""
+    return replace(check, words=(*inside, *check.words)) if check.latency_max_us is None else check
+
+
+if __name__ == "__main__":
+    sys.exit(main())

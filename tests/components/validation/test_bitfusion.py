@@ -1,0 +1,170 @@
+"""A Bitfusion client's proofs: what runs, how long it waits, and what is called passed. The programs are recordings."""
+
+import asyncio
+import json
+from collections.abc import Sequence
+from contextlib import redirect_stdout
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from components.jobs.bitfusion import BitfusionCheck, checks
+from components.ssh.connection import NoAnswerError
+from components.ssh.session import Done
+from components.validation import bitfusion
+from components.validation.bitfusion import Proof, judged, main, prove
+from stacks.lab import Lab
+from stacks.read import KEY, parse_lab
+from tests.conftest import ROOT
+
+MEASURED = (ROOT / "tests/samples/perftest/slat.client.txt").read_text()
+"""A real run on soft-RoCE: 2209.40 us."""
+UNHEARD = Done(code=1, out="", err="Couldn't connect to 192.168.0.60:18515\nUnable to init the socket connection\n")
+
+
+@pytest.fixture
+def content() -> dict[str, Any]:
+    found: dict[str, Any] = yaml.safe_load((ROOT / "Pulumi.lab-pvrdma.yaml").read_text())["config"][KEY]
+    package = {"url": "https://mirror/bitfusion.deb", "sha256": "0" * 64}
+    found["bitfusion_client"] = {"nodes": ["gpu02"], "package": package, "servers": ["192.168.0.60"]}
+    return found
+
+
+@pytest.fixture
+def lab(content: dict[str, Any]) -> Lab:
+    return parse_lab(json.dumps(content), "Pulumi.lab-pvrdma.yaml")
+
+
+@pytest.fixture
+def file(content: dict[str, Any], tmp_path: Path) -> Path:
+    path = tmp_path / "Pulumi.bf.yaml"
+    path.write_text(yaml.safe_dump({"config": {KEY: content}}))
+    return path
+
+
+@pytest.fixture(autouse=True)
+def _at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bitfusion, "AGAIN_S", 0)
+
+
+class Client:
+    """Answers each program with what was recorded, the last one again and again."""
+
+    def __init__(self, **answers: list[Done]) -> None:
+        self._answers = answers
+        self.ran: list[tuple[str, tuple[str, ...]]] = []
+        self.said: list[str] = []
+
+    async def run(self, client: str, words: Sequence[str], limit_s: int) -> Done:
+        assert limit_s > 0
+        self.ran.append((client, tuple(words)))
+        found = self._answers[words[0]]
+        return found.pop(0) if len(found) > 1 else found[0]
+
+
+def proven(
+    asked: Sequence[BitfusionCheck], client: Client, *, wait_s: float = 60, simulated: bool = False
+) -> list[Proof]:
+    return asyncio.run(prove(asked, client.run, client.said.append, wait_s=wait_s, simulated=simulated))
+
+
+def test_both_are_run_on_the_client_and_the_server_s_end_is_asked_for_first(lab: Lab) -> None:
+    slow = MEASURED.replace("2209.40", "  48.20").replace("764.31", " 41.31").replace("2550.18", "  49.18")
+    client = Client(
+        bitfusion=[Done(code=0, out="PASSED", err="")], ib_send_lat=[UNHEARD, Done(code=0, out=slow, err="")]
+    )
+
+    proof, latency = proven(checks(lab), client)
+
+    assert (proof.state, latency.state) == ("pass", "pass"), (proof, latency)
+    assert [words[0] for _, words in client.ran] == ["bitfusion", "ib_send_lat", "ib_send_lat"]
+    assert client.said[1] == "gpu02  latency  wants on 192.168.0.60: ib_send_lat -F -n 5000"
+    assert latency.said == "48.20 us, at most 50"
+
+
+def test_above_the_limit_it_fails_and_in_a_simulated_lab_it_is_not_rated(lab: Lab) -> None:
+    latency = checks(lab)[1]
+
+    assert judged(latency, MEASURED, simulated=False).state == "fail"
+    assert judged(latency, MEASURED, simulated=True).said == "2209.40 us, at most 50 (simulated)"
+    assert judged(latency, MEASURED, simulated=True).state == "not rated"
+
+
+@pytest.mark.parametrize("text", ["", "nonsense", MEASURED[: MEASURED.index(" 2       1000")], MEASURED[:600]])
+def test_an_output_without_a_result_is_an_error_and_no_number(lab: Lab, text: str) -> None:
+    found = judged(checks(lab)[1], text, simulated=False)
+
+    assert (found.state, found.said.partition(":")[0]) == ("error", "ib_send_lat printed no result")
+
+
+def test_a_server_where_nothing_listens_is_a_skip_and_never_a_pass(lab: Lab) -> None:
+    client = Client(ib_send_lat=[UNHEARD])
+
+    (latency,) = proven(checks(lab)[1:], client, wait_s=0)
+
+    assert (latency.state, latency.said) == ("skip", "nothing listened on 192.168.0.60 for 0 s")
+
+
+@pytest.mark.parametrize(
+    ("done", "said"),
+    [
+        (Done(code=1, out="", err="bitfusion: no GPU is free\n"), "exit 1; bitfusion: no GPU is free"),
+        (Done(code=124, out="", err=""), "did not end in time; it printed nothing"),
+        (Done(code=None, out="", err=""), "exit None; it printed nothing"),
+    ],
+)
+def test_a_sample_that_did_not_run_fails_with_its_last_line(lab: Lab, done: Done, said: str) -> None:
+    (proof,) = proven(checks(lab)[:1], Client(bitfusion=[done]))
+
+    assert proof.state == "fail"
+    assert proof.said.endswith(said)
+
+
+def test_a_broken_test_is_named_by_its_cause(lab: Lab) -> None:
+    broken = Done(code=1, out="", err="Completion with error at client\nFailed status 12: wr_id 0 syndrom 0x81\n")
+
+    (latency,) = proven(checks(lab)[1:], Client(ib_send_lat=[broken]))
+
+    assert (latency.state, latency.said) == (
+        "fail",
+        "exit 1: retries exceeded: path MTU, VLAN, PFC or a filter on UDP 4791",
+    )
+
+
+def test_a_client_that_does_not_answer_is_an_error_and_the_next_check_goes_on(lab: Lab) -> None:
+    class Silent(Client):
+        async def run(self, client: str, words: Sequence[str], limit_s: int) -> Done:
+            if words[0] == "bitfusion":
+                raise NoAnswerError("gpu02 (127.0.12.2:2222) does not answer over SSH in time")
+            return await super().run(client, words, limit_s)
+
+    proof, latency = proven(checks(lab), Silent(ib_send_lat=[Done(code=0, out=MEASURED, err="")]), simulated=True)
+
+    assert (proof.state, latency.state) == ("error", "not rated")
+
+
+@pytest.mark.parametrize(
+    ("code", "status", "last"), [(0, 0, "1 not rated, 1 pass"), (1, 1, "1 fail, 1 not rated")], ids=["ran", "did not"]
+)
+def test_the_command_goes_inside_the_image_and_returns_what_came_of_it(
+    file: Path, monkeypatch: pytest.MonkeyPatch, code: int, status: int, last: str
+) -> None:
+    client = Client(docker=[Done(code=code, out="", err="")], ib_send_lat=[Done(code=0, out=MEASURED, err="")])
+    monkeypatch.setattr(bitfusion, "login_to", lambda *_: None)
+    monkeypatch.setattr(bitfusion, "_over_ssh", lambda _login, *words: client.run(*words))
+    printed = StringIO()
+
+    with redirect_stdout(printed):
+        assert main(["--config-file", str(file), "--inside", "docker run --rm image"]) == status
+
+    assert client.ran[0][1][:5] == ("docker", "run", "--rm", "image", "bitfusion")
+    assert client.ran[1][1][0] == "ib_send_lat"
+    assert printed.getvalue().splitlines()[-1] == last
+
+
+def test_a_lab_without_clients_runs_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--config-file", str(ROOT / "Pulumi.lab.yaml")]) == 2
+    assert "bitfusion_client: missing" in capsys.readouterr().err
