@@ -6,6 +6,7 @@ import signal
 import subprocess
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -56,7 +57,8 @@ class Killed:
             engine.kill()
             engine.wait()
             for plugin in members(engine.pid):
-                os.kill(plugin, signal.SIGKILL)
+                with suppress(ProcessLookupError):  # it may end by itself meanwhile
+                    os.kill(plugin, signal.SIGKILL)
             self.control.release()
 
     def recovered(self, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -70,7 +72,9 @@ class Killed:
     def recorded(self, kind: str) -> dict[str, Any] | None:
         """What the state has of the host's resource of a kind; none where it has no such resource."""
         exported = json.loads(self.stack.run("stack", "export", "--stack", "t").stdout)
-        found = [one["outputs"] for one in exported["deployment"]["resources"] if one["type"].endswith(f":{kind}")]
+        found = [
+            one["outputs"] for one in exported["deployment"].get("resources", []) if one["type"].endswith(f":{kind}")
+        ]
         return found[0] if found else None
 
     def baseline(self) -> tuple[str, bool]:
@@ -159,3 +163,15 @@ def test_a_killed_destroy_is_finished_by_the_next_and_the_host_has_what_it_had(
     assert killed.stack.seen(HOST) == (THEIRS, False)
     with session(killed.stack.endpoint) as vcenter:
         assert vcenter.vmkernel_names(vcenter.host(HOST)).keys() == {"vmk0"}
+
+
+def test_a_destroy_right_after_a_killed_up_names_what_it_cannot_know_to_be_ours(
+    killed: Killed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    killed.at("EnableRuleset", "up")
+    killed.recovered(monkeypatch)
+
+    said = killed.stack.pulumi("destroy", "--run-program")
+
+    assert f"{HOST}: Net.PVRDMAVmknic is '{OURS}', and was '{THEIRS}' before this stack" in said
+    assert killed.recorded("Baseline") is None

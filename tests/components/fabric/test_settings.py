@@ -4,6 +4,7 @@ import pytest
 from pulumi.dynamic import ConfigureRequest
 
 from components.fabric import login, settings
+from components.fabric.baseline import BaselineProvider, kept
 from components.fabric.settings import SettingsProvider, refusal, restore, warning
 from components.fabric.vcenter import Ruleset
 from stacks.base import LabError
@@ -124,6 +125,36 @@ def test_an_option_that_somebody_has_changed_since_stays_theirs(monkeypatch):
 
     assert [one for one in vcenter.calls if one[0] == "option"] == []
     assert "Net.PVRDMAVmknic is 'vmk7', not ours ('vmk3'): left alone" in warned[0]
+
+
+@pytest.mark.parametrize(
+    ("option", "is_open", "said"),
+    [
+        (
+            "vmk3",
+            True,
+            "Net.PVRDMAVmknic is 'vmk3', and was ''; ruleset pvrdma is open, and was closed before this stack",
+        ),
+        ("vmk3", False, "Net.PVRDMAVmknic is 'vmk3', and was '' before this stack"),
+        ("", False, ""),
+    ],
+)
+def test_what_a_host_keeps_of_a_run_that_nobody_wrote_down_is_named(option, is_open, said):
+    found = kept(Settable(option, is_open=is_open), {"host": "esx1", "vmknic": "", "firewall_open": False})
+
+    assert said in found
+    assert bool(found) == bool(said)
+
+
+def test_a_baseline_goes_without_a_vcenter_that_could_be_asked(monkeypatch):
+    def refused(_setting):
+        raise LabError("the stack's lab has no fabric")
+
+    monkeypatch.setattr(login, "configured_session", refused)
+    provider = BaselineProvider()
+    provider.configure(ConfigureRequest({}))
+
+    provider.delete("id", {"host": "esx1", "vmknic": "", "firewall_open": False})
 
 
 def test_a_run_warns_once_and_not_at_each_of_its_steps(monkeypatch):
