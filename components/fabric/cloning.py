@@ -1,68 +1,31 @@
-"""How a VM is cloned: with name and addresses, room made before it, and the remedy told where it fails."""
-
-import asyncio
-from dataclasses import dataclass, replace
-from pathlib import Path
+"""How a VM is cloned: with name and addresses, and the remedy told where it fails."""
 
 import pulumi
 import pulumi_vsphere as vsphere
 
-from components.fabric.endpoint import peer_of
-from components.fabric.halfway import MARK, Copy, make_room, remedy
+from components.fabric.halfway import remedy
 from components.fabric.members import machines_of
-from components.fabric.vcenter import Endpoint, session
-from stacks.fabric import Fabric
 from stacks.lab import Lab
 from stacks.machines import Machine
 from stacks.nodes import VsphereVm
 
-__all__ = ["MARK", "CloneHooksArgs", "clone_hooks", "clone_of", "endpoint_now"]
 
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class CloneHooksArgs:
-    """What the hooks work with."""
-
-    lab: Lab
-    fabric: Fabric
-    password: pulumi.Input[str]
-
-
-def clone_hooks(name: str, args: CloneHooksArgs) -> pulumi.ResourceHookBinding:
-    """The hooks of all VMs that are cloned and named `name`-node; a preview runs none of them."""
+def clone_hooks(name: str, lab: Lab) -> pulumi.ResourceHookBinding:
+    """What is said beside the provider's error when a VM named `name`-node cannot be made. Asks nobody."""
     machines = {
         f"{name}-{node.name}": (node.name, node.machine)
-        for node in machines_of(args.lab)
+        for node in machines_of(lab)
         if isinstance(node.machine, Machine)
     }
 
-    async def room(asked: pulumi.ResourceHookArgs) -> None:
-        node, machine = machines[asked.name]
-        endpoint = await endpoint_now(args.fabric, args.password)
-        wanted = Copy(name=node, template=machine.template, datacenter=args.fabric.datacenter, lab=args.lab.name)
-
-        def at_once() -> None:
-            with session(endpoint, pulumi.log.info) as vcenter:
-                make_room(vcenter, wanted)
-
-        await asyncio.to_thread(at_once)  # pyVmomi waits for each answer, and the program has other things to do
-
     def explain(failed: pulumi.ErrorHookArgs) -> bool:
         """True would have the engine try again at once, which mends none of the causes."""
-        if said := remedy(*machines[failed.name], failed.errors):
+        known = machines.get(failed.name)  # a change or a removal fails for other reasons than a copy
+        if failed.failed_operation == "create" and known and (said := remedy(*known, failed.errors)):
             pulumi.log.error(said)
         return False
 
-    return pulumi.ResourceHookBinding(
-        before_create=[pulumi.ResourceHook(f"{name}-room", room)],
-        on_error=[pulumi.ErrorHook(f"{name}-remedy", explain)],
-    )
-
-
-async def endpoint_now(fabric: Fabric, password: pulumi.Input[str]) -> Endpoint:
-    """The vCenter for whoever looks at it while the program runs."""
-    told = await pulumi.Output.from_input(password).future() or ""
-    return replace(peer_of(fabric, Path.cwd()), user=fabric.user, password=told)
+    return pulumi.ResourceHookBinding(on_error=[pulumi.ErrorHook(f"{name}-remedy", explain)])
 
 
 def clone_of(node: VsphereVm, wanted: Machine, template: pulumi.Input[str]) -> vsphere.VirtualMachineCloneArgs:

@@ -81,7 +81,6 @@ class VsphereFabric(pulumi.ComponentResource):
             machines = MachinesArgs(
                 lab=args.lab,
                 fabric=fabric,
-                password=args.password,
                 datacenter=self._datacenter,
                 port_groups=self.port_groups,
                 lookups=self._lookups,

@@ -2,17 +2,26 @@
 
 import asyncio
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
+from dataclasses import dataclass, replace
+from http.client import HTTPException
+from pathlib import Path
 
 import pulumi
+from pyVmomi import vmodl
 
-from components.fabric.cloning import endpoint_now
+from components.fabric.endpoint import peer_of
 from components.fabric.nics import choose
-from components.fabric.vcenter import VCenter, session
+from components.fabric.vcenter import Endpoint, VCenter, session
 from stacks.base import LabError
 from stacks.fabric import DistributedSwitch, Fabric
 
 Look = Callable[[VCenter], Iterable[str]]
+
+LOOKING = ThreadPoolExecutor(max_workers=4, thread_name_prefix="rocelab-look")
+"""Threads of our own: each resource that is being made holds one of the event loop's until its hooks have ended, so a
+hook that waited for one of those might wait for ever."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -33,22 +42,29 @@ class Joining:
         return self._said(f"{switch.rail}-{host}-left", lambda vcenter: left(vcenter, switch, host))
 
     def _said(self, key: str, look: Look) -> pulumi.ResourceHookBinding:
-        async def explain(_failed: pulumi.ErrorHookArgs) -> bool:
+        async def explain(failed: pulumi.ErrorHookArgs) -> bool:
             """True would have the engine try again at once, which frees no NIC."""
-            endpoint = await endpoint_now(self.fabric, self.password)
+            if failed.failed_operation == "delete":
+                return False
 
-            def at_once() -> list[str]:
+            def at_once(endpoint: Endpoint) -> list[str]:
                 with session(endpoint, pulumi.log.info) as vcenter:
                     return list(look(vcenter))
 
             try:
-                for said in await asyncio.to_thread(at_once):
+                endpoint, context = await self._endpoint(), copy_context()  # which has where the log goes
+                for said in await asyncio.get_running_loop().run_in_executor(LOOKING, context.run, at_once, endpoint):
                     pulumi.log.error(said)
-            except LabError as error:  # the provider's own error stands beside it
-                pulumi.log.warn(str(error))
+            # an error here would take the place of the provider's own, which is the one to be read
+            except (LabError, OSError, HTTPException, vmodl.MethodFault) as error:
+                pulumi.log.warn(f"{self.name}: no look at what is wrong: {error}")
             return False
 
         return pulumi.ResourceHookBinding(on_error=[pulumi.ErrorHook(f"{self.name}-{key}", explain)])
+
+    async def _endpoint(self) -> Endpoint:
+        told = await pulumi.Output.from_input(self.password).future() or ""
+        return replace(peer_of(self.fabric, Path.cwd()), user=self.fabric.user, password=told)
 
 
 def taken(vcenter: VCenter, switch: DistributedSwitch) -> Iterable[str]:

@@ -10,7 +10,7 @@ import pulumi
 import pulumi_vsphere as vsphere
 
 from components.fabric.adopted_machines import AdoptionArgs, adopt
-from components.fabric.cloning import MARK, CloneHooksArgs, clone_hooks, clone_of
+from components.fabric.cloning import clone_hooks, clone_of
 from components.fabric.guestinfo import SECRET, TOLD, guestinfo
 from components.fabric.machine_hardware import MachineHardware, MachineHardwareArgs
 from components.fabric.members import free, hosts_of, machines_of
@@ -34,8 +34,6 @@ class MachinesArgs:
 
     lab: Lab
     fabric: Fabric
-    password: pulumi.Input[str]
-    """Of the vCenter: before a VM is cloned, what a run before has left of it is removed."""
     datacenter: pulumi.Input[str]
     port_groups: Mapping[str, pulumi.Input[str]]
     """Managed object id by rail."""
@@ -62,8 +60,7 @@ class Machines(pulumi.ComponentResource):
             name=args.fabric.cluster, datacenter_id=args.datacenter, opts=args.lookups
         )
         nodes = machines_of(args.lab)
-        cloned = CloneHooksArgs(lab=args.lab, fabric=args.fabric, password=args.password)
-        self._hooks = clone_hooks(name, cloned)
+        self._hooks = clone_hooks(name, args.lab)
         made = {node.name: self._machine(node, node.machine) for node in nodes if isinstance(node.machine, Machine)}
         new = [node for node in nodes if node.name in made]
         apart = [node for node in new if node.role == "worker" and node.machine.apart]
@@ -178,7 +175,7 @@ class Machines(pulumi.ComponentResource):
         return vsphere.VirtualMachine(
             f"{self._name}-{node.name}",
             name=node.name,
-            annotation=MARK + args.lab.name,
+            annotation=f"made by rocelab for lab {args.lab.name}",
             # a host may stand outside the cluster, with the management hosts: then the pool is its own
             resource_pool_id=host.resource_pool_id if host else self._cluster.resource_pool_id,
             host_system_id=host.id if host else None,
