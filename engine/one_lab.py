@@ -25,6 +25,13 @@ def _has_resources(checkpoint: Path) -> bool:
     return bool(isinstance(latest, dict) and latest.get("resources"))
 
 
+def _remedy(name: str) -> str:
+    if Path(f"Pulumi.{name}.yaml").exists():
+        return f"make destroy STACK={name}"
+    # without its file nothing can be undone on the nodes, which are made anew for the next lab anyway
+    return f"put Pulumi.{name}.yaml back and make destroy STACK={name}, or forget all labs here: make clean"
+
+
 def main(arguments: list[str] | None = None) -> int:
     """0 when no other lab is up; 1, with the command that takes it down, otherwise."""
     parser = argparse.ArgumentParser(prog="python -m engine.one_lab", description=__doc__)
@@ -33,7 +40,7 @@ def main(arguments: list[str] | None = None) -> int:
     for name in (found := others(stack)):
         sys.stderr.write(
             f"the simulator is taken by lab {name}, and holds one lab at a time; nothing was changed.\n"
-            f"  make destroy STACK={name}, then this again\n"
+            f"  {_remedy(name)}, then this again\n"
         )
     return int(bool(found))
 

@@ -47,5 +47,5 @@ def _differing(switch: str, alike: Mapping[str, Kinds], chosen: Mapping[str, tup
             groups[kind(host, nic)].append(name)
         if len(groups) > 1:
             ordered = sorted(groups.items(), key=lambda group: (len(group[1]), group[0]))
-            told = "; ".join(f"{value or 'not told'} on {some(names, 3)}" for value, names in ordered)
+            told = "; ".join(f"{value or 'none or not told'} on {some(names, 3)}" for value, names in ordered)
             yield f"{switch}: {what} is not the same on all hosts: {told}"

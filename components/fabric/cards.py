@@ -50,6 +50,8 @@ def vgpu_driver(host: vim.HostSystem, name: str, images: Any) -> str:
         return ""
     try:
         packages = [(one.vendor, one.name, one.version) for one in images.FetchSoftwarePackages()]
+    except TimeoutError:
+        return ""  # a host that is too busy for this is too busy for esxcli
     except vmodl.MethodFault:
         packages = _listed(host, name)
     found = [(driver, version) for vendor, driver, version in packages if vendor in NVIDIA and "nmlx" not in driver]

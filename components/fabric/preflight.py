@@ -222,8 +222,8 @@ def _far(switch: DistributedSwitch, host: HostFacts, nic: Nic) -> Iterator[str]:
     if gpus and all(host.pcie.way(nic.pci, gpu) == ACROSS for gpu in gpus):
         yield (
             f"{host.name}: {nic.name}, its uplink on {switch.name}, is on another NUMA node than GPU {some(gpus, 3)}: "
-            "what a machine with a vGPU sends crosses from one processor to the other; choose a NIC on theirs where "
-            "there is one"
+            "what a machine with a vGPU sends crosses between them, and with one node a socket between the processors; "
+            "choose a NIC on theirs where there is one"
         )
 
 

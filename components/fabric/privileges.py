@@ -148,9 +148,11 @@ NEEDS: tuple[Need, ...] = (
 
 
 UNVERIFIED = ("RetrieveManagedMethodExecuter", "ExecuteSoap")
-"""Calls of a run whose privilege no documentation names: esxcli, by which measurements read an HCA's counters.
+"""Calls of a run whose privilege no documentation names: esxcli.
 
-They change nothing. A vCenter that refuses them names the privilege, and the test `pvrdma_path` is skipped with it.
+By it measurements read an HCA's counters, and the preflight the versions of drivers that a host tells in no other way.
+Both change nothing. Where they are refused a version stays unknown, and the test `pvrdma_path` is skipped with the
+privilege that the vCenter names.
 """
 
 OPTIONAL = {"fetchSoftwarePackages": "Host.Config.Image"}

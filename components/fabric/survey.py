@@ -194,7 +194,7 @@ def _announced(network: Any) -> Mapping[str, int]:
         return {}
     try:
         hints = network.QueryNetworkHint(None)
-    except vmodl.MethodFault:
+    except (TimeoutError, vmodl.MethodFault):
         return {}  # what a neighbour says is a help, and no neighbour has to say it
     found = {}
     for hint in hints or []:

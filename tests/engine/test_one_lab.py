@@ -24,11 +24,20 @@ def test_another_lab_that_is_up_is_named_with_what_takes_it_away(
     stacks: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     write(stacks, "lab.json", {"resources": [{"urn": "u"}]})
+    Path("Pulumi.lab.yaml").touch()
 
     assert one_lab.main(["lab-pvrdma"]) == 1
     said = capsys.readouterr().err
     assert "taken by lab lab," in said
-    assert "make destroy STACK=lab," in said
+    assert "  make destroy STACK=lab, then this again\n" in said
+
+
+def test_of_a_lab_without_its_file_both_ways_are_named(stacks: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write(stacks, "gone.json", {"resources": [{"urn": "u"}]})
+
+    assert one_lab.main(["lab"]) == 1
+    assert "put Pulumi.gone.yaml back" in (said := capsys.readouterr().err)
+    assert "make clean" in said
 
 
 @pytest.mark.parametrize("latest", [None, {}, {"resources": []}, {"resources": None}])
