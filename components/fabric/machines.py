@@ -203,6 +203,7 @@ class Machines(pulumi.ComponentResource):
             wait_for_guest_net_timeout=0 if args.lab.simulated else wanted.address_timeout_minutes,
             opts=pulumi.ResourceOptions(
                 parent=self,
+                hooks=self._hooks,
                 depends_on=set_up(hosts_of(node, args.fabric), args.preflight, args.settings),
                 aliases=self._before(node, ""),
                 protect=None if args.lab.simulated else True,
@@ -210,7 +211,6 @@ class Machines(pulumi.ComponentResource):
                 # what a machine was told is read at its first start only: told anew it would restart for nothing.
                 ignore_changes=["clone", *(f'extraConfig["{name}"]' for name in TOLD)],
                 # the provider gives back what it was given, and not that it is a secret
-                hooks=self._hooks,
                 additional_secret_outputs=["extraConfig"] if node.name in args.keys else None,
             ),
         )

@@ -23,8 +23,8 @@ from components.ssh.credentials import Login, login_to
 from components.ssh.session import Done, run
 from components.stack_cli import add_stack_options, lab_of, stack_secret
 from components.validation.parsers.perftest import ResultFormatError, cause_of, parse_latency
-from components.validation.running.remote import bounded
-from components.validation.running.screen import Screen, until_told
+from components.validation.running.remote import LATE, bounded
+from components.validation.running.screen import Screen, status_of, until_told
 from stacks.base import LabError
 
 EXITS = """\
@@ -90,7 +90,7 @@ async def prove(
 def _ended(check: BitfusionCheck, done: Done) -> Proof:
     if done.code == 0:
         return Proof(check=check, state="pass", said=f"ran on a GPU of {check.server}")
-    how = "did not end in time" if done.code == 124 else f"exit {done.code}"
+    how = "did not end in time" if done.code == LATE else f"exit {done.code}"
     return Proof(check=check, state="fail", said=f"{shlex.join(check.words)}: {how}; {_last(done)}")
 
 
@@ -161,19 +161,16 @@ def _parser() -> argparse.ArgumentParser:
 def main(arguments: list[str] | None = None) -> int:
     """Runs, prints a line each, and returns the exit status that the help lists."""
     asked = _parser().parse_args(arguments)
-    try:
-        lab = lab_of(asked)
-        found = [_placed(check, asked.inside) for check in checks(lab)]
-        login = login_to(lab, Path.cwd(), partial(stack_secret, asked))
-        with Screen() as screen:
-            work = prove(found, partial(_over_ssh, login), screen.say, wait_s=asked.wait_s, simulated=lab.simulated)
-            proofs = asyncio.run(until_told(work))
-    except LabError as error:
-        sys.stderr.write(f"{error}\n")
-        return 2
-    except asyncio.CancelledError:
-        sys.stderr.write("ended; what ran on the clients was stopped\n")
-        return 130
+    return status_of(lambda: _run(asked), "ended; what ran on the clients was stopped")
+
+
+def _run(asked: argparse.Namespace) -> int:
+    lab = lab_of(asked)
+    found = [_placed(check, asked.inside) for check in checks(lab)]
+    login = login_to(lab, Path.cwd(), partial(stack_secret, asked))
+    with Screen() as screen:
+        work = prove(found, partial(_over_ssh, login), screen.say, wait_s=asked.wait_s, simulated=lab.simulated)
+        proofs = asyncio.run(until_told(work))
     sys.stdout.write("".join(f"{proof.line()}\n" for proof in proofs))
     counted = Counter(proof.state for proof in proofs)
     sys.stdout.write(", ".join(f"{count} {state}" for state, count in sorted(counted.items())) + "\n")

@@ -19,7 +19,7 @@ from components.validation.running.hcas import hcas_of
 from components.validation.running.journal import Kept
 from components.validation.running.parent import while_alive
 from components.validation.running.runner import Around, Run, measure, shown
-from components.validation.running.screen import Screen, until_told
+from components.validation.running.screen import Screen, status_of, until_told
 from components.validation.summary import Summary
 from stacks.base import LabError
 from stacks.benchmarks import Benchmarks
@@ -42,14 +42,7 @@ BUSY = 75
 def main(arguments: list[str] | None = None) -> int:
     """Measures, prints the verdict, and returns the exit status that the help lists."""
     asked = _parser().parse_args(arguments)
-    try:
-        return _run(asked)
-    except LabError as error:
-        sys.stderr.write(f"{error}\n")
-        return 2
-    except asyncio.CancelledError:
-        sys.stderr.write("ended; both ends of the running tests were stopped\n")
-        return 130
+    return status_of(lambda: _run(asked), "ended; both ends of the running tests were stopped")
 
 
 def _parser() -> argparse.ArgumentParser:

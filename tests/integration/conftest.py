@@ -21,13 +21,18 @@ def missing() -> str | None:
     return None
 
 
-@pytest.fixture(scope="session")
-def simulator() -> Iterator[Path]:
-    """The simulator, up and clean; afterwards as it was found, running or not."""
+def require_engine() -> None:
+    """Where the engine cannot run nothing is tested: CI, which must have it, fails, and people are told."""
     if reason := missing():
         if os.environ.get("CI"):
             pytest.fail(reason)
         pytest.skip(f"SIM LANE NOT RUN: {reason}")
+
+
+@pytest.fixture(scope="session")
+def simulator() -> Iterator[Path]:
+    """The simulator, up and clean; afterwards as it was found, running or not."""
+    require_engine()
     env = environment("lab")
     was_running = sim(env, "status").returncode == 0
     for verb in ("up", "reset"):

@@ -1,7 +1,6 @@
 """The vSphere fabric on the real engine, the vSphere provider and a simulated vCenter of the test's own."""
 
 import json
-import os
 import re
 import subprocess
 from collections.abc import Iterator
@@ -19,7 +18,7 @@ from components.fabric.vcenter import OPTION, RULESET, Endpoint, VCenter, sessio
 from stacks.base import LabError
 from stacks.read import parse_lab
 from tests.conftest import ROOT
-from tests.integration.conftest import missing
+from tests.integration.conftest import require_engine
 from tests.integration.stack import environment, provider_code
 from tests.integration.vcenter import PASSWORD, done, machine_named, running
 
@@ -104,8 +103,7 @@ class Vsphere:
 
 @pytest.fixture(scope="module")
 def vsphere(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Vsphere]:
-    if reason := missing():
-        pytest.fail(reason) if os.environ.get("CI") else pytest.skip(f"SIM LANE NOT RUN: {reason}")
+    require_engine()
     folder = tmp_path_factory.mktemp("vsphere")
     with running(folder) as endpoint:
         yield a_stack(folder, endpoint)

@@ -1,7 +1,6 @@
 """A stack whose simulated vCenter was stopped: the next one is empty, and the stack goes on from there."""
 
 import json
-import os
 import re
 import socket
 from pathlib import Path
@@ -14,7 +13,7 @@ from engine.recover import recover
 from simulator.vcenter.part import VCenter
 from stacks.read import parse_lab
 from tests.conftest import ROOT
-from tests.integration.conftest import ENGINE, missing
+from tests.integration.conftest import ENGINE, require_engine
 from tests.integration.test_fabric import PROGRAM, a_stack
 from tests.integration.vcenter import PASSWORD, thumbprint
 
@@ -40,8 +39,7 @@ def a_vcenter(state: Path) -> VCenter:
 def test_a_stack_starts_afresh_in_a_new_vcenter_and_keeps_what_was_not_in_the_old_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    if reason := missing():
-        pytest.fail(reason) if os.environ.get("CI") else pytest.skip(f"SIM LANE NOT RUN: {reason}")
+    require_engine()
     vcenter, told = a_vcenter(tmp_path / ".sim"), list[str]()
     vcenter.up(told.append)
     try:

@@ -1,6 +1,5 @@
 """A vSphere run that somebody else or a timeout stops half-way: what is said, and that the next run comes through."""
 
-import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,7 +9,7 @@ from pyVmomi import vim
 from components.fabric.power import is_on
 from components.fabric.vcenter import VCenter, session
 from simulator.vcenter.control import SOCKET, Control
-from tests.integration.conftest import missing
+from tests.integration.conftest import require_engine
 from tests.integration.role import beyond_the_role
 from tests.integration.test_fabric import Vsphere, a_stack, a_worker
 from tests.integration.vcenter import a_machine, done, running
@@ -35,8 +34,7 @@ def control(socket: Path) -> Iterator[Control]:
 
 @pytest.fixture(scope="module")
 def stack(socket: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Vsphere]:
-    if reason := missing():
-        pytest.fail(reason) if os.environ.get("CI") else pytest.skip(f"SIM LANE NOT RUN: {reason}")
+    require_engine()
     folder = tmp_path_factory.mktemp("halfway")
     with running(folder, f"-control={socket}") as endpoint:
         made = a_stack(folder, endpoint)

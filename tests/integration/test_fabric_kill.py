@@ -16,7 +16,7 @@ import pytest
 from components.fabric.vcenter import OPTION, session
 from engine.recover import recover
 from simulator.vcenter.control import SOCKET, Control
-from tests.integration.conftest import missing
+from tests.integration.conftest import require_engine
 from tests.integration.test_fabric import Vsphere, a_stack
 from tests.integration.vcenter import running
 
@@ -104,8 +104,7 @@ def members(session_id: int) -> Iterator[int]:
 
 @pytest.fixture(scope="module")
 def killed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Killed]:
-    if reason := missing():
-        pytest.fail(reason) if os.environ.get("CI") else pytest.skip(f"SIM LANE NOT RUN: {reason}")
+    require_engine()
     folder = tmp_path_factory.mktemp("kill")
     with running(folder, f"-control={folder / SOCKET}") as endpoint:
         # as every lab with a fabric: the state is written at each step (docs/decisions/0007-state-once.md)

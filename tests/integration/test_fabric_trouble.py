@@ -1,6 +1,5 @@
 """A vCenter that goes wrong in the middle of a run, and hosts that are not fit: what is said, and how it goes on."""
 
-import os
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -10,7 +9,7 @@ import pytest
 from components.fabric.vcenter import OPTION, session
 from simulator.vcenter.control import SOCKET, Control
 from stacks.base import LabError
-from tests.integration.conftest import missing
+from tests.integration.conftest import require_engine
 from tests.integration.role import beyond_the_role
 from tests.integration.test_fabric import Vsphere, a_stack, a_worker
 from tests.integration.vcenter import done, machine_named, running
@@ -40,8 +39,7 @@ class Troubled:
 
 @pytest.fixture(scope="module")
 def troubled(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Troubled]:
-    if reason := missing():
-        pytest.fail(reason) if os.environ.get("CI") else pytest.skip(f"SIM LANE NOT RUN: {reason}")
+    require_engine()
     folder = tmp_path_factory.mktemp("trouble")
     control = folder / SOCKET
     with running(folder, f"-control={control}") as endpoint:

@@ -1,6 +1,5 @@
 """What lies below machines, asked of a simulated vCenter over its real API: where they run, what HCAs have counted."""
 
-import os
 import socketserver
 import threading
 from collections.abc import Iterator
@@ -16,7 +15,7 @@ from simulator.switch.commands import Commands
 from simulator.switch.ports import Forwarding, Port, PortConfig
 from stacks.base import LabError
 from stacks.fabric import Fabric
-from tests.integration.conftest import missing
+from tests.integration.conftest import require_engine
 from tests.integration.vcenter import done, machine_named, running
 
 pytestmark = pytest.mark.sim
@@ -51,8 +50,7 @@ def port() -> Port:
 
 @pytest.fixture(scope="module")
 def vcenter(tmp_path_factory: pytest.TempPathFactory, port: Port) -> Iterator[VCenter]:
-    if reason := missing():
-        pytest.fail(reason) if os.environ.get("CI") else pytest.skip(f"SIM LANE NOT RUN: {reason}")
+    require_engine()
     folder = tmp_path_factory.mktemp("sim")
     for part in ("vcenter", "switch"):
         (folder / part).mkdir()

@@ -1,7 +1,6 @@
 """The real engine and eight simulated hosts of which some misbehave: the others must not notice."""
 
 import json
-import os
 import shutil
 from collections.abc import Iterator
 from ipaddress import IPv4Address
@@ -12,7 +11,7 @@ import pytest
 from simulator.hosts.bench import STATE_KBYTE, state_bytes
 from simulator.hosts.running import ManyHosts, many_hosts
 from tests.conftest import ROOT
-from tests.integration.conftest import missing
+from tests.integration.conftest import require_engine
 from tests.integration.stack import Stack, environment
 
 pytestmark = pytest.mark.sim
@@ -24,10 +23,7 @@ REVERT_AFTER_S = 8
 
 @pytest.fixture(scope="module")
 def hosts(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ManyHosts]:
-    if reason := missing():
-        if os.environ.get("CI"):
-            pytest.fail(reason)
-        pytest.skip(f"SIM LANE NOT RUN: {reason}")
+    require_engine()
     with many_hosts(tmp_path_factory.mktemp("many") / "hosts", COUNT, FIRST, PORT) as running:
         yield running
 

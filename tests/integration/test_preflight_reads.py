@@ -1,6 +1,5 @@
 """What the preflight reads of hosts' cards and drivers, over the API of a simulated vCenter."""
 
-import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,7 +10,7 @@ from components.fabric.facts import HostFacts
 from components.fabric.survey import Scope, survey
 from components.fabric.vcenter import Endpoint, session
 from simulator.vcenter.control import SOCKET, Control
-from tests.integration.conftest import missing
+from tests.integration.conftest import require_engine
 from tests.integration.vcenter import running
 
 pytestmark = pytest.mark.sim
@@ -27,8 +26,7 @@ ESXCLI = ("RetrieveManagedMethodExecuter", "ExecuteSoap")
 
 @pytest.fixture
 def vcenter(tmp_path: Path) -> Iterator[tuple[Endpoint, Control]]:
-    if reason := missing():
-        pytest.fail(reason) if os.environ.get("CI") else pytest.skip(f"SIM LANE NOT RUN: {reason}")
+    require_engine()
     control = tmp_path / SOCKET
     with running(tmp_path, f"-control={control}", f"-hosts={len(HOSTS)}") as endpoint:
         yield endpoint, Control(control)

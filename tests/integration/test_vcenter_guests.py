@@ -1,7 +1,6 @@
 """What the simulated vCenter does with the power of a VM that has a guest; the guest is a script of the test."""
 
 import json
-import os
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -17,7 +16,7 @@ from components.fabric.properties import Found, collect
 from components.fabric.vcenter import VCenter, session
 from simulator.vcenter.control import Control
 from stacks.base import LabError
-from tests.integration.conftest import missing
+from tests.integration.conftest import require_engine
 from tests.integration.vcenter import machine_named, running
 
 pytestmark = pytest.mark.sim
@@ -59,8 +58,7 @@ class Scene:
 
 @pytest.fixture
 def scene(tmp_path: Path) -> Iterator[Scene]:
-    if reason := missing():
-        pytest.fail(reason) if os.environ.get("CI") else pytest.skip(f"SIM LANE NOT RUN: {reason}")
+    require_engine()
     keeper = tmp_path / "keeper"
     keeper.write_text(KEEPER.format(folder=tmp_path, address=ADDRESS))
     keeper.chmod(0o755)

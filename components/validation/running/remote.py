@@ -15,6 +15,8 @@ TAKEN = 98
 """Exit code: something else listens on the test's port."""
 HELD = 75
 """Exit code: another run holds the lease."""
+LATE = 124
+"""Exit code of `timeout`: the program was still at work."""
 LEASE_FILE = "/run/rocelab-bench.lease"
 PATIENT = 17
 """Of perftest's --qp-timeout: 4 us x 2^17 are half a second, 2^14 (its own) are 67 ms. An emulated machine that shares

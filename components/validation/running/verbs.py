@@ -17,7 +17,7 @@ from components.validation.records_packing import raw_names
 from components.validation.running.below import Hcas
 from components.validation.running.ports import Ports
 from components.validation.running.readings import Asked, Ends, NotToldError, Reading, read
-from components.validation.running.remote import LISTENING, NO_CLOCK, TAKEN, Side, bounded, grown, perftest
+from components.validation.running.remote import LATE, LISTENING, NO_CLOCK, TAKEN, Side, bounded, grown, perftest
 from stacks.base import LabError
 
 LISTEN_S = 20
@@ -244,7 +244,7 @@ async def run_round(
 
 def _failure(node: str, done: Done) -> str:
     """One line about a run that ended badly."""
-    if done.code == 124:
+    if done.code == LATE:
         return f"{node}: no end in time: no packet arrives, or the peer is gone"
     if done.code == 127:
         return f"{node}: perftest is not installed (package perftest)"
