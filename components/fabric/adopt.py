@@ -12,8 +12,8 @@ import pulumi
 from pulumi.dynamic import CreateResult, DiffResult, ReadResult, Resource, ResourceProvider, UpdateResult
 
 from components.fabric import login
-from components.fabric.objects import find
-from components.fabric.vcenter import VCenter
+from components.fabric.vcenter.client import VCenter
+from components.fabric.vcenter.objects import find
 from components.ssh.configured import Configured
 from stacks.base import LabError
 

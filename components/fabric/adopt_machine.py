@@ -19,11 +19,11 @@ from pulumi.dynamic import (
 )
 
 from components.fabric import login
-from components.fabric.lending import Terms, changed_lines, give, give_back, refusal, take_over, to_return
 from components.fabric.machine_baseline import MachineBaseline, led_elsewhere
 from components.fabric.props import Props, whole, words
-from components.fabric.theirs import ADAPTER, Theirs, by_instance, by_name, still_there
-from components.fabric.vcenter import VCenter
+from components.fabric.vcenter.client import VCenter
+from components.fabric.vms.lending import Terms, changed_lines, give, give_back, refusal, take_over, to_return
+from components.fabric.vms.theirs import ADAPTER, Theirs, by_instance, by_name, still_there
 from components.ssh.configured import Configured
 from components.ssh.credentials import configured_lab
 from stacks.base import LabError

@@ -7,7 +7,7 @@ import pulumi
 
 from components.fabric.adopt_machine import AdoptedMachine, AdoptedMachineArgs
 from components.fabric.machine_baseline import MachineBaseline
-from components.fabric.theirs import ADAPTER, ALL, OPTION, RESERVATION, ROCE_VERSION, VGPUS
+from components.fabric.vms.theirs import ADAPTER, ALL, OPTION, RESERVATION, ROCE_VERSION, VGPUS
 from stacks.fabric import Fabric
 from stacks.lab import Lab
 from stacks.machines import ExistingMachine

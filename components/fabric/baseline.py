@@ -8,7 +8,7 @@ import pulumi
 from pulumi.dynamic import CreateResult, DiffResult, Resource, ResourceProvider
 
 from components.fabric import login
-from components.fabric.vcenter import OPTION, RULESET, VCenter
+from components.fabric.vcenter.client import OPTION, RULESET, VCenter
 from components.ssh.configured import Configured
 from stacks.base import LabError
 

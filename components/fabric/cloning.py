@@ -3,8 +3,8 @@
 import pulumi
 import pulumi_vsphere as vsphere
 
-from components.fabric.halfway import remedy
-from components.fabric.members import machines_of
+from components.fabric.vms.halfway import remedy
+from components.fabric.vms.members import machines_of
 from stacks.lab import Lab
 from stacks.machines import Machine
 from stacks.nodes import VsphereVm

@@ -14,11 +14,11 @@ from components.fabric.baseline import Baseline
 from components.fabric.inspection import Inspection, InspectionArgs
 from components.fabric.joining import Joining
 from components.fabric.machines import Machines, MachinesArgs
-from components.fabric.members import machines_of
-from components.fabric.objects import MEMBER
 from components.fabric.outline import fabric_outline
 from components.fabric.settings import HostSettings, HostSettingsArgs
 from components.fabric.uplink import Uplink, UplinkArgs
+from components.fabric.vcenter.objects import MEMBER
+from components.fabric.vms.members import machines_of
 from stacks.fabric import DistributedSwitch, EsxiHost, Fabric
 from stacks.host_keys import HostKey
 from stacks.lab import Lab

@@ -8,12 +8,12 @@ from pathlib import Path
 
 from pyVmomi import vmodl
 
-from components.fabric.endpoint import endpoint_of
-from components.fabric.esxcli import esxcli, number_of
-from components.fabric.nics import choose
-from components.fabric.refusals import explained, message
-from components.fabric.spread import hosts_of_machines
-from components.fabric.vcenter import VCenter, session
+from components.fabric.vcenter.client import VCenter, session
+from components.fabric.vcenter.endpoint import endpoint_of
+from components.fabric.vcenter.esxcli import esxcli, number_of
+from components.fabric.vcenter.nics import choose
+from components.fabric.vcenter.refusals import explained, message
+from components.fabric.vms.spread import hosts_of_machines
 from components.ssh.credentials import Setting
 from stacks.base import LabError
 from stacks.fabric import Fabric

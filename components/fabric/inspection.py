@@ -12,11 +12,11 @@ from pulumi.dynamic import CheckFailure, CheckResult, CreateResult, DiffResult, 
 from pyVmomi import vim
 
 from components.fabric import login
-from components.fabric.claims import names_made, refused_mtus, refused_names
-from components.fabric.preflight import judge
-from components.fabric.privileges import needs_of, privileges
-from components.fabric.supplies import refused_supplies
-from components.fabric.survey import Scope, survey
+from components.fabric.preflight.claims import names_made, refused_mtus, refused_names
+from components.fabric.preflight.judge import judge
+from components.fabric.preflight.supplies import refused_supplies
+from components.fabric.preflight.survey import Scope, survey
+from components.fabric.vcenter.privileges import needs_of, privileges
 from components.ssh.configured import Configured
 from components.ssh.credentials import configured_lab
 from stacks.base import LabError

@@ -11,9 +11,9 @@ from pathlib import Path
 import pulumi
 from pyVmomi import vmodl
 
-from components.fabric.endpoint import peer_of
-from components.fabric.nics import choose
-from components.fabric.vcenter import Endpoint, VCenter, session
+from components.fabric.vcenter.client import Endpoint, VCenter, session
+from components.fabric.vcenter.endpoint import peer_of
+from components.fabric.vcenter.nics import choose
 from stacks.base import LabError
 from stacks.fabric import DistributedSwitch, Fabric
 

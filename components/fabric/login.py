@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pulumi
 
-from components.fabric import session as sessions
-from components.fabric.endpoint import endpoint_of, peer_of
-from components.fabric.vcenter import VCenter, session
+from components.fabric.vcenter import session as sessions
+from components.fabric.vcenter.client import VCenter, session
+from components.fabric.vcenter.endpoint import endpoint_of, peer_of
 from components.ssh.credentials import Setting, configured_lab
 from stacks.base import LabError
 from stacks.fabric import Fabric

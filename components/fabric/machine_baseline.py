@@ -20,7 +20,7 @@ from pulumi.dynamic import (
 
 from components.fabric import login
 from components.fabric.props import Props, names, whole, words
-from components.fabric.theirs import by_instance, by_name, still_there
+from components.fabric.vms.theirs import by_instance, by_name, still_there
 from components.ssh.configured import Configured
 from components.ssh.credentials import Setting
 from stacks.base import LabError

@@ -19,8 +19,10 @@ from pulumi.dynamic import (
 )
 
 from components.fabric import login
-from components.fabric.halfway import refuse_unready
-from components.fabric.hardware import (
+from components.fabric.vcenter.client import VCenter
+from components.fabric.vcenter.power import is_on
+from components.fabric.vms.halfway import refuse_unready
+from components.fabric.vms.hardware import (
     Change,
     Hardware,
     find,
@@ -30,8 +32,6 @@ from components.fabric.hardware import (
     restart_text,
     satisfied,
 )
-from components.fabric.power import is_on
-from components.fabric.vcenter import VCenter
 from components.ssh.configured import Configured
 
 Props = dict[str, object]

@@ -11,10 +11,10 @@ import pulumi_vsphere as vsphere
 
 from components.fabric.adopted_machines import AdoptionArgs, adopt
 from components.fabric.cloning import clone_hooks, clone_of
-from components.fabric.guestinfo import SECRET, TOLD, guestinfo
 from components.fabric.machine_hardware import MachineHardware, MachineHardwareArgs
-from components.fabric.members import free, hosts_of, machines_of
 from components.fabric.placement import Placement, PlacementArgs
+from components.fabric.vms.guestinfo import SECRET, TOLD, guestinfo
+from components.fabric.vms.members import free, hosts_of, machines_of
 from stacks.fabric import Fabric
 from stacks.host_keys import HostKey
 from stacks.lab import Lab

@@ -19,9 +19,9 @@ from pulumi.dynamic import (
 )
 
 from components.fabric import login
-from components.fabric.spread import drs_refusal, faults_of, places_of
-from components.fabric.vcenter import VCenter
-from components.fabric.waits import until
+from components.fabric.vcenter.client import VCenter
+from components.fabric.vcenter.waits import until
+from components.fabric.vms.spread import drs_refusal, faults_of, places_of
 from components.ssh.configured import Configured
 from stacks.base import LabError
 

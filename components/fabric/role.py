@@ -8,10 +8,10 @@ import getpass
 import sys
 from collections.abc import Sequence
 
-from components.fabric.privileges import NEEDS, Need, needs_of, privileges
-from components.fabric.refusals import doing
-from components.fabric.session import Endpoint
-from components.fabric.vcenter import VCenter, session
+from components.fabric.vcenter.client import VCenter, session
+from components.fabric.vcenter.privileges import NEEDS, Need, needs_of, privileges
+from components.fabric.vcenter.refusals import doing
+from components.fabric.vcenter.session import Endpoint
 from components.stack_cli import add_stack_options, lab_of
 from stacks.base import LabError
 from stacks.fabric import Fabric

@@ -19,7 +19,7 @@ from pulumi.dynamic import (
 
 from components.fabric import login
 from components.fabric.baseline import Baseline
-from components.fabric.vcenter import OPTION, RULESET, VCenter
+from components.fabric.vcenter.client import OPTION, RULESET, VCenter
 from components.ssh.configured import Configured
 from stacks.base import LabError
 

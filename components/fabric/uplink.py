@@ -16,8 +16,8 @@ from pulumi.dynamic import (
 )
 
 from components.fabric import login
-from components.fabric.nics import choose
-from components.fabric.vcenter import VCenter
+from components.fabric.vcenter.client import VCenter
+from components.fabric.vcenter.nics import choose
 from components.ssh.configured import Configured
 from stacks.base import LabError
 from stacks.fabric import UplinkChoice

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from components.fabric.privileges import NEEDS, OPTIONAL, UNVERIFIED, Need
+from components.fabric.vcenter.privileges import NEEDS, OPTIONAL, UNVERIFIED, Need
 
 READS = frozenset(
     [

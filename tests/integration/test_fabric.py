@@ -13,8 +13,8 @@ import pytest
 import yaml
 from pyVmomi import vim
 
-from components.fabric.privileges import Need, needs_of
-from components.fabric.vcenter import OPTION, RULESET, Endpoint, VCenter, session
+from components.fabric.vcenter.client import OPTION, RULESET, Endpoint, VCenter, session
+from components.fabric.vcenter.privileges import Need, needs_of
 from stacks.base import LabError
 from stacks.read import parse_lab
 from tests.conftest import ROOT

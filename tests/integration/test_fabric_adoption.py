@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from pyVmomi import vim
 
-from components.fabric.vcenter import session
-from components.fabric.waits import TOLD_AFTER_S
+from components.fabric.vcenter.client import session
+from components.fabric.vcenter.waits import TOLD_AFTER_S
 from simulator.vcenter.control import SOCKET, Control
 from tests.integration.conftest import require_engine
 from tests.integration.role import beyond_the_role

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 from pyVmomi import vim
 
-from components.fabric.power import is_on
-from components.fabric.vcenter import VCenter, session
+from components.fabric.vcenter.client import VCenter, session
+from components.fabric.vcenter.power import is_on
 from simulator.vcenter.control import SOCKET, Control
 from tests.integration.conftest import require_engine
 from tests.integration.role import beyond_the_role

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from components.fabric.vcenter import OPTION, session
+from components.fabric.vcenter.client import OPTION, session
 from engine.recover import recover
 from simulator.vcenter.control import SOCKET, Control
 from tests.integration.conftest import require_engine

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from components.fabric.vcenter import OPTION, session
+from components.fabric.vcenter.client import OPTION, session
 from simulator.vcenter.control import SOCKET, Control
 from stacks.base import LabError
 from tests.integration.conftest import require_engine

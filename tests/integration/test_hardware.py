@@ -5,10 +5,10 @@ from collections.abc import Iterator
 import pytest
 from pyVmomi import vim
 
-from components.fabric.hardware import Change, Hardware, find, observe, put, refuse_unknown_profiles
-from components.fabric.power import is_on
-from components.fabric.spread import drs_refusal, faults_of, places_of
-from components.fabric.vcenter import VCenter, session
+from components.fabric.vcenter.client import VCenter, session
+from components.fabric.vcenter.power import is_on
+from components.fabric.vms.hardware import Change, Hardware, find, observe, put, refuse_unknown_profiles
+from components.fabric.vms.spread import drs_refusal, faults_of, places_of
 from stacks.base import LabError
 from tests.integration.conftest import ENGINE
 from tests.integration.vcenter import done, machine_named, running

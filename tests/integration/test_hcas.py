@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from pyVmomi import vim
 
-from components.fabric.esxcli import esxcli
 from components.fabric.hcas import Hcas
-from components.fabric.vcenter import VCenter, session
+from components.fabric.vcenter.client import VCenter, session
+from components.fabric.vcenter.esxcli import esxcli
 from simulator.switch.commands import Commands
 from simulator.switch.ports import Forwarding, Port, PortConfig
 from stacks.base import LabError

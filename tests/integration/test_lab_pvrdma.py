@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 import yaml
 
-from components.fabric.properties import collect
-from components.fabric.vcenter import OPTION, RULESET, Endpoint, session
+from components.fabric.vcenter.client import OPTION, RULESET, Endpoint, session
+from components.fabric.vcenter.properties import collect
 from tests.conftest import ROOT
 from tests.integration.conftest import sim
 from tests.integration.stack import Stack, environment, on_node, provider_code

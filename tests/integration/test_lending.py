@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 from pyVmomi import vim
 
-from components.fabric.lending import Terms, changed_lines, give, give_back, refusal, take_over
-from components.fabric.theirs import Theirs, by_instance, by_name
-from components.fabric.vcenter import VCenter, session
+from components.fabric.vcenter.client import VCenter, session
+from components.fabric.vms.lending import Terms, changed_lines, give, give_back, refusal, take_over
+from components.fabric.vms.theirs import Theirs, by_instance, by_name
 from simulator.vcenter.control import SOCKET, Control
 from stacks.base import LabError
 from tests.integration.conftest import ENGINE

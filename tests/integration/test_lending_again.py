@@ -10,8 +10,8 @@ from pyVmomi import vim
 from components.fabric import login, theirs_changes
 from components.fabric.adopt_machine import AdoptedMachineProvider
 from components.fabric.machine_baseline import MachineBaselineProvider
-from components.fabric.theirs import MARK, Theirs, by_instance, by_name
-from components.fabric.vcenter import VCenter, session
+from components.fabric.vcenter.client import VCenter, session
+from components.fabric.vms.theirs import MARK, Theirs, by_instance, by_name
 from simulator.vcenter.control import SOCKET, Control
 from stacks.base import LabError
 from tests.integration.conftest import ENGINE

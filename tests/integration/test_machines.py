@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 from pyVmomi import vim
 
-from components.fabric.hardware import Hardware, observe
-from components.fabric.power import is_on
-from components.fabric.vcenter import VCenter, session
+from components.fabric.vcenter.client import VCenter, session
+from components.fabric.vcenter.power import is_on
+from components.fabric.vms.hardware import Hardware, observe
 from simulator.vcenter.control import SOCKET, Control
 from tests.components.fabric.ova import KEYS, stub_ova
 from tests.integration.conftest import require_engine

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from components.fabric.alike import unlike
-from components.fabric.facts import HostFacts
-from components.fabric.survey import Scope, survey
-from components.fabric.vcenter import Endpoint, session
+from components.fabric.preflight.alike import unlike
+from components.fabric.preflight.facts import HostFacts
+from components.fabric.preflight.survey import Scope, survey
+from components.fabric.vcenter.client import Endpoint, session
 from simulator.vcenter.control import SOCKET, Control
 from tests.integration.conftest import require_engine
 from tests.integration.vcenter import running

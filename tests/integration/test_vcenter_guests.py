@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 from pyVmomi import vim
 
-from components.fabric.esxcli import esxcli
-from components.fabric.hardware import find
-from components.fabric.power import finish, is_on
-from components.fabric.properties import Found, collect
-from components.fabric.vcenter import VCenter, session
+from components.fabric.vcenter.client import VCenter, session
+from components.fabric.vcenter.esxcli import esxcli
+from components.fabric.vcenter.power import finish, is_on
+from components.fabric.vcenter.properties import Found, collect
+from components.fabric.vms.hardware import find
 from simulator.vcenter.control import Control
 from stacks.base import LabError
 from tests.integration.conftest import require_engine

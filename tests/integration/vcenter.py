@@ -12,7 +12,7 @@ from typing import Any
 
 from pyVmomi import vim
 
-from components.fabric.vcenter import Endpoint, VCenter
+from components.fabric.vcenter.client import Endpoint, VCenter
 from tests.conftest import ROOT
 
 ADDRESS = "127.0.12.203"

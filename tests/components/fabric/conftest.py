@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from components.fabric import session
+from components.fabric.vcenter import session
 
 
 @pytest.fixture(autouse=True, scope="module")

@@ -7,9 +7,10 @@ from typing import Any
 import pytest
 from pulumi.output import Unknown
 
-from components.fabric import adopt_machine, login, machine_baseline, theirs
+from components.fabric import adopt_machine, login, machine_baseline
 from components.fabric.adopt_machine import AdoptedMachineProvider
 from components.fabric.machine_baseline import MachineBaselineProvider
+from components.fabric.vms import theirs
 from stacks.base import LabError
 
 WANTED = {"cpus": 8, "adapter.rail-a": True}

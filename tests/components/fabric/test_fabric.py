@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from components.fabric.fabric import VsphereFabric, VsphereFabricArgs
-from components.fabric.session import Endpoint
+from components.fabric.vcenter.session import Endpoint
 from stacks.read import parse_lab
 from tests.conftest import ROOT
 from tests.engine import Engine, Recorded

@@ -5,8 +5,9 @@ from types import SimpleNamespace
 import pytest
 from pyVmomi import vim
 
-from components.fabric import hcas, spread
-from components.fabric.nics import Nic
+from components.fabric import hcas
+from components.fabric.vcenter.nics import Nic
+from components.fabric.vms import spread
 from stacks.base import LabError
 from stacks.fabric import Fabric
 

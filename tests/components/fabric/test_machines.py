@@ -13,7 +13,7 @@ import yaml
 
 from components.fabric.fabric import VsphereFabric, VsphereFabricArgs
 from components.fabric.inspection import hosts_with_vgpus
-from components.fabric.privileges import needs_of, privileges
+from components.fabric.vcenter.privileges import needs_of, privileges
 from stacks.host_keys import host_key
 from stacks.read import parse_lab
 from tests.components.fabric.test_fabric import LOOKUPS

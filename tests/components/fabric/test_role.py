@@ -8,9 +8,10 @@ import pytest
 import yaml
 from pyVmomi import VmomiSupport, vim, vmodl
 
-from components.fabric import esxcli, role
-from components.fabric.privileges import NEEDS, OPTIONAL, UNVERIFIED, needs_of, privileges
+from components.fabric import role
 from components.fabric.role import render, table
+from components.fabric.vcenter import esxcli
+from components.fabric.vcenter.privileges import NEEDS, OPTIONAL, UNVERIFIED, needs_of, privileges
 from stacks.read import parse_lab
 from tests.components.fabric.test_appliance import a_bitfusion
 from tests.conftest import ROOT

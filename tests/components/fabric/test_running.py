@@ -3,8 +3,8 @@
 import pytest
 from pyVmomi import vim, vmodl
 
-from components.fabric import vcenter
-from components.fabric.vcenter import VCenter
+from components.fabric.vcenter import client
+from components.fabric.vcenter.client import VCenter
 
 HOST, OTHER = vim.HostSystem("host-1"), vim.HostSystem("host-2")
 ADAPTER = vim.vm.device.VirtualVmxnet3Vrdma()
@@ -30,8 +30,8 @@ def running(monkeypatch, listed, there):
                 raise vmodl.fault.ManagedObjectNotFound(obj=one)
         return [there[one] for one in objects]
 
-    monkeypatch.setattr(vcenter, "collect", collect)
-    monkeypatch.setattr(vcenter, "known", lambda _host, _path: list(listed))
+    monkeypatch.setattr(client, "collect", collect)
+    monkeypatch.setattr(client, "known", lambda _host, _path: list(listed))
     return Told().running_pvrdma_vms(HOST)
 
 
@@ -58,8 +58,8 @@ def test_another_object_that_is_gone_is_no_machine_of_the_host(monkeypatch):
     def collect(_content, _objects, _paths):
         raise vmodl.fault.ManagedObjectNotFound(obj=OTHER)
 
-    monkeypatch.setattr(vcenter, "collect", collect)
-    monkeypatch.setattr(vcenter, "known", lambda _host, _path: [])
+    monkeypatch.setattr(client, "collect", collect)
+    monkeypatch.setattr(client, "known", lambda _host, _path: [])
 
     with pytest.raises(vmodl.fault.ManagedObjectNotFound):
         Told().running_pvrdma_vms(HOST)

@@ -6,7 +6,7 @@ from pulumi.dynamic import ConfigureRequest
 from components.fabric import login, settings
 from components.fabric.baseline import BaselineProvider, kept
 from components.fabric.settings import SettingsProvider, refusal, restore, warning
-from components.fabric.vcenter import Ruleset
+from components.fabric.vcenter.client import Ruleset
 from stacks.base import LabError
 
 

@@ -7,10 +7,11 @@ import pytest
 from pulumi.dynamic import ConfigureRequest
 from pyVmomi import vim
 
-from components.fabric import login, vcenter
-from components.fabric.nics import Nic
+from components.fabric import login
 from components.fabric.uplink import UplinkProvider, lost, refusal
-from components.fabric.vcenter import VCenter
+from components.fabric.vcenter import client
+from components.fabric.vcenter.client import VCenter
+from components.fabric.vcenter.nics import Nic
 from stacks.base import LabError
 
 FOURTH = Nic(name="vmnic4", mac="ec:0d:9a:00:00:00", driver="nmlx5_core", speed_mbit=100_000, rdma_device="vmrdma0")
@@ -115,8 +116,8 @@ def test_the_nics_of_a_host_are_read_from_the_switch_of_that_name_alone(monkeypa
         rails: [a_member(host, "vmnic4", "vmnic5"), a_member(other, "vmnic6")],
         nvme: [a_member(host, "vmnic7")],
     }
-    monkeypatch.setattr(vcenter, "collect_all", lambda *_: [(rails, {"name": "rails"}), (nvme, {"name": "nvme"})])
-    monkeypatch.setattr(vcenter, "collect", lambda _, objects, __: [{"config.host": hosts[one]} for one in objects])
+    monkeypatch.setattr(client, "collect_all", lambda *_: [(rails, {"name": "rails"}), (nvme, {"name": "nvme"})])
+    monkeypatch.setattr(client, "collect", lambda _, objects, __: [{"config.host": hosts[one]} for one in objects])
 
     class Told(VCenter):
         def __init__(self):

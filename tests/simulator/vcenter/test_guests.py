@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from components.fabric.guestinfo import guestinfo
+from components.fabric.vms.guestinfo import guestinfo
 from simulator.nodes.identity import give_key, given_key, key_file, public_keys
 from simulator.nodes.part import Nodes
 from simulator.part import SimulatorError

@@ -1,0 +1,78 @@
+"""Whether the names that a lab gives to switches and port groups are free, or there to be adopted. Pure."""
+
+from collections.abc import Iterator, Sequence
+
+from components.fabric.preflight.facts import FabricFacts, SwitchFacts
+from stacks.fabric import DistributedSwitch
+
+
+def names_made(switches: Sequence[DistributedSwitch]) -> list[str]:
+    """What a run makes under a name that has to be free, as `switch/port group`; it stays ours from then on."""
+    made = [switch.name for switch in switches if switch.use == "create"]
+    made += [f"{switch.name}/{switch.port_group}" for switch in switches if switch.group_use == "create"]
+    return sorted(made)
+
+
+def refused_names(switches: Sequence[DistributedSwitch], facts: FabricFacts, ours: frozenset[str]) -> Iterator[str]:
+    """A sentence for each name that is taken by somebody else, or missing.
+
+    Args:
+        switches: what the lab asks for.
+        facts: what there is.
+        ours: what an earlier run of this stack has set out to make.
+    """
+    for switch in switches:
+        existing = facts.switches.get(switch.name)
+        if switch.use == "create":
+            if existing is not None and switch.name not in ours:
+                yield (
+                    f"distributed switch {switch.name} exists and is not this stack's: use: adopt takes it over as it "
+                    "is, use: reference only uses it; or choose another name"
+                )
+        elif existing is None:
+            others = ", ".join(sorted(facts.switches)) or "none"
+            yield f"distributed switch {switch.name} is to be {_past(switch.use)}, and there is none; there is {others}"
+        yield from _group(switch, existing, facts, ours)
+
+
+def _group(
+    switch: DistributedSwitch, existing: SwitchFacts | None, facts: FabricFacts, ours: frozenset[str]
+) -> Iterator[str]:
+    groups = existing.port_groups if existing is not None else {}
+    if switch.group_use == "create":
+        if switch.port_group in facts.networks and f"{switch.name}/{switch.port_group}" not in ours:
+            yield (
+                f"network {switch.port_group} exists and is not this stack's: port_group_use: adopt takes it over "
+                f"where it belongs to {switch.name}, reference only uses it; or choose another name"
+            )
+    elif existing is not None and switch.port_group not in groups:
+        yield (
+            f"port group {switch.port_group} is to be {_past(switch.group_use)}, and {switch.name} has none of that "
+            f"name; it has {', '.join(sorted(groups)) or 'none'}"
+        )
+    elif switch.group_use == "reference" and switch.declared("vlan_id") and existing is not None:
+        found = groups[switch.port_group]
+        if found != switch.vlan_id:
+            yield (
+                f"port group {switch.port_group} has {_vlan(found)}, the lab says {switch.vlan_id}: mend the lab, "
+                "or port_group_use: adopt sets it"
+            )
+
+
+def refused_mtus(switches: Sequence[DistributedSwitch], facts: FabricFacts) -> Iterator[str]:
+    """A sentence for each switch that is only looked up, and is not what the lab says of it."""
+    for switch in switches:
+        existing = facts.switches.get(switch.name)
+        if switch.use == "reference" and existing is not None and existing.mtu_bytes < switch.mtu_bytes:
+            yield (
+                f"distributed switch {switch.name} has an MTU of {existing.mtu_bytes}, less than the "
+                f"{switch.mtu_bytes} of the lab: raise it there, or use: adopt sets it"
+            )
+
+
+def _past(use: str) -> str:
+    return "adopted" if use == "adopt" else "referenced"
+
+
+def _vlan(number: int | None) -> str:
+    return "a trunk or private VLAN" if number is None else f"VLAN {number}"

@@ -1,0 +1,238 @@
+"""Judges what hosts and switches are like before anything is changed: what breaks PVRDMA, and what is only odd.
+
+A fault is what makes PVRDMA fail or fall back to TCP without a word, or what our run could not finish. Everything
+else, such as hosts that are not alike, makes results hard to compare and is a warning. Pure: facts in, sentences out.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from components.fabric.preflight.alike import unlike
+from components.fabric.preflight.facts import FabricFacts, HostFacts
+from components.fabric.preflight.firewall import blocked
+from components.fabric.preflight.pcie import ACROSS
+from components.fabric.preflight.releases import joins, newest_switch
+from components.fabric.vcenter.nics import Nic, choose
+from stacks.base import LabError
+from stacks.fabric import DistributedSwitch
+from stacks.words import some
+
+OLDEST = (6, 5)
+"""vSphere's first release with PVRDMA."""
+ON_HOSTS = "Host.Config."
+"""Privileges that only the host itself can give; others may come from a narrower object than we ask about."""
+SHARED_DIRECT = "sharedDirect"
+"""ESXi's name for the graphics type that vGPUs need; the client calls it Shared Direct."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Verdict:
+    """What the preflight says."""
+
+    faults: tuple[str, ...]
+    warnings: tuple[str, ...]
+    hosts: Mapping[str, str]
+    """A line for each host: what it is, and its uplink."""
+
+
+def judge(
+    switches: Sequence[DistributedSwitch], facts: FabricFacts, rail_mtu_bytes: Mapping[str, int], vgpu: frozenset[str]
+) -> Verdict:
+    """Judges all hosts of the switches.
+
+    Args:
+        switches: what the lab asks for.
+        facts: what there is.
+        rail_mtu_bytes: MTU by rail.
+        vgpu: the hosts that may get a VM with a vGPU.
+    """
+    faults: list[str] = list(_cluster(facts))
+    warnings: list[str] = []
+    lines: dict[str, str] = {}
+    taken: dict[tuple[str, str], list[str]] = {}
+    for switch in switches:
+        chosen: dict[str, tuple[HostFacts, Nic]] = {}
+        for wanted in switch.hosts:
+            host = facts.hosts.get(wanted.name)
+            if host is None or not host.connected:
+                faults.append(f"{wanted.name}: {_absent(host)}")
+                continue
+            lines[host.name] = _line(host)
+            try:
+                nic = _uplink(switch, wanted.name, host, facts)
+            except LabError as error:
+                faults.append(str(error))
+                continue
+            chosen[host.name] = (host, nic)
+            warnings += _far(switch, host, nic) if host.name in vgpu else ()
+            lines[host.name] = _line(host, nic)
+            faults += _path(switch, host, nic, rail_mtu_bytes[switch.rail])
+        warnings += unlike(switch.name, chosen, vgpu)
+        for name, (_, nic) in chosen.items():
+            taken.setdefault((name, nic.name), []).append(switch.name)
+    faults += [
+        f"{host}: {nic} would be the uplink of {' and '.join(names)}, and a NIC has one switch: tell them apart by "
+        "uplink.name or uplink.mac"
+        for (host, nic), names in taken.items()
+        if len(names) > 1
+    ]
+    for host in facts.hosts.values():
+        if host.connected:
+            faults += _host(host, needs_vgpu=host.name in vgpu)
+            warnings += _oddities(host, needs_vgpu=host.name in vgpu)
+    warnings += _elsewhere(facts)
+    warnings += _vmkernels(switches, facts, rail_mtu_bytes)
+    warnings += blocked(switches, facts)
+    return Verdict(faults=_once(faults), warnings=_once(warnings), hosts=lines)
+
+
+def _cluster(facts: FabricFacts) -> Iterator[str]:
+    if facts.under_configuration_profile:
+        yield (
+            "the cluster is kept by vSphere Configuration Profiles, which would undo Net.PVRDMAVmknic and the pvrdma "
+            "ruleset at the next remediation: put both into its document, or move the hosts to a cluster without one"
+        )
+    for privilege, objects in sorted(facts.lacking.items()):
+        if privilege.startswith(ON_HOSTS):
+            yield (
+                f"our user lacks the privilege {privilege} on {some(objects, 3)}: give it the role that "
+                "python -m components.fabric.role prints"
+            )
+
+
+def _elsewhere(facts: FabricFacts) -> Iterator[str]:
+    for privilege, objects in sorted(facts.lacking.items()):
+        if not privilege.startswith(ON_HOSTS):
+            yield (
+                f"our user lacks the privilege {privilege} on {some(objects, 3)}: unless it has it on the folders and "
+                "networks concerned, the vCenter will refuse what needs it"
+            )
+
+
+def _absent(host: HostFacts | None) -> str:
+    if host is None:
+        return "no such host in the datacenter that our user may see; mend its name in fabric.switches"
+    return "is not connected to the vCenter; reconnect it, or take it out of fabric.switches"
+
+
+def _uplink(switch: DistributedSwitch, name: str, host: HostFacts, facts: FabricFacts) -> Nic:
+    rdma = any(one.vmkernel is not None for one in switch.hosts)
+    if switch.use == "create":
+        wanted = next(one for one in switch.hosts if one.name == name)
+        return choose(name, host.nics, wanted.uplink or switch.uplink, switch.name, rdma=rdma)
+    existing = facts.switches.get(switch.name)
+    members = existing.members if existing is not None else {}
+    nics = [nic for nic in map(host.nic, members.get(name, ())) if nic is not None]
+    if not nics and switch.use == "adopt":
+        wanted = next(one for one in switch.hosts if one.name == name)
+        return choose(name, host.nics, wanted.uplink or switch.uplink, switch.name, rdma=rdma)
+    if len(nics) != 1:
+        raise LabError(
+            f"{name}: has {len(nics)} uplinks on {switch.name}, and PVRDMA wants exactly one; "
+            f"{'add the host with its NIC' if not nics else 'take the others away'} there, or leave the host out"
+        )
+    if rdma and not nics[0].rdma_device:
+        raise LabError(f"{name}: {nics[0]} of {switch.name} has no RDMA device, so PVRDMA would fall back to TCP")
+    return nics[0]
+
+
+def _path(switch: DistributedSwitch, host: HostFacts, nic: Nic, mtu_bytes: int) -> Iterator[str]:
+    newest = newest_switch(host.version)  # none: it has no PVRDMA at all, which is told elsewhere
+    if newest and (switch.use == "create" or switch.declared("version")) and not joins(host.version, switch.version):
+        yield (
+            f"{host.name}: ESXi {host.version} cannot join {switch.name} of version {switch.version}: "
+            f"declare {newest}, or leave the host out"
+        )
+    if not nic.speed_mbit:
+        yield (
+            f"{host.name}: {nic.name}, its uplink on {switch.name}, has no link: plug the cable in, enable the "
+            "switch port, and set a VPI adapter's port type to Ethernet"
+        )
+    announced = host.neighbour_mtu_bytes.get(nic.name)
+    if announced is not None and announced < mtu_bytes:
+        yield (
+            f"{host.name}: the physical switch at {nic.name} announces an MTU of {announced}, less than the "
+            f"{mtu_bytes} of {switch.rail}: frames would be lost; raise it on the port"
+        )
+
+
+def _host(host: HostFacts, *, needs_vgpu: bool) -> Iterator[str]:
+    numbers = tuple(int(word) for word in host.version.split(".")[:2] if word.isdigit())
+    if numbers and numbers < OLDEST:
+        yield f"{host.name}: ESXi {host.version} has no PVRDMA; it came with 6.5"
+    if host.under_profile:
+        yield (
+            f"{host.name}: a host profile is attached, which would undo our settings at the next remediation: "
+            "put them into the profile, or detach it"
+        )
+    if needs_vgpu and not host.vgpu_profiles:
+        yield (
+            f"{host.name}: offers no vGPU, and a machine of this lab asks for one: install NVIDIA's host driver (VIB) "
+            "that fits this ESXi build, and reboot"
+        )
+    if needs_vgpu and host.graphics not in (SHARED_DIRECT, ""):
+        yield (
+            f"{host.name}: its graphics type is {host.graphics}, and vGPUs need {SHARED_DIRECT}: "
+            "set Host Graphics to Shared Direct, and restart Xorg or reboot"
+        )
+    elif needs_vgpu and (idle := _idle(host)) and len(idle) == len(host.gpu_graphics):
+        yield (
+            f"{host.name}: the graphics type of GPU {some(idle, 3)} still is {host.gpu_graphics[idle[0]]}, and vGPUs "
+            f"need {SHARED_DIRECT}: set it for the GPU too where it has a setting of its own, and restart Xorg or "
+            "reboot"
+        )
+
+
+def _idle(host: HostFacts) -> list[str]:
+    """GPUs that can have no vGPU now, whatever is set for them; one that tells nothing is not judged."""
+    return sorted(pci for pci, kind in host.gpu_graphics.items() if kind not in (SHARED_DIRECT, ""))
+
+
+def _oddities(host: HostFacts, *, needs_vgpu: bool) -> Iterator[str]:
+    if needs_vgpu and 0 < len(idle := _idle(host)) < len(host.gpu_graphics):
+        yield (
+            f"{host.name}: the graphics type of GPU {some(idle, 3)} is not {SHARED_DIRECT} now, so it takes no vGPU: "
+            "where it is to have some, set it, and restart Xorg or reboot"
+        )
+    if host.maintenance:
+        yield f"{host.name}: is in maintenance mode, so that no machine starts there"
+    if not host.ntp_servers:
+        yield f"{host.name}: has no NTP server, so that its clock and its logs drift: set one"
+    elif not host.ntp_running:
+        yield f"{host.name}: ntpd does not run, although servers are set: start it, with the policy on"
+
+
+def _vmkernels(
+    switches: Sequence[DistributedSwitch], facts: FabricFacts, rail_mtu_bytes: Mapping[str, int]
+) -> Iterator[str]:
+    for switch in switches:
+        for wanted in switch.hosts:
+            host, name = facts.hosts.get(wanted.name), wanted.vmkernel.existing if wanted.vmkernel else None
+            found = host.vmkernels.get(name) if host is not None and name is not None else None
+            adopted = wanted.vmkernel is not None and wanted.vmkernel.use == "adopt"
+            if found is not None and not adopted and found.mtu_bytes < rail_mtu_bytes[switch.rail]:
+                yield (
+                    f"{wanted.name}: {name} has an MTU of {found.mtu_bytes}, the rail {rail_mtu_bytes[switch.rail]}: "
+                    "PVRDMA's control traffic works so, other traffic of it stays at small frames"
+                )
+
+
+def _far(switch: DistributedSwitch, host: HostFacts, nic: Nic) -> Iterator[str]:
+    gpus = sorted(host.gpu_graphics)
+    if gpus and all(host.pcie.way(nic.pci, gpu) == ACROSS for gpu in gpus):
+        yield (
+            f"{host.name}: {nic.name}, its uplink on {switch.name}, is on another NUMA node than GPU {some(gpus, 3)}: "
+            "what a machine with a vGPU sends crosses between them, and with one node a socket between the processors; "
+            "choose a NIC on theirs where there is one"
+        )
+
+
+def _line(host: HostFacts, nic: Nic | None = None) -> str:
+    uplink = f", {nic.name} {nic.driver} {nic.driver_version}".rstrip() + f" at {nic.pci}" if nic else ""
+    speed = f" {nic.speed_mbit} Mbit/s" if nic else ""
+    ways = host.pcie.ways(nic.pci, host.gpu_graphics) if nic else ""
+    return f"ESXi {host.version} build {host.build}{uplink}{speed}{', GPUs: ' if ways else ''}{ways}"
+
+
+def _once(sentences: Sequence[str]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(sentences))

@@ -1,0 +1,197 @@
+"""A session with a vCenter: NICs, advanced options and firewall rulesets of hosts, which the vSphere provider lacks.
+
+A plain class with its own tests; the dynamic resources around it are thin. It reads narrow paths only: whole objects
+hold values that the types of pyVmomi do not know.
+"""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from pyVmomi import vim, vmodl
+
+from components.fabric.vcenter.nics import Nic, nics_of
+from components.fabric.vcenter.properties import Found, collect, collect_all, known
+from components.fabric.vcenter.refusals import doing
+from components.fabric.vcenter.session import Endpoint, connected
+from components.fabric.vcenter.waits import Say
+from stacks.base import LabError
+
+__all__ = ["OPTION", "RULESET", "Endpoint", "Ruleset", "VCenter", "session"]
+
+OPTION = "Net.PVRDMAVmknic"
+"""Names the vmkernel adapter of PVRDMA, such as `vmk3`. The quotes that guides ask for belong to a dialog."""
+RULESET = "pvrdma"
+"""TCP 28250 to 28761, both directions; closed on a fresh host."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Ruleset:
+    """A firewall ruleset of a host."""
+
+    enabled: bool
+    required: bool
+    """The host insists on it: nobody can close it."""
+    changeable: bool
+    """False: vCenter 8.0.2 and newer says that users may not change it."""
+
+
+class VCenter:
+    """One session with a vCenter."""
+
+    def __init__(self, instance: vim.ServiceInstance, say: Say = lambda _: None) -> None:
+        self.say = say
+        """Gets a line when the vCenter takes long."""
+        self.content = instance.RetrieveContent()
+        self._by_name: dict[str, list[vim.HostSystem]] | None = None
+
+    @property
+    def instance_uuid(self) -> str:
+        """Identity of the vCenter, the same under every address."""
+        return str(self.content.about.instanceUuid)
+
+    def host(self, name: str) -> vim.HostSystem:
+        """An ESXi host by its inventory name.
+
+        Raises:
+            LabError: when there is none, or more than one.
+        """
+        known_hosts = self._hosts()
+        named = known_hosts.get(name, [])
+        if len(named) != 1:
+            others = ", ".join(sorted(known_hosts)) or "none"
+            raise LabError(f"the vCenter has {len(named)} hosts named {name}; it knows {others}")
+        return named[0]
+
+    def nics(self, host: vim.HostSystem) -> list[Nic]:
+        """Its physical NICs."""
+        return nics_of(known(host, "config.network"))
+
+    def uplinks(self, host: vim.HostSystem, switch: str) -> tuple[str, ...]:
+        """The NICs that a host has on the distributed switch of that name; none where it is no member."""
+        named = [
+            one
+            for one, row in collect_all(self.content, vim.DistributedVirtualSwitch, ["name"])
+            if row["name"] == switch
+        ]
+        members = [one for row in collect(self.content, named, ["config.host"]) for one in row.get("config.host") or []]
+        specs = [one.config.backing for one in members if one.config.host == host]
+        return tuple(nic.pnicDevice for backing in specs for nic in getattr(backing, "pnicSpec", None) or [])
+
+    def vmkernel_names(self, host: vim.HostSystem) -> dict[str, str]:
+        """Address of each vmkernel adapter by its name."""
+        return {nic.device: nic.spec.ip.ipAddress or "" for nic in known(host, "config.network").vnic or []}
+
+    def management_vmkernels(self, host: vim.HostSystem) -> set[str]:
+        """The adapters that carry management: by selection, or by the address at which vCenter reaches the host."""
+        selected: set[str] = set()
+        info = known(host, "configManager.virtualNicManager.info")
+        for config in info.netConfig or []:
+            if config.nicType == "management":
+                keys = set(config.selectedVnic or [])
+                selected |= {nic.device for nic in config.candidateVnic or [] if nic.key in keys}
+        return selected
+
+    def option(self, host: vim.HostSystem, key: str) -> str:
+        """Value of an advanced option.
+
+        Raises:
+            LabError: when the host does not know it.
+        """
+        try:
+            found = known(host, "configManager.advancedOption").QueryOptions(key)
+        except vim.fault.InvalidName:
+            raise LabError(f"{host.name}: this ESXi build has no option {key}") from None
+        return next(str(option.value) for option in found if option.key == key)
+
+    def set_option(self, host: vim.HostSystem, key: str, value: str) -> None:
+        """Sets an advanced option and reads it back.
+
+        Raises:
+            LabError: when the host keeps another value.
+        """
+        changed = vim.option.OptionValue(key=key, value=value)
+        with doing(host.name, f"set {key} to {value!r}"):
+            known(host, "configManager.advancedOption").UpdateOptions([changed])
+        if (found := self.option(host, key)) != value:
+            raise LabError(f"{host.name}: {key} is {found!r} after it was set to {value!r}")
+
+    def ruleset(self, host: vim.HostSystem, key: str) -> Ruleset:
+        """A firewall ruleset.
+
+        Raises:
+            LabError: when the host has none of that name.
+        """
+        for ruleset in known(host, "configManager.firewallSystem.firewallInfo.ruleset"):
+            if ruleset.key == key:
+                changeable = getattr(ruleset, "userControllable", None)
+                return Ruleset(
+                    enabled=ruleset.enabled, required=ruleset.required, changeable=changeable in (None, True)
+                )
+        raise LabError(f"{host.name}: its firewall has no ruleset {key}")
+
+    def set_ruleset(self, host: vim.HostSystem, key: str, *, enabled: bool) -> None:
+        """Opens or closes a ruleset; the addresses that it allows stay as they are.
+
+        Raises:
+            LabError: when the host does not let us.
+        """
+        found = self.ruleset(host, key)
+        if found.enabled == enabled:
+            return
+        if found.required or not found.changeable:
+            raise LabError(f"{host.name}: ruleset {key} is fixed by the host and is {_word(enabled=found.enabled)}")
+        firewall = known(host, "configManager.firewallSystem")
+        with doing(host.name, f"{'open' if enabled else 'close'} ruleset {key}"):
+            (firewall.EnableRuleset if enabled else firewall.DisableRuleset)(key)
+        if self.ruleset(host, key).enabled != enabled:
+            raise LabError(f"{host.name}: ruleset {key} stays {_word(enabled=not enabled)}")
+
+    def running_pvrdma_vms(self, host: vim.HostSystem) -> list[str]:
+        """Names of powered-on VMs with a PVRDMA adapter: changing their vmkernel adapter cuts their connections."""
+        paths = ("name", "runtime.host", "runtime.powerState", "config.hardware.device")
+        return sorted(
+            str(machine["name"])
+            for machine in self._still_there(known(host, "vm"), paths)
+            # the host's own list is a moment older: one may have moved away since
+            if machine.get("runtime.host") == host
+            and machine.get("runtime.powerState") == "poweredOn"
+            and any(
+                isinstance(device, vim.vm.device.VirtualVmxnet3Vrdma)
+                for device in machine.get("config.hardware.device", ())
+            )
+        )
+
+    def _still_there(self, machines: Sequence[vim.VirtualMachine], paths: Sequence[str]) -> list[Found]:
+        """Properties of machines, without those that are deleted meanwhile, as by the very run that asks."""
+        rest = list(machines)
+        while True:
+            try:
+                return collect(self.content, rest, paths)
+            except vmodl.fault.ManagedObjectNotFound as gone:
+                if gone.obj not in rest:
+                    raise
+                rest = [one for one in rest if one != gone.obj]
+
+    def _hosts(self) -> dict[str, list[vim.HostSystem]]:
+        """All hosts by name: names asked host by host would be as many calls as there are hosts, at every lookup."""
+        if self._by_name is None:
+            self._by_name = {}
+            for host, found in collect_all(self.content, vim.HostSystem, ["name"]):
+                self._by_name.setdefault(str(found["name"]), []).append(host)
+        return self._by_name
+
+
+@contextmanager
+def session(endpoint: Endpoint, say: Say = lambda _: None) -> Iterator[VCenter]:
+    """A session that is logged out at the end, whatever happens.
+
+    Raises:
+        LabError: when the vCenter does not answer, is not the one that it should be, or refuses us.
+    """
+    with connected(endpoint) as instance:
+        yield VCenter(instance, say)
+
+
+def _word(*, enabled: bool) -> str:
+    return "open" if enabled else "closed"

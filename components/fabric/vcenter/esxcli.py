@@ -1,0 +1,130 @@
+"""esxcli on an ESXi host, by way of the vCenter: no SSH to the host, and no password of its own.
+
+The calls behind it belong to the API, but not to what pyVmomi describes, so they are described here. `govc
+host.esxcli` goes the same way.
+"""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+from xml.etree import ElementTree as ET
+from xml.sax.saxutils import escape
+
+from pyVmomi import VmomiSupport, vim
+
+from components.fabric.vcenter.refusals import doing
+from stacks.base import LabError
+
+VERSION = "vim.version.version1"
+SPOKEN = "urn:vim25/5.0"
+"""The API version that commands are described in."""
+LARGEST_BYTES = 1_000_000
+"""Of an answer; a list of everything on a large host has some hundred kilobytes."""
+
+ELEMENT = "DataObject"
+"""What each object of a list of them is called."""
+
+_OPTIONAL = VmomiSupport.F_OPTIONAL
+
+
+HOST, ARGUMENT = "vim.rocelab.Host", "vim.rocelab.SoapArgument"
+
+
+def _describe() -> None:
+    """Makes the types of the calls known to pyVmomi."""
+    fault, result, executer = "vim.rocelab.SoapFault", "vim.rocelab.SoapResult", "vim.rocelab.MethodExecuter"
+    text = ("string", VERSION)
+    properties = {
+        ARGUMENT: [("name", *text, 0), ("val", *text, 0)],
+        fault: [("faultMsg", *text, 0), ("faultDetail", *text, _OPTIONAL)],
+        result: [("response", *text, _OPTIONAL), ("fault", fault, VERSION, _OPTIONAL)],
+    }
+    for name, described in properties.items():
+        wire = f"ReflectManagedMethodExecuter{name.rsplit('.', 1)[1]}"
+        VmomiSupport.CreateDataType(name, wire, "vmodl.DynamicData", VERSION, described)
+    words = [(word, *text, 0, None) for word in ("moid", "version", "method")]
+    takes = (*words, ("argument", f"{ARGUMENT}[]", VERSION, _OPTIONAL, None))
+    run = ("run", "ExecuteSoap", VERSION, takes, (_OPTIONAL, result, result), None, None)
+    VmomiSupport.CreateManagedType(executer, "ManagedMethodExecuter", "vmodl.ManagedObject", VERSION, None, [run])
+    begin = ("begin", "RetrieveManagedMethodExecuter", VERSION, (), (0, executer, executer), None, None)
+    VmomiSupport.CreateManagedType(HOST, "RocelabHost", "vmodl.ManagedObject", VERSION, None, [begin])
+
+
+_describe()
+_begin: Any = VmomiSupport.GetVmodlType(HOST).Begin.info
+_argument: Any = VmomiSupport.GetVmodlType(ARGUMENT)
+
+
+def esxcli(host: vim.HostSystem, place: str, command: str, **options: str) -> list[dict[str, str]]:
+    """The rows of a command's answer, such as of `rdma device stats get` with `device="vmrdma0"`.
+
+    Args:
+        host: where it runs.
+        place: the host's name, for errors.
+        command: its words.
+        options: its long options without the dashes.
+
+    Raises:
+        LabError: when the host or the vCenter does not carry it out, with what they say.
+    """
+    words = command.split()
+    shown = f"run esxcli {command} {' '.join(f'--{name} {value}' for name, value in options.items())}".rstrip()
+    given = [_argument(name=name, val=f"<{name}>{escape(value)}</{name}>") for name, value in options.items()]
+    with doing(place, shown):
+        executer = host._stub.InvokeMethod(host, _begin, ())
+        answer = executer.Run(
+            moid=f"ha-cli-handler-{'-'.join(words[:-1])}",
+            version=SPOKEN,
+            method=f"vim.EsxCLI.{'.'.join(words)}",
+            argument=given,
+        )
+    if answer is None or answer.fault is not None:
+        said = _said(answer.fault.faultMsg, answer.fault.faultDetail or "") if answer else "no answer"
+        raise LabError(f"{place}: cannot {shown}: {said}")
+    return rows_of(answer.response or "")
+
+
+def rows_of(answer: str) -> list[dict[str, str]]:
+    """The rows of an answer, by field; those of an object within one as `DriverInfo.Version`. Lists are left out.
+
+    Raises:
+        LabError: when it is no answer of esxcli.
+    """
+    if len(answer) > LARGEST_BYTES or "<!" in answer:  # no answer has a document type, which could blow it up
+        raise LabError(f"an answer of {len(answer)} bytes is none of esxcli")
+    try:
+        root = ET.fromstring(answer)  # noqa: S314  # without a document type there is nothing to expand
+    except ET.ParseError as error:
+        raise LabError(f"an answer of esxcli cannot be read: {error}") from None
+    objects: Sequence[ET.Element] = [one for one in root if _plain(one.tag) == ELEMENT] or [root]
+    return [dict(_fields(one)) for one in objects]
+
+
+def _fields(of: ET.Element) -> Iterator[tuple[str, str]]:
+    for field in of:
+        name = _plain(field.tag)
+        if not len(field):
+            yield name, (field.text or "").strip()
+        # fields are capitalised; what a list is made of bears the name of its type, such as string
+        elif all(_plain(one.tag)[:1].isupper() and _plain(one.tag) != ELEMENT for one in field):
+            yield from ((f"{name}.{_plain(one.tag)}", (one.text or "").strip()) for one in field if not len(one))
+
+
+def number_of(row: Mapping[str, str], name: str) -> int | None:
+    """A number by its name, however the host spells it: `Bytes sent` is `BytesSent` in the API; None without one."""
+    wanted = _letters(name)
+    text = next((value for key, value in row.items() if _letters(key) == wanted), "")
+    return int(text) if text.isdecimal() else None
+
+
+def _letters(name: str) -> str:
+    return re.sub(r"[^a-z]", "", name.lower())
+
+
+def _plain(tag: str) -> str:
+    return tag.rsplit("}", 1)[-1]
+
+
+def _said(message: str, detail: str) -> str:
+    own = re.findall(r"<errMsg[^>]*>([^<]+)</errMsg>", detail)
+    return " ".join(own or [message]).strip()[:200]

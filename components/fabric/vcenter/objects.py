@@ -1,0 +1,202 @@
+"""Switches, port groups and vmkernel adapters that somebody else made: found by name, read, and set field by field.
+
+What is set is what is asked for. Everything else of an object keeps its value, and nothing is ever removed from it.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from pyVmomi import vim
+
+from components.fabric.vcenter.client import VCenter
+from components.fabric.vcenter.power import finish
+from components.fabric.vcenter.properties import collect_all, known
+from components.fabric.vcenter.refusals import doing
+from stacks.base import LabError
+
+Values = Mapping[str, object]  # by field: mtu_bytes, version, network_io_control, vlan_id, or member.<host>: its NIC
+MEMBER = "member."
+
+
+class Existing(Protocol):
+    """An object that is there."""
+
+    place: str
+    """How it is named in an error."""
+
+    @property
+    def ids(self) -> Mapping[str, str]:
+        """What others need to refer to it."""
+
+    def read(self, fields: Values) -> dict[str, object]:
+        """Values of the fields now."""
+
+    def put(self, changes: Values) -> None:
+        """Sets fields."""
+
+
+def find(vcenter: VCenter, kind: str, path: str) -> Existing:
+    """An object by its path: `datacenter/switch`, `datacenter/switch/port group` or `host/vmk3`.
+
+    Raises:
+        LabError: when it is not there.
+    """
+    first, *rest = path.split("/")
+    if kind == "vmkernel":
+        return ExistingVmkernel(vcenter, first, rest[0])
+    place = entity_named(vcenter, vim.Datacenter, first, None)
+    switch = entity_named(vcenter, vim.DistributedVirtualSwitch, rest[0], place)
+    if kind == "switch":
+        return ExistingSwitch(vcenter, switch, rest[0])
+    for group in known(switch, "portgroup"):
+        if group.name == rest[1]:
+            return ExistingGroup(vcenter, group, rest[1])
+    raise LabError(f"port group {rest[1]}: {rest[0]} has none of that name")
+
+
+@dataclass(slots=True)
+class ExistingSwitch:
+    """A distributed switch."""
+
+    _vcenter: VCenter
+    _switch: Any
+    place: str
+
+    @property
+    def ids(self) -> Mapping[str, str]:
+        """Its UUID is what the provider calls its id."""
+        return {"uuid": str(self._switch.uuid), "moid": str(self._switch._GetMoId())}
+
+    def read(self, fields: Values) -> dict[str, object]:
+        """Values of the fields now; a member's NICs separated by commas, empty for a host that is none."""
+        config = self._switch.config
+        nics = {
+            str(one.config.host.name): ",".join(spec.pnicDevice for spec in one.config.backing.pnicSpec or [])
+            for one in (config.host or [] if any(key.startswith(MEMBER) for key in fields) else [])
+        }
+        own: dict[str, object] = {
+            "mtu_bytes": config.maxMtu,
+            "version": config.productInfo.version,
+            "network_io_control": bool(config.networkResourceManagementEnabled),
+        }
+        return {key: nics.get(key.removeprefix(MEMBER), "") if key.startswith(MEMBER) else own[key] for key in fields}
+
+    def put(self, changes: Values) -> None:
+        """Sets fields; a member is added with its NIC, and no other member is touched."""
+        if "version" in changes:
+            self._upgrade(str(changes["version"]))
+        members = {key.removeprefix(MEMBER): nic for key, nic in changes.items() if key.startswith(MEMBER)}
+        if "mtu_bytes" in changes or members:
+            spec = vim.dvs.VmwareDistributedVirtualSwitch.ConfigSpec(configVersion=self._switch.config.configVersion)
+            if "mtu_bytes" in changes:
+                spec.maxMtu = int(str(changes["mtu_bytes"]))
+            spec.host = [self._member(host, str(nic)) for host, nic in members.items()]
+            what = "change " + ", ".join(sorted(changes))
+            finish(self._vcenter, lambda: self._switch.ReconfigureDvs_Task(spec), self.place, what)
+        if "network_io_control" in changes:
+            with doing(self.place, "set its network I/O control"):
+                self._switch.EnableNetworkResourceManagement(bool(changes["network_io_control"]))
+
+    def _upgrade(self, version: str) -> None:
+        now = str(self._switch.config.productInfo.version)
+        if _numbers(now) > _numbers(version):
+            raise LabError(f"{self.place}: has version {now}, and a switch never goes back to {version}: declare {now}")
+        product = vim.dvs.ProductSpec(version=version)
+        finish(
+            self._vcenter,
+            lambda: self._switch.PerformDvsProductSpecOperation_Task("upgrade", product),
+            self.place,
+            f"upgrade it from {now} to {version}",
+        )
+
+    def _member(self, name: str, nic: str) -> vim.dvs.HostMember.ConfigSpec:
+        host = self._vcenter.host(name)
+        ours = [one for one in self._switch.config.host or [] if one.config.host == host]
+        if ours and (found := [spec.pnicDevice for spec in ours[0].config.backing.pnicSpec or []]):
+            raise LabError(
+                f"{self.place}: {name} is on it with {', '.join(found)}, and the lab says {nic}. An uplink is never "
+                "swapped here: mend the lab's uplink, or the switch by hand"
+            )
+        backing = vim.dvs.HostMember.PnicBacking(pnicSpec=[vim.dvs.HostMember.PnicSpec(pnicDevice=nic)])
+        return vim.dvs.HostMember.ConfigSpec(operation="edit" if ours else "add", host=host, backing=backing)
+
+
+@dataclass(slots=True)
+class ExistingGroup:
+    """A distributed port group."""
+
+    _vcenter: VCenter
+    _group: Any
+    place: str
+
+    @property
+    def ids(self) -> Mapping[str, str]:
+        """The key of a port group is its managed object id."""
+        return {"moid": str(self._group._GetMoId())}
+
+    def read(self, fields: Values) -> dict[str, object]:
+        """Its VLAN; -1 for a trunk or a private VLAN."""
+        vlan = getattr(getattr(self._group.config.defaultPortConfig, "vlan", None), "vlanId", 0)
+        return {key: vlan if isinstance(vlan, int) else -1 for key in fields}
+
+    def put(self, changes: Values) -> None:
+        """Sets its VLAN; what else its ports do stays."""
+        switch = vim.dvs.VmwareDistributedVirtualSwitch
+        vlan = switch.VlanIdSpec(vlanId=int(str(changes["vlan_id"])), inherited=False)
+        setting = switch.VmwarePortConfigPolicy(vlan=vlan)
+        spec = vim.dvs.DistributedVirtualPortgroup.ConfigSpec(
+            configVersion=self._group.config.configVersion, defaultPortConfig=setting
+        )
+        finish(
+            self._vcenter,
+            lambda: self._group.ReconfigureDVPortgroup_Task(spec),
+            self.place,
+            f"give it VLAN {changes['vlan_id']}",
+        )
+
+
+class ExistingVmkernel:
+    """A vmkernel adapter of a host."""
+
+    def __init__(self, vcenter: VCenter, host: str, device: str) -> None:
+        self.place = f"{host}/{device}"
+        self._host, self._device = vcenter.host(host), device
+
+    @property
+    def ids(self) -> Mapping[str, str]:
+        """Its name is its identity."""
+        return {"moid": self._device}
+
+    def read(self, fields: Values) -> dict[str, object]:
+        """Its MTU."""
+        nic = next((one for one in known(self._host, "config.network").vnic or [] if one.device == self._device), None)
+        if nic is None:
+            raise LabError(f"{self.place}: the host has no such vmkernel adapter")
+        return dict.fromkeys(fields, nic.spec.mtu or 1500)
+
+    def put(self, changes: Values) -> None:
+        """Sets its MTU: fields that a specification leaves out keep their values."""
+        network = known(self._host, "configManager.networkSystem")
+        with doing(self.place, f"give it an MTU of {changes['mtu_bytes']}"):
+            network.UpdateVirtualNic(
+                self._device, vim.host.VirtualNic.Specification(mtu=int(str(changes["mtu_bytes"])))
+            )
+
+
+def entity_named(vcenter: VCenter, kind: type[vim.ManagedEntity], name: str, below: vim.ManagedEntity | None) -> Any:
+    """The object of a kind that has this name.
+
+    Raises:
+        LabError: when there is none, with those that there are.
+    """
+    found = collect_all(vcenter.content, kind, ["name"], below)
+    for entity, values in found:
+        if values["name"] == name:
+            return entity
+    others = ", ".join(sorted(str(values["name"]) for _, values in found)) or "none"
+    raise LabError(f"{name}: the vCenter has no such {kind.__name__.rpartition('.')[2]}; it has {others}")
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    return tuple(int(word) for word in version.split(".") if word.isdigit())

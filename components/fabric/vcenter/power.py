@@ -1,0 +1,74 @@
+"""Power of VMs and the end of vCenter's tasks: bounded waits that name the machine when they run out."""
+
+from collections.abc import Callable
+from typing import cast
+
+from pyVmomi import vim, vmodl
+
+from components.fabric.vcenter.client import VCenter
+from components.fabric.vcenter.properties import collect
+from components.fabric.vcenter.refusals import doing
+from components.fabric.vcenter.waits import until
+from stacks.base import LabError
+
+TASK_S = 600
+SHUTDOWN_S = 180
+"""What a guest gets to shut down in peace; then its power is cut."""
+
+
+def finish(vcenter: VCenter, begin: Callable[[], vim.Task], place: str, what: str) -> None:
+    """Begins a task and waits for its end.
+
+    Raises:
+        LabError: when it fails, or takes longer than `TASK_S`.
+    """
+    with doing(place, what):
+        task = begin()
+
+    def ended() -> bool:
+        return str(_one(vcenter, task, "info.state")) in ("success", "error")
+
+    if not until(ended, TASK_S, vcenter.say, f"{place}: vCenter is to {what}"):
+        raise LabError(f"{place}: vCenter is still busy with it after {TASK_S} s ({what}); look at its task list there")
+    fault = _one(vcenter, task, "info.error")
+    if isinstance(fault, vmodl.MethodFault):
+        with doing(place, what):
+            raise fault
+
+
+def is_on(vcenter: VCenter, machine: vim.VirtualMachine) -> bool:
+    """Whether a machine runs."""
+    return str(_one(vcenter, machine, "runtime.powerState")) == "poweredOn"
+
+
+def turn_off(vcenter: VCenter, machine: vim.VirtualMachine, name: str) -> None:
+    """Shuts the guest down where its tools can, and cuts the power where they cannot or do not."""
+    tools = str(_one(vcenter, machine, "guest.toolsRunningStatus"))
+    if tools == "guestToolsRunning":
+        with doing(name, "shut the guest down"):
+            machine.ShutdownGuest()
+        off = until(lambda: not is_on(vcenter, machine), SHUTDOWN_S, vcenter.say, f"{name}: its guest shuts down")
+        if off:
+            return
+    if is_on(vcenter, machine):
+        finish(vcenter, machine.PowerOffVM_Task, name, "power it off")
+
+
+def turn_on(vcenter: VCenter, machine: vim.VirtualMachine, name: str, *, guest_s: int) -> None:
+    """Powers a machine on, and waits until its guest answers; 0 seconds: for who has no guest tools.
+
+    Raises:
+        LabError: when it does not come up.
+    """
+    finish(vcenter, machine.PowerOnVM_Task, name, "power it on")
+
+    def answers() -> bool:
+        return str(_one(vcenter, machine, "guest.toolsRunningStatus")) == "guestToolsRunning"
+
+    if guest_s and not until(answers, guest_s, vcenter.say, f"{name}: its guest tools come up"):
+        raise LabError(f"{name} is on, and its guest tools do not answer within {guest_s} s: look at its console")
+
+
+def _one(vcenter: VCenter, owner: vim.ManagedEntity | vim.Task, path: str) -> object:
+    # a task has no place in the inventory, and is read like what has one
+    return collect(vcenter.content, [cast(vim.ManagedEntity, owner)], [path])[0].get(path)

@@ -1,0 +1,142 @@
+"""A session with a vCenter: whom it trusts, one new login when it expires, and a logout at the end."""
+
+import hashlib
+import socket
+import ssl
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from pyVim.connect import Disconnect, SmartConnect
+from pyVmomi import SoapAdapter, vim, vmodl
+
+from components.fabric.vcenter.refusals import explained, message
+from stacks.base import LabError
+
+CONNECT_S = 20
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Endpoint:
+    """Where the vCenter is, who logs in, and by what it is known."""
+
+    address: str
+    port: int
+    user: str = ""
+    password: str = field(default="", repr=False)
+    ca_file: Path | None = None
+    thumbprint_sha256: str | None = None
+
+
+@contextmanager
+def connected(endpoint: Endpoint) -> Iterator[vim.ServiceInstance]:
+    """The API behind a login that is logged out at the end, whatever happens.
+
+    Raises:
+        LabError: when the vCenter does not answer, is not the one that it should be, or refuses us.
+    """
+    where = _named(endpoint)
+    with _reaching(endpoint):
+        first = SmartConnect(
+            host=endpoint.address,
+            port=endpoint.port,
+            user=endpoint.user,
+            pwd=endpoint.password,
+            sslContext=_trust(endpoint),
+            httpConnectionTimeout=CONNECT_S,
+        )
+    try:
+        yield vim.ServiceInstance("ServiceInstance", _Relogging(first._GetStub(), endpoint))
+    except vim.fault.NotAuthenticated:
+        raise LabError(
+            f"{where} ended our session twice within one task: look for a short session limit there, then run it again"
+        ) from None
+    except vmodl.MethodFault as fault:
+        raise LabError(f"{where}: {explained(fault)}") from None
+    except (ConnectionError, TimeoutError) as error:
+        raise LabError(f"{where} broke off: {message(error)}; what was done is in the state, run it again") from None
+    finally:
+        Disconnect(first)
+
+
+def verify(endpoint: Endpoint) -> None:
+    """Shakes hands with what answers there, and goes; nothing else is sent.
+
+    Raises:
+        LabError: when nothing answers, or it is not the one that it should be.
+    """
+    with _reaching(endpoint):
+        context = _trust(endpoint)
+        with (
+            socket.create_connection((endpoint.address, endpoint.port), CONNECT_S) as plain,
+            context.wrap_socket(plain, server_hostname=endpoint.address),
+        ):
+            pass
+
+
+def _named(endpoint: Endpoint) -> str:
+    return f"vCenter {endpoint.address}:{endpoint.port}"
+
+
+@contextmanager
+def _reaching(endpoint: Endpoint) -> Iterator[None]:
+    try:
+        yield
+    except vim.fault.InvalidLogin:
+        raise LabError(
+            f"{_named(endpoint)} refuses the login of {endpoint.user}: mend rocelab:vcenterPassword"
+        ) from None
+    except ssl.SSLCertVerificationError as error:
+        raise LabError(f"{_named(endpoint)}: {error.verify_message}; name its authority as fabric.ca_file") from None
+    except (OSError, vmodl.MethodFault) as error:
+        raise LabError(f"{_named(endpoint)} does not answer: {message(error)}") from None
+
+
+class _Relogging(SoapAdapter.StubAdapterBase):
+    """Logs in once more when the vCenter has ended the session, and repeats the call that it refused.
+
+    pyVmomi's own adapter of the kind repeats calls after broken connections too, where the first may have been heard.
+    """
+
+    def __init__(self, stub: SoapAdapter.SoapStubAdapter, endpoint: Endpoint) -> None:
+        super().__init__(version=stub.version)  # type: ignore[no-untyped-call]  # pyVmomi types its objects only
+        self._stub, self._endpoint = stub, endpoint
+
+    def InvokeMethod(  # noqa: N802  # the adapter's interface
+        self, mo: object, info: object, args: object, _outer: object = None
+    ) -> object:
+        """Calls, and once more behind a new login where the first call was refused for want of one."""
+        status, answer = self._stub.InvokeMethod(mo, info, args, self)
+        if status != 200 and isinstance(answer, vim.fault.NotAuthenticated):
+            self._log_in()
+            status, answer = self._stub.InvokeMethod(mo, info, args, self)
+        if status != 200:
+            raise answer
+        return answer
+
+    def _log_in(self) -> None:
+        content = vim.ServiceInstance("ServiceInstance", self._stub).RetrieveContent()
+        if content.sessionManager is not None:
+            content.sessionManager.Login(self._endpoint.user, self._endpoint.password, None)
+
+
+def _trust(endpoint: Endpoint) -> ssl.SSLContext:
+    if endpoint.thumbprint_sha256 is None:
+        try:
+            return ssl.create_default_context(cafile=endpoint.ca_file)
+        except OSError as error:
+            why = error.strerror or "no certificate in it"
+            raise LabError(f"fabric.ca_file: {endpoint.ca_file} cannot be read ({why})") from None
+    address = (endpoint.address, endpoint.port)
+    presented = ssl.get_server_certificate(address, timeout=CONNECT_S)
+    found = hashlib.sha256(ssl.PEM_cert_to_DER_cert(presented)).hexdigest()
+    if found != endpoint.thumbprint_sha256:
+        raise LabError(
+            f"vCenter {endpoint.address}:{endpoint.port} has another certificate, sha256 {found}: nothing was sent"
+        )
+    # pinned: exactly this certificate may answer, whatever name it bears
+    context = ssl.create_default_context(cadata=presented)
+    context.check_hostname = False
+    context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
+    return context

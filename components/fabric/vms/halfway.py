@@ -1,0 +1,119 @@
+"""VMs that a run has left half made: what is waited for, and what is said.
+
+Nothing is removed: whether a VM that the stack does not know is a copy that nobody needs, is just being made by another
+run, or has got somebody's disk since, only its owner can tell.
+"""
+
+from collections.abc import Sequence
+
+from pyVmomi import vim, vmodl
+
+from components.fabric.vcenter.client import VCenter
+from components.fabric.vcenter.power import is_on
+from components.fabric.vcenter.properties import collect
+from components.fabric.vcenter.waits import until
+from components.fabric.vms.hardware import find
+from stacks.base import LabError
+from stacks.machines import Machine
+
+STATUS = "guest.customizationInfo"
+"""vSphere 7.0.2 and newer tell there how far the customisation of a guest is."""
+BUSY = ("TOOLSDEPLOYPKG_PENDING", "TOOLSDEPLOYPKG_RUNNING")
+FAILED = "TOOLSDEPLOYPKG_FAILED"
+ANEW = "To have it made anew: delete {name} in vCenter, then pulumi up --refresh --run-program"
+"""Not by replacing it: a machine of a real lab is protected, and what is gone needs no leave to be made."""
+CAUSES = (
+    (
+        ("waiting for clone", "operation timed out"),
+        (
+            "the copy of template {template} to datastore {datastore} was not done within "
+            "machine.clone_timeout_minutes ({clone_timeout_minutes}), or vCenter did not tell. It may go on: when "
+            "vCenter's task list shows it no more, delete what it has left under the name {node}, then run this again"
+        ),
+    ),
+    (
+        ("already exists", "duplicatename"),
+        (
+            "a VM of that name is in the vCenter and not in this stack. Nothing was touched: a copy that a run before "
+            "left, off and never started, is to be deleted there; anything else is renamed, or taken over as it is by "
+            "nodes.{node}.machine: {{existing: {node}}}"
+        ),
+    ),
+    (
+        ("customization failed",),
+        (
+            "its guest did not take name and addresses (machine.customize_timeout_minutes: "
+            "{customize_timeout_minutes}). Look at its console; the next run waits for it, and says what it finds. "
+            "{anew}"
+        ),
+    ),
+    (
+        ("available ip address", "routable"),
+        (
+            "it runs, and its guest tools told no address within machine.address_timeout_minutes "
+            "({address_timeout_minutes}): look at its console and at {management_network}, then run this again"
+        ),
+    ),
+    (
+        ("cannot locate virtual machine or template", "has already been deleted", "managedobjectnotfound"),
+        (
+            "template {template}, or something else that its copy needs, went away during the run: put it back, or "
+            "name another, then run this again; what is made already stays"
+        ),
+    ),
+)
+"""Words in the provider's error, and what to do; the first that fits counts."""
+
+
+def refuse_unready(vcenter: VCenter, uuid: str, name: str, guest_s: float) -> None:
+    """Waits for a guest whose customisation is still at work, as after a run that had waited long enough for it.
+
+    The provider calls such a machine made at its next run, whatever has become of it.
+
+    Args:
+        vcenter: the session.
+        uuid: of the machine.
+        name: of its node.
+        guest_s: how long the guest may take.
+
+    Raises:
+        LabError: when it has failed, or is not done in time.
+    """
+    machine = find(vcenter, uuid)
+    if machine is None or not is_on(vcenter, machine):
+        return  # whoever comes next says so, or starts it: only then its guest is customised
+    if not until(lambda: _customised(vcenter, machine)[0] not in BUSY, guest_s, vcenter.say, f"{name}: customisation"):
+        raise LabError(
+            f"{name}: its guest has not taken name and addresses after {guest_s:.0f} s more: look at its console, then "
+            f"run it again. {ANEW.format(name=name)}"
+        )
+    status, said = _customised(vcenter, machine)
+    if status == FAILED:
+        raise LabError(
+            f"{name}: its guest was not given name and addresses{f' ({said})' if said else ''}: its "
+            "/var/log/vmware-imc/toolsDeployPkg.log says why; mend the template, which needs open-vm-tools and perl. "
+            + ANEW.format(name=name)
+        )
+
+
+def remedy(name: str, machine: Machine, errors: Sequence[str]) -> str:
+    """What to do beside the provider's own error, which names neither template nor remedy; empty when it says enough.
+
+    Args:
+        name: of the node.
+        machine: what was to be made.
+        errors: of the provider, newest first.
+    """
+    said = errors[0].lower() if errors else ""
+    cause = next((text for words, text in CAUSES if any(word in said for word in words)), "")
+    told = {**machine.model_dump(), "node": name, "anew": ANEW.format(name=name)}
+    return f"nodes.{name}: {cause.format(**told)}" if cause else ""
+
+
+def _customised(vcenter: VCenter, machine: vim.VirtualMachine) -> tuple[str, str]:
+    """Status and words; empty on a vCenter too old to tell, where nothing was asked, and when the VM is gone."""
+    try:
+        told = collect(vcenter.content, [machine], [STATUS])[0].get(STATUS)
+    except (vmodl.query.InvalidProperty, vmodl.fault.ManagedObjectNotFound):
+        return "", ""
+    return (str(told.customizationStatus or ""), str(told.errorMsg or "")) if told is not None else ("", "")

@@ -1,0 +1,169 @@
+"""What the vSphere provider cannot give a VM: vGPUs, and the RoCE version of its PVRDMA adapters.
+
+Plain functions on a session with the vCenter; the dynamic resource around them is thin.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from pyVmomi import vim
+
+from components.fabric.vcenter.client import VCenter
+from components.fabric.vcenter.power import finish, is_on, turn_off, turn_on
+from components.fabric.vcenter.properties import collect, known
+from stacks.base import LabError
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Hardware:
+    """vGPUs and RoCE version, wanted or found."""
+
+    vgpus: tuple[str, ...]
+    """Profiles, one entry a vGPU, sorted."""
+    roce_version: str
+    """Of every PVRDMA adapter; empty: vCenter's own, or none of ours."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Change:
+    """How far one may go to give a machine what it lacks."""
+
+    new: bool
+    """Made in this run: nobody works on it yet, and it is left running."""
+    may_restart: bool
+    guest_s: int
+    """How long its guest may take to come back; 0 where there are no guest tools."""
+
+
+def observe(vcenter: VCenter, uuid: str) -> Hardware | None:
+    """What a machine has; None when it is gone."""
+    machine = find(vcenter, uuid)
+    if machine is None:
+        return None
+    devices = _devices(vcenter, machine)
+    versions = {str(one.deviceProtocol or "") for one in pvrdma_among(devices)}
+    return Hardware(
+        vgpus=tuple(sorted(profile_of(one) for one in vgpus_among(devices))),
+        roce_version=versions.pop() if len(versions) == 1 else ",".join(sorted(versions)),
+    )
+
+
+def offers(vcenter: VCenter, hosts: Iterable[str]) -> dict[str, list[str]]:
+    """The vGPU profiles that each host offers."""
+    names = list(hosts)
+    found = collect(vcenter.content, [vcenter.host(name) for name in names], ["config.sharedPassthruGpuTypes"])
+    return {
+        name: sorted(one.get("config.sharedPassthruGpuTypes") or []) for name, one in zip(names, found, strict=True)
+    }
+
+
+def refuse_unknown_profiles(vcenter: VCenter, name: str, profiles: Iterable[str], hosts: Sequence[str]) -> str:
+    """Why a machine cannot have these vGPUs on every host that it may run on; empty when it can."""
+    wanted = sorted(set(profiles))
+    offered = offers(vcenter, hosts) if wanted else {}
+    for profile in wanted:
+        lacking = [host for host, profiles in offered.items() if profile not in profiles]
+        if lacking:
+            known = ", ".join(offered[lacking[0]]) or "none: no vGPU manager, or host graphics are not Shared Direct"
+            having = [host for host in offered if host not in lacking]
+            remedy = f"or pin it to {having[0]} (machine.host)" if having else "and look at the host's graphics"
+            return f"{name}: {lacking[0]} does not offer vGPU {profile}; it offers {known}. Take one of these, {remedy}"
+    return ""
+
+
+def put(vcenter: VCenter, uuid: str, name: str, wanted: Hardware, change: Change) -> None:
+    """Gives a machine what it is to have, powered off meanwhile, and reads it back.
+
+    Raises:
+        LabError: when the machine is gone, may not be restarted, or keeps something else.
+    """
+    machine = find(vcenter, uuid)
+    if machine is None:
+        raise LabError(f"{name}: its VM is gone from the vCenter; run it again with --refresh")
+    specs = device_changes(_devices(vcenter, machine), wanted)
+    running = is_on(vcenter, machine)
+    if specs:
+        if running and not (change.new or change.may_restart):
+            raise LabError(f"{name} runs, and {restart_text(wanted)}")
+        if running:
+            turn_off(vcenter, machine, name)
+        asked = vim.vm.ConfigSpec(deviceChange=specs)
+        finish(vcenter, lambda: machine.ReconfigVM_Task(asked), name, f"give it {_words(wanted)}")
+    if (change.new or running) and not is_on(vcenter, machine):
+        turn_on(vcenter, machine, name, guest_s=change.guest_s)
+    found = observe(vcenter, uuid)
+    if found is None or not satisfied(found, wanted):
+        raise LabError(f"{name} has {_words(found) if found else 'vanished'} after it was given {_words(wanted)}")
+
+
+def satisfied(found: Hardware, wanted: Hardware) -> bool:
+    """Whether nothing has to change."""
+    return found.vgpus == wanted.vgpus and wanted.roce_version in ("", found.roce_version)
+
+
+def restart_text(wanted: Hardware) -> str:
+    """Why a running machine is not touched, and what lets it be."""
+    return (
+        f"{_words(wanted)} can only be given while it is off: drain it, then set hosts.allow_reboot: true, "
+        "or power it off yourself"
+    )
+
+
+def find(vcenter: VCenter, uuid: str) -> vim.VirtualMachine | None:
+    """A VM by its BIOS UUID, which is the id that the vSphere provider gives it; None when it is gone."""
+    found: vim.VirtualMachine | None = known(vcenter.content, "searchIndex").FindByUuid(None, uuid, True, False)
+    return found
+
+
+def device_changes(
+    devices: Sequence[vim.vm.device.VirtualDevice], wanted: Hardware
+) -> list[vim.vm.device.VirtualDeviceSpec]:
+    """What makes of these devices those that are wanted; what is neither vGPU nor PVRDMA adapter stays."""
+    missing = Counter(wanted.vgpus)
+    specs = []
+    for device in vgpus_among(devices):
+        if missing[profile_of(device)] > 0:
+            missing[profile_of(device)] -= 1
+        else:
+            specs.append(vim.vm.device.VirtualDeviceSpec(operation="remove", device=device))
+    for number, profile in enumerate(sorted(missing.elements())):
+        backing = vim.vm.device.VirtualPCIPassthrough.VmiopBackingInfo(vgpu=profile)
+        # new devices are told apart by negative keys
+        added = vim.vm.device.VirtualPCIPassthrough(key=-100 - number, backing=backing)
+        specs.append(vim.vm.device.VirtualDeviceSpec(operation="add", device=added))
+    for adapter in pvrdma_among(devices):
+        if wanted.roce_version not in ("", adapter.deviceProtocol):
+            adapter.deviceProtocol = wanted.roce_version
+            specs.append(vim.vm.device.VirtualDeviceSpec(operation="edit", device=adapter))
+    return specs
+
+
+def _devices(vcenter: VCenter, machine: vim.VirtualMachine) -> list[vim.vm.device.VirtualDevice]:
+    path = "config.hardware.device"
+    return list(collect(vcenter.content, [machine], [path])[0].get(path) or [])
+
+
+def vgpus_among(devices: Sequence[vim.vm.device.VirtualDevice]) -> list[vim.vm.device.VirtualPCIPassthrough]:
+    """The vGPUs; other PCI devices are none."""
+    shared = vim.vm.device.VirtualPCIPassthrough.VmiopBackingInfo
+    return [
+        one
+        for one in devices
+        if isinstance(one, vim.vm.device.VirtualPCIPassthrough) and isinstance(one.backing, shared)
+    ]
+
+
+def profile_of(device: vim.vm.device.VirtualPCIPassthrough) -> str:
+    """Profile of a vGPU."""
+    return str(getattr(device.backing, "vgpu", ""))
+
+
+def pvrdma_among(devices: Sequence[vim.vm.device.VirtualDevice]) -> list[vim.vm.device.VirtualVmxnet3Vrdma]:
+    """The PVRDMA adapters."""
+    return [one for one in devices if isinstance(one, vim.vm.device.VirtualVmxnet3Vrdma)]
+
+
+def _words(hardware: Hardware) -> str:
+    vgpus = ", ".join(f"{count} x {profile}" for profile, count in sorted(Counter(hardware.vgpus).items()))
+    return " and ".join(filter(None, [vgpus or "no vGPU", hardware.roce_version]))

@@ -1,0 +1,76 @@
+"""Which ESXi host each machine runs on, and what is wrong with that: judged apart from how it is read."""
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from pyVmomi import vim
+
+from components.fabric.vcenter.client import VCenter
+from components.fabric.vcenter.properties import collect_all
+from stacks.base import LabError
+
+
+def places_of(vcenter: VCenter, machines: Mapping[str, str]) -> dict[str, str]:
+    """The host that each machine runs on, by name, in two calls however many there are; one that is gone is left out.
+
+    Args:
+        vcenter: the session.
+        machines: UUID by name.
+    """
+    where = dict(hosts_of_machines(vcenter, "config.uuid"))
+    return {name: host for name, uuid in machines.items() if (host := where.get(uuid))}
+
+
+def hosts_of_machines(vcenter: VCenter, known_by: str) -> Iterator[tuple[object, str]]:
+    """A property of every VM, and the host that it runs on now; empty where the vCenter does not tell one."""
+    hosts = {host: str(found["name"]) for host, found in collect_all(vcenter.content, vim.HostSystem, ["name"])}
+    for _, found in collect_all(vcenter.content, vim.VirtualMachine, [known_by, "runtime.host"]):
+        yield found.get(known_by), hosts.get(found["runtime.host"], "") if "runtime.host" in found else ""
+
+
+def faults_of(
+    places: Mapping[str, str], machines: Sequence[str], apart: Sequence[str], pinned: Mapping[str, str]
+) -> list[str]:
+    """What is wrong: machines that are gone, that share a host, or that left the host that they are to stay on."""
+    faults = [f"{name}: its VM is gone from the vCenter" for name in machines if name not in places]
+    by_host: dict[str, list[str]] = {}
+    for name in apart:
+        if name in places:
+            by_host.setdefault(places[name], []).append(name)
+    faults += [
+        f"{' and '.join(names)} run on {host}, one host: they would talk by memory copies, and nothing would be "
+        "measured. Move one (vMotion), pin them by machine.host, or say machine.apart: false"
+        for host, names in sorted(by_host.items())
+        if len(names) > 1
+    ]
+    faults += [
+        f"{name} runs on {places[name]} and is to stay on {host} (machine.host)"
+        for name, host in pinned.items()
+        if name in places and places[name] != host
+    ]
+    return faults
+
+
+def drs_refusal(vcenter: VCenter, cluster: str, machines: Sequence[str]) -> str:
+    """Why nobody would keep these machines apart; empty when DRS does.
+
+    Raises:
+        LabError: when the vCenter does not have this cluster.
+    """
+    config = _drs(vcenter, cluster)
+    named = ", ".join(machines)
+    if not config.enabled:
+        return f"DRS is off in cluster {cluster}, so nobody keeps {named} apart: pin each to a host (machine.host)"
+    if config.defaultVmBehavior not in (None, "fullyAutomated"):  # unset is the API's default, which is that
+        return (
+            f"DRS is {config.defaultVmBehavior} in cluster {cluster}: it separates {named} only when somebody agrees; "
+            "set it to fully automated, or pin each to a host (machine.host)"
+        )
+    return ""
+
+
+def _drs(vcenter: VCenter, cluster: str) -> vim.cluster.DrsConfigInfo:
+    for _, found in collect_all(vcenter.content, vim.ClusterComputeResource, ["name", "configurationEx"]):
+        if found["name"] == cluster:
+            drs: vim.cluster.DrsConfigInfo = found["configurationEx"].drsConfig
+            return drs
+    raise LabError(f"the vCenter has no cluster {cluster}")

@@ -1,0 +1,342 @@
+"""The preflight: what breaks PVRDMA is a fault, what is only odd a warning, and each names host and remedy."""
+
+import re
+from dataclasses import asdict, replace
+
+import pytest
+
+from components.fabric.preflight.claims import names_made, refused_mtus, refused_names
+from components.fabric.preflight.facts import FabricFacts, HostFacts, SwitchFacts, VmkernelFacts
+from components.fabric.preflight.judge import judge
+from components.fabric.preflight.pcie import Pcie
+from components.fabric.vcenter.nics import Nic
+from stacks.fabric import DistributedSwitch
+
+NIC = Nic(
+    name="vmnic4",
+    mac="ec:0d:9a:00:00:00",
+    driver="nmlx5_core",
+    speed_mbit=100_000,
+    rdma_device="vmrdma0",
+    pci="0000:3b:00.0",
+    driver_version="4.23.0.36",
+)
+HOST = HostFacts(
+    name="esx1",
+    version="8.0.2",
+    build="22380479",
+    model="DGX",
+    nics=(NIC,),
+    vmkernels={"vmk0": VmkernelFacts(address="10.0.0.1", mtu_bytes=1500)},
+    graphics="sharedDirect",
+    vgpu_profiles=frozenset({"grid_v100d-32c"}),
+    ntp_servers=("ntp",),
+    ntp_running=True,
+    neighbour_mtu_bytes={"vmnic4": 9216},
+)
+EXISTING = SwitchFacts(
+    name="roce",
+    uuid="50 1a",
+    version="7.0.3",
+    mtu_bytes=9000,
+    network_io_control=False,
+    members={"esx1": ("vmnic4",)},
+    uplink_ports=1,
+    port_groups={"pvrdma": 0},
+)
+
+
+def a_switch(**others):
+    given = {
+        "name": "roce",
+        "rail": "pvrdma",
+        "uplink": {"rdma_device": "vmrdma0"},
+        "port_group": "pvrdma",
+        "hosts": [{"name": name, "vmkernel": {"existing": "vmk0"}} for name in ("esx1", "esx2")],
+    }
+    return DistributedSwitch.model_validate(given | others)
+
+
+def verdict(first=HOST, second=None, *, vgpu=(), switch=None, **facts):
+    hosts = {one.name: one for one in (first, second or replace(HOST, name="esx2")) if one is not None}
+    found = FabricFacts(hosts=hosts, switches={}, **facts)
+    return judge([switch or a_switch()], found, {"pvrdma": 1500}, frozenset(vgpu))
+
+
+def test_hosts_that_are_alike_and_fit_are_passed_without_a_word():
+    said = verdict(vgpu=["esx1"])
+
+    assert (said.faults, said.warnings) == ((), ())
+    assert said.hosts["esx2"] == (
+        "ESXi 8.0.2 build 22380479, vmnic4 nmlx5_core 4.23.0.36 at 0000:3b:00.0 100000 Mbit/s"
+    )
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"connected": False}, r"esx1: is not connected to the vCenter; reconnect it"),
+        ({"version": "6.0.0"}, r"esx1: ESXi 6.0.0 has no PVRDMA; it came with 6.5"),
+        ({"under_profile": True}, r"esx1: a host profile is attached.*detach it"),
+        ({"nics": (replace(NIC, speed_mbit=0),)}, r"esx1: vmnic4, its uplink on roce, has no link: .*port type"),
+        ({"nics": (replace(NIC, rdma_device=""),)}, r"esx1: no NIC is rdma_device vmrdma0; it has vmnic4"),
+        ({"nics": (replace(NIC, switch="vSwitch0"),)}, r"esx1: vmnic4 .* is in use. It is never taken away"),
+        ({"neighbour_mtu_bytes": {"vmnic4": 1400}}, r"announces an MTU of 1400, less than the 1500 of pvrdma"),
+        ({"vgpu_profiles": frozenset()}, r"esx1: offers no vGPU.*install NVIDIA's host driver"),
+        ({"graphics": "shared"}, r"esx1: its graphics type is shared, and vGPUs need sharedDirect"),
+    ],
+)
+def test_what_breaks_pvrdma_is_a_fault_that_names_host_and_remedy(change, said):
+    found = verdict(replace(HOST, **change), vgpu=["esx1"])
+
+    assert len(found.faults) == 1
+    assert re.search(said, found.faults[0])
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (
+            {"build": "1"},
+            "roce: ESXi is not the same on all hosts: 8.0.2 build 1 on esx2; 8.0.2 build 22380479 on esx1",
+        ),
+        ({"nics": (replace(NIC, driver_version="4.1"),)}, "driver version of the uplink is not the same"),
+        ({"nics": (replace(NIC, driver_version=""),)}, "none or not told on esx2"),
+        ({"nics": (replace(NIC, pci="0000:af:00.0"),)}, "PCIe placement of the uplink is not the same"),
+        ({"nics": (replace(NIC, speed_mbit=25_000),)}, "link speed of the uplink is not the same"),
+        ({"maintenance": True}, "esx2: is in maintenance mode"),
+        ({"ntp_servers": ()}, "esx2: has no NTP server"),
+        ({"ntp_running": False}, "esx2: ntpd does not run"),
+    ],
+)
+def test_what_is_only_odd_is_a_warning(change, said):
+    found = verdict(HOST, replace(HOST, name="esx2", **change))
+
+    assert found.faults == ()
+    assert [warning for warning in found.warnings if said in warning]
+
+
+def test_gpus_that_still_have_the_old_graphics_type_are_a_fault_although_the_default_is_right():
+    found = verdict(replace(HOST, gpu_graphics={"0000:5e:00.0": "shared", "0000:af:00.0": "direct"}), vgpu=["esx1"])
+
+    assert found.warnings == ()
+    assert len(found.faults) == 1
+    assert "esx1: the graphics type of GPU 0000:5e:00.0, 0000:af:00.0 still is shared, and" in found.faults[0]
+    assert "restart Xorg or reboot" in found.faults[0]
+
+
+def test_one_gpu_of_several_with_another_graphics_type_is_a_warning():
+    gpus = {"0000:5e:00.0": "sharedDirect", "0000:af:00.0": "direct"}
+
+    found = verdict(replace(HOST, gpu_graphics=gpus), vgpu=["esx1"])
+
+    assert found.faults == ()
+    assert [
+        one for one in found.warnings if "esx1: the graphics type of GPU 0000:af:00.0 is not sharedDirect now" in one
+    ]
+
+
+@pytest.mark.parametrize(
+    ("gpus", "vgpu"),
+    [
+        ({}, ["esx1"]),
+        ({"0000:5e:00.0": "sharedDirect"}, ["esx1"]),
+        ({"0000:5e:00.0": ""}, ["esx1"]),
+        ({"0000:5e:00.0": "shared"}, ["esx2"]),
+        ({"0000:5e:00.0": "shared", "0000:af:00.0": "sharedDirect"}, []),
+    ],
+)
+def test_gpus_that_fit_tell_nothing_or_are_asked_for_nothing_are_passed(gpus, vgpu):
+    found = verdict(replace(HOST, gpu_graphics=gpus), vgpu=vgpu)
+
+    assert (found.faults, found.warnings) == ((), ())
+
+
+def with_gpus(*gpus, numa_node=0, **others):
+    """The host with GPUs at these addresses, all at one processor; its NIC stands at the first."""
+    pcie = Pcie(numa_nodes={NIC.pci: 0} | dict.fromkeys(gpus, numa_node))
+    return replace(HOST, gpu_graphics=dict.fromkeys(gpus, "sharedDirect"), pcie=pcie, **others)
+
+
+def test_the_gpus_of_a_host_are_told_with_their_way_from_its_uplink():
+    said = verdict(with_gpus("0000:5e:00.0", "0000:5f:00.0"))
+
+    assert said.hosts["esx1"].endswith(" 100000 Mbit/s, GPUs: 2 on its NUMA node")
+    assert said.warnings == ()
+
+
+def test_an_uplink_far_from_all_gpus_is_a_warning_where_a_vgpu_machine_may_run():
+    far, near = with_gpus("0000:af:00.0", numa_node=1), with_gpus("0000:5e:00.0", name="esx2")
+
+    found = verdict(far, near, vgpu=["esx1"])
+
+    assert found.faults == ()
+    assert len(found.warnings) == 1
+    assert found.warnings[0].startswith(
+        "esx1: vmnic4, its uplink on roce, is on another NUMA node than GPU 0000:af:00.0: what a machine with a vGPU"
+    )
+    assert verdict(far, near, vgpu=["esx2"]).warnings == ()
+
+
+@pytest.mark.parametrize(
+    ("second", "said"),
+    [
+        (with_gpus("0000:af:00.0"), "PCIe placement of the GPUs is not the same on all hosts: 0000:5e:00.0 on esx1; "),
+        (with_gpus("0000:5e:00.0", numa_node=1), "way from the uplink to the GPUs is not the same on all hosts: "),
+        (
+            replace(HOST, gpu_graphics={}),
+            "PCIe placement of the GPUs is not the same on all hosts: none or not told on esx2; ",
+        ),
+    ],
+)
+def test_hosts_of_vgpu_machines_with_other_gpus_are_named(second, said):
+    found = verdict(with_gpus("0000:5e:00.0"), replace(second, name="esx2"), vgpu=["esx1", "esx2"])
+
+    assert found.faults == ()
+    assert [one for one in found.warnings if one.startswith(f"roce: {said}")]
+    quiet = verdict(with_gpus("0000:5e:00.0"), replace(second, name="esx2"))
+    assert quiet.warnings == (), "no machine of this lab asks for one"
+
+
+def test_the_one_host_that_is_unlike_the_others_is_named_first():
+    hosts = {name: replace(HOST, name=name) for name in ("esx1", "esx2", "esx3")}
+    hosts["esx2"] = replace(hosts["esx2"], nics=(replace(NIC, driver_version="4.21"),))
+    switch = a_switch(hosts=[{"name": name} for name in hosts])
+
+    said = judge([switch], FabricFacts(hosts=hosts, switches={}), {"pvrdma": 1500}, frozenset()).warnings
+
+    assert said == (
+        "roce: driver version of the uplink is not the same on all hosts: 4.21 on esx2; 4.23.0.36 on esx1, esx3",
+    )
+
+
+def test_a_wrong_default_and_wrong_gpus_are_one_fault():
+    found = verdict(replace(HOST, graphics="shared", gpu_graphics={"0000:5e:00.0": "shared"}), vgpu=["esx1"])
+
+    assert [one.split(",")[0] for one in found.faults] == ["esx1: its graphics type is shared"]
+
+
+def test_a_host_without_a_vgpu_machine_needs_no_vgpu_driver():
+    assert verdict(replace(HOST, vgpu_profiles=frozenset(), graphics="shared"), vgpu=["esx2"]).faults == ()
+
+
+def test_a_host_that_is_not_there_a_profile_and_a_missing_privilege_are_faults():
+    alone = FabricFacts(
+        hosts={"esx1": HOST},
+        switches={},
+        under_configuration_profile=True,
+        lacking={"Host.Config.Network": ("esx1",)},
+    )
+
+    faults = "\n".join(judge([a_switch()], alone, {"pvrdma": 1500}, frozenset()).faults)
+
+    assert "esx2: no such host in the datacenter" in faults
+    assert "kept by vSphere Configuration Profiles" in faults
+    assert "lacks the privilege Host.Config.Network on esx1" in faults
+
+
+@pytest.mark.parametrize(
+    ("esxi", "version", "remedy"),
+    [
+        ("6.7.0", "8.0.3", "declare 6.6.0, or leave the host out"),
+        ("7.0.1", "7.0.2", "declare 7.0.0, or leave the host out"),
+        ("8.0.2", "8.0.3", "declare 8.0.0, or leave the host out"),
+        ("8.0.3", "9.0.0", "declare 8.0.3, or leave the host out"),
+    ],
+)
+def test_a_host_that_is_older_than_the_switch_is_refused_with_the_version_that_it_can_join(esxi, version, remedy):
+    found = verdict(replace(HOST, version=esxi), switch=a_switch(hosts=[{"name": "esx1"}], version=version))
+
+    assert found.faults == (f"esx1: ESXi {esxi} cannot join roce of version {version}: {remedy}",)
+
+
+@pytest.mark.parametrize(
+    ("esxi", "others"),
+    [("7.0.3", {"version": "7.0.3"}), ("later", {"version": "8.0.3"}), ("6.5.0", {"use": "reference"})],
+)
+def test_a_host_that_is_new_enough_or_not_ours_to_judge_is_passed(esxi, others):
+    known = SwitchFacts(**{**asdict(EXISTING), "name": "roce"})
+    facts = FabricFacts(hosts={"esx1": replace(HOST, version=esxi)}, switches={"roce": known})
+
+    said = judge([a_switch(hosts=[{"name": "esx1"}], **others)], facts, {"pvrdma": 1500}, frozenset())
+
+    assert said.faults == ()
+
+
+def test_two_switches_that_come_to_the_same_nic_of_a_host_are_refused():
+    first, second = a_switch(), a_switch(name="nvme", rail="nvme", uplink={"name": "vmnic4"}, port_group="nvme")
+    facts = FabricFacts(hosts={name: replace(HOST, name=name) for name in ("esx1", "esx2")}, switches={})
+
+    faults = judge([first, second], facts, {"pvrdma": 1500, "nvme": 1500}, frozenset()).faults
+
+    assert faults == tuple(
+        f"{host}: vmnic4 would be the uplink of roce and nvme, and a NIC has one switch: tell them apart by "
+        "uplink.name or uplink.mac"
+        for host in ("esx1", "esx2")
+    )
+
+
+def test_a_privilege_that_a_folder_may_give_is_a_warning():
+    found = FabricFacts(hosts={"esx1": HOST}, switches={}, lacking={"DVSwitch.Create": ("DC0",)})
+
+    said = judge([a_switch(hosts=[{"name": "esx1"}])], found, {"pvrdma": 1500}, frozenset())
+
+    assert said.faults == ()
+    assert said.warnings[0].startswith("our user lacks the privilege DVSwitch.Create on DC0: unless")
+
+
+def test_small_frames_of_an_adapter_that_is_left_as_it_is_are_told():
+    found = FabricFacts(hosts={name: replace(HOST, name=name) for name in ("esx1", "esx2")}, switches={})
+
+    warnings = judge([a_switch()], found, {"pvrdma": 9000}, frozenset()).warnings
+
+    assert [one for one in warnings if one.startswith("esx1: vmk0 has an MTU of 1500, the rail 9000")]
+
+
+def claims(switch, *, ours=(), networks=(), existing=EXISTING):
+    facts = FabricFacts(hosts={}, switches={existing.name: existing} if existing else {}, networks=frozenset(networks))
+    return [*refused_names([switch], facts, frozenset(ours)), *refused_mtus([switch], facts)]
+
+
+def test_a_name_that_is_taken_is_refused_with_both_remedies_unless_it_is_ours():
+    said = claims(a_switch(), networks=["pvrdma"])
+
+    assert [line.split(" exists")[0] for line in said] == ["distributed switch roce", "network pvrdma"]
+    assert all("adopt" in line and "reference" in line for line in said)
+    assert claims(a_switch(), networks=["pvrdma"], ours=names_made([a_switch()])) == []
+
+
+@pytest.mark.parametrize("use", ["adopt", "reference"])
+def test_what_is_to_be_there_and_is_not_is_refused_with_what_there_is(use):
+    elsewhere = replace(EXISTING, name="other")
+
+    assert claims(a_switch(use=use), existing=elsewhere) == [
+        (
+            f"distributed switch roce is to be {'adopted' if use == 'adopt' else 'referenced'}, and there is none; "
+            "there is other"
+        )
+    ]
+    assert claims(a_switch(use=use, port_group="nvme")) == [
+        (
+            f"port group nvme is to be {'adopted' if use == 'adopt' else 'referenced'}, "
+            "and roce has none of that name; it has pvrdma"
+        )
+    ]
+
+
+def test_a_referenced_switch_that_is_not_as_the_lab_says_is_refused_and_an_adopted_one_is_set():
+    small = replace(EXISTING, mtu_bytes=1500)
+
+    assert "has an MTU of 1500, less than the 9000 of the lab" in claims(a_switch(use="reference"), existing=small)[0]
+    assert "pvrdma has VLAN 0, the lab says 7" in claims(a_switch(use="reference", vlan_id=7))[0]
+    assert claims(a_switch(use="adopt", vlan_id=7), existing=small) == []
+
+
+def test_a_referenced_switch_has_to_have_the_host_with_one_rdma_uplink():
+    def faults(members):
+        switch = replace(EXISTING, members=members)
+        facts = FabricFacts(hosts={"esx1": HOST, "esx2": replace(HOST, name="esx2")}, switches={"roce": switch})
+        return judge([a_switch(use="reference")], facts, {"pvrdma": 1500}, frozenset()).faults
+
+    assert faults({"esx1": ("vmnic4",), "esx2": ("vmnic4",)}) == ()
+    assert "esx2: has 0 uplinks on roce" in faults({"esx1": ("vmnic4",)})[0]

@@ -1,0 +1,49 @@
+"""Waits for a vCenter that is busy, on a clock that the test moves."""
+
+import pytest
+
+from components.fabric.vcenter import waits
+
+
+class Clock:
+    """Time passes only while somebody sleeps."""
+
+    def __init__(self) -> None:
+        self.now_s = 0.0
+
+    def monotonic(self) -> float:
+        return self.now_s
+
+    def sleep(self, seconds: float) -> None:
+        self.now_s += seconds
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    clock = Clock()
+    monkeypatch.setattr(waits, "time", clock)
+    return clock
+
+
+def test_what_ends_soon_is_waited_for_without_a_word(clock: Clock) -> None:
+    said: list[str] = []
+
+    assert waits.until(lambda: clock.now_s >= 9, 600, said.append, "roce: vCenter is to set mtu_bytes")
+    assert (clock.now_s, said) == (9, [])
+
+
+def test_what_takes_long_is_told_with_what_and_how_long_and_ever_less_often(clock: Clock) -> None:
+    said: list[str] = []
+
+    assert waits.until(lambda: clock.now_s >= 60, 600, said.append, "roce: vCenter is to set mtu_bytes")
+    assert said == [
+        f"roce: vCenter is to set mtu_bytes: not done after {passed} s; 600 s at most" for passed in (10, 20, 40)
+    ]
+
+
+def test_the_bound_ends_the_wait_and_six_lines_are_the_most(clock: Clock) -> None:
+    said: list[str] = []
+
+    assert not waits.until(lambda: False, 600, said.append, "gpu01: its guest shuts down")
+    assert clock.now_s == 600
+    assert len(said) == 6
