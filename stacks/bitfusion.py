@@ -3,6 +3,7 @@
 VMware has ended the product, and its OVA cannot be had here: all of this is proven with an OVA of our own only.
 """
 
+from collections.abc import Iterable, Mapping
 from ipaddress import IPv4Address, IPv4Interface
 from pathlib import Path
 from typing import Annotated, Self
@@ -10,8 +11,12 @@ from typing import Annotated, Self
 from pydantic import Field, model_validator
 
 from stacks.base import InventoryName, Name, Section
+from stacks.nodes import NodeBase, Pf
+from stacks.rails import Rail
 
 PropertyKey = Annotated[str, Field(pattern=r"^[A-Za-z0-9_.{}-]+$", max_length=120)]
+ByRail = Mapping[str, IPv4Address]
+"""A server's addresses by the names of their rails, in the order of its adapters."""
 ADAPTER = "{adapter}"
 """Stands in a property's key for the number of the adapter, 1 to 4."""
 
@@ -98,3 +103,20 @@ class Bitfusion(Section):
     properties: dict[PropertyKey, str] = Field(default_factory=dict)
     """What else the OVA asks for, by its own names; the same for all servers. No secrets: they would stand here."""
     servers: tuple[BitfusionServer, ...] = Field(min_length=1, max_length=32)
+
+    @property
+    def addresses(self) -> tuple[ByRail, ...]:
+        """Where each server is on the rails."""
+        return tuple({each.rail: each.address.ip for each in server.adapters} for server in self.servers)
+
+
+def named_addresses(servers: Iterable[IPv4Address], rails: Iterable[Rail]) -> tuple[ByRail, ...]:
+    """The same of servers that are there already, of which an address alone is known."""
+    known = tuple(rails)
+    return tuple({rail.name: server for rail in known if server in rail.host_subnet} for server in servers)
+
+
+def way_to(server: ByRail, node: NodeBase) -> tuple[Pf, IPv4Address] | None:
+    """A client's PF on a rail of the server's, and the server's address there; None when they share no rail."""
+    ways = ((node.pf_on(rail), address) for rail, address in server.items())
+    return next(((pf, address) for pf, address in ways if pf is not None), None)

@@ -38,12 +38,12 @@ class BitfusionClient(Section):
     package: Download
     """The client's .deb or .rpm for the nodes' distribution."""
     servers: tuple[IPv4Address, ...] = ()
-    """Addresses on the rail of servers that are there already, the first of which the end proof asks. Those that this
-    lab makes stand in `bitfusion.servers` alone."""
+    """Addresses on the rails of servers that are there already. Those that this lab makes stand in
+    `bitfusion.servers` alone."""
     authorisation: Literal["vcenter", "token"] = "vcenter"
     """vcenter: each VM is enabled in vCenter's plug-in, by hand, and only checked here. token: the stack secret
     `rocelab:bitfusionToken`, the plug-in's .tar in base64, which bare metal needs."""
     sample: str = Field(default="/workspace/tensorrt/bin/sample_mnist", pattern=r"^/[A-Za-z0-9_./-]+$", max_length=200)
-    """Program of the end proof: one GPU of the first server runs it."""
+    """Program of the end proof: one GPU of each server runs it."""
     latency_max_us: float = Field(default=50.0, gt=0, le=1000)
     """Bitfusion's own recommendation for the way between client and server (seed C, introduction)."""

@@ -8,7 +8,7 @@ from pydantic import Field, model_validator
 from stacks.access import Access
 from stacks.base import Name, Section
 from stacks.benchmarks import Benchmarks
-from stacks.bitfusion import Bitfusion
+from stacks.bitfusion import Bitfusion, ByRail, named_addresses
 from stacks.cluster import Cluster
 from stacks.drivers import Firmware, NicDriver
 from stacks.fabric import Fabric
@@ -85,11 +85,11 @@ class Lab(Section):
         return tuple(node for node in self.nodes if node.state == "active")
 
     @property
-    def bitfusion_addresses(self) -> tuple[IPv4Address, ...]:
-        """Where Bitfusion's clients find its servers on the rails: those that this lab makes, or those it names."""
+    def bitfusion_addresses(self) -> tuple[ByRail, ...]:
+        """Where Bitfusion's clients find its servers: those that this lab makes, or those it names."""
         if self.bitfusion is not None:
-            return tuple(server.adapters[0].address.ip for server in self.bitfusion.servers)
-        return self.bitfusion_client.servers if self.bitfusion_client else ()
+            return self.bitfusion.addresses
+        return named_addresses(self.bitfusion_client.servers, self.rails) if self.bitfusion_client else ()
 
     def rail(self, name: str) -> Rail:
         """The rail of that name."""

@@ -7,11 +7,16 @@ Never run against the product: VMware has ended it.
 import argparse
 import shlex
 import sys
+from collections.abc import Iterator
 from dataclasses import dataclass
+from ipaddress import IPv4Address
 
 from components.stack_cli import add_stack_options, lab_of
 from stacks.base import LabError
+from stacks.bitfusion import way_to
+from stacks.guests import BitfusionClient
 from stacks.lab import Lab
+from stacks.nodes import Pf
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -30,7 +35,7 @@ class BitfusionCheck:
 
 
 def checks(lab: Lab) -> tuple[BitfusionCheck, ...]:
-    """The end proof of each client, and the latency between it and the first server.
+    """The end proof of each client on each server, and the latency between the two.
 
     Raises:
         LabError: when the lab has no clients.
@@ -38,29 +43,29 @@ def checks(lab: Lab) -> tuple[BitfusionCheck, ...]:
     asked = lab.bitfusion_client
     if asked is None:
         raise LabError("bitfusion_client: missing; this lab has no node that borrows GPUs")
-    server = str(lab.bitfusion_addresses[0])
-    found = []
-    for node in (node for node in lab.active_nodes if node.name in asked.nodes):
-        device = ("-d", node.pfs[0].rdma_device) if node.pfs else ()
-        # -F: the frequency of a VM's core says nothing
-        latency = ("ib_send_lat", *device, "-F", "-n", "5000")
-        found += [
-            BitfusionCheck(
-                name="end-proof",
-                client=node.name,
-                server=server,
-                words=("bitfusion", "run", "-n", "1", "-l", server, "--", asked.sample),
-            ),
-            BitfusionCheck(
-                name="latency",
-                client=node.name,
-                server=server,
-                words=(*latency, server),
-                server_words=("ib_send_lat", "-F", "-n", "5000"),
-                latency_max_us=asked.latency_max_us,
-            ),
-        ]
-    return tuple(found)
+    clients = [node for node in lab.active_nodes if node.name in asked.nodes]
+    ways = ((node.name, way_to(server, node)) for node in clients for server in lab.bitfusion_addresses)
+    return tuple(check for client, way in ways if way for check in _between(client, *way, asked))
+
+
+def _between(client: str, pf: Pf, address: IPv4Address, asked: BitfusionClient) -> Iterator[BitfusionCheck]:
+    """One client and one server. By itself perftest takes the first device, whatever rail the server is on."""
+    server = str(address)
+    yield BitfusionCheck(
+        name="end-proof",
+        client=client,
+        server=server,
+        words=("bitfusion", "run", "-n", "1", "-l", server, "--", asked.sample),
+    )
+    # -F: the frequency of a VM's core says nothing
+    yield BitfusionCheck(
+        name="latency",
+        client=client,
+        server=server,
+        words=("ib_send_lat", "-d", pf.rdma_device, "-F", "-n", "5000", server),
+        server_words=("ib_send_lat", "-F", "-n", "5000"),
+        latency_max_us=asked.latency_max_us,
+    )
 
 
 def main(arguments: list[str] | None = None) -> int:

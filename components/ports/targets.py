@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from components.ports.matrix import PortRow, Role, port_matrix
 from stacks.base import LabError
+from stacks.bitfusion import way_to
 from stacks.lab import Lab
 from stacks.nodes import Node
 
@@ -109,7 +110,9 @@ def _addresses(lab: Lab, row: PortRow, source: str) -> Iterator[tuple[str, str]]
     if row.target == "licence" and lab.licence:
         yield "the licence service", str(lab.licence.server)
     if row.target == "bitfusion" and lab.bitfusion_client:
-        yield from ((f"Bitfusion server {server}", str(server)) for server in lab.bitfusion_addresses)
+        client = next(node for node in lab.nodes if node.name == source)
+        ways = (way_to(server, client) for server in lab.bitfusion_addresses)
+        yield from ((f"Bitfusion server {way[1]}", str(way[1])) for way in ways if way)
     if row.target == "switch":
         yield from ((switch.name, str(switch.address)) for switch in lab.switches if switch.apply)
     if row.target == "server":

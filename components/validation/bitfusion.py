@@ -1,4 +1,4 @@
-"""Runs what proves a lab's Bitfusion clients, and judges it: a sample on a borrowed GPU, and the latency to the server.
+"""Runs what proves a lab's Bitfusion clients, and judges it: a sample on a GPU of each server, and the latency to it.
 
 By hand, and in no verdict of a lab: the product's servers are appliances that nobody but their owner logs in to, and
 ib_send_lat wants its other end there. Never run against the product, which VMware has ended.
@@ -59,7 +59,7 @@ class Proof:
 
     def line(self) -> str:
         """As it is printed."""
-        return f"{self.check.client}  {self.check.name}  {self.state}  {self.said}"
+        return f"{self.check.client}  {self.check.server}  {self.check.name}  {self.state}  {self.said}"
 
 
 async def prove(
@@ -89,7 +89,7 @@ async def prove(
 
 def _ended(check: BitfusionCheck, done: Done) -> Proof:
     if done.code == 0:
-        return Proof(check=check, state="pass", said=f"ran on a GPU of {check.server}")
+        return Proof(check=check, state="pass", said="ran on a GPU of the server")
     how = "did not end in time" if done.code == LATE else f"exit {done.code}"
     return Proof(check=check, state="fail", said=f"{shlex.join(check.words)}: {how}; {_last(done)}")
 
@@ -97,7 +97,7 @@ def _ended(check: BitfusionCheck, done: Done) -> Proof:
 async def _latency(
     check: BitfusionCheck, program: Program, say: Callable[[str], None], wait_s: float, *, simulated: bool
 ) -> Proof:
-    say(f"{check.client}  {check.name}  wants on {check.server}: {shlex.join(check.server_words)}")
+    say(f"{check.client}  {check.server}  {check.name}  wants there: {shlex.join(check.server_words)}")
     until = time.monotonic() + wait_s
     done = await program(check.client, check.words, LATENCY_S)
     while UNHEARD in done.out + done.err and time.monotonic() < until:

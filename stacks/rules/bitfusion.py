@@ -1,10 +1,11 @@
-"""Rules of Bitfusion servers: their rails, addresses and hosts have to be those of the lab."""
+"""Rules of Bitfusion servers: their rails, addresses and hosts have to be those of the lab, and clients reach them."""
 
 from collections.abc import Callable, Iterator
 from ipaddress import IPv4Address
 
-from stacks.bitfusion import Bitfusion
+from stacks.bitfusion import Bitfusion, named_addresses, way_to
 from stacks.fabric import DistributedSwitch, Fabric
+from stacks.guests import BitfusionClient
 from stacks.rules.parts import Fault, Parts, Path, twice
 
 PATH = ("bitfusion", "servers")
@@ -74,9 +75,31 @@ def _refuse_what_stands_twice(parts: Parts) -> Iterator[Fault]:
     yield from (fault for fault in twice("address", addresses, "choose a free one") if fault.path[0] == "bitfusion")
 
 
+def _refuse_clients_that_share_no_rail_with_a_server(parts: Parts) -> Iterator[Fault]:
+    """Rails have no routes to each other, and a client without one would borrow over its management network."""
+    client = parts.section("bitfusion_client", BitfusionClient)
+    if client is None or not parts.all_rails_valid:
+        return
+    bitfusion, _ = _both(parts)
+    servers = bitfusion.addresses if bitfusion else named_addresses(client.servers, parts.rails.values())
+    rails = {rail.name for rail in parts.rails.values()}
+    nodes = {node.name: node for node in parts.nodes.values()}
+    for i, name in enumerate(client.nodes):
+        # a node that is none, and a server on no rail, are told elsewhere
+        for server in (server for server in servers if name in nodes and rails.issuperset(server) and server):
+            if way_to(server, nodes[name]) is None:
+                listed = " or ".join(server)
+                yield Fault(
+                    ("bitfusion_client", "nodes", i),
+                    f"{name} has no PF on {listed}, where the server at {next(iter(server.values()))} is: "
+                    f"add a PF on {listed} to it, or take it out",
+                )
+
+
 BITFUSION_RULES: tuple[Callable[[Parts], Iterator[Fault]], ...] = (
     _refuse_servers_without_a_vcenter,
     _refuse_adapters_off_their_rail,
     _refuse_pvrdma_as_the_first_adapter,
     _refuse_what_stands_twice,
+    _refuse_clients_that_share_no_rail_with_a_server,
 )

@@ -1,6 +1,7 @@
 """What a virtual machine's document says of its guest."""
 
 import json
+from ipaddress import IPv4Address
 from typing import Any
 
 import pytest
@@ -119,10 +120,10 @@ def test_servers_that_the_lab_makes_are_known_to_its_clients_and_named_once() ->
 
     assert lab.bitfusion_client
     assert lab.bitfusion_client.servers == ()
-    assert [str(address) for address in lab.bitfusion_addresses] == ["192.168.30.231"]
+    assert lab.bitfusion_addresses == ({"pvrdma": IPv4Address("192.168.30.231")},)
     with pytest.raises(LabError, match=r"bitfusion_client\.servers: the lab makes its servers.*take this list out"):
         asked(text, bitfusion_client={**CLIENT, "nodes": ["bf-client-rho-ub20"], "servers": ["192.168.30.231"]})
 
 
 def test_servers_that_somebody_else_made_are_those_that_the_client_names() -> None:
-    assert [str(address) for address in asked(bitfusion_client=CLIENT).bitfusion_addresses] == ["192.168.0.60"]
+    assert asked(bitfusion_client=CLIENT).bitfusion_addresses == ({"pvrdma": IPv4Address("192.168.0.60")},)

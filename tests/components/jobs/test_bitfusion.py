@@ -1,6 +1,7 @@
 """The commands that prove a Bitfusion client: seed C's own, as plan items for whoever measures."""
 
 import json
+from ipaddress import IPv4Address
 from typing import Any
 
 import pytest
@@ -8,6 +9,7 @@ import yaml
 
 from components.jobs.bitfusion import checks, main
 from stacks.base import LabError
+from stacks.bitfusion import way_to
 from stacks.lab import Lab
 from stacks.read import KEY, parse_lab
 from tests.conftest import ROOT
@@ -22,18 +24,73 @@ def content() -> dict[str, Any]:
 
 
 @pytest.fixture
+def two_rails() -> dict[str, Any]:
+    """Bare metal with a PF on each of two rails, and a server on the second alone."""
+    found: dict[str, Any] = yaml.safe_load((ROOT / "Pulumi.lab.yaml").read_text())["config"][KEY]
+    package = {"url": "https://mirror/bitfusion.deb", "sha256": "0" * 64}
+    found["bitfusion_client"] = {
+        "nodes": ["gpu02"],
+        "package": package,
+        "servers": ["10.10.12.60"],
+        "authorisation": "token",
+    }
+    return found
+
+
+@pytest.fixture
 def lab(content: dict[str, Any]) -> Lab:
     return parse_lab(json.dumps(content), "Pulumi.lab-pvrdma.yaml")
 
 
 def test_the_end_proof_is_the_guide_s_command_and_the_latency_has_its_limit(lab):
-    proof, latency = checks(lab)
+    proof, latency = checks(lab)[:2]
 
     assert (proof.client, proof.words[:7]) == ("gpu02", ("bitfusion", "run", "-n", "1", "-l", "192.168.0.60", "--"))
     assert proof.words[7].endswith("sample_mnist")
     assert latency.words == ("ib_send_lat", "-d", "rxe0", "-F", "-n", "5000", "192.168.0.60")
     assert latency.server_words == ("ib_send_lat", "-F", "-n", "5000")
     assert latency.latency_max_us == 50
+
+
+def test_every_server_is_asked_and_not_the_first_alone(lab):
+    found = [(check.name, check.server) for check in checks(lab)]
+
+    assert found == [(name, server) for server in ("192.168.0.60", "192.168.0.61") for name in ("end-proof", "latency")]
+
+
+def test_the_nic_is_the_one_on_the_server_s_rail(two_rails):
+    lab = parse_lab(json.dumps(two_rails), "Pulumi.lab.yaml")
+    first, second = lab.active_nodes[1].pfs
+
+    latency = checks(lab)[1]
+
+    assert latency.words[:3] == ("ib_send_lat", "-d", second.rdma_device)
+    assert first.rdma_device != second.rdma_device
+    two_rails["bitfusion_client"]["servers"] = ["10.10.11.60"]
+    latency = checks(parse_lab(json.dumps(two_rails), "Pulumi.lab.yaml"))[1]
+    assert latency.words[:3] == ("ib_send_lat", "-d", first.rdma_device)
+
+
+def test_a_client_off_the_rail_of_one_server_is_refused(two_rails):
+    two_rails["bitfusion_client"]["servers"] = ["10.10.12.60", "10.10.11.60"]
+    node = next(node for node in two_rails["nodes"] if node["name"] == "gpu02")
+    lost = node["pfs"].pop(0)["rail"]
+
+    with pytest.raises(LabError) as refused:
+        parse_lab(json.dumps(two_rails), "Pulumi.lab.yaml")
+
+    said = [line for line in str(refused.value).splitlines() if "bitfusion_client" in line]
+    assert len(said) == 1, said
+    assert f"bitfusion_client.nodes[0]: gpu02 has no PF on {lost}, where the server at 10.10.11.60 is" in said[0]
+
+
+def test_a_made_server_is_asked_on_the_rail_that_it_shares_with_the_client(lab):
+    server = {"rail-a": IPv4Address("10.10.11.60"), "pvrdma": IPv4Address("192.168.0.60")}
+
+    way = way_to(server, lab.nodes[1])
+
+    assert way == (lab.nodes[1].pfs[0], IPv4Address("192.168.0.60"))
+    assert way_to({"rail-a": IPv4Address("10.10.11.60")}, lab.nodes[1]) is None
 
 
 def test_people_can_read_them(content, tmp_path, capsys):
@@ -46,6 +103,9 @@ def test_people_can_read_them(content, tmp_path, capsys):
         "gpu02: bitfusion run -n 1 -l 192.168.0.60 -- /workspace/tensorrt/bin/sample_mnist",
         "192.168.0.60: ib_send_lat -F -n 5000",
         "gpu02: ib_send_lat -d rxe0 -F -n 5000 192.168.0.60   # typical latency at most 50 us",
+        "gpu02: bitfusion run -n 1 -l 192.168.0.61 -- /workspace/tensorrt/bin/sample_mnist",
+        "192.168.0.61: ib_send_lat -F -n 5000",
+        "gpu02: ib_send_lat -d rxe0 -F -n 5000 192.168.0.61   # typical latency at most 50 us",
     ]
 
 

@@ -103,6 +103,8 @@ def test_bitfusion_and_further_servers_are_asked_for_by_who_needs_them():
     lab = lab_of(PVRDMA, bitfusion_client=client, ports={"extra_servers": ["registry.site:5000"]})
 
     assert {("client", "bitfusion", "tcp", "56001"), ("node", "server", "tcp", "5000")} <= ways(lab)
+    tried = [probe for probe in probes(lab)[0] if probe.row.target == "bitfusion"]
+    assert [(probe.source, probe.address, probe.port) for probe in tried] == [("gpu02", "192.168.0.60", 56001)]
 
 
 def test_the_output_is_as_short_for_256_nodes_as_for_two():

@@ -81,7 +81,7 @@ def test_both_are_run_on_the_client_and_the_server_s_end_is_asked_for_first(lab:
 
     assert (proof.state, latency.state) == ("pass", "pass"), (proof, latency)
     assert [words[0] for _, words in client.ran] == ["bitfusion", "ib_send_lat", "ib_send_lat"]
-    assert client.said[1] == "gpu02  latency  wants on 192.168.0.60: ib_send_lat -F -n 5000"
+    assert client.said[1] == "gpu02  192.168.0.60  latency  wants there: ib_send_lat -F -n 5000"
     assert latency.said == "48.20 us, at most 50"
 
 
