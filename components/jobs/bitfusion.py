@@ -1,4 +1,4 @@
-"""What proves a Bitfusion client: a sample on a borrowed GPU, and a latency below the product's limit.
+"""What proves a Bitfusion client: a sample on a borrowed GPU, a latency below the product's limit, and a bandwidth.
 
 `python -m components.jobs.bitfusion --stack <stack>` prints the commands; whoever measures takes them from `checks`.
 Never run against the product: VMware has ended it.
@@ -10,6 +10,7 @@ import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from ipaddress import IPv4Address
+from typing import Literal
 
 from components.stack_cli import add_stack_options, lab_of
 from stacks.base import LabError
@@ -18,12 +19,14 @@ from stacks.guests import BitfusionClient
 from stacks.lab import Lab
 from stacks.nodes import Pf
 
+Proves = Literal["end-proof", "latency", "bandwidth"]
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class BitfusionCheck:
     """One command on a client, what has to run on the server beside it, and when it is good."""
 
-    name: str
+    name: Proves
     client: str
     """Node that runs it."""
     server: str
@@ -31,11 +34,11 @@ class BitfusionCheck:
     words: tuple[str, ...]
     server_words: tuple[str, ...] = ()
     latency_max_us: float | None = None
-    """Typical latency at most. None: its exit code says all."""
+    """Typical latency at most. None: running is all that is asked, and of a bandwidth that it is reported."""
 
 
 def checks(lab: Lab) -> tuple[BitfusionCheck, ...]:
-    """The end proof of each client on each server, and the latency between the two.
+    """The end proof of each client on each server, and latency and bandwidth between the two.
 
     Raises:
         LabError: when the lab has no clients.
@@ -65,6 +68,13 @@ def _between(client: str, pf: Pf, address: IPv4Address, asked: BitfusionClient) 
         words=("ib_send_lat", "-d", pf.rdma_device, "-F", "-n", "5000", server),
         server_words=("ib_send_lat", "-F", "-n", "5000"),
         latency_max_us=asked.latency_max_us,
+    )
+    yield BitfusionCheck(
+        name="bandwidth",
+        client=client,
+        server=server,
+        words=("ib_send_bw", "-d", pf.rdma_device, "-F", "--report_gbits", server),
+        server_words=("ib_send_bw", "-F", "--report_gbits"),
     )
 
 

@@ -1,7 +1,7 @@
-"""Runs what proves a lab's Bitfusion clients, and judges it: a sample on a GPU of each server, and the latency to it.
+"""Runs what proves a lab's Bitfusion clients, and judges it: a sample on a GPU of each server, latency and bandwidth.
 
 By hand, and in no verdict of a lab: the product's servers are appliances that nobody but their owner logs in to, and
-ib_send_lat wants its other end there. Never run against the product, which VMware has ended.
+ib_send_lat and ib_send_bw want their other end there. Never run against the product, which VMware has ended.
 """
 
 import argparse
@@ -22,21 +22,22 @@ from components.ssh.connection import connected
 from components.ssh.credentials import Login, login_to
 from components.ssh.session import Done, run
 from components.stack_cli import add_stack_options, lab_of, stack_secret
-from components.validation.parsers.perftest import ResultFormatError, cause_of, parse_latency
+from components.validation.parsers.perftest import ResultFormatError, cause_of, parse_bandwidth, parse_latency
 from components.validation.running.remote import LATE, bounded
 from components.validation.running.screen import Screen, status_of, until_told
 from stacks.base import LabError
 
 EXITS = """\
 exit status
-  0    each client's sample ran, and each latency is within its limit (simulated labs: was measured)
+  0    each client's sample ran, each latency is within its limit (simulated labs: was measured), and each bandwidth
+       was reported, for which there is no limit
   1    one did not, or nothing listened on a server; the lines say which
   2    nothing was run: the lab file or a key is at fault
   130  ended by a signal; what ran on the clients was stopped
 """
 PROOF_S = 600
 """A first run loads the sample's libraries from the image."""
-LATENCY_S = 60
+PERFTEST_S = 60
 MARGIN_S = 15
 """What a login and the end of a program may take on top."""
 AGAIN_S = 2
@@ -71,16 +72,16 @@ async def prove(
         asked: what to run.
         program: runs words on a client.
         say: told what a server still has to be given, and each result.
-        wait_s: how long a latency waits for its other end.
+        wait_s: how long a measurement waits for its other end.
         simulated: a latency there says nothing about the product's limit.
     """
     proofs = []
     for check in asked:
         try:
-            if check.latency_max_us is None:
+            if check.name == "end-proof":
                 proofs.append(_ended(check, await program(check.client, check.words, PROOF_S)))
             else:
-                proofs.append(await _latency(check, program, say, wait_s, simulated=simulated))
+                proofs.append(await _measured(check, program, say, wait_s, simulated=simulated))
         except LabError as error:
             proofs.append(Proof(check=check, state="error", said=str(error)))
         say(proofs[-1].line())
@@ -94,15 +95,15 @@ def _ended(check: BitfusionCheck, done: Done) -> Proof:
     return Proof(check=check, state="fail", said=f"{shlex.join(check.words)}: {how}; {_last(done)}")
 
 
-async def _latency(
+async def _measured(
     check: BitfusionCheck, program: Program, say: Callable[[str], None], wait_s: float, *, simulated: bool
 ) -> Proof:
     say(f"{check.client}  {check.server}  {check.name}  wants there: {shlex.join(check.server_words)}")
     until = time.monotonic() + wait_s
-    done = await program(check.client, check.words, LATENCY_S)
+    done = await program(check.client, check.words, PERFTEST_S)
     while UNHEARD in done.out + done.err and time.monotonic() < until:
         await asyncio.sleep(AGAIN_S)
-        done = await program(check.client, check.words, LATENCY_S)
+        done = await program(check.client, check.words, PERFTEST_S)
     if UNHEARD in done.out + done.err:
         return Proof(check=check, state="skip", said=f"nothing listened on {check.server} for {wait_s:.0f} s")
     if done.code != 0:
@@ -112,8 +113,11 @@ async def _latency(
 
 
 def judged(check: BitfusionCheck, text: str, *, simulated: bool) -> Proof:
-    """The largest typical latency that a client printed, against the limit."""
+    """What a client printed: the largest typical latency against the limit, or the bandwidth, which has none."""
     try:
+        if check.name == "bandwidth":
+            average_gbit_s = min(row.average_gbit_s for row in parse_bandwidth(text).rows)
+            return _reported(check, average_gbit_s, simulated=simulated)
         value_us = max(row.value_us for row in parse_latency(text).rows)
     except ResultFormatError as error:
         return Proof(check=check, state="error", said=f"{check.words[0]} printed no result: {error}")
@@ -121,6 +125,14 @@ def judged(check: BitfusionCheck, text: str, *, simulated: bool) -> Proof:
     if simulated:
         return Proof(check=check, state="not rated", said=f"{said} (simulated)")
     return Proof(check=check, state="pass" if value_us <= (check.latency_max_us or 0) else "fail", said=said)
+
+
+def _reported(check: BitfusionCheck, average_gbit_s: float, *, simulated: bool) -> Proof:
+    """Seed C asks that both ends write a report, and names no number that it should have."""
+    said = f"{average_gbit_s:.2f} Gbit/s on average, and no limit"
+    if simulated:
+        return Proof(check=check, state="not rated", said=f"{said} (simulated)")
+    return Proof(check=check, state="pass", said=said)
 
 
 def _last(done: Done) -> str:
@@ -153,7 +165,7 @@ def _parser() -> argparse.ArgumentParser:
         type=float,
         default=120,
         metavar="S",
-        help="how long each latency waits until its other end listens on the server (default: %(default)s)",
+        help="how long each measurement waits until its other end listens on the server (default: %(default)s)",
     )
     return parser
 
@@ -178,8 +190,8 @@ def _run(asked: argparse.Namespace) -> int:
 
 
 def _placed(check: BitfusionCheck, inside: list[str]) -> BitfusionCheck:
-    """The sample inside of what has it; a latency is the client's own."""
-    return replace(check, words=(*inside, *check.words)) if check.latency_max_us is None else check
+    """The sample inside of what has it; what is measured is the client's own."""
+    return replace(check, words=(*inside, *check.words)) if check.name == "end-proof" else check
 
 
 if __name__ == "__main__":

@@ -73,10 +73,11 @@ def test_the_centos_client_s_file_says_what_the_article_s_does_but_for_the_defau
 
 
 def test_the_proof_is_the_article_s_and_the_limit_too(lab: Lab) -> None:
-    proof, latency = checks(lab)
+    proof, latency, bandwidth = checks(lab)
 
     assert " ".join(proof.words) == "bitfusion run -n 1 -l 192.168.30.231 -- /workspace/tensorrt/bin/sample_mnist"
     assert (latency.client, latency.latency_max_us) == ("bf-client-rho-ub20", 50)
+    assert " ".join(bandwidth.words) == "ib_send_bw -d rocep19s0f1 -F --report_gbits 192.168.30.231"
     assert lab.bitfusion_client
     assert lab.bitfusion_client.version == "3.0.1-4"
 

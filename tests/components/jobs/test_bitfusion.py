@@ -52,19 +52,29 @@ def test_the_end_proof_is_the_guide_s_command_and_the_latency_has_its_limit(lab)
     assert latency.latency_max_us == 50
 
 
+def test_the_bandwidth_is_the_guide_s_at_both_ends_over_the_rail_s_own_device(lab):
+    bandwidth = checks(lab)[2]
+
+    assert bandwidth.words == ("ib_send_bw", "-d", "rxe0", "-F", "--report_gbits", "192.168.0.60")
+    assert bandwidth.server_words == ("ib_send_bw", "-F", "--report_gbits")
+    assert bandwidth.latency_max_us is None
+
+
 def test_every_server_is_asked_and_not_the_first_alone(lab):
     found = [(check.name, check.server) for check in checks(lab)]
 
-    assert found == [(name, server) for server in ("192.168.0.60", "192.168.0.61") for name in ("end-proof", "latency")]
+    names = ("end-proof", "latency", "bandwidth")
+    assert found == [(name, server) for server in ("192.168.0.60", "192.168.0.61") for name in names]
 
 
 def test_the_nic_is_the_one_on_the_server_s_rail(two_rails):
     lab = parse_lab(json.dumps(two_rails), "Pulumi.lab.yaml")
     first, second = lab.active_nodes[1].pfs
 
-    latency = checks(lab)[1]
+    latency, bandwidth = checks(lab)[1:]
 
     assert latency.words[:3] == ("ib_send_lat", "-d", second.rdma_device)
+    assert bandwidth.words[:3] == ("ib_send_bw", "-d", second.rdma_device)
     assert first.rdma_device != second.rdma_device
     two_rails["bitfusion_client"]["servers"] = ["10.10.11.60"]
     latency = checks(parse_lab(json.dumps(two_rails), "Pulumi.lab.yaml"))[1]
@@ -103,9 +113,13 @@ def test_people_can_read_them(content, tmp_path, capsys):
         "gpu02: bitfusion run -n 1 -l 192.168.0.60 -- /workspace/tensorrt/bin/sample_mnist",
         "192.168.0.60: ib_send_lat -F -n 5000",
         "gpu02: ib_send_lat -d rxe0 -F -n 5000 192.168.0.60   # typical latency at most 50 us",
+        "192.168.0.60: ib_send_bw -F --report_gbits",
+        "gpu02: ib_send_bw -d rxe0 -F --report_gbits 192.168.0.60",
         "gpu02: bitfusion run -n 1 -l 192.168.0.61 -- /workspace/tensorrt/bin/sample_mnist",
         "192.168.0.61: ib_send_lat -F -n 5000",
         "gpu02: ib_send_lat -d rxe0 -F -n 5000 192.168.0.61   # typical latency at most 50 us",
+        "192.168.0.61: ib_send_bw -F --report_gbits",
+        "gpu02: ib_send_bw -d rxe0 -F --report_gbits 192.168.0.61",
     ]
 
 

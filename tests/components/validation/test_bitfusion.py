@@ -22,6 +22,8 @@ from tests.conftest import ROOT
 
 MEASURED = (ROOT / "tests/samples/perftest/slat.client.txt").read_text()
 """A real run on soft-RoCE: 2209.40 us."""
+BANDWIDTH = (ROOT / "tests/samples/perftest/sbw.client.txt").read_text()
+"""A real run on soft-RoCE: 0.059888 Gbit/s."""
 UNHEARD = Done(code=1, out="", err="Couldn't connect to 192.168.0.60:18515\nUnable to init the socket connection\n")
 
 
@@ -74,13 +76,16 @@ def proven(
 def test_both_are_run_on_the_client_and_the_server_s_end_is_asked_for_first(lab: Lab) -> None:
     slow = MEASURED.replace("2209.40", "  48.20").replace("764.31", " 41.31").replace("2550.18", "  49.18")
     client = Client(
-        bitfusion=[Done(code=0, out="PASSED", err="")], ib_send_lat=[UNHEARD, Done(code=0, out=slow, err="")]
+        bitfusion=[Done(code=0, out="PASSED", err="")],
+        ib_send_lat=[UNHEARD, Done(code=0, out=slow, err="")],
+        ib_send_bw=[Done(code=0, out=BANDWIDTH, err="")],
     )
 
-    proof, latency = proven(checks(lab), client)
+    proof, latency, bandwidth = proven(checks(lab), client)
 
-    assert (proof.state, latency.state) == ("pass", "pass"), (proof, latency)
-    assert [words[0] for _, words in client.ran] == ["bitfusion", "ib_send_lat", "ib_send_lat"]
+    assert {proof.state, latency.state, bandwidth.state} == {"pass"}, (proof, latency, bandwidth)
+    assert [words[0] for _, words in client.ran] == ["bitfusion", "ib_send_lat", "ib_send_lat", "ib_send_bw"]
+    assert client.said[3] == "gpu02  192.168.0.60  bandwidth  wants there: ib_send_bw -F --report_gbits"
     assert client.said[1] == "gpu02  192.168.0.60  latency  wants there: ib_send_lat -F -n 5000"
     assert latency.said == "48.20 us, at most 50"
 
@@ -93,6 +98,24 @@ def test_above_the_limit_it_fails_and_in_a_simulated_lab_it_is_not_rated(lab: La
     assert judged(latency, MEASURED, simulated=True).state == "not rated"
 
 
+def test_a_bandwidth_passes_by_being_reported_and_in_a_simulated_lab_it_is_not_rated(lab: Lab) -> None:
+    bandwidth = checks(lab)[2]
+
+    real, simulated = (judged(bandwidth, BANDWIDTH, simulated=simulated) for simulated in (False, True))
+
+    assert (real.state, real.said) == ("pass", "0.06 Gbit/s on average, and no limit")
+    assert (simulated.state, simulated.said) == ("not rated", "0.06 Gbit/s on average, and no limit (simulated)")
+
+
+@pytest.mark.parametrize(
+    "text", ["", "Conflicting CPU frequency values", MEASURED, BANDWIDTH[: BANDWIDTH.index(" 65536")]]
+)
+def test_a_bandwidth_that_nobody_reported_is_no_pass(lab: Lab, text: str) -> None:
+    found = judged(checks(lab)[2], text, simulated=False)
+
+    assert (found.state, found.said.partition(":")[0]) == ("error", "ib_send_bw printed no result")
+
+
 @pytest.mark.parametrize("text", ["", "nonsense", MEASURED[: MEASURED.index(" 2       1000")], MEASURED[:600]])
 def test_an_output_without_a_result_is_an_error_and_no_number(lab: Lab, text: str) -> None:
     found = judged(checks(lab)[1], text, simulated=False)
@@ -101,11 +124,10 @@ def test_an_output_without_a_result_is_an_error_and_no_number(lab: Lab, text: st
 
 
 def test_a_server_where_nothing_listens_is_a_skip_and_never_a_pass(lab: Lab) -> None:
-    client = Client(ib_send_lat=[UNHEARD])
+    client = Client(ib_send_lat=[UNHEARD], ib_send_bw=[UNHEARD])
 
-    (latency,) = proven(checks(lab)[1:], client, wait_s=0)
-
-    assert (latency.state, latency.said) == ("skip", "nothing listened on 192.168.0.60 for 0 s")
+    for proof in proven(checks(lab)[1:], client, wait_s=0):
+        assert (proof.state, proof.said) == ("skip", "nothing listened on 192.168.0.60 for 0 s")
 
 
 @pytest.mark.parametrize(
@@ -126,7 +148,7 @@ def test_a_sample_that_did_not_run_fails_with_its_last_line(lab: Lab, done: Done
 def test_a_broken_test_is_named_by_its_cause(lab: Lab) -> None:
     broken = Done(code=1, out="", err="Completion with error at client\nFailed status 12: wr_id 0 syndrom 0x81\n")
 
-    (latency,) = proven(checks(lab)[1:], Client(ib_send_lat=[broken]))
+    (latency,) = proven(checks(lab)[1:2], Client(ib_send_lat=[broken]))
 
     assert (latency.state, latency.said) == (
         "fail",
@@ -141,18 +163,22 @@ def test_a_client_that_does_not_answer_is_an_error_and_the_next_check_goes_on(la
                 raise NoAnswerError("gpu02 (127.0.12.2:2222) does not answer over SSH in time")
             return await super().run(client, words, limit_s)
 
-    proof, latency = proven(checks(lab), Silent(ib_send_lat=[Done(code=0, out=MEASURED, err="")]), simulated=True)
+    proof, latency = proven(checks(lab)[:2], Silent(ib_send_lat=[Done(code=0, out=MEASURED, err="")]), simulated=True)
 
     assert (proof.state, latency.state) == ("error", "not rated")
 
 
 @pytest.mark.parametrize(
-    ("code", "status", "last"), [(0, 0, "1 not rated, 1 pass"), (1, 1, "1 fail, 1 not rated")], ids=["ran", "did not"]
+    ("code", "status", "last"), [(0, 0, "2 not rated, 1 pass"), (1, 1, "1 fail, 2 not rated")], ids=["ran", "did not"]
 )
 def test_the_command_goes_inside_the_image_and_returns_what_came_of_it(
     file: Path, monkeypatch: pytest.MonkeyPatch, code: int, status: int, last: str
 ) -> None:
-    client = Client(docker=[Done(code=code, out="", err="")], ib_send_lat=[Done(code=0, out=MEASURED, err="")])
+    client = Client(
+        docker=[Done(code=code, out="", err="")],
+        ib_send_lat=[Done(code=0, out=MEASURED, err="")],
+        ib_send_bw=[Done(code=0, out=BANDWIDTH, err="")],
+    )
     monkeypatch.setattr(bitfusion, "login_to", lambda *_: None)
     monkeypatch.setattr(bitfusion, "_over_ssh", lambda _login, *words: client.run(*words))
     printed = StringIO()
