@@ -20,7 +20,7 @@ from stacks.read import parse_lab
 from tests.conftest import ROOT
 from tests.integration.conftest import require_engine
 from tests.integration.stack import environment, provider_code
-from tests.integration.vcenter import PASSWORD, done, machine_named, running
+from tests.integration.vcenter import PASSWORD, done, machine_named, move_uplink, network_named, running
 
 pytestmark = pytest.mark.sim
 
@@ -210,13 +210,55 @@ def test_a_changed_mtu_and_vlan_reach_the_switch(vsphere: Vsphere) -> None:
     assert (before, frames_and_vlan(vsphere)) == ((9000, 9000, 0), (4200, 4200, 111))
 
 
+def test_frames_vlan_and_nic_that_somebody_changes_by_hand_are_seen_and_put_back(vsphere: Vsphere) -> None:
+    wanted = frames_and_vlan(vsphere)
+    with session(vsphere.endpoint) as vcenter:
+        other_frames_vlan_and_nic(vcenter)
+    assert frames_and_vlan(vsphere) == (1600, 1500, 222), "the vCenter has them so"
+
+    shown = vsphere.pulumi("preview", "--refresh", "--run-program", "--diff")
+    vsphere.pulumi("up", "--refresh", "--run-program")
+    vsphere.pulumi("up", "--refresh", "--run-program", "--expect-no-changes")
+
+    assert re.search(r"maxMtu\s*: 1600 => 4200", of_resource(shown, "fabric-rail-a-switch"))
+    assert re.search(r'"vmnic4" => "vmnic5"', of_resource(shown, "fabric-rail-a-switch"))
+    assert "rail-a has vmnic5 in its place" in of_resource(shown, "fabric-rail-a-DC0_C0_H2-uplink")
+    assert re.search(r"vlanId\s*: 222 => 111", of_resource(shown, "fabric-rail-a-group"))
+    assert re.search(r"mtu\s*: 1500 => 4200", of_resource(shown, "fabric-rail-a-DC0_C0_H0-vmkernel"))
+    assert frames_and_vlan(vsphere) == wanted
+    with session(vsphere.endpoint) as vcenter:
+        assert {name: vcenter.uplinks(vcenter.host(name), "rail-a") for name in HOSTS} == dict.fromkeys(
+            HOSTS, ("vmnic4",)
+        )
+
+
+def other_frames_vlan_and_nic(vcenter: VCenter) -> None:
+    """Changes what this stack has made, as an administrator can: one field each of switch, adapter, group, member."""
+    host = vcenter.host("DC0_C0_H0")
+    switch, group = network_named(host, "rail-a"), network_named(host, "rail-a-hosts")
+    dvs = vim.dvs.VmwareDistributedVirtualSwitch
+    done(switch.ReconfigureDvs_Task(dvs.ConfigSpec(configVersion=switch.config.configVersion, maxMtu=1600)))
+    ports = group.config.defaultPortConfig
+    ports.vlan.vlanId = 222
+    tagged = vim.dvs.DistributedVirtualPortgroup.ConfigSpec(
+        configVersion=group.config.configVersion, defaultPortConfig=ports
+    )
+    done(group.ReconfigureDVPortgroup_Task(tagged))
+    host.configManager.networkSystem.UpdateVirtualNic("vmk1", vim.host.VirtualNic.Specification(mtu=1500))
+    move_uplink(vcenter, "DC0_C0_H2", "vmnic5")
+
+
+def of_resource(shown: str, name: str) -> str:
+    """What a preview says of one resource, by its logical name."""
+    told = re.split(r"\[urn=", shown)[1:]
+    return "".join(text for text in told if text.partition("]")[0].endswith(f"::{name}"))
+
+
 def frames_and_vlan(vsphere: Vsphere) -> tuple[int, int, int]:
     """MTU of the switch and of the adapter that was made on it, and the VLAN of its port group, as the vCenter has."""
     with session(vsphere.endpoint) as vcenter:
         host = vcenter.host("DC0_C0_H0")
-        network = host.parent.parent.parent.networkFolder
-        switch = next(one for one in network.childEntity if one.name == "rail-a")
-        group = next(one for one in switch.portgroup if one.name == "rail-a-hosts")
+        switch, group = network_named(host, "rail-a"), network_named(host, "rail-a-hosts")
         adapter = next(one for one in host.config.network.vnic if one.device == "vmk1")
         return switch.config.maxMtu, adapter.spec.mtu, group.config.defaultPortConfig.vlan.vlanId
 

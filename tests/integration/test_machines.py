@@ -15,7 +15,7 @@ from tests.components.fabric.ova import KEYS, stub_ova
 from tests.integration.conftest import require_engine
 from tests.integration.role import beyond_the_role
 from tests.integration.test_fabric import Vsphere, a_stack, a_worker
-from tests.integration.vcenter import PASSWORD, done, machine_named, running
+from tests.integration.vcenter import PASSWORD, done, machine_named, move_uplink, running
 
 pytestmark = pytest.mark.sim
 
@@ -117,16 +117,6 @@ def test_a_nic_that_somebody_moves_is_not_put_back_under_running_machines(vspher
 
     assert "DC0_C0_H1: the uplink of rail-a is vmnic5, and gpu01 run with PVRDMA over it" in said
     assert "power them off before it becomes vmnic4" in said
-
-
-def move_uplink(vcenter: VCenter, name: str, nic: str) -> None:
-    """Gives a host another NIC on the switch, as its administrator can."""
-    host = vcenter.host(name)
-    switch = next(one for one in host.parent.parent.parent.networkFolder.childEntity if one.name == "rail-a")
-    backing = vim.dvs.HostMember.PnicBacking(pnicSpec=[vim.dvs.HostMember.PnicSpec(pnicDevice=nic)])
-    member = vim.dvs.HostMember.ConfigSpec(operation="edit", host=host, backing=backing)
-    spec = vim.dvs.VmwareDistributedVirtualSwitch.ConfigSpec(configVersion=switch.config.configVersion, host=[member])
-    done(switch.ReconfigureDvs_Task(spec))
 
 
 def test_two_workers_that_somebody_puts_on_one_host_are_named(vsphere: Vsphere) -> None:

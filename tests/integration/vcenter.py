@@ -59,6 +59,21 @@ def machine_named(host: vim.HostSystem, name: str) -> Any:
     return next(one for one in folder.childEntity if one.name == name)
 
 
+def network_named(host: vim.HostSystem, name: str) -> Any:
+    """A distributed switch or port group of the host's datacenter."""
+    return next(one for one in host.parent.parent.parent.networkFolder.childEntity if one.name == name)
+
+
+def move_uplink(vcenter: VCenter, name: str, nic: str) -> None:
+    """Gives a host another NIC on the switch, as its administrator can."""
+    host = vcenter.host(name)
+    switch = network_named(host, "rail-a")
+    backing = vim.dvs.HostMember.PnicBacking(pnicSpec=[vim.dvs.HostMember.PnicSpec(pnicDevice=nic)])
+    member = vim.dvs.HostMember.ConfigSpec(operation="edit", host=host, backing=backing)
+    spec = vim.dvs.VmwareDistributedVirtualSwitch.ConfigSpec(configVersion=switch.config.configVersion, host=[member])
+    done(switch.ReconfigureDvs_Task(spec))
+
+
 def done(task: vim.Task) -> None:
     """Waits for the good end of a task.
 
