@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 
 from components.ports.check import faults, table, tried
-from components.ports.targets import probes
+from components.ports.targets import probes, thinned
 from components.ports.text import as_json, as_markdown
 from components.ssh.credentials import login_to
 from components.stack_cli import add_stack_options, lab_of, stack_secret
@@ -39,6 +39,7 @@ def _check(lab: Lab, asked: argparse.Namespace) -> int:
     some, left = probes(lab)
     answers = asyncio.run(tried(some, login.endpoints, login.keys))
     sys.stdout.write(table(answers, left))
+    sys.stdout.write("".join(f"{line}\n" for line in thinned(lab)))
     wrong = faults(answers)
     sys.stdout.write("".join(f"FAULT {line}\n" for line in wrong))
     sys.stdout.write(f"{plural(len(answers), 'way')} tried, {plural(len(wrong), 'fault')}, {len(left)} not checkable\n")

@@ -12,8 +12,15 @@ from components.ports import connect
 from components.ports.targets import HERE, Probe, Unproven
 from components.ssh.connection import Endpoint, Keys, NoAnswerError, connected
 from components.ssh.session import feed
+from stacks.words import some
 
 ANSWER_S = 120
+SOURCES_AT_ONCE = 64
+"""Nodes that are asked at the same time; each has some dozens of ways to try."""
+MOST_LINES = 24
+"""Ways of one row that are told one by one where they are good; of more, how many."""
+MOST_NAMES = 8
+UNASKED = "not asked"
 COMMAND = f"exec python3 -I -c {shlex.quote(Path(connect.__file__).read_text())}"
 
 
@@ -28,21 +35,27 @@ class Answer:
 async def tried(probes: Sequence[Probe], endpoints: Mapping[str, Endpoint], keys: Keys) -> list[Answer]:
     """All connections, from all machines at once."""
     by_source = {
-        source: list(some)
-        for source, some in groupby(sorted(probes, key=lambda probe: probe.source), key=lambda probe: probe.source)
+        source: list(ours)
+        for source, ours in groupby(sorted(probes, key=lambda probe: probe.source), key=lambda probe: probe.source)
     }
-    found = await asyncio.gather(*(_from(source, some, endpoints, keys) for source, some in by_source.items()))
-    answers = {id(answer.probe): answer for some in found for answer in some}
+    places = asyncio.Semaphore(SOURCES_AT_ONCE)
+
+    async def asked(source: str, ours: list[Probe]) -> list[Answer]:
+        async with places:
+            return await _from(source, ours, endpoints, keys)
+
+    found = await asyncio.gather(*(asked(source, ours) for source, ours in by_source.items()))
+    answers = {id(answer.probe): answer for ours in found for answer in ours}
     return [answers[id(probe)] for probe in probes]
 
 
-async def _from(source: str, some: list[Probe], endpoints: Mapping[str, Endpoint], keys: Keys) -> list[Answer]:
-    asked = [(probe.address, probe.port) for probe in some]
+async def _from(source: str, ours: list[Probe], endpoints: Mapping[str, Endpoint], keys: Keys) -> list[Answer]:
+    asked = [(probe.address, probe.port) for probe in ours]
     if source == HERE:
         said = await connect.each(asked)
     else:
         said = await _on(source, endpoints[source], keys, asked)
-    return [Answer(probe=probe, said=text) for probe, text in zip(some, said, strict=True)]
+    return [Answer(probe=probe, said=text) for probe, text in zip(ours, said, strict=True)]
 
 
 async def _on(source: str, endpoint: Endpoint, keys: Keys, asked: list[tuple[str, int]]) -> list[str]:
@@ -52,39 +65,64 @@ async def _on(source: str, endpoint: Endpoint, keys: Keys, asked: list[tuple[str
             done = await feed(connection, COMMAND, json.dumps(asked).encode())
         said = json.loads(done.out)
     except NoAnswerError as error:
-        return [f"not asked: {error}"] * len(asked)
+        return [f"{UNASKED}: {error}"] * len(asked)
     except TimeoutError:
-        return [f"not asked: {source} gave no answer within {ANSWER_S} s"] * len(asked)
+        return [f"{UNASKED}: {source} gave no answer within {ANSWER_S} s"] * len(asked)
     except ValueError:
         last = (done.err.strip().splitlines() or ["nothing"])[-1][:160]
-        return [f"not asked: {source} said {last}"] * len(asked)
+        return [f"{UNASKED}: {source} said {last}"] * len(asked)
     return [str(text) for text in said]
 
 
 def faults(answers: Sequence[Answer]) -> list[str]:
-    """A line for each way that is not as it has to be: from, to, port, what was found, and what to do."""
-    lines = []
+    """A line for each thing that is not as it has to be: from, to, port, what was found, and what to do.
+
+    What several machines find alike of one port is one line that names them.
+    """
+    alike: dict[tuple[str, str], list[str]] = {}
     for answer in answers:
-        probe, row = answer.probe, answer.probe.row
-        source = probe.source or "here"
-        where = f"{source} -> {probe.target} {row.protocol} {probe.port} ({row.why})"
-        if answer.said.startswith(connect.SILENT):
-            lines.append(f"{where}: {answer.said}: open it in the firewalls on the way, {probe.address} included")
-        elif answer.said == connect.REFUSED and row.listens == "always":
-            lines.append(f"{where}: nothing listens, or a firewall refuses: is the service up?")
-        elif answer.said not in (connect.OPEN, connect.REFUSED):
-            lines.append(f"{where}: {answer.said}")
-    return lines
+        if why := _wrong(answer):
+            probe, row = answer.probe, answer.probe.row
+            source = probe.source or "here"
+            to = f"{probe.target} {row.protocol} {probe.port} ({row.why})"
+            if answer.said.startswith(UNASKED):
+                alike.setdefault((source, why), []).append(to)
+            else:
+                alike.setdefault((to, why), []).append(source)
+    return [
+        f"{key} -> {some(others, 3)}: {why}"
+        if why.startswith(UNASKED)
+        else f"{some(others, MOST_NAMES)} -> {key}: {why}"
+        for (key, why), others in alike.items()
+    ]
+
+
+def _wrong(answer: Answer) -> str:
+    """What is not as it has to be, and what to do; empty where nothing is."""
+    probe, said = answer.probe, answer.said
+    if said.startswith(connect.SILENT):
+        return f"{said}: open it in the firewalls on the way, {probe.address} included"
+    if said == connect.REFUSED and probe.row.listens == "always":
+        return "nothing listens, or a firewall refuses: is the service up?"
+    return said if said not in (connect.OPEN, connect.REFUSED) else ""
 
 
 def table(answers: Sequence[Answer], left: Sequence[Unproven]) -> str:
     """Everything that was tried, and what was not with the reason."""
     words = {connect.REFUSED: "reachable, nothing listens now"}
-    lines = [
-        f"{answer.probe.source or 'here'} -> {answer.probe.target} tcp {answer.probe.port}: "
-        f"{words.get(answer.said, answer.said)}"
-        for answer in answers
-    ]
+    lines = []
+    for row, group in groupby(answers, key=lambda answer: answer.probe.row):
+        ours = list(group)
+        told = [one for one in ours if len(ours) <= MOST_LINES or _wrong(one)]
+        lines += [
+            f"{one.probe.source or 'here'} -> {one.probe.target} tcp {one.probe.port}: {words.get(one.said, one.said)}"
+            for one in told[:MOST_LINES]
+        ]
+        if len(ours) > MOST_LINES:
+            good = sum(not _wrong(one) for one in ours)
+            lines.append(
+                f"{row.source} -> {row.target} tcp {row.ports}: {good} of {len(ours)} ways are as they should be"
+            )
     lines += [
         f"{one.row.source} -> {one.row.target} {one.row.protocol} {one.row.ports}: not checkable: {one.why}"
         for one in left

@@ -15,7 +15,7 @@ from components.ports import connect
 from components.ports.__main__ import main
 from components.ports.check import COMMAND, Answer, faults, table, tried
 from components.ports.matrix import PVRDMA_PORTS, PortRow, port_matrix
-from components.ports.targets import Probe, probes
+from components.ports.targets import Probe, probes, thinned
 from components.ports.text import as_json, as_markdown, output_lines
 from stacks.base import LabError
 from stacks.lab import Lab
@@ -132,14 +132,63 @@ def test_an_unknown_pod_network_is_refused():
 # -- what is tried
 
 
-def test_each_way_is_tried_from_one_of_its_role_to_all_others():
-    some, left = probes(lab_of(made_here(planes=3)))
+def tries(lab: Lab) -> set[tuple[str, str, int]]:
+    return {(probe.source, probe.target, probe.port) for probe in probes(lab)[0]}
 
-    tries = {(probe.source, probe.target, probe.port) for probe in some}
-    assert {("", "cp01", 22), ("", "gpu02", 22), ("cp01", "cp02", 2379), ("cp01", "cp03", 2380)} <= tries
-    assert {("gpu01", "gpu02 enp5s0", 18515), ("gpu02", "gpu01 enp5s0", 18515)} <= tries, "the first one's own too"
-    assert {("cp02", "cp01", 2379), ("cp02", "cp03", 2379)} & tries == {("cp02", "cp01", 2379)}, "one way each"
+
+def many_workers(count: int) -> Lab:
+    """The lab of three control planes, with that many workers of its first worker's kind."""
+    lab = lab_of(made_here(planes=3), ports={"extra_servers": ["registry.site:5000"]})
+    worker = lab.nodes[-1]
+    named = (worker.model_copy(update={"name": f"w{number:03}"}) for number in range(count))
+    return lab.model_copy(update={"nodes": (*lab.nodes[:3], *named)})
+
+
+def test_each_way_is_tried_from_every_machine_of_its_role_to_all_others():
+    _, left = probes(lab_of(made_here(planes=3)))
+
+    found = tries(lab_of(made_here(planes=3)))
+    planes = ["cp01", "cp02", "cp03"]
+    assert {("", "cp01", 22), ("", "gpu02", 22)} <= found
+    assert {(one, other, 2379) for one in planes for other in planes if one != other} <= found
+    assert {(node, plane, 6443) for node in ("gpu01", "gpu02") for plane in planes} <= found
+    assert {(plane, node, 10250) for plane in planes for node in ("gpu01", "gpu02")} <= found
+    assert {("gpu01", "gpu02 enp5s0", 18515), ("gpu02", "gpu01 enp5s0", 18515)} <= found
     assert {one.row.protocol for one in left} == {"udp"}, "a datagram that nobody answers proves nothing"
+
+
+@pytest.mark.parametrize(("kind", "port"), [("legacy", 7070), ("nls", 443)])
+def test_every_worker_tries_the_licence_service(kind, port):
+    """Seed B's 7070: a firewall that lets the first worker through alone is no open port."""
+    lab = lab_of(PVRDMA, licence={"kind": kind, "server": "172.16.7.9"}).model_copy(update={"kind": "hardware"})
+
+    assert {(node.name, "the licence service", port) for node in lab.nodes if node.role == "worker"} <= tries(lab)
+
+
+def test_every_node_is_both_ends_of_calico_s_179():
+    lab = lab_of(PVRDMA, ports={"pod_network": "calico_bgp"}).model_copy(update={"kind": "hardware"})
+    names = [node.name for node in lab.nodes]
+
+    assert {(one, other, 179) for one in names for other in names if one != other} <= tries(lab)
+    assert len(names) > 1
+
+
+def test_of_many_nodes_each_is_both_ends_and_each_server_is_tried_from_all():
+    lab = many_workers(200)
+    workers = {node.name for node in lab.nodes if node.role == "worker"}
+    found = tries(lab)
+
+    between = [(one, other.split()[0]) for one, other, port in found if port == 18515]
+    assert {one for one, _ in between} == {other for _, other in between} == workers
+    assert len(set(between)) == 200 * 8, "1, 2, 4 ... 128 places further on"
+    assert all(one != other for one, other in between)
+    assert {one for one, _, port in found if port == 5000} == {node.name for node in lab.nodes}
+    assert len(found) < 40 * 203, "some dozens of each, not some hundreds"
+    (line,) = thinned(lab)
+    assert line.startswith("worker -> worker tcp 18515-18516: each of 200 tries 8 others")
+    assert line.endswith("not all 199")
+    assert thinned(many_workers(16)) == []
+    assert len([1 for _, _, port in tries(many_workers(16)) if port == 18515]) == 16 * 15 * 2, "two rails"
 
 
 def test_what_starts_at_a_host_that_is_not_ours_is_named_and_not_claimed():
@@ -209,6 +258,31 @@ def test_a_node_that_cannot_be_asked_says_nothing_of_the_way():
     answer = Answer(probe=probe(6443, source="gpu02"), said="not asked: gpu02 gave no answer within 120 s")
 
     assert faults([answer]) == ["gpu02 -> gpu01 tcp 6443 (a test): not asked: gpu02 gave no answer within 120 s"]
+
+
+def test_machines_that_find_the_same_are_named_in_one_line():
+    blocked = [Answer(probe=probe(443, source=f"gpu{i:02}"), said=connect.SILENT) for i in range(2, 13)]
+    unasked = [Answer(probe=probe(port, source="gpu20"), said="not asked: gpu20 is down") for port in range(5)]
+
+    one, two = faults([Answer(probe=probe(443, source="gpu01"), said=connect.OPEN), *blocked, *unasked])
+
+    names = "gpu02, gpu03, gpu04, gpu05, gpu06, gpu07, gpu08, gpu09 and 3 more"
+    assert one.startswith(f"{names} -> gpu01 tcp 443 (a test): no answer: open it")
+    assert two.startswith("gpu20 -> gpu01 tcp 0 (a test), gpu01 tcp 1 (a test)")
+    assert two.endswith("and 2 more: not asked: gpu20 is down")
+
+
+def test_many_good_ways_are_a_line_that_counts_them():
+    row = probe(443).row
+    some = [Probe(row=row, source=f"w{i}", target="licence", address="127.0.0.1", port=443) for i in range(30)]
+    answers = [Answer(probe=one, said=connect.OPEN) for one in some[:-1]]
+
+    lines = table([*answers, Answer(probe=some[-1], said=connect.SILENT)], []).splitlines()
+
+    assert lines == [
+        "w29 -> licence tcp 443: no answer",
+        "admin -> node tcp 443: 29 of 30 ways are as they should be",
+    ]
 
 
 def test_what_is_sent_to_nodes_runs_by_itself_and_answers_in_order(listening):
