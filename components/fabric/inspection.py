@@ -9,13 +9,13 @@ from dataclasses import dataclass
 
 import pulumi
 from pulumi.dynamic import CheckFailure, CheckResult, CreateResult, DiffResult, Resource, ResourceProvider, UpdateResult
-from pyVmomi import vim
 
 from components.fabric import login
 from components.fabric.preflight.claims import names_made, refused_mtus, refused_names
 from components.fabric.preflight.judge import judge
 from components.fabric.preflight.supplies import refused_supplies
 from components.fabric.preflight.survey import Scope, survey
+from components.fabric.vcenter.client import VCenter
 from components.fabric.vcenter.privileges import needs_of, privileges
 from components.ssh.configured import Configured
 from components.ssh.credentials import configured_lab
@@ -40,7 +40,7 @@ class InspectionProvider(Configured, ResourceProvider):
             raise LabError("the stack's lab has no fabric")
         ours = _olds.get("made")
         with login.configured_session(self._setting) as vcenter:
-            seen = look(lab, lab.fabric, vcenter.content, frozenset(ours if isinstance(ours, list) else []))
+            seen = look(lab, lab.fabric, vcenter, frozenset(ours if isinstance(ours, list) else []))
         for warning in [*_lines(seen, "warnings"), *(_lines(seen, "faults") if lab.fabric.preflight == "warn" else [])]:
             pulumi.log.warn(warning)
         failures = []
@@ -88,7 +88,7 @@ class Inspection(Resource, module="fabric", name="Inspection"):
         super().__init__(InspectionProvider(), name, props, opts)
 
 
-def look(lab: Lab, fabric: Fabric, content: vim.ServiceInstanceContent, ours: frozenset[str]) -> Props:
+def look(lab: Lab, fabric: Fabric, vcenter: VCenter, ours: frozenset[str]) -> Props:
     """What there is, and what the preflight says of it."""
     names = sorted({host.name for switch in fabric.switches for host in switch.hosts})
     vgpu = hosts_with_vgpus(lab, names)
@@ -101,7 +101,7 @@ def look(lab: Lab, fabric: Fabric, content: vim.ServiceInstanceContent, ours: fr
         machines=lab.bitfusion is not None or any(isinstance(node, VsphereVm) for node in lab.nodes),
         gpus=bool(vgpu),
     )
-    facts = survey(content, scope)
+    facts = survey(vcenter, scope)
     verdict = judge(fabric.switches, facts, {rail.name: rail.mtu_bytes for rail in lab.rails}, vgpu)
     claims = [
         *refused_names(fabric.switches, facts, ours),

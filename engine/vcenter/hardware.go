@@ -85,6 +85,7 @@ func refit(host *simulator.HostSystem, device string, asked refitting) {
 		}
 	}
 	showDrivers(host)
+	showRdma(host)
 }
 
 // showDrivers writes into the fast NICs' descriptions what ESXi tells there from 8.0 on, and no older one.

@@ -39,6 +39,7 @@ func equip(registry *simulator.Registry) {
 		addGpus(host)
 		plugIn(host)
 		showDrivers(host)
+		showRdma(host)
 	}
 	for _, object := range registry.All("VirtualMachine") {
 		object.(*simulator.VirtualMachine).Config.GuestId = guestID
@@ -54,7 +55,7 @@ func addGpus(host *simulator.HostSystem) {
 	}
 }
 
-// addFastNics adds the two ports of a 100 Gbit/s card, each with its RDMA device, and makes all addresses the host's own.
+// addFastNics adds the two ports of a 100 Gbit/s card, and makes all addresses the host's own.
 func addFastNics(host *simulator.HostSystem, number int) {
 	network := host.Config.Network
 	network.Pnic = slices.Clone(network.Pnic)
@@ -72,17 +73,6 @@ func addFastNics(host *simulator.HostSystem, number int) {
 			LinkSpeed: &types.PhysicalNicLinkInfo{SpeedMb: fastMbit, Duplex: true},
 		}
 		network.Pnic = append(network.Pnic, nic)
-		network.RdmaDevice = append(network.RdmaDevice, types.HostRdmaDevice{
-			Key:         fmt.Sprintf("key-vim.host.RdmaDevice-vmrdma%d", port),
-			Device:      fmt.Sprintf("vmrdma%d", port),
-			Driver:      "nmlx5_rdma",
-			Description: "ConnectX-5, simulated",
-			Backing:     &types.HostRdmaDevicePnicBacking{PairedUplink: nic.Key},
-			ConnectionInfo: types.HostRdmaDeviceConnectionInfo{
-				State: "active", Mtu: 4096, SpeedInMbps: fastMbit,
-			},
-			Capability: types.HostRdmaDeviceCapability{RoceV1Capable: true, RoceV2Capable: true},
-		})
 	}
 }
 

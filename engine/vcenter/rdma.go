@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"reflect"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/vmware/govmomi/cli/esx"
@@ -20,6 +21,7 @@ import (
 )
 
 const (
+	rdmaList       = "vim.EsxCLI.rdma.device.list"
 	rdmaStatistics = "vim.EsxCLI.rdma.device.stats.get"
 	rdmaDevice     = "vmrdma"
 	framesWait     = 5 * time.Second
@@ -61,6 +63,9 @@ func (e *esxcli) answer(ctx *simulator.Context, request reflect.Value) (text str
 			"BytesSent":     {strconv.FormatInt(sent, 10)},
 		}
 		return listed("RdmaStats", row), true, err
+	case rdmaList:
+		text, err := e.devices(ctx)
+		return text, true, err
 	case nicDetails:
 		text, err := e.nicAnswer(ctx, request)
 		return text, true, err
@@ -68,6 +73,62 @@ func (e *esxcli) answer(ctx *simulator.Context, request reflect.Value) (text str
 		return listed("VibSummaryExt", packageRows()...), true, nil
 	}
 	return "", false, nil
+}
+
+// rdmaDevices is one over each port of the fast card.
+func rdmaDevices(host *simulator.HostSystem) []types.HostRdmaDevice {
+	var found []types.HostRdmaDevice
+	for _, nic := range host.Config.Network.Pnic {
+		if nic.Driver != fastDriver {
+			continue
+		}
+		device := fmt.Sprintf("%s%d", rdmaDevice, len(found))
+		found = append(found, types.HostRdmaDevice{
+			Key:         "key-vim.host.RdmaDevice-" + device,
+			Device:      device,
+			Driver:      "nmlx5_rdma",
+			Description: "ConnectX-5, simulated",
+			Backing:     &types.HostRdmaDevicePnicBacking{PairedUplink: nic.Key},
+			ConnectionInfo: types.HostRdmaDeviceConnectionInfo{
+				State: "active", Mtu: 4096, SpeedInMbps: fastMbit,
+			},
+			Capability: types.HostRdmaDeviceCapability{RoceV1Capable: true, RoceV2Capable: true},
+		})
+	}
+	return found
+}
+
+// showRdma writes the devices into the host's description, where ESXi tells them from 7.0 on and no older one.
+func showRdma(host *simulator.HostSystem) {
+	host.Config.Network.RdmaDevice = nil
+	if !strings.HasPrefix(host.Config.Product.Version, "6.") {
+		host.Config.Network.RdmaDevice = rdmaDevices(host)
+	}
+}
+
+// devices is what esxcli lists, of every release: the same devices, in the words of that command.
+func (e *esxcli) devices(ctx *simulator.Context) (string, error) {
+	host, err := e.host(ctx)
+	if err != nil {
+		return "", err
+	}
+	uplinks := map[string]types.PhysicalNic{}
+	for _, nic := range host.Config.Network.Pnic {
+		uplinks[nic.Key] = nic
+	}
+	var rows []esx.Values
+	for _, one := range rdmaDevices(host) {
+		nic := uplinks[one.Backing.(*types.HostRdmaDevicePnicBacking).PairedUplink]
+		state, speed := "Down", ""
+		if nic.LinkSpeed != nil {
+			state, speed = "Active", fmt.Sprintf("%d Gbps", nic.LinkSpeed.SpeedMb/1000)
+		}
+		rows = append(rows, esx.Values{
+			"Name": {one.Device}, "Driver": {one.Driver}, "State": {state}, "MTU": {strconv.Itoa(int(one.ConnectionInfo.Mtu))},
+			"Speed": {speed}, "PairedUplink": {nic.Device}, "Description": {one.Description},
+		})
+	}
+	return listed("RdmaDevice", rows...), nil
 }
 
 // listed writes rows as a host does.

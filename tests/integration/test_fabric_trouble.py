@@ -1,5 +1,6 @@
 """A vCenter that goes wrong in the middle of a run, and hosts that are not fit: what is said, and how it goes on."""
 
+import json
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -35,6 +36,10 @@ class Troubled:
         with session(self.stack.endpoint) as vcenter:
             network = vcenter.host("DC0_C0_H0").parent.parent.parent.networkFolder
             return next((one.config for one in network.childEntity if one.name == "rail-a"), None)
+
+    def uplinks(self) -> list[str]:
+        state = json.loads(self.stack.run("stack", "export", "--stack", "t").stdout)["deployment"]["resources"]
+        return [one["outputs"]["device"] for one in state if one["type"].endswith(":Uplink")]
 
 
 @pytest.fixture(scope="module")
@@ -180,6 +185,28 @@ def test_a_slow_task_is_waited_for_and_a_changed_host_is_shown(troubled: Trouble
         network = vcenter.host("DC0_C0_H0").parent.parent.parent.networkFolder
         group = next(one for one in network.childEntity if one.name == "rail-a-hosts")
         assert group.config.defaultPortConfig.vlan.vlanId == 112
+
+
+def test_hosts_of_6_7_are_asked_by_esxcli_and_get_the_same_uplinks(troubled: Troubled) -> None:
+    troubled.stack.pulumi("destroy", "--run-program")
+    switch = troubled.stack.fabric["switches"][0]
+    switch["version"] = "6.6.0"
+    for host in switch["hosts"]:
+        troubled.control.change_host(host["name"], version="6.7.0")
+    troubled.control.fault("refuse", method="ExecuteSoap", privilege="Host.Config.Settings")
+
+    refused = troubled.stack.pulumi("up", fails=True)
+    troubled.control.clear()
+    troubled.stack.pulumi("up")
+    troubled.stack.pulumi("up", "--refresh", "--run-program", "--expect-no-changes")
+
+    said = " ".join(refused.split())
+    assert "DC0_C0_H0: which NIC has vmrdma0 cannot be told: ESXi before 7.0 tells it by esxcli alone" in said
+    assert "our user lacks the privilege Host.Config.Settings" in said
+    assert "has no RDMA device" not in said
+    assert troubled.uplinks() == ["vmnic4"] * len(switch["hosts"])
+    assert troubled.switch().productInfo.version == "6.6.0"
+    assert troubled.stack.seen("DC0_C0_H1") == ("vmk0", True)
 
 
 def test_nothing_was_called_that_the_role_does_not_have(troubled: Troubled) -> None:

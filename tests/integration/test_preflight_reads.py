@@ -9,7 +9,10 @@ from components.fabric.preflight.alike import unlike
 from components.fabric.preflight.facts import HostFacts
 from components.fabric.preflight.survey import Scope, survey
 from components.fabric.vcenter.client import Endpoint, session
+from components.fabric.vcenter.nics import choose
 from simulator.vcenter.control import SOCKET, Control
+from stacks.base import LabError
+from stacks.fabric import UplinkChoice
 from tests.integration.conftest import require_engine
 from tests.integration.vcenter import running
 
@@ -35,7 +38,7 @@ def vcenter(tmp_path: Path) -> Iterator[tuple[Endpoint, Control]]:
 def read(endpoint: Endpoint, *, gpus: bool = True) -> dict[str, HostFacts]:
     scope = Scope(datacenter="DC0", cluster="DC0_C0", hosts=HOSTS, privileges={}, machines=False, gpus=gpus)
     with session(endpoint) as opened:
-        return dict(survey(opened.content, scope).hosts)
+        return dict(survey(opened, scope).hosts)
 
 
 def warnings(found: dict[str, HostFacts]) -> list[str]:
@@ -73,6 +76,42 @@ def test_an_older_esxi_is_asked_for_the_driver_of_its_rdma_nics_by_esxcli(vcente
     assert [one for one in warnings(found) if "driver version of the uplink" in one] == [
         f"roce: driver version of the uplink {DIFFER}: 4.21.71.101 on {H1}; 4.23.0.36 on {H0}, {H2}, {H3}"
     ]
+
+
+def test_an_esxi_before_7_is_asked_for_its_rdma_devices_by_esxcli(vcenter: tuple[Endpoint, Control]) -> None:
+    endpoint, control = vcenter
+    for host in (H0, H1):
+        control.change_host(host, version="6.7.0")
+    control.change_host(H1, nic="vmnic5", link_mbit=0)
+
+    found = read(endpoint, gpus=False)
+    calls = control.calls()["ExecuteSoap"]
+    with session(endpoint) as opened:
+        network = opened.host(H0).config.network
+        again = [opened.nics(opened.host(H0)) for _ in range(3)][-1]
+
+    assert not network.rdmaDevice, "its description has none"
+    assert [(nic.name, nic.rdma_device, nic.rdma_state) for nic in found[H1].nics if nic.rdma_device] == [
+        ("vmnic4", "vmrdma0", "active"),
+        ("vmnic5", "vmrdma1", "down"),
+    ]
+    assert [(nic.name, nic.rdma_device) for nic in again] == [(nic.name, nic.rdma_device) for nic in found[H2].nics]
+    assert calls == 2 * (1 + 2), "a host is asked for its devices once, and for the driver of either NIC"
+    assert control.calls()["ExecuteSoap"] == calls + 1, "once a session"
+
+
+def test_a_host_that_may_not_be_asked_is_not_said_to_have_no_rdma_device(vcenter: tuple[Endpoint, Control]) -> None:
+    endpoint, control = vcenter
+    control.change_host(H1, version="6.7.0")
+    control.fault("refuse", method=ESXCLI[0], privilege="Host.Config.Settings")
+
+    nics = read(endpoint, gpus=False)[H1].nics
+
+    for asked in ({"rdma_device": "vmrdma0"}, {"name": "vmnic4"}):
+        with pytest.raises(LabError) as said:
+            choose(H1, nics, UplinkChoice.model_validate(asked), "roce", rdma=True)
+        assert "cannot be told: ESXi before 7.0 tells it by esxcli alone, and cannot run esxcli" in str(said.value)
+        assert "lacks the privilege Host.Config.Settings" in str(said.value)
 
 
 def test_who_may_not_ask_knows_no_version_and_goes_on(vcenter: tuple[Endpoint, Control]) -> None:

@@ -12,7 +12,7 @@ from components.fabric.preflight.facts import FabricFacts, HostFacts
 from components.fabric.preflight.firewall import blocked
 from components.fabric.preflight.pcie import ACROSS
 from components.fabric.preflight.releases import joins, newest_switch
-from components.fabric.vcenter.nics import Nic, choose
+from components.fabric.vcenter.nics import Nic, choose, refuse_without_rdma
 from stacks.base import LabError
 from stacks.fabric import DistributedSwitch
 from stacks.words import some
@@ -21,6 +21,8 @@ OLDEST = (6, 5)
 """vSphere's first release with PVRDMA."""
 ON_HOSTS = "Host.Config."
 """Privileges that only the host itself can give; others may come from a narrower object than we ask about."""
+WORKING = ("active", "unknown")
+"""What the state of an RDMA device begins with that is not known to be down, such as `activeDefer`."""
 SHARED_DIRECT = "sharedDirect"
 """ESXi's name for the graphics type that vGPUs need; the client calls it Shared Direct."""
 
@@ -116,7 +118,7 @@ def _absent(host: HostFacts | None) -> str:
 
 
 def _uplink(switch: DistributedSwitch, name: str, host: HostFacts, facts: FabricFacts) -> Nic:
-    rdma = any(one.vmkernel is not None for one in switch.hosts)
+    rdma = _carries_pvrdma(switch)
     if switch.use == "create":
         wanted = next(one for one in switch.hosts if one.name == name)
         return choose(name, host.nics, wanted.uplink or switch.uplink, switch.name, rdma=rdma)
@@ -131,9 +133,13 @@ def _uplink(switch: DistributedSwitch, name: str, host: HostFacts, facts: Fabric
             f"{name}: has {len(nics)} uplinks on {switch.name}, and PVRDMA wants exactly one; "
             f"{'add the host with its NIC' if not nics else 'take the others away'} there, or leave the host out"
         )
-    if rdma and not nics[0].rdma_device:
-        raise LabError(f"{name}: {nics[0]} of {switch.name} has no RDMA device, so PVRDMA would fall back to TCP")
+    if rdma:
+        refuse_without_rdma(name, nics[0])
     return nics[0]
+
+
+def _carries_pvrdma(switch: DistributedSwitch) -> bool:
+    return any(one.vmkernel is not None for one in switch.hosts)
 
 
 def _path(switch: DistributedSwitch, host: HostFacts, nic: Nic, mtu_bytes: int) -> Iterator[str]:
@@ -147,6 +153,12 @@ def _path(switch: DistributedSwitch, host: HostFacts, nic: Nic, mtu_bytes: int) 
         yield (
             f"{host.name}: {nic.name}, its uplink on {switch.name}, has no link: plug the cable in, enable the "
             "switch port, and set a VPI adapter's port type to Ethernet"
+        )
+    elif _carries_pvrdma(switch) and nic.rdma_state and not nic.rdma_state.startswith(WORKING):
+        yield (
+            f"{host.name}: {nic.rdma_device} of {nic.name}, its uplink on {switch.name}, is {nic.rdma_state} and not "
+            "active, so PVRDMA would fall back to TCP without a word: look for the RDMA driver's messages in the "
+            "host's vmkernel.log, and for firmware that does not fit it"
         )
     announced = host.neighbour_mtu_bytes.get(nic.name)
     if announced is not None and announced < mtu_bytes:

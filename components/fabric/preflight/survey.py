@@ -4,6 +4,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from pyVmomi import vim, vmodl
@@ -12,6 +13,7 @@ from components.fabric.preflight.cards import pcie_of, vgpu_driver, with_drivers
 from components.fabric.preflight.facts import FabricFacts, HostFacts, MachineFacts, SwitchFacts, VmkernelFacts
 from components.fabric.preflight.firewall import allowed
 from components.fabric.preflight.pcie import Pcie
+from components.fabric.vcenter.client import VCenter
 from components.fabric.vcenter.nics import nics_of
 from components.fabric.vcenter.privileges import Where
 from components.fabric.vcenter.properties import Found, collect, collect_all, known
@@ -55,12 +57,13 @@ class Scope:
     """Whether to read which packages and PCIe devices the hosts have; for packages a role needs Host.Config.Image."""
 
 
-def survey(content: vim.ServiceInstanceContent, scope: Scope) -> FabricFacts:
+def survey(vcenter: VCenter, scope: Scope) -> FabricFacts:
     """Facts of the named hosts, and of all switches of the datacenter.
 
     Raises:
         LabError: when there is no such datacenter or cluster.
     """
+    content = vcenter.content
     place, _ = _entry(collect_all(content, vim.Datacenter, ["name"]), "datacenter", scope.datacenter)
     clusters = collect_all(content, vim.ComputeResource, ["name", "configManagerEnabled"], place)
     owner, found = _entry(clusters, "cluster", scope.cluster)
@@ -69,7 +72,7 @@ def survey(content: vim.ServiceInstanceContent, scope: Scope) -> FabricFacts:
     rows = [one for one in known_hosts if one[1]["name"] in wanted]
     cards = pcie_of(content, [entity for entity, _ in rows]) if scope.gpus else [None] * len(rows)
     with ThreadPoolExecutor(ABREAST) as pool:
-        hosts = list(pool.map(_host, rows, cards))
+        hosts = list(pool.map(partial(_host, vcenter), rows, cards))
     networks = collect_all(content, vim.Network, ["name"], place)
     return FabricFacts(
         hosts={host.name: host for host in hosts},
@@ -91,22 +94,24 @@ def survey(content: vim.ServiceInstanceContent, scope: Scope) -> FabricFacts:
     )
 
 
-def _host(row: tuple[vim.HostSystem, Found], cards: Pcie | None) -> HostFacts:
+def _host(vcenter: VCenter, row: tuple[vim.HostSystem, Found], cards: Pcie | None) -> HostFacts:
     entity, found = row
     name, network = str(found["name"]), found.get("config.network")
     if found.get("runtime.connectionState") != "connected" or network is None:
         return HostFacts(name=name, connected=False)
     product, system = found.get("config.product"), found.get("hardware.systemInfo")
+    version = product.version if product else ""
+    nics = nics_of(network, vcenter.rdma(entity, name, version, network))
     graphics, clock = found.get("config.graphicsConfig"), found.get("config.dateTimeInfo")
     services = getattr(found.get("config.service"), "service", None) or []
     servers = clock.ntpConfig.server if clock is not None and clock.ntpConfig is not None else None
     return HostFacts(
         name=name,
         maintenance=bool(found.get("runtime.inMaintenanceMode")),
-        version=product.version if product else "",
+        version=version,
         build=product.build if product else "",
         model=f"{system.vendor} {system.model}".strip() if system else "",
-        nics=tuple(with_drivers(entity, name, nics_of(network))),
+        nics=tuple(with_drivers(entity, name, nics)),
         vmkernels={
             nic.device: VmkernelFacts(address=nic.spec.ip.ipAddress or "", mtu_bytes=nic.spec.mtu or 1500)
             for nic in network.vnic or []

@@ -12,6 +12,7 @@ from pyVmomi import vim, vmodl
 
 from components.fabric.vcenter.nics import Nic, nics_of
 from components.fabric.vcenter.properties import Found, collect, collect_all, known
+from components.fabric.vcenter.rdma import RdmaDevices, asked, described, listed
 from components.fabric.vcenter.refusals import doing
 from components.fabric.vcenter.session import Endpoint, connected
 from components.fabric.vcenter.waits import Say
@@ -44,6 +45,7 @@ class VCenter:
         """Gets a line when the vCenter takes long."""
         self.content = instance.RetrieveContent()
         self._by_name: dict[str, list[vim.HostSystem]] | None = None
+        self._listed: dict[vim.HostSystem, RdmaDevices] = {}
 
     @property
     def instance_uuid(self) -> str:
@@ -64,8 +66,24 @@ class VCenter:
         return named[0]
 
     def nics(self, host: vim.HostSystem) -> list[Nic]:
-        """Its physical NICs."""
-        return nics_of(known(host, "config.network"))
+        """Its physical NICs.
+
+        Raises:
+            LabError: when the host does not tell them.
+        """
+        found = collect(self.content, [host], ["name", "config.product", "config.network"])[0]
+        name, network, product = str(found.get("name", host)), found.get("config.network"), found.get("config.product")
+        if network is None:
+            raise LabError(f"{name} does not tell its NICs: is it connected, and may our user see it?")
+        return nics_of(network, self.rdma(host, name, product.version if product else "", network))
+
+    def rdma(self, host: vim.HostSystem, name: str, version: str, network: vim.host.NetworkInfo) -> RdmaDevices:
+        """Its RDMA devices; esxcli is asked once a session. For threads too, each with a host of its own."""
+        if not asked(version, network):
+            return described(network)
+        if host not in self._listed:
+            self._listed[host] = listed(host, name)
+        return self._listed[host]
 
     def uplinks(self, host: vim.HostSystem, switch: str) -> tuple[str, ...]:
         """The NICs that a host has on the distributed switch of that name; none where it is no member."""

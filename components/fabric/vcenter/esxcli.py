@@ -111,10 +111,15 @@ def _fields(of: ET.Element) -> Iterator[tuple[str, str]]:
 
 
 def number_of(row: Mapping[str, str], name: str) -> int | None:
-    """A number by its name, however the host spells it: `Bytes sent` is `BytesSent` in the API; None without one."""
-    wanted = _letters(name)
-    text = next((value for key, value in row.items() if _letters(key) == wanted), "")
+    """A number by its name, however the host spells it; None without one."""
+    text = text_of(row, name)
     return int(text) if text.isdecimal() else None
+
+
+def text_of(row: Mapping[str, str], name: str) -> str:
+    """A field by its name, however the host spells it: `Bytes sent` is `BytesSent` in the API; empty without one."""
+    wanted = _letters(name)
+    return next((value for key, value in row.items() if _letters(key) == wanted), "")
 
 
 def _letters(name: str) -> str:

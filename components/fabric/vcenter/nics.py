@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from pyVmomi import vim
 
+from components.fabric.vcenter.rdma import RdmaDevices
 from stacks.base import LabError
 from stacks.fabric import UplinkChoice
 
@@ -19,7 +20,11 @@ class Nic:
     speed_mbit: int
     """0: no link."""
     rdma_device: str = ""
-    """Empty: it has none."""
+    """Empty: it has none, or nobody knows."""
+    rdma_state: str = ""
+    """Of that device, such as `active`; empty: the host does not tell."""
+    rdma_untold: str = ""
+    """Why nobody knows whether it has one; empty: it is known."""
     switch: str = ""
     """The switch whose uplink it is; empty: it is free."""
     pci: str = ""
@@ -34,29 +39,29 @@ class Nic:
         return f"{self.name} ({self.mac}, {self.driver}, {speed}{', ' + extras if extras else ''})"
 
 
-def nics_of(network: vim.host.NetworkInfo) -> list[Nic]:
-    """The physical NICs of a host's network configuration."""
-    rdma: dict[object, str] = {
-        device.backing.pairedUplink: device.device
-        for device in network.rdmaDevice or []
-        if isinstance(device.backing, vim.host.RdmaDevice.PnicBacking)
-    }
+def nics_of(network: vim.host.NetworkInfo, rdma: RdmaDevices) -> list[Nic]:
+    """The physical NICs of a host's network configuration, with its RDMA devices."""
     used: dict[object, str] = {key: switch.name for switch in network.vswitch or [] for key in switch.pnic or []}
     used |= {key: switch.dvsName for switch in network.proxySwitch or [] for key in switch.pnic or []}
-    return [
-        Nic(
-            name=nic.device,
-            mac=nic.mac.lower(),
-            driver=nic.driver or "",
-            speed_mbit=nic.linkSpeed.speedMb if nic.linkSpeed else 0,
-            rdma_device=rdma.get(nic.key, ""),
-            switch=used.get(nic.key, ""),
-            pci=nic.pci or "",
-            driver_version=getattr(nic, "driverVersion", None) or "",
-            firmware=getattr(nic, "firmwareVersion", None) or "",
+    found = []
+    for nic in network.pnic or []:
+        device = rdma.of.get(nic.device)
+        found.append(
+            Nic(
+                name=nic.device,
+                mac=nic.mac.lower(),
+                driver=nic.driver or "",
+                speed_mbit=nic.linkSpeed.speedMb if nic.linkSpeed else 0,
+                rdma_device=device.name if device else "",
+                rdma_state=device.state if device else "",
+                rdma_untold=rdma.untold,
+                switch=used.get(nic.key, ""),
+                pci=nic.pci or "",
+                driver_version=getattr(nic, "driverVersion", None) or "",
+                firmware=getattr(nic, "firmwareVersion", None) or "",
+            )
         )
-        for nic in network.pnic or []
-    ]
+    return found
 
 
 def choose(host: str, nics: Iterable[Nic], choice: UplinkChoice, switch: str, *, rdma: bool) -> Nic:
@@ -70,11 +75,14 @@ def choose(host: str, nics: Iterable[Nic], choice: UplinkChoice, switch: str, *,
         rdma: whether only a NIC with an RDMA device will do, as for PVRDMA: without one it falls back to TCP silently.
 
     Raises:
-        LabError: when none fits, more than one does, or the one is another switch's uplink.
+        LabError: when none fits, more than one does, or the one is another switch's uplink; and when it depends on
+            RDMA devices that the host does not tell.
     """
     known = sorted(nics, key=lambda nic: nic.name)
     fitting = [nic for nic in known if _fits(nic, choice)]
     listed = "; ".join(map(str, fitting or known)) or "none"
+    if not fitting and choice.rdma_device and (untold := next((nic for nic in known if nic.rdma_untold), None)):
+        raise LabError(f"{host}: which NIC has {choice.rdma_device} cannot be told: {_unasked(untold)}")
     if not fitting:
         raise LabError(f"{host}: no NIC is {_asked(choice)}; it has {listed}")
     if len(fitting) > 1:
@@ -85,9 +93,29 @@ def choose(host: str, nics: Iterable[Nic], choice: UplinkChoice, switch: str, *,
     nic = fitting[0]
     if nic.switch not in ("", switch):
         raise LabError(f"{host}: {nic} is in use. It is never taken away; choose another, or free it by hand")
-    if rdma and not nic.rdma_device:
-        raise LabError(f"{host}: {nic} has no RDMA device, so PVRDMA would fall back to TCP without a word")
+    if rdma:
+        refuse_without_rdma(host, nic)
     return nic
+
+
+def refuse_without_rdma(host: str, nic: Nic) -> None:
+    """Refuses a NIC without an RDMA device, and one of which nobody knows.
+
+    Raises:
+        LabError: for either, in words that tell them apart.
+    """
+    if nic.rdma_device:
+        return
+    if nic.rdma_untold:
+        raise LabError(f"{host}: whether {nic} has an RDMA device cannot be told: {_unasked(nic)}")
+    raise LabError(f"{host}: {nic} has no RDMA device, so PVRDMA would fall back to TCP without a word")
+
+
+def _unasked(nic: Nic) -> str:
+    return (
+        f"ESXi before 7.0 tells it by esxcli alone, and {nic.rdma_untold}. Let our user run it on this host, or update "
+        "the host to 7.0"
+    )
 
 
 def _fits(nic: Nic, choice: UplinkChoice) -> bool:

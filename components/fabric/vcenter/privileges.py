@@ -150,9 +150,9 @@ NEEDS: tuple[Need, ...] = (
 UNVERIFIED = ("RetrieveManagedMethodExecuter", "ExecuteSoap")
 """Calls of a run whose privilege no documentation names: esxcli.
 
-By it measurements read an HCA's counters, and the preflight the versions of drivers that a host tells in no other way.
-Both change nothing. Where they are refused a version stays unknown, and the test `pvrdma_path` is skipped with the
-privilege that the vCenter names.
+By it measurements read an HCA's counters, and the preflight the versions of drivers that a host tells in no other way,
+and the RDMA devices of ESXi before 7.0. All of it changes nothing. Where it is refused a version stays unknown,
+`pvrdma_path` is skipped, and a host before 7.0 is a fault, with the privilege that the vCenter names.
 """
 
 OPTIONAL = {"fetchSoftwarePackages": "Host.Config.Image"}

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Any, TypeVar
 
 from pyVmomi import vim, vmodl
+from pyVmomi.Version import IsChildVersion
 
 from stacks.base import LabError
 
@@ -30,7 +31,10 @@ def known(owner: object, path: str) -> Any:  # what the API says there is option
 def collect(
     content: vim.ServiceInstanceContent, objects: Sequence[vim.ManagedEntity], paths: Sequence[str]
 ) -> list[Found]:
-    """Properties of the given objects, in their order: whole objects may hold what pyVmomi cannot read."""
+    """Properties of the given objects, in their order: whole objects may hold what pyVmomi cannot read.
+
+    A property that this vCenter is too old to know is left out.
+    """
     if not objects:
         return []
     asked = [_collector.ObjectSpec(obj=one) for one in objects]
@@ -62,11 +66,30 @@ def collect_all(
         view.Destroy()
 
 
+def knows(version: str, kind: type, path: str) -> bool:
+    """Whether an API version such as `vim.version.version14` has a property; true where pyVmomi cannot tell.
+
+    A vCenter refuses the whole call for one property that it is too old to know.
+    """
+    found: Any = kind
+    for step in path.split("."):
+        try:
+            described = found._GetPropertyInfo(step)
+        except AttributeError:
+            return True
+        if not IsChildVersion(version, described.version):
+            return False
+        found = described.type
+    return True
+
+
 def _retrieve(content: vim.ServiceInstanceContent, kind: type, asked: Sequence[object], paths: Sequence[str]) -> Any:
+    collector = known(content, "propertyCollector")
+    there = [path for path in paths if knows(collector._stub.version, kind, path)]
     spec = _collector.FilterSpec(
-        objectSet=list(asked), propSet=[_collector.PropertySpec(type=kind, all=False, pathSet=list(paths))]
+        objectSet=list(asked), propSet=[_collector.PropertySpec(type=kind, all=False, pathSet=there)]
     )
-    return known(content, "propertyCollector").RetrieveContents([spec])
+    return collector.RetrieveContents([spec])
 
 
 def _values(found: Any) -> Found:

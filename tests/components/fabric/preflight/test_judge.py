@@ -80,6 +80,12 @@ def test_hosts_that_are_alike_and_fit_are_passed_without_a_word():
         ({"under_profile": True}, r"esx1: a host profile is attached.*detach it"),
         ({"nics": (replace(NIC, speed_mbit=0),)}, r"esx1: vmnic4, its uplink on roce, has no link: .*port type"),
         ({"nics": (replace(NIC, rdma_device=""),)}, r"esx1: no NIC is rdma_device vmrdma0; it has vmnic4"),
+        ({"nics": (replace(NIC, rdma_state="down"),)}, r"esx1: vmrdma0 of vmnic4, .* is down and not active.*vmkernel"),
+        ({"nics": (replace(NIC, rdma_state="down", speed_mbit=0),)}, r"esx1: vmnic4, its uplink on roce, has no link"),
+        (
+            {"nics": (replace(NIC, rdma_device="", rdma_untold="cannot run esxcli"),)},
+            r"which NIC has vmrdma0 cannot be told: .*, and cannot run esxcli\. Let our user run it",
+        ),
         ({"nics": (replace(NIC, switch="vSwitch0"),)}, r"esx1: vmnic4 .* is in use. It is never taken away"),
         ({"neighbour_mtu_bytes": {"vmnic4": 1400}}, r"announces an MTU of 1400, less than the 1500 of pvrdma"),
         ({"vgpu_profiles": frozenset()}, r"esx1: offers no vGPU.*install NVIDIA's host driver"),
@@ -91,6 +97,11 @@ def test_what_breaks_pvrdma_is_a_fault_that_names_host_and_remedy(change, said):
 
     assert len(found.faults) == 1
     assert re.search(said, found.faults[0])
+
+
+@pytest.mark.parametrize("state", ["", "active", "activedefer", "unknown"])
+def test_an_rdma_device_that_works_or_tells_nothing_is_passed(state):
+    assert verdict(replace(HOST, nics=(replace(NIC, rdma_state=state),))).faults == ()
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@
 
 import pytest
 
-from components.fabric.vcenter.esxcli import number_of, rows_of
+from components.fabric.vcenter.esxcli import number_of, rows_of, text_of
 from stacks.base import LabError
 
 HEAD = (
@@ -38,6 +38,12 @@ def test_the_fields_of_an_object_within_one_bear_its_name():
 @pytest.mark.parametrize("name", ["BytesSent", "Bytes sent", "bytes_sent"])
 def test_a_number_is_found_however_the_host_spells_its_name(name):
     assert number_of({"PacketsSent": "1", name: "12345678901234"}, "Bytes sent") == 12_345_678_901_234
+
+
+@pytest.mark.parametrize("name", ["PairedUplink", "Paired Uplink", "pairedUplink"])
+def test_a_text_is_found_however_the_host_spells_its_name_and_empty_without_one(name):
+    assert text_of({"Uplink": "x", name: "vmnic4"}, "Paired Uplink") == "vmnic4"
+    assert text_of({"Uplink": "x"}, "Paired Uplink") == ""
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,7 @@
 """Choosing an uplink: what is in doubt is refused with the list."""
 
+from dataclasses import replace
+
 import pytest
 
 from components.fabric.vcenter.nics import Nic, choose
@@ -53,3 +55,19 @@ def test_a_nic_that_is_this_switchs_uplink_already_is_no_conflict():
     assert choose("esx1", ours, UplinkChoice(name="vmnic4"), "rails", rdma=False).name == "vmnic4"
     with pytest.raises(LabError, match="uplink of rails"):
         choose("esx1", ours, UplinkChoice(name="vmnic4"), "others", rdma=False)
+
+
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [
+        ({"rdma_device": "vmrdma0"}, "esx1: which NIC has vmrdma0 cannot be told"),
+        ({"name": "vmnic4"}, r"esx1: whether vmnic4 \(.*\) has an RDMA device cannot be told"),
+    ],
+)
+def test_a_host_that_does_not_tell_its_rdma_devices_is_refused_with_why_and_the_remedy(asked, said):
+    silent = [replace(nic, rdma_device="", rdma_untold="cannot run esxcli: no privilege") for nic in NICS]
+    why = "ESXi before 7.0 tells it by esxcli alone, and cannot run esxcli: no privilege. Let our user run it"
+
+    with pytest.raises(LabError, match=f"{said}: {why}"):
+        choose("esx1", silent, UplinkChoice(**asked), "rails", rdma=True)
+    assert choose("esx1", silent, UplinkChoice(name="vmnic4"), "rails", rdma=False).name == "vmnic4"
