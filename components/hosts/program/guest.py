@@ -5,7 +5,6 @@ a tool look at another interface: `netplan apply` would, so what netplan renders
 """
 
 import hashlib
-import re
 from typing import Any, Dict, List, NamedTuple
 
 from .machine import Machine, StepError
@@ -79,7 +78,11 @@ def _netplan(pf: Dict[str, Any]) -> Plan:
 
 
 def _nmcli(pf: Dict[str, Any]) -> Plan:
-    """A keyfile: every NetworkManager reads those, also where its habit are ifcfg files. The priority beats others'."""
+    """A keyfile: every NetworkManager reads those, also where its habit are ifcfg files.
+
+    The priority is the highest there is: cloud-init's profiles have 120, those of VMware's customization up to 999,
+    and of equals NetworkManager takes the one that was used last.
+    """
     name = pf["interface"]
     profile, path = f"rocelab-{name}", f"{PROFILES}/rocelab-{name}.nmconnection"
     digits = hashlib.sha256(profile.encode()).hexdigest()
@@ -91,7 +94,7 @@ def _nmcli(pf: Dict[str, Any]) -> Plan:
         "type=ethernet",
         f"interface-name={name}",
         "autoconnect=true",
-        "autoconnect-priority=100",
+        "autoconnect-priority=999",
         "",
         "[ethernet]",
         f"mtu={pf['mtu_bytes']}",
@@ -127,57 +130,6 @@ def _ifcfg(pf: Dict[str, Any]) -> Plan:
     }
     text = MARK + "".join(f"{key}={value}\n" for key, value in pairs.items())
     return Plan(f"{SCRIPTS}/ifcfg-{name}", text, [["ifup", name]], [["ifdown", name]])
-
-
-def refuse_other_definitions(machine: Machine, tool: str, name: str) -> None:
-    """Refuses an interface that a file of somebody else's defines: both would apply, and that file is not ours.
-
-    NetworkManager is no such case: of several profiles it takes the one with the highest priority.
-    """
-    hardware = machine.read(f"/sys/class/net/{name}/address").lower()
-    if tool == "netplan":
-        for file in machine.names(NETPLAN):
-            text = machine.read(f"{NETPLAN}/{file}")
-            if file.endswith(".yaml") and not text.startswith(MARK.strip()) and _yaml_defines(text, name, hardware):
-                raise StepError(
-                    f"{NETPLAN}/{file} defines {name} too, and netplan would join both",
-                    f"take {name} out of it (cloud-init: network: {{config: disabled}}); it is never changed from here",
-                )
-    if tool == "ifcfg":
-        for file in machine.names(SCRIPTS):
-            text = machine.read(f"{SCRIPTS}/{file}")
-            if (
-                file.startswith("ifcfg-")
-                and not text.startswith(MARK.strip())
-                and _script_defines(file, text, name, hardware)
-            ):
-                raise StepError(
-                    f"{SCRIPTS}/{file} defines {name} already", "move it away; files of others are never changed"
-                )
-
-
-def _yaml_defines(text: str, name: str, hardware: str) -> bool:
-    """Whether a netplan file names the interface: as a key, by a match on its name, or by its hardware address."""
-    for line in text.splitlines():
-        found = re.match(r"""\s+["']?([^"'#\s:]+)["']?\s*:\s*["']?([^"'#\s]*)""", line)
-        if found is None:
-            continue
-        key, value = found[1], found[2]
-        pattern = re.escape(value).replace(r"\*", ".*").replace(r"\?", ".")
-        if key == name or (key in ("name", "set-name") and value and re.fullmatch(pattern, name)):
-            return True
-        if hardware and key == "macaddress" and hardware in line.lower():
-            return True
-    return False
-
-
-def _script_defines(file: str, text: str, name: str, hardware: str) -> bool:
-    pairs = re.findall(r"^\s*(\w+)=[\"']?([^\"'\s]*)", text, re.MULTILINE)
-    return (
-        file == f"ifcfg-{name}"
-        or ("DEVICE", name) in pairs
-        or any(key == "HWADDR" and hardware and value.lower() == hardware for key, value in pairs)
-    )
 
 
 def rendered_by_netplan(machine: Machine, name: str) -> Dict[str, str]:

@@ -76,14 +76,20 @@ class Guest(FakeHost):
         return None
 
     def _generate(self, folder: Path) -> Done:
-        """What netplan 0.106 makes of our file, with the renderer that the guest has chosen."""
-        ours = folder / "etc/netplan/90-rocelab-enp5s0.yaml"
-        if not ours.exists():
+        """What netplan 0.106 makes of our file, of the clone's, or of both, with the renderer of the guest's choice."""
+        texts = {path.name: path.read_text() for path in (folder / "etc/netplan").glob("*.yaml")}
+        defining = [name for name, text in texts.items() if "enp5s0:" in text]
+        if not defining:
             return Done(0, "", "")
-        address = re.findall(r"- (\S+)\n", ours.read_text())[0]
+        address = re.findall(r"- (10\S+)\n", texts[defining[0]])[0]
         network = self.renderer == "networkd"
         name = "10-netplan-enp5s0.network" if network else "netplan-enp5s0.nmconnection"
-        place = folder / (guest.RUN_NETWORKS if network else guest.RUN_PROFILES)[1:] / name
+        if defining == ["99-netcfg-vmware.yaml"]:
+            name = "customization-alone.network"
+        elif "99-netcfg-vmware.yaml" in defining:
+            name = "customization-and-ours.network"
+        rendered = "10-netplan-enp5s0.network" if network else name
+        place = folder / (guest.RUN_NETWORKS if network else guest.RUN_PROFILES)[1:] / rendered
         place.parent.mkdir(parents=True, exist_ok=True)
         place.write_text((RECORDED / name).read_text().replace(ADDRESS, address))
         return Done(0, "", "")
@@ -91,7 +97,7 @@ class Guest(FakeHost):
     def _take(self, folder: str, pattern: str, other: str = "") -> Done:
         texts = [self.read(f"{place}/{name}") for place in (folder, other) if place for name in self.names(place)]
         found = [match for text in texts for match in re.findall(pattern, text, re.MULTILINE)]
-        given = ["/".join(match) if isinstance(match, tuple) else match for match in found]
+        given = dict.fromkeys("/".join(match) if isinstance(match, tuple) else match for match in found)  # each once
         self.links["enp5s0"].update(addr_info=[info(address) for address in given], mtu=9000)
         return Done(0, "", "")
 

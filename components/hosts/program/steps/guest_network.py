@@ -6,7 +6,7 @@ people where they look for it, and is not asked for DHCP on it (seed C: netplan,
 
 from typing import Any, Dict, Iterator, Set
 
-from .. import guest
+from .. import guest, guest_others
 from ..carriers import refuse_what_carries_the_host
 from ..host import Document, Host
 from ..machine import Machine, StepError
@@ -39,7 +39,7 @@ class GuestNetwork(Step):
         refuse_what_carries_the_host(host, [pf["interface"] for pf in host.pfs])
         tool = _tool(host)
         for pf in host.pfs:
-            guest.refuse_other_definitions(host.machine, tool, pf["interface"])
+            guest_others.refuse_other_definitions(host.machine, tool, pf)
 
     def apply(self, host: Host, wrong: Set[str]) -> None:
         tool = _tool(host)
@@ -62,11 +62,13 @@ class GuestNetwork(Step):
         }
 
     def before_pf(self, host: Host, pf: str) -> Before:
-        return {"guest_network": "none of ours"}
+        """The file of the clone that ours takes the place of, if there is one."""
+        return {"guest_network": guest_others.replaced_by(host.machine, pf) or "none of ours"}
 
     def undo_pfs(self, host: Host, pfs: Dict[str, Before]) -> None:
-        for name in (name for name, before in pfs.items() if "guest_network" in before):
-            _let_go(host, name)
+        for name, before in pfs.items():
+            if "guest_network" in before:
+                _let_go(host, name, before["guest_network"])
 
 
 def _told(pf: Dict[str, Any]) -> str:
@@ -123,8 +125,8 @@ def _is_addressed(host: Host, pf: Dict[str, Any]) -> bool:
     return pf["address"] in host.addresses(name) and host.is_up(name) and host.links()[name]["mtu"] == pf["mtu_bytes"]
 
 
-def _let_go(host: Host, name: str) -> None:
-    """Takes our file away, whichever tool it was for."""
+def _let_go(host: Host, name: str, before: Any) -> None:
+    """Takes our file away, whichever tool it was for, and gives the interface back to the file that was there."""
     machine = host.machine
     for tool in guest.TOOLS:
         plan = guest.plan_for(tool, {"interface": name, "address": "0.0.0.0/0", "mtu_bytes": 0})
@@ -141,7 +143,22 @@ def _let_go(host: Host, name: str) -> None:
             machine.remove(path)
         for words in guest.reloads(paths):
             machine.run(*words)
+        _hand_over(machine, tool, name, before)
         host.forget()
+
+
+def _hand_over(machine: Machine, tool: str, name: str, before: Any) -> None:
+    start: guest.Words = []
+    if tool == "ifcfg" and isinstance(before, dict):
+        for path, text in before.items():
+            machine.put(path, text)
+        start = [["ifup", name]]
+    if tool == "netplan" and guest_others.defines_alone(machine, name):
+        for path, text in guest.rendered_by_netplan(machine, name).items():
+            machine.put(path, text, mode=guest.mode_of(path))
+            start = guest.netplan_start(path, name)
+    for words in start:
+        machine.run(*words, timeout_s=guest.ACTIVATION_S + 10)
 
 
 def _netplan_paths(name: str) -> Iterator[str]:
