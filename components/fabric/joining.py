@@ -1,4 +1,4 @@
-"""What is said when a host does not get onto its switch, or gets no adapter there: the engine's hooks for both."""
+"""What is said when a host does not get onto its switch, or no adapter there, or would get two: the engine's hooks."""
 
 import asyncio
 from collections.abc import Callable, Iterable
@@ -11,6 +11,7 @@ from pathlib import Path
 import pulumi
 from pyVmomi import vmodl
 
+from components.fabric.preflight.claims import taken_address
 from components.fabric.vcenter.client import Endpoint, VCenter, session
 from components.fabric.vcenter.endpoint import peer_of
 from components.fabric.vcenter.nics import choose
@@ -38,8 +39,20 @@ class Joining:
         return self._said(f"{switch.rail}-taken", lambda vcenter: taken(vcenter, switch))
 
     def adapter(self, switch: DistributedSwitch, host: str) -> pulumi.ResourceHookBinding:
-        """For a vmkernel adapter: whether its host is on the switch at all."""
-        return self._said(f"{switch.rail}-{host}-left", lambda vcenter: left(vcenter, switch, host))
+        """For a vmkernel adapter: whether its host is on the switch at all, and whether one has its address before.
+
+        That is asked when the engine sets out to make one, so none of ours is in the state then: a run that was killed
+        before it could write its adapter down would otherwise get a second one.
+        """
+        key = f"{switch.rail}-{host}"
+
+        async def refuse(_: pulumi.ResourceHookArgs) -> None:
+            for said in await self._answers(lambda vcenter: doubled(vcenter, switch, host)):
+                raise LabError(said)
+
+        said = self._said(f"{key}-left", lambda vcenter: left(vcenter, switch, host))
+        said.before_create = [pulumi.ResourceHook(f"{self.name}-{key}-doubled", refuse)]
+        return said
 
     def _said(self, key: str, look: Look) -> pulumi.ResourceHookBinding:
         async def explain(failed: pulumi.ErrorHookArgs) -> bool:
@@ -47,13 +60,8 @@ class Joining:
             if failed.failed_operation == "delete":
                 return False
 
-            def at_once(endpoint: Endpoint) -> list[str]:
-                with session(endpoint, pulumi.log.info) as vcenter:
-                    return list(look(vcenter))
-
             try:
-                endpoint, context = await self._endpoint(), copy_context()  # which has where the log goes
-                for said in await asyncio.get_running_loop().run_in_executor(LOOKING, context.run, at_once, endpoint):
+                for said in await self._answers(look):
                     pulumi.log.error(said)
             # an error here would take the place of the provider's own, which is the one to be read
             except (LabError, OSError, HTTPException, vmodl.MethodFault) as error:
@@ -61,6 +69,14 @@ class Joining:
             return False
 
         return pulumi.ResourceHookBinding(on_error=[pulumi.ErrorHook(f"{self.name}-{key}", explain)])
+
+    async def _answers(self, look: Look) -> list[str]:
+        def at_once(endpoint: Endpoint) -> list[str]:
+            with session(endpoint, pulumi.log.info) as vcenter:
+                return list(look(vcenter))
+
+        endpoint, context = await self._endpoint(), copy_context()  # which has where the log goes
+        return await asyncio.get_running_loop().run_in_executor(LOOKING, context.run, at_once, endpoint)
 
     async def _endpoint(self) -> Endpoint:
         told = await pulumi.Output.from_input(self.password).future() or ""
@@ -85,3 +101,11 @@ def left(vcenter: VCenter, switch: DistributedSwitch, host: str) -> Iterable[str
             f"{host}: is no member of {switch.name} any more, so that it gets no vmkernel adapter there: "
             "pulumi up --refresh --run-program puts it back"
         )
+
+
+def doubled(vcenter: VCenter, switch: DistributedSwitch, host: str) -> Iterable[str]:
+    """What has the address already that a new adapter of the host is to get."""
+    wanted = next((one.vmkernel.address for one in switch.hosts if one.name == host and one.vmkernel), None)
+    for vmk, address in vcenter.vmkernel_names(vcenter.host(host)).items():
+        if wanted is not None and address == str(wanted.ip):
+            yield taken_address(host, vmk, address)

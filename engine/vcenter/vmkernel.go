@@ -24,10 +24,21 @@ func (v *vmkernel) index(device string) int {
 	return slices.IndexFunc(v.config().Vnic, func(nic types.HostVirtualNic) bool { return nic.Device == device })
 }
 
+// taken tells whether an adapter of the host has the address. A host answers for an address by one adapter alone.
+func (v *vmkernel) taken(ip *types.HostIpConfig) bool {
+	return ip != nil && ip.IpAddress != "" && slices.ContainsFunc(v.config().Vnic, func(nic types.HostVirtualNic) bool {
+		return nic.Spec.Ip != nil && nic.Spec.Ip.IpAddress == ip.IpAddress
+	})
+}
+
 // AddVirtualNic adds an adapter under the first free name, on a distributed switch only where the host is its member.
 func (v *vmkernel) AddVirtualNic(ctx *simulator.Context, req *types.AddVirtualNic) soap.HasFault {
 	if port := req.Nic.DistributedVirtualPort; port != nil && !member(ctx, v.network.Host.Self, port.SwitchUuid) {
 		fault := simulator.Fault("The host is no member of the distributed switch.", new(types.HostConfigFault))
+		return &methods.AddVirtualNicBody{Fault_: fault}
+	}
+	if v.taken(req.Nic.Ip) {
+		fault := simulator.Fault("The address is in use on another adapter of the host.", new(types.HostConfigFault))
 		return &methods.AddVirtualNicBody{Fault_: fault}
 	}
 	number := 0

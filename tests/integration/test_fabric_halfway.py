@@ -95,6 +95,22 @@ def test_a_host_that_leaves_its_switch_is_named_and_comes_back(stack: Vsphere, c
     assert not machines(stack, "gpu01"), "none starts before every host is set up"
 
 
+def test_an_adapter_that_a_killed_run_has_left_is_named_and_gets_no_double(stack: Vsphere) -> None:
+    """As after a kill between the vCenter's answer and its place in the state: the stack made it, and does not know."""
+    address = vim.host.IpConfig(dhcp=False, ipAddress="10.10.11.201", subnetMask="255.255.255.0")
+    with session(stack.endpoint) as vcenter:
+        network = vcenter.host(H0).configManager.networkSystem
+        left = network.AddVirtualNic("", vim.host.VirtualNic.Specification(ip=address))
+
+    said = words(stack.pulumi("up", "--refresh", "--run-program", fails=True))
+    with session(stack.endpoint) as vcenter:
+        adapters = sorted(vcenter.vmkernel_names(vcenter.host(H0)))
+        vcenter.host(H0).configManager.networkSystem.RemoveVirtualNic(left)
+
+    assert f"{H0}: {left} has 10.10.11.201 already, and is not this stack's: vmkernel: {{existing: {left}}}" in said
+    assert adapters == ["vmk0", left]
+
+
 def test_a_copy_that_nobody_was_told_of_is_named_and_left_to_its_owner(stack: Vsphere, control: Control) -> None:
     stack.nodes = [a_worker(1)]
     control.fault("untold", times=1)

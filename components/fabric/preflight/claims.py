@@ -1,4 +1,4 @@
-"""Whether the names that a lab gives to switches and port groups are free, or there to be adopted. Pure."""
+"""Whether names and addresses that a lab gives in a vCenter are free, or there to be adopted. Pure."""
 
 from collections.abc import Iterator, Sequence
 
@@ -11,6 +11,54 @@ def names_made(switches: Sequence[DistributedSwitch]) -> list[str]:
     made = [switch.name for switch in switches if switch.use == "create"]
     made += [f"{switch.name}/{switch.port_group}" for switch in switches if switch.group_use == "create"]
     return sorted(made)
+
+
+def adapters_made(switches: Sequence[DistributedSwitch]) -> list[str]:
+    """The vmkernel adapters that a run makes, as `host: address`; they stay ours from then on."""
+    return sorted(_adapter(host, address) for host, address in _new_adapters(switches))
+
+
+def refused_adapters(switches: Sequence[DistributedSwitch], facts: FabricFacts, ours: frozenset[str]) -> Iterator[str]:
+    """A sentence for each adapter whose address one has already that is not ours: a host would answer twice for it.
+
+    Args:
+        switches: what the lab asks for.
+        facts: what there is.
+        ours: the adapters that an earlier run of this stack has set out to make.
+    """
+    there = [
+        (host.name, vmk, found.address)
+        for host in facts.hosts.values()
+        for vmk, found in host.vmkernels.items()
+        if _adapter(host.name, found.address) not in ours
+    ]
+    for name, address in _new_adapters(switches):
+        for owner, vmk, taken in there:
+            if taken != address:
+                continue
+            if owner == name:
+                yield taken_address(name, vmk, address)
+            else:
+                yield f"{name}: its new vmkernel adapter is to get {address}, which {vmk} of {owner} has: take another"
+
+
+def taken_address(host: str, vmk: str, address: str) -> str:
+    """What is said of an address that the host has, on an adapter that the stack knows nothing of."""
+    return (
+        f"{host}: {vmk} has {address} already, and is not this stack's: vmkernel: {{existing: {vmk}}} in place of the "
+        f"address takes it as it is; or remove {vmk} there, or give another address"
+    )
+
+
+def _new_adapters(switches: Sequence[DistributedSwitch]) -> Iterator[tuple[str, str]]:
+    for switch in switches:
+        for host in switch.hosts:
+            if host.vmkernel is not None and host.vmkernel.address is not None:
+                yield host.name, str(host.vmkernel.address.ip)
+
+
+def _adapter(host: str, address: str) -> str:
+    return f"{host}: {address}"
 
 
 def refused_names(switches: Sequence[DistributedSwitch], facts: FabricFacts, ours: frozenset[str]) -> Iterator[str]:
