@@ -5,14 +5,22 @@ state of every stack with a fabric: it never moves.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 import pulumi
 from pulumi.dynamic import CheckFailure, CheckResult, CreateResult, DiffResult, Resource, ResourceProvider, UpdateResult
 
 from components.fabric import login
-from components.fabric.preflight.claims import names_made, refused_mtus, refused_names
+from components.fabric.preflight.claims import (
+    adapters_made,
+    names_made,
+    refused_adapters,
+    refused_mtus,
+    refused_names,
+    refused_versions,
+)
 from components.fabric.preflight.judge import judge
+from components.fabric.preflight.packages import kept
 from components.fabric.preflight.supplies import refused_supplies
 from components.fabric.preflight.survey import Scope, survey
 from components.fabric.vcenter.client import VCenter
@@ -27,6 +35,10 @@ from stacks.nodes import VsphereVm
 
 Props = dict[str, object]
 SEEN = ("hosts", "faults", "warnings")
+MADE = ("made", "adapters")
+"""What this stack has set out to make: names, and vmkernel adapters by their address. It is ours if it is there."""
+KEPT = "packages"
+"""What need not be asked again of a host that has not been started since."""
 MOST_LINES = 12
 
 
@@ -38,9 +50,8 @@ class InspectionProvider(Configured, ResourceProvider):
         lab = configured_lab(self._setting)
         if lab.fabric is None:
             raise LabError("the stack's lab has no fabric")
-        ours = _olds.get("made")
         with login.configured_session(self._setting) as vcenter:
-            seen = look(lab, lab.fabric, vcenter, frozenset(ours if isinstance(ours, list) else []))
+            seen = look(lab, lab.fabric, vcenter, _olds)
         for warning in [*_lines(seen, "warnings"), *(_lines(seen, "faults") if lab.fabric.preflight == "warn" else [])]:
             pulumi.log.warn(warning)
         failures = []
@@ -53,7 +64,7 @@ class InspectionProvider(Configured, ResourceProvider):
         for host, line in _mapping(_news, "hosts").items():
             if (before := _mapping(_olds, "hosts").get(host)) not in (None, line):
                 pulumi.log.info(f"{host}: {before} => {line}")
-        return DiffResult(changes=any(_olds.get(key) != _news.get(key) for key in (*SEEN, "made", "datacenter")))
+        return DiffResult(changes=any(_olds.get(key) != _news.get(key) for key in (*SEEN, *MADE, KEPT, "datacenter")))
 
     def create(self, props: Props) -> CreateResult:
         """Keeps what was seen."""
@@ -83,13 +94,13 @@ class Inspection(Resource, module="fabric", name="Inspection"):
         props = {
             "datacenter": args.fabric.datacenter,
             "cluster": args.fabric.cluster,
-            **dict.fromkeys((*SEEN, "made")),
+            **dict.fromkeys((*SEEN, *MADE, KEPT)),
         }
         super().__init__(InspectionProvider(), name, props, opts)
 
 
-def look(lab: Lab, fabric: Fabric, vcenter: VCenter, ours: frozenset[str]) -> Props:
-    """What there is, and what the preflight says of it."""
+def look(lab: Lab, fabric: Fabric, vcenter: VCenter, olds: Props) -> Props:
+    """What there is, and what the preflight says of it; `olds` is what the last run kept, empty before the first."""
     names = sorted({host.name for switch in fabric.switches for host in switch.hosts})
     vgpu = hosts_with_vgpus(lab, names)
     needs = needs_of(lab, fabric)
@@ -100,12 +111,16 @@ def look(lab: Lab, fabric: Fabric, vcenter: VCenter, ours: frozenset[str]) -> Pr
         privileges={where: privileges(needs, where) for where in ("datacenter", "cluster", "host")},
         machines=lab.bitfusion is not None or any(isinstance(node, VsphereVm) for node in lab.nodes),
         gpus=bool(vgpu),
+        packages=kept(olds.get(KEPT)),
     )
     facts = survey(vcenter, scope)
+    knows_adapters = "adapters" in olds or "made" not in olds  # a state from before they were kept there tells nothing
     verdict = judge(fabric.switches, facts, {rail.name: rail.mtu_bytes for rail in lab.rails}, vgpu)
     claims = [
-        *refused_names(fabric.switches, facts, ours),
+        *refused_names(fabric.switches, facts, _ours(olds, "made")),
+        *refused_adapters(fabric.switches if knows_adapters else (), facts, _ours(olds, "adapters")),
         *refused_mtus(fabric.switches, facts),
+        *refused_versions(fabric.switches, facts),
         *refused_supplies(lab, facts),
     ]
     return {
@@ -113,6 +128,12 @@ def look(lab: Lab, fabric: Fabric, vcenter: VCenter, ours: frozenset[str]) -> Pr
         "faults": [*claims, *verdict.faults],
         "warnings": list(verdict.warnings),
         "made": names_made(fabric.switches),
+        "adapters": adapters_made(fabric.switches),
+        KEPT: {
+            name: asdict(host.packages)
+            for name, host in sorted(facts.hosts.items())
+            if host.packages is not None and host.packages.lasting
+        },
     }
 
 
@@ -127,6 +148,11 @@ def hosts_with_vgpus(lab: Lab, hosts: list[str]) -> frozenset[str]:
             anywhere = set() if isinstance(node.machine, ExistingMachine) else set(hosts)
             found |= {node.machine.host} if node.machine.host else anywhere
     return frozenset(found)
+
+
+def _ours(olds: Props, key: str) -> frozenset[str]:
+    found = olds.get(key)
+    return frozenset(map(str, found)) if isinstance(found, list) else frozenset()
 
 
 def _told(faults: list[str]) -> str:

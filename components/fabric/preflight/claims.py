@@ -3,6 +3,8 @@
 from collections.abc import Iterator, Sequence
 
 from components.fabric.preflight.facts import FabricFacts, SwitchFacts
+from components.fabric.preflight.releases import release_of
+from components.fabric.vcenter.objects import older
 from stacks.fabric import DistributedSwitch
 
 
@@ -116,6 +118,17 @@ def refused_mtus(switches: Sequence[DistributedSwitch], facts: FabricFacts) -> I
                 f"distributed switch {switch.name} has an MTU of {existing.mtu_bytes}, less than the "
                 f"{switch.mtu_bytes} of the lab: raise it there, or use: adopt sets it"
             )
+
+
+def refused_versions(switches: Sequence[DistributedSwitch], facts: FabricFacts) -> Iterator[str]:
+    """A sentence for each adopted switch that is newer than the lab declares it."""
+    for switch in switches:
+        existing = facts.switches.get(switch.name)
+        if switch.use != "adopt" or not switch.declared("version") or existing is None:
+            continue
+        now, wanted = release_of(existing.version), release_of(switch.version)
+        if now and wanted and now > wanted:
+            yield older(switch.name, existing.version, switch.version)
 
 
 def _past(use: str) -> str:

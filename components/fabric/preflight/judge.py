@@ -13,6 +13,7 @@ from components.fabric.preflight.firewall import blocked
 from components.fabric.preflight.pcie import ACROSS
 from components.fabric.preflight.releases import joins, newest_switch
 from components.fabric.vcenter.nics import Nic, choose, refuse_without_rdma
+from components.fabric.vcenter.objects import unswapped
 from stacks.base import LabError
 from stacks.fabric import DistributedSwitch
 from stacks.words import some
@@ -125,9 +126,12 @@ def _uplink(switch: DistributedSwitch, name: str, host: HostFacts, facts: Fabric
     existing = facts.switches.get(switch.name)
     members = existing.members if existing is not None else {}
     nics = [nic for nic in map(host.nic, members.get(name, ())) if nic is not None]
-    if not nics and switch.use == "adopt":
+    if len(nics) < 2 and switch.use == "adopt":
         wanted = next(one for one in switch.hosts if one.name == name)
-        return choose(name, host.nics, wanted.uplink or switch.uplink, switch.name, rdma=rdma)
+        nic = choose(name, host.nics, wanted.uplink or switch.uplink, switch.name, rdma=rdma)
+        if nics and nics[0].name != nic.name:
+            raise LabError(f"{name}: {unswapped(switch.name, nics[0].name, nic.name)}")
+        return nic
     if len(nics) != 1:
         raise LabError(
             f"{name}: has {len(nics)} uplinks on {switch.name}, and PVRDMA wants exactly one; "

@@ -101,7 +101,7 @@ class ExistingSwitch:
     def _upgrade(self, version: str) -> None:
         now = str(self._switch.config.productInfo.version)
         if _numbers(now) > _numbers(version):
-            raise LabError(f"{self.place}: has version {now}, and a switch never goes back to {version}: declare {now}")
+            raise LabError(older(self.place, now, version))
         product = vim.dvs.ProductSpec(version=version)
         finish(
             self._vcenter,
@@ -114,10 +114,7 @@ class ExistingSwitch:
         host = self._vcenter.host(name)
         ours = [one for one in self._switch.config.host or [] if one.config.host == host]
         if ours and (found := [spec.pnicDevice for spec in ours[0].config.backing.pnicSpec or []]):
-            raise LabError(
-                f"{self.place}: {name} is on it with {', '.join(found)}, and the lab says {nic}. An uplink is never "
-                "swapped here: mend the lab's uplink, or the switch by hand"
-            )
+            raise LabError(f"{name}: {unswapped(self.place, ', '.join(found), nic)}")
         backing = vim.dvs.HostMember.PnicBacking(pnicSpec=[vim.dvs.HostMember.PnicSpec(pnicDevice=nic)])
         return vim.dvs.HostMember.ConfigSpec(operation="edit" if ours else "add", host=host, backing=backing)
 
@@ -196,6 +193,19 @@ def entity_named(vcenter: VCenter, kind: type[vim.ManagedEntity], name: str, bel
             return entity
     others = ", ".join(sorted(str(values["name"]) for _, values in found)) or "none"
     raise LabError(f"{name}: the vCenter has no such {kind.__name__.rpartition('.')[2]}; it has {others}")
+
+
+def older(switch: str, now: str, wanted: str) -> str:
+    """What is said of a version that a switch is to go back to."""
+    return f"{switch}: has version {now}, and a switch never goes back to {wanted}: declare {now}"
+
+
+def unswapped(switch: str, now: str, wanted: str) -> str:
+    """What is said of a host that is on an adopted switch with another NIC than the lab's."""
+    return (
+        f"is on {switch} with {now}, and the lab says {wanted}. An uplink is never swapped here: mend the lab's "
+        "uplink, or the switch by hand"
+    )
 
 
 def _numbers(version: str) -> tuple[int, ...]:

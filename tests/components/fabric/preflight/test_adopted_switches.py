@@ -1,0 +1,62 @@
+"""A switch that is taken over: what it would never be changed to is refused before anything is changed."""
+
+from dataclasses import replace
+from types import SimpleNamespace
+
+import pytest
+
+from components.fabric.preflight.claims import refused_versions
+from components.fabric.preflight.facts import FabricFacts
+from components.fabric.preflight.judge import judge
+from components.fabric.vcenter.objects import MEMBER, ExistingSwitch
+from stacks.base import LabError
+from stacks.fabric import DistributedSwitch
+from tests.components.fabric.preflight.test_judge import EXISTING, HOST, NIC, a_switch
+
+OTHER = replace(NIC, name="vmnic5", mac="ec:0d:9a:00:00:01", rdma_device="vmrdma1")
+
+
+def adopted(**others: object) -> DistributedSwitch:
+    hosts = [{"name": "esx1", "vmkernel": {"existing": "vmk0"}}]
+    return DistributedSwitch.model_validate(a_switch(use="adopt", hosts=hosts, **others))
+
+
+def faults(*members: str) -> tuple[str, ...]:
+    host = replace(HOST, nics=(NIC, OTHER))
+    facts = FabricFacts(hosts={"esx1": host}, switches={"roce": replace(EXISTING, members={"esx1": members})})
+    return judge([adopted()], facts, {"pvrdma": 1500}, frozenset()).faults
+
+
+def test_a_host_that_is_on_the_switch_with_another_nic_is_refused_in_the_preview() -> None:
+    [said] = faults("vmnic5")
+
+    assert said.startswith("esx1: is on roce with vmnic5, and the lab says vmnic4. An uplink is never swapped here: ")
+
+
+def test_a_host_with_the_lab_s_nic_or_without_one_is_passed() -> None:
+    assert faults("vmnic4") == faults() == ()
+
+
+def test_a_host_with_two_uplinks_is_refused_although_one_of_them_is_the_lab_s() -> None:
+    assert "esx1: has 2 uplinks on roce, and PVRDMA wants exactly one" in faults("vmnic4", "vmnic5")[0]
+
+
+@pytest.mark.parametrize(("now", "said"), [("7.0.3", ["7.0.3"]), ("7.0.2", []), ("6.6.0", []), ("own", [])])
+def test_a_version_that_would_go_back_is_refused_in_the_preview(now: str, said: list[str]) -> None:
+    facts = FabricFacts(hosts={}, switches={"roce": replace(EXISTING, version=now)})
+
+    assert list(refused_versions([adopted(version="7.0.2")], facts)) == [
+        f"roce: has version {one}, and a switch never goes back to 7.0.2: declare {one}" for one in said
+    ]
+    assert list(refused_versions([adopted()], facts)) == [], "a version that nobody declares is nobody's wish"
+
+
+def test_an_uplink_that_was_swapped_after_the_preview_is_not_swapped_back() -> None:
+    host = object()
+    backing = SimpleNamespace(pnicSpec=[SimpleNamespace(pnicDevice="vmnic5")])
+    member = SimpleNamespace(config=SimpleNamespace(host=host, backing=backing))
+    switch = SimpleNamespace(config=SimpleNamespace(configVersion="1", host=[member]))
+    vcenter = SimpleNamespace(host=lambda _name: host)
+
+    with pytest.raises(LabError, match=r"esx1: is on corp with vmnic5, .* An uplink is never swapped here"):
+        ExistingSwitch(vcenter, switch, "corp").put({f"{MEMBER}esx1": "vmnic4"})
