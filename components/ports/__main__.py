@@ -6,10 +6,12 @@ import sys
 from functools import partial
 from pathlib import Path
 
+from components.ports.api import Place, server_of
 from components.ports.check import faults, table, tried
+from components.ports.matrix import port_matrix
 from components.ports.targets import probes, thinned
 from components.ports.text import as_json, as_markdown
-from components.ssh.credentials import login_to
+from components.ssh.credentials import Setting, kubeconfig, login_to
 from components.stack_cli import add_stack_options, lab_of, stack_secret
 from stacks.base import LabError
 from stacks.lab import Lab
@@ -35,8 +37,9 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def _check(lab: Lab, asked: argparse.Namespace) -> int:
-    login = login_to(lab, Path.cwd(), partial(stack_secret, asked))
-    some, left = probes(lab)
+    setting = partial(stack_secret, asked)
+    login = login_to(lab, Path.cwd(), setting)
+    some, left = probes(lab, _api(lab, setting))
     answers = asyncio.run(tried(some, login.endpoints, login.keys))
     sys.stdout.write(table(answers, left))
     sys.stdout.write("".join(f"{line}\n" for line in thinned(lab)))
@@ -44,6 +47,16 @@ def _check(lab: Lab, asked: argparse.Namespace) -> int:
     sys.stdout.write("".join(f"FAULT {line}\n" for line in wrong))
     sys.stdout.write(f"{plural(len(answers), 'way')} tried, {plural(len(wrong), 'fault')}, {len(left)} not checkable\n")
     return 1 if wrong else 0
+
+
+def _api(lab: Lab, setting: Setting) -> Place | str:
+    """Where the API server answers that is no node's, or why nobody knows."""
+    if not any("api" in (row.source, row.target) for row in port_matrix(lab)):
+        return ""
+    try:
+        return server_of(kubeconfig(lab, setting, Path.cwd()) or "")
+    except LabError as error:
+        return f"{error}"
 
 
 if __name__ == "__main__":

@@ -3,15 +3,21 @@
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
+from components.ports.api import Place, only_here
 from components.ports.matrix import PortRow, Role, port_matrix
 from components.ports.pairs import ALL_PAIRS, pairs, steps
-from stacks.base import LabError
 from stacks.bitfusion import way_to
 from stacks.lab import Lab
 from stacks.nodes import Node
 
 HERE = ""
 """The machine on which this runs, in the place of a node's name."""
+UNASKED_API = "the kubeconfig says where it answers: kubectl get nodes proves it"
+ELSEWHERE: dict[Role, str] = {
+    "esxi": "an ESXi host: nc -z there",
+    "vcenter": "the vCenter: nc -z there",
+    "api": "the control planes: kubectl logs and kubectl exec prove it",
+}
 OF_NODES: frozenset[Role] = frozenset({"node", "control_plane", "worker", "client"})
 
 
@@ -36,19 +42,23 @@ class Unproven:
     why: str
 
 
-def probes(lab: Lab) -> tuple[list[Probe], list[Unproven]]:
-    """Connections to try, and rows that have to be checked otherwise."""
+def probes(lab: Lab, api: Place | str = UNASKED_API) -> tuple[list[Probe], list[Unproven]]:
+    """Connections to try, and rows that have to be checked otherwise.
+
+    Args:
+        lab: the lab.
+        api: where the API server of a cluster answers that exists by itself, or why that is not known.
+    """
     tried: list[Probe] = []
     left: list[Unproven] = []
     for row in port_matrix(lab):
-        if why := _unprovable(lab, row):
+        if why := _unprovable(lab, row, api):
             left.append(Unproven(row=row, why=why))
             continue
         found = [
             Probe(row=row, source=source, target=name, address=address, port=port)
-            for source, name, address in _ways(lab, row)
-            for port in dict.fromkeys((row.first, row.last))
-            if _is_its_port(lab, row, name, port)
+            for source, name, address in _ways(lab, row, api)
+            for port in _ports(lab, row, name, api)
         ]
         tried += found
         if not found:
@@ -61,7 +71,7 @@ def thinned(lab: Lab) -> list[str]:
     lines = []
     for row in port_matrix(lab):
         many = len(members(lab, row.source))
-        if row.source == row.target and many > ALL_PAIRS and not _unprovable(lab, row):
+        if row.source == row.target and many > ALL_PAIRS and not _unprovable(lab, row, UNASKED_API):
             lines.append(
                 f"{row.source} -> {row.target} {row.protocol} {row.ports}: each of {many} tries {len(steps(many))} "
                 f"others, those 1, 2, 4, ... places further on in the lab file, and not all {many - 1}"
@@ -82,12 +92,12 @@ def members(lab: Lab, role: Role) -> list[Node]:
     return []
 
 
-def _ways(lab: Lab, row: PortRow) -> Iterator[tuple[str, str, str]]:
+def _ways(lab: Lab, row: PortRow, api: Place | str) -> Iterator[tuple[str, str, str]]:
     """Machine that connects, name and address of what it connects to: every machine of the row's role connects."""
     if row.target not in OF_NODES:
         for source in [None] if row.source == "admin" else members(lab, row.source):
             own = source.name if source else HERE
-            yield from ((own, name, address) for name, address in _servers(lab, row, source))
+            yield from ((own, name, address) for name, address in _servers(lab, row, source, api))
     elif row.source == "admin":
         yield from ((HERE, node.name, str(node.address)) for node in members(lab, row.target))
     elif row.network == "rail":
@@ -109,22 +119,31 @@ def _pairs(lab: Lab, row: PortRow, rail: str | None = None) -> Iterable[tuple[No
     return ((one, other) for one in sources for other in targets if one.name != other.name)
 
 
-def _unprovable(lab: Lab, row: PortRow) -> str:
+def _unprovable(lab: Lab, row: PortRow, api: Place | str) -> str:
     if row.protocol != "tcp":
         return "a datagram that nobody answers proves nothing: look at the firewall, or run the benchmarks"
-    if "api" in (row.source, row.target):
-        return "the kubeconfig says where it answers: kubectl get nodes proves it"
-    if row.source in ("esxi", "vcenter"):
-        return f"it would have to come from {'an ESXi host' if row.source == 'esxi' else 'the vCenter'}: nc -z there"
+    if row.source in ELSEWHERE:
+        return f"it would have to come from {ELSEWHERE[row.source]}"
     if row.source != "admin" and not members(lab, row.source):
         return f"no node of the lab is a {row.source}"
     if lab.simulated and row.source != "admin" and row.network == "management":
         return "the simulator's nodes have no management network among themselves"
+    return _unknown(row, api) if row.target == "api" else ""
+
+
+def _unknown(row: PortRow, api: Place | str) -> str:
+    """Why the API server's place is not known to who connects."""
+    if isinstance(api, str):
+        return api
+    if row.source != "admin" and only_here(api):
+        return f"the kubeconfig names {api[0]}, which is another machine on each: kubectl get nodes proves it"
     return ""
 
 
-def _servers(lab: Lab, row: PortRow, source: Node | None) -> Iterator[tuple[str, str]]:
+def _servers(lab: Lab, row: PortRow, source: Node | None, api: Place | str) -> Iterator[tuple[str, str]]:
     """Name and address of what a row leads to from a node, or from here, where that is no node."""
+    if row.target == "api" and not isinstance(api, str):
+        yield f"API server {api[0]}", api[0]
     if row.target == "vcenter" and lab.fabric:
         yield "the vCenter", lab.fabric.vcenter
     if row.target == "licence" and lab.licence:
@@ -139,11 +158,11 @@ def _servers(lab: Lab, row: PortRow, source: Node | None) -> Iterator[tuple[str,
         yield from ((name, name) for name, _, port in pairs if int(port) == row.first)
 
 
-def _is_its_port(lab: Lab, row: PortRow, name: str, port: int) -> bool:
-    """Whether a machine has this very port: nodes may have their SSH on different ones."""
-    if row.source != "admin" or row.target != "node":
-        return True
-    found = next((node for node in lab.nodes if node.name == name), None)
-    if found is None:
-        raise LabError(f"{name} is no node")
-    return found.ssh_port == port
+def _ports(lab: Lab, row: PortRow, name: str, api: Place | str) -> list[int]:
+    """First and last port of the row; nodes may have their SSH on different ones, and the kubeconfig its own port."""
+    if row.target == "api" and not isinstance(api, str):
+        return [api[1]]
+    ports = list(dict.fromkeys((row.first, row.last)))
+    if row.source == "admin" and row.target == "node":
+        return [port for port in ports if any(node.name == name and node.ssh_port == port for node in lab.nodes)]
+    return ports

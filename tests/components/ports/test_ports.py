@@ -13,10 +13,12 @@ import yaml
 
 from components.ports import connect
 from components.ports.__main__ import main
+from components.ports.api import server_of
 from components.ports.check import COMMAND, Answer, faults, table, tried
 from components.ports.matrix import PVRDMA_PORTS, PortRow, port_matrix
-from components.ports.targets import Probe, probes, thinned
+from components.ports.targets import Probe, Unproven, probes, thinned
 from components.ports.text import as_json, as_markdown, output_lines
+from components.ssh.credentials import Login
 from stacks.base import LabError
 from stacks.lab import Lab
 from stacks.read import KEY, parse_lab
@@ -199,6 +201,60 @@ def test_what_starts_at_a_host_that_is_not_ours_is_named_and_not_claimed():
         "nc -z" in one.why for one in left if one.row.source in ("esxi", "vcenter") and one.row.protocol == "tcp"
     )
     assert ("", "the vCenter", 8989) in {(probe.source, probe.target, probe.port) for probe in some}
+
+
+def kubeconfig(server: str, **cluster: str) -> str:
+    clusters = [{"name": "other", "cluster": {"server": "https://other:1"}}]
+    clusters.append({"name": "lab", "cluster": {"server": server, **cluster}})
+    contexts = [{"name": "of-lab", "context": {"cluster": "lab", "user": "admin"}}]
+    return yaml.safe_dump({"current-context": "of-lab", "contexts": contexts, "clusters": clusters})
+
+
+def test_the_api_server_is_where_the_kubeconfig_s_current_context_says():
+    assert server_of(kubeconfig("https://10.1.2.3:6443")) == ("10.1.2.3", 6443)
+    assert server_of(kubeconfig("https://api.site")) == ("api.site", 443)
+    for wrong in (
+        "",
+        "a: [",
+        "[]",
+        kubeconfig(""),
+        kubeconfig("https://a:port"),
+        kubeconfig("https://a", **{"proxy-url": "b"}),
+    ):
+        with pytest.raises(LabError, match="kubeconfig"):
+            server_of(wrong)
+
+
+def test_the_api_of_a_cluster_that_exists_is_tried_from_here_and_from_every_node():
+    lab = lab_of(PVRDMA).model_copy(update={"kind": "hardware"})
+
+    some, left = probes(lab, ("10.1.2.3", 8443))
+
+    ours = {(one.source, one.address, one.port) for one in some if one.row.target == "api"}
+    assert ours == {(source, "10.1.2.3", 8443) for source in ("", *(node.name for node in lab.nodes))}
+    assert [one.row.ports for one in left if "api" in (one.row.source, one.row.target)] == ["10250"]
+
+
+def test_an_api_at_a_tunnel_s_end_is_tried_from_here_alone():
+    lab = lab_of(PVRDMA).model_copy(update={"kind": "hardware"})
+
+    for place in (("127.0.0.1", 6443), ("localhost", 6443)):
+        some, left = probes(lab, place)
+        assert [one.source for one in some if one.row.target == "api"] == [""]
+        assert any("another machine on each" in one.why for one in left)
+
+
+def test_a_kubeconfig_that_is_not_there_is_told_as_the_reason(capsys, monkeypatch, tmp_path):
+    def none_to_try(_lab: Lab, api: object) -> tuple[list[Probe], list[Unproven]]:
+        return [], [Unproven(row=probe(1).row, why=str(api))]
+
+    monkeypatch.setattr("components.ports.__main__.login_to", lambda *_: Login(private_key=None, endpoints={}))
+    monkeypatch.setattr("components.ports.__main__.probes", none_to_try)
+    monkeypatch.chdir(tmp_path)
+
+    assert main(["--config-file", str(ROOT / "Pulumi.lab-pvrdma.yaml"), "--check"]) == 0
+
+    assert "not checkable: cluster.kubeconfig_file: .sim/kubeconfig cannot be read" in capsys.readouterr().out
 
 
 # -- the check itself, on sockets
