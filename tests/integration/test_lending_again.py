@@ -7,10 +7,11 @@ from typing import Any
 import pytest
 from pyVmomi import vim
 
-from components.fabric import login, theirs_changes
+from components.fabric import login
 from components.fabric.adopt_machine import AdoptedMachineProvider
 from components.fabric.machine_baseline import MachineBaselineProvider
 from components.fabric.vcenter.client import VCenter, session
+from components.fabric.vms import theirs_changes
 from components.fabric.vms.theirs import MARK, Theirs, by_instance, by_name
 from simulator.vcenter.control import SOCKET, Control
 from stacks.base import LabError
