@@ -81,6 +81,13 @@ def test_each_worker_keeps_its_address_and_asks_for_its_licence(rdg: Lab) -> Non
     assert peers == ["192.168.0.52", "192.168.0.53", "192.168.0.54", "192.168.0.51"]
 
 
+def test_the_workers_get_what_measures_and_speaks_rdma(rdg: Lab) -> None:
+    for node in rdg.nodes[1:]:
+        packages = host_document(rdg, node)["packages"]
+        assert isinstance(packages, dict)
+        assert all({"perftest", "rdma-core", "infiniband-diags"} <= set(names) for names in packages.values())  # type: ignore[arg-type]  # lists of names
+
+
 @pytest.mark.parametrize(("transport", "disabled", "threads"), [("roce", "0", "1"), ("tcp", "1", "0")])
 def test_the_job_is_the_guide_s_in_both_variants(rdg: Lab, transport: str, disabled: str, threads: str) -> None:
     text = json.dumps(job_of(rdg, "tf_cnn", transport))  # type: ignore[arg-type]  # one of them

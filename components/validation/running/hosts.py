@@ -109,7 +109,7 @@ async def _inspect(plan: Plan, connection: Connection, node: str) -> tuple[str, 
     said = as_raw(["sh", SCRIPT, *map(shlex.quote, inspect_words(plan.verbs.tests, ends))], done)
     ports = parse_ports(done.out)
     if missing := [test for test in plan.verbs.tests if test not in ports.tests]:
-        return node, f"{node}: {missing[0]} is not installed (package perftest)", said
+        return node, f"{node}: {missing[0]} is not installed (package perftest, in system.packages)", said
     return node, ports, said
 
 

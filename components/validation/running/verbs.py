@@ -247,7 +247,7 @@ def _failure(node: str, done: Done) -> str:
     if done.code == LATE:
         return f"{node}: no end in time: no packet arrives, or the peer is gone"
     if done.code == 127:
-        return f"{node}: perftest is not installed (package perftest)"
+        return f"{node}: perftest is not installed (package perftest, in system.packages)"
     if done.code is None:
         return f"{node}: the run was killed, or its connection broke"
     err = "".join(line for line in done.err.splitlines(keepends=True) if not line.startswith("@"))  # ours, not its own

@@ -11,6 +11,9 @@ from ..step import Fields, Step
 BUILT_DRIVERS = ("doca_ofed", "mlnx_ofed")
 """Driver sources whose modules are built on the host, and so are not signed by the distribution."""
 
+MISSING = 127
+"""Exit code of a program that is not there."""
+
 
 class Preflight(Step):
     """It only looks: no fields, nothing to apply. Its gates stand for what this document asks, and nothing more."""
@@ -46,6 +49,11 @@ class Preflight(Step):
             for name, link in links.items()
             if link and link["now"] != link["most"]
         ]
+        if _lacks_perftest(host):
+            warnings.append(
+                "perftest is not installed, so no verbs benchmark runs here: "
+                "name it in system.packages, or let the template bring it"
+            )
         return {
             "os": distribution(machine).name,
             "iommu": _iommu(machine, [pf["interface"] for pf in host.pfs]),
@@ -68,6 +76,12 @@ class Preflight(Step):
                     f"{name} offers {offered} VFs and {pf['vfs']} are wanted",
                     f"{few if offered else none}, or lower vfs",
                 )
+
+
+def _lacks_perftest(host: Host) -> bool:
+    """Asked of PVRDMA's machines alone: a vendor's driver for a NIC of one's own brings it along."""
+    paravirtual = any(pf["driver"] == "vmxnet3" for pf in host.pfs)
+    return paravirtual and not host.booting and host.machine.run("ib_write_bw", "--version").code == MISSING
 
 
 def _iommu(machine: Machine, pfs: List[str]) -> str:

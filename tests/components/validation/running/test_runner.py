@@ -287,7 +287,9 @@ def test_a_host_without_perftest_is_told_apart(lab: Lab) -> None:
     hosts[0].programs["inspect"] = answering(PORTS.replace("has ib_write_bw\n", ""))
     record, _ = run(without_nccl(lab), hosts)
 
-    assert {t.reasons[0] for t in record.transfers} == {"gpu01: ib_write_bw is not installed (package perftest)"}
+    assert {t.reasons[0] for t in record.transfers} == {
+        "gpu01: ib_write_bw is not installed (package perftest, in system.packages)"
+    }
 
 
 def test_a_flood_of_output_fills_no_memory(lab: Lab) -> None:

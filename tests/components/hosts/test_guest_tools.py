@@ -1,0 +1,32 @@
+"""A machine with PVRDMA says before any benchmark that it has nothing to measure with."""
+
+from typing import Any
+
+from components.hosts.program.machine import Done
+from tests.components.hosts.test_steps_pvrdma import Guest, document, guest, run
+
+__all__ = ["document", "guest"]  # fixtures
+
+
+class Bare(Guest):
+    """A stock template: nobody has installed perftest."""
+
+    def run(self, *words: str, stdin: str = "", timeout_s: float = 30) -> Done:
+        if words[0] == "ib_write_bw":
+            return Done(127, "", "ib_write_bw is not installed")
+        return super().run(*words, stdin=stdin, timeout_s=timeout_s)
+
+
+def test_a_template_without_perftest_is_a_warning_with_the_remedy(tmp_path, document, monkeypatch):
+    monkeypatch.delenv("SSH_CONNECTION", raising=False)
+    result = run("apply", Bare(tmp_path), document)
+
+    assert result["failed"] is None, "a lab may have no benchmark"
+    assert [text for text in result["facts"]["warnings"] if "system.packages" in text and "perftest" in text]
+
+
+def test_a_machine_that_has_it_and_a_host_with_a_nic_of_its_own_hear_nothing(guest, document, tmp_path):
+    assert "warnings" not in run("apply", guest, document)["facts"]
+
+    physical: dict[str, Any] = {**document, "pfs": [{**document["pfs"][0], "driver": "mlx5_core"}]}
+    assert "warnings" not in run("probe", Bare(tmp_path / "physical"), physical)["facts"]
