@@ -118,7 +118,7 @@ class VsphereFabric(pulumi.ComponentResource):
         group = self._group(switch, uuid)
         for host in switch.hosts:
             if host.vmkernel is not None:
-                self._set(host, self._adapter(switch, host, uuid, group))
+                self._set(host, *self._adapter(switch, host, uuid, group))
         return group
 
     def _switch(self, switch: DistributedSwitch) -> pulumi.Output[str]:
@@ -202,15 +202,18 @@ class VsphereFabric(pulumi.ComponentResource):
 
     def _adapter(
         self, switch: DistributedSwitch, host: EsxiHost, uuid: pulumi.Output[str], group: pulumi.Output[str]
-    ) -> pulumi.Input[str]:
-        """Name of the vmkernel adapter that is made, adopted or only named; ESXi chooses the number of a new one."""
+    ) -> tuple[pulumi.Input[str], list[pulumi.Resource]]:
+        """Name of the vmkernel adapter that is made, adopted or only named, and what has to be there before it is used.
+
+        ESXi chooses the number of a new one; every other is known in a preview too.
+        """
         wanted = host.vmkernel
         if wanted is not None and wanted.existing is not None:
             if wanted.use == "reference" or wanted.mtu_bytes is None:
-                return wanted.existing
+                return wanted.existing, []
             path, mtu = f"{host.name}/{wanted.existing}", {"mtu_bytes": wanted.mtu_bytes}
             args = AdoptedArgs(kind="vmkernel", path=path, wanted=mtu)
-            return self._existing(f"{switch.rail}-{host.name}-vmkernel", args).moid
+            return wanted.existing, [self._existing(f"{switch.rail}-{host.name}-vmkernel", args)]
         address = wanted.address if wanted else None
         adapter = vsphere.Vnic(
             f"{self._name}-{switch.rail}-{host.name}-vmkernel",
@@ -221,9 +224,9 @@ class VsphereFabric(pulumi.ComponentResource):
             mtu=switch.mtu_bytes,
             opts=self._child(provider=True, hooks=self._joining.adapter(switch, host.name)),
         )
-        return adapter.id.apply(lambda id_: id_.rpartition("_")[2])  # <host>_<vmkN>
+        return adapter.id.apply(lambda id_: id_.rpartition("_")[2]), []  # <host>_<vmkN>
 
-    def _set(self, host: EsxiHost, vmknic: pulumi.Input[str]) -> None:
+    def _set(self, host: EsxiHost, vmknic: pulumi.Input[str], adapter: list[pulumi.Resource]) -> None:
         baseline = Baseline(f"{self._name}-{host.name}-baseline", host.name, self._child())
         wanted = HostSettingsArgs(
             host=host.name,
@@ -233,7 +236,7 @@ class VsphereFabric(pulumi.ComponentResource):
             allow_management=self._fabric.allow_management_vmkernel,
         )
         # the baseline stands in the state before anything is set, whatever its values are
-        after = pulumi.ResourceOptions(parent=self, depends_on=[baseline, self.inspection])
+        after = pulumi.ResourceOptions(parent=self, depends_on=[baseline, self.inspection, *adapter])
         self._settings[host.name] = HostSettings(f"{self._name}-{host.name}-settings", wanted, after)
 
     def _host_id(self, host: EsxiHost) -> pulumi.Output[str]:

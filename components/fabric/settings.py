@@ -32,8 +32,12 @@ class SettingsProvider(Configured, ResourceProvider):
 
     def check(self, _olds: Props, news: Props) -> CheckResult:
         """Refuses what would harm running machines, while it is still a preview."""
-        if not isinstance(news.get("vmknic"), str):
-            return CheckResult(news, [])  # not known before the adapter is made
+        if not isinstance(news.get("vmknic"), str):  # not known before the adapter is made
+            if _olds:
+                return CheckResult(news, [])
+            with login.configured_session(self._setting) as vcenter:
+                said = refusal_of_new(vcenter, news)
+            return CheckResult(news, [CheckFailure("vmknic", said)] if said else [])
         with login.configured_session(self._setting) as vcenter:
             said = refusal(vcenter, news)
             if warned := warning(vcenter, news):
@@ -118,6 +122,22 @@ def refusal(vcenter: VCenter, props: Props) -> str:
             f"power them off before it becomes {vmknic}"
         )
     return ""
+
+
+def refusal_of_new(vcenter: VCenter, props: Props) -> str:
+    """Why the host may get no adapter that is still to be made; empty when it may.
+
+    Its number is not known, and no adapter that machines run over can be it: said before switch and adapter are made.
+    """
+    host = vcenter.host(str(props["host"]))
+    now = vcenter.option(host, OPTION)
+    running = vcenter.running_pvrdma_vms(host) if now else []
+    if not running:
+        return ""
+    return (
+        f"{host.name}: {OPTION} is {now}, and {', '.join(running[:3])} run with PVRDMA over it: power them off before "
+        f"an adapter that is made here takes its place, or keep it: vmkernel: {{existing: {now}}}"
+    )
 
 
 def warning(vcenter: VCenter, props: Props) -> str:

@@ -1,5 +1,7 @@
 """What may be set on a host, by a vCenter that answers as it is told."""
 
+from contextlib import nullcontext
+
 import pytest
 from pulumi.dynamic import ConfigureRequest
 
@@ -157,20 +159,39 @@ def test_a_baseline_goes_without_a_vcenter_that_could_be_asked(monkeypatch):
     provider.delete("id", {"host": "esx1", "vmknic": "", "firewall_open": False})
 
 
-def test_a_run_warns_once_and_not_at_each_of_its_steps(monkeypatch):
-    said = []
-
-    class Entered:
-        def __enter__(self):
-            return Answering()
-
-        def __exit__(self, *_):
-            return None
-
-    monkeypatch.setattr(login, "configured_session", lambda _setting: Entered())
-    monkeypatch.setattr(settings.pulumi.log, "warn", said.append)
+def provider_of(vcenter, monkeypatch):
+    monkeypatch.setattr(login, "configured_session", lambda _setting: nullcontext(vcenter))
     provider = SettingsProvider()
     provider.configure(ConfigureRequest(type("Config", (), {"get": staticmethod({}.get)})()))
+    return provider
+
+
+@pytest.mark.parametrize(
+    ("option", "running", "olds", "refused"),
+    [
+        ("vmk3", ("theirs",), {}, True),
+        ("vmk3", (), {}, False),
+        ("", ("theirs",), {}, False),
+        ("vmk3", ("ours",), wanted("vmk3"), False),
+    ],
+)
+def test_an_adapter_that_is_still_to_be_made_is_refused_where_machines_run_over_another(
+    option, running, olds, refused, monkeypatch
+):
+    provider = provider_of(Settable(option, running=running), monkeypatch)
+
+    failures = provider.check(olds, wanted(object())).failures
+
+    assert bool(failures) == refused
+    if refused:
+        assert "theirs run with PVRDMA over it: power them off before" in failures[0].reason
+        assert "or keep it: vmkernel: {existing: vmk3}" in failures[0].reason
+
+
+def test_a_run_warns_once_and_not_at_each_of_its_steps(monkeypatch):
+    said = []
+    monkeypatch.setattr(settings.pulumi.log, "warn", said.append)
+    provider = provider_of(Answering(), monkeypatch)
 
     answer = provider.check({}, wanted("vmk0", firewall_open=False))
     with pytest.raises(AttributeError, match="set_option"):  # it goes on to set, which this vCenter cannot
