@@ -1,5 +1,6 @@
 """What mpirun gives to each rank: NCCL's variables, and the RDMA devices that the rank's own pod can use."""
 
+from components.jobs.image.speaks import at_start
 from components.jobs.workers import Workers
 
 USE_OWN_DEVICES = (
@@ -14,11 +15,15 @@ PFs' where pods share these. The GID index is left to NCCL, since it differs fro
 SYSFS = "/sys/class/net"
 
 
-def own_devices_script(workers: Workers, sysfs: str = SYSFS) -> str:
-    """The start of a rank as shell text; in pods Multus names the rails' interfaces net1, net2 and so on."""
+def rank_script(workers: Workers, sysfs: str = SYSFS, root: str = "") -> str:
+    """The start of a rank as shell text; in pods Multus names the rails' interfaces net1, net2 and so on.
+
+    Over PVRDMA it first looks at its own image: jobs name any image, and not every one is a recipe's.
+    """
     names = workers.host.pfs if workers.host else ("net*",)
     interfaces = " ".join(f"{sysfs}/{name}" for name in names)
-    return USE_OWN_DEVICES.format(interfaces=interfaces, shared=",".join(workers.shared_devices))
+    devices = USE_OWN_DEVICES.format(interfaces=interfaces, shared=",".join(workers.shared_devices))
+    return (at_start(root) if workers.pvrdma else "") + devices
 
 
 def nccl_variables(workers: Workers) -> dict[str, str]:
@@ -45,4 +50,4 @@ def rank_words(workers: Workers, variables: dict[str, str]) -> list[str]:
     words += ["-x", "LD_LIBRARY_PATH", "-x", "PATH"]
     if workers.transport == "tcp":
         return words
-    return [*words, "sh", "-c", own_devices_script(workers), "rank"]
+    return [*words, "sh", "-c", rank_script(workers), "rank"]

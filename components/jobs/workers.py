@@ -76,6 +76,11 @@ class Workers(Frozen):
         return "roce" if self.attachments else "tcp"
 
     @property
+    def pvrdma(self) -> bool:
+        """Whether the devices are PVRDMA's, which not every image knows. It is what keeps NICs off GPU memory."""
+        return not self.gpu_direct and self.transport != "tcp"
+
+    @property
     def rails(self) -> tuple[str, ...]:
         """Names of the rails in use."""
         return tuple(attached.rail for attached in self.attachments)

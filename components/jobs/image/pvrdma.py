@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from components.jobs.image.pvrdma_files import ImageFiles, read_image
+from components.jobs.image.speaks import PROVIDER, VENDOR_FOLDER, at_build
 from stacks.base import LabError
 from stacks.guests import BitfusionClient
 from stacks.read import read_stack_file
@@ -23,10 +24,8 @@ VENDOR = re.compile(r"mlnx|mofed|doca", re.IGNORECASE)
 """What the vendor's own builds have in their version, such as 51mlnx1-1.51246."""
 VENDOR_SOURCE = re.compile(r"sources\.list\.d/.*(mlnx|mellanox|doca)")
 VENDOR_MAINTAINERS = ("mellanox", "nvidia")
-PROVIDER = "vmw_pvrdma"
 INSTALLED = ("rdma-core", "libibverbs1", "ibverbs-providers", "ibverbs-utils", "infiniband-diags", "perftest")
 """Seed C's list without libcapstone3, which apt finds by itself where a release needs it."""
-VENDOR_FOLDER = "opt/mellanox/DEBS"
 OUR_LABEL = "rocelab.dev/verbs=distribution"
 
 
@@ -66,7 +65,7 @@ def judge(files: ImageFiles) -> Verbs:
         packages={package: version for package, (version, _) in sorted(packages.items())},
         vendor=vendor,
         reasons=tuple(_reasons(files, packages, vendor)),
-        brings_vendor_packages=any(path.startswith(VENDOR_FOLDER) for path in files.names),
+        brings_vendor_packages=any(path.startswith(VENDOR_FOLDER.lstrip("/")) for path in files.names),
         sources=tuple(
             sorted(path for path in files.names if re.search(r"sources\.list\.d/.*(mlnx|mellanox|doca)", path))
         ),
@@ -142,14 +141,13 @@ def repair_dockerfile(base: str, verbs: Verbs) -> str:
     if verbs.sources:
         steps.append("rm -f " + " ".join(f"/{path}" for path in verbs.sources))
     if verbs.brings_vendor_packages:
-        steps.append(f"rm -rf /{VENDOR_FOLDER}")  # NGC's entrypoint installs from there what fits the host's driver
+        steps.append(f"rm -rf {VENDOR_FOLDER}")
     options = f"--yes --no-install-recommends --reinstall --allow-downgrades --target-release {verbs.codename}"
     steps += [
         "apt-get update",
         f"apt-get install {options} {' '.join(INSTALLED)}",
         "rm -rf /var/lib/apt/lists/*",
-        f"test -e /etc/libibverbs.d/{PROVIDER}.driver",
-        f"ls /usr/lib/*/libibverbs/lib{PROVIDER}-rdmav*.so",
+        *at_build(),
     ]
     lines.append(_run(steps))
     lines.append(f"LABEL {OUR_LABEL}")

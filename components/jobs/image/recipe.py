@@ -2,6 +2,7 @@
 
 import hashlib
 
+from components.jobs.image.speaks import VENDOR_FOLDER, VENDOR_LIBRARIES, at_build
 from stacks.images import (
     HOROVOD_EXAMPLES,
     NCCL_TESTS,
@@ -16,7 +17,6 @@ LABEL = "rocelab.dev/recipe"
 BUILD_TOOLS = ("build-essential", "bzip2", "ca-certificates", "git", "perl")
 SSH = ("openssh-client", "openssh-server")
 DISTRIBUTION_VERBS = ("ibverbs-providers", "ibverbs-utils", "libibverbs-dev", "perftest", "rdma-core", "rdmacm-utils")
-VENDOR_LIBRARIES = ("libibverbs*", "ibverbs-*", "librdmacm*", "rdma-core*", "perftest*")
 VENDOR_VERBS = ("doca-ofed-userspace",)
 VENDOR_KEY = "https://linux.mellanox.com/public/repo/doca/GPG-KEY-Mellanox.pub"
 SCRIPTS = "/opt/benchmarks"
@@ -52,6 +52,7 @@ def benchmark_dockerfile(recipe: BenchmarkRecipe) -> str:
             _check(
                 "mpirun --version > /dev/null",
                 *(f"command -v {name} > /dev/null" for name in ("all_reduce_perf", "ib_write_bw", "ibv_devinfo")),
+                *(() if vendor else at_build()),
             ),
         ]
     )
@@ -81,6 +82,7 @@ def training_dockerfile(recipe: TrainingRecipe) -> str:
                 "mpirun --version > /dev/null",
                 f"test -f {horovod}",
                 f"test -f {SCRIPTS}/tf_cnn_benchmarks/tf_cnn_benchmarks.py",
+                *(at_build() if distribution else ()),
             ),
         ]
     )
@@ -132,10 +134,12 @@ def _vendor_repository(repository: str) -> list[str]:
 def _without_vendor_verbs() -> str:
     """Takes the vendor's libraries out by name, whatever their versions are; Ubuntu's then come in their place."""
     names = " ".join(f"'{name}'" for name in VENDOR_LIBRARIES)
+    sources = " ".join(f"/etc/apt/sources.list.d/*{vendor}*" for vendor in ("mlnx", "mellanox", "doca"))
     return _run(
         "apt-get update",
         f"apt-get purge --yes --allow-change-held-packages {names}",
-        "rm -rf /var/lib/apt/lists/*",
+        f"rm -f {sources}",
+        f"rm -rf {VENDOR_FOLDER} /var/lib/apt/lists/*",
     )
 
 

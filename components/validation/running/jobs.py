@@ -109,7 +109,7 @@ class _Turn:
                 log = jobs.log(name) if error.has_log else ""
                 if not stop.is_set():
                     self.logs.update(evidence_of(self.api, workers.namespace, name))
-                raise
+                raise error.with_log(log) from None
             finally:
                 delete_quietly(jobs, name, self.say)
         except LabError as error:

@@ -9,6 +9,7 @@ from typing import Self
 
 from pydantic import JsonValue
 
+from components.jobs.image.speaks import refusal_in
 from components.jobs.mpijob import GROUP, LAB_LABEL, PLURAL, RUN_LABEL, VERSION
 from components.jobs.programs import all_reduce_job, job_name
 from components.jobs.workers import Workers
@@ -43,6 +44,11 @@ class JobError(LabError):
     def __init__(self, text: str, *, has_log: bool) -> None:
         super().__init__(text)
         self.has_log = has_log
+
+    def with_log(self, log: str) -> "JobError":
+        """The same and what a rank said of its own image: the operator knows that the launcher failed, and not why."""
+        refusal = refusal_in(log)
+        return JobError(f"{self}; {refusal}", has_log=self.has_log) if refusal else self
 
 
 class MpiJobs:
@@ -165,7 +171,7 @@ def _result(  # noqa: PLR0913, PLR0917  # one step of the above
         wait(jobs, name, Waiting.of("nccl_all_reduce", plan.nccl, simulated=plan.simulated), say, stop)
     except JobError as error:
         raw[NCCL_LOG] = jobs.log(name) if error.has_log else ""
-        raise
+        raise error.with_log(raw[NCCL_LOG]) from None
     raw[NCCL_LOG] = jobs.log(name)
     return _read(plan, name, raw[NCCL_LOG], replayed=jobs.replayed(name))
 

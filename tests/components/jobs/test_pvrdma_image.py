@@ -5,6 +5,7 @@ import hashlib
 import io
 import json
 import os
+import subprocess
 import tarfile
 from pathlib import Path
 
@@ -12,6 +13,7 @@ import pytest
 
 from components.jobs.image.pvrdma import client_dockerfile, judge, main, repair_dockerfile
 from components.jobs.image.pvrdma_files import read_image
+from components.jobs.image.speaks import REFUSED, at_build, at_start, refusal_in
 from stacks.base import LabError
 from stacks.guests import BitfusionClient
 from tests.conftest import ROOT
@@ -197,6 +199,62 @@ def test_a_place_that_is_no_image_says_what_would_be_one(tmp_path):
             read_image(place)
     with pytest.raises(LabError, match="docker export"):
         read_image(tmp_path / "saved.tar")
+
+
+LINKS = {"usr/lib/x86_64-linux-gnu/libibverbs.so.1": LIBRARY}
+"""What a root has beside the files that the check from outside reads."""
+INSIDE = {
+    "good": {**DEBIAN, **LINKS},
+    "another ABI": {
+        **DEBIAN,
+        **{f"{PROVIDERS}.so.1{rest}": LIBRARY.replace(b"34", b"57") for rest in ("", ".14.44.0")},
+    },
+    "no provider": {name: content for name, content in {**DEBIAN, **LINKS}.items() if "libvmw_pvrdma" not in name},
+    "no driver file": {name: content for name, content in {**DEBIAN, **LINKS}.items() if "vmw_pvrdma.d" not in name},
+    "vendor's": {**NGC, **LINKS},
+    "vendor's beside a provider": {**DEBIAN, **LINKS, "var/lib/dpkg/status": NGC["var/lib/dpkg/status"]},
+    "none": {"etc/os-release": DEBIAN["etc/os-release"], "var/lib/dpkg/status": b""},
+}
+
+
+def run_inside(root: Path, script: str) -> subprocess.CompletedProcess[str]:
+    """As a recipe's RUN has it, with the packages that the root says it has."""
+    environment = {"PATH": "/usr/bin:/bin", "DPKG_ADMINDIR": str(root / "var/lib/dpkg")}
+    words = ["bash", "-euo", "pipefail", "-c", script]
+    return subprocess.run(words, capture_output=True, text=True, check=False, env=environment)
+
+
+@pytest.mark.parametrize("what", INSIDE)
+def test_a_build_ends_well_for_the_images_alone_that_the_check_from_outside_lets_through(what, tmp_path):
+    root = as_folder(INSIDE[what], tmp_path / "image")
+
+    done = run_inside(root, " && ".join(("true", *at_build(str(root)))))
+
+    assert (done.returncode == 0) == (what == "good"), done.stderr
+    assert (judge(read_image(root)).reasons == ()) == (done.returncode == 0)
+    assert done.returncode == 0 or REFUSED in done.stderr or "installed libibverbs1 51mlnx1" in done.stderr
+
+
+@pytest.mark.parametrize("what", ["another ABI", "no provider", "no driver file", "vendor's"])
+def test_a_rank_in_an_image_that_cannot_ends_at_once_and_says_so(what, tmp_path):
+    root = as_folder(INSIDE[what], tmp_path / "image")
+
+    done = run_inside(root, at_start(str(root)) + "echo trained")
+
+    assert (done.returncode, done.stdout) == (1, "")
+    assert refusal_in(f"[1,0]<stderr>: {done.stderr}").startswith(f"{REFUSED}: ")
+    assert "pvrdma repair" in done.stderr
+
+
+@pytest.mark.parametrize("what", ["good", "none"])
+def test_a_rank_goes_on_where_nothing_speaks_against_it(what, tmp_path):
+    """A libibverbs of the image's own is in no place that this knows, and NCCL fails loudly without one."""
+    root = as_folder(INSIDE[what], tmp_path / "image")
+
+    done = run_inside(root, at_start(str(root)) + "echo trained")
+
+    assert (done.returncode, done.stdout, done.stderr) == (0, "trained\n", "")
+    assert not refusal_in(done.stdout)
 
 
 def test_links_out_of_an_unpacked_root_are_not_followed(tmp_path):

@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from components.jobs.ranks import own_devices_script
+from components.jobs.image.speaks import REFUSED, refusal_in
+from components.jobs.ranks import rank_script
 from components.jobs.workers import Workers
 from stacks.lab import Lab
 from tests.components.validation.labs import plan_for
@@ -19,7 +20,7 @@ def workers(lab: Lab) -> Workers:
 
 
 def started(workers: Workers, sysfs: Path, *words: str) -> str:
-    script = own_devices_script(workers, str(sysfs))
+    script = rank_script(workers, str(sysfs))
     done = subprocess.run(
         ["sh", "-c", script, "rank", *words], capture_output=True, text=True, check=True, env={"PATH": "/usr/bin:/bin"}
     )
@@ -49,3 +50,26 @@ def test_without_a_device_nccl_is_left_to_say_so_itself(workers: Workers, tmp_pa
 
 def test_the_program_gets_its_words_as_they_are(workers: Workers, tmp_path: Path) -> None:
     assert started(workers, tmp_path, "printf", "[%s]", "a b", "$HOME", "*") == "[a b][$HOME][*]"
+
+
+def test_over_pvrdma_a_rank_looks_at_its_image_first_and_over_anything_else_it_does_not(workers: Workers) -> None:
+    pvrdma = workers.model_copy(update={"gpu_direct": False})
+    tcp = pvrdma.model_copy(update={"attachments": ()})
+
+    assert rank_script(pvrdma).startswith('why=""; for library in /usr/lib/*/libibverbs.so.1')
+    assert rank_script(pvrdma).endswith(rank_script(workers))
+    assert (tcp.transport, tcp.pvrdma) == ("tcp", False)
+    assert REFUSED not in rank_script(workers)
+
+
+def test_an_image_of_the_vendor_s_ends_the_rank_with_the_sentence(workers: Workers, tmp_path: Path) -> None:
+    library = tmp_path / "usr/lib/x86_64-linux-gnu/libibverbs.so.1"
+    library.parent.mkdir(parents=True)
+    library.write_bytes(b"lib%s-rdmav34.so")
+    script = rank_script(workers.model_copy(update={"gpu_direct": False}), str(tmp_path), str(tmp_path))
+
+    done = subprocess.run(["sh", "-c", script, "rank", "echo", "on"], capture_output=True, text=True, check=False)
+
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "there is no " in done.stderr
+    assert refusal_in(done.stderr).startswith(REFUSED)

@@ -47,5 +47,19 @@ RUN /usr/sbin/sshd -t \
  && mpirun --version > /dev/null \
  && command -v all_reduce_perf > /dev/null \
  && command -v ib_write_bw > /dev/null \
- && command -v ibv_devinfo > /dev/null
-LABEL rocelab.dev/recipe=74db269ac90b
+ && command -v ibv_devinfo > /dev/null \
+ && ( why="there is no libibverbs"; \
+      for library in /usr/lib/*/libibverbs.so.1 /usr/lib64/libibverbs.so.1; \
+      do [ -e "$library" ] || continue; \
+      abi=$(grep -ao 'rdmav[0-9][0-9]*' "$library" | sort -u | tail -n 1) || abi=; \
+      provider="${library%.so.1}/libvmw_pvrdma-${abi:-rdmav}.so"; \
+      why="$library loads drivers of ${abi:-rdmav} only, and there is no $provider"; \
+      [ -e "$provider" ] || continue; \
+      why="/etc/libibverbs.d has no vmw_pvrdma.driver"; \
+      [ ! -e /etc/libibverbs.d/vmw_pvrdma.driver ] || why=""; \
+      break; \
+      done; \
+      [ -z "$why" ] || { echo "this image cannot speak PVRDMA: $why" >&2; exit 1; } ) \
+ && ! { dpkg-query --show --showformat='${db:Status-Status} ${Package} ${Version}\n' \
+      'libibverbs*' 'ibverbs-*' 'librdmacm*' 'rdma-core*' 'perftest*' 2> /dev/null || true; } | grep -iE '^installed .*(mlnx|mofed|doca)' >&2
+LABEL rocelab.dev/recipe=8d5b930df175

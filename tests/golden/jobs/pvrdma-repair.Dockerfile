@@ -7,6 +7,18 @@ RUN apt-get purge --yes --allow-change-held-packages ibverbs-providers ibverbs-u
  && apt-get update \
  && apt-get install --yes --no-install-recommends --reinstall --allow-downgrades --target-release focal rdma-core libibverbs1 ibverbs-providers ibverbs-utils infiniband-diags perftest \
  && rm -rf /var/lib/apt/lists/* \
- && test -e /etc/libibverbs.d/vmw_pvrdma.driver \
- && ls /usr/lib/*/libibverbs/libvmw_pvrdma-rdmav*.so
+ && ( why="there is no libibverbs"; \
+      for library in /usr/lib/*/libibverbs.so.1 /usr/lib64/libibverbs.so.1; \
+      do [ -e "$library" ] || continue; \
+      abi=$(grep -ao 'rdmav[0-9][0-9]*' "$library" | sort -u | tail -n 1) || abi=; \
+      provider="${library%.so.1}/libvmw_pvrdma-${abi:-rdmav}.so"; \
+      why="$library loads drivers of ${abi:-rdmav} only, and there is no $provider"; \
+      [ -e "$provider" ] || continue; \
+      why="/etc/libibverbs.d has no vmw_pvrdma.driver"; \
+      [ ! -e /etc/libibverbs.d/vmw_pvrdma.driver ] || why=""; \
+      break; \
+      done; \
+      [ -z "$why" ] || { echo "this image cannot speak PVRDMA: $why" >&2; exit 1; } ) \
+ && ! { dpkg-query --show --showformat='${db:Status-Status} ${Package} ${Version}\n' \
+      'libibverbs*' 'ibverbs-*' 'librdmacm*' 'rdma-core*' 'perftest*' 2> /dev/null || true; } | grep -iE '^installed .*(mlnx|mofed|doca)' >&2
 LABEL rocelab.dev/verbs=distribution

@@ -4,7 +4,8 @@ SHELL ["/bin/bash", "-euo", "pipefail", "-c"]
 ENV DEBIAN_FRONTEND=noninteractive
 RUN apt-get update \
  && apt-get purge --yes --allow-change-held-packages 'libibverbs*' 'ibverbs-*' 'librdmacm*' 'rdma-core*' 'perftest*' \
- && rm -rf /var/lib/apt/lists/*
+ && rm -f /etc/apt/sources.list.d/*mlnx* /etc/apt/sources.list.d/*mellanox* /etc/apt/sources.list.d/*doca* \
+ && rm -rf /opt/mellanox/DEBS /var/lib/apt/lists/*
 RUN apt-get update \
  && apt-get install --yes --no-install-recommends --allow-change-held-packages --allow-downgrades \
       ca-certificates \
@@ -41,5 +42,19 @@ RUN mkdir -p /build /run/sshd \
 RUN /usr/sbin/sshd -t \
  && mpirun --version > /dev/null \
  && test -f /opt/benchmarks/tensorflow2_synthetic_benchmark.py \
- && test -f /opt/benchmarks/tf_cnn_benchmarks/tf_cnn_benchmarks.py
-LABEL rocelab.dev/recipe=9a6ac88ba187
+ && test -f /opt/benchmarks/tf_cnn_benchmarks/tf_cnn_benchmarks.py \
+ && ( why="there is no libibverbs"; \
+      for library in /usr/lib/*/libibverbs.so.1 /usr/lib64/libibverbs.so.1; \
+      do [ -e "$library" ] || continue; \
+      abi=$(grep -ao 'rdmav[0-9][0-9]*' "$library" | sort -u | tail -n 1) || abi=; \
+      provider="${library%.so.1}/libvmw_pvrdma-${abi:-rdmav}.so"; \
+      why="$library loads drivers of ${abi:-rdmav} only, and there is no $provider"; \
+      [ -e "$provider" ] || continue; \
+      why="/etc/libibverbs.d has no vmw_pvrdma.driver"; \
+      [ ! -e /etc/libibverbs.d/vmw_pvrdma.driver ] || why=""; \
+      break; \
+      done; \
+      [ -z "$why" ] || { echo "this image cannot speak PVRDMA: $why" >&2; exit 1; } ) \
+ && ! { dpkg-query --show --showformat='${db:Status-Status} ${Package} ${Version}\n' \
+      'libibverbs*' 'ibverbs-*' 'librdmacm*' 'rdma-core*' 'perftest*' 2> /dev/null || true; } | grep -iE '^installed .*(mlnx|mofed|doca)' >&2
+LABEL rocelab.dev/recipe=50303849dead
