@@ -12,6 +12,7 @@ from components.validation.physics.pcie import pcie_link
 from components.validation.planning.plan import End
 from components.validation.records import HostFacts
 from stacks.base import LabError
+from stacks.words import some
 
 IDLE_SHARE = 0.01
 """Of the line rate: address resolution and keepalives stay far below it."""
@@ -123,6 +124,22 @@ def parse_ports(text: str) -> Ports:
             slot={device: found[1] for device, text in by_device["slot"].items() if (found := PCI.fullmatch(text))},
         ),
     )
+
+
+def differing_versions(ports: Mapping[str, Ports]) -> str:
+    """Which hosts have which perftest, when not all have the same; empty when they do.
+
+    Its ends tell each other their versions, and lay out their messages by the other's from 5.32, 5.70 and 6.28 on
+    (linux-rdma/perftest: src/perftest_communication.c); seed C builds an old one for that reason.
+    """
+    by_version: dict[str, list[str]] = defaultdict(list)
+    for node, told in sorted(ports.items()):
+        if told.facts.perftest:
+            by_version[told.facts.perftest].append(node)
+    if len(by_version) < 2:
+        return ""
+    listed = ", ".join(f"{version} on {some(nodes, 3)}" for version, nodes in sorted(by_version.items()))
+    return f"perftest differs: {listed}; two ends of different versions may not understand each other: install one"
 
 
 def state_of(ports: Mapping[str, Ports]) -> dict[str, str]:

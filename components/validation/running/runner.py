@@ -24,7 +24,7 @@ from components.validation.running.course import Course, Progress, Say
 from components.validation.running.hosts import taken
 from components.validation.running.journal import Head, Journal, Kept, now_s
 from components.validation.running.outcomes import without_a_run
-from components.validation.running.ports import state_of
+from components.validation.running.ports import differing_versions, state_of
 from components.validation.running.verbs import Bench, BusyError
 from stacks.words import plural
 
@@ -66,6 +66,9 @@ async def measure(plan: Plan, access: Access, say: Say, fingerprint: str = "", a
         async with taken(plan, access, run_id, notes) as bench:
             raw, bench.hcas = bench.raw, around.hcas
             hosts = {node: ports.facts for node, ports in bench.ports.items()}
+            if differs := differing_versions(bench.ports):
+                say(f"warning: {differs}")
+                notes.append(differs)
             head = Head(
                 run_id=run_id,
                 plan_digest=plan.digest,

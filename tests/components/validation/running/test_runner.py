@@ -292,6 +292,24 @@ def test_a_host_without_perftest_is_told_apart(lab: Lab) -> None:
     }
 
 
+def test_two_versions_of_perftest_are_told_before_anything_is_measured(lab: Lab) -> None:
+    hosts = two_hosts()
+    old = ports_of("gpu02").replace("Version: 6.06", "Version: 5.60")
+    hosts[1].programs["inspect"] = answering(old)
+
+    record, lines = run(without_nccl(lab), hosts)
+
+    told = "perftest differs: 5.60 on gpu02, 6.06 on gpu01;"
+    assert [line for line in lines[:2] if line.startswith(f"warning: {told}")], "while it can still be stopped"
+    assert [note for note in record.notes if note.startswith(told)]
+
+
+def test_one_version_everywhere_is_no_word_worth(lab: Lab) -> None:
+    _, lines = run(without_nccl(lab), two_hosts())
+
+    assert [line for line in lines if "differs" in line] == []
+
+
 def test_a_flood_of_output_fills_no_memory(lab: Lab) -> None:
     async def flood(process: Process, _words: list[str]) -> None:
         for _ in range(400):
