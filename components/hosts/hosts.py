@@ -43,7 +43,8 @@ class Hosts(pulumi.ComponentResource):
     """
 
     results: pulumi.Output[Mapping[str, Mapping[str, str]]]
-    """Per host: `status` (ready, failed, needs_reboot, unreachable, drained, undone), with reason and hint."""
+    """Per host: `status` (ready, failed, needs_reboot, unreachable, drained, undone), with reason and hint; a `warning`
+    where a peer of a rail was not heard."""
     outline: pulumi.Output[Mapping[str, Mapping[str, str]]]
     """The results as the stack output has them: of many hosts those that are not ready, and a count."""
     facts: pulumi.Output[Mapping[str, Mapping[str, object]]]

@@ -10,6 +10,7 @@ from components.hosts.calls import Hosts, Report, each
 from components.hosts.changes import shorten
 from components.hosts.effects import follows_a_reboot, may_repair, repair_class
 from components.hosts.facts import Facts, kept, qos_limits, warnings_of
+from components.hosts.peers import silent_peers
 from components.hosts.records import HostRecord
 from components.ssh.connection import NoAnswerError
 from stacks.hosts import HostPolicy
@@ -124,6 +125,9 @@ async def converge(crew: Crew, olds: Mapping[str, HostRecord], news: Mapping[str
     await each(leaving, go)
     for line in [*qos_limits(outcome.facts), *warnings_of(outcome.facts)]:
         crew.say(line)
+    for name, warning in (await silent_peers(crew.hosts, news, outcome.facts)).items():
+        crew.say(f"{name}: {warning}")
+        outcome.results[name] = {**outcome.results[name], "warning": warning}
     return outcome
 
 
