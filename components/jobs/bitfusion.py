@@ -19,6 +19,11 @@ from stacks.guests import BitfusionClient
 from stacks.lab import Lab
 from stacks.nodes import Pf
 
+IN_IMAGE = "sudo docker run --rm -u root --ipc=host --privileged --net=host --cap-add=IPC_LOCK --pid=host"
+"""How seed C starts the repaired image, whose name comes behind it; without its -it, since no terminal is there.
+
+The PVRDMA device has its addresses from the machine's own network, and lies in the machine's /dev/infiniband.
+"""
 Proves = Literal["end-proof", "latency", "bandwidth"]
 
 

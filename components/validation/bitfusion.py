@@ -17,7 +17,7 @@ from functools import partial
 from pathlib import Path
 from typing import Literal
 
-from components.jobs.bitfusion import BitfusionCheck, checks
+from components.jobs.bitfusion import IN_IMAGE, BitfusionCheck, checks
 from components.ssh.connection import connected
 from components.ssh.credentials import Login, login_to
 from components.ssh.session import Done, run
@@ -158,7 +158,7 @@ def _parser() -> argparse.ArgumentParser:
         type=shlex.split,
         default=[],
         metavar="WORDS",
-        help='put before the sample, where an image alone has it: --inside "docker run --rm IMAGE"',
+        help=f'put before the sample, where an image alone has it, as the guide does: --inside "{IN_IMAGE} IMAGE"',
     )
     parser.add_argument(
         "--wait-s",

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import yaml
 
-from components.jobs.bitfusion import BitfusionCheck, checks
+from components.jobs.bitfusion import IN_IMAGE, BitfusionCheck, checks
 from components.ssh.connection import NoAnswerError
 from components.ssh.session import Done
 from components.validation import bitfusion
@@ -194,3 +194,16 @@ def test_the_command_goes_inside_the_image_and_returns_what_came_of_it(
 def test_a_lab_without_clients_runs_nothing(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--config-file", str(ROOT / "Pulumi.lab.yaml")]) == 2
     assert "bitfusion_client: missing" in capsys.readouterr().err
+
+
+def test_the_help_tells_how_the_guide_starts_the_image(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "400")  # a narrow terminal breaks words at their hyphens
+    with pytest.raises(SystemExit):
+        main(["--help"])
+
+    told = " ".join(capsys.readouterr().out.split())
+    for flag in ("--ipc=host", "--privileged", "--net=host", "--cap-add=IPC_LOCK", "--pid=host"):
+        assert flag in told
+    assert IN_IMAGE in (ROOT / "docs" / "guide-bitfusion.md").read_text()
