@@ -35,6 +35,8 @@ class Registration:
     custom: bool
     retained: bool = False
     """Whether a destroy leaves it where it is."""
+    ignored: frozenset[str] = frozenset()
+    """Paths whose changes make no difference."""
 
 
 @dataclass
@@ -189,6 +191,7 @@ class _Monitor(MockMonitor):
                 provider=_name(request.provider.rpartition("::")[0]),
                 custom=request.custom,
                 retained=request.retainOnDelete,
+                ignored=frozenset(request.ignoreChanges),
             )
 
 

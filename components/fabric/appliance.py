@@ -9,8 +9,11 @@ from components.fabric.ovf import Descriptor, Property, read_descriptor
 from stacks.base import LabError
 from stacks.bitfusion import ADAPTER, Bitfusion, BitfusionServer
 from stacks.fabric import Fabric
+from stacks.machines import LINUX_64
 
 CHUNK_BYTES = 1 << 20
+LEAST_HARDWARE = 13
+"""Virtual hardware that PVRDMA came with; vCenter refuses the adapter below it, when the OVA is up already."""
 
 
 def properties_of(bitfusion: Bitfusion, server: BitfusionServer, fabric: Fabric) -> dict[str, str]:
@@ -69,6 +72,13 @@ def faults_of(told: Mapping[str, str], password_key: str | None, descriptor: Des
     missing = sorted(one.key for one in known.values() if one.required and one.configurable and not given.get(one.key))
     if missing:
         yield f"the OVA requires {', '.join(missing)}: name it in bitfusion.keys or bitfusion.properties"
+    if (version := descriptor.hardware_version) is not None and version < LEAST_HARDWARE:
+        yield (
+            f"the OVA has virtual hardware {version}, and PVRDMA needs {LEAST_HARDWARE} or newer: take a newer OVA, "
+            "since nothing here raises it"
+        )
+    if descriptor.guest_id and not LINUX_64.match(descriptor.guest_id):
+        yield f"the OVA's guest is {descriptor.guest_id}, and PVRDMA has a driver for 64-bit Linux alone: take another"
     if len(descriptor.networks) > 1:
         yield (
             f"the OVA has {len(descriptor.networks)} networks ({', '.join(descriptor.networks)}), and their order on "

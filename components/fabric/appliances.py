@@ -119,9 +119,9 @@ class Appliances(pulumi.ComponentResource):
                 parent=self,
                 depends_on=[*set_up([server.host], args.preflight, args.settings), *after],
                 protect=None if args.lab.simulated else True,
-                # a file that was moved or replaced must not replace servers that were made from it
-                # and vCenter does not tell a password again
-                ignore_changes=["ovfDeploy", *([f'vapp.properties["{key}"]'] if key else [])],
+                # a file that was moved or replaced must not replace servers that were made from it; GPUs that somebody
+                # passed through to a server are not taken away; and vCenter does not tell a password again
+                ignore_changes=["ovfDeploy", "pciDeviceIds", *([f'vapp.properties["{key}"]'] if key else [])],
                 additional_secret_outputs=["vapp"] if key else None,
             ),
         )

@@ -14,6 +14,8 @@ from pathlib import Path
 from stacks.base import LabError
 
 OVF = "{http://schemas.dmtf.org/ovf/envelope/1}"
+VSSD = "{http://schemas.dmtf.org/wbem/wscim/1/cim-schema/2/CIM_VirtualSystemSettingData}"
+VMW = "{http://www.vmware.com/schema/ovf}"
 MOST_BYTES = 4_000_000
 """A descriptor is text of some kilobytes; what is larger is none."""
 
@@ -39,6 +41,10 @@ class Descriptor:
     networks: tuple[str, ...]
     """Names that the deployment maps to networks of the vCenter."""
     properties: dict[str, Property]
+    hardware_version: int | None = None
+    """The newest virtual hardware of vSphere's that it names; None: none."""
+    guest_id: str = ""
+    """vSphere's name of its guest system; empty: it does not tell."""
 
 
 def read_descriptor(path: Path) -> Descriptor:
@@ -74,7 +80,14 @@ def parse_descriptor(text: bytes, name: str) -> Descriptor:
         raise LabError(f"{name}: its descriptor is no OVF 1.x envelope but {root.tag}")
     networks = [one.get(f"{OVF}name", "") for one in root.iter(f"{OVF}Network")]
     found = [_property(one) for one in root.iter(f"{OVF}Property")]
-    return Descriptor(networks=tuple(networks), properties={one.key: one for one in found})
+    types = " ".join(one.text or "" for one in root.iter(f"{VSSD}VirtualSystemType"))  # several, with blanks between
+    system = root.find(f".//{OVF}OperatingSystemSection")
+    return Descriptor(
+        networks=tuple(networks),
+        properties={one.key: one for one in found},
+        hardware_version=max(map(int, re.findall(r"\bvmx-(\d+)\b", types)), default=None),
+        guest_id=system.get(f"{VMW}osType", "") if system is not None else "",
+    )
 
 
 def _from_ova(path: Path) -> bytes:

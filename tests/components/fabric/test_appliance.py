@@ -11,9 +11,10 @@ import pulumi
 import pytest
 import yaml
 
+from components.fabric import appliances
 from components.fabric.appliance import checked_descriptor, faults_of, properties_of, spelled_out
 from components.fabric.fabric import VsphereFabric, VsphereFabricArgs
-from components.fabric.ovf import main, parse_descriptor, read_descriptor
+from components.fabric.ovf import Descriptor, main, parse_descriptor, read_descriptor
 from stacks.base import LabError
 from stacks.lab import Lab
 from stacks.read import parse_lab
@@ -132,6 +133,38 @@ def test_an_ova_with_several_networks_is_refused_since_their_order_is_not_told(l
     assert "the OVA has 2 networks (Management, Data)" in "".join(faults_of(told(lab, 0), None, several))
 
 
+def hardware_of(systems: str, guest: str) -> Descriptor:
+    """Of the stub with another hardware, and with its guest in vSphere's words."""
+    section = f'<OperatingSystemSection ovf:id="1" xmlns:vmw="http://www.vmware.com/schema/ovf" vmw:osType="{guest}">'
+    text = descriptor().replace("vmx-17", systems).replace('<OperatingSystemSection ovf:id="101">', section)
+    return parse_descriptor(text.encode(), "x.ovf")
+
+
+@pytest.mark.parametrize(
+    ("systems", "guest", "said"),
+    [
+        ("vmx-11", "ubuntu64Guest", "the OVA has virtual hardware 11, and PVRDMA needs 13 or newer"),
+        ("vmx-13", "windows9Server64Guest", "the OVA's guest is windows9Server64Guest, and PVRDMA has a driver for"),
+        ("vmx-13", "ubuntuGuest", "64-bit Linux alone"),
+    ],
+)
+def test_an_ova_that_could_have_no_pvrdma_is_refused_in_the_preview(
+    lab: Lab, systems: str, guest: str, said: str
+) -> None:
+    faults = list(faults_of(told(lab, 0), None, hardware_of(systems, guest)))
+
+    assert len(faults) == 1
+    assert said in faults[0]
+
+
+@pytest.mark.parametrize(
+    ("systems", "guest"),
+    [("vmx-10 vmx-13", "vmwarePhoton64Guest"), ("virtualbox-2.2", ""), ("vmx-19", "debian10_64Guest")],
+)
+def test_an_ova_that_could_have_pvrdma_or_does_not_tell_is_passed(lab: Lab, systems: str, guest: str) -> None:
+    assert list(faults_of(told(lab, 0), None, hardware_of(systems, guest))) == []
+
+
 @pytest.mark.parametrize(
     ("content", "said"),
     [
@@ -171,8 +204,7 @@ def test_its_names_are_listed_for_who_writes_the_lab(ova: Path, capsys: pytest.C
     assert main([str(ova) + ".none"]) == 2
 
 
-@pytest.fixture
-def seen(lab: Lab) -> Recorded:
+def seen_of(lab: Lab) -> Recorded:
     fabric = lab.fabric
     assert fabric is not None
 
@@ -185,6 +217,49 @@ def seen(lab: Lab) -> Recorded:
     return Engine(answer, LOOKUPS).run(program)
 
 
+@pytest.fixture
+def seen(lab: Lab) -> Recorded:
+    return seen_of(lab)
+
+
+def with_two_rails(ova: Path) -> Lab:
+    """Each on a switch of its own, and the first server on both; a cluster's plug-in would not tell them apart."""
+    content = copy.deepcopy(LAB)
+    del content["cluster"], content["benchmarks"]
+    content["rails"].append(
+        copy.deepcopy(content["rails"][0])
+        | {"name": "second", "host_subnet": "192.168.1.0/24", "resource_name": "second", "network_name": "second"}
+    )
+    content["rails"][1]["pod"] |= {
+        "vlan_id": 112,
+        "subnet": "10.20.112.0/24",
+        "first_address": "10.20.112.10",
+        "last_address": "10.20.112.99",
+    }
+    hosts = [{"name": host["name"]} for host in content["fabric"]["switches"][0]["hosts"]]
+    content["fabric"]["switches"].append(
+        {"name": "roce2", "rail": "second", "uplink": {"name": "vmnic5"}, "port_group": "second", "hosts": hosts}
+    )
+    content["bitfusion"] = a_bitfusion(ova)
+    content["bitfusion"]["servers"][0]["adapters"].append({"rail": "second", "address": "192.168.1.231/24"})
+    return parse_lab(json.dumps(content), "lab-pvrdma")
+
+
+def test_a_server_with_two_pvrdma_adapters_has_both_and_the_documents_conflict_is_told(
+    ova: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said: list[str] = []
+    monkeypatch.setattr(appliances.pulumi.log, "warn", said.append)
+
+    seen = seen_of(with_two_rails(ova))
+
+    first, second = (seen[f"fabric-bitfusion-bitfusion0{number}"].inputs for number in (1, 2))
+    assert [one["adapterType"] for one in first["networkInterfaces"]] == ["vmxnet3", *["vmxnet3vrdma"] * 2]
+    assert len(second["networkInterfaces"]) == 2
+    [warned] = [one for one in said if "KB 328676" in one]
+    assert warned.startswith("bitfusion01 has 2 PVRDMA adapters: the Bitfusion guide allows three, ")
+
+
 def test_all_adapters_are_there_before_power_on_and_the_first_is_management(seen: Recorded) -> None:
     first = seen["fabric-bitfusion-bitfusion01"].inputs
 
@@ -192,6 +267,10 @@ def test_all_adapters_are_there_before_power_on_and_the_first_is_management(seen
     assert first["ovfDeploy"]["ovfNetworkMap"] == {"Management": "network-1"}
     assert first["memory"] == first["memoryReservation"] == 16384
     assert first["memoryReservationLockedToMax"] is True
+
+
+def test_gpus_that_somebody_passed_through_to_a_server_are_left_there(seen: Recorded) -> None:
+    assert "pciDeviceIds" in seen["fabric-bitfusion-bitfusion01"].ignored
 
 
 def test_the_password_is_told_to_the_first_server_only_and_as_a_secret(seen: Recorded) -> None:
