@@ -16,6 +16,8 @@ LINUX_64 = re.compile(
     r"other\w*Linux|prolinux|rhel|rockylinux|sles|ubuntu|vmwarePhoton)\w*64Guest$"
 )
 """vSphere's names of 64-bit Linux systems (VirtualMachineGuestOsIdentifier). PVRDMA has no driver for any other."""
+NO_ESXI = 16
+"""A version of virtual hardware that VMware's desktop products have, and no ESXi."""
 LEAST_MMIO_GBYTES = 64
 """Least MMIO space for vGPUs; VMware's rule is the next power of two above the sum of all GPU memory."""
 
@@ -72,7 +74,7 @@ class Machine(Section):
     disk_gbytes: int = Field(ge=10, le=65_536)
     """Size of the system disk, at least the template's; container images of benchmarks take 8 to 20 GB each."""
     hardware_version: int = Field(default=17, ge=13, le=22, json_schema_extra=effect("reboot"))
-    """13 is PVRDMA's least; 17 gives namespaces and 18 native endpoints, where ESXi and NIC have them."""
+    """13 is PVRDMA's least; 17 gives namespaces, 18 native endpoints, where ESXi and NIC have them. ESXi has no 16."""
     guest_id: str = Field(default="ubuntu64Guest", pattern=r"^[A-Za-z0-9_]+$")
     """vSphere's name of the guest system; it has to be the template's, and of a 64-bit Linux."""
     firmware: Literal["bios", "efi"] = "bios"
@@ -101,6 +103,15 @@ class Machine(Section):
             raise ValueError(
                 f"guest_id {self.guest_id} is no 64-bit Linux, and PVRDMA has a driver for nothing else; "
                 "take a template of one, such as ubuntu64Guest"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _hardware_of_some_esxi(self) -> Self:
+        if self.hardware_version == NO_ESXI:
+            raise ValueError(
+                f"hardware_version {NO_ESXI} is of no ESXi, and the provider refuses it: take 15, of ESXi 6.7 U2, "
+                "or 17, of 7.0"
             )
         return self
 

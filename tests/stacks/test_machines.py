@@ -71,6 +71,7 @@ def test_the_lab_itself_and_a_vgpu_worker_are_taken():
 
 
 CASES: dict[str, tuple[list[Edit], str]] = {
+    "hardware of no ESXi": ([machine(hardware_version=16)], "hardware_version 16 is of no ESXi"),
     "hardware older than PVRDMA": ([machine(hardware_version=12)], "hardware_version: 12 should be greater than or"),
     "a Windows guest": (
         [machine(guest_id="windows9Server64Guest")],
@@ -103,8 +104,8 @@ CASES: dict[str, tuple[list[Edit], str]] = {
     ),
     "bare metal on the rail of old hardware": ([a_bare_metal_peer], "17, and pvrdma has bare-metal nodes too"),
     "namespaces on old hardware": (
-        [machine(hardware_version=16), lambda lab: lab.update(hosts={"rdma_namespaces": "exclusive"})],
-        "16, and hosts.rdma_namespaces is exclusive",
+        [machine(hardware_version=15), lambda lab: lab.update(hosts={"rdma_namespaces": "exclusive"})],
+        "15, and hosts.rdma_namespaces is exclusive",
     ),
     "RoCE v1 over a router": (
         [machine(roce_version="rocev1"), lambda lab: lab["rails"][0].update(host_gateway="192.168.0.1")],
