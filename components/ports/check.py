@@ -30,6 +30,15 @@ class Answer:
 
     probe: Probe
     said: str
+    how: str = ""
+    """What shows that it is open, where that is no connection."""
+
+    @property
+    def told(self) -> str:
+        """For people, of a way that is good."""
+        if self.said == connect.REFUSED:
+            return "reachable, nothing listens now"
+        return f"{self.said} ({self.how})" if self.how and self.said == connect.OPEN else self.said
 
 
 async def tried(probes: Sequence[Probe], endpoints: Mapping[str, Endpoint], keys: Keys) -> list[Answer]:
@@ -84,7 +93,7 @@ def faults(answers: Sequence[Answer]) -> list[str]:
         if why := _wrong(answer):
             probe, row = answer.probe, answer.probe.row
             source = probe.source or "here"
-            to = f"{probe.target} {row.protocol} {probe.port} ({row.why})"
+            to = f"{probe.target} {row.protocol} {probe.ports} ({row.why})"
             if answer.said.startswith(UNASKED):
                 alike.setdefault((source, why), []).append(to)
             else:
@@ -109,20 +118,18 @@ def _wrong(answer: Answer) -> str:
 
 def table(answers: Sequence[Answer], left: Sequence[Unproven]) -> str:
     """Everything that was tried, and what was not with the reason."""
-    words = {connect.REFUSED: "reachable, nothing listens now"}
     lines = []
     for row, group in groupby(answers, key=lambda answer: answer.probe.row):
         ours = list(group)
         told = [one for one in ours if len(ours) <= MOST_LINES or _wrong(one)]
         lines += [
-            f"{one.probe.source or 'here'} -> {one.probe.target} tcp {one.probe.port}: {words.get(one.said, one.said)}"
+            f"{one.probe.source or 'here'} -> {one.probe.target} {row.protocol} {one.probe.ports}: {one.told}"
             for one in told[:MOST_LINES]
         ]
         if len(ours) > MOST_LINES:
             good = sum(not _wrong(one) for one in ours)
-            lines.append(
-                f"{row.source} -> {row.target} tcp {row.ports}: {good} of {len(ours)} ways are as they should be"
-            )
+            way = f"{row.source} -> {row.target} {row.protocol} {row.ports}"
+            lines.append(f"{way}: {good} of {len(ours)} ways are as they should be")
     lines += [
         f"{one.row.source} -> {one.row.target} {one.row.protocol} {one.row.ports}: not checkable: {one.why}"
         for one in left

@@ -64,6 +64,11 @@ class PortRow:
         """The range as people write it."""
         return str(self.first) if self.first == self.last else f"{self.first}-{self.last}"
 
+    @property
+    def way(self) -> tuple[Role, Role, Protocol, int]:
+        """From, to, protocol and first port."""
+        return self.source, self.target, self.protocol, self.first
+
 
 def port_matrix(lab: Lab) -> tuple[PortRow, ...]:
     """Every row, in the order of the layers; the same lab gives the same rows."""

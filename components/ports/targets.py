@@ -27,11 +27,18 @@ class Probe:
 
     row: PortRow
     source: str
-    """Node that connects, or `HERE`."""
+    """Node, or who else connects, or `HERE`."""
     target: str
     """For people."""
     address: str
     port: int
+    whole_range: bool = False
+    """What proves it proves all ports of the row."""
+
+    @property
+    def ports(self) -> str:
+        """For people."""
+        return self.row.ports if self.whole_range else str(self.port)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

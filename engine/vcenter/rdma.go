@@ -66,6 +66,9 @@ func (e *esxcli) answer(ctx *simulator.Context, request reflect.Value) (text str
 	case rdmaList:
 		text, err := e.devices(ctx)
 		return text, true, err
+	case pingCommand:
+		text, err := e.ping(ctx, request)
+		return text, true, err
 	case nicDetails:
 		text, err := e.nicAnswer(ctx, request)
 		return text, true, err

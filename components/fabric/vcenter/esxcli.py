@@ -55,7 +55,7 @@ _begin: Any = VmomiSupport.GetVmodlType(HOST).Begin.info
 _argument: Any = VmomiSupport.GetVmodlType(ARGUMENT)
 
 
-def esxcli(host: vim.HostSystem, place: str, command: str, **options: str) -> list[dict[str, str]]:
+def esxcli(host: vim.HostSystem, place: str, command: str, /, **options: str) -> list[dict[str, str]]:
     """The rows of a command's answer, such as of `rdma device stats get` with `device="vmrdma0"`.
 
     Args:

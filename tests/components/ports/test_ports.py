@@ -257,6 +257,22 @@ def test_a_kubeconfig_that_is_not_there_is_told_as_the_reason(capsys, monkeypatc
     assert "not checkable: cluster.kubeconfig_file: .sim/kubeconfig cannot be read" in capsys.readouterr().out
 
 
+def test_a_vcenter_that_cannot_be_entered_is_the_reason_why_its_hosts_are_not_asked(capsys, monkeypatch, tmp_path):
+    async def none_answers(*_: object) -> list[Answer]:
+        return []
+
+    monkeypatch.setattr("components.ports.__main__.login_to", lambda *_: Login(private_key=None, endpoints={}))
+    monkeypatch.setattr("components.ports.__main__.tried", none_answers)
+    monkeypatch.chdir(tmp_path)
+
+    assert main(["--config-file", str(ROOT / "Pulumi.lab-pvrdma.yaml"), "--check"]) == 0
+
+    out = capsys.readouterr().out
+    for way in ("esxi -> esxi tcp 28250-28761", "vcenter -> esxi tcp 443", "esxi -> vcenter udp 902"):
+        assert f"{way}: not checkable: fabric.password_file" in out
+    assert "vcenter -> esxi tcp 902: not checkable: it would have to come from the vCenter" in out
+
+
 # -- the check itself, on sockets
 
 

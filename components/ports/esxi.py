@@ -1,0 +1,187 @@
+"""Ways that begin or end at ESXi hosts, where no connection of ours can start: the vCenter and the hosts are asked.
+
+PVRDMA's way is proven by a host's own ping from one vmkernel adapter to the other, of the size of the MTU and not to be
+fragmented, and by its firewall ruleset. That is ICMP and a setting, not a TCP connection, and each answer says so.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import partial
+from http.client import HTTPException
+from ipaddress import ip_address, ip_network
+
+from pyVmomi import vim, vmodl
+
+from components.fabric.preflight.firewall import allowed
+from components.fabric.vcenter.client import RULESET, VCenter
+from components.fabric.vcenter.esxcli import esxcli, number_of
+from components.fabric.vcenter.properties import collect, known
+from components.fabric.vcenter.refusals import explained, message
+from components.ports import connect
+from components.ports.check import UNASKED, Answer
+from components.ports.matrix import PVRDMA_PORTS, PortRow, port_matrix
+from components.ports.pairs import pairs
+from components.ports.targets import Probe
+from stacks.base import LabError
+from stacks.fabric import DistributedSwitch, EsxiHost, Fabric
+from stacks.lab import Lab
+from stacks.words import some
+
+ABREAST = 8
+"""Hosts that ping at the same time; one host's pings follow each other."""
+HEADERS_BYTES = 28
+"""Of IPv4 and ICMP: what a ping's size does not count."""
+PINGS = 2
+WAIT_S = 1
+CONNECTED = frozenset({("vcenter", "esxi", "tcp", 443), ("esxi", "vcenter", "udp", 902)})
+"""Ways that a host needs to be `connected` in its vCenter: calls to it, and its heartbeats."""
+CONTROL = ("esxi", "esxi", "tcp", PVRDMA_PORTS[0])
+ASKED = frozenset({*CONNECTED, CONTROL})
+"""What is asked for here."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class End:
+    """A host's vmkernel adapter of PVRDMA, as it is now; `why` in place of it where it cannot be told."""
+
+    name: str
+    host: vim.HostSystem | None = None
+    device: str = ""
+    address: str = ""
+    mtu_bytes: int = 0
+    """That the lab asks for; of an adapter that is only taken, that it has."""
+    closed: str = ""
+    """What is wrong with its firewall ruleset."""
+    allows: tuple[str, ...] | None = None
+    """Whom the ruleset lets in; None: everybody."""
+    why: str = ""
+
+
+def asked(lab: Lab, fabric: Fabric, vcenter: VCenter) -> list[Answer]:
+    """What the vCenter and the hosts say of each way. Blocks, some seconds a host.
+
+    Raises:
+        LabError: when the vCenter does not answer, or does not know a host.
+    """
+    answers: list[Answer] = []
+    try:
+        for row in port_matrix(lab):
+            if row.way in CONNECTED:
+                answers += _connections(row, fabric, vcenter)
+            elif row.way == CONTROL:
+                for switch in fabric.switches:
+                    answers += _between(row, switch, vcenter)
+    except (vmodl.MethodFault, OSError, HTTPException) as error:
+        said = explained(error) if isinstance(error, vmodl.MethodFault) else message(error)
+        raise LabError(f"the vCenter does not tell what its hosts reach: {said}") from None
+    return answers
+
+
+def _connections(row: PortRow, fabric: Fabric, vcenter: VCenter) -> Iterator[Answer]:
+    names = list(dict.fromkeys(host.name for switch in fabric.switches for host in switch.hosts))
+    rows = collect(vcenter.content, [vcenter.host(name) for name in names], ["runtime.connectionState"])
+    for name, found in zip(names, rows, strict=True):
+        state = str(found.get("runtime.connectionState", "not known"))
+        source, target = ("the vCenter", name) if row.source == "vcenter" else (name, "the vCenter")
+        yield Answer(
+            probe=Probe(row=row, source=source, target=target, address=fabric.vcenter, port=row.first),
+            said=connect.OPEN if state == "connected" else f"the vCenter says that the host is {state}",
+            how="the host is connected in the vCenter",
+        )
+
+
+def _between(row: PortRow, switch: DistributedSwitch, vcenter: VCenter) -> list[Answer]:
+    hosts = [host for host in switch.hosts if host.vmkernel is not None]
+    names = [host.name for host in hosts]
+    entities = [vcenter.host(name) for name in names]  # looked up once, and not by several threads
+    chosen = list(pairs(names))
+    with ThreadPoolExecutor(ABREAST) as pool:
+        ends = dict(zip(names, pool.map(partial(_end, switch, vcenter), hosts, entities), strict=True))
+        of_host = [[other for one, other in chosen if one == name] for name in ends]
+        found = pool.map(partial(_from, row, ends), ends, of_host)
+        return [answer for answers in found for answer in answers]
+
+
+def _from(row: PortRow, ends: Mapping[str, End], source: str, targets: Sequence[str]) -> list[Answer]:
+    answers = []
+    for target in targets:
+        one, other = ends[source], ends[target]
+        probe = Probe(row=row, source=source, target=target, address=other.address, port=row.first, whole_range=True)
+        size = min(one.mtu_bytes, other.mtu_bytes) - HEADERS_BYTES
+        said = one.why or other.why or shut(one, other) or pinged(one, other, size)
+        how = f"ruleset {RULESET} open, and an unfragmented ping of {size} bytes is answered; no TCP was tried"
+        answers.append(Answer(probe=probe, said=said, how=how))
+    return answers
+
+
+def _end(switch: DistributedSwitch, vcenter: VCenter, wanted: EsxiHost, host: vim.HostSystem) -> End:
+    asked_for = wanted.vmkernel
+    try:
+        adapters = {
+            nic.device: (nic.spec.ip.ipAddress or "", nic.spec.mtu or 1500)
+            for nic in known(host, "config.network.vnic")
+        }
+        ruleset = vcenter.ruleset(host, RULESET)
+        allows = allowed(known(host, "configManager.firewallSystem.firewallInfo.ruleset"))
+    except LabError as error:
+        return End(name=wanted.name, why=f"{UNASKED}: {error}")
+    address = str(asked_for.address.ip) if asked_for and asked_for.address else ""
+    by_address = {own: device for device, (own, _) in adapters.items()}
+    device = (asked_for.existing or "") if asked_for and asked_for.existing else by_address.get(address, "")
+    if device not in adapters:
+        return End(name=wanted.name, why=f"{wanted.name} has no vmkernel adapter {device or address}: run pulumi up")
+    declared = switch.mtu_bytes if address else asked_for and asked_for.mtu_bytes
+    return End(
+        name=wanted.name,
+        host=host,
+        device=device,
+        address=adapters[device][0],
+        mtu_bytes=declared or adapters[device][1],
+        closed="" if ruleset.enabled else f"{wanted.name}'s firewall ruleset {RULESET} is closed: run pulumi up",
+        allows=allows,
+    )
+
+
+def shut(one: End, other: End) -> str:
+    """What of the rulesets stands between two hosts."""
+    if one.closed or other.closed:
+        return one.closed or other.closed
+    if other.allows is None or any(ip_address(one.address) in ip_network(net, strict=False) for net in other.allows):
+        return ""
+    lets_in = some(other.allows, 3) or "nobody"
+    return (
+        f"{other.name}'s firewall ruleset {RULESET} lets in {lets_in}, and not {one.address}: "
+        f"esxcli network firewall ruleset allowedip add -r {RULESET} -i ..."
+    )
+
+
+def pinged(one: End, other: End, size: int) -> str:
+    """How a host's ping of that many bytes to another's adapter ended."""
+    options = {  # in the order of their names, which a host insists on
+        "count": str(PINGS),
+        "df": "true",
+        "host": other.address,
+        "interface": one.device,
+        "size": str(size),
+        "wait": str(WAIT_S),
+    }
+    if one.host is None:
+        return f"{UNASKED}: {one.name} is not known"
+    try:
+        rows = esxcli(one.host, one.name, "network diag ping", **options)
+    except LabError as error:
+        if "too long" in str(error):
+            return f"the MTU of {one.device} is below {size + HEADERS_BYTES} bytes: run pulumi up"
+        return f"{UNASKED}: {error}"
+    # ESXi itself writes Recieved
+    counts = [number_of(rows[0], f"Summary.{word}") for word in ("Recieved", "Received")] if rows else []
+    received = next((count for count in counts if count is not None), None)
+    if received is None:
+        return f"{UNASKED}: {one.name} does not tell how its ping ended"
+    if received:
+        return connect.OPEN
+    return (
+        f"a ping of {size} bytes that may not be fragmented, from {one.device} to {other.address}, gets no answer: "
+        "look at VLAN and MTU of port group, switch and physical ports"
+    )

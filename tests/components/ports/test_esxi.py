@@ -1,0 +1,68 @@
+"""What is asked of ESXi hosts, and what their answers mean; the asking itself is tested on a simulated vCenter."""
+
+from typing import Any
+
+import pytest
+
+from components.ports import connect, esxi
+from components.ports.esxi import End, pinged, shut
+from stacks.base import LabError
+
+ONE = End(name="esx1", host=object(), device="vmk3", address="192.168.0.1", mtu_bytes=9000)
+OTHER = End(name="esx2", host=object(), device="vmk2", address="192.168.0.2", mtu_bytes=9000)
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """What a host is asked; its answer is the first item, put there by the test."""
+    said: list[Any] = []
+
+    def answer(_host: object, place: str, command: str, /, **options: str) -> list[dict[str, str]]:
+        said.append((place, command, list(options.items())))
+        if isinstance(said[0], LabError):
+            raise said[0]
+        return [said[0]]
+
+    monkeypatch.setattr(esxi, "esxcli", answer)
+    return said
+
+
+def test_a_host_is_asked_with_its_options_in_the_order_of_their_names(asked):
+    """An ESXi host refuses them in another order: `A specified parameter was not correct: argument[1]`."""
+    asked.append({"Summary.PacketLost": "0", "Summary.Recieved": "2", "Summary.Transmitted": "2"})
+
+    assert pinged(ONE, OTHER, 8972) == connect.OPEN
+
+    (place, command, options) = asked[1]
+    assert (place, command) == ("esx1", "network diag ping")
+    assert options == sorted(options)
+    assert {("df", "true"), ("host", "192.168.0.2"), ("interface", "vmk3"), ("size", "8972")} <= set(options)
+
+
+@pytest.mark.parametrize(
+    ("answer", "meaning"),
+    [
+        ({"Summary.Recieved": "0", "Summary.PacketLost": "100"}, "from vmk3 to 192.168.0.2, gets no answer"),
+        ({"Summary.Received": "1"}, connect.OPEN),
+        ({"Summary.PacketLost": "0"}, "not asked: esx1 does not tell how its ping ended"),
+        (LabError("esx1: cannot ping: sendto() failed (Message too long)"), "the MTU of vmk3 is below 9000 bytes"),
+        (LabError("esx1: lacks the privilege X"), "not asked: esx1: lacks the privilege X"),
+    ],
+)
+def test_what_a_ping_s_end_means(asked, answer, meaning):
+    asked.append(answer)
+
+    assert meaning in pinged(ONE, OTHER, 8972)
+
+
+def end(**fields: Any) -> End:
+    return End(name="esx2", address="192.168.0.2", **fields)
+
+
+def test_a_list_of_allowed_addresses_that_leaves_a_peer_out_is_named():
+    assert shut(ONE, end(allows=None)) == ""
+    assert shut(ONE, end(allows=("192.168.0.1",))) == ""
+    assert shut(ONE, end(allows=("10.0.0.0/8", "192.168.0.0/24"))) == ""
+    assert "lets in 192.168.0.3, and not 192.168.0.1" in shut(ONE, end(allows=("192.168.0.3",)))
+    assert "lets in nobody" in shut(ONE, end(allows=()))
+    assert shut(ONE, end(closed="esx2 is closed")) == "esx2 is closed"
