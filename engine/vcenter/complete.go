@@ -1,6 +1,8 @@
 package main
 
 import (
+	"context"
+
 	"github.com/vmware/govmomi/simulator"
 	"github.com/vmware/govmomi/simulator/esx"
 	"github.com/vmware/govmomi/vim25/mo"
@@ -19,6 +21,10 @@ func complete(model *simulator.Model) {
 			addMissing(registry, object)
 		}
 	}
+	ctx := &simulator.Context{Context: context.Background(), Map: registry}
+	for _, object := range registry.AllReference("DistributedVirtualSwitch") {
+		showProxies(ctx, &object.(*simulator.DistributedVirtualSwitch).DistributedVirtualSwitch, false)
+	}
 	registry.AddHandler(&newcomers{})
 	registry.Handler = redirect
 }
@@ -34,11 +40,19 @@ func (*newcomers) Reference() types.ManagedObjectReference {
 // PutObject is called for each new object.
 func (*newcomers) PutObject(ctx *simulator.Context, object mo.Reference) { addMissing(ctx.Map, object) }
 
-// UpdateObject has nothing to do.
-func (*newcomers) UpdateObject(*simulator.Context, mo.Reference, []types.PropertyChange) {}
+// UpdateObject is called for each change of an object; that of a switch shows at its members.
+func (*newcomers) UpdateObject(ctx *simulator.Context, object mo.Reference, _ []types.PropertyChange) {
+	if dvs, ok := object.(*mo.DistributedVirtualSwitch); ok {
+		showProxies(ctx, dvs, false)
+	}
+}
 
-// RemoveObject has nothing to do.
-func (*newcomers) RemoveObject(*simulator.Context, types.ManagedObjectReference) {}
+// RemoveObject is called for each object that goes; a switch leaves its members.
+func (*newcomers) RemoveObject(ctx *simulator.Context, object types.ManagedObjectReference) {
+	if dvs, ok := ctx.Map.Get(object).(*simulator.DistributedVirtualSwitch); ok {
+		showProxies(ctx, &dvs.DistributedVirtualSwitch, true)
+	}
+}
 
 // addMissing fills in properties that the provider reads and the simulator leaves empty.
 func addMissing(registry *simulator.Registry, object mo.Reference) {

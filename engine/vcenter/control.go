@@ -45,22 +45,6 @@ type fault struct {
 	spent     bool
 }
 
-// hostChange is something that an administrator did to a host by other means than this API; what is empty stays.
-type hostChange struct {
-	Name          string `json:"name"`
-	Build         string `json:"build,omitempty"`
-	Nic           string `json:"nic,omitempty"` // the NIC that the next two are about
-	LinkMbit      *int32 `json:"link_mbit,omitempty"`
-	AnnouncedMtu  int32  `json:"announced_mtu_bytes,omitempty"`
-	GraphicsType  string `json:"graphics_type,omitempty"`
-	NtpRunning    *bool  `json:"ntp_running,omitempty"`
-	HostProfile   *bool  `json:"host_profile,omitempty"`
-	VgpuAvailable *bool  `json:"vgpu_available,omitempty"`
-
-	refitting
-	replugging
-}
-
 // troubles is what goes wrong at the moment, and a count of all calls by name.
 type troubles struct {
 	mu       sync.Mutex
@@ -183,6 +167,11 @@ func (t *troubles) add(one *fault) error {
 		return fmt.Errorf("%q wants a kind with what belongs to it: expire (at once, or at a method); slow, method, seconds; "+
 			"refuse, method, privilege; revoke, privilege; meanwhile, method, does; untold; customise", one.Kind)
 	}
+	if one.Does != nil && one.Does.Host != nil { // at the moment of the call nobody would hear why not
+		if _, err := t.changeable(one.Does.Host); err != nil {
+			return err
+		}
+	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if one.Kind == faultExpire && one.Method == "" {
@@ -217,67 +206,6 @@ func (p *permissions) HasPrivilegeOnEntities(req *types.HasPrivilegeOnEntities) 
 		}
 	}
 	return answer
-}
-
-// change does to a host what was done to it.
-func (t *troubles) change(asked *hostChange) error {
-	for _, object := range t.model.Map().All("HostSystem") {
-		host := object.(*simulator.HostSystem)
-		if host.Name != asked.Name {
-			continue
-		}
-		t.model.Map().WithLock(&simulator.Context{Map: t.model.Map()}, host.Self, func() { apply(t.model, host, asked) })
-		return nil
-	}
-	return fmt.Errorf("no host %s", asked.Name)
-}
-
-func apply(model *simulator.Model, host *simulator.HostSystem, asked *hostChange) {
-	refit(host, asked.Nic, asked.refitting)
-	if asked.Build != "" {
-		host.Config.Product.Build = asked.Build
-	}
-	for i := range host.Config.Network.Pnic {
-		if nic := &host.Config.Network.Pnic[i]; nic.Device == asked.Nic && asked.LinkMbit != nil {
-			nic.LinkSpeed = nil
-			if *asked.LinkMbit > 0 {
-				nic.LinkSpeed = &types.PhysicalNicLinkInfo{SpeedMb: *asked.LinkMbit, Duplex: true}
-			}
-		}
-	}
-	if asked.NicSwitch != nil {
-		toSwitch(host.Config.Network, asked.Nic, *asked.NicSwitch)
-	}
-	system := model.Map().Get(*host.ConfigManager.NetworkSystem).(*simulator.HostNetworkSystem)
-	for i := range system.QueryNetworkHintResponse.Returnval {
-		hint := &system.QueryNetworkHintResponse.Returnval[i]
-		if hint.Device == asked.Nic && asked.AnnouncedMtu > 0 {
-			hint.ConnectedSwitchPort = &types.PhysicalNicCdpInfo{DevId: "leaf", Mtu: asked.AnnouncedMtu}
-		}
-	}
-	if asked.GraphicsType != "" {
-		host.Config.GraphicsConfig = &types.HostGraphicsConfig{
-			HostDefaultGraphicsType:        asked.GraphicsType,
-			SharedPassthruAssignmentPolicy: "performance",
-		}
-	}
-	if asked.VgpuAvailable != nil && !*asked.VgpuAvailable {
-		host.Config.SharedPassthruGpuTypes = nil
-	}
-	if asked.NtpRunning != nil {
-		for i := range host.Config.Service.Service {
-			if service := &host.Config.Service.Service[i]; service.Key == "ntpd" {
-				service.Running = *asked.NtpRunning
-			}
-		}
-	}
-	if asked.HostProfile != nil {
-		state := types.ComplianceResultStatusUnknown
-		if *asked.HostProfile {
-			state = types.ComplianceResultStatusCompliant
-		}
-		host.ComplianceCheckState = &types.HostSystemComplianceCheckState{State: string(state)}
-	}
 }
 
 // serveControl listens on a unix socket, which only our user may open.

@@ -107,9 +107,7 @@ func takenNic(
 			continue
 		}
 		for _, nic := range nicsOf(change.Backing) {
-			if slices.ContainsFunc(host.Config.Network.Vswitch, func(one types.HostVirtualSwitch) bool {
-				return slices.Contains(one.Pnic, nicKey+nic)
-			}) || onAnother(ctx, dvs, host.Self, nic) {
+			if uplinkOfAnother(host.Config.Network, dvs, nicKey+nic) {
 				return nic
 			}
 		}
@@ -117,18 +115,11 @@ func takenNic(
 	return ""
 }
 
-func onAnother(
-	ctx *simulator.Context, dvs *simulator.DistributedVirtualSwitch, host types.ManagedObjectReference, nic string,
-) bool {
-	return slices.ContainsFunc(ctx.Map.All("DistributedVirtualSwitch"), func(object mo.Entity) bool {
-		other, ok := object.(*simulator.DistributedVirtualSwitch)
-		if !ok || other == dvs {
-			return false
-		}
-		return slices.ContainsFunc(other.Config.GetDVSConfigInfo().Host,
-			func(member types.DistributedVirtualSwitchHostMember) bool {
-				return *member.Config.Host == host && slices.Contains(nicsOf(member.Config.Backing), nic)
-			})
+func uplinkOfAnother(network *types.HostNetworkInfo, dvs *simulator.DistributedVirtualSwitch, key string) bool {
+	return slices.ContainsFunc(network.Vswitch, func(one types.HostVirtualSwitch) bool {
+		return slices.Contains(one.Pnic, key)
+	}) || slices.ContainsFunc(network.ProxySwitch, func(one types.HostProxySwitch) bool {
+		return slices.Contains(one.Pnic, key) && (dvs == nil || one.DvsUuid != dvs.Uuid)
 	})
 }
 
@@ -187,13 +178,4 @@ func (m *machine) powerOn(ctx *simulator.Context, req *types.PowerOnVM_Task) soa
 	}
 	m.vm.Guest.Net = nics
 	return answer
-}
-
-// member tells whether a host belongs to a distributed switch.
-func member(ctx *simulator.Context, host types.ManagedObjectReference, uuid string) bool {
-	return slices.ContainsFunc(ctx.Map.All("DistributedVirtualSwitch"), func(object mo.Entity) bool {
-		dvs, ok := object.(*simulator.DistributedVirtualSwitch)
-		return ok && dvs.Uuid == uuid && slices.ContainsFunc(dvs.Config.GetDVSConfigInfo().Host,
-			func(one types.DistributedVirtualSwitchHostMember) bool { return *one.Config.Host == host })
-	})
 }

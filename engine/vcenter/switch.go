@@ -118,13 +118,13 @@ func (s *distributedSwitch) ReconfigureDvsTask(
 		task := failing(ctx, s.dvs, "reconfigureDvs", fault, words)
 		return &methods.ReconfigureDvs_TaskBody{Res: &types.ReconfigureDvs_TaskResponse{Returnval: task}}
 	}
-	s.applySettings(config, req.Spec)
-	hosts := applyHosts(config, change.Host)
-	version, _ := strconv.Atoi(config.ConfigVersion)
-	config.ConfigVersion = strconv.Itoa(version + 1)
-
 	rest := &types.VMwareDVSConfigSpec{}
-	rest.Host = hosts
+	ctx.WithLock(s.dvs, func() {
+		s.applySettings(config, req.Spec)
+		rest.Host = applyHosts(config, change.Host)
+		version, _ := strconv.Atoi(config.ConfigVersion)
+		config.ConfigVersion = strconv.Itoa(version + 1)
+	})
 	return s.dvs.ReconfigureDvsTask(ctx, &types.ReconfigureDvs_Task{This: s.dvs.Self, Spec: rest})
 }
 

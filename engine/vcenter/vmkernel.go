@@ -32,8 +32,8 @@ func (v *vmkernel) taken(ip *types.HostIpConfig) bool {
 }
 
 // AddVirtualNic adds an adapter under the first free name, on a distributed switch only where the host is its member.
-func (v *vmkernel) AddVirtualNic(ctx *simulator.Context, req *types.AddVirtualNic) soap.HasFault {
-	if port := req.Nic.DistributedVirtualPort; port != nil && !member(ctx, v.network.Host.Self, port.SwitchUuid) {
+func (v *vmkernel) AddVirtualNic(_ *simulator.Context, req *types.AddVirtualNic) soap.HasFault {
+	if port := req.Nic.DistributedVirtualPort; port != nil && !member(v.network.Host, port.SwitchUuid) {
 		fault := simulator.Fault("The host is no member of the distributed switch.", new(types.HostConfigFault))
 		return &methods.AddVirtualNicBody{Fault_: fault}
 	}
