@@ -33,7 +33,7 @@ func main() {
 	flag.StringVar(&given.certificate, "tls-cert", "", "certificate; empty: one that the Go test server brings along")
 	flag.StringVar(&given.key, "tls-key", "", "key of the certificate")
 	flag.StringVar(&given.control, "control", "", "unix socket on which faults are asked for; empty: none")
-	flag.IntVar(&given.hosts, "hosts", 3, "ESXi hosts in the cluster")
+	flag.IntVar(&given.hosts, "hosts", 4, "ESXi hosts in the cluster; one more stands beside it")
 	flag.Usage = func() {
 		fmt.Fprintln(flag.CommandLine.Output(), "usage: vcenter [flags] [COMMAND ...]\n\n"+
 			"COMMAND starts and ends the guests of VMs; without it they have none.")

@@ -27,7 +27,7 @@ FABRIC = """
     options = pulumi.ResourceOptions(provider=vcenter)
     datacenter = vsphere.get_datacenter(name="DC0", opts=look_up)
     # A virtual machine in a cluster may use a switch only when every host of the cluster is a member.
-    hosts = [vsphere.get_host(name=f"DC0_C0_H{i}", datacenter_id=datacenter.id, opts=look_up) for i in range(3)]
+    hosts = [vsphere.get_host(name=f"DC0_C0_H{i}", datacenter_id=datacenter.id, opts=look_up) for i in range(4)]
     pool = vsphere.get_resource_pool(name="DC0_C0/Resources", datacenter_id=datacenter.id, opts=look_up)
     datastore = vsphere.get_datastore(name="LocalDS_0", datacenter_id=datacenter.id, opts=look_up)
     switch = vsphere.DistributedVirtualSwitch(

@@ -20,11 +20,10 @@ from stacks.read import parse_lab
 from tests.conftest import ROOT
 from tests.integration.conftest import require_engine
 from tests.integration.stack import environment, provider_code
-from tests.integration.vcenter import PASSWORD, done, machine_named, move_uplink, network_named, running
+from tests.integration.vcenter import HOSTS, PASSWORD, done, machine_named, move_uplink, network_named, running
 
 pytestmark = pytest.mark.sim
 
-HOSTS = ("DC0_C0_H0", "DC0_C0_H1", "DC0_C0_H2")
 PROGRAM = """
 import pulumi
 from components.fabric.fabric import VsphereFabric, VsphereFabricArgs
@@ -148,6 +147,7 @@ def a_fabric(endpoint: Endpoint) -> dict[str, Any]:
                     {"name": "DC0_C0_H0", "vmkernel": {"address": "10.10.11.201/24"}},
                     {"name": "DC0_C0_H1", "vmkernel": {"existing": "vmk0"}},
                     {"name": "DC0_C0_H2"},
+                    {"name": "DC0_C0_H3", "vmkernel": {"existing": "vmk0"}},
                 ],
             }
         ],
@@ -163,7 +163,7 @@ def test_a_fabric_comes_up_with_the_right_uplinks_and_settings(vsphere: Vsphere)
     assert vsphere.seen("DC0_C0_H2") == ("", False), "none was asked for"
     state = json.loads(vsphere.run("stack", "export", "--stack", "t").stdout)
     uplinks = [one["outputs"]["device"] for one in state["deployment"]["resources"] if one["type"].endswith(":Uplink")]
-    assert uplinks == ["vmnic4"] * 3
+    assert uplinks == ["vmnic4"] * len(HOSTS)
     assert "10.10.11.201" in str([one.get("inputs") for one in state["deployment"]["resources"]])
 
 

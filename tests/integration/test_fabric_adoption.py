@@ -13,7 +13,7 @@ from simulator.vcenter.control import SOCKET, Control
 from tests.integration.conftest import require_engine
 from tests.integration.role import beyond_the_role
 from tests.integration.test_fabric import Vsphere, a_stack, a_worker
-from tests.integration.vcenter import a_machine, done, machine_named, running
+from tests.integration.vcenter import HOSTS, a_machine, done, machine_named, running
 
 pytestmark = pytest.mark.sim
 
@@ -109,6 +109,7 @@ def test_adopting_sets_what_is_declared_and_nothing_else(vsphere: Vsphere) -> No
         {"name": "DC0_C0_H0"},
         {"name": "DC0_C0_H1", "vmkernel": {"existing": "vmk0", "use": "adopt", "mtu_bytes": 9000}},
         {"name": "DC0_C0_H2"},
+        {"name": "DC0_C0_H3"},
     ]
     vsphere.fabric["switches"][0].update(use="adopt", mtu_bytes=9000, vlan_id=111, hosts=hosts)
     vsphere.nodes = [their_machine()]
@@ -127,7 +128,7 @@ def test_adopting_sets_what_is_declared_and_nothing_else(vsphere: Vsphere) -> No
     assert (machine["cpus"], machine["memory"]) == (4, (machine_before["memory"][0], True))
     now = seen(vsphere)
     assert (now["mtu"], now["vlan"]) == (9000, 111)
-    assert now["members"] == {name: ["vmnic4"] for name in ("DC0_C0_H0", "DC0_C0_H1", "DC0_C0_H2")}
+    assert now["members"] == {name: ["vmnic4"] for name in HOSTS}
     assert now["vmkernel"]["vmk0"] == (before["vmkernel"]["vmk0"][0], 9000)
     for untouched in ("version", "contact", "group"):
         assert now[untouched] == before[untouched], "the lab does not declare it"

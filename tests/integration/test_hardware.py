@@ -11,14 +11,13 @@ from components.fabric.vms.hardware import Change, Hardware, find, observe, put,
 from components.fabric.vms.spread import drs_refusal, faults_of, places_of
 from stacks.base import LabError
 from tests.integration.conftest import ENGINE
-from tests.integration.vcenter import done, machine_named, running
+from tests.integration.vcenter import HOSTS, done, machine_named, running
 
 pytestmark = [
     pytest.mark.sim,
     pytest.mark.skipif(not (ENGINE / "vcenter").exists(), reason="SIM LANE NOT RUN: run make setup"),
 ]
 
-HOSTS = ("DC0_C0_H0", "DC0_C0_H1", "DC0_C0_H2")
 NEW = Change(new=True, may_restart=False, guest_s=0)
 IN_USE = Change(new=False, may_restart=False, guest_s=0)
 ALLOWED = Change(new=False, may_restart=True, guest_s=0)

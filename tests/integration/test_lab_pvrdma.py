@@ -15,7 +15,7 @@ from components.fabric.vcenter.properties import collect
 from tests.conftest import ROOT
 from tests.integration.conftest import sim
 from tests.integration.stack import Stack, environment, on_node, provider_code
-from tests.integration.vcenter import machine_named
+from tests.integration.vcenter import HOSTS, machine_named
 
 pytestmark = pytest.mark.sim
 
@@ -151,7 +151,7 @@ def test_destroy_gives_vcenter_and_guests_back(stack: Stack, endpoint: Endpoint)
 
     assert not machines(endpoint) & {"gpu01", "gpu02"}
     with session(endpoint) as vcenter:
-        for name in ("DC0_C0_H0", "DC0_C0_H1", "DC0_C0_H2"):
+        for name in HOSTS:
             host = vcenter.host(name)
             assert (vcenter.option(host, OPTION), vcenter.ruleset(host, RULESET).enabled) == ("", False)
     assert guests() == {"gpu01": "idle", "gpu02": "idle"}, "a machine's end is its node's"

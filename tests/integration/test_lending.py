@@ -13,7 +13,7 @@ from components.fabric.vms.theirs import Theirs, by_instance, by_name
 from simulator.vcenter.control import SOCKET, Control
 from stacks.base import LabError
 from tests.integration.conftest import ENGINE
-from tests.integration.vcenter import a_machine, an_rdma_switch, done, machine_named, running
+from tests.integration.vcenter import HOSTS, a_machine, an_rdma_switch, done, machine_named, running
 
 pytestmark = [
     pytest.mark.sim,
@@ -32,7 +32,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[VCenter, C
         yield (
             vcenter,
             Control(folder / SOCKET),
-            an_rdma_switch(vcenter, "corp", ("DC0_C0_H0", "DC0_C0_H1", "DC0_C0_H2")),
+            an_rdma_switch(vcenter, "corp", HOSTS),
         )
 
 

@@ -16,14 +16,13 @@ from components.fabric.vms.theirs import MARK, Theirs, by_instance, by_name
 from simulator.vcenter.control import SOCKET, Control
 from stacks.base import LabError
 from tests.integration.conftest import ENGINE
-from tests.integration.vcenter import a_machine, an_rdma_switch, done, running
+from tests.integration.vcenter import HOSTS, a_machine, an_rdma_switch, done, running
 
 pytestmark = [
     pytest.mark.sim,
     pytest.mark.skipif(not (ENGINE / "vcenter").exists(), reason="SIM LANE NOT RUN: run make setup"),
 ]
 
-HOSTS = ("DC0_C0_H0", "DC0_C0_H1", "DC0_C0_H2")
 HOST = HOSTS[0]
 Props = dict[str, Any]
 REAL_TURN_OFF = theirs_changes.turn_off

@@ -14,12 +14,11 @@ from simulator.vcenter.control import SOCKET, Control
 from stacks.base import LabError
 from stacks.fabric import UplinkChoice
 from tests.integration.conftest import require_engine
-from tests.integration.vcenter import running
+from tests.integration.vcenter import HOSTS, running
 
 pytestmark = pytest.mark.sim
 
-H0, H1, H2, H3 = HOSTS = [f"DC0_C0_H{number}" for number in range(4)]
-"""A cluster like that of the vSphere guide; DC0_H0 stands beside it, as a management host does."""
+H0, H1, H2, H3 = HOSTS
 GPUS = ("0000:5e:00.0", "0000:5e:01.0")
 PACKAGES = "fetchSoftwarePackages"
 """As it is called on the wire, other than its neighbours in the API."""
@@ -31,7 +30,7 @@ ESXCLI = ("RetrieveManagedMethodExecuter", "ExecuteSoap")
 def vcenter(tmp_path: Path) -> Iterator[tuple[Endpoint, Control]]:
     require_engine()
     control = tmp_path / SOCKET
-    with running(tmp_path, f"-control={control}", f"-hosts={len(HOSTS)}") as endpoint:
+    with running(tmp_path, f"-control={control}") as endpoint:
         yield endpoint, Control(control)
 
 

@@ -17,6 +17,8 @@ from tests.conftest import ROOT
 
 ADDRESS = "127.0.12.203"
 PASSWORD = "canary-of-the-vcenter"
+HOSTS = ("DC0_C0_H0", "DC0_C0_H1", "DC0_C0_H2", "DC0_C0_H3")
+"""The hosts of the cluster. A machine gets a port of a distributed switch only where all of them are its members."""
 START_S = 60
 TASK_S = 60
 

@@ -45,8 +45,8 @@ def a_bare_metal_peer(lab: dict[str, Any]) -> None:
     lab["nodes"][2]["pfs"][0]["address"] = "192.168.0.39/24"
 
 
-def a_third_worker_more_than_hosts(lab: dict[str, Any]) -> None:
-    for number in (3, 4):
+def one_worker_more_than_hosts(lab: dict[str, Any]) -> None:
+    for number in (3, 4, 5):
         more = copy.deepcopy(lab["nodes"][0])
         more.update(name=f"gpu0{number}", address=f"127.0.12.{number}")
         more["pfs"][0]["address"] = f"192.168.0.3{number}/24"
@@ -97,7 +97,7 @@ CASES: dict[str, tuple[list[Edit], str]] = {
     "a host without the switch": ([machine(host="DC0_C0_H9")], "DC0_C0_H9 is no host of switch roce"),
     "a host that would fall back to TCP": ([bare_host], "gpu01 may run on DC0_C0_H2, which has no vmkernel adapter"),
     "a pinned host that would fall back": ([bare_host, machine(host="DC0_C0_H2")], "PVRDMA would fall back to TCP"),
-    "more workers than hosts": ([a_third_worker_more_than_hosts], "4 workers are to have a host each"),
+    "more workers than hosts": ([one_worker_more_than_hosts], "5 workers are to have a host each"),
     "two workers pinned to one host": (
         [machine(host="DC0_C0_H0"), machine(1, host="DC0_C0_H0")],
         "host DC0_C0_H0 is also that of nodes[0].machine.host",
@@ -175,7 +175,7 @@ def test_roce_v1_is_taken_where_nothing_is_measured():
 def test_workers_that_need_not_be_apart_may_outnumber_the_hosts():
     alike: Edit = lambda lab: [one["machine"].update(apart=False) for one in lab["nodes"]]  # noqa: E731  # one edit
 
-    assert said_of(a_third_worker_more_than_hosts, alike) == ""
+    assert said_of(one_worker_more_than_hosts, alike) == ""
 
 
 def test_bare_metal_is_reached_from_hardware_18_on():

@@ -50,6 +50,8 @@ def test_the_names_in_the_state_are_these(seen: Recorded) -> None:
         "fabric-DC0_C0_H1-settings",
         "fabric-DC0_C0_H2-baseline",
         "fabric-DC0_C0_H2-settings",
+        "fabric-DC0_C0_H3-baseline",
+        "fabric-DC0_C0_H3-settings",
         "fabric-machines",
         "fabric-machines-apart",
         "fabric-machines-gpu01",
@@ -65,6 +67,8 @@ def test_the_names_in_the_state_are_these(seen: Recorded) -> None:
         "fabric-pvrdma-DC0_C0_H1-vmkernel",
         "fabric-pvrdma-DC0_C0_H2-uplink",
         "fabric-pvrdma-DC0_C0_H2-vmkernel",
+        "fabric-pvrdma-DC0_C0_H3-uplink",
+        "fabric-pvrdma-DC0_C0_H3-vmkernel",
         "fabric-pvrdma-group",
         "fabric-pvrdma-switch",
         "fabric-pvrdma-switch-read-back",
@@ -76,7 +80,7 @@ def test_a_switch_has_one_uplink_that_we_name_and_no_teaming(seen: Recorded) -> 
 
     assert (switch["uplinks"], switch["activeUplinks"], switch["standbyUplinks"]) == (["uplink1"], ["uplink1"], [])
     assert switch["networkResourceControlEnabled"] is False
-    assert [host["devices"] for host in switch["hosts"]] == [["vmnic4"]] * 3
+    assert [host["devices"] for host in switch["hosts"]] == [["vmnic4"]] * 4
 
 
 def test_a_setting_comes_after_its_baseline_and_adapter(seen: Recorded) -> None:
@@ -94,7 +98,7 @@ def test_nothing_is_changed_before_the_preflight_has_passed(seen: Recorded) -> N
 
 
 def test_machines_come_after_the_preflight_and_their_hosts_settings_and_go_before_them(seen: Recorded) -> None:
-    settings = {f"fabric-DC0_C0_H{n}-settings" for n in range(3)}
+    settings = {f"fabric-DC0_C0_H{n}-settings" for n in range(4)}
 
     for machine in seen.of_type("vsphere:index/virtualMachine:VirtualMachine").values():
         assert {"fabric-preflight", *settings} <= machine.depends_on, "the cluster may place it on any of them"
