@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
-from components.jobs.mpijob import HOST_SSH_PORT
 from stacks.delivery import Pvrdma
 from stacks.fabric import Fabric
 from stacks.lab import Lab
@@ -97,7 +96,7 @@ def _fabric(lab: Lab) -> Iterator[PortRow]:
     if not isinstance(fabric, Fabric):
         return
     yield _row("admin", "vcenter", "tcp", fabric.port, "vSphere API")
-    yield _row("vcenter", "esxi", "tcp", 443, "host management, and disks of templates and OVAs")
+    yield _row("vcenter", "esxi", "tcp", 443, "host management, and disks of templates")
     yield _row("vcenter", "esxi", "tcp", 902, "host agent")
     yield _row("esxi", "vcenter", "udp", 902, "heartbeats of hosts")
     yield _row("esxi", "esxi", "tcp", PVRDMA_PORTS, "PVRDMA's control traffic, between vmkernel adapters", "rail")
@@ -105,6 +104,10 @@ def _fabric(lab: Lab) -> Iterator[PortRow]:
 
 def _servers(lab: Lab) -> Iterator[PortRow]:
     if lab.bitfusion is not None and lab.fabric is not None:
+        # the lease's addresses name the host itself (HttpNfcLeaseDeviceUrl), and the provider goes to them as they are
+        yield _row(
+            "admin", "esxi", "tcp", 443, "disks of OVAs: they go to the host itself, and not through the vCenter"
+        )
         yield _row("bitfusion", "vcenter", "tcp", lab.fabric.port, "Bitfusion: a server enters itself there")
         yield _row("vcenter", "bitfusion", "tcp", BITFUSION_PORT, "Bitfusion: the vCenter's plug-in asks the servers")
 
@@ -159,7 +162,7 @@ def _rails(lab: Lab) -> Iterator[PortRow]:
     yield _row("worker", "worker", "tcp", ports, "perftest finds its peer", "rail", "on demand")
     if lab.cluster and isinstance(lab.cluster.delivery, Pvrdma) and (benchmarks.nccl or benchmarks.application):
         why = "MPI starts its ranks over sshd, in the machine's own network"
-        yield _row("worker", "worker", "tcp", HOST_SSH_PORT, why, listens="on demand")
+        yield _row("worker", "worker", "tcp", lab.cluster.delivery.ssh_port, why, listens="on demand")
         yield _row("worker", "worker", "tcp", EPHEMERAL, "MPI and NCCL among themselves", listens="on demand")
 
 

@@ -135,6 +135,8 @@ def _unprovable(lab: Lab, row: PortRow, api: Place | str) -> str:
         return f"no node of the lab is a {row.source}"
     if lab.simulated and row.source != "admin" and row.network == "management":
         return "the simulator's nodes have no management network among themselves"
+    if lab.simulated and row.target == "esxi":
+        return "the simulator's ESXi hosts have no address: disks of OVAs go to its vCenter"
     return _unknown(row, api) if row.target == "api" else ""
 
 
@@ -153,6 +155,9 @@ def _servers(lab: Lab, row: PortRow, source: Node | None, api: Place | str) -> I
         yield f"API server {api[0]}", api[0]
     if row.target == "vcenter" and lab.fabric:
         yield "the vCenter", lab.fabric.vcenter
+    if row.target == "esxi" and lab.bitfusion:
+        hosts = dict.fromkeys(server.host for server in lab.bitfusion.servers)
+        yield from ((f"ESXi host {host}", host) for host in hosts)
     if row.target == "licence" and lab.licence:
         yield "the licence service", str(lab.licence.server)
     if row.target == "bitfusion" and source is not None:

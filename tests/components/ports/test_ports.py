@@ -6,6 +6,7 @@ import shlex
 import socket
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -83,20 +84,42 @@ def test_training_alone_runs_in_the_machine_s_network_as_nccl_does():
     assert {("worker", "worker", "tcp", "2222"), ("worker", "worker", "tcp", "32768-60999")} <= ways(lab)
 
 
-def test_bitfusion_servers_and_the_vcenter_reach_each_other(tmp_path):
-    adapter = {"rail": "pvrdma", "address": "192.168.0.231/24"}
-    place = {"host": "DC0_C0_H0", "datastore": "LocalDS_0", "address": "172.16.7.21/24", "adapters": [adapter]}
+def with_bitfusion_servers(tmp_path: Path) -> Lab:
+    def server(number: int, host: str) -> dict[str, Any]:
+        adapter = {"rail": "pvrdma", "address": f"192.168.0.{230 + number}/24"}
+        place = {"host": host, "datastore": "LocalDS_0", "address": f"172.16.7.{20 + number}/24", "adapters": [adapter]}
+        return {"name": f"bf{number}", "cpus": 4, "memory_mbytes": 16384, **place}
+
     bitfusion = {
         "ova": str(tmp_path / "none.ova"),
         "management_network": "VM Network",
         "keys": dict(KEYS),
-        "servers": [{"name": "bf1", "cpus": 4, "memory_mbytes": 16384, **place}],
+        "servers": [server(1, "DC0_C0_H0"), server(2, "DC0_C0_H0"), server(3, "DC0_C0_H1")],
     }
-    lab = lab_of(PVRDMA, bitfusion=bitfusion)
+    return lab_of(PVRDMA, bitfusion=bitfusion)
+
+
+def test_bitfusion_servers_and_the_vcenter_reach_each_other(tmp_path):
+    lab = with_bitfusion_servers(tmp_path)
 
     assert {("bitfusion", "vcenter", "tcp", "8989"), ("vcenter", "bitfusion", "tcp", "56001")} <= ways(lab)
     _, left = probes(lab)
     assert [one.why for one in left if one.row.source == "bitfusion"] == ["no node of the lab is a bitfusion"]
+
+
+def test_who_deploys_an_ova_reaches_the_hosts_that_its_disks_go_to(tmp_path):
+    lab = with_bitfusion_servers(tmp_path)
+    way = ("admin", "esxi", "tcp", "443")
+
+    assert way in ways(lab)
+    assert way not in ways(lab_of(PVRDMA)), "a clone's disks stay with vCenter and hosts"
+    some, _ = probes(lab.model_copy(update={"kind": "hardware"}))
+    assert [(one.source, one.address, one.port) for one in some if one.row.target == "esxi"] == [
+        ("", "DC0_C0_H0", 443),
+        ("", "DC0_C0_H1", 443),
+    ]
+    _, left = probes(lab)
+    assert any("have no address" in one.why for one in left if one.row.source == "admin")
 
 
 def test_bitfusion_and_further_servers_are_asked_for_by_who_needs_them():
