@@ -17,6 +17,16 @@ A VM's vmxnet3 has none: PVRDMA is the second function of the same device, and s
 """
 
 
+SEVERAL_PVRDMA = 19
+"""Virtual hardware from which on a VM may have more than one PVRDMA adapter (vSphere 7.0 U2).
+
+"Hardware Features Available with Virtual Machine Compatibility Settings" in vSphere's documentation; before, VMware's
+KB 328676 knows one.
+"""
+MOST_PVRDMA = 10
+"""By the same table."""
+
+
 class Pf(Section):
     """A physical function: the port of a NIC, its own address, and the VFs that it is split into."""
 
@@ -127,12 +137,22 @@ class VsphereVm(NodeBase):
     def _adapters_are_what_pvrdma_can_be(self) -> Self:
         if split := next((pf for pf in self.pfs if pf.vfs), None):
             raise ValueError(f"vfs {split.vfs} on {split.interface}: a PVRDMA adapter has no VFs; write 0")
-        if len(self.pfs) > 1 and not self.machine.several_pvrdma:
+        if len(self.pfs) > MOST_PVRDMA:
             raise ValueError(
-                f"{len(self.pfs)} PVRDMA adapters: VMware documents one a VM (KB 328676); leave the others out, "
-                "or set machine.several_pvrdma: true"
+                f"{len(self.pfs)} PVRDMA adapters: vSphere allows {MOST_PVRDMA} a VM; leave the others out"
+            )
+        if len(self.pfs) > 1 and not self.machine.several_pvrdma and not self.knows_several_pvrdma:
+            raise ValueError(
+                f"{len(self.pfs)} PVRDMA adapters: VMware documents one a VM (KB 328676) before virtual hardware "
+                f"{SEVERAL_PVRDMA} (ESXi 7.0 U2); raise machine.hardware_version, leave the others out, or set "
+                "machine.several_pvrdma: true"
             )
         return self
+
+    @property
+    def knows_several_pvrdma(self) -> bool:
+        """Whether its virtual hardware may have several PVRDMA adapters; of an existing VM it is not known here."""
+        return isinstance(self.machine, Machine) and self.machine.hardware_version >= SEVERAL_PVRDMA
 
 
 def _kind_of(node: object) -> str:

@@ -14,6 +14,7 @@ from stacks.base import LabError
 from stacks.bitfusion import Bitfusion, BitfusionServer
 from stacks.fabric import Fabric
 from stacks.lab import Lab
+from stacks.nodes import SEVERAL_PVRDMA
 
 GUEST_NET_MINUTES = 15
 """How long a server's tools may take to tell an address."""
@@ -78,7 +79,7 @@ class Appliances(pulumi.ComponentResource):
     ) -> vsphere.VirtualMachine:
         args = self._args
         datacenter, lookups = args.datacenter, args.lookups
-        if len(server.adapters) > 1:
+        if len(server.adapters) > 1 and (descriptor.hardware_version or 0) < SEVERAL_PVRDMA:
             pulumi.log.warn(
                 f"{server.name} has {len(server.adapters)} PVRDMA adapters: the Bitfusion guide allows three, VMware's "
                 "KB 328676 (written for 6.5) one a VM. Nothing here can tell which is right for your version"

@@ -166,7 +166,7 @@ class Machines(pulumi.ComponentResource):
             name=wanted.management_network, datacenter_id=datacenter, opts=lookups
         ).id
         adapters = [(MANAGEMENT, management), *((PVRDMA, args.port_groups[pf.rail]) for pf in node.pfs)]
-        if len(adapters) > 2:
+        if len(adapters) > 2 and not node.knows_several_pvrdma:
             pulumi.log.warn(
                 f"{node.name} has {len(adapters) - 1} PVRDMA adapters: VMware's KB 328676 allows one a VM, the "
                 "Bitfusion guide three. Nothing here can tell which is right for your version: watch its log"
