@@ -5,7 +5,7 @@ state of every stack with a fabric: it never moves.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 import pulumi
 from pulumi.dynamic import CheckFailure, CheckResult, CreateResult, DiffResult, Resource, ResourceProvider, UpdateResult
@@ -20,6 +20,7 @@ from components.fabric.preflight.claims import (
     refused_versions,
 )
 from components.fabric.preflight.judge import judge
+from components.fabric.preflight.packages import kept
 from components.fabric.preflight.supplies import refused_supplies
 from components.fabric.preflight.survey import Scope, survey
 from components.fabric.vcenter.client import VCenter
@@ -36,6 +37,8 @@ Props = dict[str, object]
 SEEN = ("hosts", "faults", "warnings")
 MADE = ("made", "adapters")
 """What this stack has set out to make: names, and vmkernel adapters by their address. It is ours if it is there."""
+KEPT = "packages"
+"""What need not be asked again of a host that has not been started since."""
 MOST_LINES = 12
 
 
@@ -61,7 +64,7 @@ class InspectionProvider(Configured, ResourceProvider):
         for host, line in _mapping(_news, "hosts").items():
             if (before := _mapping(_olds, "hosts").get(host)) not in (None, line):
                 pulumi.log.info(f"{host}: {before} => {line}")
-        return DiffResult(changes=any(_olds.get(key) != _news.get(key) for key in (*SEEN, *MADE, "datacenter")))
+        return DiffResult(changes=any(_olds.get(key) != _news.get(key) for key in (*SEEN, *MADE, KEPT, "datacenter")))
 
     def create(self, props: Props) -> CreateResult:
         """Keeps what was seen."""
@@ -91,7 +94,7 @@ class Inspection(Resource, module="fabric", name="Inspection"):
         props = {
             "datacenter": args.fabric.datacenter,
             "cluster": args.fabric.cluster,
-            **dict.fromkeys((*SEEN, *MADE)),
+            **dict.fromkeys((*SEEN, *MADE, KEPT)),
         }
         super().__init__(InspectionProvider(), name, props, opts)
 
@@ -108,6 +111,7 @@ def look(lab: Lab, fabric: Fabric, vcenter: VCenter, olds: Props) -> Props:
         privileges={where: privileges(needs, where) for where in ("datacenter", "cluster", "host")},
         machines=lab.bitfusion is not None or any(isinstance(node, VsphereVm) for node in lab.nodes),
         gpus=bool(vgpu),
+        packages=kept(olds.get(KEPT)),
     )
     facts = survey(vcenter, scope)
     knows_adapters = "adapters" in olds or "made" not in olds  # a state from before they were kept there tells nothing
@@ -125,6 +129,11 @@ def look(lab: Lab, fabric: Fabric, vcenter: VCenter, olds: Props) -> Props:
         "warnings": list(verdict.warnings),
         "made": names_made(fabric.switches),
         "adapters": adapters_made(fabric.switches),
+        KEPT: {
+            name: asdict(host.packages)
+            for name, host in sorted(facts.hosts.items())
+            if host.packages is not None and host.packages.lasting
+        },
     }
 
 

@@ -51,6 +51,8 @@ def test_a_worker_comes_up_with_its_vgpu_on_its_host(vsphere: Vsphere) -> None:
     vsphere.pulumi("up")
     vsphere.pulumi("up", "--expect-no-changes")
 
+    asked = Control(vsphere.folder / SOCKET).calls()["fetchSoftwarePackages"]
+    assert asked == len(vsphere.fabric["switches"][0]["hosts"]), "the second run knows what the first was told"
     with session(vsphere.endpoint) as vcenter:
         machine = machine_named(vcenter.host(H0), "gpu01")
         assert hardware(vcenter, "gpu01") == Hardware(vgpus=(VGPU,), roce_version="rocev2")

@@ -1,12 +1,13 @@
 """What the preflight reads of hosts' cards and drivers, over the API of a simulated vCenter."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from types import MappingProxyType
 
 import pytest
 
 from components.fabric.preflight.alike import unlike
-from components.fabric.preflight.facts import HostFacts
+from components.fabric.preflight.facts import HostFacts, Packages
 from components.fabric.preflight.survey import Scope, survey
 from components.fabric.vcenter.client import Endpoint, session
 from components.fabric.vcenter.nics import choose
@@ -34,8 +35,12 @@ def vcenter(tmp_path: Path) -> Iterator[tuple[Endpoint, Control]]:
         yield endpoint, Control(control)
 
 
-def read(endpoint: Endpoint, *, gpus: bool = True) -> dict[str, HostFacts]:
-    scope = Scope(datacenter="DC0", cluster="DC0_C0", hosts=HOSTS, privileges={}, machines=False, gpus=gpus)
+def read(
+    endpoint: Endpoint, *, gpus: bool = True, before: Mapping[str, Packages] = MappingProxyType({})
+) -> dict[str, HostFacts]:
+    scope = Scope(
+        datacenter="DC0", cluster="DC0_C0", hosts=HOSTS, privileges={}, machines=False, gpus=gpus, packages=before
+    )
     with session(endpoint) as opened:
         return dict(survey(opened, scope).hosts)
 
@@ -133,6 +138,21 @@ def test_whose_role_may_not_read_packages_is_told_of_the_vgpu_driver_by_esxcli(
     control.fault("refuse", method=PACKAGES, privilege="Host.Config.Image")
 
     assert read(endpoint)[H0].vgpu_driver == "NVIDIA-VMware_ESXi_8.0_Host_Driver 535.154.02"
+
+
+def test_packages_are_read_again_of_hosts_that_have_changed_and_of_no_others(vcenter: tuple[Endpoint, Control]) -> None:
+    endpoint, control = vcenter
+    control.change_host(H3, version="8.0.2", build="1")
+
+    first = read(endpoint)
+    told = {name: host.packages for name, host in first.items() if host.packages is not None}
+    asked = control.calls()[PACKAGES]
+    control.change_host(H3, build="2")
+    again = read(endpoint, before=told)
+
+    assert (asked, control.calls()[PACKAGES]) == (len(HOSTS), len(HOSTS) + 1)
+    assert [name for name, host in again.items() if host.packages != told[name]] == [H3]
+    assert {host.vgpu_driver for host in again.values()} == {"NVIDIA-VMware_ESXi_8.0_Host_Driver 535.154.02"}
 
 
 def test_a_card_in_another_slot_is_seen_with_its_way_to_the_gpus(vcenter: tuple[Endpoint, Control]) -> None:

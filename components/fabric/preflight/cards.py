@@ -1,15 +1,14 @@
-"""What hosts tell of their cards only when it is asked for: where they are plugged in, and the drivers' versions.
+"""What hosts tell of their cards only when it is asked for: where they are plugged in, and the versions of NIC drivers.
 
-Versions are read from a host's packages, or asked by esxcli where its own description leaves them out. Both need
-privileges that a role need not have. What is refused stays unknown, and no run stops for that: whether a driver works
-is told by the RDMA devices and vGPU profiles that it offers.
+Versions are asked by esxcli where a host's own description leaves them out. That needs privileges that a role need not
+have. What is refused stays unknown, and no run stops for that: whether a driver works is told by the RDMA devices and
+vGPU profiles that it offers.
 """
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from typing import Any
 
-from pyVmomi import vim, vmodl
+from pyVmomi import vim
 
 from components.fabric.preflight.pcie import Pcie
 from components.fabric.vcenter.esxcli import esxcli
@@ -17,9 +16,7 @@ from components.fabric.vcenter.nics import Nic
 from components.fabric.vcenter.properties import collect
 from stacks.base import LabError
 
-NIC, PACKAGES = "network nic get", "software vib list"
-NVIDIA = ("NVIDIA", "NVD")
-"""The vendor as packages name it."""
+NIC = "network nic get"
 
 
 def pcie_of(content: vim.ServiceInstanceContent, hosts: Sequence[vim.HostSystem]) -> list[Pcie]:
@@ -36,34 +33,6 @@ def _pcie(devices: Iterable[vim.host.PciDevice], numa: vim.host.NumaInfo | None)
         bridges={one.id: one.parentBridge for one in devices if one.parentBridge},
         numa_nodes={address: int(node.typeId) for node in nodes for address in node.pciId or ()},
     )
-
-
-def vgpu_driver(host: vim.HostSystem, name: str, images: Any) -> str:
-    """NVIDIA's host driver among a host's packages; their names have changed with every generation of it.
-
-    Args:
-        host: where to ask by esxcli, should the role not have Host.Config.Image.
-        name: the host's name.
-        images: its image manager; None: it has none.
-    """
-    if images is None:
-        return ""
-    try:
-        packages = [(one.vendor, one.name, one.version) for one in images.FetchSoftwarePackages()]
-    except TimeoutError:
-        return ""  # a host that is too busy for this is too busy for esxcli
-    except vmodl.MethodFault:
-        packages = _listed(host, name)
-    found = [(driver, version) for vendor, driver, version in packages if vendor in NVIDIA and "nmlx" not in driver]
-    return ", ".join(f"{driver} {version}" for driver, version in sorted(found))
-
-
-def _listed(host: vim.HostSystem, name: str) -> list[tuple[str, str, str]]:
-    try:
-        rows = esxcli(host, name, PACKAGES)
-    except LabError:
-        return []
-    return [(one.get("Vendor", ""), one.get("Name", ""), one.get("Version", "")) for one in rows]
 
 
 def with_drivers(host: vim.HostSystem, name: str, nics: Sequence[Nic]) -> list[Nic]:

@@ -16,6 +16,22 @@ class VmkernelFacts:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class Packages:
+    """What a host said of its packages, and what of it has to be as it was for that to hold still."""
+
+    driver: str
+    """Name and version of NVIDIA's host driver; empty: there is none, or our role may not read the packages."""
+    build: str = ""
+    booted: str = ""
+    """When the host started, by ISO 8601; empty: it does not tell."""
+
+    @property
+    def lasting(self) -> bool:
+        """Whether it is kept: a host without the driver is about to get it, and one that refused may be asked again."""
+        return bool(self.driver and self.build and self.booted)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class HostFacts:
     """An ESXi host as it is. A host that is not connected tells its name and nothing else."""
 
@@ -35,8 +51,8 @@ class HostFacts:
     """Where NICs and GPUs are plugged in."""
     vgpu_profiles: frozenset[str] = frozenset()
     """What NVIDIA's host driver offers; empty: the driver (a VIB) is not there, or found no GPU."""
-    vgpu_driver: str = ""
-    """Name and version of that VIB; empty: there is none, or our role may not read the host's packages."""
+    packages: Packages | None = None
+    """What is known of its packages; None: nobody asked."""
     ntp_servers: tuple[str, ...] = ()
     ntp_running: bool = False
     pvrdma_allows: tuple[str, ...] | None = None
@@ -45,6 +61,11 @@ class HostFacts:
     """A host profile watches over its settings, and would undo ours."""
     neighbour_mtu_bytes: Mapping[str, int] = field(default_factory=dict)
     """By NIC: the largest frame that the physical switch announces (CDP or LLDP), where it does."""
+
+    @property
+    def vgpu_driver(self) -> str:
+        """Name and version of NVIDIA's host driver (a VIB); empty: there is none, or nobody may know."""
+        return self.packages.driver if self.packages else ""
 
     def nic(self, name: str) -> Nic | None:
         """One of its NICs."""

@@ -3,15 +3,23 @@
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
 from pyVmomi import vim, vmodl
 
-from components.fabric.preflight.cards import pcie_of, vgpu_driver, with_drivers
-from components.fabric.preflight.facts import FabricFacts, HostFacts, MachineFacts, SwitchFacts, VmkernelFacts
+from components.fabric.preflight.cards import pcie_of, with_drivers
+from components.fabric.preflight.facts import (
+    FabricFacts,
+    HostFacts,
+    MachineFacts,
+    Packages,
+    SwitchFacts,
+    VmkernelFacts,
+)
 from components.fabric.preflight.firewall import allowed
+from components.fabric.preflight.packages import packages_of
 from components.fabric.preflight.pcie import Pcie
 from components.fabric.vcenter.client import VCenter
 from components.fabric.vcenter.nics import nics_of
@@ -23,6 +31,7 @@ HOST_PATHS = (
     "name",
     "runtime.connectionState",
     "runtime.inMaintenanceMode",
+    "runtime.bootTime",
     "complianceCheckState",
     "hardware.systemInfo",
     "config.product",
@@ -55,6 +64,8 @@ class Scope:
     """Whether to read what VMs and templates there are, of which a vCenter may have thousands."""
     gpus: bool
     """Whether to read which packages and PCIe devices the hosts have; for packages a role needs Host.Config.Image."""
+    packages: Mapping[str, Packages] = field(default_factory=dict)
+    """What the last run read of the hosts' packages: one that has not been started since is not asked again."""
 
 
 def survey(vcenter: VCenter, scope: Scope) -> FabricFacts:
@@ -72,7 +83,7 @@ def survey(vcenter: VCenter, scope: Scope) -> FabricFacts:
     rows = [one for one in known_hosts if one[1]["name"] in wanted]
     cards = pcie_of(content, [entity for entity, _ in rows]) if scope.gpus else [None] * len(rows)
     with ThreadPoolExecutor(ABREAST) as pool:
-        hosts = list(pool.map(partial(_host, vcenter), rows, cards))
+        hosts = list(pool.map(partial(_host, vcenter, scope), rows, cards))
     networks = collect_all(content, vim.Network, ["name"], place)
     return FabricFacts(
         hosts={host.name: host for host in hosts},
@@ -94,7 +105,7 @@ def survey(vcenter: VCenter, scope: Scope) -> FabricFacts:
     )
 
 
-def _host(vcenter: VCenter, row: tuple[vim.HostSystem, Found], cards: Pcie | None) -> HostFacts:
+def _host(vcenter: VCenter, scope: Scope, row: tuple[vim.HostSystem, Found], cards: Pcie | None) -> HostFacts:
     entity, found = row
     name, network = str(found["name"]), found.get("config.network")
     if found.get("runtime.connectionState") != "connected" or network is None:
@@ -123,9 +134,7 @@ def _host(vcenter: VCenter, row: tuple[vim.HostSystem, Found], cards: Pcie | Non
             if "nvidia" in (gpu.vendorName or "").lower()  # the management controller's own display is one too
         },
         vgpu_profiles=frozenset(found.get("config.sharedPassthruGpuTypes") or ()),
-        vgpu_driver=vgpu_driver(entity, name, found.get("configManager.imageConfigManager"))
-        if cards is not None
-        else "",
+        packages=packages_of(entity, name, found, scope.packages.get(name)) if scope.gpus else None,
         pcie=cards or Pcie(),
         ntp_servers=tuple(servers or ()),
         ntp_running=any(service.key == "ntpd" and service.running for service in services),
