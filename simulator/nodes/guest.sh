@@ -43,6 +43,27 @@ echo '127.0.0.1 localhost' > /etc/hosts
 echo '/dev/vda / ext4 defaults,noatime 0 1' > /etc/fstab
 systemctl enable -q lab-identity.service systemd-networkd.service ssh.service
 
+# -- PVRDMA: Debian's kernel has no vmw_pvrdma, so soft-RoCE answers to that name (emulated). As the driver does, it
+# takes its addresses from the netdevs of vmxnet3 when it starts, which udev does too early, as on Ubuntu
+cat > /usr/local/sbin/lab-pvrdma <<'X'
+#!/bin/sh -e
+PATH=/usr/sbin:/usr/bin:/sbin:/bin
+modprobe --ignore-install rdma_rxe
+number=0
+for driver in /sys/class/net/*/device/driver; do
+  [ "$(basename "$(readlink "$driver")")" = vmxnet3 ] || continue
+  netdev=${driver#/sys/class/net/}
+  netdev=${netdev%%/*}
+  [ "$(ip -4 -o address show dev "$netdev" up)" ] || continue
+  rdma link add vmw_pvrdma$number type rxe netdev "$netdev"
+  number=$((number + 1))
+done
+X
+chmod 755 /usr/local/sbin/lab-pvrdma
+printf 'alias vmw_pvrdma rdma_rxe\ninstall rdma_rxe /usr/local/sbin/lab-pvrdma\n' > /etc/modprobe.d/lab-pvrdma.conf
+echo 'ACTION=="add", SUBSYSTEM=="pci", ATTR{vendor}=="0x15ad", ATTR{device}=="0x07b0", RUN+="/sbin/modprobe vmw_pvrdma"' \
+  > /etc/udev/rules.d/90-lab-pvrdma.rules
+
 # a host program's Python starts in 80 ms; its hook for crash reports, which nobody reads here, would add to that
 rm -f /etc/python3*/sitecustomize.py
 

@@ -23,6 +23,8 @@ HOST_KEY = "host_key"
 """File with the key that ssh of a machine presents, unless it was given another."""
 REPOSITORY = ("127.0.12.202", 8080)
 """Where the package repository listens."""
+MODELS = ("igb", "vmxnet3")
+"""What a simulated NIC may be; over both of them soft-RoCE stands in for RDMA."""
 _DOOR = Path(__file__).parents[1] / "packages" / "door.py"
 _FIRST_NIC_SLOT = 8
 """Slots 2 to 4 of the root bus hold disk, management NIC and random numbers."""
@@ -30,10 +32,12 @@ _FIRST_NIC_SLOT = 8
 
 @dataclass(frozen=True)
 class Nic:
-    """An SR-IOV capable NIC, cabled to one port of the frame switch."""
+    """A NIC cabled to one port of the frame switch: an SR-IOV capable igb, or the vmxnet3 of a VM."""
 
     interface: str
     rail: str
+    model: str = "igb"
+    """QEMU's name of it, which is that of its driver as well."""
 
     @property
     def bus(self) -> int:
@@ -87,7 +91,7 @@ class Machine:
         bridge = f"pxb-pcie,id=bridge{position},bus_nr={nic.bus - 1},bus=pcie.0,addr={_FIRST_NIC_SLOT - 1 + position}"
         port = f"pcie-root-port,id=port{position},bus=bridge{position},slot=0,chassis={9 + position}"
         ends = f"local.type=unix,local.path={nic.interface}.sock,remote.type=unix,remote.path={self.cable(nic)}"
-        card = f"igb,netdev={nic.interface},bus=port{position},mac={self.mac(position)},romfile="
+        card = f"{nic.model},netdev={nic.interface},bus=port{position},mac={self.mac(position)},romfile="
         return ["-device", bridge, "-device", port, "-netdev", f"dgram,id={nic.interface},{ends}", "-device", card]
 
     def cable(self, nic: Nic) -> str:
@@ -121,7 +125,7 @@ def machines_of(lab: Lab) -> list[Machine]:
     if faults:
         raise SimulatorError("the simulator cannot be this lab:\n" + "\n".join(f"  {fault}" for fault in faults[:12]))
     return [
-        Machine(_number(node.address), node.name, tuple(Nic(pf.interface, pf.rail) for pf in node.pfs))
+        Machine(_number(node.address), node.name, tuple(Nic(pf.interface, pf.rail, pf.driver) for pf in node.pfs))
         for node in lab.nodes
     ]
 
@@ -136,8 +140,8 @@ def _unfit(node: Node) -> str | None:
         bus = re.fullmatch(r"enp([0-9]+)s0", pf.interface)
         if bus is None or not 4 <= int(bus[1]) <= 248:
             return f"nodes.{node.name}.pfs: {pf.interface}: a simulated NIC is called enp<bus>s0, bus 4 to 248"
-        if pf.driver != "igb":
-            return f"nodes.{node.name}.pfs: {pf.interface} has driver {pf.driver}: a simulated NIC is an igb"
+        if pf.driver not in MODELS:
+            return f"nodes.{node.name}.pfs: {pf.interface} has driver {pf.driver}; a simulated NIC: {', '.join(MODELS)}"
     if len({pf.interface for pf in node.pfs}) > 4:
         return f"nodes.{node.name}.pfs: {len(node.pfs)} NICs; a simulated machine has 4 at most"
     return None

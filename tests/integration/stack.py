@@ -194,6 +194,19 @@ def on_node(node: str, command: str, timeout_s: float = 60) -> str:
     return done.stdout.strip()
 
 
+def wait_for_reboot(node: str, boot_id: str, timeout_s: float = 240) -> None:
+    """Returns when a node answers that was started after it had `boot_id`."""
+    deadline = time.monotonic() + timeout_s
+    while time.monotonic() < deadline:
+        try:
+            if on_node(node, "cat /proc/sys/kernel/random/boot_id", timeout_s=30) != boot_id:
+                return
+        except (AssertionError, subprocess.TimeoutExpired):
+            pass
+        time.sleep(2)
+    pytest.fail(f"{node} did not come back in {timeout_s} s")
+
+
 def without(lab: dict[str, Any], node: str) -> dict[str, Any]:
     """A copy of a lab without one node and its cables."""
     smaller = copy.deepcopy(lab)

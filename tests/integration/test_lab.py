@@ -5,7 +5,6 @@ import os
 import re
 import signal
 import subprocess
-import time
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -16,7 +15,7 @@ from kubernetes import client, config
 
 from tests.conftest import ROOT
 from tests.integration.conftest import sim
-from tests.integration.stack import Done, Stack, environment, on_node, without
+from tests.integration.stack import Done, Stack, environment, on_node, wait_for_reboot, without
 
 pytestmark = pytest.mark.sim
 
@@ -361,15 +360,3 @@ def started(pid: str, born: str) -> bool:
     except (FileNotFoundError, ProcessLookupError):
         return False
     return fields[0] not in "ZX" and fields[19] == born
-
-
-def wait_for_reboot(node: str, boot_id: str, timeout_s: float = 240) -> None:
-    deadline = time.monotonic() + timeout_s
-    while time.monotonic() < deadline:
-        try:
-            if on_node(node, "cat /proc/sys/kernel/random/boot_id", timeout_s=30) != boot_id:
-                return
-        except (AssertionError, subprocess.TimeoutExpired):
-            pass
-        time.sleep(2)
-    pytest.fail(f"{node} did not come back in {timeout_s} s")

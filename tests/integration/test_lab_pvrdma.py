@@ -14,7 +14,7 @@ from components.fabric.vcenter.client import OPTION, RULESET, Endpoint, session
 from components.fabric.vcenter.properties import collect
 from tests.conftest import ROOT
 from tests.integration.conftest import sim
-from tests.integration.stack import Stack, environment, on_node, provider_code
+from tests.integration.stack import Stack, environment, on_node, provider_code, wait_for_reboot
 from tests.integration.vcenter import HOSTS, machine_named
 
 pytestmark = pytest.mark.sim
@@ -107,6 +107,19 @@ def test_a_node_presents_the_key_that_its_machine_was_given_and_nobody_else_can_
 
 
 def test_a_second_up_changes_nothing(stack: Stack) -> None:
+    stack.unchanged()
+
+
+def test_after_a_reboot_the_rdma_driver_is_loaded_anew_once_its_netdev_has_an_address(stack: Stack) -> None:
+    before = on_node("gpu01", "cat /proc/sys/kernel/random/boot_id")
+    on_node("gpu01", "sudo systemd-run --quiet --on-active=1 systemctl reboot")
+    wait_for_reboot("gpu01", before)
+
+    on_node("gpu01", "sudo systemctl start rocelab-rdma.service")  # logins come before its end: waits for that
+    assert "vmw_pvrdma0/1 state ACTIVE" in on_node("gpu01", "rdma link")
+    assert "rdma_rxe: unloaded" in on_node("gpu01", "sudo journalctl --boot --dmesg"), "udev had loaded it too early"
+    assert on_node("gpu01", f"readlink {PF}/device/driver").endswith("/vmxnet3")
+    assert "soft-RoCE, simulated" in stack.state_text(), "whatever it is called"
     stack.unchanged()
 
 

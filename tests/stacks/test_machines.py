@@ -88,7 +88,10 @@ CASES: dict[str, tuple[list[Edit], str]] = {
         ],
         "2 PVRDMA adapters: VMware documents one a VM (KB 328676)",
     ),
-    "VFs of PVRDMA": ([lambda lab: lab["nodes"][0]["pfs"][0].update(vfs=2)], "a PVRDMA adapter has no VFs"),
+    "VFs of PVRDMA": (
+        [lambda lab: lab["nodes"][0]["pfs"][0].update(vfs=2, driver="igb")],
+        "a PVRDMA adapter has no VFs",
+    ),
     "PVRDMA as the first adapter": ([machine(management_network="pvrdma")], "is the port group of pvrdma"),
     "a driver of bare metal": (
         [lambda lab: lab["nodes"][0]["pfs"][0].update(driver="mlx5_core")],

@@ -47,7 +47,7 @@ def test_the_end_proof_is_the_guide_s_command_and_the_latency_has_its_limit(lab)
 
     assert (proof.client, proof.words[:7]) == ("gpu02", ("bitfusion", "run", "-n", "1", "-l", "192.168.0.60", "--"))
     assert proof.words[7].endswith("sample_mnist")
-    assert latency.words == ("ib_send_lat", "-d", "rxe0", "-F", "-n", "5000", "192.168.0.60")
+    assert latency.words == ("ib_send_lat", "-d", "vmw_pvrdma0", "-F", "-n", "5000", "192.168.0.60")
     assert latency.server_words == ("ib_send_lat", "-F", "-n", "5000")
     assert latency.latency_max_us == 50
 
@@ -55,7 +55,7 @@ def test_the_end_proof_is_the_guide_s_command_and_the_latency_has_its_limit(lab)
 def test_the_bandwidth_is_the_guide_s_at_both_ends_over_the_rail_s_own_device(lab):
     bandwidth = checks(lab)[2]
 
-    assert bandwidth.words == ("ib_send_bw", "-d", "rxe0", "-F", "--report_gbits", "192.168.0.60")
+    assert bandwidth.words == ("ib_send_bw", "-d", "vmw_pvrdma0", "-F", "--report_gbits", "192.168.0.60")
     assert bandwidth.server_words == ("ib_send_bw", "-F", "--report_gbits")
     assert bandwidth.latency_max_us is None
 
@@ -112,14 +112,14 @@ def test_people_can_read_them(content, tmp_path, capsys):
     assert capsys.readouterr().out.splitlines() == [
         "gpu02: bitfusion run -n 1 -l 192.168.0.60 -- /workspace/tensorrt/bin/sample_mnist",
         "192.168.0.60: ib_send_lat -F -n 5000",
-        "gpu02: ib_send_lat -d rxe0 -F -n 5000 192.168.0.60   # typical latency at most 50 us",
+        "gpu02: ib_send_lat -d vmw_pvrdma0 -F -n 5000 192.168.0.60   # typical latency at most 50 us",
         "192.168.0.60: ib_send_bw -F --report_gbits",
-        "gpu02: ib_send_bw -d rxe0 -F --report_gbits 192.168.0.60",
+        "gpu02: ib_send_bw -d vmw_pvrdma0 -F --report_gbits 192.168.0.60",
         "gpu02: bitfusion run -n 1 -l 192.168.0.61 -- /workspace/tensorrt/bin/sample_mnist",
         "192.168.0.61: ib_send_lat -F -n 5000",
-        "gpu02: ib_send_lat -d rxe0 -F -n 5000 192.168.0.61   # typical latency at most 50 us",
+        "gpu02: ib_send_lat -d vmw_pvrdma0 -F -n 5000 192.168.0.61   # typical latency at most 50 us",
         "192.168.0.61: ib_send_bw -F --report_gbits",
-        "gpu02: ib_send_bw -d rxe0 -F --report_gbits 192.168.0.61",
+        "gpu02: ib_send_bw -d vmw_pvrdma0 -F --report_gbits 192.168.0.61",
     ]
 
 

@@ -32,7 +32,7 @@ class Pvrdma(Step):
     def refuse(self, host: Host) -> None:
         if host.machine.exists(f"/sys/module/{MODULE}"):
             return
-        if host.machine.run("modinfo", MODULE).code:
+        if host.machine.run("modprobe", "--dry-run", "--quiet", MODULE).code:
             raise StepError(
                 f"this kernel has no module {MODULE}",
                 "Ubuntu's generic kernel has it in linux-modules-extra; Debian and RHEL 10 kernels have none: "

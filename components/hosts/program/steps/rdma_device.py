@@ -43,7 +43,11 @@ class RdmaDevice(Step):
         return {"rdma_devices": host.rdma_devices(pf)}
 
     def facts(self, host: Host) -> Dict[str, Any]:
-        kinds = {pf["rdma_device"]: "soft-RoCE, simulated" if pf["soft_roce"] else pf["driver"] for pf in host.pfs}
+        # what the kernel says, not the lab: the simulator's vmw_pvrdma is soft-RoCE by another name
+        soft = host.rdma_parents()
+        kinds = {
+            pf["rdma_device"]: "soft-RoCE, simulated" if pf["rdma_device"] in soft else pf["driver"] for pf in host.pfs
+        }
         return {"rdma": kinds}
 
     def undo_pfs(self, host: Host, pfs: Dict[str, Dict[str, Any]]) -> None:
