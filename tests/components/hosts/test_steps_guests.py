@@ -39,6 +39,7 @@ class Guest(FakeHost):
         self.has_driver, self.reachable, self.licensed = True, True, False
         self.installed: dict[str, str] = {}
         self.gives_gpus = True
+        self.in_step = "yes"
 
     def brought(self, name: str, content: bytes | str) -> None:
         """As the stack brings it."""
@@ -59,6 +60,8 @@ class Guest(FakeHost):
                 status = "Licensed (Expiry: 2026-11-22 8:0:0 GMT)" if self.licensed else "Unlicensed (Unrestricted)"
                 text = SMI.replace("Licensed (Expiry: 2026-11-22 8:0:0 GMT)", status)
                 return Done(0, text, "") if self.has_driver else Done(127, "", "nvidia-smi is not installed")
+            case ("timedatectl", *_):
+                return Done(0, self.in_step + "\n", "")
             case ("systemctl", "cat", "nvidia-gridd.service"):
                 return Done(0 if self.has_driver else 1, "", "")
             case ("systemctl", "restart", "nvidia-gridd.service"):
@@ -130,6 +133,18 @@ def test_a_token_that_was_brought_licenses_the_guest_and_is_for_root_alone(guest
     assert facts["licence"] == {
         "status": "Licensed", "expiry": "2026-11-22 8:0:0 GMT", "product": "NVIDIA Virtual Compute Server"
     }  # fmt: skip
+
+
+def test_a_token_on_a_clock_that_nobody_sets_is_a_warning_unless_the_lab_looks_at_clocks(guest, nls):
+    guest.brought("licence", CANARY)
+    assert "warnings" not in made(guest, nls)["facts"]
+    guest.in_step = "no"
+
+    assert [text for text in made(guest, nls)["facts"]["warnings"] if "system.clock" in text]
+    looked_at = run("probe", guest, {**nls, "clock": {"daemon": "keep", "servers": []}})
+    assert looked_at["fields"]["clock"] == "not synchronized", "the step of the clock says it"
+    assert "warnings" not in looked_at["facts"]
+    assert "warnings" not in run("probe", guest, {**nls, "licence": {**nls["licence"], "kind": "legacy"}})["facts"]
 
 
 def test_a_second_run_restarts_nothing(guest, nls):

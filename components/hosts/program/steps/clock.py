@@ -21,7 +21,7 @@ OWN_CLOCK = "7F7F0101"
 OUR_LINE = re.compile(r"^server \S+ iburst prefer$")
 OFFSET_S = 0.1
 SYNC_S = 60
-IN_STEP = "synchronized"
+IN_STEP, NOT_IN_STEP = "synchronized", "not synchronized"
 
 
 class Clock(Step):
@@ -42,7 +42,7 @@ class Clock(Step):
 
     def observed(self, host: Host) -> Fields:
         if host.document["clock"]["daemon"] == "keep":
-            return {"clock": _state_by_systemd(host.machine)}
+            return {"clock": state_by_systemd(host.machine)}
         return {"clock_source": told(lambda: self._source(host.machine)), "clock": _state_by_chrony(host.machine)}
 
     def refuse(self, host: Host) -> None:
@@ -53,7 +53,7 @@ class Clock(Step):
         machine, clock = host.machine, host.document["clock"]
         if clock["daemon"] == "keep":
             raise StepError(
-                f"the clock is {_state_by_systemd(machine)}",
+                f"the clock is {state_by_systemd(machine)}",
                 "start the daemon that sets it (timedatectl shows it), or set system.clock.daemon: chrony",
             )
         if "clock_source" in wrong:
@@ -136,9 +136,10 @@ def _put_sources(machine: Machine, lines: List[str]) -> Callable[[], object]:
     return lambda: machine.run("systemctl", "try-restart", UNITS[family(machine)])
 
 
-def _state_by_systemd(machine: Machine) -> str:
+def state_by_systemd(machine: Machine) -> str:
+    """What the kernel says, whichever daemon sets the clock."""
     done = machine.run("timedatectl", "show", "-p", "NTPSynchronized", "--value")
-    said = {"yes": IN_STEP, "no": "not synchronized"}
+    said = {"yes": IN_STEP, "no": NOT_IN_STEP}
     return said.get(done.out.strip(), f"unknown: {(done.err or done.out).strip()[:100]}")
 
 
@@ -149,6 +150,6 @@ def _state_by_chrony(machine: Machine) -> str:
     if done.code or len(values) != 14:
         return f"unknown: {(done.err or done.out).strip()[:100]}"
     if values[13] == "Not synchronised" or values[0] == OWN_CLOCK:
-        return "not synchronized"
+        return NOT_IN_STEP
     offset_s = abs(float(values[4]))
     return IN_STEP if offset_s < OFFSET_S else f"off by {offset_s:.1f} s"

@@ -8,6 +8,7 @@ from ..machine import Machine, StepError
 from ..nvidia import SMI_S
 from ..secret_files import DELIVERED, MISSING, delivered, source_of, state_of
 from ..step import Before, Fields, Step
+from .clock import NOT_IN_STEP, state_by_systemd
 
 SETTINGS_FILE = "/etc/nvidia/gridd.conf"
 TEMPLATE = SETTINGS_FILE + ".template"
@@ -16,6 +17,10 @@ TOKEN_FILE = TOKENS + "/client_configuration_token_rocelab.tok"
 DAEMON = "nvidia-gridd.service"
 OURS = ("ServerAddress", "ServerPort", "BackupServerAddress", "FeatureType")
 LICENSED = "Licensed"
+CLOCK_WARNING = (
+    "the clock is not synchronized, and a licence's token holds from one time to another: "
+    "set system.clock, {daemon: chrony} or another daemon of yours with {daemon: keep}"
+)
 LICENCE_WAIT_S = 90
 """gridd asks its server anew every few seconds, and over the internet the first answer takes its time."""
 
@@ -73,7 +78,10 @@ class Licence(Step):
             )
 
     def facts(self, host: Host) -> Dict[str, Any]:
-        return {"licence": {key: value for key, value in self._told(host).items() if value}}
+        document, said = host.document, {key: value for key, value in self._told(host).items() if value}
+        looked_at = document.get("clock") or document["licence"]["kind"] != "nls"  # by the step of the clock itself
+        wrong = not looked_at and state_by_systemd(host.machine) == NOT_IN_STEP
+        return {"licence": said, **({"warnings": [CLOCK_WARNING]} if wrong else {})}
 
     def before(self, host: Host) -> Before:
         return {"gridd": host.machine.content(SETTINGS_FILE).decode(errors="replace")}
