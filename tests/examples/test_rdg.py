@@ -11,6 +11,7 @@ import yaml
 from components.hosts.document import host_document
 from components.jobs.__main__ import job_of
 from components.ports.matrix import port_matrix
+from components.validation.planning.plan import plan_of
 from stacks.lab import Lab
 from stacks.nodes import VsphereVm
 from stacks.read import read_stack_file
@@ -100,6 +101,20 @@ def test_the_job_is_the_guide_s_in_both_variants(rdg: Lab, transport: str, disab
     assert ("NCCL_NET_GDR_LEVEL=LOC" in text) is (transport == "roce")
     assert ('"rdma/pvrdma": "1"' in text) is (transport == "roce")
     assert "privileged" not in text
+
+
+def test_the_guide_s_own_result_is_the_lab_s_benchmark(rdg: Lab) -> None:
+    """Lines 494-498: training over RoCE against training over TCP, on all four workers."""
+    plan = plan_of(rdg)
+
+    assert plan
+    assert {(job.program, job.transport, job.impossible) for job in plan.jobs} == {
+        ("tf_cnn", "tcp", ""),
+        ("tf_cnn", "roce", ""),
+    }
+    assert all(job.workers and len(job.workers.nodes) == 4 for job in plan.jobs)
+    assert rdg.benchmarks
+    assert plan.estimate_s < rdg.benchmarks.budget_s
 
 
 def test_the_ports_of_the_guide_are_in_its_matrix(rdg: Lab) -> None:
