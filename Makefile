@@ -4,7 +4,7 @@ IN := engine/run $(STACK)
 PYTHON := .venv/bin/python
 
 .DEFAULT_GOAL := help
-.PHONY: help setup env doctor up preview drift validate history report recover destroy down test test-unit check bench clean virtual made
+.PHONY: help setup env doctor up preview drift validate ports history report recover destroy down test test-unit check bench clean virtual made
 
 help:  ## This list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*##/\t/' | column -t -s "$$(printf '\t')"
@@ -60,13 +60,20 @@ drift: made  ## What differs on the hosts and in the cluster from what the stack
 	@$(IN) sim up --stack $(STACK)
 	$(IN) pulumi preview --refresh --run-program --diff --stack $(STACK)
 
+RUNS = $(IN) sim status --stack $(STACK) > /dev/null || \
+  { echo "the simulator does not run: make up STACK=$(STACK) starts it and puts the hosts back" >&2; exit 1; }
+
 # not started here: hosts that come back as their clean snapshots would be measured as they are
 validate: MEASURE = $(if $(REBASELINE),rebaseline,again)
 validate: ON_HARDWARE = ROCELAB_VALIDATE=$(MEASURE) pulumi up --stack $(STACK)
 validate: made  ## Measures again, whatever has been measured (REBASELINE=1: earlier runs are no measure any more)
-	@$(IN) sim status --stack $(STACK) > /dev/null || \
-	  { echo "the simulator does not run: make up STACK=$(STACK) starts it and puts the hosts back" >&2; exit 1; }
+	@$(RUNS)
 	ROCELAB_VALIDATE=$(MEASURE) $(IN) pulumi up --yes --skip-preview --stack $(STACK)
+
+ports: ON_HARDWARE = python -m components.ports --check --stack $(STACK)
+ports: made  ## Tries each way of the lab's port matrix, from where it has to be open
+	@$(RUNS)
+	@$(IN) python -m components.ports --check --stack $(STACK)
 
 history: setup  ## The last runs of a lab: verdicts, values, and what they are compared with
 	@$(IN) python -m components.validation.history --stack $(STACK)

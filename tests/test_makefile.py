@@ -16,7 +16,7 @@ from tests.conftest import ROOT
 
 TEXT = (ROOT / "Makefile").read_text()
 TARGETS = sorted(set(re.findall(r"^([a-z-]+):.*##", TEXT, re.MULTILINE)))
-ON_VIRTUAL_LABS = {"up", "preview", "drift", "validate", "report", "recover", "destroy"}
+ON_VIRTUAL_LABS = {"up", "preview", "drift", "validate", "ports", "report", "recover", "destroy"}
 CALLED = ("engine/setup", "engine/run", ".venv/bin/python")
 STUB = """#!/bin/sh
 echo "${0##*/} $*" >> calls
@@ -95,6 +95,7 @@ def test_each_target_is_phony_and_explained() -> None:
         ("preview", "pulumi preview --diff --stack dgx"),
         ("drift", "pulumi preview --refresh --run-program --diff --stack dgx"),
         ("validate", "ROCELAB_VALIDATE=again pulumi up --stack dgx"),
+        ("ports", "python -m components.ports --check --stack dgx"),
         ("report", "python -m components.report --folder report --stack dgx"),
         ("recover", "pulumi cancel --stack dgx && pulumi refresh --run-program --clear-pending-creates --stack dgx"),
         ("destroy", "pulumi destroy --run-program --stack dgx"),
@@ -167,7 +168,7 @@ def test_the_lab_that_is_in_the_way_can_be_taken_away(checkout: Path) -> None:
     assert make("destroy", cwd=checkout, fails="*one_lab*").returncode == 0
 
 
-@pytest.mark.parametrize("target", ["validate", "report", "recover"])
+@pytest.mark.parametrize("target", ["validate", "ports", "report", "recover"])
 def test_what_starts_no_node_needs_no_image(checkout: Path, target: str) -> None:
     made(checkout)
 
@@ -175,7 +176,7 @@ def test_what_starts_no_node_needs_no_image(checkout: Path, target: str) -> None
     assert not any("sim up" in line for line in calls(checkout))
 
 
-@pytest.mark.parametrize("target", ["destroy", "drift", "validate", "report"])
+@pytest.mark.parametrize("target", ["destroy", "drift", "validate", "ports", "report"])
 @pytest.mark.parametrize("seen", [False, True], ids=["unknown", "previewed"])
 def test_a_stack_that_nobody_has_made_starts_no_simulator(checkout: Path, target: str, seen: bool) -> None:
     if seen:
@@ -212,3 +213,15 @@ def test_a_lab_that_does_not_run_is_not_measured(checkout: Path) -> None:
     assert not any("pulumi up" in line for line in calls(checkout) if line.startswith("run"))
     assert make("validate", cwd=checkout).returncode == 0
     assert "pulumi up" in calls(checkout)[-1]
+
+
+def test_ports_are_tried_of_a_lab_that_runs(checkout: Path) -> None:
+    made(checkout)
+
+    done = make("ports", cwd=checkout, fails="*sim status*")
+
+    assert "the simulator does not run: make up STACK=lab" in done.stderr
+    assert not any("components.ports" in line for line in calls(checkout) if line.startswith("run"))
+    assert make("ports", cwd=checkout).returncode == 0
+    assert calls(checkout)[-1] == "run lab python -m components.ports --check --stack lab"
+    assert make("ports", cwd=checkout, fails="*components.ports*").returncode != 0, "a fault is one"
