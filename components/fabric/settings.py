@@ -32,17 +32,17 @@ class SettingsProvider(Configured, ResourceProvider):
 
     def check(self, _olds: Props, news: Props) -> CheckResult:
         """Refuses what would harm running machines, while it is still a preview."""
-        if not isinstance(news.get("vmknic"), str):  # not known before the adapter is made
-            if _olds:
-                return CheckResult(news, [])
-            with login.configured_session(self._setting) as vcenter:
-                said = refusal_of_new(vcenter, news)
-            return CheckResult(news, [CheckFailure("vmknic", said)] if said else [])
+        known = isinstance(news.get("vmknic"), str)  # it is not before the adapter is made
+        if not known and _olds:
+            return CheckResult(news, [])
         with login.configured_session(self._setting) as vcenter:
-            said = refusal(vcenter, news)
-            if warned := warning(vcenter, news):
+            said = refusal(vcenter, news) if known else refusal_of_new(vcenter, news)
+            failures = [CheckFailure("vmknic", said)] if said else []
+            if said := shut(vcenter, news):
+                failures.append(CheckFailure("firewall_open", said))
+            if known and (warned := warning(vcenter, news)):
                 pulumi.log.warn(warned)
-        return CheckResult(news, [CheckFailure("vmknic", said)] if said else [])
+        return CheckResult(news, failures)
 
     def diff(self, _id: str, _olds: Props, _news: Props) -> DiffResult:
         """What the host has against what it is to have."""
@@ -137,6 +137,21 @@ def refusal_of_new(vcenter: VCenter, props: Props) -> str:
     return (
         f"{host.name}: {OPTION} is {now}, and {', '.join(running[:3])} run with PVRDMA over it: power them off before "
         f"an adapter that is made here takes its place, or keep it: vmkernel: {{existing: {now}}}"
+    )
+
+
+def shut(vcenter: VCenter, props: Props) -> str:
+    """Why the ruleset cannot be opened; empty when it can, is open, or is not asked for."""
+    if not props.get("firewall_open"):
+        return ""
+    host = vcenter.host(str(props["host"]))
+    found = vcenter.ruleset(host, RULESET)
+    if found.enabled or (found.changeable and not found.required):
+        return ""
+    return (
+        f"{host.name}: ruleset {RULESET} is closed, and the host lets nobody change it, so that PVRDMA's control "
+        "traffic (TCP 28250 to 28761) would not come in: lift what fixes it there, or go on without by "
+        "fabric.pvrdma_firewall: false"
     )
 
 

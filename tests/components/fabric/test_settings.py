@@ -1,6 +1,7 @@
 """What may be set on a host, by a vCenter that answers as it is told."""
 
 from contextlib import nullcontext
+from types import SimpleNamespace
 
 import pytest
 from pulumi.dynamic import ConfigureRequest
@@ -8,7 +9,8 @@ from pulumi.dynamic import ConfigureRequest
 from components.fabric import login, settings
 from components.fabric.baseline import BaselineProvider, kept
 from components.fabric.settings import SettingsProvider, refusal, restore, warning
-from components.fabric.vcenter.client import Ruleset
+from components.fabric.vcenter import client
+from components.fabric.vcenter.client import RULESET, Ruleset, VCenter
 from stacks.base import LabError
 
 
@@ -186,6 +188,40 @@ def test_an_adapter_that_is_still_to_be_made_is_refused_where_machines_run_over_
     if refused:
         assert "theirs run with PVRDMA over it: power them off before" in failures[0].reason
         assert "or keep it: vmkernel: {existing: vmk3}" in failures[0].reason
+
+
+@pytest.mark.parametrize(
+    ("found", "asked", "refused"),
+    [
+        (Ruleset(enabled=False, required=False, changeable=False), True, True),
+        (Ruleset(enabled=False, required=True, changeable=True), True, True),
+        (Ruleset(enabled=False, required=False, changeable=False), False, False),
+        (Ruleset(enabled=True, required=True, changeable=False), True, False),
+        (Ruleset(enabled=False, required=False, changeable=True), True, False),
+    ],
+)
+def test_a_ruleset_that_the_host_keeps_closed_is_refused_in_the_preview(found, asked, refused, monkeypatch):
+    vcenter = Settable("vmk3")
+    monkeypatch.setattr(vcenter, "ruleset", lambda _host, _key: found)
+    provider = provider_of(vcenter, monkeypatch)
+
+    for vmknic in ("vmk3", object()):  # known, and not yet
+        failures = provider.check({}, wanted(vmknic, firewall_open=asked)).failures
+
+        assert [one.property for one in failures] == (["firewall_open"] if refused else [])
+        assert all(
+            "esx1: ruleset pvrdma is closed, and the host lets nobody change it" in one.reason for one in failures
+        )
+
+
+def test_a_ruleset_that_the_host_fixes_is_never_tried(monkeypatch):
+    rulesets = [SimpleNamespace(key=RULESET, enabled=False, required=False, userControllable=False)]
+    monkeypatch.setattr(client, "known", lambda _host, _path: rulesets)
+    vcenter = VCenter.__new__(VCenter)
+
+    with pytest.raises(LabError, match="esx1: ruleset pvrdma is fixed by the host and is closed"):
+        vcenter.set_ruleset(Host(), RULESET, enabled=True)
+    vcenter.set_ruleset(Host(), RULESET, enabled=False)  # it is so already
 
 
 def test_a_run_warns_once_and_not_at_each_of_its_steps(monkeypatch):
