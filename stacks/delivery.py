@@ -4,8 +4,10 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from stacks.base import Name, Section, effect
+from stacks.base import Name, Port, Section, effect
 
+WORKERS_SSH_PORT = 2222
+"""In the host's network the node's own sshd has port 22."""
 LabelKey = Annotated[
     str, Field(pattern=r"^([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?$")
 ]
@@ -62,6 +64,8 @@ class Pvrdma(Section):
     profile: Literal["pvrdma"]
     most_pods: int = Field(default=8, ge=1, le=1000)
     """How many pods of a machine may hold the device at once."""
+    ssh_port: Port = WORKERS_SSH_PORT
+    """Where sshd of a job's workers listens, in the machines' own network: a port that no node has its own sshd on."""
 
 
 Delivery = Annotated[SriovPlain | SriovOperator | SharedRdma | Pvrdma, Field(discriminator="profile")]

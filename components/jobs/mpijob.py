@@ -12,8 +12,6 @@ GROUP, VERSION, PLURAL = "kubeflow.org", "v2beta1", "mpijobs"
 RUN_LABEL, LAB_LABEL = "rocelab.dev/run", "rocelab.dev/lab"
 NETWORKS = "k8s.v1.cni.cncf.io/networks"
 SSH_PORT = 22
-HOST_SSH_PORT = 2222
-"""In the host's network the node's own sshd has port 22."""
 HOSTNAME = "kubernetes.io/hostname"
 
 
@@ -98,22 +96,22 @@ def _mpirun(workers: Workers) -> list[str]:
         words += ["--mca", parameter, ",".join(workers.bootstrap_interfaces)]
     if workers.host:
         # it replaces the arguments that the operator sets in the environment, so its retries are said again
-        words += ["--mca", "plm_rsh_args", f"-p {HOST_SSH_PORT} -o ConnectionAttempts=10"]
+        words += ["--mca", "plm_rsh_args", f"-p {workers.host.ssh_port} -o ConnectionAttempts=10"]
     return words
 
 
 def _worker(name: str, workers: Workers, labels: dict[str, JsonValue]) -> JsonValue:
     """Without a command the operator starts sshd; each worker has one VF of every rail and all GPUs of its node."""
-    host = workers.host is not None
+    host = workers.host
     limits: dict[str, JsonValue] = dict(workers.limits)
     container: JsonValue = {
         "name": "worker",
         "image": workers.image,
-        **({"command": ["/usr/sbin/sshd", "-De", "-p", str(HOST_SSH_PORT)]} if host else {}),
+        **({"command": ["/usr/sbin/sshd", "-De", "-p", str(host.ssh_port)]} if host else {}),
         # locked memory for queue pairs; nothing of it needs a privileged container
         "securityContext": {"capabilities": {"add": ["IPC_LOCK"]}},
         "resources": {"limits": limits},
-        "readinessProbe": {"tcpSocket": {"port": HOST_SSH_PORT if host else SSH_PORT}, "periodSeconds": 2},
+        "readinessProbe": {"tcpSocket": {"port": host.ssh_port if host else SSH_PORT}, "periodSeconds": 2},
         "volumeMounts": [{"name": "shm", "mountPath": "/dev/shm"}],  # noqa: S108  # in the pod, not here
     }
     networks: dict[str, JsonValue] = {NETWORKS: ",".join(workers.networks)}

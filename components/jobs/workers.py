@@ -8,7 +8,7 @@ from pydantic import BaseModel, ConfigDict
 from components.cluster.gpus import RUNTIME_CLASS
 from stacks.base import LabError
 from stacks.cluster import Cluster
-from stacks.delivery import Pvrdma, SriovOperator, SriovPlain
+from stacks.delivery import WORKERS_SSH_PORT, Pvrdma, SriovOperator, SriovPlain
 from stacks.lab import Lab
 from stacks.nodes import Node
 from stacks.rails import Rail
@@ -44,6 +44,8 @@ class HostNetwork(Frozen):
     """Management interfaces of the nodes, where MPI stays."""
     pfs: tuple[str, ...]
     """PFs whose RDMA devices NCCL may use."""
+    ssh_port: int = WORKERS_SSH_PORT
+    """Where the workers' sshd listens: the nodes' own has its port there already."""
 
 
 class Workers(Frozen):
@@ -141,7 +143,7 @@ def workers_of(lab: Lab, wanted: Wanted) -> Workers:
         nodes=tuple(node.name for node in nodes),
         gpus_per_node=min(node.gpus for node in nodes),
         attachments=() if tcp else _attachments(lab.cluster, _rails(lab, nodes, wanted), wanted, in_host=in_host),
-        host=_host(lab, nodes) if in_host else None,
+        host=_host(lab, lab.cluster, nodes) if in_host else None,
         shared_devices=() if tcp or isinstance(delivery, SriovPlain | SriovOperator) else _devices(lab, nodes),
         gpu_direct=not isinstance(delivery, Pvrdma),
         traffic_class=lab.qos.tos if lab.qos and not tcp else None,
@@ -189,11 +191,12 @@ def _attachments(cluster: Cluster, rails: list[Rail], wanted: Wanted, *, in_host
     )
 
 
-def _host(lab: Lab, nodes: list[Node]) -> HostNetwork:
+def _host(lab: Lab, cluster: Cluster, nodes: list[Node]) -> HostNetwork:
     pfs = (node.pf_on(rail.name) for rail in lab.rails for node in nodes)
     return HostNetwork(
         interfaces=tuple(dict.fromkeys(node.management_interface for node in nodes)),
         pfs=tuple(dict.fromkeys(pf.interface for pf in pfs if pf)),
+        ssh_port=cluster.delivery.ssh_port if isinstance(cluster.delivery, Pvrdma) else WORKERS_SSH_PORT,
     )
 
 

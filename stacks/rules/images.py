@@ -1,4 +1,4 @@
-"""Rules between the benchmark images and the cluster that they run in."""
+"""Rules between the benchmark jobs, their images and sshd, and the cluster that they run in."""
 
 from collections.abc import Callable, Iterator
 
@@ -19,4 +19,23 @@ def _refuse_vendor_verbs_for_pvrdma(parts: Parts) -> Iterator[Fault]:
         yield Fault(("images", "training", "verbs"), f"base, {why}")
 
 
-IMAGE_RULES: tuple[Callable[[Parts], Iterator[Fault]], ...] = (_refuse_vendor_verbs_for_pvrdma,)
+def _refuse_a_port_that_a_node_s_own_sshd_has(parts: Parts) -> Iterator[Fault]:
+    """In the machine's own network the workers' sshd would not start. Simulated nodes run no pods."""
+    if parts.cluster is None or not isinstance(parts.cluster.delivery, Pvrdma) or parts.kind == "virtual":
+        return
+    port = parts.cluster.delivery.ssh_port
+    workers = (node for node in parts.nodes.values() if node.gpus and node.role == "worker")
+    taken = [node.name for node in workers if node.ssh_port == port]
+    if taken:
+        listed = ", ".join(taken[:3]) + (f" and {len(taken) - 3} more" if len(taken) > 3 else "")
+        yield Fault(
+            ("cluster", "delivery", "ssh_port"),
+            f"{port} is where {listed} has its own sshd (ssh_port), and a job's workers run in the machine's "
+            "network: choose another",
+        )
+
+
+IMAGE_RULES: tuple[Callable[[Parts], Iterator[Fault]], ...] = (
+    _refuse_vendor_verbs_for_pvrdma,
+    _refuse_a_port_that_a_node_s_own_sshd_has,
+)

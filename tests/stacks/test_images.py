@@ -53,3 +53,36 @@ def test_they_are_fine_elsewhere_and_ubuntu_s_everywhere() -> None:
 def test_a_value_that_could_not_stand_in_a_recipe_is_refused(images: dict[str, Any], said: str) -> None:
     with pytest.raises(LabError, match=rf"images\.\w+\.{said}"):
         parse_lab(lab("sriov_plain", images), "x")
+
+
+@pytest.mark.parametrize(
+    ("delivery", "node_port", "refused"),
+    [
+        ({"profile": "pvrdma"}, 22, False),
+        ({"profile": "pvrdma"}, 2222, True),
+        ({"profile": "pvrdma", "ssh_port": 22}, 22, True),
+        ({"profile": "pvrdma", "ssh_port": 2223}, 2222, False),
+        ({"profile": "sriov_plain"}, 2222, False),
+    ],
+)
+def test_in_the_machine_s_network_two_sshd_want_two_ports(
+    delivery: dict[str, Any], node_port: int, refused: bool
+) -> None:
+    found = json.loads(lab(delivery["profile"], {}))
+    found["cluster"]["delivery"] = delivery
+    found["kind"] = "hardware"
+    for node in found["nodes"]:
+        node["ssh_port"] = node_port
+
+    if not refused:
+        assert parse_lab(json.dumps(found), "x").cluster
+        return
+    with pytest.raises(LabError, match=rf"cluster\.delivery\S*\.ssh_port: {node_port} is where \S+, .* choose another"):
+        parse_lab(json.dumps(found), "x")
+
+
+def test_simulated_nodes_run_no_pods_whose_sshd_could_want_their_port() -> None:
+    found = yaml.safe_load((ROOT / "Pulumi.lab-pvrdma.yaml").read_text())["config"]["rocelab:lab"]
+
+    assert {node["ssh_port"] for node in found["nodes"]} == {2222}
+    assert parse_lab(json.dumps(found), "x").simulated

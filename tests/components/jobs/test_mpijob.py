@@ -262,6 +262,16 @@ def test_pvrdma_runs_in_the_machine_s_network_with_the_plugin_s_resource_and_wit
     assert plan_for(delivered(one_rail, Pvrdma(profile="pvrdma"))).nccl.rails == ("rail-a",)  # type: ignore[union-attr]
 
 
+def test_sshd_of_workers_in_the_machine_s_network_is_where_the_lab_has_it_at_every_end(lab: Lab) -> None:
+    one_rail = lab.model_copy(update={"rails": lab.rails[:1]})
+    for delivery, port in ((Pvrdma(profile="pvrdma"), "2222"), (Pvrdma(profile="pvrdma", ssh_port=2022), "2022")):
+        job = rendered(delivered(one_rail, delivery), "tf_cnn")
+
+        assert container(job)["command"] == ["/usr/sbin/sshd", "-De", "-p", port]
+        assert container(job)["readinessProbe"]["tcpSocket"] == {"port": int(port)}
+        assert f"plm_rsh_args -p {port} -o" in arguments(job)
+
+
 def test_in_the_machine_s_network_the_launcher_is_where_the_interfaces_are_that_mpirun_is_told(lab: Lab) -> None:
     """`oob_tcp_if_include` names interfaces of the nodes; in a pod network mpirun would find none of them."""
     one_rail = lab.model_copy(update={"rails": lab.rails[:1]})
