@@ -20,6 +20,7 @@ from components.fabric.preflight.claims import (
     refused_versions,
 )
 from components.fabric.preflight.judge import judge
+from components.fabric.preflight.lossless import unlossless
 from components.fabric.preflight.packages import kept
 from components.fabric.preflight.supplies import refused_supplies
 from components.fabric.preflight.survey import Scope, survey
@@ -126,7 +127,7 @@ def look(lab: Lab, fabric: Fabric, vcenter: VCenter, olds: Props) -> Props:
     return {
         "hosts": dict(verdict.hosts),
         "faults": [*claims, *verdict.faults],
-        "warnings": list(verdict.warnings),
+        "warnings": [*verdict.warnings, *unlossless(lab)],
         "made": names_made(fabric.switches),
         "adapters": adapters_made(fabric.switches),
         KEPT: {

@@ -1,0 +1,37 @@
+"""The network below PVRDMA: a lab that does nothing for it is told what is wanted, once and without a fault."""
+
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from components.fabric.preflight.lossless import unlossless
+from stacks.lab import Lab
+from stacks.qos import Qos
+
+HOST = SimpleNamespace(vmkernel=object())
+PLAIN = SimpleNamespace(vmkernel=None)
+LOSSLESS = Qos(mode="lossless")
+
+
+def said(host: Any = HOST, **others: Any) -> list[str]:
+    """Of a lab with one distributed switch that has this host."""
+    fabric = SimpleNamespace(switches=[SimpleNamespace(hosts=[host])])
+    given = {"simulated": False, "fabric": fabric, "qos": None, "switches": (), **others}
+    return list(unlossless(cast(Lab, SimpleNamespace(**given))))
+
+
+@pytest.mark.parametrize(
+    "others", [{}, {"qos": LOSSLESS}, {"switches": ("a switch",)}, {"qos": Qos(), "switches": ("a switch",)}]
+)
+def test_a_lab_that_lets_frames_be_dropped_is_told_what_pvrdma_wants(others: dict[str, Any]) -> None:
+    [warned] = said(**others)
+
+    assert "priority flow control or global pause, on the physical switches and on each host's HCA" in warned
+
+
+@pytest.mark.parametrize(
+    "others", [{"qos": LOSSLESS, "switches": ("a switch",)}, {"simulated": True}, {"fabric": None}, {"host": PLAIN}]
+)
+def test_a_lossless_lab_a_simulated_one_and_one_without_pvrdma_are_told_nothing(others: dict[str, Any]) -> None:
+    assert said(**others) == []
