@@ -1,11 +1,11 @@
 """The GPU side of hosts: driver, container toolkit, and the way from NIC to GPU memory."""
 
-from typing import Literal
+from typing import Literal, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from stacks.base import Section, effect
-from stacks.software import Installed
+from stacks.software import Download, Installed
 
 Owner = Literal["keep", "packaged", "operator"]
 
@@ -14,6 +14,19 @@ class GpuDriver(Installed):
     """The GPU driver. keep: what works is taken and verified by nvidia-smi."""
 
     source: Owner = Field(default="keep", json_schema_extra=effect("reboot"))
+    package: Download | None = None
+    """One .deb or .rpm for the nodes' distribution, of which `packages` may bring what it needs: NVIDIA's guest driver
+    for vGPUs is in no public repository, and comes with the host's from behind a login. It builds its modules."""
+
+    @model_validator(mode="after")
+    def _only_a_packaged_driver_has_a_file(self) -> Self:
+        if self.package and self.source != "packaged":
+            raise ValueError(f"package is for source packaged, and source is {self.source}: set source: packaged")
+        return self
+
+    def is_brought(self) -> bool:
+        """By its own file as well."""
+        return bool(self.packages or self.package)
 
 
 class ContainerToolkit(Installed):

@@ -42,7 +42,7 @@ class Installed(Packaged):
 
     @model_validator(mode="after")
     def _only_packaged_software_has_packages(self) -> "Installed":
-        if self.source == "packaged" and not self.packages:
+        if self.source == "packaged" and not self.is_brought():
             raise ValueError("source is packaged and no packages are named: name those that bring it")
         if self.source != "packaged" and (self.packages or self.repository or self.replace):
             raise ValueError(
@@ -50,3 +50,7 @@ class Installed(Packaged):
                 "take them out, or set source: packaged"
             )
         return self
+
+    def is_brought(self) -> bool:
+        """Whether something is named that brings the software."""
+        return bool(self.packages)

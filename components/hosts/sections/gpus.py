@@ -17,7 +17,7 @@ def gpu_section(lab: Lab, node: Node) -> dict[str, JsonValue] | None:
         return None
     toolkit = software(gpu.toolkit)
     return {
-        "driver": software(gpu.driver),
+        "driver": {**software(gpu.driver), **({"package": download_of(file)} if (file := gpu.driver.package) else {})},
         "toolkit": {**toolkit, "default_runtime": gpu.toolkit.default_runtime},
         "gpudirect": gpu.gpudirect,
         "may_reboot": lab.hosts.allow_reboot,

@@ -1,5 +1,6 @@
 """The GPU driver: kept and verified, or installed from packages when the lab asks for that."""
 
+import os
 from typing import Any, Dict, Optional, Set
 
 from .. import nvidia
@@ -15,7 +16,7 @@ from ..modules_built import (
     refuse_unsigned_modules,
     running_kernel,
 )
-from ..software import add_repository, installed_packages, planned, remove, same_version
+from ..software import add_repository, fetch, installed_packages, planned, remove, same_version
 from ..step import Fields, Step
 
 WORKS = "works"
@@ -108,18 +109,21 @@ class GpuDriver(Step):
         refuse_package_scripts_under_containers(machine, "the GPU driver")
         if asked["repository"]:
             add_repository(machine, asked["repository"])  # before anything goes
+        file = asked.get("package")
+        brought = [*asked["packages"], *([machine.path(fetch(machine, file))] if file else [])]
         stay = set(installed_packages(machine, PACKAGES)).difference(names)
-        built = built_by_dkms([*asked["packages"], *planned(machine, asked["packages"]), *stay])
+        # a guest driver's own file holds sources, whatever it is called
+        built = bool(file) or built_by_dkms([*brought, *planned(machine, brought), *stay])
         if built:
             refuse_unsigned_modules(machine, SIGNED_GPU)
         remove(machine, names)
-        install(machine, [*(missing_headers(machine) if built else []), *asked["packages"]])
+        install(machine, [*(missing_headers(machine) if built else []), *brought])
         if built and not _installed(machine):
             build_for_this_kernel(machine)  # packages that were there already build nothing by themselves
         if not _installed(machine):
             raise StepError(
-                f"packages {' '.join(asked['packages'])} are installed, and none has a module nvidia for kernel "
-                f"{running_kernel(machine)}",
+                f"packages {' '.join(map(os.path.basename, brought))} are installed, and none has a module nvidia "
+                f"for kernel {running_kernel(machine)}",
                 "dkms status and make.log below /var/lib/dkms tell why; or name packages that are made for this kernel",
             )
 

@@ -38,7 +38,9 @@ class Preflight(Step):
         if host.document.get("driver", {}).get("source") in BUILT_DRIVERS:
             refuse_unsigned_modules(host.machine, "driver.source: inbox")
         gpu = (host.document.get("gpu") or {}).get("driver") or {}
-        if built_by_dkms(gpu.get("packages", ())):  # what a package brings along is seen when it is installed
+        if gpu.get("package") or built_by_dkms(
+            gpu.get("packages", ())
+        ):  # what a package brings along is seen when it is installed
             refuse_unsigned_modules(host.machine, SIGNED_GPU)
 
     def facts(self, host: Host) -> Dict[str, Any]:
