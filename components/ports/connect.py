@@ -15,7 +15,7 @@ async def one(places: asyncio.Semaphore, address: str, port: int) -> str:
     async with places:
         try:
             _, writer = await asyncio.wait_for(asyncio.open_connection(address, port), TRY_S)
-        except TimeoutError:
+        except (asyncio.TimeoutError, TimeoutError):  # noqa: UP041  # two classes before Python 3.11
             return SILENT
         except ConnectionRefusedError:
             return REFUSED
@@ -25,7 +25,7 @@ async def one(places: asyncio.Semaphore, address: str, port: int) -> str:
         return OPEN
 
 
-async def each(asked: list[tuple[str, int]]) -> list[str]:
+async def each(asked: "list[tuple[str, int]]") -> "list[str]":
     """All of them, so many at once."""
     places = asyncio.Semaphore(AT_ONCE)
     return list(await asyncio.gather(*(one(places, address, port) for address, port in asked)))

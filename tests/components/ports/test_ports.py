@@ -1,11 +1,12 @@
 """The port matrix: what it says of labs, how small it stays, and that a check sees a way that is blocked."""
 
+import ast
 import asyncio
 import json
 import shlex
 import socket
 import sys
-from collections.abc import Iterator
+from collections.abc import Coroutine, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -391,6 +392,32 @@ def test_what_is_sent_to_nodes_runs_by_itself_and_answers_in_order(listening):
         return out
 
     assert json.loads(asyncio.run(run())) == [connect.REFUSED, connect.OPEN]
+
+
+def test_a_silent_way_is_seen_by_a_python_whose_timeout_is_a_class_of_its_own(monkeypatch):
+    """Before Python 3.11, as on Ubuntu 20.04 and 22.04, asyncio's is not the builtin one."""
+
+    class OwnError(Exception):
+        pass
+
+    async def times_out(connecting: Coroutine[Any, Any, Any], _timeout_s: float) -> None:
+        connecting.close()
+        raise OwnError
+
+    monkeypatch.setattr(asyncio, "TimeoutError", OwnError)
+    monkeypatch.setattr(asyncio, "wait_for", times_out)
+
+    assert asyncio.run(connect.each([("127.0.0.1", 1)])) == [connect.SILENT]
+
+
+def test_what_is_sent_to_nodes_has_no_annotation_that_python_3_8_cannot_read():
+    """It has no list[str] yet; in quotes nobody reads it there."""
+    tree = ast.parse(Path(connect.__file__).read_text(), feature_version=(3, 8))
+    functions = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
+    notes = [note for one in functions for note in (one.returns, *(arg.annotation for arg in one.args.args)) if note]
+
+    assert len(notes) > 3
+    assert not [ast.unparse(note) for note in notes if isinstance(note, ast.Subscript | ast.BinOp)]
 
 
 def test_the_command_prints_the_matrix_of_any_stack_file(capsys):
