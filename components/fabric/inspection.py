@@ -22,6 +22,7 @@ from components.fabric.preflight.claims import (
 from components.fabric.preflight.judge import judge
 from components.fabric.preflight.lossless import unlossless
 from components.fabric.preflight.packages import kept
+from components.fabric.preflight.portless import without_vmnic
 from components.fabric.preflight.supplies import refused_supplies
 from components.fabric.preflight.survey import Scope, survey
 from components.fabric.vcenter.client import VCenter
@@ -117,6 +118,7 @@ def look(lab: Lab, fabric: Fabric, vcenter: VCenter, olds: Props) -> Props:
     facts = survey(vcenter, scope)
     knows_adapters = "adapters" in olds or "made" not in olds  # a state from before they were kept there tells nothing
     verdict = judge(fabric.switches, facts, {rail.name: rail.mtu_bytes for rail in lab.rails}, vgpu)
+    portless = without_vmnic(vcenter, [facts.hosts[name] for name in verdict.unlinked]) if verdict.unlinked else ()
     claims = [
         *refused_names(fabric.switches, facts, _ours(olds, "made")),
         *refused_adapters(fabric.switches if knows_adapters else (), facts, _ours(olds, "adapters")),
@@ -126,7 +128,7 @@ def look(lab: Lab, fabric: Fabric, vcenter: VCenter, olds: Props) -> Props:
     ]
     return {
         "hosts": dict(verdict.hosts),
-        "faults": [*claims, *verdict.faults],
+        "faults": [*claims, *verdict.faults, *portless],
         "warnings": [*verdict.warnings, *unlossless(lab)],
         "made": names_made(fabric.switches),
         "adapters": adapters_made(fabric.switches),

@@ -36,6 +36,8 @@ class Verdict:
     warnings: tuple[str, ...]
     hosts: Mapping[str, str]
     """A line for each host: what it is, and its uplink."""
+    unlinked: tuple[str, ...] = ()
+    """Hosts for which no uplink was found."""
 
 
 def judge(
@@ -52,6 +54,7 @@ def judge(
     faults: list[str] = list(_cluster(facts))
     warnings: list[str] = []
     lines: dict[str, str] = {}
+    unlinked: list[str] = []
     taken: dict[tuple[str, str], list[str]] = {}
     for switch in switches:
         chosen: dict[str, tuple[HostFacts, Nic]] = {}
@@ -65,6 +68,7 @@ def judge(
                 nic = _uplink(switch, wanted.name, host, facts)
             except LabError as error:
                 faults.append(str(error))
+                unlinked.append(host.name)
                 continue
             chosen[host.name] = (host, nic)
             warnings += _far(switch, host, nic) if host.name in vgpu else ()
@@ -86,7 +90,7 @@ def judge(
     warnings += _elsewhere(facts)
     warnings += _vmkernels(switches, facts, rail_mtu_bytes)
     warnings += blocked(switches, facts)
-    return Verdict(faults=_once(faults), warnings=_once(warnings), hosts=lines)
+    return Verdict(faults=_once(faults), warnings=_once(warnings), hosts=lines, unlinked=_once(unlinked))
 
 
 def _cluster(facts: FabricFacts) -> Iterator[str]:

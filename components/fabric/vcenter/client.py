@@ -101,8 +101,9 @@ class VCenter:
         return {nic.device: nic.spec.ip.ipAddress or "" for nic in known(host, "config.network").vnic or []}
 
     def management_vmkernels(self, host: vim.HostSystem) -> set[str]:
-        """The adapters that carry management: by selection, or by the address at which vCenter reaches the host."""
-        selected: set[str] = set()
+        """The adapters that carry management: by selection, or by the address that is the host's name in vCenter."""
+        name = str(host.name)
+        selected = {device for device, address in self.vmkernel_names(host).items() if address == name}
         info = known(host, "configManager.virtualNicManager.info")
         for config in info.netConfig or []:
             if config.nicType == "management":

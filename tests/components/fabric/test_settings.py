@@ -224,6 +224,18 @@ def test_a_ruleset_that_the_host_fixes_is_never_tried(monkeypatch):
     vcenter.set_ruleset(Host(), RULESET, enabled=False)  # it is so already
 
 
+@pytest.mark.parametrize(("name", "found"), [("10.0.0.1", {"vmk0"}), ("esx1", set())])
+def test_an_adapter_at_which_the_vcenter_reaches_its_host_carries_management(name, found, monkeypatch):
+    told = SimpleNamespace(netConfig=[], vnic=[an_adapter("vmk0", "10.0.0.1"), an_adapter("vmk3", "192.168.0.24")])
+    monkeypatch.setattr(client, "known", lambda _host, _path: told)
+
+    assert VCenter.__new__(VCenter).management_vmkernels(SimpleNamespace(name=name)) == found
+
+
+def an_adapter(device, address):
+    return SimpleNamespace(device=device, spec=SimpleNamespace(ip=SimpleNamespace(ipAddress=address)))
+
+
 def test_a_run_warns_once_and_not_at_each_of_its_steps(monkeypatch):
     said = []
     monkeypatch.setattr(settings.pulumi.log, "warn", said.append)
