@@ -11,6 +11,7 @@ import pulumi
 from pulumi.dynamic import CheckFailure, CheckResult, CreateResult, DiffResult, Resource, ResourceProvider, UpdateResult
 
 from components.fabric import login
+from components.fabric.preflight.branches import other_branches
 from components.fabric.preflight.claims import (
     adapters_made,
     names_made,
@@ -129,7 +130,11 @@ def look(lab: Lab, fabric: Fabric, vcenter: VCenter, olds: Props) -> Props:
     return {
         "hosts": dict(verdict.hosts),
         "faults": [*claims, *verdict.faults, *portless],
-        "warnings": [*verdict.warnings, *unlossless(lab)],
+        "warnings": [
+            *verdict.warnings,
+            *unlossless(lab),
+            *other_branches(lab, [facts.hosts[name] for name in sorted(vgpu & facts.hosts.keys())]),
+        ],
         "made": names_made(fabric.switches),
         "adapters": adapters_made(fabric.switches),
         KEPT: {
