@@ -54,6 +54,16 @@ def test_drs_has_to_separate_machines_that_a_rule_is_made_for_and_no_others(plac
     assert check({}, {**ASKED, "ruled": ["gpu01"]}).failures == [], "of one alone there is no rule"
 
 
+def test_a_cluster_without_drs_is_taken_where_every_machine_has_its_host(places: dict[str, str]) -> None:
+    places |= {"gpu01": "esx1", "gpu02": "esx2"}
+    pinned = {**ASKED, "pinned": dict(places)}
+
+    assert PlacementProvider().check({}, dict(pinned)).failures == []
+    assert PlacementProvider().create(dict(pinned)).outs["places"] == places
+    one_free = {**ASKED, "pinned": {"gpu01": "esx1"}}
+    assert [one.reason for one in PlacementProvider().check({}, one_free).failures] == ["DRS is off"]
+
+
 def test_drs_is_waited_for_where_a_rule_of_ours_is_broken(places: dict[str, str], waits: list[float]) -> None:
     places |= {"gpu01": "esx1", "gpu02": "esx1"}
 
