@@ -153,7 +153,7 @@ class VsphereFabric(pulumi.ComponentResource):
                 # of a switch that is not ours, the names of the uplinks are not known; it has one NIC a host
                 active_uplinks=[UPLINK] if switch.use == "create" else None,
                 standby_uplinks=[] if switch.use == "create" else None,
-                opts=self._child(provider=True),
+                opts=self._child(provider=True, hooks=self._joining.group(switch)),
             ).id
         declared = switch.group_use == "adopt" and switch.declared("vlan_id")
         args = AdoptedArgs(

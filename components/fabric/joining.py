@@ -1,20 +1,27 @@
-"""What is said when a host does not get onto its switch, or no adapter there, or would get two: the engine's hooks."""
+"""What is said when a switch or port group is not made, or a host gets no adapter there, or would get two.
+
+By the engine's hooks. Nothing is removed: whose a switch is that this stack does not know, only its owner can tell.
+"""
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
 from dataclasses import dataclass, replace
+from functools import partial
 from http.client import HTTPException
+from itertools import chain
 from pathlib import Path
 
 import pulumi
-from pyVmomi import vmodl
+from pyVmomi import vim, vmodl
 
 from components.fabric.preflight.claims import taken_address
 from components.fabric.vcenter.client import Endpoint, VCenter, session
 from components.fabric.vcenter.endpoint import peer_of
 from components.fabric.vcenter.nics import choose
+from components.fabric.vcenter.objects import entity_named
+from components.fabric.vcenter.properties import collect, collect_all
 from stacks.base import LabError
 from stacks.fabric import DistributedSwitch, Fabric
 
@@ -35,8 +42,14 @@ class Joining:
     password: pulumi.Input[str]
 
     def switch(self, switch: DistributedSwitch) -> pulumi.ResourceHookBinding:
-        """For a switch that is made with its hosts: whose NIC is taken."""
-        return self._said(f"{switch.rail}-taken", lambda vcenter: taken(vcenter, switch))
+        """For a switch that is made with its hosts: whose NIC is taken, and whether one of its name is there now."""
+        there = partial(unknown_switch, datacenter=self.fabric.datacenter, switch=switch)
+        return self._said(f"{switch.rail}-taken", lambda vcenter: taken(vcenter, switch), there)
+
+    def group(self, switch: DistributedSwitch) -> pulumi.ResourceHookBinding:
+        """For a port group: whether one of its name is there."""
+        there = partial(unknown_group, datacenter=self.fabric.datacenter, switch=switch)
+        return self._said(f"{switch.rail}-group", lambda _: (), there)
 
     def adapter(self, switch: DistributedSwitch, host: str) -> pulumi.ResourceHookBinding:
         """For a vmkernel adapter: whether its host is on the switch at all, and whether one has its address before.
@@ -54,14 +67,18 @@ class Joining:
         said.before_create = [pulumi.ResourceHook(f"{self.name}-{key}-doubled", refuse)]
         return said
 
-    def _said(self, key: str, look: Look) -> pulumi.ResourceHookBinding:
+    def _said(self, key: str, look: Look, made: Look = lambda _: ()) -> pulumi.ResourceHookBinding:
+        """What `look` says is said beside any error; what `made` says where something could not be made."""
+
         async def explain(failed: pulumi.ErrorHookArgs) -> bool:
             """True would have the engine try again at once, which frees no NIC."""
             if failed.failed_operation == "delete":
                 return False
 
             try:
-                for said in await self._answers(look):
+                # a state has what is changed, and may not have what somebody has begun to make
+                looks = (look, made) if failed.failed_operation == "create" else (look,)
+                for said in await self._answers(lambda vcenter: chain.from_iterable(one(vcenter) for one in looks)):
                     pulumi.log.error(said)
             # an error here would take the place of the provider's own, which is the one to be read
             except (LabError, OSError, HTTPException, vmodl.MethodFault) as error:
@@ -92,6 +109,52 @@ def taken(vcenter: VCenter, switch: DistributedSwitch) -> Iterable[str]:
             choose(host.name, nics, host.uplink or switch.uplink, switch.name, rdma=rdma)
         except LabError as error:
             yield f"{error}; then run it again"
+
+
+def unknown_switch(vcenter: VCenter, datacenter: str, switch: DistributedSwitch) -> Iterable[str]:
+    """What to do about a switch that is there after it could not be made: the state has none.
+
+    vCenter 7.0.3 keeps one when a host cannot join it, and has then neither told its id nor taken any host
+    (terraform-provider-vsphere, issues 1740 and 1908).
+    """
+    place = entity_named(vcenter, vim.Datacenter, datacenter, None)
+    for _, found in collect_all(vcenter.content, vim.DistributedVirtualSwitch, ["name", "config", "portgroup"], place):
+        if found["name"] != switch.name:
+            continue
+        hosts = _names(vcenter, [one.config.host for one in found["config"].host or []])
+        uplinks = found["config"].uplinkPortgroup or []
+        groups = _names(vcenter, [one for one in found.get("portgroup") or [] if one not in uplinks])
+        said = (
+            f"distributed switch {switch.name} is in the vCenter, and this stack does not know it: nothing was removed."
+        )
+        if not hosts and not groups:
+            yield (
+                f"{said} It has no host and no port group, as one that was left half made. Delete it in vCenter, then "
+                "run it again"
+            )
+        else:
+            yield (
+                f"{said} It has {hosts or 'no hosts'}, and {groups or 'no port group'}: use: adopt takes it over as it "
+                "is, or choose another name; delete it in vCenter only if a stopped run of this lab has left it"
+            )
+
+
+def unknown_group(vcenter: VCenter, datacenter: str, switch: DistributedSwitch) -> Iterable[str]:
+    """What to do about a network that has the name of a port group which could not be made: the state has none."""
+    place = entity_named(vcenter, vim.Datacenter, datacenter, None)
+    for _, found in collect_all(vcenter.content, vim.Network, ["name", "vm"], place):
+        if found["name"] == switch.port_group:
+            users = _names(vcenter, found.get("vm") or [])
+            keep = "; or keep it: port_group_use: adopt" if switch.use != "create" else ""
+            yield (
+                f"network {switch.port_group} is in the vCenter, and this stack does not know it: nothing was removed. "
+                f"{users or 'No VM'} is connected to it. One that was left by a run that was stopped: delete it in "
+                f"vCenter, then run it again{keep}; any other: choose another name"
+            )
+
+
+def _names(vcenter: VCenter, objects: Sequence[vim.ManagedEntity]) -> str:
+    return ", ".join(sorted(str(one.get("name", "")) for one in collect(vcenter.content, objects, ["name"])))
 
 
 def left(vcenter: VCenter, switch: DistributedSwitch, host: str) -> Iterable[str]:

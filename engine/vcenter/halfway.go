@@ -146,6 +146,24 @@ func failing(
 	return reference
 }
 
+// takenNics is what a vCenter says of the hosts that cannot bring their NIC along to a new switch; nil when all can.
+func takenNics(
+	ctx *simulator.Context, hosts []types.DistributedVirtualSwitchHostMemberConfigSpec,
+) types.BaseMethodFault {
+	told := &types.DvsOperationBulkFault{}
+	for _, host := range hosts {
+		if nic := takenNic(ctx, nil, []types.DistributedVirtualSwitchHostMemberConfigSpec{host}); nic != "" {
+			fault, words := inUse(nic)
+			one := types.LocalizedMethodFault{Fault: fault, LocalizedMessage: words}
+			told.HostFault = append(told.HostFault, types.DvsOperationBulkFaultFaultOnHost{Host: host.Host, Fault: one})
+		}
+	}
+	if len(told.HostFault) == 0 {
+		return nil
+	}
+	return told
+}
+
 // inUse is what a vCenter says of a NIC that another switch has.
 func inUse(nic string) (types.BaseMethodFault, string) {
 	return &types.ResourceInUse{Type: "PhysicalNic", Name: nic}, fmt.Sprintf("The resource '%s' is in use.", nic)

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"slices"
 	"strconv"
 
@@ -24,12 +25,13 @@ type switchMaker struct {
 	folder *simulator.Folder
 }
 
-// CreateDVSTask creates a switch, then adds its hosts as a change of it. A NIC that another switch has is refused.
+// CreateDVSTask creates a switch, then adds its hosts as a change of it. Where another switch has a host's NIC the task
+// fails, and the switch stays without hosts: so vCenter 7.0.3 does it (terraform-provider-vsphere, issues 1740 and 1908).
 func (s *switchMaker) CreateDVSTask(ctx *simulator.Context, req *types.CreateDVS_Task) soap.HasFault {
-	if nic := takenNic(ctx, nil, req.Spec.ConfigSpec.GetDVSConfigSpec().Host); nic != "" {
-		fault, words := inUse(nic)
-		task := failing(ctx, s.folder, "createDVS", fault, words)
-		return &methods.CreateDVS_TaskBody{Res: &types.CreateDVS_TaskResponse{Returnval: task}}
+	spec := req.Spec.ConfigSpec.GetDVSConfigSpec()
+	if there := ctx.Map.FindByName(spec.Name, s.folder.ChildEntity); there != nil {
+		fault := &types.DuplicateName{Name: spec.Name, Object: there.Reference()}
+		return s.failed(ctx, fault, fmt.Sprintf("The name '%s' already exists.", spec.Name))
 	}
 	answer := s.folder.CreateDVSTask(ctx, req)
 	body := answer.(*methods.CreateDVS_TaskBody)
@@ -44,8 +46,14 @@ func (s *switchMaker) CreateDVSTask(ctx *simulator.Context, req *types.CreateDVS
 	}
 	dvs := ctx.Map.Get(reference).(*simulator.DistributedVirtualSwitch)
 	addAlias(ctx.Map, dvs)
-	addDefaults(dvs.Config.(*types.VMwareDVSConfigInfo), req.Spec.ProductInfo)
-	if hosts := req.Spec.ConfigSpec.GetDVSConfigSpec().Host; len(hosts) > 0 {
+	config := dvs.Config.(*types.VMwareDVSConfigInfo)
+	addDefaults(config, req.Spec.ProductInfo)
+	config.UplinkPortgroup = slices.Clone(dvs.Portgroup)
+	hosts := spec.Host
+	if fault := takenNics(ctx, hosts); fault != nil {
+		return s.failed(ctx, fault, "Cannot complete a vSphere Distributed Switch operation for one or more host members.")
+	}
+	if len(hosts) > 0 {
 		for i := range hosts {
 			hosts[i].Operation = string(types.ConfigSpecOperationAdd)
 		}
@@ -55,6 +63,11 @@ func (s *switchMaker) CreateDVSTask(ctx *simulator.Context, req *types.CreateDVS
 		ours.ReconfigureDvsTask(ctx, &types.ReconfigureDvs_Task{This: reference, Spec: change})
 	}
 	return answer
+}
+
+func (s *switchMaker) failed(ctx *simulator.Context, fault types.BaseMethodFault, words string) soap.HasFault {
+	task := failing(ctx, s.folder, "createDVS", fault, words)
+	return &methods.CreateDVS_TaskBody{Res: &types.CreateDVS_TaskResponse{Returnval: task}}
 }
 
 func addDefaults(config *types.VMwareDVSConfigInfo, product *types.DistributedVirtualSwitchProductSpec) {

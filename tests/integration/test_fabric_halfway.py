@@ -12,12 +12,16 @@ from simulator.vcenter.control import SOCKET, Control
 from tests.integration.conftest import require_engine
 from tests.integration.role import beyond_the_role
 from tests.integration.test_fabric import Vsphere, a_stack, a_worker
-from tests.integration.vcenter import a_machine, done, running
+from tests.integration.vcenter import a_machine, done, network_named, running
 
 pytestmark = pytest.mark.sim
 
 H0, H1, H2 = "DC0_C0_H0", "DC0_C0_H1", "DC0_C0_H2"
 TEMPLATE, SPARE = "DC0_C0_RP0_VM0", "spare"
+LEFT = (
+    "distributed switch rail-a is in the vCenter, and this stack does not know it: nothing was removed. It has no host "
+    "and no port group, as one that was left half made. Delete it in vCenter, then run it again"
+)
 
 
 @pytest.fixture(scope="module")
@@ -78,9 +82,40 @@ def test_a_nic_that_another_switch_takes_after_the_preflight_is_named_and_never_
     control.change_host(H1, nic="vmnic4", nic_switch="")
 
     told = "uplink of vSwitch1) is in use. It is never taken away; choose another, or free it by hand"
-    assert "The resource 'vmnic4' is in use." in first
+    assert "Cannot complete a vSphere Distributed Switch operation for one or more host members." in first
     assert [f"{H1}: vmnic4" in said and told in said for said in (first, second)] == [True, True]
     assert f"{H0}: vmnic4" not in first, "only whose NIC is taken"
+    assert LEFT in first, "vCenter keeps it, and has told nobody its id"
+
+
+def test_the_switch_that_a_vcenter_keeps_of_such_a_run_is_named_until_its_owner_has_deleted_it(stack: Vsphere) -> None:
+    said = words(stack.pulumi("up", fails=True))
+    with session(stack.endpoint) as vcenter:
+        kept = network_named(vcenter.host(H0), "rail-a")
+        members = kept.config.host
+        done(kept.Destroy_Task())
+
+    assert "The name 'rail-a' already exists." in said
+    assert LEFT in said
+    assert not members
+
+
+def test_a_port_group_of_that_name_that_the_stack_does_not_know_is_named(stack: Vsphere) -> None:
+    dvs = vim.dvs.VmwareDistributedVirtualSwitch
+    group = vim.dvs.DistributedVirtualPortgroup.ConfigSpec(name="rail-a-hosts", type="earlyBinding", numPorts=8)
+    with session(stack.endpoint) as vcenter:
+        folder = vcenter.host(H0).parent.parent.parent.networkFolder
+        spec = vim.DistributedVirtualSwitch.CreateSpec(configSpec=dvs.ConfigSpec(name="theirs"))
+        done(folder.CreateDVS_Task(spec))
+        theirs = network_named(vcenter.host(H0), "theirs")
+        done(theirs.AddDVPortgroup_Task([group]))
+
+        said = words(stack.pulumi("up", fails=True))
+        done(network_named(vcenter.host(H0), "rail-a-hosts").Destroy_Task())
+        done(theirs.Destroy_Task())
+
+    assert "network rail-a-hosts is in the vCenter, and this stack does not know it: nothing was removed" in said
+    assert "No VM is connected to it. One that was left by a run that was stopped: delete it in vCenter" in said
 
 
 def test_a_host_that_leaves_its_switch_is_named_and_comes_back(stack: Vsphere, control: Control) -> None:
@@ -171,4 +206,4 @@ def test_a_template_that_goes_away_before_it_is_copied_is_named(stack: Vsphere, 
     stack.pulumi("up", "--expect-no-changes")
 
     assert f"nodes.gpu02: template {SPARE}, or something else that its copy needs, went away during the run" in said
-    assert beyond_the_role(control.calls(), ["CreateVM_Task"]) == []
+    assert beyond_the_role(control.calls(), ["AddDVPortgroup_Task", "CreateVM_Task"]) == []
