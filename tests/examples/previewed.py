@@ -4,7 +4,7 @@ import json
 import os
 import re
 import runpy
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -44,6 +44,25 @@ def same_names(seen: Recorded, example: str) -> bool:
     if os.environ.get("UPDATE_GOLDEN"):
         golden.write_text(names)
     return names == golden.read_text()
+
+
+def same_inputs(seen: Recorded, example: str, names: Sequence[str]) -> bool:
+    """Whether these resources are given the golden values, for people to read: what stands in a name shows no value.
+
+    A secret shows as such; the program's own digest and pickled code change with every line of it and are left out.
+    """
+    given = {}
+    for name in names:
+        one = seen.resources[name]
+        values = {key: "secret" if key in one.secrets else value for key, value in one.inputs.items()}
+        if "stdin" in values:
+            values = {"stdin": json.loads(values["stdin"])}
+        given[name] = {key: value for key, value in values.items() if not key.startswith("__")}
+    text = yaml.safe_dump(json.loads(json.dumps(given)), width=110)
+    golden = GOLDEN / f"{example}-inputs.yaml"
+    if os.environ.get("UPDATE_GOLDEN"):
+        golden.write_text(text)
+    return text == golden.read_text()
 
 
 def no_secret_in(seen: Recorded) -> bool:

@@ -19,7 +19,7 @@ from tests.components.cluster.conftest import small_definitions  # noqa: F401  #
 from tests.components.fabric.ova import stub_ova
 from tests.conftest import ROOT
 from tests.engine import Recorded
-from tests.examples.previewed import deviations, no_secret_in, previewed, same_names
+from tests.examples.previewed import deviations, no_secret_in, previewed, same_inputs, same_names
 
 FOLDER = ROOT / "examples" / "bitfusion"
 FILE = FOLDER / "Pulumi.bitfusion.yaml"
@@ -40,6 +40,10 @@ def program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, small_definitions: 
 
 def test_it_previews_offline_with_the_golden_names(program: Recorded) -> None:
     assert same_names(program, "bitfusion")
+
+
+def test_a_client_is_given_the_golden_values(program: Recorded) -> None:
+    assert same_inputs(program, "bitfusion", ["fabric-machines-bf-client-co8", "hosts-bf-client-co8"])
 
 
 def test_the_password_stands_in_no_input(program: Recorded) -> None:

@@ -19,7 +19,7 @@ from stacks.schema import SCHEMA_FILE
 from tests.components.cluster.conftest import small_definitions  # noqa: F401  # a fixture
 from tests.conftest import ROOT
 from tests.engine import Recorded
-from tests.examples.previewed import deviations, no_secret_in, previewed, same_names
+from tests.examples.previewed import deviations, no_secret_in, previewed, same_inputs, same_names
 
 FOLDER = ROOT / "examples" / "rdg"
 FILE = FOLDER / "Pulumi.rdg.yaml"
@@ -39,6 +39,13 @@ def program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, small_definitions: 
 
 def test_it_previews_offline_with_the_golden_names(program: Recorded) -> None:
     assert same_names(program, "rdg")
+
+
+def test_a_worker_is_given_the_golden_values(program: Recorded) -> None:
+    worker = "sckubw01"
+    names = [f"fabric-machines-{worker}", f"fabric-machines-{worker}-hardware", f"hosts-{worker}"]
+
+    assert same_inputs(program, "rdg", names)
 
 
 def test_neither_password_nor_token_stands_in_an_input(program: Recorded) -> None:
