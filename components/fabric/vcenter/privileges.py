@@ -15,7 +15,7 @@ from stacks.nodes import VsphereVm
 
 Part = Literal[
     "new switch", "any switch", "adopted switch", "new port group", "adopted port group", "vmkernel adapter",
-    "PVRDMA settings", "machine", "clone", "adopted machine", "vGPU", "appliance",
+    "PVRDMA settings", "machine", "any machine", "clone", "any clone", "adopted machine", "vGPU", "appliance",
 ]  # fmt: skip
 Where = Literal["host", "cluster", "datacenter"]
 
@@ -97,10 +97,14 @@ NEEDS: tuple[Need, ...] = (
         ("Rename_Task", "VirtualMachine.Config.Rename", "a node that was formerly another"),
         ("UpgradeVM_Task", "VirtualMachine.Config.UpgradeVirtualHardware", "a newer hardware version"),
         ("PowerOnVM_Task", "VirtualMachine.Interact.PowerOn", ""),
-        ("PowerOffVM_Task", "VirtualMachine.Interact.PowerOff", ""),
-        ("ShutdownGuest", "VirtualMachine.Interact.PowerOff", ""),
-        ("Destroy_Task", "VirtualMachine.Inventory.Delete", ""),
         ("PbmQueryAssociatedProfile", "StorageProfile.View", "the provider reads each machine's storage policy"),
+    ),
+    *_needs(
+        "any machine",
+        "datacenter",
+        ("PowerOffVM_Task", "VirtualMachine.Interact.PowerOff", "one of an absent node too"),
+        ("ShutdownGuest", "VirtualMachine.Interact.PowerOff", "one of an absent node too"),
+        ("Destroy_Task", "VirtualMachine.Inventory.Delete", "one of an absent node too"),
     ),
     *_needs(
         "clone",
@@ -112,10 +116,10 @@ NEEDS: tuple[Need, ...] = (
         ("CloneVM_Task", "Network.Assign", ""),
         ("CustomizeVM_Task", "VirtualMachine.Provisioning.Customize", "name and addresses"),
     ),
+    *_needs("clone", "cluster", ("CloneVM_Task", "Resource.AssignVMToPool", "")),
     *_needs(
-        "clone",
+        "any clone",
         "cluster",
-        ("CloneVM_Task", "Resource.AssignVMToPool", ""),
         ("ReconfigureComputeResource_Task", "Host.Inventory.EditCluster", "rules that keep workers apart, or in place"),
     ),
     *_needs(
@@ -181,15 +185,19 @@ def _parts(lab: Lab, fabric: Fabric) -> Iterable[Part]:
                 yield "PVRDMA settings"
                 if host.vmkernel.use == "adopt" or host.vmkernel.address is not None:
                     yield "vmkernel adapter"
-    machines = [node for node in lab.nodes if isinstance(node, VsphereVm) and node.state != "absent"]
+    # the machine of an absent node is to go, and one that was there before us is to get back what it had
+    machines = [node for node in lab.nodes if isinstance(node, VsphereVm)]
+    present = [node for node in machines if node.state != "absent"]
     if any(isinstance(node.machine, Machine) for node in machines):
+        yield from ("any machine", "any clone")
+    if any(isinstance(node.machine, Machine) for node in present):
         yield from ("machine", "clone")
     if any(isinstance(node.machine, ExistingMachine) for node in machines):
         yield "adopted machine"
-    if any(node.vgpu is not None for node in machines):
+    if any(node.vgpu is not None for node in present):
         yield "vGPU"
     if lab.bitfusion is not None:
-        yield from ("machine", "appliance")
+        yield from ("machine", "any machine", "appliance")
 
 
 def _parts_of(switch: DistributedSwitch) -> Iterable[Part]:

@@ -118,12 +118,16 @@ def test_adopting_needs_neither_creation_nor_removal():
     assert not found & {"DVSwitch.Create", "DVSwitch.Delete", "DVPortgroup.Create", "DVPortgroup.Delete"}
 
 
-def test_without_machines_nothing_is_asked_for_on_machines():
+def test_machines_of_absent_nodes_may_be_taken_away_and_nothing_else():
     def alone(lab):
         for node in lab["nodes"]:
             node["state"] = "absent"
 
-    assert not [one for one in ids(alone) if one.startswith(("VirtualMachine.", "Datastore.", "Resource."))]
+    found = ids(alone)
+
+    of_machines = [one for one in found if one.startswith(("VirtualMachine.", "Datastore.", "Resource."))]
+    assert sorted(of_machines) == ["VirtualMachine.Interact.PowerOff", "VirtualMachine.Inventory.Delete"]
+    assert "Host.Inventory.EditCluster" in found, "their rules go too"
 
 
 def test_servers_from_an_ova_alone_need_no_right_to_clone():
