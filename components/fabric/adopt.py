@@ -51,7 +51,9 @@ class AdoptedProvider(Configured, ResourceProvider):
             return UpdateResult(keep(vcenter, _news, _mapping(_olds.get("before"))))
 
     def delete(self, _id: str, _props: Props) -> None:
-        """Lets go of it: it stays as it is, and what it was like before is told."""
+        """Lets go of it: it stays as it is, and what it was like before is told, unless it goes with the stack."""
+        if _props.get("ours"):
+            return
         before = _mapping(_props.get("before"))
         changed = [
             f"{key} was {value!r}" for key, value in sorted(before.items()) if _mapping(_props["now"]).get(key) != value
@@ -69,6 +71,8 @@ class AdoptedArgs:
     """`datacenter/switch`, `datacenter/switch/port group` or `host/vmk3`."""
     wanted: Mapping[str, pulumi.Input[str | int | bool]] = field(default_factory=dict)
     """By field; empty: it is only looked up."""
+    ours: bool = False
+    """Made by the same stack, and removed with it."""
 
 
 class Adopted(Resource, module="fabric", name="Adopted"):
@@ -84,6 +88,7 @@ class Adopted(Resource, module="fabric", name="Adopted"):
     def __init__(self, name: str, args: AdoptedArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         outputs = dict.fromkeys(("moid", "uuid", "before", "now"))
         props = {"kind": args.kind, "path": args.path, "wanted": dict(args.wanted), **outputs}
+        props |= {"ours": True} if args.ours else {}
         super().__init__(AdoptedProvider(), name, props, opts)
 
 
@@ -101,7 +106,7 @@ def keep(vcenter: VCenter, props: Props, before: Mapping[str, object]) -> Props:
     now = existing.read(wanted)
     if lost := [f"{key} is {now[key]!r} instead of {value!r}" for key, value in wanted.items() if now[key] != value]:
         raise LabError(f"{existing.place}: {', '.join(lost)} after it was set")
-    asked = {key: props[key] for key in ("kind", "path", "wanted")}
+    asked: Props = {key: props[key] for key in ("kind", "path", "wanted", "ours") if key in props}
     return {**asked, "uuid": "", **existing.ids, "before": {**found, **before}, "now": now}
 
 

@@ -73,6 +73,7 @@ class VsphereFabric(pulumi.ComponentResource):
         self._lookups = pulumi.InvokeOutputOptions(parent=self, provider=self.provider)
         self._datacenter = vsphere.get_datacenter_output(name=fabric.datacenter, opts=self._lookups).id
         self._settings: dict[str, HostSettings] = {}
+        self._made: list[pulumi.Resource] = []
         self._joining = Joining(name=name, fabric=fabric, password=args.password)
         self.port_groups = {switch.rail: self._place(switch) for switch in fabric.switches}
         self.places = pulumi.Output.from_input({})
@@ -128,12 +129,10 @@ class VsphereFabric(pulumi.ComponentResource):
             made = self._new_switch(switch)
             # at creation the provider only ever turns it on, and vCenter may have a default of its own
             kept = {"network_io_control": switch.network_io_control}
-            read_back = pulumi.ResourceOptions(parent=self, depends_on=[made])
-            Adopted(
-                f"{self._name}-{switch.rail}-switch-read-back",
-                AdoptedArgs(kind="switch", path=path, wanted=kept),
-                read_back,
-            )
+            args = AdoptedArgs(kind="switch", path=path, wanted=kept, ours=True)
+            self._read_back(f"{switch.rail}-switch", args, made)
+            # one after the other: a change that fails leaves the provider waiting for itself at the next one
+            self._made.append(made)
             return made.id
         wanted: dict[str, pulumi.Input[str | int | bool]] = {}
         if switch.use == "adopt":
@@ -144,24 +143,32 @@ class VsphereFabric(pulumi.ComponentResource):
 
     def _group(self, switch: DistributedSwitch, uuid: pulumi.Output[str]) -> pulumi.Output[str]:
         """Managed object id of the port group."""
+        path = f"{self._fabric.datacenter}/{switch.name}/{switch.port_group}"
+        vlan = {"vlan_id": switch.vlan_id}
         if switch.group_use == "create":
-            return vsphere.DistributedPortGroup(
-                f"{self._name}-{switch.rail}-group",
-                name=switch.port_group,
-                distributed_virtual_switch_uuid=uuid,
-                vlan_id=switch.vlan_id,
-                # of a switch that is not ours, the names of the uplinks are not known; it has one NIC a host
-                active_uplinks=[UPLINK] if switch.use == "create" else None,
-                standby_uplinks=[] if switch.use == "create" else None,
-                opts=self._child(provider=True, hooks=self._joining.group(switch)),
-            ).id
+            made = self._new_group(switch, uuid)
+            self._read_back(f"{switch.rail}-group", AdoptedArgs(kind="group", path=path, wanted=vlan, ours=True), made)
+            return made.id
         declared = switch.group_use == "adopt" and switch.declared("vlan_id")
-        args = AdoptedArgs(
-            kind="group",
-            path=f"{self._fabric.datacenter}/{switch.name}/{switch.port_group}",
-            wanted={"vlan_id": switch.vlan_id} if declared else {},
-        )
+        args = AdoptedArgs(kind="group", path=path, wanted=vlan if declared else {})
         return self._existing(f"{switch.rail}-group", args).moid
+
+    def _new_group(self, switch: DistributedSwitch, uuid: pulumi.Output[str]) -> vsphere.DistributedPortGroup:
+        return vsphere.DistributedPortGroup(
+            f"{self._name}-{switch.rail}-group",
+            name=switch.port_group,
+            distributed_virtual_switch_uuid=uuid,
+            # to the provider 0 is no value, and a group keeps the VLAN it has: that is read back and set by `Adopted`
+            vlan_id=switch.vlan_id or None,
+            # of a switch that is not ours, the names of the uplinks are not known; it has one NIC a host
+            active_uplinks=[UPLINK] if switch.use == "create" else None,
+            standby_uplinks=[] if switch.use == "create" else None,
+            opts=self._child(provider=True, hooks=self._joining.group(switch)),
+        )
+
+    def _read_back(self, name: str, args: AdoptedArgs, made: pulumi.Resource) -> None:
+        """Keeps what the provider does not, of an object that it has made."""
+        Adopted(f"{self._name}-{name}-read-back", args, pulumi.ResourceOptions(parent=self, depends_on=[made]))
 
     def _existing(self, name: str, args: AdoptedArgs) -> Adopted:
         return Adopted(f"{self._name}-{name}-existing", args, self._child())
@@ -187,7 +194,7 @@ class VsphereFabric(pulumi.ComponentResource):
             opts=pulumi.ResourceOptions.merge(
                 self._child(provider=True, delete_before_replace=True, hooks=self._joining.switch(switch)),
                 # read back and set by `Adopted`, beside which the provider would show what it missed at creation
-                pulumi.ResourceOptions(ignore_changes=["networkResourceControlEnabled"]),
+                pulumi.ResourceOptions(ignore_changes=["networkResourceControlEnabled"], depends_on=[*self._made]),
             ),
         )
 

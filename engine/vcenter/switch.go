@@ -220,7 +220,13 @@ func (s *distributedSwitch) CreateDVPortgroupTask(
 	task := ctx.Map.Get(body.Res.Returnval).(*simulator.Task)
 	task.Wait()
 	if task.Info.State == types.TaskInfoStateSuccess {
-		task.Info.Result = s.dvs.Portgroup[len(s.dvs.Portgroup)-1]
+		made := s.dvs.Portgroup[len(s.dvs.Portgroup)-1]
+		task.Info.Result = made
+		group := ctx.Map.Get(made).(*simulator.DistributedVirtualPortgroup)
+		ports, ok := group.Config.DefaultPortConfig.(*types.VMwareDVSPortSetting)
+		if ok && ports.Vlan == nil { // untagged, where nothing else is asked for
+			ports.Vlan = new(types.VmwareDistributedVirtualSwitchVlanIdSpec)
+		}
 	}
 	answer := &types.CreateDVPortgroup_TaskResponse{Returnval: body.Res.Returnval}
 	return &methods.CreateDVPortgroup_TaskBody{Res: answer}
@@ -279,6 +285,9 @@ func (p *portGroup) ReconfigureDVPortgroupTask(
 	old, isOld := before.DefaultPortConfig.(*types.VMwareDVSPortSetting)
 	if isNow && isOld && now.UplinkTeamingPolicy == nil {
 		now.UplinkTeamingPolicy = old.UplinkTeamingPolicy
+	}
+	if isNow && isOld && now.Vlan == nil {
+		now.Vlan = old.Vlan
 	}
 	return p.group.ReconfigureDVPortgroupTask(ctx, req)
 }

@@ -210,6 +210,25 @@ def test_a_changed_mtu_and_vlan_reach_the_switch(vsphere: Vsphere) -> None:
     assert (before, frames_and_vlan(vsphere)) == ((9000, 9000, 0), (4200, 4200, 111))
 
 
+def test_a_vlan_that_is_taken_away_or_set_where_there_is_none_is_none_again(vsphere: Vsphere) -> None:
+    vsphere.fabric["switches"][0].update(vlan_id=0)
+    try:
+        vsphere.pulumi("up")
+        vsphere.pulumi("up", "--expect-no-changes")
+        taken = frames_and_vlan(vsphere)[2]
+        with session(vsphere.endpoint) as vcenter:
+            tag(vcenter, 222)
+        shown = vsphere.pulumi("preview", "--refresh", "--run-program", "--diff")
+        vsphere.pulumi("up", "--refresh", "--run-program")
+        put_back = frames_and_vlan(vsphere)[2]
+    finally:
+        vsphere.fabric["switches"][0].update(vlan_id=111)
+        vsphere.pulumi("up", "--refresh", "--run-program")
+
+    assert (taken, put_back, frames_and_vlan(vsphere)[2]) == (0, 0, 111)
+    assert "vlan_id 222 => 0" in shown
+
+
 def test_frames_vlan_and_nic_that_somebody_changes_by_hand_are_seen_and_put_back(vsphere: Vsphere) -> None:
     wanted = frames_and_vlan(vsphere)
     with session(vsphere.endpoint) as vcenter:
@@ -235,17 +254,23 @@ def test_frames_vlan_and_nic_that_somebody_changes_by_hand_are_seen_and_put_back
 def other_frames_vlan_and_nic(vcenter: VCenter) -> None:
     """Changes what this stack has made, as an administrator can: one field each of switch, adapter, group, member."""
     host = vcenter.host("DC0_C0_H0")
-    switch, group = network_named(host, "rail-a"), network_named(host, "rail-a-hosts")
+    switch = network_named(host, "rail-a")
     dvs = vim.dvs.VmwareDistributedVirtualSwitch
     done(switch.ReconfigureDvs_Task(dvs.ConfigSpec(configVersion=switch.config.configVersion, maxMtu=1600)))
+    tag(vcenter, 222)
+    host.configManager.networkSystem.UpdateVirtualNic("vmk1", vim.host.VirtualNic.Specification(mtu=1500))
+    move_uplink(vcenter, "DC0_C0_H2", "vmnic5")
+
+
+def tag(vcenter: VCenter, vlan_id: int) -> None:
+    """Gives the port group of the first rail a VLAN, as its administrator can."""
+    group = network_named(vcenter.host("DC0_C0_H0"), "rail-a-hosts")
     ports = group.config.defaultPortConfig
-    ports.vlan.vlanId = 222
+    ports.vlan.vlanId = vlan_id
     tagged = vim.dvs.DistributedVirtualPortgroup.ConfigSpec(
         configVersion=group.config.configVersion, defaultPortConfig=ports
     )
     done(group.ReconfigureDVPortgroup_Task(tagged))
-    host.configManager.networkSystem.UpdateVirtualNic("vmk1", vim.host.VirtualNic.Specification(mtu=1500))
-    move_uplink(vcenter, "DC0_C0_H2", "vmnic5")
 
 
 def of_resource(shown: str, name: str) -> str:

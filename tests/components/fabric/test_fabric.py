@@ -9,6 +9,8 @@ import yaml
 
 from components.fabric.fabric import VsphereFabric, VsphereFabricArgs
 from components.fabric.vcenter.session import Endpoint
+from stacks.fabric import Fabric
+from stacks.lab import Lab
 from stacks.read import parse_lab
 from tests.conftest import ROOT
 from tests.engine import Engine, Recorded
@@ -25,13 +27,19 @@ LOOKUPS: dict[str, dict[str, Any]] = {
 
 
 @pytest.fixture(scope="module")
-def seen(peers: list[Endpoint]) -> Recorded:
-    del peers  # used for its effect
+def lab() -> Lab:
     content = yaml.safe_load((ROOT / "Pulumi.lab-pvrdma.yaml").read_text())["config"]["rocelab:lab"]
-    lab = parse_lab(json.dumps(content), "lab-pvrdma")
-    assert lab.fabric is not None
-    fabric = lab.fabric
+    return parse_lab(json.dumps(content), "lab-pvrdma")
 
+
+@pytest.fixture(scope="module")
+def seen(lab: Lab, peers: list[Endpoint]) -> Recorded:
+    del peers  # used for its effect
+    assert lab.fabric is not None
+    return recorded(lab, lab.fabric)
+
+
+def recorded(lab: Lab, fabric: Fabric) -> Recorded:
     def program() -> None:
         VsphereFabric("fabric", VsphereFabricArgs(lab=lab, fabric=fabric, password=pulumi.Output.secret(CANARY)))
 
@@ -70,6 +78,7 @@ def test_the_names_in_the_state_are_these(seen: Recorded) -> None:
         "fabric-pvrdma-DC0_C0_H3-uplink",
         "fabric-pvrdma-DC0_C0_H3-vmkernel",
         "fabric-pvrdma-group",
+        "fabric-pvrdma-group-read-back",
         "fabric-pvrdma-switch",
         "fabric-pvrdma-switch-read-back",
     ]
@@ -81,6 +90,33 @@ def test_a_switch_has_one_uplink_that_we_name_and_no_teaming(seen: Recorded) -> 
     assert (switch["uplinks"], switch["activeUplinks"], switch["standbyUplinks"]) == (["uplink1"], ["uplink1"], [])
     assert switch["networkResourceControlEnabled"] is False
     assert [host["devices"] for host in switch["hosts"]] == [["vmnic4"]] * 4
+
+
+@pytest.mark.parametrize(("vlan", "given"), [(0, None), (211, 211)])
+def test_a_vlan_is_read_back_since_the_provider_takes_0_for_none_given(
+    lab: Lab, peers: list[Endpoint], vlan: int, given: int | None
+) -> None:
+    del peers  # used for its effect
+    assert lab.fabric is not None
+    switch = lab.fabric.switches[0].model_copy(update={"vlan_id": vlan})
+    seen = recorded(lab, lab.fabric.model_copy(update={"switches": (switch,)}))
+
+    kept = seen["fabric-pvrdma-group-read-back"]
+    assert seen["fabric-pvrdma-group"].inputs.get("vlanId") == given
+    assert kept.inputs["wanted"] == {"vlan_id": vlan}
+    assert "fabric-pvrdma-group" in kept.depends_on
+
+
+def test_switches_are_changed_one_after_the_other(lab: Lab, peers: list[Endpoint]) -> None:
+    del peers  # used for its effect
+    assert lab.fabric is not None
+    (switch,) = lab.fabric.switches
+    hosts = tuple(host.model_copy(update={"vmkernel": None}) for host in switch.hosts)
+    second = switch.model_copy(update={"rail": "b", "name": "b", "port_group": "b-ports", "hosts": hosts})
+    seen = recorded(lab, lab.fabric.model_copy(update={"switches": (switch, second)}))
+
+    assert "fabric-pvrdma-switch" in seen["fabric-b-switch"].depends_on
+    assert "fabric-b-switch" not in seen["fabric-pvrdma-switch"].depends_on
 
 
 def test_a_setting_comes_after_its_baseline_and_adapter(seen: Recorded) -> None:
@@ -108,7 +144,7 @@ def test_the_vcenter_is_looked_at_before_the_provider_which_trusts_any_then(
     seen: Recorded, peers: list[Endpoint]
 ) -> None:
     assert seen["fabric-provider"].inputs["allowUnverifiedSsl"] == "true"
-    assert [(peer.address, peer.password) for peer in peers] == [("127.0.12.201", "")]
+    assert {(peer.address, peer.password) for peer in peers} == {("127.0.12.201", "")}
 
 
 def test_the_password_goes_to_the_provider_alone_and_as_a_secret(seen: Recorded) -> None:
