@@ -18,7 +18,7 @@ from engine.recover import recover
 from simulator.vcenter.control import SOCKET, Control
 from tests.integration.conftest import require_engine
 from tests.integration.test_fabric import Vsphere, a_stack
-from tests.integration.vcenter import running
+from tests.integration.vcenter import PASSWORD, running
 
 pytestmark = pytest.mark.sim
 
@@ -53,6 +53,9 @@ class Killed:
         try:
             until(lambda: self.control.held()[call] > 0 or engine.poll() is not None)
             assert engine.returncode is None, f"ended before {call}:\n{log.read_text()[-6000:]}"
+            lines = [command_line(pid) for pid in members(engine.pid)]
+            assert len(lines) >= 3, "the engine, the program and a plugin at least"
+            assert not [line for line in lines if PASSWORD in line], "anybody on this machine can read them"
         finally:
             engine.kill()
             engine.wait()
@@ -60,6 +63,7 @@ class Killed:
                 with suppress(ProcessLookupError):  # it may end by itself meanwhile
                     os.kill(plugin, signal.SIGKILL)
             self.control.release()
+        assert PASSWORD not in log.read_text()
 
     def recovered(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """What `make up` does first."""
@@ -100,6 +104,14 @@ def members(session_id: int) -> Iterator[int]:
                 continue
             if ours:
                 yield int(entry.name)
+
+
+def command_line(pid: int) -> str:
+    """As the process list shows it; empty for a process that has ended."""
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+    except (FileNotFoundError, ProcessLookupError):
+        return ""
 
 
 @pytest.fixture(scope="module")
