@@ -5,7 +5,6 @@ read for certain, as YAML in braces, counts as something else: only the block st
 """
 
 import re
-from ipaddress import IPv4Interface
 from typing import Any, Dict, List, Optional, Tuple
 
 from .guest import MARK, NETPLAN, PROFILES, SCRIPTS
@@ -198,7 +197,10 @@ def _profile_differs(text: str, pf: Dict[str, Any]) -> Optional[str]:
 
 
 def _same(given: str, pf: Dict[str, Any]) -> bool:
-    try:
-        return IPv4Interface(given) == IPv4Interface(pf["address"])
-    except ValueError:
-        return False
+    """Whether it is the PF's address, with its prefix's length or with a netmask."""
+    address, _, length = given.partition("/")
+    numbers = length.split(".")
+    if len(numbers) == 4 and all(number.isdigit() and int(number) < 256 for number in numbers):
+        bits = "".join(f"{int(number):08b}" for number in numbers)
+        length = str(bits.count("1")) if "01" not in bits else length
+    return f"{address}/{length}" == str(pf["address"])
