@@ -51,6 +51,47 @@ PLAIN = frozenset(["Fetch"])
 """How pyVmomi reads a single property: no documented method, a property needs what it needs by RetrieveProperties."""
 
 
+CALLED = {
+    "test_machines": frozenset(
+        [
+            "AddVirtualNic",
+            "CloneVM_Task",
+            "CreateDVPortgroup_Task",
+            "CreateDVS_Task",
+            "CustomizeVM_Task",
+            "Destroy_Task",
+            "DisableRuleset",
+            "EnableNetworkResourceManagement",
+            "EnableRuleset",
+            "ImportVApp",
+            "PowerOnVM_Task",
+            "ReconfigVM_Task",
+            "ReconfigureComputeResource_Task",
+            "RemoveVirtualNic",
+            "UpdateOptions",
+        ]
+    ),
+    "test_fabric_adoption": frozenset(
+        [
+            "PerformDvsProductSpecOperation_Task",
+            "PowerOffVM_Task",
+            "ReconfigureDVPortgroup_Task",
+            "ReconfigureDvs_Task",
+            "UpdateVirtualNic",
+        ]
+    ),
+}
+"""Calls of the role that the runs of a module make, which its last test holds against what the vCenter has counted."""
+
+UNCALLED = {
+    "PbmQueryAssociatedProfile": "the provider's, where a vCenter has storage policies: the simulated one has none",
+    "Rename_Task": "the provider's, for the machine of a node that is renamed",
+    "ShutdownGuest": "asked of guests whose tools run: machines of these runs have no guest",
+    "UpgradeVM_Task": "the provider's, where a lab raises the hardware version of a machine that it has",
+}
+"""Calls of the role that no run of a module above makes, with what would make them."""
+
+
 def beyond_the_role(called: Iterable[str], by_hand: Iterable[str] = (), needs: Iterable[Need] = NEEDS) -> list[str]:
     """The calls that neither the role of a lab with these needs nor a test itself (`by_hand`) accounts for."""
     accounted = READS | OWN | PLAIN | set(by_hand) | set(OPTIONAL) | set(UNVERIFIED)

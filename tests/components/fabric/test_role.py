@@ -15,7 +15,7 @@ from components.fabric.vcenter.privileges import NEEDS, OPTIONAL, UNVERIFIED, ne
 from stacks.read import parse_lab
 from tests.components.fabric.test_appliance import a_bitfusion
 from tests.conftest import ROOT
-from tests.integration.role import OWN, READS
+from tests.integration.role import CALLED, OWN, READS, UNCALLED
 
 EVERY_ROLE = {"System.Anonymous", "System.View", "System.Read"}
 
@@ -85,6 +85,13 @@ def test_what_passes_for_reading_needs_by_the_api_what_every_role_has():
     assert {call: named.get(call) for call in READS if not (named.get(call) or {""}) <= EVERY_ROLE} == {}
     assert {call: named.get(call) for call in OWN if named.get(call) != {None}} == {}
     assert not (READS | OWN) & ({need.method for need in NEEDS} | set(OPTIONAL)), "each call is of one kind"
+
+
+def test_each_call_of_the_role_is_made_by_a_run_of_the_tests_or_told_why_not():
+    called = frozenset().union(*CALLED.values())
+
+    assert called | set(UNCALLED) == {need.method for need in NEEDS}, "a privilege that nothing uses goes from the role"
+    assert not called & set(UNCALLED)
 
 
 def test_a_call_that_the_role_leaves_out_is_told_with_its_privilege():
