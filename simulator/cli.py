@@ -3,13 +3,14 @@
 import argparse
 import fcntl
 import os
+import select
 import signal
 import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 from simulator import logs, tables
 from simulator.lab import CHECKOUT, Simulator, simulator_of
@@ -206,7 +207,8 @@ def _teller(name: str, begin: float) -> Report:
     """Prints lines of progress with the part's name and the time since the command began."""
 
     def tell(text: str) -> None:
-        with _PRINTING:
+        # work that has begun is ended, whether or not somebody still reads of it
+        with _PRINTING, suppress(BrokenPipeError):
             print(f"{name:<14}{time.monotonic() - begin:6.1f} s  {text}", flush=True)
 
     return tell
@@ -225,6 +227,23 @@ def _alone() -> Iterator[None]:
         yield
 
 
+def _nobody_reads() -> bool:
+    """Whether what our output goes to has been closed at its other end."""
+    output = select.poll()
+    output.register(sys.stdout.fileno(), 0)
+    return any(state & select.POLLERR for _, state in output.poll(0))
+
+
 if __name__ == "__main__":
-    signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # `sim logs gpu01 | head` ends without a complaint
-    sys.exit(main())
+    # `sim logs gpu01 | head` ends without a complaint, and no closed connection to a part ends it without a word
+    try:
+        try:
+            status = main()
+        finally:
+            sys.stdout.flush()
+    except BrokenPipeError as error:
+        if _nobody_reads():
+            signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+            os.kill(os.getpid(), signal.SIGPIPE)
+        sys.exit(f"error: a part of the simulator hung up ({error}); sim status tells which ones run")
+    sys.exit(status)

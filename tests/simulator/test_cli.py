@@ -80,6 +80,18 @@ def test_a_reader_that_goes_away_ends_the_command_without_a_complaint():
     assert ended.stderr == b""
 
 
+def test_a_part_that_hangs_up_is_an_error_with_words_and_no_sudden_end():
+    script = "import sys, socket, runpy; from simulator import lab\n"
+    script += "def hung_up(*_):\n ours, theirs = socket.socketpair(); theirs.close(); ours.send(b'x')\n"
+    script += "lab.simulator_of = hung_up; sys.argv = ['sim', 'status']; "
+    script += "runpy.run_module('simulator.cli', run_name='__main__')"
+    ended = subprocess.run([sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, check=False)
+
+    assert ended.returncode == 1
+    assert ended.stderr.startswith("error: ")
+    assert "Broken pipe" in ended.stderr
+
+
 def test_a_caller_keeps_its_own_way_with_readers_that_go_away(capsys: pytest.CaptureFixture[str]):
     """Otherwise a closed connection anywhere in this process would end it."""
     before = signal.getsignal(signal.SIGPIPE)
