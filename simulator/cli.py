@@ -238,7 +238,7 @@ if __name__ == "__main__":
     # `sim logs gpu01 | head` ends without a complaint, and no closed connection to a part ends it without a word
     try:
         try:
-            status = main()
+            ended = main()
         finally:
             sys.stdout.flush()
     except BrokenPipeError as error:
@@ -246,4 +246,4 @@ if __name__ == "__main__":
             signal.signal(signal.SIGPIPE, signal.SIG_DFL)
             os.kill(os.getpid(), signal.SIGPIPE)
         sys.exit(f"error: a part of the simulator hung up ({error}); sim status tells which ones run")
-    sys.exit(status)
+    sys.exit(ended)
