@@ -167,6 +167,16 @@ func (t *troubles) add(one *fault) error {
 		return fmt.Errorf("%q wants a kind with what belongs to it: expire (at once, or at a method); slow, method, seconds; "+
 			"refuse, method, privilege; revoke, privilege; meanwhile, method, does; untold; customise", one.Kind)
 	}
+	if one.Method != "" {
+		if err := checkMethod(t.model.Map(), one.Method); err != nil {
+			return err
+		}
+	}
+	if one.Privilege != "" {
+		if err := checkPrivilege(t.model.Map(), one.Privilege); err != nil {
+			return err
+		}
+	}
 	if one.Does != nil && one.Does.Host != nil { // at the moment of the call nobody would hear why not
 		if _, err := t.changeable(one.Does.Host); err != nil {
 			return err
@@ -242,7 +252,7 @@ func serveControl(path string, model *simulator.Model) error {
 	})
 	routes.HandleFunc("POST /faults", taking(trouble.add))
 	routes.HandleFunc("POST /hosts", taking(trouble.change))
-	held.serve(routes)
+	held.serve(routes, model)
 	go func() { _ = http.Serve(listener, routes) }()
 	return nil
 }

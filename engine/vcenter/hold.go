@@ -54,11 +54,16 @@ func (h *holds) waited(name string) bool {
 }
 
 // serve adds the routes by which calls are held and let go, and how many wait is told.
-func (h *holds) serve(routes *http.ServeMux) {
-	routes.HandleFunc("PUT /holds/{method}", func(_ http.ResponseWriter, r *http.Request) {
+func (h *holds) serve(routes *http.ServeMux, model *simulator.Model) {
+	routes.HandleFunc("PUT /holds/{method}", func(w http.ResponseWriter, r *http.Request) {
+		name := r.PathValue("method")
+		if err := checkMethod(model.Map(), name); err != nil {
+			http.Error(w, err.Error(), http.StatusBadRequest)
+			return
+		}
 		h.mu.Lock()
 		defer h.mu.Unlock()
-		if name := r.PathValue("method"); h.gates[name] == nil {
+		if h.gates[name] == nil {
 			h.gates[name] = &gate{opened: make(chan struct{})}
 		}
 	})

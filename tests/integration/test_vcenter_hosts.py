@@ -40,6 +40,26 @@ def control(vcenter: VCenter, socket: Path) -> Iterator[Control]:
     asked.clear()
 
 
+def test_a_fault_that_no_call_could_meet_is_refused_with_the_nearest_names(control: Control) -> None:
+    with pytest.raises(SimulatorError, match=r'no call "UpdateOption"; nearest: UpdateOptions, '):
+        control.fault("slow", method="UpdateOption", seconds=1)
+    with pytest.raises(SimulatorError, match=r'no call "reconfigureDvs_task"; nearest: ReconfigureDvs_Task, '):
+        control.fault("expire", method="reconfigureDvs_task")
+    with pytest.raises(
+        SimulatorError, match=r'no privilege "Host.Config.NetServices"; nearest: Host.Config.NetService, '
+    ):
+        control.fault("revoke", privilege="Host.Config.NetServices")
+    with pytest.raises(SimulatorError, match=r'no privilege "host.config.network"; nearest: Host.Config.Network, '):
+        control.fault("refuse", method="UpdateOptions", privilege="host.config.network")
+    with pytest.raises(SimulatorError, match=r'no call "UpdateOptionsRequestType"; nearest: '):
+        control.hold("UpdateOptionsRequestType")
+
+    control.fault("slow", method="ReconfigureAutostart", seconds=1)
+    control.hold("ReconfigureAutostart")
+    assert control.held() == {"ReconfigureAutostart": 0}, "a call of the API, though nothing here answers it"
+    control.release()
+
+
 def member(vcenter: VCenter, name: str, nic: str = "", operation: str = "add") -> Any:
     backing = vim.dvs.HostMember.PnicBacking(pnicSpec=[vim.dvs.HostMember.PnicSpec(pnicDevice=nic)] if nic else [])
     return vim.dvs.HostMember.ConfigSpec(operation=operation, host=vcenter.host(name), backing=backing)
