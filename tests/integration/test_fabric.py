@@ -169,6 +169,29 @@ def test_a_fabric_comes_up_with_the_right_uplinks_and_settings(vsphere: Vsphere)
     assert "10.10.11.201" in str([one.get("inputs") for one in state["deployment"]["resources"]])
 
 
+def not_ours(vsphere: Vsphere) -> dict[str, list[tuple[str, ...]]]:
+    """Where the hosts' own vmkernel adapters, and the adapters of machines that are not ours, are connected."""
+    found: dict[str, list[tuple[str, ...]]] = {}
+    with session(vsphere.endpoint) as vcenter:
+        for name in (*HOSTS, "DC0_H0"):
+            host = vcenter.host(name)
+            own = next(one for one in host.config.network.vnic if one.device == "vmk0")
+            port = own.spec.distributedVirtualPort
+            where = port.portgroupKey if port else own.portgroup
+            found[name] = [(where, own.spec.ip.ipAddress, own.spec.ip.subnetMask)]
+        for name in ("DC0_C0_RP0_VM0", "DC0_H0_VM0"):
+            machine = machine_named(host, name)
+            cards = [
+                one for one in machine.config.hardware.device if isinstance(one, vim.vm.device.VirtualEthernetCard)
+            ]
+            found[name] = [(card.macAddress, str(card.backing.port.portgroupKey)) for card in cards]
+            found[name].append(tuple(sorted(one.name for one in machine.network)))
+    assert all(len(told) > 1 for name, told in found.items() if name not in {*HOSTS, "DC0_H0"}), (
+        "machines have adapters"
+    )
+    return found
+
+
 def test_a_second_up_changes_nothing(vsphere: Vsphere) -> None:
     vsphere.pulumi("up", "--expect-no-changes")
 
