@@ -13,7 +13,7 @@ from stacks.base import LabError
 from tests.integration.conftest import require_engine
 from tests.integration.role import beyond_the_role
 from tests.integration.test_fabric import Vsphere, a_stack, a_worker
-from tests.integration.vcenter import done, machine_named, running
+from tests.integration.vcenter import done, machine_named, network_named, running
 
 pytestmark = pytest.mark.sim
 
@@ -36,6 +36,11 @@ class Troubled:
         with session(self.stack.endpoint) as vcenter:
             network = vcenter.host("DC0_C0_H0").parent.parent.parent.networkFolder
             return next((one.config for one in network.childEntity if one.name == "rail-a"), None)
+
+    def vlan_id(self) -> int:
+        with session(self.stack.endpoint) as vcenter:
+            group = network_named(vcenter.host("DC0_C0_H0"), "rail-a-hosts")
+            return int(group.config.defaultPortConfig.vlan.vlanId)
 
     def uplinks(self) -> list[str]:
         state = json.loads(self.stack.run("stack", "export", "--stack", "t").stdout)["deployment"]["resources"]
@@ -173,6 +178,25 @@ def test_sessions_that_end_again_and_again_are_told_without_a_loop(troubled: Tro
     assert troubled.stack.seen("DC0_C0_H1") == ("vmk0", True)
 
 
+def test_all_sessions_end_at_once_and_the_end_of_the_providers_stops_a_run_but_not_the_next(troubled: Troubled) -> None:
+    with session(troubled.stack.endpoint) as vcenter:
+        host = vcenter.host("DC0_C0_H1")
+        logins = troubled.control.calls()["Login"]
+        troubled.control.fault("expire")
+        assert (host.name, host.name) == ("DC0_C0_H1", "DC0_C0_H1")
+        assert troubled.control.calls()["Login"] == logins + 1, "ours is opened once more, not for each call"
+    troubled.control.fault("expire", method="ReconfigureDVPortgroup_Task", times=1)
+    troubled.stack.fabric["switches"][0]["vlan_id"] = 113
+
+    said = troubled.stack.pulumi("up", fails=True)
+    before = troubled.vlan_id()
+    troubled.stack.pulumi("up")
+
+    assert "NotAuthenticated" in said
+    assert before != 113
+    assert troubled.vlan_id() == 113
+
+
 def test_a_slow_task_is_waited_for_and_a_changed_host_is_shown(troubled: Troubled) -> None:
     troubled.control.fault("slow", method="ReconfigureDVPortgroup_Task", seconds=3, times=1)
     troubled.control.change_host("DC0_C0_H2", build="1")
@@ -181,10 +205,7 @@ def test_a_slow_task_is_waited_for_and_a_changed_host_is_shown(troubled: Trouble
     said = troubled.stack.pulumi("up")
 
     assert re.search(r"DC0_C0_H2: ESXi 8.0.2 build \d+, .* => ESXi 8.0.2 build 1, ", said)
-    with session(troubled.stack.endpoint) as vcenter:
-        network = vcenter.host("DC0_C0_H0").parent.parent.parent.networkFolder
-        group = next(one for one in network.childEntity if one.name == "rail-a-hosts")
-        assert group.config.defaultPortConfig.vlan.vlanId == 112
+    assert troubled.vlan_id() == 112
 
 
 def test_hosts_of_6_7_are_asked_by_esxcli_and_get_the_same_uplinks(troubled: Troubled) -> None:
