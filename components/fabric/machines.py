@@ -199,7 +199,7 @@ class Machines(pulumi.ComponentResource):
                 wanted,
                 vsphere.get_virtual_machine_output(name=wanted.template, datacenter_id=datacenter, opts=lookups).id,
             ),
-            # a simulated machine has no guest that could report an address
+            # of a simulated machine the power-on ends only when its guest, if it has one, has reported an address
             wait_for_guest_net_timeout=0 if args.lab.simulated else wanted.address_timeout_minutes,
             opts=pulumi.ResourceOptions(
                 parent=self,

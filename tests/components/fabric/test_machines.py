@@ -310,5 +310,5 @@ def test_each_wait_for_a_new_machine_has_a_bound_of_its_own() -> None:
     first, second = (seen[f"fabric-machines-{name}"].inputs for name in ("gpu01", "gpu02"))
     assert (first["clone"]["timeout"], first["clone"]["customize"]["timeout"]) == (45, 20)
     assert (second["clone"]["timeout"], second["clone"]["customize"]["timeout"]) == (30, 10)
-    assert first["waitForGuestNetTimeout"] == 0, "a simulated machine has no guest that could report an address"
+    assert first["waitForGuestNetTimeout"] == 0, "a simulated machine's power-on has waited for its guest already"
     assert "fabric-machines-remedy" in seen.hooks
