@@ -22,7 +22,7 @@ const (
 // before that.
 func checkMethod(registry *simulator.Registry, name string) error {
 	request, found := types.TypeFunc()(name)
-	if found && request.Name() == name && !strings.HasSuffix(name, requestSuffix) && isRequest(request) {
+	if found && !strings.Contains(name, ":") && !strings.HasSuffix(name, requestSuffix) && isRequest(request) {
 		return nil
 	}
 	return fmt.Errorf("a vCenter's API has no call %q; nearest: %s", name, nearest(name, served(registry)))

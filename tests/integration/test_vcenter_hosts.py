@@ -55,6 +55,7 @@ def test_a_fault_that_no_call_could_meet_is_refused_with_the_nearest_names(contr
         control.hold("UpdateOptionsRequestType")
 
     control.fault("slow", method="ReconfigureAutostart", seconds=1)
+    control.fault("slow", method="ExecuteSoap", seconds=1)
     control.hold("ReconfigureAutostart")
     assert control.held() == {"ReconfigureAutostart": 0}, "a call of the API, though nothing here answers it"
     control.release()
