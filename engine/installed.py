@@ -49,7 +49,8 @@ def _find_plugin(part: Part) -> Path:
     name = part.binaries[0]
     home = Path(os.environ.get("PULUMI_HOME") or Path.home() / ".pulumi")
     installed = home / "plugins" / f"resource-{part.name}-v{part.version}"
-    if os.access(installed / name, os.X_OK):
+    # in a shell with `make env`, the home is ours, and links there lead to what is being set up
+    if os.access(installed / name, os.X_OK) and not _ours(installed / name):
         return installed
     seen: list[str] = []
     for program in _on_path(name):
@@ -67,9 +68,13 @@ def _on_path(name: str) -> Iterator[Path]:
         program = Path(folder) / name
         if not folder or not os.access(program, os.X_OK):
             continue
-        real = program.resolve()
-        if ENGINE.name not in real.parts and not any(real.is_relative_to(own) for own in (cache(), ROOT)):
+        if not _ours(program):
             yield program
+
+
+def _ours(program: Path) -> bool:
+    real = program.resolve()
+    return ENGINE.name in real.parts or any(real.is_relative_to(own) for own in (cache(), ROOT))
 
 
 def _version(program: Path, command: list[str]) -> str:

@@ -219,3 +219,18 @@ def test_a_plugin_that_pulumi_installed_is_found_by_its_folder(tmp_path: Path, m
     monkeypatch.setenv("PULUMI_HOME", str(tmp_path))
 
     assert installed.find(part) == folder
+
+
+def test_a_home_of_our_own_is_no_installation_whose_links_would_lead_to_themselves(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """So it is in a shell with `make env`, where another setup follows."""
+    part = next(part for part in PARTS if part.name == "command")
+    folder = tmp_path / installed.ENGINE.name / "home" / "plugins" / f"resource-command-v{part.version}"
+    folder.mkdir(parents=True)
+    (folder / part.binaries[0]).touch(mode=0o755)
+    monkeypatch.setenv("PULUMI_HOME", str(folder.parents[1]))
+    monkeypatch.setenv("PATH", "/usr/bin:/bin")
+
+    with pytest.raises(EngineError, match=installed.NOTHING):
+        installed.find(part)
