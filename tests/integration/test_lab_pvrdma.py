@@ -168,3 +168,4 @@ def test_destroy_gives_vcenter_and_guests_back(stack: Stack, endpoint: Endpoint)
             host = vcenter.host(name)
             assert (vcenter.option(host, OPTION), vcenter.ruleset(host, RULESET).enabled) == ("", False)
     assert guests() == {"gpu01": "idle", "gpu02": "idle"}, "a machine's end is its node's"
+    assert endpoint.password not in "".join(done.text for done in stack.ran), "printed by one of all these commands"
