@@ -94,6 +94,11 @@ class DistributedSwitch(Section):
         """Whether the port group is made, adopted or only looked up."""
         return self.port_group_use or self.use
 
+    @property
+    def carries_pvrdma(self) -> bool:
+        """Whether a host has a vmkernel adapter on it, and PVRDMA so a way between hosts."""
+        return any(host.vmkernel is not None for host in self.hosts)
+
     def declared(self, name: str) -> bool:
         """Whether the lab file itself gives the field: an adopted object gets no default of ours."""
         return name in self.model_fields_set

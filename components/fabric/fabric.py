@@ -203,7 +203,7 @@ class VsphereFabric(pulumi.ComponentResource):
             host=host.name,
             switch=switch.name,
             choice=host.uplink or switch.uplink,
-            rdma=any(one.vmkernel is not None for one in switch.hosts),
+            rdma=switch.carries_pvrdma,
         )
         return Uplink(f"{self._name}-{switch.rail}-{host.name}-uplink", asked, self._child())
 

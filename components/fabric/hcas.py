@@ -12,7 +12,7 @@ from components.fabric.vcenter.client import VCenter, session
 from components.fabric.vcenter.endpoint import endpoint_of
 from components.fabric.vcenter.esxcli import esxcli, number_of
 from components.fabric.vcenter.nics import choose
-from components.fabric.vcenter.refusals import explained, message
+from components.fabric.vcenter.refusals import explained
 from components.fabric.vms.spread import hosts_of_machines
 from components.ssh.credentials import Setting
 from stacks.base import LabError
@@ -54,8 +54,7 @@ class Hcas:
         try:
             return self._looked(asked)
         except (vmodl.MethodFault, OSError, HTTPException) as error:
-            said = explained(error) if isinstance(error, vmodl.MethodFault) else message(error)
-            raise LabError(f"the vCenter does not tell where the machines run: {said}") from None
+            raise LabError(f"the vCenter does not tell where the machines run: {explained(error)}") from None
 
     def _looked(self, asked: list[tuple[str, str]]) -> dict[tuple[str, str], Seen]:
         places = machines_on_hosts(self._vcenter, {machine for _, machine in asked})

@@ -102,11 +102,10 @@ class Joining:
 
 def taken(vcenter: VCenter, switch: DistributedSwitch) -> Iterable[str]:
     """The hosts that cannot bring their NIC along, each with what has it."""
-    rdma = any(one.vmkernel is not None for one in switch.hosts)
     for host in switch.hosts:
         try:
             nics = vcenter.nics(vcenter.host(host.name))
-            choose(host.name, nics, host.uplink or switch.uplink, switch.name, rdma=rdma)
+            choose(host.name, nics, host.uplink or switch.uplink, switch.name, rdma=switch.carries_pvrdma)
         except LabError as error:
             yield f"{error}; then run it again"
 

@@ -9,15 +9,14 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from http.client import HTTPException
-from ipaddress import ip_address, ip_network
 
 from pyVmomi import vim, vmodl
 
-from components.fabric.preflight.firewall import allowed
+from components.fabric.preflight.firewall import allowed, within
 from components.fabric.vcenter.client import RULESET, VCenter
 from components.fabric.vcenter.esxcli import esxcli, number_of
 from components.fabric.vcenter.properties import collect, known
-from components.fabric.vcenter.refusals import explained, message
+from components.fabric.vcenter.refusals import explained
 from components.ports import connect
 from components.ports.check import UNASKED, Answer
 from components.ports.matrix import PVRDMA_PORTS, PortRow, port_matrix
@@ -73,8 +72,7 @@ def asked(lab: Lab, fabric: Fabric, vcenter: VCenter) -> list[Answer]:
                 for switch in fabric.switches:
                     answers += _between(row, switch, vcenter)
     except (vmodl.MethodFault, OSError, HTTPException) as error:
-        said = explained(error) if isinstance(error, vmodl.MethodFault) else message(error)
-        raise LabError(f"the vCenter does not tell what its hosts reach: {said}") from None
+        raise LabError(f"the vCenter does not tell what its hosts reach: {explained(error)}") from None
     return answers
 
 
@@ -128,7 +126,7 @@ def _end(switch: DistributedSwitch, vcenter: VCenter, wanted: EsxiHost, host: vi
         return End(name=wanted.name, why=f"{UNASKED}: {error}")
     address = str(asked_for.address.ip) if asked_for and asked_for.address else ""
     by_address = {own: device for device, (own, _) in adapters.items()}
-    device = (asked_for.existing or "") if asked_for and asked_for.existing else by_address.get(address, "")
+    device = asked_for.existing if asked_for and asked_for.existing else by_address.get(address, "")
     if device not in adapters:
         return End(name=wanted.name, why=f"{wanted.name} has no vmkernel adapter {device or address}: run pulumi up")
     declared = switch.mtu_bytes if address else asked_for and asked_for.mtu_bytes
@@ -147,7 +145,7 @@ def shut(one: End, other: End) -> str:
     """What of the rulesets stands between two hosts."""
     if one.closed or other.closed:
         return one.closed or other.closed
-    if other.allows is None or any(ip_address(one.address) in ip_network(net, strict=False) for net in other.allows):
+    if other.allows is None or within(one.address, other.allows):
         return ""
     lets_in = some(other.allows, 3) or "nobody"
     return (

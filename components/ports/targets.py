@@ -166,8 +166,8 @@ def _servers(lab: Lab, row: PortRow, source: Node | None, api: Place | str) -> I
     if row.target == "switch":
         yield from ((switch.name, str(switch.address)) for switch in lab.switches if switch.apply)
     if row.target == "server":
-        pairs = (server.rpartition(":") for server in lab.ports.extra_servers)
-        yield from ((name, name) for name, _, port in pairs if int(port) == row.first)
+        listed = (server.rpartition(":") for server in lab.ports.extra_servers)
+        yield from ((name, name) for name, _, port in listed if int(port) == row.first)
 
 
 def _ports(lab: Lab, row: PortRow, name: str, api: Place | str) -> list[int]:

@@ -32,7 +32,7 @@ def blocked(switches: Sequence[DistributedSwitch], facts: FabricFacts) -> Iterat
             out = [
                 f"{peer} ({address})"
                 for peer, address in addresses.items()
-                if peer != name and not _within(address, host.pvrdma_allows)
+                if peer != name and not within(address, host.pvrdma_allows)
             ]
             if out:
                 yield (
@@ -55,5 +55,6 @@ def _vmkernels(hosts: Sequence[EsxiHost], facts: FabricFacts) -> Mapping[str, st
     return {name: address for name, address in found.items() if address}
 
 
-def _within(address: str, listed: Sequence[str]) -> bool:
+def within(address: str, listed: Sequence[str]) -> bool:
+    """Whether a list of addresses and networks has the address."""
     return any(ip_address(address) in ip_network(one, strict=False) for one in listed)

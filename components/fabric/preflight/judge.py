@@ -123,7 +123,7 @@ def _absent(host: HostFacts | None) -> str:
 
 
 def _uplink(switch: DistributedSwitch, name: str, host: HostFacts, facts: FabricFacts) -> Nic:
-    rdma = _carries_pvrdma(switch)
+    rdma = switch.carries_pvrdma
     if switch.use == "create":
         wanted = next(one for one in switch.hosts if one.name == name)
         return choose(name, host.nics, wanted.uplink or switch.uplink, switch.name, rdma=rdma)
@@ -146,10 +146,6 @@ def _uplink(switch: DistributedSwitch, name: str, host: HostFacts, facts: Fabric
     return nics[0]
 
 
-def _carries_pvrdma(switch: DistributedSwitch) -> bool:
-    return any(one.vmkernel is not None for one in switch.hosts)
-
-
 def _path(switch: DistributedSwitch, host: HostFacts, nic: Nic, mtu_bytes: int) -> Iterator[str]:
     newest = newest_switch(host.version)  # none: it has no PVRDMA at all, which is told elsewhere
     if newest and (switch.use == "create" or switch.declared("version")) and not joins(host.version, switch.version):
@@ -162,7 +158,7 @@ def _path(switch: DistributedSwitch, host: HostFacts, nic: Nic, mtu_bytes: int) 
             f"{host.name}: {nic.name}, its uplink on {switch.name}, has no link: plug the cable in, enable the "
             "switch port, and set a VPI adapter's port type to Ethernet"
         )
-    elif _carries_pvrdma(switch) and nic.rdma_state and not nic.rdma_state.startswith(WORKING):
+    elif switch.carries_pvrdma and nic.rdma_state and not nic.rdma_state.startswith(WORKING):
         yield (
             f"{host.name}: {nic.rdma_device} of {nic.name}, its uplink on {switch.name}, is {nic.rdma_state} and not "
             "active, so PVRDMA would fall back to TCP without a word: look for the RDMA driver's messages in the "

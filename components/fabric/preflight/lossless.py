@@ -12,7 +12,7 @@ def unlossless(lab: Lab) -> Iterator[str]:
     host does is asked nowhere, so it is named too. The simulator moves no frame of a host.
     """
     switches = lab.fabric.switches if lab.fabric is not None else ()
-    pvrdma = any(host.vmkernel is not None for switch in switches for host in switch.hosts)
+    pvrdma = any(switch.carries_pvrdma for switch in switches)
     if lab.simulated or not pvrdma or (lab.switches and lab.qos is not None and lab.qos.mode == "lossless"):
         return
     yield (

@@ -15,8 +15,10 @@ def message(error: Exception) -> str:
     return str(said or type(error).__name__)
 
 
-def explained(fault: vmodl.MethodFault) -> str:
-    """A fault as a sentence."""
+def explained(fault: Exception) -> str:
+    """A fault as a sentence; of what is no fault of the vCenter's, its own words."""
+    if not isinstance(fault, vmodl.MethodFault):
+        return message(fault)
     if isinstance(fault, vim.fault.NoPermission):
         # managers of a host have no name of their own, and whoever asked them has said which host it was
         place = f" on {_named(fault.object)}" if isinstance(fault.object, vim.ManagedEntity) else ""
@@ -42,8 +44,7 @@ def doing(place: str, what: str) -> Iterator[None]:
     except vim.fault.NotAuthenticated:
         raise
     except (TimeoutError, vmodl.MethodFault) as fault:
-        said = explained(fault) if isinstance(fault, vmodl.MethodFault) else message(fault)
-        raise LabError(f"{place}: cannot {what}: {said}") from None
+        raise LabError(f"{place}: cannot {what}: {explained(fault)}") from None
 
 
 def _refused_value(fault: vmodl.MethodFault) -> str:

@@ -14,6 +14,8 @@ MARK = "# Written by rocelab: change the lab file instead.\n"
 NETPLAN, SCRIPTS = "/etc/netplan", "/etc/sysconfig/network-scripts"
 PROFILES, RUN_PROFILES = "/etc/NetworkManager/system-connections", "/run/NetworkManager/system-connections"
 RUN_NETWORKS = "/run/systemd/network"
+HIGHEST_PRIORITY = "999"
+"""NetworkManager's highest; VMware's customization gives it to its ifcfg files on RHEL 9."""
 RENDERED = RUN + "/netplan"
 """Another root for netplan, in which it renders without touching what is in use."""
 ACTIVATION_S = 20
@@ -94,7 +96,7 @@ def _nmcli(pf: Dict[str, Any]) -> Plan:
         "type=ethernet",
         f"interface-name={name}",
         "autoconnect=true",
-        "autoconnect-priority=999",
+        f"autoconnect-priority={HIGHEST_PRIORITY}",
         "",
         "[ethernet]",
         f"mtu={pf['mtu_bytes']}",

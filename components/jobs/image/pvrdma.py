@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from components.jobs.image.pvrdma_files import ImageFiles, read_image
-from components.jobs.image.speaks import PROVIDER, VENDOR_FOLDER, at_build
+from components.jobs.image.speaks import PROVIDER, VENDOR, VENDOR_FOLDER, at_build
 from stacks.base import LabError
 from stacks.guests import BitfusionClient
 from stacks.read import read_stack_file
@@ -20,8 +20,6 @@ from stacks.read import read_stack_file
 VERBS = re.compile(r"^(ibverbs-providers|ibverbs-utils|libibverbs[a-z0-9-]*|librdmacm[a-z0-9-]*|rdma-core|rdmacm-utils"
                    r"|perftest|infiniband-diags|libibumad[a-z0-9-]*|libibmad[a-z0-9-]*)$")  # fmt: skip
 """Packages of RDMA's user space, by the names that vendor and distributions share."""
-VENDOR = re.compile(r"mlnx|mofed|doca", re.IGNORECASE)
-"""What the vendor's own builds have in their version, such as 51mlnx1-1.51246."""
 VENDOR_SOURCE = re.compile(r"sources\.list\.d/.*(mlnx|mellanox|doca)")
 VENDOR_MAINTAINERS = ("mellanox", "nvidia")
 INSTALLED = ("rdma-core", "libibverbs1", "ibverbs-providers", "ibverbs-utils", "infiniband-diags", "perftest")
@@ -118,7 +116,9 @@ def _packages(files: ImageFiles) -> dict[str, tuple[str, str]]:
 
 
 def _is_vendors(version: str, maintainer: str) -> bool:
-    return bool(VENDOR.search(version)) or any(name in maintainer.lower() for name in VENDOR_MAINTAINERS)
+    return bool(re.search(VENDOR, version, re.IGNORECASE)) or any(
+        name in maintainer.lower() for name in VENDOR_MAINTAINERS
+    )
 
 
 def repair_dockerfile(base: str, verbs: Verbs) -> str:

@@ -9,6 +9,8 @@ REFUSED = "this image cannot speak PVRDMA"
 REMEDY = "python -m components.jobs.image.pvrdma repair renders one that can"
 VENDOR_LIBRARIES = ("libibverbs*", "ibverbs-*", "librdmacm*", "rdma-core*", "perftest*")
 """Packages whose builds are the vendor's or the distribution's, by the names that both share."""
+VENDOR = "mlnx|mofed|doca"
+"""What the vendor's own builds have in their version, such as 51mlnx1-1.51246: a pattern, in any case."""
 VENDOR_FOLDER = "/opt/mellanox/DEBS"
 """NGC's entrypoint installs from there what fits the host's driver, over what stands in the image."""
 _LOOK = (
@@ -45,7 +47,7 @@ def at_build(root: str = "") -> tuple[str, ...]:
     listed = f"dpkg-query --show --showformat='${{db:Status-Status}} ${{Package}} ${{Version}}\\n' \\\n      {names}"
     return (
         f"( {looked} )",
-        f"! {{ {listed} 2> /dev/null || true; }} | grep -iE '^installed .*(mlnx|mofed|doca)' >&2",
+        f"! {{ {listed} 2> /dev/null || true; }} | grep -iE '^installed .*({VENDOR})' >&2",
     )
 
 

@@ -6,6 +6,7 @@ from typing import Any, cast
 import pytest
 
 from components.fabric.preflight.lossless import unlossless
+from stacks.fabric import DistributedSwitch
 from stacks.lab import Lab
 from stacks.qos import Qos
 
@@ -16,7 +17,7 @@ LOSSLESS = Qos(mode="lossless")
 
 def said(host: Any = HOST, **others: Any) -> list[str]:
     """Of a lab with one distributed switch that has this host."""
-    fabric = SimpleNamespace(switches=[SimpleNamespace(hosts=[host])])
+    fabric = SimpleNamespace(switches=[DistributedSwitch.model_construct(hosts=(host,))])
     given = {"simulated": False, "fabric": fabric, "qos": None, "switches": (), **others}
     return list(unlossless(cast(Lab, SimpleNamespace(**given))))
 
