@@ -4,7 +4,7 @@ IN := engine/run $(STACK)
 PYTHON := .venv/bin/python
 
 .DEFAULT_GOAL := help
-.PHONY: help setup env doctor up preview drift validate ports history report recover destroy down test test-unit check bench clean virtual made
+.PHONY: help setup env doctor up preview drift validate ports history report recover destroy down test-unit test test-all test-whole check bench clean virtual made
 
 help:  ## This list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*##/\t/' | column -t -s "$$(printf '\t')"
@@ -102,14 +102,26 @@ check:  ## Format, lint, types
 	.venv/bin/ruff check .
 	.venv/bin/mypy
 
-test-unit:  ## Fast tests: no engine, no simulator
-	@engine/setup --dev --python-only
-	.venv/bin/pytest -m "not sim"
+# Each lane ends with a list of what it leaves out. Unit tests share nothing, so every core takes some.
+PYTEST := .venv/bin/pytest
+UNIT := $(PYTEST) --quiet --numprocesses auto --dist worksteal
 
-test:  ## All tests: unit lane, then the real engine on the simulator
-	@engine/setup --dev
-	@$(PYTHON) -m components.cluster.store --operators
-	.venv/bin/pytest --durations=25
+test-unit:  ## Fast tests, a minute: no engine, no simulator
+	@engine/setup --dev --python-only
+	$(UNIT) -m "not sim and not whole"
+
+SIM_SETUP = engine/setup --dev && $(PYTHON) -m components.cluster.store --operators
+
+test: test-unit  ## The fast tests, then every capability once on the real engine and the simulator
+	@$(SIM_SETUP)
+	$(PYTEST) --durations=15 -m "sim and not whole"
+
+test-all: test test-whole  ## All tests: also the variants by fault, kill, adoption and size
+
+test-whole:  ## What test-all runs beyond test
+	@$(SIM_SETUP)
+	$(UNIT) -m "whole and not sim"
+	$(PYTEST) --durations=15 -m "whole and sim"
 
 bench:  ## Times of the stages, as docs/benchmarks.md has them
 	@engine/setup --dev

@@ -11,6 +11,8 @@ from stacks.read import read_stack_file
 from tests.engine import Engine
 from tests.process import Process
 
+pytest_plugins = ("tests.lanes",)
+
 ROOT = Path(__file__).parent.parent
 
 for name in ("PYTHONUNBUFFERED", "PYTHONDONTWRITEBYTECODE", "PYTHONPATH"):

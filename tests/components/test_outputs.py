@@ -3,6 +3,8 @@
 import base64
 import json
 
+import pytest
+
 from components.fabric.outline import fabric_outline
 from components.outputs import few_faults, outline
 from components.validation.judging.stale import made_stale
@@ -89,6 +91,7 @@ def worst(lab: Lab, nodes: int, rails: int) -> Summary:
     )
 
 
+@pytest.mark.whole
 def test_the_verdict_over_256_nodes_at_fault_stays_within_its_half_and_is_still_a_verdict(lab: Lab) -> None:
     shown = output_of(worst(lab, 256, 8))
 
@@ -107,6 +110,7 @@ def test_a_small_verdict_is_complete(lab: Lab) -> None:
     assert Summary.model_validate_json(json.dumps(output_of(summary)), strict=True) == summary
 
 
+@pytest.mark.whole
 def test_all_outputs_of_a_lab_of_256_nodes_stay_within_16_kb_although_everything_is_at_fault(lab: Lab) -> None:
     faults = {f"gpu{n:03}": ["offers 0 intel.com/sriov_111, wanted 4"] * 4 for n in range(256)}
     attachments = {

@@ -178,6 +178,7 @@ def test_the_program_that_pulumi_runs_never_loads_the_plotting_library() -> None
     assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0
 
 
+@pytest.mark.whole
 def test_sixty_four_nodes_pairwise_fit_into_five_megabytes() -> None:
     page = render_html(Model(64, 2).material())
 

@@ -69,6 +69,7 @@ def answering(monkeypatch: pytest.MonkeyPatch, *results: RunRecord, raw: str = "
     return plans
 
 
+@pytest.mark.whole
 def test_what_was_measured_is_kept_small_and_without_raw_text(
     lab: Lab, checkout: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

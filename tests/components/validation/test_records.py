@@ -28,6 +28,7 @@ def test_a_rail_counts_every_outcome_and_takes_medians_of_what_was_measured() ->
     assert (rail.median, rail.least, rail.greatest) == (94.0, 91.0, 97.0)
 
 
+@pytest.mark.whole
 def test_a_compact_record_of_64_nodes_keeps_what_failed_and_the_slowest_and_counts_the_rest(lab: Lab) -> None:
     plan = plan_for(paired(with_nodes(hardware(lab), 64)))
     failed = TransferResult(rail="rail-b", client="gpu60", server="gpu61", outcome="failed", reasons=("down",))
@@ -66,6 +67,7 @@ def on_rails(lab: Lab, count: int) -> Lab:
     return lab.model_copy(update={"rails": rails, "nodes": (node.model_copy(update={"pfs": pfs}),)})
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize(
     ("nodes", "limit_bytes"),
     [(16, 8_000), (64, LARGEST_RECORD_BYTES // 4)],

@@ -71,6 +71,7 @@ def lifelike(plan: Plan, repeats: int = 1) -> RunRecord:
     return record(plan).model_copy(update={"transfers": tuple(transfers), "series": summarise(transfers)})
 
 
+@pytest.mark.whole
 def test_three_tests_of_64_nodes_on_two_rails_keep_every_value_within_the_limit(lab: Lab) -> None:
     whole = lifelike(busy_plan(lab, 64))
 

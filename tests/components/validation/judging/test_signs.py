@@ -2,6 +2,8 @@
 
 import random
 
+import pytest
+
 from components.validation.judging.signs import mtu_findings
 from components.validation.planning.plan import Plan
 from components.validation.records import TransferResult
@@ -25,12 +27,14 @@ def noisy(plan: Plan, cv: float, small: str = "") -> list[TransferResult]:
     ]
 
 
+@pytest.mark.whole
 def test_noise_among_thousands_of_transfers_is_no_mtu(lab: Lab) -> None:
     plan = plan_for(paired(with_nodes(hardware(lab), 64)))
 
     assert list(mtu_findings(plan, record(plan, also=noisy(plan, 0.01)))) == []
 
 
+@pytest.mark.whole
 def test_one_node_with_a_smaller_mtu_among_noisy_ones_is_found_with_all_its_transfers_and_no_other(lab: Lab) -> None:
     plan = plan_for(paired(with_nodes(hardware(lab), 64)))
     transfers = noisy(plan, 0.004, small="gpu17")

@@ -38,6 +38,7 @@ def test_faults_are_named_and_nothing_else_is(fault: str) -> None:
     assert not wrong  # one of a hundred may be: these seeds have none
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("fault", FAULTS)
 def test_two_rails_of_sixty_four_nodes(fault: str) -> None:
     fabric = Simulated(64, 2, fault, 0)
@@ -45,6 +46,7 @@ def test_two_rails_of_sixty_four_nodes(fault: str) -> None:
     assert right(fabric, searched(fabric)[0])
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("fault", ["node", "path"])
 def test_eight_rails_of_sixty_four_nodes(fault: str) -> None:
     fabric = Simulated(64, 8, fault, 1)

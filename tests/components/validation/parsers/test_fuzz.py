@@ -10,6 +10,8 @@ import random
 import re
 from dataclasses import dataclass
 
+import pytest
+
 from components.validation.parsers.lines import ResultFormatError
 from tests.components.validation.parsers.mutations import MUTATIONS
 from tests.components.validation.parsers.readings import CASES, Case, Reading
@@ -52,6 +54,7 @@ def numbers(line: str) -> list[str]:
     return re.findall(r"[0-9]+(?:\.[0-9]+)?(?:e[-+]?[0-9]+)?", line)
 
 
+@pytest.mark.whole
 def test_damaged_logs_give_no_wrong_number() -> None:
     dice = random.Random(20261121)  # noqa: S311  # a fixed seed, so that a failure comes again
     truths = [Truth.of(case) for case in CASES]
