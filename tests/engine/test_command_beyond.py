@@ -9,7 +9,7 @@ import pytest
 from plugin_client import Plugin
 from ssh_host import USER, SshHost, wait_until
 
-pytestmark = pytest.mark.sim
+pytestmark = [pytest.mark.sim, pytest.mark.whole]
 COMMAND = "command:remote:Command"
 SLEEP_S = 50
 

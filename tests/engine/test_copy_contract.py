@@ -7,7 +7,7 @@ import pytest
 from plugin_client import SIGNATURE, UNKNOWN, Plugin, Properties, file_asset, folder_archive, is_secret, text_asset
 from ssh_host import SshHost, wait_until
 
-pytestmark = pytest.mark.sim
+pytestmark = [pytest.mark.sim, pytest.mark.whole]
 
 COPY = "command:remote:CopyToRemote"
 

@@ -170,6 +170,7 @@ def test_a_replaced_trigger_runs_the_command_again_under_the_engine(project: Pro
     assert "1 replaced" in printed
 
 
+@pytest.mark.whole
 def test_the_host_ends_when_its_engine_is_killed(project: Project) -> None:
     project.write("import time\ntime.sleep(45)\n")
     before = set(processes(str(HOST)))
@@ -185,6 +186,7 @@ def test_the_host_ends_when_its_engine_is_killed(project: Project) -> None:
     wait_until(lambda: not processes(f"{project.folder}\0--dry_run"), timeout_s=30)
 
 
+@pytest.mark.whole
 def test_an_interrupted_run_ends_at_once(project: Project) -> None:
     """The engine waits five seconds for a host that does not end; so long needs any end on a machine at work, once."""
     project.write("import time\ntime.sleep(45)\n")
@@ -205,6 +207,7 @@ def seconds_to_end_after_an_interrupt(project: Project) -> float:
     return took
 
 
+@pytest.mark.whole
 def test_a_dynamic_provider_ends_when_its_engine_is_killed(project: Project) -> None:
     project.write("""
         import os, time

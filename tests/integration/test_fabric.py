@@ -158,8 +158,11 @@ def a_fabric(endpoint: Endpoint) -> dict[str, Any]:
 
 
 def test_a_fabric_comes_up_with_the_right_uplinks_and_settings(vsphere: Vsphere) -> None:
+    before = not_ours(vsphere)
+
     vsphere.pulumi("up")
 
+    assert not_ours(vsphere) == before, "nobody else's adapter or machine is moved"
     assert vsphere.seen("DC0_C0_H0") == ("vmk1", True), "the adapter that was made"
     assert vsphere.seen("DC0_C0_H1") == ("vmk0", True), "the adapter that was there"
     assert vsphere.seen("DC0_C0_H2") == ("", False), "none was asked for"

@@ -17,7 +17,7 @@ from tests.integration.conftest import ENGINE, require_engine
 from tests.integration.test_fabric import PROGRAM, a_stack
 from tests.integration.vcenter import PASSWORD, thumbprint
 
-pytestmark = pytest.mark.sim
+pytestmark = [pytest.mark.sim, pytest.mark.whole]
 
 ADDRESS = "127.0.12.204"
 BESIDE = """

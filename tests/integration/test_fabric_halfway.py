@@ -14,7 +14,7 @@ from tests.integration.role import beyond_the_role
 from tests.integration.test_fabric import Vsphere, a_stack, a_worker
 from tests.integration.vcenter import a_machine, done, network_named, running
 
-pytestmark = pytest.mark.sim
+pytestmark = [pytest.mark.sim, pytest.mark.whole]
 
 H0, H1, H2 = "DC0_C0_H0", "DC0_C0_H1", "DC0_C0_H2"
 TEMPLATE, SPARE = "DC0_C0_RP0_VM0", "spare"

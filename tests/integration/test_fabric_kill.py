@@ -20,7 +20,7 @@ from tests.integration.conftest import require_engine
 from tests.integration.test_fabric import Vsphere, a_stack
 from tests.integration.vcenter import PASSWORD, running
 
-pytestmark = pytest.mark.sim
+pytestmark = [pytest.mark.sim, pytest.mark.whole]
 
 HOST = "DC0_C0_H0"
 THEIRS, OURS = "vmk7", "vmk1"

@@ -15,7 +15,7 @@ from tests.integration.role import beyond_the_role
 from tests.integration.test_fabric import Vsphere, a_stack, a_worker
 from tests.integration.vcenter import done, machine_named, network_named, running
 
-pytestmark = pytest.mark.sim
+pytestmark = [pytest.mark.sim, pytest.mark.whole]
 
 BY_HAND = frozenset(["MarkAsTemplate", "PowerOffVM_Task"])
 """What a test here does itself."""

@@ -18,7 +18,7 @@ from stacks.fabric import Fabric
 from tests.integration.conftest import require_engine
 from tests.integration.vcenter import done, machine_named, running
 
-pytestmark = pytest.mark.sim
+pytestmark = [pytest.mark.sim, pytest.mark.whole]
 
 H0, H1, H2 = "DC0_C0_H0", "DC0_C0_H1", "DC0_C0_H2"
 MACHINE = "DC0_C0_RP0_VM0"

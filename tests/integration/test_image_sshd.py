@@ -8,7 +8,7 @@ import pytest
 from tests.components.jobs.test_image import RECIPES
 from tests.integration.stack import on_node
 
-pytestmark = pytest.mark.sim
+pytestmark = [pytest.mark.sim, pytest.mark.whole]
 
 PORT = 2299
 

@@ -36,7 +36,7 @@ from tests.integration.kubeadm.machines import Lan, what_is_missing
 from tests.integration.kubeadm.programs import VERSION
 from tests.labs import made_here
 
-pytestmark = pytest.mark.sim
+pytestmark = [pytest.mark.sim, pytest.mark.whole]
 
 THREE = "ROCELAB_KUBEADM_THREE"
 ADDRESSES = {name: f"10.9.0.{number}" for number, name in enumerate(("cp01", "cp02", "cp03", "gpu01"), 11)}

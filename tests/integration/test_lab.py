@@ -5,6 +5,7 @@ import os
 import re
 import signal
 import subprocess
+from collections.abc import Iterator
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -31,6 +32,16 @@ def changes(done: Done) -> str:
 def nodes_named(done: Done) -> set[str]:
     """Which hosts the changes of a preview concern."""
     return set(re.findall(r"gpu\d\d", changes(done)))
+
+
+@pytest.fixture(scope="module")
+def made(stack: Stack) -> Iterator[Stack]:
+    """The lab as the first test makes it and the last takes it away, also in a lane that leaves those two out."""
+    if not stack.outputs():
+        stack.up().succeeded()
+    yield stack
+    if stack.outputs():
+        stack.pulumi("destroy", "--run-program").succeeded()
 
 
 def test_a_lab_comes_up_and_works(stack: Stack) -> None:
@@ -147,18 +158,20 @@ def test_preview_tells_the_effect_of_a_changed_mtu(stack: Stack) -> None:
     assert re.search(r"gpu01: enp5s0\.mtu_bytes 9000 => 4200: .*link", seen.text), seen.text[-4000:]
 
 
-def test_a_reboot_behind_our_back_leaves_no_drift(stack: Stack) -> None:
+@pytest.mark.whole
+def test_a_reboot_behind_our_back_leaves_no_drift(made: Stack) -> None:
     before = on_node("gpu02", "cat /proc/sys/kernel/random/boot_id")
     on_node("gpu02", "sudo systemctl reboot || true")
     wait_for_reboot("gpu02", before)
 
-    seen = stack.drift()  # a login comes before our unit ends, which the host's program waits for
+    seen = made.drift()  # a login comes before our unit ends, which the host's program waits for
 
     assert nodes_named(seen) == set(), changes(seen)
     assert on_node("gpu02", f"cat {PF}/device/sriov_numvfs") == "4"
 
 
-def test_a_node_whose_machine_died_is_made_again(stack: Stack) -> None:
+@pytest.mark.whole
+def test_a_node_whose_machine_died_is_made_again(made: Stack) -> None:
     """It comes back as its clean snapshot: what the state remembers of it is no longer there."""
     env = environment("lab")
     os.kill(int((ROOT / ".sim/nodes/gpu02/qemu.pid").read_text().split()[0]), signal.SIGKILL)
@@ -167,20 +180,21 @@ def test_a_node_whose_machine_died_is_made_again(stack: Stack) -> None:
     started_again = sim(env, "up")
     assert started_again.returncode == 0, started_again.stdout
     assert on_node("gpu02", f"cat {PF}/device/sriov_numvfs") == "0", "the snapshot has VFs: this test shows nothing"
-    stack.repair().succeeded()
+    made.repair().succeeded()
 
     assert on_node("gpu02", f"cat {PF}/device/sriov_numvfs {PF}/mtu").split() == ["4", "9000"]
-    assert stack.outputs()["validation"]["function"] == "pass"
-    stack.unchanged()
+    assert made.outputs()["validation"]["function"] == "pass"
+    made.unchanged()
 
 
-def test_a_host_that_fails_a_step_is_left_out_and_the_next_run_starts_there(stack: Stack) -> None:
+@pytest.mark.whole
+def test_a_host_that_fails_a_step_is_left_out_and_the_next_run_starts_there(made: Stack) -> None:
     written = "/etc/sysctl.d/60-rocelab.conf"
     on_node("gpu02", f"sudo rm {written} && sudo mkdir -p {written}/in-the-way")
 
-    stack.repair()
+    made.repair()
 
-    outputs = stack.outputs()
+    outputs = made.outputs()
     failed = outputs["hosts"]["gpu02"]
     assert (outputs["hosts"]["gpu01"]["status"], failed["status"]) == ("ready", "failed")
     assert failed["step"], failed
@@ -190,9 +204,9 @@ def test_a_host_that_fails_a_step_is_left_out_and_the_next_run_starts_there(stac
     assert list(outputs["validation"]["quarantined"]) == ["gpu02"]
 
     on_node("gpu02", f"sudo rm -r {written}")
-    stack.repair().succeeded()
+    made.repair().succeeded()
 
-    outputs = stack.outputs()
+    outputs = made.outputs()
     assert outputs["hosts"]["gpu02"]["status"] == "ready"
     assert outputs["validation"]["function"] == "pass", json.dumps(outputs["validation"])[:3000]
 
@@ -217,7 +231,8 @@ def test_a_wrong_host_key_sends_nothing_and_is_named(stack: Stack) -> None:
     stack.up().succeeded()
 
 
-def test_a_host_that_does_not_answer_is_named_with_its_remedy(stack: Stack) -> None:
+@pytest.mark.whole
+def test_a_host_that_does_not_answer_is_named_with_its_remedy(made: Stack) -> None:
     def unreachable(lab: dict[str, Any]) -> None:
         lab["nodes"][1]["ssh_port"] = 2223
 
@@ -225,15 +240,15 @@ def test_a_host_that_does_not_answer_is_named_with_its_remedy(stack: Stack) -> N
     before = known.read_text()
     known.write_text(before + before.splitlines()[1].replace(":2222", ":2223") + "\n")
     try:
-        with stack.edited(unreachable):
-            refused = stack.up().failed()
+        with made.edited(unreachable):
+            refused = made.up().failed()
     finally:
         known.write_text(before)
 
     assert re.search(r"gpu02.*2223", refused.text), refused.text[-4000:]
     assert "state: drained" in refused.text
     assert "Traceback" not in refused.text
-    stack.up().succeeded()
+    made.up().succeeded()
 
 
 def test_a_node_that_leaves_is_undone_and_comes_back_when_added(stack: Stack) -> None:
@@ -249,7 +264,8 @@ def test_a_node_that_leaves_is_undone_and_comes_back_when_added(stack: Stack) ->
     assert on_node("gpu02", f"cat {PF}/device/sriov_numvfs") == "4"
 
 
-def test_a_renamed_node_is_not_undone(stack: Stack) -> None:
+@pytest.mark.whole
+def test_a_renamed_node_is_not_undone(made: Stack) -> None:
     def rename(lab: dict[str, Any]) -> None:
         lab["nodes"][1].update(name="gpu09", formerly="gpu02")
         ports = lab["switches"][0]["ports"]
@@ -257,26 +273,27 @@ def test_a_renamed_node_is_not_undone(stack: Stack) -> None:
         lab["benchmarks"]["mode"] = "warn"  # the cluster still has a node gpu02 and none named gpu09, as the gate says
         del lab["benchmarks"]["nccl"]
 
-    with stack.edited(rename):
-        stack.up().succeeded()
+    with made.edited(rename):
+        made.up().succeeded()
         assert on_node("gpu02", f"cat {PF}/device/sriov_numvfs") == "4"
         assert on_node("gpu02", f"systemctl is-enabled {UNIT}") == "enabled"
 
     def back(lab: dict[str, Any]) -> None:
         lab["nodes"][1]["formerly"] = "gpu09"
 
-    with stack.edited(back):
-        stack.up().succeeded()
-    stack.up().succeeded()
+    with made.edited(back):
+        made.up().succeeded()
+    made.up().succeeded()
     assert on_node("gpu02", f"cat {PF}/device/sriov_numvfs") == "4"
 
 
-def test_another_address_of_the_cluster_changes_no_object(stack: Stack) -> None:
+@pytest.mark.whole
+def test_another_address_of_the_cluster_changes_no_object(made: Stack) -> None:
     path = ROOT / ".sim/kubeconfig"
     before = path.read_text()
     path.write_text(before.replace("name: ", "name: other-", 1).replace("127.0.12.200", "localhost-rocelab"))
     try:
-        seen = stack.pulumi("preview").text
+        seen = made.pulumi("preview").text
     finally:
         path.write_text(before)
 
@@ -285,18 +302,22 @@ def test_another_address_of_the_cluster_changes_no_object(stack: Stack) -> None:
 
 @pytest.mark.parametrize(
     ("at_work", "mtu_bytes"),
-    [("remote:Command", 2000), ("hosts:Fleet", 4200), ("validation:Measurement", 9000)],  # the last is the lab's own
+    [
+        ("remote:Command", 2000),
+        pytest.param("hosts:Fleet", 4200, marks=pytest.mark.whole),
+        pytest.param("validation:Measurement", 9000, marks=pytest.mark.whole),  # the lab's own
+    ],
 )
-def test_an_engine_killed_at_any_moment_is_recovered(stack: Stack, at_work: str, mtu_bytes: int) -> None:
+def test_an_engine_killed_at_any_moment_is_recovered(made: Stack, at_work: str, mtu_bytes: int) -> None:
     def change(lab: dict[str, Any]) -> None:
         lab["rails"][0]["mtu_bytes"] = mtu_bytes
 
-    with stack.edited(change):
-        stack.killed(re.compile(rf"{at_work} .*(creating|updating|replacing)"))
-        recovered = stack.run("python", "-m", "engine.recover", stack.name, str(stack.folder / "state")).succeeded()
+    with made.edited(change):
+        made.killed(re.compile(rf"{at_work} .*(creating|updating|replacing)"))
+        recovered = made.run("python", "-m", "engine.recover", made.name, str(made.folder / "state")).succeeded()
         assert "lock of the dead process" in recovered.text
-        stack.up().succeeded()
-        stack.unchanged()
+        made.up().succeeded()
+        made.unchanged()
 
 
 def test_nothing_secret_stands_in_state_output_or_logs(stack: Stack) -> None:

@@ -20,6 +20,7 @@ from tests.integration.vcenter import HOSTS, a_machine, an_rdma_switch, done, ru
 
 pytestmark = [
     pytest.mark.sim,
+    pytest.mark.whole,
     pytest.mark.skipif(not (ENGINE / "vcenter").exists(), reason="SIM LANE NOT RUN: run make setup"),
 ]
 

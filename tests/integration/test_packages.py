@@ -85,6 +85,7 @@ def test_a_vendors_packages_come_by_apt_and_a_running_daemon_gets_its_limit(node
     assert node.says("systemctl show -p MainPID --value containerd.service") == pid, "it was not restarted again"
 
 
+@pytest.mark.whole
 def test_an_index_that_was_altered_on_its_way_brings_nothing(node: Node, simulator: Path) -> None:
     index = Packages(simulator).repository / "dists/stable/main/binary-amd64/Packages"
     text = index.read_text()

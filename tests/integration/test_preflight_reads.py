@@ -17,7 +17,7 @@ from stacks.fabric import UplinkChoice
 from tests.integration.conftest import require_engine
 from tests.integration.vcenter import HOSTS, running
 
-pytestmark = pytest.mark.sim
+pytestmark = [pytest.mark.sim, pytest.mark.whole]
 
 H0, H1, H2, H3 = HOSTS
 GPUS = ("0000:5e:00.0", "0000:5e:01.0")

@@ -14,7 +14,7 @@ from simulator.switch.ports import PortConfig
 from tests.conftest import ROOT
 from tests.integration.stack import KEY, Stack, on_node
 
-pytestmark = pytest.mark.sim
+pytestmark = [pytest.mark.sim, pytest.mark.whole]
 
 UNUSED = PortConfig(native_vlan=1, tagged_vlans=frozenset(), mtu_bytes=1500)
 """A port as it comes out of the box."""

@@ -18,7 +18,7 @@ import yaml
 from simulator.hosts.running import ManyHosts, many_hosts
 from tests.conftest import ROOT
 
-pytestmark = pytest.mark.sim
+pytestmark = [pytest.mark.sim, pytest.mark.whole]
 
 COUNT = 8
 FIRST, PORT = IPv4Address("127.1.245.1"), 2222

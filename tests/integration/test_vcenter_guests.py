@@ -19,7 +19,7 @@ from stacks.base import LabError
 from tests.integration.conftest import require_engine
 from tests.integration.vcenter import machine_named, running
 
-pytestmark = pytest.mark.sim
+pytestmark = [pytest.mark.sim, pytest.mark.whole]
 
 ADDRESS = "127.0.12.77"
 SECRET = "canary-of-the-guest"

@@ -13,7 +13,7 @@ from simulator.vcenter.control import SOCKET, Control
 from tests.integration.conftest import require_engine
 from tests.integration.vcenter import HOSTS, done, running
 
-pytestmark = pytest.mark.sim
+pytestmark = [pytest.mark.sim, pytest.mark.whole]
 
 Dvs = vim.dvs.VmwareDistributedVirtualSwitch
 MANAGEMENT = "DC0_H0"

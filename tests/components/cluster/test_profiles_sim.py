@@ -153,6 +153,7 @@ def variant(request: pytest.FixtureRequest, lab: Lab) -> Lab:
     return profiled(lab, delivery, **(rest | {"ipam": {"kind": "whereabouts"}} if "gpus" in rest else rest))
 
 
+@pytest.mark.whole
 @pytest.mark.usefixtures("served")
 def test_a_profile_comes_up_stays_and_goes(api: Api, variant: Lab, layout: Layout, folder: Path) -> None:
     """By the real engine: custom resources for operators, and agents of ours. The default profile has its own tests."""

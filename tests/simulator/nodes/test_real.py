@@ -18,7 +18,7 @@ from simulator.part import SimulatorError
 from simulator.switch.part import Switch
 from stacks.lab import Lab
 
-pytestmark = pytest.mark.sim
+pytestmark = [pytest.mark.sim, pytest.mark.whole]
 
 FIRST, SECOND = 61, 62
 RAILS = (("enp5s0", "10.10.11", "rxe0"), ("enp132s0", "10.10.12", "rxe1"))

@@ -28,7 +28,7 @@ from tests.simulator.plane.running import (
     running,
 )
 
-pytestmark = [pytest.mark.sim, NEEDS_PROGRAMS]
+pytestmark = [pytest.mark.sim, pytest.mark.whole, NEEDS_PROGRAMS]
 
 
 @pytest.fixture(scope="module")

@@ -13,7 +13,7 @@ from stacks.transports import Application, Comparison
 from tests.components.validation.labs import changed, plan_for
 from tests.simulator.plane.running import BENCH, MPIJOBS, NEEDS_PROGRAMS, Plane, eventually, running
 
-pytestmark = [pytest.mark.sim, NEEDS_PROGRAMS]
+pytestmark = [pytest.mark.sim, pytest.mark.whole, NEEDS_PROGRAMS]
 
 
 @pytest.fixture(scope="module")
