@@ -110,18 +110,20 @@ test-unit:  ## Fast tests, a minute: no engine, no simulator
 	@engine/setup --dev --python-only
 	$(UNIT) -m "not sim and not whole"
 
+# Tests of one file, and all that use the one simulator, stay in their order; vCenters and others run beside them.
+SIM := $(PYTEST) --quiet --numprocesses 2 --dist loadgroup --durations=15
 SIM_SETUP = engine/setup --dev && $(PYTHON) -m components.cluster.store --operators
 
 test: test-unit  ## The fast tests, then every capability once on the real engine and the simulator
 	@$(SIM_SETUP)
-	$(PYTEST) --durations=15 -m "sim and not whole"
+	$(SIM) -m "sim and not whole"
 
 test-all: test test-whole  ## All tests: also the variants by fault, kill, adoption and size
 
 test-whole:  ## What test-all runs beyond test
 	@$(SIM_SETUP)
 	$(UNIT) -m "whole and not sim"
-	$(PYTEST) --durations=15 -m "whole and sim"
+	$(SIM) -m "whole and sim"
 
 bench:  ## Times of the stages, as docs/benchmarks.md has them
 	@engine/setup --dev

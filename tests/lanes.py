@@ -23,9 +23,32 @@ def pytest_configure(config: pytest.Config) -> None:
     config.stash[_LANE], config.stash[_LATE] = Counter(), Counter()
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Groups for `--dist loadgroup`: a file is a sequence, and whatever shares processes or addresses is one too."""
+    sim = [item for item in items if item.get_closest_marker("sim")]
+    for item in sim:
+        item.add_marker(pytest.mark.xdist_group(_group(item)))
+    # the longest sequence first, so that the short ones fill the other worker
+    sim.sort(key=lambda item: _group(item) != SIMULATOR)
+    items[:] = [item for item in items if not item.get_closest_marker("sim")] + sim
+
+
+SIMULATOR = "simulator"
+
+
+def _group(item: pytest.Item) -> str:
+    if SIMULATOR in getattr(item, "fixturenames", ()):
+        return SIMULATOR
+    file = _file(item)
+    return "planes" if file.startswith(("tests/components/", "tests/simulator/")) else file
+
+
 def pytest_deselected(items: Sequence[pytest.Item]) -> None:
+    """Fast tests are part of every lane, so they are never left out: make has run them before."""
     for item in items:
-        item.config.stash[_LANE][_file(item)] += 1
+        if any(item.get_closest_marker(name) for name in ("sim", "whole")):
+            item.config.stash[_LANE][_file(item)] += 1
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -56,17 +79,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
     for why, files in (("not in this lane", config.stash[_LANE]), (_REASON, config.stash[_LATE])):
         if files:
             terminalreporter.section(f"left out: {files.total()} tests, {why}")
-            terminalreporter.write_line(", ".join(f"{name} ({count})" for name, count in _folded(files)))
-
-
-def _folded(files: Counter[str]) -> list[tuple[str, int]]:
-    """Files as they are while a screen holds them, else their folders."""
-    if len(files) <= 60:
-        return sorted(files.items())
-    folders: Counter[str] = Counter()
-    for name, count in files.items():
-        folders["/".join(name.split("/")[:3]).removesuffix(".py")] += count
-    return sorted(folders.items())
+            terminalreporter.write_line(", ".join(f"{name} ({count})" for name, count in sorted(files.items())))
 
 
 def _file(item: pytest.Item) -> str:

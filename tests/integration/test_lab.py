@@ -364,14 +364,21 @@ def test_down_leaves_no_process_and_no_port(simulator: object) -> None:
     files = [file for file in (ROOT / ".sim").rglob("*.pid") if started(*file.read_text().split())]
     before = {str(file.relative_to(ROOT)): file.read_text().split() for file in files}
     assert len(before) >= 8, f"two nodes, the switch, the control plane: {sorted(before)}"
+    ours = {place for place, pids in listening().items() if pids & {pid for pid, _ in before.values()}}
+    assert len(ours) >= 4, f"two nodes, the switch, the API server: {sorted(ours)}"
 
     assert sim(env, "down").returncode == 0
 
     assert {name: pid for name, (pid, born) in before.items() if started(pid, born)} == {}
-    listening = subprocess.run(["ss", "-ltnuH"], stdout=subprocess.PIPE, text=True, check=True).stdout
-    assert "127.0.12." not in listening
+    assert ours.isdisjoint(listening())
     assert sim(env, "up").returncode == 0
     del simulator
+
+
+def listening() -> dict[str, set[str]]:
+    """Addresses with ports that this machine listens on, and the processes that do."""
+    shown = subprocess.run(["ss", "-ltnupH"], stdout=subprocess.PIPE, text=True, check=True).stdout
+    return {line.split()[4]: set(re.findall(r"pid=(\d+)", line)) for line in shown.splitlines()}
 
 
 def started(pid: str, born: str) -> bool:
