@@ -59,7 +59,7 @@ class NcclLog:
     """As many as the log lists devices; None where it lists none."""
     rows: tuple[Row, ...]
     average_busbw_gbyte_s: float
-    """As the footer prints it; `mean_busbw_gbyte_s` is worked out from the rows."""
+    """As the footer prints it, over all rows and both placements: it depends on the sizes, so it is no metric."""
     out_of_bounds: int
     transport: Literal["ib", "socket"] | None
 
@@ -78,12 +78,6 @@ class NcclLog:
     def busbw_gbyte_s(self) -> float:
         """The metric: median out-of-place busbw of the large rows."""
         return round(median([row.out_of_place.busbw_gbyte_s for row in self.large]), 4)
-
-    @property
-    def mean_busbw_gbyte_s(self) -> float:
-        """Over all rows and both placements, as the footer's: it depends on the sizes, so it is no metric."""
-        values = [half.busbw_gbyte_s for row in self.rows for half in row.halves]
-        return sum(values) / len(values)
 
 
 Measured = tuple[int, Placement, Rounding]

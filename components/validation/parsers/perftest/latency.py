@@ -70,7 +70,6 @@ def parse_latency(text: str) -> Latency:
     """Reads one end's output; stderr may be mixed in.
 
     A latency stands in the text only once: a row in which a digit was exchanged for another may still be in order.
-    `confirm_latency` compares it with the JSON that perftest can write beside.
 
     Raises:
         ResultFormatError: with the reason; a number is never guessed.

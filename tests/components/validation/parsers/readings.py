@@ -3,12 +3,10 @@
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
-from components.validation.parsers.iperf3 import parse_iperf3
 from components.validation.parsers.lines import ResultFormatError
-from components.validation.parsers.nccl import NcclLog, parse_nccl_tables, parse_report
+from components.validation.parsers.nccl import NcclLog, parse_nccl_tables
 from components.validation.parsers.nccl_log import parse_nccl_log, rail_faults, rails_by_order
-from components.validation.parsers.osu import GBIT_S, parse_osu
-from components.validation.parsers.perftest import confirm_latency, parse_bandwidth, parse_latency
+from components.validation.parsers.perftest import parse_bandwidth, parse_latency
 from components.validation.parsers.tf_cnn import parse_tf_cnn
 from components.validation.parsers.training import parse_training
 from tests.components.validation.samples import composed, sample
@@ -69,29 +67,20 @@ def _bandwidth(title: str, sizes: list[int], iterations: int) -> Read:
 
 def _latency(title: str, sizes: list[int]) -> Read:
     def read(text: str) -> Reading:
-        body, _, confirming = text.partition("\n===\n")
-        run = parse_latency(body)
+        run = parse_latency(text)
         if run.title != title or [row.message_bytes for row in run.rows][: len(sizes)] != sizes:
             raise ResultFormatError("not the test that was asked for")
-        if confirming:
-            confirm_latency(run, confirming)
         found = {
             f"{row.message_bytes} {name}": getattr(row, name)
             for row in run.rows[: len(sizes)]
             for name in ("typical_us", "average_us", "least_us", "greatest_us", "p99_us", "p999_us")
             if getattr(row, name) is not None
         }
-        if confirming or "2 typical_us" not in found:
+        if "2 typical_us" not in found:
             return Reading(confirmed={name: (value, 0.0101) for name, value in found.items()})
         return Reading(once=found)
 
     return read
-
-
-def _confirmed_latency(text: str) -> Reading:
-    if "\n===\n" not in text:
-        raise ResultFormatError("without its JSON")
-    return _latency("RDMA_Write Latency Test", [2])(text)
 
 
 def _of_table(number: int, log: NcclLog) -> Iterator[tuple[str, tuple[float, float]]]:
@@ -121,10 +110,6 @@ def _nccl(tables: int) -> Read:
         return Reading(confirmed=dict(pair for n, log in enumerate(logs) for pair in _of_table(n, log)), once=times)
 
     return read
-
-
-def _report(text: str) -> Reading:
-    return Reading(confirmed=dict(_of_table(0, parse_report(text))))
 
 
 def _training(text: str) -> Reading:
@@ -157,40 +142,6 @@ def _tf_cnn(workers: int) -> Read:
         return Reading(once={"total": run.total, **steps})
 
     return read
-
-
-def _osu(title: str) -> Read:
-    def read(text: str) -> Reading:
-        run = parse_osu(text)
-        if run.title != title:
-            raise ResultFormatError("not the test that was asked for")
-        confirmed: dict[str, tuple[float, float]] = {}
-        once: dict[str, float] = {}
-        for row in run.rows:
-            if row.message_rate_s is not None and row.bandwidth_gbit_s is not None:
-                confirmed[f"{row.message_bytes} bandwidth"] = (
-                    row.bandwidth_gbit_s / GBIT_S,
-                    0.0101 + 0.0101e-6 * row.message_bytes,
-                )
-            elif row.bandwidth_gbit_s is not None:
-                once[f"{row.message_bytes} bandwidth"] = round(row.bandwidth_gbit_s / GBIT_S, 6)
-            elif row.latency_us is not None:
-                once[f"{row.message_bytes} latency"] = row.latency_us
-        return Reading(confirmed=confirmed, once=once)
-
-    return read
-
-
-def _iperf3(text: str) -> Reading:
-    run = parse_iperf3(text)
-    return Reading(
-        confirmed={
-            "received": (run.received_gbit_s, 3e-6 * run.received_gbit_s),
-            "sent": (run.sent_gbit_s, 3e-6 * run.sent_gbit_s),
-            "retransmits": (run.retransmits, 0),
-            "seconds": (run.seconds, 3e-6 * run.seconds),
-        }
-    )
 
 
 def _nccl_log(text: str) -> Reading:
@@ -229,24 +180,20 @@ def _cases() -> Iterator[Case]:
         ("counters", WRITE, [65536], 5000),
     ):
         yield Case(name=name, text=composed(f"perftest_{name}.txt"), read=_bandwidth(title, sizes, iterations))
-    for name in ("wlat.client", "wlat.server"):
+    for name in ("wlat.client", "wlat.server", "v45_latency.client"):
         yield Case(name=name, text=sample(f"perftest/{name}.txt"), read=_latency("RDMA_Write Latency Test", [2]))
     yield Case(name="slat.client", text=sample("perftest/slat.client.txt"), read=_latency("Send Latency Test", [2]))
     for name, title, sizes in (
+        ("latency", "RDMA_Write Latency Test", [2]),
         ("latency_before_percentiles", "RDMA_Write Latency Test", [2]),
         ("latency_duration", "Send Latency Test", [2]),
         ("read_latency", "RDMA_Read Latency Test", POWERS),
     ):
         yield Case(name=name, text=composed(f"perftest_{name}.txt"), read=_latency(title, sizes))
-    both = composed("perftest_latency.txt") + "\n===\n" + composed("perftest_latency.json")
-    yield Case(name="latency and JSON", text=both, read=_confirmed_latency)
-    recorded = sample("perftest/v45_latency.client.txt") + "\n===\n" + sample("perftest/v45_latency.json")
-    yield Case(name="latency and JSON of 4.5", text=recorded, read=_confirmed_latency)
     for name in ("seed_a", "nvlink_allreduce", "broadcast", "tagged_debug"):
         yield Case(name=f"nccl {name}", text=sample(f"nccl/{name}.txt"), read=_nccl(1))
     for name, tables in (("timestamps", 1), ("per_iteration", 1), ("sendrecv", 1), ("two_collectives", 2)):
         yield Case(name=f"nccl {name}", text=composed(f"nccl_{name}.txt"), read=_nccl(tables))
-    yield Case(name="nccl report", text=composed("nccl_report.json"), read=_report)
     yield Case(name="nccl log 2.5", text=composed("nccl_log_2_5.txt"), read=_nccl_log)
     yield Case(name="nccl log 2.28", text=composed("nccl_log_2_28.txt"), read=_nccl_log)
     yield Case(name="horovod", text=sample("training/seed_a.txt"), read=_training)
@@ -255,14 +202,6 @@ def _cases() -> Iterator[Case]:
     ones = tuple("\n".join(line for line in ranks.splitlines() if tag not in line) for tag in ("[1,0]", "[1,1]"))
     yield Case(name="tf_cnn 2", text=ranks, read=_tf_cnn(2), also=ones)
     yield Case(name="tf_cnn 1", text=composed("tf_cnn_one_worker.txt"), read=_tf_cnn(1))
-    for name, title in (
-        ("latency_7_5", "MPI Latency Test"),
-        ("latency_5_6", "MPI Latency Test"),
-        ("bandwidth_7_5", "MPI Bandwidth Test"),
-        ("message_rate_5_6", "MPI Multiple Bandwidth / Message Rate Test"),
-    ):
-        yield Case(name=f"osu {name}", text=composed(f"osu_{name}.txt"), read=_osu(title))
-    yield Case(name="iperf3", text=sample("iperf3/loopback.json"), read=_iperf3)
 
 
 CASES = tuple(_cases())

@@ -1,10 +1,8 @@
-"""Training benchmarks, OSU and iperf3: seed A's figures and recordings, else text composed from the formats."""
+"""Training benchmarks: seed A's figures and recordings, else text composed from the formats."""
 
 import pytest
 
-from components.validation.parsers.iperf3 import parse_iperf3
 from components.validation.parsers.lines import ResultFormatError, lines_of
-from components.validation.parsers.osu import parse_osu
 from components.validation.parsers.tf_cnn import parse_tf_cnn
 from components.validation.parsers.training import parse_training
 from tests.components.validation.samples import composed, sample
@@ -72,57 +70,6 @@ def test_totals_of_single_workers_are_added_up() -> None:
 def test_a_tf_cnn_run_that_gives_no_total_is_refused(text: str, workers: int, reason: str) -> None:
     with pytest.raises(ResultFormatError, match=reason):
         parse_tf_cnn(text, workers)
-
-
-def test_osu_bandwidth_is_of_10_6_bytes_and_a_zero_size_may_come_first() -> None:
-    assert parse_osu(composed("osu_bandwidth_7_5.txt")).rows[-1].bandwidth_gbit_s == pytest.approx(12221.26 * 0.008)
-    assert [row.message_bytes for row in parse_osu(composed("osu_latency_5_6.txt")).rows][:3] == [0, 1, 2]
-    assert parse_osu(composed("osu_latency_7_5.txt")).rows[0].latency_us == 1.66
-
-
-@pytest.mark.parametrize(
-    ("name", "old", "new", "reason"),
-    [
-        ("bandwidth_7_5", "Pass", "Fail", "arrived wrong"),
-        ("message_rate_5_6", "12221.26", "12228.26", "contradict each other"),
-        ("latency_7_5", "1024 ", "1025 ", "a row is missing or damaged"),
-        ("latency_7_5", "Avg Latency(us)", "Latency(ms)", "unknown columns"),
-        ("latency_7_5", "# OSU MPI Latency Test v7.5\n", "", "no OSU benchmark"),
-    ],
-)
-def test_an_osu_table_that_gives_no_number_is_refused(name: str, old: str, new: str, reason: str) -> None:
-    with pytest.raises(ResultFormatError, match=reason):
-        parse_osu(composed(f"osu_{name}.txt").replace(old, new, 1))
-
-
-def test_iperf3_is_read_by_what_arrived() -> None:
-    run = parse_iperf3(sample("iperf3/loopback.json"))
-
-    assert (run.streams, run.retransmits, run.version) == (2, 19, "iperf 3.12")
-    assert (round(run.received_gbit_s, 4), round(run.sent_gbit_s, 4)) == (19.9011, 19.9363)
-
-
-def test_iperf3_s_own_reason_is_passed_on() -> None:
-    with pytest.raises(ResultFormatError, match="Connection refused"):
-        parse_iperf3(sample("iperf3/refused.json"))
-
-
-@pytest.mark.parametrize(
-    ("old", "new", "reason"),
-    [
-        ("4985716736", "4985716737", "add up to"),
-        ('"retransmits":\t19', '"retransmits":\t18', "retransmits add up to"),
-        ('"protocol":\t"TCP"', '"protocol":\t"UDP"', "over UDP"),
-        ('"bits_per_second":\t19901094546.5468', '"bits_per_second":\t29901094546.5468', "contradict"),
-        ('"sum_received"', '"sum"', "has no sum_received"),
-    ],
-)
-def test_an_iperf3_result_that_contradicts_itself_is_refused(old: str, new: str, reason: str) -> None:
-    text = sample("iperf3/loopback.json")
-    assert old in text
-
-    with pytest.raises(ResultFormatError, match=reason):
-        parse_iperf3(text.replace(old, new))
 
 
 @pytest.mark.parametrize(
