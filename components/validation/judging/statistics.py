@@ -105,23 +105,6 @@ def _between(ordered: list[float], confidence: float) -> tuple[float, float]:
     return ordered[out], ordered[-1 - out]
 
 
-def upper_rate(failures: int, trials: int, confidence: float = 0.95) -> float:
-    """Upper bound of a failure rate (Clopper and Pearson, one-sided); with no failure about 3 / trials.
-
-    Raises:
-        ValueError: without trials, where nothing can be said.
-    """
-    if not 0 <= failures <= trials or trials == 0:
-        raise ValueError(f"{failures} of {trials}: there must be trials, and no more failures than trials")
-    if failures == trials:
-        return 1.0
-    low, high = failures / trials, 1.0
-    for _ in range(60):
-        middle = (low + high) / 2
-        low, high = (middle, high) if at_most(failures, trials, middle) > 1 - confidence else (low, middle)
-    return high
-
-
 def at_most(successes: int, trials: int, rate: float) -> float:
     """Probability of that many successes or fewer (binomial distribution)."""
     if rate <= 0:

@@ -32,12 +32,6 @@ def write_bundle(folder: Path, run_id: str, raw: Mapping[str, str], secrets: Ite
     return _write(folder, f"{run_id}{RAW}", json.dumps(texts, indent=0, sort_keys=True))
 
 
-def read_bundle(folder: Path, run_id: str, sha256: str) -> dict[str, str] | None:
-    """The raw outputs of a run; None when the file is not on this machine or is not the one that was written."""
-    text = _read(folder / f"{run_id}{RAW}", sha256)
-    return None if text is None else {str(name): str(value) for name, value in json.loads(text).items()}
-
-
 def write_record(folder: Path, record: RunRecord, secrets: Iterable[str] = ()) -> str:
     """Writes a run's whole record, of which the state has the compact one; returns the SHA-256 of the file."""
     return _write(folder, f"{record.run_id}{RECORD}", redacted(record.model_dump_json(), secrets))
@@ -71,11 +65,8 @@ def _write(folder: Path, name: str, text: str) -> str:
     return hashlib.sha256(data).hexdigest()
 
 
-def _read(path: Path, sha256: str | None = None) -> str | None:
+def _read(path: Path) -> str | None:
     try:
-        data = path.read_bytes()
-        if sha256 is not None and hashlib.sha256(data).hexdigest() != sha256:
-            return None
-        return gzip.decompress(data).decode()
+        return gzip.decompress(path.read_bytes()).decode()
     except (OSError, EOFError, UnicodeDecodeError):
         return None

@@ -21,7 +21,7 @@ from typing import NamedTuple
 from components.validation.judging.evidence import Fabric, Value, Way
 from components.validation.judging.findings import Fault, Located
 from components.validation.judging.localise import Localiser
-from components.validation.judging.statistics import upper_rate
+from components.validation.judging.statistics import at_most
 
 SIZES = (4, 8, 16, 64)
 RAILS = (1, 2, 8)
@@ -223,6 +223,15 @@ def searched(fabric: Simulated) -> tuple[Located, float]:
 def right(fabric: Simulated, located: Located) -> bool:
     """Whether exactly what is broken was named."""
     return {said(fault) for fault in located.faults} == fabric.truth
+
+
+def upper_rate(failures: int, trials: int, confidence: float = 0.95) -> float:
+    """Upper bound of a failure rate (Clopper and Pearson, one-sided); with no failure about 3 / trials."""
+    low, high = failures / trials, 1.0
+    for _ in range(60):
+        middle = (low + high) / 2
+        low, high = (middle, high) if at_most(failures, trials, middle) > 1 - confidence else (low, middle)
+    return high
 
 
 def main() -> int:

@@ -4,8 +4,7 @@ import itertools
 
 import pytest
 
-from components.validation.judging.statistics import upper_rate
-from tests.components.validation.judging.simulation import FAULTS, Simulated, noise, right, said, searched
+from tests.components.validation.judging.simulation import FAULTS, Simulated, noise, right, said, searched, upper_rate
 
 SEEDS = 4
 
@@ -66,5 +65,10 @@ def test_sound_fabrics_are_not_accused() -> None:
     clean = 90
     accused = sum(bool(searched(Simulated(*shapes[seed % 9], None, seed))[0].faults) for seed in range(clean))
 
-    print(f"{accused} of {clean} accused, 95 % upper bound {upper_rate(accused, clean):.2%}")
     assert accused == 0
+
+
+def test_no_failure_in_n_bounds_the_rate_by_three_in_n() -> None:
+    assert upper_rate(0, 2000) == pytest.approx(3 / 2000, rel=0.01)
+    assert upper_rate(1, 2000) == pytest.approx(4.74 / 2000, rel=0.01)
+    assert upper_rate(5, 5) == pytest.approx(1.0)

@@ -11,7 +11,6 @@ from components.validation.judging.statistics import (
     mad,
     outliers,
     repeats,
-    upper_rate,
 )
 
 SEED_A = (238.7, 244.5, 247.0, 199.4, 186.1, 249.8, 244.1, 245.6, 247.3, 244.9)
@@ -123,14 +122,6 @@ def test_a_clear_speed_up_has_an_interval_above_one() -> None:
     assert found is not None
     assert 5 < found[0] < 5.7 < found[1] < 6.1
     assert interval_of_ratio([1.0] * 5, [0.0] * 5) is None
-
-
-def test_no_failure_in_n_bounds_the_rate_by_three_in_n() -> None:
-    assert upper_rate(0, 2000) == pytest.approx(3 / 2000, rel=0.01)
-    assert upper_rate(1, 2000) == pytest.approx(4.74 / 2000, rel=0.01)
-    assert upper_rate(5, 5) == 1.0
-    with pytest.raises(ValueError, match="trials"):
-        upper_rate(0, 0)
 
 
 def test_the_binomial_distribution_adds_up() -> None:
