@@ -13,7 +13,7 @@ def test_every_test_and_page_that_it_names_is_there() -> None:
 
     assert len(tests) >= 8
     assert [name for name in tests if not (ROOT / name).is_file()] == []
-    assert [link for link in links if not (ROOT / "docs" / link).resolve().exists()] == []
+    assert [link for link in links if not (ROOT / "docs" / link.partition("#")[0]).resolve().exists()] == []
 
 
 def test_every_command_that_it_shows_is_there() -> None:
@@ -21,7 +21,7 @@ def test_every_command_that_it_shows_is_there() -> None:
     targets = set(re.findall(r"`?make ([a-z-]+)", PAGE))
     makefile = (ROOT / "Makefile").read_text()
 
-    assert "components.jobs.convert" in modules
+    assert "components.jobs" in modules
     for module in modules:
         place = ROOT / module.replace(".", "/")
         assert (place / "__main__.py").is_file() or place.with_suffix(".py").is_file(), module

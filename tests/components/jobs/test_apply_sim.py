@@ -9,8 +9,6 @@ import yaml
 
 from components.cluster.definitions import parse_definition
 from components.cluster.store import Store
-from components.jobs.convert.conversion import convert
-from components.jobs.convert.schema import schema_of
 from simulator.plane.api import Api, ApiError
 from simulator.plane.layout import Layout
 from simulator.plane.part import ControlPlane
@@ -80,20 +78,14 @@ def test_seed_b_s_job_over_pvrdma_is_known_and_kept(api: Api, transport: str) ->
 
 
 @pytest.mark.parametrize("name", ["seed_a_v1", "seed_b_v1alpha2"])
-def test_the_guides_jobs_have_no_kind_and_the_converted_ones_are_taken(api: Api, definition: Any, name: str) -> None:
-    text = (OLD / f"{name}.yaml").read_text()
-    old = yaml.safe_load(text)
+def test_the_server_does_not_know_the_version_of_the_guides_jobs(api: Api, name: str) -> None:
+    old = yaml.safe_load((OLD / f"{name}.yaml").read_text())
     with pytest.raises(ApiError) as refused:
         api.create(f"{collection(old)}{TRY}", old)
-    assert refused.value.status == 404, "there is no such version any more"
-
-    job = convert(text, name, schema_of(definition, "v2beta1")).documents[0]
-    assert isinstance(job, dict)
-    assert list(missing(job, api.create(f"{collection(job)}{TRY}", job))) == []
+    assert refused.value.status == 404
 
 
-def test_with_the_version_alone_changed_the_server_drops_what_the_converter_names(api: Api, definition: Any) -> None:
-    """Whoever only edits apiVersion gets a job without a cleanPodPolicy and a launcher with other rules: no error."""
+def test_with_only_the_version_changed_the_server_drops_fields_that_the_page_lists(api: Api) -> None:
     old = yaml.safe_load((OLD / "seed_a_v1.yaml").read_text())
     old["apiVersion"] = "kubeflow.org/v2beta1"
     # the number in an env value is refused anyway; what is dropped shows only where nothing is refused
@@ -102,6 +94,5 @@ def test_with_the_version_alone_changed_the_server_drops_what_the_converter_name
     dropped = {path.removesuffix(" is gone") for path in missing(old, live) if path.endswith(" is gone")}
 
     assert dropped == {".spec.cleanPodPolicy", ".spec.backoffLimit", ".spec.mainContainer", ".spec.mpiDistribution"}
-    done = convert(yaml.safe_dump(old), "old.yaml", schema_of(definition, "v2beta1"))
-    named = {"." + ".".join(map(str, note.path)) for note in done.notes}
-    assert dropped <= named
+    page = (ROOT / "docs" / "cluster.md").read_text()
+    assert [path for path in dropped if f"`{path[1:]}" not in page] == []
