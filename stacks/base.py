@@ -1,8 +1,8 @@
 """The base of all sections, and the vocabulary of types with their units and ranges."""
 
-from typing import Annotated, Literal, cast
+from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, JsonValue
+from pydantic import BaseModel, ConfigDict, Field
 
 Effect = Literal["none", "link", "pods", "reboot", "replace"]
 """What a change does to a running node: nothing, a link flap, pods lose their VFs, a reboot, a new machine."""
@@ -39,16 +39,3 @@ MtuBytes = Annotated[int, Field(ge=1500, le=9216)]
 Port = Annotated[int, Field(ge=1, le=65535)]
 Seconds = Annotated[int, Field(ge=1, le=86_400)]
 Ratio = Annotated[float, Field(gt=0, le=1)]
-
-
-def effect(kind: Effect) -> dict[str, JsonValue]:
-    """The metadata that gives a field its effect; `effect_of` reads it back."""
-    return {"effect": kind}
-
-
-def effect_of(section: type[Section], field: str) -> Effect:
-    """The declared effect of a field; a field that says nothing has none."""
-    extra = section.model_fields[field].json_schema_extra
-    if not isinstance(extra, dict):
-        return "none"
-    return cast(Effect, extra.get("effect", "none"))

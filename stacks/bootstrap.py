@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from stacks.base import Section, effect
+from stacks.base import Section
 
 KubernetesVersion = Annotated[str, Field(pattern=r"^1\.3[4-6]\.\d{1,2}$")]
 """Release without `v`. From 1.34 on every kubeadm reads v1beta4 with the fields used here; 1.36 is what tests run."""
@@ -26,7 +26,7 @@ class PackageRepository(Section):
 class Bootstrap(Section):
     """kubeadm over SSH: one control plane or three, the other nodes as workers."""
 
-    version: KubernetesVersion = Field(json_schema_extra=effect("replace"))
+    version: KubernetesVersion
     """Kubernetes release. A change is refused on nodes that have joined: upgrades go by kubeadm's own order."""
     control_plane_endpoint: Endpoint | None = None
     """Name or address with port that leads to a living API server; needed with three control planes."""

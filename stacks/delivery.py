@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from stacks.base import Name, Port, Section, effect
+from stacks.base import Name, Port, Section
 
 WORKERS_SSH_PORT = 2222
 """In the host's network the node's own sshd has port 22."""
@@ -28,7 +28,7 @@ class SriovOperator(Section):
     """
 
     profile: Literal["sriov_operator"]
-    vfs: int = Field(ge=1, le=127, json_schema_extra=effect("pods"))
+    vfs: int = Field(ge=1, le=127)
     """VFs that the operator splits each PF into. A change drains the nodes, one after the other."""
     namespace: Name = "nvidia-network-operator"
     """Namespace of the operators; nv-ipam's pools have to lie in it too."""

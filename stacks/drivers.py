@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from stacks.base import Name, Section, effect
+from stacks.base import Name, Section
 from stacks.software import Download, PackageName, Version
 
 Source = Literal["keep", "inbox", "doca_ofed", "mlnx_ofed", "operator"]
@@ -18,10 +18,10 @@ FirmwareVersion = Annotated[str, Field(pattern=r"^[0-9]+(\.[0-9A-Za-z]+)+$", max
 class NicDriver(Section):
     """Where the driver of the NICs comes from. Nothing here ever updates firmware or removes what is not named."""
 
-    source: Source = Field(default="keep", json_schema_extra=effect("reboot"))
+    source: Source = "keep"
     """keep: what is loaded is taken and verified. inbox: the kernel's own. doca_ofed, mlnx_ofed: the vendor's, on the
     host. operator: the cluster's driver container, so the host is left alone."""
-    version: Version | None = Field(default=None, json_schema_extra=effect("reboot"))
+    version: Version | None = None
     """What `ofed_info -n` prints, such as 25.07-0.9.7. With keep it is only compared."""
     download: Download | None = None
     """doca_ofed: the `doca-host` package that sets up the repository; without it the hosts have the repository.
@@ -55,9 +55,9 @@ class Firmware(Section):
 
     manage: bool = False
     """Whether SRIOV_EN, NUM_OF_VFS and LINK_TYPE are set at all."""
-    vfs_ceiling: int = Field(default=16, ge=1, le=127, json_schema_extra=effect("reboot"))
+    vfs_ceiling: int = Field(default=16, ge=1, le=127)
     """NUM_OF_VFS: how many VFs a PF may be split into without another reboot. More than this is left as it is."""
-    link_type: Literal["ethernet", "keep"] = Field(default="ethernet", json_schema_extra=effect("reboot"))
+    link_type: Literal["ethernet", "keep"] = "ethernet"
     """ethernet: VPI cards are switched to it; cards that know nothing else have no such parameter, which is fine."""
     version: FirmwareVersion | None = None
     """What the NICs of bare-metal nodes are to run. It is only compared, whatever `manage` says: another one stops the

@@ -6,7 +6,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
-from stacks.base import InventoryName, LabError, Name, Port, Section, effect
+from stacks.base import InventoryName, LabError, Name, Port, Section
 
 MacAddress = Annotated[str, Field(pattern=r"^[0-9a-f]{2}(:[0-9a-f]{2}){5}$")]
 Vmknic = Annotated[str, Field(pattern=r"^vmk\d{1,2}$")]
@@ -37,13 +37,13 @@ class UplinkChoice(Section):
 class Vmkernel(Section):
     """The vmkernel adapter of a host that carries PVRDMA's control traffic: one to be made, or one that is there."""
 
-    address: IPv4Interface | None = Field(default=None, json_schema_extra=effect("link"))
+    address: IPv4Interface | None = None
     """Makes an adapter with this address on the switch's port group."""
     existing: Vmknic | None = None
     """Takes one that is there, and never moves it."""
     use: Literal["reference", "adopt"] = "reference"
     """Of an existing one. reference: nothing of it is changed. adopt: what is declared here is set, and stays set."""
-    mtu_bytes: int | None = Field(default=None, ge=1280, le=9000, json_schema_extra=effect("link"))
+    mtu_bytes: int | None = Field(default=None, ge=1280, le=9000)
     """Set on an adopted adapter; one that is made has its switch's."""
 
     @model_validator(mode="after")
@@ -77,7 +77,7 @@ class DistributedSwitch(Section):
     (version, MTU, network I/O control, the hosts as members), nothing else of it changes, and it is never removed.
     reference: only looked up; its ports, hosts and MTU are left alone."""
     version: SwitchVersion = "7.0.3"
-    mtu_bytes: int = Field(default=9000, ge=1280, le=9000, json_schema_extra=effect("link"))
+    mtu_bytes: int = Field(default=9000, ge=1280, le=9000)
     """vCenter allows 9000 at most."""
     uplink: UplinkChoice
     network_io_control: bool = False
@@ -85,7 +85,7 @@ class DistributedSwitch(Section):
     port_group: InventoryName
     port_group_use: Use | None = None
     """The same choice for the port group; None: as `use`."""
-    vlan_id: int = Field(default=0, ge=0, le=4094, json_schema_extra=effect("link"))
+    vlan_id: int = Field(default=0, ge=0, le=4094)
     """VLAN of the port group; 0 is untagged."""
     hosts: tuple[EsxiHost, ...] = Field(min_length=1)
 

@@ -2,9 +2,9 @@
 
 from typing import Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import model_validator
 
-from stacks.base import Section, effect
+from stacks.base import Section
 from stacks.software import Download, Installed
 
 Owner = Literal["keep", "packaged", "operator"]
@@ -13,7 +13,7 @@ Owner = Literal["keep", "packaged", "operator"]
 class GpuDriver(Installed):
     """The GPU driver. keep: what works is taken and verified by nvidia-smi."""
 
-    source: Owner = Field(default="keep", json_schema_extra=effect("reboot"))
+    source: Owner = "keep"
     package: Download | None = None
     """One .deb or .rpm for the nodes' distribution, of which `packages` may bring what it needs: NVIDIA's guest driver
     for vGPUs is in no public repository, and comes with the host's from behind a login. It builds its modules."""

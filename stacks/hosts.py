@@ -4,7 +4,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from stacks.base import Seconds, Section, effect
+from stacks.base import Seconds, Section
 
 RepairClass = Literal["none", "link", "service", "reboot"]
 """How much a repair disturbs, least first: nothing, a link flap, a restarted service, a reboot."""
@@ -27,5 +27,5 @@ class HostPolicy(Section):
     """How long one host may take to come back: servers with much memory need minutes."""
     revert_after_s: Seconds = 120
     """A network step undoes itself after this time unless a new connection confirms it."""
-    rdma_namespaces: Literal["shared", "exclusive"] = Field(default="shared", json_schema_extra=effect("reboot"))
+    rdma_namespaces: Literal["shared", "exclusive"] = "shared"
     """Whether pods see each RDMA device (shared), or the RDMA CNI gives each pod its own (exclusive)."""

@@ -6,7 +6,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Discriminator, Field, Tag, model_validator
 
-from stacks.base import InventoryName, Section, effect
+from stacks.base import InventoryName, Section
 
 DnsName = Annotated[str, Field(pattern=r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$", max_length=253)]
 
@@ -68,18 +68,18 @@ class Machine(Section):
     None: the cluster places it, one worker a host (needs DRS)."""
     apart: bool = True
     """Whether a worker has its host for itself. Two on one host talk by memory copies, not over the wire."""
-    cpus: int = Field(ge=1, le=256, json_schema_extra=effect("reboot"))
-    memory_mbytes: int = Field(ge=1024, multiple_of=4, json_schema_extra=effect("reboot"))
+    cpus: int = Field(ge=1, le=256)
+    memory_mbytes: int = Field(ge=1024, multiple_of=4)
     """All of it is reserved and locked where there is PVRDMA or a vGPU: both hand guest memory to hardware."""
     disk_gbytes: int = Field(ge=10, le=65_536)
     """Size of the system disk, at least the template's; container images of benchmarks take 8 to 20 GB each."""
-    hardware_version: int = Field(default=17, ge=13, le=22, json_schema_extra=effect("reboot"))
+    hardware_version: int = Field(default=17, ge=13, le=22)
     """13 is PVRDMA's least; 17 gives namespaces, 18 native endpoints, where ESXi and NIC have them. ESXi has no 16."""
     guest_id: str = Field(default="ubuntu64Guest", pattern=r"^[A-Za-z0-9_]+$")
     """vSphere's name of the guest system; it has to be the template's, and of a 64-bit Linux."""
     firmware: Literal["bios", "efi"] = "bios"
     """The template's; vGPUs need efi, since only that maps their memory above 4 GB."""
-    roce_version: Literal["rocev1", "rocev2"] | None = Field(default=None, json_schema_extra=effect("reboot"))
+    roce_version: Literal["rocev1", "rocev2"] | None = None
     """Protocol of the PVRDMA adapters. None: vCenter's own choice stays. Only rocev2 crosses a router."""
     management_network: InventoryName
     """Network of the first adapter, a vmxnet3. It carries SSH, never PVRDMA."""
@@ -125,11 +125,11 @@ class ExistingMachine(Section):
     """The ESXi host that it is on: verified, and never moved there."""
     apart: bool = True
     """Whether a worker has to have its host for itself; nobody is moved for that."""
-    cpus: int | None = Field(default=None, ge=1, le=256, json_schema_extra=effect("reboot"))
+    cpus: int | None = Field(default=None, ge=1, le=256)
     """None: as many as it has."""
-    memory_mbytes: int | None = Field(default=None, ge=1024, multiple_of=4, json_schema_extra=effect("reboot"))
+    memory_mbytes: int | None = Field(default=None, ge=1024, multiple_of=4)
     """None: as much as it has. All of it is reserved and locked where there is PVRDMA or a vGPU."""
-    roce_version: Literal["rocev1", "rocev2"] | None = Field(default=None, json_schema_extra=effect("reboot"))
+    roce_version: Literal["rocev1", "rocev2"] | None = None
     """Protocol of its PVRDMA adapters on the lab's rails. None: as it is, or vCenter's own choice."""
     several_pvrdma: bool = False
     """Allows more than one PVRDMA adapter, those counted that it has on other networks."""

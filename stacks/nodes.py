@@ -5,7 +5,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Discriminator, Field, Tag, model_validator
 
-from stacks.base import InterfaceName, Name, Port, Section, effect
+from stacks.base import InterfaceName, Name, Port, Section
 from stacks.machines import AnyMachine, Machine, Vgpu
 
 Driver = Literal["mlx5_core", "igb", "vmxnet3"]
@@ -35,9 +35,9 @@ class Pf(Section):
     """The PF's netdev as the host names it."""
     driver: Driver = "mlx5_core"
     """Kernel driver. igb is the simulator's NIC: it has SR-IOV but no RDMA, so soft-RoCE stands in."""
-    address: IPv4Interface = Field(json_schema_extra=effect("link"))
+    address: IPv4Interface
     """The PF's address with prefix length, inside the rail's host subnet."""
-    vfs: int = Field(ge=0, le=127, json_schema_extra=effect("pods"))
+    vfs: int = Field(ge=0, le=127)
     """How many VFs the PF is split into. A change removes all of them first, so none may be in use."""
     rdma_device: str = Field(pattern=r"^[a-z][a-z0-9_]*$", max_length=20)
     """RDMA device of the PF, such as `mlx5_0`."""
@@ -115,7 +115,7 @@ class VsphereVm(NodeBase):
 
     kind: Literal["vsphere_vm"]
     machine: AnyMachine
-    vgpu: Vgpu | None = Field(default=None, json_schema_extra=effect("reboot"))
+    vgpu: Vgpu | None = None
     """None: none of ours, and one that somebody adds by hand is drift."""
 
     @model_validator(mode="after")

@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from stacks.base import Section, effect
+from stacks.base import Section
 
 Dscp = Annotated[int, Field(ge=0, le=63)]
 """Differentiated services code point, the upper six bits of the IP header's TOS byte."""
@@ -18,15 +18,15 @@ class Qos(Section):
     The defaults are those of Spectrum switches (Onyx `show roce`): DSCP 26 on priority 3, notifications on DSCP 48.
     """
 
-    mode: Literal["lossy", "lossless"] = Field(default="lossy", json_schema_extra=effect("link"))
+    mode: Literal["lossy", "lossless"] = "lossy"
     """lossy: ECN alone, as seed A has it. lossless: priority flow control too, which NIC and switch must both have."""
-    dscp: Dscp = Field(default=26, json_schema_extra=effect("link"))
+    dscp: Dscp = 26
     """Code point of RoCE traffic."""
-    priority: Priority = Field(default=3, json_schema_extra=effect("link"))
+    priority: Priority = 3
     """Priority and traffic class of RoCE traffic."""
-    cnp_dscp: Dscp = Field(default=48, json_schema_extra=effect("link"))
+    cnp_dscp: Dscp = 48
     """Code point of congestion notification packets."""
-    cnp_priority: Priority = Field(default=6, json_schema_extra=effect("link"))
+    cnp_priority: Priority = 6
     """Priority of congestion notification packets; the switch serves it first."""
     ecn_min_kbytes: int = Field(default=150, ge=1, le=10_000)
     """Fill of a switch queue at which marking begins (seed A)."""

@@ -5,13 +5,13 @@ from ipaddress import IPv4Address, IPv4Network
 
 from pydantic import Field, model_validator
 
-from stacks.base import MtuBytes, Name, ResourceName, Section, VlanId, effect
+from stacks.base import MtuBytes, Name, ResourceName, Section, VlanId
 
 
 class PodSide(Section):
     """What pods see of a rail: a VLAN of their own, and addresses that no host uses."""
 
-    vlan_id: VlanId = Field(json_schema_extra=effect("pods"))
+    vlan_id: VlanId
     """VLAN that each VF gets when it is given to a pod."""
     subnet: IPv4Network
     """Subnet of the pods' interfaces on this rail."""
@@ -71,11 +71,11 @@ class Rail(Section):
 
     name: Name
     """Key of the rail in every logical name; a new name is a new rail."""
-    mtu_bytes: MtuBytes = Field(default=9000, json_schema_extra=effect("link"))
+    mtu_bytes: MtuBytes = 9000
     """Ethernet MTU of PFs, idle VFs and pods. 4200 or more gives the RDMA path MTU of 4096."""
     host_subnet: IPv4Network
     """Untagged subnet of the PFs' own addresses."""
-    host_gateway: IPv4Address | None = Field(default=None, json_schema_extra=effect("link"))
+    host_gateway: IPv4Address | None = None
     """Router of the PFs on a routed rail: each PF then answers by its own routing table. None: one layer-2 domain."""
     pod: PodSide
     resource_prefix: str = Field(default="intel.com", pattern=r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$")

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from stacks.base import InterfaceName, MtuBytes, Name, Port, Section, VlanId, effect
+from stacks.base import InterfaceName, MtuBytes, Name, Port, Section, VlanId
 
 MARKER = "rocelab:"
 """Begin of the description of every port that some lab owns."""
@@ -36,7 +36,7 @@ class _Switch(Section):
     ssh_port: Port = 22
     user: str = Field(default="admin", pattern=r"^[a-z_][a-z0-9_-]*$", max_length=32)
     """Login name. It opens with the lab's key (`access.identity`): a switch's password is never asked for."""
-    native_vlans: Mapping[Name, VlanId] = Field(default_factory=dict, json_schema_extra=effect("link"))
+    native_vlans: Mapping[Name, VlanId] = Field(default_factory=dict)
     """By rail, the VLAN that untagged frames of the hosts get. A rail that is not named here uses VLAN 1, as seed A."""
     apply: bool = False
     """Whether the text is sent to the switch. False: it is an output of the stack, for whoever runs the switch."""

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field, model_validator
 
-from stacks.base import Section, effect
+from stacks.base import Section
 
 PackageName = Annotated[str, Field(pattern=r"^[a-zA-Z0-9]([a-zA-Z0-9+._:-]*[a-zA-Z0-9+])?$", max_length=100)]
 """A package without a version: a pinned one belongs into the mirror, where it also stays available.
@@ -116,7 +116,7 @@ class System(Section):
     """Further packages, from the repositories that the node has."""
     clock: Clock | None = None
     """None: the clock is not looked at."""
-    kernel_arguments: KernelArguments = Field(default=KernelArguments(), json_schema_extra=effect("reboot"))
+    kernel_arguments: KernelArguments = Field(default=KernelArguments())
     """Set through GRUB; they hold from the next boot on, and only when hosts.allow_reboot is true."""
     hostname: bool = False
     """Whether each machine is called as its node is."""
