@@ -62,7 +62,7 @@ class MeasurementProvider(Configured, ResourceProvider):
         return UpdateResult(self._measured(_olds, _news))
 
     def _measured(self, olds: Properties, props: Properties) -> Properties:
-        plan = without(Plan.model_validate_json(str(props["plan"])), _names(props.get("left_out")))
+        plan = without(Plan.model_validate_json(str(props["plan"])), _names(props["left_out"]))
         fingerprint, root = str(props["fingerprint"]), Path.cwd()
         lab = configured_lab(self._setting)
 
@@ -91,9 +91,9 @@ class MeasurementProvider(Configured, ResourceProvider):
         return {
             "fingerprint": fingerprint,
             "plan": props["plan"],
-            "left_out": props.get("left_out"),
-            "measured_on": props.get("measured_on"),
-            "rerun": props.get("rerun"),
+            "left_out": props["left_out"],
+            "measured_on": props["measured_on"],
+            "rerun": props["rerun"],
             "record": compact(done.record, LARGEST_RECORD_BYTES),
             "history": done.history.model_dump_json(exclude_defaults=True),
             "settled": done.settled,
@@ -125,10 +125,10 @@ class Measurement(Resource, module="validation", name="Measurement"):
     """A `RunRecord` as JSON, at most `LARGEST_RECORD_BYTES`."""
     settled: pulumi.Output[bool]
     """Whether everything planned was measured and works; if not, the next up measures again."""
-    history: pulumi.Output[str | None]
-    """A `History` as JSON, this run in it; None from older versions."""
-    measured_on: pulumi.Output[str | None]
-    """The input of that name when it was measured; None from older versions."""
+    history: pulumi.Output[str]
+    """A `History` as JSON, this run in it."""
+    measured_on: pulumi.Output[str]
+    """The input of that name when it was measured."""
 
     provider: ClassVar[ResourceProvider] = MeasurementProvider()
 
@@ -174,7 +174,7 @@ def _too_slow(olds: Properties, lab: Lab) -> bool:
     entry = history.entry(record.run_id)
     if entry is None or entry.performance != "fail":
         return False
-    plan = without(Plan.model_validate_json(str(olds["plan"])), _names(olds.get("left_out")))
+    plan = without(Plan.model_validate_json(str(olds["plan"])), _names(olds["left_out"]))
     return judge(plan, benchmarks, record, Beside(history=history)).performance == "fail"
 
 

@@ -4,16 +4,11 @@ The state of a stack must stay small, and yet each pair must be there to be judg
 """
 
 import base64
-import importlib.util
+import bz2
 import json
-import zlib
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
 
 from pydantic import JsonValue
-
-if TYPE_CHECKING:
-    from bz2 import BZ2Decompressor
 
 Fields = Mapping[str, JsonValue]
 """A transfer as JSON; fields with their default value are left out."""
@@ -24,9 +19,6 @@ USUAL = "usual"
 """Key of what stands instead of the names of raw outputs that follow from the transfer itself: their number."""
 LARGEST_BYTES = 64_000_000
 """Of what is unpacked: a damaged or hostile text must not fill the memory."""
-HAS_BZ2 = importlib.util.find_spec("_bz2") is not None
-"""Some Pythons are built without it. It makes texts a third smaller: numbers drawn at random repeat no text, which is
-all that zlib could use."""
 
 
 def raw_names(rail: str, stage: str, client: str, server: str, runs: int) -> tuple[str, ...]:
@@ -40,41 +32,24 @@ def pack(transfers: Sequence[Fields]) -> str:
     names = dict.fromkeys(name for transfer in short for name in transfer)
     columns: dict[str, JsonValue] = {name: [transfer.get(name, ABSENT) for transfer in short] for name in names}
     text = json.dumps({"count": len(transfers), "columns": columns}, separators=(",", ":"))
-    return base64.b85encode(_squeezed(text.encode())).decode()
-
-
-def _squeezed(data: bytes) -> bytes:
-    if HAS_BZ2:
-        import bz2  # noqa: PLC0415  # not every Python has it
-
-        return bz2.compress(data)
-    return zlib.compress(data, 9)
+    # a third smaller than zlib, which finds no repeats in random numbers
+    return base64.b85encode(bz2.compress(text.encode())).decode()
 
 
 def _opened(data: bytes) -> bytes:
-    """What was squeezed in either way.
+    """The compressed text.
 
     Raises:
         ValueError: when it is damaged, cut short, or larger than any run.
     """
+    opener = bz2.BZ2Decompressor()
     try:
-        opener = _opener(data)
         text = opener.decompress(data, LARGEST_BYTES)
-    except (zlib.error, OSError) as error:
+    except OSError as error:
         raise ValueError(f"packed transfers are damaged: {error}") from None
     if not opener.eof:
         raise ValueError("packed transfers are cut short, or larger than any run")
     return text
-
-
-def _opener(data: bytes) -> "BZ2Decompressor | zlib._Decompress":
-    if not data.startswith(b"BZh"):
-        return zlib.decompressobj()
-    if not HAS_BZ2:
-        raise ValueError("packed transfers need a Python with bz2: use one, or measure again")
-    import bz2  # noqa: PLC0415  # not every Python has it
-
-    return bz2.BZ2Decompressor()
 
 
 def unpack(packed: str) -> list[dict[str, JsonValue]]:

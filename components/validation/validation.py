@@ -100,12 +100,13 @@ class Found:
 
     record: str
     """The compact record as JSON."""
-    measured_plan: str = ""
-    """The plan that was carried out, as JSON; empty for that of the lab file."""
-    history: str | None = None
-    measured_on: str | None = None
-    """The hosts as they were measured, packed."""
-    state: str = ""
+    measured_plan: str
+    """The plan that was carried out, as JSON."""
+    history: str
+    """A `History` as JSON."""
+    measured_on: str
+    """The hosts as they were measured."""
+    state: str
     """The hosts as they are."""
     faults: Mapping[str, list[str]] = field(default_factory=dict)
     """Of the cluster, by node, pool or network."""
@@ -120,9 +121,9 @@ class Found:
         faults, excluded = known["faults"], known["excluded"]
         return cls(
             record=str(known["record"]),
-            measured_plan=str(known["plan"] or ""),
-            history=_text(known["history"]),
-            measured_on=_text(known["measured_on"]),
+            measured_plan=str(known["plan"]),
+            history=str(known["history"]),
+            measured_on=unpacked(str(known["measured_on"])),
             state=str(known["state"]),
             faults=faults if isinstance(faults, Mapping) else {},
             excluded=excluded if isinstance(excluded, Mapping) else {},
@@ -136,17 +137,13 @@ def summarise(plan: Plan, benchmarks: Benchmarks, found: Found) -> Mapping[str, 
     What a cluster says of a host that is not ready follows from that, and is no second fault. A record of another plan
     is judged by that plan, and is stale.
     """
-    carried_out = Plan.model_validate_json(found.measured_plan) if found.measured_plan else plan
+    carried_out = Plan.model_validate_json(found.measured_plan)
     reasons = [f"{name}: {'; '.join(texts)}" for name, texts in found.faults.items() if name not in found.excluded]
     beside = Beside(faults=reasons, history=history_in(found.history), topology=found.topology)
     record = RunRecord.model_validate_json(found.record)
     judged = in_part(judge(without(carried_out, found.excluded), benchmarks, record, beside), found.excluded)
-    changes = changed_since(unpacked(found.measured_on), found.state, plan_changed=carried_out.digest != plan.digest)
+    changes = changed_since(found.measured_on, found.state, plan_changed=carried_out.digest != plan.digest)
     return output_of(made_stale(judged, changes))
-
-
-def _text(value: object) -> str | None:
-    return value if isinstance(value, str) else None
 
 
 def _place(

@@ -20,12 +20,12 @@ def changed_since(measured: str, now: str, *, plan_changed: bool = False) -> tup
     """What differs between the hosts as they were measured and as they are, by node, in a few lines.
 
     Args:
-        measured: `fingerprint.host_state` of the measurement; empty where an older version kept none.
+        measured: `fingerprint.host_state` of the measurement.
         now: that of this run.
         plan_changed: whether the lab asks for another plan now.
     """
     plan = ["the plan: the lab asks for other measurements"] if plan_changed else []
-    if not measured or measured == now:
+    if measured == now:
         return tuple(plan)
     before, after = _parsed(measured), _parsed(now)
     texts = [*plan, *(_node(name, before, after) for name in sorted({*before, *after}))]

@@ -32,7 +32,12 @@ from stacks.benchmarks import Benchmarks
 plan = Plan.model_validate_json(Path("plan.json").read_text())
 benchmarks = Benchmarks.model_validate_json(Path("benchmarks.json").read_text())
 record = pulumi.Output.from_input(Path("record.json").read_text())
-summary = record.apply(lambda text: summarise(plan, benchmarks, Found(record=text)))
+carried_out = plan.model_dump_json()
+summary = record.apply(
+    lambda text: summarise(
+        plan, benchmarks, Found(record=text, measured_plan=carried_out, history="{}", measured_on="{}", state="{}")
+    )
+)
 Gate("gate", GateArgs(mode=benchmarks.mode, verdict=summary))
 pulumi.export("validation", summary)
 """

@@ -50,6 +50,9 @@ def props(plan: Plan, fingerprint: str = "f1") -> dict[str, Any]:
     return {
         "plan": plan.model_dump_json(),
         "fingerprint": fingerprint,
+        "left_out": [],
+        "measured_on": "",
+        "rerun": "on_change",
         "record": None,
         "settled": None,
         "history": None,

@@ -23,7 +23,7 @@ from pathlib import Path
 
 import pulumi
 
-from components.validation.fingerprint import fingerprint_of, packed
+from components.validation.fingerprint import fingerprint_of, packed, unpacked
 from components.validation.gate import Gate, GateArgs
 from components.validation.measurement import MeasurementArgs
 from components.validation.planning.plan import Plan
@@ -47,7 +47,7 @@ made = Told(
 found = pulumi.Output.all(made.record, made.plan, made.history, made.measured_on)
 verdict = found.apply(
     lambda f: summarise(
-        plan, benchmarks, Found(record=f[0], measured_plan=f[1], history=f[2], measured_on=f[3], state=state)
+        plan, benchmarks, Found(record=f[0], measured_plan=f[1], history=f[2], measured_on=unpacked(f[3]), state=state)
     )
 )
 Gate("gate", GateArgs(mode=benchmarks.mode, verdict=verdict))

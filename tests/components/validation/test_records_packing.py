@@ -6,7 +6,6 @@ import random
 import pytest
 from pydantic import ValidationError
 
-from components.validation import records_packing
 from components.validation.planning.plan import Plan
 from components.validation.records import (
     PACKED,
@@ -135,17 +134,3 @@ def test_a_damaged_text_is_refused_and_gives_no_other_number(lab: Lab) -> None:
             RunRecord.model_validate_json(json.dumps({**fields, PACKED: damaged}))
     with pytest.raises(ValueError, match="cut short"):
         unpack(packed[: len(packed) // 10 * 5])
-
-
-def test_a_python_without_bz2_packs_too_and_any_python_reads_it(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
-    whole = lifelike(busy_plan(lab, 6))
-    small = compact(whole, LIMIT_BYTES)
-    monkeypatch.setattr(records_packing, "HAS_BZ2", False)
-
-    text = compact(whole, LIMIT_BYTES)
-    with pytest.raises(ValidationError, match="a Python with bz2"):
-        RunRecord.model_validate_json(small)
-    assert RunRecord.model_validate_json(text) == whole
-    monkeypatch.undo()
-    assert RunRecord.model_validate_json(text) == whole
-    assert len(small) < len(text)
