@@ -1,7 +1,4 @@
-"""The report of a stack: the verdict on the terminal, and files for people and programs when they are asked for.
-
-`python -m components.report verify --help` checks a report against the raw outputs.
-"""
+"""The report of a stack: the verdict on the terminal, and files for people and programs when they are asked for."""
 
 import argparse
 import sys
@@ -12,7 +9,6 @@ from typing import NamedTuple
 
 from rich.console import Console
 
-from components.report import verify
 from components.report.ctrf import render_ctrf
 from components.report.document import render_json
 from components.report.junit import render_junit
@@ -66,11 +62,8 @@ FORMATS = {
 
 def main(arguments: list[str] | None = None) -> int:
     """Shows the verdict. Its exit code says whether there is one, not what it is: failing is the gate's business."""
-    words = sys.argv[1:] if arguments is None else arguments
-    if words[:1] == ["verify"]:
-        return verify.main(words[1:])
     parser = _parser()
-    asked = parser.parse_args(words)
+    asked = parser.parse_args(arguments)
     try:
         up = _up(*asked.after_up) if asked.after_up else None
     except ValueError:

@@ -2,14 +2,13 @@
 
 import hashlib
 import re
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 
-from components.validation.records import RunRecord, TransferResult
+from components.validation.records import TransferResult
 
 PROMPT = "$ "
 """A raw output begins with the command that made it, behind this."""
-NCCL_LOG = "nccl_all_reduce.log"
 REPETITION = re.compile(r"retest-(\d+)/(.+)")
 """Output of a transfer that was measured again with less beside it: when, and the name of its first output."""
 
@@ -42,18 +41,6 @@ def command_in(text: str) -> str:
     return next((line.removeprefix(PROMPT) for line in lines if line.startswith(PROMPT)), "")
 
 
-def names_of(transfer: TransferResult, known: Collection[str]) -> tuple[str, ...]:
-    """The outputs that a transfer's values were read from, one a repeat.
-
-    A record of before they were named in it has them where the runner puts them.
-    """
-    if transfer.raw:
-        return transfer.raw
-    stem = f"{transfer.rail}/{transfer.client}-to-{transfer.server}"
-    guessed = [f"{stem}/{repeat}.client" for repeat in range(len(transfer.samples))]
-    return tuple(guessed) if all(name in known for name in guessed) else ()
-
-
 def names_again(transfers: Iterable[TransferResult], known: Iterable[str]) -> dict[str, tuple[str, ...]]:
     """The outputs of repetitions, by the first output of the transfer that they repeat.
 
@@ -68,9 +55,3 @@ def names_again(transfers: Iterable[TransferResult], known: Iterable[str]) -> di
         if transfer.raw and all(transfer.retest) and (names := found.get(transfer.raw[0]))
         if len(names) == len(transfer.retest)
     }
-
-
-def nccl_name(record: RunRecord, known: Collection[str]) -> str:
-    """The log of the all-reduce; empty when there is none."""
-    name = record.nccl.raw or NCCL_LOG if record.nccl else ""
-    return name if name in known else ""

@@ -7,7 +7,6 @@ from components.report.html.parts import figure, section
 from components.report.html.sources import Sources
 from components.report.html.tags import Html, number_cell, table, tag
 from components.report.shapes import bytes_text, sizes
-from components.report.values import point_key
 from components.validation.records import RunRecord, unit_text
 
 MOST_CURVES = 8
@@ -39,11 +38,7 @@ def _points(record: RunRecord, sources: Sources) -> Html:
         (
             bytes_text(size),
             *(
-                number_cell(
-                    sources.show(point_key((t.test, t.shape, t.rail, t.client, t.server), size), found[size])
-                    if size in found
-                    else ""
-                )
+                number_cell(sources.transfer(t, found[size]) if size in found else "")
                 for t, found in zip(curves, values, strict=True)
             ),
         )

@@ -11,7 +11,6 @@ from components.report.html.verdict import slowest
 from components.report.lines import number
 from components.report.past import test_name
 from components.report.shapes import Matrix
-from components.report.values import transfer_key
 from components.validation.records import RunRecord, TransferResult, unit_text
 from stacks.words import plural
 
@@ -64,7 +63,7 @@ def _pair_table(record: RunRecord, sources: Sources) -> Html:
             t.rail,
             t.client,
             t.server,
-            number_cell([sources.show(transfer_key(t), t.value), f" {unit_text(t.unit)}"]),
+            number_cell([sources.transfer(t, t.value), f" {unit_text(t.unit)}"]),
             number_cell(str(len(t.samples))),
             number_cell("failed at first" if t.second_try else ", ".join(number(value) for value in t.retest)),
             number_cell(str(t.queue_pairs or "")),

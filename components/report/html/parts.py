@@ -1,9 +1,8 @@
-"""What several sections of the page use: states, numbers with their source, figures."""
+"""What several sections of the page use: states, anchors, figures."""
 
 import re
 
 from components.report.html.tags import Content, Html, tag
-from components.report.lines import number
 
 SIGN = {
     "pass": "✓",
@@ -30,20 +29,6 @@ def state_class(state: str, *, stale: bool = False) -> str:
 def chip(state: str, *, stale: bool = False) -> Html:
     """A state as a word with a sign, so that its colour is not needed."""
     return tag("span", f"{SIGN.get(state, '')} {state}", class_=f"chip {state_class(state, stale=stale)}")
-
-
-def sourced(value: float, key: str, raw: str, anchor: str, shown: str = "") -> Html:
-    """A measured number, how it is worked out, and a link to the raw outputs that it comes from.
-
-    Args:
-        value: as it was measured.
-        key: of `components.report.values`.
-        raw: bundle and name of the output, or of the group of outputs.
-        anchor: where they are listed; empty when they are not.
-        shown: the text, if it is not four digits.
-    """
-    made = tag("data", shown or number(value), value=repr(value), data_key=key, data_raw=raw)
-    return tag("a", made, class_="to", href=f"#{anchor}") if anchor else made
 
 
 def anchor_of(*words: str) -> str:

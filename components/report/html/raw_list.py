@@ -17,7 +17,7 @@ MOST_COMMANDS = 400
 
 
 def raw_section(material: Material, sources: Sources) -> Html:
-    """What a verifier compares with the stored outputs."""
+    """Which file has the outputs, and the digest of each."""
     summary = material.summary
     digest = tag("code", summary.raw_sha256 or "none")
     if not material.raw:
@@ -31,10 +31,8 @@ def raw_section(material: Material, sources: Sources) -> Html:
     told = tag(
         "p",
         f"{plural(len(material.raw), 'output')} in {material.bundle}, SHA-256 ",
-        tag("code", summary.raw_sha256, id="bundle", data_run=summary.run_id),
-        ". Numbers on this page that are underlined with dots lead to the outputs they were read from. ",
-        tag("code", "python -m components.report verify --store FOLDER --report FILE"),
-        " works all of them out again.",
+        tag("code", summary.raw_sha256, id="bundle"),
+        ". Numbers on this page that are underlined with dots lead to the outputs they were read from.",
     )
     groups = [(group, listed) for group, listed in sources.groups.items() if listed]
     brief = len(material.raw) > MOST_COMMANDS
@@ -49,41 +47,34 @@ def raw_section(material: Material, sources: Sources) -> Html:
     return section("Raw outputs", "raw", told, *parts)
 
 
-def _group(
-    group: tuple[str, ...], listed: Sequence[tuple[str, str]], count: int, sources: Sources, *, brief: bool
-) -> Html:
+def _group(group: tuple[str, ...], listed: Sequence[str], count: int, sources: Sources, *, brief: bool) -> Html:
     test, shape, rail = group
     rows, files = [], sources.files
-    for index, (name, pair) in enumerate(listed):
-        rows.append(_row(files.get(name), name, pair, with_command=not brief or index == 0))
+    for index, name in enumerate(listed):
+        rows.append(_row(files.get(name), name, with_command=not brief or index == 0))
     title = tag("summary", f"{test_name(test, shape)} on {rail}: {plural(count, 'output')} of clients")
-    attributes = {"data_test": test, "data_shape": shape, "data_rail": rail}
-    whole = "yes" if len(listed) == count else None
-    return tag("details", title, _table(rows), id=anchor_of(*group), data_whole=whole, **attributes)
+    return tag("details", title, _table(rows), _more(count - len(listed)), id=anchor_of(*group))
 
 
 def _others(listed: list[RawFile], count: int, *, brief: bool) -> Html:
-    rows = [_row(file, file.name, "", with_command=not brief) for file in listed]
-    more = (
-        tag(
-            "p",
-            f"{plural(count - len(listed), 'more is', 'more are')} covered by the digest of the file.",
-        )
-        if len(listed) < count
-        else None
-    )
+    rows = [_row(file, file.name, with_command=not brief) for file in listed]
     what = "other output" if count == 1 else "other outputs"
     title = tag("summary", f"{count} {what}: ends of servers, logs of jobs, looks at hosts")
-    return tag("details", title, _table(rows), more, id=anchor_of(OTHERS))
+    return tag("details", title, _table(rows), _more(count - len(listed)), id=anchor_of(OTHERS))
 
 
-def _row(file: RawFile | None, name: str, pair: str, *, with_command: bool) -> str:
+def _more(count: int) -> Html | None:
+    if not count:
+        return None
+    return tag("p", f"{plural(count, 'more is', 'more are')} covered by the digest of the file.")
+
+
+def _row(file: RawFile | None, name: str, *, with_command: bool) -> str:
     """Short, since there may be thousands: HTML lets the ends of cells and rows go without saying."""
     if file is None:
         return f"<tr><td>{markup(name)}<td class=n><td>not in the file"
     command = f"<br><code class=cmd>{markup(file.command or 'command not recorded')}</code>" if with_command else ""
-    mark = f' data-t="{markup(pair).replace(chr(34), "&quot;")}"' if pair else ""
-    return f"<tr{mark}><td>{markup(name)}{command}<td class=n>{file.size_bytes}<td><code>{file.sha256}</code>"
+    return f"<tr><td>{markup(name)}{command}<td class=n>{file.size_bytes}<td><code>{file.sha256}</code>"
 
 
 def _table(rows: list[str]) -> Html:

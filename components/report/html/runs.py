@@ -11,7 +11,6 @@ from components.report.html.verdict import regression
 from components.report.lines import number, percent
 from components.report.material import Material
 from components.report.past import Trend, test_name, trends
-from components.report.values import job_key
 from components.validation.judging.comparison import Comparison, comparisons
 from components.validation.records import CurvePoint, RunRecord
 
@@ -45,7 +44,7 @@ def _drawn(curve: Sequence[CurvePoint]) -> bool:
 def _jobs(record: RunRecord, sources: Sources) -> Html:
     rows = []
     for job in record.jobs:
-        value = [sources.show(job_key(job), job.value), f" {job.unit}"] if job.value is not None else None
+        value = [sources.job(job, job.value), f" {job.unit}"] if job.value is not None else None
         told = [f"{key}: {text}" for key, text in job.details.items() if isinstance(text, str | int | float)]
         dropped = f"{len(job.dropped)}: {', '.join(map(number, job.dropped))}" if job.dropped else ""
         outcome = f"{job.outcome}{', replayed' if job.replayed else ''}"

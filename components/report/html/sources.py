@@ -1,100 +1,87 @@
-"""Which raw output stands behind a number, and where on the page it is listed."""
+"""Which raw outputs stand behind a number, and where on the page they are listed."""
 
-from components.report.checking import ROUNDED
-from components.report.html.parts import anchor_of, sourced
+from components.report.html.parts import anchor_of
 from components.report.html.tags import Html, tag
 from components.report.lines import number
 from components.report.material import Material
-from components.report.raw import RawFile, names_again, names_of, nccl_name
-from components.report.values import (
-    AGAIN,
-    NCCL_KEY,
-    group_of,
-    job_key,
-    judged_key,
-    measured_by,
-    point_key,
-    series_key,
-    slowest_of,
-    transfer_key,
-    values_of,
-)
-from components.validation.records import RunRecord, TransferResult
+from components.report.raw import RawFile, names_again
+from components.validation.records import JobResult, TransferResult
+from components.validation.summary import JudgedTest
 
 OTHERS = "other outputs"
+AGAIN = "again"
+"""Stands for the shape of a group that lists repetitions of suspect transfers."""
+
+Group = tuple[str, str, str]
+"""Test, shape and rail."""
+Pair = tuple[str, str, str, str, str]
+"""Test, shape, rail, client and server."""
 
 
 class Sources:
     """The raw outputs of a report by the numbers that were read from them."""
 
     def __init__(self, material: Material) -> None:
-        self.run_id = material.summary.run_id
         self.files = {file.name: file for file in material.raw}
-        self.groups: dict[tuple[str, str, str], list[tuple[str, str]]] = {}
-        """Per test, shape and rail: name of each output, and the client and server whose transfer it measured."""
-        record = material.record
-        self._again = names_again(record.transfers, self.files) if record else {}
-        self._slowest = slowest_of(record, material.summary, self._again) if record else {}
-        self._values = values_of(record) | self._slowest if record else {}
-        self._found: dict[str, tuple[str, str]] = {}
-        """By key: the outputs as one text, and where they are listed."""
-        if record is not None and self.files:
-            self._read(record)
+        self.groups: dict[Group, list[str]] = {}
+        """Names of the outputs that the values of a test on a rail were read from."""
+        self._judged: dict[Pair, Group] = {}
+        """What a transfer is judged by: its own outputs, or those of its repetitions."""
+        record = material.record if self.files else None
+        self._nccl = record.nccl.raw if record and record.nccl else ""
+        self._whole = record is not None and record.left_out == 0
+        measured = [t for t in record.transfers if t.outcome == "measured" and t.raw] if record else []
+        again = names_again(measured, self.files)
+        for transfer in measured:
+            group, repetitions = _group(transfer), (transfer.test, AGAIN, transfer.rail)
+            repeated = again.get(transfer.raw[0], ())
+            self.groups.setdefault(group, []).extend(transfer.raw)
+            if repeated:
+                self.groups.setdefault(repetitions, []).extend(repeated)
+            if repeated or not transfer.retest:
+                self._judged[*group, transfer.client, transfer.server] = repetitions if repeated else group
 
-    def _read(self, record: RunRecord) -> None:
-        for transfer in record.transfers:
-            names = names_of(transfer, self.files) if transfer.outcome == "measured" else ()
-            if names:
-                self._transfer(transfer, names)
-        # of a record without all transfers, what is said of all of them cannot be worked out again
-        for group in self.groups if record.left_out == 0 else ():
-            for what in ("median", "least", "greatest"):
-                key = series_key(*group, what)
-                if key in self._values and self._values[key].traceable:
-                    self._point(key, f"{'/'.join(group)}/*", group)
-        for job in record.jobs:
-            if job.raw in self.files:
-                self._point(job_key(job), job.raw, (OTHERS,))
-        if name := nccl_name(record, self.files):
-            self._point(NCCL_KEY, name, (OTHERS,))
+    def transfer(self, transfer: TransferResult, value: float) -> Html:
+        """A value of a transfer: its median, or a point of its curve."""
+        return _linked(value, _group(transfer) if transfer.raw and self.files else ())
 
-    def _transfer(self, transfer: TransferResult, names: tuple[str, ...]) -> None:
-        group, repetitions = group_of(transfer), (transfer.test, AGAIN, transfer.rail)
-        repeated = self._again.get(names[0], ())
-        self._list(group, names, transfer)
-        self._list(repetitions, repeated, transfer)
-        if transfer.shape == "sizes":
-            for name, point in zip(names, transfer.curve, strict=False):
-                self._point(point_key(measured_by(transfer), point.message_bytes), name, group)
-        else:
-            self._point(transfer_key(transfer), " ".join(names), group)
-        if (key := judged_key(measured_by(transfer))) in self._slowest:
-            if not transfer.retest:
-                self._point(key, " ".join(names), group)
-            elif repeated:
-                self._point(key, " ".join(repeated), repetitions)
+    def median(self, test: JudgedTest, value: float) -> Html:
+        """The median over a test's transfers on a rail, or of the all-reduce over all rails."""
+        if test.rail is None:
+            # with a transport as its shape it is one of several jobs
+            is_nccl = (test.test, test.shape) == ("nccl_all_reduce", "")
+            return self._of_log(value, self._nccl if is_nccl else "")
+        group = (test.test, test.shape, test.rail)
+        # the outputs of transfers that the record has no room for are not in the group's list
+        return _linked(value, group if self._whole and group in self.groups else ())
 
-    def _list(self, group: tuple[str, str, str], names: tuple[str, ...], transfer: TransferResult) -> None:
-        pair = f"{transfer.client} {transfer.server}"
-        if names:
-            self.groups.setdefault(group, []).extend((name, pair) for name in names)
+    def worst(self, test: JudgedTest) -> Html:
+        """The slowest transfer of a test, as it is judged."""
+        worst = test.worst
+        if worst is None:
+            return Html("")
+        pair = (test.test, test.shape, test.rail or "", worst.client, worst.server)
+        return _linked(worst.value, self._judged.get(pair, ()))
 
-    def _point(self, key: str, names: str, group: tuple[str, ...]) -> None:
-        self._found[key] = (f"{self.run_id}:{names}", anchor_of(*group))
-
-    def show(self, key: str, value: float) -> Html:
-        """A number; with its source where raw outputs of this run are known.
-
-        A verdict may round what the record has in full. One that says something else is shown as it is: that it
-        contradicts its own raw outputs is for the verifier to find.
-        """
-        if key not in self._found:
-            return tag("span", number(value), class_="num")
-        full = self._values.get(key)
-        near = full is not None and abs(full.value - value) <= ROUNDED * abs(full.value)
-        return sourced(full.value if full and near else value, key, *self._found[key])
+    def job(self, job: JobResult, value: float) -> Html:
+        """The median of a job."""
+        return self._of_log(value, job.raw)
 
     def others(self) -> list[RawFile]:
         """Outputs that no transfer's value was read from: the servers' ends, logs of jobs, looks at hosts."""
-        used = {name for listed in self.groups.values() for name, _ in listed}
+        used = {name for names in self.groups.values() for name in names}
         return [file for name, file in self.files.items() if name not in used]
+
+    def _of_log(self, value: float, name: str) -> Html:
+        return _linked(value, (OTHERS,) if name in self.files else ())
+
+
+def _group(transfer: TransferResult) -> Group:
+    return transfer.test, transfer.shape, transfer.rail
+
+
+def _linked(value: float, listed: tuple[str, ...]) -> Html:
+    """A number, with a link to its outputs where the page lists them."""
+    if not listed:
+        return tag("span", number(value), class_="num")
+    return tag("a", number(value), class_="to num", href=f"#{anchor_of(*listed)}")

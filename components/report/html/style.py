@@ -51,7 +51,7 @@ td{padding:7px 14px 7px 0;border-bottom:1px solid var(--grid);vertical-align:top
 tbody tr:last-child td{border-bottom:0}
 td.n,th.n{text-align:right}td.n{white-space:nowrap}
 td small,.note{display:block;color:var(--muted);font-size:13px}
-data,.num{white-space:nowrap}
+.num{white-space:nowrap}
 a.to{color:inherit;text-decoration:underline dotted;text-decoration-color:var(--muted);text-underline-offset:3px}
 code{font:13px/1.45 ui-monospace,"SF Mono",Menlo,Consolas,"Liberation Mono",monospace;overflow-wrap:anywhere}
 .charts{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(100%,430px),1fr));gap:22px 26px;margin-top:12px}

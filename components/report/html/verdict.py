@@ -15,7 +15,6 @@ from components.report.lines import (
 )
 from components.report.material import Material
 from components.report.past import PastRun
-from components.report.values import NCCL_KEY, judged_key, series_key
 from components.validation.records import TransferResult, unit_text
 from components.validation.summary import JudgedTest, Regression, Summary
 from stacks.words import plural
@@ -114,13 +113,13 @@ def _cells(test: JudgedTest, summary: Summary, sources: Sources) -> tuple[Conten
     worst: Content = None
     if test.worst:
         pair = f"{test.worst.client} to {test.worst.server}"
-        worst = [_worst(test, sources), tag("small", pair)]
+        worst = [sources.worst(test), tag("small", pair)]
     return (
         test_title(test),
         test.rail or "all",
         [chip(test.function, stale=bool(summary.stale)), tag("small", of) if of else None],
         chip(test.performance, stale=bool(summary.stale)),
-        [_median(test, sources), " ", unit_text(test.unit), tag("small", label) if label else None]
+        [sources.median(test, test.median), " ", unit_text(test.unit), tag("small", label) if label else None]
         if test.median is not None
         else None,
         worst,
@@ -131,27 +130,6 @@ def _cells(test: JudgedTest, summary: Summary, sources: Sources) -> tuple[Conten
         percent(test.change, signed=True),
         test.because if test.because != label else "",
     )
-
-
-def _median(test: JudgedTest, sources: Sources) -> Html:
-    value = float(test.median or 0)
-    if test.rail is None:
-        whole = (test.test, test.shape) == ("nccl_all_reduce", "")  # with a transport it is one of several jobs
-        return sources.show(NCCL_KEY, value) if whole else markup_number(value)
-    return sources.show(series_key(test.test, test.shape, test.rail, "median"), value)
-
-
-def _worst(test: JudgedTest, sources: Sources) -> Html:
-    worst = test.worst
-    if worst is None:
-        return Html("")
-    key = judged_key((test.test, test.shape, test.rail or "", worst.client, worst.server))
-    return sources.show(key, worst.value)
-
-
-def markup_number(value: float) -> Html:
-    """A number that no raw output stands behind."""
-    return tag("span", number(value), class_="num")
 
 
 def findings(material: Material) -> Html | None:
