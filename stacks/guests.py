@@ -12,8 +12,8 @@ from stacks.software import Download, Version
 class GuestNetwork(Section):
     """The rails' addresses also in the guest's own network configuration, for people and for the next boot."""
 
-    tool: Literal["auto", "netplan", "nmcli", "ifcfg"] = "auto"
-    """What keeps them. auto: netplan where it is, network-scripts on RHEL 7, else NetworkManager."""
+    tool: Literal["auto", "netplan", "nmcli"] = "auto"
+    """What keeps them. auto: netplan where it is installed, else NetworkManager."""
 
 
 class Guests(Section):

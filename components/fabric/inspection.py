@@ -117,12 +117,11 @@ def look(lab: Lab, fabric: Fabric, vcenter: VCenter, olds: Props) -> Props:
         packages=kept(olds.get(KEPT)),
     )
     facts = survey(vcenter, scope)
-    knows_adapters = "adapters" in olds or "made" not in olds  # a state from before they were kept there tells nothing
     verdict = judge(fabric.switches, facts, {rail.name: rail.mtu_bytes for rail in lab.rails}, vgpu)
     portless = without_vmnic(vcenter, [facts.hosts[name] for name in verdict.unlinked]) if verdict.unlinked else ()
     claims = [
         *refused_names(fabric.switches, facts, _ours(olds, "made")),
-        *refused_adapters(fabric.switches if knows_adapters else (), facts, _ours(olds, "adapters")),
+        *refused_adapters(fabric.switches, facts, _ours(olds, "adapters")),
         *refused_mtus(fabric.switches, facts),
         *refused_versions(fabric.switches, facts),
         *refused_supplies(lab, facts),

@@ -66,14 +66,14 @@ def test_server_and_clients_have_the_article_s_addresses(lab: Lab) -> None:
     assert [str(node.pfs[0].address.ip) for node in lab.nodes] == ["192.168.30.11", "192.168.30.201"]
 
 
-def test_the_centos_client_s_file_says_what_the_article_s_does_but_for_the_default_route(lab: Lab) -> None:
+def test_the_rhel_client_s_keyfile_has_the_article_s_address_and_no_default_route(lab: Lab) -> None:
     document = host_document(lab, lab.nodes[1])
 
-    text = plan_for("ifcfg", document["pfs"][0]).text  # type: ignore[index, call-overload]
+    text = plan_for("nmcli", document["pfs"][0]).text  # type: ignore[index, call-overload]
 
-    for line in ("DEVICE=ens224f0", "BOOTPROTO=none", "IPADDR=192.168.30.201", "ONBOOT=yes", "IPV6INIT=no"):
+    for line in ("interface-name=ens224f0", "method=manual", "address1=192.168.30.201/24", "autoconnect=true"):
         assert line in text.splitlines()
-    assert "DEFROUTE=no" in text
+    assert "never-default=true" in text
 
 
 def test_the_proof_is_the_article_s_and_the_limit_too(lab: Lab) -> None:

@@ -1,4 +1,4 @@
-"""The rail's address in a guest's own words: files for netplan, NetworkManager or network-scripts, as data.
+"""The rail's address in a guest's own words: files for netplan or NetworkManager, as data.
 
 Each tool gets one file of ours for an interface. Files that are there already stay as they are, and nothing here makes
 a tool look at another interface: `netplan apply` would, so what netplan renders is taken over for this one only.
@@ -11,7 +11,7 @@ from .machine import Machine, StepError
 from .places import RUN
 
 MARK = "# Written by rocelab: change the lab file instead.\n"
-NETPLAN, SCRIPTS = "/etc/netplan", "/etc/sysconfig/network-scripts"
+NETPLAN = "/etc/netplan"
 PROFILES, RUN_PROFILES = "/etc/NetworkManager/system-connections", "/run/NetworkManager/system-connections"
 RUN_NETWORKS = "/run/systemd/network"
 HIGHEST_PRIORITY = "999"
@@ -19,7 +19,7 @@ HIGHEST_PRIORITY = "999"
 RENDERED = RUN + "/netplan"
 """Another root for netplan, in which it renders without touching what is in use."""
 ACTIVATION_S = 20
-TOOLS = ("netplan", "ifcfg", "nmcli")
+TOOLS = ("netplan", "nmcli")
 
 Words = List[List[str]]
 
@@ -43,8 +43,6 @@ def tool_of(machine: Machine, asked: str) -> str:
     """
     looks = {
         "netplan": lambda: machine.exists("/usr/sbin/netplan") and machine.exists(NETPLAN),
-        # network-scripts: RHEL 7; on RHEL 8 a package that somebody has chosen, and gone with RHEL 9
-        "ifcfg": lambda: machine.exists(SCRIPTS + "/ifup-eth"),
         "nmcli": lambda: machine.run("nmcli", "-t", "-f", "RUNNING", "general").out.strip() == "running",
     }
     found = next((name for name in TOOLS if asked in ("auto", name) and looks[name]()), None)
@@ -58,7 +56,7 @@ def tool_of(machine: Machine, asked: str) -> str:
 
 def plan_for(tool: str, pf: Dict[str, Any]) -> Plan:
     """File and commands of a tool for a PF."""
-    return {"netplan": _netplan, "nmcli": _nmcli, "ifcfg": _ifcfg}[tool](pf)
+    return {"netplan": _netplan, "nmcli": _nmcli}[tool](pf)
 
 
 def _netplan(pf: Dict[str, Any]) -> Plan:
@@ -112,26 +110,6 @@ def _nmcli(pf: Dict[str, Any]) -> Plan:
     wait = ["nmcli", "--wait", str(ACTIVATION_S), "connection"]
     start = [["nmcli", "connection", "load", path], [*wait, "up", profile]]
     return Plan(path, MARK + "\n".join(lines) + "\n", start, [[*wait, "down", profile]])
-
-
-def _ifcfg(pf: Dict[str, Any]) -> Plan:
-    """No default route: seed C's example has one, and a rail leads nowhere else."""
-    name = pf["interface"]
-    address, _, length = pf["address"].partition("/")
-    pairs = {
-        "DEVICE": name,
-        "NAME": f"rocelab-{name}",
-        "TYPE": "Ethernet",
-        "BOOTPROTO": "none",
-        "ONBOOT": "yes",
-        "IPADDR": address,
-        "PREFIX": length,
-        "MTU": pf["mtu_bytes"],
-        "DEFROUTE": "no",
-        "IPV6INIT": "no",
-    }
-    text = MARK + "".join(f"{key}={value}\n" for key, value in pairs.items())
-    return Plan(f"{SCRIPTS}/ifcfg-{name}", text, [["ifup", name]], [["ifdown", name]])
 
 
 def rendered_by_netplan(machine: Machine, name: str) -> Dict[str, str]:

@@ -23,13 +23,12 @@ RECORDED = Path(__file__).with_name("recorded") / "netplan-0.106"
 ADDRESS = "10.10.11.11/24"
 OTHERS = {
     "netplan": ("/etc/netplan/50-cloud-init.yaml", "network:\n  ethernets:\n    enp0s3: {dhcp4: true}\n  version: 2\n"),
-    "ifcfg": ("/etc/sysconfig/network-scripts/ifcfg-enp0s3", "DEVICE=enp0s3\nBOOTPROTO=dhcp\nONBOOT=yes\n"),
     "nmcli": ("/etc/NetworkManager/system-connections/enp0s3.nmconnection", "[connection]\nid=enp0s3\n"),
 }
 
 
 class Guest(FakeHost):
-    """A guest whose addresses one tool keeps: Ubuntu, RHEL 7 or RHEL 9."""
+    """A guest whose addresses one tool keeps: Ubuntu or RHEL 9."""
 
     def __init__(self, root: Path, tool: str) -> None:
         super().__init__(root)
@@ -39,8 +38,6 @@ class Guest(FakeHost):
         self.file(*OTHERS[self.tool])
         if self.tool == "netplan":
             self.file("/usr/sbin/netplan", "")
-        if self.tool == "ifcfg":
-            self.file(guest.SCRIPTS + "/ifup-eth", "")
 
     def run(self, *words: str, stdin: str = "", timeout_s: float = 30) -> Done:
         found = self._network(words)
@@ -61,11 +58,6 @@ class Guest(FakeHost):
             case ("nmcli", "--wait", _, "connection", "up", _):
                 return self._take(guest.PROFILES, r"^address1=(\S+)", guest.RUN_PROFILES)
             case ("nmcli", "--wait", _, "connection", "down", _):
-                self.links["enp5s0"]["addr_info"] = []
-                return Done(0, "", "")
-            case ("ifup", "enp5s0"):
-                return self._take(guest.SCRIPTS, r"^IPADDR=(\S+)\nPREFIX=(\S+)")
-            case ("ifdown", "enp5s0"):
                 self.links["enp5s0"]["addr_info"] = []
                 return Done(0, "", "")
             case ("ping", *options, peer):
@@ -97,12 +89,11 @@ class Guest(FakeHost):
     def _take(self, folder: str, pattern: str, other: str = "") -> Done:
         texts = [self.read(f"{place}/{name}") for place in (folder, other) if place for name in self.names(place)]
         found = [match for text in texts for match in re.findall(pattern, text, re.MULTILINE)]
-        given = dict.fromkeys("/".join(match) if isinstance(match, tuple) else match for match in found)  # each once
-        self.links["enp5s0"].update(addr_info=[info(address) for address in given], mtu=9000)
+        self.links["enp5s0"].update(addr_info=[info(address) for address in dict.fromkeys(found)], mtu=9000)
         return Done(0, "", "")
 
 
-@pytest.fixture(params=["netplan-networkd", "netplan-NetworkManager", "nmcli", "ifcfg"])
+@pytest.fixture(params=["netplan-networkd", "netplan-NetworkManager", "nmcli"])
 def machine(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Guest:
     monkeypatch.delenv("SSH_CONNECTION", raising=False)
     return Guest(tmp_path, request.param)
@@ -125,7 +116,7 @@ def made(machine: Guest, document: dict[str, Any]) -> None:
 
 
 def ours(machine: Guest) -> list[Path]:
-    folders = (guest.NETPLAN, guest.PROFILES, guest.SCRIPTS, guest.RUN_NETWORKS, guest.RUN_PROFILES)
+    folders = (guest.NETPLAN, guest.PROFILES, guest.RUN_NETWORKS, guest.RUN_PROFILES)
     files = [path for folder in folders for path in (machine.folder / folder[1:]).glob("*")]
     return [path for path in files if "rocelab" in path.read_text() or "netplan-enp5s0" in path.name]
 
@@ -226,7 +217,7 @@ def test_a_boot_leaves_the_guest_s_own_tool_alone(machine, document):
     machine.commands.clear()
 
     assert run("boot", machine, document)["failed"] is None
-    assert [line for line in machine.commands if re.match(r"netplan|nmcli (?!-t)|networkctl|ifup|ping", line)] == []
+    assert [line for line in machine.commands if re.match(r"netplan|nmcli (?!-t)|networkctl|ping", line)] == []
 
 
 def test_a_tool_that_does_not_do_it_is_a_failure_with_the_way_back(machine, document):
@@ -265,18 +256,6 @@ def test_an_interface_that_somebody_else_s_netplan_file_defines_is_refused(tmp_p
     assert ours(machine) == []
 
 
-def test_an_ifcfg_file_of_the_site_is_never_written_over(tmp_path, document, monkeypatch):
-    monkeypatch.delenv("SSH_CONNECTION", raising=False)
-    machine = Guest(tmp_path, "ifcfg")
-    path = f"{guest.SCRIPTS}/ifcfg-enp5s0"
-    machine.file(path, "DEVICE=enp5s0\nBOOTPROTO=dhcp\n")
-
-    failed = run("apply", machine, document)["failed"]
-
-    assert f"{path} defines enp5s0 already" in failed["reason"]
-    assert machine.read(path) == "DEVICE=enp5s0\nBOOTPROTO=dhcp"
-
-
 def test_the_management_interface_is_never_given_to_a_tool(machine, document):
     pf = {**document["pfs"][0], "interface": "enp0s3"}
 
@@ -293,7 +272,7 @@ def test_a_guest_with_none_of_the_tools_says_so(tmp_path, document, monkeypatch)
 
     failed = run("apply", machine, document)["failed"]
 
-    assert "none of netplan, ifcfg, nmcli" in failed["reason"]
+    assert "none of netplan, nmcli" in failed["reason"]
 
 
 @pytest.mark.parametrize(

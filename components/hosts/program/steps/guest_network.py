@@ -1,7 +1,7 @@
 """The address of a rail in a virtual machine, kept by what the guest keeps its other addresses with.
 
 The unit of this program sets it at each boot by itself. A guest whose own tool knows it too has it earlier, shows it to
-people where they look for it, and is not asked for DHCP on it (seed C: netplan, or an ifcfg file by hand).
+people where they look for it, and is not asked for DHCP on it (seed C: netplan, or a file by hand).
 """
 
 from typing import Any, Dict, Iterator, Set
@@ -62,13 +62,12 @@ class GuestNetwork(Step):
         }
 
     def before_pf(self, host: Host, pf: str) -> Before:
-        """The file of the clone that ours takes the place of, if there is one."""
-        return {"guest_network": guest_others.replaced_by(host.machine, pf) or "none of ours"}
+        return {"guest_network": "none of ours"}
 
     def undo_pfs(self, host: Host, pfs: Dict[str, Before]) -> None:
         for name, before in pfs.items():
             if "guest_network" in before:
-                _let_go(host, name, before["guest_network"])
+                _let_go(host, name)
 
 
 def _told(pf: Dict[str, Any]) -> str:
@@ -125,7 +124,7 @@ def _is_addressed(host: Host, pf: Dict[str, Any]) -> bool:
     return pf["address"] in host.addresses(name) and host.is_up(name) and host.links()[name]["mtu"] == pf["mtu_bytes"]
 
 
-def _let_go(host: Host, name: str, before: Any) -> None:
+def _let_go(host: Host, name: str) -> None:
     """Takes our file away, whichever tool it was for, and gives the interface back to the file that was there."""
     machine = host.machine
     for tool in guest.TOOLS:
@@ -143,22 +142,16 @@ def _let_go(host: Host, name: str, before: Any) -> None:
             machine.remove(path)
         for words in guest.reloads(paths):
             machine.run(*words)
-        _hand_over(machine, tool, name, before)
+        if tool == "netplan" and guest_others.defines_alone(machine, name):
+            _hand_over(machine, name)
         host.forget()
 
 
-def _hand_over(machine: Machine, tool: str, name: str, before: Any) -> None:
-    start: guest.Words = []
-    if tool == "ifcfg" and isinstance(before, dict):
-        for path, text in before.items():
-            machine.put(path, text)
-        start = [["ifup", name]]
-    if tool == "netplan" and guest_others.defines_alone(machine, name):
-        for path, text in guest.rendered_by_netplan(machine, name).items():
-            machine.put(path, text, mode=guest.mode_of(path))
-            start = guest.netplan_start(path, name)
-    for words in start:
-        machine.run(*words, timeout_s=guest.ACTIVATION_S + 10)
+def _hand_over(machine: Machine, name: str) -> None:
+    for path, text in guest.rendered_by_netplan(machine, name).items():
+        machine.put(path, text, mode=guest.mode_of(path))
+        for words in guest.netplan_start(path, name):
+            machine.run(*words, timeout_s=guest.ACTIVATION_S + 10)
 
 
 def _netplan_paths(name: str) -> Iterator[str]:
