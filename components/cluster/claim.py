@@ -20,10 +20,9 @@ from pulumi.dynamic import (
     UpdateResult,
 )
 
-from components.cluster.api import Api, at
 from components.cluster.manifests import PART_OF, Manifest
 from components.cluster.required import Required
-from components.cluster.server import ApiError
+from components.kubernetes.client import ApiError, KubernetesApi, at
 from stacks.base import LabError
 
 NAMESPACE, NAME = "kube-system", "rocelab-owner"
@@ -67,11 +66,8 @@ class ClaimProvider(ResourceProvider):
     def read(self, id_: str, props: Properties) -> ReadResult:
         """Looks whether the claim is still there. A server that is silent has lost nothing."""
         try:
-            api = Api(str(props["kubeconfig"]))
-            try:
+            with KubernetesApi(str(props["kubeconfig"])) as api:
                 owner = owner_in(api.get(PATH))
-            finally:
-                api.close()
         except LabError as error:
             pulumi.log.warn(f"whose the cluster is cannot be seen: {error}")
             return ReadResult(id_, props)
@@ -84,12 +80,9 @@ class ClaimProvider(ResourceProvider):
 
     def delete(self, _id: str, _props: Properties) -> None:
         """Gives the cluster free, unless somebody else has it by now."""
-        api = Api(str(_props["kubeconfig"]))
-        try:
+        with KubernetesApi(str(_props["kubeconfig"])) as api:
             if owner_in(api.get(PATH)) == _props["owner"]:
                 api.delete(PATH)
-        finally:
-            api.close()
 
 
 def owner_in(found: Manifest | None) -> str:
@@ -116,16 +109,13 @@ def _refuse(props: Properties, also_ours: Sequence[str]) -> Manifest | None:
     Raises:
         ClaimedError: when it is not, or when an operator that the lab counts on is not installed.
     """
-    api = Api(str(props["kubeconfig"]))
-    try:
+    with KubernetesApi(str(props["kubeconfig"])) as api:
         found = api.get(PATH)
         if text := refusal(found, str(props["owner"]), also_ours):
             raise ClaimedError(text)
         required = [Required(**item) for item in json.loads(str(props["required"]))]
         if lacking := [each.lack for each in required if api.get(each.path) is None]:
             raise ClaimedError("\n".join(lacking))
-    finally:
-        api.close()
     return found
 
 
@@ -133,22 +123,18 @@ def _claim(props: Properties, also_ours: Sequence[str]) -> None:
     logging.getLogger("grpc").setLevel(logging.CRITICAL)  # it would print our traceback
     found = _refuse(props, also_ours)
     data: Manifest = {"owner": str(props["owner"])}
-    api = Api(str(props["kubeconfig"]))
-    try:
+    metadata: Manifest = {"name": NAME, "labels": PART_OF}
+    made: Manifest = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data}
+    with KubernetesApi(str(props["kubeconfig"])) as api:
         if found is not None:
             api.merge(PATH, {"data": data})
             return
-        api.create(
-            COLLECTION,
-            {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": NAME, "labels": PART_OF}, "data": data},
-        )
-    except ApiError as error:
-        if error.status == 409:  # another run was faster: whose it is now decides
-            _refuse(props, also_ours)
-            return
-        raise
-    finally:
-        api.close()
+        try:
+            api.create(COLLECTION, made)
+        except ApiError as error:
+            if error.status != 409:
+                raise
+            _refuse(props, also_ours)  # another run was faster: whose it is now decides
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -8,12 +8,12 @@ from ipaddress import IPv4Network
 from pydantic import JsonValue
 
 from components.cluster.addresses import pool_namespace
-from components.cluster.api import at
 from components.cluster.ipam import API_VERSION as POOL_API
 from components.cluster.manifests import Manifest
 from components.cluster.networks import API_VERSION as NETWORK_API
 from components.cluster.profiles import networks, pools
 from components.cluster.rails import nodes_on, populated_rails
+from components.kubernetes.client import at
 from stacks.cluster import Cluster
 from stacks.delivery import SriovOperator, devices_of
 from stacks.lab import Lab

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 import pulumi
 from pulumi.dynamic import CreateResult, DiffResult, ReadResult, Resource, ResourceProvider, UpdateResult
 
-from components.cluster.api import Api, at
 from components.cluster.node_checks import Wanted, network_faults, node_faults, pool_faults, state_faults, vf_changes
+from components.kubernetes.client import KubernetesApi, at
 from stacks.base import LabError
 from stacks.words import plural
 
@@ -50,7 +50,7 @@ class NodeGateProvider(ResourceProvider):
         return UpdateResult(_looked(_news, float(str(_news["wait_s"]))))
 
 
-def look(api: Api, wanted: Wanted) -> Faults:
+def look(api: KubernetesApi, wanted: Wanted) -> Faults:
     """Everything that stands in the way of a job now."""
     nodes = {str(at(node, "metadata", "name")): node for node in api.items("/api/v1/nodes")}
     states = api.items(wanted.node_states) if wanted.node_states else []
@@ -88,11 +88,8 @@ def _wanted(props: Properties) -> Wanted:
 def _looked(props: Properties, wait_s: float) -> Properties:
     wanted = _wanted(props)
     try:
-        api = Api(str(props["kubeconfig"]))
-        try:
+        with KubernetesApi(str(props["kubeconfig"])) as api:
             faults = wait(lambda: look(api, wanted), wait_s)
-        finally:
-            api.close()
     except LabError as error:
         faults = {"cluster": [str(error)]}
     for name, reasons in faults.items():

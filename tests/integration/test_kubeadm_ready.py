@@ -17,13 +17,13 @@ from typing import Any
 import pytest
 import yaml
 
-from components.cluster.api import Api, at
 from components.cluster.bootstrap.join import unite
 from components.cluster.bootstrap.part import forget, part
 from components.hosts.calls import Hosts
 from components.hosts.drain import Cluster
 from components.hosts.records import HostRecord, wanted_record
 from components.hosts.repair import Crew, Outcome
+from components.kubernetes.client import KubernetesApi, at
 from components.ssh.admin import admin_config
 from components.ssh.connection import keys_of
 from simulator.nodes.image import build_image
@@ -134,7 +134,7 @@ def _from_nothing_to_ready(made: Made) -> None:
     joined = [f"{name}: joins as {made.roles[name].replace('_', ' ')}" for name in others]
     assert made.said == [f"{begins}: makes the cluster", *joined]
 
-    api = Api(made.kubeconfig())
+    api = KubernetesApi(made.kubeconfig())
     try:
         _place_a_network(made, api)
         nodes = _ready_nodes(api, set(made.roles))
@@ -159,7 +159,7 @@ def _from_nothing_to_ready(made: Made) -> None:
         api.close()
 
 
-def _place_a_network(made: Made, api: Api) -> None:
+def _place_a_network(made: Made, api: KubernetesApi) -> None:
     """`cni: none`: somebody else places the network between pods, here a bridge on each node and routes between them.
 
     kube-proxy would set how many connections the whole machine may track, which nobody in a namespace may.
@@ -199,7 +199,7 @@ def _let_leave(made: Made, name: str) -> None:
     asyncio.run(leave())
 
 
-def _nodes(api: Api, number: int) -> list[Any]:
+def _nodes(api: KubernetesApi, number: int) -> list[Any]:
     """All nodes, as soon as each has its part of the pods' network."""
     end = time.monotonic() + READY_S
     while True:
@@ -210,7 +210,7 @@ def _nodes(api: Api, number: int) -> list[Any]:
         time.sleep(0.5)
 
 
-def _ready_nodes(api: Api, names: set[str]) -> dict[str, Any]:
+def _ready_nodes(api: KubernetesApi, names: set[str]) -> dict[str, Any]:
     """The nodes, as soon as all of them are Ready."""
     end = time.monotonic() + READY_S
     while True:
@@ -222,7 +222,7 @@ def _ready_nodes(api: Api, names: set[str]) -> dict[str, Any]:
         time.sleep(0.5)
 
 
-def _wait_for_pods(api: Api) -> None:
+def _wait_for_pods(api: KubernetesApi) -> None:
     """Until all pods are ready: the resolvers are it once they reach the API by its service's address."""
     end = time.monotonic() + READY_S
     while True:

@@ -72,9 +72,9 @@ class Nodes:
         """
         try:
             config = kubeconfig or await self._kubeconfig(facts)
+            return Cluster(config) if config else None
         except LabError as error:
             return _NoWayIn(str(error).splitlines()[0])
-        return Cluster(config) if config else None
 
     async def _kubeconfig(self, facts: Facts) -> str | None:
         """That of a control plane; None while none is to be expected.

@@ -11,7 +11,7 @@ from functools import partial
 from pydantic import JsonValue
 
 from components.jobs.mpijob import GROUP, PLURAL, VERSION
-from components.validation.running.kube import Api
+from components.kubernetes.client import KubernetesApi
 from stacks.base import LabError
 
 LARGEST_LOG_BYTES = 200_000
@@ -25,7 +25,7 @@ HIDDEN = "[redacted]"
 NOISE = ("managedFields", "kubectl.kubernetes.io/last-applied-configuration")
 
 
-def evidence_of(api: Api, namespace: str, job: str) -> dict[str, str]:
+def evidence_of(api: KubernetesApi, namespace: str, job: str) -> dict[str, str]:
     """The texts by name; what cannot be read is said instead, since a second fault must not hide the first."""
     core = f"/api/v1/namespaces/{namespace}"
     selector = {"labelSelector": f"training.kubeflow.org/job-name={job}"}
@@ -49,7 +49,7 @@ def _asked(read: Callable[[], str]) -> str:
         return f"could not be read: {error}"
 
 
-def _document(api: Api, path: str, query: Mapping[str, str] | None = None) -> str:
+def _document(api: KubernetesApi, path: str, query: Mapping[str, str] | None = None) -> str:
     return json.dumps(cleaned(json.loads(api.text(path, query or {}))), indent=1)
 
 

@@ -6,10 +6,12 @@ from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 
+from components.kubernetes.client import KubernetesApi
 from components.ssh.connection import Connection, connected
 from components.ssh.credentials import Access, Login
 from components.ssh.session import run, session
 from components.validation.planning.plan import Plan
+from components.validation.running.kube import holders
 from components.validation.running.ports import Ports, parse_ports
 from components.validation.running.remote import HELD, INSPECT, inspect, inspect_words, lease
 from components.validation.running.verbs import Bench, BusyError, as_raw
@@ -117,15 +119,10 @@ def _pods(plan: Plan, kubeconfig: str | None) -> tuple[str, list[str]]:
     """Why the cluster could not be asked, empty when it was; and pods that hold a rail. Blocks."""
     if kubeconfig is None:
         return "no cluster to ask for pods on the rails", []
-    from components.validation.running.kube import Api, holders  # noqa: PLC0415  # loads the Kubernetes client, a second
-
     try:
-        api = Api(kubeconfig)
-        try:
+        with KubernetesApi(kubeconfig) as api:
             nodes = {end.node for rail in plan.rails for end in rail.ends}
             return "", holders(api, {rail.resource for rail in plan.rails}, nodes)
-        finally:
-            api.close()
     except LabError as error:
         return f"the cluster does not tell which pods are on the rails: {str(error)[:160]}", []
 

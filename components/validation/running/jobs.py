@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from pydantic import JsonValue
 
+from components.kubernetes.client import KubernetesApi
 from components.validation.judging.statistics import repeats
 from components.validation.parsers.nccl import NcclLog, parse_nccl
 from components.validation.parsers.nccl_log import parse_nccl_log
@@ -14,7 +15,6 @@ from components.validation.planning.jobs import PlannedJob, in_turn
 from components.validation.planning.plan import Plan
 from components.validation.records import JobResult
 from components.validation.running.evidence import evidence_of
-from components.validation.running.kube import Api
 from components.validation.running.mpijob import (
     JobError,
     MpiJobs,
@@ -43,7 +43,7 @@ def run_jobs(
         The results in their order, and the launchers' logs by name.
     """
     try:
-        api = Api(kubeconfig)
+        api = KubernetesApi(kubeconfig)
     except LabError as error:
         return without_a_run(plan.jobs, "failed", str(error)), {}
     results: list[JobResult] = []
@@ -64,7 +64,7 @@ def run_jobs(
     return results, logs
 
 
-def _sweep(api: Api, plan: Plan, say: Say) -> None:
+def _sweep(api: KubernetesApi, plan: Plan, say: Say) -> None:
     """Takes away what a killed run left: its workers would hold the GPUs that these jobs wait for."""
     workers = next((job.workers for job in plan.jobs if job.workers), None)
     try:
@@ -78,7 +78,7 @@ def _sweep(api: Api, plan: Plan, say: Say) -> None:
 class _Turn:
     """One job of a run."""
 
-    api: Api
+    api: KubernetesApi
     plan: Plan
     job: PlannedJob
     run_id: str

@@ -1,17 +1,13 @@
-"""The few verbs of the Kubernetes API that the runner needs, and the few fields of objects that it reads."""
+"""The few fields of Kubernetes objects that the runner reads."""
 
-import json
 from collections.abc import Collection, Mapping
 from datetime import datetime
 from typing import TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, JsonValue
+from pydantic import BaseModel, ConfigDict, Field
 
-from components.cluster.server import Request, Server
 from components.jobs.mpijob import RUN_LABEL
-
-LOG_S = 60
-"""Bound on reading a log."""
+from components.kubernetes.client import KubernetesApi
 
 
 class _Part(BaseModel):
@@ -116,43 +112,15 @@ class Event(_Part):
 T = TypeVar("T", bound=_Part)
 
 
-class Api:
-    """Objects of an API server, as far as they are read here."""
-
-    def __init__(self, kubeconfig: str) -> None:
-        self._server = Server(kubeconfig)
-
-    def items(self, path: str, kind: type[T], query: Mapping[str, str] | None = None) -> list[T]:
-        """The objects of a collection."""
-        found = self._server.call(Request(method="GET", path=path, query=query))
-        return [kind.model_validate(item) for item in json.loads(found)["items"]]
-
-    def get(self, path: str, kind: type[T]) -> T:
-        """One object."""
-        return kind.model_validate_json(self._server.call(Request(method="GET", path=path)))
-
-    def text(self, path: str, query: Mapping[str, str]) -> str:
-        """What stands at a path that is no object, such as a log."""
-        asked = Request(method="GET", path=path, query=query, timeout_s=LOG_S)
-        return self._server.call(asked).decode(errors="replace")
-
-    def create(self, path: str, body: dict[str, JsonValue]) -> None:
-        """Creates an object in a collection."""
-        self._server.call(Request(method="POST", path=path, body=body))
-
-    def delete(self, path: str) -> None:
-        """Deletes an object and what it owns; fine when it is gone already."""
-        self._server.delete(path, {"propagationPolicy": "Background"})
-
-    def close(self) -> None:
-        """Closes the connections."""
-        self._server.close()
+def objects(api: KubernetesApi, path: str, kind: type[T], query: Mapping[str, str] | None = None) -> list[T]:
+    """The objects of a collection."""
+    return [kind.model_validate(item) for item in api.items(path, query)]
 
 
-def holders(api: Api, resources: Collection[str], nodes: Collection[str]) -> list[str]:
+def holders(api: KubernetesApi, resources: Collection[str], nodes: Collection[str]) -> list[str]:
     """Pods on these nodes that hold one of the resources and are not a run's own, which the run sweeps away."""
     found = []
-    for pod in api.items("/api/v1/pods", Pod):
+    for pod in objects(api, "/api/v1/pods", Pod):
         ended = pod.status.phase in ("Succeeded", "Failed")
         if ended or pod.spec.node not in nodes or RUN_LABEL in pod.metadata.labels:
             continue

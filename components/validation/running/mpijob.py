@@ -13,13 +13,14 @@ from components.jobs.image.speaks import refusal_in
 from components.jobs.mpijob import GROUP, LAB_LABEL, PLURAL, RUN_LABEL, VERSION
 from components.jobs.programs import all_reduce_job, job_name
 from components.jobs.workers import Workers
+from components.kubernetes.client import ApiError, KubernetesApi
 from components.validation.parsers.nccl import LARGE_BYTES, NcclLog, parse_nccl
 from components.validation.parsers.nccl_log import NcclNetwork, parse_nccl_log, rail_faults, rails_by_order
 from components.validation.planning.plan import Plan
 from components.validation.records import CurvePoint, NcclResult
 from components.validation.running.checks import faults_of_nccl
 from components.validation.running.evidence import evidence_of
-from components.validation.running.kube import Api, Event, Job, Node, Pod
+from components.validation.running.kube import Event, Job, Node, Pod, objects
 from components.validation.running.pulls import PullFault, pull_fault, refuse_missing_image
 from stacks.base import LabError
 
@@ -54,14 +55,14 @@ class JobError(LabError):
 class MpiJobs:
     """The MPIJobs of one lab."""
 
-    def __init__(self, api: Api, workers: Workers, lab: str) -> None:
+    def __init__(self, api: KubernetesApi, workers: Workers, lab: str) -> None:
         self._api, self._workers, self._lab = api, workers, lab
         self._jobs = f"/apis/{GROUP}/{VERSION}/namespaces/{workers.namespace}/{PLURAL}"
         self._core = f"/api/v1/namespaces/{workers.namespace}"
 
     def sweep(self) -> list[str]:
         """Deletes jobs that a killed run left: whoever holds the lease is the only runner of the lab."""
-        found = self._api.items(self._jobs, Job, {"labelSelector": f"{LAB_LABEL}={self._lab},{RUN_LABEL}"})
+        found = objects(self._api, self._jobs, Job, {"labelSelector": f"{LAB_LABEL}={self._lab},{RUN_LABEL}"})
         for job in found:
             self.delete(job.metadata.name)
         return [job.metadata.name for job in found]
@@ -72,12 +73,15 @@ class MpiJobs:
 
     def conditions(self, name: str) -> dict[str, str]:
         """Message of each condition that is true."""
-        job = self._api.get(f"{self._jobs}/{name}", Job)
+        found = self._api.get(f"{self._jobs}/{name}")
+        if found is None:
+            raise ApiError(404, f"job {name} is gone")
+        job = Job.model_validate(found)
         return {c.type: c.message for c in job.status.conditions if c.status == "True"}
 
     def refused(self, name: str) -> str:
         """Why the operator will not start the job: it says so only in an event, and the job then sits idle."""
-        events = self._api.items(f"{self._core}/events", Event, {"fieldSelector": f"involvedObject.name={name}"})
+        events = objects(self._api, f"{self._core}/events", Event, {"fieldSelector": f"involvedObject.name={name}"})
         return next((event.message for event in events if event.reason == "ValidationError"), "")
 
     def pull_fault(self, name: str) -> PullFault | None:
@@ -106,7 +110,7 @@ class MpiJobs:
     def replayed(self, name: str) -> bool:
         """Whether any node that the job may lie on shows recorded logs: one is enough to believe none."""
         names = {pod.spec.node for pod in self._pods(name)} | set(self._workers.nodes)
-        nodes = [node.metadata for node in self._api.items("/api/v1/nodes", Node) if node.metadata.name in names]
+        nodes = [node.metadata for node in objects(self._api, "/api/v1/nodes", Node) if node.metadata.name in names]
         return any((node.annotations | node.labels).get(REPLAYED) == "true" for node in nodes)
 
     def delete(self, name: str) -> None:
@@ -117,7 +121,7 @@ class MpiJobs:
         selector = f"training.kubeflow.org/job-name={name}"
         if role:
             selector += f",training.kubeflow.org/job-role={role}"
-        return self._api.items(f"{self._core}/pods", Pod, {"labelSelector": selector})
+        return objects(self._api, f"{self._core}/pods", Pod, {"labelSelector": selector})
 
 
 def run_nccl(
@@ -131,7 +135,7 @@ def run_nccl(
     if plan.nccl is None:
         raise ValueError("the plan has no NCCL job")
     try:
-        api = Api(kubeconfig)
+        api = KubernetesApi(kubeconfig)
     except LabError as error:
         return NcclResult(outcome="failed", reasons=(str(error),)), {}
     name, raw = job_name(run_id), dict[str, str]()

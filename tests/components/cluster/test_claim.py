@@ -6,7 +6,7 @@ import pytest
 
 from components.cluster import claim
 from components.cluster.claim import ClaimedError, ClaimProvider, refusal
-from components.cluster.server import ApiError
+from components.kubernetes.client import ApiError
 
 OURS, THEIRS = "lab lab of stack rocelab/lab", "lab other of stack rocelab/other"
 PROPS: dict[str, object] = {"owner": OURS, "kubeconfig": "{}", "required": "[]"}
@@ -37,7 +37,10 @@ class FakeApi:
     def delete(self, path: str) -> None:
         self.there.pop(path, None)
 
-    def close(self) -> None:
+    def __enter__(self) -> "FakeApi":
+        return self
+
+    def __exit__(self, *_: object) -> None:
         """Nothing is open."""
 
 
@@ -45,7 +48,7 @@ class FakeApi:
 def cluster(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     there: dict[str, Any] = {}
     monkeypatch.setattr(FakeApi, "there", there, raising=False)
-    monkeypatch.setattr(claim, "Api", FakeApi)
+    monkeypatch.setattr(claim, "KubernetesApi", FakeApi)
     return there
 
 

@@ -17,7 +17,7 @@ from components.cluster.node_checks import (
     wanted,
 )
 from components.cluster.node_gate import NodeGateProvider, wait
-from components.cluster.server import ApiError
+from components.kubernetes.client import ApiError
 from stacks.bootstrap import Bootstrap
 from stacks.lab import Lab
 from tests.components.cluster.conftest import profiled
@@ -247,7 +247,10 @@ class FakeApi:
     def get(self, path: str) -> Any:
         return self.there.get(path)
 
-    def close(self) -> None:
+    def __enter__(self) -> "FakeApi":
+        return self
+
+    def __exit__(self, *_: object) -> None:
         """Nothing is open."""
 
 
@@ -256,7 +259,7 @@ def there(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     found: dict[str, Any] = {}
     monkeypatch.setattr(FakeApi, "there", found, raising=False)
     monkeypatch.setattr(FakeApi, "looks", 0)
-    monkeypatch.setattr(node_gate, "Api", FakeApi)
+    monkeypatch.setattr(node_gate, "KubernetesApi", FakeApi)
     return found
 
 

@@ -35,6 +35,6 @@ def cases() -> Iterator[tuple[Pod, list[str]]]:
 
 @pytest.mark.parametrize(("found", "expected"), list(cases()))
 def test_a_pod_counts_when_it_lives_on_a_node_of_the_plan_and_holds_a_rail(found: Pod, expected: list[str]) -> None:
-    api: Any = SimpleNamespace(items=lambda _path, _kind: [found])
+    api: Any = SimpleNamespace(items=lambda _path, _query: [found.model_dump(by_alias=True)])
 
     assert holders(api, RESOURCES, {"gpu01", "gpu02"}) == expected

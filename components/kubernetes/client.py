@@ -1,0 +1,129 @@
+"""The Kubernetes API as plain objects by path, through the official client: it knows every login of a kubeconfig."""
+
+import json
+from collections.abc import Mapping
+from types import TracebackType
+from typing import Self, cast
+
+import yaml
+from pydantic import JsonValue
+
+from stacks.base import LabError
+
+CALL_S = 15
+"""Bound on a request."""
+LOG_S = 60
+"""Bound on reading a log."""
+JSON, MERGE = "application/json", "application/merge-patch+json"
+
+Object = dict[str, JsonValue]
+
+
+class ApiError(LabError):
+    """The server's refusal, or its silence (status 0)."""
+
+    def __init__(self, status: int, text: str) -> None:
+        self.status = status
+        super().__init__(f"{text} (HTTP {status})" if status else text)
+
+
+class KubernetesApi:
+    """Objects of an API server; an `ApiError` says that it refuses, or does not answer in time."""
+
+    def __init__(self, kubeconfig: str) -> None:
+        # imported here: it takes a second, and most previews and labs without a cluster never need it
+        from kubernetes.config import ConfigException, new_client_from_config_dict  # noqa: PLC0415
+
+        try:
+            self._client = new_client_from_config_dict(yaml.safe_load(kubeconfig))  # type: ignore[no-untyped-call]  # of the client
+        except (yaml.YAMLError, ConfigException, TypeError, AttributeError) as error:
+            raise LabError(f"the kubeconfig cannot be used: {str(error).splitlines()[0][:120]}") from None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, _type: type[BaseException] | None, _error: BaseException | None, _traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def get(self, path: str, query: Mapping[str, str] | None = None) -> Object | None:
+        """One object; None when there is none, or when its kind is not served."""
+        try:
+            return cast(Object, json.loads(self._call("GET", path, query)))
+        except ApiError as error:
+            if error.status == 404:
+                return None
+            raise
+
+    def items(self, path: str, query: Mapping[str, str] | None = None) -> list[Object]:
+        """The objects of a collection; none when their kind is not served."""
+        found = self.get(path, query)
+        return cast(list[Object], found["items"]) if found else []
+
+    def text(self, path: str, query: Mapping[str, str]) -> str:
+        """What stands at a path that is no object, such as a log."""
+        return self._call("GET", path, query, timeout_s=LOG_S).decode(errors="replace")
+
+    def create(self, path: str, body: Object) -> None:
+        """Creates an object in a collection."""
+        self._call("POST", path, body=body)
+
+    def merge(self, path: str, body: Object) -> None:
+        """Changes fields of an object (RFC 7386)."""
+        self._call("PATCH", path, body=body)
+
+    def delete(self, path: str) -> None:
+        """Deletes an object and, in the background, what it owns; fine when it is gone already."""
+        try:
+            self._call("DELETE", path, {"propagationPolicy": "Background"})
+        except ApiError as error:
+            if error.status != 404:
+                raise
+
+    def close(self) -> None:
+        """Closes the connections."""
+        self._client.close()
+
+    def _call(
+        self,
+        method: str,
+        path: str,
+        query: Mapping[str, str] | None = None,
+        *,
+        body: Object | None = None,
+        timeout_s: int = CALL_S,
+    ) -> bytes:
+        from urllib3.exceptions import HTTPError  # noqa: PLC0415  # comes with the client
+
+        words = self._client.param_serialize(
+            method,
+            path,
+            query_params=list((query or {}).items()),
+            header_params={"Accept": "application/json, */*", "Content-Type": MERGE if method == "PATCH" else JSON},
+            body=body,
+            auth_settings=["BearerToken"],
+        )
+        try:
+            response = self._client.call_api(*words, _request_timeout=timeout_s)
+            data = bytes(response.read() or b"")
+        except (HTTPError, OSError) as error:
+            raise ApiError(0, f"the API server does not answer: {str(error).splitlines()[0][:160]}") from None
+        if response.status >= 300:
+            raise ApiError(response.status, _message(data) or str(response.reason))
+        return data
+
+
+def at(value: JsonValue, *path: str) -> JsonValue:
+    """A value inside an object; None as soon as a step is missing."""
+    for step in path:
+        value = value.get(step) if isinstance(value, Mapping) else None
+    return value
+
+
+def _message(data: bytes) -> str:
+    """The message of a Status object."""
+    try:
+        return str(json.loads(data).get("message", ""))[:200]
+    except (ValueError, AttributeError):
+        return ""
