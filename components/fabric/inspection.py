@@ -11,21 +11,17 @@ import pulumi
 from pulumi.dynamic import CheckFailure, CheckResult, CreateResult, DiffResult, Resource, ResourceProvider, UpdateResult
 
 from components.fabric import login
-from components.fabric.preflight.branches import other_branches
 from components.fabric.preflight.claims import (
     adapters_made,
     names_made,
     refused_adapters,
     refused_mtus,
     refused_names,
+    refused_supplies,
     refused_versions,
 )
-from components.fabric.preflight.judge import judge
-from components.fabric.preflight.lossless import unlossless
-from components.fabric.preflight.packages import kept
-from components.fabric.preflight.portless import without_vmnic
-from components.fabric.preflight.supplies import refused_supplies
-from components.fabric.preflight.survey import Scope, survey
+from components.fabric.preflight.judge import judge, other_branches, unlossless
+from components.fabric.preflight.survey import Scope, kept, survey, without_vmnic
 from components.fabric.vcenter.client import VCenter
 from components.fabric.vcenter.privileges import needs_of, privileges
 from components.ssh.configured import Configured

@@ -12,7 +12,8 @@ from http.client import HTTPException
 
 from pyVmomi import vim, vmodl
 
-from components.fabric.preflight.firewall import allowed, within
+from components.fabric.preflight.judge import within
+from components.fabric.preflight.survey import allowed
 from components.fabric.vcenter.client import RULESET, VCenter
 from components.fabric.vcenter.esxcli import esxcli, number_of
 from components.fabric.vcenter.properties import collect, known

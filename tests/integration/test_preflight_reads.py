@@ -6,8 +6,8 @@ from types import MappingProxyType
 
 import pytest
 
-from components.fabric.preflight.alike import unlike
 from components.fabric.preflight.facts import HostFacts, Packages
+from components.fabric.preflight.judge import unlike
 from components.fabric.preflight.survey import Scope, survey
 from components.fabric.vcenter.client import Endpoint, session
 from components.fabric.vcenter.nics import choose

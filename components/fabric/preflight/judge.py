@@ -4,18 +4,20 @@ A fault is what makes PVRDMA fail or fall back to TCP without a word, or what ou
 else, such as hosts that are not alike, makes results hard to compare and is a warning. Pure: facts in, sentences out.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+import re
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from ipaddress import ip_address, ip_network
 
-from components.fabric.preflight.alike import unlike
-from components.fabric.preflight.facts import FabricFacts, HostFacts
-from components.fabric.preflight.firewall import blocked
-from components.fabric.preflight.pcie import ACROSS
-from components.fabric.preflight.releases import joins, newest_switch
+from components.fabric.preflight.facts import ACROSS, FabricFacts, HostFacts, joins, newest_switch
+from components.fabric.vcenter.client import RULESET
 from components.fabric.vcenter.nics import Nic, choose, refuse_without_rdma
 from components.fabric.vcenter.objects import unswapped
 from stacks.base import LabError
-from stacks.fabric import DistributedSwitch
+from stacks.fabric import DistributedSwitch, EsxiHost
+from stacks.lab import Lab
+from stacks.nodes import VsphereVm
 from stacks.words import some
 
 OLDEST = (6, 5)
@@ -252,3 +254,137 @@ def _line(host: HostFacts, nic: Nic | None = None) -> str:
 
 def _once(sentences: Sequence[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(sentences))
+
+
+Kinds = Callable[[HostFacts, Nic], str]
+
+ALIKE: Mapping[str, Kinds] = {
+    "ESXi": lambda host, _: f"{host.version} build {host.build}",
+    "model": lambda host, _: host.model,
+    "driver of the uplink": lambda _, nic: nic.driver,
+    "driver version of the uplink": lambda _, nic: nic.driver_version,
+    "firmware of the uplink": lambda _, nic: nic.firmware,
+    "link speed of the uplink": lambda _, nic: f"{nic.speed_mbit} Mbit/s",
+    "PCIe placement of the uplink": lambda _, nic: nic.pci,
+    "vGPU driver": lambda host, _: host.vgpu_driver,
+    "graphics type": lambda host, _: host.graphics,
+}
+ALIKE_WITH_GPUS: Mapping[str, Kinds] = {
+    "PCIe placement of the GPUs": lambda host, _: ", ".join(sorted(host.gpu_graphics)),
+    "way from the uplink to the GPUs": lambda host, nic: host.pcie.ways(nic.pci, host.gpu_graphics),
+    "graphics type of the GPUs now": lambda host, _: ", ".join(sorted(set(host.gpu_graphics.values()))),
+}
+"""Of hosts that may get a machine with a vGPU; another may have whatever GPUs it likes."""
+
+
+def unlike(switch: str, chosen: Mapping[str, tuple[HostFacts, Nic]], vgpu: Collection[str]) -> Iterator[str]:
+    """What is not the same on all hosts of a switch, with the hosts that have each; what fewest have stands first.
+
+    Args:
+        switch: its name, for the sentence.
+        chosen: each host with its uplink on that switch.
+        vgpu: the hosts that may get a machine with a vGPU.
+    """
+    yield from _differing(switch, ALIKE, chosen)
+    yield from _differing(switch, ALIKE_WITH_GPUS, {name: one for name, one in chosen.items() if name in vgpu})
+
+
+def _differing(switch: str, alike: Mapping[str, Kinds], chosen: Mapping[str, tuple[HostFacts, Nic]]) -> Iterator[str]:
+    for what, kind in alike.items():
+        groups: dict[str, list[str]] = defaultdict(list)
+        for name, (host, nic) in chosen.items():
+            groups[kind(host, nic)].append(name)
+        if len(groups) > 1:
+            ordered = sorted(groups.items(), key=lambda group: (len(group[1]), group[0]))
+            told = "; ".join(f"{value or 'none or not told'} on {some(names, 3)}" for value, names in ordered)
+            yield f"{switch}: {what} is not the same on all hosts: {told}"
+
+
+def blocked(switches: Sequence[DistributedSwitch], facts: FabricFacts) -> Iterator[str]:
+    """Hosts whose list leaves out the vmkernel adapters of others: opened, the ruleset blocks them all the same."""
+    for switch in switches:
+        addresses = _vmkernel_addresses(switch.hosts, facts)
+        for name in addresses:
+            host = facts.hosts.get(name)
+            if host is None or host.pvrdma_allows is None:
+                continue
+            out = [
+                f"{peer} ({address})"
+                for peer, address in addresses.items()
+                if peer != name and not within(address, host.pvrdma_allows)
+            ]
+            if out:
+                yield (
+                    f"{name}: its firewall ruleset {RULESET} lets in {', '.join(host.pvrdma_allows) or 'nobody'}, and "
+                    f"not {some(out, 3)}: PVRDMA between them fails. Add the network "
+                    f"(esxcli network firewall ruleset allowedip add -r {RULESET} -i ...), or let in all addresses"
+                )
+
+
+def _vmkernel_addresses(hosts: Sequence[EsxiHost], facts: FabricFacts) -> Mapping[str, str]:
+    """Address of PVRDMA's vmkernel adapter by host, where it is known before the run."""
+    found: dict[str, str] = {}
+    for host in hosts:
+        if host.vmkernel is None:
+            continue
+        if host.vmkernel.address is not None:
+            found[host.name] = str(host.vmkernel.address.ip)
+        elif host.name in facts.hosts and (there := facts.hosts[host.name].vmkernels.get(host.vmkernel.existing or "")):
+            found[host.name] = there.address
+    return {name: address for name, address in found.items() if address}
+
+
+def within(address: str, listed: Sequence[str]) -> bool:
+    """Whether a list of addresses and networks has the address."""
+    return any(ip_address(address) in ip_network(one, strict=False) for one in listed)
+
+
+# A guest's driver speaks to that of its host, and NVIDIA releases both together: 535.154.02 on the host and 535.154.05
+# in the guest are one branch. A newer host takes guests of the branch before as well, so another branch is a warning.
+MOST_HOSTS = 3
+
+
+def other_branches(lab: Lab, hosts: Iterable[HostFacts]) -> Iterator[str]:
+    """A line for each branch on hosts that is not the one of `gpu.driver.version`, which each guest is held to.
+
+    Args:
+        lab: what it asks of its guests.
+        hosts: those that machines with a vGPU may run on.
+    """
+    guest = lab.gpu.driver.version if lab.gpu else None
+    if guest is None or not any(isinstance(node, VsphereVm) and node.vgpu for node in lab.nodes):
+        return
+    by_branch: dict[str, list[str]] = {}
+    for host in hosts:
+        branches = {branch_of(package.split()[-1]) for package in host.vgpu_driver.split(", ") if package.strip()}
+        known = branches - {""}
+        if known and branch_of(guest) not in known:
+            by_branch.setdefault(max(known), []).append(host.name)
+    for branch, names in sorted(by_branch.items()):
+        yield (
+            f"vGPU driver of branch {branch} on {some(names, MOST_HOSTS)}, and gpu.driver.version asks for {guest} in "
+            "the guests: take both from one release of vGPU (nvidia-smi on the host shows its)"
+        )
+
+
+def branch_of(version: str) -> str:
+    """The branch of a driver's version, as `535` of `535.154.02-1OEM.800.1.0`; empty where it is no such version."""
+    found = re.match(r"(\d{3,4})\.\d", version)
+    return found[1] if found else ""
+
+
+def unlossless(lab: Lab) -> Iterator[str]:
+    """A sentence where nothing in the lab keeps frames from being dropped on their way between ESXi hosts.
+
+    A lossless layer 2 is among PVRDMA's requirements ("vSphere Networking" 6.5, on PVRDMA). What the HCA's driver on a
+    host does is asked nowhere, so it is named too. The simulator moves no frame of a host.
+    """
+    switches = lab.fabric.switches if lab.fabric is not None else ()
+    pvrdma = any(switch.carries_pvrdma for switch in switches)
+    if lab.simulated or not pvrdma or (lab.switches and lab.qos is not None and lab.qos.mode == "lossless"):
+        return
+    yield (
+        "PVRDMA wants a network that drops no frame, and this lab does not see to it (switches, and "
+        "qos.mode: lossless): priority flow control or global pause, on the physical switches and on each host's HCA "
+        "(nmlx5_core: pfctx and pfcrx)"
+    )

@@ -1,28 +1,27 @@
 """Reads the facts of the preflight: all hosts in one call, all switches in a second."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from datetime import datetime
 from functools import partial
 from typing import Any
 
 from pyVmomi import vim, vmodl
 
-from components.fabric.preflight.cards import pcie_of, with_drivers
 from components.fabric.preflight.facts import (
     FabricFacts,
     HostFacts,
     MachineFacts,
     Packages,
+    Pcie,
     SwitchFacts,
     VmkernelFacts,
 )
-from components.fabric.preflight.firewall import allowed
-from components.fabric.preflight.packages import packages_of
-from components.fabric.preflight.pcie import Pcie
-from components.fabric.vcenter.client import VCenter
-from components.fabric.vcenter.nics import nics_of
+from components.fabric.vcenter.client import RULESET, VCenter
+from components.fabric.vcenter.esxcli import esxcli
+from components.fabric.vcenter.nics import Nic, nics_of
 from components.fabric.vcenter.privileges import Where
 from components.fabric.vcenter.properties import Found, collect, collect_all, known
 from stacks.base import LabError
@@ -235,3 +234,167 @@ def _entry(rows: Sequence[tuple[Any, Found]], what: str, name: str) -> tuple[Any
             return entity, found
     others = ", ".join(sorted(str(found["name"]) for _, found in rows)) or "none"
     raise LabError(f"fabric.{what}: the vCenter has no {name} that our user may see; it has {others}")
+
+
+def allowed(rulesets: Iterable[vim.host.Ruleset]) -> tuple[str, ...] | None:
+    """Addresses and networks of the ruleset's list; None: it has no list, and lets everybody in."""
+    for ruleset in rulesets:
+        listed = ruleset.allowedHosts
+        if ruleset.key == RULESET and listed is not None and not listed.allIp:
+            networks = (f"{one.network}/{one.prefixLength}" for one in listed.ipNetwork or ())
+            return (*(listed.ipAddress or ()), *networks)
+    return None
+
+
+# A host is asked by esxcli for NIC driver versions that its description leaves out. That needs privileges that a role
+# need not have, so a refusal leaves them unknown: RDMA devices and vGPU profiles show whether a driver works.
+NIC_GET = "network nic get"
+
+
+def pcie_of(content: vim.ServiceInstanceContent, hosts: Sequence[vim.HostSystem]) -> list[Pcie]:
+    """Where the cards of each host are plugged in, in one call: some hundred devices a host, so for these alone."""
+    return [
+        _pcie(found.get("hardware.pciDevice") or (), found.get("hardware.numaInfo"))
+        for found in collect(content, hosts, ["hardware.pciDevice", "hardware.numaInfo"])
+    ]
+
+
+def _pcie(devices: Iterable[vim.host.PciDevice], numa: vim.host.NumaInfo | None) -> Pcie:
+    nodes = (numa.numaNode if numa is not None else None) or ()
+    return Pcie(
+        bridges={one.id: one.parentBridge for one in devices if one.parentBridge},
+        numa_nodes={address: int(node.typeId) for node in nodes for address in node.pciId or ()},
+    )
+
+
+def with_drivers(host: vim.HostSystem, name: str, nics: Sequence[Nic]) -> list[Nic]:
+    """The NICs, with driver version and firmware of those that can be an uplink of PVRDMA.
+
+    ESXi tells both in its description of a NIC_GET from 8.0 on; an older host is asked by esxcli.
+    """
+    found, answers = [], True
+    for nic in nics:
+        told: dict[str, str] = {}
+        if nic.rdma_device and not nic.driver_version and answers:
+            try:
+                rows = esxcli(host, name, NIC_GET, nicname=nic.name)
+            except LabError:
+                answers, rows = False, []  # the next NIC_GET would be refused likewise
+            told = rows[0] if rows else {}
+        found.append(
+            replace(
+                nic,
+                driver_version=nic.driver_version or told.get("DriverInfo.Version", ""),
+                firmware=nic.firmware or told.get("DriverInfo.FirmwareVersion", ""),
+            )
+        )
+    return found
+
+
+VIB_LIST = "software vib list"
+NVIDIA = ("NVIDIA", "NVD")
+"""The vendor as packages name it."""
+SAME_START_S = 60
+"""A host tells when it started by its clock, which is set right by seconds; no server starts twice in a minute."""
+LONGEST_DRIVER = 200
+"""Letters kept of a driver's name and version."""
+
+
+def kept(state: object) -> dict[str, Packages]:
+    """What the state has of each host; nothing of one that cannot be read."""
+    found = {}
+    for host, told in state.items() if isinstance(state, Mapping) else ():
+        if isinstance(told, Mapping):
+            texts = {key: str(told.get(key) or "") for key in ("driver", "build", "booted")}
+            found[str(host)] = Packages(**texts)
+    return found
+
+
+def packages_of(host: vim.HostSystem, name: str, found: Mapping[str, Any], before: Packages | None) -> Packages:
+    """A host's packages, as they were told before where nothing points to a change since.
+
+    A driver comes or goes with a restart, or in maintenance mode; so a host in that mode is always asked.
+
+    Args:
+        host: which is asked.
+        name: its name.
+        found: its properties.
+        before: what the last run has kept of it.
+    """
+    product, booted = found.get("config.product"), found.get("runtime.bootTime")
+    now = Packages(
+        driver="", build=str(product.build or "") if product else "", booted=booted.isoformat() if booted else ""
+    )
+    if before is not None and not found.get("runtime.inMaintenanceMode") and _unchanged(before, now):
+        return before
+    driver = _driver(host, name, found.get("configManager.imageConfigManager"))[:LONGEST_DRIVER]
+    return Packages(driver=driver, build=now.build, booted=now.booted)
+
+
+def _unchanged(before: Packages, now: Packages) -> bool:
+    if not before.lasting or before.build != now.build or not now.booted:
+        return False
+    try:
+        apart = datetime.fromisoformat(now.booted) - datetime.fromisoformat(before.booted)
+    except (TypeError, ValueError):  # a state that somebody edited: no time, or one without its zone
+        return False
+    return abs(apart.total_seconds()) <= SAME_START_S
+
+
+def _driver(host: vim.HostSystem, name: str, images: Any) -> str:
+    """NVIDIA's host driver; the names of its packages have changed with every generation of it.
+
+    Args:
+        host: where to ask by esxcli, should the role not have Host.Config.Image.
+        name: the host's name.
+        images: its image manager; None: it has none.
+    """
+    if images is None:
+        return ""
+    try:
+        packages = [(one.vendor, one.name, one.version) for one in images.FetchSoftwarePackages()]
+    except TimeoutError:
+        return ""  # a host that is too busy for this is too busy for esxcli
+    except vmodl.MethodFault:
+        packages = _listed(host, name)
+    found = [(driver, version) for vendor, driver, version in packages if vendor in NVIDIA and "nmlx" not in driver]
+    return ", ".join(f"{driver} {version}" for driver, version in sorted(found))
+
+
+def _listed(host: vim.HostSystem, name: str) -> list[tuple[str, str, str]]:
+    try:
+        rows = esxcli(host, name, VIB_LIST)
+    except LabError:
+        return []
+    return [(one.get("Vendor", ""), one.get("Name", ""), one.get("Version", "")) for one in rows]
+
+
+MELLANOX = 0x15B3
+INFINIBAND, ETHERNET = 0x0207, 0x0200
+"""PCI classes of network controllers: a VPI adapter's port bears the class of its port type."""
+WHY_NO_VMNIC = {
+    INFINIBAND: (
+        "its port type is InfiniBand, of which ESXi makes no NIC: set it to Ethernet (mlxconfig: LINK_TYPE_P1=2, or P2 "
+        "for the second port), and reboot"
+    ),
+    ETHERNET: "it is passed through to machines, or the host's driver did not take it: look for it in vmkernel.log",
+}
+
+
+def without_vmnic(vcenter: VCenter, hosts: Sequence[HostFacts]) -> Iterator[str]:
+    """A sentence for each such port of hosts that have no uplink."""
+    entities = [vcenter.host(host.name) for host in hosts]
+    for host, found in zip(hosts, collect(vcenter.content, entities, ["hardware.pciDevice"]), strict=True):
+        known = {nic.pci for nic in host.nics}
+        for port, kind in portless(found.get("hardware.pciDevice") or (), known):
+            yield f"{host.name}: the Mellanox port at {port} has no vmnic: {WHY_NO_VMNIC[kind]}"
+
+
+def portless(devices: Iterable[vim.host.PciDevice], nics: Collection[str]) -> Iterator[tuple[str, int]]:
+    """Address and class of each port of theirs that is none of these NICs."""
+    for one in devices:
+        # the API's short is signed; its virtual functions are machines' own, and have no vmnic either
+        if one.vendorId & 0xFFFF == MELLANOX and one.id not in nics and "Virtual" not in (one.deviceName or ""):
+            kind = one.classId & 0xFFFF
+            if kind in WHY_NO_VMNIC:
+                yield str(one.id), kind

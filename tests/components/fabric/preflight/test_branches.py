@@ -2,8 +2,8 @@
 
 import pytest
 
-from components.fabric.preflight.branches import branch_of, other_branches
 from components.fabric.preflight.facts import HostFacts, Packages
+from components.fabric.preflight.judge import branch_of, other_branches
 from stacks.gpus import Gpu
 from stacks.lab import Lab
 from stacks.read import read_stack_file

@@ -4,8 +4,8 @@ import pytest
 from pyVmomi import vim
 
 from components.fabric.preflight.facts import FabricFacts, HostFacts, VmkernelFacts
-from components.fabric.preflight.firewall import allowed
 from components.fabric.preflight.judge import judge
+from components.fabric.preflight.survey import allowed
 from stacks.fabric import DistributedSwitch
 
 LISTED = vim.host.Ruleset.IpList(

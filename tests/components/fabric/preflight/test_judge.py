@@ -6,9 +6,8 @@ from dataclasses import asdict, replace
 import pytest
 
 from components.fabric.preflight.claims import names_made, refused_mtus, refused_names
-from components.fabric.preflight.facts import FabricFacts, HostFacts, SwitchFacts, VmkernelFacts
+from components.fabric.preflight.facts import FabricFacts, HostFacts, Pcie, SwitchFacts, VmkernelFacts
 from components.fabric.preflight.judge import judge
-from components.fabric.preflight.pcie import Pcie
 from components.fabric.vcenter.nics import Nic
 from stacks.fabric import DistributedSwitch
 

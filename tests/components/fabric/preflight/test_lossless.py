@@ -5,7 +5,7 @@ from typing import Any, cast
 
 import pytest
 
-from components.fabric.preflight.lossless import unlossless
+from components.fabric.preflight.judge import unlossless
 from stacks.fabric import DistributedSwitch
 from stacks.lab import Lab
 from stacks.qos import Qos

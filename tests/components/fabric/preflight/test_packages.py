@@ -10,9 +10,9 @@ import yaml
 from pyVmomi import vim, vmodl
 
 from components.fabric.inspection import KEPT, look
-from components.fabric.preflight import packages
+from components.fabric.preflight import survey as preflight
 from components.fabric.preflight.facts import FabricFacts, HostFacts, Packages
-from components.fabric.preflight.packages import kept, packages_of
+from components.fabric.preflight.survey import kept, packages_of
 from stacks.base import LabError
 from stacks.read import parse_lab
 from tests.conftest import ROOT
@@ -84,14 +84,14 @@ def test_no_driver_and_no_answer_are_not_kept(monkeypatch, answer):
     def refused(*_):
         raise LabError("esx1: no privilege")
 
-    monkeypatch.setattr(packages, "esxcli", refused)
+    monkeypatch.setattr(preflight, "esxcli", refused)
 
     assert not packages_of(None, "esx1", a_host(Images(answer)), None).lasting
 
 
 def test_who_may_not_fetch_them_is_told_by_esxcli(monkeypatch):
     rows = [{"Vendor": "NVIDIA", "Name": "NVIDIA-driver", "Version": "535.3"}, {"Vendor": "VMW", "Name": "x"}]
-    monkeypatch.setattr(packages, "esxcli", lambda *_: rows)
+    monkeypatch.setattr(preflight, "esxcli", lambda *_: rows)
 
     found = packages_of(None, "esx1", a_host(Images(vmodl.MethodFault())), None)
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from components.fabric.preflight.pcie import Pcie
+from components.fabric.preflight.facts import Pcie
 
 NIC, GPU = "0000:3b:00.0", "0000:3c:00.0"
 SWITCH = {NIC: "0000:3a:01.0", GPU: "0000:3a:02.0", "0000:3a:01.0": "0000:39:00.0", "0000:3a:02.0": "0000:39:00.0"}

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from components.fabric.preflight import portless as module
+from components.fabric.preflight import survey as preflight
 from components.fabric.preflight.facts import FabricFacts
 from components.fabric.preflight.judge import judge
-from components.fabric.preflight.portless import portless, without_vmnic
+from components.fabric.preflight.survey import portless, without_vmnic
 from tests.components.fabric.preflight.test_judge import HOST, NIC, a_switch
 
 MELLANOX, INTEL = 0x15B3, -32634  # 0x8086, as the API's signed short has it
@@ -23,7 +23,7 @@ def test_a_port_in_infiniband_mode_is_named_with_the_setting_that_makes_it_a_nic
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     devices = [port(NIC.pci, 0x0200), port("0000:3b:00.1", 0x0207), port("0000:5e:00.0", 0x0200)]
-    monkeypatch.setattr(module, "collect", lambda *_: [{"hardware.pciDevice": devices}])
+    monkeypatch.setattr(preflight, "collect", lambda *_: [{"hardware.pciDevice": devices}])
     vcenter: Any = SimpleNamespace(host=lambda name: name, content=None)
 
     first, second = without_vmnic(vcenter, [HOST])

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 import yaml
 
+from components.fabric.preflight.claims import refused_supplies
 from components.fabric.preflight.facts import FabricFacts, HostFacts, MachineFacts
-from components.fabric.preflight.supplies import refused_supplies
 from stacks.read import parse_lab
 from tests.conftest import ROOT
 
