@@ -6,7 +6,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from stacks.base import Name, Section
+from stacks.base import LabError, Name, Section
 from stacks.bill import Bill, Registry
 from stacks.bootstrap import Bootstrap
 from stacks.delivery import Delivery, GpuDelivery, SriovPlain
@@ -43,3 +43,18 @@ class Cluster(Section):
     """Versions of all that runs in the cluster: one table, `stacks/bill.py`."""
     registry: Registry = Registry()
     """Mirrors and login of a private registry; `python -m components.cluster.images` lists what has to be in it."""
+
+
+def read_kubeconfig(cluster: Cluster, root: Path) -> str:
+    """The text of the kubeconfig's file.
+
+    Raises:
+        LabError: when it is not where the lab says.
+    """
+    try:
+        return (root / (cluster.kubeconfig_file or "")).read_text()
+    except OSError as error:
+        raise LabError(
+            f"cluster.kubeconfig_file: {cluster.kubeconfig_file} cannot be read ({error.strerror}). "
+            "The simulator's is written by: make up"
+        ) from None

@@ -9,6 +9,7 @@ import yaml
 
 from stacks.access import read_host_keys, read_private_key
 from stacks.base import LabError
+from stacks.cluster import read_kubeconfig
 from stacks.fabric import read_password
 from stacks.host_keys import HostKey, keys_beside, machine_keys
 from stacks.lab import Lab
@@ -105,11 +106,4 @@ def _kubeconfig(lab: Lab, config: pulumi.Config, root: Path) -> pulumi.Output[st
         return None
     if lab.cluster.kubeconfig == "secret":
         return config.require_secret("kubeconfig")
-    path = root / (lab.cluster.kubeconfig_file or "")
-    try:
-        return pulumi.Output.secret(path.read_text())
-    except OSError as error:
-        raise LabError(
-            f"cluster.kubeconfig_file: {lab.cluster.kubeconfig_file} cannot be read ({error.strerror}). "
-            "The simulator's is written by: make up"
-        ) from None
+    return pulumi.Output.secret(read_kubeconfig(lab.cluster, root))

@@ -7,7 +7,7 @@ twice more. The path of this module stands in the state of every stack: it never
 import asyncio
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Coroutine, Mapping
 from pathlib import Path
 
 import pulumi
@@ -19,6 +19,8 @@ from components.hosts.program.places import copy_of
 from components.ssh import credentials
 from components.ssh.configured import Configured
 from components.ssh.connection import Endpoint, NoAnswerError
+from components.ssh.credentials import Login
+from stacks.lab import Lab
 
 Props = dict[str, object]
 
@@ -28,24 +30,30 @@ RECEIVE_S = 60
 class DeliveryProvider(Configured, ResourceProvider):
     """Thin: the hosts come from the lab, the program from this very checkout."""
 
+    sends = "program"
+    """Its input is a digest of what is sent, beside the one of the hosts."""
+
     def diff(self, _id: str, _olds: Props, _news: Props) -> DiffResult:
-        """Another program, or other hosts."""
-        return DiffResult(changes=any(_olds.get(key) != _news.get(key) for key in ("program", "hosts")))
+        """Other content, or other hosts."""
+        return DiffResult(changes=any(_olds.get(key) != _news.get(key) for key in (self.sends, "hosts")))
 
     def create(self, props: Props) -> CreateResult:
-        """Sends the program to every active host."""
+        """Sends it to every active host that needs it."""
         self._send()
-        return CreateResult("program", props)
+        return CreateResult(self.sends, props)
 
     def update(self, _id: str, _olds: Props, _news: Props) -> UpdateResult:
         """Sends it again: to write a file twice costs less than to ask."""
         self._send()
         return UpdateResult(_news)
 
+    def sent(self, _lab: Lab, login: Login) -> Coroutine[None, None, None]:
+        """Sends it to all hosts at once."""
+        return send(Hosts(login.private_key), login.endpoints)
+
     def _send(self) -> None:
         lab = credentials.configured_lab(self._setting)
-        login = credentials.login_to(lab, Path.cwd(), self._setting)
-        asyncio.run(send(Hosts(login.private_key), login.endpoints))
+        asyncio.run(self.sent(lab, credentials.login_to(lab, Path.cwd(), self._setting)))
 
 
 class Delivery(Resource, module="hosts", name="Delivery"):
@@ -54,9 +62,14 @@ class Delivery(Resource, module="hosts", name="Delivery"):
     def __init__(
         self, name: str, endpoints: Mapping[str, Endpoint], opts: pulumi.ResourceOptions | None = None
     ) -> None:
-        hosts = json.dumps({host: endpoint.model_dump() for host, endpoint in endpoints.items()}, sort_keys=True)
-        props = {"program": digest(), "hosts": hashlib.sha256(hosts.encode()).hexdigest()}
+        props = {"program": digest(), "hosts": endpoints_digest(endpoints)}
         super().__init__(DeliveryProvider(), name, props, opts)
+
+
+def endpoints_digest(endpoints: Mapping[str, Endpoint]) -> str:
+    """Changes when a host comes, goes, or is reached in another way."""
+    hosts = json.dumps({host: endpoint.model_dump() for host, endpoint in endpoints.items()}, sort_keys=True)
+    return hashlib.sha256(hosts.encode()).hexdigest()
 
 
 def receive_command() -> str:

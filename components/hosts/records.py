@@ -12,6 +12,7 @@ from pydantic import JsonValue, ValidationError, model_validator
 
 from components.hosts.document import host_document, wanted_fields
 from components.ssh.connection import Endpoint
+from components.ssh.credentials import endpoint_of
 from stacks.base import Section
 from stacks.lab import Lab
 from stacks.nodes import Node
@@ -60,11 +61,6 @@ def _fields_of(content: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
         return wanted_fields(document)
     except (KeyError, TypeError):  # written by another version of us
         return {}
-
-
-def endpoint_of(lab: Lab, node: Node, host_key: str) -> Endpoint:
-    """Where a node's SSH answers."""
-    return Endpoint(address=str(node.address), port=node.ssh_port, user=lab.access.user, host_key=host_key)
 
 
 def wanted_record(lab: Lab, node: Node, host_key: str, owner: str = "") -> HostRecord:

@@ -4,49 +4,30 @@ They go over stdin into a file for its owner alone: no document, state, log or c
 this module stands in the state of stacks with such secrets: it never moves.
 """
 
-import asyncio
 import hashlib
 import json
-from collections.abc import Mapping
-from pathlib import Path
+from collections.abc import Coroutine, Mapping
 
 import pulumi
-from pulumi.dynamic import CreateResult, DiffResult, Resource, ResourceProvider, UpdateResult
+from pulumi.dynamic import Resource
 
 from components.hosts.calls import Hosts, each
+from components.hosts.delivery import RECEIVE_S, DeliveryProvider, endpoints_digest
 from components.hosts.program.secret_files import PREFIX
 from components.ssh import credentials
-from components.ssh.configured import Configured
 from components.ssh.connection import Endpoint, NoAnswerError
 from stacks.lab import Lab
 from stacks.secret_files import secret_files
 
-Props = dict[str, object]
 
-RECEIVE_S = 60
-
-
-class SecretFilesProvider(Configured, ResourceProvider):
+class SecretFilesProvider(DeliveryProvider):
     """Thin: which files, and on which nodes, comes from the lab; their content from the stack's configuration."""
 
-    def diff(self, _id: str, _olds: Props, _news: Props) -> DiffResult:
-        """Another secret, or other hosts."""
-        return DiffResult(changes=any(_olds.get(key) != _news.get(key) for key in ("files", "hosts")))
+    sends = "files"
 
-    def create(self, props: Props) -> CreateResult:
-        """Brings them to every active host that needs them."""
-        self._send()
-        return CreateResult("files", props)
-
-    def update(self, _id: str, _olds: Props, _news: Props) -> UpdateResult:
-        """Brings them again: to write a file twice costs less than to ask."""
-        self._send()
-        return UpdateResult(_news)
-
-    def _send(self) -> None:
-        lab = credentials.configured_lab(self._setting)
-        login = credentials.login_to(lab, Path.cwd(), self._setting)
-        asyncio.run(send_files(Hosts(login.private_key), login.endpoints, files_of(lab, self._setting)))
+    def sent(self, lab: Lab, login: credentials.Login) -> Coroutine[None, None, None]:
+        """Brings each node its files."""
+        return send_files(Hosts(login.private_key), login.endpoints, files_of(lab, self._setting))
 
 
 class SecretFiles(Resource, module="hosts", name="SecretFiles"):
@@ -59,8 +40,7 @@ class SecretFiles(Resource, module="hosts", name="SecretFiles"):
         files: pulumi.Output[str],
         opts: pulumi.ResourceOptions | None = None,
     ) -> None:
-        hosts = json.dumps({host: endpoint.model_dump() for host, endpoint in endpoints.items()}, sort_keys=True)
-        props = {"files": files, "hosts": hashlib.sha256(hosts.encode()).hexdigest()}
+        props = {"files": files, "hosts": endpoints_digest(endpoints)}
         super().__init__(SecretFilesProvider(), name, props, opts)
 
 

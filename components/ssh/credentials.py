@@ -12,8 +12,10 @@ from components.ssh.admin import admin_config, control_planes_of
 from components.ssh.connection import Endpoint, Keys, keys_of
 from stacks.access import read_private_key
 from stacks.base import LabError
+from stacks.cluster import read_kubeconfig
 from stacks.host_keys import pinned_keys
 from stacks.lab import Lab
+from stacks.nodes import Node
 from stacks.read import parse_lab
 
 Setting = Callable[[str], object]
@@ -101,12 +103,12 @@ def host_keys(lab: Lab, root: Path, setting: Setting = lambda _key: None) -> dic
 
 def endpoints_of(lab: Lab, keys: dict[str, str]) -> dict[str, Endpoint]:
     """Where the SSH of each active node answers, by its name; `keys` are those that have to answer."""
-    return {
-        node.name: Endpoint(
-            address=str(node.address), port=node.ssh_port, user=lab.access.user, host_key=keys[node.name]
-        )
-        for node in lab.active_nodes
-    }
+    return {node.name: endpoint_of(lab, node, keys[node.name]) for node in lab.active_nodes}
+
+
+def endpoint_of(lab: Lab, node: Node, host_key: str) -> Endpoint:
+    """Where a node's SSH answers."""
+    return Endpoint(address=str(node.address), port=node.ssh_port, user=lab.access.user, host_key=host_key)
 
 
 def kubeconfig(lab: Lab, setting: Setting, root: Path) -> str | None:
@@ -119,13 +121,7 @@ def kubeconfig(lab: Lab, setting: Setting, root: Path) -> str | None:
         return None
     if lab.cluster.kubeconfig == "secret":
         return required_secret(setting, "kubeconfig")
-    try:
-        return (root / (lab.cluster.kubeconfig_file or "")).read_text()
-    except OSError as error:
-        raise LabError(
-            f"cluster.kubeconfig_file: {lab.cluster.kubeconfig_file} cannot be read ({error.strerror}). "
-            "The simulator's is written by: make up"
-        ) from None
+    return read_kubeconfig(lab.cluster, root)
 
 
 def required_secret(setting: Setting, name: str) -> str:

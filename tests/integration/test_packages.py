@@ -12,7 +12,8 @@ from pydantic import JsonValue
 
 from components.hosts.calls import Hosts, Report
 from components.hosts.document import host_document, wanted_fields
-from components.hosts.records import Endpoint, endpoint_of
+from components.ssh.connection import Endpoint
+from components.ssh.credentials import endpoint_of
 from simulator.packages.catalogue import CONTAINERD_VERSION, OFED_VERSION
 from simulator.packages.part import Packages
 from simulator.packages.repository import SNIPPET
