@@ -1,68 +1,55 @@
 """The verdict as JUnit XML, which every CI system shows. Skipped is skipped, an error is an error. Pure."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Sequence
 from datetime import UTC, datetime
-from xml.sax.saxutils import escape
+from xml.etree.ElementTree import Element, SubElement, indent, tostring
 
 from components.report.cases import Case, began_ms, cases
 from components.validation.summary import Summary
 
 _ILLEGAL = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+ELEMENT_OF = {"failed": "failure", "error": "error"}
 
 
 def render_junit(summary: Summary) -> str:
     """The file's text."""
     found = cases(summary)
-    suites = [(axis, [case for case in found if case.axis == axis]) for axis in ("function", "performance")]
-    lines = [
-        '<?xml version="1.0" encoding="UTF-8"?>',
-        f"<testsuites name={_quoted(summary.lab)} {_counts(found)} time={_quoted(f'{summary.duration_s:.3f}')}>",
-    ]
-    for axis, of_axis in suites:
-        lines += _suite(axis, of_axis, summary)
-    return "\n".join([*lines, "</testsuites>"]) + "\n"
-
-
-def _suite(axis: str, found: list[Case], summary: Summary) -> Iterator[str]:
-    began = datetime.fromtimestamp(began_ms(summary) / 1000, UTC).strftime("%Y-%m-%dT%H:%M:%S")
     time = f"{summary.duration_s:.3f}"
-    yield f"<testsuite name={_quoted(axis)} {_counts(found)} time={_quoted(time)} timestamp={_quoted(began)}>"
-    yield "<properties>"
-    told = {"run_id": summary.run_id, "fingerprint": summary.fingerprint, "simulated": str(summary.simulated).lower()}
-    yield from (f"<property name={_quoted(name)} value={_quoted(value)}/>" for name, value in told.items())
-    yield "</properties>"
-    for case in found:
-        yield f"<testcase classname={_quoted(f'{summary.lab}.{axis}')} name={_quoted(case.name)} time={_quoted('0')}>"
-        yield from _outcome(case)
-        if case.value or case.status == "warned":
-            said = f"{case.state}: {case.message or case.value}" if case.status == "warned" else case.value
-            yield f"<system-out>{escape(_legal(said))}</system-out>"
-        yield "</testcase>"
-    yield "</testsuite>"
+    began = datetime.fromtimestamp(began_ms(summary) / 1000, UTC).strftime("%Y-%m-%dT%H:%M:%S")
+    root = Element("testsuites", {"name": _legal(summary.lab), **_counts(found), "time": time})
+    for axis in ("function", "performance"):
+        of_axis = [case for case in found if case.axis == axis]
+        suite = SubElement(root, "testsuite", {"name": axis, **_counts(of_axis), "time": time, "timestamp": began})
+        properties = SubElement(suite, "properties")
+        simulated = str(summary.simulated).lower()
+        told = {"run_id": summary.run_id, "fingerprint": summary.fingerprint, "simulated": simulated}
+        for name, value in told.items():
+            SubElement(properties, "property", {"name": name, "value": _legal(value)})
+        for case in of_axis:
+            _add_case(suite, f"{summary.lab}.{axis}", case)
+    indent(root, space="")
+    document: bytes = tostring(root, "UTF-8")
+    return document.decode() + "\n"
 
 
-def _outcome(case: Case) -> Iterator[str]:
-    message = _quoted(case.message or case.state)
-    if case.status == "failed":
-        yield f"<failure type={_quoted(case.state)} message={message}/>"
-    elif case.status == "error":
-        yield f"<error type={_quoted(case.state)} message={message}/>"
-    elif case.status == "skipped":
-        yield f"<skipped message={message}/>"
+def _add_case(suite: Element, name: str, case: Case) -> None:
+    element = SubElement(suite, "testcase", {"classname": _legal(name), "name": _legal(case.name), "time": "0"})
+    message = _legal(case.message or case.state)
+    if case.status == "skipped":
+        SubElement(element, "skipped", {"message": message})
+    elif case.status in ELEMENT_OF:
+        SubElement(element, ELEMENT_OF[case.status], {"type": case.state, "message": message})
+    if case.value or case.status == "warned":
+        said = f"{case.state}: {case.message or case.value}" if case.status == "warned" else case.value
+        SubElement(element, "system-out").text = _legal(said)
 
 
-def _counts(found: list[Case]) -> str:
-    def count(status: str) -> int:
-        return sum(case.status == status for case in found)
-
-    numbers = {"tests": len(found), "failures": count("failed"), "errors": count("error"), "skipped": count("skipped")}
-    return " ".join(f"{name}={_quoted(str(number))}" for name, number in numbers.items())
-
-
-def _quoted(text: str) -> str:
-    # every quote is escaped: which kind stands around a value must not depend on what is in it
-    return f'"{escape(_legal(text), {chr(34): "&quot;", chr(10): "&#10;"})}"'
+def _counts(found: Sequence[Case]) -> dict[str, str]:
+    numbers = {"tests": len(found)}
+    for status, name in (("failed", "failures"), ("error", "errors"), ("skipped", "skipped")):
+        numbers[name] = sum(case.status == status for case in found)
+    return {name: str(number) for name, number in numbers.items()}
 
 
 def _legal(text: str) -> str:

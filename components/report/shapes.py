@@ -2,9 +2,10 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from statistics import median, quantiles
 
 from components.validation.physics.ceilings import PATH_MTUS_BYTES, Path, bandwidth_ceiling
-from components.validation.records import CurvePoint, RunRecord, TransferResult, median
+from components.validation.records import CurvePoint, RunRecord, TransferResult
 from components.validation.summary import Summary
 
 SHOWN_MTUS_BYTES = tuple(mtu for mtu in PATH_MTUS_BYTES if mtu >= 1024)
@@ -114,7 +115,7 @@ def _matrix(transfers: list[TransferResult], ceiling: float | None) -> Matrix:
         nodes=tuple(sorted({node for t in transfers for node in (t.client, t.server)})),
         values=values,
         failed=frozenset((t.client, t.server) for t in transfers if t.outcome == "failed"),
-        reference=ceiling or median(list(values.values())),
+        reference=ceiling or median(values.values()),
         basis="the ceiling" if ceiling else "the median of the rail",
     )
 
@@ -167,15 +168,8 @@ def _medians(values: Iterable[float | None]) -> float | None:
 
 def quartiles(values: list[float]) -> tuple[float, float, float, float, float]:
     """Least, first quartile, median, third quartile and greatest; quartiles by linear interpolation."""
-    ordered = sorted(values)
-
-    def at(share: float) -> float:
-        place = share * (len(ordered) - 1)
-        low = int(place)
-        high = min(low + 1, len(ordered) - 1)
-        return ordered[low] + (ordered[high] - ordered[low]) * (place - low)
-
-    return ordered[0], at(0.25), at(0.5), at(0.75), ordered[-1]
+    first, middle, third = quantiles(values, n=4, method="inclusive") if len(values) > 1 else values * 3
+    return min(values), first, middle, third, max(values)
 
 
 def short(name: str, most: int = 12) -> str:

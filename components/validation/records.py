@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from statistics import median
 from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, JsonValue, model_validator
@@ -128,7 +129,7 @@ class TransferResult(Frozen):
     @property
     def value(self) -> float:
         """The median over the repeats."""
-        return median(list(self.samples))
+        return median(self.samples)
 
     @property
     def second_try(self) -> bool:
@@ -266,13 +267,6 @@ class RunRecord(Frozen):
     def series_of(self, test: str, shape: str, rail: str) -> Series | None:
         """One of the series."""
         return next((series for series in self.series if series.key == (test, shape, rail)), None)
-
-
-def median(values: list[float]) -> float:
-    """The middle value; of an even count the mean of the two in the middle."""
-    ordered = sorted(values)
-    half = len(ordered) // 2
-    return ordered[half] if len(ordered) % 2 else (ordered[half - 1] + ordered[half]) / 2
 
 
 def summarise(transfers: list[TransferResult]) -> tuple[Series, ...]:

@@ -8,9 +8,8 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
+from statistics import median
 from typing import NamedTuple
-
-from components.validation.records import median
 
 
 class Way(NamedTuple):

@@ -2,12 +2,13 @@
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
+from statistics import median
 from typing import Literal
 
 from components.validation.judging.evidence import Fabric, Repeated
 from components.validation.judging.parts import Cause, Part
 from components.validation.judging.statistics import at_most
-from components.validation.records import Frozen, median
+from components.validation.records import Frozen
 from components.validation.summary import Finding
 from stacks.words import plural
 

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterator
+from statistics import fmean, median
 
 from components.validation.judging.levels import main_stage
 from components.validation.judging.states import NOTHING, SHOWN_ONLY, SIMULATED, function_of_counts, rate
@@ -9,7 +10,7 @@ from components.validation.physics.ceilings import Path, bandwidth_ceiling
 from components.validation.physics.nccl import Job, nccl_ceiling
 from components.validation.planning.jobs import in_turn
 from components.validation.planning.plan import Plan
-from components.validation.records import JobResult, NcclResult, Outcome, RunRecord, median
+from components.validation.records import JobResult, NcclResult, Outcome, RunRecord
 from components.validation.summary import Finding, Function, JudgedTest
 from stacks.benchmarks import Benchmarks
 from stacks.words import plural
@@ -148,7 +149,7 @@ def job_findings(record: RunRecord) -> Iterator[Finding]:
         )
     for job in record.jobs:
         if job.dropped and job.value is not None and not job.replayed:
-            mean = sum(job.samples) / len(job.samples)
+            mean = fmean(job.samples)
             yield Finding(
                 code="OUTLIERS",
                 where=f"{job.program} {job.transport}",

@@ -1,12 +1,13 @@
 """What a run's transfers are compared with before a fault is looked for: their own ceilings, where they have any."""
 
 from collections.abc import Iterable, Mapping
+from statistics import median
 
 from components.validation.judging.evidence import USUAL, Fabric, Value, Way
 from components.validation.judging.verbs import ceiling_of
 from components.validation.planning.plan import Plan
 from components.validation.planning.stages import Stage
-from components.validation.records import TransferResult, median
+from components.validation.records import TransferResult
 
 BEST_SHARE = 0.9
 """Quantile of a rail's own values that stands for a sound path where nobody can compute one."""
@@ -49,7 +50,7 @@ def fabric_of(
         if not known:
             continue
         share = _share(known, values) if rail.pvrdma else 1.0
-        middle = median(list(known.values()))
+        middle = median(known.values())
         expected[rail.name] = share * middle
         ceilings |= {way: share * value for way, value in known.items() if value != middle}
     rated = stage.bandwidth and not plan.simulated

@@ -2,9 +2,9 @@
 
 import math
 from collections.abc import Iterator
+from statistics import median
 
 from components.validation.memory.history import Entry, History, Value
-from components.validation.records import median
 from components.validation.summary import Regression
 
 LEAST_BANDWIDTH, LEAST_LATENCY = 0.05, 0.10

@@ -1,6 +1,7 @@
 """What single transfers give away beside their value: path MTU, PCIe, counters, jitter; and where faults lie."""
 
 from collections.abc import Iterator, Mapping
+from statistics import median
 
 from components.validation.judging.evidence import Way
 from components.validation.judging.findings import Located
@@ -13,7 +14,7 @@ from components.validation.physics.latency import JITTER, jitters
 from components.validation.physics.mtu import MtuFingerprint, mtu_fingerprint
 from components.validation.planning.plan import Plan, PlannedRail
 from components.validation.planning.stages import Stage
-from components.validation.records import RunRecord, TransferResult, median
+from components.validation.records import RunRecord, TransferResult
 from components.validation.summary import Finding, Performance
 
 BROKEN_LINKS = ("link_downed", "symbol_error", "symbol_errors")
@@ -155,13 +156,13 @@ def jitter_findings(record: RunRecord) -> Iterator[tuple[Finding, Performance, T
     if record.simulated:
         return
     latencies = [t for t in record.transfers if t.samples and t.tail_us and t.outcome == "measured"]
-    told = [t for t in latencies if jitters(t.value, median(list(t.tail_us)))]
+    told = [t for t in latencies if jitters(t.value, median(t.tail_us))]
     if told:
-        worst = max(told, key=lambda t: median(list(t.tail_us)) / t.value)
+        worst = max(told, key=lambda t: median(t.tail_us) / t.value)
         finding = Finding(
             code="LATENCY_JITTER",
             where=where_of([worst, *(t for t in told if t is not worst)]),
-            evidence=f"99th percentile {median(list(worst.tail_us)):.1f} us, median {worst.value:.1f} us: "
+            evidence=f"99th percentile {median(worst.tail_us):.1f} us, median {worst.value:.1f} us: "
             f"more than {JITTER:g} times",
             hint="look at C-states, the CPU's frequency governor and which cores serve the NIC's interrupts",
         )

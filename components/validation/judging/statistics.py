@@ -4,8 +4,7 @@ import math
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass
-
-from components.validation.records import median
+from statistics import fmean, median
 
 OUTLIER_Z = 3.5
 """Modified z score from which on a value is an outlier (Iglewicz and Hoaglin, How to Detect and Handle Outliers)."""
@@ -37,7 +36,7 @@ class Repeats:
 
 def mad(values: Sequence[float]) -> float:
     """Median absolute deviation from the median, in the unit of the values."""
-    middle = median(list(values))
+    middle = median(values)
     return median([abs(value - middle) for value in values])
 
 
@@ -45,7 +44,7 @@ def outliers(values: Sequence[float]) -> tuple[int, ...]:
     """Positions of the outliers by the modified z score; where the MAD is 0, by 5 % of the median."""
     if len(values) < 3:
         return ()  # of two values nobody knows which one is wrong
-    middle, spread = median(list(values)), mad(values)
+    middle, spread = median(values), mad(values)
     limit = EQUAL_SHARE * abs(middle) if spread == 0 else OUTLIER_Z * spread / NORMAL
     return tuple(number for number, value in enumerate(values) if abs(value - middle) > limit)
 
@@ -62,7 +61,7 @@ def repeats(values: Sequence[float]) -> Repeats:
     unstable = len(found) > len(values) // 3
     kept = tuple(value for number, value in enumerate(values) if unstable or number not in found)
     return Repeats(
-        median=median(list(kept)),
+        median=median(kept),
         least=min(kept),
         greatest=max(kept),
         cv=cv(kept),
@@ -76,7 +75,7 @@ def cv(values: Sequence[float]) -> float:
     """Coefficient of variation: sample standard deviation over mean, 0 for fewer than two values or a mean of 0."""
     if len(values) < 2:
         return 0.0
-    mean = math.fsum(values) / len(values)
+    mean = fmean(values)
     if mean == 0:
         return 0.0
     return math.sqrt(math.fsum((value - mean) ** 2 for value in values) / (len(values) - 1)) / abs(mean)

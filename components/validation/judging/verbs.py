@@ -2,6 +2,7 @@
 
 import math
 from functools import lru_cache
+from statistics import median
 
 from components.validation.judging import second_try
 from components.validation.judging.states import (
@@ -19,7 +20,7 @@ from components.validation.physics.ceilings import Ceiling, Operation, Path, ban
 from components.validation.physics.latency import USUAL_HARDWARE, USUAL_PVRDMA, ways_of
 from components.validation.planning.plan import Plan, PlannedRail
 from components.validation.planning.stages import Stage
-from components.validation.records import UNIT_OF, RunRecord, Series, TransferResult, median
+from components.validation.records import UNIT_OF, RunRecord, Series, TransferResult
 from components.validation.summary import JudgedTest, Pair, Performance
 from stacks.benchmarks import Benchmarks, Threshold
 
@@ -41,7 +42,7 @@ def transfers_of(record: RunRecord, stage: Stage, rail: str, outcome: str = "mea
 def settled(transfer: TransferResult) -> float:
     """The value that is judged: that of the repetition with less beside it, where there was one."""
     if transfer.retest:
-        return median(list(transfer.retest))
+        return median(transfer.retest)
     return repeats(transfer.samples).median if transfer.samples else 0.0
 
 

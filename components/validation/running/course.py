@@ -6,12 +6,13 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
+from statistics import median
 
 from components.ssh.session import run
 from components.validation.planning.plan import Plan
 from components.validation.planning.schedule import Transfer
 from components.validation.planning.stages import Stage, stage_s, warm_up_s
-from components.validation.records import TransferResult, median
+from components.validation.records import TransferResult
 from components.validation.running.hcas import proven_round
 from components.validation.running.journal import Journal
 from components.validation.running.remote import reach

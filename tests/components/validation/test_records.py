@@ -6,14 +6,9 @@ import pytest
 
 from components.validation.judging.verdict import function_of, judge
 from components.validation.measurement import LARGEST_RECORD_BYTES
-from components.validation.records import RunRecord, TransferResult, compact, median, summarise
+from components.validation.records import RunRecord, TransferResult, compact, summarise
 from stacks.lab import Lab
 from tests.components.validation.labs import changed, hardware, measured, paired, plan_for, record, reduced, with_nodes
-
-
-@pytest.mark.parametrize(("values", "middle"), [([3.0], 3.0), ([1.0, 2.0], 1.5), ([9.0, 1.0, 2.0], 2.0)])
-def test_the_median_of_few_values(values: list[float], middle: float) -> None:
-    assert median(values) == middle
 
 
 def test_a_rail_counts_every_outcome_and_takes_medians_of_what_was_measured() -> None:

@@ -2,10 +2,10 @@
 
 from dataclasses import dataclass
 from itertools import pairwise
+from statistics import median
 from typing import Literal
 
 from components.validation.parsers.lines import ResultFormatError
-from components.validation.records import median
 
 LARGE_BYTES = 2**30
 """From here up busbw is no longer bound by latency (nccl-tests doc/PERFORMANCE.md)."""
