@@ -120,7 +120,6 @@ class SwitchFacts:
     network_io_control: bool
     members: Mapping[str, tuple[str, ...]]
     """NICs by host."""
-    uplink_ports: int
     port_groups: Mapping[str, int | None]
     """VLAN by name; 0 is untagged, None is something else, such as a trunk."""
 

@@ -215,7 +215,6 @@ def _switches(content: vim.ServiceInstanceContent, datacenter: vim.Datacenter) -
                 )
                 for one in config.host or []
             },
-            uplink_ports=len(getattr(config.uplinkPortPolicy, "uplinkPortName", None) or []),
             port_groups={str(one["name"]): _vlan(one.get("config.defaultPortConfig")) for one in groups if one},
         )
 

@@ -20,7 +20,6 @@ from stacks.read import read_stack_file
 VERBS = re.compile(r"^(ibverbs-providers|ibverbs-utils|libibverbs[a-z0-9-]*|librdmacm[a-z0-9-]*|rdma-core|rdmacm-utils"
                    r"|perftest|infiniband-diags|libibumad[a-z0-9-]*|libibmad[a-z0-9-]*)$")  # fmt: skip
 """Packages of RDMA's user space, by the names that vendor and distributions share."""
-VENDOR_SOURCE = re.compile(r"sources\.list\.d/.*(mlnx|mellanox|doca)")
 VENDOR_MAINTAINERS = ("mellanox", "nvidia")
 INSTALLED = ("rdma-core", "libibverbs1", "ibverbs-providers", "ibverbs-utils", "infiniband-diags", "perftest")
 """Seed C's list without libcapstone3, which apt finds by itself where a release needs it."""

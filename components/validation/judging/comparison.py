@@ -31,13 +31,6 @@ class Comparison:
     """What RoCE in pods lacks to the hosts' own network; below 0 where it is faster."""
 
     @property
-    def roce_beneficial(self) -> bool | None:
-        """Whether RoCE is faster: for certain where there is an interval, else as far as two numbers tell."""
-        if self.speedup is None:
-            return None
-        return (self.speedup_interval[0] if self.speedup_interval else self.speedup) > 1
-
-    @property
     def sriov_costs(self) -> bool | None:
         """Whether virtual functions cost more than the 3 % that runs differ by anyway."""
         return None if self.host is None else self.roce / self.host < OVERHEAD

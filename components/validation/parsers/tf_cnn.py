@@ -8,7 +8,7 @@ from stacks.words import plural
 
 _VALUE = r"[0-9]{1,12}\.[0-9]{1,3}"
 _STEP = re.compile(
-    rf"^({INTEGER})\timages/sec: ({_VALUE}) \+/- ({_VALUE}) \(jitter = ({_VALUE})\)\t(?:nan|[0-9.]{{1,30}})(?:\t|$)"
+    rf"^({INTEGER})\timages/sec: ({_VALUE}) \+/- {_VALUE} \(jitter = {_VALUE}\)\t(?:nan|[0-9.]{{1,30}})(?:\t|$)"
 )
 _TOTAL = re.compile(rf"^total images/sec: ({_VALUE})\s*$")
 _MODEL = re.compile(r"^Model:\s+(\S{1,80})\s*$")
@@ -26,9 +26,6 @@ class Step:
 
     step: int
     images_s: float
-    error_of_mean: float
-    jitter: float
-    """1.4826 times the median distance from the median."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -77,17 +74,20 @@ def parse_tf_cnn(text: str, workers: int) -> TfCnn:
     values = sorted(totals.values())
     if values[0] <= 0 or values[-1] - values[0] > RANKS_APART * values[-1]:
         raise ResultFormatError(f"totals from {values[0]} to {values[-1]} images a second: two runs, or a damaged one")
-    steps = _steps([line for line in lines if line.rank == next(iter(totals))])
+    steps = {rank: _steps([line for line in lines if line.rank == rank]) for rank in totals}
     _refuse_other_workers(lines, workers)
-    printed = values[len(values) // 2]
+    of_one = {_is_one_worker_s(total, steps[rank][-1].images_s, workers) for rank, total in totals.items()}
+    if len(of_one) > 1:
+        raise ResultFormatError("by the steps of some ranks the total is that of all workers, by others' that of one")
+    first = next(iter(totals))
     return TfCnn(
         model=next((m[1] for line in lines if (m := _MODEL.match(line.text))), None),
         workers=workers,
         ranks=len(totals),
-        rank=next(iter(totals)),
-        steps=steps,
-        printed_total=printed,
-        per_worker=_is_one_worker_s(printed, steps[-1].images_s, workers),
+        rank=first,
+        steps=steps[first],
+        printed_total=values[len(values) // 2],
+        per_worker=of_one.pop(),
     )
 
 
@@ -102,8 +102,6 @@ def _steps(lines: list[Line]) -> tuple[Step, ...]:
                 Step(
                     step=integer(match[1], "step"),
                     images_s=number(match[2], "images a second"),
-                    error_of_mean=number(match[3], "error of the mean"),
-                    jitter=number(match[4], "jitter"),
                 )
             )
     if not found:

@@ -1,7 +1,7 @@
 """The tables that nccl-tests print, of all versions."""
 
 from components.validation.parsers.nccl.rows import LARGE_BYTES, NcclLog, Placement, Row
-from components.validation.parsers.nccl.table import parse_nccl, parse_nccl_tables
+from components.validation.parsers.nccl.table import parse_nccl
 
 __all__ = [
     "LARGE_BYTES",
@@ -9,5 +9,4 @@ __all__ = [
     "Placement",
     "Row",
     "parse_nccl",
-    "parse_nccl_tables",
 ]

@@ -53,8 +53,6 @@ class Row:
 class NcclLog:
     """One whole table with its footers, and the transport that NCCL reported."""
 
-    collective: str | None
-    """Such as `all_reduce_perf`; None where the version does not say."""
     ranks: int | None
     """As many as the log lists devices; None where it lists none."""
     rows: tuple[Row, ...]

@@ -2,8 +2,6 @@
 
 import re
 from collections.abc import Iterator
-from itertools import pairwise
-from typing import Literal
 
 from components.validation.parsers.lines import (
     INTEGER,
@@ -32,7 +30,6 @@ from components.validation.parsers.nccl_log import transport_of
 from stacks.words import plural
 
 _LIKE_A_ROW = re.compile(rf"^\s*{INTEGER}\s+{INTEGER}\s")
-_STARTING = re.compile(r"^# Collective test starting: (\w{1,60})\s*$")
 _BOUNDS = re.compile(r"^# Out of bounds values\s*: ([0-9]{1,18}) (OK|FAILED)\s*$")
 _AVERAGE = re.compile(rf"^# Avg bus bandwidth\s*: ({NUMBER})(?: (?:OK|FAILED)?)?\s*$")
 _RANK = re.compile(r"^#\s+Rank\s+([0-9]{1,6}) ")
@@ -47,34 +44,13 @@ def parse_nccl(text: str) -> NcclLog:
     Raises:
         ResultFormatError: with the reason; a number is never guessed.
     """
-    tables = parse_nccl_tables(text)
-    if len(tables) > 1:
-        raise ResultFormatError(f"{len(tables)} nccl-tests tables in one log, where one was expected")
-    return tables[0]
-
-
-def parse_nccl_tables(text: str) -> tuple[NcclLog, ...]:
-    """Reads every table of a log in which several collectives ran one after the other.
-
-    Raises:
-        ResultFormatError: when one of them gives no number.
-    """
     lines = lines_of(text)
     heads = [number for number, line in enumerate(lines) if _is_header(line.text)]
     if not heads:
         raise ResultFormatError(f"no nccl-tests table among {plural(len(lines), 'line')}")
-    transport = transport_of(lines)
-    # what a table says of itself stands before its header, back to the footer of the table before
-    begins = [0, *(_after_footer(lines, head, later) for head, later in pairwise(heads))]
-    ends = [*begins[1:], len(lines)]
-    return tuple(
-        _table(lines[begin:end], head - begin, transport) for begin, head, end in zip(begins, heads, ends, strict=True)
-    )
-
-
-def _after_footer(lines: list[Line], head: int, following: int) -> int:
-    averages = [number for number in range(head, following) if _AVERAGE.match(lines[number].text)]
-    return averages[-1] + 1 if averages else following
+    if len(heads) > 1:
+        raise ResultFormatError(f"{len(heads)} nccl-tests tables in one log, where one was expected")
+    return _table(lines, heads[0])
 
 
 def _is_header(text: str) -> bool:
@@ -82,7 +58,7 @@ def _is_header(text: str) -> bool:
     return text.startswith("#") and words[:2] == ["size", "count"] and "busbw" in words
 
 
-def _table(lines: list[Line], head: int, transport: Literal["ib", "socket"] | None) -> NcclLog:
+def _table(lines: list[Line], head: int) -> NcclLog:
     columns = lines[head].text.lstrip("# ").split()
     starts = _blocks(columns)
     printed = of_one_rank([line for line in lines[head + 1 :] if _LIKE_A_ROW.match(line.text)], "rows")
@@ -103,14 +79,12 @@ def _table(lines: list[Line], head: int, transport: Literal["ib", "socket"] | No
     average_gbyte_s = number(average[1], "average bus bandwidth")
     # printed with six digits, whatever their number behind the point
     refuse_wrong_footers(halves, average_gbyte_s, max(rounding(average[1]), 0.5e-6), out_of_bounds)
-    starting = [m[1] for line in lines[:head] if (m := _STARTING.match(line.text))]
     return NcclLog(
-        collective=starting[-1] if starting else None,
         ranks=ranks,
         rows=tuple(row for row, _ in read),
         average_busbw_gbyte_s=average_gbyte_s,
         out_of_bounds=out_of_bounds,
-        transport=transport,
+        transport=transport_of(lines),
     )
 
 

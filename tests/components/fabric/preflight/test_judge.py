@@ -40,7 +40,6 @@ EXISTING = SwitchFacts(
     mtu_bytes=9000,
     network_io_control=False,
     members={"esx1": ("vmnic4",)},
-    uplink_ports=1,
     port_groups={"pvrdma": 0},
 )
 

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 from components.validation.parsers.lines import ResultFormatError
-from components.validation.parsers.nccl import NcclLog, parse_nccl_tables
+from components.validation.parsers.nccl import NcclLog, parse_nccl
 from components.validation.parsers.nccl_log import parse_nccl_log, rail_faults, rails_by_order
 from components.validation.parsers.perftest import parse_bandwidth, parse_latency
 from components.validation.parsers.tf_cnn import parse_tf_cnn
@@ -83,33 +83,29 @@ def _latency(title: str, sizes: list[int]) -> Read:
     return read
 
 
-def _of_table(number: int, log: NcclLog) -> Iterator[tuple[str, tuple[float, float]]]:
-    yield f"{number} mean", (log.average_busbw_gbyte_s, 0.0111)
-    yield f"{number} wrong", (log.wrong or 0, 0)
-    yield f"{number} busbw", (log.busbw_gbyte_s, 0.0101)
+def _of_table(log: NcclLog, *, names_collective: bool) -> Iterator[tuple[str, tuple[float, float]]]:
+    yield "mean", (log.average_busbw_gbyte_s, 0.0111)
+    yield "wrong", (log.wrong or 0, 0)
+    yield "busbw", (log.busbw_gbyte_s, 0.0101)
     for row in log.rows:
         for place, half in zip(("out", "in"), row.halves, strict=False):
             # two decimals, and what the rounding of the time leaves open where it is short
-            open_us = 0.005 if half.time_us < 100 or (log.collective and half.time_us < 1e4) else 0.05
+            open_us = 0.005 if half.time_us < 100 or (names_collective and half.time_us < 1e4) else 0.05
             open_gbyte_s = 0.0101 + 2 * half.busbw_gbyte_s * open_us / half.time_us
-            yield f"{number} {row.size_bytes} {place} busbw", (half.busbw_gbyte_s, open_gbyte_s)
-            yield f"{number} {row.size_bytes} {place} algbw", (half.algbw_gbyte_s, open_gbyte_s)
+            yield f"{row.size_bytes} {place} busbw", (half.busbw_gbyte_s, open_gbyte_s)
+            yield f"{row.size_bytes} {place} algbw", (half.algbw_gbyte_s, open_gbyte_s)
 
 
-def _nccl(tables: int) -> Read:
-    def read(text: str) -> Reading:
-        logs = parse_nccl_tables(text)
-        if len(logs) != tables:
-            raise ResultFormatError("not as many tables as were asked for")
-        times = {
-            f"{n} {row.size_bytes} {place} time": half.time_us
-            for n, log in enumerate(logs)
-            for row in log.rows
-            for place, half in zip(("out", "in"), row.halves, strict=False)
-        }
-        return Reading(confirmed=dict(pair for n, log in enumerate(logs) for pair in _of_table(n, log)), once=times)
-
-    return read
+def _nccl(text: str) -> Reading:
+    log = parse_nccl(text)
+    times = {
+        f"{row.size_bytes} {place} time": half.time_us
+        for row in log.rows
+        for place, half in zip(("out", "in"), row.halves, strict=False)
+    }
+    # versions that name the collective print more decimals
+    new = "# Collective test starting" in text
+    return Reading(confirmed=dict(_of_table(log, names_collective=new)), once=times)
 
 
 def _training(text: str) -> Reading:
@@ -191,9 +187,9 @@ def _cases() -> Iterator[Case]:
     ):
         yield Case(name=name, text=composed(f"perftest_{name}.txt"), read=_latency(title, sizes))
     for name in ("seed_a", "nvlink_allreduce", "broadcast", "tagged_debug"):
-        yield Case(name=f"nccl {name}", text=sample(f"nccl/{name}.txt"), read=_nccl(1))
-    for name, tables in (("timestamps", 1), ("per_iteration", 1), ("sendrecv", 1), ("two_collectives", 2)):
-        yield Case(name=f"nccl {name}", text=composed(f"nccl_{name}.txt"), read=_nccl(tables))
+        yield Case(name=f"nccl {name}", text=sample(f"nccl/{name}.txt"), read=_nccl)
+    for name in ("timestamps", "per_iteration", "sendrecv"):
+        yield Case(name=f"nccl {name}", text=composed(f"nccl_{name}.txt"), read=_nccl)
     yield Case(name="nccl log 2.5", text=composed("nccl_log_2_5.txt"), read=_nccl_log)
     yield Case(name="nccl log 2.28", text=composed("nccl_log_2_28.txt"), read=_nccl_log)
     yield Case(name="horovod", text=sample("training/seed_a.txt"), read=_training)

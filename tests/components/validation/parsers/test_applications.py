@@ -64,6 +64,7 @@ def test_totals_of_single_workers_are_added_up() -> None:
         (TF_CNN.replace("612.4", "62.4").replace("612.3", "62.3"), 2, "neither one nor 2 times"),
         (TF_CNN.replace("[1,1]<stdout>:", "").replace("[1,0]<stdout>:", ""), 2, "two totals of one rank"),
         (TF_CNN.split("total images")[0], 2, "it did not end"),
+        (TF_CNN.replace("306.3", "606.3"), 2, "by the steps of some ranks"),
         (TF_CNN.replace("+/-", "+-"), 2, "a damaged line"),
     ],
 )

@@ -1,8 +1,8 @@
 """Twelve thousand damaged logs through all parsers: no number that the text does not bear out, and no other exception.
 
 What a wrong number is: the text says some numbers twice, in other words or in a sum. Such a one has to be the whole
-text's own, to within the roundings of both, or there is no answer. Others stand in the text once (latencies, OSU's
-tables, the time of a small message): if a digit there is exchanged for another, the text is as good as the whole one.
+text's own, to within the roundings of both, or there is no answer. Others stand in the text once (latencies,
+the time of a small message): if a digit there is exchanged for another, the text is as good as the whole one.
 Of them an answer may differ only where the damage touched the line, and the number has to stand there as returned.
 """
 
