@@ -1,4 +1,4 @@
-"""An example's stack file as the whole program previews it, without any of its machines."""
+"""Previews an example as its README describes it: its stack file and the secrets that the README sets, no machines."""
 
 import json
 import os
@@ -17,11 +17,12 @@ from tests.engine import Engine, Recorded
 from tests.test_program import answer
 
 GOLDEN = ROOT / "tests" / "golden" / "examples"
-SECRETS = {
-    "rocelab:vcenterPassword": "canary-of-the-vcenter",
-    "rocelab:licenceToken": "canary-of-the-licence",
-    "rocelab:hostKeySeed": "canary-of-the-seed-of-all-host-keys",
-}
+
+
+def secrets_of(page: Path) -> dict[str, str]:
+    """The stack secrets that a page tells the reader to set, each with a value that is easy to search for."""
+    names = re.findall(r"pulumi config set --secret (rocelab:\w+)", page.read_text())
+    return {name: f"canary-for-{name}-of-at-least-32-characters" for name in names}
 
 
 def plays(kind: str, name: str, inputs: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -29,10 +30,17 @@ def plays(kind: str, name: str, inputs: Mapping[str, Any]) -> Mapping[str, Any]:
     return {"device": "vmnic4"} if kind.endswith(":Uplink") else answer(kind, name, inputs)
 
 
-def previewed(file: Path) -> Recorded:
-    """The program's resources in a preview with the stack's secrets alone, as its README sets them."""
+def previewed(file: Path, *, page: Path | None = None, without: Sequence[str] = ()) -> Recorded:
+    """The program's resources in a preview.
+
+    Args:
+        file: the stack file.
+        page: what the reader follows. None: the README next to the file.
+        without: sections that the reader deletes.
+    """
     lab = yaml.safe_load(file.read_text())["config"][KEY]
-    config = {KEY: json.dumps(lab), **SECRETS}
+    lab = {section: value for section, value in lab.items() if section not in without}
+    config = {KEY: json.dumps(lab), **secrets_of(page or file.with_name("README.md"))}
     program = str(ROOT / "__main__.py")
     return Engine(plays, LOOKUPS).run(lambda: runpy.run_path(program), preview=True, config=config)
 
@@ -65,18 +73,21 @@ def same_inputs(seen: Recorded, example: str, names: Sequence[str]) -> bool:
     return text == golden.read_text()
 
 
-def no_secret_in(seen: Recorded) -> bool:
+def no_secret_in(seen: Recorded, file: Path) -> bool:
     """Whether the stack's secrets are in no input but those that are secrets themselves."""
+    secrets = secrets_of(file.with_name("README.md"))
+    assert secrets
     return not any(
         canary in json.dumps({key: value for key, value in one.inputs.items() if key not in one.secrets}, default=str)
         for one in seen.resources.values()
-        for canary in SECRETS.values()
+        for canary in secrets.values()
     )
 
 
 def deviations(folder: Path) -> list[list[str]]:
-    """The rows of the table in an example's README."""
-    lines = [line for line in (folder / "README.md").read_text().splitlines() if line.startswith("| ")]
+    """The rows of the table "Where it differs" in an example's README."""
+    table = (folder / "README.md").read_text().partition("\n## Where it differs")[2]
+    lines = [line for line in table.splitlines() if line.startswith("| ")]
     body = [[cell.strip() for cell in line.split("|")[1:-1]] for line in lines[1:]]
     for where, *rest in body:
         assert re.fullmatch(r"\d+(-\d+)?(, \d+(-\d+)?)*", where), where

@@ -1,4 +1,4 @@
-"""Seed C's own lab: its file loads, holds the article's values, and previews with a stub in the place of the OVA."""
+"""The Bitfusion article's lab: it loads, holds the article's values, and previews with a stub OVA or without one."""
 
 import json
 import re
@@ -42,12 +42,31 @@ def test_it_previews_offline_with_the_golden_names(program: Recorded) -> None:
     assert same_names(program, "bitfusion")
 
 
+def test_without_the_two_bitfusion_sections_it_previews_as_a_pvrdma_lab_and_reads_no_ova(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    small_definitions: None,  # noqa: F811
+) -> None:
+    del small_definitions  # used for its effect
+    monkeypatch.chdir(tmp_path)
+
+    program = previewed(FILE, without=("bitfusion", "bitfusion_client"))
+
+    assert "fabric-pvrdma-switch" in program.resources
+    assert "hosts-bf-client-rho-ub20" in program.resources
+    assert [name for name in program.resources if "bitfusion" in name or "bf-server" in name] == []
+
+
+def test_the_readme_names_the_two_sections_to_delete() -> None:
+    assert "delete the sections `bitfusion` and `bitfusion_client`" in (FOLDER / "README.md").read_text()
+
+
 def test_a_client_is_given_the_golden_values(program: Recorded) -> None:
     assert same_inputs(program, "bitfusion", ["fabric-machines-bf-client-co8", "hosts-bf-client-co8"])
 
 
 def test_the_password_stands_in_no_input(program: Recorded) -> None:
-    assert no_secret_in(program)
+    assert no_secret_in(program, FILE)
 
 
 def test_the_switch_is_the_article_s(lab: Lab) -> None:

@@ -1,9 +1,7 @@
-"""The guide's own lab: its file loads, holds the guide's values, and previews without any of its machines."""
+"""The DeepOps RoCE guide's lab: its file loads, holds the guide's values, and previews without any of its machines."""
 
 import json
-import os
 import re
-import runpy
 from pathlib import Path
 
 import jsonschema
@@ -18,13 +16,12 @@ from stacks.read import parse_lab, read_stack_file
 from stacks.schema import SCHEMA_FILE
 from tests.components.cluster.conftest import small_definitions  # noqa: F401  # a fixture
 from tests.conftest import ROOT
-from tests.engine import Engine, Recorded
+from tests.engine import Recorded
+from tests.examples.previewed import deviations, previewed, same_names, secrets_of
 from tests.stacks.test_load import KEY
-from tests.test_program import answer
 
 FOLDER = ROOT / "examples" / "deepops"
 FILE = FOLDER / "Pulumi.deepops.yaml"
-GOLDEN = ROOT / "tests" / "golden" / "examples" / "deepops.txt"
 
 
 @pytest.fixture(scope="module")
@@ -35,26 +32,21 @@ def deepops() -> Lab:
 @pytest.fixture
 def program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, small_definitions: None) -> Recorded:  # noqa: F811
     del small_definitions  # used for its effect
-    addresses = ("192.168.1.10", "192.168.2.11", "192.168.2.12")
-    (tmp_path / "known_hosts.deepops").write_text("".join(f"{host} ssh-ed25519 {KEY}\n" for host in addresses))
+    scanned = re.search(r"^ssh-keyscan -t ed25519 ([\d. ]+) > (\S+)$", (FOLDER / "README.md").read_text(), re.MULTILINE)
+    assert scanned, "the README says how known_hosts is made"
+    (tmp_path / scanned[2]).write_text("".join(f"{host} ssh-ed25519 {KEY}\n" for host in scanned[1].split()))
     monkeypatch.chdir(tmp_path)
-    lab = yaml.safe_load(FILE.read_text())["config"]["rocelab:lab"]
 
-    return Engine(answer).run(
-        lambda: runpy.run_path(str(ROOT / "__main__.py")), preview=True, config={"rocelab:lab": json.dumps(lab)}
-    )
+    return previewed(FILE)
 
 
 def test_it_previews_offline_with_the_golden_names(program: Recorded) -> None:
-    names = "".join(f"{seen.type} {name}\n" for name, seen in sorted(program.resources.items()))
-    if os.environ.get("UPDATE_GOLDEN"):
-        GOLDEN.write_text(names)
-
-    assert names == GOLDEN.read_text(), "a renamed resource is deleted and made again"
+    assert same_names(program, "deepops")
 
 
 def test_no_secret_of_it_is_needed_for_a_preview(program: Recorded) -> None:
-    """Key from the agent, kubeconfig from the control plane: whoever reviews needs neither."""
+    """The key stays in the agent and the kubeconfig comes from the control plane: a reviewer needs neither."""
+    assert secrets_of(FOLDER / "README.md") == {}
     for name, seen in program.of_type("command:remote:Command").items():
         assert "privateKey" not in seen.inputs["connection"], name
 
@@ -115,10 +107,4 @@ def test_it_follows_the_schema_that_it_names() -> None:
 
 
 def test_each_deviation_names_a_line_of_the_guide_and_a_reason() -> None:
-    rows = [line.split("|")[1:-1] for line in (FOLDER / "README.md").read_text().splitlines() if line.startswith("| ")]
-    body = [[cell.strip() for cell in row] for row in rows[1:]]
-
-    assert len(body) > 20
-    for where, guide, here, why in body:
-        assert re.fullmatch(r"\d+(-\d+)?(, \d+(-\d+)?)*", where), where
-        assert all((guide, here, why))
+    assert len(deviations(FOLDER)) > 20

@@ -1,4 +1,4 @@
-"""Seed B's own lab: its file loads, holds the guide's values, and previews without vCenter, hosts or VMs."""
+"""The vSphere RDG's lab: its file loads, holds the guide's values, and previews without vCenter, hosts or VMs."""
 
 import json
 import re
@@ -49,7 +49,7 @@ def test_a_worker_is_given_the_golden_values(program: Recorded) -> None:
 
 
 def test_neither_password_nor_token_stands_in_an_input(program: Recorded) -> None:
-    assert no_secret_in(program)
+    assert no_secret_in(program, FILE)
 
 
 def test_the_addresses_are_the_guide_s(rdg: Lab) -> None:
