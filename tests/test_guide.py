@@ -7,13 +7,11 @@ from tests.conftest import ROOT
 PAGE = (ROOT / "docs" / "guide-roce.md").read_text()
 
 
-def test_every_test_and_page_that_it_names_is_there() -> None:
+def test_every_test_that_it_names_is_there() -> None:
     tests = re.findall(r"`(tests/[\w/]+\.py)`", PAGE)
-    links = re.findall(r"\]\(([^)]+)\)", PAGE)
 
     assert len(tests) >= 8
     assert [name for name in tests if not (ROOT / name).is_file()] == []
-    assert [link for link in links if not (ROOT / "docs" / link.partition("#")[0]).resolve().exists()] == []
 
 
 def test_every_command_that_it_shows_is_there() -> None:
