@@ -1,0 +1,141 @@
+"""The README's way to a lab on hardware, with and without make, proven as far as it goes without network and engine.
+
+`pulumi install` itself needs both. What it works from is checked here: the project file, the lock file, and the plugins
+that the installed SDKs name.
+"""
+
+import ast
+import json
+import re
+import sys
+from collections.abc import Iterator
+from importlib import metadata
+from pathlib import Path
+
+import pulumi
+import pytest
+import yaml
+
+from components.cluster.store import Store
+from engine.environment import environment
+from stacks.read import read_stack_file
+from tests.components.cluster.conftest import small_definitions  # noqa: F401  # a fixture
+from tests.conftest import ROOT
+from tests.engine import Recorded
+from tests.examples.previewed import previewed, secrets_of
+from tests.stacks.test_load import KEY
+
+README = ROOT / "README.md"
+TEMPLATE = ROOT / "templates" / "roce" / "Pulumi.roce.yaml"
+
+
+def normal(name: str) -> str:
+    return re.sub(r"[-_.]+", "-", name).lower()
+
+
+def locked() -> dict[str, str]:
+    """Version of each package in the lock file."""
+    lines = (ROOT / "requirements.txt").read_text().splitlines()
+    return {normal(found[1]): found[2] for line in lines if (found := re.match(r"([\w.-]+)==(\S+)", line))}
+
+
+def imported() -> Iterator[tuple[str, Path]]:
+    """Every package that the program imports, wherever in a file."""
+    for path in [ROOT / "__main__.py", *(ROOT / "components").rglob("*.py"), *(ROOT / "stacks").rglob("*.py")]:
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Import):
+                yield from ((alias.name.partition(".")[0], path) for alias in node.names)
+            elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+                yield node.module.partition(".")[0], path
+
+
+def prepared(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A terminal without `make env`, in a folder with the known_hosts that the README makes of the template's nodes."""
+    for name in environment(None):
+        if name != "PATH":
+            monkeypatch.delenv(name, raising=False)
+    scanned = re.search(r"^ssh-keyscan -t ed25519 ([\d. ]+) > (\S+)$", README.read_text(), re.MULTILINE)
+    assert scanned
+    assert scanned[1].split() == [str(node.address) for node in read_stack_file(TEMPLATE).nodes]
+    (folder / scanned[2]).write_text("".join(f"{host} ssh-ed25519 {KEY}\n" for host in scanned[1].split()))
+    monkeypatch.chdir(folder)
+
+
+def previewed_template() -> Recorded:
+    return previewed(TEMPLATE, page=README)
+
+
+def test_the_readme_shows_the_plain_commands_in_the_order_that_works() -> None:
+    plain = README.read_text().partition("Without make")[2]
+
+    places = [plain.index(f"\n{command}") for command in ("pulumi install", "rocelab store", "pulumi up")]
+    assert places == sorted(places)
+
+
+def test_the_project_tells_pulumi_to_install_the_lock_file_into_the_folder_that_the_readme_runs_from() -> None:
+    options = yaml.safe_load((ROOT / "Pulumi.yaml").read_text())["runtime"]["options"]
+
+    assert options == {"toolchain": "pip", "virtualenv": ".venv"}
+    assert "alias rocelab='.venv/bin/python -m components.cli'" in README.read_text()
+
+
+def test_everything_that_the_program_imports_is_in_the_lock_file() -> None:
+    providers = metadata.packages_distributions()
+    ours = {"components", "stacks"} | sys.stdlib_module_names
+
+    missing = {
+        (name, str(path.relative_to(ROOT)))
+        for name, path in imported()
+        if name not in ours
+        and "program" not in path.parts
+        and not {*map(normal, providers.get(name, ()))} & {*locked()}
+    }
+
+    assert missing == set()
+
+
+def test_the_plugins_that_pulumi_downloads_are_the_ones_that_the_readme_names_for_a_blocked_network() -> None:
+    """An SDK names its plugin in a file; from these files `pulumi install` knows what to download."""
+    plugins = {}
+    for name in locked():
+        if name.startswith("pulumi-"):
+            (file,) = (file for file in metadata.files(name) or () if file.name == "pulumi-plugin.json")
+            plugin = json.loads(Path(str(file.locate())).read_text())
+            plugins[plugin["name"]] = plugin["version"]
+
+    assert plugins == {name: locked()[f"pulumi-{name}"] for name in ("command", "kubernetes", "vsphere")}
+    for name, version in plugins.items():
+        assert f"`{name} {version}`" in README.read_text()
+
+
+def test_before_the_store_is_filled_a_preview_stops_and_names_the_command(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    prepared(tmp_path, monkeypatch)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.delenv("ROCELAB_MIRROR", raising=False)
+    assert Store.from_environment().cache.is_relative_to(tmp_path)
+
+    with pytest.raises(pulumi.RunError, match=r"(rocelab|components\.cluster\.)\s*store"):
+        previewed_template()
+
+
+def test_with_the_store_filled_the_template_previews_with_the_secrets_of_the_readme_alone(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    small_definitions: None,  # noqa: F811
+) -> None:
+    del small_definitions  # used for its effect
+    prepared(tmp_path, monkeypatch)
+
+    program = previewed_template()
+
+    assert set(secrets_of(README)) == {"rocelab:kubeconfig"}
+    assert {"hosts-gpu01", "hosts-gpu02", "cluster", "validation"} <= set(program.resources)
+
+
+def test_the_readme_is_short_and_has_one_number_to_fill_in() -> None:
+    text = README.read_text()
+
+    assert len(text.splitlines()) <= 120
+    assert len(re.findall(r"\*\*\d+ minutes\*\*", text)) == 1
