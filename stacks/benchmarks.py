@@ -145,7 +145,7 @@ class Verbs(Section):
 
 
 class Nccl(Section):
-    """NCCL all-reduce over all active nodes as an MPIJob (seed A's job in v2beta1)."""
+    """NCCL all-reduce over all active nodes as an MPIJob (the DeepOps RoCE guide's job in v2beta1)."""
 
     image: str = Field(pattern=r"^[^\s]+[:@][^\s]+$", max_length=255)
     """Benchmark image, by tag or, better, by digest."""
@@ -174,7 +174,7 @@ class Benchmarks(Section):
     budget_s: Seconds = 900
     """What the plan may take. Above it pairs are sampled, where verbs.schedule is auto; else the plan is refused."""
     repeats: int = Field(default=3, ge=1, le=20)
-    """Runs of each verbs test between each two nodes: seed A repeats to tell outliers apart."""
+    """Runs of each verbs test between each two nodes: repeats tell outliers apart."""
     verbs: Verbs = Verbs()
     nccl: Nccl | None = None
     comparison: Comparison | None = None

@@ -1,4 +1,4 @@
-"""Servers of vSphere Bitfusion: appliances from one OVA, with PVRDMA beside their management adapter (seed C).
+"""Servers of vSphere Bitfusion: appliances from one OVA, with PVRDMA beside their management adapter.
 
 VMware has ended the product, and its OVA cannot be had here: all of this is proven with an OVA of our own only.
 """

@@ -26,7 +26,7 @@ class Guests(Section):
 
 
 class BitfusionClient(Section):
-    """The client of vSphere Bitfusion on nodes without GPUs of their own (seed C).
+    """The client of vSphere Bitfusion on nodes without GPUs of their own (the Bitfusion article).
 
     Never run against the product here: VMware has ended it, and its packages cannot be had.
     """
@@ -34,7 +34,7 @@ class BitfusionClient(Section):
     nodes: tuple[Name, ...] = Field(min_length=1)
     """Nodes that become clients, virtual machines or bare metal."""
     version: Version = "3.0.1-4"
-    """As its package has it; client and server have to be of one release (seed C)."""
+    """As its package has it; client and server have to be of one release."""
     package: Download
     """The client's .deb or .rpm for the nodes' distribution."""
     servers: tuple[IPv4Address, ...] = ()
@@ -46,4 +46,4 @@ class BitfusionClient(Section):
     sample: str = Field(default="/workspace/tensorrt/bin/sample_mnist", pattern=r"^/[A-Za-z0-9_./-]+$", max_length=200)
     """Program of the end proof: one GPU of each server runs it."""
     latency_max_us: float = Field(default=50.0, gt=0, le=1000)
-    """Bitfusion's own recommendation for the way between client and server (seed C, introduction)."""
+    """Bitfusion's own recommendation for the way between client and server (the article's introduction)."""

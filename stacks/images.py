@@ -19,14 +19,14 @@ class BenchmarkRecipe(Section):
         "docker.io/nvidia/cuda:12.8.1-devel-ubuntu24.04"
         "@sha256:4b9ed5fa8361736996499f64ecebf25d4ec37ff56e4d11323ccde10aa36e0c43"
     )
-    """CUDA with its compiler on Ubuntu. CUDA 12 is the last that knows seed A's V100."""
+    """CUDA with its compiler on Ubuntu. CUDA 12 is the last that supports the V100."""
     nccl: PackageVersion = "2.25.1-1+cuda12.8"
     """NCCL of NVIDIA's CUDA repository, which the base brings along; it goes with the base's CUDA."""
     gpu_architectures: tuple[Annotated[int, Field(ge=50, le=130)], ...] = (70, 80, 90)
     """Compute capabilities that nccl-tests is built for: V100, A100, H100."""
     verbs: Literal["distribution", "vendor"] = "distribution"
     """Whose user space for RDMA. distribution: Ubuntu's rdma-core, which has every driver, PVRDMA's too. vendor:
-    DOCA-OFED's, for NICs newer than the distribution; it does not know PVRDMA (seed C)."""
+    DOCA-OFED's, for NICs newer than the distribution; it does not support PVRDMA."""
     vendor_repository: str = Field(
         default="https://linux.mellanox.com/public/repo/doca/3.2.1/ubuntu24.04/x86_64",
         pattern=r"^https://[^\s\"']+$",
@@ -41,13 +41,13 @@ class TrainingRecipe(Section):
     image: Image
     """Where jobs find the finished image: by digest, once it is pushed."""
     base: Image = "nvcr.io/nvidia/tensorflow:24.03-tf2-py3"
-    """TensorFlow 2.15 with Horovod: the last with Keras 2, which both benchmarks need, and for seed A's V100.
+    """TensorFlow 2.15 with Horovod: the last with Keras 2, which both benchmarks need, and it supports the V100.
 
     A tag, which its publisher may move: write `…@sha256:…` to build from the same base again.
     """
     verbs: Literal["base", "distribution"] = "base"
     """base: the vendor's RDMA libraries that the base brings. distribution: they are replaced by Ubuntu's, which
-    PVRDMA needs (seed C)."""
+    PVRDMA needs."""
 
 
 class Images(Section):

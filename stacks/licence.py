@@ -15,7 +15,7 @@ FEATURE_TYPES: dict[Product, int] = {"by_vgpu_type": 1, "rtx_workstation": 2, "c
 """NVIDIA's FeatureType (vGPU Client Licensing User Guide): with a vGPU its type decides, which is 1."""
 
 LEGACY_PORT = 7070
-"""Seed B's port: the default of the GRID licence server, which NVIDIA has ended."""
+"""The vSphere RDG's port: the default of the GRID license server, which NVIDIA has discontinued."""
 NLS_PORT = 443
 
 
@@ -29,7 +29,7 @@ class NlsLicence(Section):
 
 
 class LegacyLicence(Section):
-    """The licence server of vGPU releases before 13, as seed B has it."""
+    """The license server of vGPU releases before 13, as in the vSphere RDG."""
 
     kind: Literal["legacy"]
     product: Product = "by_vgpu_type"

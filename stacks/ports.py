@@ -13,7 +13,7 @@ class Ports(Section):
     """The lab's port matrix (`python -m components.ports`); it changes nothing, it says what has to be open."""
 
     pod_network: PodNetwork = "other"
-    """Primary network of the pods in a cluster that is not made here. Seed B has calico_bgp."""
+    """Primary network of the pods in a cluster that is not made here. The vSphere RDG's is calico_bgp."""
     typha: bool = False
     """Whether Calico's Typha runs (it does from some dozens of nodes on)."""
     extra_servers: tuple[Annotated[str, Field(pattern=r"^[a-zA-Z0-9.-]+:\d{1,5}$", max_length=260)], ...] = ()

@@ -67,7 +67,7 @@ class PodSide(Section):
 
 
 class Rail(Section):
-    """One rail. Its NICs share a subnet with nobody else, as RoCE over several NICs needs (seed A, design notes)."""
+    """One rail. Its NICs share a subnet with nobody else, as RoCE over several NICs needs."""
 
     name: Name
     """Key of the rail in every logical name; a new name is a new rail."""
@@ -79,7 +79,7 @@ class Rail(Section):
     """Router of the PFs on a routed rail: each PF then answers by its own routing table. None: one layer-2 domain."""
     pod: PodSide
     resource_prefix: str = Field(default="intel.com", pattern=r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$")
-    """Vendor part of the device-plugin resource; seed A uses the plugin's default."""
+    """Vendor part of the device-plugin resource; the default is the plugin's, as in the DeepOps RoCE guide."""
     resource_name: ResourceName
     """Device-plugin resource of this rail's VFs, such as `sriov_111`."""
     network_name: Name

@@ -12,7 +12,7 @@ Transport = Literal["roce", "tcp", "host"]
 class Comparison(Section):
     """The all-reduce over RoCE and over others with the same image and nodes, there and back (TCP, RoCE, RoCE, TCP).
 
-    Seed A compares RoCE in pods with TCP and with the hosts' own network, and finds the latter the same as RoCE.
+    The DeepOps RoCE guide compares RoCE in pods with TCP and with bare metal, and finds bare metal as fast as RoCE.
     """
 
     transports: tuple[Literal["tcp", "host"], ...] = Field(default=("tcp",), min_length=1)
@@ -42,7 +42,7 @@ class Application(Section):
     """A training benchmark with synthetic data on all GPUs, from the lab's training image."""
 
     program: Literal["horovod", "tf_cnn"] = "horovod"
-    """horovod: seed A's ResNet-50. tf_cnn: seed B's benchmark."""
+    """horovod: the DeepOps RoCE guide's ResNet-50. tf_cnn: the vSphere RDG's benchmark."""
     transports: tuple[Transport, ...] = Field(default=("roce",), min_length=1)
     """Several are run there and back, as in the comparison."""
     timeout_s: Seconds = 900

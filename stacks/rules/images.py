@@ -8,7 +8,7 @@ from stacks.rules.parts import Fault, Parts
 
 
 def _refuse_vendor_verbs_for_pvrdma(parts: Parts) -> Iterator[Fault]:
-    """Seed C: the vendor's libraries do not know VMware's device, and programs then find none, without a word."""
+    """The Bitfusion article: the vendor's libraries do not support VMware's device, and programs silently find none."""
     images = parts.section("images", Images)
     if parts.cluster is None or not isinstance(parts.cluster.delivery, Pvrdma) or images is None:
         return
