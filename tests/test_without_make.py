@@ -1,12 +1,14 @@
 """The README's way to a lab on hardware, with and without make, proven as far as it goes without network and engine.
 
 `pulumi install` itself needs both. What it works from is checked here: the project file, the lock file, and the plugins
-that the installed SDKs name.
+that the installed SDKs name. The last test runs the real engine as a terminal without `make env` does.
 """
 
 import ast
 import json
+import os
 import re
+import subprocess
 import sys
 from collections.abc import Iterator
 from importlib import metadata
@@ -23,6 +25,7 @@ from tests.components.cluster.conftest import small_definitions  # noqa: F401  #
 from tests.conftest import ROOT
 from tests.engine import Recorded
 from tests.examples.previewed import previewed, secrets_of
+from tests.integration.conftest import ENGINE, require_engine
 from tests.stacks.test_load import KEY
 
 README = ROOT / "README.md"
@@ -49,15 +52,20 @@ def imported() -> Iterator[tuple[str, Path]]:
                 yield node.module.partition(".")[0], path
 
 
-def prepared(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A terminal without `make env`, in a folder with the known_hosts that the README makes of the template's nodes."""
-    for name in environment(None):
-        if name != "PATH":
-            monkeypatch.delenv(name, raising=False)
+def known_hosts(folder: Path) -> None:
+    """The file that the README's ssh-keyscan writes for the template's nodes."""
     scanned = re.search(r"^ssh-keyscan -t ed25519 ([\d. ]+) > (\S+)$", README.read_text(), re.MULTILINE)
     assert scanned
     assert scanned[1].split() == [str(node.address) for node in read_stack_file(TEMPLATE).nodes]
     (folder / scanned[2]).write_text("".join(f"{host} ssh-ed25519 {KEY}\n" for host in scanned[1].split()))
+
+
+def prepared(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A terminal without `make env`, in a folder with the README's known_hosts."""
+    for name in environment(None):
+        if name != "PATH":
+            monkeypatch.delenv(name, raising=False)
+    known_hosts(folder)
     monkeypatch.chdir(folder)
 
 
@@ -139,3 +147,36 @@ def test_the_readme_is_short_and_has_one_number_to_fill_in() -> None:
 
     assert len(text.splitlines()) <= 120
     assert len(re.findall(r"\*\*\d+ minutes\*\*", text)) == 1
+
+
+@pytest.mark.sim
+def test_the_real_engine_previews_the_template_without_anything_that_make_env_sets(tmp_path: Path) -> None:
+    """Its nodes have addresses that no machine has (RFC 5737), so each is a warning and no more."""
+    require_engine()
+    for name in ("Pulumi.yaml", "__main__.py", "components", "stacks", ".venv"):
+        (tmp_path / name).symlink_to(ROOT / name)
+    (tmp_path / "Pulumi.dgx.yaml").write_text(TEMPLATE.read_text())
+    (tmp_path / "state").mkdir()
+    known_hosts(tmp_path)
+    ours = {name for name in os.environ if name in environment("lab")}
+    env = {name: value for name, value in os.environ.items() if name not in ours} | {
+        "PATH": f"{ENGINE}{os.pathsep}{os.environ['PATH']}",
+        # stands for the plugins that `pulumi install` downloads; a preview only asks them for their schema and defaults
+        "PULUMI_HOME": str(ROOT / ".engine" / "home"),
+        "PULUMI_BACKEND_URL": f"file://{tmp_path / 'state'}",
+        "PULUMI_CONFIG_PASSPHRASE": "of this test alone",
+    }
+
+    def pulumi(*words: str, given: str = "") -> str:
+        command = ["pulumi", *words, "--non-interactive", "--color", "never"]
+        done = subprocess.run(command, cwd=tmp_path, env=env, input=given, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
+        return done.stdout
+
+    pulumi("stack", "init", "dgx")
+    pulumi("config", "set", "--secret", "rocelab:kubeconfig", "--stack", "dgx", given="apiVersion: v1\nkind: Config\n")
+    previewed = pulumi("preview", "--stack", "dgx")
+
+    assert re.search(r"\+ \d+ to create", previewed)
+    assert "192.0.2.11:22) does not answer" in previewed
+    assert "simulated: false" in previewed
