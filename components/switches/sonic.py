@@ -26,10 +26,7 @@ class Sonic:
         return Sitting(
             talk="shell",
             save=("sudo config save -y",),
-            notes=(
-                "SONiC takes nothing back by itself: what is there before is in the backup.",
-                "A map of code points that a port gets for the first time is loaded by: sudo config qos reload",
-            ),
+            notes=("SONiC takes nothing back by itself: what is there before is in the backup.",),
         )
 
     def vlan_lines(self, vlans: Sequence[int]) -> list[str]:

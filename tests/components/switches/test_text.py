@@ -91,6 +91,21 @@ def test_every_rails_pods_are_tagged_and_its_hosts_are_not(system: str) -> None:
     assert "4093" in two
 
 
+@pytest.mark.parametrize("mode", ["lossy", "lossless"])
+@pytest.mark.parametrize("system", PORTS)
+def test_the_text_never_advises_a_command_that_deletes_the_quality_of_service_of_other_ports(
+    system: str, mode: str
+) -> None:
+    """`config qos reload` and `clear` delete DSCP_TO_TC_MAP, WRED_PROFILE, QUEUE, PORT_QOS_MAP, SCHEDULER and every
+    BUFFER table of the whole switch: sonic-net/sonic-utilities, config/main.py, _clear_qos. The orchestration agent
+    watches the tables that the text writes (sonic-swss, orchdaemon.cpp: QosOrch on CONFIG_DB), so nothing is to load.
+    """
+    text = text_of(system, mode)
+
+    assert "qos reload" not in text
+    assert "qos clear" not in text
+
+
 def test_a_port_of_an_absent_node_is_left_out() -> None:
     lab = with_switches(switch_entry())
     content = json.loads(lab.model_dump_json())
