@@ -39,6 +39,8 @@ def nccl_variables(workers: Workers) -> dict[str, str]:
         "NCCL_IB_DISABLE": "0",
         "NCCL_NET_GDR_LEVEL": "PXB" if workers.gpu_direct else "LOC",  # seed A's 2, seed B's 0
         **({"NCCL_IB_TC": str(workers.traffic_class)} if workers.traffic_class is not None else {}),
+        # NCCL's default, 2, may join NICs of two rails, and between rails without a router no packet passes
+        **({} if workers.routed else {"NCCL_CROSS_NIC": "0"}),
         **bootstrap,
     }
 

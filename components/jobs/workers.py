@@ -68,6 +68,8 @@ class Workers(Frozen):
     """Whether NICs may read GPU memory by themselves; PVRDMA cannot."""
     traffic_class: int | None = None
     """TOS byte of RoCE traffic, where the lab has quality of service; NIC and switch sort by the same."""
+    routed: bool = False
+    """Whether each rail has a router, so that a NIC of one rail reaches the NICs of the others."""
     timeout_s: int
 
     @property
@@ -135,6 +137,8 @@ def workers_of(lab: Lab, wanted: Wanted) -> Workers:
     delivery = lab.cluster.delivery
     in_host = wanted.transport == "host" or (wanted.transport == "roce" and isinstance(delivery, Pvrdma))
     tcp = wanted.transport == "tcp"
+    rails = [] if tcp else _rails(lab, nodes, wanted)
+    gateways = [rail.host_gateway if in_host else rail.pod.gateway for rail in rails]
     return Workers(
         namespace=wanted.namespace,
         image=lab.cluster.registry.resolve(wanted.image),
@@ -142,11 +146,12 @@ def workers_of(lab: Lab, wanted: Wanted) -> Workers:
         runtime_class=_runtime_class(lab, lab.cluster),
         nodes=tuple(node.name for node in nodes),
         gpus_per_node=min(node.gpus for node in nodes),
-        attachments=() if tcp else _attachments(lab.cluster, _rails(lab, nodes, wanted), wanted, in_host=in_host),
+        attachments=_attachments(lab.cluster, rails, wanted, in_host=in_host) if rails else (),
         host=_host(lab, lab.cluster, nodes) if in_host else None,
         shared_devices=() if tcp or isinstance(delivery, SriovPlain | SriovOperator) else _devices(lab, nodes),
         gpu_direct=not isinstance(delivery, Pvrdma),
         traffic_class=lab.qos.tos if lab.qos and not tcp else None,
+        routed=bool(gateways) and all(gateways),
         timeout_s=wanted.timeout_s,
     )
 

@@ -111,6 +111,27 @@ def test_without_rails_the_job_runs_over_tcp_as_the_guides_compare_it(lab: Lab) 
     assert exported(rendered(lab, "tf_cnn"))["HOROVOD_MPI_THREADS_DISABLE"] == "1"
 
 
+@pytest.mark.parametrize("transport", ["roce", "host"])
+def test_nccl_keeps_to_one_rail_unless_every_rail_has_a_router(lab: Lab, transport: str) -> None:
+    """NCCL's default is 2 (NVIDIA/nccl, src/graph/search.cc). On isolated rails it joined NICs of two of them and ended
+    with `ibv_modify_qp failed with 110 Connection timed out` until 0 was set: NVIDIA/nccl#2013, ROCm/rccl#1303.
+    """
+    gateways = {"roce": ("10.20.111.254", "10.20.112.254"), "host": ("10.10.111.254", "10.10.112.254")}[transport]
+    each = [
+        rail.model_copy(update={"pod": rail.pod.model_copy(update={"gateway": gateway})})
+        if transport == "roce"
+        else rail.model_copy(update={"host_gateway": gateway})
+        for rail, gateway in zip(lab.rails, gateways, strict=True)
+    ]
+    half = lab.model_copy(update={"rails": (each[0], lab.rails[1])})
+    routed = lab.model_copy(update={"rails": tuple(each)})
+
+    for isolated in (lab, half):
+        assert exported(rendered(isolated, transport=transport))["NCCL_CROSS_NIC"] == "0"
+    assert "NCCL_CROSS_NIC" not in exported(rendered(routed, transport=transport))
+    assert "NCCL_CROSS_NIC" not in exported(rendered(lab, transport="tcp"))
+
+
 def test_tcp_needs_no_rail_at_all(lab: Lab) -> None:
     bare = lab.model_copy(
         update={
