@@ -30,7 +30,7 @@ from components.validation.planning.stages import (
 )
 from components.validation.records import Frozen
 from stacks.base import LabError
-from stacks.benchmarks import Benchmarks, Nccl, Verbs
+from stacks.benchmarks import Benchmarks, Nccl
 from stacks.lab import Lab
 from stacks.nodes import VsphereVm
 from stacks.words import plural
@@ -174,7 +174,7 @@ def plan_of(lab: Lab) -> Plan | None:
     plan = Plan(
         lab=lab.name,
         simulated=lab.simulated,
-        verbs=_verbs(benchmarks.verbs, benchmarks.repeats, len({end.node for rail in rails for end in rail.ends})),
+        verbs=_verbs(lab, benchmarks, len({end.node for rail in rails for end in rail.ends})),
         rails=rails,
         nccl=_nccl(lab, benchmarks.nccl, benchmarks.namespace) if benchmarks.nccl else None,
         jobs=jobs_of(lab),
@@ -225,7 +225,8 @@ def _rail(lab: Lab, name: str, message_bytes: int) -> PlannedRail:
     )
 
 
-def _verbs(verbs: Verbs, repeats: int, nodes: int) -> VerbsPlan:
+def _verbs(lab: Lab, benchmarks: Benchmarks, nodes: int) -> VerbsPlan:
+    verbs = benchmarks.verbs
     schedule = verbs.schedule
     if schedule == "auto":
         schedule = "pairs" if nodes <= MOST_PAIRED_NODES else "sampled"
@@ -243,10 +244,11 @@ def _verbs(verbs: Verbs, repeats: int, nodes: int) -> VerbsPlan:
         latency_iterations=verbs.latency_iterations,
         size_iterations=verbs.size_iterations,
         duration_s=verbs.duration_s,
+        traffic_class=lab.qos.tos if lab.qos else None,
         queue_pairs=verbs.queue_pairs,
         first_port=verbs.first_port,
         timeout_s=verbs.timeout_s,
-        repeats=repeats,
+        repeats=benchmarks.repeats,
     )
 
 

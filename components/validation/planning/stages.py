@@ -60,6 +60,8 @@ class VerbsPlan(Frozen):
     size_iterations: int
     duration_s: int | None = None
     """Bandwidths for a time instead of a count."""
+    traffic_class: int | None = None
+    """TOS byte of the lab's RoCE traffic; None where the lab has no quality of service."""
     queue_pairs: int | Literal["auto"]
     first_port: int
     timeout_s: int

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from ipaddress import IPv4Address
 
 from components.validation.planning.plan import End
-from components.validation.planning.stages import Stage
+from components.validation.planning.stages import Stage, VerbsPlan
 
 LISTENING = "@listening"
 GREW = "@grew"
@@ -204,8 +204,11 @@ def reach(peers: Sequence[tuple[str, IPv4Address, int]]) -> str:
     return shlex.join(["sh", "-c", REACH, "sh", *words])
 
 
-def perftest(stage: Stage, side: Side, duration_s: int | None = None, *, simulated: bool = False) -> list[str]:
+def perftest(stage: Stage, side: Side, verbs: VerbsPlan, *, simulated: bool = False) -> list[str]:
     """One end of a test.
+
+    Without --tclass the queue pair has traffic class 0, whose packets get neither PFC nor ECN: the inbox driver has no
+    class of its own for programs that set none.
 
     Without -R and -m the queue pair takes the port's active MTU and prints it, so the header proves the path MTU.
     """
@@ -215,8 +218,9 @@ def perftest(stage: Stage, side: Side, duration_s: int | None = None, *, simulat
         words += ["-q", str(side.queue_pairs), "--report_gbits"]
         words += ["-b"] if stage.shape == "both_ways" else []
     words += ["-u", str(PATIENT)] if simulated else []
-    timed = stage.bandwidth and stage.shape != "sizes" and duration_s is not None
-    words += ["-D", str(duration_s)] if timed else ["-n", str(stage.iterations)]
+    words += [f"--tclass={verbs.traffic_class}"] if verbs.traffic_class is not None else []
+    timed = stage.bandwidth and stage.shape != "sizes" and verbs.duration_s is not None
+    words += ["-D", str(verbs.duration_s)] if timed else ["-n", str(stage.iterations)]
     return [*side.pinned, *words, *([str(side.server)] if side.server else [])]
 
 

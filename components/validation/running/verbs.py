@@ -188,7 +188,7 @@ class Bench:
             server=server.address,
         )
         serve, write = (
-            perftest(stage, side, verbs.duration_s, simulated=self.plan.simulated) for side in (called, caller)
+            perftest(stage, side, verbs, simulated=self.plan.simulated) for side in (called, caller)
         )
         for _ in range(CLOCK_TRIES):
             done = await self._both(transfer, serve, write, name)

@@ -11,11 +11,13 @@ from pathlib import Path
 
 import pytest
 
+from components.jobs.ranks import nccl_variables
 from components.validation.planning.plan import Plan
 from components.validation.planning.stages import Stage
 from components.validation.running import parent
 from components.validation.running.remote import LEASE, TAKEN, Side, bounded, grown, inspect, perftest
 from stacks.lab import Lab
+from stacks.qos import Qos
 from tests.components.validation.labs import plan_for
 
 
@@ -26,7 +28,9 @@ def side(plan: Plan, node: str, peer: str = "", **more: object) -> Side:
 
 
 def words_of(lab: Lab, stage: Stage, duration_s: int | None = None, **more: object) -> str:
-    return " ".join(perftest(stage, side(plan_for(lab), "gpu02", "gpu01", **more), duration_s))
+    plan = plan_for(lab)
+    verbs = plan.verbs.model_copy(update={"duration_s": duration_s})
+    return " ".join(perftest(stage, side(plan, "gpu02", "gpu01", **more), verbs))
 
 
 WRITE = Stage(test="ib_write_bw", message_bytes=65536, iterations=200)
@@ -40,11 +44,12 @@ def test_the_test_takes_the_port_s_own_mtu_so_that_its_header_proves_it(lab: Lab
 
 
 def test_only_emulated_machines_are_given_half_a_second_to_answer_a_packet(lab: Lab) -> None:
-    rail_end = side(plan_for(lab), "gpu02", "gpu01")
+    plan = plan_for(lab)
+    rail_end = side(plan, "gpu02", "gpu01")
 
-    assert "-u" not in perftest(WRITE, rail_end)
+    assert "-u" not in perftest(WRITE, rail_end, plan.verbs)
     for stage in (WRITE, LATENCY):
-        words = perftest(stage, rail_end, simulated=True)
+        words = perftest(stage, rail_end, plan.verbs, simulated=True)
         assert words[words.index("-u") + 1] == "17"
 
 
@@ -65,8 +70,24 @@ def test_a_duration_replaces_the_count_but_not_in_a_curve(lab: Lab) -> None:
 def test_both_ways_is_said_to_both_ends(lab: Lab) -> None:
     both = WRITE.model_copy(update={"shape": "both_ways"})
 
-    assert "-b" in perftest(both, side(plan_for(lab), "gpu01"))
-    assert "-b" in perftest(both, side(plan_for(lab), "gpu02", "gpu01"))
+    plan = plan_for(lab)
+    assert "-b" in perftest(both, side(plan, "gpu01"), plan.verbs)
+    assert "-b" in perftest(both, side(plan, "gpu02", "gpu01"), plan.verbs)
+
+
+@pytest.mark.parametrize("stage", [WRITE, LATENCY])
+def test_both_ends_send_in_the_class_of_the_lab_s_roce_traffic(lab: Lab, stage: Stage) -> None:
+    """perftest's own default is traffic class 0; --tclass is what it writes into the GRH, and so into the TOS byte
+    (linux-rdma/perftest, src/perftest_parameters.c and src/perftest_resources.c: ah_attr.grh.traffic_class).
+    """
+    plan = plan_for(lab.model_copy(update={"qos": Qos()}))
+    nccl = plan.nccl
+
+    for rail_end in (side(plan, "gpu01"), side(plan, "gpu02", "gpu01")):
+        assert "--tclass=106" in perftest(stage, rail_end, plan.verbs)
+    assert nccl
+    assert nccl_variables(nccl)["NCCL_IB_TC"] == "106", "NCCL and perftest are sorted into the same class"
+    assert "tclass" not in words_of(lab, stage), "without quality of service in the lab there is no class to be in"
 
 
 def test_a_pinned_test_begins_with_what_pins_it(lab: Lab) -> None:
