@@ -36,6 +36,7 @@ def said_of(**verbs: Any) -> str:
         ({"sizes": [4096, 2]}, "sizes do not rise"),
         ({"sizes": [2, 16_777_216]}, "16777216 bytes; perftest sends 2 to 8388608"),
         ({"duration_s": 60, "timeout_s": 60}, "at least 70"),
+        ({"iterations": None, "timeout_s": 12}, "ends a run of duration_s 5 before it can report: at least 15"),
         ({"incast": 2}, "benchmarks.verbs.incast: 2 senders and a receiver, and no rail has more than 2 active nodes"),
         (
             {"first_port": 65_535},

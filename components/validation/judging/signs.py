@@ -118,7 +118,7 @@ def counter_findings(plan: Plan, record: RunRecord) -> Iterator[tuple[Finding, P
     for names, code, state in ((BROKEN_LINKS, "LINK_ERRORS", "fail"), (LOST, "PACKETS_LOST", "warn")):
         told = [(t, n) for t in record.transfers if (n := _counted(t, names))]
         if code == "PACKETS_LOST":
-            told = [(t, n) for t, n in told if n > LOST_SHARE * _packets(by_stage.get((t.test, t.shape)), t)]
+            told = [(t, n) for t, n in told if n > LOST_SHARE * _packets(plan, by_stage.get((t.test, t.shape)), t)]
         if told:
             worst = max(told, key=lambda one: one[1])[0]
             shown = ", ".join(f"{key} {value}" for key, value in sorted(worst.counters.items()) if _plain(key) in names)
@@ -143,10 +143,12 @@ def _plain(counter: str) -> str:
     return counter.replace("/", " ").replace(".", " ").split()[-1] if counter else ""
 
 
-def _packets(stage: Stage | None, transfer: TransferResult) -> float:
+def _packets(plan: Plan, stage: Stage | None, transfer: TransferResult) -> float:
     if stage is None or not stage.message_bytes:
         return 1.0
     each = -(-stage.message_bytes // (transfer.path_mtu_bytes or 1024))
+    if (duration_s := plan.verbs.duration_of(stage)) is not None:
+        return sum(transfer.samples) * 1e9 / 8 * duration_s / stage.message_bytes * each
     # perftest's iterations are those of each queue pair
     return float(each * stage.iterations * (transfer.queue_pairs or 1) * max(len(transfer.samples), 1))
 

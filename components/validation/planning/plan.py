@@ -30,7 +30,7 @@ from components.validation.planning.stages import (
 )
 from components.validation.records import Frozen
 from stacks.base import LabError
-from stacks.benchmarks import Benchmarks, Nccl
+from stacks.benchmarks import ITERATIONS, Benchmarks, Nccl
 from stacks.lab import Lab
 from stacks.nodes import VsphereVm
 from stacks.words import plural
@@ -199,7 +199,8 @@ def _within_budget(plan: Plan, benchmarks: Benchmarks) -> Plan:
         f"benchmarks.budget_s: the plan takes about {plan.estimate_s:.0f} s ({tests}, "
         f"{plural(benchmarks.repeats, 'time')}"
         f"{', and NCCL' if plan.nccl else ''}{', and further jobs' if plan.jobs else ''}); {budget_s} s are allowed. "
-        f"Raise budget_s, or lower repeats or verbs.iterations{sampled}"
+        f"Raise budget_s, or lower repeats or verbs.{'iterations' if plan.verbs.duration_s is None else 'duration_s'}"
+        f"{sampled}"
     )
 
 
@@ -240,10 +241,10 @@ def _verbs(lab: Lab, benchmarks: Benchmarks, nodes: int) -> VerbsPlan:
         incast=verbs.incast,
         message_bytes=verbs.message_bytes,
         latency_bytes=verbs.latency_bytes,
-        iterations=verbs.iterations,
+        iterations=verbs.iterations or ITERATIONS,
         latency_iterations=verbs.latency_iterations,
         size_iterations=verbs.size_iterations,
-        duration_s=verbs.duration_s,
+        duration_s=verbs.duration_of(simulated=lab.simulated),
         traffic_class=lab.qos.tos if lab.qos else None,
         queue_pairs=verbs.queue_pairs,
         first_port=verbs.first_port,

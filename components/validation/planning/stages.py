@@ -59,7 +59,7 @@ class VerbsPlan(Frozen):
     latency_iterations: int
     size_iterations: int
     duration_s: int | None = None
-    """Bandwidths for a time instead of a count."""
+    """Bandwidths for a time instead of `iterations`."""
     traffic_class: int | None = None
     """TOS byte of the lab's RoCE traffic; None where the lab has no quality of service."""
     queue_pairs: int | Literal["auto"]
@@ -71,6 +71,10 @@ class VerbsPlan(Frozen):
     def test(self) -> VerbsTest:
         """The one by which rails are compared."""
         return self.tests[0]
+
+    def duration_of(self, stage: Stage) -> int | None:
+        """Seconds of one of its runs; None where messages are counted, as for latencies and each point of a curve."""
+        return self.duration_s if stage.bandwidth and stage.shape != "sizes" else None
 
     @property
     def stages(self) -> tuple[Stage, ...]:
@@ -114,8 +118,8 @@ def warm_up_s(verbs: VerbsPlan, *, simulated: bool) -> float:
 
 def _run_s(verbs: VerbsPlan, stage: Stage, message_bytes: int, *, simulated: bool) -> float:
     around_s = SIMULATED_RUN_S if simulated else HARDWARE_RUN_S
-    if stage.bandwidth and verbs.duration_s is not None:
-        return around_s + verbs.duration_s
+    if (duration_s := verbs.duration_of(stage)) is not None:
+        return around_s + duration_s
     rate = SIMULATED_GBIT_S if simulated else HARDWARE_GBIT_S
     data_s = stage.iterations * message_bytes * 8 / 1e9 / rate
     if stage.bandwidth:

@@ -164,7 +164,7 @@ class Course:
         began, once = time.monotonic(), stage.model_copy(update={"repeats": 1})
         with contextlib.suppress(TimeoutError):
             # who hangs here hangs again where it counts; both ends are stopped
-            async with asyncio.timeout(WARM_UP_S + (plan.verbs.duration_s or 0)):
+            async with asyncio.timeout(WARM_UP_S + (plan.verbs.duration_of(stage) or 0)):
                 await run_round(self.bench, once, first, tag=WARM_UP)
         for name in [name for name in self.bench.raw if name.startswith(WARM_UP)]:
             del self.bench.raw[name]

@@ -117,8 +117,8 @@ def _sums(plan: Plan, stage: Stage, done: Iterable[TransferResult], seen: Mappin
 
 def _written(plan: Plan, stage: Stage, one: TransferResult) -> int:
     """Payload of a transfer with its repeats. Of a test over a time it is worked out from the bandwidth."""
-    if plan.verbs.duration_s is not None:
-        return round(sum(one.samples) * 1e9 / 8 * plan.verbs.duration_s)
+    if (duration_s := plan.verbs.duration_of(stage)) is not None:
+        return round(sum(one.samples) * 1e9 / 8 * duration_s)
     return stage.message_bytes * stage.iterations * (one.queue_pairs or 1) * len(one.samples)
 
 

@@ -219,8 +219,8 @@ def perftest(stage: Stage, side: Side, verbs: VerbsPlan, *, simulated: bool = Fa
         words += ["-b"] if stage.shape == "both_ways" else []
     words += ["-u", str(PATIENT)] if simulated else []
     words += [f"--tclass={verbs.traffic_class}"] if verbs.traffic_class is not None else []
-    timed = stage.bandwidth and stage.shape != "sizes" and verbs.duration_s is not None
-    words += ["-D", str(verbs.duration_s)] if timed else ["-n", str(stage.iterations)]
+    duration_s = verbs.duration_of(stage)
+    words += ["-D", str(duration_s)] if duration_s is not None else ["-n", str(stage.iterations)]
     return [*side.pinned, *words, *([str(side.server)] if side.server else [])]
 
 

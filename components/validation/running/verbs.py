@@ -187,9 +187,7 @@ class Bench:
             pinned=self.ports[client.node].pinned(client.device),
             server=server.address,
         )
-        serve, write = (
-            perftest(stage, side, verbs, simulated=self.plan.simulated) for side in (called, caller)
-        )
+        serve, write = (perftest(stage, side, verbs, simulated=self.plan.simulated) for side in (called, caller))
         for _ in range(CLOCK_TRIES):
             done = await self._both(transfer, serve, write, name)
             if not any(NO_CLOCK in end.err for end in done):

@@ -214,6 +214,16 @@ def test_what_ports_count_gives_their_rail_its_state(
     assert rows(summary, "ib_write_bw")[0].performance == state
 
 
+@pytest.mark.parametrize(("lost", "code"), [(100, []), (20_000, ["PACKETS_LOST"])])
+def test_packets_lost_are_held_against_what_a_run_by_time_sent(lab: Lab, lost: int, code: list[str]) -> None:
+    """Five seconds at 97 Gbit/s are 15 million packets of 4096 bytes, of which 1e-5 are 148; a count has 80,000."""
+    real = verbs(hardware(lab), iterations=None)
+    counted = measured("rail-a", "gpu01", "gpu02", 97.2, counters={"out_of_sequence": lost})
+    summary = judged(real, record(plan_for(real), 97.2, nccl=reduced(23.9), also=[counted]))
+
+    assert [found.code for found in summary.findings] == code
+
+
 def test_a_socket_fallback_has_its_own_code(lab: Lab) -> None:
     fallen = reduced(3.0).model_copy(update={"outcome": "failed", "transport": "socket", "reasons": ("no RDMA",)})
     summary = judged(hardware(lab), record(plan_for(hardware(lab)), nccl=fallen))
