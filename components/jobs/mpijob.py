@@ -25,6 +25,25 @@ class Program:
     """Name of the launcher's container."""
     tagged: bool = False
     """Whether mpirun says before each line which rank printed it: needed where all of them print results."""
+    apart_s: int | None = None
+    """Each node runs it for itself, all of them at once and for so many seconds at most. None: one run over all."""
+
+
+APART = """
+limit=$1 slots=$2
+shift 2
+while read -r host rest; do
+  [ -n "$host" ] || continue
+  {
+    timeout -k 5 "$limit" mpirun --host "$host:$slots" "$@" </dev/null
+    echo "exit $?"
+  } 2>&1 | sed -e '/NCCL INFO/{/ via SHM\\//!d;}' -e "s/^/[$host] /" &
+done </etc/mpi/hostfile
+wait
+"""
+"""One mpirun for each line of the operator's hostfile; the host stands before each line that its mpirun prints, and of
+NCCL's many lines only those stay that say that GPUs exchange data through the host's memory. The launcher succeeds
+whatever a node does: its `exit` line tells, so that one broken node hides no other."""
 
 
 def mpi_job(name: str, workers: Workers, program: Program, labels: dict[str, str]) -> dict[str, JsonValue]:
@@ -62,12 +81,14 @@ def mpi_job(name: str, workers: Workers, program: Program, labels: dict[str, str
 
 def _launcher(workers: Workers, program: Program, labels: dict[str, JsonValue]) -> JsonValue:
     """No GPU and no rail: it only starts the ranks and shows what rank 0 prints."""
+    apart = program.apart_s is not None
+    start = ["sh", "-c", APART, "sh", str(program.apart_s), str(workers.gpus_per_node)] if apart else ["mpirun"]
     container: JsonValue = {
         "name": program.launcher,
         "image": workers.image,
-        "command": ["mpirun"],
+        "command": [*start],
         "args": [
-            *_mpirun(workers),
+            *_mpirun(workers, workers.gpus_per_node if apart else workers.ranks),
             *(["--tag-output"] if program.tagged else []),
             *rank_words(workers, program.variables),
             *program.words,
@@ -87,9 +108,9 @@ def _launcher(workers: Workers, program: Program, labels: dict[str, JsonValue]) 
     return {"metadata": {"labels": labels}, "spec": spec}
 
 
-def _mpirun(workers: Workers) -> list[str]:
+def _mpirun(workers: Workers, ranks: int) -> list[str]:
     """Open MPI itself stays off the rails: they are for NCCL, and a rail has no route to the launcher."""
-    words = ["--allow-run-as-root", "-np", str(workers.ranks), "--bind-to", "none"]
+    words = ["--allow-run-as-root", "-np", str(ranks), "--bind-to", "none"]
     words += ["--mca", "pml", "ob1", "--mca", "btl", "tcp,self"]
     # the daemons' own connections, and those between the ranks
     for parameter in ("oob_tcp_if_include", "btl_tcp_if_include"):

@@ -9,6 +9,12 @@ PROGRAMS_FOLDER = "/opt/benchmarks"
 """Where the training image keeps the scripts that it fetched at their pinned commits."""
 
 
+RING_BYTES = 1_073_741_824
+"""Smallest message of a node's own ring: small ones tell nothing of its links."""
+RING_S = 180
+"""For a node's own ring, which a sound node ends within seconds."""
+
+
 class NcclPlan(Workers):
     """The all-reduce over the workers."""
 
@@ -31,6 +37,17 @@ def all_reduce(plan: NcclPlan) -> Program:
     sizes = ("-b", str(plan.smallest_bytes), "-e", str(plan.largest_bytes), "-f", "2")
     # a ring crosses each NIC once, which is what the ceiling assumes
     return Program(words=("all_reduce_perf", *sizes, "-g", "1"), variables={"NCCL_ALGO": "Ring"})
+
+
+def node_ring_job(plan: NcclPlan, lab: str, run_id: str) -> dict[str, JsonValue]:
+    """The same ring within each node alone, without any rail: what its GPUs reach among themselves."""
+    alone = plan.model_copy(
+        update={"attachments": (), "host": None, "shared_devices": (), "traffic_class": None, "routed": False}
+    )
+    sizes = ("-b", str(min(RING_BYTES, plan.largest_bytes)), "-e", str(plan.largest_bytes), "-f", "2")
+    words = ("all_reduce_perf", *sizes, "-g", "1")
+    program = Program(words=words, variables={"NCCL_ALGO": "Ring"}, apart_s=RING_S)
+    return mpi_job(f"{job_name(run_id)}-ring", alone, program, {LAB_LABEL: lab, RUN_LABEL: run_id})
 
 
 def horovod(workers: Workers) -> Program:

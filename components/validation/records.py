@@ -188,6 +188,24 @@ class NcclResult(Frozen):
     """Name of the log in the run's bundle."""
 
 
+class NodeRing(Frozen):
+    """The all-reduce within one node alone."""
+
+    node: str
+    """The pod instead, where nobody saw on which node it ran."""
+    outcome: Outcome
+    reason: str = ""
+    busbw_gbyte_s: float | None = None
+    """As of the job over all nodes."""
+    through_host: bool = False
+    """Whether GPUs exchanged data through the host's memory, since they do not reach each other's."""
+
+    @property
+    def of_itself(self) -> float:
+        """Its busbw; 0 where it has none."""
+        return self.busbw_gbyte_s or 0.0
+
+
 class JobResult(Frozen):
     """One job of a comparison of transports or of an application; a transport may have several, in their order."""
 
@@ -248,6 +266,7 @@ class RunRecord(Frozen):
     left_out: int = 0
     """Transfers that only `series` still counts, because the state must stay small."""
     series: tuple[Series, ...]
+    rings: tuple[NodeRing, ...] = ()
     nccl: NcclResult | None = None
     jobs: tuple[JobResult, ...] = ()
     hosts: dict[str, HostFacts] = {}

@@ -46,14 +46,16 @@ def _rated(
 ) -> JudgedTest:
     if plan.nccl is None or benchmarks.nccl is None:
         return shown
-    measured = _measured_gbit_s(plan, record)
-    rails = measured or _computed_gbit_s(plan, record)
+    rails, measured = rails_gbit_s(plan, record)
     if not rails:
         return shown.model_copy(update={"because": "no rail that it runs over was measured, or tells its line rate"})
     # NCCL_ALGO=Ring is pinned, so each ring crosses each rail's NIC once
     ranks = len(plan.nccl.nodes)
     job = Job(nodes=len(plan.nccl.nodes), ranks=ranks)
-    ceiling = nccl_ceiling(rails, job, measured=bool(measured), verbs=plan.verbs.test)
+    alone = [ring.busbw_gbyte_s for ring in record.rings if ring.busbw_gbyte_s]
+    ceiling = nccl_ceiling(
+        rails, job, measured=measured, verbs=plan.verbs.test, within_gbyte_s=min(alone, default=None)
+    )
     threshold = benchmarks.nccl.threshold_measured if measured else benchmarks.nccl.threshold
     ratio = busbw_gbyte_s / ceiling.value
     return shown.model_copy(
@@ -73,6 +75,12 @@ def _largest(record: RunRecord, ceiling_gbyte_s: float) -> str:
     if largest is None or record.nccl is None or largest == record.nccl.busbw_gbyte_s:
         return ""
     return f"; its largest row alone, {largest:.2f} GB/s, is {largest / ceiling_gbyte_s:.1%} of that"
+
+
+def rails_gbit_s(plan: Plan, record: RunRecord) -> tuple[list[float], bool]:
+    """What each rail of NCCL's carries, and whether that was measured; empty where nobody knows."""
+    measured = _measured_gbit_s(plan, record)
+    return measured or _computed_gbit_s(plan, record), bool(measured)
 
 
 def _measured_gbit_s(plan: Plan, record: RunRecord) -> list[float]:

@@ -9,6 +9,7 @@ from components.validation.judging.jobs import job_findings, judge_jobs, judge_n
 from components.validation.judging.levels import compared_stage
 from components.validation.judging.network import network_findings
 from components.validation.judging.pvrdma import PATH, path_findings, path_reasons, path_tests
+from components.validation.judging.rings import judge_rings, ring_findings
 from components.validation.judging.second_try import crowded, only_with_fewer, second_try_findings
 from components.validation.judging.signs import (
     Topology,
@@ -56,7 +57,7 @@ NOTHING_BESIDE = Beside()
 
 def judge(plan: Plan, benchmarks: Benchmarks, record: RunRecord, beside: Beside = NOTHING_BESIDE) -> Summary:
     """Judges what was measured by what the lab demands. What was planned and has no result is never a pass."""
-    findings, states = _findings(plan, record, beside)
+    findings, states = _findings(plan, benchmarks, record, beside)
     tests = [_with_state(test, states) for test in _tests(plan, benchmarks, record)]
     entry = beside.history.entry(record.run_id)
     compared = None
@@ -128,13 +129,15 @@ def _tests(plan: Plan, benchmarks: Benchmarks, record: RunRecord) -> list[Judged
         if plan.planned(stage, rail.name)
     ]
     tests += path_tests(plan, record)
+    if plan.rings:
+        tests.append(judge_rings(plan, benchmarks, record))
     if plan.nccl:
         tests.append(judge_nccl(plan, benchmarks, record))
     return [*tests, *judge_jobs(plan, record)]
 
 
 def _findings(
-    plan: Plan, record: RunRecord, beside: Beside
+    plan: Plan, benchmarks: Benchmarks, record: RunRecord, beside: Beside
 ) -> tuple[list[Finding], dict[tuple[str, str, str], Performance]]:
     """Everything that was found, the most telling first, and the states that it gives to tests."""
     findings: list[Finding] = []
@@ -159,6 +162,7 @@ def _findings(
             findings.append(finding)
         key = (t.test, t.shape, t.rail)
         states[key] = worse_of(state, states.get(key, "not rated"))
+    findings += ring_findings(plan, benchmarks, record)
     jobs = (*job_findings(record), *network_findings(plan, record), *comparison_findings(record))
     return [*findings, *jobs], states
 
@@ -200,6 +204,7 @@ def _reasons(record: RunRecord) -> list[str]:
         for reason in t.reasons:
             texts.setdefault(f"{t.outcome}: {reason}{twice}", []).append(f"{t.rail} {t.client} to {t.server}")
     lines = [f"{where[0]}{f' and {len(where) - 1} more' if where[1:] else ''} {text}" for text, where in texts.items()]
+    lines += [f"nccl_one_node {ring.node} {ring.outcome}: {ring.reason}" for ring in record.rings if ring.reason]
     if record.nccl and not record.nccl.replayed:
         lines += [f"nccl_all_reduce {record.nccl.outcome}: {reason}" for reason in record.nccl.reasons]
     for job in record.jobs:

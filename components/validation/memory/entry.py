@@ -77,6 +77,8 @@ def values_of(plan: Plan, record: RunRecord) -> dict[str, Value]:
                 spread = pooled_cv(transfers_of(record, stage, rail.name))
                 unit = "Gbit/s" if stage.bandwidth else "us"
                 found[f"{stage.test} {stage.shape} {rail.name}"] = Value(median=series.median, unit=unit, cv=spread)
+    if alone := [ring.of_itself for ring in record.rings if ring.outcome == "measured"]:
+        found["nccl_one_node"] = Value(median=min(alone), unit="GB/s")
     if record.nccl and record.nccl.busbw_gbyte_s is not None and not record.nccl.replayed:
         found["nccl_all_reduce"] = Value(median=record.nccl.busbw_gbyte_s, unit="GB/s")
     jobs: dict[str, list[JobResult]] = {}

@@ -19,7 +19,7 @@ PAD_BYTES = 4
 """A payload is filled up to a multiple of this."""
 
 Operation = Literal["write", "send", "read"]
-Limit = Literal["line", "pcie", "shared port", "shared slot", "measured verbs"]
+Limit = Literal["line", "pcie", "shared port", "shared slot", "measured verbs", "node"]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

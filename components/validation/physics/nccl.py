@@ -32,7 +32,14 @@ def above_ring(job: Job) -> float:
     return ((job.ranks - 1) / job.ranks) / ((job.nodes - 1) / job.nodes)
 
 
-def nccl_ceiling(rails_gbit_s: Sequence[float], job: Job, *, measured: bool, verbs: str = "ib_write_bw") -> Ceiling:
+def nccl_ceiling(
+    rails_gbit_s: Sequence[float],
+    job: Job,
+    *,
+    measured: bool,
+    verbs: str = "ib_write_bw",
+    within_gbyte_s: float | None = None,
+) -> Ceiling:
     """Largest busbw of an all-reduce, in 10^9 bytes a second.
 
     Args:
@@ -40,13 +47,20 @@ def nccl_ceiling(rails_gbit_s: Sequence[float], job: Job, *, measured: bool, ver
         job: shape of the job.
         measured: whether rails_gbit_s are measured; thresholds are stricter then.
         verbs: the test that measured them.
+        within_gbyte_s: the least busbw that a node reached alone. The ring goes through every node, so that it is no
+            faster than the slowest of them: on eight GPUs with 400 Gbit/s each, NVLink carries less than the rails.
     """
     factor = above_ring(job)
     source = f"measured {verbs}" if measured else "computed goodput"
     which = "" if factor == 1 else f", times {factor:.3f} as {job.algorithm or 'NCCL chose its algorithm, which'} may"
+    rails_gbyte_s = nccl_ceiling_gbyte_s(rails_gbit_s) * factor
+    basis = f"{source} of {plural(len(rails_gbit_s), 'rail')}{which}"
+    if within_gbyte_s is not None and within_gbyte_s < rails_gbyte_s:
+        less = f"ring of the slowest node alone; {basis} would be {rails_gbyte_s:.1f} GB/s"
+        return Ceiling(value=within_gbyte_s, unit="GB/s", basis=less, limited_by="node")
     return Ceiling(
-        value=nccl_ceiling_gbyte_s(rails_gbit_s) * factor,
+        value=rails_gbyte_s,
         unit="GB/s",
-        basis=f"{source} of {plural(len(rails_gbit_s), 'rail')}{which}",
+        basis=basis,
         limited_by="measured verbs" if measured else "line",
     )

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from ipaddress import IPv4Address
 from itertools import islice
 
-from components.jobs.programs import NcclPlan, all_reduce_job
+from components.jobs.programs import NcclPlan, all_reduce_job, node_ring_job
 from components.jobs.text import to_yaml
 from components.jobs.workers import Wanted, workers_of
 from components.validation.physics.ceilings import goodput_ratio
@@ -119,6 +119,11 @@ class Plan(Frozen):
         """The schedule of the first stage, by which rails are compared."""
         return self.rounds_of(self.verbs.stages[0])
 
+    @property
+    def rings(self) -> int:
+        """How many nodes run NCCL's ring for themselves first; a simulated one has no GPU to tell anything of."""
+        return 0 if self.nccl is None or self.simulated or self.nccl.gpus_per_node < 2 else len(self.nccl.nodes)
+
     def planned(self, stage: Stage, rail: str) -> int:
         """How many transfers a stage has on a rail: with fewer results it is not whole."""
         return sum(map(len, self._rounds_on(stage, {rail: self._nodes[rail]})))
@@ -144,6 +149,7 @@ class Plan(Frozen):
             moved_bytes = 2 * self.nccl.largest_bytes * NCCL_ITERATIONS * 2
             # a simulated node replays a log, so only the job's start takes time
             rate = HARDWARE_GBIT_S * len(self.nccl.rails)
+            total += start_s if self.rings else 0.0
             total += start_s + (0.0 if self.simulated else moved_bytes * 8 / 1e9 / rate)
         return total + jobs_estimate_s(self.jobs, HARDWARE_GBIT_S, start_s, simulated=self.simulated)
 
@@ -155,6 +161,8 @@ class Plan(Frozen):
         """The plan as files for a reviewer: what is measured, and the job as it will be created."""
         yield "plan.yaml", to_yaml(json.loads(self.model_dump_json(exclude=None if self.jobs else {"jobs"})))
         if self.nccl:
+            if self.rings:
+                yield "nccl-one-node.yaml", to_yaml(node_ring_job(self.nccl, self.lab, "run"))
             yield "nccl-all-reduce.yaml", to_yaml(all_reduce_job(self.nccl, self.lab, "run"))
         for turn, job in enumerate(self.jobs, 1):
             if job.workers:

@@ -107,6 +107,10 @@ class MpiJobs:
         path = f"{self._core}/pods/{newest.metadata.name}/log"
         return self._api.text(path, {"limitBytes": str(LARGEST_LOG_BYTES)})
 
+    def node_of(self, name: str) -> dict[str, str]:
+        """Node of each worker's pod, while there are any: the operator takes workers away when the job ends."""
+        return {pod.metadata.name: pod.spec.node for pod in self._pods(name, "worker") if pod.spec.node}
+
     def replayed(self, name: str) -> bool:
         """Whether any node that the job may lie on shows recorded logs: one is enough to believe none."""
         names = {pod.spec.node for pod in self._pods(name)} | set(self._workers.nodes)
@@ -195,8 +199,23 @@ class Waiting:
         return cls(what=what, workers=len(workers.nodes), start_s=START_S[simulated], timeout_s=workers.timeout_s)
 
 
-def wait(jobs: MpiJobs, name: str, waiting: Waiting, say: Say, stop: threading.Event) -> None:
+def wait(  # noqa: PLR0913, PLR0917  # what is waited for, and what is done meanwhile
+    jobs: MpiJobs,
+    name: str,
+    waiting: Waiting,
+    say: Say,
+    stop: threading.Event,
+    running_now: Callable[[], None] | None = None,
+) -> None:
     """Waits until the job succeeded, or there is no hope; never longer than start and run may take.
+
+    Args:
+        jobs: of the lab.
+        name: of the job.
+        waiting: what is waited for.
+        say: for progress.
+        stop: ends the waiting.
+        running_now: called once, when all ranks run.
 
     Raises:
         JobError: why it did not.
@@ -213,6 +232,8 @@ def wait(jobs: MpiJobs, name: str, waiting: Waiting, say: Say, stop: threading.E
         if "Running" in conditions and not running:
             running = True
             say(f"{waiting.what}: {waiting.workers} workers run")
+            if running_now:
+                running_now()
         if not running and (fault := jobs.pull_fault(name)) and fault.final:
             raise JobError(fault.text, has_log=False)
         if not running and waited_s > waiting.start_s:

@@ -4,6 +4,7 @@ import asyncio
 import secrets
 import threading
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
@@ -14,6 +15,7 @@ from components.validation.records import (
     HostFacts,
     JobResult,
     NcclResult,
+    NodeRing,
     Outcome,
     RunRecord,
     TransferResult,
@@ -58,6 +60,7 @@ async def measure(plan: Plan, access: Access, say: Say, fingerprint: str = "", a
     say(f"run {run_id}: {shown(plan)}")
     notes: list[str] = []
     transfers: list[TransferResult] = []
+    rings: tuple[NodeRing, ...] = ()
     nccl: NcclResult | None = None
     jobs: list[JobResult] = []
     raw: dict[str, str] = {}
@@ -84,10 +87,13 @@ async def measure(plan: Plan, access: Access, say: Say, fingerprint: str = "", a
             try:
                 course = Course(bench=bench, say=say, journal=journal, progress=around.progress, notes=notes)
                 transfers = await course.measured()
-                if plan.nccl:
-                    nccl, logs = await _nccl(plan, run_id, access, transfers, say)
+                if plan.rings:
+                    rings, logs = await _rings(plan, run_id, access, say)
                     raw |= logs
-                jobs, logs = await _jobs(plan, run_id, access, _broken(transfers, nccl), say)
+                if plan.nccl:
+                    nccl, logs = await _nccl(plan, run_id, access, _broken(transfers, rings, None), say)
+                    raw |= logs
+                jobs, logs = await _jobs(plan, run_id, access, _broken(transfers, rings, nccl), say)
                 raw |= logs
                 finished = True
             finally:
@@ -95,7 +101,7 @@ async def measure(plan: Plan, access: Access, say: Say, fingerprint: str = "", a
                     journal.close(finished=finished)
     except BusyError as error:
         say(f"busy: {error}")
-        transfers, nccl = _all(plan, "skipped", f"busy: {error}")
+        transfers, rings, nccl = _all(plan, "skipped", f"busy: {error}")
         jobs = without_a_run(plan.jobs, "skipped", f"busy: {error}")
     record = RunRecord(
         run_id=run_id,
@@ -106,6 +112,7 @@ async def measure(plan: Plan, access: Access, say: Say, fingerprint: str = "", a
         fingerprint=fingerprint,
         transfers=tuple(transfers),
         series=summarise(transfers),
+        rings=rings,
         nccl=nccl,
         jobs=tuple(jobs),
         hosts=hosts,
@@ -126,7 +133,7 @@ def shown(plan: Plan) -> str:
 def all_failed(plan: Plan, reason: str, fingerprint: str) -> Run:
     """The run that could not begin, as a result like any other."""
     started = datetime.now(UTC)
-    transfers, nccl = _all(plan, "error", reason)
+    transfers, rings, nccl = _all(plan, "error", reason)
     record = RunRecord(
         run_id=_run_id(started),
         started_at=_rfc3339(started),
@@ -136,6 +143,7 @@ def all_failed(plan: Plan, reason: str, fingerprint: str) -> Run:
         fingerprint=fingerprint,
         transfers=tuple(transfers),
         series=summarise(transfers),
+        rings=rings,
         nccl=nccl,
         jobs=tuple(without_a_run(plan.jobs, "error", reason)),
     )
@@ -151,14 +159,31 @@ def _journal(bench: Bench, head: Head, around: Around, say: Say) -> Journal | No
     return journal
 
 
-async def _nccl(
-    plan: Plan, run_id: str, access: Access, transfers: list[TransferResult], say: Say
-) -> tuple[NcclResult, dict[str, str]]:
+async def _rings(plan: Plan, run_id: str, access: Access, say: Say) -> tuple[tuple[NodeRing, ...], dict[str, str]]:
+    """NCCL within each node alone: it needs no rail, so it runs whatever these do."""
+    nodes = plan.nccl.nodes if plan.nccl else ()
+    if access.kubeconfig is None or not nodes:
+        return tuple(NodeRing(node=node, outcome="skipped", reason="no kubeconfig") for node in nodes), {}
+    from components.validation.running.rings import run_rings  # noqa: PLC0415  # loads the Kubernetes client, a second
+
+    stop = threading.Event()
+    try:
+        rings, logs = await asyncio.to_thread(run_rings, plan, run_id, access.kubeconfig, say, stop)
+    finally:
+        stop.set()  # cancelled: the thread sees it within a second and deletes the job
+    slowest = min((ring for ring in rings if ring.busbw_gbyte_s), key=lambda ring: ring.of_itself, default=None)
+    bad = [f"{ring.node} {ring.outcome}: {ring.reason}" for ring in rings if ring.outcome != "measured"]
+    told = [f"slowest {slowest.node}, {slowest.of_itself:.2f} GB/s"] if slowest else []
+    say(f"nccl_one_node: {'; '.join([*told, *bad[:3]])}")
+    return rings, logs
+
+
+async def _nccl(plan: Plan, run_id: str, access: Access, broken: str, say: Say) -> tuple[NcclResult, dict[str, str]]:
     """The job, unless the rails do not work yet: NCCL would only hang on them until its time is over."""
     if access.kubeconfig is None:
         return NcclResult(outcome="skipped", reasons=("no kubeconfig",)), {}
-    if why := _broken(transfers, None):
-        return NcclResult(outcome="skipped", reasons=(why,)), {}
+    if broken:
+        return NcclResult(outcome="skipped", reasons=(broken,)), {}
     from components.validation.running.mpijob import run_nccl  # noqa: PLC0415  # loads the Kubernetes client, a second
 
     stop = threading.Event()
@@ -188,14 +213,18 @@ async def _jobs(
         stop.set()  # cancelled: the thread sees it within a second and deletes the job
 
 
-def _broken(transfers: list[TransferResult], nccl: NcclResult | None) -> str:
-    """Why a job would only hang; empty when the rails, and NCCL where it ran, do what they should."""
+def _broken(transfers: list[TransferResult], rings: Sequence[NodeRing], nccl: NcclResult | None) -> str:
+    """Why a job would only hang; empty when rails and nodes, and NCCL where it ran, do what they should."""
     if transfer := next((one for one in transfers if one.outcome != "measured" and not one.same_host), None):
         return f"{transfer.test} did not pass on every rail"
+    if ring := next((one for one in rings if one.outcome != "measured"), None):
+        return f"nccl_one_node did not pass on {ring.node}"
     return "nccl_all_reduce did not pass" if nccl and nccl.outcome != "measured" else ""
 
 
-def _all(plan: Plan, outcome: Outcome, reason: str) -> tuple[list[TransferResult], NcclResult | None]:
+def _all(
+    plan: Plan, outcome: Outcome, reason: str
+) -> tuple[list[TransferResult], tuple[NodeRing, ...], NcclResult | None]:
     """The same outcome for everything that was planned."""
     transfers = [
         TransferResult(
@@ -211,7 +240,9 @@ def _all(plan: Plan, outcome: Outcome, reason: str) -> tuple[list[TransferResult
         for transfers in plan.rounds_of(stage)
         for t in transfers
     ]
-    return transfers, NcclResult(outcome=outcome, reasons=(reason,)) if plan.nccl else None
+    nodes = plan.nccl.nodes if plan.nccl and plan.rings else ()
+    rings = tuple(NodeRing(node=node, outcome=outcome, reason=reason) for node in nodes)
+    return transfers, rings, NcclResult(outcome=outcome, reasons=(reason,)) if plan.nccl else None
 
 
 def _run_id(started: datetime) -> str:

@@ -1,8 +1,11 @@
 """Variations of the reference lab, and records as a run would leave them."""
 
 from components.validation.planning.plan import Plan, plan_of
-from components.validation.records import NcclResult, RunRecord, Shape, TransferResult, VerbsTest, summarise
+from components.validation.records import NcclResult, NodeRing, RunRecord, Shape, TransferResult, VerbsTest, summarise
 from stacks.lab import Lab
+
+NVLINK_GBYTE_S = 359.5
+"""A ring of four H200 of one host, as tests/samples/nccl/one_node_ring_4xH200.txt has it."""
 
 
 def plan_for(lab: Lab) -> Plan:
@@ -87,6 +90,10 @@ def record(
         plan_digest=plan.digest,
         transfers=tuple(results.values()),
         series=summarise(list(results.values())),
+        rings=tuple(
+            NodeRing(node=node, outcome="measured", busbw_gbyte_s=NVLINK_GBYTE_S)
+            for node in (plan.nccl.nodes if plan.nccl and plan.rings else ())
+        ),
         nccl=nccl,
     )
 
