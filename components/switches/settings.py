@@ -110,6 +110,8 @@ class PortFacts:
     settings: PortSettings
     neighbour: Neighbour | None = None
     """None: nobody at the other end speaks LLDP."""
+    lacks: tuple[str, ...] = ()
+    """What is not ours to set, and without which the port would not be what the lab asks for."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,7 @@
 
 import json
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from pydantic import JsonValue
 
@@ -26,7 +26,10 @@ class Sonic:
         return Sitting(
             talk="shell",
             save=("sudo config save -y",),
-            notes=("SONiC takes nothing back by itself: what is there before is in the backup.",),
+            notes=(
+                "SONiC takes nothing back by itself: what is there before is in the backup.",
+                "Lossless also needs SONiC's tc_to_pg_map, tc_to_queue_map, pfc_to_queue_map and BUFFER_PG with headroom.",
+            ),
         )
 
     def vlan_lines(self, vlans: Sequence[int]) -> list[str]:
@@ -113,7 +116,9 @@ class Sonic:
             scheduling=dict.fromkeys(wanted.scheduling, "strict" if strict else "wrr 0"),
             profiles=profiles,
         )
-        return PortFacts(settings, lldpctl.neighbour_in(answers.get(lldpctl.COMMAND, ""), port))
+        lossless = [priority for priority, on in wanted.pfc.items() if on]
+        lacks = tuple(text for priority in lossless for text in _lacks(database, port, priority))
+        return PortFacts(settings, lldpctl.neighbour_in(answers.get(lldpctl.COMMAND, ""), port), lacks)
 
     def backup(self) -> str:
         """The whole database."""
@@ -125,6 +130,8 @@ class Sonic:
             "show lldp table",
             "show vlan brief",
             "ecnconfig -l",
+            *(f"sonic-db-cli CONFIG_DB hgetall 'PORT_QOS_MAP|{port}'" for port in ports),
+            "sonic-db-cli CONFIG_DB keys 'BUFFER_PG|*'",
             "show pfc counters",
             "show priority-group drop counters",
             *(f"show queue wredcounters {port}" for port in ports),
@@ -183,6 +190,43 @@ def _members(database: Object, port: str) -> tuple[list[int], int | None]:
 def _reference(value: JsonValue) -> str:
     """Releases before 202111 write a reference as `[TABLE|NAME]`."""
     return str(value or "").strip("[]").rpartition("|")[2]
+
+
+def _lacks(database: Object, port: str, priority: int) -> Iterator[str]:
+    """What SONiC's own template gives a lossless port, and this one does not have (sonic-buildimage, qos_config.j2).
+
+    The traffic class has the number of the priority, and so has its queue: ECN is set on that one.
+    """
+    quality = _at(database, "PORT_QOS_MAP", port)
+
+    def mapped(field: str, table: str) -> str:
+        return str(_at(database, table, _reference(quality.get(field))).get(str(priority), ""))
+
+    group = mapped("tc_to_pg_map", "TC_TO_PRIORITY_GROUP_MAP")
+    if not group:
+        yield f"tc_to_pg_map has no priority group for traffic class {priority}"
+    elif not _headroom(database, port, int(group)):
+        yield f"BUFFER_PG has no headroom for priority group {group}"
+    # only ASICs that want it have this map
+    if group and "pfc_to_pg_map" in quality and mapped("pfc_to_pg_map", "PFC_PRIORITY_TO_PRIORITY_GROUP_MAP") != group:
+        yield f"pfc_to_pg_map does not lead priority {priority} to priority group {group}"
+    for field, table in (("tc_to_queue_map", "TC_TO_QUEUE_MAP"), ("pfc_to_queue_map", "MAP_PFC_PRIORITY_TO_QUEUE")):
+        if mapped(field, table) != str(priority):
+            yield f"{field} does not lead {priority} to queue {priority}"
+    # releases before 202205 have no such field, and watch all priorities of pfc_enable
+    knows = any("pfcwd_sw_enable" in _at(each) for each in _at(database, "PORT_QOS_MAP").values())
+    if knows and priority not in numbers_in(str(quality.get("pfcwd_sw_enable", ""))):
+        yield f"pfcwd_sw_enable leaves priority {priority} without the watchdog"
+
+
+def _headroom(database: Object, port: str, group: int) -> bool:
+    """Whether a priority group may take more after the port has paused; NULL: SONiC works the profile out by itself."""
+    for key, about in _at(database, "BUFFER_PG").items():
+        name, _, groups = key.partition("|")
+        profile = _reference(_at(about).get("profile"))
+        if name == port and group in numbers_in(groups):
+            return profile == "NULL" or "xon" in _at(database, "BUFFER_PROFILE", profile)
+    return False
 
 
 def _thresholds(profile: Object) -> Ecn | None:

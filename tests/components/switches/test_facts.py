@@ -79,7 +79,7 @@ WRONG = {
         ("sonic-cfggen", '"1500000"', '"1550000"', "ecn_tc3", "150-1550 KB"),
         ("sonic-cfggen", '"26": "3"', '"26": "1"', "dscp_26", 1),
         ("sonic-cfggen", '"STRICT"', '"DWRR"', "scheduling_tc6", "wrr 0"),
-        ("sonic-cfggen", '"pfc_enable": "3"}', '"pfc_enable": "4"}', "pfc_3", "off"),
+        ("sonic-cfggen", '"pfc_enable": "3",', '"pfc_enable": "4",', "pfc_3", "off"),
         ("sonic-cfggen", "Vlan111|", "Vlan112|", "vlans", "trunk, untagged 4094, tagged 112"),
     ],
     "eos": [
@@ -124,6 +124,56 @@ def test_an_older_sonic_writes_references_in_brackets() -> None:
 
     assert settings.profiles == {"dscp_to_tc_map": "AZURE", "wred_profile": "AZURE_LOSSLESS", "scheduler": ""}
     assert settings.dscp_priority == {26: 1, 48: 6}
+
+
+NO_HEADROOM = "BUFFER_PG has no headroom for priority group 3"
+
+
+@pytest.mark.parametrize(
+    ("what", "by", "lacks"),
+    [
+        ('"tc_to_pg_map": "AZURE", ', "", "tc_to_pg_map has no priority group for traffic class 3"),
+        ('"Ethernet0|3-4": ', '"Ethernet8|3-4": ', NO_HEADROOM),
+        (
+            '"Ethernet0|3-4": {"profile": "pg_lossless_100000_300m_profile"}',
+            '"Ethernet0|3": {"profile": "ingress_lossy_profile"}',
+            NO_HEADROOM,
+        ),
+        (
+            '"tc_to_pg_map": "AZURE"',
+            '"pfc_to_pg_map": "OTHER", "tc_to_pg_map": "AZURE"',
+            "pfc_to_pg_map does not lead priority 3 to priority group 3",
+        ),
+        ('"tc_to_queue_map": "AZURE"', '"tc_to_queue_map": "OTHER"', "tc_to_queue_map does not lead 3 to queue 3"),
+        ('"pfc_to_queue_map": "AZURE", ', "", "pfc_to_queue_map does not lead 3 to queue 3"),
+        (
+            '"pfcwd_sw_enable": "3,4"',
+            '"pfcwd_sw_enable": "4"',
+            "pfcwd_sw_enable leaves priority 3 without the watchdog",
+        ),
+    ],
+)
+def test_a_sonic_port_that_would_pause_and_still_drop_is_told_of(what: str, by: str, lacks: str) -> None:
+    """What qos_config.j2 of sonic-buildimage gives each port beside the two fields that this lab sets."""
+    answers = answers_of("sonic")
+    broken = {command: text.replace(what, by) for command, text in answers.items()}
+    assert broken != answers
+
+    assert facts("sonic").lacks == ()
+    assert facts("sonic", answers=broken).lacks == (lacks,)
+    assert facts("sonic", answers=broken, mode="lossy").lacks == ()
+
+
+def test_sonic_may_work_out_the_headroom_by_itself_and_older_releases_watch_what_they_pause() -> None:
+    answers = answers_of("sonic")
+    dynamic = {
+        c: text.replace('"profile": "pg_lossless_100000_300m_profile"', '"profile": "NULL"')
+        for c, text in answers.items()
+    }
+    older = {c: text.replace('"pfcwd_sw_enable": "3,4", ', "") for c, text in answers.items()}
+    assert answers not in (dynamic, older)
+
+    assert (facts("sonic", answers=dynamic).lacks, facts("sonic", answers=older).lacks) == ((), ())
 
 
 @pytest.mark.parametrize("system", ["nvue", "sonic"])

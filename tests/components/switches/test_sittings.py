@@ -10,7 +10,7 @@ from components.switches.leftovers import unconfirmed
 from components.switches.records import task_of, wanted_record
 from components.switches.settings import cables_of
 from components.switches.text import switch_text
-from components.switches.work import Outcome, Task, WrongValueError, configure, restore
+from components.switches.work import NotOursError, Outcome, Task, WrongValueError, configure, restore
 from tests.components.switches.labs import PORTS, switch_entry, with_switches
 from tests.components.switches.test_facts import WRONG, answers_of
 
@@ -90,6 +90,17 @@ def test_a_change_is_backed_up_made_verified_confirmed_and_saved_in_that_order(s
 
     assert talk.told == ORDER[system]
     assert [line.split(" => ")[0].split()[1] for line in outcome.changed] == ["mtu_bytes"]
+
+
+def test_a_sonic_switch_without_headroom_is_not_made_half_lossless() -> None:
+    without = {c: text.replace('"Ethernet0|3-4": ', '"Ethernet8|3-4": ') for c, text in answers_of("sonic").items()}
+    talk = Scripted("sonic", without)
+    talk.before = without
+
+    with pytest.raises(NotOursError, match=r"Ethernet0 would pause and still drop: BUFFER_PG .*qos\.mode: lossy"):
+        run("sonic", talk)
+
+    assert talk.told == []
 
 
 BACK = {
