@@ -90,6 +90,8 @@ class EosSwitch(_Switch):
     os: Literal["eos"]
     mtu_bytes: Annotated[int, Field(ge=1500, le=9214)] = 9214
     """MTU of the mapped ports; 9214 is the most that EOS takes."""
+    queue_word: Literal["uc-tx-queue", "tx-queue"] = "uc-tx-queue"
+    """What the platform calls a queue of a port: `tx-queue` on those with deep buffers (7280R, 7500R, 7800R)."""
     ports: Mapping[Name, Mapping[InterfaceName, EosPort]]
     """The cables: by node and PF interface, the switch port."""
 

@@ -10,12 +10,17 @@ from stacks.qos import Qos
 
 TRUST = {"dscp": "dscp", "pcp": "cos"}
 MAPPINGS = "show running-config | include ^qos map dscp"
+QUEUES = "show running-config all | include tx-queue"
+"""With `all` a port's queues are printed that nobody has set too, by the word of the platform."""
 EVERY_VLAN = "1-4094"
 DEFAULT_MTU_BYTES = 1500
 
 
 class Eos:
     """Arista switches."""
+
+    def __init__(self, queue_word: str) -> None:
+        self._queue = queue_word
 
     def sitting(self, lab: str, confirm_s: int) -> Sitting:
         """A configuration session, which the switch rolls back unless it is confirmed in time."""
@@ -59,9 +64,9 @@ class Eos:
             on_port = ["priority-flow-control on"] if on else []
             lines += [*on_port, f"{'' if on else 'no '}priority-flow-control priority {priority} no-drop"]
         for tc, ecn in rest.ecn.items():
-            lines += [f"uc-tx-queue {tc}", _marking(ecn), "exit"]
+            lines += [f"{self._queue} {tc}", _marking(ecn), "exit"]
         for tc, how in rest.scheduling.items():
-            lines += [f"uc-tx-queue {tc}", "priority strict" if how == "strict" else "no priority", "exit"]
+            lines += [f"{self._queue} {tc}", "priority strict" if how == "strict" else "no priority", "exit"]
         return [*lines, "exit"]
 
     def usual(self, settings: PortSettings) -> frozenset[str]:
@@ -85,8 +90,8 @@ class Eos:
         return lines
 
     def questions(self, ports: Sequence[str]) -> list[str]:
-        """One for the switch, two a port."""
-        return [MAPPINGS, *(each for port in ports for each in _of_port(port))]
+        """Two for the switch, two a port."""
+        return [MAPPINGS, QUEUES, *(each for port in ports for each in _of_port(port))]
 
     def facts(self, port: str, answers: Mapping[str, str], wanted: PortSettings) -> PortFacts:
         """What a port is: the lines of its section, and EOS's defaults for lines that are not there."""
@@ -117,7 +122,10 @@ class Eos:
                 for tc in wanted.scheduling
             },
         )
-        return PortFacts(settings, _neighbour(answers.get(lldp, "")))
+        queues = set(re.findall(r"^ +((?:uc-)?tx-queue) \d", answers.get(QUEUES, ""), re.MULTILINE))
+        wrong = wanted.ecn and queues and self._queue not in queues
+        faults = (f"has {queues.pop()}: set switches[].queue_word to it",) if wrong else ()
+        return PortFacts(settings, _neighbour(answers.get(lldp, "")), faults)
 
     def backup(self) -> str:
         """The whole running configuration; EOS masks no secret in it."""

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pydantic import JsonValue
 
 from components.switches import lldpctl
-from components.switches.dialect import AnswerError, Left, Sessions, Sitting, normal_ranges, ranges
+from components.switches.dialect import AnswerError, Left, Sessions, Sitting, normal_ranges, numbers_in, ranges
 from components.switches.settings import Ecn, PortFacts, PortSettings
 from stacks.qos import Qos
 from stacks.switches import MARKER
@@ -19,6 +19,9 @@ UNCONFIRMED = "confirm"
 KINDS = ("mapping", "congestion-control", "pfc", "egress-scheduler")
 """The kinds of profile that a port refers to."""
 DEFAULT_MTU_BYTES = 9216
+CLASSES = 8
+HALF = 50
+"""Of the bandwidth in per cent."""
 
 Object = dict[str, JsonValue]
 
@@ -90,7 +93,8 @@ class Nvue:
         for priority, on in one.pfc.items():
             if on:
                 lines += [f"{pausing} switch-priority {priority}", f"{pausing} tx enable", f"{pausing} rx enable"]
-        return lines + [f"{scheduler} traffic-class {tc} mode strict" for tc in one.scheduling]
+        lines += [f"{scheduler} traffic-class {tc} mode strict" for tc in one.scheduling]
+        return [*lines, *(f"{scheduler} traffic-class {words}" for words in _shares(one))]
 
     def global_lines(self, qos: Qos) -> list[str]:
         """NVIDIA's own preset: buffers, maps, ECN and, when lossless, PFC on every port."""
@@ -122,12 +126,7 @@ class Nvue:
             dscp_priority=_mapping(of["mapping"], wanted),
             ecn={tc: _thresholds(_at(of["congestion-control"], "traffic-class", str(tc))) for tc in wanted.ecn},
             pfc={priority: str(priority) in _at(of["pfc"], "switch-priority") for priority in wanted.pfc},
-            scheduling={
-                tc: "strict"
-                if _at(of["egress-scheduler"], "traffic-class", str(tc)).get("mode") == "strict"
-                else "wrr 0"
-                for tc in wanted.scheduling
-            },
+            scheduling={tc: _scheduled(of["egress-scheduler"], tc, wanted) for tc in wanted.scheduling},
             profiles=profiles,
         )
         return PortFacts(settings, lldpctl.neighbour_in(answers.get(lldpctl.COMMAND, ""), port))
@@ -213,6 +212,33 @@ def _mapping(profile: Object, wanted: PortSettings) -> dict[int, int]:
     # what is not mapped goes by the upper three bits of the code point, the class selector
     found = {point: _at(profile, "dscp", str(point)).get("switch-priority") for point in wanted.dscp_priority}
     return {point: int(str(to)) if to is not None else point >> 3 for point, to in found.items()}
+
+
+def _shares(settings: PortSettings) -> list[str]:
+    """What each class that is not strict gets of the rest: half for the marked ones, as NVIDIA's RoCE preset has it.
+
+    A class without a share has a DWRR weight of 0, that is none (Cumulus Linux 5, Quality of Service); shares add up to
+    100 at most.
+    """
+    marked, others = normal_ranges(list(settings.ecn)), normal_ranges(_others(settings))
+    shares = {marked: HALF // len(settings.ecn), others: HALF // len(_others(settings))}
+    return [
+        words
+        for classes, share in shares.items()
+        for words in (f"{classes} mode dwrr", f"{classes} bw-percent {share}")
+    ]
+
+
+def _others(settings: PortSettings) -> list[int]:
+    return [tc for tc in range(CLASSES) if tc not in settings.scheduling and tc not in settings.ecn]
+
+
+def _scheduled(scheduler: Object, tc: int, wanted: PortSettings) -> str:
+    classes = {one: _at(about) for text, about in _at(scheduler, "traffic-class").items() for one in numbers_in(text)}
+    if classes.get(tc, {}).get("mode") != "strict":
+        return "wrr 0"
+    starved = [one for one in (*wanted.ecn, *_others(wanted)) if not classes.get(one, {}).get("bw-percent")]
+    return f"strict, no share for {normal_ranges(starved)}" if starved else "strict"
 
 
 def _thresholds(queue: Object) -> Ecn | None:

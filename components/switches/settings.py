@@ -110,8 +110,8 @@ class PortFacts:
     settings: PortSettings
     neighbour: Neighbour | None = None
     """None: nobody at the other end speaks LLDP."""
-    lacks: tuple[str, ...] = ()
-    """What is not ours to set, and without which the port would not be what the lab asks for."""
+    faults: tuple[str, ...] = ()
+    """Why it cannot become what the lab asks for, each with its remedy."""
 
 
 @dataclass(frozen=True, slots=True)

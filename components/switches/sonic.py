@@ -28,7 +28,7 @@ class Sonic:
             save=("sudo config save -y",),
             notes=(
                 "SONiC takes nothing back by itself: what is there before is in the backup.",
-                "Lossless also needs SONiC's tc_to_pg_map, tc_to_queue_map, pfc_to_queue_map and BUFFER_PG with headroom.",
+                "Lossless needs SONiC's tc_to_pg_map, tc_to_queue_map, pfc_to_queue_map and BUFFER_PG with headroom.",
             ),
         )
 
@@ -117,8 +117,13 @@ class Sonic:
             profiles=profiles,
         )
         lossless = [priority for priority, on in wanted.pfc.items() if on]
-        lacks = tuple(text for priority in lossless for text in _lacks(database, port, priority))
-        return PortFacts(settings, lldpctl.neighbour_in(answers.get(lldpctl.COMMAND, ""), port), lacks)
+        lacks = [text for priority in lossless for text in _lacks(database, port, priority)]
+        fault = (
+            f"would pause and still drop: {'; '.join(lacks)}. Let the switch's own QoS template set these, which depend "
+            "on its platform and cables, or set qos.mode: lossy"
+        )
+        neighbour = lldpctl.neighbour_in(answers.get(lldpctl.COMMAND, ""), port)
+        return PortFacts(settings, neighbour, (fault,) if lacks else ())
 
     def backup(self) -> str:
         """The whole database."""

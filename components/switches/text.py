@@ -10,7 +10,7 @@ from components.switches.onyx import Onyx
 from components.switches.settings import Cable, cables_of
 from components.switches.sonic import Sonic
 from stacks.lab import Lab
-from stacks.switches import NvueSwitch, Switch
+from stacks.switches import EosSwitch, NvueSwitch, Switch
 
 TITLES = {"onyx": "Onyx", "nvue": "Cumulus Linux (NVUE)", "sonic": "SONiC", "eos": "Arista EOS"}
 
@@ -19,7 +19,9 @@ def dialect_of(switch: Switch) -> Dialect:
     """The language of a switch."""
     if isinstance(switch, NvueSwitch):
         return Nvue(switch.bridge)
-    plain: dict[str, type[Onyx | Sonic | Eos]] = {"onyx": Onyx, "sonic": Sonic, "eos": Eos}
+    if isinstance(switch, EosSwitch):
+        return Eos(switch.queue_word)
+    plain: dict[str, type[Onyx | Sonic]] = {"onyx": Onyx, "sonic": Sonic}
     return plain[switch.os]()
 
 

@@ -87,11 +87,7 @@ def refusals(task: Task, found: Mapping[str, PortFacts]) -> list[str]:
             )
         elif facts.settings.mode not in LAYER_2:
             said.append(f"{port} is in mode {facts.settings.mode}, no member of VLANs: make it a switch port first")
-        if facts.lacks:
-            said.append(
-                f"{port} would pause and still drop: {'; '.join(facts.lacks)}. Let the switch's own QoS template set "
-                "these, which depend on its platform and cables, or set qos.mode: lossy"
-            )
+        said += [f"{port} {fault}" for fault in facts.faults]
     heard = [(cable, found[cable.port].neighbour) for cable in task.cables if cable.port in found]
     wrong = [text for cable, neighbour in heard if (text := wrong_cable(cable, neighbour, task.interfaces))]
     return said + [f"{text}: correct switches[].ports, or plug the cable where the map has it" for text in wrong]

@@ -72,6 +72,7 @@ WRONG = {
         ("nv show qos", '"l3"', '"l2"', "trust", "pcp"),
         ("nv show qos", '"mode": "strict"', '"mode": "dwrr"', "scheduling_tc6", "wrr 0"),
         ("nv show qos", '"3": {}', '"4": {}', "pfc_3", "off"),
+        ("nv show qos", '"bw-percent": 50', '"bw-percent": 0', "scheduling_tc6", "strict, no share for 3"),
         ("swp1", '"111": {}', '"112": {}', "vlans", "trunk, untagged 4094, tagged 112"),
     ],
     "sonic": [
@@ -159,9 +160,11 @@ def test_a_sonic_port_that_would_pause_and_still_drop_is_told_of(what: str, by: 
     broken = {command: text.replace(what, by) for command, text in answers.items()}
     assert broken != answers
 
-    assert facts("sonic").lacks == ()
-    assert facts("sonic", answers=broken).lacks == (lacks,)
-    assert facts("sonic", answers=broken, mode="lossy").lacks == ()
+    assert facts("sonic").faults == ()
+    assert [fault.split(". Let ")[0] for fault in facts("sonic", answers=broken).faults] == [
+        f"would pause and still drop: {lacks}"
+    ]
+    assert facts("sonic", answers=broken, mode="lossy").faults == ()
 
 
 def test_sonic_may_work_out_the_headroom_by_itself_and_older_releases_watch_what_they_pause() -> None:
@@ -173,7 +176,20 @@ def test_sonic_may_work_out_the_headroom_by_itself_and_older_releases_watch_what
     older = {c: text.replace('"pfcwd_sw_enable": "3,4", ', "") for c, text in answers.items()}
     assert answers not in (dynamic, older)
 
-    assert (facts("sonic", answers=dynamic).lacks, facts("sonic", answers=older).lacks) == ((), ())
+    assert (facts("sonic", answers=dynamic).faults, facts("sonic", answers=older).faults) == ((), ())
+
+
+def test_the_queues_of_an_eos_port_are_called_as_the_switch_calls_them() -> None:
+    """Platforms with deep buffers have `tx-queue`, others tell unicast and multicast queues apart. `show running-config
+    all` prints the queues that nobody has set too, as the one in aristanetworks/goeapi, module/interfaces_test.go does.
+    """
+    answers = answers_of("eos")
+    deep = {command: text.replace("uc-tx-queue", "tx-queue") for command, text in answers.items()}
+
+    assert facts("eos").faults == ()
+    assert facts("eos", answers=deep).faults == ("has tx-queue: set switches[].queue_word to it",)
+    silent = {**answers, "show running-config all | include tx-queue": ""}
+    assert facts("eos", answers=silent).faults == (), "what the switch does not tell is not held against the lab"
 
 
 @pytest.mark.parametrize("system", ["nvue", "sonic"])

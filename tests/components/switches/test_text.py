@@ -106,6 +106,29 @@ def test_the_text_never_advises_a_command_that_deletes_the_quality_of_service_of
     assert "qos clear" not in text
 
 
+def test_cumulus_gives_each_class_that_is_not_strict_a_share() -> None:
+    """A queue without bw-percent has a DWRR of 0, no scheduling at all, and the shares add up to 100 at most; the
+    vendor's example for a strict class 6 gives `0-5,7` 12 each (Cumulus Linux 5, Quality of Service and PTP).
+    """
+    lines = [
+        line.split("rocelab-lab ")[1] for line in text_of("nvue").splitlines() if "qos egress-scheduler rocelab" in line
+    ]
+
+    assert lines == [
+        "traffic-class 6 mode strict",
+        "traffic-class 3 mode dwrr",
+        "traffic-class 3 bw-percent 50",
+        "traffic-class 0-2,4-5,7 mode dwrr",
+        "traffic-class 0-2,4-5,7 bw-percent 8",
+    ]
+
+
+def test_an_arista_platform_with_deep_buffers_is_told_of_its_queues_by_its_own_word() -> None:
+    usual, deep = (text_of("eos", queue_word=word) for word in ("uc-tx-queue", "tx-queue"))
+
+    assert deep == usual.replace("uc-tx-queue", "tx-queue") != usual
+
+
 def test_a_port_of_an_absent_node_is_left_out() -> None:
     lab = with_switches(switch_entry())
     content = json.loads(lab.model_dump_json())
