@@ -4,13 +4,23 @@ from components.jobs.image.speaks import at_start
 from components.jobs.workers import Workers
 
 USE_OWN_DEVICES = (
-    'found=""; for each in {interfaces}; do for device in "$each"/device/infiniband/*; do '
-    '[ -e "$device" ] && found="$found${{found:+,}}${{device##*/}}"; done; done; '
-    '[ -n "$found" ] || found="{shared}"; [ -z "$found" ] || export NCCL_IB_HCA="=$found"; exec "$@"'
+    'found=""; index=""; for each in {interfaces}; do for device in "$each"/device/infiniband/*; do '
+    '[ -e "$device" ] || continue; found="$found${{found:+,}}${{device##*/}}"; own=none; '
+    'for type in $(grep -slx "RoCE v2" "$device"/ports/1/gid_attrs/types/*); do number="${{type##*/}}"; '
+    'grep -sqx "${{each##*/}}" "$device/ports/1/gid_attrs/ndevs/$number" && '
+    'grep -sq "^0000:0000:0000:0000:0000:ffff:" "$device/ports/1/gids/$number" && own="$number" && break; done; '
+    '[ "${{index:-$own}}" = "$own" ] && index="$own" || index=none; done; done; '
+    '[ -n "$found" ] || found="{shared}"; [ -z "$found" ] || export NCCL_IB_HCA="=$found"; '
+    '[ "${{index:-none}}" = none ] || export NCCL_IB_GID_INDEX="$index"; exec "$@"'
 )
 """A rank's start. With shared RDMA namespaces every pod sees every RDMA device of its node, but has addresses on its
 own VFs only: NCCL would choose one of the others and fail. So each rank names those of its own interfaces, or the
-PFs' where pods share these. The GID index is left to NCCL, since it differs from pod to pod."""
+PFs' where pods share these.
+
+The GID index differs from pod to pod. NCCL before 2.21, such as that of older training images, takes index 0 (RoCE v1,
+a link-local address) unless it is told, and takes one index for all devices: each rank names the RoCE v2 entry with
+the IPv4 address of its own interface, if that has the same number on all of them. Otherwise newer ones find it.
+"""
 
 SYSFS = "/sys/class/net"
 

@@ -119,8 +119,8 @@ class Sonic:
         lossless = [priority for priority, on in wanted.pfc.items() if on]
         lacks = [text for priority in lossless for text in _lacks(database, port, priority)]
         fault = (
-            f"would pause and still drop: {'; '.join(lacks)}. Let the switch's own QoS template set these, which depend "
-            "on its platform and cables, or set qos.mode: lossy"
+            f"would pause and still drop: {'; '.join(lacks)}. Let the switch's own QoS template set these, as they "
+            "depend on its platform and cables, or set qos.mode: lossy"
         )
         neighbour = lldpctl.neighbour_in(answers.get(lldpctl.COMMAND, ""), port)
         return PortFacts(settings, neighbour, (fault,) if lacks else ())

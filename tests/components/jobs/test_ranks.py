@@ -48,6 +48,53 @@ def test_without_a_device_nccl_is_left_to_say_so_itself(workers: Workers, tmp_pa
     assert "NCCL_IB_HCA" not in started(workers, sysfs, "env")
 
 
+V1, V2 = "IB/RoCE v1", "RoCE v2"
+LINK_LOCAL = "fe80:0000:0000:0000:0ac0:ebff:feda:1cfb"
+ADDRESS = "0000:0000:0000:0000:0000:ffff:0a14:6f0b"
+USUAL = [(V1, LINK_LOCAL), (V2, LINK_LOCAL), (V1, ADDRESS), (V2, ADDRESS)]
+"""A GID table as mlx5 has it, by NVIDIA/nccl#769."""
+
+
+def gids(sysfs: Path, interface: str, device: str, table: list[tuple[str, str]], netdev: str = "") -> None:
+    port = sysfs / interface / "device" / "infiniband" / device / "ports" / "1"
+    for folder in ("gid_attrs/types", "gid_attrs/ndevs", "gids"):
+        (port / folder).mkdir(parents=True)
+    for number, (kind, gid) in enumerate(table):
+        (port / "gid_attrs" / "types" / str(number)).write_text(f"{kind}\n")
+        (port / "gid_attrs" / "ndevs" / str(number)).write_text(f"{netdev or interface}\n")
+        (port / "gids" / str(number)).write_text(f"{gid}\n")
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "index"),
+    [
+        (USUAL, USUAL, "3"),
+        ([*USUAL[2:], *USUAL[:2]], [*USUAL[2:], *USUAL[:2]], "1"),
+        (USUAL, [*USUAL[2:], *USUAL[:2]], ""),
+        (USUAL, USUAL[:2], ""),
+        (USUAL[:2], USUAL, ""),
+        ([], [], ""),
+    ],
+)
+def test_an_nccl_that_finds_no_gid_by_itself_is_told_its_index(
+    workers: Workers, tmp_path: Path, first: list[tuple[str, str]], second: list[tuple[str, str]], index: str
+) -> None:
+    """NCCL before 2.21 takes GID 0 and knows one index for all devices (NVIDIA/nccl#718, #1131)."""
+    gids(tmp_path, "net1", "mlx5_4", first)
+    gids(tmp_path, "net2", "mlx5_17", second)
+
+    said = dict(line.split("=", 1) for line in started(workers, tmp_path, "env").splitlines())
+
+    assert said["NCCL_IB_HCA"] == "=mlx5_4,mlx5_17"
+    assert said.get("NCCL_IB_GID_INDEX", "") == index
+
+
+def test_a_gid_of_another_interface_is_not_the_rank_s_own(workers: Workers, tmp_path: Path) -> None:
+    gids(tmp_path, "net1", "mlx5_4", USUAL, netdev="enp5s0v3")
+
+    assert "NCCL_IB_GID_INDEX" not in started(workers, tmp_path, "env")
+
+
 def test_the_program_gets_its_words_as_they_are(workers: Workers, tmp_path: Path) -> None:
     assert started(workers, tmp_path, "printf", "[%s]", "a b", "$HOME", "*") == "[a b][$HOME][*]"
 
