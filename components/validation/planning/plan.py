@@ -254,6 +254,7 @@ def _verbs(lab: Lab, benchmarks: Benchmarks, nodes: int) -> VerbsPlan:
         size_iterations=verbs.size_iterations,
         duration_s=verbs.duration_of(simulated=lab.simulated),
         traffic_class=lab.qos.tos if lab.qos else None,
+        rdma_cm=verbs.rdma_cm,
         queue_pairs=verbs.queue_pairs,
         first_port=verbs.first_port,
         timeout_s=verbs.timeout_s,

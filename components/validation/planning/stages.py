@@ -62,6 +62,8 @@ class VerbsPlan(Frozen):
     """Bandwidths for a time instead of `iterations`."""
     traffic_class: int | None = None
     """TOS byte of the lab's RoCE traffic; None where the lab has no quality of service."""
+    rdma_cm: bool = False
+    """Whether queue pairs are connected by the RDMA connection manager."""
     queue_pairs: int | Literal["auto"]
     first_port: int
     timeout_s: int

@@ -43,6 +43,10 @@ class Printed(Protocol):
         """In the device's table."""
 
     @property
+    def rdma_cm(self) -> bool:
+        """Whether the RDMA connection manager connected it."""
+
+    @property
     def local_gid(self) -> IPv4Address | IPv6Address | None:
         """Its own."""
 
@@ -76,6 +80,7 @@ class Expected:
     message_bytes: int
     iterations: int | None
     """None: the test ran for a time."""
+    rdma_cm: bool = False
 
 
 def title_of(stage: Stage) -> str:
@@ -93,6 +98,7 @@ def faults_of_end(run: Printed, expected: Expected, row: Measured | None = None)
         ("link type", run.link_type, "Ethernet"),
         ("path MTU", run.path_mtu_bytes, expected.rail.path_mtu_bytes),
         ("GID index", run.gid_index, expected.gid_index),
+        ("rdma_cm", run.rdma_cm, expected.rdma_cm),
         ("own GID", run.local_gid, end.address),
         ("peer's GID", run.remote_gid, expected.peer.address),
     ]

@@ -34,6 +34,7 @@ class Asked:
     message_bytes: int
     iterations: int | None
     """Over all queue pairs; None: it ran for a time."""
+    rdma_cm: bool = False
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -64,6 +65,7 @@ def read(ends: Ends, asked: Asked, client: str, server: str) -> Reading:
             gid_index=index,
             message_bytes=asked.message_bytes,
             iterations=asked.iterations,
+            rdma_cm=asked.rdma_cm,
         )
         for end, peer, index in (
             (ends.client, ends.server, ends.client_gid_index),

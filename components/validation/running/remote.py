@@ -29,7 +29,12 @@ BOUNDED = """
 limit=$1 port=$2 device=$3 interface=$4
 shift 4
 PATH=/usr/sbin:/sbin:$PATH
-listens() { ss -Hltn "sport = :$port" | grep -q .; }
+listens() {
+  case " $* " in
+    *" -R "*) rdma resource show cm_id 2>/dev/null | grep -q " state LISTEN .* src-addr [^ ]*:$port *$" ;;
+    *) ss -Hltn "sport = :$port" | grep -q . ;;
+  esac
+}
 count() {
   if [ -z "$device" ]; then return; fi
   (
@@ -44,7 +49,7 @@ count() {
   ethtool -S "$interface" 2>/dev/null |
     sed -n 's/^ *\\([rt]x_prio[0-7]_pause\\|[rt]x_discards_phy\\|rx_out_of_buffer\\): */\\1 /p'
 }
-if [ "$port" != 0 ] && listens; then exit 98; fi
+if [ "$port" != 0 ] && listens "$@"; then exit 98; fi
 exec 3<&0
 before=$(count)
 timeout -k 2 "$limit" "$@" </dev/null 3<&- &
@@ -53,7 +58,7 @@ run=$!
 watch=$!
 exec 3<&-
 if [ "$port" != 0 ]; then
-  until listens; do
+  until listens "$@"; do
     if ! kill -0 "$run" 2>/dev/null; then port=0 && break; fi
     sleep 0.05
   done
@@ -72,7 +77,8 @@ exit "$code"
 """Runs a program that ends with its time, or when the session's input closes: then whoever started it is gone.
 
 Its process group is ended: a `timeout` that is told to end in the moment after its fork leaves its program behind.
-perftest's server waits for ever and takes exactly one connection, so the port is looked at and never probed.
+perftest's server waits for ever and takes exactly one connection, so the port is looked at and never probed; with -R it
+is no TCP port, but one of the RDMA connection manager.
 Counters of errors and congestion are compared before and after; those of mlx5 and of soft-RoCE have other names.
 """
 
@@ -218,7 +224,10 @@ def perftest(stage: Stage, side: Side, verbs: VerbsPlan, *, simulated: bool = Fa
         words += ["-q", str(side.queue_pairs), "--report_gbits"]
         words += ["-b"] if stage.shape == "both_ways" else []
     words += ["-u", str(PATIENT)] if simulated else []
-    words += [f"--tclass={verbs.traffic_class}"] if verbs.traffic_class is not None else []
+    words += ["-R"] if verbs.rdma_cm else []
+    # the connection manager makes the address vector, and takes the byte by another option
+    option = "--tos" if verbs.rdma_cm else "--tclass"
+    words += [f"{option}={verbs.traffic_class}"] if verbs.traffic_class is not None else []
     duration_s = verbs.duration_of(stage)
     words += ["-D", str(duration_s)] if duration_s is not None else ["-n", str(stage.iterations)]
     return [*side.pinned, *words, *([str(side.server)] if side.server else [])]

@@ -193,7 +193,7 @@ class Bench:
             if not any(NO_CLOCK in end.err for end in done):
                 break
         iterations = None if "-D" in write else stage.iterations * queue_pairs
-        asked = Asked(stage=stage, message_bytes=size, iterations=iterations)
+        asked = Asked(stage=stage, message_bytes=size, iterations=iterations, rdma_cm=verbs.rdma_cm)
         reading = read(ends, asked, done[0].out, done[1].out)
         counters = Counter(grown(done[0].err))
         counters.update(grown(done[1].err))

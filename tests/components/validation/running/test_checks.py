@@ -1,5 +1,6 @@
 """Function checks on recorded outputs: each wrong thing is named, and only that."""
 
+from dataclasses import replace
 from ipaddress import IPv4Address
 
 import pytest
@@ -43,6 +44,7 @@ def test_a_recorded_run_between_two_nodes_has_no_fault(lab: Lab) -> None:
         ("Mtu             : 4096", "Mtu             : 1024", "gpu02: path MTU is 1024, the lab says 4096"),
         (": rxe0", ": rxe1", "gpu02: RDMA device is rxe1, the lab says rxe0"),
         ("GID index       : 1", "GID index       : 0", "gpu02: GID index is 0, the lab says 1"),
+        ("rdma_cm QPs\t : OFF", "rdma_cm QPs\t : ON", "gpu02: rdma_cm is True, the lab says False"),
         ("255:255:10:10:11:11", "255:255:10:10:12:11", "gpu02: peer's GID is 10.10.12.11, the lab says 10.10.11.11"),
         ("65536      1000", "65536      999 ", "gpu02: iterations is 999, the lab says 1000"),
         ("RDMA_Write BW", "RDMA_Read BW", "gpu02: test is RDMA_Read BW Test, the lab says RDMA_Write BW Test"),
@@ -53,6 +55,14 @@ def test_what_contradicts_the_lab_is_named_with_both_values(lab: Lab, recorded: 
     run = parse_bandwidth(perftest("wbw.client").replace(recorded, printed))
 
     assert faults_of_end(run, expected(lab), run.rows[0]) == [fault]
+
+
+def test_a_recorded_run_over_the_connection_manager_has_no_fault_where_it_is_asked_for(lab: Lab) -> None:
+    run = parse_bandwidth(perftest("wbwR.client"))
+    asked = replace(expected(lab), rdma_cm=True, iterations=5000)
+
+    assert faults_of_end(run, asked, run.rows[0]) == []
+    assert faults_of_end(run, replace(asked, rdma_cm=False)) == ["gpu02: rdma_cm is True, the lab says False"]
 
 
 def test_a_fallback_to_sockets_is_a_fault_even_when_all_else_is_well(lab: Lab) -> None:

@@ -94,6 +94,34 @@ def test_a_pinned_test_begins_with_what_pins_it(lab: Lab) -> None:
     assert words_of(lab, WRITE, pinned=("taskset", "-c", "0-7")).startswith("taskset -c 0-7 ib_write_bw")
 
 
+@pytest.mark.parametrize("stage", [WRITE, LATENCY])
+def test_the_connection_manager_takes_the_class_by_an_option_of_its_own(lab: Lab, stage: Stage) -> None:
+    """perftest refuses --tos without -R ("TOS only valid for rdma_cm based QP"), and with -R it makes no address vector
+    that --tclass could be in (src/perftest_parameters.c). Seed A connects so: `ib_write_bw -R -d mlx5_0 -x 3`.
+    """
+    verbs = plan_for(lab.model_copy(update={"qos": Qos()})).verbs.model_copy(update={"rdma_cm": True})
+    words = perftest(stage, side(plan_for(lab), "gpu02", "gpu01"), verbs)
+
+    assert {"-R", "--tos=106"} <= set(words)
+    assert not any(word.startswith("--tclass") for word in words)
+    assert "-R" not in words_of(lab, stage)
+
+
+def test_a_server_of_the_connection_manager_is_seen_where_it_listens(tmp_path: Path) -> None:
+    """The lines are those of `rdma res show cm_id` in the kernel's commit about its "Protocol not available"."""
+    listed = tmp_path / "cm_id"
+    listed.write_text("link mlx5_0/- cm-idn 0 state LISTEN ps TCP pid 26395 comm rping src-addr 0.0.0.0:7174\n")
+
+    def at(port: int, *option: str) -> tuple[str, str, int]:
+        command = bounded(["sh", "-c", "sleep 0.2", "sh", *option], 5, port)
+        assert "rdma resource show cm_id" in command
+        return ended(remote(command.replace("rdma resource show cm_id", f"cat {listed}")))
+
+    assert at(7174, "-R")[2] == TAKEN
+    assert at(7175, "-R")[1:] == ("", 0)
+    assert at(7174)[1:] == ("", 0), "another port space: without -R the port is one of TCP"
+
+
 def test_counters_that_grew_are_read_and_nothing_else() -> None:
     said = "@listening\n@grew out_of_sequence 12\n@grew np_cnp_sent x\nout_of_sequence 99\n@grew link_downed 1\n"
 
