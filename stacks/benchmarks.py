@@ -81,8 +81,8 @@ class Verbs(Section):
     too soon to judge a fast link by (5000 messages of 64 KiB take 6.6 ms at 400 Gbit/s), and trouble with PFC or ECN
     needs seconds to show."""
     rdma_cm: bool = False
-    """Connects by the RDMA connection manager (`-R`), as seed A does. The main routing table then has to lead to a rail's
-    peers by the rail itself."""
+    """Connects by the RDMA connection manager (`-R`), as seed A does. The main routing table then has to lead to a
+    rail's peers by the rail itself."""
     queue_pairs: int | Literal["auto"] = Field(default="auto")
     """Queue pairs of a bandwidth test; auto: doubled until more does not help, and recorded."""
     first_port: Port = 18515
