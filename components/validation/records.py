@@ -188,6 +188,28 @@ class NcclResult(Frozen):
     """Name of the log in the run's bundle."""
 
 
+class GpuTransfer(Frozen):
+    """One transfer between the memories of the GPUs nearest to its two NICs."""
+
+    rail: str
+    client: str
+    server: str
+    outcome: Outcome
+    """skipped: a host has no GPU or no perftest for it; nothing is known then."""
+    reason: str = ""
+    gbit_s: float | None = None
+    host_gbit_s: float | None = None
+    """Of the same transfer between the hosts' memories, earlier in the same run."""
+    gpus: tuple[str, ...] = ()
+    """What perftest was told of the client's and the server's memory."""
+    raw: str = ""
+
+    @property
+    def ratio(self) -> float:
+        """GPU memory to host memory; 0 where either is not known."""
+        return (self.gbit_s or 0.0) / self.host_gbit_s if self.host_gbit_s else 0.0
+
+
 class NodeRing(Frozen):
     """The all-reduce within one node alone."""
 
@@ -266,6 +288,7 @@ class RunRecord(Frozen):
     left_out: int = 0
     """Transfers that only `series` still counts, because the state must stay small."""
     series: tuple[Series, ...]
+    gpu_memory: tuple[GpuTransfer, ...] = ()
     rings: tuple[NodeRing, ...] = ()
     nccl: NcclResult | None = None
     jobs: tuple[JobResult, ...] = ()

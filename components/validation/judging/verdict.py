@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 
 from components.validation.judging import regression
 from components.validation.judging.comparison import comparison_findings
+from components.validation.judging.gpu_memory import gpu_memory_findings, judge_gpu_memory
 from components.validation.judging.jobs import job_findings, judge_jobs, judge_nccl
 from components.validation.judging.levels import compared_stage
 from components.validation.judging.network import network_findings
@@ -129,6 +130,7 @@ def _tests(plan: Plan, benchmarks: Benchmarks, record: RunRecord) -> list[Judged
         if plan.planned(stage, rail.name)
     ]
     tests += path_tests(plan, record)
+    tests += judge_gpu_memory(plan, benchmarks, record)
     if plan.rings:
         tests.append(judge_rings(plan, benchmarks, record))
     if plan.nccl:
@@ -162,6 +164,7 @@ def _findings(
             findings.append(finding)
         key = (t.test, t.shape, t.rail)
         states[key] = worse_of(state, states.get(key, "not rated"))
+    findings += gpu_memory_findings(plan, benchmarks, record)
     findings += ring_findings(plan, benchmarks, record)
     jobs = (*job_findings(record), *network_findings(plan, record), *comparison_findings(record))
     return [*findings, *jobs], states
@@ -204,6 +207,11 @@ def _reasons(record: RunRecord) -> list[str]:
         for reason in t.reasons:
             texts.setdefault(f"{t.outcome}: {reason}{twice}", []).append(f"{t.rail} {t.client} to {t.server}")
     lines = [f"{where[0]}{f' and {len(where) - 1} more' if where[1:] else ''} {text}" for text, where in texts.items()]
+    lines += [
+        f"gpu_memory {t.rail} {t.client} to {t.server} {t.outcome}: {t.reason}"
+        for t in record.gpu_memory
+        if t.outcome in ("failed", "error")
+    ]
     lines += [f"nccl_one_node {ring.node} {ring.outcome}: {ring.reason}" for ring in record.rings if ring.reason]
     if record.nccl and not record.nccl.replayed:
         lines += [f"nccl_all_reduce {record.nccl.outcome}: {reason}" for reason in record.nccl.reasons]

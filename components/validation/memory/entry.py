@@ -77,6 +77,9 @@ def values_of(plan: Plan, record: RunRecord) -> dict[str, Value]:
                 spread = pooled_cv(transfers_of(record, stage, rail.name))
                 unit = "Gbit/s" if stage.bandwidth else "us"
                 found[f"{stage.test} {stage.shape} {rail.name}"] = Value(median=series.median, unit=unit, cv=spread)
+    direct = [one for one in record.gpu_memory if one.outcome == "measured" and one.gbit_s]
+    if slowest := min(direct, key=lambda one: one.ratio, default=None):
+        found["gpu_memory"] = Value(median=slowest.gbit_s or 0.0, unit="Gbit/s")
     if alone := [ring.of_itself for ring in record.rings if ring.outcome == "measured"]:
         found["nccl_one_node"] = Value(median=min(alone), unit="GB/s")
     if record.nccl and record.nccl.busbw_gbyte_s is not None and not record.nccl.replayed:

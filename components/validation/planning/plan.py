@@ -120,6 +120,24 @@ class Plan(Frozen):
         return self.rounds_of(self.verbs.stages[0])
 
     @property
+    def gpu_memory(self) -> list[list[Transfer]]:
+        """The transfers between GPU memories: each NIC sends once and receives once.
+
+        None in the simulator, and none where NICs keep off GPU memory.
+        """
+        if self.nccl is None or self.simulated or not self.nccl.gpu_direct or self.main_stage is None:
+            return []
+        # NCCL's nodes have GPUs; others may be on the rail
+        ends = {rail: [node for node in nodes if node in self.nccl.nodes] for rail, nodes in self._nodes.items()}
+        turn = directed if len(self.nccl.nodes) == 2 else in_one_direction
+        return list(turn(ring_rounds(self.nccl.nodes), ends, self.verbs.first_port))
+
+    @property
+    def main_stage(self) -> Stage | None:
+        """The plain ib_write_bw, where the plan has it."""
+        return next((one for one in self.stages if (one.test, one.shape) == ("ib_write_bw", "one_way")), None)
+
+    @property
     def rings(self) -> int:
         """How many nodes run NCCL's ring for themselves first; a simulated one has no GPU to tell anything of."""
         return 0 if self.nccl is None or self.simulated or self.nccl.gpus_per_node < 2 else len(self.nccl.nodes)
@@ -138,7 +156,10 @@ class Plan(Frozen):
         """How long the verbs tests will take, from assumed speeds."""
         if not self.stages:
             return 0.0
-        times = (stage_s(self.verbs, one, len(self.rounds_of(one)), simulated=self.simulated) for one in self.stages)
+        times = [stage_s(self.verbs, one, len(self.rounds_of(one)), simulated=self.simulated) for one in self.stages]
+        if self.main_stage:
+            once = self.main_stage.model_copy(update={"repeats": 1})
+            times.append(stage_s(self.verbs, once, len(self.gpu_memory), simulated=self.simulated))
         return CHECKS_S + warm_up_s(self.verbs, simulated=self.simulated) + sum(times)
 
     @property

@@ -45,6 +45,10 @@ class Ports:
     """Device-plugin resources that the kubelet has given to pods; it forgets those of ended ones only by and by."""
     cpus: dict[int, str] = field(default_factory=dict)
     """CPUs of each NUMA node, as a list such as `0-31,64-95`."""
+    cuda: frozenset[str] = frozenset()
+    """perftest's options for GPU memory; a build without CUDA has none."""
+    nearest_gpu: dict[str, str] = field(default_factory=dict)
+    """PCI address of a GPU with the fewest bridges to it, by device; empty where no NVIDIA driver has a GPU."""
     boot_id: str = ""
     """Of the kernel; another one after each reboot."""
     facts: HostFacts = field(default_factory=HostFacts)
@@ -62,6 +66,19 @@ class Ports:
         if not any(device == end.device for device, _ in self.gids):
             raise LabError(f"{end.node}: there is no RDMA device {end.device}")
         raise LabError(f"{end.node}: {end.device} has no RoCE v2 GID for {end.address} on {end.interface}")
+
+    def gpu_words(self, end: End) -> tuple[str, ...]:
+        """Perftest's words for a buffer in the memory of the GPU that is nearest to a port.
+
+        Raises:
+            LabError: when this host cannot do that.
+        """
+        if not self.nearest_gpu.get(end.device):
+            raise LabError(f"{end.node}: the NVIDIA driver has no GPU near {end.device}")
+        if "--use_cuda_bus_id" not in self.cuda:
+            raise LabError(f"{end.node}: its perftest has no --use_cuda_bus_id: build one with CUDA")
+        dmabuf = ("--use_cuda_dmabuf",) if "--use_cuda_dmabuf" in self.cuda else ()
+        return (f"--use_cuda_bus_id={self.nearest_gpu[end.device]}", *dmabuf)
 
     def pcie_gbit_s(self, device: str) -> float | None:
         """What the NIC's PCIe link carries of data."""
@@ -110,6 +127,8 @@ def parse_ports(text: str) -> Ports:
         moved_bytes=_moved(said["before"], said["after"]),
         held=frozenset(said["held"]),
         boot_id=next(iter(said["boot"]), ""),
+        cuda=frozenset(said["cuda"]),
+        nearest_gpu=_nearest(_pairs(said["path"]), _pairs(said["gpu"])),
         cpus={int(node): cpus for node, cpus in _pairs(said["cpus"]).items() if node.isdecimal() and cpus},
         facts=HostFacts(
             nic=_first(by_device["nic"]),
@@ -146,6 +165,26 @@ def state_of(ports: Mapping[str, Ports]) -> dict[str, str]:
     """Digest of what each host is as far as it can change a result: both halves of a run are of the same one by it."""
     states = {node: json.dumps([told.boot_id, told.facts.model_dump()], sort_keys=True) for node, told in ports.items()}
     return {node: hashlib.sha256(state.encode()).hexdigest() for node, state in states.items()}
+
+
+def _nearest(nics: Mapping[str, str], gpus: Mapping[str, str]) -> dict[str, str]:
+    """By device the GPU whose path below /sys/devices has most in common with the NIC's: a switch, a root complex.
+
+    GPUs that are equally near are dealt out, so that two NICs of one switch take two GPUs.
+    """
+    found: dict[str, str] = {}
+    for device, nic in sorted(nics.items()):
+        shared = {gpu: _in_common(nic, path) for gpu, path in sorted(gpus.items())}
+        near = [gpu for gpu, depth in shared.items() if depth == max(shared.values())]
+        free = [gpu for gpu in near if gpu not in found.values()]
+        if near:
+            found[device] = (free or near)[0]
+    return found
+
+
+def _in_common(one: str, other: str) -> int:
+    pairs = zip(one.split("/"), other.split("/"), strict=False)
+    return next((depth for depth, (a, b) in enumerate(pairs) if a != b), 0)
 
 
 def _pairs(lines: list[str]) -> dict[str, str]:

@@ -117,6 +117,13 @@ if command -v numactl >/dev/null; then echo "has numactl"; fi
 echo "qps $(rdma -j resource show qp 2>/dev/null)"
 sudo -n cat /var/lib/kubelet/device-plugins/kubelet_internal_checkpoint 2>/dev/null |
   tr ',{' '\\n\\n' | sed -n 's/^"ResourceName":"\\(.*\\)"$/held \\1/p' | sort -u
+gpus=/sys/bus/pci/drivers/nvidia
+if [ -d "$gpus" ]; then
+  ib_write_bw --help 2>&1 | grep -o -e '--use_cuda[a-z_]*' | sort -u | sed 's/^/cuda /'
+  for gpu in "$gpus"/*:*; do
+    if [ -e "$gpu" ]; then echo "gpu ${gpu##*/} $(readlink -f "$gpu")"; fi
+  done
+fi
 for node in /sys/devices/system/node/node[0-9]*; do
   if [ -e "$node/cpulist" ]; then echo "cpus ${node##*/node} $(cat "$node/cpulist")"; fi
 done
@@ -132,6 +139,7 @@ done
     link=$(cat "$net/device/current_link_speed" 2>/dev/null)
     echo "pcie $1 $(cat "$net/device/current_link_width" 2>/dev/null) $link"
     echo "slot $1 $(basename "$(readlink -f "$net/device" 2>/dev/null)")"
+    if [ -d "$gpus" ]; then echo "path $1 $(readlink -f "$net/device" 2>/dev/null)"; fi
     for vf in "$net"/device/virtfn*/infiniband/*; do
       if [ -e "$vf" ]; then echo "vf $1 ${vf##*/}"; fi
     done
@@ -181,6 +189,8 @@ class Side:
     """Words before the test that keep it on its NIC's NUMA node."""
     server: IPv4Address | None = None
     """Whom a client calls; None: this end is the server."""
+    gpu: tuple[str, ...] = ()
+    """Words that put the buffer into a GPU's memory; empty: it is in the host's."""
 
 
 def bounded(command: Sequence[str], limit_s: int, port: int = 0, end: End | None = None) -> str:
@@ -224,6 +234,7 @@ def perftest(stage: Stage, side: Side, verbs: VerbsPlan, *, simulated: bool = Fa
         words += ["-q", str(side.queue_pairs), "--report_gbits"]
         words += ["-b"] if stage.shape == "both_ways" else []
     words += ["-u", str(PATIENT)] if simulated else []
+    words += side.gpu
     words += ["-R"] if verbs.rdma_cm else []
     # the connection manager makes the address vector, and takes the byte by another option
     option = "--tos" if verbs.rdma_cm else "--tclass"

@@ -12,6 +12,7 @@ from components.ssh.credentials import Access
 from components.validation.planning.jobs import in_turn
 from components.validation.planning.plan import Plan
 from components.validation.records import (
+    GpuTransfer,
     HostFacts,
     JobResult,
     NcclResult,
@@ -23,6 +24,7 @@ from components.validation.records import (
 )
 from components.validation.running.below import Hcas
 from components.validation.running.course import Course, Progress, Say
+from components.validation.running.gpu_memory import measure_gpu_memory
 from components.validation.running.hosts import taken
 from components.validation.running.journal import Head, Journal, Kept, now_s
 from components.validation.running.outcomes import without_a_run
@@ -60,6 +62,7 @@ async def measure(plan: Plan, access: Access, say: Say, fingerprint: str = "", a
     say(f"run {run_id}: {shown(plan)}")
     notes: list[str] = []
     transfers: list[TransferResult] = []
+    gpu_memory: tuple[GpuTransfer, ...] = ()
     rings: tuple[NodeRing, ...] = ()
     nccl: NcclResult | None = None
     jobs: list[JobResult] = []
@@ -87,6 +90,8 @@ async def measure(plan: Plan, access: Access, say: Say, fingerprint: str = "", a
             try:
                 course = Course(bench=bench, say=say, journal=journal, progress=around.progress, notes=notes)
                 transfers = await course.measured()
+                if plan.gpu_memory:
+                    gpu_memory = await measure_gpu_memory(bench, transfers, say)
                 if plan.rings:
                     rings, logs = await _rings(plan, run_id, access, say)
                     raw |= logs
@@ -101,7 +106,7 @@ async def measure(plan: Plan, access: Access, say: Say, fingerprint: str = "", a
                     journal.close(finished=finished)
     except BusyError as error:
         say(f"busy: {error}")
-        transfers, rings, nccl = _all(plan, "skipped", f"busy: {error}")
+        transfers, gpu_memory, rings, nccl = _all(plan, "skipped", f"busy: {error}")
         jobs = without_a_run(plan.jobs, "skipped", f"busy: {error}")
     record = RunRecord(
         run_id=run_id,
@@ -112,6 +117,7 @@ async def measure(plan: Plan, access: Access, say: Say, fingerprint: str = "", a
         fingerprint=fingerprint,
         transfers=tuple(transfers),
         series=summarise(transfers),
+        gpu_memory=gpu_memory,
         rings=rings,
         nccl=nccl,
         jobs=tuple(jobs),
@@ -133,7 +139,7 @@ def shown(plan: Plan) -> str:
 def all_failed(plan: Plan, reason: str, fingerprint: str) -> Run:
     """The run that could not begin, as a result like any other."""
     started = datetime.now(UTC)
-    transfers, rings, nccl = _all(plan, "error", reason)
+    transfers, gpu_memory, rings, nccl = _all(plan, "error", reason)
     record = RunRecord(
         run_id=_run_id(started),
         started_at=_rfc3339(started),
@@ -143,6 +149,7 @@ def all_failed(plan: Plan, reason: str, fingerprint: str) -> Run:
         fingerprint=fingerprint,
         transfers=tuple(transfers),
         series=summarise(transfers),
+        gpu_memory=gpu_memory,
         rings=rings,
         nccl=nccl,
         jobs=tuple(without_a_run(plan.jobs, "error", reason)),
@@ -224,7 +231,7 @@ def _broken(transfers: list[TransferResult], rings: Sequence[NodeRing], nccl: Nc
 
 def _all(
     plan: Plan, outcome: Outcome, reason: str
-) -> tuple[list[TransferResult], tuple[NodeRing, ...], NcclResult | None]:
+) -> tuple[list[TransferResult], tuple[GpuTransfer, ...], tuple[NodeRing, ...], NcclResult | None]:
     """The same outcome for everything that was planned."""
     transfers = [
         TransferResult(
@@ -242,7 +249,12 @@ def _all(
     ]
     nodes = plan.nccl.nodes if plan.nccl and plan.rings else ()
     rings = tuple(NodeRing(node=node, outcome=outcome, reason=reason) for node in nodes)
-    return transfers, rings, NcclResult(outcome=outcome, reasons=(reason,)) if plan.nccl else None
+    gpu_memory = tuple(
+        GpuTransfer(rail=t.rail, client=t.client, server=t.server, outcome=outcome, reason=reason)
+        for together in plan.gpu_memory
+        for t in together
+    )
+    return transfers, gpu_memory, rings, NcclResult(outcome=outcome, reasons=(reason,)) if plan.nccl else None
 
 
 def _run_id(started: datetime) -> str:

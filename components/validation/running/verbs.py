@@ -124,7 +124,7 @@ class Bench:
         usual = raw_names(transfer.rail, stage.name, transfer.client, transfer.server, len(runs))
         names = tuple(f"{tag}{name}" for name in usual)
         for name, size in zip(names, runs, strict=True):
-            readings.append(await self._once(stage, transfer, ends, size, name.removesuffix(".client")))
+            readings.append(await self.once(stage, transfer, ends, size, name.removesuffix(".client")))
         first, faults = readings[0], tuple(dict.fromkeys(fault for one in readings for fault in one.faults))
         counters: Counter[str] = Counter()
         for one in readings:
@@ -166,8 +166,28 @@ class Bench:
             "ports_on_slot": ports,
         }
 
-    async def _once(self, stage: Stage, transfer: Transfer, ends: Ends, size: int, name: str) -> Reading:
-        """One run. The server's session is open around the client's, so leaving in any way ends both."""
+    async def once(  # noqa: PLR0913, PLR0917  # one run of two ends
+        self,
+        stage: Stage,
+        transfer: Transfer,
+        ends: Ends,
+        size: int,
+        name: str,
+        gpus: tuple[tuple[str, ...], tuple[str, ...]] = ((), ()),
+    ) -> Reading:
+        """One run. The server's session is open around the client's, so leaving in any way ends both.
+
+        Args:
+            stage: the test.
+            transfer: between whom.
+            ends: what is known of both.
+            size: of a message in bytes.
+            name: of its raw outputs, without the end.
+            gpus: words for the client's and the server's GPU memory; empty for the hosts' own.
+
+        Raises:
+            LabError: when it does not end well.
+        """
         verbs, client, server = self.plan.verbs, ends.client, ends.server
         queue_pairs = self.queue_pairs_of(stage, transfer.rail)
         called = Side(
@@ -177,6 +197,7 @@ class Bench:
             queue_pairs=queue_pairs,
             message_bytes=size,
             pinned=self.ports[server.node].pinned(server.device),
+            gpu=gpus[1],
         )
         caller = Side(
             end=client,
@@ -186,6 +207,7 @@ class Bench:
             message_bytes=size,
             pinned=self.ports[client.node].pinned(client.device),
             server=server.address,
+            gpu=gpus[0],
         )
         serve, write = (perftest(stage, side, verbs, simulated=self.plan.simulated) for side in (called, caller))
         for _ in range(CLOCK_TRIES):

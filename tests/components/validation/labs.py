@@ -1,7 +1,16 @@
 """Variations of the reference lab, and records as a run would leave them."""
 
 from components.validation.planning.plan import Plan, plan_of
-from components.validation.records import NcclResult, NodeRing, RunRecord, Shape, TransferResult, VerbsTest, summarise
+from components.validation.records import (
+    GpuTransfer,
+    NcclResult,
+    NodeRing,
+    RunRecord,
+    Shape,
+    TransferResult,
+    VerbsTest,
+    summarise,
+)
 from stacks.lab import Lab
 
 NVLINK_GBYTE_S = 359.5
@@ -90,6 +99,18 @@ def record(
         plan_digest=plan.digest,
         transfers=tuple(results.values()),
         series=summarise(list(results.values())),
+        gpu_memory=tuple(
+            GpuTransfer(
+                rail=t.rail,
+                client=t.client,
+                server=t.server,
+                outcome="measured",
+                gbit_s=gbit_s,
+                host_gbit_s=gbit_s,
+            )
+            for transfers in plan.gpu_memory
+            for t in transfers
+        ),
         rings=tuple(
             NodeRing(node=node, outcome="measured", busbw_gbyte_s=NVLINK_GBYTE_S)
             for node in (plan.nccl.nodes if plan.nccl and plan.rings else ())

@@ -7,6 +7,10 @@ _CAUSES = (
     (r"Port number [0-9]+ state is Down", "the port is down: cable, switch port or link setting"),
     (r"Couldn't connect to", "the server's port did not answer: no route on the rail, or a firewall"),
     (r"Couldn't listen to port|Address already in use", "the port is taken: another test is running"),
+    (
+        r"(?s)^(?=.*allocated GPU buffer)(?=.*(failed to create mr|Couldn't allocate MR))",
+        "the NIC cannot register GPU memory: no nvidia_peermem, and no DMA-BUF of kernel, GPU driver and perftest",
+    ),
     (r"Couldn't allocate MR|Cannot allocate memory", "memory could not be registered: raise the memlock limit"),
     (r"GID types", "the ends use different RoCE versions"),
     (r"Failed to exchange data|Incompatibility|mismatch: local", "the two ends disagree: same perftest on both?"),
