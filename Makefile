@@ -11,7 +11,7 @@ help:  ## This list
 
 setup:  ## Python packages, the Pulumi engine, its plugins, pinned upstream manifests, and the simulator's programs
 	@engine/setup --stack $(STACK)
-	@$(PYTHON) -m components.cluster.store
+	@$(PYTHON) -m components.cli store
 
 env:  ## Prints the environment for the plain pulumi CLI: eval "$$(make env)"
 	@engine/env --stack $(STACK)
@@ -33,7 +33,7 @@ virtual:
 	@$(ALONE)
 	@$(CHECK)
 	@engine/setup --stack $(STACK)
-	@$(PYTHON) -m components.cluster.store
+	@$(PYTHON) -m components.cli store
 
 # for a stack that nobody has made, no simulator need start; a preview leaves a state without resources
 made: virtual
@@ -46,7 +46,7 @@ up: virtual  ## Everything: simulator, pulumi up, verdict
 	@$(IN) python -m engine.recover $(STACK)
 	@$(IN) pulumi stack select --create $(STACK)
 	begun=$$(date -u +%FT%TZ); $(IN) pulumi up --yes --skip-preview --refresh --run-program --stack $(STACK); status=$$?; \
-	  mkdir -p .sim/report; $(IN) python -m components.report --stack $(STACK) --html .sim/report/$(STACK).html \
+	  mkdir -p .sim/report; $(IN) rocelab report --stack $(STACK) --html .sim/report/$(STACK).html \
 	    --after-up $$status $$begun; exit $$status
 
 preview: ON_HARDWARE = pulumi preview --diff --stack $(STACK)
@@ -70,17 +70,17 @@ validate: made  ## Measures again, whatever has been measured (REBASELINE=1: ear
 	@$(RUNS)
 	ROCELAB_VALIDATE=$(MEASURE) $(IN) pulumi up --yes --skip-preview --stack $(STACK)
 
-ports: ON_HARDWARE = python -m components.ports --check --stack $(STACK)
+ports: ON_HARDWARE = rocelab ports --check --stack $(STACK)
 ports: made  ## Tries each way of the lab's port matrix, from where it has to be open
 	@$(RUNS)
-	@$(IN) python -m components.ports --check --stack $(STACK)
+	@$(IN) rocelab ports --check --stack $(STACK)
 
 history: setup  ## The last runs of a lab: verdicts, values, and what they are compared with
-	@$(IN) python -m components.validation.history --stack $(STACK)
+	@$(IN) rocelab history --stack $(STACK)
 
-report: ON_HARDWARE = python -m components.report --folder report --stack $(STACK)
+report: ON_HARDWARE = rocelab report --folder report --stack $(STACK)
 report: made  ## The last run as HTML, Markdown, JSON, CTRF and JUnit in .sim/report
-	@$(IN) python -m components.report --stack $(STACK) --folder .sim/report
+	@$(IN) rocelab report --stack $(STACK) --folder .sim/report
 
 recover: ON_HARDWARE = pulumi cancel --stack $(STACK) && \
   pulumi refresh --run-program --clear-pending-creates --stack $(STACK)
@@ -112,7 +112,7 @@ test-unit:  ## Fast tests, a minute: no engine, no simulator
 
 # Tests of one file, and all that use the one simulator, stay in their order; vCenters and others run beside them.
 SIM := $(PYTEST) --quiet --numprocesses 2 --dist loadgroup --durations=15
-SIM_SETUP = engine/setup --dev && $(PYTHON) -m components.cluster.store --operators
+SIM_SETUP = engine/setup --dev && $(PYTHON) -m components.cli store --operators
 
 test: test-unit  ## The fast tests, then every capability once on the real engine and the simulator
 	@$(SIM_SETUP)

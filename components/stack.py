@@ -1,66 +1,89 @@
-"""What commands have in common: the options that name a stack, its lab, its secrets, and the pulumi CLI."""
+"""A stack as commands name it: its file, its lab, its secrets, and the pulumi CLI that knows the rest."""
 
-import argparse
 import subprocess
+from dataclasses import dataclass
+from difflib import get_close_matches
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from stacks.base import LabError
-from stacks.lab import Lab
-from stacks.read import read_stack_file
+from stacks.base import LabError, UnreachableError
 
+if TYPE_CHECKING:
+    from stacks.lab import Lab
+
+PROJECT_FILE = "Pulumi.yaml"
 UNSET = ("not found for stack", "no stack named")
 """How the pulumi CLI says that a key has no value; of any other failure it is not known whether it has one."""
 
 
-class NoEngineError(LabError):
+class NoEngineError(UnreachableError):
     """There is no pulumi to ask."""
 
 
-def add_stack_options(parser: argparse.ArgumentParser, default: str = "lab") -> None:
-    """The two options by which every command knows its lab, named as the pulumi CLI names them."""
-    parser.add_argument(
-        "--stack",
-        default=default,
-        metavar="NAME",
-        help="stack whose file Pulumi.NAME.yaml describes the lab (default: %(default)s)",
-    )
-    parser.add_argument(
-        "--config-file", type=Path, metavar="FILE", help="read another stack file, such as one of examples/"
-    )
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Stack:
+    """The stack of a command."""
+
+    root: Path
+    """Folder of the project; paths in a lab file start there."""
+    name: str = "lab"
+    config_file: Path | None = None
+    """Another file than the project's Pulumi.NAME.yaml."""
+
+    @property
+    def file(self) -> Path:
+        """The file that describes the lab.
+
+        Raises:
+            LabError: when the project has no file of that name; it names those that are close.
+        """
+        if self.config_file is not None:
+            return self.config_file
+        file = self.root / f"Pulumi.{self.name}.yaml"
+        if not file.is_file():
+            known = sorted(path.name.split(".")[1] for path in self.root.glob("Pulumi.*.yaml"))
+            near = get_close_matches(self.name, known)
+            there = f"did you mean {' or '.join(near)}?" if near else f"stacks there: {', '.join(known) or 'none'}"
+            raise LabError(f"--stack {self.name}: {self.root} has no {file.name}; {there}")
+        return file
+
+    def lab(self) -> "Lab":
+        """The lab that the file describes.
+
+        Raises:
+            LabError: when the file is missing, cannot be read, or is refused.
+        """
+        from stacks.read import read_stack_file  # noqa: PLC0415  # the model takes longer than all else of a --help
+
+        return read_stack_file(self.file)
+
+    def secret(self, name: str) -> str | None:
+        """A secret of the stack, as the engine opens it; None when it has none of that name, or was never made.
+
+        Raises:
+            UnreachableError: when it cannot be known: no engine, a wrong passphrase, a state that cannot be reached.
+        """
+        words = ["config", "get", f"rocelab:{name}", "--stack", self.name]
+        try:
+            text = ask_pulumi(*words, *(["--config-file", str(self.config_file)] if self.config_file else []))
+        except UnreachableError as error:
+            if not any(said in str(error) for said in UNSET):
+                raise
+            return None
+        return text.rstrip("\n")
 
 
-def lab_of(asked: argparse.Namespace) -> Lab:
-    """The lab that the two options name.
-
-    Raises:
-        LabError: when its file cannot be read, or is refused.
-    """
-    file: Path | None = asked.config_file
-    return read_stack_file(file or Path.cwd() / f"Pulumi.{asked.stack}.yaml")
-
-
-def stack_secret(asked: argparse.Namespace, name: str) -> str | None:
-    """A secret of the stack, as the engine opens it; None where it has none of that name, or was never made.
-
-    Raises:
-        LabError: when it cannot be known: no engine, a wrong passphrase, a state that cannot be reached.
-    """
-    words = ["config", "get", f"rocelab:{name}", "--stack", asked.stack]
-    try:
-        text = ask_pulumi(*words, *(["--config-file", str(asked.config_file)] if asked.config_file else []))
-    except LabError as error:
-        if not any(said in str(error) for said in UNSET):
-            raise
-        return None
-    return text.rstrip("\n")
+def project_root(folder: Path) -> Path:
+    """The project that a folder belongs to, found as the pulumi CLI finds it; outside of one, the folder itself."""
+    return next((one for one in (folder, *folder.parents) if (one / PROJECT_FILE).is_file()), folder)
 
 
 def ask_pulumi(*words: str) -> str:
     """What a pulumi command prints.
 
     Raises:
-        NoEngineError: where pulumi is not on PATH.
-        LabError: when it fails, with its last line.
+        NoEngineError: when pulumi is not on PATH.
+        UnreachableError: when it fails, with its last line.
     """
     command = ["pulumi", *words]
     try:
@@ -69,5 +92,5 @@ def ask_pulumi(*words: str) -> str:
         raise NoEngineError('pulumi is not on PATH: eval "$(make env)"') from None
     if done.returncode:
         said = done.stderr.strip().splitlines()
-        raise LabError(f"{' '.join(command)} failed: {said[-1] if said else f'exit {done.returncode}'}")
+        raise UnreachableError(f"{' '.join(command)} failed: {said[-1] if said else f'exit {done.returncode}'}")
     return done.stdout

@@ -18,10 +18,13 @@ OWN_DYNAMIC = PYTHON / DYNAMIC_PLUGIN
 SIM = SOURCES / "sim"
 """Starts the simulator, whichever folder it is called from."""
 
+ROCELAB = SOURCES / "rocelab"
+"""The command line, whichever folder it is called from."""
+
 
 def place(located: Mapping[str, tuple[str, Path]]) -> None:
     """Makes the links for (origin, folder) per part name, and removes those of an earlier run that no longer hold."""
-    wanted: dict[Path, Path] = {BIN / "sim": SIM}
+    wanted: dict[Path, Path] = {BIN / "sim": SIM, BIN / "rocelab": ROCELAB}
     for part in (*PARTS, *TEST_PARTS):
         if part.name not in located:
             continue

@@ -15,7 +15,11 @@ class Section(BaseModel):
 
 
 class LabError(Exception):
-    """A lab that cannot be built as it is described; the text says what, where, why and how to mend it."""
+    """A lab that cannot be built as it is described; the text says what, where, why and how to fix it."""
+
+
+class UnreachableError(LabError):
+    """Something outside of this program that could not be read or reached: nothing is known of what it holds."""
 
 
 Name = Annotated[str, Field(pattern=r"^[a-z]([-a-z0-9]*[a-z0-9])?$", max_length=40)]

@@ -22,7 +22,7 @@ ADAPTER = "{adapter}"
 
 
 class OvfKeys(Section):
-    """How the OVA calls what it wants to know: `python -m components.fabric.ovf FILE` lists its own names.
+    """How the OVA calls what it wants to know: `rocelab ovf FILE` lists its own names.
 
     Each is checked against the OVA before anything is deployed. None: the OVA does not ask for it.
     """

@@ -42,7 +42,7 @@ class Cluster(Section):
     bill: Bill = Bill()
     """Versions of all that runs in the cluster: one table, `stacks/bill.py`."""
     registry: Registry = Registry()
-    """Mirrors and login of a private registry; `python -m components.cluster.images` lists what has to be in it."""
+    """Mirrors and login of a private registry; `rocelab image list` lists what has to be in it."""
 
 
 def read_kubeconfig(cluster: Cluster, root: Path) -> str:

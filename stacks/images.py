@@ -51,7 +51,7 @@ class TrainingRecipe(Section):
 
 
 class Images(Section):
-    """Recipes of the benchmark images; `python -m components.jobs.image push` builds them."""
+    """Recipes of the benchmark images; `rocelab image push` builds them."""
 
     benchmark: BenchmarkRecipe = BenchmarkRecipe()
     training: TrainingRecipe | None = None

@@ -10,7 +10,7 @@ PodNetwork = Literal["flannel", "calico_bgp", "calico_ipip", "calico_vxlan", "ot
 
 
 class Ports(Section):
-    """The lab's port matrix (`python -m components.ports`); it changes nothing, it says what has to be open."""
+    """The lab's port matrix (`rocelab ports`); it changes nothing, it says what has to be open."""
 
     pod_network: PodNetwork = "other"
     """Primary network of the pods in a cluster that is not made here. The vSphere RDG's is calico_bgp."""

@@ -1,8 +1,6 @@
 """The JSON Schema of a stack file, which an editor reads through the file's first line."""
 
-import argparse
 import json
-import sys
 from pathlib import Path
 
 from stacks.lab import Lab
@@ -24,18 +22,3 @@ def stack_file_schema() -> str:
         "$defs": definitions,
     }
     return json.dumps(schema, indent=2, sort_keys=False) + "\n"
-
-
-def main(arguments: list[str] | None = None) -> int:
-    """Writes the schema anew, which belongs to every change of the model."""
-    parser = argparse.ArgumentParser(
-        prog="python -m stacks.schema", description=f"Writes stacks/{SCHEMA_FILE.name} anew from the model."
-    )
-    parser.parse_args(arguments)
-    SCHEMA_FILE.write_text(stack_file_schema())
-    sys.stdout.write(f"wrote {SCHEMA_FILE.name}\n")
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -1,14 +1,14 @@
-"""The commands `python -m ...`: what each says of itself, and that all of them name a stack in the same words."""
+"""The commands `python -m ...` beside `rocelab`, which each tell what they are for, and a stack's secrets."""
 
 import importlib
 import inspect
-from argparse import ArgumentParser
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
-from components.stack_cli import NoEngineError, add_stack_options, stack_secret
-from stacks.base import LabError
+from components.stack import NoEngineError, Stack
+from stacks.base import LabError, UnreachableError
 from tests.conftest import ROOT
 
 INNER = {
@@ -19,10 +19,6 @@ INNER = {
     "simulator.packages.server": "a process of the simulator",
 }
 """Programs that no person calls, and why they have no help."""
-OWN_FILE = {"components.jobs.image.pvrdma": "of a stack it only takes the client that is to be installed"}
-ASKS_THE_ENGINE = {"components.report": "what it shows stands in outputs"}
-
-
 GUARD = '\nif __name__ == "__main__":\n'
 
 
@@ -64,19 +60,6 @@ def test_each_command_tells_what_it_is_for_and_how_it_is_called(
     assert len(said.partition("options:")[0].partition("] ")[2]) > 20, "a sentence on what it is for"
 
 
-@pytest.mark.parametrize("name", [name for name in COMMANDS if name.startswith("components.")])
-def test_each_command_that_reads_a_lab_takes_a_stack_or_its_file(
-    name: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    said = help_of(name, capsys, monkeypatch)
-
-    assert "--stack-file" not in said
-    assert "--file" not in said, "another stack file is --config-file, as pulumi calls it"
-    if name not in {*OWN_FILE, *ASKS_THE_ENGINE}:
-        assert ("--stack NAME" in said) == ("--config-file FILE" in said)
-        assert ("--stack NAME" in said) == ("describes the lab (default: " in said)
-
-
 def test_a_secret_is_read_from_the_stack_file_that_was_named(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[tuple[str, ...]] = []
 
@@ -84,11 +67,9 @@ def test_a_secret_is_read_from_the_stack_file_that_was_named(monkeypatch: pytest
         asked.append(words)
         return "opened\n"
 
-    monkeypatch.setattr("components.stack_cli.ask_pulumi", pulumi)
-    parser = ArgumentParser()
-    add_stack_options(parser)
-    assert stack_secret(parser.parse_args(["--stack", "dgx", "--config-file", "a.yaml"]), "identity") == "opened"
-    assert stack_secret(parser.parse_args([]), "identity") == "opened"
+    monkeypatch.setattr("components.stack.ask_pulumi", pulumi)
+    assert Stack(root=ROOT, name="dgx", config_file=Path("a.yaml")).secret("identity") == "opened"
+    assert Stack(root=ROOT).secret("identity") == "opened"
 
     first, second = asked
     assert first == ("config", "get", "rocelab:identity", "--stack", "dgx", "--config-file", "a.yaml")
@@ -99,10 +80,10 @@ def test_a_secret_is_read_from_the_stack_file_that_was_named(monkeypatch: pytest
     "said", ["error: configuration key 'a' not found for stack 'lab'", "error: no stack named 'lab' found"]
 )
 def test_a_secret_that_the_stack_does_not_have_is_none(said: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert secret_where_pulumi_fails(LabError(f"pulumi config get failed: {said}"), monkeypatch) is None
+    assert secret_where_pulumi_fails(UnreachableError(f"pulumi config get failed: {said}"), monkeypatch) is None
 
 
-@pytest.mark.parametrize("error", [NoEngineError("pulumi is not on PATH"), LabError("failed: incorrect passphrase")])
+@pytest.mark.parametrize("error", [NoEngineError("pulumi is not on PATH"), UnreachableError("incorrect passphrase")])
 def test_a_secret_that_cannot_be_asked_for_is_not_said_to_be_missing(
     error: LabError, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -114,7 +95,5 @@ def secret_where_pulumi_fails(error: LabError, monkeypatch: pytest.MonkeyPatch) 
     def pulumi(*_: str) -> str:
         raise error
 
-    monkeypatch.setattr("components.stack_cli.ask_pulumi", pulumi)
-    parser = ArgumentParser()
-    add_stack_options(parser)
-    return stack_secret(parser.parse_args([]), "a")
+    monkeypatch.setattr("components.stack.ask_pulumi", pulumi)
+    return Stack(root=ROOT).secret("a")

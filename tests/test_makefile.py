@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from components.cli.app import NAMES
 from stacks.virtual import refusal
 from tests.conftest import ROOT
 
@@ -74,6 +75,8 @@ def test_a_recipe_calls_what_is_there(target: str) -> None:
     assert done.returncode == 0, done.stderr
     programs = set(re.findall(r"(?:^|\s)(engine/[a-z-]+)", done.stdout))
     modules = set(re.findall(r"python -m ([\w.]+)", done.stdout))
+    verbs = set(re.findall(r"\brocelab (\w+)|-m components\.cli (\w+)", done.stdout))
+    assert {"".join(verb) for verb in verbs} <= set(NAMES)
     assert [name for name in programs if not os.access(ROOT / name, os.X_OK)] == []
     for module in modules:
         place = ROOT / module.replace(".", "/")
@@ -95,8 +98,8 @@ def test_each_target_is_phony_and_explained() -> None:
         ("preview", "pulumi preview --diff --stack dgx"),
         ("drift", "pulumi preview --refresh --run-program --diff --stack dgx"),
         ("validate", "ROCELAB_VALIDATE=again pulumi up --stack dgx"),
-        ("ports", "python -m components.ports --check --stack dgx"),
-        ("report", "python -m components.report --folder report --stack dgx"),
+        ("ports", "rocelab ports --check --stack dgx"),
+        ("report", "rocelab report --folder report --stack dgx"),
         ("recover", "pulumi cancel --stack dgx && pulumi refresh --run-program --clear-pending-creates --stack dgx"),
         ("destroy", "pulumi destroy --run-program --stack dgx"),
     ],
@@ -130,9 +133,7 @@ def test_a_failed_up_is_the_end_and_the_report_is_told(checkout: Path) -> None:
 
     assert done.returncode != 0
     assert "Error 7" in done.stderr
-    assert re.fullmatch(
-        r"run lab python -m components\.report .* --after-up 7 \d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", calls(checkout)[-1]
-    )
+    assert re.fullmatch(r"run lab rocelab report .* --after-up 7 \d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", calls(checkout)[-1])
 
 
 def test_an_up_goes_from_the_simulator_to_the_verdict(checkout: Path) -> None:
@@ -144,7 +145,7 @@ def test_an_up_goes_from_the_simulator_to_the_verdict(checkout: Path) -> None:
         "python -m engine.recover",
         "pulumi stack select",
         "pulumi up --yes",
-        "python -m components.report",
+        "rocelab report --stack",
     ]
     assert "--after-up 0 " in ran[-1]
 
@@ -221,7 +222,7 @@ def test_ports_are_tried_of_a_lab_that_runs(checkout: Path) -> None:
     done = make("ports", cwd=checkout, fails="*sim status*")
 
     assert "the simulator does not run: make up STACK=lab" in done.stderr
-    assert not any("components.ports" in line for line in calls(checkout) if line.startswith("run"))
+    assert not any("rocelab ports" in line for line in calls(checkout) if line.startswith("run"))
     assert make("ports", cwd=checkout).returncode == 0
-    assert calls(checkout)[-1] == "run lab python -m components.ports --check --stack lab"
-    assert make("ports", cwd=checkout, fails="*components.ports*").returncode != 0, "a fault is one"
+    assert calls(checkout)[-1] == "run lab rocelab ports --check --stack lab"
+    assert make("ports", cwd=checkout, fails="*rocelab ports*").returncode != 0, "a fault is one"

@@ -1,15 +1,11 @@
-"""Every image that a lab pulls, for who has to mirror them: `python -m components.cluster.images --stack lab`."""
+"""Every image that a lab pulls, for who has to mirror them."""
 
-import argparse
-import sys
 from collections.abc import Iterator
 
 from pydantic import JsonValue
 
 from components.cluster.manifests import Manifest
 from components.cluster.profiles import policies, programs
-from components.stack_cli import add_stack_options, lab_of
-from stacks.base import LabError
 from stacks.bill import Registry
 from stacks.lab import Lab
 
@@ -46,23 +42,3 @@ def _images(part: JsonValue | Manifest) -> Iterator[str]:
     elif isinstance(part, list):
         for inner in part:
             yield from _images(inner)
-
-
-def main(arguments: list[str] | None = None) -> int:
-    """Prints a line an image: its own name, and where this lab pulls it from when that is a mirror."""
-    parser = argparse.ArgumentParser(prog="python -m components.cluster.images", description=__doc__)
-    add_stack_options(parser)
-    asked = parser.parse_args(arguments)
-    try:
-        lab = lab_of(asked)
-    except LabError as error:
-        sys.stderr.write(f"{error}\n")
-        return 2
-    for image in images_of(lab):
-        pulled = lab.cluster.registry.resolve(image) if lab.cluster else image
-        sys.stdout.write(f"{image}\t{pulled}\n" if pulled != image else f"{image}\n")
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -1,11 +1,9 @@
-"""Pinned upstream files, kept outside the checkout. `python -m components.cluster.store` fetches all of them."""
+"""Pinned upstream files, kept outside the checkout. `rocelab store` fetches all of them."""
 
-import argparse
 import hashlib
 import json
 import os
 import subprocess
-import sys
 import tempfile
 import urllib.error
 import urllib.request
@@ -14,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from stacks.base import LabError
-from stacks.bill import OPERATOR_DEFINITIONS, UPSTREAM, Upstream
+from stacks.bill import OPERATOR_DEFINITIONS, Upstream
 
 LARGEST_FILE_BYTES = 5_000_000
 GO_TIMEOUT_S = 300
@@ -62,7 +60,7 @@ class Store:
                 continue
         raise LabError(
             f"{file.path} of {file.name} {file.version} has not been fetched yet. "
-            "Fetch it: make setup (or python -m components.cluster.store)"
+            "Fetch it: make setup (or rocelab store)"
         )
 
     def fetch(self, file: Upstream) -> tuple[str, str]:
@@ -173,29 +171,9 @@ def _remedy(file: Upstream) -> str:
     return f"Open one route, or put the file at {where} and set ROCELAB_MIRROR=<folder>"
 
 
-def main(arguments: list[str] | None = None) -> int:
-    """Fetches every file of the bill, a line each; 1 when one cannot be had."""
-    parser = argparse.ArgumentParser(prog="python -m components.cluster.store", description=__doc__)
-    parser.add_argument(
-        "--operators",
-        action="store_true",
-        help="also the definitions of the operators' own kinds, as far as they can be had: no lab needs them",
-    )
-    asked = parser.parse_args(arguments)
-    store = Store.from_environment()
-    failed = False
-    for file in UPSTREAM:
-        try:
-            _, route = store.fetch(file)
-        except LabError as error:
-            sys.stderr.write(f"{error}\n")
-            failed = True
-        else:
-            sys.stdout.write(f"{file.name} {file.version} {Path(file.path).name}: {route}\n")
-    if asked.operators:
-        for kind, releases in OPERATOR_DEFINITIONS.items():
-            sys.stdout.write(f"{kind}: {_first_of(store, releases)}\n")
-    return int(failed)
+def operator_definitions(store: Store) -> dict[str, str]:
+    """Fetches the definitions of the operators' own kinds; for each the version and its route, or what is missing."""
+    return {kind: _first_of(store, releases) for kind, releases in OPERATOR_DEFINITIONS.items()}
 
 
 def _first_of(store: Store, releases: Sequence[Upstream]) -> str:
@@ -206,7 +184,3 @@ def _first_of(store: Store, releases: Sequence[Upstream]) -> str:
             continue
         return f"{file.version}, {route}"
     return "not to be had here; the tests that compare with it are skipped"
-
-
-if __name__ == "__main__":
-    sys.exit(main())

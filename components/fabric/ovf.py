@@ -1,11 +1,6 @@
-"""What an OVA or OVF file says of itself: its networks, and the properties that it wants to know.
+"""What an OVA or OVF file says of itself: its networks, and the properties that it wants to know."""
 
-By hand: python -m components.fabric.ovf FILE
-"""
-
-import argparse
 import re
-import sys
 import tarfile
 import xml.etree.ElementTree as ET
 from dataclasses import dataclass
@@ -110,28 +105,3 @@ def _property(node: ET.Element) -> Property:
         required=least is not None and int(least[1]) > len(default),
         label=label,
     )
-
-
-def main(arguments: list[str] | None = None) -> int:
-    """Lists the names that `bitfusion.keys` and `bitfusion.properties` may use."""
-    parser = argparse.ArgumentParser(
-        prog="python -m components.fabric.ovf",
-        description="Lists an appliance's networks, and the properties that bitfusion.keys and bitfusion.properties "
-        "may name.",
-    )
-    parser.add_argument("file", type=Path, metavar="FILE", help="an OVA, or the OVF of one")
-    asked = parser.parse_args(arguments)
-    try:
-        descriptor = read_descriptor(asked.file)
-    except LabError as error:
-        print(error, file=sys.stderr)
-        return 2
-    print(f"networks: {', '.join(descriptor.networks) or 'none'}")
-    for one in descriptor.properties.values():
-        notes = [one.type, "required" if one.required else "", "" if one.configurable else "fixed"]
-        print(f"{one.key}: {', '.join(filter(None, notes))}{'; ' + one.label if one.label else ''}")
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -1,52 +1,16 @@
-"""The role that a lab's vCenter user needs, and no more: `python -m components.fabric.role [--stack X] [--as govc]`.
+"""The role that a lab's vCenter user needs, and no more: as text, or created in the vCenter by an administrator."""
 
-It prints; with --create it makes the role in the vCenter, logged in as an administrator whose password is asked for.
-"""
-
-import argparse
-import getpass
-import sys
 from collections.abc import Sequence
 
 from components.fabric.vcenter.client import VCenter, session
-from components.fabric.vcenter.privileges import NEEDS, Need, needs_of, privileges
+from components.fabric.vcenter.privileges import NEEDS, Need, privileges
 from components.fabric.vcenter.refusals import doing
 from components.fabric.vcenter.session import Endpoint
-from components.stack_cli import add_stack_options, lab_of
 from stacks.base import LabError
 from stacks.fabric import Fabric
 from stacks.lab import Lab
 
 ROLE = "rocelab"
-
-
-def main(arguments: list[str] | None = None) -> int:
-    """Prints the role of one lab, or makes it."""
-    parser = argparse.ArgumentParser(prog="python -m components.fabric.role", description=__doc__)
-    add_stack_options(parser, default="lab-pvrdma")
-    parser.add_argument(
-        "--as",
-        dest="form",
-        choices=("list", "govc", "powercli", "markdown"),
-        default="list",
-        help="privileges alone, commands that make the role, or a table with the reasons (default: %(default)s)",
-    )
-    parser.add_argument("--name", default=ROLE, help="name of the role (default: %(default)s)")
-    parser.add_argument("--create", metavar="ADMIN", help="log in as this administrator, and make or update the role")
-    asked = parser.parse_args(arguments)
-    try:
-        lab = lab_of(asked)
-        fabric = _fabric_of(lab)
-        needs = needs_of(lab, fabric)
-        if asked.create:
-            password = getpass.getpass(f"password of {asked.create}: ") if sys.stdin.isatty() else sys.stdin.readline()
-            sys.stdout.write(make(fabric, asked.create, password.strip(), asked.name, privileges(needs)))
-        else:
-            sys.stdout.write(render(asked.form, asked.name, needs))
-    except LabError as error:
-        sys.stderr.write(f"{error}\n")
-        return 2
-    return 0
 
 
 def render(form: str, name: str, needs: Sequence[Need]) -> str:
@@ -97,7 +61,12 @@ def make(fabric: Fabric, administrator: str, password: str, name: str, ids: Sequ
     )
 
 
-def _fabric_of(lab: Lab) -> Fabric:
+def fabric_of(lab: Lab) -> Fabric:
+    """The lab's vSphere.
+
+    Raises:
+        LabError: when it has none.
+    """
     if lab.fabric is None:
         raise LabError(f"lab {lab.name} has no fabric, so that it needs no vCenter user")
     return lab.fabric
@@ -114,7 +83,3 @@ def _put(vcenter: VCenter, name: str, ids: list[str]) -> str:
                 return "updated"
         manager.AddAuthorizationRole(name, ids)
     return "made"
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -1,18 +1,13 @@
 """What proves a Bitfusion client: a sample on a borrowed GPU, a latency below the product's limit, and a bandwidth.
 
-`python -m components.jobs.bitfusion --stack <stack>` prints the commands; whoever measures takes them from `checks`.
 Never run against the product: VMware has ended it.
 """
 
-import argparse
-import shlex
-import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from ipaddress import IPv4Address
 from typing import Literal
 
-from components.stack_cli import add_stack_options, lab_of
 from stacks.base import LabError
 from stacks.bitfusion import way_to
 from stacks.guests import BitfusionClient
@@ -81,25 +76,3 @@ def _between(client: str, pf: Pf, address: IPv4Address, asked: BitfusionClient) 
         words=("ib_send_bw", "-d", pf.rdma_device, "-F", "--report_gbits", server),
         server_words=("ib_send_bw", "-F", "--report_gbits"),
     )
-
-
-def main(arguments: list[str] | None = None) -> int:
-    """Prints each check as people would run it."""
-    parser = argparse.ArgumentParser(prog="python -m components.jobs.bitfusion", description=__doc__)
-    add_stack_options(parser)
-    asked = parser.parse_args(arguments)
-    try:
-        found = checks(lab_of(asked))
-    except LabError as error:
-        sys.stderr.write(f"{error}\n")
-        return 2
-    for check in found:
-        if check.server_words:
-            sys.stdout.write(f"{check.server}: {shlex.join(check.server_words)}\n")
-        limit = f"   # typical latency at most {check.latency_max_us:g} us" if check.latency_max_us else ""
-        sys.stdout.write(f"{check.client}: {shlex.join(check.words)}{limit}\n")
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

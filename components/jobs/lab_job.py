@@ -1,49 +1,17 @@
-"""A job as YAML for kubectl: `python -m components.jobs --job nccl --transport roce | kubectl create -f -`."""
+"""A lab's benchmark job for people, who give it to kubectl themselves."""
 
-import argparse
-import sys
-from typing import Literal, get_args
+from typing import Literal
 
 from pydantic import JsonValue
 
 from components.jobs.mpijob import LAB_LABEL, Program, mpi_job
 from components.jobs.programs import NcclPlan, all_reduce, horovod, tf_cnn
-from components.jobs.text import to_yaml
 from components.jobs.workers import Transport, Wanted, Workers, workers_of
-from components.stack_cli import add_stack_options, lab_of
 from stacks.base import LabError
 from stacks.benchmarks import Benchmarks
 from stacks.lab import Lab
 
 Job = Literal["nccl", "horovod", "tf_cnn"]
-
-
-def main(arguments: list[str] | None = None) -> int:
-    """Prints the job; what it is and how to follow it goes to stderr."""
-    parser = argparse.ArgumentParser(prog="python -m components.jobs", description=__doc__)
-    add_stack_options(parser)
-    parser.add_argument("--job", choices=get_args(Job), default="nccl", help="what it runs (default: %(default)s)")
-    parser.add_argument(
-        "--transport",
-        choices=get_args(Transport),
-        default="roce",
-        help="RDMA over VFs of the rails, TCP without VFs, or the hosts' own network (default: %(default)s)",
-    )
-    parser.add_argument("--device-resource", help="with host: what hands out /dev/infiniband, such as rdma/hca")
-    parser.add_argument("--image", help="another image than the lab's")
-    asked = parser.parse_args(arguments)
-    try:
-        lab = lab_of(asked)
-        document = job_of(lab, asked.job, asked.transport, image=asked.image, device_resource=asked.device_resource)
-    except LabError as error:
-        sys.stderr.write(f"{error}\n")
-        return 2
-    sys.stdout.write(to_yaml(document))
-    name = f"{asked.job.replace('_', '-')}-{asked.transport}"
-    namespace = (lab.benchmarks or Benchmarks()).namespace
-    launcher = f"training.kubeflow.org/job-name={name},training.kubeflow.org/job-role=launcher"
-    sys.stderr.write(f"follow it: kubectl logs -f -n {namespace} -l {launcher}\n")
-    return 0
 
 
 def job_of(
@@ -92,7 +60,3 @@ def _image(lab: Lab, job: Job) -> str:
             f"images.training.image: missing, and {job} needs TensorFlow and Horovod; name it or use --image"
         )
     return lab.images.training.image
-
-
-if __name__ == "__main__":
-    sys.exit(main())

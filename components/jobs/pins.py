@@ -1,21 +1,16 @@
-"""Digests of a lab's images: `python -m components.jobs.pins --stack lab` prints what belongs into its stack file.
+"""Digests of a lab's images, as its stack file takes them.
 
 A tag can be moved by whoever may push; a digest names the content. Only a registry knows it, so it stands in no table
 of this program, and is asked for where the lab itself pulls.
 """
 
-import argparse
-import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 from pydantic import JsonValue
 
 from components.cluster.images import images_of
-from components.jobs.registry import Found, look
-from components.jobs.text import to_yaml
-from components.stack_cli import add_stack_options, lab_of
-from stacks.base import LabError
+from components.jobs.registry import Found
 from stacks.bill import Registry
 from stacks.lab import Lab
 
@@ -31,6 +26,8 @@ class Pins:
     """The part of the lab with digests, nested as in its file."""
     lacking: list[str] = field(default_factory=list)
     """Images that keep their tag, and why."""
+    unknown: list[str] = field(default_factory=list)
+    """Images whose registry could not be asked, and why."""
 
     def add(self, place: str, image: str) -> None:
         """Notes the image at its dotted place."""
@@ -58,8 +55,10 @@ def pins_of(lab: Lab, ask: Callable[[str], Found]) -> Pins:
         told = ask(pulled)
         if told.digest:
             found.add(place, f"{image}@{told.digest}")
+        elif told.outcome == "unknown":
+            found.unknown.append(f"{place}: {told.why}")
         else:
-            why = f"{pulled} is not there" if told.outcome == "missing" else told.why or "its registry tells no digest"
+            why = f"{pulled} is not there" if told.outcome == "missing" else "its registry tells no digest"
             found.lacking.append(f"{place}: {why}")
     return found
 
@@ -76,24 +75,3 @@ def _named(lab: Lab) -> Iterator[tuple[str, str]]:
         yield "benchmarks.nccl.image", lab.benchmarks.nccl.image
     if lab.images is not None and lab.images.training is not None:
         yield "images.training.image", lab.images.training.image
-
-
-def main(arguments: list[str] | None = None) -> int:
-    """Prints the part of the lab; what keeps its tag goes to stderr, and makes the result 1."""
-    parser = argparse.ArgumentParser(prog="python -m components.jobs.pins", description=__doc__)
-    add_stack_options(parser)
-    asked = parser.parse_args(arguments)
-    try:
-        lab = lab_of(asked)
-    except LabError as error:
-        sys.stderr.write(f"{error}\n")
-        return 2
-    found = pins_of(lab, look)
-    if found.content:
-        sys.stdout.write(to_yaml(found.content))
-    sys.stderr.write("".join(f"{line}\n" for line in found.lacking))
-    return 1 if found.lacking else 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

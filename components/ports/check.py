@@ -106,6 +106,11 @@ def faults(answers: Sequence[Answer]) -> list[str]:
     ]
 
 
+def unasked(answers: Sequence[Answer]) -> list[str]:
+    """The faults among them that are none of a port: a machine could not be asked."""
+    return faults([answer for answer in answers if answer.said.startswith(UNASKED)])
+
+
 def _wrong(answer: Answer) -> str:
     """What is not as it has to be, and what to do; empty where nothing is."""
     probe, said = answer.probe, answer.said

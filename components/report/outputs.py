@@ -1,16 +1,16 @@
-"""Reads a stack's output `validation` through the engine's CLI, or from a file that holds all outputs."""
+"""Reads a stack's output `validation` through the pulumi CLI, or from a file that holds all outputs."""
 
 import json
 from pathlib import Path
 
 from pydantic import JsonValue, ValidationError
 
-from components.stack_cli import ask_pulumi
+from components.stack import Stack, ask_pulumi
 from components.validation.summary import Summary
-from stacks.base import LabError
+from stacks.base import LabError, UnreachableError
 
 
-def read_outputs(stack: str, file: Path | None) -> dict[str, JsonValue]:
+def read_outputs(stack: Stack, file: Path | None) -> dict[str, JsonValue]:
     """All outputs of a stack; secrets stay hidden, a report needs none.
 
     Raises:
@@ -28,17 +28,18 @@ def read_outputs(stack: str, file: Path | None) -> dict[str, JsonValue]:
     except ValueError:
         outputs = None
     if not isinstance(outputs, dict):
-        raise LabError(f"{file or f'stack {stack}'}: no outputs in JSON were found")
+        raise LabError(f"{file or f'stack {stack.name}'}: no outputs in JSON were found")
     return outputs
 
 
-def _ask(stack: str) -> str:
+def _ask(stack: Stack) -> str:
+    _ = stack.file  # a name that nobody has is told with those that are close
     try:
-        return ask_pulumi("stack", "output", "--json", "--stack", stack)
-    except LabError as error:
+        return ask_pulumi("stack", "output", "--json", "--stack", stack.name)
+    except UnreachableError as error:
         if "no stack named" not in str(error):
             raise
-        raise LabError(f"{error}. make up makes it, on hardware pulumi up") from None
+        raise UnreachableError(f"{error}. make up makes it, on hardware pulumi up") from None
 
 
 def summary_in(outputs: dict[str, JsonValue]) -> Summary | None:

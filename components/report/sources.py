@@ -9,6 +9,7 @@ from components.report.bundles import BundleError, digest_of, outputs_in
 from components.report.material import Material, RailMtu
 from components.report.past import PastRun, past_in, past_of
 from components.report.raw import RawFile, raw_files
+from components.stack import Stack
 from components.validation.memory.bundle import RAW, folder_of, read_record
 from components.validation.memory.history import history_in
 from components.validation.memory.state import measurement_outputs
@@ -17,7 +18,6 @@ from components.validation.records import RunRecord
 from components.validation.summary import Summary
 from stacks.base import LabError
 from stacks.lab import Lab
-from stacks.read import read_stack_file
 from stacks.switches import cables
 
 MOST_RUNS = 20
@@ -29,7 +29,7 @@ NOTHING: State = {}
 
 
 def gather(
-    summary: Summary, outputs: Mapping[str, JsonValue], *, stack: str | None, root: Path, store: Path | None
+    summary: Summary, outputs: Mapping[str, JsonValue], *, stack: Stack | None, root: Path, store: Path | None
 ) -> Material:
     """As much as can be found. What is missing is said, and is no fault of the verdict.
 
@@ -37,14 +37,14 @@ def gather(
         summary: the stack output `validation`.
         outputs: all outputs of the stack.
         stack: to ask for its state; None when the outputs came from a file.
-        root: of the checkout, with the stack's file.
+        root: of the project; paths in a lab file start there.
         store: folder of the lab's runs; None: where the lab keeps them.
     """
-    lab = _lab(root, stack)
+    lab = _lab(stack)
     folder = store or folder_of(summary.lab, root, simulated=summary.simulated, store=lab.report.store if lab else None)
     record, whence, state = read_record(folder, summary.run_id), "the store", NOTHING
     if record is None and stack is not None:
-        state = _read_state(stack)
+        state = _read_state(stack.name)
         record, whence = _record_of(state, summary), "the stack's state, in part"
     raw = raw_of(folder / f"{summary.run_id}{RAW}", summary.raw_sha256)
     return Material(
@@ -80,10 +80,10 @@ def raw_of(file: Path, sha256: str) -> tuple[RawFile, ...]:
         return ()
 
 
-def _lab(root: Path, stack: str | None) -> Lab | None:
+def _lab(stack: Stack | None) -> Lab | None:
     """The lab as its file describes it; without one the report has less to say."""
     try:
-        return read_stack_file(root / f"Pulumi.{stack}.yaml") if stack else None
+        return stack.lab() if stack else None
     except LabError:
         return None
 

@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, TypeAlias
 
-from stacks.base import LabError, Section
+from stacks.base import Section, UnreachableError
 
 if TYPE_CHECKING:
     import asyncssh
@@ -36,7 +36,7 @@ class Endpoint(Section):
         return f"{self.address}:{self.port}"
 
 
-class NoAnswerError(LabError):
+class NoAnswerError(UnreachableError):
     """A host that could not be asked; the text says why."""
 
 

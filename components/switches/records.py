@@ -26,7 +26,7 @@ class SwitchRecord(Section):
     endpoint: Endpoint
     global_lines: tuple[str, ...] = ()
     text_sha256: str
-    """Of the text that `python -m components.switches` prints."""
+    """Of the text that `rocelab switches` prints."""
 
     @property
     def dialect(self) -> Dialect:

@@ -31,7 +31,7 @@ class Switches(pulumi.ComponentResource):
 
     summary: pulumi.Output[Mapping[str, JsonValue]]
     """By switch: system, ports, whether it is applied, and the digest of the text that
-    `python -m components.switches` prints. The text itself would not fit into a small output."""
+    `rocelab switches` prints. The text itself would not fit into a small output."""
 
     def __init__(self, name: str, args: SwitchesArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("rocelab:switches:Switches", name, None, opts)

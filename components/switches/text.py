@@ -9,6 +9,7 @@ from components.switches.nvue import Nvue
 from components.switches.onyx import Onyx
 from components.switches.settings import Cable, cables_of
 from components.switches.sonic import Sonic
+from stacks.base import LabError
 from stacks.lab import Lab
 from stacks.switches import EosSwitch, NvueSwitch, Switch
 
@@ -28,6 +29,19 @@ def dialect_of(switch: Switch) -> Dialect:
 def vlans_of(cables: tuple[Cable, ...]) -> list[int]:
     """The VLANs that these ports are members of."""
     return sorted({vlan for cable in cables for vlan in (cable.wanted.native_vlan or 1, cable.rail.pod.vlan_id)})
+
+
+def chosen_switches(lab: Lab, name: str | None) -> list[Switch]:
+    """The switch of that name; all of them without a name.
+
+    Raises:
+        LabError: when there is none.
+    """
+    chosen = [switch for switch in lab.switches if name in (None, switch.name)]
+    if not chosen:
+        names = ", ".join(switch.name for switch in lab.switches) or "none"
+        raise LabError(f"switches: no {name or 'switch'} in this lab; there are: {names}")
+    return chosen
 
 
 def switch_text(lab: Lab, switch: Switch) -> str:

@@ -4,37 +4,21 @@ By hand, and in no verdict of a lab: the product's servers are appliances that n
 ib_send_lat and ib_send_bw want their other end there. Never run against the product, which VMware has ended.
 """
 
-import argparse
 import asyncio
 import shlex
-import sys
-import textwrap
 import time
-from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
-from pathlib import Path
 from typing import Literal
 
-from components.jobs.bitfusion import IN_IMAGE, BitfusionCheck, checks
+from components.jobs.bitfusion import BitfusionCheck
 from components.ssh.connection import connected
-from components.ssh.credentials import Login, login_to
+from components.ssh.credentials import Login
 from components.ssh.session import Done, run
-from components.stack_cli import add_stack_options, lab_of, stack_secret
 from components.validation.parsers.perftest import ResultFormatError, cause_of, parse_bandwidth, parse_latency
 from components.validation.running.remote import LATE, bounded
-from components.validation.running.screen import Screen, status_of, until_told
 from stacks.base import LabError
 
-EXITS = """\
-exit status
-  0    each client's sample ran, each latency is within its limit (simulated labs: was measured), and each bandwidth
-       was reported, for which there is no limit
-  1    one did not, or nothing listened on a server; the lines say which
-  2    nothing was run: the lab file or a key is at fault
-  130  ended by a signal; what ran on the clients was stopped
-"""
 PROOF_S = 600
 """A first run loads the sample's libraries from the image."""
 PERFTEST_S = 60
@@ -140,59 +124,12 @@ def _last(done: Done) -> str:
     return lines[-1][:160] if lines else "it printed nothing"
 
 
-async def _over_ssh(login: Login, client: str, words: Sequence[str], limit_s: int) -> Done:
+async def over_ssh(login: Login, client: str, words: Sequence[str], limit_s: int) -> Done:
+    """Runs words on a client of the lab."""
     async with connected(login.endpoints[client], login.keys, name=client) as connection:
         return await run(connection, bounded(words, limit_s), limit_s + MARGIN_S)
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="python -m components.validation.bitfusion",
-        description=textwrap.dedent(str(__doc__)),
-        epilog=EXITS,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    add_stack_options(parser)
-    parser.add_argument(
-        "--inside",
-        type=shlex.split,
-        default=[],
-        metavar="WORDS",
-        help=f'put before the sample, where an image alone has it, as the guide does: --inside "{IN_IMAGE} IMAGE"',
-    )
-    parser.add_argument(
-        "--wait-s",
-        type=float,
-        default=120,
-        metavar="S",
-        help="how long each measurement waits until its other end listens on the server (default: %(default)s)",
-    )
-    return parser
-
-
-def main(arguments: list[str] | None = None) -> int:
-    """Runs, prints a line each, and returns the exit status that the help lists."""
-    asked = _parser().parse_args(arguments)
-    return status_of(lambda: _run(asked), "ended; what ran on the clients was stopped")
-
-
-def _run(asked: argparse.Namespace) -> int:
-    lab = lab_of(asked)
-    found = [_placed(check, asked.inside) for check in checks(lab)]
-    login = login_to(lab, Path.cwd(), partial(stack_secret, asked))
-    with Screen() as screen:
-        work = prove(found, partial(_over_ssh, login), screen.say, wait_s=asked.wait_s, simulated=lab.simulated)
-        proofs = asyncio.run(until_told(work))
-    sys.stdout.write("".join(f"{proof.line()}\n" for proof in proofs))
-    counted = Counter(proof.state for proof in proofs)
-    sys.stdout.write(", ".join(f"{count} {state}" for state, count in sorted(counted.items())) + "\n")
-    return 0 if set(counted) <= GOOD else 1
-
-
-def _placed(check: BitfusionCheck, inside: list[str]) -> BitfusionCheck:
+def placed(check: BitfusionCheck, inside: Sequence[str]) -> BitfusionCheck:
     """The sample inside of what has it; what is measured is the client's own."""
     return replace(check, words=(*inside, *check.words)) if check.name == "end-proof" else check
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -1,7 +1,5 @@
 """The last runs of a lab: verdicts, values, and the run that new ones are compared with."""
 
-import argparse
-import sys
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -9,16 +7,14 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from components.stack_cli import NoEngineError, add_stack_options, lab_of
+from components.stack import NoEngineError
 from components.validation.colours import colour_of
 from components.validation.judging.regression import change
-from components.validation.measured import store_of
-from components.validation.memory import store
 from components.validation.memory.entry import unproven
 from components.validation.memory.history import Entry, History, history_in, history_of
 from components.validation.memory.state import measurement_outputs
 from components.validation.records import unit_text
-from stacks.base import LabError
+from stacks.base import UnreachableError
 from stacks.lab import Lab
 
 SHOWN = 20
@@ -27,34 +23,14 @@ CELL_COLUMNS = 17
 """A value with its change and the lines around it."""
 
 
-def main(arguments: list[str] | None = None) -> int:
-    """Shows the history from the store, or where that has none from the stack's state."""
-    parser = argparse.ArgumentParser(prog="python -m components.validation.history", description=__doc__)
-    add_stack_options(parser)
-    parser.add_argument("--state", action="store_true", help="ask the stack's state, even where the store has runs")
-    parser.add_argument("--json", action="store_true", help="print the runs as JSON lines")
-    asked = parser.parse_args(arguments)
-    try:
-        lab = lab_of(asked)
-        entries = [] if asked.state else store.read(store_of(lab, Path.cwd()), lab.name)
-        history = history_of(entries) if entries else history_in_state(asked.stack, lab)
-        entries = entries or list(history.entries)
-    except LabError as error:
-        sys.stderr.write(f"{error}\n")
-        return 2
-    if asked.json:
-        sys.stdout.write("".join(f"{entry.model_dump_json()}\n" for entry in entries))
-    elif not entries:
-        sys.stdout.write(f"lab {lab.name} has not been measured yet: {_how(lab)}\n")
-    else:
-        console = Console(highlight=False, width=None if sys.stdout.isatty() else PIPED_COLUMNS)
-        shown = entries[-SHOWN:]
-        console.print(runs(lab, shown, len(entries), history.baseline))
-        if any(entry.values for entry in shown):
-            console.print()
-            console.print(values(shown, console.width))
-        console.print(_sources(lab, entries, history), soft_wrap=True)
-    return 0
+def show(console: Console, lab: Lab, entries: list[Entry], history: History, store: Path) -> None:
+    """Prints the last runs, their values, and where they come from."""
+    shown = entries[-SHOWN:]
+    console.print(runs(lab, shown, len(entries), history.baseline))
+    if any(entry.values for entry in shown):
+        console.print()
+        console.print(values(shown, console.width))
+    console.print(notes(lab, entries, history, store), soft_wrap=True)
 
 
 def runs(lab: Lab, entries: list[Entry], known: int, baseline: Entry | None) -> Table:
@@ -119,40 +95,38 @@ def _coloured(state: str) -> str:
     return f"[{colour}]{state}[/]" if colour else escape(state)
 
 
-def _sources(lab: Lab, entries: list[Entry], history: History) -> str:
+def notes(lab: Lab, entries: list[Entry], history: History, store: Path) -> str:
+    """What the tables do not say, and where the runs lie."""
     told = ["* is the baseline: the last run that passed" if history.baseline else "no run has passed yet"]
     told += ["its PVRDMA path is not proven"] if history.baseline and unproven(history.baseline) else []
     told += ["only runs of one config are compared"] if len(set(_letters(entries[-SHOWN:]))) > 1 else []
     told += ["simulated: the numbers say nothing about hardware"] if entries[-1].simulated else []
-    return f"{'; '.join(told)}\nstore: {escape(str(store_of(lab, Path.cwd())))}"
+    return f"{'; '.join(told)}\nstore: {escape(str(store))}"
 
 
-def _how(lab: Lab) -> str:
+def how_to_measure(lab: Lab) -> str:
+    """What a lab that has no runs needs."""
     if lab.benchmarks is None or lab.benchmarks.mode == "off":
         return "benchmarks.mode is off, set it to warn or enforce"
     return "make up does that" if lab.simulated else "pulumi up does that"
 
 
-def history_in_state(stack: str, lab: Lab) -> History:
+def history_in_state(stack: str, lab: Lab, store: Path) -> History:
     """The history of this lab that the stack's state keeps; that of another lab, which a file of its own names, is not.
 
     Raises:
-        LabError: when there is no such stack, or no engine to ask.
+        UnreachableError: when there is no such stack, or no engine to ask.
     """
     try:
         found = measurement_outputs(stack)
     except NoEngineError as error:
-        raise LabError(f"the store has no runs, and {error}") from None
-    except LabError as error:
-        raise LabError(
-            f"no run of lab {lab.name} was found: {error}. Where it has never been measured, {_how(lab)}; its store is "
-            f"{store_of(lab, Path.cwd())}"
+        raise UnreachableError(f"the store has no runs, and {error}") from None
+    except UnreachableError as error:
+        raise UnreachableError(
+            f"no run of lab {lab.name} was found: {error}. Where it has never been measured, {how_to_measure(lab)}; "
+            f"its store is {store}"
         ) from None
     kept = history_in(found.get("history"))
     # the baseline may be older than the runs that are kept
     known = [*([kept.baseline] if kept.baseline else []), *kept.entries]
     return history_of(entry for entry in known if entry.lab == lab.name)
-
-
-if __name__ == "__main__":
-    sys.exit(main())

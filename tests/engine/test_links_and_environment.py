@@ -46,6 +46,7 @@ def test_stand_ins_lie_apart_from_everything_else(placed: Path) -> None:
         "pulumi-language-python-exec",
         "pulumi-resource-pulumi-python",
         "pulumi-resource-kubernetes",
+        "rocelab",
         "sim",
     }
 

@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from components.hosts.document import host_document
-from components.jobs.__main__ import job_of
+from components.jobs.lab_job import job_of
 from components.ports.matrix import port_matrix
 from components.validation.planning.plan import plan_of
 from stacks.lab import Lab

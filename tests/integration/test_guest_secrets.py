@@ -119,7 +119,7 @@ def test_another_token_gets_to_its_place_though_no_document_changes(stack: Stack
 
 
 def checked(stack: Stack) -> Done:
-    return stack.run("python", "-m", "components.ports", "--config-file", str(stack.file), "--check")
+    return stack.run("python", "-m", "components.cli", "ports", "--config-file", str(stack.file), "--check")
 
 
 def test_every_way_of_the_matrix_is_tried_and_a_blocked_one_named(stack: Stack) -> None:

@@ -122,7 +122,8 @@ def test_ports_carry_their_rails_and_the_nodes_feel_it(lab_stack: Stack, frames:
 
 def test_the_output_names_the_text_and_a_second_up_changes_nothing(lab_stack: Stack) -> None:
     summary = lab_stack.outputs()["switches"]["sw1"]
-    text = lab_stack.run("python", "-m", "components.switches", "--config-file", str(lab_stack.file)).succeeded().text
+    command = ("python", "-m", "components.cli", "switches")
+    text = lab_stack.run(*command, "--config-file", str(lab_stack.file)).succeeded().text
 
     assert summary["applied"] is True
     assert summary["simulated"] is True

@@ -14,7 +14,7 @@ STACK_FILES = sorted(ROOT.glob("Pulumi.*.yaml"))
 
 
 def test_the_committed_schema_is_what_the_models_say() -> None:
-    assert SCHEMA_FILE.read_text() == stack_file_schema(), "run: python -m stacks.schema"
+    assert SCHEMA_FILE.read_text() == stack_file_schema(), "run: rocelab schema > stacks/lab.schema.json"
 
 
 def test_every_stack_file_names_the_schema_and_follows_it() -> None:

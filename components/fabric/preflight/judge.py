@@ -105,7 +105,7 @@ def _cluster(facts: FabricFacts) -> Iterator[str]:
         if privilege.startswith(ON_HOSTS):
             yield (
                 f"our user lacks the privilege {privilege} on {some(objects, 3)}: give it the role that "
-                "python -m components.fabric.role prints"
+                "rocelab role prints"
             )
 
 

@@ -24,7 +24,7 @@ def explained(fault: Exception) -> str:
         place = f" on {_named(fault.object)}" if isinstance(fault.object, vim.ManagedEntity) else ""
         return (
             f"our user lacks the privilege {fault.privilegeId or 'that this needs'}{place}. "
-            "The role with all of them: python -m components.fabric.role"
+            "The role with all of them: rocelab role"
         )
     if isinstance(fault, vmodl.fault.ManagedObjectNotFound):
         return f"{fault.obj} is gone: somebody removed it just now. Run it again with --refresh"

@@ -12,7 +12,7 @@ from pyVim.connect import Disconnect, SmartConnect
 from pyVmomi import SoapAdapter, vim, vmodl
 
 from components.fabric.vcenter.refusals import explained, message
-from stacks.base import LabError
+from stacks.base import LabError, UnreachableError
 
 CONNECT_S = 20
 
@@ -90,7 +90,7 @@ def _reaching(endpoint: Endpoint) -> Iterator[None]:
     except ssl.SSLCertVerificationError as error:
         raise LabError(f"{_named(endpoint)}: {error.verify_message}; name its authority as fabric.ca_file") from None
     except (OSError, vmodl.MethodFault) as error:
-        raise LabError(f"{_named(endpoint)} does not answer: {message(error)}") from None
+        raise UnreachableError(f"{_named(endpoint)} does not answer: {message(error)}") from None
 
 
 class _Relogging(SoapAdapter.StubAdapterBase):

@@ -1,1 +1,1 @@
-"""The images that the jobs run, as recipes: rendered, built and pushed by `python -m components.jobs.image`."""
+"""The images that the jobs run, as recipes: rendered, built and pushed by `rocelab image`."""

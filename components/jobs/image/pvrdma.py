@@ -1,21 +1,16 @@
 """Whether an image can speak PVRDMA, and the Dockerfile that makes it so (seed C's repair of NGC images).
 
-`python -m components.jobs.image.pvrdma check IMAGE` returns 1 with the reasons when it cannot; with `repair` and
-`--from REF` it prints a Dockerfile. Codename and packages come from the image itself: each release has its own.
+Codename and packages come from the image itself: each release has its own.
 """
 
-import argparse
 import re
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
-from components.jobs.image.pvrdma_files import ImageFiles, read_image
+from components.jobs.image.pvrdma_files import ImageFiles
 from components.jobs.image.speaks import PROVIDER, VENDOR, VENDOR_FOLDER, at_build
 from stacks.base import LabError
 from stacks.guests import BitfusionClient
-from stacks.read import read_stack_file
 
 VERBS = re.compile(r"^(ibverbs-providers|ibverbs-utils|libibverbs[a-z0-9-]*|librdmacm[a-z0-9-]*|rdma-core|rdmacm-utils"
                    r"|perftest|infiniband-diags|libibumad[a-z0-9-]*|libibmad[a-z0-9-]*)$")  # fmt: skip
@@ -129,7 +124,7 @@ def repair_dockerfile(base: str, verbs: Verbs) -> str:
     if not verbs.codename:
         raise LabError("the image's os-release has no VERSION_CODENAME, so its release's packages cannot be named")
     lines = [
-        "# Rendered from the image itself: python -m components.jobs.image.pvrdma repair",
+        "# Rendered from the image itself: rocelab image repair",
         f"FROM {base}",
         "USER root",
         "ENV DEBIAN_FRONTEND=noninteractive",
@@ -180,41 +175,3 @@ def client_dockerfile(base: str, verbs: Verbs, client: BitfusionClient) -> str:
         f"WORKDIR {client.sample.rpartition('/')[0]}",
     ]
     return repair_dockerfile(base, verbs) + "\n".join(steps) + "\n"
-
-
-def main(arguments: list[str] | None = None) -> int:
-    """Judges, or renders the repair."""
-    parser = argparse.ArgumentParser(prog="python -m components.jobs.image.pvrdma", description=__doc__)
-    parser.add_argument("command", choices=("check", "repair"), help="judge an image; print a Dockerfile that mends it")
-    parser.add_argument("image", type=Path, help="unpacked root, its tar (docker export), or OCI layout")
-    parser.add_argument("--from", dest="base", metavar="REF", help="with repair: the image's name for FROM")
-    parser.add_argument(
-        "--config-file", type=Path, metavar="FILE", help="with repair: stack file whose Bitfusion client goes in too"
-    )
-    asked = parser.parse_args(arguments)
-    if asked.command == "repair" and not asked.base:
-        parser.error("repair needs --from: what the image is called where it is built")
-    try:
-        verbs = judge(read_image(asked.image))
-        if asked.command == "repair":
-            sys.stdout.write(_repaired(asked.base, verbs, asked.config_file))
-            return 0
-    except LabError as error:
-        sys.stderr.write(f"{error}\n")
-        return 2
-    for reason in verbs.reasons:
-        sys.stdout.write(f"cannot speak PVRDMA: {reason}\n")
-    if not verbs.reasons:
-        sys.stdout.write(f"speaks PVRDMA: {verbs.distribution} {verbs.codename}, {verbs.packages['libibverbs1']}\n")
-    return 1 if verbs.reasons else 0
-
-
-def _repaired(base: str, verbs: Verbs, file: Path | None) -> str:
-    client = read_stack_file(file).bitfusion_client if file else None
-    if file and client is None:
-        raise LabError(f"{file} has no bitfusion_client, so there is nothing to install beside the verbs")
-    return client_dockerfile(base, verbs, client) if client else repair_dockerfile(base, verbs)
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -6,7 +6,7 @@
 PROVIDER = "vmw_pvrdma"
 REFUSED = "this image cannot speak PVRDMA"
 """How the sentence begins, for those who look for it in a log."""
-REMEDY = "python -m components.jobs.image.pvrdma repair renders one that can"
+REMEDY = "rocelab image repair renders one that can"
 VENDOR_LIBRARIES = ("libibverbs*", "ibverbs-*", "librdmacm*", "rdma-core*", "perftest*")
 """Packages whose builds are the vendor's or the distribution's, by the names that both share."""
 VENDOR = "mlnx|mofed|doca"

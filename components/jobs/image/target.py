@@ -1,14 +1,11 @@
-"""The benchmark images: `python -m components.jobs.image show|build|push [--which training]`."""
+"""A lab's benchmark images: what each is built from, and what its push writes down."""
 
-import argparse
 import json
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 
 from components.jobs.image.recipe import benchmark_dockerfile, recipe_digest, training_dockerfile
-from components.jobs.image.tool import TOOLS, Say, build, built_from, find_tool, push
-from components.stack_cli import add_stack_options, lab_of
+from components.jobs.image.tool import Say, built_from, push
 from stacks.base import LabError
 from stacks.images import Images
 from stacks.lab import Lab
@@ -25,35 +22,6 @@ class Target:
     base: str
     tag: str
     field: str
-
-
-def main(arguments: list[str] | None = None) -> int:
-    """Shows, builds, or builds and pushes."""
-    parser = argparse.ArgumentParser(prog="python -m components.jobs.image", description=__doc__)
-    parser.add_argument(
-        "command", choices=("show", "build", "push"), help="print the Dockerfile; build it; build and push it"
-    )
-    add_stack_options(parser)
-    parser.add_argument(
-        "--which", choices=("benchmark", "training"), default="benchmark", help="which image (default: %(default)s)"
-    )
-    parser.add_argument("--to", metavar="IMAGE", help="another name than the lab's")
-    parser.add_argument("--tool", choices=TOOLS, help="default: the first of them on PATH")
-    asked = parser.parse_args(arguments)
-    try:
-        lab = lab_of(asked)
-        target = target_of(lab, asked.which, asked.to)
-        if asked.command == "show":
-            sys.stdout.write(target.dockerfile)
-            return 0
-        tool = find_tool(asked.tool)
-        build(tool, target.dockerfile, target.tag, _say)
-        if asked.command == "push":
-            _push(tool, target, RESULTS / f"{lab.name}-{asked.which}.json", _say)
-    except LabError as error:
-        sys.stderr.write(f"{error}\n")
-        return 2
-    return 0
 
 
 def target_of(lab: Lab, which: str, to: str | None = None) -> Target:
@@ -84,7 +52,12 @@ def _tag(image: str, dockerfile: str) -> str:
     return name if ":" in name.rpartition("/")[2] else f"{name}:recipe-{recipe_digest(dockerfile)}"
 
 
-def _push(tool: str, target: Target, file: Path, say: Say) -> None:
+def pushed(tool: str, target: Target, file: Path, say: Say) -> dict[str, str | None]:
+    """Pushes an image that was built, and writes what came of it into a file.
+
+    Raises:
+        LabError: when the push fails, or tells no digest.
+    """
     digest = push(tool, target.tag, say)
     repository = target.tag.rpartition(":")[0]
     pinned = f"{repository}@{digest}"
@@ -99,12 +72,4 @@ def _push(tool: str, target: Target, file: Path, say: Say) -> None:
     }
     file.write_text(json.dumps(result, indent=2) + "\n")
     say(f"written to {file}; in the stack: pulumi config set --path 'rocelab:lab.{target.field}' {pinned}")
-    sys.stdout.write(f"{pinned}\n")
-
-
-def _say(line: str) -> None:
-    sys.stderr.write(f"{line}\n")
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+    return result

@@ -31,7 +31,7 @@ def find_tool(wanted: str | None = None) -> str:
     missing = wanted or ", ".join(TOOLS)
     raise LabError(
         f"{missing}: not on PATH, so no image can be built here. Install one, or take the text of "
-        "`python -m components.jobs.image show` to a machine that has it"
+        "`rocelab image show` to a machine that has it"
     )
 
 

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 
 from pydantic import JsonValue
 
-from components.stack_cli import ask_pulumi
+from components.stack import ask_pulumi
 from stacks.base import LabError
 
 MEASUREMENT = "pulumi-python:dynamic/validation:Measurement::"

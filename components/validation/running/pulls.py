@@ -12,7 +12,7 @@ REASONS = ("ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeve
 FINAL_REASONS = ("InvalidImageName", "ErrImageNeverPull")
 FINAL_WORDS = ("not found", "manifest unknown", "unauthorized", "denied", "server gave HTTP response to HTTPS client")
 """A kubelet goes on trying for ever; after these it cannot succeed. A timeout of the registry may pass."""
-BUILD_IT = "Build and push it: python -m components.jobs.image push"
+BUILD_IT = "Build and push it: rocelab image push"
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,20 +2,15 @@
 
 import asyncio
 import signal
-import sys
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import Coroutine
 from types import TracebackType
 from typing import Self, TypeVar
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
-from stacks.base import LabError
-
 T = TypeVar("T")
-NOTHING_RUN, ENDED = 2, 130
-"""Exit codes of a run by hand that found a fault before it began, and of one that a signal has ended."""
 
 
 class Screen:
@@ -61,20 +56,3 @@ async def until_told(work: Coroutine[object, object, T]) -> T:
     for sign in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         loop.add_signal_handler(sign, task.cancel)
     return await task
-
-
-def status_of(work: Callable[[], int], ended: str) -> int:
-    """The exit code of a run by hand: what the work returns, or a fault told in place of a traceback.
-
-    Args:
-        work: the run.
-        ended: what is said when a signal ends it.
-    """
-    try:
-        return work()
-    except LabError as error:
-        sys.stderr.write(f"{error}\n")
-        return NOTHING_RUN
-    except asyncio.CancelledError:
-        sys.stderr.write(f"{ended}\n")
-        return ENDED

@@ -120,7 +120,7 @@ def test_the_policies_of_nvidia_s_operators_are_taken_whole(
 ) -> None:
     """By the release that they are rendered for, or as far as an older one knows their fields."""
     if definition not in served:
-        told = f"no definition of {definition} in the store: python -m components.cluster.store --operators"
+        told = f"no definition of {definition} in the store: rocelab store --operators"
         if os.environ.get("CI"):  # `make test` fetches them, so there a missing one is a fault
             pytest.fail(told)
         pytest.skip(told)

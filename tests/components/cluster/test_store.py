@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from components.cli.app import main
 from components.cluster.definitions import parse_definition, without_prose
-from components.cluster.store import Store, main
+from components.cluster.store import Store
 from stacks.base import LabError
 from stacks.bill import UPSTREAM, Upstream
 
@@ -180,7 +181,7 @@ def test_fetching_all_fails_when_one_cannot_be_had(
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.delenv("ROCELAB_MIRROR", raising=False)
 
-    assert main([]) == 1
+    assert main(["store"]) == 4
     assert capsys.readouterr().err.count("no route has it") == len(UPSTREAM)
 
 

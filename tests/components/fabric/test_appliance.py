@@ -11,10 +11,11 @@ import pulumi
 import pytest
 import yaml
 
+from components.cli.app import main
 from components.fabric import appliances
 from components.fabric.appliance import checked_descriptor, faults_of, properties_of, spelled_out
 from components.fabric.fabric import VsphereFabric, VsphereFabricArgs
-from components.fabric.ovf import Descriptor, main, parse_descriptor, read_descriptor
+from components.fabric.ovf import Descriptor, parse_descriptor, read_descriptor
 from stacks.base import LabError
 from stacks.lab import Lab
 from stacks.read import parse_lab
@@ -195,13 +196,13 @@ def test_what_is_no_ova_and_another_file_than_the_named_one_are_refused(tmp_path
 
 
 def test_its_names_are_listed_for_who_writes_the_lab(ova: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main([str(ova)]) == 0
+    assert main(["ovf", str(ova)]) == 0
 
     lines = capsys.readouterr().out.splitlines()
     assert lines[0] == "networks: Management"
     assert "hostname: string, required; hostname of the server" in lines
     assert "version: string, fixed; version of the server" in lines
-    assert main([str(ova) + ".none"]) == 2
+    assert main(["ovf", f"{ova}.none"]) == 2
 
 
 def seen_of(lab: Lab) -> Recorded:

@@ -8,7 +8,7 @@ import pytest
 import yaml
 from pyVmomi import VmomiSupport, vim, vmodl
 
-from components.fabric import role
+from components.cli.app import main
 from components.fabric.role import render, table
 from components.fabric.vcenter import esxcli
 from components.fabric.vcenter.privileges import NEEDS, OPTIONAL, UNVERIFIED, needs_of, privileges
@@ -158,13 +158,13 @@ def test_no_role_has_a_privilege_that_lets_it_out_of_its_lab():
 
 
 def test_the_command_prints_what_govc_and_powercli_take(capsys: pytest.CaptureFixture[str]) -> None:
-    stack = ["--config-file", str(ROOT / "Pulumi.lab-pvrdma.yaml")]
+    stack = ["role", "--config-file", str(ROOT / "Pulumi.lab-pvrdma.yaml")]
 
-    assert role.main([*stack]) == 0
+    assert main([*stack]) == 0
     listed = capsys.readouterr().out.split()
-    assert role.main([*stack, "--as", "govc"]) == 0
+    assert main([*stack, "--as", "govc"]) == 0
     govc = capsys.readouterr().out
-    assert role.main([*stack, "--as", "powercli"]) == 0
+    assert main([*stack, "--as", "powercli"]) == 0
     powercli = capsys.readouterr().out
 
     assert govc.startswith("govc role.create rocelab \\\n  DVPortgroup.Create")
@@ -173,7 +173,7 @@ def test_the_command_prints_what_govc_and_powercli_take(capsys: pytest.CaptureFi
 
 
 def test_a_lab_without_a_fabric_is_told_so(capsys: pytest.CaptureFixture[str]) -> None:
-    assert role.main(["--config-file", str(ROOT / "Pulumi.lab.yaml")]) == 2
+    assert main(["role", "--config-file", str(ROOT / "Pulumi.lab.yaml")]) == 2
     assert "has no fabric" in capsys.readouterr().err
 
 

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 import yaml
 
-from components.jobs.bitfusion import checks, main
+from components.cli.app import main
+from components.jobs.bitfusion import checks
 from stacks.base import LabError
 from stacks.bitfusion import way_to
 from stacks.lab import Lab
@@ -107,7 +108,7 @@ def test_people_can_read_them(content, tmp_path, capsys):
     file = tmp_path / "Pulumi.bf.yaml"
     file.write_text(yaml.safe_dump({"config": {KEY: content}}))
 
-    assert main(["--config-file", str(file)]) == 0
+    assert main(["bitfusion", "--plan", "--config-file", str(file)]) == 0
 
     assert capsys.readouterr().out.splitlines() == [
         "gpu02: bitfusion run -n 1 -l 192.168.0.60 -- /workspace/tensorrt/bin/sample_mnist",

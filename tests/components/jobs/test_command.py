@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from components.jobs.__main__ import main
+from components.cli.app import main
 from tests.conftest import ROOT
 
 DEEPOPS = ROOT / "examples" / "deepops" / "Pulumi.deepops.yaml"
@@ -17,7 +17,7 @@ def _in_the_checkout(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_job_goes_to_stdout_alone_and_how_to_follow_it_to_stderr(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["--job", "nccl", "--transport", "tcp"]) == 0
+    assert main(["job", "nccl", "--transport", "tcp"]) == 0
     out, err = capsys.readouterr()
 
     job = yaml.safe_load(out)
@@ -26,7 +26,7 @@ def test_the_job_goes_to_stdout_alone_and_how_to_follow_it_to_stderr(capsys: pyt
 
 
 def test_another_file_and_another_image_can_be_named(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["--config-file", str(DEEPOPS), "--job", "tf_cnn", "--image", "elsewhere/tf:1"]) == 0
+    assert main(["job", "tf_cnn", "--config-file", str(DEEPOPS), "--image", "elsewhere/tf:1"]) == 0
 
     assert "image: elsewhere/tf:1" in capsys.readouterr().out
 
@@ -34,15 +34,15 @@ def test_another_file_and_another_image_can_be_named(capsys: pytest.CaptureFixtu
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["--stack", "nowhere"], "Pulumi.nowhere.yaml cannot be read"),
-        (["--job", "horovod"], "images.training.image: missing"),
-        (["--transport", "host"], "--device-resource"),
+        (["nccl", "--stack", "nowhere"], "has no Pulumi.nowhere.yaml"),
+        (["horovod"], "images.training.image: missing"),
+        (["nccl", "--transport", "host"], "--device-resource"),
     ],
 )
 def test_what_cannot_be_rendered_is_a_line_on_stderr_and_nothing_on_stdout(
     arguments: list[str], said: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(arguments) == 2
+    assert main(["job", *arguments]) == 2
     out, err = capsys.readouterr()
 
     assert out == ""
@@ -53,7 +53,7 @@ def test_what_cannot_be_rendered_is_a_line_on_stderr_and_nothing_on_stdout(
 def test_the_same_lab_gives_the_same_bytes(capsys: pytest.CaptureFixture[str]) -> None:
     texts = set()
     for _ in range(2):
-        main([])
+        main(["job", "nccl"])
         texts.add(capsys.readouterr().out)
 
     assert len(texts) == 1

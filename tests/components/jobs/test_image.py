@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 import yaml
 
-from components.jobs.image.__main__ import main, target_of
+from components.cli.app import main
 from components.jobs.image.recipe import benchmark_dockerfile, training_dockerfile
+from components.jobs.image.target import target_of
 from stacks.base import LabError
 from stacks.images import BenchmarkRecipe, Images, TrainingRecipe
 from stacks.lab import Lab
@@ -139,7 +140,7 @@ def test_push_builds_pushes_and_says_what_belongs_into_the_stack(
     place: Path, tool: str, text: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     install(place, tool, text)
-    assert main(["push"]) == 0
+    assert main(["image", "push"]) == 0
     out, err = capsys.readouterr()
 
     pinned = f"192.168.100.10:5000/nccl-roce-test@{DIGEST}"
@@ -156,15 +157,15 @@ def test_push_builds_pushes_and_says_what_belongs_into_the_stack(
 def test_the_first_tool_on_the_path_is_taken_unless_another_is_asked_for(place: Path) -> None:
     install(place, "docker", DOCKER)
     install(place, "podman", PODMAN)
-    assert main(["build", "--tool", "podman"]) == 0
-    assert main(["build"]) == 0
+    assert main(["image", "build", "--tool", "podman"]) == 0
+    assert main(["image", "build"]) == 0
 
     assert ["--format" in call for call in calls(place)] == [True, False]
 
 
 def test_without_a_tool_the_remedy_is_told(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
     del place  # its empty PATH is what counts
-    assert main(["push"]) == 2
+    assert main(["image", "push"]) == 2
     assert "docker, podman, buildah: not on PATH" in capsys.readouterr().err
 
 
@@ -172,7 +173,7 @@ def test_a_failed_build_shows_the_tool_s_last_lines_and_pushes_nothing(
     place: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     install(place, "docker", BROKEN)
-    assert main(["push"]) == 2
+    assert main(["image", "push"]) == 2
     error = capsys.readouterr().err.partition("failed:")[2]
 
     assert "ended with 125" in error
@@ -183,7 +184,7 @@ def test_a_failed_build_shows_the_tool_s_last_lines_and_pushes_nothing(
 
 def test_a_push_without_a_digest_is_no_success(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
     install(place, "docker", DOCKER.replace("digest:", "").replace(DIGEST, ""))
-    assert main(["push"]) == 2
+    assert main(["image", "push"]) == 2
     assert "told no digest" in capsys.readouterr().err
 
 
@@ -203,7 +204,7 @@ def test_another_name_without_a_tag_is_pinned_under_its_whole_name(
 ) -> None:
     """The port of a registry is no tag: what belongs into the stack would be half a name."""
     install(place, "docker", DOCKER)
-    assert main(["push", "--to", "registry.example:5000/mine/nccl"]) == 0
+    assert main(["image", "push", "--to", "registry.example:5000/mine/nccl"]) == 0
 
     assert capsys.readouterr().out == f"registry.example:5000/mine/nccl@{DIGEST}\n"
     tag = calls(place)[1][1]
@@ -212,20 +213,20 @@ def test_another_name_without_a_tag_is_pinned_under_its_whole_name(
 
 def test_a_digest_cannot_be_pushed_to(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
     install(place, "docker", DOCKER)
-    assert main(["push", "--to", f"registry.example:5000/nccl@{DIGEST}"]) == 2
+    assert main(["image", "push", "--to", f"registry.example:5000/nccl@{DIGEST}"]) == 2
     assert "name a tag" in capsys.readouterr().err
     assert not (place / "calls").exists()
 
 
 def test_the_training_image_goes_where_the_lab_says(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["show", "--which", "training"]) == 2
+    assert main(["image", "show", "--which", "training"]) == 2
     assert "images.training: missing" in capsys.readouterr().err
 
     file = place / "Pulumi.lab.yaml"
     content = yaml.safe_load(file.read_text())
     content["config"]["rocelab:lab"]["images"] = {"training": {"image": TRAINING.image}}
     file.write_text(yaml.safe_dump(content))
-    assert main(["show", "--which", "training"]) == 0
+    assert main(["image", "show", "--which", "training"]) == 0
     assert capsys.readouterr().out == RECIPES["training"]
 
 

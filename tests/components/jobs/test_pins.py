@@ -6,10 +6,11 @@ from pathlib import Path
 import pytest
 import yaml
 
+from components.cli.app import main
 from components.cluster.images import images_of
 from components.cluster.profiles import programs
-from components.jobs import pins
-from components.jobs.pins import main, pins_of
+from components.jobs import registry
+from components.jobs.pins import pins_of
 from components.jobs.registry import Found
 from stacks.bill import Registry
 from stacks.lab import Lab
@@ -100,11 +101,21 @@ def test_an_image_that_cannot_be_pinned_is_named_and_the_others_are_printed(
 ) -> None:
     (tmp_path / "Pulumi.lab.yaml").write_text((ROOT / "Pulumi.lab.yaml").read_text())
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(pins, "look", Answers("nccl-roce-test"))
-    assert main([]) == 1
+    monkeypatch.setattr(registry, "look", Answers("nccl-roce-test"))
+    assert main(["image", "pin"]) == 1
     out, err = capsys.readouterr()
 
     assert err == "benchmarks.nccl.image: 192.168.100.10:5000/nccl-roce-test:seed-a is not there\n"
     assert set(yaml.safe_load(out)) == {"cluster"}
-    assert main(["--stack", "missing"]) == 2
-    assert "Pulumi.missing.yaml cannot be read" in capsys.readouterr().err
+
+
+def test_a_registry_that_cannot_be_asked_is_told_apart_from_one_that_lacks_an_image(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(ROOT)
+    monkeypatch.setattr(registry, "look", lambda _: Found(outcome="unknown", why="no route"))
+
+    assert main(["image", "pin", "--json"]) == 4
+    told = json.loads(capsys.readouterr().out)
+    assert (told["lab"], told["without_digest"]) == ({}, [])
+    assert "benchmarks.nccl.image: no route" in told["unknown"]

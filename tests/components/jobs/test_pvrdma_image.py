@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from components.jobs.image.pvrdma import client_dockerfile, judge, main, repair_dockerfile
+from components.cli.app import main
+from components.jobs.image.pvrdma import client_dockerfile, judge, repair_dockerfile
 from components.jobs.image.pvrdma_files import read_image
 from components.jobs.image.speaks import REFUSED, at_build, at_start, refusal_in
 from stacks.base import LabError
@@ -243,7 +244,7 @@ def test_a_rank_in_an_image_that_cannot_ends_at_once_and_says_so(what, tmp_path)
 
     assert (done.returncode, done.stdout) == (1, "")
     assert refusal_in(f"[1,0]<stderr>: {done.stderr}").startswith(f"{REFUSED}: ")
-    assert "pvrdma repair" in done.stderr
+    assert "rocelab image repair" in done.stderr
 
 
 @pytest.mark.parametrize("what", ["good", "none"])
@@ -271,9 +272,9 @@ def test_links_out_of_an_unpacked_root_are_not_followed(tmp_path):
 def test_the_command_tells_by_its_exit_code(tmp_path, capsys):
     good, bad = as_folder(DEBIAN, tmp_path / "good"), as_folder(NGC, tmp_path / "bad")
 
-    assert main(["check", str(good)]) == 0
+    assert main(["image", "check", str(good)]) == 0
     assert capsys.readouterr().out.startswith("speaks PVRDMA: debian bookworm, 44.0-2")
-    assert main(["check", str(bad)]) == 1
+    assert main(["image", "check", str(bad)]) == 1
     assert "cannot speak PVRDMA" in capsys.readouterr().out
-    assert main(["repair", str(bad), "--from", BASE]) == 0
+    assert main(["image", "repair", str(bad), "--from", BASE]) == 0
     assert f"FROM {BASE}" in capsys.readouterr().out

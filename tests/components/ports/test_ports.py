@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 import yaml
 
+from components.cli.app import main
 from components.ports import connect
-from components.ports.__main__ import main
 from components.ports.api import server_of
 from components.ports.check import COMMAND, Answer, faults, table, tried
 from components.ports.matrix import PVRDMA_PORTS, PortRow, port_matrix
@@ -272,11 +272,11 @@ def test_a_kubeconfig_that_is_not_there_is_told_as_the_reason(capsys, monkeypatc
     def none_to_try(_lab: Lab, api: object) -> tuple[list[Probe], list[Unproven]]:
         return [], [Unproven(row=probe(1).row, why=str(api))]
 
-    monkeypatch.setattr("components.ports.__main__.login_to", lambda *_: Login(private_key=None, endpoints={}))
-    monkeypatch.setattr("components.ports.__main__.probes", none_to_try)
+    monkeypatch.setattr("components.ports.trial.login_to", lambda *_: Login(private_key=None, endpoints={}))
+    monkeypatch.setattr("components.ports.trial.probes", none_to_try)
     monkeypatch.chdir(tmp_path)
 
-    assert main(["--config-file", str(ROOT / "Pulumi.lab-pvrdma.yaml"), "--check"]) == 0
+    assert main(["ports", "--config-file", str(ROOT / "Pulumi.lab-pvrdma.yaml"), "--check"]) == 4
 
     assert "not checkable: cluster.kubeconfig_file: .sim/kubeconfig cannot be read" in capsys.readouterr().out
 
@@ -285,11 +285,11 @@ def test_a_vcenter_that_cannot_be_entered_is_the_reason_why_its_hosts_are_not_as
     async def none_answers(*_: object) -> list[Answer]:
         return []
 
-    monkeypatch.setattr("components.ports.__main__.login_to", lambda *_: Login(private_key=None, endpoints={}))
-    monkeypatch.setattr("components.ports.__main__.tried", none_answers)
+    monkeypatch.setattr("components.ports.trial.login_to", lambda *_: Login(private_key=None, endpoints={}))
+    monkeypatch.setattr("components.ports.trial.tried", none_answers)
     monkeypatch.chdir(tmp_path)
 
-    assert main(["--config-file", str(ROOT / "Pulumi.lab-pvrdma.yaml"), "--check"]) == 0
+    assert main(["ports", "--config-file", str(ROOT / "Pulumi.lab-pvrdma.yaml"), "--check"]) == 4
 
     out = capsys.readouterr().out
     for way in ("esxi -> esxi tcp 28250-28761", "vcenter -> esxi tcp 443", "esxi -> vcenter udp 902"):
@@ -421,7 +421,5 @@ def test_what_is_sent_to_nodes_has_no_annotation_that_python_3_8_cannot_read():
 
 
 def test_the_command_prints_the_matrix_of_any_stack_file(capsys):
-    assert main(["--config-file", str(ROOT / "examples/deepops/Pulumi.deepops.yaml")]) == 0
+    assert main(["ports", "--config-file", str(ROOT / "examples/deepops/Pulumi.deepops.yaml")]) == 0
     assert "| admin | control_plane | tcp | 6443 | management | Kubernetes API |" in capsys.readouterr().out
-    assert main(["--config-file", "nowhere.yaml"]) == 2
-    assert "nowhere.yaml cannot be read" in capsys.readouterr().err

@@ -172,7 +172,7 @@ def test_what_is_not_known_is_said() -> None:
 
 
 def test_the_program_that_pulumi_runs_never_loads_the_plotting_library() -> None:
-    loaded = "components.report.__main__, components.validation.validation"
+    loaded = "components.cli.report, components.validation.validation"
     program = f"import sys, {loaded}; sys.exit('matplotlib' in sys.modules)"
 
     assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0

@@ -8,7 +8,7 @@ from typing import get_args
 import pytest
 from rich.console import Console
 
-from components.report.__main__ import main
+from components.cli.app import main
 from components.report.html.parts import state_class
 from components.report.lines import cells, counted, headline, other_hints, rated
 from components.report.markdown import render_markdown
@@ -66,23 +66,26 @@ def test_the_command_prints_the_table_and_writes_the_files(
 ) -> None:
     summary = simulated(lab).summary
     outputs = written(tmp_path, summary.model_dump(mode="json"))
-    files = [str(tmp_path / "r.md"), str(tmp_path / "r.json")]
-    status = main(["--outputs", str(outputs), "--store", str(tmp_path), "--markdown", files[0], "--json", files[1]])
+    files = [str(tmp_path / "r.html"), str(tmp_path / "r.md")]
+    status = main(
+        ["report", "--outputs", str(outputs), "--store", str(tmp_path), "--html", files[0], "--markdown", files[1]]
+    )
 
     out = capsys.readouterr().out
     assert status == 0
     assert out.splitlines()[-3] == "function: pass · performance: not rated (simulated)"
     assert out.splitlines()[-2:] == [f"report: {file}" for file in files]
     assert "0.04 Gbit/s" in out
-    assert Summary.model_validate(json.loads(Path(files[1]).read_text())["verdict"]) == summary
-    assert "is not in" in Path(files[0]).read_text(), "a report without a record says so"
+    assert "is not in" in Path(files[1]).read_text(), "a report without a record says so"
+    assert main(["report", "--outputs", str(outputs), "--store", str(tmp_path), "--json"]) == 0
+    assert Summary.model_validate(json.loads(capsys.readouterr().out)["verdict"]) == summary
 
 
 def test_a_folder_gets_every_format_and_is_made(lab: Lab, tmp_path: Path) -> None:
     outputs = written(tmp_path, simulated(lab).summary.model_dump(mode="json"))
     folder = tmp_path / "new" / "report"
 
-    assert main(["--outputs", str(outputs), "--store", str(tmp_path), "--folder", str(folder)]) == 0
+    assert main(["report", "--outputs", str(outputs), "--store", str(tmp_path), "--folder", str(folder)]) == 0
     assert sorted(file.name for file in folder.iterdir()) == [
         "lab.ctrf.json",
         "lab.html",
@@ -92,7 +95,7 @@ def test_a_folder_gets_every_format_and_is_made(lab: Lab, tmp_path: Path) -> Non
     ]
 
 
-def test_a_failed_verdict_is_shown_and_is_no_failure_of_the_report(
+def test_a_failed_verdict_is_shown_and_is_exit_code_1(
     lab: Lab, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert lab.benchmarks
@@ -101,7 +104,7 @@ def test_a_failed_verdict_is_shown_and_is_no_failure_of_the_report(
     run = record(plan_for(lab), 0.04, also=[broken], nccl=reduced(replayed=True))
     summary = judge(plan_for(lab), lab.benchmarks, run)
 
-    assert main(["--outputs", str(written(tmp_path, summary.model_dump(mode="json")))]) == 0
+    assert main(["report", "--outputs", str(written(tmp_path, summary.model_dump(mode="json")))]) == 1
     out = capsys.readouterr().out
     assert "fail (1 failed of 2)" in out
     assert "[bold]x[/]" in out, "what a host says is text, not markup"
@@ -111,7 +114,7 @@ def test_a_failed_verdict_is_shown_and_is_no_failure_of_the_report(
 def test_a_stale_pass_is_said_to_be_stale(lab: Lab, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     summary = simulated(lab).summary.model_copy(update={"stale": ("gpu01: driver", "gpu02: driver")})
 
-    assert main(["--outputs", str(written(tmp_path, summary.model_dump(mode="json")))]) == 0
+    assert main(["report", "--outputs", str(written(tmp_path, summary.model_dump(mode="json")))]) == 0
     assert "stale: gpu01: driver and 1 more" in capsys.readouterr().out
 
 
@@ -130,14 +133,14 @@ def test_what_is_no_verdict_is_said_in_one_line(
     file = tmp_path / "outputs.json"
     file.write_text(text)
 
-    assert main(["--outputs", str(file)]) == 2
+    assert main(["report", "--outputs", str(file)]) == 2
     err = capsys.readouterr().err
     assert reason in err
     assert len(err.splitlines()) == 1
 
 
 def test_benchmarks_that_are_off_are_no_pass(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["--outputs", str(written(tmp_path, {"mode": "off", "function": "skip"}))]) == 0
+    assert main(["report", "--outputs", str(written(tmp_path, {"mode": "off", "function": "skip"}))]) == 0
     assert "function: skip" in capsys.readouterr().out
 
 
@@ -146,8 +149,8 @@ def test_a_file_that_cannot_be_written_is_no_traceback(
 ) -> None:
     outputs = written(tmp_path, simulated(lab).summary.model_dump(mode="json"))
 
-    assert main(["--outputs", str(outputs), "--json", str(tmp_path / "no" / "r.json")]) == 2
-    assert "cannot be written" in capsys.readouterr().err
+    assert main(["report", "--outputs", str(outputs), "--html", str(tmp_path / "no" / "r.html")]) == 2
+    assert f"{tmp_path}/no/.r.html.partial: No such file or directory" in capsys.readouterr().err
 
 
 def test_the_test_that_decides_is_shown_whole_and_once(
@@ -158,7 +161,7 @@ def test_the_test_that_decides_is_shown_whole_and_once(
     summary = judge(plan_for(real), real.benchmarks, record(plan_for(real), 92.40, nccl=reduced(22.92)))
     assert any(hint.endswith("...") for hint in summary.hints), "the list of hints has it shortened"
 
-    assert main(["--outputs", str(written(tmp_path, summary.model_dump(mode="json")))]) == 0
+    assert main(["report", "--outputs", str(written(tmp_path, summary.model_dump(mode="json")))]) == 0
     out = " ".join(capsys.readouterr().out.split())
     assert out.count("either the queue pair ran with path MTU 1024") == 1
     assert "To decide: ib_write_bw -m 4096 without -R" in out

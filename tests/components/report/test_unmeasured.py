@@ -7,7 +7,7 @@ from typing import get_args
 
 import pytest
 
-from components.report.__main__ import main
+from components.cli.app import main
 from components.report.unmeasured import after_up
 from components.validation.summary import Performance, Summary, closed
 from tests.components.report.synthetic import Model
@@ -24,7 +24,7 @@ def passed() -> Summary:
 def report(folder: Path, summary: Summary, *options: str) -> int:
     outputs = folder / "outputs.json"
     outputs.write_text(json.dumps({"validation": summary.model_dump(mode="json")}))
-    return main(["--outputs", str(outputs), "--store", str(folder), *options])
+    return main(["report", "--outputs", str(outputs), "--store", str(folder), *options])
 
 
 def test_a_failed_up_never_ends_with_the_pass_of_the_run_before(
@@ -53,9 +53,8 @@ def test_an_up_that_succeeded_or_measured_shows_its_verdict(
 def test_a_status_or_a_beginning_that_is_none_is_refused(
     passed: Summary, tmp_path: Path, capsys: pytest.CaptureFixture[str], status: str, begun: str
 ) -> None:
-    with pytest.raises(SystemExit):
-        report(tmp_path, passed, "--after-up", status, begun)
-    assert f"--after-up: {status} {begun} is no exit status and a time" in capsys.readouterr().err
+    assert report(tmp_path, passed, "--after-up", status, begun) == 2
+    assert "Invalid value for '--after-up'" in capsys.readouterr().err
 
 
 def test_only_a_verdict_for_which_the_gate_fails_again_stays_as_it_was(passed: Summary) -> None:

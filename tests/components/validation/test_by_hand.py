@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from components.validation import run
+from components.cli.app import main
+from components.validation import by_hand
 from components.validation.planning.plan import Plan
 from components.validation.running.runner import Around, Run
 from tests.components.validation.labs import record, reduced
@@ -40,16 +41,16 @@ def arounds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Around]:
         done = record(plan, 0.1, nccl=reduced(replayed=True))
         return Run(record=done, raw={"a": "the vCenter said canary-password: no", "b": "b3BlbnNzaC1rZXktdjE="})
 
-    monkeypatch.setattr(run, "measure", measure)
+    monkeypatch.setattr(by_hand, "measure", measure)
     return told
 
 
-def by_hand(*options: str) -> int:
-    return run.main(["--config-file", str(ROOT / "Pulumi.lab.yaml"), *options])
+def run_by_hand(*options: str) -> int:
+    return main(["measure", "--config-file", str(ROOT / "Pulumi.lab.yaml"), *options])
 
 
 def test_no_secret_of_the_stack_and_no_key_is_kept(arounds: list[Around], tmp_path: Path) -> None:
-    assert by_hand() == 0
+    assert run_by_hand() == 0
 
     folder = tmp_path / ".sim" / "runs" / "lab"
     texts = [gzip.decompress(path.read_bytes()).decode() for path in folder.glob("*.gz")]
@@ -66,7 +67,7 @@ def test_where_the_engine_does_not_open_the_secrets_it_says_that_outputs_are_not
 ) -> None:
     (tmp_path / "bin" / "pulumi").write_text("#!/bin/sh\necho 'error: incorrect passphrase' >&2; exit 1\n")
 
-    assert by_hand() == 0
+    assert run_by_hand() == 0
     (told,) = (line for line in capsys.readouterr().err.splitlines() if "redacted" in line)
     assert told.startswith("secrets of the stack are not known, so outputs are not redacted of them: ")
     assert told.endswith("incorrect passphrase")
@@ -79,7 +80,7 @@ def test_where_the_engine_does_not_open_the_secrets_it_says_that_outputs_are_not
 def test_a_fresh_run_has_a_journal_too_and_takes_none_over(
     arounds: list[Around], tmp_path: Path, options: tuple[str, ...], fresh: bool
 ) -> None:
-    by_hand(*options)
+    run_by_hand(*options)
 
     kept = arounds[0].journal
     assert kept
@@ -90,9 +91,9 @@ def test_it_judges_by_the_switches_that_the_lab_file_names(
     arounds: list[Around], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     leaves, seen = {("gpu01", "rail-a"): "leaf1"}, []
-    monkeypatch.setattr(run, "leaves_of", lambda _: leaves)
-    judge = run.judge
-    monkeypatch.setattr(run, "judge", lambda *given: (seen.append(given[-1]), judge(*given))[1])
-    by_hand()
+    monkeypatch.setattr(by_hand, "leaves_of", lambda _: leaves)
+    judge = by_hand.judge
+    monkeypatch.setattr(by_hand, "judge", lambda *given: (seen.append(given[-1]), judge(*given))[1])
+    run_by_hand()
 
     assert [beside.topology for beside in seen] == [leaves]

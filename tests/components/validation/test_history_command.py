@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from components.cli.app import main
 from components.validation import history
 from components.validation.memory.history import Entry, Value, history_of
 from components.validation.memory.store import append
@@ -47,7 +48,7 @@ def test_the_runs_of_the_store_are_shown_with_their_changes_and_the_baseline(
     for entry in entries():
         append(checkout / ".sim" / "runs" / "lab", entry)
 
-    assert history.main([]) == 0
+    assert main(["history"]) == 0
     shown = capsys.readouterr().out
     assert "ib_write_bw rail-a [Gbit/s]" in " ".join(shown.split())
     assert "97.5 +0.5%" in shown
@@ -64,10 +65,8 @@ def test_where_the_store_is_empty_the_state_is_asked(
     answer = subprocess.CompletedProcess([], 0, json.dumps(state), "")
     monkeypatch.setattr(subprocess, "run", lambda *_, **__: answer)
 
-    assert history.main(["--json"]) == 0
-    assert [json.loads(line)["run_id"] for line in capsys.readouterr().out.splitlines()] == [
-        entry.run_id for entry in entries()
-    ]
+    assert main(["history", "--json"]) == 0
+    assert [run["run_id"] for run in json.loads(capsys.readouterr().out)] == [entry.run_id for entry in entries()]
 
 
 def test_the_runs_that_a_stack_keeps_of_another_lab_are_not_shown_under_the_name_of_this_one(
@@ -79,7 +78,7 @@ def test_the_runs_that_a_stack_keeps_of_another_lab_are_not_shown_under_the_name
     answer = subprocess.CompletedProcess([], 0, json.dumps(state), "")
     monkeypatch.setattr(subprocess, "run", lambda *_, **__: answer)
 
-    assert history.main([]) == 0
+    assert main(["history"]) == 0
     assert capsys.readouterr().out == "lab lab has not been measured yet: make up does that\n"
 
 
@@ -89,8 +88,8 @@ def test_a_lab_without_a_file_or_a_stack_is_told_so(
     failed = subprocess.CompletedProcess([], 1, "", "error: no stack named 'lab' found")
     monkeypatch.setattr(subprocess, "run", lambda *_, **__: failed)
 
-    assert history.main([]) == 2
-    assert history.main(["--stack", "none"]) == 2
+    assert main(["history"]) == 4
+    assert main(["history", "--stack", "none"]) == 2
     said = capsys.readouterr().err
     assert "no stack named 'lab' found" in said
     assert "Where it has never been measured, make up does that" in said
@@ -103,12 +102,12 @@ def test_a_stack_that_was_never_measured_says_what_measures_it(
     answer = subprocess.CompletedProcess([], 0, json.dumps({"deployment": {}}), "")
     monkeypatch.setattr(subprocess, "run", lambda *_, **__: answer)
 
-    assert history.main([]) == 0
+    assert main(["history"]) == 0
     assert capsys.readouterr().out == "lab lab has not been measured yet: make up does that\n"
 
     file = checkout / "Pulumi.lab.yaml"
     file.write_text(re.sub(r"(?m)^( +mode:) (warn|enforce)$", r"\1 'off'", file.read_text()))
-    assert history.main([]) == 0
+    assert main(["history"]) == 0
     assert "benchmarks.mode is off" in capsys.readouterr().out
 
 
@@ -119,7 +118,7 @@ def test_runs_of_another_configuration_are_marked_and_no_change_is_shown_across(
     for entry in (known[0], known[1].model_copy(update={"config": {"nodes": "3"}})):
         append(checkout / ".sim" / "runs" / "lab", entry)
 
-    assert history.main([]) == 0
+    assert main(["history"]) == 0
     shown = capsys.readouterr().out
     assert [line.split()[-1] for line in shown.splitlines() if "-abcd" in line] == ["A", "B"]
     assert "%" not in shown
@@ -134,7 +133,7 @@ def test_the_values_of_the_last_runs_that_fit_are_shown_and_of_runs_without_valu
         told = {"run_id": f"20261121-0600{n:02}-{n:04}", "started_at": f"2026-11-21T06:00:{n:02}Z"}
         append(checkout / ".sim" / "runs" / "lab", first.model_copy(update=told | ({"values": {}} if n == 28 else {})))
 
-    assert history.main([]) == 0
+    assert main(["history"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[0].strip() == "lab lab: 20 of 30 runs"
     head = next(line for line in lines if line.strip().startswith("value"))

@@ -1,4 +1,4 @@
-# Rendered from the image itself: python -m components.jobs.image.pvrdma repair
+# Rendered from the image itself: rocelab image repair
 FROM nvcr.io/nvidia/tensorrt:20.12-py3
 USER root
 ENV DEBIAN_FRONTEND=noninteractive

@@ -44,4 +44,4 @@ def test_a_missing_privilege_comes_with_the_command_that_lists_them() -> None:
     said = explained(vim.fault.NoPermission(privilegeId="Host.Config.NetService", msg="Permission denied"))
 
     assert said.startswith("our user lacks the privilege Host.Config.NetService. ")
-    assert said.endswith("python -m components.fabric.role")
+    assert said.endswith("rocelab role")

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from components.report.sources import gather
+from components.stack import Stack
 from components.validation.memory.state import measurement_outputs
 from stacks.base import LabError
 from tests.components.report.synthetic import Model
@@ -57,7 +58,7 @@ def test_a_report_takes_the_record_of_the_run_from_the_state_where_the_store_has
     found = {"urn": URN, "outputs": {"record": material.record.model_dump_json()}}
     exported(monkeypatch, json.dumps({"deployment": {"resources": [found]}}))
 
-    made = gather(material.summary, {}, stack="lab", root=tmp_path, store=tmp_path)
+    made = gather(material.summary, {}, stack=Stack(root=tmp_path), root=tmp_path, store=tmp_path)
 
     assert made.record == material.record
     assert made.record_from == "the stack's state, in part"
@@ -66,7 +67,7 @@ def test_a_report_takes_the_record_of_the_run_from_the_state_where_the_store_has
 def test_a_report_is_made_although_no_state_can_be_read(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     exported(monkeypatch, "", 255, "error: no stack named 'lab' found")
 
-    made = gather(Model(4, 2).material().summary, {}, stack="lab", root=tmp_path, store=tmp_path)
+    made = gather(Model(4, 2).material().summary, {}, stack=Stack(root=tmp_path), root=tmp_path, store=tmp_path)
 
     assert made.record is None
     assert made.missing

@@ -1,8 +1,10 @@
 """Runs over PVRDMA of whose path nothing is known: compared with each other, and with no others."""
 
+from pathlib import Path
+
 import pytest
 
-from components.validation.history import _sources
+from components.validation.history import notes
 from components.validation.judging import regression
 from components.validation.judging.pvrdma import UNKNOWN
 from components.validation.judging.verdict import Beside, judge
@@ -119,6 +121,6 @@ def test_the_history_and_the_finding_say_what_such_a_measure_is_worth(lab: Lab) 
     history, summary = after(real, History(), carried(real, 1, NOTHING_TOLD))
     entries: list[Entry] = list(history.entries)
 
-    assert "its PVRDMA path is not proven" in _sources(real, entries, history)
+    assert "its PVRDMA path is not proven" in notes(real, entries, history, Path())
     unknown = next(found for found in summary.findings if found.code == UNKNOWN)
     assert "compared only with runs" in unknown.hint

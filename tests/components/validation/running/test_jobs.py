@@ -80,7 +80,7 @@ def test_a_training_image_that_is_nowhere_is_named_with_its_own_command(
 
     (reason,) = result.reasons
     assert reason.startswith("images.training: registry:5000/training:1 is not in its registry. Build and push it: ")
-    assert reason.endswith("python -m components.jobs.image push --which training")
+    assert reason.endswith("rocelab image push --which training")
     assert api.created == []
 
 

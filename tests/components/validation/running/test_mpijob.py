@@ -216,7 +216,7 @@ def test_an_image_that_is_nowhere_ends_the_wait_at_once(
     assert result.outcome == "failed"
     assert result.reasons[0].startswith("registry:5000/nccl:1 cannot be pulled on gpu01: ")
     assert said in result.reasons[0]
-    assert "python -m components.jobs.image push" in result.reasons[0]
+    assert "rocelab image push" in result.reasons[0]
     assert api.deleted == ["bench-r1"]
 
 

@@ -1,0 +1,101 @@
+"""`rocelab`: all verbs, each imported only when it is called, and what their errors look like."""
+
+import importlib
+from collections.abc import Sequence
+
+import click
+
+from components.cli.exits import EXIT_CODES, Exit
+from components.cli.options import examples
+from stacks.base import LabError, UnreachableError
+
+VERBS = {
+    "Measure a lab": {
+        "measure": "Measure a lab and print the verdict, without changing its state.",
+        "report": "Show the verdict of a stack, or write it as HTML, Markdown, JSON, CTRF or JUnit.",
+        "history": "List a lab's last runs and what they are compared with.",
+        "bitfusion": "Prove that each Bitfusion client works with each server.",
+    },
+    "Prepare a lab": {
+        "ports": "Print the port matrix of a lab, or check that every port is reachable.",
+        "switches": "Print the configuration text of the lab's switches.",
+        "role": "Print the role that the lab's vCenter user needs, or create it.",
+        "ovf": "List the networks and properties of an OVA.",
+        "image": "List, pin, build, push and check container images.",
+        "job": "Print a benchmark job for kubectl.",
+    },
+    "Prepare this machine": {
+        "store": "Fetch the pinned upstream files that labs are built from.",
+        "schema": "Print the JSON Schema of a stack file.",
+    },
+}
+"""Every verb with its summary, by section of the help: `x` is `command` of components/cli/x.py."""
+NAMES = tuple(name for verbs in VERBS.values() for name in verbs)
+WIDTH = 110
+
+
+class Verbs(click.Group):
+    """A group that imports a verb only when somebody asks for it."""
+
+    def list_commands(self, _context: click.Context) -> list[str]:
+        """All names, for completion."""
+        return list(NAMES)
+
+    def get_command(self, _context: click.Context, name: str) -> click.Command | None:
+        """The command of a name."""
+        if name not in NAMES:
+            return None
+        command: click.Command = importlib.import_module(f"components.cli.{name}").command
+        return command
+
+    def resolve_command(
+        self, context: click.Context, words: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Names the nearest verbs when there is none of that name."""
+        if words[0] not in NAMES and not words[0].startswith("-"):
+            raise click.exceptions.NoSuchCommand(words[0], possibilities=NAMES, ctx=context)
+        return super().resolve_command(context, words)
+
+    def format_commands(self, _context: click.Context, formatter: click.HelpFormatter) -> None:
+        """The summaries, without importing what they are of."""
+        for section, verbs in VERBS.items():
+            with formatter.section(section):
+                formatter.write_dl([*verbs.items()], col_max=12)
+
+    def format_epilog(self, context: click.Context, formatter: click.HelpFormatter) -> None:
+        """Exit codes, then the example."""
+        with formatter.section("Exit codes"):
+            formatter.write_dl([(str(int(code)), text) for code, text in EXIT_CODES.items()])
+        super().format_epilog(context, formatter)
+
+
+@click.group(
+    cls=Verbs,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": WIDTH},
+    epilog=examples("rocelab report --stack lab", "rocelab ports --help"),
+)
+def rocelab() -> None:
+    """Look at RDMA labs, measure them, and prepare what they need.
+
+    `pulumi up` builds a lab; no command here changes its state.
+    """
+
+
+def main(words: Sequence[str] | None = None) -> int:
+    """Runs a verb and returns its exit code; an error is a message on stderr."""
+    try:
+        result = rocelab.main(words, prog_name="rocelab", standalone_mode=False)
+    except click.ClickException as error:
+        error.show()
+        return error.exit_code
+    except (click.Abort, KeyboardInterrupt):
+        return Exit.ENDED
+    except SystemExit:
+        return Exit.CLEAN  # the only one of Click's here: the reader of a pipe has enough, such as `head`
+    except (LabError, OSError) as error:
+        if isinstance(error, OSError) and error.filename is None:
+            raise  # no file of the user's: a fault of ours, with its traceback
+        told = f"{error.filename}: {error.strerror}" if isinstance(error, OSError) else str(error)
+        click.echo(told, err=True)
+        return Exit.UNREACHED if isinstance(error, UnreachableError) else Exit.USAGE
+    return int(result or Exit.CLEAN)

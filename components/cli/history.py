@@ -1,0 +1,38 @@
+"""`rocelab history`."""
+
+import sys
+
+import click
+from rich.console import Console
+
+from components.cli.exits import Exit
+from components.cli.options import examples, json_option, print_json, stack_options
+from components.stack import Stack
+from components.validation.history import PIPED_COLUMNS, history_in_state, how_to_measure, show
+from components.validation.measured import store_of
+from components.validation.memory import store
+from components.validation.memory.history import history_of
+
+
+@click.command(epilog=examples("rocelab history --stack dgx"))
+@stack_options
+@click.option("--state", is_flag=True, help="Ask the stack's state, even where the store has runs.")
+@json_option
+def command(stack: Stack, state: bool, as_json: bool) -> Exit:
+    """List a lab's last runs: verdicts, values, and the run that new ones are compared with.
+
+    The runs come from the lab's store; where it has none, from the stack's state.
+    """
+    lab = stack.lab()
+    place = store_of(lab, stack.root)
+    entries = [] if state else store.read(place, lab.name)
+    history = history_of(entries) if entries else history_in_state(stack.name, lab, place)
+    entries = entries or list(history.entries)
+    if as_json:
+        print_json([entry.model_dump(mode="json") for entry in entries])
+    elif not entries:
+        click.echo(f"lab {lab.name} has not been measured yet: {how_to_measure(lab)}")
+    else:
+        console = Console(highlight=False, width=None if sys.stdout.isatty() else PIPED_COLUMNS)
+        show(console, lab, entries, history, place)
+    return Exit.CLEAN

@@ -1,0 +1,165 @@
+"""`rocelab image`: the images that a lab pulls, those that it builds, and whether one can speak PVRDMA."""
+
+from dataclasses import asdict
+from pathlib import Path
+
+import click
+
+from components.cli.exits import Exit, exit_of
+from components.cli.options import Verb, examples, json_option, print_errors, print_json, stack_options
+from components.cluster.images import images_of
+from components.jobs import registry
+from components.jobs.image.pvrdma import client_dockerfile, judge, repair_dockerfile
+from components.jobs.image.pvrdma_files import read_image
+from components.jobs.image.target import RESULTS, pushed, target_of
+from components.jobs.image.tool import TOOLS, build, find_tool
+from components.jobs.pins import pins_of
+from components.jobs.text import to_yaml
+from components.stack import Stack
+from stacks.base import LabError
+
+UNPACKED = click.Path(exists=True, path_type=Path)
+"""An unpacked root is a folder, a tar is a file."""
+
+
+@click.group(epilog=examples("rocelab image push --stack dgx", "rocelab image pin --stack dgx"))
+def command() -> None:
+    """List, pin, build, push and check container images."""
+
+
+@command.command("list", epilog=examples("rocelab image list --stack dgx"))
+@stack_options
+@json_option
+def list_(stack: Stack, as_json: bool) -> Exit:
+    """List every image that the lab pulls.
+
+    Where the lab pulls an image from a mirror, that name follows behind a tab.
+    """
+    lab = stack.lab()
+    pulled = {image: lab.cluster.registry.resolve(image) if lab.cluster else image for image in images_of(lab)}
+    if as_json:
+        print_json([{"image": image, "pulled_from": source} for image, source in pulled.items()])
+    else:
+        for image, source in pulled.items():
+            click.echo(image if image == source else f"{image}\t{source}")
+    return Exit.CLEAN
+
+
+@command.command(epilog=examples("rocelab image pin --stack dgx"))
+@stack_options
+@json_option
+def pin(stack: Stack, as_json: bool) -> Exit:
+    """Print the lab's images by digest, as its stack file takes them.
+
+    Each registry is asked where the lab pulls from. Images that keep their tag are listed on stderr and are findings.
+    """
+    pins = pins_of(stack.lab(), registry.look)
+    if as_json:
+        print_json({"lab": pins.content, "without_digest": pins.lacking, "unknown": pins.unknown})
+    elif pins.content:
+        click.echo(to_yaml(pins.content), nl=False)
+    print_errors([*pins.lacking, *pins.unknown])
+    return exit_of(findings=bool(pins.lacking), unreached=bool(pins.unknown))
+
+
+def _target_options(verb: Verb) -> Verb:
+    which = click.option(
+        "--which",
+        type=click.Choice(("benchmark", "training")),
+        default="benchmark",
+        show_default=True,
+        help="Which of the lab's images.",
+    )
+    return stack_options(which(click.option("--to", metavar="IMAGE", help="Another name than the lab's.")(verb)))
+
+
+tool_option = click.option("--tool", type=click.Choice(TOOLS), help="Default: the first of them on PATH.")
+
+
+@command.command(epilog=examples("rocelab image show --stack dgx > Dockerfile"))
+@_target_options
+def show(stack: Stack, which: str, to: str | None) -> Exit:
+    """Print the Dockerfile of a benchmark image."""
+    click.echo(target_of(stack.lab(), which, to).dockerfile, nl=False)
+    return Exit.CLEAN
+
+
+@command.command("build", epilog=examples("rocelab image build --stack dgx --which training"))
+@_target_options
+@tool_option
+@json_option
+def build_(stack: Stack, which: str, to: str | None, tool: str | None, as_json: bool) -> Exit:
+    """Build a benchmark image."""
+    target, tool = target_of(stack.lab(), which, to), find_tool(tool)
+    build(tool, target.dockerfile, target.tag, _say)
+    if as_json:
+        print_json({"tag": target.tag, "tool": tool})
+    else:
+        click.echo(target.tag)
+    return Exit.CLEAN
+
+
+@command.command(epilog=examples("rocelab image push --stack dgx", "rocelab image push --to registry.example/nccl"))
+@_target_options
+@tool_option
+@json_option
+def push(stack: Stack, which: str, to: str | None, tool: str | None, as_json: bool) -> Exit:
+    """Build a benchmark image, push it, and print its name with the digest."""
+    lab = stack.lab()
+    target, tool = target_of(lab, which, to), find_tool(tool)
+    build(tool, target.dockerfile, target.tag, _say)
+    result = pushed(tool, target, stack.root / RESULTS / f"{lab.name}-{which}.json", _say)
+    if as_json:
+        print_json(result)
+    else:
+        click.echo(result["image"])
+    return Exit.CLEAN
+
+
+@command.command(epilog=examples("docker export CONTAINER > image.tar", "rocelab image check image.tar"))
+@click.argument("image", type=UNPACKED)
+@json_option
+def check(image: Path, as_json: bool) -> Exit:
+    """Tell whether an image can speak PVRDMA.
+
+    IMAGE is its unpacked root, the tar of one (docker export), or an OCI layout.
+    """
+    verbs = judge(read_image(image))
+    if as_json:
+        print_json(asdict(verbs))
+    elif verbs.reasons:
+        click.echo("".join(f"cannot speak PVRDMA: {reason}\n" for reason in verbs.reasons), nl=False)
+    else:
+        click.echo(f"speaks PVRDMA: {verbs.distribution} {verbs.codename}, {verbs.packages['libibverbs1']}")
+    return exit_of(findings=bool(verbs.reasons))
+
+
+@command.command(
+    epilog=examples(
+        "rocelab image repair image.tar --from nvcr.io/nvidia/tensorflow:24.03-tf2-py3 > Dockerfile",
+        "rocelab image repair image.tar --from nvcr.io/nvidia/tensorrt:20.12-py3 --bitfusion --stack bitfusion",
+    )
+)
+@click.argument("image", type=UNPACKED)
+@click.option("--from", "base", required=True, metavar="REF", help="The image's name where it is built.")
+@click.option("--bitfusion", is_flag=True, help="Also install the Bitfusion client of the lab.")
+@stack_options
+def repair(stack: Stack, image: Path, base: str, bitfusion: bool) -> Exit:
+    """Print a Dockerfile that makes an image speak PVRDMA.
+
+    IMAGE is its unpacked root, the tar of one (docker export), or an OCI layout. It names its packages itself, so
+    that the Dockerfile fits its release. Only --bitfusion reads a lab.
+    """
+    verbs = judge(read_image(image))
+    if not bitfusion:
+        click.echo(repair_dockerfile(base, verbs), nl=False)
+        return Exit.CLEAN
+    client = stack.lab().bitfusion_client
+    if client is None:
+        raise LabError(f"{stack.file} has no bitfusion_client, so there is nothing to install beside the verbs")
+    click.echo(client_dockerfile(base, verbs, client), nl=False)
+    return Exit.CLEAN
+
+
+def _say(line: str) -> None:
+    click.echo(line, err=True)

@@ -1,0 +1,48 @@
+"""`rocelab job`."""
+
+from typing import get_args
+
+import click
+
+from components.cli.exits import Exit
+from components.cli.options import examples, json_option, print_json, stack_options
+from components.jobs.lab_job import Job, job_of
+from components.jobs.text import to_yaml
+from components.jobs.workers import Transport
+from components.stack import Stack
+from stacks.benchmarks import Benchmarks
+
+
+@click.command(epilog=examples("rocelab job nccl --stack dgx --transport tcp | kubectl create -f -"))
+@click.argument("job", type=click.Choice(get_args(Job)))
+@stack_options
+@click.option(
+    "--transport",
+    type=click.Choice(get_args(Transport)),
+    default="roce",
+    show_default=True,
+    help="RDMA over VFs of the rails, TCP without VFs, or the hosts' own network.",
+)
+@click.option(
+    "--device-resource", metavar="NAME", help="With host: the resource that provides /dev/infiniband, such as rdma/hca."
+)
+@click.option("--image", metavar="IMAGE", help="Another image than the lab's.")
+@json_option
+def command(
+    stack: Stack, job: Job, transport: Transport, device_resource: str | None, image: str | None, as_json: bool
+) -> Exit:
+    """Print a benchmark job for kubectl, as YAML or JSON.
+
+    How to follow the job is printed on stderr.
+    """
+    lab = stack.lab()
+    document = job_of(lab, job, transport, image=image, device_resource=device_resource)
+    if as_json:
+        print_json(document)
+    else:
+        click.echo(to_yaml(document), nl=False)
+    name = f"{job.replace('_', '-')}-{transport}"
+    namespace = (lab.benchmarks or Benchmarks()).namespace
+    launcher = f"training.kubeflow.org/job-name={name},training.kubeflow.org/job-role=launcher"
+    click.echo(f"follow it: kubectl logs -f -n {namespace} -l {launcher}", err=True)
+    return Exit.CLEAN

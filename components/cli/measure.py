@@ -1,0 +1,55 @@
+"""`rocelab measure`."""
+
+import click
+
+from components.cli.exits import Exit, ended, exit_of
+from components.cli.options import examples, json_option, print_json, stack_options
+from components.stack import Stack
+from components.validation.by_hand import described, measured, planned
+from components.validation.running.runner import shown
+
+
+@click.command(
+    epilog=examples(
+        "rocelab measure --stack lab --plan",
+        "rocelab measure --stack lab --only ib_write_bw --only rail-a --only gpu01 --only gpu02",
+        "rocelab measure --stack lab --json > run.json",
+    )
+)
+@stack_options
+@click.option("--plan", "only_plan", is_flag=True, help="Print what would be measured and for how long, and stop.")
+@click.option(
+    "--only",
+    "names",
+    multiple=True,
+    metavar="NAME",
+    help="A test, rail or node. Repeat it to combine several.",
+)
+@click.option("--fresh", is_flag=True, help="Do not continue a run that was killed.")
+@json_option
+def command(stack: Stack, only_plan: bool, names: tuple[str, ...], fresh: bool, as_json: bool) -> Exit:
+    """Measure a lab and print the verdict, without changing its state.
+
+    The next run of the same plan continues one that was killed, within six hours and unless a host was rebooted or
+    changed: it does not measure finished pairs again.
+
+    Exit code 4 means that nothing was measured, because somebody else uses the fabric.
+    """
+    lab = stack.lab()
+    plan = planned(lab, names)
+    if only_plan:
+        documents = dict(plan.documents())
+        if as_json:
+            print_json({"duration": shown(plan), "documents": documents})
+        else:
+            click.echo("".join(f"--- # {name}\n{text}" for name, text in documents.items()), nl=False)
+            click.echo(f"--- # {shown(plan)}")
+        return Exit.CLEAN
+    with ended("both ends of the running tests were stopped"):
+        run = measured(stack, lab, plan, fresh=fresh)
+    if as_json:
+        click.echo(f'{{"record":{run.record.model_dump_json()},\n"verdict":{run.summary.model_dump_json()}}}')
+    else:
+        click.echo(described(run.summary), nl=False)
+    click.echo(f"raw outputs: {run.raw}", err=as_json)
+    return Exit.UNREACHED if run.busy else exit_of(findings=run.summary.function != "pass")

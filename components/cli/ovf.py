@@ -1,0 +1,33 @@
+"""`rocelab ovf`."""
+
+from dataclasses import asdict
+from pathlib import Path
+
+import click
+
+from components.cli.exits import Exit
+from components.cli.options import FILE, examples, json_option, print_json
+from components.fabric.ovf import Property, read_descriptor
+
+
+@click.command(epilog=examples("rocelab ovf bitfusion-server.ova"))
+@click.argument("file", type=FILE)
+@json_option
+def command(file: Path, as_json: bool) -> Exit:
+    """List the networks and properties of an OVA, or of its OVF.
+
+    These are the names that bitfusion.keys and bitfusion.properties in a lab file may use.
+    """
+    descriptor = read_descriptor(file)
+    if as_json:
+        print_json(asdict(descriptor))
+        return Exit.CLEAN
+    click.echo(f"networks: {', '.join(descriptor.networks) or 'none'}")
+    for one in descriptor.properties.values():
+        click.echo(f"{one.key}: {_notes(one)}")
+    return Exit.CLEAN
+
+
+def _notes(one: Property) -> str:
+    notes = [one.type, "required" if one.required else "", "" if one.configurable else "fixed"]
+    return ", ".join(filter(None, notes)) + (f"; {one.label}" if one.label else "")

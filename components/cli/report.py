@@ -1,0 +1,102 @@
+"""`rocelab report`."""
+
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+
+import click
+from rich.console import Console
+
+from components.cli.exits import Exit, exit_of
+from components.cli.options import FILE, FOLDER, NEW_FILE, NEW_FOLDER, Verb, examples, print_json, stack_options
+from components.report.formats import FORMATS, write
+from components.report.outputs import read_outputs, summary_in
+from components.report.sources import gather
+from components.report.terminal import show
+from components.report.unmeasured import after_up
+from components.stack import Stack
+from components.validation.summary import closed
+
+INSTANT, WRITTEN = "2026-01-31T12:00:00Z", "%Y-%m-%dT%H:%M:%SZ"
+"""A time as `Summary.started_at` is written, and how."""
+PIPED_COLUMNS = 120
+"""Into a file or another program there is room: nothing is broken into lines."""
+
+
+class Instant(click.ParamType[str]):
+    """A time as verdicts have it, so that both can be compared as texts."""
+
+    name = "instant"
+
+    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """The same time in its normal form."""
+        try:
+            return datetime.strptime(value, WRITTEN).replace(tzinfo=UTC).strftime(WRITTEN)
+        except ValueError:
+            self.fail(f"{value} is no time such as {INSTANT}", param, ctx)
+
+
+def _format_options(verb: Verb) -> Verb:
+    for name, form in reversed(FORMATS.items()):
+        if name != "json":
+            verb = click.option(f"--{name}", type=NEW_FILE, metavar="FILE", help=f"Write {form.is_for}.")(verb)
+    return verb
+
+
+@click.command(
+    epilog=examples(
+        "rocelab report --stack dgx",
+        "rocelab report --stack dgx --folder report",
+        "rocelab report --outputs saved.json --html report.html",
+    )
+)
+@stack_options
+@click.option("--outputs", type=FILE, metavar="FILE", help="Read this `pulumi stack output --json`, not the stack.")
+@click.option("--store", type=FOLDER, metavar="FOLDER", help="The lab's runs, if they are elsewhere.")
+@click.option("--folder", type=NEW_FOLDER, metavar="FOLDER", help="Write all formats there, named after the stack.")
+@_format_options
+@click.option(
+    "--after-up",
+    "up",
+    type=(int, Instant()),
+    metavar="STATUS BEGUN",
+    help=f"Exit status of the up before, and when it began ({INSTANT}): what a failed one did not measure is stale.",
+)
+@click.option("--json", "as_json", is_flag=True, help=f"Print {FORMATS['json'].is_for}.")
+def command(
+    stack: Stack,
+    outputs: Path | None,
+    store: Path | None,
+    folder: Path | None,
+    up: tuple[int, str] | None,
+    as_json: bool,
+    **formats: Path | None,
+) -> Exit:
+    """Show the verdict of a stack, or write it as HTML, Markdown, JSON, CTRF or JUnit.
+
+    Exit code 1 means that the lab works in part or not at all, or is slower than it should be.
+    """
+    values = read_outputs(stack, outputs)
+    summary = summary_in(values)
+    if summary is None:
+        if as_json:
+            print_json({"verdict": None})
+        else:
+            click.echo("function: skip · performance: not rated (benchmarks are off)")
+        return Exit.CLEAN
+    if up:
+        status, begun = up
+        summary = after_up(summary, begun, failed=bool(status))
+    files = {name: file for name, file in formats.items() if file}
+    if folder:
+        folder.mkdir(parents=True, exist_ok=True)
+        files |= {name: folder / f"{stack.name}.{form.end}" for name, form in FORMATS.items()}
+    if files or as_json:
+        material = gather(summary, values, stack=None if outputs else stack, root=stack.root, store=store)
+        write(files, material)
+        if as_json:
+            click.echo(FORMATS["json"].render(material), nl=False)
+    if not as_json:
+        piped = None if sys.stdout.isatty() else PIPED_COLUMNS
+        show(summary, Console(highlight=False, width=piped), files.values())
+    return exit_of(findings=closed("enforce", summary.function, summary.performance))

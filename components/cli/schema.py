@@ -1,0 +1,18 @@
+"""`rocelab schema`."""
+
+import click
+
+from components.cli.exits import Exit
+from components.cli.options import examples
+from stacks.schema import SCHEMA_FILE, stack_file_schema
+
+
+@click.command(epilog=examples(f"rocelab schema > stacks/{SCHEMA_FILE.name}"))
+def command() -> Exit:
+    """Print the JSON Schema of a stack file.
+
+    An editor that knows it completes and checks Pulumi.STACK.yaml. A change of the lab model belongs with a new
+    stacks/lab.schema.json.
+    """
+    click.echo(stack_file_schema(), nl=False)
+    return Exit.CLEAN

@@ -1,0 +1,42 @@
+"""`rocelab store`."""
+
+import click
+
+from components.cli.exits import Exit, exit_of
+from components.cli.options import examples, json_option, print_errors, print_json
+from components.cluster.store import Store, operator_definitions
+from stacks.base import LabError
+from stacks.bill import UPSTREAM
+
+
+@click.command(epilog=examples("rocelab store", "ROCELAB_MIRROR=/mnt/mirror rocelab store"))
+@click.option(
+    "--operators",
+    is_flag=True,
+    help="Also fetch the definitions of the operators' own kinds, as far as they are available. No lab needs them.",
+)
+@json_option
+def command(operators: bool, as_json: bool) -> Exit:
+    """Fetch the pinned upstream files that labs are built from.
+
+    Each file comes from the cache, the folder ROCELAB_MIRROR, its Go module or its release, in this order, and must
+    have the pinned SHA-256. Previews and updates read the cache and the mirror only.
+    """
+    store = Store.from_environment()
+    routes: dict[str, str] = {}
+    errors: list[str] = []
+    for file in UPSTREAM:
+        try:
+            _, route = store.fetch(file)
+        except LabError as error:
+            errors.append(str(error))
+        else:
+            routes[f"{file.name} {file.version} {file.path.rpartition('/')[2]}"] = route
+    if operators:
+        routes |= operator_definitions(store)
+    if as_json:
+        print_json({"files": routes, "errors": errors})
+    else:
+        click.echo("".join(f"{name}: {route}\n" for name, route in routes.items()), nl=False)
+    print_errors(errors)
+    return exit_of(findings=False, unreached=bool(errors))

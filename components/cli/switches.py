@@ -1,0 +1,32 @@
+"""`rocelab switches`."""
+
+from pathlib import Path
+
+import click
+
+from components.cli.exits import Exit
+from components.cli.options import NEW_FOLDER, examples, json_option, print_json, stack_options
+from components.stack import Stack
+from components.switches.text import chosen_switches, switch_text
+
+
+@click.command(epilog=examples("rocelab switches --stack dgx --name sw1", "rocelab switches --stack dgx --to texts"))
+@stack_options
+@click.option("--name", "switch", metavar="SWITCH", help="Only this switch.")
+@click.option("--to", "folder", type=NEW_FOLDER, metavar="FOLDER", help="Write SWITCH.txt files there.")
+@json_option
+def command(stack: Stack, switch: str | None, folder: Path | None, as_json: bool) -> Exit:
+    """Print the configuration text of the lab's switches. It connects to nothing."""
+    lab = stack.lab()
+    texts = {one.name: switch_text(lab, one) for one in chosen_switches(lab, switch)}
+    if folder is not None:
+        folder.mkdir(parents=True, exist_ok=True)
+        for name, text in texts.items():
+            file = folder / f"{name}.txt"
+            file.write_text(text)
+            click.echo(file, err=as_json)
+    if as_json:
+        print_json(texts)
+    elif folder is None:
+        click.echo("".join(texts.values()), nl=False)
+    return Exit.CLEAN
