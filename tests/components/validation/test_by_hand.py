@@ -1,6 +1,10 @@
 """The runner by hand: what it keeps, what it hides, and by what it judges. It measures on the simulator alone."""
 
+import asyncio
 import gzip
+import json
+import os
+import signal
 from pathlib import Path
 
 import pytest
@@ -8,6 +12,7 @@ import pytest
 from components.cli.app import main
 from components.validation import by_hand
 from components.validation.planning.plan import Plan
+from components.validation.records import TransferResult
 from components.validation.running.runner import Around, Run
 from tests.components.validation.labs import record, reduced
 from tests.conftest import ROOT
@@ -97,3 +102,46 @@ def test_it_judges_by_the_switches_that_the_lab_file_names(
     run_by_hand()
 
     assert [beside.topology for beside in seen] == [leaves]
+
+
+def test_the_document_has_record_and_verdict_and_nothing_else_is_on_stdout(
+    arounds: list[Around], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run_by_hand("--json") == 0
+    out, err = capsys.readouterr()
+
+    document = json.loads(out)
+    assert (len(arounds), document["verdict"]["function"]) == (1, "pass")
+    assert (tmp_path / ".sim" / "runs" / "lab" / f"{document['record']['run_id']}.json.gz").is_file()
+    assert "raw outputs: " in err
+
+
+@pytest.mark.parametrize(("reason", "code"), [("busy: run x of lab y", 4), ("no route to host", 1)])
+def test_a_fabric_in_use_is_told_apart_from_one_that_fails(
+    arounds: list[Around], monkeypatch: pytest.MonkeyPatch, reason: str, code: int
+) -> None:
+    broken = TransferResult(rail="rail-a", client="gpu01", server="gpu02", outcome="failed", reasons=(reason,))
+
+    async def measure(plan: Plan, *_: object, **__: object) -> Run:
+        done = record(plan, 0.1, also=[broken], nccl=reduced(replayed=True))
+        return Run(record=done.model_copy(update={"transfers": (broken,)}), raw={})
+
+    monkeypatch.setattr(by_hand, "measure", measure)
+
+    assert run_by_hand() == code
+    assert arounds == []
+
+
+def test_a_signal_ends_the_run_with_its_own_exit_code(
+    arounds: list[Around], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    async def measure(*_: object, **__: object) -> Run:
+        os.kill(os.getpid(), signal.SIGTERM)
+        await asyncio.sleep(60)
+        raise AssertionError("it was not ended")
+
+    monkeypatch.setattr(by_hand, "measure", measure)
+
+    assert run_by_hand() == 130
+    assert capsys.readouterr().err.endswith("ended; both ends of the running tests were stopped\n")
+    assert arounds == []
