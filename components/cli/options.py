@@ -12,10 +12,9 @@ from components.stack import Stack, project_root
 
 FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 """A file to read."""
-FOLDER = click.Path(path_type=Path)
-"""A folder that may be missing: the verb says what it means."""
 NEW_FILE = click.Path(dir_okay=False, path_type=Path)
-NEW_FOLDER = click.Path(file_okay=False, path_type=Path)
+FOLDER = click.Path(file_okay=False, path_type=Path)
+"""A folder that may be missing."""
 
 Verb = Callable[..., Exit]
 

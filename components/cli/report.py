@@ -8,7 +8,7 @@ import click
 from rich.console import Console
 
 from components.cli.exits import Exit, exit_of
-from components.cli.options import FILE, FOLDER, NEW_FILE, NEW_FOLDER, Verb, examples, print_json, stack_options
+from components.cli.options import FILE, FOLDER, NEW_FILE, Verb, examples, print_json, stack_options
 from components.report.formats import FORMATS, write
 from components.report.outputs import read_outputs, summary_in
 from components.report.sources import gather
@@ -53,7 +53,7 @@ def _format_options(verb: Verb) -> Verb:
 @stack_options
 @click.option("--outputs", type=FILE, metavar="FILE", help="Read this `pulumi stack output --json`, not the stack.")
 @click.option("--store", type=FOLDER, metavar="FOLDER", help="The lab's runs, if they are elsewhere.")
-@click.option("--folder", type=NEW_FOLDER, metavar="FOLDER", help="Write all formats there, named after the stack.")
+@click.option("--folder", type=FOLDER, metavar="FOLDER", help="Write all formats there, named after the stack.")
 @_format_options
 @click.option(
     "--after-up",

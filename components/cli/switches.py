@@ -5,7 +5,7 @@ from pathlib import Path
 import click
 
 from components.cli.exits import Exit
-from components.cli.options import NEW_FOLDER, examples, json_option, print_json, stack_options
+from components.cli.options import FOLDER, examples, json_option, print_json, stack_options
 from components.stack import Stack
 from components.switches.text import chosen_switches, switch_text
 
@@ -13,7 +13,7 @@ from components.switches.text import chosen_switches, switch_text
 @click.command(epilog=examples("rocelab switches --stack dgx --name sw1", "rocelab switches --stack dgx --to texts"))
 @stack_options
 @click.option("--name", "switch", metavar="SWITCH", help="Only this switch.")
-@click.option("--to", "folder", type=NEW_FOLDER, metavar="FOLDER", help="Write SWITCH.txt files there.")
+@click.option("--to", "folder", type=FOLDER, metavar="FOLDER", help="Write SWITCH.txt files there.")
 @json_option
 def command(stack: Stack, switch: str | None, folder: Path | None, as_json: bool) -> Exit:
     """Print the configuration text of the lab's switches. It connects to nothing."""

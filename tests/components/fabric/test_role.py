@@ -1,6 +1,7 @@
 """The role of the vCenter user: derived from what a lab does, and no more."""
 
 import json
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
@@ -170,6 +171,18 @@ def test_the_command_prints_what_govc_and_powercli_take(capsys: pytest.CaptureFi
     assert govc.startswith("govc role.create rocelab \\\n  DVPortgroup.Create")
     assert powercli.startswith("New-VIRole -Name 'rocelab' -Privilege (Get-VIPrivilege -Id 'DVPortgroup.Create', ")
     assert all(one in govc and f"'{one}'" in powercli for one in listed)
+
+
+def test_the_administrator_s_password_is_read_from_stdin_and_printed_nowhere(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    given: list[str] = []
+    monkeypatch.setattr("components.cli.role.make", lambda *words: given.extend(words[1:4]) or "role rocelab made\n")
+    monkeypatch.setattr("sys.stdin", StringIO("canary\n"))
+
+    assert main(["role", "--config-file", str(ROOT / "Pulumi.lab-pvrdma.yaml"), "--create", "admin@lab"]) == 0
+    assert given == ["admin@lab", "canary", "rocelab"]
+    assert tuple(capsys.readouterr()) == ("role rocelab made\n", "")
 
 
 def test_a_lab_without_a_fabric_is_told_so(capsys: pytest.CaptureFixture[str]) -> None:
