@@ -2,7 +2,6 @@
 
 import re
 
-from components.cli.app import NAMES
 from tests.conftest import ROOT
 
 PAGE = (ROOT / "docs" / "guide-roce.md").read_text()
