@@ -5,10 +5,9 @@ from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Se
 
 from .machine import Machine
 from .places import REBOOT_FILE
+from .pods import allocated_devices
 
 Document = Dict[str, Any]
-
-CHECKPOINT = "/var/lib/kubelet/device-plugins/kubelet_internal_checkpoint"
 
 
 class Vf(NamedTuple):
@@ -108,9 +107,12 @@ class Host:
         return sorted({*own, *(name for name, parent in self.rdma_parents().items() if parent == pf)})
 
     def uses(self, pf: str) -> Dict[int, str]:
-        """Why each VF in use must be left alone, by its index. What cannot be known counts as in use."""
-        vfs = self.vfs(pf)
-        allocated = self._allocated_devices() if vfs else set()
+        """Why each VF in use must be left alone, by its index. What cannot be known counts as in use.
+
+        A VF without driver has no netdev and no RDMA device, so that nobody can use it, whatever lists say.
+        """
+        vfs = [vf for vf in self.vfs(pf) if vf.driver]
+        allocated = allocated_devices(self.machine) if vfs else set()
         devices = {vf.number: self._rdma_devices_of(vf) for vf in vfs}
         open_on = self.opened_devices() if any(devices.values()) else set()
         found = {vf.number: self._use(vf, allocated, devices[vf.number], open_on) for vf in vfs}
@@ -121,7 +123,7 @@ class Host:
         busy = devices if open_on is None else [name for name in devices if name in open_on]
         reasons = (
             (vf.driver.startswith("vfio"), f"bound to {vf.driver}"),
-            (vf.driver and not vf.netdev, "its netdev is in another network namespace"),
+            (not vf.netdev, "its netdev is in another network namespace"),
             (allocated is None, "kubelet's checkpoint cannot be read, so a pod may have it"),
             (vf.pci_address in (allocated or ()), "allocated to a pod"),
             (vf.netdev and above, f"{' '.join(above)} is built on it"),
@@ -133,21 +135,6 @@ class Host:
     def _rdma_devices_of(self, vf: Vf) -> List[str]:
         soft = [name for name, parent in self.rdma_parents().items() if vf.netdev and parent == vf.netdev]
         return self.machine.names(vf.path + "/infiniband") + soft
-
-    def _allocated_devices(self) -> Optional[Set[str]]:
-        """PCI addresses that kubelet has given to pods; None when its list is there and cannot be read."""
-        if not self.machine.exists(CHECKPOINT):
-            return set()
-        try:
-            entries = json.loads(self.machine.read(CHECKPOINT))["Data"]["PodDeviceEntries"] or []
-            given: Set[str] = set()
-            for entry in entries:
-                devices = entry["DeviceIDs"]  # by NUMA node since Kubernetes 1.20, a plain list before
-                for part in devices.values() if isinstance(devices, dict) else [devices]:
-                    given.update(part)
-        except (ValueError, KeyError, TypeError, AttributeError):
-            return None
-        return given
 
     def opened_devices(self) -> Optional[Set[str]]:
         """RDMA devices that a process has open; None when that cannot be listed.

@@ -12,11 +12,12 @@ import pytest
 from components.hosts.calls import parse_report
 from components.hosts.document import host_document, wanted_fields
 from components.hosts.pack import LOADER, SOURCES, START, packed
-from components.hosts.program.host import CHECKPOINT, Host
+from components.hosts.program.host import Host
 from components.hosts.program.links import link_state
 from components.hosts.program.machine import Done
 from components.hosts.program.main import perform
 from components.hosts.program.places import BASELINE_FILE, MODPROBE_FILE, STATE, SYSCTL_FILE, UNIT_LINK
+from components.hosts.program.pods import CHECKPOINT, live_pods
 from stacks.lab import Lab
 from tests.components.hosts.kernel import PFS, FakeHost, addresses
 
@@ -149,9 +150,16 @@ def in_a_namespace(machine: FakeHost) -> None:
     machine.to_namespace("enp5s0", 1)
 
 
-def given_to_a_pod(machine: FakeHost) -> None:
-    entry = {"PodUID": "1", "ResourceName": "intel.com/sriov_111", "DeviceIDs": {"-1": ["0000:05:10.1"]}}
+POD = "5d2b3a0e-7c1f-4f6a-9a38-0c5f2e6b7d11"
+POD_CGROUP = f"kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod{POD.replace('-', '_')}.slice"
+
+
+def given_to_a_pod(machine: FakeHost, alive: bool = True) -> None:
+    """The kubelet's checkpoint in the form of its v1.20 and later, and the pod's cgroup as its systemd driver names it."""
+    entry = {"PodUID": POD, "ResourceName": "intel.com/sriov_111", "DeviceIDs": {"-1": ["0000:05:10.1"]}}
     machine.file(CHECKPOINT, json.dumps({"Data": {"PodDeviceEntries": [entry]}, "Checksum": 1}))
+    if alive:
+        machine.file(f"/sys/fs/cgroup/{POD_CGROUP}/cgroup.procs", "")
 
 
 def with_an_unreadable_list_of_pods(machine: FakeHost) -> None:
@@ -205,6 +213,57 @@ def test_a_vf_in_use_keeps_the_address_that_its_pod_gave_it(machine, document):
 
     assert differing(machine, document) == {}
     assert run("apply", machine, document)["changed"] == []
+
+
+def test_a_checkpoint_that_outlived_a_reboot_keeps_no_vf_without_its_driver(machine, document):
+    """The kubelet keeps the file over reboots: `removeContents` of its device manager spares it, `readCheckpoint` reads it.
+
+    kubernetes/kubernetes pkg/kubelet/cm/devicemanager/manager.go, and the maintainers in kubernetes#109595.
+    """
+    made(machine, document)
+    given_to_a_pod(machine, alive=False)
+    for pf in PFS:
+        machine.write(f"/sys/class/net/{pf}/device/sriov_numvfs", "0")  # what a reboot does
+
+    assert run("boot", machine, document)["failed"] is None
+
+    assert [vf.netdev for vf in Host(machine, document, b"").vfs("enp5s0")] == [f"enp5s0v{n}" for n in range(4)]
+    assert differing(machine, document) == {}
+
+
+def test_a_vf_without_driver_never_conforms(machine, document):
+    made(machine, document)
+    given_to_a_pod(machine)  # alive, and yet it cannot use what has no driver
+    machine.write("/sys/class/net/enp5s0/device/virtfn1/driver/unbind", "0000:05:10.1")
+
+    assert differing(machine, document)["enp5s0.vf_macs"] == "VF 1 no driver"
+
+    assert run("apply", machine, document)["failed"] is None
+    assert differing(machine, document) == {}
+
+
+def test_drained_pods_free_their_vfs_although_the_kubelet_wrote_no_new_list(machine, document):
+    """`UpdateAllocatedDevices` purges memory and does not write (devicemanager/manager.go)."""
+    made(machine, document)
+    given_to_a_pod(machine, alive=False)
+
+    assert run("apply", machine, fewer_vfs(document))["failed"] is None
+
+    assert len(Host(machine, document, b"").vfs("enp5s0")) == 2
+
+
+def test_pods_are_found_in_every_layout_of_cgroups(machine):
+    """Names of kubernetes `pkg/kubelet/cm` (cgroup_manager_linux.go, pod_container_manager_linux.go)."""
+    mirror = "0123456789abcdef0123456789abcdef"  # a static pod's UID is a digest
+    for folder in (
+        POD_CGROUP,
+        f"kubelet.slice/kubelet-kubepods.slice/kubelet-kubepods-pod{mirror}.slice/cri-containerd-0a.scope",
+        "pids/kubepods/besteffort/podaaaaaaaa-1111-2222-3333-bbbbbbbbbbbb/0b",
+        "system.slice/podman.service",
+    ):
+        machine.file(f"/sys/fs/cgroup/{folder}/cgroup.procs", "")
+
+    assert live_pods(machine) == {POD, mirror, "aaaaaaaa-1111-2222-3333-bbbbbbbbbbbb"}
 
 
 def test_more_vfs_than_the_nic_has_are_refused_with_the_remedy(machine, document):

@@ -81,7 +81,10 @@ class Vfs(Step):
         return host.machine.read(f"{vf.path}/net/{vf.netdev}/address") if vf.netdev else "no driver"
 
     def _with_foreign_address(self, host: Host, pf: str) -> List[Vf]:
-        """Idle VFs that have not the address of this host's document. One in use has what its pod wants."""
+        """Idle VFs that do not have the address of this host's document, those without driver among them.
+
+        One in use has what its pod wants.
+        """
         uses = host.uses(pf)
         idle = [vf for vf in host.vfs(pf) if vf.number not in uses]
         return [vf for vf in idle if self._mac(host, vf) != vf_mac(host.document, pf, vf.number)]
