@@ -54,11 +54,9 @@ class Firmware(Section):
     """Firmware settings of the NICs. Never an update: what is set here are parameters, read at the next boot."""
 
     manage: bool = False
-    """Whether SRIOV_EN, NUM_OF_VFS and LINK_TYPE are set at all."""
+    """Whether SRIOV_EN and NUM_OF_VFS are set at all, and LINK_TYPE of PFs with `convert_infiniband`."""
     vfs_ceiling: int = Field(default=16, ge=1, le=127)
     """NUM_OF_VFS: how many VFs a PF may be split into without another reboot. More than this is left as it is."""
-    link_type: Literal["ethernet", "keep"] = "ethernet"
-    """ethernet: VPI cards are switched to it; cards that know nothing else have no such parameter, which is fine."""
     version: FirmwareVersion | None = None
     """What the NICs of bare-metal nodes are to run. It is only compared, whatever `manage` says: another one stops the
     host with both numbers and the steps to take by hand."""

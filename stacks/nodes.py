@@ -41,6 +41,9 @@ class Pf(Section):
     """How many VFs the PF is split into. A change removes all of them first, so none may be in use."""
     rdma_device: str = Field(pattern=r"^[a-z][a-z0-9_]*$", max_length=20)
     """RDMA device of the PF, such as `mlx5_0`."""
+    convert_infiniband: bool = False
+    """Whether a VPI port in InfiniBand mode is switched to Ethernet, which takes `firmware.manage` and a reboot.
+    Without it such a port is refused: an InfiniBand fabric that somebody uses would lose it."""
 
     @property
     def soft_roce(self) -> bool:

@@ -24,7 +24,14 @@ def _refuse_operators_without_a_cluster(parts: Parts) -> Iterator[Fault]:
 
 def _refuse_firmware_settings_that_cannot_be(parts: Parts) -> Iterator[Fault]:
     firmware = parts.section("firmware", Firmware)
-    if firmware is None or not firmware.manage:
+    if firmware is None:
+        return
+    if not firmware.manage:
+        for path, _, pf in parts.pfs():
+            if pf.convert_infiniband:
+                yield Fault(
+                    (*path, "convert_infiniband"), "firmware.manage is false, so nothing would be set: set it true"
+                )
         return
     for path, _, pf in parts.pfs():
         if pf.driver != "mlx5_core":

@@ -1,9 +1,9 @@
 """Pods that are alive on this host, and the devices that the kubelet has given them.
 
-The kubelet keeps its checkpoint over reboots, and it frees a device of a pod that has ended in memory only: the file is
-written again with the next allocation (Kubernetes, `pkg/kubelet/cm/devicemanager/manager.go`, and issue 109595). The
-file alone therefore says nothing about now. A pod's cgroup does: the kubelet makes it before the pod's sandbox, finds its
-own orphans by it (`pkg/kubelet/cm/pod_container_manager_linux.go`), and no cgroup outlives a boot.
+The kubelet keeps its checkpoint over reboots, and it frees a device of a pod that has ended in memory only: the file
+is written again with the next allocation (Kubernetes, `pkg/kubelet/cm/devicemanager/manager.go`, and issue 109595).
+The file alone therefore says nothing about now. A pod's cgroup does: the kubelet makes it before the pod's sandbox,
+finds its own orphans by it (`pkg/kubelet/cm/pod_container_manager_linux.go`), and no cgroup outlives a boot.
 """
 
 import json
@@ -16,7 +16,7 @@ from .machine import Machine
 CHECKPOINT = "/var/lib/kubelet/device-plugins/kubelet_internal_checkpoint"
 CGROUPS = "/sys/fs/cgroup"
 POD_CGROUP = re.compile(r"(?:^|-)pod([0-9a-f]+(?:[-_][0-9a-f]+)*)(?:\.slice)?$")
-"""`pod<uid>` of the cgroupfs driver; `kubepods-burstable-pod<uid>.slice` of the systemd driver, dashes as underscores."""
+"""`pod<uid>` of the cgroupfs driver; `kubepods-burstable-pod<uid>.slice` of the systemd driver, with underscores."""
 
 
 def allocated_devices(machine: Machine) -> Optional[Set[str]]:

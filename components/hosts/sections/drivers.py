@@ -43,7 +43,7 @@ def firmware_section(lab: Lab, node: Node) -> dict[str, JsonValue] | None:
     return {
         "pfs": list(pfs),
         "vfs": lab.firmware.vfs_ceiling,
-        "link_type": lab.firmware.link_type,
+        "convert": [pf.interface for pf in node.pfs if pf.convert_infiniband],
         "may_reboot": lab.hosts.allow_reboot,
     }
 

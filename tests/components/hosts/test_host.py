@@ -155,7 +155,7 @@ POD_CGROUP = f"kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod{PO
 
 
 def given_to_a_pod(machine: FakeHost, alive: bool = True) -> None:
-    """The kubelet's checkpoint in the form of its v1.20 and later, and the pod's cgroup as its systemd driver names it."""
+    """The kubelet's checkpoint as of v1.20 and later, and the pod's cgroup as its systemd driver names it."""
     entry = {"PodUID": POD, "ResourceName": "intel.com/sriov_111", "DeviceIDs": {"-1": ["0000:05:10.1"]}}
     machine.file(CHECKPOINT, json.dumps({"Data": {"PodDeviceEntries": [entry]}, "Checksum": 1}))
     if alive:
@@ -216,9 +216,9 @@ def test_a_vf_in_use_keeps_the_address_that_its_pod_gave_it(machine, document):
 
 
 def test_a_checkpoint_that_outlived_a_reboot_keeps_no_vf_without_its_driver(machine, document):
-    """The kubelet keeps the file over reboots: `removeContents` of its device manager spares it, `readCheckpoint` reads it.
+    """`removeContents` of the kubelet's device manager spares the file, and `readCheckpoint` reads it after a reboot.
 
-    kubernetes/kubernetes pkg/kubelet/cm/devicemanager/manager.go, and the maintainers in kubernetes#109595.
+    Source: kubernetes/kubernetes pkg/kubelet/cm/devicemanager/manager.go, and its maintainers in kubernetes#109595.
     """
     made(machine, document)
     given_to_a_pod(machine, alive=False)

@@ -15,7 +15,7 @@ from tests.components.hosts.vendor_lab import applied, asks, commands_with, diff
 def test_firmware_settings_are_set_and_hold_after_a_reboot(host, lab):
     document = asks(lab, firmware={"manage": True})
     assert differing(host, document)["enp5s0.firmware"] == (
-        "SRIOV_EN=0 NUM_OF_VFS=4 LINK_TYPE=1, from the next boot on SRIOV_EN=0 NUM_OF_VFS=8 LINK_TYPE=1"
+        "SRIOV_EN=0 NUM_OF_VFS=4, from the next boot on SRIOV_EN=0 NUM_OF_VFS=8"
     )
 
     result = applied(host, document)
@@ -23,8 +23,7 @@ def test_firmware_settings_are_set_and_hold_after_a_reboot(host, lab):
     assert result["failed"] is None
     assert len(result["needs_reboot"]) == 2
     assert commands_with(host, " -y set ") == [
-        f"mstconfig -d {device} -y set SRIOV_EN=1 NUM_OF_VFS=16 LINK_TYPE_P1=2"
-        for device in ("0000:84:00.0", "0000:05:00.0")
+        f"mstconfig -d {device} -y set SRIOV_EN=1 NUM_OF_VFS=16" for device in ("0000:84:00.0", "0000:05:00.0")
     ]
     host.commands.clear()
     run("apply", host, document)
@@ -34,10 +33,9 @@ def test_firmware_settings_are_set_and_hold_after_a_reboot(host, lab):
     unchanged_by_a_second_run(host, document)
 
 
-def test_a_higher_ceiling_and_a_card_that_knows_only_ethernet_are_fine(host, lab):
+def test_a_higher_ceiling_is_fine(host, lab):
     for settings in host.firmware.values():
         settings.update(SRIOV_EN=(1, 1), NUM_OF_VFS=(64, 64))
-        del settings["LINK_TYPE_P1"]
 
     assert differing(host, asks(lab, firmware={"manage": True})).keys() & {"enp5s0.firmware"} == set()
 
@@ -140,7 +138,7 @@ def test_a_setting_that_the_firmware_does_not_take_is_told(host, lab):
     failed = run("apply", host, asks(lab, firmware={"manage": True}))["failed"]
 
     assert failed["step"] == "firmware"
-    assert "SRIOV_EN=1 NUM_OF_VFS=16 LINK_TYPE_P1=2 was not taken" in failed["reason"]
+    assert "SRIOV_EN=1 NUM_OF_VFS=16 was not taken" in failed["reason"]
 
 
 def test_a_host_without_the_tool_is_told_which_package_has_it(host, lab):
@@ -157,6 +155,6 @@ def test_undo_leaves_firmware_and_the_baseline_has_what_was_before(host, lab):
     applied(host, document)
     baseline = json.loads(host.read("/var/lib/rocelab/baseline.json"))
 
-    assert baseline["pfs"]["enp5s0"]["firmware"] == {"LINK_TYPE_P1": 1, "NUM_OF_VFS": 4, "SRIOV_EN": 0}
+    assert baseline["pfs"]["enp5s0"]["firmware"] == {"NUM_OF_VFS": 4, "SRIOV_EN": 0}
     assert run("undo", host, document)["failed"] is None
     assert host.firmware["0000:05:00.0"]["SRIOV_EN"] == (0, 1)

@@ -39,7 +39,7 @@ class VendorHost(FakeHost):
         self.ofed, self.dkms, self.modinfo = "", "", (WRITTEN / "modinfo-inbox.txt").read_text()
         self.fw_tool, self.smi, self.ctk = "mstconfig", "", ""
         self.firmware: dict[str, dict[str, tuple[int, int]]] = {
-            f"{bus}:00.0": {"SRIOV_EN": (0, 0), "NUM_OF_VFS": (4, 8), "LINK_TYPE_P1": (1, 1)} for bus in PFS.values()
+            f"{bus}:00.0": {"SRIOV_EN": (0, 0), "NUM_OF_VFS": (4, 8), "LINK_TYPE_P1": (2, 2)} for bus in PFS.values()
         }
         self.frozen_firmware = False
         self.containerd, self.gpu_module, self.peer_module = "containerd.io 1.7.27 05044ec0a9a7", "", True
@@ -71,6 +71,16 @@ class VendorHost(FakeHost):
         self.file(f"{MODULE}/srcversion", "0B1A2C3D4E5F60718293A4B")
         self.file(f"{MODULE}/version", version)
         self.file(f"{MODULE}/taint", "OE")
+
+    def infiniband(self, pf: str) -> None:
+        """A VPI port in InfiniBand mode: sysfs as the kernel writes it, `mstconfig` as in `mstconfig-vpi.txt`.
+
+        Source of the words: drivers/infiniband/core/sysfs.c (link_layer_show), include/uapi/linux/if_arp.h.
+        """
+        device = next(iter((self.folder / f"sys/class/net/{pf}/device/infiniband").iterdir())).name
+        self.file(f"/sys/class/net/{pf}/device/infiniband/{device}/ports/1/link_layer", "InfiniBand\n")
+        self.file(f"/sys/class/net/{pf}/type", "32\n")
+        self.firmware[f"{PFS[pf]}:00.0"]["LINK_TYPE_P1"] = (1, 1)
 
     def install_ofed(self, version: str) -> None:
         self.ofed = f"OFED-internal-{version}:\n"
@@ -231,6 +241,11 @@ class VendorHost(FakeHost):
             self.remove(path)
         for settings in self.firmware.values():
             settings.update({name: (later, later) for name, (_, later) in settings.items()})
+        for pf, bus in PFS.items():
+            if self.firmware[f"{bus}:00.0"].get("LINK_TYPE_P1") == (2, 2):
+                for port in (self.folder / f"sys/class/net/{pf}/device/infiniband").glob("*/ports/1/link_layer"):
+                    port.write_text("Ethernet\n")
+                self.file(f"/sys/class/net/{pf}/type", "1\n")
         for line in self.modinfo.splitlines():
             key, _, value = line.partition(":")
             if key in ("version", "srcversion"):

@@ -1,5 +1,6 @@
 """Labs that ask hosts for the vendor's software, and how their host program is run."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from components.hosts.document import host_document, wanted_fields
@@ -13,14 +14,21 @@ from tests.components.hosts.vendor_kernel import VendorHost
 WANTED = "25.07-0.9.7"
 
 
-def asks(lab: Lab, allow_reboot: bool = True, **sections: object) -> dict[str, Any]:
-    """The document of a ConnectX host in a lab with these sections."""
+def asks(lab: Lab, allow_reboot: bool = True, convert: Sequence[str] = (), **sections: object) -> dict[str, Any]:
+    """The document of a ConnectX host in a lab with these sections; `convert` are PFs that leave InfiniBand."""
     kinds = {"driver": NicDriver, "firmware": Firmware, "gpu": Gpu, "runtime": Runtime}
     made = {key: kinds[key].model_validate(value) for key, value in sections.items()}
     hosts = lab.hosts.model_copy(update={"allow_reboot": allow_reboot})
     node = lab.nodes[0]
     pfs = tuple(
-        pf.model_copy(update={"driver": "mlx5_core", "rdma_device": f"mlx5_{i}", "vfs": 0})
+        pf.model_copy(
+            update={
+                "driver": "mlx5_core",
+                "rdma_device": f"mlx5_{i}",
+                "vfs": 0,
+                "convert_infiniband": pf.interface in convert,
+            }
+        )
         for i, pf in enumerate(node.pfs)
     )
     return host_document(lab.model_copy(update={"hosts": hosts, **made}), node.model_copy(update={"pfs": pfs}))

@@ -26,6 +26,7 @@ from .kubernetes_kernel import KubernetesKernel
 from .kubernetes_packages import KubernetesPackages
 from .licence import Licence
 from .link import Link
+from .link_layer import LinkLayer
 from .memlock import Memlock
 from .modules import Modules
 from .namespaces import RdmaNamespaces
@@ -55,6 +56,7 @@ STEPS: Tuple[Step, ...] = (
     Users(),
     Driver(),
     Firmware(),
+    LinkLayer(),
     GpuDriver(),
     ContainerRuntime(),
     ContainerToolkit(),

@@ -1,7 +1,7 @@
-"""Firmware settings of the NICs: whether there may be VFs, how many, and Ethernet on cards that can do both."""
+"""Firmware settings of the NICs: whether there may be VFs, and how many."""
 
 import re
-from typing import Any, Dict, List, NamedTuple, Optional, Set
+from typing import Callable, Dict, List, NamedTuple, Optional, Set
 
 from ..host import Document, Host
 from ..machine import Machine, StepError
@@ -9,8 +9,8 @@ from ..step import Before, Fields, Step, interface_of
 
 TOOLS = ("mstconfig", "mlxconfig")
 """mstflint's, which distributions have, then that of NVIDIA's firmware tools: same options, same output."""
-ETHERNET = 2
 TOOL_S = 120
+NAMES = ("SRIOV_EN", "NUM_OF_VFS")
 
 
 class Setting(NamedTuple):
@@ -36,7 +36,7 @@ class Firmware(Step):
         asked = document.get("firmware")
         if not asked:
             return {}
-        return {f"{name}.firmware": _text(asked["vfs"], asked["link_type"]) for name in asked["pfs"]}
+        return {f"{name}.firmware": _text(asked["vfs"]) for name in asked["pfs"]}
 
     def observed(self, host: Host) -> Fields:
         return {f"{name}.firmware": self._found(host, name) for name in host.document["firmware"]["pfs"]}
@@ -52,15 +52,7 @@ class Firmware(Step):
                 host.wait_for_reboot(field, f"{reason}; nothing was set, since hosts.allow_reboot is false")
                 continue
             device = self._device(host, name)
-            changes = self._changes(host, name, query(host.machine, device))
-            if changes:
-                host.machine.must(_tool(host.machine), "-d", device, "-y", "set", *changes, timeout_s=TOOL_S)
-                left = self._changes(host, name, query(host.machine, device))
-                if left:
-                    raise StepError(
-                        f"{name} ({device}) keeps its firmware settings: {' '.join(left)} was not taken",
-                        "is the firmware older than the parameter, or the NIC a BlueField that its own CPU governs?",
-                    )
+            set_parameters(host, name, device, self._changes)
             host.wait_for_reboot(field, reason)
 
     def before_pf(self, host: Host, pf: str) -> Before:
@@ -70,7 +62,7 @@ class Firmware(Step):
             settings = query(host.machine, self._device(host, pf))
         except StepError:
             return {}  # apply says it better
-        return {"firmware": {key: settings[key].now for key in sorted(settings) if key in _names(pf_port(host, pf))}}
+        return {"firmware": {key: settings[key].now for key in sorted(settings) if key in NAMES}}
 
     def _device(self, host: Host, pf: str) -> str:
         return host.machine.target(f"/sys/class/net/{pf}/device")
@@ -81,23 +73,18 @@ class Firmware(Step):
             settings = query(host.machine, self._device(host, pf))
         except StepError as error:
             return error.reason
-        port = pf_port(host, pf)
-        names = [name for name in _names(port) if name in settings]
-        now = _normal({name: settings[name].now for name in names}, port, asked)
-        later = _normal({name: settings[name].next for name in names}, port, asked)
+        names = [name for name in NAMES if name in settings]
+        now = _normal({name: settings[name].now for name in names}, asked["vfs"])
+        later = _normal({name: settings[name].next for name in names}, asked["vfs"])
         return now if now == later else f"{now}, from the next boot on {later}"
 
     def _changes(self, host: Host, pf: str, settings: Dict[str, Setting]) -> List[str]:
         """Words for `set`: what is not yet right from the next boot on."""
-        asked, port = host.document["firmware"], pf_port(host, pf)
-        changes = []
+        vfs, changes = host.document["firmware"]["vfs"], []
         if _value(settings, "SRIOV_EN") != 1:
             changes.append("SRIOV_EN=1")
-        if (_value(settings, "NUM_OF_VFS") or 0) < asked["vfs"]:
-            changes.append(f"NUM_OF_VFS={asked['vfs']}")
-        link = _value(settings, f"LINK_TYPE_P{port}")
-        if asked["link_type"] == "ethernet" and link not in (None, ETHERNET):
-            changes.append(f"LINK_TYPE_P{port}={ETHERNET}")
+        if (_value(settings, "NUM_OF_VFS") or 0) < vfs:
+            changes.append(f"NUM_OF_VFS={vfs}")
         return changes
 
 
@@ -120,6 +107,21 @@ def query(machine: Machine, device: str) -> Dict[str, Setting]:
     return found
 
 
+def set_parameters(
+    host: Host, pf: str, device: str, changes: Callable[[Host, str, Dict[str, Setting]], List[str]]
+) -> None:
+    """Sets what is not yet right from the next boot on, and looks whether the NIC has taken it."""
+    words = changes(host, pf, query(host.machine, device))
+    if not words:
+        return
+    host.machine.must(_tool(host.machine), "-d", device, "-y", "set", *words, timeout_s=TOOL_S)
+    if left := changes(host, pf, query(host.machine, device)):
+        raise StepError(
+            f"{pf} ({device}) keeps its firmware settings: {' '.join(left)} was not taken",
+            "is the firmware older than the parameter, or the NIC a BlueField that its own CPU governs?",
+        )
+
+
 def pf_port(host: Host, pf: str) -> int:
     """Which port of its NIC a PF is: function 0 is the first."""
     return int(host.machine.target(f"/sys/class/net/{pf}/device").rpartition(".")[2] or 0) + 1
@@ -135,10 +137,6 @@ def _tool(machine: Machine) -> str:
     )
 
 
-def _names(port: int) -> List[str]:
-    return ["SRIOV_EN", "NUM_OF_VFS", f"LINK_TYPE_P{port}"]
-
-
 def _number(word: str) -> Optional[int]:
     """`16` and `True(1)` as a number; None for `Array[0..7]`."""
     found = re.match(r"^(?:[^()]*\()?(\d+)\)?$", word)
@@ -149,15 +147,10 @@ def _value(settings: Dict[str, Setting], name: str) -> Optional[int]:
     return settings[name].next if name in settings else None
 
 
-def _text(vfs: int, link_type: str) -> str:
-    return f"SRIOV_EN=1 NUM_OF_VFS={vfs}" + (" Ethernet" if link_type == "ethernet" else "")
+def _text(vfs: int) -> str:
+    return f"SRIOV_EN=1 NUM_OF_VFS={vfs}"
 
 
-def _normal(values: Dict[str, int], port: int, asked: Dict[str, Any]) -> str:
-    """In the words of `_text`: more VFs than asked for are as good, and a card without LINK_TYPE is Ethernet."""
-    vfs = values.get("NUM_OF_VFS", 0)
-    text = f"SRIOV_EN={values.get('SRIOV_EN', 0)} NUM_OF_VFS={min(asked['vfs'], vfs)}"
-    if asked["link_type"] == "keep":
-        return text
-    link = values.get(f"LINK_TYPE_P{port}", ETHERNET)
-    return text + (" Ethernet" if link == ETHERNET else f" LINK_TYPE={link}")
+def _normal(values: Dict[str, int], vfs: int) -> str:
+    """In the words of `_text`: more VFs than asked for are as good."""
+    return f"SRIOV_EN={values.get('SRIOV_EN', 0)} NUM_OF_VFS={min(vfs, values.get('NUM_OF_VFS', 0))}"

@@ -44,7 +44,7 @@ class QualityOfService(Step):
     """
 
     name = "qos"
-    waits_for = ("kernel_arguments", "driver", "firmware")
+    waits_for = ("kernel_arguments", "driver", "firmware", "link_layer")
     effects = {
         **dict.fromkeys((*PORT_ASPECTS, "global_pause"), "link"),
         **dict.fromkeys((*RDMA_CM_ASPECTS, "traffic_class", "ecn", "cnp"), "none"),

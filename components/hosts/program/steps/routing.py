@@ -23,7 +23,7 @@ class Routing(Step):
     """A table and a rule per PF. Nothing else takes them, so there is nothing that a revert would have to save."""
 
     name = "routing"
-    waits_for = ("kernel_arguments", "driver", "firmware")
+    waits_for = ("kernel_arguments", "driver", "firmware", "link_layer")
     effects = {"routing": "link"}
     repairs = {"routing": "link"}
 

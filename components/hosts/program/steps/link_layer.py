@@ -1,0 +1,79 @@
+"""InfiniBand ports: refused as rails, or switched to Ethernet where the lab asks for that by PF."""
+
+from typing import Dict, List, Set
+
+from ..host import Document, Host
+from ..machine import StepError
+from ..step import Fields, Step, interface_of
+from .firmware import Setting, pf_port, query, set_parameters
+
+ETHERNET, INFINIBAND = "Ethernet", "InfiniBand"
+"""As the kernel says it in ports/1/link_layer (drivers/infiniband/core/sysfs.c)."""
+ARPHRD_INFINIBAND = "32"
+"""Kind of an IPoIB netdev (include/uapi/linux/if_arp.h), which is there without an RDMA driver too."""
+LINK_TYPE_ETHERNET = 2
+"""Value of LINK_TYPE_P1 for ETH; IB is 1 (`mstconfig -d DEVICE query`)."""
+
+
+class LinkLayer(Step):
+    """A PF that is to be converted gets its setting, and everything that builds on Ethernet waits for the reboot."""
+
+    name = "link_layer"
+    at_boot = False
+    effects = {"link_layer": "reboot"}
+    repairs = {"link_layer": "reboot"}
+
+    def concerns(self, document: Document) -> bool:
+        return True
+
+    def wanted(self, document: Document) -> Fields:
+        return {f"{name}.link_layer": ETHERNET for name in _converted(document)}
+
+    def observed(self, host: Host) -> Fields:
+        return {f"{name}.link_layer": link_layer(host, name) for name in _converted(host.document)}
+
+    def refuse(self, host: Host) -> None:
+        for name in (pf["interface"] for pf in host.pfs):
+            if name not in _converted(host.document) and link_layer(host, name) == INFINIBAND:
+                raise StepError(
+                    f"{name} is an InfiniBand port, and RoCE is Ethernet",
+                    "name an Ethernet port; or, if nobody uses this InfiniBand fabric, set convert_infiniband: true "
+                    "for this PF and firmware.manage: true",
+                )
+
+    def apply(self, host: Host, wrong: Set[str]) -> None:
+        for field in sorted(wrong):
+            name = interface_of(field)
+            reason = f"{field} {INFINIBAND} => {ETHERNET}: read by the NIC at boot"
+            if not host.document["firmware"]["may_reboot"]:
+                host.wait_for_reboot(field, f"{reason}; nothing was set, since hosts.allow_reboot is false")
+                continue
+            device = host.machine.target(f"/sys/class/net/{name}/device")
+            if _parameter(host, name) not in query(host.machine, device):
+                raise StepError(
+                    f"{name} ({device}) has no {_parameter(host, name)}, so it is InfiniBand for good",
+                    "such a card cannot speak RoCE: name another NIC",
+                )
+            set_parameters(host, name, device, _changes)
+            host.wait_for_reboot(field, reason)
+
+
+def link_layer(host: Host, pf: str) -> str:
+    """Ethernet or InfiniBand, by the netdev's kind and by the RDMA device where there is one."""
+    machine, own = host.machine, f"/sys/class/net/{pf}/device/infiniband"
+    said = [machine.read(f"{own}/{device}/ports/1/link_layer") for device in machine.names(own)]
+    infiniband = machine.read(f"/sys/class/net/{pf}/type") == ARPHRD_INFINIBAND or INFINIBAND in said
+    return INFINIBAND if infiniband else ETHERNET
+
+
+def _converted(document: Document) -> List[str]:
+    return list(document.get("firmware", {}).get("convert", []))
+
+
+def _parameter(host: Host, pf: str) -> str:
+    return f"LINK_TYPE_P{pf_port(host, pf)}"
+
+
+def _changes(host: Host, pf: str, settings: Dict[str, Setting]) -> List[str]:
+    name = _parameter(host, pf)
+    return [] if settings[name].next == LINK_TYPE_ETHERNET else [f"{name}={LINK_TYPE_ETHERNET}"]
