@@ -1,6 +1,7 @@
 """Reboots of hosts that wait for one: a canary, then batches, each proven before the next; the first failure stops."""
 
 import asyncio
+import re
 import time
 from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -15,8 +16,8 @@ from stacks.hosts import HostPolicy
 
 REBOOT = "exec sudo -n systemd-run --quiet --collect --on-active=1 systemctl reboot"
 """Detached: the answer to this very command still gets through."""
-UNIT_STATE = "systemctl show -p ActiveState --value rocelab-rdma.service || true"
-"""By the older of two spellings: -P came with systemd 246, and Ubuntu 20.04 and RHEL 8 have an older one."""
+UNIT_STATE = "systemctl show -p ActiveState -p ExecMainExitTimestampMonotonic rocelab-rdma.service || true"
+"""The time is 0 until the unit has run once since the boot: before and after it, its state is inactive."""
 PAUSE_S = 3.0
 ASKED_PEERS = 3
 
@@ -102,8 +103,9 @@ class Roll:
 
     async def _unit_has_ended(self, endpoint: Endpoint) -> bool:
         """Whether our unit has done what it can, so that waiting on is pointless."""
-        state = await self.crew.hosts.run(endpoint, UNIT_STATE, answer_s=60)
-        return state.strip() in ("active", "failed")
+        said = (await self.crew.hosts.run(endpoint, UNIT_STATE, answer_s=60)).split()
+        has_run = any(re.match(r"ExecMainExit\w+=[1-9]", word) for word in said)
+        return "ActiveState=failed" in said or (has_run and "ActiveState=activating" not in said)
 
     async def _reaches_a_peer(self, name: str, record: HostRecord) -> None:
         for interface, peers in rail_peers(name, self.records):

@@ -77,7 +77,9 @@ class SimHost:
         self.asked.append("other")
         if "systemctl reboot" in command:
             self.boot_id = secrets.token_hex(16)
-        return Answer(out="active\n" if "ActiveState" in command else "")
+        return Answer(
+            out="ActiveState=inactive\nExecMainExitTimestampMonotonic=9000000\n" if "ActiveState" in command else ""
+        )
 
     def _performed(self, verb: str, digest: str, text: bytes, failing: str) -> Answer:
         self.asked.append(verb)

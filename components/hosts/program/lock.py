@@ -4,15 +4,16 @@ import fcntl
 import os
 
 from .machine import Machine, StepError
-from .places import BOOT_RUN_WAIT_S, LOCK_FILE, LOCK_WAIT_S, STARTING_S, UNIT, UNIT_LINK
+from .places import BOOT_RUN_WAIT_S, LOCK_FILE, LOCK_WAIT_S, REVERT_FILE, STARTING_S, UNIT, UNIT_LINK
 
 
 def wait_for_boot(machine: Machine) -> None:
     """Waits while the unit of a starting host is about to run or runs: what it has not set yet has not drifted.
 
-    A unit that hangs keeps nobody: what is seen then is what is there.
+    A unit that hangs keeps nobody: what is seen then is what is there. One that a driver reload has started waits for
+    the confirmation of a run, so that the run must not wait for it.
     """
-    if machine.now_s() < STARTING_S and machine.exists(UNIT_LINK):
+    if machine.now_s() < STARTING_S and machine.exists(UNIT_LINK) and not machine.exists(REVERT_FILE):
         machine.wait(lambda: not _is_starting(machine), BOOT_RUN_WAIT_S)
 
 
@@ -22,10 +23,13 @@ def _is_starting(machine: Machine) -> bool:
 
 
 class locked:  # noqa: N801  # read as a word of a sentence: with locked(...)
-    """The second run waits, and a killed one leaves nothing behind."""
+    """The second run waits, and a killed one leaves nothing behind.
 
-    def __init__(self, machine: Machine, wait_s: float = LOCK_WAIT_S) -> None:
-        self.machine, self.wait_s, self.descriptor = machine, wait_s, -1
+    With `confirmed` it also waits until no network waits for its confirmation.
+    """
+
+    def __init__(self, machine: Machine, wait_s: float = LOCK_WAIT_S, *, confirmed: bool = False) -> None:
+        self.machine, self.wait_s, self.confirmed, self.descriptor = machine, wait_s, confirmed, -1
 
     def __enter__(self) -> None:
         if not self.machine.wait(self._taken, self.wait_s):
@@ -42,7 +46,8 @@ class locked:  # noqa: N801  # read as a word of a sentence: with locked(...)
         try:
             fcntl.flock(self.descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             # undo removes the file: a lock on the removed one would keep nobody out
-            if os.stat(path).st_ino == os.fstat(self.descriptor).st_ino:
+            ours = os.stat(path).st_ino == os.fstat(self.descriptor).st_ino
+            if ours and not (self.confirmed and self.machine.exists(REVERT_FILE)):
                 return True
         except (BlockingIOError, FileNotFoundError):
             pass

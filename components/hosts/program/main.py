@@ -10,8 +10,9 @@ from .host import Document, Host
 from .lock import locked, wait_for_boot
 from .machine import Machine, StepError
 from .membership import CLUSTER_VERBS, answer
+from .ofed import MODULE
 from .owner import OwnerError, refuse_another_owner
-from .places import BOOT_DEVICE_WAIT_S, DEADLINE_S, DOCUMENT_FILE, SCHEMA
+from .places import BOOT_DEVICE_WAIT_S, BOOT_LOCK_WAIT_S, DEADLINE_S, DOCUMENT_FILE, SCHEMA
 from .revert import revert
 from .steps import wanted_fields
 from .verbs import apply, confirm, facts, failure, probe, reboots_needed, undo
@@ -53,16 +54,20 @@ def perform(verb: str, machine: Machine, text: str, program: bytes) -> Dict[str,
         result["host"] = document["host"]
         signal.alarm(int(document.get("deadline_s", DEADLINE_S)))
         host = Host(machine, document, program)
-        if verb == "boot":
-            host.booting = True
-            names = [pf["interface"] for pf in host.pfs]
-            machine.wait(lambda: all(machine.exists(f"/sys/class/net/{name}") for name in names), BOOT_DEVICE_WAIT_S)
-        else:
+        if verb != "boot":
             wait_for_boot(machine)
-        if verb in ("apply", "boot"):
+        if verb == "boot":
+            appearing = host
+            machine.wait(lambda: devices_are_there(appearing), BOOT_DEVICE_WAIT_S)
+            with locked(machine, BOOT_LOCK_WAIT_S, confirmed=True):
+                # what was confirmed meanwhile; nobody is asked who owns the host, since the owner put it there
+                host = Host(machine, read_document(machine.read(DOCUMENT_FILE) or text), program)
+                host.booting = True
+                signal.alarm(int(host.document.get("deadline_s", DEADLINE_S)))
+                result["failed"] = apply(host, None)
+        elif verb == "apply":
             with locked(machine):
-                if verb == "apply":  # what runs at boot was put there by the owner
-                    refuse_another_owner(host)
+                refuse_another_owner(host)
                 result["failed"] = apply(host, None if only is None else set(only))
         elif verb in ("confirm", "undo"):
             with locked(machine):
@@ -90,6 +95,15 @@ def perform(verb: str, machine: Machine, text: str, program: bytes) -> Dict[str,
     if host is not None:
         result["changed"] = host.changed
     return result
+
+
+def devices_are_there(host: Host) -> bool:
+    """Whether every PF has its netdev and its own RDMA device: a driver that starts makes one after the other."""
+    return all(
+        host.machine.exists(f"/sys/class/net/{pf['interface']}")
+        and (pf["driver"] != MODULE or host.machine.exists(f"/sys/class/infiniband/{pf['rdma_device']}"))
+        for pf in host.pfs
+    )
 
 
 def read_document(text: str) -> Document:

@@ -6,6 +6,8 @@ VF_WAIT_S = 120
 DEADLINE_S = 420
 """Bound of a run whose document gives none: two PFs that each take the full VF wait, and the rest."""
 BOOT_DEVICE_WAIT_S = 60
+BOOT_LOCK_WAIT_S = 300
+"""How long the unit waits for a run that is at work, and for the confirmation of what it did."""
 BOOT_RUN_WAIT_S = 90
 """How long a run waits for the one at boot: it takes seconds, and more where a driver creates many VFs."""
 STARTING_S = 900
@@ -18,6 +20,8 @@ PROGRAM_FILE = LIBRARY + "/host.pyz"
 DOCUMENT_FILE = STATE + "/document.json"
 UNCONFIRMED_FILE = STATE + "/document.unconfirmed.json"
 BASELINE_FILE = STATE + "/baseline.json"
+NICS_FILE = STATE + "/nics.json"
+"""PCI address and MAC of each PF."""
 OWNER_FILE = STATE + "/owner"
 """Name of the lab and stack that changes this host; whoever hands it over removes it."""
 REVERT_FILE = RUN + "/revert.json"
@@ -41,6 +45,7 @@ UNIT_LINK = "/etc/systemd/system/multi-user.target.wants/" + UNIT
 MODULES_FILE = "/etc/modules-load.d/rocelab.conf"
 SYSCTL_FILE = "/etc/sysctl.d/60-rocelab.conf"
 MODPROBE_FILE = "/etc/modprobe.d/rocelab.conf"
+UDEV_FILE = "/etc/udev/rules.d/90-rocelab.rules"
 NETWORK_MANAGER_FILE = "/etc/NetworkManager/conf.d/60-rocelab.conf"
 NETWORKD_DROP_INS = "/etc/systemd/networkd.conf.d"
 NETWORKD_FILE = NETWORKD_DROP_INS + "/60-rocelab.conf"
@@ -52,6 +57,7 @@ SYSTEM_FILES = (
     MODULES_FILE,
     SYSCTL_FILE,
     MODPROBE_FILE,
+    UDEV_FILE,
     *DAEMON_FILES,
     NETWORKD_DROP_INS,  # a folder that distributions do not have; it goes only when it is empty
 )

@@ -7,6 +7,7 @@ from typing import Any, Dict, List, Optional, Set, Tuple
 from .baseline import forgotten, give_all_back, give_back, give_steps_back, record_baseline
 from .files import load_names
 from .host import Host
+from .identity import remember_nics
 from .machine import Machine, StepError
 from .owner import claim
 from .places import (
@@ -15,6 +16,7 @@ from .places import (
     DOCUMENT_FILE,
     LIBRARY,
     LOCK_FILE,
+    NICS_FILE,
     OWNER_FILE,
     PROGRAM_FILE,
     REBOOT_FILE,
@@ -53,6 +55,7 @@ def apply(host: Host, only: Optional[Set[str]]) -> Optional[Failure]:
     claim(host)
     _remove_copies(host.machine, copy_of(hashlib.sha256(host.program).hexdigest()))
     record_baseline(host)
+    remember_nics(host)
     give_back(host, forgotten(host))
     left = give_steps_back(host)
     failed = failure(*left) if left else None
@@ -111,6 +114,7 @@ def undo(host: Host) -> None:
     _remove_copies(machine)
     give_all_back(host)
     machine.remove(BASELINE_FILE)
+    machine.remove(NICS_FILE)
     machine.remove(OWNER_FILE)
     machine.remove(STATE)
     machine.remove(LOCK_FILE)

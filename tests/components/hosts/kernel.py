@@ -32,7 +32,12 @@ class FakeHost(Machine):
         self.file("/sys/module/ib_core/parameters/netns_mode", "Y\n")
         self.file("/proc/sys/kernel/random/boot_id", "first\n")
         for pf, bus in PFS.items():
-            self.links[pf] = {**link([]), "mtu": 1500, "flags": ["BROADCAST", "MULTICAST"]}
+            self.links[pf] = {
+                **link([]),
+                "address": f"52:54:00:{bus[-2:]}:00:01",
+                "mtu": 1500,
+                "flags": ["BROADCAST", "MULTICAST"],
+            }
             device = self.folder / f"sys/devices/{bus}:00.0"
             (device / "net").mkdir(parents=True)
             self.symlink(f"/sys/class/net/{pf}/device", device)

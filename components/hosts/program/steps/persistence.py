@@ -1,12 +1,18 @@
-"""What brings all of it back after a reboot: a unit, this program, its document, and drop-ins for others."""
+"""What brings all of it back after a reboot or a driver reload: a unit, this program, its document, and drop-ins.
+
+The unit does not stay active: systemd starts what a device wants only when it is not active already, and each PF, RDMA
+device and soft-RoCE module that appears wants it (systemd.device(5), SYSTEMD_WANTS).
+"""
 
 import json
 import os
 from typing import Dict, List, Set
 
-from ..daemons import drop_ins
+from ..daemons import MARK, drop_ins
 from ..host import Document, Host
+from ..identity import pci_address
 from ..places import (
+    BOOT_LOCK_WAIT_S,
     DAEMON_FILES,
     DEADLINE_S,
     DOCUMENT_FILE,
@@ -15,6 +21,7 @@ from ..places import (
     PROGRAM_FILE,
     REVERT_FILE,
     SYSCTL_FILE,
+    UDEV_FILE,
     UNCONFIRMED_FILE,
     UNIT,
     UNIT_FILE,
@@ -30,16 +37,19 @@ Description=VFs, MTU, addresses and RDMA links of this host (rocelab)
 After=network-pre.target systemd-udevd.service systemd-modules-load.service openibd.service
 Before=kubelet.service containerd.service crio.service docker.service
 Wants=network-pre.target
+StartLimitIntervalSec=0
 
 [Service]
 Type=oneshot
-RemainAfterExit=yes
-TimeoutStartSec={DEADLINE_S + 60}
+TimeoutStartSec={BOOT_LOCK_WAIT_S + DEADLINE_S + 60}
 ExecStart=/usr/bin/env python3 -I {PROGRAM_FILE} boot
 
 [Install]
 WantedBy=multi-user.target
 """
+
+APPEARS = f'ACTION!="remove", {{}}, TAG+="systemd", ENV{{{{SYSTEMD_WANTS}}}}+="{UNIT}"\n'
+SOFT_ROCE_MODULE = "rdma_rxe"
 
 
 class Persistence(Step):
@@ -88,12 +98,21 @@ class Persistence(Step):
         return {
             MODULES_FILE: ("\n".join(document["modules"]) + "\n").encode(),
             SYSCTL_FILE: ("\n".join(sysctls) + "\n").encode(),
+            UDEV_FILE: self._rules(host).encode(),
             MODPROBE_FILE: f"options ib_core netns_mode={shared}\n".encode(),
             UNIT_FILE: UNIT_TEXT.encode(),
             PROGRAM_FILE: host.program,
             DOCUMENT_FILE: self._document(host),
             **drop_ins(host),
         }
+
+    def _rules(self, host: Host) -> str:
+        """By PCI address: VFs, which the unit makes itself, have others and must not start it again."""
+        slots = [slot for slot in (pci_address(host, pf["interface"]) for pf in host.pfs) if slot]
+        matches = [f'SUBSYSTEM=="net|infiniband", KERNELS=="{slot}"' for slot in slots]
+        if SOFT_ROCE_MODULE in host.document["modules"]:
+            matches.append(f'SUBSYSTEM=="module", KERNEL=="{SOFT_ROCE_MODULE}"')
+        return MARK + "".join(APPEARS.format(match) for match in matches)
 
     def _left_over(self, host: Host) -> List[str]:
         """Files for daemons that had to be told something once."""
