@@ -4,10 +4,22 @@ import os
 import re
 from typing import Dict, Iterable, List, Tuple
 
+from .files import load_json
 from .host import Host
 from .machine import Machine, StepError
+from .places import BASELINE_FILE
 
-NETWORK_FILESYSTEMS = re.compile(r"^(nfs4?|cifs|smb3|ceph|lustre|glusterfs|beegfs|9p)$")
+NETWORK_FILESYSTEMS = re.compile(
+    r"^(nfs4?|cifs|smb3|ceph|lustre|(fuse\.)?glusterfs|beegfs|9p|wekafs|gpfs|orangefs|pvfs2|afs)$"
+)
+"""Most name their servers in /proc/mounts; GPFS and BeeGFS name none, and only their connections show them."""
+QUEUE_PAIR = re.compile(r"^link (\S+)/\S+ .*\btype (\S+) .*\bcomm (.+?)\s*$", re.MULTILINE)
+"""A line of `rdma resource show qp`. Not its JSON: older versions print fields into an array (rdma/res-qp.c)."""
+DATA_QUEUE_PAIRS = ("RC", "UC", "UD", "RAW_PACKET", "XRC_INI", "XRC_TGT", "DRIVER")
+"""Types that carry somebody's data (rdma/res.c of iproute2); SMI and GSI are the kernel's own."""
+KERNELS_OWN = {"queue pairs of [ib_core]", "queue pairs of [mlx5_ib]"}
+ESTABLISHED = "01"
+SHOWN_USERS = 3
 
 
 def refuse_what_carries_the_host(host: Host, pfs: Iterable[str]) -> None:
@@ -21,7 +33,53 @@ def refuse_what_carries_the_host(host: Host, pfs: Iterable[str]) -> None:
             )
         if pf not in host.links():
             known = ", ".join(sorted(name for name in host.links() if name != "lo"))
-            raise StepError(f"{pf} is no network device of this host; it has {known}", "mend interface of this PF")
+            raise StepError(
+                f"{pf} is no network device of this host; it has {known}",
+                "write the interface of this PF as the host names it",
+            )
+
+
+def refuse_what_others_use(host: Host, pfs: Iterable[str]) -> None:
+    """Refuses a PF that was never ours and that somebody uses: a rail loses what others have set on it."""
+    ours = load_json(host.machine, BASELINE_FILE).get("pfs", {})
+    for pf in pfs:
+        if pf in ours or pf not in host.links():
+            continue
+        users = [*_queue_pair_users(host, pf), *_tcp_peers(host, pf)]
+        if users:
+            more = f" and {len(users) - SHOWN_USERS} more" if len(users) > SHOWN_USERS else ""
+            raise StepError(
+                f"{pf} is refused as a rail: it is in use, by {', '.join(users[:SHOWN_USERS])}{more}",
+                "end what uses it, or name another NIC; storage that runs over it belongs on a NIC that is no rail",
+            )
+
+
+def _queue_pair_users(host: Host, pf: str) -> List[str]:
+    """Who has queue pairs on the RDMA devices of a PF: processes by name, parts of the kernel in brackets."""
+    devices = host.rdma_devices(pf)
+    if not devices:
+        return []
+    done = host.machine.run("rdma", "resource", "show", "qp")
+    if done.code:
+        return [f"queue pairs, for all that can be told: rdma resource show qp fails ({done.err.strip()[:80]})"]
+    pairs = [(kind, comm) for device, kind, comm in QUEUE_PAIR.findall(done.out) if device in devices]
+    return sorted({f"queue pairs of {comm}" for kind, comm in pairs if kind in DATA_QUEUE_PAIRS} - KERNELS_OWN)
+
+
+def _tcp_peers(host: Host, pf: str) -> List[str]:
+    """Connections of the PF's own addresses, such as GPFS's and BeeGFS's, which name no server anywhere else."""
+    own = {address.partition("/")[0] for address in host.addresses(pf)}
+    found = set()
+    for line in host.machine.read("/proc/net/tcp").splitlines()[1:]:
+        words = line.split()
+        if len(words) > 3 and words[3] == ESTABLISHED and _ipv4(words[1]) in own:
+            found.add(f"a TCP connection to {_ipv4(words[2])}:{int(words[2].partition(':')[2], 16)}")
+    return sorted(found)
+
+
+def _ipv4(word: str) -> str:
+    """`0B0A0A0A:04A7` of /proc/net/tcp as an address: the kernel prints the bytes as they lie in the CPU's memory."""
+    return ".".join(str(byte) for byte in reversed(bytes.fromhex(word.partition(":")[0])))
 
 
 def _carriers(host: Host) -> Dict[str, str]:
@@ -39,10 +97,11 @@ def _carriers(host: Host) -> Dict[str, str]:
     for name, link in host.links().items():
         if session and session in [info.get("local") for info in link.get("addr_info", [])]:
             found.setdefault(name, "this SSH session arrives on it")
-    for server, place in _file_servers(machine):
-        route = re.search(r"\bdev (\S+)", machine.run("ip", "route", "get", server).out)
+    for server, what in [*_file_servers(machine), *_block_servers(machine)]:
+        address, _, device = server.partition("%")  # a link-local server names the device by which it is reached
+        route = re.search(r"\bdev (\S+)", f"dev {device}" if device else machine.run("ip", "route", "get", address).out)
         if route:
-            found.setdefault(route[1], f"{place} is mounted over it")
+            found.setdefault(route[1], what)
     todo = list(found)
     while todo:
         name = todo.pop()
@@ -67,13 +126,30 @@ def _session_address(machine: Machine) -> str:
 
 
 def _file_servers(machine: Machine) -> List[Tuple[str, str]]:
-    """IPv4 address and mount point of each mounted network filesystem."""
+    """Address and sentence of each server of a mounted network filesystem."""
     found = []
     for line in machine.read("/proc/mounts").splitlines():
         words = line.split()
         if len(words) > 3 and NETWORK_FILESYSTEMS.match(words[2]):
-            addresses = re.findall(
-                r"\d+\.\d+\.\d+\.\d+", words[0] + " " + " ".join(re.findall(r"\baddr=\S+", words[3]))
-            )
-            found += [(address, words[1]) for address in sorted(set(addresses))]
+            given = " ".join([words[0], *re.findall(r"\b(?:mount)?addr=([^,\s]+)", words[3])])
+            addresses = re.findall(r"\d+\.\d+\.\d+\.\d+", given)
+            addresses += re.findall(r"(?<![\w:.\]])(?:[0-9a-fA-F]*:){2,}[0-9a-fA-F]*(?:%\w+)?", given)
+            found += [(address, f"{words[1]} is mounted over it") for address in sorted(set(addresses))]
+    return found
+
+
+def _block_servers(machine: Machine) -> List[Tuple[str, str]]:
+    """The same for disks: NVMe over Fabrics, iSCSI and iSER."""
+    found = []
+    for name in machine.names("/sys/class/nvme"):
+        given = machine.read(f"/sys/class/nvme/{name}/address")
+        kind = machine.read(f"/sys/class/nvme/{name}/transport")
+        what = f"{name}, an NVMe disk over {kind or 'a network'}, is reached over it"
+        # a local disk has the address of its PCI slot, and no traddr
+        found += [(address, what) for address in re.findall(r"\btraddr=([^,\s]+)", given)]
+    for name in machine.names("/sys/class/iscsi_connection"):
+        folder = f"/sys/class/iscsi_connection/{name}"
+        address = machine.read(f"{folder}/address") or machine.read(f"{folder}/persistent_address")
+        if address:
+            found.append((address, f"an iSCSI or iSER session ({name}) runs over it"))
     return found

@@ -2,7 +2,7 @@
 
 from typing import Any, Dict, Set
 
-from ..carriers import refuse_what_carries_the_host
+from ..carriers import refuse_what_carries_the_host, refuse_what_others_use
 from ..host import Document, Host
 from ..links import link_changes, link_state
 from ..machine import StepError
@@ -40,6 +40,7 @@ class Link(Step):
 
     def refuse(self, host: Host) -> None:
         refuse_what_carries_the_host(host, [pf["interface"] for pf in host.pfs])
+        refuse_what_others_use(host, [pf["interface"] for pf in host.pfs])
         for pf in host.pfs:
             if host.machine.exists(f"/sys/class/net/{pf['interface']}/bonding_slave"):
                 bond = host.machine.target(f"/sys/class/net/{pf['interface']}/master") or "a bond"
@@ -49,7 +50,10 @@ class Link(Step):
                 )
             driver = host.machine.target(f"/sys/class/net/{pf['interface']}/device/driver")
             if driver != pf["driver"]:
-                raise StepError(f"{pf['interface']} runs on {driver or 'no'} driver, not {pf['driver']}", "mend driver")
+                raise StepError(
+                    f"{pf['interface']} runs on {driver or 'no'} driver, not {pf['driver']}",
+                    "write its driver as it is, or load the one that the lab names",
+                )
 
     def apply(self, host: Host, wrong: Set[str]) -> None:
         lines = []
