@@ -28,6 +28,11 @@ CONSUMERS = (
     "rds_rdma",
 )
 """Modules that keep the RDMA stack busy for storage and sockets: openibd fails, or takes a mount away."""
+STACK = (
+    *("mlx5_core", "mlx5_ib", "mlx4_core", "mlx4_en", "mlx4_ib", "mlxfw", "mlxdevm", "mlx_compat", "auxiliary"),
+    *("ib_core", "ib_uverbs", "ib_umad", "ib_cm", "ib_ucm", "iw_cm", "ib_ipoib", "rdma_cm", "rdma_ucm"),
+)
+"""What openibd unloads and loads itself. A holder of one of these that is none of them stops it half-way."""
 
 
 class ModuleFile(NamedTuple):
@@ -102,11 +107,19 @@ def runs_inbox(machine: Machine) -> bool:
     return "O" not in machine.read(f"/sys/module/{MODULE}/taint")
 
 
+def module_holders(machine: Machine) -> List[str]:
+    """Modules outside the RDMA stack that hold a part of it, whatever they are called: nvidia_peermem, another NIC's."""
+    held = [(holder, module) for module in STACK for holder in machine.names(f"/sys/module/{module}/holders")]
+    others = sorted({holder for holder, _ in held} - {*STACK, *CONSUMERS})
+    return [f"module {name} holds {' '.join(module for holder, module in held if holder == name)}" for name in others]
+
+
 def holders(host: Host) -> List[str]:
     """Why the driver cannot be restarted under this host; empty when nobody would notice but our own links and VFs."""
     machine, found = host.machine, []
     host.forget()
     found += [f"module {name} is loaded" for name in CONSUMERS if machine.exists(f"/sys/module/{name}")]
+    found += module_holders(machine)
     opened = host.opened_devices()
     if opened is None:
         found.append("who has RDMA devices open cannot be listed")

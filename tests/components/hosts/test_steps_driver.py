@@ -194,6 +194,8 @@ def test_without_leave_to_reboot_nothing_is_installed(host, lab, doca):
 def test_openibd_loads_a_driver_that_nobody_holds(host, lab, doca):
     driver = {"source": "doca_ofed", "version": WANTED, "download": doca, "restart": "openibd"}
     document = asks(lab, allow_reboot=False, driver=driver)
+    for module in ("ib_core", "ib_uverbs", "mlx5_core"):
+        host.file(f"/sys/module/{module}/holders/mlx5_ib/refcnt", "1")
 
     result = applied(host, document)
 
@@ -209,9 +211,21 @@ def test_openibd_loads_a_driver_that_nobody_holds(host, lab, doca):
             lambda host: host.symlink("/sys/class/net/enp0s3/device/driver", host.folder / "drivers/mlx5_core"),
             "enp0s3 is refused as a rail: it is the management interface",
         ),
+        (lambda host: held_by(host, "nvidia_peermem", "ib_uverbs"), "module nvidia_peermem holds ib_uverbs"),
+        (lambda host: held_by(host, "bnxt_re", "ib_core", "ib_uverbs"), "module bnxt_re holds ib_core ib_uverbs"),
     ],
-    ids=["storage", "management"],
+    ids=["storage", "management", "peer memory", "another NIC's driver"],
 )
+def held_by(host, name, *modules):
+    """A folder per module that is used: Linux Documentation/ABI/testing/sysfs-module, `holders`.
+
+    nvidia_peermem that holds ib_uverbs stopped openibd half-way: Mellanox/doca-driver-build#481.
+    """
+    for module in modules:
+        host.file(f"/sys/module/{module}/holders/{name}/refcnt", "0")
+    host.file("/sys/module/ib_core/holders/mlx5_ib/refcnt", "1")  # openibd takes that away itself
+
+
 def test_openibd_leaves_a_driver_that_somebody_holds_to_a_reboot(host, lab, doca, held, said):
     held(host)
     driver = {"source": "doca_ofed", "version": WANTED, "download": doca, "restart": "openibd"}
