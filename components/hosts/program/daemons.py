@@ -7,10 +7,15 @@ could take an address away, and the management interface is theirs.
 import re
 from typing import Dict, Tuple
 
+from .files import load_json
+from .guest import NETPLAN
+from .guest_others import SCRIPTS
+from .guest_others import definition_of
 from .host import Host
-from .machine import Machine
-from .places import NETWORK_MANAGER_FILE, NETWORKD_FILE
+from .machine import Machine, StepError
+from .places import BASELINE_FILE, NETWORK_MANAGER_FILE, NETWORKD_FILE
 
+GUESTS_DRIVER = "vmxnet3"
 MARK = "# Written by rocelab: change the lab file instead.\n"
 NETWORK_MANAGERS = ("/usr/sbin/NetworkManager",)
 NETWORKDS = ("/usr/lib/systemd/systemd-networkd", "/lib/systemd/systemd-networkd")
@@ -30,6 +35,37 @@ def drop_ins(host: Host) -> Dict[str, bytes]:
     if any("routing" in pf for pf in host.pfs) and _has(host.machine, NETWORKDS):
         found[NETWORKD_FILE] = (MARK + KEPT).encode()
     return found
+
+
+def refuse_defined_rails(host: Host) -> None:
+    """Refuses a rail of bare metal that netplan, NetworkManager or networkd sets up: of two owners the last one wins.
+
+    networkd takes addresses away that it does not know when it sets a link up (systemd-networkd.service(8)), beside our
+    unit. In a guest the guest's own tool keeps the address, and other files are asked what they say; so it is until that
+    tool has been given back.
+    """
+    before = load_json(host.machine, BASELINE_FILE).get("steps", {})
+    if host.booting or host.document.get("guest_network") or "guest_network" in before:
+        return
+    for pf in host.pfs:
+        name = pf["interface"]
+        path = definition_of(host.machine, name) if pf["driver"] != GUESTS_DRIVER else ""
+        if path:
+            raise StepError(
+                f"{path} defines {name}, so that two would set its address and MTU",
+                f"{_remedy(path, name)}; or name another NIC as this rail",
+            )
+
+
+def _remedy(path: str, name: str) -> str:
+    if path.startswith(NETPLAN):
+        return (
+            f"take {name} out of {path} (and keep cloud-init from writing it again: network: {{config: disabled}} in "
+            "/etc/cloud/cloud.cfg.d), then netplan apply"
+        )
+    if "NetworkManager" in path or path.startswith(SCRIPTS):
+        return f"nmcli connection modify the profile of {name} with connection.autoconnect no, and take it down"
+    return f"take {name} out of the [Match] of {path}, then networkctl reload and networkctl reconfigure {name}"
 
 
 def _has(machine: Machine, programs: Tuple[str, ...]) -> bool:

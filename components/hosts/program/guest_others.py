@@ -13,6 +13,8 @@ from .machine import Machine, StepError
 SCRIPTS = "/etc/sysconfig/network-scripts"
 """NetworkManager reads the ifcfg files there too, up to RHEL 9."""
 NO = ("no", "false", "off")
+NETWORKD_LINKS = "/run/systemd/netif/links"
+"""networkd's own notes, by interface number: ADMIN_STATE and NETWORK_FILE (src/network/networkd-state-file.c)."""
 REMEDY = "make it say what the lab says, or take {} out of it (cloud-init: network: {{config: disabled}})"
 
 
@@ -37,6 +39,27 @@ def refuse_other_definitions(machine: Machine, tool: str, pf: Dict[str, Any]) ->
             pairs = _pairs(text)
             if _profile_is_for(pairs, name, hardware) and pairs.get("autoconnect-priority") == HIGHEST_PRIORITY:
                 _refuse(path, name, "with NetworkManager's highest priority", _profile_differs(text, pf))
+
+
+def definition_of(machine: Machine, name: str) -> str:
+    """The file by which a network daemon sets an interface up, whatever it says; empty when none does.
+
+    RHEL's installer writes a profile for each NIC that it was not told to use, which never starts by itself. What
+    networkd has matched it says itself, in a file per link: patterns, drivers and netplan's own matches included.
+    """
+    hardware = _hardware(machine, name)
+    found = [path for path, text in _files(machine, NETPLAN, ".yaml") if _yaml_defines(text, name, hardware)]
+    for path, text in _files(machine, PROFILES):  # those below /run are netplan's, and its own files say the same
+        pairs = _pairs(text)
+        if _profile_is_for(pairs, name, hardware) and pairs.get("autoconnect", "true").lower() not in NO:
+            found.append(path)
+    for path, text in _files(machine, SCRIPTS):
+        if _script_defines(path, text, name, hardware) and _pairs(text).get("ONBOOT", "yes").lower() not in NO:
+            found.append(path)
+    link = _pairs(machine.read(f"{NETWORKD_LINKS}/{machine.read(f'/sys/class/net/{name}/ifindex')}"))
+    if link.get("ADMIN_STATE") != "unmanaged" and link.get("NETWORK_FILE"):
+        found.append(link["NETWORK_FILE"])
+    return found[0] if found else ""
 
 
 def defines_alone(machine: Machine, name: str) -> bool:

@@ -108,7 +108,7 @@ def runs_inbox(machine: Machine) -> bool:
 
 
 def module_holders(machine: Machine) -> List[str]:
-    """Modules outside the RDMA stack that hold a part of it, whatever they are called: nvidia_peermem, another NIC's."""
+    """Modules outside the RDMA stack that hold a part of it: nvidia_peermem, another NIC's driver."""
     held = [(holder, module) for module in STACK for holder in machine.names(f"/sys/module/{module}/holders")]
     others = sorted({holder for holder, _ in held} - {*STACK, *CONSUMERS})
     return [f"module {name} holds {' '.join(module for holder, module in held if holder == name)}" for name in others]

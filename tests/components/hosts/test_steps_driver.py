@@ -203,6 +203,16 @@ def test_openibd_loads_a_driver_that_nobody_holds(host, lab, doca):
     assert differing(host, document) == {}
 
 
+def held_by(host, name, *modules):
+    """A folder per module that is used: Linux Documentation/ABI/testing/sysfs-module, `holders`.
+
+    nvidia_peermem that holds ib_uverbs stopped openibd half-way: Mellanox/doca-driver-build#481.
+    """
+    for module in modules:
+        host.file(f"/sys/module/{module}/holders/{name}/refcnt", "0")
+    host.file("/sys/module/ib_core/holders/mlx5_ib/refcnt", "1")  # openibd takes that away itself
+
+
 @pytest.mark.parametrize(
     ("held", "said"),
     [
@@ -216,16 +226,6 @@ def test_openibd_loads_a_driver_that_nobody_holds(host, lab, doca):
     ],
     ids=["storage", "management", "peer memory", "another NIC's driver"],
 )
-def held_by(host, name, *modules):
-    """A folder per module that is used: Linux Documentation/ABI/testing/sysfs-module, `holders`.
-
-    nvidia_peermem that holds ib_uverbs stopped openibd half-way: Mellanox/doca-driver-build#481.
-    """
-    for module in modules:
-        host.file(f"/sys/module/{module}/holders/{name}/refcnt", "0")
-    host.file("/sys/module/ib_core/holders/mlx5_ib/refcnt", "1")  # openibd takes that away itself
-
-
 def test_openibd_leaves_a_driver_that_somebody_holds_to_a_reboot(host, lab, doca, held, said):
     held(host)
     driver = {"source": "doca_ofed", "version": WANTED, "download": doca, "restart": "openibd"}

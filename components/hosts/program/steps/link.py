@@ -3,6 +3,7 @@
 from typing import Any, Dict, Set
 
 from ..carriers import refuse_what_carries_the_host, refuse_what_others_use
+from ..daemons import refuse_defined_rails
 from ..host import Document, Host
 from ..links import link_changes, link_state
 from ..machine import StepError
@@ -41,6 +42,7 @@ class Link(Step):
     def refuse(self, host: Host) -> None:
         refuse_what_carries_the_host(host, [pf["interface"] for pf in host.pfs])
         refuse_what_others_use(host, [pf["interface"] for pf in host.pfs])
+        refuse_defined_rails(host)
         for pf in host.pfs:
             if host.machine.exists(f"/sys/class/net/{pf['interface']}/bonding_slave"):
                 bond = host.machine.target(f"/sys/class/net/{pf['interface']}/master") or "a bond"

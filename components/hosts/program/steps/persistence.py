@@ -34,7 +34,7 @@ from .namespaces import RdmaNamespaces
 UNCONFIRMED = "enabled, network not confirmed"
 UNIT_TEXT = f"""[Unit]
 Description=VFs, MTU, addresses and RDMA links of this host (rocelab)
-After=network-pre.target systemd-udevd.service systemd-modules-load.service openibd.service
+After=network-pre.target network.target systemd-udevd.service systemd-modules-load.service openibd.service
 Before=kubelet.service containerd.service crio.service docker.service
 Wants=network-pre.target
 StartLimitIntervalSec=0
