@@ -33,9 +33,14 @@ def refuse_what_carries_the_host(host: Host, pfs: Iterable[str]) -> None:
             )
         if pf not in host.links():
             known = ", ".join(sorted(name for name in host.links() if name != "lo"))
+            real = real_name(host, pf)
             raise StepError(
-                f"{pf} is no network device of this host; it has {known}",
-                "write the interface of this PF as the host names it",
+                f"{pf} is no network device of this host; it has {known}"
+                if real == pf
+                else f"{pf} is another name (altname) of {real}, and device plugins know a NIC by its first name only",
+                f"write interface: {real} for this PF"
+                if real != pf
+                else "write this PF's interface as the host names it",
             )
 
 
@@ -82,9 +87,15 @@ def _ipv4(word: str) -> str:
     return ".".join(str(byte) for byte in reversed(bytes.fromhex(word.partition(":")[0])))
 
 
+def real_name(host: Host, name: str) -> str:
+    """The first name of a netdev that is given by another one (`ip link property add altname`)."""
+    return next((real for real, link in host.links().items() if name in link.get("altnames", [])), name)
+
+
 def _carriers(host: Host) -> Dict[str, str]:
     """Devices that must not be touched, each with the reason; with what is under and above them."""
-    machine, found = host.machine, {host.document["management_interface"]: "it is the management interface"}
+    management = real_name(host, host.document["management_interface"])
+    machine, found = host.machine, {management: "it is the management interface"}
     for line in machine.read("/proc/net/route").splitlines()[1:]:
         words = line.split()
         if len(words) > 7 and words[1] == words[7] == "00000000":

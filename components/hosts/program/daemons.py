@@ -41,8 +41,8 @@ def refuse_defined_rails(host: Host) -> None:
     """Refuses a rail of bare metal that netplan, NetworkManager or networkd sets up: of two owners the last one wins.
 
     networkd takes addresses away that it does not know when it sets a link up (systemd-networkd.service(8)), beside our
-    unit. In a guest the guest's own tool keeps the address, and other files are asked what they say; so it is until that
-    tool has been given back.
+    unit. In a guest the guest's own tool keeps the address until it is given back, and other files are asked what they
+    say.
     """
     before = load_json(host.machine, BASELINE_FILE).get("steps", {})
     if host.booting or host.document.get("guest_network") or "guest_network" in before:

@@ -1,12 +1,30 @@
-"""Which NIC a name of the lab means: its PCI address and MAC are written down, since drivers rename netdevs."""
+"""Which NIC a name of the lab means: its PCI address and MAC are written down, since drivers rename netdevs.
+
+With MLNX_OFED or DOCA enp5s0f0 can become enp5s0f0np0, since udev's names have the port that a driver reports
+(systemd.net-naming-scheme(7), openshift-docs#60041). Everything else in the lab, device plugins and policies included,
+speaks of the name; so a PF that was renamed gets its name back, and before a driver is replaced names are pinned.
+"""
 
 import json
-from typing import Dict, NamedTuple
+from typing import Dict, List, NamedTuple
 
+from .carriers import refuse_what_carries_the_host
 from .files import load_json
 from .host import Host
-from .machine import Machine
-from .places import NICS_FILE
+from .machine import Machine, StepError
+from .ofed import MODULE
+from .places import LINK_FILE, NICS_FILE
+
+LINK_TEXT = """# Written by rocelab before the driver was replaced: this name must not change with it.
+[Match]
+Path=pci-{pci_address}
+Driver={driver}
+
+[Link]
+Name={name}
+AlternativeNamesPolicy=database onboard slot path
+"""
+"""systemd.link(5); udev reads it whether systemd-networkd is there or not. Driver: representors have the same slot."""
 
 
 class Nic(NamedTuple):
@@ -41,3 +59,68 @@ def pci_address(host: Host, pf: str) -> str:
     """Where a PF is plugged in, also while its driver is away; empty for one that nobody has seen yet."""
     known = known_nics(host.machine).get(pf)
     return host.machine.target(f"/sys/class/net/{pf}/device") or (known.pci_address if known else "")
+
+
+def devices_are_there(host: Host) -> bool:
+    """Whether every PF has its netdev, under any name, and its own RDMA device: a driver makes one after the other."""
+    machine = host.machine
+    return all(
+        (
+            machine.exists(f"/sys/class/net/{pf['interface']}")
+            or machine.names(f"/sys/bus/pci/devices/{pci_address(host, pf['interface'])}/net")
+        )
+        and (pf["driver"] != MODULE or machine.exists(f"/sys/class/infiniband/{pf['rdma_device']}"))
+        for pf in host.pfs
+    )
+
+
+def restore_names(host: Host) -> None:
+    """Gives each PF that we know and that was renamed its name back.
+
+    Raises:
+        StepError: when another NIC has that name now, or when it cannot be renamed without harm.
+    """
+    for name, nic in known_nics(host.machine).items():
+        if name not in [pf["interface"] for pf in host.pfs]:
+            continue
+        now = _netdev_of(host, name, nic)
+        if now in ("", name):
+            continue  # as it was; or away, or another card in another slot, which is what the lab says now
+        if name in host.links():
+            slot = seen_nic(host, name).pci_address
+            raise StepError(
+                f"{name} is the NIC in slot {slot} now; it was the one in {nic.pci_address}, which is called {now} now",
+                f"pin the names by .link files (systemd.link(5): Path=pci-{nic.pci_address}, Name={name}) and reboot, "
+                "or write the new names in the lab file",
+            )
+        refuse_what_carries_the_host(host, [now])
+        altnames = host.links()[now].get("altnames", [])
+        host.ip_batch(
+            [
+                *[f"link property del dev {now} altname {name}"] * (name in altnames),  # else the name is taken
+                f"link set dev {now} down",  # before Linux 6.2 no netdev that is up can be renamed
+                f"link set dev {now} name {name}",
+            ]
+        )
+        host.changed.append(f"{now} is {name} again")
+
+
+def pin_names(host: Host) -> None:
+    """Writes down for udev how every netdev of the driver is called, a management port too; VFs are made by us."""
+    machine = host.machine
+    for name in sorted(host.links()):
+        device = f"/sys/class/net/{name}/device"
+        if machine.target(device + "/driver") == MODULE and not machine.exists(device + "/physfn"):
+            text = LINK_TEXT.format(pci_address=machine.target(device), driver=MODULE, name=name)
+            if machine.content(LINK_FILE.format(name)) != text.encode():
+                machine.put(LINK_FILE.format(name), text)
+
+
+def _netdev_of(host: Host, pf: str, nic: Nic) -> str:
+    """The netdev of a NIC as it is called now; of several in one slot (representors) the one with its MAC."""
+    links = host.links()
+    there: List[str] = [
+        name for name in sorted(links) if host.machine.target(f"/sys/class/net/{name}/device") == nic.pci_address
+    ]
+    same = [name for name in there if seen_nic(host, name).mac == nic.mac]
+    return pf if pf in there else (same or there or [""])[0]

@@ -7,10 +7,10 @@ import traceback
 from typing import Any, Dict, Sequence
 
 from .host import Document, Host
+from .identity import devices_are_there
 from .lock import locked, wait_for_boot
 from .machine import Machine, StepError
 from .membership import CLUSTER_VERBS, answer
-from .ofed import MODULE
 from .owner import OwnerError, refuse_another_owner
 from .places import BOOT_DEVICE_WAIT_S, BOOT_LOCK_WAIT_S, DEADLINE_S, DOCUMENT_FILE, SCHEMA
 from .revert import revert
@@ -95,15 +95,6 @@ def perform(verb: str, machine: Machine, text: str, program: bytes) -> Dict[str,
     if host is not None:
         result["changed"] = host.changed
     return result
-
-
-def devices_are_there(host: Host) -> bool:
-    """Whether every PF has its netdev and its own RDMA device: a driver that starts makes one after the other."""
-    return all(
-        host.machine.exists(f"/sys/class/net/{pf['interface']}")
-        and (pf["driver"] != MODULE or host.machine.exists(f"/sys/class/infiniband/{pf['rdma_device']}"))
-        for pf in host.pfs
-    )
 
 
 def read_document(text: str) -> Document:

@@ -7,7 +7,7 @@ from typing import Any, Dict, List, Optional, Set, Tuple
 from .baseline import forgotten, give_all_back, give_back, give_steps_back, record_baseline
 from .files import load_names
 from .host import Host
-from .identity import remember_nics
+from .identity import remember_nics, restore_names
 from .machine import Machine, StepError
 from .owner import claim
 from .places import (
@@ -42,6 +42,10 @@ WARNINGS = "warnings"
 
 def apply(host: Host, only: Optional[Set[str]]) -> Optional[Failure]:
     """Does each step whose fields are wrong; the first failure, after all steps were tried."""
+    try:
+        restore_names(host)
+    except StepError as error:
+        return failure("link", error)
     for step in STEPS:
         if step.concerns(host.document) and not _left_out_at_boot(host, step):
             try:

@@ -73,6 +73,17 @@ class FakeHost(Machine):
             (netdev / "mtu").unlink()
             netdev.rmdir()
 
+    def rename(self, name: str, new: str) -> None:
+        """`ip link set NAME name NEW`: before Linux 6.2 not while it is up, and never to a name or altname in use.
+
+        Source: dev_change_name in net/core/dev.c (EBUSY, EEXIST).
+        """
+        assert "UP" not in self.links[name]["flags"], "RTNETLINK answers: Device or resource busy"
+        taken = [new in (other, *link.get("altnames", [])) for other, link in self.links.items()]
+        assert not any(taken), "RTNETLINK answers: File exists"
+        self.links[new] = self.links.pop(name)
+        (self.folder / f"sys/class/net/{name}").rename(self.folder / f"sys/class/net/{new}")
+
     # -- what the kernel does on a write
 
     def write(self, path: str, value: str) -> None:
@@ -173,6 +184,10 @@ class FakeHost(Machine):
             case ["link", "set", "dev", name, ("up" | "down") as state]:
                 flags = set(self.links[name]["flags"]) - {"UP"}
                 self.links[name]["flags"] = sorted(flags | ({"UP"} if state == "up" else set()))
+            case ["link", "property", "del", "dev", name, "altname", altname]:
+                self.links[name]["altnames"].remove(altname)
+            case ["link", "set", "dev", name, "name", new]:
+                self.rename(name, new)
             case ["link", "set", "dev", pf, "vf", number, "mac", mac]:
                 (self.vf(pf, int(number)) / "mac").write_text(mac)
             case ["address", "replace", address, "dev", name]:

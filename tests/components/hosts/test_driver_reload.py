@@ -15,7 +15,7 @@ import pytest
 from components.hosts.document import host_document
 from components.hosts.program import verbs
 from components.hosts.program.host import Host
-from components.hosts.program.main import devices_are_there
+from components.hosts.program.identity import devices_are_there
 from components.hosts.program.places import NICS_FILE, REVERT_FILE, UDEV_FILE, UNIT_FILE
 from components.hosts.program.revert import revert
 from components.hosts.roll import Roll

@@ -6,6 +6,7 @@ from .. import ofed
 from ..containers import refuse_package_scripts_under_containers
 from ..distribution import install
 from ..host import Document, Host
+from ..identity import pin_names
 from ..machine import StepError
 from ..modules_built import BUILD_S, build_for_this_kernel, missing_headers
 from ..software import add_repository, fetch, installed_packages, refuse_firmware_updates, remove, same_version
@@ -114,6 +115,7 @@ class Driver(Step):
         machine, asked = host.machine, host.document["driver"]
         old = ofed.ofed_version(machine)
         refuse_package_scripts_under_containers(machine, "a NIC driver")
+        pin_names(host)
         if asked["download"] and (asked["replace"] or not old):
             fetch(machine, asked["download"])  # before anything goes: a host without any driver helps nobody
         if old:
