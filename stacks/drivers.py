@@ -11,6 +11,8 @@ Source = Literal["keep", "inbox", "doca_ofed", "mlnx_ofed", "operator"]
 VENDOR: tuple[Source, ...] = ("doca_ofed", "mlnx_ofed")
 """Sources that install a driver of the vendor's."""
 
+EnvironmentName = Annotated[str, Field(pattern=r"^[A-Z][A-Z0-9_]*$", max_length=60)]
+
 FirmwareVersion = Annotated[str, Field(pattern=r"^[0-9]+(\.[0-9A-Za-z]+)+$", max_length=40)]
 """As `ethtool -i` prints it, without the card's PSID behind it: 16.35.4030."""
 
@@ -34,6 +36,8 @@ class NicDriver(Section):
     """Whether another driver may be removed first. Without it the run says which packages would go, and stops there."""
     restart: Literal["reboot", "openibd"] = "reboot"
     """How a new driver gets loaded. openibd is used only where nobody holds the old one; else it is a reboot too."""
+    container_env: dict[EnvironmentName, str] = Field(default_factory=dict)
+    """operator: environment of the driver container, such as UNLOAD_STORAGE_MODULES: "true"."""
 
     @model_validator(mode="after")
     def _the_source_has_what_it_needs(self) -> "NicDriver":
@@ -45,6 +49,10 @@ class NicDriver(Section):
             raise ValueError(f"download is for {' and '.join(VENDOR)}, and source is {self.source}: take it out")
         if self.source in ("keep", "operator") and self.replace:
             raise ValueError(f"source is {self.source}, which replaces nothing: take replace out, or name a source")
+        if self.source != "operator" and self.container_env:
+            raise ValueError(f"container_env is for source operator, and source is {self.source}: take it out")
+        if secret := next((name for name in self.container_env if name.endswith(("TOKEN", "PASSWORD", "KEY"))), None):
+            raise ValueError(f"container_env has {secret}, and all of it stands in the cluster and the state in clear")
         if self.source in ("inbox", "operator") and self.version is not None:
             raise ValueError(f"source is {self.source}, whose version is not ours to choose: take version out")
         return self

@@ -46,7 +46,14 @@ def render_nic_policy(lab: Lab, cluster: Cluster) -> Manifest:
         # its webhook needs certificates, and what it would refuse is refused in the lab file
         spec["nvIpam"] = {**in_parts(bill.operator_nv_ipam, registry), "enableWebhook": False}
     if driver_by_operator(lab):
-        spec["ofedDriver"] = {**in_parts(bill.doca_driver, registry), "upgradePolicy": _upgrade()}
+        environment = [
+            {"name": name, "value": lab.driver.container_env[name]} for name in sorted(lab.driver.container_env)
+        ]
+        spec["ofedDriver"] = {
+            **in_parts(bill.doca_driver, registry),
+            **({"env": environment} if environment else {}),
+            "upgradePolicy": _upgrade(),
+        }
     # the pools' definition comes with nv-ipam, so whatever is placed next waits; no operator runs in the simulator
     waited: Manifest = {} if lab.simulated else {"annotations": {WAIT_FOR: READY, WAIT_S: str(NIC_POLICY_S)}}
     return {

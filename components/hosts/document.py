@@ -9,6 +9,7 @@ from components.hosts.program import steps
 from components.hosts.program.places import DEADLINE_S, SCHEMA
 from components.hosts.program.step import Value
 from components.hosts.sections.drivers import (
+    driver_container_section,
     driver_seconds,
     driver_section,
     firmware_section,
@@ -44,6 +45,7 @@ def host_document(lab: Lab, node: Node) -> dict[str, JsonValue]:
         "qos": qos_section(lab),
         "may_reboot": True if lab.hosts.allow_reboot else None,
         "driver": driver_section(lab, node),
+        "driver_container": driver_container_section(lab, node),
         "firmware": firmware_section(lab, node),
         "firmware_versions": firmware_versions_section(lab, node),
         "gpu": gpu_section(lab, node),

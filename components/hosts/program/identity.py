@@ -107,13 +107,27 @@ def restore_names(host: Host) -> None:
 
 def pin_names(host: Host) -> None:
     """Writes down for udev how every netdev of the driver is called, a management port too; VFs are made by us."""
-    machine = host.machine
+    for name, text in _link_files(host).items():
+        if host.machine.content(LINK_FILE.format(name)) != text.encode():
+            host.machine.put(LINK_FILE.format(name), text)
+
+
+def unpinned_names(host: Host) -> List[str]:
+    """Netdevs of the driver whose names another driver might change."""
+    return [
+        name
+        for name, text in _link_files(host).items()
+        if host.machine.content(LINK_FILE.format(name)) != text.encode()
+    ]
+
+
+def _link_files(host: Host) -> Dict[str, str]:
+    machine, found = host.machine, {}
     for name in sorted(host.links()):
         device = f"/sys/class/net/{name}/device"
         if machine.target(device + "/driver") == MODULE and not machine.exists(device + "/physfn"):
-            text = LINK_TEXT.format(pci_address=machine.target(device), driver=MODULE, name=name)
-            if machine.content(LINK_FILE.format(name)) != text.encode():
-                machine.put(LINK_FILE.format(name), text)
+            found[name] = LINK_TEXT.format(pci_address=machine.target(device), driver=MODULE, name=name)
+    return found
 
 
 def _netdev_of(host: Host, pf: str, nic: Nic) -> str:

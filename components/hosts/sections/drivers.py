@@ -2,6 +2,7 @@
 
 from pydantic import JsonValue
 
+from components.hosts.program.steps.driver_container import UNLOADS
 from stacks.drivers import NicDriver
 from stacks.lab import Lab
 from stacks.nodes import BareMetal, Node
@@ -33,6 +34,14 @@ def driver_section(lab: Lab, node: Node) -> dict[str, JsonValue] | None:
         "restart": driver.restart,
         "may_reboot": lab.hosts.allow_reboot,
     }
+
+
+def driver_container_section(lab: Lab, node: Node) -> dict[str, JsonValue] | None:
+    """None: no driver container will replace this host's driver."""
+    if lab.driver.source != "operator" or not any(pf.driver == CONNECTX for pf in node.pfs):
+        return None
+    unloads: list[JsonValue] = [name for name in UNLOADS if lab.driver.container_env.get(name, "").lower() == "true"]
+    return {"unloads": unloads}
 
 
 def firmware_section(lab: Lab, node: Node) -> dict[str, JsonValue] | None:

@@ -1,8 +1,8 @@
 """A NIC is its PCI address and MAC; a name that a driver has changed comes back, and is pinned before a driver goes.
 
 What renames: systemd.net-naming-scheme(7) (`np0` where the driver reports a port), openshift-docs#60041,
-harvester#9877; NVIDIA's own answer is CREATE_IFNAMES_UDEV of doca-driver-build. `altnames` and `permaddr` are as iproute2's
-ip/ipaddress.c prints them. That udev keeps the names by our .link files with a new mlx5_core is unproven.
+harvester#9877; NVIDIA answers it by CREATE_IFNAMES_UDEV of doca-driver-build. `altnames` and `permaddr` are as
+iproute2's ip/ipaddress.c prints them. That udev keeps the names by our .link files with a new mlx5_core is unproven.
 """
 
 from pathlib import Path

@@ -11,6 +11,7 @@ from .arp import Arp
 from .bitfusion import BitfusionClient
 from .clock import Clock
 from .driver import Driver
+from .driver_container import DriverContainer
 from .firmware import Firmware
 from .firmware_version import FirmwareVersion
 from .governor import Governor
@@ -55,6 +56,7 @@ STEPS: Tuple[Step, ...] = (
     Governor(),
     Users(),
     Driver(),
+    DriverContainer(),
     Firmware(),
     LinkLayer(),
     GpuDriver(),

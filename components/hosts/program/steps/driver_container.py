@@ -1,0 +1,63 @@
+"""Hosts whose NIC driver NVIDIA's network operator replaces by a container: what would stop it, and names that stay.
+
+The container ends when storage modules are loaded and it may not unload them, and rdma-core loads rpcrdma on every
+host with an RDMA NIC (kernel-boot/modules/rdma.conf). The policy would wait an hour for it and then fail.
+"""
+
+from typing import Set
+
+from .. import ofed
+from ..host import Document, Host
+from ..identity import pin_names, unpinned_names
+from ..machine import StepError
+from ..step import Fields, Step
+
+UNLOAD_STORAGE, UNLOAD_OTHERS = "UNLOAD_STORAGE_MODULES", "UNLOAD_THIRD_PARTY_RDMA_MODULES"
+UNLOADS = (UNLOAD_STORAGE, UNLOAD_OTHERS)
+STORAGE_MODULES = ("ib_isert", "nvme_rdma", "nvmet_rdma", "rpcrdma", "xprtrdma", "ib_srpt")
+"""STORAGE_MODULES of doca-driver-build, entrypoint/internal/config/config.go."""
+UNLOADED_ALWAYS = "nvidia_peermem"
+PINNED = "pinned"
+
+
+class DriverContainer(Step):
+    """The driver itself is the operator's; a host that runs the container's driver already has passed all this."""
+
+    name = "driver_container"
+    at_boot = False
+    effects = {"netdev_names": "none"}
+    repairs = {"netdev_names": "none"}
+
+    def wanted(self, document: Document) -> Fields:
+        return {"netdev_names": PINNED} if "driver_container" in document else {}
+
+    def observed(self, host: Host) -> Fields:
+        missing = unpinned_names(host)
+        return {"netdev_names": f"not pinned: {', '.join(missing)}" if missing else PINNED}
+
+    def refuse(self, host: Host) -> None:
+        if not ofed.runs_inbox(host.machine):
+            return
+        unloads = host.document["driver_container"]["unloads"]
+        storage = [name for name in STORAGE_MODULES if host.machine.exists(f"/sys/module/{name}")]
+        used = [name for name in storage if host.machine.read(f"/sys/module/{name}/refcnt") not in ("", "0")]
+        if used:
+            raise StepError(
+                f"the driver container cannot replace the driver under storage in use: {', '.join(used)}",
+                "unmount or disconnect what uses it; a host whose storage needs RDMA keeps its driver (source: keep)",
+            )
+        if storage and UNLOAD_STORAGE not in unloads:
+            raise StepError(
+                f"the driver container ends where storage modules are loaded: {', '.join(storage)}",
+                f'set driver.container_env: {{{UNLOAD_STORAGE}: "true"}}, or keep the host from loading them '
+                "(/etc/rdma/modules/rdma.conf) and unload them",
+            )
+        others = [text for text in ofed.module_holders(host.machine) if f"module {UNLOADED_ALWAYS} " not in text]
+        if others and UNLOAD_OTHERS not in unloads:
+            raise StepError(
+                f"the driver container cannot replace the driver: {'; '.join(others)}",
+                f'set driver.container_env: {{{UNLOAD_OTHERS}: "true"}} if nobody needs them, or unload the modules',
+            )
+
+    def apply(self, host: Host, wrong: Set[str]) -> None:
+        pin_names(host)
