@@ -22,6 +22,10 @@ PAUSE = {"autoneg": "Autonegotiate", "rx": "RX", "tx": "TX"}
 UNSUPPORTED = "not supported"
 """By the NIC or its driver: `dcb` says so of most NICs other than NVIDIA's."""
 MLNX_QOS, DCB = "mlnx_qos", "dcb"
+OS, FIRMWARE = "os", "firmware"
+"""Who decides a port's trust, priorities and flow control: with firmware its DCBX may overrule all that is set here."""
+DCBX_WORDS = {OS: "os", FIRMWARE: "fw"}
+"""As `mlnx_qos --dcbx=` takes them. `dcb dcbx set` has no word for firmware: without a flag it only prints its usage."""
 NO_TOOL = "unknown: neither mlnx_qos nor dcb is installed"
 
 
@@ -41,7 +45,7 @@ def map_of(text: str) -> Dict[int, int]:
 
 
 def port_aspects(host: Host, pf: str) -> Tuple[str, Aspects]:
-    """The tool that this host has for a port, and what it tells: trust, map of code points, flow control."""
+    """The tool that this host has for a port, and what it tells: DCBX, trust, map of code points, flow control."""
     done = host.machine.run("mlnx_qos", "-i", pf)
     if done.code == 0:
         return MLNX_QOS, parse_mlnx_qos(done.out)
@@ -51,12 +55,29 @@ def port_aspects(host: Host, pf: str) -> Tuple[str, Aspects]:
         missing = 127 in (flow.code, marks.code)
         said = NO_TOOL if missing else UNSUPPORTED if _is_unsupported(flow, marks) else "unknown: dcb fails"
         return "", {"trust": said, "dscp_map": said, "pfc": said}
-    return DCB, parse_dcb(flow.out, marks.out)
+    found = parse_dcb(flow.out, marks.out)
+    flags = _dcbx_flags(host, pf)
+    return DCB, {**found, **({"dcbx": OS if "host" in flags else FIRMWARE} if flags else {})}
 
 
 def set_port(host: Host, pf: str, tool: str, wanted: Aspects) -> None:
-    """Sets aspects of a port: trust before the map, since `mlnx_qos` maps code points of a port that trusts them."""
+    """Sets aspects of a port: trust before the map, since `mlnx_qos` maps code points of a port that trusts them.
+
+    DCBX comes first: what firmware decides, it decides again.
+    """
     must = host.machine.must
+    if "dcbx" in wanted and tool == MLNX_QOS:
+        must(tool, "-i", pf, f"--dcbx={DCBX_WORDS[wanted['dcbx']]}")
+    elif wanted.get("dcbx") == OS:
+        must(
+            "dcb",
+            "dcbx",
+            "set",
+            "dev",
+            pf,
+            "host",
+            *[flag for flag in _dcbx_flags(host, pf) if flag in ("cee", "ieee")],
+        )
     if tool == MLNX_QOS:
         if wanted.get("trust") == "dscp":
             must(tool, "-i", pf, "--trust=dscp")
@@ -79,6 +100,7 @@ def set_port(host: Host, pf: str, tool: str, wanted: Aspects) -> None:
 def parse_mlnx_qos(text: str) -> Aspects:
     """What `mlnx_qos -i` prints."""
     trust = re.search(r"Priority trust state:\s*(\w+)", text)
+    dcbx = re.search(r"DCBX mode:\s*(OS|Firmware) controlled", text)
     enabled = re.search(r"^\s*enabled((?:\s+[01])+)\s*$", text, re.MULTILINE)
     mapping = {
         int(dscp): int(line[1])
@@ -87,6 +109,8 @@ def parse_mlnx_qos(text: str) -> Aspects:
         if dscp
     }
     found = {"trust": trust[1] if trust else "unknown", "dscp_map": map_text(mapping), "pfc": "unknown"}
+    if dcbx:
+        found["dcbx"] = dcbx[1].lower()
     if enabled:
         found["pfc"] = priorities_text([number for number, on in enumerate(enabled[1].split()) if on == "1"])
     return found
@@ -106,6 +130,16 @@ def parse_dcb(flow: str, marks: str) -> Aspects:
         "dscp_map": map_text(mapping),
         "pfc": priorities_text([number for number, on in enumerate(enabled) if on]),
     }
+
+
+def _dcbx_flags(host: Host, pf: str) -> List[str]:
+    """Flags that `dcb dcbx show` names, `host` when the OS decides; none where the driver has no DCBX."""
+    done = host.machine.run("dcb", "-j", "dcbx", "show", "dev", pf)
+    try:
+        found = {} if done.code else json.loads(done.out or "{}")
+        return [str(flag) for flag, on in found.items() if on is True]
+    except (ValueError, AttributeError):
+        return []
 
 
 def pause_aspect(host: Host, pf: str) -> Aspects:

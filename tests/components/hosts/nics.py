@@ -1,6 +1,8 @@
 """A host whose PFs are NVIDIA NICs: what `mlnx_qos`, `dcb`, `ethtool` and the driver's files answer and take.
 
-Nothing here was seen on hardware: forms of outputs are those of `written/`, behaviour that of the driver's sources.
+Nothing here was seen on hardware. `mlnx_qos` prints as on hosts of public notes (MLNX_OFED 5 and later): the line of
+DCBX, eight code points in a line, and no mapping while a port trusts PCP. `dcb` prints as iproute2's dcb/*.c; what
+mlx5 does on a set is drivers/net/ethernet/mellanox/mlx5/core/en_dcbnl.c.
 """
 
 import errno
@@ -25,7 +27,15 @@ class NicHost(FakeHost):
         self.tool, self.supported = tool, supported
         firmware = {dscp: dscp >> 3 for dscp in range(64)} if tool == "mlnx_qos" else {}
         self.ports: dict[str, dict[str, Any]] = {
-            pf: {"trust": "pcp", "map": {**firmware}, "pfc": set(), "autoneg": "off", "rx": "on", "tx": "on"}
+            pf: {
+                "dcbx": "os",
+                "trust": "pcp",
+                "map": {**firmware},
+                "pfc": set(),
+                "autoneg": "off",
+                "rx": "on",
+                "tx": "on",
+            }
             for pf in PFS
         }
         (root / CONFIGFS).mkdir(parents=True)
@@ -88,7 +98,9 @@ class NicHost(FakeHost):
         port = self.ports[pf]
         for option in options:
             name, _, value = option.partition("=")
-            if name == "--trust":
+            if name == "--dcbx":
+                port["dcbx"] = {"os": "os", "fw": "firmware"}[value]
+            elif name == "--trust":
                 port["trust"] = value
             elif name == "--pfc":
                 port["pfc"] = {number for number, on in enumerate(value.split(",")) if on == "1"}
@@ -98,13 +110,15 @@ class NicHost(FakeHost):
                 port["map"][int(dscp)] = int(priority)
             else:
                 return Done(2, "", f"no such option: {option}")
-        lines = [f"Priority trust state: {port['trust']}", "dscp2prio mapping:"]
-        for priority in range(8):
-            mapped = ",".join(
-                f"{dscp:02}" for dscp in sorted(port["map"], reverse=True) if port["map"][dscp] == priority
-            )
-            lines.append(f"\tprio:{priority} dscp:{mapped},")
+        mode = {"os": "OS", "firmware": "Firmware"}[port.get("dcbx", "os")]
+        lines = [f"DCBX mode: {mode} controlled", f"Priority trust state: {port['trust']}"]
+        if port["trust"] == "dscp":  # a port that trusts PCP shows no mapping
+            lines.append("dscp2prio mapping:")
+            for priority in range(8):
+                mapped = [f"{dscp:02}" for dscp in sorted(port["map"], reverse=True) if port["map"][dscp] == priority]
+                lines += [f"\tprio:{priority} dscp:{','.join(mapped[i : i + 8])}," for i in range(0, len(mapped), 8)]
         enabled = "   ".join(str(int(priority in port["pfc"])) for priority in range(8))
+        lines += ["default priority:", "Receive buffer size (bytes): 130944,130944,0,0,0,0,0,0,", "Cable len: 7"]
         lines += ["PFC configuration:", "\tpriority    0   1   2   3   4   5   6   7", f"\tenabled     {enabled}   "]
         return Done(0, "\n".join(lines) + "\n", "")
 
@@ -112,6 +126,12 @@ class NicHost(FakeHost):
         if not self.supported:
             return Done(1, "", (RECORDED / "dcb-unsupported.txt").read_text())
         match words:
+            case ("-j", "dcbx", "show", "dev", pf):
+                host = {"host": True} if self.ports[pf].get("dcbx", "os") == "os" else {}
+                return Done(0, json.dumps({**host, "cee": True, "ieee": True}), "")
+            case ("dcbx", "set", "dev", pf, *flags):
+                assert flags, "without a flag it prints its usage and sets nothing"
+                self.ports[pf]["dcbx"] = "os" if "host" in flags else "firmware"
             case ("-j", "pfc", "show", "dev", pf):
                 return Done(0, json.dumps({"prio_pfc": [n in self.ports[pf]["pfc"] for n in range(8)]}), "")
             case ("-j", "-N", "app", "show", "dev", pf, "dscp-prio"):

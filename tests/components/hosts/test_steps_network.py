@@ -123,6 +123,45 @@ def test_lost_trust_is_seen_and_put_back(nic: NicHost, lab: Lab) -> None:
     made(nic, document)
 
 
+def test_dcbx_of_the_firmware_is_seen_and_given_to_the_operating_system(nic: NicHost, lab: Lab) -> None:
+    """`DCBX mode: Firmware controlled` is what a host of a public note prints; with it switches overrule the NIC.
+
+    mlx5's getdcbx has no DCB_CAP_DCBX_HOST then, which `dcb dcbx show` prints as a missing `host` (dcb/dcb_dcbx.c).
+    """
+    document = hardware(lab)
+    made(nic, document)
+    nic.ports["enp132s0"]["dcbx"] = "firmware"
+
+    assert differing(nic, document) == {"enp132s0.dcbx": "firmware"}
+
+    made(nic, document)
+    assert nic.ports["enp132s0"]["dcbx"] == "os"
+
+
+@pytest.mark.parametrize(("tool", "after"), [("mlnx_qos", "firmware"), ("dcb", "os")])
+def test_undo_gives_dcbx_back_where_the_tool_has_a_word_for_it(tmp_path, lab: Lab, tool: str, after: str) -> None:
+    nic = NicHost(tmp_path, tool)
+    nic.ports["enp5s0"]["dcbx"] = "firmware"
+    document = hardware(lab)
+    made(nic, document)
+
+    assert run("undo", nic, document)["failed"] is None
+    assert nic.ports["enp5s0"]["dcbx"] == after
+
+
+def test_a_port_without_dcbx_is_asked_for_nothing(tmp_path: Path, lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    nic = NicHost(tmp_path, "dcb")
+    answer = nic.run
+    refused = Done(1, "", (RECORDED / "dcb-unsupported.txt").read_text())
+    monkeypatch.setattr(
+        nic, "run", lambda *words, **how: refused if words[:3] == ("dcb", "-j", "dcbx") else answer(*words, **how)
+    )
+
+    facts = made(nic, hardware(lab))["facts"]
+
+    assert "not shown here: dcbx" in facts["qos"]["enp5s0"]
+
+
 def test_undo_gives_back_what_the_nic_had(nic: NicHost, lab: Lab) -> None:
     nic.ports["enp132s0"]["pfc"] = {4}
     if nic.tool == "dcb":

@@ -10,6 +10,7 @@ from ..host import Document, Host
 from ..machine import StepError
 from ..qos import (
     DCB,
+    OS,
     RDMA_CM,
     Aspects,
     cnp_files,
@@ -28,11 +29,11 @@ from ..qos import (
 from ..step import Before, Fields, Step
 
 RDMA_CM_ASPECTS = ("roce_mode", "roce_tos")
-PORT_ASPECTS = ("trust", "dscp_map", "pfc")
+PORT_ASPECTS = ("dcbx", "trust", "dscp_map", "pfc")
 TRUSTS = ("dscp", "pcp")
 ECN_ON = "np=1 rp=1"
 """Notification point and reaction point: this end marks for others, and slows down when told."""
-NEVER_LEFT_OUT = (*RDMA_CM_ASPECTS, *PORT_ASPECTS)
+NEVER_LEFT_OUT = (*RDMA_CM_ASPECTS, "trust", "dscp_map", "pfc")
 """What each host can set, or has to be told that it cannot."""
 
 
@@ -143,6 +144,7 @@ def _wanted(document: Document, pf: Dict[str, Any]) -> Aspects:
     if pf["soft_roce"]:
         return wanted
     return {
+        "dcbx": OS,
         "trust": "dscp",
         "dscp_map": map_text({qos["dscp"]: qos["priority"], qos["cnp_dscp"]: qos["cnp_priority"]}),
         "pfc": priorities_text(qos["pfc_priorities"]),
