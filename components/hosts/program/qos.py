@@ -25,7 +25,7 @@ MLNX_QOS, DCB = "mlnx_qos", "dcb"
 OS, FIRMWARE = "os", "firmware"
 """Who decides a port's trust, priorities and flow control: with firmware its DCBX may overrule all that is set here."""
 DCBX_WORDS = {OS: "os", FIRMWARE: "fw"}
-"""As `mlnx_qos --dcbx=` takes them. `dcb dcbx set` has no word for firmware: without a flag it only prints its usage."""
+"""As `mlnx_qos --dcbx=` takes them. `dcb dcbx set` has no word for firmware: without a flag it prints its usage."""
 NO_TOOL = "unknown: neither mlnx_qos nor dcb is installed"
 
 
