@@ -2,9 +2,13 @@
 
 import hashlib
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from components.hosts.document import host_document
+from stacks.lab import Lab
+from tests.components.hosts.kernel import FakeHost
 from tests.components.hosts.system_kernel import SystemHost
 from tests.components.hosts.vendor_kernel import VendorHost
 
@@ -37,3 +41,16 @@ def doca(tmp_path: Path) -> dict[str, str]:
     file = tmp_path / "doca-host.pkg"
     file.write_text("doca-ofed dkms")
     return {"url": f"file://{file}", "sha256": hashlib.sha256(file.read_bytes()).hexdigest()}
+
+
+@pytest.fixture
+def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeHost:
+    """A node after its first boot."""
+    monkeypatch.delenv("SSH_CONNECTION", raising=False)
+    return FakeHost(tmp_path)
+
+
+@pytest.fixture
+def document(lab: Lab) -> dict[str, Any]:
+    """The document of the reference lab's first node."""
+    return host_document(lab, lab.nodes[0])

@@ -9,10 +9,8 @@ from typing import Any
 
 import pytest
 
-from components.hosts.document import host_document
 from components.hosts.program.machine import Done
 from components.hosts.program.places import BASELINE_FILE
-from stacks.lab import Lab
 from tests.components.hosts.kernel import FakeHost, link
 from tests.components.hosts.nics import NicHost
 from tests.components.hosts.test_host import made, run
@@ -35,11 +33,6 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeHost:
 
     machine.run = routed  # type: ignore[method-assign]  # one more answer of the same program
     return machine
-
-
-@pytest.fixture
-def document(lab: Lab) -> dict[str, Any]:
-    return host_document(lab, lab.nodes[0])
 
 
 def nvme_over_rdma(machine: FakeHost) -> None:

@@ -1,13 +1,10 @@
 """A rail of bare metal that a network daemon sets up itself is refused by name, with what to do about it."""
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from components.hosts.document import host_document
 from components.hosts.program.places import BASELINE_FILE, UNIT_FILE
-from stacks.lab import Lab
 from tests.components.hosts.kernel import FakeHost
 from tests.components.hosts.test_host import made, run
 
@@ -66,11 +63,6 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeHost:
     machine.file("/sys/class/net/enp5s0/address", MAC)
     machine.file("/sys/class/net/enp5s0/ifindex", "3")
     return machine
-
-
-@pytest.fixture
-def document(lab: Lab) -> dict[str, Any]:
-    return host_document(lab, lab.nodes[0])
 
 
 @pytest.mark.parametrize(

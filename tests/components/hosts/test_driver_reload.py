@@ -7,34 +7,20 @@ these very files, for igb and soft-RoCE, is tests/integration/test_driver_reload
 
 import asyncio
 import re
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from components.hosts.document import host_document
 from components.hosts.program import verbs
 from components.hosts.program.host import Host
 from components.hosts.program.identity import devices_are_there
 from components.hosts.program.places import NICS_FILE, REVERT_FILE, UDEV_FILE, UNIT_FILE
 from components.hosts.program.revert import revert
 from components.hosts.roll import Roll
-from stacks.lab import Lab
-from tests.components.hosts.kernel import PFS, FakeHost
+from tests.components.hosts.kernel import PFS
 from tests.components.hosts.nics import NicHost
 from tests.components.hosts.test_host import PROGRAM, differing, made, run
 from tests.components.hosts.test_steps_network import hardware
-
-
-@pytest.fixture
-def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeHost:
-    monkeypatch.delenv("SSH_CONNECTION", raising=False)
-    return FakeHost(tmp_path)
-
-
-@pytest.fixture
-def document(lab: Lab) -> dict[str, Any]:
-    return host_document(lab, lab.nodes[0])
 
 
 def other_mtu(document: dict[str, Any]) -> dict[str, Any]:

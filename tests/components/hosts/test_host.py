@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from components.hosts.calls import parse_report
-from components.hosts.document import host_document, wanted_fields
+from components.hosts.document import wanted_fields
 from components.hosts.pack import LOADER, SOURCES, START, packed
 from components.hosts.program.host import Host
 from components.hosts.program.links import link_state
@@ -18,7 +18,6 @@ from components.hosts.program.machine import Done
 from components.hosts.program.main import perform
 from components.hosts.program.places import BASELINE_FILE, MODPROBE_FILE, STATE, SYSCTL_FILE, UNIT_LINK
 from components.hosts.program.pods import CHECKPOINT, live_pods
-from stacks.lab import Lab
 from tests.components.hosts.kernel import PFS, FakeHost, addresses
 
 PROGRAM = b"print('the program')\n"
@@ -40,17 +39,6 @@ STANDARD = {
     "urllib.request",
 }
 RECORDED = Path(__file__).with_name("recorded")
-
-
-@pytest.fixture
-def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeHost:
-    monkeypatch.delenv("SSH_CONNECTION", raising=False)
-    return FakeHost(tmp_path)
-
-
-@pytest.fixture
-def document(lab: Lab) -> dict[str, Any]:
-    return host_document(lab, lab.nodes[0])
 
 
 def run(verb: str, machine: FakeHost, document: dict[str, Any]) -> dict[str, Any]:

@@ -8,25 +8,12 @@ from typing import Any
 
 import pytest
 
-from components.hosts.document import host_document
 from components.hosts.program.machine import Done, Machine
 from components.hosts.program.main import perform
 from components.hosts.program.places import BASELINE_FILE, BOOT_RUN_WAIT_S, DOCUMENT_FILE, LOCK_FILE
 from components.hosts.program.revert import revert
-from stacks.lab import Lab
 from tests.components.hosts.kernel import FakeHost, addresses, link
 from tests.components.hosts.test_host import made, run
-
-
-@pytest.fixture
-def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeHost:
-    monkeypatch.delenv("SSH_CONNECTION", raising=False)
-    return FakeHost(tmp_path)
-
-
-@pytest.fixture
-def document(lab: Lab) -> dict[str, Any]:
-    return host_document(lab, lab.nodes[0])
 
 
 def is_default_route(machine: FakeHost) -> None:

@@ -5,28 +5,14 @@ harvester#9877; NVIDIA answers it by CREATE_IFNAMES_UDEV of doca-driver-build. `
 iproute2's ip/ipaddress.c prints them. That udev keeps the names by our .link files with a new mlx5_core is unproven.
 """
 
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from components.hosts.document import host_document
 from components.hosts.program.places import LINK_FILE, NICS_FILE
-from stacks.lab import Lab
 from tests.components.hosts.kernel import FakeHost, link
 from tests.components.hosts.test_host import differing, made, run
 from tests.components.hosts.vendor_lab import WANTED, applied, asks
-
-
-@pytest.fixture
-def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeHost:
-    monkeypatch.delenv("SSH_CONNECTION", raising=False)
-    return FakeHost(tmp_path)
-
-
-@pytest.fixture
-def document(lab: Lab) -> dict[str, Any]:
-    return host_document(lab, lab.nodes[0])
 
 
 def rebooted_with_other_names(machine: FakeHost, **names: str) -> None:

@@ -95,6 +95,7 @@ def test_a_host_that_was_handed_over_belongs_to_the_next_and_keeps_what_was_befo
 
 def test_what_runs_at_boot_needs_no_owner(machine: FakeHost, document: dict[str, Any]) -> None:
     asked(machine, "apply", {**document, "owner": THEIRS})
+    asked(machine, "confirm", {**document, "owner": THEIRS})
 
     assert asked(machine, "boot", document)["failed"] is None
 

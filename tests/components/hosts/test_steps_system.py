@@ -42,7 +42,7 @@ def test_everything_asked_for_is_there_and_a_second_run_changes_nothing(lab, ser
 def test_every_file_that_is_written_is_this_one(lab, server):
     before = files(server)
     made(server, document_of(lab, ALL))
-    ours = ("rocelab.conf", "rocelab-rdma.service", "passwd")
+    ours = ("rocelab.conf", "rocelab-rdma.service", "90-rocelab.rules", "passwd")
 
     written = {key: text for key, text in files(server).items() if before.get(key) != text}
     shown = "".join(
