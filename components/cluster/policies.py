@@ -46,7 +46,7 @@ def render_nic_policy(lab: Lab, cluster: Cluster) -> Manifest:
         # its webhook needs certificates, and what it would refuse is refused in the lab file
         spec["nvIpam"] = {**in_parts(bill.operator_nv_ipam, registry), "enableWebhook": False}
     if driver_by_operator(lab):
-        environment = [
+        environment: list[JsonValue] = [
             {"name": name, "value": lab.driver.container_env[name]} for name in sorted(lab.driver.container_env)
         ]
         spec["ofedDriver"] = {
