@@ -9,8 +9,7 @@ from typing import Dict, Tuple
 
 from .files import load_json
 from .guest import NETPLAN
-from .guest_others import SCRIPTS
-from .guest_others import definition_of
+from .guest_others import SCRIPTS, definition_of
 from .host import Host
 from .machine import Machine, StepError
 from .places import BASELINE_FILE, NETWORK_MANAGER_FILE, NETWORKD_FILE
