@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from simulator.part import SimulatorError
+from simulator.part import Report, SimulatorError, Wait
 
 POLL_S = 0.05
 LAST_LINES = 8
@@ -58,15 +58,28 @@ class Daemon:
         born = _start_time(process.pid)
         self.pid_file.write_text(f"{process.pid} {born or 'ended'}")
 
-    def wait_until(self, answers: Callable[[], bool], timeout_s: float, what: str) -> None:
+    @property
+    def is_suspended(self) -> bool:
+        """Whether a signal has stopped the process: it is there, and does nothing."""
+        pid = self.pid()
+        return pid is not None and _is_suspended(pid)
+
+    def resume(self) -> bool:
+        """Lets a suspended process continue; whether it was suspended."""
+        pid = self.pid()
+        if pid is None or not _is_suspended(pid):
+            return False
+        os.kill(pid, signal.SIGCONT)
+        return True
+
+    def wait_until(self, answers: Callable[[], bool], timeout_s: float, what: str, report: Report) -> None:
         """Waits until `answers`; raises with the log's end when the process ends first or time is over."""
-        deadline = time.monotonic() + timeout_s
+        wait = Wait(f"{self.name}: {what}", timeout_s, report, POLL_S)
         while not answers():
             if self.pid() is None:
                 raise SimulatorError(f"{self.name}: ended by itself before {what}\n{self.last_words()}")
-            if time.monotonic() > deadline:
+            if not wait.goes_on():
                 raise SimulatorError(f"{self.name}: no {what} after {timeout_s:.0f} s\n{self.last_words()}")
-            time.sleep(POLL_S)
 
     def stop(self, patience_s: float = 10) -> None:
         """Asks the process to end, insists after `patience_s`, and forgets it."""
@@ -75,6 +88,7 @@ class Daemon:
                 break
             try:
                 os.kill(pid, sign)
+                os.kill(pid, signal.SIGCONT)  # a suspended process does not see that it is asked to end
             except ProcessLookupError:
                 break
             deadline = time.monotonic() + patience_s
@@ -118,6 +132,13 @@ def _start_time(pid: int) -> str | None:
         return None
     threads = int(fields[17])
     return None if fields[0] in "ZX" and threads <= 1 else fields[19]
+
+
+def _is_suspended(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "T"
+    except (FileNotFoundError, ProcessLookupError):
+        return False
 
 
 def _reap(pid: int) -> None:

@@ -53,7 +53,7 @@ def many_hosts(  # noqa: PLR0913, PLR0917  # each of them is an option of the pr
         [*command, "--name", stack, "--first", str(first), "--port", str(port), "--run-seconds", str(run_s)], cwd=ROOT
     )
     try:
-        daemon.wait_until(ready.exists, START_S, "listening hosts")
+        daemon.wait_until(ready.exists, START_S, "listening hosts", lambda _: None)
         yield ManyHosts(folder=folder, stack=stack)
     finally:
         daemon.stop()

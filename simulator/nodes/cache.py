@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from simulator.part import Report, SimulatorError
+from simulator.part import Report, SimulatorError, announced
 
 LAST_LINES = 10
 
@@ -60,15 +60,18 @@ def made_once(kind: str, recipe: str, make: Callable[[Path], None], report: Repo
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            report(f"{folder.name}: another command is making it, waiting")
-            fcntl.flock(lock, fcntl.LOCK_EX)
+            waiting = f"{folder.name}: another command is making it, waiting"
+            report(waiting)
+            with announced(waiting, report):
+                fcntl.flock(lock, fcntl.LOCK_EX)
         if not folder.exists():
             begin = time.monotonic()
             partial = folder.with_suffix(".partial")
             shutil.rmtree(partial, ignore_errors=True)
             partial.mkdir()
             report(f"{folder.name}: making it")
-            make(partial)
+            with announced(f"{folder.name}: making it", report):
+                make(partial)
             partial.rename(folder)
             report(f"{folder.name}: made in {time.monotonic() - begin:.0f} s")
     return folder

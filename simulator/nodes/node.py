@@ -18,7 +18,7 @@ from simulator.nodes.identity import GIVEN_KEY, TAKE_KEY, key_file, presents
 from simulator.nodes.image import Image
 from simulator.nodes.machine import HOST_KEY, SSH_PORT, Machine, Nic
 from simulator.nodes.qemu import Qemu
-from simulator.part import Report, SimulatorError
+from simulator.part import Report, SimulatorError, Wait
 from simulator.process import Daemon, refuse_a_taken_port
 
 SNAPSHOT = "clean"
@@ -26,7 +26,6 @@ SSH_WAIT_S = 600
 """A first boot takes 20 s on idle cores; on crowded ones ten times that has been seen."""
 DISK_BYTES = 300 << 20
 """What a fresh disk and its snapshot take, with room to spare (measured: 150 to 180 MiB)."""
-_REPORT_EVERY_S = 15
 # what a deployment starts first, so that the snapshot has it in memory already
 _WARM_UP = "python3 -I -c 'import json, subprocess, ipaddress, fcntl, hashlib'; rdma link; ip -j addr; sudo -n true"
 
@@ -61,6 +60,8 @@ class Node:
         has_snapshot = disk.exists() and _has_snapshot(boot.qemu, disk, report)
         if self.daemon.pid() is not None:
             if has_snapshot:
+                if self.daemon.resume():
+                    report("a signal had suspended it; it continues")
                 self.wait_for_ssh(report, login=False)
                 report("runs")
                 return
@@ -123,17 +124,12 @@ class Node:
 
         A snapshot leaves the clock in the past: file times, certificates and logs would be wrong.
         """
-        begin = reported = time.monotonic()
+        wait = Wait("ssh", SSH_WAIT_S, report, pause_s=0.2)
         while not (self.answers() and (not login or self._set_clock())):
-            now = time.monotonic()
             if self.daemon.pid() is None:
                 raise SimulatorError(f"{self.machine.name}: QEMU has ended by itself\n{self.last_words()}")
-            if now > begin + SSH_WAIT_S:
+            if not wait.goes_on():
                 raise SimulatorError(f"{self.machine.name}: no ssh login after {SSH_WAIT_S} s\n{self.last_words()}")
-            if now > reported + _REPORT_EVERY_S:
-                report("waiting for ssh")
-                reported = now
-            time.sleep(0.2)
 
     def last_words(self) -> str:
         """What QEMU and the guest's console said last."""
@@ -176,13 +172,12 @@ class Node:
         if key_file(self.folder) != GIVEN_KEY:
             return
         self._ssh(TAKE_KEY)
-        deadline = time.monotonic() + SSH_WAIT_S
+        wait = Wait("ssh with the key that it was given", SSH_WAIT_S, report, pause_s=0.2)
         while not presents(self.machine, self.folder):
-            if self.daemon.pid() is None or time.monotonic() > deadline:
+            if self.daemon.pid() is None or not wait.goes_on():
                 raise SimulatorError(
                     f"{self.machine.name} does not take the key that it was given\n{self.last_words()}"
                 )
-            time.sleep(0.2)
         report("presents the key that it was given")
 
     def _disk(self, ingredients: dict[str, str]) -> Path:

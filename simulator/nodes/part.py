@@ -14,7 +14,7 @@ from simulator.nodes.image import build_image
 from simulator.nodes.machine import MEMORY_MIB, MOST_MACHINES, SSH_PORT, Machine, machines_of
 from simulator.nodes.node import Boot, Node, memory_available_mib, processors, recorded_machines
 from simulator.nodes.qemu import find_qemu
-from simulator.part import Report, SimulatorError, Status
+from simulator.part import SUSPENDED, Report, SimulatorError, Status
 from simulator.switch.client import SwitchClient
 from stacks.lab import Lab
 from stacks.nodes import VsphereVm
@@ -159,6 +159,8 @@ class Nodes:
             if node.machine.address in self._guests:
                 return Status(name, address, "idle", "a VM's guest: runs while its VM is on")
             return Status(name, address, "stopped")
+        if node.daemon.is_suspended:
+            return Status(name, address, "not answering", SUSPENDED, pid)
         detail = "" if node.machine.address in self._lab_names else "not in this lab"
         if not node.answers():
             return Status(name, address, "not answering", "no ssh: it boots, or see sim logs", pid)

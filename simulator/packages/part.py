@@ -10,7 +10,7 @@ from simulator.nodes.cache import digest
 from simulator.nodes.image import build_image
 from simulator.nodes.machine import REPOSITORY
 from simulator.packages.repository import SNIPPET, kernel_release, make_repository
-from simulator.part import Report, Status
+from simulator.part import SUSPENDED, Report, Status
 from simulator.process import Daemon, refuse_a_taken_port
 
 CHECKOUT = Path(__file__).parents[2]
@@ -39,12 +39,16 @@ class Packages:
             self._daemon.stop()
             self.make(kernel_release(build_image(report).kernel))
             report("made the repository")
+        if self._daemon.resume():
+            report("a signal had suspended the server; it continues")
         if self._daemon.pid() is None:
+            if self._daemon.pid_file.exists():
+                report("the server had died; started again")
             address, port = self._place
             refuse_a_taken_port(self.name, address, port)
             command = [sys.executable, "-m", "simulator.packages.server", str(self.repository), address, str(port)]
             self._daemon.start(command, cwd=CHECKOUT)
-        self._daemon.wait_until(self._answers, START_S, "answer over HTTP")
+        self._daemon.wait_until(self._answers, START_S, "answer over HTTP", report)
         report(f"ready; for a stack file: {os.path.relpath(self.repository / SNIPPET, CHECKOUT)}")
 
     def make(self, kernel: str) -> None:
@@ -62,6 +66,8 @@ class Packages:
             if self._daemon.pid_file.exists():
                 return [Status(self.name, where, "died", self._daemon.last_words())]
             return [Status(self.name, where, "stopped")]
+        if self._daemon.is_suspended:
+            return [Status(self.name, where, "not answering", SUSPENDED, pid)]
         if not self._answers():
             return [Status(self.name, where, "not answering", self._daemon.last_words(), pid)]
         return [Status(self.name, where, "running", "stand-ins of a vendor's", pid)]

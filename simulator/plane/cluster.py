@@ -1,13 +1,14 @@
 """What the simulator itself puts into its cluster: fake kubelets, their rules, the lab's nodes, the replayed logs."""
 
-import time
 from collections.abc import Callable
+from datetime import UTC, datetime
+from http.client import HTTPException
 from pathlib import Path
 
 import yaml
 
-from simulator.part import Report, SimulatorError
-from simulator.plane import nodes, recordings
+from simulator.part import Report, SimulatorError, Wait
+from simulator.plane import health, nodes, recordings
 from simulator.plane.api import Api, ApiError, Object
 from simulator.plane.layout import Layout
 from simulator.plane.upstream import files_of
@@ -24,6 +25,7 @@ STAGES = (
     # a pod with the label pod-container-running-failed.stage.kwok.x-k8s.io=true fails: for fault tests
     "pod/chaos/pod-container-running-failed",
 )
+STAGE_PATH = "/apis/kwok.x-k8s.io/v1alpha1/stages"
 ROLE = "kustomize/rbac/role.yaml"
 JOB_TAKES_MS = 1500
 """How long a Job's pod runs: long enough that the MPI operator sees launcher and workers run together."""
@@ -36,19 +38,20 @@ def upstream_files(build: Path) -> dict[str, Path]:
     return files_of(KWOK, build, [*crds, *(f"kustomize/stage/{name}.yaml" for name in STAGES), ROLE])
 
 
-def install_kwok(api: Api, upstream: dict[str, Path]) -> None:
+def install_kwok(api: Api, upstream: dict[str, Path], report: Report) -> None:
     """The resource types, rights and rules of behaviour of kwok; applied again, nothing changes."""
     for name in CRDS:
         path = f"/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{name}.kwok.x-k8s.io"
         api.apply(path, upstream[f"kustomize/crd/bases/kwok.x-k8s.io_{name}.yaml"].read_text())
     api.apply("/apis/rbac.authorization.k8s.io/v1/clusterroles/kwok-controller", upstream[ROLE].read_text())
     api.apply("/apis/rbac.authorization.k8s.io/v1/clusterrolebindings/rocelab:kwok", _binding())
-    wait_until(lambda: all(established(api, name) for name in CRDS), 30, "kwok's resource types")
+    wait_until(lambda: all(established(api, name) for name in CRDS), 30, "kwok's resource types", report)
     for stage in STAGES:
         text = upstream[f"kustomize/stage/{stage}.yaml"].read_text()
         name = stage.rpartition("/")[2]
         manifest = steady_completion(text) if name == "pod-complete" else text
-        api.apply(f"/apis/kwok.x-k8s.io/v1alpha1/stages/{name}", manifest)
+        api.apply(f"{STAGE_PATH}/{name}", manifest)
+    api.apply(f"{STAGE_PATH}/{health.READY_AGAIN['metadata']['name']}", health.READY_AGAIN)
 
 
 def steady_completion(text: str) -> Object:
@@ -84,7 +87,30 @@ def place_nodes(api: Api, lab: Lab, layout: Layout, report: Report) -> None:
                 report(f"node {name} now offers {_named(nodes.resources(lab, node))}")
 
 
-def wait_for_nodes(api: Api, lab: Lab, layout: Layout, timeout_s: float) -> None:
+def look_back(api: Api, since: datetime, report: Report) -> None:
+    """Says what has happened to nodes and pods since a time, and is about to be put right."""
+    for name, age_s in health.late_nodes(api.items(health.HEARTBEATS), datetime.now(UTC)).items():
+        report(f"node {name}: its last heartbeat is {age_s} s old: the cluster was stopped, or this machine slept")
+    for name, time in health.lost_nodes(api.items(health.LOST_NODES), since).items():
+        report(f"node {name} counted as lost at {time.astimezone():%H:%M:%S}, since its heartbeat was late")
+    if pods := list(health.unready_pods(api.items(health.RUNNING_PODS))):
+        report(f"not ready since then: {', '.join(pods)}")
+
+
+def free_nodes(api: Api, lab: Lab) -> None:
+    """Takes the heartbeats of a kwok that has ended away, which the next one would only take over after 40 s."""
+    for node in lab.active_nodes:
+        api.delete(f"{health.HEARTBEATS}/{node.name}")
+
+
+def wait_for_pods(api: Api, timeout_s: float, report: Report) -> None:
+    """Waits until every pod is ready whose containers are."""
+    wait_until(
+        lambda: not any(health.unready_pods(api.items(health.RUNNING_PODS))), timeout_s, "readiness of the pods", report
+    )
+
+
+def wait_for_nodes(api: Api, lab: Lab, layout: Layout, timeout_s: float, report: Report) -> None:
     """Waits until every node of the lab is ready, untainted, and offers what the lab file says."""
 
     def settled() -> bool:
@@ -98,7 +124,7 @@ def wait_for_nodes(api: Api, lab: Lab, layout: Layout, timeout_s: float) -> None
                 return False
         return True
 
-    wait_until(settled, timeout_s, f"ready nodes {', '.join(node.name for node in lab.active_nodes)}")
+    wait_until(settled, timeout_s, f"ready nodes {', '.join(node.name for node in lab.active_nodes)}", report)
 
 
 def controllers_work(api: Api) -> bool:
@@ -106,24 +132,23 @@ def controllers_work(api: Api) -> bool:
     return api.get("/api/v1/namespaces/default/serviceaccounts/default") is not None
 
 
-def wait_until(settled: Callable[[], bool], timeout_s: float, what: str) -> None:
+def wait_until(settled: Callable[[], bool], timeout_s: float, what: str, report: Report) -> None:
     """Waits for a state of the cluster.
 
     Raises:
         SimulatorError: when time is over.
     """
-    deadline = time.monotonic() + timeout_s
+    wait = Wait(what, timeout_s, report, POLL_S)
     while True:
         try:
             if settled():
                 return
-        except (ApiError, OSError) as error:
+        except (ApiError, OSError, HTTPException) as error:
             last = f" (last answer: {error})"
         else:
             last = ""
-        if time.monotonic() > deadline:
+        if not wait.goes_on(last):
             raise SimulatorError(f"no {what} after {timeout_s:.0f} s{last}; see: sim status, sim logs")
-        time.sleep(POLL_S)
 
 
 def established(api: Api, name: str) -> bool:

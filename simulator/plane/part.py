@@ -4,10 +4,11 @@ import json
 import shutil
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime
 from http.client import HTTPException
 from pathlib import Path
 
-from simulator.part import Report, SimulatorError, Status
+from simulator.part import SUSPENDED, Report, SimulatorError, Status, announced
 from simulator.plane import cluster, components, keeper, kubeconfig, nodes, pki, recordings
 from simulator.plane.api import Api, ApiError
 from simulator.plane.components import Component
@@ -35,41 +36,81 @@ class ControlPlane:
 
     def up(self, report: Report) -> None:
         """Starts what does not run, brings the nodes to what the lab file says, waits until all of it answers."""
-        layout, lab = self._layout, self._lab
+        layout = self._layout
         layout.folder.mkdir(parents=True, exist_ok=True)
-        upstream = cluster.upstream_files(self._engine / "kwok")
+        with announced("fetching kwok's manifests", report):
+            upstream = cluster.upstream_files(self._engine / "kwok")
         if pki.issue(layout.folder / "pki", layout.address):
             report("certificates made")
         self._write_kubeconfigs()
         recordings.write_cri(layout.folder / "recordings")
         self._end_what_has_changed(report)
-        apiserver = components.apiserver(layout, lab)
+        self._resume(report)
+        try:
+            started = self._start(upstream, report)
+        except (ApiError, OSError, HTTPException) as error:
+            raise SimulatorError(
+                f"{layout.api_url} stopped answering ({error}); see sim status and sim logs kube-apiserver, "
+                "then run this again"
+            ) from None
+        self._last_up.touch()
+        lab_nodes = plural(len(self._lab.active_nodes), "node")
+        report(f"{'ready' if started else 'was ready'}: {layout.api_url}, {lab_nodes}")
+
+    def _start(self, upstream: dict[str, Path], report: Report) -> bool:
+        """Starts database and API server, then the rest; tells whether any of it had to be started."""
+        layout = self._layout
+        apiserver = components.apiserver(layout, self._lab)
         if self._ensure(components.etcd(layout), report):
             # left alone it takes 20 s to come back to a database that was away, and politely asked 10 s to end
             self._daemon(apiserver.name).stop(patience_s=1)
         started = self._ensure(apiserver, report)
         with Api(layout) as api, Api(layout, port=layout.kubelet_port) as kubelet:
             self._daemon(apiserver.name).wait_until(
-                lambda: api.answers("/readyz"), START_S, f"answer on {layout.api_url}"
+                lambda: api.answers("/readyz"), START_S, f"answer on {layout.api_url}", report
             )
             started |= self._start_the_rest(api, kubelet, upstream, report)
-        report(f"{'ready' if started else 'was ready'}: {layout.api_url}, {plural(len(lab.active_nodes), 'node')}")
+        return started
 
     def _start_the_rest(self, api: Api, kubelet: Api, upstream: dict[str, Path], report: Report) -> bool:
         """Starts what needs an API server and waits for all of it; tells whether it started any."""
         layout, lab = self._layout, self._lab
         started = self._ensure(components.controller_manager(layout), report)
         started |= self._ensure(components.scheduler(layout), report)
-        cluster.install_kwok(api, upstream)
+        kwok = components.kwok(layout, lab)
+        if self._daemon(kwok.name).pid() is None:
+            cluster.free_nodes(api, lab)
+        cluster.look_back(api, self._last_up_time(), report)
+        cluster.install_kwok(api, upstream, report)
         cluster.show_recording(api, lab, layout.folder / "recordings", recordings.DEFAULT)
         cluster.place_nodes(api, lab, layout, report)
-        kwok = components.kwok(layout, lab)
         started |= self._ensure(kwok, report)
         started |= self._ensure(self._keeper(), report)
-        self._daemon(kwok.name).wait_until(lambda: kubelet.answers("/healthz"), START_S, "answer of the fake kubelet")
-        cluster.wait_until(lambda: cluster.controllers_work(api), START_S, "service accounts (kube-controller-manager)")
-        cluster.wait_for_nodes(api, lab, layout, START_S)
+        self._daemon(kwok.name).wait_until(
+            lambda: kubelet.answers("/healthz"), START_S, "answer of the fake kubelet", report
+        )
+        cluster.wait_until(
+            lambda: cluster.controllers_work(api), START_S, "service accounts (kube-controller-manager)", report
+        )
+        cluster.wait_for_nodes(api, lab, layout, START_S, report)
+        cluster.wait_for_pods(api, START_S, report)
         return started
+
+    def _resume(self, report: Report) -> None:
+        names = [*(component.name for component in self._components()), keeper.OPERATOR]
+        if resumed := [name for name in names if self._daemon(name).resume()]:
+            report(f"a signal had suspended {', '.join(resumed)}: all continue")
+
+    @property
+    def _last_up(self) -> Path:
+        """A file whose time is the end of the last `up` that succeeded."""
+        return self._layout.folder / "last-up"
+
+    def _last_up_time(self) -> datetime:
+        try:
+            return datetime.fromtimestamp(self._last_up.stat().st_mtime, UTC)
+        except FileNotFoundError:
+            return datetime.now(UTC)  # the first one: nothing has happened yet
 
     def replay(self, recording: str) -> None:
         """Makes launchers of the benchmark namespace show another recording until the next `up`."""
@@ -169,6 +210,8 @@ class ControlPlane:
             if daemon.pid_file.exists():
                 return Status(component.name, address, "died", daemon.last_words())
             return Status(component.name, address, "stopped")
+        if daemon.is_suspended:
+            return Status(component.name, address, "not answering", SUSPENDED, pid)
         if component.name == "kube-apiserver" and not self._answers():
             return Status(component.name, address, "not answering", daemon.last_words(), pid)
         return Status(component.name, address, "running", self._nodes() if component.name == "kwok" else "", pid)
@@ -178,6 +221,8 @@ class ControlPlane:
         daemon = self._daemon(keeper.OPERATOR)
         address = f"{self._layout.address}:{self._layout.operator_port}"
         if (pid := daemon.pid()) is not None:
+            if daemon.is_suspended:
+                return Status(keeper.OPERATOR, address, "not answering", SUSPENDED, pid)
             return Status(keeper.OPERATOR, address, "running", "", pid)
         if daemon.pid_file.exists() and self._daemon(keeper.NAME).pid() is not None:
             return Status(keeper.OPERATOR, address, "died", daemon.last_words())

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from simulator.nodes.cache import digest, run
 from simulator.nodes.machine import Machine
-from simulator.part import Report, SimulatorError, Status
+from simulator.part import SUSPENDED, Report, SimulatorError, Status
 from simulator.process import Daemon, refuse_a_taken_port
 from simulator.switch import front
 from simulator.switch.client import SwitchClient
@@ -37,23 +37,28 @@ class Switch:
 
     def up(self, report: Report) -> None:
         """Starts the switch if it does not run, and makes a port for each NIC."""
+        for daemon in (self._daemon, self._front):
+            if daemon.resume():
+                report(f"a signal had suspended {daemon.name}; it continues")
         code = digest(*(path.read_text() for path in sorted(Path(__file__).parent.glob("*.py"))))
         if self._daemon.pid() is None:
             report("had died: starting it again" if self._daemon.pid_file.exists() else "starting")
-            self._start(code)
+            self._start(code, report)
         elif self._code_file.read_text() != code:
             report("its program has changed: starting it again, every port as the lab says")
-            self._start(code)
+            self._start(code, report)
         added = self.client.ensure(self._ports)
         changed = [f"{port.node} {port.nic}" for port in self.client.show() if port.changed]
         if changed:
             report(f"ports set by hand stay so: {', '.join(changed)} (sim reset puts them back)")
         report(plural(len(self._ports), "port") + (f", {len(added)} new" if added else ""))
-        self._up_front()
+        self._up_front(report)
 
-    def _up_front(self) -> None:
+    def _up_front(self, report: Report) -> None:
         if self._place is None or self._front.pid() is not None:
             return
+        if self._front.pid_file.exists():
+            report("its SSH server had died: starting it again")
         address, port = self._place
         folder = self._front.folder
         refuse_a_taken_port("the switch's SSH", address, port)
@@ -63,9 +68,9 @@ class Switch:
         (folder / KNOWN_HOSTS).write_text(f"[{address}]:{port} {kind} {key}\n")
         command = [sys.executable, "-m", "simulator.switch.front", str(folder), address, str(port)]
         self._front.start(command, cwd=CHECKOUT)
-        self._front.wait_until(lambda: _greets(address, port), 30, "answer over SSH")
+        self._front.wait_until(lambda: _greets(address, port), 30, "answer over SSH", report)
 
-    def _start(self, code: str) -> None:
+    def _start(self, code: str, report: Report) -> None:
         self._daemon.stop()
         self._front.stop()
         self._code_file.parent.mkdir(parents=True, exist_ok=True)
@@ -74,7 +79,7 @@ class Switch:
             old.unlink()
         command = [sys.executable, "-m", "simulator.switch.daemon", str(self._daemon.folder)]
         self._daemon.start(command, cwd=CHECKOUT)
-        self._daemon.wait_until(self.client.answers, 30, "answer")
+        self._daemon.wait_until(self.client.answers, 30, "answer", report)
 
     def status(self) -> list[Status]:
         """A line for the frames, with what was done to its ports, and one for the SSH server in front."""
@@ -85,6 +90,8 @@ class Switch:
             died = self._front.pid_file.exists()
             last = self._front.last_words() if died else ""
             return [self._status(), Status("switch ssh", where, "died" if died else "stopped", last)]
+        if self._front.is_suspended:
+            return [self._status(), Status("switch ssh", where, "not answering", SUSPENDED, pid)]
         return [self._status(), Status("switch ssh", where, "running", "Onyx, simulated", pid)]
 
     def _status(self) -> Status:
@@ -94,6 +101,8 @@ class Switch:
             if self._daemon.pid_file.exists():
                 return Status(self.name, address, "died", self._daemon.last_words())
             return Status(self.name, address, "stopped")
+        if self._daemon.is_suspended:
+            return Status(self.name, address, "not answering", SUSPENDED, pid)
         try:
             ports = self.client.show()
         except SimulatorError as error:

@@ -12,7 +12,7 @@ from ipaddress import AddressValueError, IPv4Address
 from pathlib import Path
 
 from simulator.nodes.accelerator import VARIABLE
-from simulator.part import Report, SimulatorError, Status
+from simulator.part import SUSPENDED, Report, SimulatorError, Status
 from simulator.plane.pki import Authority
 from simulator.process import Daemon, refuse_a_taken_port
 from simulator.vcenter.control import SOCKET
@@ -69,12 +69,16 @@ class VCenter:
         if self._fabric is None:
             return
         address, port = _loopback(self._fabric), self._fabric.port
+        if self._daemon.resume():
+            report("a signal had suspended it; it continues")
         if self._daemon.pid() is None:
             if self._daemon.pid_file.exists():
                 report("had died, and its inventory with it; started again")
             self._make_secrets(address)
             self._start(address, port)
-        self._daemon.wait_until(lambda: self._answers(address, port), START_S, f"answer on https://{address}:{port}")
+        self._daemon.wait_until(
+            lambda: self._answers(address, port), START_S, f"answer on https://{address}:{port}", report
+        )
         # A stack that remembers another one remembers nothing that is there: engine.recover compares. Whole or not at
         # all, since nothing is another one too.
         partial = self._folder / f"{INSTANCE}.partial"
@@ -91,6 +95,8 @@ class VCenter:
             if self._daemon.pid_file.exists():
                 return [Status(self.name, address, "died", self._daemon.last_words())]
             return [Status(self.name, address, "stopped")]
+        if self._daemon.is_suspended:
+            return [Status(self.name, address, "not answering", SUSPENDED, pid)]
         if not self._answers(self._fabric.vcenter, self._fabric.port):
             return [Status(self.name, address, "not answering", self._daemon.last_words(), pid)]
         return [Status(self.name, address, "running", f"user {self._fabric.user}", pid)]

@@ -1,0 +1,81 @@
+"""What has happened to the nodes and pods of a cluster whose processes were stopped, or whose machine slept. Pure.
+
+A node whose heartbeat is late is marked by the node lifecycle controller, and every pod on it with it. On hardware the
+kubelet sets its pods' conditions right as soon as it reaches the API server. kwok reacts to what a `Stage` selects, and
+none of upstream's selects a running pod that is not ready: so there is one of ours.
+"""
+
+from collections.abc import Iterable, Iterator
+from datetime import datetime, timedelta
+
+from simulator.plane.api import Object
+
+HEARTBEATS = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases"
+LOST_NODES = "/api/v1/namespaces/default/events?fieldSelector=reason%3DNodeNotReady"
+RUNNING_PODS = "/api/v1/pods?fieldSelector=status.phase%3DRunning"
+LATE_AFTER = timedelta(seconds=50)
+"""Default of kube-controller-manager's --node-monitor-grace-period; kwok renews a heartbeat every 10 s."""
+
+READY_AGAIN: Object = {
+    "apiVersion": "kwok.x-k8s.io/v1alpha1",
+    "kind": "Stage",
+    "metadata": {"name": "pod-ready-again"},
+    "spec": {
+        "resourceRef": {"apiGroup": "v1", "kind": "Pod"},
+        "selector": {
+            "matchExpressions": [
+                {"key": ".metadata.deletionTimestamp", "operator": "DoesNotExist"},
+                {"key": ".status.phase", "operator": "In", "values": ["Running"]},
+                # the controller changes this condition alone; a pod whose containers are not ready rightly is not
+                {
+                    "key": '.status.conditions.[] | select( .type == "ContainersReady" ) | .status',
+                    "operator": "In",
+                    "values": ["True"],
+                },
+                {
+                    "key": '.status.conditions.[] | select( .type == "Ready" ) | .status',
+                    "operator": "NotIn",
+                    "values": ["True"],
+                },
+            ]
+        },
+        "next": {
+            "statusTemplate": (
+                'conditions:\n- lastTransitionTime: {{ Now | Quote }}\n  status: "True"\n  type: Ready\n'
+            )
+        },
+    },
+}
+"""What a kubelet does: a pod whose containers are ready is ready, whatever somebody else has written meanwhile."""
+
+
+def late_nodes(leases: Iterable[Object], now: datetime) -> dict[str, int]:
+    """Age in seconds of each heartbeat that is so old that its node counts as lost."""
+    ages = {
+        lease["metadata"]["name"]: now - _time(lease["spec"]["renewTime"])
+        for lease in leases
+        if lease["spec"].get("renewTime")
+    }
+    return {name: round(age.total_seconds()) for name, age in sorted(ages.items()) if age > LATE_AFTER}
+
+
+def lost_nodes(events: Iterable[Object], since: datetime) -> dict[str, datetime]:
+    """When each node was last marked as not ready, if that was after `since`."""
+    times = {
+        event["involvedObject"]["name"]: _time(event["lastTimestamp"]) for event in events if event.get("lastTimestamp")
+    }
+    return {name: time for name, time in sorted(times.items()) if time > since}
+
+
+def unready_pods(pods: Iterable[Object]) -> Iterator[str]:
+    """Pods that are not ready although their containers are."""
+    for pod in pods:
+        metadata = pod["metadata"]
+        conditions = {c["type"]: c["status"] for c in pod["status"].get("conditions") or []}
+        ready = conditions.get("Ready") == "True" or conditions.get("ContainersReady") != "True"
+        if not ready and "deletionTimestamp" not in metadata:
+            yield f"{metadata['namespace']}/{metadata['name']}"
+
+
+def _time(text: str) -> datetime:
+    return datetime.fromisoformat(text)
