@@ -17,6 +17,8 @@ from stacks.base import LabError
 from stacks.words import plural
 
 POLL_S = 2.0
+ANNOUNCE_S = 30.0
+"""How often a wait says what it waits for."""
 LARGEST_REPORT = 40
 """Reasons that are kept; with more nodes than that at fault, their number says enough."""
 
@@ -73,10 +75,14 @@ def look(api: KubernetesApi, wanted: Wanted) -> Faults:
     return {name: reasons for name, reasons in faults.items() if reasons}
 
 
-def wait(look_once: Callable[[], Faults], wait_s: float) -> Faults:
+def wait(look_once: Callable[[], Faults], wait_s: float, say: Callable[[str], None]) -> Faults:
     """What is left after the time; an empty answer ends it at once."""
-    end = time.monotonic() + wait_s
-    while (faults := look_once()) and time.monotonic() < end:
+    begun_s = said_s = time.monotonic()
+    while (faults := look_once()) and (now_s := time.monotonic()) < begun_s + wait_s:
+        if now_s >= said_s + ANNOUNCE_S:
+            said_s, (name, reasons) = now_s, next(iter(faults.items()))
+            more = f", and {len(faults) - 1} more" if len(faults) > 1 else ""
+            say(f"waiting for {name}{more}, {now_s - begun_s:.0f} of {wait_s:.0f} s at most: {'; '.join(reasons)}")
         time.sleep(POLL_S)
     return faults
 
@@ -89,7 +95,7 @@ def _looked(props: Properties, wait_s: float) -> Properties:
     wanted = _wanted(props)
     try:
         with KubernetesApi(str(props["kubeconfig"])) as api:
-            faults = wait(lambda: look(api, wanted), wait_s)
+            faults = wait(lambda: look(api, wanted), wait_s, pulumi.log.info)
     except LabError as error:
         faults = {"cluster": [str(error)]}
     for name, reasons in faults.items():

@@ -2,7 +2,9 @@
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable, Mapping
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import TypeVar
 
@@ -19,7 +21,33 @@ AT_ONCE = 64
 """Hosts that are talked to at the same time."""
 SPARE_S = LOCK_WAIT_S
 """The host's own bounds come first, so that its answer tells what took so long."""
+ANNOUNCE_S = 30.0
+"""A wait that is longer says what it waits for, and again after each such time."""
 SENT = "exec sudo -n python3 -I -c "
+
+
+Say = Callable[[str], None]
+
+
+def _silent(_: str) -> None:
+    pass
+
+
+@asynccontextmanager
+async def announced(what: Callable[[], str], say: Say) -> AsyncIterator[None]:
+    """Says again and again what is waited for while the block waits."""
+    begun_s = time.monotonic()
+
+    async def announce() -> None:
+        while True:
+            await asyncio.sleep(ANNOUNCE_S)
+            say(f"{what()}, for {time.monotonic() - begun_s:.0f} s now")
+
+    task = asyncio.create_task(announce())
+    try:
+        yield
+    finally:
+        task.cancel()
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -37,8 +65,9 @@ class Report:
 class Hosts:
     """Calls to hosts with one key (None: the ssh-agent's), so many at once, each over a connection of its own."""
 
-    def __init__(self, private_key: str | None) -> None:
+    def __init__(self, private_key: str | None, say: Say = _silent) -> None:
         self._keys = keys_of(private_key)
+        self._say = say
         self._places = asyncio.Semaphore(AT_ONCE)
 
     async def call(self, endpoint: Endpoint, verb: str, document: Mapping[str, JsonValue]) -> Report:
@@ -51,11 +80,13 @@ class Hosts:
         sent = packed() + json.dumps(document).encode()
         deadline_s = document.get("deadline_s", DEADLINE_S)
         answer_s = (deadline_s if isinstance(deadline_s, int) else DEADLINE_S) + SPARE_S
-        try:
-            out = await self.run(endpoint, command, sent, answer_s)
-        except BrokenError:
-            await asyncio.sleep(1)
-            out = await self.run(endpoint, command, sent, answer_s)
+        what = f"{document.get('host') or endpoint.place}: waits for the end of {verb}"
+        async with announced(lambda: what, self._say):
+            try:
+                out = await self.run(endpoint, command, sent, answer_s)
+            except BrokenError:
+                await asyncio.sleep(1)
+                out = await self.run(endpoint, command, sent, answer_s)
         return parse_report(out)
 
     async def run(self, endpoint: Endpoint, command: str, sent: bytes = b"", answer_s: float = DEADLINE_S) -> str:

@@ -150,7 +150,7 @@ class FleetProvider(Configured, ResourceProvider):
 
     def _hosts(self) -> Hosts:
         lab = credentials.configured_lab(self._setting)
-        return Hosts(credentials.private_key(lab, self._setting, Path.cwd()))
+        return Hosts(credentials.private_key(lab, self._setting, Path.cwd()), pulumi.log.info)
 
 
 class Fleet(Resource, module="hosts", name="Fleet"):

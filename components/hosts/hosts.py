@@ -112,8 +112,9 @@ class Hosts(pulumi.ComponentResource):
             connection=connection,
             create=start_command(),
             stdin=document_text(record.document),
-            # the provider's log reader stops at lines of 64 KiB and then blocks the host; the report is in stdout
-            logging=remote.Logging.NONE,
+            # stderr says what a slow run does. The report is in stdout, and at its length the provider's log reader
+            # would stop and block the host: it takes lines of 64 KiB at most.
+            logging=remote.Logging.STDERR,
             add_previous_output_in_env=False,
             opts=pulumi.ResourceOptions(
                 parent=self,

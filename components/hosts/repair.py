@@ -1,12 +1,12 @@
 """What the fleet does to its hosts: look, confirm, put right, and undo. Whatever a host does, the answer is data."""
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from pydantic import JsonValue
 
-from components.hosts.calls import Hosts, Report, each
+from components.hosts.calls import Hosts, Report, Say, each
 from components.hosts.changes import shorten
 from components.hosts.effects import follows_a_reboot, may_repair, repair_class
 from components.hosts.facts import Facts, kept, qos_limits, warnings_of
@@ -15,7 +15,6 @@ from components.hosts.records import HostRecord
 from components.ssh.connection import NoAnswerError
 from stacks.hosts import HostPolicy
 
-Say = Callable[[str], None]
 Result = dict[str, str]
 
 UNDO_S = 240

@@ -7,7 +7,7 @@ from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from ipaddress import IPv4Interface
 
-from components.hosts.calls import Report
+from components.hosts.calls import Report, announced
 from components.hosts.drain import Drainer, DrainError
 from components.hosts.records import HostRecord
 from components.hosts.repair import Crew, Outcome, Result, result_of
@@ -74,7 +74,8 @@ class Roll:
         self.crew.say(f"{name}: cordoned and drained")
         was_open = await asyncio.to_thread(self.drainer.cordon, name)
         try:
-            await asyncio.to_thread(self.drainer.empty, name)
+            async with announced(lambda: f"{name}: waits until its pods are gone", self.crew.say):
+                await asyncio.to_thread(self.drainer.empty, name)
         except DrainError:
             if was_open:
                 await asyncio.to_thread(self.drainer.uncordon, name)
@@ -88,17 +89,18 @@ class Roll:
         await self.crew.hosts.run(record.endpoint, REBOOT, answer_s=60)
         deadline = time.monotonic() + self.crew.policy.reboot_wait_s
         last: NoAnswerError | None = None
-        while time.monotonic() < deadline:
-            await asyncio.sleep(PAUSE_S)
-            try:
-                report = await call(record.endpoint, "probe", record.document)
-            except NoAnswerError as error:
-                last = error
-                continue
-            settled = all(report.fields.get(key) == value for key, value in record.fields.items())
-            if report.facts.get("boot_id") != before and (settled or await self._unit_has_ended(record.endpoint)):
-                self.crew.say(f"{name}: is back")
-                return await call(record.endpoint, "probe", record.document)
+        async with announced(lambda: f"{name}: is not back after its reboot ({last or 'same boot'})", self.crew.say):
+            while time.monotonic() < deadline:
+                await asyncio.sleep(PAUSE_S)
+                try:
+                    report = await call(record.endpoint, "probe", record.document)
+                except NoAnswerError as error:
+                    last = error
+                    continue
+                settled = all(report.fields.get(key) == value for key, value in record.fields.items())
+                if report.facts.get("boot_id") != before and (settled or await self._unit_has_ended(record.endpoint)):
+                    self.crew.say(f"{name}: is back")
+                    return await call(record.endpoint, "probe", record.document)
         raise NoAnswerError(f"not back {self.crew.policy.reboot_wait_s} s after its reboot ({last or 'same boot'})")
 
     async def _unit_has_ended(self, endpoint: Endpoint) -> bool:

@@ -28,6 +28,7 @@ class Host:
         self.pfs: List[Dict[str, Any]] = document["pfs"]
         self.changed: List[str] = []
         self.armed = self.booting = False
+        self.at = "waits for another run here, or looks at the host"  # what is under way, as a slow run says on stderr
         self._links: Optional[Dict[str, Dict[str, Any]]] = None
         self._opened: Tuple[bool, Optional[Set[str]]] = (False, None)
         self._remembered: Dict[str, Any] = {}

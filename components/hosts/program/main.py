@@ -3,8 +3,9 @@
 import json
 import signal
 import sys
+import threading
 import traceback
-from typing import Any, Dict, Sequence
+from typing import Any, Callable, Dict, Optional, Sequence
 
 from .host import Document, Host
 from .identity import devices_are_there
@@ -18,6 +19,10 @@ from .steps import wanted_fields
 from .verbs import apply, confirm, facts, failure, probe, reboots_needed, undo
 
 VERBS = ("apply", "probe", "confirm", "revert", "undo", "boot", *CLUSTER_VERBS)
+
+
+ANNOUNCE_S = 30.0
+"""How often a run says what it does; the caller shows stderr while it waits."""
 
 
 def main(arguments: Sequence[str], program: bytes) -> int:
@@ -47,7 +52,9 @@ def perform(verb: str, machine: Machine, text: str, program: bytes) -> Dict[str,
     result: Dict[str, Any] = {
         "schema": SCHEMA, "host": "", "changed": [], "needs_reboot": [], "facts": {}, "fields": {}, "failed": None
     }  # fmt: skip
-    host, step = None, verb
+    host: Optional[Host] = None
+    step = verb
+    ended = announce(lambda: f"{verb}: {host.at if host else 'reads its document'}")
     try:
         document = read_document(text)
         only = document.pop("only", None)
@@ -92,9 +99,25 @@ def perform(verb: str, machine: Machine, text: str, program: bytes) -> Dict[str,
         result["failed"] = {"step": step, "reason": f"{type(error).__name__}: {error}"[:1500], "hint": "see stderr"}
     finally:
         signal.alarm(0)
+        ended.set()
     if host is not None:
         result["changed"] = host.changed
     return result
+
+
+def announce(doing: Callable[[], str]) -> threading.Event:
+    """Says on stderr what is under way, again and again until the event is set."""
+    ended = threading.Event()
+
+    def announce_until_ended() -> None:
+        waited_s = ANNOUNCE_S
+        while not ended.wait(ANNOUNCE_S):
+            sys.stderr.write(f"{doing()}, {waited_s:.0f} s since the start\n")
+            sys.stderr.flush()
+            waited_s += ANNOUNCE_S
+
+    threading.Thread(target=announce_until_ended, daemon=True).start()
+    return ended
 
 
 def read_document(text: str) -> Document:

@@ -66,11 +66,13 @@ def apply(host: Host, only: Optional[Set[str]]) -> Optional[Failure]:
     for step in STEPS:
         if _left_out_at_boot(host, step) or _waits(host, step):
             continue
+        host.at = f"step {step.name}"
         try:
             apply_step(host, step, only)
         except StepError as error:
             # the other steps do not build on this one, and a host half made is mended sooner
             failed = failed or failure(step.name, error)
+    host.at = "looks at the host"
     if host.armed:
         arm_revert(host, [])  # the time to confirm counts from the end of the work
     return failed

@@ -25,6 +25,8 @@ from components.validation.running.pulls import PullFault, pull_fault, refuse_mi
 from stacks.base import LabError
 
 POLL_S = 1.0
+ANNOUNCE_S = 30.0
+"""How often a wait says what it waits for."""
 START_S = {True: 90, False: 900}
 """Until all ranks run, by simulated or not: a real node may first pull an image of many gigabytes."""
 LARGEST_LOG_BYTES = 16_000_000
@@ -220,7 +222,7 @@ def wait(  # noqa: PLR0913, PLR0917  # what is waited for, and what is done mean
     Raises:
         JobError: why it did not.
     """
-    begun, running = time.monotonic(), False
+    begun, running, said_s = time.monotonic(), False, 0.0
     while not stop.wait(POLL_S):
         conditions, waited_s = jobs.conditions(name), time.monotonic() - begun
         if "Succeeded" in conditions:
@@ -236,6 +238,9 @@ def wait(  # noqa: PLR0913, PLR0917  # what is waited for, and what is done mean
                 running_now()
         if not running and (fault := jobs.pull_fault(name)) and fault.final:
             raise JobError(fault.text, has_log=False)
+        if waited_s >= said_s + ANNOUNCE_S:
+            said_s, why = waited_s, "runs" if running else f"has not started: {jobs.waiting_for(name)}"
+            say(f"{waiting.what}: {why}, for {waited_s:.0f} s now")
         if not running and waited_s > waiting.start_s:
             why = jobs.waiting_for(name) if conditions else "the MPI operator does not touch it: does it run?"
             raise JobError(f"not started after {waited_s:.0f} s: {why}", has_log=False)

@@ -340,7 +340,22 @@ def test_waiting_ends_with_the_last_fault_or_with_the_time(monkeypatch: pytest.M
     monkeypatch.setattr(node_gate.time, "sleep", lambda s: clock.__setitem__(0, clock[0] + s))
     answers = iter([{"gpu01": ["x"]}, {"gpu01": ["x"]}, {}])
 
-    assert wait(lambda: next(answers), 60) == {}
+    said: list[str] = []
+
+    assert wait(lambda: next(answers), 60, said.append) == {}
     assert clock[0] == 2 * node_gate.POLL_S
-    assert wait(lambda: {"gpu01": ["x"]}, 10) == {"gpu01": ["x"]}
+    assert wait(lambda: {"gpu01": ["x"]}, 10, said.append) == {"gpu01": ["x"]}
+    assert said == []
     assert clock[0] < 2 * node_gate.POLL_S + 10 + node_gate.POLL_S
+
+
+def test_a_long_wait_says_every_half_minute_what_it_waits_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = [0.0]
+    monkeypatch.setattr(node_gate.time, "monotonic", lambda: clock[0])
+    monkeypatch.setattr(node_gate.time, "sleep", lambda s: clock.__setitem__(0, clock[0] + s))
+    said: list[str] = []
+
+    wait(lambda: {"gpu01": ["has no VFs"], "gpu02": ["has no VFs"]}, 100, said.append)
+
+    assert len(said) == 3
+    assert said[0] == "waiting for gpu01, and 1 more, 30 of 100 s at most: has no VFs"

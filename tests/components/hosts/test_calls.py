@@ -159,6 +159,26 @@ def test_a_host_that_accepts_and_then_says_nothing_is_left_in_time(monkeypatch):
     assert time.monotonic() - begin < 5
 
 
+def test_a_long_call_says_again_and_again_what_it_waits_for(monkeypatch):
+    monkeypatch.setattr(calls, "ANNOUNCE_S", 0.02)
+    said: list[str] = []
+
+    async def serve(process: asyncssh.SSHServerProcess[bytes]) -> None:
+        while len(said) < 2:
+            await asyncio.sleep(0.01)
+        await reports(process)
+
+    async def scene() -> None:
+        async with server(serve) as port:
+            await Hosts(text_of(USER_KEY), said.append).call(endpoint(port), "probe", {**DOCUMENT, "host": "gpu01"})
+        count = len(said)
+        await asyncio.sleep(0.1)
+        assert len(said) == count
+
+    asyncio.run(scene())
+    assert all(line.startswith("gpu01: waits for the end of probe, for ") for line in said)
+
+
 def test_a_command_that_never_ends_is_left_in_time():
     async def serve(process: asyncssh.SSHServerProcess[bytes]) -> None:
         await process.stdin.read()

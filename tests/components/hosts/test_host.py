@@ -4,6 +4,7 @@ import ast
 import json
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +13,11 @@ import pytest
 from components.hosts.calls import parse_report
 from components.hosts.document import wanted_fields
 from components.hosts.pack import LOADER, SOURCES, START, packed
+from components.hosts.program import main as program_main
 from components.hosts.program.host import Host
 from components.hosts.program.links import link_state
 from components.hosts.program.machine import Done
-from components.hosts.program.main import perform
+from components.hosts.program.main import announce, perform
 from components.hosts.program.places import BASELINE_FILE, MODPROBE_FILE, STATE, SYSCTL_FILE, UNIT_LINK
 from components.hosts.program.pods import CHECKPOINT, live_pods
 from tests.components.hosts.kernel import PFS, FakeHost, addresses
@@ -32,6 +34,7 @@ STANDARD = {
     "ssl",
     "subprocess",
     "sys",
+    "threading",
     "time",
     "traceback",
     "typing",
@@ -43,6 +46,28 @@ RECORDED = Path(__file__).with_name("recorded")
 
 def run(verb: str, machine: FakeHost, document: dict[str, Any]) -> dict[str, Any]:
     return perform(verb, machine, json.dumps(document), PROGRAM)
+
+
+def test_a_slow_run_says_on_stderr_what_it_does(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(program_main, "ANNOUNCE_S", 0.05)
+
+    ended = announce(lambda: "apply: step driver")
+    time.sleep(0.3)
+    ended.set()
+
+    lines = capsys.readouterr().err.splitlines()
+    assert len(lines) >= 2
+    assert all(line.startswith("apply: step driver, ") for line in lines)
+
+
+def test_a_quick_run_says_nothing_on_stderr(
+    machine: FakeHost, document: dict[str, Any], capsys: pytest.CaptureFixture[str]
+) -> None:
+    run("apply", machine, document)
+
+    assert capsys.readouterr().err == ""
 
 
 def made(machine: FakeHost, document: dict[str, Any]) -> dict[str, Any]:

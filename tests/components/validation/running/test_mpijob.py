@@ -229,6 +229,14 @@ def test_a_registry_that_is_slow_gets_the_whole_time_and_is_named_at_its_end(lab
     )
 
 
+def test_a_long_wait_says_what_keeps_the_job_from_starting(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(mpijob, "ANNOUNCE_S", 0.05)
+
+    _, lines = run(lab, FakeApi(statuses=[true("Created")], containers=[waiting("ContainerCreating")]))
+
+    assert [line for line in lines if line.startswith("nccl_all_reduce: has not started: ")]
+
+
 def test_pods_that_still_create_their_container_are_waited_for(lab: Lab) -> None:
     state = waiting("ContainerCreating")
     api = FakeApi(statuses=[true("Created"), true("Succeeded")], containers=[state], log=nccl("seed_a"))
