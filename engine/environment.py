@@ -13,10 +13,11 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
+import yaml
+
+from engine.errors import EngineError
+from engine.lab_traits import traits
 from engine.places import BIN, HOME, ROOT, STANDINS, VENV
-from stacks.base import LabError
-from stacks.lab import Lab
-from stacks.read import read_stack_file
 
 STATE = ROOT / ".sim" / "state"
 
@@ -35,7 +36,7 @@ def environment(stack: str | None, current: Mapping[str, str] = os.environ) -> d
     A variable is unset only where it still holds what this function gave it for a simulator stack.
 
     Raises:
-        LabError: when the stack's file is there but cannot be read.
+        EngineError: when the stack's file is there but cannot be read.
     """
     virtual = {
         "PULUMI_HOME": str(HOME),
@@ -44,11 +45,11 @@ def environment(stack: str | None, current: Mapping[str, str] = os.environ) -> d
         # Plugins then come from PULUMI_HOME by exact version; on PATH the engine takes any version and warns.
         "PULUMI_IGNORE_AMBIENT_PLUGINS": "true",
     }
-    lab = lab_of(stack)
-    is_virtual = lab is not None and lab.kind == "virtual"
+    lab = traits_of(stack)
+    is_virtual = "virtual" in lab
     # what is made twice without harm may be forgotten by a run that is killed; a virtual machine may not
     once = {"PULUMI_SKIP_CHECKPOINTS": "true"}
-    gives = (virtual if is_virtual else {}) | (once if lab is not None and lab.fabric is None else {})
+    gives = (virtual if is_virtual else {}) | (once if lab and "fabric" not in lab else {})
     folders = [BIN, STANDINS, VENV / "bin"] if is_virtual else [BIN, VENV / "bin"]
     variables: dict[str, str | None] = {
         "PATH": _path(folders, current.get("PATH", os.defpath)),
@@ -61,10 +62,23 @@ def environment(stack: str | None, current: Mapping[str, str] = os.environ) -> d
     return variables | taken | gives
 
 
-def lab_of(stack: str | None) -> Lab | None:
-    """The lab of a stack; none without a file: what is not known to be a simulator is treated as hardware."""
+def traits_of(stack: str | None) -> set[str]:
+    """Kind and sections of a stack's lab; nothing without a file: what is not known to be a simulator is hardware.
+
+    Raises:
+        EngineError: when the file is there and no lab can be read from it.
+    """
     path = ROOT / f"Pulumi.{stack}.yaml"
-    return read_stack_file(path) if stack is not None and path.exists() else None
+    if stack is None or not path.exists():
+        return set()
+    try:
+        return traits(path)
+    except (OSError, yaml.YAMLError, KeyError, TypeError, AttributeError) as error:
+        reason = str(error).splitlines()[0]
+        raise EngineError(
+            f"{path.name} holds no lab that can be read ({type(error).__name__}: {reason}); its faults by line: "
+            f"python -m stacks.virtual {stack}"
+        ) from None
 
 
 def export_lines(variables: Mapping[str, str | None]) -> str:
@@ -88,7 +102,7 @@ def main() -> int:
     options = parser.parse_args()
     try:
         variables = environment(options.stack)
-    except LabError as error:
+    except EngineError as error:
         sys.stderr.write(f"{error}\n")
         return 1
     if variables.get("PULUMI_BACKEND_URL"):

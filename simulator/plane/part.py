@@ -9,7 +9,7 @@ from http.client import HTTPException
 from pathlib import Path
 
 from simulator.part import SUSPENDED, Report, SimulatorError, Status, announced
-from simulator.plane import cluster, components, keeper, kubeconfig, nodes, pki, recordings
+from simulator.plane import cluster, components, keeper, kubeconfig, nodes, recordings
 from simulator.plane.api import Api, ApiError
 from simulator.plane.components import Component
 from simulator.plane.layout import ADDRESS, Layout
@@ -40,7 +40,10 @@ class ControlPlane:
         layout.folder.mkdir(parents=True, exist_ok=True)
         with announced("fetching kwok's manifests", report):
             upstream = cluster.upstream_files(self._engine / "kwok")
-        if pki.issue(layout.folder / "pki", layout.address):
+        if not layout.pki(layout.address).exists():
+            from simulator.plane import pki  # noqa: PLC0415  # takes a fifth of a second, and is needed once
+
+            pki.issue(layout.folder / "pki", layout.address)
             report("certificates made")
         self._write_kubeconfigs()
         recordings.write_cri(layout.folder / "recordings")

@@ -12,6 +12,8 @@ from simulator.switch.commands import config_as_json, config_of
 from simulator.switch.ports import PortConfig
 
 _TIMEOUT_S = 10
+FRONT_KEY, FRONT_KEPT = "host_key", "front.json"
+"""Files of the SSH server in front, whose own module takes half a second to import."""
 
 
 @dataclass(frozen=True)

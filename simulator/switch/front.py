@@ -10,13 +10,11 @@ from pathlib import Path
 
 import asyncssh
 
-from simulator.switch.client import SwitchClient
+from simulator.switch.client import FRONT_KEPT, FRONT_KEY, SwitchClient
 from simulator.switch.onyx import Console
 from simulator.switch.panel import Frames, Panel
 
 USER = "admin"
-HOST_KEY = "host_key"
-KEPT = "front.json"
 BANNER = "simulated Onyx: VLANs and MTU of its ports work; quality of service is kept and shown, and marks nothing.\n"
 REFUSAL = "UNIX shell commands cannot be executed using this account.\n"
 
@@ -47,7 +45,7 @@ class Door(asyncssh.SSHServer):
 
 async def serve(frames: Frames, folder: Path, keys: Path, address: str, port: int) -> asyncssh.SSHAcceptor:
     """A listening server; what it keeps and its host key lie in the folder."""
-    panel = Panel(frames, folder / KEPT)
+    panel = Panel(frames, folder / FRONT_KEPT)
 
     async def session(process: asyncssh.SSHServerProcess[str]) -> None:
         if process.command is not None:
@@ -69,7 +67,7 @@ async def serve(frames: Frames, folder: Path, keys: Path, address: str, port: in
         address,
         port,
         server_factory=lambda: Door(keys),
-        server_host_keys=[str(folder / HOST_KEY)],
+        server_host_keys=[str(folder / FRONT_KEY)],
         process_factory=session,
         line_editor=False,
         reuse_address=True,

@@ -8,8 +8,7 @@ from simulator.nodes.cache import digest, run
 from simulator.nodes.machine import Machine
 from simulator.part import SUSPENDED, Report, SimulatorError, Status
 from simulator.process import Daemon, refuse_a_taken_port
-from simulator.switch import front
-from simulator.switch.client import SwitchClient
+from simulator.switch.client import FRONT_KEPT, FRONT_KEY, SwitchClient
 from simulator.switch.ports import PortConfig
 from stacks.lab import Lab
 from stacks.words import plural
@@ -62,9 +61,9 @@ class Switch:
         address, port = self._place
         folder = self._front.folder
         refuse_a_taken_port("the switch's SSH", address, port)
-        if not (folder / front.HOST_KEY).exists():
-            run("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", "sw1", "-f", str(folder / front.HOST_KEY))
-        kind, key = (folder / f"{front.HOST_KEY}.pub").read_text().split()[:2]
+        if not (folder / FRONT_KEY).exists():
+            run("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", "sw1", "-f", str(folder / FRONT_KEY))
+        kind, key = (folder / f"{FRONT_KEY}.pub").read_text().split()[:2]
         (folder / KNOWN_HOSTS).write_text(f"[{address}]:{port} {kind} {key}\n")
         command = [sys.executable, "-m", "simulator.switch.front", str(folder), address, str(port)]
         self._front.start(command, cwd=CHECKOUT)
@@ -75,7 +74,7 @@ class Switch:
         self._front.stop()
         self._code_file.parent.mkdir(parents=True, exist_ok=True)
         self._code_file.write_text(code)
-        for old in (*self._daemon.folder.glob("*.sock"), *self._daemon.folder.glob(front.KEPT)):
+        for old in (*self._daemon.folder.glob("*.sock"), *self._daemon.folder.glob(FRONT_KEPT)):
             old.unlink()
         command = [sys.executable, "-m", "simulator.switch.daemon", str(self._daemon.folder)]
         self._daemon.start(command, cwd=CHECKOUT)
@@ -114,7 +113,7 @@ class Switch:
     def reset(self, report: Report) -> None:
         """Every port as the lab says: cables in, no loss, counters at zero."""
         self.client.reset()
-        (self._front.folder / front.KEPT).unlink(missing_ok=True)
+        (self._front.folder / FRONT_KEPT).unlink(missing_ok=True)
         report("all ports as the lab says")
 
     def down(self, report: Report) -> None:

@@ -13,7 +13,6 @@ from pathlib import Path
 
 from simulator.nodes.accelerator import VARIABLE
 from simulator.part import SUSPENDED, Report, SimulatorError, Status
-from simulator.plane.pki import Authority
 from simulator.process import Daemon, refuse_a_taken_port
 from simulator.vcenter.control import SOCKET
 from stacks.fabric import Fabric
@@ -137,6 +136,8 @@ class VCenter:
         """
         pki = self._folder / "pki"
         if not (pki / address).exists():
+            from simulator.plane.pki import Authority  # noqa: PLC0415  # takes a fifth of a second, and is needed once
+
             partial = self._folder / "pki.partial"
             for old in (partial, pki):
                 shutil.rmtree(old, ignore_errors=True)

@@ -9,10 +9,12 @@ from pathlib import Path
 import pytest
 
 from engine import environment as env_module
-from engine import links, store
+from engine import lab_traits, links, store
 from engine.environment import THROWAWAY_PASSPHRASE, environment, export_lines
+from engine.errors import EngineError
 from engine.parts import PARTS, TEST_PARTS
 from engine.places import BIN, HOME, ROOT, STANDINS, VENV
+from stacks.read import KEY, read_stack_file
 
 LOCATED = {"pulumi": "built", "kubernetes": "built", "command": "stand-in", "vsphere": "stand-in"}
 
@@ -102,9 +104,7 @@ def test_any_other_stack_cannot_find_a_stand_in(
     lab = (ROOT / "Pulumi.lab.yaml").read_text()
     (tmp_path / "Pulumi.hardware.yaml").write_text(lab)
     monkeypatch.setattr(env_module, "ROOT", tmp_path)
-    monkeypatch.setattr(
-        env_module, "read_stack_file", lambda _: type("Lab", (), {"kind": "hardware", "fabric": "vCenter"})
-    )
+    monkeypatch.setattr(env_module, "traits", lambda _: {"hardware", "fabric"})
     left_over = environment_of_a_simulator_stack(monkeypatch)
 
     variables = environment(stack, left_over | {"PULUMI_CONFIG_PASSPHRASE": "the user's own"})
@@ -127,14 +127,35 @@ def test_any_other_stack_cannot_find_a_stand_in(
 def test_a_state_that_may_hold_virtual_machines_is_saved_after_each_step(
     kind: str, fabric: str | None, expected: str | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(env_module, "lab_of", lambda _: type("Lab", (), {"kind": kind, "fabric": fabric}))
+    monkeypatch.setattr(env_module, "traits_of", lambda _: {kind, "nodes"} | ({"fabric"} if fabric else set()))
 
     assert environment("lab", {}).get("PULUMI_SKIP_CHECKPOINTS") == expected
 
 
+@pytest.mark.parametrize("text", ["config: {}", "config: [", "[]", "config: {'rocelab:lab': [1]}"])
+def test_a_stack_file_without_a_lab_is_an_error_that_names_it(
+    text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(env_module, "ROOT", tmp_path)
+    (tmp_path / "Pulumi.broken.yaml").write_text(text)
+
+    with pytest.raises(EngineError, match=r"Pulumi\.broken\.yaml .*python -m stacks\.virtual broken"):
+        environment("broken", {})
+
+
+@pytest.mark.parametrize("stack", ["lab", "lab-pvrdma"])
+def test_what_is_read_without_the_models_is_what_they_read(stack: str) -> None:
+    lab = read_stack_file(ROOT / f"Pulumi.{stack}.yaml")
+
+    found = env_module.traits_of(stack)
+
+    assert lab_traits.KEY == KEY
+    assert ("virtual" in found, "fabric" in found) == (lab.kind == "virtual", lab.fabric is not None)
+
+
 def environment_of_a_simulator_stack(monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
     with monkeypatch.context() as patched:
-        patched.setattr(env_module, "lab_of", lambda _: type("Lab", (), {"kind": "virtual", "fabric": None}))
+        patched.setattr(env_module, "traits_of", lambda _: {"virtual", "nodes"})
         return {name: value for name, value in environment("lab", {"PATH": "/usr/bin"}).items() if value}
 
 

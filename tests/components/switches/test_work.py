@@ -16,8 +16,8 @@ from components.switches.records import SwitchRecord, task_of, wanted_record
 from components.switches.settings import PortFacts, PortSettings, cables_of
 from components.switches.talk import Talk, talking
 from components.switches.work import NotOursError, Outcome, Task, WrongValueError, configure, observe, restore
-from simulator.switch.client import PortState
-from simulator.switch.front import HOST_KEY, serve
+from simulator.switch.client import FRONT_KEY, PortState
+from simulator.switch.front import serve
 from simulator.switch.onyx import Console
 from simulator.switch.ports import PortConfig
 from stacks.lab import Lab
@@ -58,7 +58,7 @@ class Rig:
         self.frames = Frames()
         self.key = asyncssh.generate_private_key("ssh-ed25519")
         self.host_key = asyncssh.generate_private_key("ssh-ed25519")
-        self.host_key.write_private_key(str(folder / HOST_KEY))
+        self.host_key.write_private_key(str(folder / FRONT_KEY))
         (folder / "lab.pub").write_bytes(self.key.export_public_key())
         self.port = 0
         self.backups: list[str] = []
