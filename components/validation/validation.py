@@ -148,24 +148,27 @@ def summarise(plan: Plan, benchmarks: Benchmarks, found: Found) -> Mapping[str, 
 
 def _place(
     name: str, plan: Plan, benchmarks: Benchmarks, cluster: RunningCluster, parent: pulumi.Resource
-) -> kubernetes.core.v1.ConfigMap:
+) -> pulumi.CustomResource:
     """The plan as a ConfigMap: a preview shows what a change of the lab does to it."""
-    return kubernetes.core.v1.ConfigMap(
-        name,
-        metadata=kubernetes.meta.v1.ObjectMetaArgs(
-            name="rocelab-plan",
+    document = {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {
+            "name": "rocelab-plan",
             # the namespace is there when the cluster is
-            namespace=cluster.ready.apply(lambda _: benchmarks.namespace),
-            annotations={
+            "namespace": cluster.ready.apply(lambda _: benchmarks.namespace),
+            "annotations": {
                 "rocelab.dev/plan": plan.digest,
                 "rocelab.dev/estimate-s": f"{plan.estimate_s:.0f}",
                 # one manager for ever: a run that was killed may have to create it a second time
                 "pulumi.com/patchFieldManager": f"rocelab-{plan.lab}",
             },
-        ),
-        data=dict(plan.documents()),
-        opts=pulumi.ResourceOptions(parent=parent, provider=cluster.provider),
-    )
+        },
+        "data": dict(plan.documents()),
+    }
+    # the SDK's own class is one of a module that takes half a second to import, at every preview
+    opts = pulumi.ResourceOptions(parent=parent, provider=cluster.provider)
+    return pulumi.CustomResource("kubernetes:core/v1:ConfigMap", name, document, opts)
 
 
 def _plan(lab: Lab) -> Plan | None:

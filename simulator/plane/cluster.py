@@ -1,7 +1,7 @@
 """What the simulator itself puts into its cluster: fake kubelets, their rules, the lab's nodes, the replayed logs."""
 
 from collections.abc import Callable
-from datetime import UTC, datetime
+from datetime import datetime
 from http.client import HTTPException
 from pathlib import Path
 
@@ -89,10 +89,8 @@ def place_nodes(api: Api, lab: Lab, layout: Layout, report: Report) -> None:
 
 def look_back(api: Api, since: datetime, report: Report) -> None:
     """Says what has happened to nodes and pods since a time, and is about to be put right."""
-    for name, age_s in health.late_nodes(api.items(health.HEARTBEATS), datetime.now(UTC)).items():
-        report(f"node {name}: its last heartbeat is {age_s} s old: the cluster was stopped, or this machine slept")
     for name, time in health.lost_nodes(api.items(health.LOST_NODES), since).items():
-        report(f"node {name} counted as lost at {time.astimezone():%H:%M:%S}, since its heartbeat was late")
+        report(f"node {name} counted as lost at {time.astimezone():%H:%M:%S}: its cluster stood still, or slept")
     if pods := list(health.unready_pods(api.items(health.RUNNING_PODS))):
         report(f"not ready since then: {', '.join(pods)}")
 

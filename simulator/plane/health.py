@@ -6,15 +6,13 @@ none of upstream's selects a running pod that is not ready: so there is one of o
 """
 
 from collections.abc import Iterable, Iterator
-from datetime import datetime, timedelta
+from datetime import datetime
 
 from simulator.plane.api import Object
 
 HEARTBEATS = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases"
 LOST_NODES = "/api/v1/namespaces/default/events?fieldSelector=reason%3DNodeNotReady"
 RUNNING_PODS = "/api/v1/pods?fieldSelector=status.phase%3DRunning"
-LATE_AFTER = timedelta(seconds=50)
-"""Default of kube-controller-manager's --node-monitor-grace-period; kwok renews a heartbeat every 10 s."""
 
 READY_AGAIN: Object = {
     "apiVersion": "kwok.x-k8s.io/v1alpha1",
@@ -47,16 +45,6 @@ READY_AGAIN: Object = {
     },
 }
 """What a kubelet does: a pod whose containers are ready is ready, whatever somebody else has written meanwhile."""
-
-
-def late_nodes(leases: Iterable[Object], now: datetime) -> dict[str, int]:
-    """Age in seconds of each heartbeat that is so old that its node counts as lost."""
-    ages = {
-        lease["metadata"]["name"]: now - _time(lease["spec"]["renewTime"])
-        for lease in leases
-        if lease["spec"].get("renewTime")
-    }
-    return {name: round(age.total_seconds()) for name, age in sorted(ages.items()) if age > LATE_AFTER}
 
 
 def lost_nodes(events: Iterable[Object], since: datetime) -> dict[str, datetime]:

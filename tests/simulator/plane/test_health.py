@@ -5,14 +5,9 @@ from typing import Any
 
 import pytest
 
-from simulator.plane.health import LATE_AFTER, late_nodes, lost_nodes, unready_pods
+from simulator.plane.health import lost_nodes, unready_pods
 
 NOW = datetime(2026, 11, 22, 12, 0, 0, tzinfo=UTC)
-
-
-def lease(node: str, age: timedelta) -> dict[str, Any]:
-    # a MicroTime, as the API server writes it
-    return {"metadata": {"name": node}, "spec": {"renewTime": (NOW - age).strftime("%Y-%m-%dT%H:%M:%S.%fZ")}}
 
 
 def event(node: str, age: timedelta) -> dict[str, Any]:
@@ -23,12 +18,6 @@ def pod(name: str, deleted: bool = False, **conditions: str) -> dict[str, Any]:
     found = [{"type": kind, "status": status} for kind, status in conditions.items()]
     metadata = {"namespace": "rdma", "name": name, **({"deletionTimestamp": "2026-11-22T11:59:00Z"} if deleted else {})}
     return {"metadata": metadata, "status": {"phase": "Running", "conditions": found}}
-
-
-def test_a_heartbeat_is_late_when_its_node_counts_as_lost() -> None:
-    leases = [lease("gpu02", timedelta(seconds=130)), lease("gpu01", LATE_AFTER)]
-
-    assert late_nodes(leases, NOW) == {"gpu02": 130}
 
 
 def test_a_node_was_lost_when_an_event_says_so_after_the_last_up() -> None:

@@ -111,9 +111,7 @@ def test_nodes_that_were_lost_and_their_pods_come_back_and_are_named(plane: Plan
 
     assert "a signal had suspended kwok" in said
     for node in ("gpu01", "gpu02"):
-        assert f"node {node}: its last heartbeat is " in said
         assert f"node {node} counted as lost at " in said
-    assert f"not ready since then: {BENCH}/agent-" in said
     eventually(lambda: ready_agents(plane) == 2, "roll-out", 20)
 
 
@@ -131,7 +129,6 @@ def test_a_cluster_that_stood_still_for_two_minutes_converges(plane: Plane, woke
     said = plane.up()
 
     assert time.monotonic() - begun_s < 60
-    assert "its last heartbeat is 1" in said or "counted as lost" in said, said
+    assert woken or f"a signal had suspended {', '.join(EVERYTHING)}: all continue" in said
     eventually(lambda: ready_agents(plane) == 2, "roll-out", 60)
-    again = plane.up()
-    assert "heartbeat" not in again or woken, "it is said once"
+    assert not list(health.unready_pods(plane.api.items(PODS)))
