@@ -1,0 +1,233 @@
+"""Each process of the simulator killed, at rest and in the middle of an `up`, and all of them suspended at once.
+
+The next `make up` has to say what it found, and to converge. The lab has no benchmarks: they have tests of their own.
+"""
+
+import os
+import re
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+from kubernetes import client, config
+
+from simulator.process import Daemon
+from tests.conftest import ROOT
+from tests.integration.conftest import sim
+from tests.integration.stack import Stack, environment, on_node
+
+pytestmark = pytest.mark.sim
+
+STATE = ROOT / ".sim"
+LONGEST_SILENCE_S = 60
+LONGEST_RUN_S = 180
+"""A run whose cluster is gone waits for it; a person would interrupt it, and so does the test."""
+PROGRESS = re.compile(r"^@ |^\s*$")
+"""Lines of the engine that say only that it lives."""
+AT_WORK = re.compile(r"DaemonSet cluster-\S+ creating")
+
+
+@dataclass(frozen=True)
+class Process:
+    """A process of the simulator, and what `sim up` says of its death: nothing where the keeper was faster."""
+
+    folder: str
+    name: str
+    died: str
+
+    @property
+    def pid(self) -> int | None:
+        return Daemon(self.name, STATE / self.folder).pid()
+
+    def send(self, sign: signal.Signals) -> None:
+        assert self.pid is not None, f"{self.name} does not run"
+        os.kill(self.pid, sign)
+
+
+PROCESSES = {
+    "etcd": Process("plane", "etcd", "etcd had died"),
+    "kube-apiserver": Process("plane", "kube-apiserver", "kube-apiserver had died"),
+    "kube-controller-manager": Process("plane", "kube-controller-manager", "kube-controller-manager had died"),
+    "kube-scheduler": Process("plane", "kube-scheduler", "kube-scheduler had died"),
+    "kwok": Process("plane", "kwok", "kwok had died"),
+    "keeper": Process("plane", "mpi-operator-keeper", "mpi-operator-keeper had died"),
+    "operator": Process("plane", "mpi-operator", ""),
+    "switch": Process("switch", "switch", r"switch +\S+ s +had died"),
+    "switch ssh": Process("switch", "front", "its SSH server had died"),
+    "packages": Process("packages", "packages", "the server had died"),
+    "node": Process("nodes/gpu02", "qemu", "gpu02: had died"),
+}
+
+
+@pytest.fixture(scope="module")
+def lab_stack(stack: Stack) -> Iterator[Stack]:
+    """The reference lab without benchmarks, up."""
+
+    def unmeasured(lab: dict[str, Any]) -> None:
+        lab.pop("benchmarks")
+
+    with stack.edited(unmeasured):
+        stack.up().succeeded()
+        yield stack
+        recovered(stack)
+        stack.pulumi("destroy", "--run-program").succeeded()
+
+
+def made_up(stack: Stack) -> str:
+    """What `make up` does on a stack of its own; what `sim up` and the recovery have said."""
+    begun_s = time.monotonic()
+    said = sim(environment("lab"), "up")
+    assert said.returncode == 0, said.stdout
+    text = said.stdout + recovered(stack)
+    print(f"sim up after {time.monotonic() - begun_s:.0f} s:\n{text}")  # pytest -rP shows what was said
+    stack.repair().succeeded()
+    assert sim(environment("lab"), "status").returncode == 0
+    return text
+
+
+def recovered(stack: Stack) -> str:
+    return stack.run("python", "-m", "engine.recover", stack.name, str(stack.folder / "state")).succeeded().text
+
+
+def core() -> client.AppsV1Api:
+    return client.AppsV1Api(config.new_client_from_config(str(STATE / "kubeconfig")))
+
+
+def damage() -> None:
+    """Leaves the next `up` something to do on both hosts and in the cluster."""
+    for node in ("gpu01", "gpu02"):
+        on_node(node, "sudo ip link set enp132s0 mtu 1500")
+    api = core()
+    for found in api.list_daemon_set_for_all_namespaces().items:
+        api.delete_namespaced_daemon_set(found.metadata.name, found.metadata.namespace)
+
+
+def assert_whole(stack: Stack) -> None:
+    """All that the lab asks for is there, and another `up` has nothing to do."""
+    for node in ("gpu01", "gpu02"):
+        assert on_node(node, "cat /sys/class/net/enp132s0/mtu") == "9000"
+    for found in core().list_daemon_set_for_all_namespaces().items:
+        assert found.status.number_ready == 2, found.metadata.name
+    stack.unchanged()
+
+
+@dataclass
+class Run:
+    """A run in which something happened: its status, what it printed, and how long it was silent at most."""
+
+    status: int
+    text: str
+    seconds: float
+    silence_s: float
+    interrupted: bool
+
+
+def disturbed(stack: Stack, at: re.Pattern[str], disturb: Callable[[], None]) -> Run:
+    """An `up` in the middle of which something happens; interrupted, as a person would, when it does not end."""
+    always = ["--stack", stack.name, "--config-file", str(stack.file), "--non-interactive", "--color", "never"]
+    command = ["pulumi", "up", *always, "--yes", "--skip-preview", "--refresh", "--run-program"]
+    begun_s = spoke_s = time.monotonic()
+    printed: list[str] = []
+    longest_s, done, interrupted = 0.0, False, False
+    with subprocess.Popen(
+        command,
+        cwd=ROOT,
+        env=dict(stack.env),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+    ) as running:
+        assert running.stdout is not None
+        os.set_blocking(running.stdout.fileno(), False)
+        rest = b""
+        while running.poll() is None:
+            now_s = time.monotonic()
+            *lines, rest = (rest + (running.stdout.read() or b"")).split(b"\n")
+            for line in (raw.decode(errors="replace") for raw in lines):
+                printed.append(line)
+                if not PROGRESS.match(line):
+                    longest_s, spoke_s = max(longest_s, now_s - spoke_s), now_s
+                if not done and at.search(line):
+                    disturb()
+                    done = True
+            if now_s - begun_s > LONGEST_RUN_S and not interrupted:
+                running.send_signal(signal.SIGINT)
+                interrupted = True
+            if now_s - begun_s > LONGEST_RUN_S + 60:
+                running.kill()
+            time.sleep(0.1)
+        status = running.returncode
+    assert done, f"ended before it printed {at.pattern!r}:\n" + "\n".join(printed)[-6000:]
+    ended_s = time.monotonic()
+    return Run(status, "\n".join(printed), ended_s - begun_s, max(longest_s, ended_s - spoke_s), interrupted)
+
+
+def test_all_that_was_killed_at_rest_is_named_and_comes_back(lab_stack: Stack) -> None:
+    for process in PROCESSES.values():
+        process.send(signal.SIGKILL)
+
+    said = made_up(lab_stack)
+
+    missing = [name for name, process in PROCESSES.items() if not re.search(process.died, said)]
+    assert missing == [], said
+    assert_whole(lab_stack)
+
+
+@pytest.mark.whole
+@pytest.mark.parametrize("name", PROCESSES)
+def test_a_process_killed_at_rest_is_named_and_comes_back(lab_stack: Stack, name: str) -> None:
+    PROCESSES[name].send(signal.SIGKILL)
+
+    said = made_up(lab_stack)
+
+    assert re.search(PROCESSES[name].died, said), said
+    assert_whole(lab_stack)
+
+
+@pytest.mark.whole
+@pytest.mark.parametrize("name", PROCESSES)
+def test_a_process_killed_in_the_middle_of_an_up_is_named_and_the_next_one_converges(
+    lab_stack: Stack, name: str
+) -> None:
+    damage()
+
+    run = disturbed(lab_stack, AT_WORK, lambda: PROCESSES[name].send(signal.SIGKILL))
+
+    print(
+        f"{name}: status {run.status} after {run.seconds:.0f} s, {'interrupted, ' if run.interrupted else ''}"
+        f"silent for {run.silence_s:.0f} s at most:\n{run.text[-3000:]}"
+    )
+    said = made_up(lab_stack)
+    assert run.silence_s < LONGEST_SILENCE_S, run.text
+    assert re.search(PROCESSES[name].died, said), said
+    assert_whole(lab_stack)
+
+
+@pytest.mark.whole
+@pytest.mark.parametrize("woken", [False, True], ids=["still suspended", "woken"])
+@pytest.mark.parametrize("at_work", [False, True], ids=["at rest", "in the middle of an up"])
+def test_a_lab_that_stood_still_for_two_minutes_converges(lab_stack: Stack, woken: bool, at_work: bool) -> None:
+    stopped = [process for process in PROCESSES.values() if process.pid]
+
+    def stand_still() -> None:
+        for process in stopped:
+            process.send(signal.SIGSTOP)
+        time.sleep(120)
+        for process in stopped if woken else ():
+            process.send(signal.SIGCONT)
+
+    if at_work:
+        damage()
+        run = disturbed(lab_stack, AT_WORK, stand_still)
+        print(f"status {run.status} after {run.seconds:.0f} s, interrupted: {run.interrupted}\n{run.text[-3000:]}")
+    else:
+        stand_still()
+    said = made_up(lab_stack)
+
+    for name in () if woken else ("etcd", "kwok", "switch", "gpu02"):
+        assert re.search(rf"suspended .*{name}|{name}: a signal had suspended", said), said
+    assert_whole(lab_stack)
