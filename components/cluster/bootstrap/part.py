@@ -9,9 +9,10 @@ from collections.abc import Mapping
 from typing import Protocol
 
 from components.cluster.bootstrap.decide import STEP, Refusal
+from components.hosts.calls import Say
 from components.hosts.drain import Drainer, DrainError
 from components.hosts.records import HostRecord
-from components.hosts.repair import Outcome, Say
+from components.hosts.repair import Outcome
 from components.ssh.connection import answers
 
 GREETING_S = 5.0
