@@ -11,7 +11,7 @@ Effect = Literal["none", "link", "pods", "reboot", "replace"]
 class Section(BaseModel):
     """A part of the lab file: unknown keys are faults, and nothing changes after loading."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
+    model_config = ConfigDict(extra="forbid", frozen=True)
 
 
 class LabError(Exception):

@@ -11,6 +11,7 @@ from pydantic_core import ErrorDetails
 from stacks.access import Access
 from stacks.cluster import Cluster
 from stacks.delivery import Pvrdma, SharedRdma, SriovOperator, SriovPlain
+from stacks.docstrings import field_docstrings
 from stacks.ipam import Dhcp, NvIpam, Static, Whereabouts
 from stacks.machines import ExistingMachine, Machine
 from stacks.nodes import BareMetal, Node, VsphereVm
@@ -104,8 +105,8 @@ def _unknown_key(key: str, known: list[str]) -> str:
 def _meaning(loc: Path, model: type[BaseModel]) -> str:
     """The first sentence of a field's docstring: what belongs there."""
     owner = _model_at(loc[:-1], model)
-    field = owner.model_fields.get(str(loc[-1])) if owner and loc else None
-    return (field.description or "").replace("\n", " ").split(". ")[0] if field else ""
+    text = field_docstrings(owner).get(str(loc[-1]), "") if owner and loc else ""
+    return text.replace("\n", " ").split(". ")[0]
 
 
 def _model_at(loc: Path, model: type[BaseModel]) -> type[BaseModel] | None:

@@ -3,15 +3,31 @@
 import json
 from pathlib import Path
 
+from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
+from pydantic_core import core_schema
+
+from stacks.docstrings import field_docstrings
 from stacks.lab import Lab
 from stacks.read import KEY
 
 SCHEMA_FILE = Path(__file__).with_name("lab.schema.json")
 
 
+class _Described(GenerateJsonSchema):
+    """With the docstrings of fields as their descriptions."""
+
+    def model_schema(self, schema: core_schema.ModelSchema) -> JsonSchemaValue:
+        """One section."""
+        found = super().model_schema(schema)
+        for name, text in field_docstrings(schema["cls"]).items():
+            if name in found["properties"]:
+                found["properties"][name].setdefault("description", text)
+        return found
+
+
 def stack_file_schema() -> str:
     """The schema as text, with the lab under the place where a stack file has it."""
-    lab = Lab.model_json_schema(mode="validation")
+    lab = Lab.model_json_schema(mode="validation", schema_generator=_Described)
     definitions = lab.pop("$defs")
     schema = {
         "$schema": "https://json-schema.org/draft/2020-12/schema",

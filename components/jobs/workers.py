@@ -24,7 +24,7 @@ POD_INTERFACE = "eth0"
 class Frozen(BaseModel):
     """Base of what is worked out here: unknown fields are faults, nothing changes afterwards."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
+    model_config = ConfigDict(extra="forbid", frozen=True)
 
 
 class Attachment(Frozen):

@@ -43,7 +43,7 @@ READABLE = 24
 class Frozen(BaseModel):
     """Base of everything that is written down: unknown fields are faults, nothing changes afterwards."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
+    model_config = ConfigDict(extra="forbid", frozen=True)
 
 
 class CurvePoint(Frozen):

@@ -6,6 +6,8 @@ import json
 import jsonschema
 import yaml
 
+from stacks.docstrings import field_docstrings
+from stacks.rails import Rail
 from stacks.schema import SCHEMA_FILE, stack_file_schema
 from tests.conftest import ROOT
 from tests.stacks.test_refused import CASES
@@ -37,3 +39,21 @@ def test_the_schema_alone_refuses_what_concerns_a_single_field() -> None:
 
     assert {"VLAN 4095", "MTU 9300", "a key that nobody knows", "a missing field"} & missed == set()
     assert len(missed) < len(CASES) * 0.65, "the rest are rules between fields, which a schema cannot say"
+
+
+def test_each_documented_field_of_a_section_is_described_in_the_schema() -> None:
+    definitions = json.loads(SCHEMA_FILE.read_text())["$defs"]
+
+    described = definitions["Rail"]["properties"]["mtu_bytes"]["description"]
+
+    assert described == field_docstrings(Rail)["mtu_bytes"]
+    assert (
+        "description" not in definitions["Rail"]["properties"]["host_subnet"] or field_docstrings(Rail)["host_subnet"]
+    )
+
+
+def test_a_docstring_is_inherited_with_its_field() -> None:
+    class Wide(Rail):
+        pass
+
+    assert field_docstrings(Wide) == field_docstrings(Rail)
