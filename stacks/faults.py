@@ -9,9 +9,11 @@ from pydantic import BaseModel, TypeAdapter, ValidationError
 from pydantic_core import ErrorDetails
 
 from stacks.access import Access
+from stacks.base import Section
 from stacks.cluster import Cluster
 from stacks.delivery import Pvrdma, SharedRdma, SriovOperator, SriovPlain
 from stacks.docstrings import field_docstrings
+from stacks.groups import NodeGroup, Progression, RailGroup, SwitchGroup
 from stacks.ipam import Dhcp, NvIpam, Static, Whereabouts
 from stacks.machines import ExistingMachine, Machine
 from stacks.nodes import BareMetal, Node, VsphereVm
@@ -41,12 +43,27 @@ TAGS: Mapping[str | int, type[BaseModel]] = {
     "nvue": NvueSwitch,
     "sonic": SonicSwitch,
     "eos": EosSwitch,
+    "one_rail": Rail,
+    "rail_group": RailGroup,
+    "node_group": NodeGroup,
+    "switch_group": SwitchGroup,
+    "progression": Progression,
+    "same_for_all": Section,
 }
 """The members of tagged unions by their tags. No field of a lab has the name of a tag."""
 
 
 def faults_of(error: ValidationError, model: type[BaseModel], given: object) -> list[Fault]:
     """Every fault of a refused file: those of single fields, and the broken rules between what is valid."""
+    faults = field_faults(error, model)
+    details = error.errors(include_url=False)
+    if not any(isinstance(detail.get("ctx", {}).get("error"), BrokenRulesError) for detail in details):
+        faults.extend(broken_rules(_valid_parts(given, model)))
+    return faults
+
+
+def field_faults(error: ValidationError, model: type[BaseModel]) -> list[Fault]:
+    """Every fault of a refused file, but the rules between its sections only when all of them are valid."""
     faults: list[Fault] = []
     details = error.errors(include_url=False)
     deeper = {detail["loc"][:-depth] for detail in details for depth in range(1, len(detail["loc"]))}
@@ -58,8 +75,6 @@ def faults_of(error: ValidationError, model: type[BaseModel], given: object) -> 
             faults.extend(cause.faults)
         else:
             faults.append(Fault(_path(detail), _text(detail, model)))
-    if not any(isinstance(detail.get("ctx", {}).get("error"), BrokenRulesError) for detail in details):
-        faults.extend(broken_rules(_valid_parts(given, model)))
     return faults
 
 

@@ -1,4 +1,4 @@
-"""The whole lab file: its sections, and the rules that tie them together."""
+"""The whole lab: its sections, one by one, and the rules that tie them together. `lab_file.py` is how it is written."""
 
 from ipaddress import IPv4Address
 from typing import Literal, Self
@@ -28,16 +28,14 @@ from stacks.switches import Switches
 from stacks.system import System
 
 
-class Lab(Section):
-    """One lab, as one stack's key `rocelab:lab` describes it."""
+class Sections(Section):
+    """The sections that are written as they are, without groups."""
 
     name: Name
     """Name of the lab. It marks the cluster's identity in the state, so a new name is a new lab."""
     kind: Literal["virtual", "hardware"]
     """virtual: the simulator on loopback; every result is labelled simulated. hardware: real machines."""
     access: Access
-    rails: tuple[Rail, ...] = Field(min_length=1)
-    nodes: tuple[Node, ...] = Field(min_length=1, max_length=10_000)
     hosts: HostPolicy = HostPolicy()
     system: System = System()
     driver: NicDriver = NicDriver()
@@ -54,8 +52,6 @@ class Lab(Section):
     """None: the container runtime of the hosts is left as it is, its limits included."""
     qos: Qos | None = None
     """None: the lab leaves quality of service on NICs and switches alone."""
-    switches: Switches = ()
-    """The switches between the nodes. Empty: whoever runs them gets no text and no check."""
     fabric: Fabric | None = None
     bitfusion: Bitfusion | None = None
     """None: no servers of Bitfusion are made; its clients are `bitfusion_client`."""
@@ -65,6 +61,15 @@ class Lab(Section):
     ports: Ports = Ports()
     images: Images | None = None
     """Recipes of the benchmark images, for those who build them."""
+
+
+class Lab(Sections):
+    """One lab, as one stack's key `rocelab:lab` describes it: each rail, node and switch by itself."""
+
+    rails: tuple[Rail, ...] = Field(min_length=1)
+    nodes: tuple[Node, ...] = Field(min_length=1, max_length=10_000)
+    switches: Switches = ()
+    """The switches between the nodes. Empty: whoever runs them gets no text and no check."""
 
     @model_validator(mode="after")
     def _sections_fit_together(self) -> Self:

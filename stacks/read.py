@@ -7,8 +7,10 @@ import yaml
 from pydantic import ValidationError
 
 from stacks.base import LabError
-from stacks.faults import faults_of, report
+from stacks.expand import Expanded, expand, flat_text
+from stacks.faults import faults_of, field_faults, report
 from stacks.lab import Lab
+from stacks.lab_file import LabFile, has_groups
 
 KEY = "rocelab:lab"
 LARGEST_FILE_BYTES = 4_000_000
@@ -20,11 +22,26 @@ def parse_lab(text: str, file_name: str, file_text: str | None = None) -> Lab:
     Raises:
         LabError: with a line a fault, at most fifteen.
     """
+    given = json.loads(text)
+    expanded = _expanded(text, file_name, file_text) if has_groups(given) else None
     try:
-        return Lab.model_validate_json(text, strict=True)
+        return Lab.model_validate_json(json.dumps(expanded.lab) if expanded else text, strict=True)
     except ValidationError as error:
-        faults = faults_of(error, Lab, json.loads(text))
+        faults = faults_of(error, Lab, expanded.lab if expanded else given)
+        faults = expanded.in_the_file(faults) if expanded else faults
         raise LabError(report(faults, file_name, file_text)) from None
+
+
+def expand_text(path: Path) -> str:
+    """A stack file with every group of it spelled out, as YAML; it describes the same lab.
+
+    Raises:
+        LabError: as `read_stack_file`.
+    """
+    text, file_text = _lab_text(path)
+    parse_lab(text, path.name, file_text)
+    given = json.loads(text)
+    return flat_text(_expanded(text, path.name, file_text).lab if has_groups(given) else given, KEY)
 
 
 def read_stack_file(path: Path) -> Lab:
@@ -33,6 +50,23 @@ def read_stack_file(path: Path) -> Lab:
     Raises:
         LabError: when the file is missing, too large, no YAML, without a lab, or refused.
     """
+    text, file_text = _lab_text(path)
+    return parse_lab(text, path.name, file_text)
+
+
+def _expanded(text: str, file_name: str, file_text: str | None) -> Expanded:
+    """A file with groups, spelled out. What its groups have wrong is told first: nothing can be built on it."""
+    try:
+        expanded = expand(LabFile.model_validate_json(text, strict=True))
+    except ValidationError as error:
+        raise LabError(report(field_faults(error, LabFile), file_name, file_text)) from None
+    if expanded.faults:
+        raise LabError(report(expanded.faults, file_name, file_text))
+    return expanded
+
+
+def _lab_text(path: Path) -> tuple[str, str]:
+    """The lab of a stack file as JSON, and the file's own text."""
     try:
         if path.stat().st_size > LARGEST_FILE_BYTES:
             raise LabError(f"{path.name}: larger than {LARGEST_FILE_BYTES} bytes, so it is no stack file")
@@ -50,4 +84,4 @@ def read_stack_file(path: Path) -> Lab:
     lab = config.get(KEY) if isinstance(config, dict) else None
     if lab is None:
         raise LabError(f"{path.name} has no config key {KEY}: copy the one of Pulumi.lab.yaml")
-    return parse_lab(json.dumps(lab, default=str), path.name, text)
+    return json.dumps(lab, default=str), text

@@ -7,7 +7,7 @@ from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
 from pydantic_core import core_schema
 
 from stacks.docstrings import field_docstrings
-from stacks.lab import Lab
+from stacks.lab_file import LabFile
 from stacks.read import KEY
 
 SCHEMA_FILE = Path(__file__).with_name("lab.schema.json")
@@ -27,7 +27,7 @@ class _Described(GenerateJsonSchema):
 
 def stack_file_schema() -> str:
     """The schema as text, with the lab under the place where a stack file has it."""
-    lab = Lab.model_json_schema(mode="validation", schema_generator=_Described)
+    lab = LabFile.model_json_schema(mode="validation", schema_generator=_Described)
     definitions = lab.pop("$defs")
     schema = {
         "$schema": "https://json-schema.org/draft/2020-12/schema",

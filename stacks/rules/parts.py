@@ -21,6 +21,8 @@ class Fault:
 
     path: Path
     text: str
+    also: Path | None = None
+    """A second place that the text names, as `show` writes it."""
 
 
 class BrokenRulesError(ValueError):
@@ -63,7 +65,7 @@ def twice(what: str, values: Iterable[tuple[Path, Hashable]], why: str) -> Itera
         seen[value].append(path)
     for value, paths in seen.items():
         for path in paths[1:]:
-            yield Fault(path, f"{what} {value} is also that of {show(paths[0])}; {why}")
+            yield Fault(path, f"{what} {value} is also that of {show(paths[0])}; {why}", also=paths[0])
 
 
 def show(path: Path) -> str:

@@ -42,7 +42,9 @@ def _refuse_names_and_addresses_given_twice(parts: Parts) -> Iterator[Fault]:
         place = f"{switch.address} port {switch.ssh_port}"
         if place in taken:
             yield Fault(
-                ("switches", i, "address"), f"{place} is also that of {show(taken[place])}; two cannot answer on one"
+                ("switches", i, "address"),
+                f"{place} is also that of {show(taken[place])}; two cannot answer on one",
+                also=taken[place],
             )
         taken[place] = ("switches", i, "address")
 

@@ -31,8 +31,8 @@ def test_a_template_follows_the_schema_that_it_names_and_no_address_of_it_is_any
     assert named
     assert (path.parent / named[1]).resolve() == SCHEMA_FILE
     jsonschema.validate(yaml.safe_load(text), json.loads(SCHEMA_FILE.read_text()))
-    for node in yaml.safe_load(text)["config"]["rocelab:lab"]["nodes"]:
-        assert node["address"].startswith("192.0.2."), "RFC 5737: an address that no machine has"
+    for node in read_stack_file(path).nodes:
+        assert str(node.address).startswith("192.0.2."), "RFC 5737: an address that no machine has"
 
 
 def test_there_is_a_template() -> None:

@@ -1,0 +1,316 @@
+"""Spells a lab file out: every rail, node and switch of its groups one by one, and where in the file each came from."""
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from ipaddress import IPv4Address, IPv4Interface, IPv4Network
+from typing import Any, TypeVar
+
+import yaml
+from pydantic import BaseModel
+
+from stacks.groups import CableGroup, NodeException, NodeGroup, PodGroup, Progression, RailGroup, SwitchGroup
+from stacks.lab_file import LabFile
+from stacks.rules.parts import Fault, Path, show
+from stacks.sets import names_of
+from stacks.words import plural
+
+T = TypeVar("T", int, IPv4Address, IPv4Network)
+
+Entry = dict[str, Any]
+"""A rail, node or switch as JSON; its own model types it when the spelled-out lab is read."""
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Where in the file something stands, and which member of a group it is."""
+
+    path: Path
+    owner: str = ""
+
+
+@dataclass(frozen=True)
+class Expanded:
+    """A lab file, spelled out."""
+
+    lab: Entry
+    """The lab, as a file without groups has it. Not complete where there are faults."""
+    faults: list[Fault]
+    """What the groups themselves have wrong, by the file's paths."""
+    origins: Mapping[Path, Origin] = field(repr=False)
+
+    def in_the_file(self, faults: Iterable[Fault]) -> list[Fault]:
+        """Faults of the spelled-out lab by the file's paths; those that a whole group has are one."""
+        moved = []
+        for fault in faults:
+            origin, text = self._origin(fault.path), fault.text
+            if fault.also is not None:
+                other = self._origin(fault.also)
+                of = f" ({other.owner})" if other.owner else ""
+                text = text.replace(show(fault.also), f"{show(other.path)}{of}")
+            moved.append(Fault(origin.path, f"{origin.owner}: {text}" if origin.owner else text))
+        return folded(moved)
+
+    def _origin(self, path: Path) -> Origin:
+        for length in range(len(path), 0, -1):
+            if origin := self.origins.get(path[:length]):
+                return replace(origin, path=origin.path + path[length:])
+        return Origin(path)
+
+
+def folded(faults: Iterable[Fault]) -> list[Fault]:
+    """The same faults, of which those at one place that differ by numbers alone are told once, and counted."""
+    alike: dict[tuple[Path, str], list[Fault]] = {}
+    for fault in faults:
+        alike.setdefault((fault.path, re.sub(r"\d+", "#", fault.text)), []).append(fault)
+    return [
+        replace(same[0], text=f"{same[0].text}; and {len(same) - 1} more") if len(same) > 1 else same[0]
+        for same in alike.values()
+    ]
+
+
+def expand(file: LabFile) -> Expanded:
+    """The lab that a file stands for. Pure: the same file gives the same lab."""
+    return _Expansion(file).run()
+
+
+def flat_text(lab: Mapping[str, Any], key: str) -> str:
+    """A spelled-out lab as a stack file, a PF or cable a line."""
+    content = {"config": {key: dict(lab)}}
+    return str(yaml.safe_dump(content, sort_keys=False, default_flow_style=None, width=160, allow_unicode=True))
+
+
+class _Expansion:
+    """One file on its way: what is spelled out so far, what is wrong with it, and where all of it came from."""
+
+    def __init__(self, file: LabFile) -> None:
+        self._file = file
+        self._faults: list[Fault] = []
+        self._origins: dict[Path, Origin] = {}
+        self._subnets: dict[str, IPv4Network] = {}
+        self._rails: list[Entry] = []
+        self._nodes: list[Entry] = []
+        self._switches: list[Entry] = []
+        self._interfaces: dict[tuple[str, str], str] = {}
+
+    def run(self) -> Expanded:
+        for i, rail in enumerate(self._file.rails):
+            if isinstance(rail, RailGroup):
+                self._add_rails(("rails", i), rail)
+            else:
+                self._add("rails", self._rails, Origin(("rails", i)), _given(rail))
+                self._subnets[rail.name] = rail.host_subnet
+        for i, node in enumerate(self._file.nodes):
+            if isinstance(node, NodeGroup):
+                self._add_nodes(("nodes", i), node)
+            else:
+                self._add("nodes", self._nodes, Origin(("nodes", i)), _given(node))
+        self._interfaces = {(node["name"], pf["rail"]): pf["interface"] for node in self._nodes for pf in _pfs_of(node)}
+        for i, switch in enumerate(self._file.switches):
+            if isinstance(switch, SwitchGroup):
+                self._add_switches(("switches", i), switch)
+            else:
+                self._add("switches", self._switches, Origin(("switches", i)), _given(switch))
+        lab = _given(self._file, "rails", "node_classes", "nodes", "switches")
+        lab |= {"rails": self._rails, "nodes": self._nodes}
+        lab |= {"switches": self._switches} if self._switches else {}
+        return Expanded(lab, folded(self._faults), self._origins)
+
+    def _add(self, section: str, entries: list[Entry], origin: Origin, entry: Entry) -> Path:
+        path: Path = (section, len(entries))
+        self._origins[path] = origin
+        if origin.owner:
+            self._origins[*path, "name"] = Origin((*origin.path, "names"), origin.owner)
+        entries.append(entry)
+        return path
+
+    @contextmanager
+    def _faults_at(self, path: Path, owner: str = "") -> Iterator[None]:
+        try:
+            yield
+        except ValueError as error:
+            self._faults.append(Fault(path, f"{owner}: {error}" if owner else str(error)))
+
+    def _as_many(self, text: str, path: Path, wanted: Iterable[str], of: str) -> tuple[str, ...]:
+        """The names of a set that has to be as long as another; one that is not is a fault, and stretched."""
+        names, others = names_of(text), tuple(wanted)
+        if len(names) == len(others):
+            return names
+        self._faults.append(
+            Fault(path, f"{text} has {plural(len(names), 'name')} for the {len(others)} of {of}: write as many")
+        )
+        return (names * len(others))[: len(others)]
+
+    # rails
+
+    def _add_rails(self, at: Path, group: RailGroup) -> None:
+        names = names_of(group.names)
+        resources = self._as_many(group.resource_name, (*at, "resource_name"), names, group.names)
+        networks = self._as_many(group.network_name, (*at, "network_name"), names, group.names)
+        for index, name in enumerate(names):
+            same = _given(group, "names", "host_subnet", "host_gateway", "pod")
+            rail = {"name": name, **same, "resource_name": resources[index], "network_name": networks[index]}
+            path = self._add("rails", self._rails, Origin(at, name), rail)
+            with self._faults_at((*at, "host_subnet"), name):
+                subnet = _at(group.host_subnet, index)
+                self._subnets[name] = subnet
+                rail["host_subnet"] = str(subnet)
+                if group.host_gateway is not None:
+                    rail["host_gateway"] = str(_host(subnet, group.host_gateway))
+            for key in ("first_address", "last_address"):
+                self._origins[*path, "pod", key] = Origin((*at, "pod", "pool"), name)
+            with self._faults_at((*at, "pod"), name):
+                rail["pod"] = _pod(group.pod, index)
+
+    # nodes
+
+    def _add_nodes(self, at: Path, group: NodeGroup) -> None:
+        names = names_of(group.names)
+        for unknown in sorted(set(group.exceptions) - set(names)):
+            self._faults.append(Fault((*at, "except", unknown), f"{unknown} is none of {group.names}"))
+        found = self._file.node_classes.get(group.node_class) if group.node_class else None
+        if group.node_class and found is None:
+            known = ", ".join(self._file.node_classes) or "none"
+            self._faults.append(Fault((*at, "class"), f"{group.node_class} is no class; node_classes: {known}"))
+        of_class = _given(found, "pfs") if found else {}
+        own = _given(group, "names", "node_class", "address", "rail_host", "pfs", "exceptions")
+        class_at: Path = ("node_classes", group.node_class or "")
+        pfs = self._pfs((*at, "pfs"), group.pfs) if group.pfs is not None else []
+        if group.pfs is None and found:
+            pfs = self._pfs((*class_at, "pfs"), found.pfs)
+        for index, name in enumerate(names):
+            node = {"name": name, **of_class, **own}
+            path = self._add("nodes", self._nodes, Origin(at, name), node)
+            for key in of_class.keys() - own.keys():
+                self._origins[*path, key] = Origin((*class_at, key), name)
+            with self._faults_at((*at, "address"), name):
+                node["address"] = str(_at(group.address, index))
+            node["pfs"] = [dict(pf) for _, pf in pfs]
+            for j, (pf_at, _) in enumerate(pfs):
+                self._origins[*path, "pfs", j] = Origin(pf_at, name)
+                self._origins[*path, "pfs", j, "address"] = Origin((*at, "rail_host"), name)
+            exception = group.exceptions.get(name)
+            own_addresses = {rail for rail, pf in exception.pfs.items() if pf.address} if exception else set()
+            for pf in node["pfs"]:
+                if pf["rail"] in self._subnets and pf["rail"] not in own_addresses:
+                    with self._faults_at((*at, "rail_host"), name):
+                        pf["address"] = str(self._pf_address(group, index, pf["rail"]))
+            if exception:
+                self._apply_exception(path, (*at, "except", name), node, exception)
+
+    def _pfs(self, at: Path, pfs: Iterable[Any]) -> list[tuple[Path, Entry]]:
+        """The PFs of a class one by one, each with its place."""
+        found = []
+        for j, pf in enumerate(pfs):
+            rails, place = names_of(pf.rail), (*at, j)
+            interfaces = self._as_many(pf.interface, (*place, "interface"), rails, pf.rail)
+            devices = self._as_many(pf.rdma_device, (*place, "rdma_device"), rails, pf.rail)
+            known = {entry["name"] for entry in self._rails}
+            for unknown in (rail for rail in rails if rail not in known):
+                text = f"{unknown} is no rail of this lab; rails: {', '.join(sorted(known))}"
+                self._faults.append(Fault((*place, "rail"), text))
+            for rail, interface, device in zip(rails, interfaces, devices, strict=True):
+                found.append((place, {**_given(pf), "rail": rail, "interface": interface, "rdma_device": device}))
+        return found
+
+    def _pf_address(self, group: NodeGroup, index: int, rail: str) -> IPv4Interface:
+        if group.rail_host is None:
+            raise ValueError(f"missing, and {rail} is a subnet: say which host each node is, such as {{first: 11}}")
+        subnet = self._subnets[rail]
+        try:
+            address = _host(subnet, _at(group.rail_host, index))
+        except ValueError as error:
+            raise ValueError(f"{error} of {rail}; begin lower, or widen the subnet") from None
+        return IPv4Interface((address, subnet.prefixlen))
+
+    def _apply_exception(self, path: Path, at: Path, node: Entry, exception: NodeException) -> None:
+        self._override(path, at, node, _given(exception, "pfs"))
+        by_rail = {pf["rail"]: (j, pf) for j, pf in enumerate(node["pfs"])}
+        for rail, different in exception.pfs.items():
+            if rail not in by_rail:
+                self._faults.append(
+                    Fault((*at, "pfs", rail), f"{node['name']} has no PF on {rail}; it has {', '.join(by_rail)}")
+                )
+                continue
+            j, pf = by_rail[rail]
+            self._override((*path, "pfs", j), (*at, "pfs", rail), pf, _given(different))
+
+    def _override(self, path: Path, at: Path, entry: Entry, values: Entry) -> None:
+        for key, value in values.items():
+            if entry.get(key) == value:
+                self._faults.append(Fault((*at, key), f"{value} is what the group has anyway: take it out"))
+            entry[key] = value
+            self._origins[*path, key] = Origin((*at, key))
+
+    # switches
+
+    def _add_switches(self, at: Path, group: SwitchGroup) -> None:
+        names = names_of(group.names)
+        for index, name in enumerate(names):
+            switch = {"name": name, **_given(group, "names", "address", "native_vlans", "ports")}
+            path = self._add("switches", self._switches, Origin(at, name), switch)
+            with self._faults_at((*at, "address"), name):
+                switch["address"] = str(_at(group.address, index))
+            switch["native_vlans"] = {
+                rail: _at(vlan, number)
+                for rails, vlan in group.native_vlans.items()
+                for number, rail in enumerate(names_of(rails))
+            }
+            switch["ports"] = {}
+            for e, cables in enumerate(group.ports):
+                self._add_cables(path, (*at, "ports", e), cables, switch, (index, len(names)))
+
+    def _add_cables(self, path: Path, at: Path, cables: CableGroup, switch: Entry, place: tuple[int, int]) -> None:
+        (index, count), rails, nodes = place, names_of(cables.rails), names_of(cables.nodes)
+        if count > 1:
+            rails = (self._as_many(cables.rails, (*at, "rails"), [""] * count, "the switches")[index],)
+        ends = [(node, rail) for node in nodes for rail in rails]
+        ports = self._as_many(cables.port, (*at, "port"), [""] * len(ends), f"{cables.nodes} on {', '.join(rails)}")
+        for (node, rail), port in zip(ends, ports, strict=True):
+            interface = self._interfaces.get((node, rail))
+            if interface is None:
+                self._faults.append(Fault(at, f"{node} is no node of this lab with a PF on {rail}"))
+                continue
+            switch["ports"].setdefault(node, {})[interface] = port
+            self._origins[*path, "ports", node, interface] = Origin((*at, "port"), str(switch["name"]))
+
+
+def _given(section: BaseModel, *without: str) -> Entry:
+    """What a section says, as its JSON; nothing that it leaves to a default."""
+    return section.model_dump(mode="json", by_alias=True, exclude_unset=True, exclude=set(without))
+
+
+def _pfs_of(node: Entry) -> Iterator[Entry]:
+    yield from node.get("pfs", ())
+
+
+def _at(value: T | Progression[T], index: int) -> T:
+    """The value of a group's member by its place."""
+    if not isinstance(value, Progression):
+        return value
+    first, way = value.first, value.step * index
+    if isinstance(first, IPv4Address):
+        return first + way
+    if isinstance(first, IPv4Network):
+        return type(first)((first.network_address + way * first.num_addresses, first.prefixlen))
+    return first + way
+
+
+def _host(subnet: IPv4Network, number: int) -> IPv4Address:
+    if not 0 <= number < subnet.num_addresses:
+        raise ValueError(f"host number {number} lies outside {subnet}")
+    return subnet.network_address + number
+
+
+def _pod(pod: PodGroup, index: int) -> Entry:
+    subnet = _at(pod.subnet, index)
+    first, last = (str(_host(subnet, number)) for number in pod.pool)
+    return {
+        "vlan_id": _at(pod.vlan_id, index),
+        "subnet": str(subnet),
+        "first_address": first,
+        "last_address": last,
+        **({"gateway": str(_host(subnet, pod.gateway))} if pod.gateway is not None else {}),
+        "addresses_per_node": pod.addresses_per_node,
+    }

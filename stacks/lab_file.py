@@ -1,0 +1,74 @@
+"""The lab as people write it in `Pulumi.NAME.yaml`: rails, nodes and switches one by one or as groups."""
+
+from collections.abc import Mapping
+from typing import Annotated
+
+from pydantic import Discriminator, Field, Tag
+
+from stacks.base import Name
+from stacks.groups import NodeClass, NodeGroup, RailGroup, SwitchGroup
+from stacks.lab import Sections
+from stacks.nodes import BareMetal, VsphereVm
+from stacks.rails import Rail
+from stacks.switches import EosSwitch, NvueSwitch, OnyxSwitch, SonicSwitch
+
+
+def is_group(entry: object) -> bool:
+    """Whether an entry stands for several: it has `names` where one rail, node or switch has `name`."""
+    return "names" in entry if isinstance(entry, dict) else hasattr(entry, "names")
+
+
+def _kind_of_rail(rail: object) -> str:
+    return "rail_group" if is_group(rail) else "one_rail"
+
+
+def _kind_of_node(node: object) -> str:
+    if is_group(node):
+        return "node_group"
+    return str(node.get("kind", "bare_metal") if isinstance(node, dict) else getattr(node, "kind", ""))
+
+
+def _kind_of_switch(switch: object) -> str:
+    if is_group(switch):
+        return "switch_group"
+    return str(switch.get("os", "") if isinstance(switch, dict) else getattr(switch, "os", ""))
+
+
+AnyRail = Annotated[
+    Annotated[Rail, Tag("one_rail")] | Annotated[RailGroup, Tag("rail_group")], Discriminator(_kind_of_rail)
+]
+AnyNode = Annotated[
+    Annotated[BareMetal, Tag("bare_metal")]
+    | Annotated[VsphereVm, Tag("vsphere_vm")]
+    | Annotated[NodeGroup, Tag("node_group")],
+    Discriminator(_kind_of_node),
+]
+AnySwitch = Annotated[
+    Annotated[OnyxSwitch, Tag("onyx")]
+    | Annotated[NvueSwitch, Tag("nvue")]
+    | Annotated[SonicSwitch, Tag("sonic")]
+    | Annotated[EosSwitch, Tag("eos")]
+    | Annotated[SwitchGroup, Tag("switch_group")],
+    Discriminator(_kind_of_switch),
+]
+
+
+class LabFile(Sections):
+    """One lab file. An entry with `name` is one rail, node or switch; an entry with `names` is a group of them."""
+
+    rails: tuple[AnyRail, ...] = Field(min_length=1)
+    node_classes: Mapping[Name, NodeClass] = Field(default_factory=dict)
+    """Server models by name: what all nodes of a class have in common."""
+    nodes: tuple[AnyNode, ...] = Field(min_length=1)
+    switches: tuple[AnySwitch, ...] = ()
+    """The switches between the nodes. Empty: whoever runs them gets no text and no check."""
+
+
+def has_groups(given: object) -> bool:
+    """Whether a file uses anything that `expand` has to spell out; a file without is a lab as it stands."""
+    if not isinstance(given, dict):
+        return False
+    entries = (given.get(key) for key in ("rails", "nodes", "switches"))
+    return "node_classes" in given or any(
+        is_group(entry) for found in entries if isinstance(found, list) for entry in found
+    )

@@ -1,0 +1,74 @@
+"""Sets of names as cluster tools write them: `gpu[01-64,70]`, `Ethernet[0-252/4]`.
+
+One bracket with numbers and ranges, in the order in which they are written. No expressions and no lookups: what a set
+holds is known from its text alone.
+"""
+
+import re
+from typing import Annotated
+
+from pydantic import AfterValidator, Field
+
+MOST_NAMES = 10_000
+"""Names of one set: as many nodes as a lab may have. `gpu[1-1000000]` is a slip."""
+
+_SET = re.compile(r"(?P<before>[^\[\]]*)\[(?P<items>[^\[\]]*)\](?P<after>[^\[\]]*)")
+_ITEM = re.compile(r"(?P<first>\d{1,9})(?:-(?P<last>\d{1,9})(?:/(?P<step>\d{1,9}))?)?")
+
+
+def names_of(text: str) -> tuple[str, ...]:
+    """The names of a set, in its order; a text without bracket is one name.
+
+    Raises:
+        ValueError: for a text that is no set, an empty or huge range, padding that differs, or a name twice.
+    """
+    if not re.search(r"[\[\]]", text):
+        return (text,)
+    parts = _SET.fullmatch(text)
+    if parts is None:
+        raise ValueError("one pair of brackets is allowed, as in gpu[01-64,70]")
+    numbers = _numbers(parts["items"])
+    if len(set(numbers)) < len(numbers):
+        twice = next(number for number in numbers if numbers.count(number) > 1)
+        raise ValueError(f"{parts['before']}{twice}{parts['after']} is in it twice: leave one out")
+    return tuple(f"{parts['before']}{number}{parts['after']}" for number in numbers)
+
+
+def _numbers(items: str) -> list[str]:
+    found: list[str] = []
+    for item in items.split(","):
+        match = _ITEM.fullmatch(item.strip())
+        if match is None:
+            raise ValueError(f"{item!r} is neither a number nor a range: write 7, 1-64 or 0-252/4")
+        found += _range(match, MOST_NAMES - len(found))
+    padded = [number for number in found if number != "0" and number.startswith("0")]
+    if padded and len({len(number) for number in found}) > 1:
+        other = next(number for number in found if len(number) != len(padded[0]))
+        raise ValueError(f"{padded[0]} and {other} differ in length: pad all numbers alike, as in [008-100]")
+    return found
+
+
+def _range(item: re.Match[str], most: int) -> list[str]:
+    first, last, step = item["first"], item["last"] or item["first"], int(item["step"] or 1)
+    padded = any(len(number) > 1 and number.startswith("0") for number in (first, last))
+    if padded and len(first) != len(last):
+        raise ValueError(f"{first} and {last} differ in length: pad both alike, as in [008-100]")
+    if step == 0:
+        raise ValueError(f"{item[0]} has step 0 and would never end: write 1 or more")
+    numbers = range(int(first), int(last) + 1, step)
+    if not numbers:
+        raise ValueError(f"{item[0]} ends before it begins: swap its numbers")
+    if len(numbers) > most:
+        raise ValueError(f"more than {MOST_NAMES} names; a lab has at most as many nodes")
+    return [f"{number:0{len(first) if padded else 1}d}" for number in numbers]
+
+
+def _checked(text: str) -> str:
+    names_of(text)
+    return text
+
+
+NameSet = Annotated[
+    str, Field(pattern=r"^[^\[\]]*(\[[0-9,/ -]+\][^\[\]]*)?$", min_length=1, max_length=2000), AfterValidator(_checked)
+]
+"""A set of names, such as `gpu[01-64,70]`; a name without bracket is a set of one."""

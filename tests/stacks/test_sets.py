@@ -1,0 +1,60 @@
+"""Sets of names. The names of random sets were compared with ClusterShell 1.10.1's once; those below are among them."""
+
+import random
+
+import pytest
+
+from stacks.sets import MOST_NAMES, names_of
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        ("gpu01", ["gpu01"]),
+        ("gpu[01-04,10-20/5]", ["gpu01", "gpu02", "gpu03", "gpu04", "gpu10", "gpu15", "gpu20"]),
+        ("gpu[8-11]", ["gpu8", "gpu9", "gpu10", "gpu11"]),
+        ("gpu[008-010]-ib", ["gpu008-ib", "gpu009-ib", "gpu010-ib"]),
+        ("Ethernet[0-12/4]", ["Ethernet0", "Ethernet4", "Ethernet8", "Ethernet12"]),
+        ("swp[3, 1]", ["swp3", "swp1"]),
+        ("1/[1-3]", ["1/1", "1/2", "1/3"]),
+    ],
+)
+def test_a_set_has_the_names_that_cluster_tools_give_it_in_the_order_of_its_text(text: str, names: list[str]) -> None:
+    assert list(names_of(text)) == names
+
+
+def test_any_numbers_written_as_ranges_come_back() -> None:
+    chance = random.Random(16)  # noqa: S311  # the same numbers each time
+    for _ in range(500):
+        width, at, parts, numbers = chance.choice([1, 3, 4]), 0, [], []
+        for _ in range(chance.randint(1, 6)):
+            first, length, step = at + chance.randint(1, 9), chance.randint(1, 8), chance.randint(1, 4)
+            run = [f"{number:0{width}d}" for number in range(first, first + length * step, step)]
+            numbers += run
+            parts.append(run[0] if length == 1 else f"{run[0]}-{run[-1]}/{step}")
+            at = int(run[-1])
+
+        assert names_of(f"n[{','.join(parts)}]x") == tuple(f"n{number}x" for number in numbers)
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("gpu[1-3][1-2]", "one pair of brackets"),
+        ("gpu[1-3", "one pair of brackets"),
+        ("gpu[]", "'' is neither a number nor a range"),
+        ("gpu[a-c]", "neither a number nor a range"),
+        ("gpu[1-3,,5]", "neither a number nor a range"),
+        ("gpu[5-1]", "ends before it begins"),
+        ("gpu[1-9/0]", "step 0"),
+        ("gpu[1-064]", "1 and 064 differ in length"),
+        ("gpu[01-100]", "01 and 100 differ in length"),
+        ("gpu[01,2]", "01 and 2 differ in length"),
+        ("gpu[1-4,3]", "gpu3 is in it twice"),
+        ("gpu[1-1000000]", f"more than {MOST_NAMES} names"),
+        ("gpu[1-9000,10001-19000]", f"more than {MOST_NAMES} names"),
+    ],
+)
+def test_what_is_no_set_is_refused_with_the_part_that_is_wrong(text: str, says: str) -> None:
+    with pytest.raises(ValueError, match=says):
+        names_of(text)
