@@ -28,6 +28,9 @@ Name = Annotated[str, Field(pattern=r"^[a-z]([-a-z0-9]*[a-z0-9])?$", max_length=
 InterfaceName = Annotated[str, Field(pattern=r"^[a-zA-Z][a-zA-Z0-9_.-]*$", max_length=15)]
 """A network device as Linux names it: IFNAMSIZ leaves 15 characters."""
 
+PciAddress = Annotated[str, Field(pattern=r"^[0-9a-f]{4}:[0-9a-f]{2}:[01][0-9a-f]\.[0-7]$")]
+"""Domain, bus, device and function, as sysfs and `lspci -D` write them: `0000:19:00.0`."""
+
 ResourceName = Annotated[str, Field(pattern=r"^[a-z0-9]([a-z0-9_]*[a-z0-9])?$", max_length=63)]
 """A device-plugin resource without its prefix. No hyphen: older SR-IOV operators refuse it."""
 

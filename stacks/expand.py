@@ -5,12 +5,12 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from ipaddress import IPv4Address, IPv4Interface, IPv4Network
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import yaml
 from pydantic import BaseModel
 
-from stacks.groups import CableGroup, NodeException, NodeGroup, PodGroup, Progression, RailGroup, SwitchGroup
+from stacks.groups import CableGroup, Links, NodeException, NodeGroup, PodGroup, Progression, RailGroup, SwitchGroup
 from stacks.lab_file import LabFile
 from stacks.rules.parts import Fault, Path, show
 from stacks.sets import names_of
@@ -81,6 +81,50 @@ def flat_text(lab: Mapping[str, Any], key: str) -> str:
     return str(yaml.safe_dump(content, sort_keys=False, default_flow_style=None, width=160, allow_unicode=True))
 
 
+@dataclass(frozen=True, slots=True)
+class _Home:
+    """A PF's address and its own router, and where they stand when that is not the node's group."""
+
+    place: Path | None
+    address: IPv4Interface
+    router: IPv4Address | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Network:
+    """A rail as its nodes' addresses are taken from it."""
+
+    rail: str
+    subnet: IPv4Network
+    links: Links | None = None
+    place: tuple[int, int] = (0, 1)
+    """Of the rail in its group, and how many rails that has."""
+    segments: Mapping[str, _Home] = field(default_factory=dict)
+
+    def home_of(self, node: str, number: int | None) -> _Home:
+        """Address and router of a node.
+
+        Raises:
+            ValueError: when it has none, or one outside.
+        """
+        if self.segments:
+            if node not in self.segments:
+                raise ValueError(f"in no segment of {self.rail}: add it to the nodes of one")
+            return self.segments[node]
+        if number is None:
+            raise ValueError(f"missing, and {self.rail} counts its hosts: say which each node is, as in {{first: 11}}")
+        if self.links is None:
+            return _Home(None, IPv4Interface((_host(self.subnet, number, f" of {self.rail}"), self.subnet.prefixlen)))
+        rail, rails = self.place
+        number = number * rails + rail if self.links.order == "rail" else number
+        low, high = (_host(self.subnet, 2 * number + end, f" of {self.rail}") for end in (0, 1))
+        own, router = (low, high) if self.links.host == "low" else (high, low)
+        return _Home(None, IPv4Interface((own, 31)), router)
+
+
+_NOWHERE = _Network("", IPv4Network("0.0.0.0/32"))
+
+
 class _Expansion:
     """One file on its way: what is spelled out so far, what is wrong with it, and where all of it came from."""
 
@@ -88,11 +132,11 @@ class _Expansion:
         self._file = file
         self._faults: list[Fault] = []
         self._origins: dict[Path, Origin] = {}
-        self._subnets: dict[str, IPv4Network] = {}
+        self._networks: dict[str, _Network] = {}
         self._rails: list[Entry] = []
         self._nodes: list[Entry] = []
         self._switches: list[Entry] = []
-        self._interfaces: dict[tuple[str, str], str] = {}
+        self._interfaces: dict[tuple[Any, Any], str] = {}
 
     def run(self) -> Expanded:
         for i, rail in enumerate(self._file.rails):
@@ -100,12 +144,13 @@ class _Expansion:
                 self._add_rails(("rails", i), rail)
             else:
                 self._add("rails", self._rails, Origin(("rails", i)), _given(rail))
-                self._subnets[rail.name] = rail.host_subnet
+                self._networks[rail.name] = _Network(rail.name, rail.host_subnet)
         for i, node in enumerate(self._file.nodes):
             if isinstance(node, NodeGroup):
                 self._add_nodes(("nodes", i), node)
             else:
                 self._add("nodes", self._nodes, Origin(("nodes", i)), _given(node))
+        self._refuse_segments_of_unknown_nodes()
         self._interfaces = {(node["name"], pf["rail"]): pf["interface"] for node in self._nodes for pf in _pfs_of(node)}
         for i, switch in enumerate(self._file.switches):
             if isinstance(switch, SwitchGroup):
@@ -146,22 +191,51 @@ class _Expansion:
 
     def _add_rails(self, at: Path, group: RailGroup) -> None:
         names = names_of(group.names)
-        resources = self._as_many(group.resource_name, (*at, "resource_name"), names, group.names)
-        networks = self._as_many(group.network_name, (*at, "network_name"), names, group.names)
+        sets = {
+            key: self._as_many(text, (*at, key), names, group.names)
+            for key in ("resource_name", "network_name")
+            if (text := getattr(group, key)) is not None
+        }
         for index, name in enumerate(names):
-            same = _given(group, "names", "host_subnet", "host_gateway", "pod")
-            rail = {"name": name, **same, "resource_name": resources[index], "network_name": networks[index]}
+            same = _given(group, "names", "host_subnet", "host_gateway", "segments", "links", "pod")
+            rail = {"name": name, **same, **{key: found[index] for key, found in sets.items()}}
             path = self._add("rails", self._rails, Origin(at, name), rail)
             with self._faults_at((*at, "host_subnet"), name):
                 subnet = _at(group.host_subnet, index)
-                self._subnets[name] = subnet
+                place = (index, len(names))
+                segments = self._segments(at, group, name, index)
+                self._networks[name] = _Network(name, subnet, group.links, place, segments)
                 rail["host_subnet"] = str(subnet)
                 if group.host_gateway is not None:
                     rail["host_gateway"] = str(_host(subnet, group.host_gateway))
             for key in ("first_address", "last_address"):
                 self._origins[*path, "pod", key] = Origin((*at, "pod", "pool"), name)
             with self._faults_at((*at, "pod"), name):
-                rail["pod"] = _pod(group.pod, index)
+                if group.pod is not None:
+                    rail["pod"] = _pod(group.pod, index)
+
+    def _segments(self, at: Path, group: RailGroup, rail: str, index: int) -> dict[str, _Home]:
+        """By node its address, its router and where both stand."""
+        found: dict[str, _Home] = {}
+        for s, segment in enumerate(group.segments):
+            place = (*at, "segments", s)
+            with self._faults_at(place, rail):
+                subnet = _at(segment.subnet, index)
+                router = _host(subnet, segment.gateway)
+                for number, node in enumerate(names_of(segment.nodes), segment.first_host):
+                    if node in found:
+                        raise ValueError(f"{node} is in two segments: take it out of one")
+                    found[node] = _Home(place, IPv4Interface((_host(subnet, number), subnet.prefixlen)), router)
+        return found
+
+    def _refuse_segments_of_unknown_nodes(self) -> None:
+        known = {node["name"] for node in self._nodes}
+        for i, rail in enumerate(self._file.rails):
+            for s, segment in enumerate(rail.segments if isinstance(rail, RailGroup) else ()):
+                for unknown in (name for name in names_of(segment.nodes) if name not in known):
+                    self._faults.append(
+                        Fault(("rails", i, "segments", s, "nodes"), f"{unknown} is no node of this lab")
+                    )
 
     # nodes
 
@@ -179,6 +253,9 @@ class _Expansion:
         pfs = self._pfs((*at, "pfs"), group.pfs) if group.pfs is not None else []
         if group.pfs is None and found:
             pfs = self._pfs((*class_at, "pfs"), found.pfs)
+        counted = [pf["rail"] for _, pf in pfs if not self._networks.get(pf["rail"], _NOWHERE).segments]
+        if group.rail_host is not None and not counted:
+            self._faults.append(Fault((*at, "rail_host"), "nothing counts by it: every rail has segments; take it out"))
         for index, name in enumerate(names):
             node = {"name": name, **of_class, **own}
             path = self._add("nodes", self._nodes, Origin(at, name), node)
@@ -189,13 +266,15 @@ class _Expansion:
             node["pfs"] = [dict(pf) for _, pf in pfs]
             for j, (pf_at, _) in enumerate(pfs):
                 self._origins[*path, "pfs", j] = Origin(pf_at, name)
-                self._origins[*path, "pfs", j, "address"] = Origin((*at, "rail_host"), name)
             exception = group.exceptions.get(name)
             own_addresses = {rail for rail, pf in exception.pfs.items() if pf.address} if exception else set()
-            for pf in node["pfs"]:
-                if pf["rail"] in self._subnets and pf["rail"] not in own_addresses:
+            for j, pf in enumerate(node["pfs"]):
+                if (network := self._networks.get(pf["rail"])) and pf["rail"] not in own_addresses:
                     with self._faults_at((*at, "rail_host"), name):
-                        pf["address"] = str(self._pf_address(group, index, pf["rail"]))
+                        home = network.home_of(name, None if group.rail_host is None else _at(group.rail_host, index))
+                        place = home.place or (*at, "rail_host")
+                        self._origins |= {(*path, "pfs", j, key): Origin(place, name) for key in ("address", "gateway")}
+                        pf.update(address=str(home.address), **({"gateway": str(home.router)} if home.router else {}))
             if exception:
                 self._apply_exception(path, (*at, "except", name), node, exception)
 
@@ -213,16 +292,6 @@ class _Expansion:
             for rail, interface, device in zip(rails, interfaces, devices, strict=True):
                 found.append((place, {**_given(pf), "rail": rail, "interface": interface, "rdma_device": device}))
         return found
-
-    def _pf_address(self, group: NodeGroup, index: int, rail: str) -> IPv4Interface:
-        if group.rail_host is None:
-            raise ValueError(f"missing, and {rail} is a subnet: say which host each node is, such as {{first: 11}}")
-        subnet = self._subnets[rail]
-        try:
-            address = _host(subnet, _at(group.rail_host, index))
-        except ValueError as error:
-            raise ValueError(f"{error} of {rail}; begin lower, or widen the subnet") from None
-        return IPv4Interface((address, subnet.prefixlen))
 
     def _apply_exception(self, path: Path, at: Path, node: Entry, exception: NodeException) -> None:
         self._override(path, at, node, _given(exception, "pfs"))
@@ -289,17 +358,19 @@ def _at(value: T | Progression[T], index: int) -> T:
     """The value of a group's member by its place."""
     if not isinstance(value, Progression):
         return value
-    first, way = value.first, value.step * index
-    if isinstance(first, IPv4Address):
-        return first + way
-    if isinstance(first, IPv4Network):
-        return type(first)((first.network_address + way * first.num_addresses, first.prefixlen))
-    return first + way
+    first: Any = value.first
+    way = value.step * index
+    later: Any = first + way if not isinstance(first, IPv4Network) else _subnet_after(first, way)
+    return cast("T", later)
 
 
-def _host(subnet: IPv4Network, number: int) -> IPv4Address:
+def _subnet_after(first: IPv4Network, steps: int) -> IPv4Network:
+    return IPv4Network((first.network_address + steps * first.num_addresses, first.prefixlen))
+
+
+def _host(subnet: IPv4Network, number: int, of: str = "") -> IPv4Address:
     if not 0 <= number < subnet.num_addresses:
-        raise ValueError(f"host number {number} lies outside {subnet}")
+        raise ValueError(f"host number {number} lies outside {subnet}{of}; begin lower, or widen the subnet")
     return subnet.network_address + number
 
 
@@ -307,7 +378,7 @@ def _pod(pod: PodGroup, index: int) -> Entry:
     subnet = _at(pod.subnet, index)
     first, last = (str(_host(subnet, number)) for number in pod.pool)
     return {
-        "vlan_id": _at(pod.vlan_id, index),
+        "vlan_id": None if pod.vlan_id is None else _at(pod.vlan_id, index),
         "subnet": str(subnet),
         "first_address": first,
         "last_address": last,

@@ -5,11 +5,11 @@ A value of a group is the same for all of them, or a progression: the first one'
 
 from collections.abc import Mapping
 from ipaddress import IPv4Address, IPv4Interface, IPv4Network
-from typing import Annotated, Generic, Literal, TypeVar
+from typing import Annotated, Generic, Literal, Self, TypeVar
 
-from pydantic import Discriminator, Field, Tag
+from pydantic import Discriminator, Field, Tag, model_validator
 
-from stacks.base import InterfaceName, MtuBytes, Name, Port, Section
+from stacks.base import InterfaceName, MtuBytes, Name, PciAddress, Port, Section
 from stacks.machines import AnyMachine, Vgpu
 from stacks.nodes import Driver
 from stacks.sets import NameSet
@@ -47,8 +47,8 @@ Subnets = Annotated[
 class PodGroup(Section):
     """What pods see of each rail of a group. Addresses are host numbers: 10 is .10 of each rail's own subnet."""
 
-    vlan_id: Numbers
-    """VLAN that each VF gets when it is given to a pod."""
+    vlan_id: Numbers | None
+    """VLAN that each VF gets when it is given to a pod; null: none, so pods are untagged as the hosts are."""
     subnet: Subnets
     """Subnet of the pods' interfaces on each rail."""
     pool: tuple[int, int]
@@ -59,6 +59,32 @@ class PodGroup(Section):
     """Block of the pool that one node takes; at least its VF count, or pods wait for an address."""
 
 
+class Segment(Section):
+    """The subnet of the nodes behind one leaf, on each rail of a group."""
+
+    nodes: NameSet
+    """Nodes that have their PF in it, such as `gpu[01-32]`."""
+    subnet: Subnets
+    """Part of each rail's `host_subnet`, such as {first: 10.10.1.0/26, step: 4}."""
+    gateway: int
+    """Host number of the leaf in it, such as 1."""
+    first_host: int = Field(ge=1)
+    """Host number of the first of `nodes`; the others follow."""
+
+
+class Links(Section):
+    """A subnet of two addresses (/31) for each cable: the node's, and the leaf's as its gateway.
+
+    They are counted from the begin of `host_subnet`. A node's number among them is its `rail_host`, 0 for the first.
+    """
+
+    host: Literal["low", "high"]
+    """Which of the two addresses the node has."""
+    order: Literal["node", "rail"] = "node"
+    """node: each rail counts its own nodes. rail: the first node's rails come first, then the second's; all rails of
+    the group have one `host_subnet`."""
+
+
 class RailGroup(Section):
     """Rails that differ by their numbers only."""
 
@@ -67,16 +93,31 @@ class RailGroup(Section):
     mtu_bytes: MtuBytes | None = None
     """Ethernet MTU of PFs, idle VFs and pods; None: the default of a rail."""
     host_subnet: Subnets
-    """Untagged subnet of the PFs' own addresses; a node's number in it is its `rail_host`."""
+    """Untagged subnet of the PFs' own addresses; a node's number in it is its `rail_host`. With `segments` or `links`
+    the range that they are cut from."""
     host_gateway: int | None = None
     """Host number of the PFs' router in each rail's `host_subnet`, such as 1 or 254."""
-    pod: PodGroup
+    segments: tuple[Segment, ...] = ()
+    """A subnet and a router for each leaf; empty: each rail is one subnet."""
+    links: Links | None = None
+    """A subnet for each cable; None: each rail is one subnet."""
+    pod: PodGroup | None = None
+    """None: no pod uses these rails, as under Slurm."""
     resource_prefix: str | None = None
     """Vendor part of the device-plugin resource; None: the default of a rail."""
-    resource_name: NameSet
-    """Device-plugin resources, as many as there are rails, such as `rdma_[1-8]`."""
-    network_name: NameSet
-    """NetworkAttachmentDefinitions, as many as there are rails, such as `rdma[1-8]`."""
+    resource_name: NameSet | None = None
+    """Device-plugin resources, as many as there are rails, such as `rdma_[1-8]`; None: named after the rails."""
+    network_name: NameSet | None = None
+    """NetworkAttachmentDefinitions, as many as there are rails, such as `rdma[1-8]`; None: named after the rails."""
+
+    @model_validator(mode="after")
+    def _one_way_to_a_subnet(self) -> Self:
+        ways = [("segments", self.segments), ("links", self.links), ("host_gateway", self.host_gateway is not None)]
+        if len(said := [name for name, given in ways if given]) > 1:
+            raise ValueError(f"{' and '.join(said)}: each gives the PFs their routers; keep one")
+        if self.links and self.links.order == "rail" and isinstance(self.host_subnet, Progression):
+            raise ValueError("links.order is rail, so all rails are cut from one host_subnet: write it without first")
+        return self
 
 
 class GroupPf(Section):
@@ -92,6 +133,8 @@ class GroupPf(Section):
     """How many VFs the PF is split into."""
     driver: Driver | None = None
     """Kernel driver; None: the default of a PF."""
+    pci: PciAddress | None = None
+    """Where the NIC is in every node of the class; only of a PF that is written alone."""
 
 
 class ExceptionPf(Section):
@@ -101,8 +144,10 @@ class ExceptionPf(Section):
     rdma_device: str | None = None
     vfs: int | None = None
     driver: Driver | None = None
+    pci: PciAddress | None = None
     address: IPv4Interface | None = None
-    """Instead of the one that `rail_host` gives."""
+    """Instead of the one that the group gives."""
+    gateway: IPv4Address | None = None
 
 
 class NodeValues(Section):
@@ -145,7 +190,8 @@ class NodeGroup(NodeValues):
     address: Addresses
     """Management addresses, such as {first: 192.0.2.11}."""
     rail_host: Numbers | None = None
-    """Host number of each node on every rail, such as {first: 11}: the first node is .11 everywhere."""
+    """Host number of each node on every rail, such as {first: 11}: the first node is .11 everywhere. On rails with
+    links it counts the cables from 0; on rails with segments it is not used."""
     pfs: tuple[GroupPf, ...] | None = None
     """The PFs of every node, instead of the class's."""
     exceptions: Mapping[Name, NodeException] = Field(default_factory=dict, alias="except")

@@ -17,7 +17,7 @@ from stacks.guests import BitfusionClient, Guests
 from stacks.hosts import HostPolicy
 from stacks.images import Images
 from stacks.licence import Licence
-from stacks.nodes import Node
+from stacks.nodes import Node, routed_rails
 from stacks.ports import Ports
 from stacks.qos import Qos
 from stacks.rails import Rail
@@ -95,6 +95,11 @@ class Lab(Sections):
         if self.bitfusion is not None:
             return self.bitfusion.addresses
         return named_addresses(self.bitfusion_client.servers, self.rails) if self.bitfusion_client else ()
+
+    @property
+    def routed_rails(self) -> frozenset[str]:
+        """Rails whose PFs reach each other through routers."""
+        return routed_rails(self.rails, self.nodes)
 
     def rail(self, name: str) -> Rail:
         """The rail of that name."""

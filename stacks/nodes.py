@@ -1,12 +1,14 @@
 """The machines: how each is reached, and which of its NICs stands on which rail."""
 
+from collections.abc import Iterable
 from ipaddress import IPv4Address, IPv4Interface
 from typing import Annotated, Literal, Self
 
 from pydantic import Discriminator, Field, Tag, model_validator
 
-from stacks.base import InterfaceName, Name, Port, Section
+from stacks.base import InterfaceName, Name, PciAddress, Port, Section
 from stacks.machines import AnyMachine, Machine, Vgpu
+from stacks.rails import Rail
 
 Driver = Literal["mlx5_core", "igb", "vmxnet3"]
 
@@ -35,8 +37,12 @@ class Pf(Section):
     """The PF's netdev as the host names it."""
     driver: Driver = "mlx5_core"
     """Kernel driver. igb is the simulator's NIC: it has SR-IOV but no RDMA, so soft-RoCE stands in."""
+    pci: PciAddress | None = None
+    """Where the NIC is, which no kernel or driver renames. A host whose `interface` is another NIC is refused."""
     address: IPv4Interface
     """The PF's address with prefix length, inside the rail's host subnet."""
+    gateway: IPv4Address | None = None
+    """Router of this PF's own subnet, where a rail has one for each leaf or for each cable. None: the rail's."""
     vfs: int = Field(ge=0, le=127)
     """How many VFs the PF is split into. A change removes all of them first, so none may be in use."""
     rdma_device: str = Field(pattern=r"^[a-z][a-z0-9_]*$", max_length=20)
@@ -46,9 +52,27 @@ class Pf(Section):
     Without it such a port is refused: an InfiniBand fabric that somebody uses would lose it."""
 
     @property
+    def point_to_point(self) -> bool:
+        """Whether its cable is a network of its own: host and router, and a switch port that is in no VLAN."""
+        return self.gateway is not None and self.address.network.prefixlen >= 30
+
+    @property
     def soft_roce(self) -> bool:
         """Whether the RDMA device is the kernel's soft-RoCE: real behaviour, simulated speed."""
         return self.driver == "igb"
+
+    @model_validator(mode="after")
+    def _gateway_is_a_neighbour(self) -> "Pf":
+        subnet, gateway = self.address.network, self.gateway
+        if gateway is None:
+            return self
+        ends = (subnet.network_address, subnet.broadcast_address) if subnet.prefixlen < 31 else ()
+        if gateway not in subnet or gateway == self.address.ip or gateway in ends:
+            raise ValueError(
+                f"gateway {gateway} is no neighbour of {self.address} on {self.interface}: take the router's own "
+                f"address in {subnet}"
+            )
+        return self
 
     @model_validator(mode="after")
     def _vfs_within_what_the_driver_makes(self) -> "Pf":
@@ -89,8 +113,8 @@ class NodeBase(Section):
 
     @model_validator(mode="after")
     def _each_pf_is_a_nic_of_its_own(self) -> Self:
-        for field in ("interface", "rail", "rdma_device"):
-            values = [getattr(pf, field) for pf in self.pfs]
+        for field in ("interface", "rail", "rdma_device", "pci"):
+            values = [value for pf in self.pfs if (value := getattr(pf, field)) is not None]
             if twice := sorted({value for value in values if values.count(value) > 1}):
                 raise ValueError(
                     f"two PFs share {field} {twice[0]}: RoCE wants one NIC a rail and no bond; give each its own"
@@ -167,3 +191,9 @@ Node = Annotated[
     Annotated[BareMetal, Tag("bare_metal")] | Annotated[VsphereVm, Tag("vsphere_vm")], Discriminator(_kind_of)
 ]
 """Every kind of node; one that does not say is bare metal."""
+
+
+def routed_rails(rails: Iterable[Rail], nodes: Iterable[NodeBase]) -> frozenset[str]:
+    """Rails with a router: one for the whole subnet, or one for each PF's."""
+    whole = {rail.name for rail in rails if rail.host_gateway is not None}
+    return frozenset(whole | {pf.rail for node in nodes for pf in node.pfs if pf.gateway is not None})

@@ -11,8 +11,8 @@ from stacks.base import MtuBytes, Name, ResourceName, Section, VlanId
 class PodSide(Section):
     """What pods see of a rail: a VLAN of their own, and addresses that no host uses."""
 
-    vlan_id: VlanId
-    """VLAN that each VF gets when it is given to a pod."""
+    vlan_id: VlanId | None
+    """VLAN that each VF gets when it is given to a pod; null: none, so pods are untagged as the hosts are."""
     subnet: IPv4Network
     """Subnet of the pods' interfaces on this rail."""
     first_address: IPv4Address
@@ -74,16 +74,17 @@ class Rail(Section):
     mtu_bytes: MtuBytes = 9000
     """Ethernet MTU of PFs, idle VFs and pods. 4200 or more gives the RDMA path MTU of 4096."""
     host_subnet: IPv4Network
-    """Untagged subnet of the PFs' own addresses."""
+    """Untagged subnet of the PFs' own addresses. Where each PF has a gateway of its own: the range of their subnets."""
     host_gateway: IPv4Address | None = None
     """Router of the PFs on a routed rail: each PF then answers by its own routing table. None: one layer-2 domain."""
-    pod: PodSide
+    pod: PodSide | None = None
+    """None: no pod uses this rail, as under Slurm; nothing in a cluster is made for it."""
     resource_prefix: str = Field(default="intel.com", pattern=r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$")
-    """Vendor part of the device-plugin resource; the default is the plugin's, as in the DeepOps RoCE guide."""
-    resource_name: ResourceName
-    """Device-plugin resource of this rail's VFs, such as `sriov_111`."""
-    network_name: Name
-    """NetworkAttachmentDefinition of this rail, such as `sriov111`."""
+    """Vendor part of the device-plugin resource; seed A uses the plugin's default."""
+    resource_name: ResourceName = Field(default_factory=lambda rail: str(rail.get("name", "")).replace("-", "_"))
+    """Device-plugin resource of this rail's VFs, such as `sriov_111`; left out, it is named after the rail."""
+    network_name: Name = Field(default_factory=lambda rail: str(rail.get("name", "")))
+    """NetworkAttachmentDefinition of this rail, such as `sriov111`; left out, it is named after the rail."""
 
     @model_validator(mode="after")
     def _gateway_is_a_host_of_the_subnet(self) -> "Rail":

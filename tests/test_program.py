@@ -10,11 +10,13 @@ from typing import Any
 import pytest
 import yaml
 
+from components.validation.planning.plan import plan_of
 from engine.recover import PROJECT
-from stacks.read import KEY
+from stacks.read import KEY, read_stack_file
 from tests.components.cluster.conftest import small_definitions  # noqa: F401  # a fixture
 from tests.conftest import ROOT
 from tests.engine import Engine, Recorded
+from tests.stacks.test_access import KEY as PUBLIC
 from tests.stacks.test_load import simulator
 
 GOLDEN = ROOT / "tests" / "golden" / "names.txt"
@@ -77,3 +79,40 @@ def test_no_command_has_what_bites_later(program: Recorded) -> None:
         assert seen.inputs["connection"]["hostKey"].startswith("ssh-ed25519 "), name
         assert seen.inputs["addPreviousOutputInEnv"] is False
         assert "connection" in seen.secrets, "the private key would stand in the state in clear"
+
+
+def test_64_routed_nodes_without_a_cluster_preview_with_hosts_switches_and_a_plan_of_all_their_rails(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lab = read_stack_file(ROOT / "templates" / "roce-routed" / "Pulumi.slurm1.yaml")
+    text = yaml.safe_load((ROOT / "templates" / "roce-routed" / "Pulumi.slurm1.yaml").read_text())["config"][KEY]
+    (tmp_path / "known_hosts").write_text("".join(f"{node.address} ssh-ed25519 {PUBLIC}\n" for node in lab.nodes))
+    monkeypatch.chdir(tmp_path)
+
+    seen = Engine(answer).run(
+        lambda: runpy.run_path(str(ROOT / "__main__.py")), preview=True, config={KEY: json.dumps(text)}
+    )
+
+    assert {name for name, one in seen.resources.items() if not one.parent} == {"switches", "hosts", "validation"}
+    documents = [json.loads(one.inputs["stdin"]) for one in seen.of_type("command:remote:Command").values()]
+    assert len(documents) == 64
+    assert sum(len(document["pfs"]) for document in documents) == 512
+    last = next(document for document in documents if document["host"] == "gpu64")["pfs"][7]
+    assert (last["address"], last["routing"]["gateway"]) == ("172.16.7.126/31", "172.16.7.127")
+    assert list(seen.of_type(MEASUREMENT)), "what is measured needs no cluster"
+
+
+def test_the_plan_of_a_routed_lab_has_every_pair_on_its_own_rail() -> None:
+    lab = read_stack_file(ROOT / "templates" / "roce-routed" / "Pulumi.slurm1.yaml")
+
+    plan = plan_of(lab)
+
+    assert plan is not None
+    assert plan.nccl is None, "jobs need a cluster"
+    assert [len(rail.ends) for rail in plan.rails] == [64] * 8
+    assert plan.verbs.schedule == "sampled"
+    assert {str(end.address).rpartition(".")[0] for end in plan.rails[7].ends} == {"172.16.7"}
+    for transfers in plan.rounds_of(plan.stages[0]):
+        assert len(
+            {(transfer.rail, node) for transfer in transfers for node in (transfer.client, transfer.server)}
+        ) == (2 * len(transfers)), "no PF has two transfers at once"

@@ -1,6 +1,7 @@
 """Who gives a pod its address: the `ipam` part of a rail's network, by the lab's choice."""
 
 from components.cluster.manifests import Manifest
+from components.cluster.rails import pod_side
 from stacks.cluster import Cluster
 from stacks.delivery import SriovOperator
 from stacks.ipam import Dhcp, NvIpam, Whereabouts
@@ -12,7 +13,7 @@ IPS: Manifest = {"ips": True}
 
 def address_source(cluster: Cluster, rail: Rail) -> Manifest:
     """The `ipam` object of the rail's CNI configuration."""
-    pod = rail.pod
+    pod = pod_side(rail)
     if isinstance(cluster.ipam, NvIpam):
         return {"type": "nv-ipam", "poolName": rail.name, "poolType": "ippool"}
     if isinstance(cluster.ipam, Whereabouts):

@@ -7,7 +7,7 @@ import pulumi
 
 from components.cluster.operators import Owner, place
 from components.cluster.profiles import networks, pools
-from components.cluster.rails import populated_rails
+from components.cluster.rails import pod_side, populated_rails
 from stacks.cluster import Cluster
 from stacks.delivery import Pvrdma, SharedRdma
 from stacks.lab import Lab
@@ -54,7 +54,7 @@ def describe(lab: Lab, cluster: Cluster) -> Mapping[str, Mapping[str, str | int]
         rail.name: {
             "resource": rail.resource,
             **({"network": rail.network_name} if own_network else {}),
-            **({"vlan_id": rail.pod.vlan_id} if tagged else {}),
+            **({"vlan_id": vlan_id} if tagged and (vlan_id := pod_side(rail).vlan_id) else {}),
             "mtu_bytes": rail.mtu_bytes,
         }
         for rail in populated_rails(lab)

@@ -22,7 +22,7 @@ from components.cluster.manifests import (
     rule,
     unprivileged,
 )
-from components.cluster.rails import nodes_on
+from components.cluster.rails import nodes_on, pod_side
 from stacks.cluster import Cluster
 from stacks.lab import Lab
 from stacks.rails import Rail
@@ -44,7 +44,7 @@ def render_pool(lab: Lab, cluster: Cluster, rail: Rail) -> Manifest:
     Blocks are counted from the start of the subnet, not of the pool, so all that is no whole block inside the pool is
     excluded: a node with half a block would leave pods without an address.
     """
-    pod = rail.pod
+    pod = pod_side(rail)
     hosts: list[JsonValue] = [node.name for node in nodes_on(lab, rail)]
     on_rail: Manifest = {"key": "kubernetes.io/hostname", "operator": "In", "values": hosts}
     excluded: list[JsonValue] = [{"startIP": str(first), "endIP": str(last)} for first, last in pod.outside_blocks()]

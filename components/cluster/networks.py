@@ -6,7 +6,7 @@ from pydantic import JsonValue
 
 from components.cluster.addresses import IPS, address_source, named_by_pods
 from components.cluster.manifests import Manifest, metadata
-from components.cluster.rails import interfaces
+from components.cluster.rails import interfaces, pod_rails, pod_side
 from stacks.cluster import Cluster
 from stacks.delivery import SharedRdma
 from stacks.lab import Lab
@@ -41,7 +41,7 @@ def meta_plugins(lab: Lab, cluster: Cluster, rail: Rail) -> list[JsonValue]:
     """The CNI plugins that run after the one that brings the interface, in their order."""
     plugins: list[JsonValue] = []
     if isinstance(cluster.delivery, SharedRdma):
-        if len(lab.rails) > 1:
+        if len(pod_rails(lab)) > 1:
             # untagged rails may share a switch: without this a pod answers ARP for one rail's address on another
             sysctl = {"net.ipv4.conf.IFNAME.arp_ignore": "1", "net.ipv4.conf.IFNAME.arp_announce": "2"}
             plugins.append({"type": "tuning", "sysctl": {**sysctl}})
@@ -63,9 +63,10 @@ def _vf(cluster: Cluster, rail: Rail) -> Manifest:
 
     `link_state` is left out: its default is `auto`, and drivers without that switch refuse even the default.
     """
+    vlan_id = pod_side(rail).vlan_id
     return {
         "type": "sriov",
-        "vlan": rail.pod.vlan_id,
+        **({"vlan": vlan_id} if vlan_id is not None else {}),
         # both belong to the VF in the pod, not to the idle one on the host
         "spoofchk": "off",
         "trust": "on",

@@ -12,7 +12,7 @@ from components.cluster.ipam import API_VERSION as POOL_API
 from components.cluster.manifests import Manifest
 from components.cluster.networks import API_VERSION as NETWORK_API
 from components.cluster.profiles import networks, pools
-from components.cluster.rails import nodes_on, populated_rails
+from components.cluster.rails import nodes_on, pod_rails, populated_rails
 from components.kubernetes.client import at
 from stacks.cluster import Cluster
 from stacks.delivery import SriovOperator, devices_of
@@ -78,7 +78,7 @@ def wanted(lab: Lab, cluster: Cluster) -> Wanted:
             for rail in lab.rails
             for words, subnet in (
                 (f"{rail.name}.host_subnet", rail.host_subnet),
-                (f"{rail.name}.pod.subnet", rail.pod.subnet),
+                *([(f"{rail.name}.pod.subnet", rail.pod.subnet)] if rail.pod else []),
             )
         },
     )
@@ -117,7 +117,7 @@ def _kubelet(cluster: Cluster) -> str:
 
 def _resources(lab: Lab, cluster: Cluster, node: Node) -> dict[str, int]:
     found = {}
-    for rail in lab.rails:
+    for rail in pod_rails(lab):
         pf = node.pf_on(rail.name)
         if pf is not None and (count := devices_of(cluster.delivery, pf.vfs)):
             found[rail.resource] = count

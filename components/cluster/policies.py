@@ -11,7 +11,7 @@ from pydantic import JsonValue
 from components.cluster.addresses import IPS, address_source, named_by_pods
 from components.cluster.manifests import Manifest, metadata
 from components.cluster.networks import meta_plugins
-from components.cluster.rails import interfaces, populated_rails
+from components.cluster.rails import interfaces, pod_side, populated_rails
 from components.cluster.registry import in_parts
 from stacks.cluster import Cluster
 from stacks.delivery import SriovOperator
@@ -114,7 +114,7 @@ def render_sriov_network(lab: Lab, cluster: Cluster, rail: Rail, namespace: str)
         "metadata": metadata(rail.network_name, "rail-network", namespace),
         "spec": {
             "resourceName": rail.resource_name,
-            "vlan": rail.pod.vlan_id,
+            "vlan": pod_side(rail).vlan_id or 0,
             "spoofChk": "off",
             "trust": "on",
             **({"capabilities": json.dumps(IPS)} if named_by_pods(cluster) else {}),

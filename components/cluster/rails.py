@@ -2,7 +2,7 @@
 
 from stacks.lab import Lab
 from stacks.nodes import Node
-from stacks.rails import Rail
+from stacks.rails import PodSide, Rail
 
 
 def present_nodes(lab: Lab) -> tuple[Node, ...]:
@@ -10,9 +10,21 @@ def present_nodes(lab: Lab) -> tuple[Node, ...]:
     return tuple(node for node in lab.nodes if node.state != "absent")
 
 
+def pod_rails(lab: Lab) -> tuple[Rail, ...]:
+    """Rails that pods use. Of the others nothing in the cluster knows."""
+    return tuple(rail for rail in lab.rails if rail.pod is not None)
+
+
+def pod_side(rail: Rail) -> PodSide:
+    """What pods see of a rail that they use."""
+    if rail.pod is None:
+        raise ValueError(f"rail {rail.name} has no pods: nothing in the cluster is made for it")
+    return rail.pod
+
+
 def populated_rails(lab: Lab) -> tuple[Rail, ...]:
-    """Rails that a present node stands on. A resource without PF names would match every VF of the vendor."""
-    return tuple(rail for rail in lab.rails if interfaces(lab, rail))
+    """Rails of pods that a present node stands on. A resource without PF names would match every VF of the vendor."""
+    return tuple(rail for rail in pod_rails(lab) if interfaces(lab, rail))
 
 
 def nodes_on(lab: Lab, rail: Rail) -> tuple[Node, ...]:

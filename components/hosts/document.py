@@ -102,6 +102,7 @@ def _pf_document(lab: Lab, node: Node, pf: Pf) -> dict[str, JsonValue]:
         "vfs": pf.vfs,
         "rdma_device": pf.rdma_device,
         "soft_roce": pf.soft_roce,
+        **({"pci": pf.pci} if pf.pci else {}),
         **routing_of(lab, pf),
         **_vf_owner(lab),
     }

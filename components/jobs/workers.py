@@ -163,10 +163,12 @@ def _runtime_class(lab: Lab, cluster: Cluster) -> str | None:
 
 
 def _rails(lab: Lab, nodes: list[Node], wanted: Wanted) -> list[Rail]:
-    """Rails that every node of the job stands on, with VFs where the hosts make them."""
+    """Rails of pods that every node of the job stands on, with VFs where the hosts make them."""
     plain = lab.cluster is not None and isinstance(lab.cluster.delivery, SriovPlain) and wanted.transport == "roce"
     rails = [
-        rail for rail in lab.rails if all((pf := node.pf_on(rail.name)) and (pf.vfs or not plain) for node in nodes)
+        rail
+        for rail in lab.rails
+        if rail.pod and all((pf := node.pf_on(rail.name)) and (pf.vfs or not plain) for node in nodes)
     ]
     if not rails:
         with_vfs = " with VFs" if plain else ""

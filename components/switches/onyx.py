@@ -139,7 +139,7 @@ def _of_port(port: str) -> dict[str, str]:
 
 
 def _membership(at: str, settings: PortSettings) -> list[str]:
-    mode = MODES.get(settings.mode, settings.mode)
+    mode = MODES.get(settings.mode or "", settings.mode)
     lines = [f"{at} switchport mode {mode}"]
     if settings.mode != "tagged-only" and settings.native_vlan:
         lines.append(f"{at} switchport access vlan {settings.native_vlan}")

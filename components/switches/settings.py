@@ -22,9 +22,9 @@ class PortSettings(Section):
     """A port. What is None or not named is left as it is."""
 
     description: str
-    mode: str
+    mode: str | None
     """`access`: untagged frames only. `trunk`: tagged ones too; Onyx calls that hybrid, and its own trunk has no
-    untagged ones. Any other word is a port that is no member of VLANs: nothing here touches such a port."""
+    untagged ones. Any other word is a port that is no member of VLANs, such as `routed`. None: left as it is."""
     native_vlan: int | None
     """VLAN of untagged frames."""
     tagged_vlans: str
@@ -52,11 +52,10 @@ class PortSettings(Section):
     def fields(self) -> dict[str, str | int]:
         """Every field by a name of its own, as previews and errors show it; what is left alone has none."""
         tagged = f", tagged {self.tagged_vlans}" if self.tagged_vlans else ""
-        flat: dict[str, str | int] = {
-            "description": self.description,
-            "vlans": f"{self.mode}, untagged {self.native_vlan or 'none'}{tagged}",
-            "mtu_bytes": self.mtu_bytes,
-        }
+        flat: dict[str, str | int] = {"description": self.description}
+        if self.mode is not None:
+            flat["vlans"] = f"{self.mode}, untagged {self.native_vlan or 'none'}{tagged}"
+        flat["mtu_bytes"] = self.mtu_bytes
         if self.trust is not None:
             flat["trust"] = self.trust
         flat |= {f"dscp_{point}": priority for point, priority in self.dscp_priority.items()}
@@ -134,18 +133,22 @@ def cables_of(lab: Lab, switch: Switch) -> tuple[Cable, ...]:
         pf = next((pf for pf in nodes[name].pfs if pf.interface == interface), None) if name in nodes else None
         if pf is not None:
             rail = lab.rail(pf.rail)
-            wanted = wanted_settings(lab, switch, rail)
+            wanted = wanted_settings(lab, switch, rail, routed=pf.point_to_point)
             found.append(Cable(port=port, node=name, interface=interface, rail=rail, wanted=wanted))
     return tuple(found)
 
 
-def wanted_settings(lab: Lab, switch: Switch, rail: Rail) -> PortSettings:
-    """What a rail asks of each of its ports: hosts untagged, pods tagged, and quality of service if the lab has it."""
+def wanted_settings(lab: Lab, switch: Switch, rail: Rail, *, routed: bool = False) -> PortSettings:
+    """What a rail asks of a port: hosts untagged, pods tagged, and quality of service if the lab has it.
+
+    A routed port has an address of its own and is in no VLAN. Its address and routes are left as they are.
+    """
+    tagged = str(rail.pod.vlan_id) if rail.pod and rail.pod.vlan_id is not None and not routed else ""
     plain = PortSettings(
         description=marker_of(lab.name, rail.name),
-        mode="trunk",
-        native_vlan=switch.native_vlan(rail.name),
-        tagged_vlans=str(rail.pod.vlan_id),
+        mode=None if routed else "trunk" if tagged else "access",
+        native_vlan=None if routed else switch.native_vlan(rail.name),
+        tagged_vlans=tagged,
         mtu_bytes=switch.mtu_bytes,
     )
     qos = lab.qos

@@ -3,7 +3,7 @@
 import hashlib
 from collections.abc import Iterator
 
-from components.switches.dialect import Dialect
+from components.switches.dialect import Dialect, numbers_in
 from components.switches.eos import Eos
 from components.switches.nvue import Nvue
 from components.switches.onyx import Onyx
@@ -28,7 +28,8 @@ def dialect_of(switch: Switch) -> Dialect:
 
 def vlans_of(cables: tuple[Cable, ...]) -> list[int]:
     """The VLANs that these ports are members of."""
-    return sorted({vlan for cable in cables for vlan in (cable.wanted.native_vlan or 1, cable.rail.pod.vlan_id)})
+    wanted = [cable.wanted for cable in cables if cable.wanted.mode is not None]
+    return sorted({vlan for one in wanted for vlan in (one.native_vlan or 1, *numbers_in(one.tagged_vlans))})
 
 
 def chosen_switches(lab: Lab, name: str | None) -> list[Switch]:

@@ -85,7 +85,7 @@ def refusals(task: Task, found: Mapping[str, PortFacts]) -> list[str]:
                 f"{port} belongs to lab {owner} (its description is {facts.settings.description}): "
                 "let that lab give it up, or remove the description on the switch"
             )
-        elif facts.settings.mode not in LAYER_2:
+        elif facts.settings.mode not in LAYER_2 and not (port in task.ports and task.ports[port].mode is None):
             said.append(f"{port} is in mode {facts.settings.mode}, no member of VLANs: make it a switch port first")
         said += [f"{port} {fault}" for fault in facts.faults]
     heard = [(cable, found[cable.port].neighbour) for cable in task.cables if cable.port in found]

@@ -24,8 +24,9 @@ def resources(lab: Lab, node: Node) -> dict[str, str]:
     if node.gpus:
         offered["nvidia.com/gpu"] = str(node.gpus)
     for pf in node.pfs:
-        if lab.cluster and (devices := devices_of(lab.cluster.delivery, pf.vfs)):
-            offered[lab.rail(pf.rail).resource] = str(devices)
+        rail = lab.rail(pf.rail)
+        if lab.cluster and rail.pod and (devices := devices_of(lab.cluster.delivery, pf.vfs)):
+            offered[rail.resource] = str(devices)
     return offered
 
 

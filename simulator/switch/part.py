@@ -141,9 +141,10 @@ def ports_of(lab: Lab, machines: list[Machine]) -> dict[tuple[str, str], PortCon
     Rails are separate: each has an untagged VLAN of its own inside the switch, chosen from the top of the range where
     no pod VLAN lies, and carries its pods' VLAN tagged.
     """
-    pod_vlans = {rail.pod.vlan_id for rail in lab.rails}
+    pods = {rail.name: frozenset({rail.pod.vlan_id} if rail.pod and rail.pod.vlan_id else ()) for rail in lab.rails}
+    pod_vlans = frozenset[int]().union(*pods.values())
     free = (vlan for vlan in range(_HIGHEST_VLAN, 0, -1) if vlan not in pod_vlans)
-    homes = {rail.name: PortConfig(next(free), frozenset({rail.pod.vlan_id})) for rail in lab.rails}
+    homes = {rail.name: PortConfig(next(free), pods[rail.name]) for rail in lab.rails}
     return {
         (machine.name, nic.interface): homes[nic.rail]
         for machine in machines

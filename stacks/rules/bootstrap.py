@@ -44,7 +44,8 @@ def _refuse_an_endpoint_on_a_rail(parts: Parts) -> Iterator[Fault]:
         address = IPv4Address(host)
     except ValueError:  # a name, whose addresses only its resolver knows
         return
-    rails = ((rail.name, net) for rail in parts.rails.values() for net in (rail.host_subnet, rail.pod.subnet))
+    rails = [(rail.name, rail.host_subnet) for rail in parts.rails.values()]
+    rails += [(rail.name, pod.subnet) for _, rail, pod in parts.pod_rails()]
     cluster = parts.cluster
     own: list[tuple[str, IPv4Network]] = (
         [("the cluster's pods", cluster.pod_subnet), ("its services", cluster.service_subnet)] if cluster else []

@@ -42,17 +42,17 @@ def _refuse_another_prefix_than_the_operator_s(parts: Parts) -> Iterator[Fault]:
     operator = parts.cluster.delivery if parts.cluster else None
     if not isinstance(operator, SriovOperator):
         return
-    for i, rail in parts.rails.items():
+    for i, rail, pod in parts.pod_rails():
         if rail.resource_prefix != operator.resource_prefix:
             yield Fault(
                 ("rails", i, "resource_prefix"),
                 f"{rail.resource_prefix}, and the operator offers {operator.resource_prefix}/{rail.resource_name}: "
                 f"write {operator.resource_prefix}, or say in cluster.delivery.resource_prefix how it was installed",
             )
-        if rail.pod.addresses_per_node < operator.vfs:
+        if pod.addresses_per_node < operator.vfs:
             yield Fault(
                 ("rails", i, "pod", "addresses_per_node"),
-                f"{plural(rail.pod.addresses_per_node, 'address', 'addresses')} for {operator.vfs} VFs a node: pods "
+                f"{plural(pod.addresses_per_node, 'address', 'addresses')} for {operator.vfs} VFs a node: pods "
                 f"would wait for one; set at least {operator.vfs}",
             )
 
@@ -61,11 +61,11 @@ def _refuse_more_pods_than_addresses(parts: Parts) -> Iterator[Fault]:
     cluster = parts.cluster
     if cluster is None or not isinstance(cluster.delivery, SharedRdma) or cluster.ipam.kind != "nv_ipam":
         return
-    for i, rail in parts.rails.items():
-        if rail.pod.addresses_per_node < cluster.delivery.most_pods:
+    for i, _, pod in parts.pod_rails():
+        if pod.addresses_per_node < cluster.delivery.most_pods:
             yield Fault(
                 ("rails", i, "pod", "addresses_per_node"),
-                f"{plural(rail.pod.addresses_per_node, 'address', 'addresses')} for up to {cluster.delivery.most_pods} "
+                f"{plural(pod.addresses_per_node, 'address', 'addresses')} for up to {cluster.delivery.most_pods} "
                 f"pods a node: some would wait for one; set at least {cluster.delivery.most_pods}, or lower "
                 "cluster.delivery.most_pods",
             )
@@ -75,8 +75,9 @@ def _refuse_a_macvlan_over_several_names(parts: Parts) -> Iterator[Fault]:
     if parts.cluster is None or not isinstance(parts.cluster.delivery, SharedRdma):
         return
     first_on: dict[str, tuple[str, str]] = {}
+    pods = {rail.name for _, rail, _ in parts.pod_rails()}
     for path, node, pf in parts.pfs():
-        if node.state == "absent":
+        if node.state == "absent" or pf.rail not in pods:
             continue
         interface, first = first_on.setdefault(pf.rail, (pf.interface, node.name))
         if interface != pf.interface:
@@ -139,6 +140,23 @@ def _refuse_drivers_that_nobody_brings(parts: Parts) -> Iterator[Fault]:
             )
 
 
+def _refuse_a_cluster_that_no_rail_reaches(parts: Parts) -> Iterator[Fault]:
+    if parts.cluster is not None and parts.rails and parts.all_rails_valid and not list(parts.pod_rails()):
+        yield Fault(("cluster",), "no rail has `pod`, so no pod gets to any: give one its pod side, or take this out")
+
+
+def _refuse_untagged_pods_across_routers(parts: Parts) -> Iterator[Fault]:
+    """Their subnet is one, and the untagged networks of two leaves or two cables are not."""
+    shared = parts.cluster is not None and isinstance(parts.cluster.delivery, SharedRdma)
+    for i, rail, pod in parts.pod_rails():
+        if rail.name in parts.split_rails and (shared or pod.vlan_id is None):
+            yield Fault(
+                ("rails", i, "pod"),
+                f"pods would be untagged, and {rail.name} has several untagged networks with routers between them: "
+                "give the pods a VLAN of their own that spans the leaves (with VFs), or leave pod out",
+            )
+
+
 CLUSTER_RULES: tuple[Callable[[Parts], Iterator[Fault]], ...] = (
     _refuse_vfs_of_two_owners,
     _refuse_a_shared_device_in_exclusive_namespaces,
@@ -149,4 +167,6 @@ CLUSTER_RULES: tuple[Callable[[Parts], Iterator[Fault]], ...] = (
     _refuse_static_addresses_for_replicas,
     _refuse_ipam_where_nothing_asks_for_it,
     _refuse_drivers_that_nobody_brings,
+    _refuse_a_cluster_that_no_rail_reaches,
+    _refuse_untagged_pods_across_routers,
 )

@@ -4,23 +4,27 @@ from collections.abc import Callable, Iterator
 from ipaddress import IPv4Network
 from itertools import combinations
 
-from stacks.rules.parts import Fault, Parts, Path, twice
+from stacks.nodes import Pf
+from stacks.rails import Rail
+from stacks.rules.parts import Fault, Parts, Path, show, twice
 from stacks.words import plural
 
 
 def _refuse_names_given_twice(parts: Parts) -> Iterator[Fault]:
-    rails, nodes = parts.rails.items(), parts.nodes.items()
+    rails, nodes, pods = parts.rails.items(), parts.nodes.items(), list(parts.pod_rails())
     yield from twice("name", ((("rails", i, "name"), rail.name) for i, rail in rails), "rails need names of their own")
     yield from twice("name", ((("nodes", i, "name"), node.name) for i, node in nodes), "nodes need names of their own")
     yield from twice(
-        "VLAN", ((("rails", i, "pod", "vlan_id"), rail.pod.vlan_id) for i, rail in rails), "a rail is a VLAN of its own"
+        "VLAN",
+        ((("rails", i, "pod", "vlan_id"), pod.vlan_id) for i, _, pod in pods if pod.vlan_id is not None),
+        "a rail is a VLAN of its own",
     )
     yield from twice(
-        "resource", ((("rails", i, "resource_name"), rail.resource) for i, rail in rails), "pods choose a rail by it"
+        "resource", ((("rails", i, "resource_name"), rail.resource) for i, rail, _ in pods), "pods choose a rail by it"
     )
     yield from twice(
         "network",
-        ((("rails", i, "network_name"), rail.network_name) for i, rail in rails),
+        ((("rails", i, "network_name"), rail.network_name) for i, rail, _ in pods),
         "pods attach to a rail by it",
     )
 
@@ -47,7 +51,7 @@ def _refuse_former_names_in_use(parts: Parts) -> Iterator[Fault]:
 
 
 def _refuse_pfs_off_their_rail(parts: Parts) -> Iterator[Fault]:
-    rails = {rail.name: rail for rail in parts.rails.values()}
+    rails, split = {rail.name: rail for rail in parts.rails.values()}, parts.split_rails
     for path, _, pf in parts.pfs():
         if pf.rail not in rails:
             # while a rail is refused for itself, the one that is meant may be that one
@@ -55,7 +59,9 @@ def _refuse_pfs_off_their_rail(parts: Parts) -> Iterator[Fault]:
                 yield Fault((*path, "rail"), f"{pf.rail} is no rail of this lab; rails: {', '.join(rails)}")
             continue
         subnet = rails[pf.rail].host_subnet
-        if pf.address.ip not in subnet or pf.address.network != subnet:
+        if pf.rail in split:
+            yield from _refuse_a_pf_out_of_its_range(path, pf, rails[pf.rail])
+        elif pf.address.ip not in subnet or pf.address.network != subnet:
             yield Fault(
                 (*path, "address"),
                 f"{pf.address} is outside {pf.rail}'s host_subnet {subnet}; write one of it with /{subnet.prefixlen}",
@@ -66,11 +72,61 @@ def _refuse_pfs_off_their_rail(parts: Parts) -> Iterator[Fault]:
             )
 
 
+def _refuse_a_pf_out_of_its_range(path: Path, pf: Pf, rail: Rail) -> Iterator[Fault]:
+    if pf.gateway is None:
+        yield Fault(
+            (*path, "gateway"),
+            f"missing, and other PFs on {rail.name} have one: name the router of {pf.address.network}, or write "
+            f"host_gateway at {rail.name} and no gateway at any PF",
+        )
+    elif rail.host_gateway is not None:
+        yield Fault(
+            (*path, "gateway"),
+            f"{pf.gateway}, and {rail.name} has host_gateway {rail.host_gateway} for all of them: take one out",
+        )
+    elif not pf.address.network.subnet_of(rail.host_subnet):
+        yield Fault(
+            (*path, "address"),
+            f"{pf.address} is outside {rail.name}'s host_subnet {rail.host_subnet}, the range of all its PFs' subnets",
+        )
+
+
+def _refuse_overlapping_links(parts: Parts) -> Iterator[Fault]:
+    """On rails of several subnets each belongs to one rail, and a longer prefix would take another's addresses."""
+    split = parts.split_rails
+    first: dict[IPv4Network, tuple[Path, str]] = {}
+    for path, _, pf in parts.pfs():
+        if pf.rail not in split:
+            continue
+        other, rail = first.setdefault(pf.address.network, ((*path, "address"), pf.rail))
+        if rail != pf.rail:
+            yield Fault(
+                (*path, "address"),
+                f"{pf.address} is in the subnet of {rail} at {show(other)}; give each rail subnets of its own",
+                also=other,
+            )
+    inside: IPv4Network | None = None
+    for subnet in sorted(first):
+        if inside is not None and subnet.subnet_of(inside):
+            path, _ = first[subnet]
+            other, _ = first[inside]
+            text = f"{subnet} is part of {inside} at {show(other)}: write one prefix length for one subnet"
+            yield Fault(path, text, also=other)
+        else:
+            inside = subnet
+
+
 def _refuse_overlapping_subnets(parts: Parts) -> Iterator[Fault]:
     subnets: list[tuple[Path, str, IPv4Network]] = []
+    ranges = set()
     for i, rail in parts.rails.items():
-        subnets.append((("rails", i, "host_subnet"), f"{rail.name}'s host_subnet", rail.host_subnet))
-        subnets.append((("rails", i, "pod", "subnet"), f"{rail.name}'s pod subnet", rail.pod.subnet))
+        # rails of links may be cut from one range, in any order
+        if rail.name not in parts.split_rails or rail.host_subnet not in ranges:
+            subnets.append((("rails", i, "host_subnet"), f"{rail.name}'s host_subnet", rail.host_subnet))
+        if rail.name in parts.split_rails:
+            ranges.add(rail.host_subnet)
+        if rail.pod is not None:
+            subnets.append((("rails", i, "pod", "subnet"), f"{rail.name}'s pod subnet", rail.pod.subnet))
     if parts.cluster:
         subnets.append((("cluster", "pod_subnet"), "the cluster's pod_subnet", parts.cluster.pod_subnet))
         subnets.append((("cluster", "service_subnet"), "the cluster's service_subnet", parts.cluster.service_subnet))
@@ -89,9 +145,9 @@ def _refuse_overlapping_subnets(parts: Parts) -> Iterator[Fault]:
 
 
 def _refuse_pools_too_small(parts: Parts) -> Iterator[Fault]:
-    for i, rail in parts.rails.items():
+    for i, rail, pod in parts.pod_rails():
         vfs = [pf.vfs for _, node, pf in parts.pfs() if pf.rail == rail.name and node.state != "absent"]
-        pod, block = rail.pod, rail.pod.addresses_per_node
+        block = pod.addresses_per_node
         base = pod.subnet.network_address + 1
         if vfs and block < max(vfs):
             yield Fault(
@@ -111,8 +167,9 @@ def _refuse_interfaces_on_two_rails(parts: Parts) -> Iterator[Fault]:
     if parts.cluster is None:
         return
     rail_of: dict[str, tuple[str, str]] = {}
+    pods = {rail.name for _, rail, _ in parts.pod_rails()}
     for path, node, pf in parts.pfs():
-        if node.state == "absent":
+        if node.state == "absent" or pf.rail not in pods:
             continue
         rail, first = rail_of.setdefault(pf.interface, (pf.rail, node.name))
         if rail != pf.rail:
@@ -159,6 +216,7 @@ CORE_RULES: tuple[Callable[[Parts], Iterator[Fault]], ...] = (
     _refuse_names_given_twice,
     _refuse_former_names_in_use,
     _refuse_overlapping_subnets,
+    _refuse_overlapping_links,
     _refuse_pools_too_small,
     _refuse_interfaces_on_two_rails,
     _refuse_addresses_given_twice,

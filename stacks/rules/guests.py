@@ -23,7 +23,7 @@ def _refuse_routed_rails_in_guests(parts: Parts) -> Iterator[Fault]:
     if guests is None or guests.network is None:
         return
     for i, rail in parts.rails.items():
-        if rail.host_gateway is not None:
+        if rail.name in parts.routed_rails:
             yield Fault(
                 ("rails", i, "host_gateway"),
                 "a routed rail has routing rules of ours, which the guest's network tool would remove: "

@@ -130,13 +130,13 @@ def _refuse_namespaces_on_old_hardware(parts: Parts) -> Iterator[Fault]:
 
 
 def _refuse_roce_v1_over_routers(parts: Parts) -> Iterator[Fault]:
-    routed = {rail.name for rail in parts.rails.values() if rail.host_gateway is not None}
+    routed = parts.routed_rails
     for i, node in _machines(parts):
         for rail in sorted({pf.rail for pf in node.pfs} & routed):
             if node.machine.roce_version == "rocev1":
                 yield Fault(
                     ("nodes", i, "machine", "roce_version"),
-                    f"rocev1 stays in one layer-2 domain, and {rail} has a host_gateway; write rocev2",
+                    f"rocev1 stays in one layer-2 domain, and {rail} has routers; write rocev2",
                 )
 
 

@@ -6,12 +6,12 @@ from stacks.rules.parts import Fault, Parts
 
 
 def _refuse_pfs_with_the_address_of_their_router(parts: Parts) -> Iterator[Fault]:
-    gateways = {rail.name: rail.host_gateway for rail in parts.rails.values() if rail.host_gateway}
+    gateways = {rail.host_gateway: f"host_gateway of {rail.name}" for rail in parts.rails.values()}
+    gateways |= {pf.gateway: f"gateway of {node.name} on {pf.rail}" for _, node, pf in parts.pfs()}
     for path, _, pf in parts.pfs():
-        if gateways.get(pf.rail) == pf.address.ip:
+        if router := gateways.get(pf.address.ip):
             yield Fault(
-                (*path, "address"),
-                f"{pf.address.ip} is the host_gateway of {pf.rail}: the router has it; give this PF a free one",
+                (*path, "address"), f"{pf.address.ip} is the {router}: the router has it; give this PF a free one"
             )
 
 

@@ -7,8 +7,8 @@ from typing import TypeVar
 
 from stacks.access import Access
 from stacks.cluster import Cluster
-from stacks.nodes import Node, Pf
-from stacks.rails import Rail
+from stacks.nodes import Node, Pf, routed_rails
+from stacks.rails import PodSide, Rail
 
 T = TypeVar("T")
 
@@ -50,6 +50,22 @@ class Parts:
         """Another section; None when the file has none, or not a valid one."""
         found = self.others.get(key)
         return found if isinstance(found, kind) else None
+
+    @property
+    def routed_rails(self) -> frozenset[str]:
+        """Rails whose PFs reach each other through routers."""
+        return routed_rails(self.rails.values(), self.nodes.values())
+
+    @property
+    def split_rails(self) -> frozenset[str]:
+        """Rails of several subnets, where each PF has a gateway of its own."""
+        return frozenset(pf.rail for _, _, pf in self.pfs() if pf.gateway is not None)
+
+    def pod_rails(self) -> Iterator[tuple[int, Rail, PodSide]]:
+        """Each rail that pods use, with its position in the file."""
+        for i, rail in self.rails.items():
+            if rail.pod is not None:
+                yield i, rail, rail.pod
 
     def pfs(self) -> Iterator[tuple[Path, Node, Pf]]:
         """Each PF of each node that is to be configured, with its path."""

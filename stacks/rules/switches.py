@@ -102,16 +102,29 @@ def _refuse_a_broken_mtu_chain(parts: Parts) -> Iterator[Fault]:
             )
 
 
+def _rails_in_vlans(parts: Parts) -> set[tuple[str, str]]:
+    """Switch and rail, where ports of the switch carry the rail in a VLAN; routed ports are in none."""
+    pfs = {(node.name, pf.interface): pf for _, node, pf in parts.pfs()}
+    found = set()
+    for _, switch in _switches(parts):
+        for node, interface, _ in cables(switch):
+            pf = pfs.get((node, interface))
+            if pf is not None and not pf.point_to_point:
+                found.add((switch.name, pf.rail))
+    return found
+
+
 def _refuse_native_vlans_that_meet_a_pods(parts: Parts) -> Iterator[Fault]:
     rails = {rail.name: rail for rail in parts.rails.values()}
-    pods = {rail.pod.vlan_id: rail.name for rail in rails.values()}
+    pods = {pod.vlan_id: rail.name for _, rail, pod in parts.pod_rails() if pod.vlan_id is not None}
+    vlans = _rails_in_vlans(parts)
     for i, switch in _switches(parts):
         for name in switch.native_vlans if parts.all_rails_valid else ():
             if name not in rails:
                 yield Fault(
                     ("switches", i, "native_vlans", name), f"{name} is no rail of this lab; rails: {', '.join(rails)}"
                 )
-        for name in rails:
+        for name in (name for name in rails if (switch.name, name) in vlans or name in switch.native_vlans):
             vlan = switch.native_vlan(name)
             if vlan == DEFAULT_VLAN and switch.os == "sonic":
                 yield Fault(

@@ -20,7 +20,8 @@ def test_a_template_loads_and_renders_its_job(path) -> None:
     lab = read_stack_file(path)
 
     assert lab.kind == "hardware"
-    assert job_of(lab, "nccl", "roce")["kind"] == "MPIJob"
+    if lab.cluster is not None:
+        assert job_of(lab, "nccl", "roce")["kind"] == "MPIJob"
 
 
 @pytest.mark.parametrize("path", TEMPLATES, ids=lambda path: path.parent.name)

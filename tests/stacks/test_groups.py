@@ -174,7 +174,7 @@ CASES: dict[str, tuple[Edit, str, str]] = {
     "nodes without a number on their rails": (
         lambda lab: lab["nodes"][0].pop("rail_host"),
         "nodes[0].rail_host",
-        "gpu01: missing, and rail-1 is a subnet.*; and 511 more",
+        "gpu01: missing, and rail-1 counts its hosts.*; and 511 more",
     ),
     "a class that is not there": (
         put("nodes/0/class", "dgx"),

@@ -29,8 +29,11 @@ def qos_section(lab: Lab) -> dict[str, JsonValue] | None:
 def routing_of(lab: Lab, pf: Pf) -> dict[str, JsonValue]:
     """The part of a PF's document that a routed rail adds; empty for a rail that is one layer-2 domain."""
     names = [rail.name for rail in lab.rails]
-    rail = lab.rail(pf.rail)
-    if rail.host_gateway is None:
+    rail, subnet = lab.rail(pf.rail), pf.address.network
+    gateway = pf.gateway or rail.host_gateway
+    if gateway is None:
         return {}
     table = FIRST_TABLE + names.index(rail.name)
-    return {"routing": {"table": table, "subnet": str(rail.host_subnet), "gateway": str(rail.host_gateway)}}
+    # of several subnets a host has one: what does not bind its source finds the others by the rail's whole range
+    whole: dict[str, JsonValue] = {} if subnet == rail.host_subnet else {"range": str(rail.host_subnet)}
+    return {"routing": {"table": table, "subnet": str(subnet), "gateway": str(gateway), **whole}}

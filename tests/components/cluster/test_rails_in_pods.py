@@ -1,17 +1,23 @@
 """What pods get of a rail: the resource, the pool, the network, as they follow from nodes and rails."""
 
 import json
+import re
+from collections.abc import Callable
 
 import pytest
 from pydantic import JsonValue
 
+from components.cluster.attachments import describe
 from components.cluster.ipam import render_pool
+from components.cluster.manifests import Manifest
 from components.cluster.networks import RESOURCE_ANNOTATION, render_network
-from components.cluster.profiles import programs
+from components.cluster.node_checks import wanted
+from components.cluster.policies import render_sriov_network
+from components.cluster.profiles import networks, policies, pools, programs
 from components.cluster.sriov import device_plugin_config
 from stacks.cluster import Cluster
 from stacks.lab import Lab
-from tests.components.cluster.conftest import exclusive, parts
+from tests.components.cluster.conftest import PROFILES, exclusive, parts, profiled
 
 
 def test_rdma_is_asked_for_inside_the_selectors(lab: Lab, cluster: Cluster) -> None:
@@ -111,3 +117,52 @@ def test_exclusive_rdma_brings_the_plugin_and_its_installer_together(lab: Lab, c
         return "rdma-cni" in programs(some, cluster), chain(some)[-1] == {"type": "rdma"}
 
     assert (both(lab), both(exclusive(lab))) == ((False, False), (True, True))
+
+
+def without_pods(lab: Lab, *names: str) -> Lab:
+    """The same lab, and no pod uses these rails."""
+    rails = (rail.model_copy(update={"pod": None}) if rail.name in names else rail for rail in lab.rails)
+    return lab.model_copy(update={"rails": tuple(rails)})
+
+
+@pytest.mark.parametrize("profile", PROFILES)
+def test_of_a_rail_without_pods_nothing_in_the_cluster_knows(lab: Lab, cluster: Cluster, profile: str) -> None:
+    del cluster
+    delivery, rest = PROFILES[profile]
+    changed = without_pods(profiled(lab, delivery, **rest), "rail-b")
+    assert changed.cluster is not None
+    other = lab.rails[1]
+
+    rendered = json.dumps(
+        [
+            networks(changed, changed.cluster),
+            pools(changed, changed.cluster),
+            policies(changed, changed.cluster),
+            {key: [*program.needs.values()] for key, program in programs(changed, changed.cluster).items()},
+            describe(changed, changed.cluster),
+            wanted(changed, changed.cluster).nodes,
+        ]
+    )
+
+    assert changed.rails[0].resource_name in rendered
+    assert not [word for word in (other.resource_name, other.network_name, "enp132s0") if word in rendered]
+
+
+def test_pods_on_one_rail_need_no_routing_by_source(lab: Lab, cluster: Cluster) -> None:
+    one = without_pods(lab, "rail-b")
+
+    assert "sbr" not in json.dumps(render_network(one, cluster, one.rails[0], "default"))
+    assert "sbr" in json.dumps(render_network(lab, cluster, lab.rails[0], "default"))
+
+
+@pytest.mark.parametrize("render", [render_network, render_sriov_network])
+def test_untagged_pods_have_no_vlan(lab: Lab, cluster: Cluster, render: Callable[..., Manifest]) -> None:
+    assert lab.rails[0].pod is not None
+    pod = lab.rails[0].pod.model_copy(update={"vlan_id": None})
+    rail = lab.rails[0].model_copy(update={"pod": pod})
+
+    text = json.dumps(render(lab, cluster, rail, "default"))
+
+    assert "111," not in text
+    assert re.search(r"vlan\W+111", json.dumps(render(lab, cluster, lab.rails[0], "default")))
+    assert not re.search(r"vlan\W+[1-9]", text)

@@ -246,3 +246,16 @@ def test_undo_stops_what_systemd_runs_for_us(machine, document):
     run("undo", machine, document)
 
     assert "systemctl stop rocelab-rdma.service rocelab-revert-*.timer" in machine.commands
+
+
+def test_an_interface_that_is_another_nic_than_the_lab_means_is_left_alone(machine, document):
+    """Names move with drivers and kernels; slots do not."""
+    document["pfs"][0]["pci"] = "0000:19:00.0"
+
+    failed = run("apply", machine, document)["failed"]
+
+    assert failed["step"] == "preflight"
+    assert "enp5s0 is the NIC at 0000:05:00.0, and the lab means 0000:19:00.0" in failed["reason"]
+    assert "/sys/bus/pci/devices/0000:19:00.0/net" in failed["hint"]
+    document["pfs"][0]["pci"] = "0000:05:00.0"
+    made(machine, document)

@@ -51,9 +51,12 @@ class Router(FakeHost):
                 assert any(r.get("table") == table and r["dst"] != "default" for r in self.routes), "unreachable"
                 entry = {"dst": dst, "gateway": gateway, "dev": dev, "table": table, "protocol": protocol}
                 self.routes.append(entry)
+            case ["route", "add", dst, "via", gateway, "dev", dev, "table", "main", "metric", metric, "protocol", by]:
+                entry = {"dst": dst, "gateway": gateway, "dev": dev, "protocol": by, "metric": int(metric)}
+                self.routes.append(entry)
             case ["route", "del", dst, "dev", dev, "table", table]:
                 self.routes.remove(
-                    next(r for r in self.routes if (r["dst"], r["dev"], r.get("table")) == (dst, dev, table))
+                    next(r for r in self.routes if (r["dst"], r["dev"], r.get("table", "main")) == (dst, dev, table))
                 )
             case ["rule", "add", "from", src, "lookup", table, "preference", preference, "protocol", protocol]:
                 entry = {"priority": int(preference), "src": src, "table": table, "protocol": protocol}
@@ -172,6 +175,47 @@ def test_a_changed_router_shows_as_a_link_field(lab: Lab) -> None:
 def test_a_router_that_cannot_be_one_is_refused(lab: Lab, gateway: str, said: str) -> None:
     with pytest.raises(ValidationError, match=said):
         routed(lab, gateway)
+
+
+def linked(lab: Lab) -> Lab:
+    """The reference lab with a router behind each cable, as two rails of the template for Slurm have it."""
+    given = lab.model_dump(mode="json")
+    for k, rail in enumerate(given["rails"]):
+        rail["host_subnet"] = f"172.16.{k}.0/24"
+        for number, node in enumerate(given["nodes"]):
+            low = 2 * number
+            node["pfs"][k].update(address=f"172.16.{k}.{low}/31", gateway=f"172.16.{k}.{low + 1}")
+    return Lab.model_validate(given)
+
+
+def test_a_pf_behind_a_router_of_its_own_reaches_the_whole_range_through_it(machine: Router, lab: Lab) -> None:
+    before = json.dumps([machine.routes, machine.rules])
+    document = document_of(linked(lab))
+    made(machine, document)
+
+    ours = [route for route in machine.routes if route.get("protocol") == PROTOCOL]
+    assert [(route["dst"], route.get("gateway"), route.get("table", "main")) for route in ours[:3]] == [
+        ("172.16.0.0/24", "172.16.0.1", "main"),
+        ("172.16.0.0/31", None, "100"),
+        ("default", "172.16.0.1", "100"),
+    ], "what does not bind its source has the main table alone"
+    assert [route["metric"] for route in ours if "metric" in route] == [100, 101], "two rails may have one range"
+
+    machine.routes = [route for route in machine.routes if "metric" not in route]
+    assert set(differing(machine, document)) == {"enp5s0.routing", "enp132s0.routing"}
+    made(machine, document)
+    assert run("undo", machine, document)["failed"] is None
+    assert json.dumps([machine.routes, machine.rules]) == before
+
+
+def test_what_ip_prints_of_links_is_understood(machine: Router, lab: Lab) -> None:
+    document = document_of(linked(lab))
+    for pf, name in zip(document["pfs"], ("ens1f0np0", "ens2f0np0"), strict=True):
+        pf["interface"] = name
+    machine.routes = json.loads((RECORDED / "ip-route-links.json").read_text())
+    machine.rules = json.loads((RECORDED / "ip-rule-links.json").read_text())
+
+    assert Routing().observed(Host(machine, document, b"")) == Routing().wanted(document)
 
 
 def test_what_ip_prints_is_understood(machine: Router, lab: Lab) -> None:

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 
 import pytest
 import yaml
@@ -153,3 +154,37 @@ def test_the_command_prints_what_the_output_has_the_digest_of(tmp_path, capsys) 
     assert (tmp_path / "texts" / "sw2.txt").read_text().startswith("! sw2: Arista EOS")
     assert main(["switches", "--config-file", str(file), "--name", "sw3"]) == 2
     assert "no sw3 in this lab; there are: sw1, sw2" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("system", PORTS)
+def test_a_routed_port_keeps_its_addresses_and_is_put_in_no_vlan(system: str) -> None:
+    """A /31 between host and switch: the port is no bridge port, and making it one would cut its nodes off."""
+    lab = with_switches(switch_entry(system), qos={})
+    content = json.loads(lab.model_dump_json())
+    content["rails"][0]["pod"] = None
+    for number, node in enumerate(content["nodes"]):
+        low = 2 * number
+        node["pfs"][0].update(address=f"10.10.11.{low}/31", gateway=f"10.10.11.{low + 1}")
+    lab = type(lab).model_validate(content)
+
+    text = switch_text(lab, lab.switches[0])
+
+    routed, bridged = (text.split(f"gpu01 {pf}, ")[1].split("gpu0")[0] for pf in ("enp5s0", "enp132s0"))
+    assert not re.search("vlan|switchport|bridge domain", routed, re.IGNORECASE)
+    assert re.search("9216|9214", routed), "its MTU is part of the chain as everybody's"
+    assert re.search("vlan|switchport", bridged, re.IGNORECASE)
+    assert "4094" not in text, "rail-a has no VLAN left"
+
+
+@pytest.mark.parametrize("system", PORTS)
+def test_a_rail_without_pods_has_access_ports(system: str) -> None:
+    lab = with_switches(switch_entry(system))
+    content = json.loads(lab.model_dump_json())
+    content["rails"][0]["pod"] = None
+    lab = type(lab).model_validate(content)
+
+    one = switch_text(lab, lab.switches[0]).split("gpu01 enp5s0, ")[1].split("gpu0")[0]
+
+    assert "4094" in one
+    assert "111" not in one
+    assert "trunk" not in one

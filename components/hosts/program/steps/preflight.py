@@ -34,6 +34,7 @@ class Preflight(Step):
         """Nothing: it has no fields."""
 
     def refuse(self, host: Host) -> None:
+        self._refuse_other_nics(host)
         self._refuse_too_few_vfs(host)
         if host.document.get("driver", {}).get("source") in BUILT_DRIVERS:
             refuse_unsigned_modules(host.machine, "driver.source: inbox")
@@ -64,6 +65,15 @@ class Preflight(Step):
             "pcie": {name: link["now"] for name, link in links.items() if link},
             **({"warnings": warnings} if warnings else {}),
         }
+
+    def _refuse_other_nics(self, host: Host) -> None:
+        for pf in host.pfs:
+            place = host.machine.target(f"/sys/class/net/{pf['interface']}/device")
+            if pf.get("pci") not in (None, place):
+                raise StepError(
+                    f"{pf['interface']} is the NIC at {place or 'no PCI address'}, and the lab means {pf['pci']}",
+                    f"write the name that it has now (ls /sys/bus/pci/devices/{pf['pci']}/net), or its new slot as pci",
+                )
 
     def _refuse_too_few_vfs(self, host: Host) -> None:
         if host.document.get("firmware"):

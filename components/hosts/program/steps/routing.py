@@ -54,11 +54,14 @@ def _lines(pf: Dict[str, Any]) -> List[str]:
         return []
     name, address, routing = pf["interface"], pf["address"].partition("/")[0], pf["routing"]
     table = routing["table"]
-    return [
+    lines = [
         f"{routing['subnet']} dev {name} table {table}",
         f"default via {routing['gateway']} dev {name} table {table}",
         f"from {address} lookup {table}",
     ]
+    if "range" in routing:  # the metric keeps rails apart whose ranges are one
+        lines.insert(0, f"{routing['range']} via {routing['gateway']} dev {name} table main metric {table}")
+    return lines
 
 
 def _added(line: str) -> str:
@@ -76,10 +79,11 @@ def _found(host: Host, pf: Dict[str, Any]) -> List[str]:
     tables = {str(pf["routing"]["table"])} if "routing" in pf else {route["table"] for route in routes}
     lines = [
         f"{route['dst']}{' via ' + route['gateway'] if 'gateway' in route else ''} dev {name} table {route['table']}"
+        + (f" metric {route['metric']}" if "metric" in route else "")
         for route in routes
     ]
     rules = [f"from {_source(rule)} lookup {rule['table']}" for rule in _rules(host) if rule["table"] in tables]
-    return sorted(lines, key=lambda line: line.startswith("default")) + rules
+    return sorted(lines, key=lambda line: (line.startswith("default"), " table main" not in line)) + rules
 
 
 def _removal(host: Host, pf: str) -> List[str]:
@@ -105,11 +109,11 @@ def _refuse_a_table_in_use(host: Host, pf: Dict[str, Any]) -> None:
 
 
 def _routes(host: Host) -> List[Dict[str, Any]]:
-    """Routes of all tables but main, which `ip` leaves unnamed."""
+    """Routes of all tables; `ip` leaves main unnamed."""
     found = host.remembered(
         "routes", lambda: json.loads(host.machine.must(*IP, "route", "show", "table", "all") or "[]")
     )
-    return [route for route in found if "table" in route]
+    return [{"table": "main", **route} for route in found]
 
 
 def _rules(host: Host) -> List[Dict[str, Any]]:
