@@ -60,7 +60,7 @@ class Expanded:
 
 
 def folded(faults: Iterable[Fault]) -> list[Fault]:
-    """The same faults, of which those at one place that differ by numbers alone are told once, and counted."""
+    """The same faults, of which those at one place that differ by numbers alone are one, and counted."""
     alike: dict[tuple[Path, str], list[Fault]] = {}
     for fault in faults:
         alike.setdefault((fault.path, re.sub(r"\d+", "#", fault.text)), []).append(fault)

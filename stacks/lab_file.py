@@ -61,7 +61,7 @@ class LabFile(Sections):
     """Server models by name: what all nodes of a class have in common."""
     nodes: tuple[AnyNode, ...] = Field(min_length=1)
     switches: tuple[AnySwitch, ...] = ()
-    """The switches between the nodes. Empty: whoever runs them gets no text and no check."""
+    """The switches between the nodes. Empty: they get no text and no check."""
 
 
 def has_groups(given: object) -> bool:

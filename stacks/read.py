@@ -55,7 +55,7 @@ def read_stack_file(path: Path) -> Lab:
 
 
 def _expanded(text: str, file_name: str, file_text: str | None) -> Expanded:
-    """A file with groups, spelled out. What its groups have wrong is told first: nothing can be built on it."""
+    """A file with groups, spelled out. Faults of its groups come first: nothing can be built on them."""
     try:
         expanded = expand(LabFile.model_validate_json(text, strict=True))
     except ValidationError as error:

@@ -11,7 +11,7 @@ from pydantic import JsonValue
 from components.cluster.addresses import IPS, address_source, named_by_pods
 from components.cluster.manifests import Manifest, metadata
 from components.cluster.networks import meta_plugins
-from components.cluster.rails import interfaces, pod_side, populated_rails
+from components.cluster.rails import interfaces, pod_side, populated_rails, slots
 from components.cluster.registry import in_parts
 from stacks.cluster import Cluster
 from stacks.delivery import SriovOperator
@@ -127,6 +127,7 @@ def render_sriov_network(lab: Lab, cluster: Cluster, rail: Rail, namespace: str)
 
 def _policy(lab: Lab, cluster: Cluster, rail: Rail, operator: SriovOperator) -> Manifest:
     names: list[JsonValue] = [*interfaces(lab, rail)]
+    places: list[JsonValue] = [*slots(lab, rail)]
     return {
         "apiVersion": SRIOV_API,
         "kind": "SriovNetworkNodePolicy",
@@ -134,7 +135,11 @@ def _policy(lab: Lab, cluster: Cluster, rail: Rail, operator: SriovOperator) -> 
         "spec": {
             "resourceName": rail.resource_name,
             "nodeSelector": {**operator.node_selector},
-            "nicSelector": {"vendor": cluster.rdma_vendor_ids[0], "pfNames": names},
+            "nicSelector": {
+                "vendor": cluster.rdma_vendor_ids[0],
+                "pfNames": names,
+                **({"rootDevices": places} if places else {}),
+            },
             "numVfs": operator.vfs,
             "mtu": rail.mtu_bytes,
             "deviceType": "netdevice",

@@ -36,3 +36,13 @@ def interfaces(lab: Lab, rail: Rail) -> tuple[str, ...]:
     """PFs of the rail by name, each once, in the order of the nodes: the plugin has one list for all of them."""
     found = (node.pf_on(rail.name) for node in present_nodes(lab))
     return tuple(dict.fromkeys(pf.interface for pf in found if pf))
+
+
+def slots(lab: Lab, rail: Rail) -> tuple[str, ...]:
+    """PFs of the rail by PCI address, where one of their names is on another rail too; empty where names are enough."""
+    names = set(interfaces(lab, rail))
+    others = (other for other in pod_rails(lab) if other.name != rail.name)
+    if not any(names.intersection(interfaces(lab, other)) for other in others):
+        return ()
+    found = (node.pf_on(rail.name) for node in present_nodes(lab))
+    return tuple(dict.fromkeys(pf.pci for pf in found if pf and pf.pci))

@@ -15,7 +15,7 @@ from components.cluster.manifests import (
     resources,
     unprivileged,
 )
-from components.cluster.rails import interfaces, populated_rails
+from components.cluster.rails import interfaces, populated_rails, slots
 from stacks.cluster import Cluster
 from stacks.lab import Lab
 
@@ -56,6 +56,7 @@ def device_plugin_config(lab: Lab, cluster: Cluster) -> str:
                 {
                     "vendors": list(cluster.rdma_vendor_ids),
                     "pfNames": list(interfaces(lab, rail)),
+                    **({"rootDevices": [*places]} if (places := slots(lab, rail)) else {}),
                     "isRdma": True,
                 }
             ],

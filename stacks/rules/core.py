@@ -1,9 +1,11 @@
 """Rules between access, rails, nodes and cluster. Each looks at what is valid so far: all faults show at once."""
 
+from collections import defaultdict
 from collections.abc import Callable, Iterator
 from ipaddress import IPv4Network
 from itertools import combinations
 
+from stacks.delivery import SriovOperator, SriovPlain
 from stacks.nodes import Pf
 from stacks.rails import Rail
 from stacks.rules.parts import Fault, Parts, Path, show, twice
@@ -164,20 +166,31 @@ def _refuse_pools_too_small(parts: Parts) -> Iterator[Fault]:
 
 
 def _refuse_interfaces_on_two_rails(parts: Parts) -> Iterator[Fault]:
+    """Server models may give one name to NICs of different rails; then the NICs' slots tell them apart."""
     if parts.cluster is None:
         return
-    rail_of: dict[str, tuple[str, str]] = {}
     pods = {rail.name for _, rail, _ in parts.pod_rails()}
-    for path, node, pf in parts.pfs():
-        if node.state == "absent" or pf.rail not in pods:
-            continue
-        rail, first = rail_of.setdefault(pf.interface, (pf.rail, node.name))
-        if rail != pf.rail:
-            yield Fault(
-                (*path, "interface"),
-                f"{pf.interface} is on {pf.rail} here and on {rail} at {first}: the device plugin has one list of names"
-                " for all nodes and would mix the rails; give the NICs one name a rail (udev)",
-            )
+    found = [(path, node, pf) for path, node, pf in parts.pfs() if pf.rail in pods and node.state != "absent"]
+    slots: dict[str, set[str | None]] = defaultdict(set)
+    named: dict[tuple[str, str], set[str | None]] = defaultdict(set)
+    for _, _, pf in found:
+        slots[pf.rail].add(pf.pci)
+        named[pf.rail, pf.interface].add(pf.pci)
+    by_slot = isinstance(parts.cluster.delivery, SriovPlain | SriovOperator)
+    first_on: dict[str, dict[str, str]] = defaultdict(dict)
+    for path, node, pf in found:
+        for rail, first in first_on[pf.interface].items():
+            mixed = named[rail, pf.interface] & slots[pf.rail] | named[pf.rail, pf.interface] & slots[rail]
+            known = None not in slots[rail] | slots[pf.rail]
+            if rail != pf.rail and (mixed or not known or not by_slot):
+                yield Fault(
+                    (*path, "interface"),
+                    f"{pf.interface} is on {pf.rail} here and on {rail} at {first}: the device plugin has one list of "
+                    "names for all nodes and would mix the rails; give the NICs one name a rail (udev)"
+                    + (f", or write pci at every PF on {rail} and {pf.rail}" if by_slot and not known else ""),
+                )
+                break
+        first_on[pf.interface].setdefault(pf.rail, node.name)
 
 
 def _refuse_what_the_kind_forbids(parts: Parts) -> Iterator[Fault]:

@@ -5,7 +5,7 @@ import re
 from collections.abc import Callable
 
 import pytest
-from pydantic import JsonValue
+from pydantic import JsonValue, ValidationError
 
 from components.cluster.attachments import describe
 from components.cluster.ipam import render_pool
@@ -166,3 +166,46 @@ def test_untagged_pods_have_no_vlan(lab: Lab, cluster: Cluster, render: Callable
     assert "111," not in text
     assert re.search(r"vlan\W+111", json.dumps(render(lab, cluster, lab.rails[0], "default")))
     assert not re.search(r"vlan\W+[1-9]", text)
+
+
+def two_models(lab: Lab, *, pci: bool = True) -> Lab:
+    """The reference lab, whose second server calls its NICs the other way round and has them in other slots."""
+    file = lab.model_dump(mode="json", exclude_unset=True)
+    for n, node in enumerate(file["nodes"]):
+        for k, pf in enumerate(node["pfs"]):
+            pf.update({"pci": f"0000:{n + 1}{k}:00.0"} if pci else {})
+    one, other = (pf["interface"] for pf in file["nodes"][1]["pfs"])
+    file["nodes"][1]["pfs"][0]["interface"], file["nodes"][1]["pfs"][1]["interface"] = other, one
+    return Lab.model_validate_json(json.dumps(file))
+
+
+@pytest.mark.parametrize("profile", ["sriov_plain-dhcp", "sriov_operator"])
+def test_server_models_that_name_their_nics_crosswise_differ_by_slot(lab: Lab, profile: str) -> None:
+    delivery, rest = PROFILES[profile]
+    mixed = two_models(profiled(lab, delivery, **rest))
+    assert mixed.cluster is not None
+
+    if profile == "sriov_operator":
+        found = [one["spec"]["nicSelector"] for key, one in policies(mixed, mixed.cluster).items() if "vfs-" in key]
+    else:
+        config = json.loads(device_plugin_config(mixed, mixed.cluster))
+        found = [resource["selectors"][0] for resource in config["resourceList"]]
+
+    assert [(one["pfNames"], one["rootDevices"]) for one in found] == [
+        (["enp5s0", "enp132s0"], ["0000:10:00.0", "0000:20:00.0"]),
+        (["enp132s0", "enp5s0"], ["0000:11:00.0", "0000:21:00.0"]),
+    ]
+
+
+def test_names_that_cross_without_slots_are_refused(lab: Lab) -> None:
+    with pytest.raises(ValidationError, match="or write pci at every PF on rail-b and rail-a"):
+        two_models(lab, pci=False)
+
+
+def test_one_slot_on_two_rails_is_refused_where_names_cross(lab: Lab) -> None:
+    """enp5s0 of gpu01 in slot 10 is rail-a, and the second selector would take it for rail-b."""
+    file = two_models(lab).model_dump(mode="json", exclude_unset=True)
+    file["nodes"][1]["pfs"][1]["pci"] = "0000:10:00.0"
+
+    with pytest.raises(ValidationError, match="would mix the rails"):
+        Lab.model_validate_json(json.dumps(file))
