@@ -11,14 +11,15 @@ from pathlib import Path
 import asyncssh
 
 from simulator.hosts.farm import FAULTS, Farm, places_of
-from simulator.hosts.labfile import lab_of, write
+from simulator.hosts.labfile import lab_of, ports_of, routed_lab_of, write
+from stacks.read import read_stack_file
 
 
-async def serve(farm: Farm, folder: Path, name: str) -> None:
+async def serve(farm: Farm, folder: Path, file: Path) -> None:
     """Listens until SIGTERM; `ready` appears in the folder when all hosts answer."""
+    farm.ports = ports_of(read_stack_file(file))
     await farm.start()
     (folder / "known_hosts").write_text(farm.known_hosts)
-    write(folder / f"Pulumi.{name}.yaml", lab_of(name, farm.places, farm.port, folder))
     (folder / "ready").write_text(f"{os.getpid()}\n")
     told = asyncio.Event()
     for sign in (signal.SIGTERM, signal.SIGINT):
@@ -36,6 +37,7 @@ def main() -> None:
     parser.add_argument("--name", default="scale", help="name of the stack and of the lab")
     parser.add_argument("--first", type=IPv4Address, default=IPv4Address("127.1.0.1"), help="address of the first host")
     parser.add_argument("--port", type=int, default=2222, help="port of every host")
+    parser.add_argument("--routed", action="store_true", help="eight routed rails without pods, written as groups")
     parser.add_argument("--run-seconds", type=float, default=0.0, help="how long each benchmark run takes")
     parser.epilog = f"faults.json names a fault by host: {', '.join(FAULTS)}"
     asked = parser.parse_args()
@@ -56,7 +58,9 @@ def main() -> None:
         log_file=folder / "asked.log",
         run_s=asked.run_seconds,
     )
-    asyncio.run(serve(farm, folder, asked.name))
+    file, lab = folder / f"Pulumi.{asked.name}.yaml", routed_lab_of if asked.routed else lab_of
+    write(file, lab(asked.name, farm.places, farm.port, folder))
+    asyncio.run(serve(farm, folder, file))
 
 
 if __name__ == "__main__":

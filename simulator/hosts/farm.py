@@ -12,7 +12,6 @@ from pathlib import Path
 import asyncssh
 
 from simulator.hosts.host import SimHost
-from simulator.hosts.labfile import RAILS, pf_address
 from simulator.hosts.traffic import Port, Traffic
 
 FAULTS = ("dead", "silent", "foreign", "reset", "slow", "failed", "carries")
@@ -38,6 +37,8 @@ class Farm:
     """A line for each command that was answered: host and verb, or for a benchmark client its test and server."""
     run_s: float = 0.0
     """How long each benchmark run takes."""
+    ports: list[Port] = field(default_factory=list)
+    """Every PF of the hosts, for benchmarks."""
     hosts: dict[str, SimHost] = field(default_factory=dict)
     keys: dict[str, asyncssh.SSHKey] = field(default_factory=dict)
     faults: dict[str, str] = field(default_factory=dict)
@@ -53,14 +54,7 @@ class Farm:
 
     async def start(self) -> None:
         """Listens for all of them."""
-        self.traffic = Traffic(
-            [
-                Port(name, f"rxe{rail}", interface, pf_address(number, rail))
-                for number, name in enumerate(self.places)
-                for rail, (interface, _) in enumerate(RAILS.values())
-            ],
-            self.run_s,
-        )
+        self.traffic = Traffic(self.ports, self.run_s)
         self._foreign = await self._options_of(asyncssh.generate_private_key("ssh-ed25519"))
         for name, address in self.places.items():
             self.hosts[name] = SimHost(name)

@@ -1,4 +1,4 @@
-"""The stack file of a lab of many simulated hosts: two rails, four VFs a PF, nothing to measure."""
+"""The stack file of a lab of many simulated hosts: two rails with pods, or eight routed ones without."""
 
 from collections.abc import Mapping
 from ipaddress import IPv4Address
@@ -7,23 +7,56 @@ from typing import Any
 
 import yaml
 
+from simulator.hosts.traffic import Port
+from stacks.lab import Lab
+
 RAILS = {"rail-a": ("enp5s0", 111), "rail-b": ("enp132s0", 112)}
 
 
 def lab_of(name: str, places: Mapping[str, IPv4Address], port: int, folder: Path) -> dict[str, Any]:
-    """The lab as its file says it; keys and known_hosts lie in the folder."""
+    """The lab as its file says it; keys and known_hosts lie in the folder. Four VFs a PF, nothing to measure."""
     return {
-        "name": name,
-        "kind": "virtual",
-        "access": {
-            "user": "nvidia",
-            "identity": "file",
-            "key_file": str(folder / "id_ed25519"),
-            "known_hosts_file": str(folder / "known_hosts"),
-        },
+        **_head(name, folder),
         "rails": [_rail(rail, vlan, number) for number, (rail, (_, vlan)) in enumerate(RAILS.items())],
         "nodes": [_node(host, number, address, port) for number, (host, address) in enumerate(places.items())],
     }
+
+
+def routed_lab_of(name: str, places: Mapping[str, IPv4Address], port: int, folder: Path) -> dict[str, Any]:
+    """The same hosts as groups: eight rails of /31 links, and no pods. All of them lie in one /24."""
+    hosts = list(places)
+    return {
+        **_head(name, folder),
+        "rails": [{"names": "rail-[1-8]", "host_subnet": {"first": "172.16.0.0/23"}, "links": {"host": "low"}}],
+        "node_classes": {
+            "simulated": {
+                "ssh_port": port,
+                "management_interface": "enp0s3",
+                "pfs": [
+                    {
+                        "rail": "rail-[1-8]",
+                        "interface": "enp[5-12]s0",
+                        "rdma_device": "rxe[0-7]",
+                        "driver": "igb",
+                        "vfs": 0,
+                    }
+                ],
+            }
+        },
+        "nodes": [
+            {
+                "names": f"gpu[{hosts[0].removeprefix('gpu')}-{hosts[-1].removeprefix('gpu')}]",
+                "class": "simulated",
+                "address": {"first": str(places[hosts[0]])},
+                "rail_host": {"first": 0},
+            }
+        ],
+    }
+
+
+def ports_of(lab: Lab) -> list[Port]:
+    """Every PF of a lab, as traffic goes through it."""
+    return [Port(node.name, pf.rdma_device, pf.interface, str(pf.address.ip)) for node in lab.nodes for pf in node.pfs]
 
 
 def write(file: Path, lab: Mapping[str, Any]) -> None:
@@ -36,6 +69,19 @@ def write(file: Path, lab: Mapping[str, Any]) -> None:
 def pf_address(number: int, rail: int) -> str:
     """Of a host's PF, both counted from 0."""
     return f"10.{64 + rail}.{number // 250}.{number % 250 + 1}"
+
+
+def _head(name: str, folder: Path) -> dict[str, Any]:
+    return {
+        "name": name,
+        "kind": "virtual",
+        "access": {
+            "user": "nvidia",
+            "identity": "file",
+            "key_file": str(folder / "id_ed25519"),
+            "known_hosts_file": str(folder / "known_hosts"),
+        },
+    }
 
 
 def _rail(name: str, vlan: int, number: int) -> dict[str, Any]:

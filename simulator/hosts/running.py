@@ -38,9 +38,25 @@ class ManyHosts:
 
 @contextmanager
 def many_hosts(  # noqa: PLR0913, PLR0917  # each of them is an option of the process
-    folder: Path, count: int, first: IPv4Address, port: int, stack: str = "scale", run_s: float = 0.0
+    folder: Path,
+    count: int,
+    first: IPv4Address,
+    port: int,
+    stack: str = "scale",
+    run_s: float = 0.0,
+    *,
+    routed: bool = False,
 ) -> Iterator[ManyHosts]:
-    """Runs hosts while the block does; `run_s` is how long each benchmark run takes.
+    """Runs hosts while the block does.
+
+    Args:
+        folder: for the lab file, the key, known_hosts and faults.json.
+        count: how many.
+        first: address of the first.
+        port: of all of them.
+        stack: name of the stack and the lab.
+        run_s: how long each benchmark run takes.
+        routed: eight routed rails without pods instead of two with pods.
 
     Raises:
         SimulatorError: when they do not listen, with the end of their log.
@@ -49,9 +65,8 @@ def many_hosts(  # noqa: PLR0913, PLR0917  # each of them is an option of the pr
     daemon, ready = Daemon("hosts", folder), folder / "ready"
     ready.unlink(missing_ok=True)
     command = [sys.executable, "-m", "simulator.hosts", str(folder), "--count", str(count)]
-    daemon.start(
-        [*command, "--name", stack, "--first", str(first), "--port", str(port), "--run-seconds", str(run_s)], cwd=ROOT
-    )
+    command += ["--name", stack, "--first", str(first), "--port", str(port), "--run-seconds", str(run_s)]
+    daemon.start([*command, *(["--routed"] if routed else [])], cwd=ROOT)
     try:
         daemon.wait_until(ready.exists, START_S, "listening hosts", lambda _: None)
         yield ManyHosts(folder=folder, stack=stack)

@@ -30,13 +30,18 @@ def hosts(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ManyHosts]:
 
 @pytest.fixture(scope="module")
 def stack(hosts: ManyHosts) -> Stack:
+    return made(hosts)
+
+
+def made(hosts: ManyHosts) -> Stack:
+    """A new stack of these hosts, with a state of its own."""
     state: Path = hosts.folder / "state"
     state.mkdir()
     shutil.copy(ROOT / "Pulumi.yaml", hosts.folder)
     env = {**environment("lab"), "PULUMI_BACKEND_URL": f"file://{state}"}
-    made = Stack(hosts.stack, hosts.folder, env)
-    made.run("pulumi", "stack", "init", hosts.stack, cwd=hosts.folder).succeeded()
-    return made
+    stack = Stack(hosts.stack, hosts.folder, env)
+    stack.run("pulumi", "stack", "init", hosts.stack, cwd=hosts.folder).succeeded()
+    return stack
 
 
 def told(hosts: ManyHosts, **faults: str) -> None:
@@ -94,3 +99,31 @@ def test_the_state_of_a_host_stays_small(stack: Stack) -> None:
 
     # what does not grow with hosts is part of it, so with many the figure only falls
     assert state_bytes(exported) / COUNT / 1000 < STATE_KBYTE
+
+
+ROUTED_COUNT = 64
+RING = {"tests": ["ib_write_bw"], "sizes": [], "queue_pairs": 1, "iterations": 1000, "schedule": "ring"}
+
+
+def test_64_hosts_on_8_routed_rails_without_pods_are_built_measured_and_then_left_alone(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> None:
+    require_engine()
+    folder = tmp_path_factory.mktemp("routed") / "hosts"
+    with many_hosts(folder, ROUTED_COUNT, IPv4Address("127.1.249.1"), PORT, "routed", routed=True) as running:
+        stack = made(running)
+
+        def measured(lab: dict[str, object]) -> None:
+            lab["benchmarks"] = {"repeats": 1, "verbs": RING}
+
+        with stack.edited(measured):
+            stack.up().succeeded()
+            outputs = stack.outputs()
+            stack.unchanged()
+
+        assert {result["status"] for result in outputs["hosts"].values()} == {"ready"}
+        assert outputs["validation"]["function"] == "pass"
+        clients = {line for line in running.asked() if " ib_write_bw 172.16." in line}
+        assert len(clients) == 8 * ROUTED_COUNT * 2
+        exported = stack.run("pulumi", "stack", "export", "--stack", stack.name).succeeded().text
+        assert state_bytes(exported) / ROUTED_COUNT / 1000 < STATE_KBYTE

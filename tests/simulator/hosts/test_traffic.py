@@ -17,9 +17,9 @@ from components.validation.planning.plan import plan_of
 from components.validation.running.runner import Run, measure
 from components.validation.summary import Summary
 from simulator.hosts.farm import Farm, places_of
-from simulator.hosts.labfile import lab_of
+from simulator.hosts.labfile import lab_of, ports_of, routed_lab_of
 from stacks.benchmarks import Benchmarks, Verbs
-from stacks.lab import Lab
+from stacks.read import parse_lab
 
 KEY = asyncssh.generate_private_key("ssh-ed25519")
 COUNT = 8
@@ -27,7 +27,7 @@ ALL = ("ib_write_bw", "ib_send_bw", "ib_read_bw", "ib_write_lat", "ib_send_lat",
 
 
 def measured(
-    folder: Path, verbs: Verbs, *, rated: bool, one_pair_share: float = 1.0, **faults: str
+    folder: Path, verbs: Verbs, *, rated: bool, one_pair_share: float = 1.0, routed: bool = False, **faults: str
 ) -> tuple[Run, Summary]:
     """A run over eight hosts. `rated` takes their made-up speeds for those of hardware, to see what is made of them."""
     benchmarks = Benchmarks(repeats=1, budget_s=86_400, verbs=verbs)
@@ -38,10 +38,11 @@ def measured(
             port = int(probe.getsockname()[1])
         names = [f"gpu{number:04}" for number in range(1, COUNT + 1)]
         places = places_of(names, IPv4Address(f"127.1.{secrets.randbelow(200) + 20}.1"))
-        farm = Farm(places, port, KEY, folder / "faults.json")
+        given = (routed_lab_of if routed else lab_of)("scale", places, port, folder)
+        lab = parse_lab(json.dumps({**given, "benchmarks": benchmarks.model_dump(mode="json")}), "scale")
+        farm = Farm(places, port, KEY, folder / "faults.json", ports=ports_of(lab))
         await farm.start()
         farm.traffic.one_pair_share = one_pair_share
-        lab = Lab.model_validate({**lab_of("scale", places, port, folder), "benchmarks": benchmarks.model_dump()})
         plan = plan_of(lab)
         assert plan
         plan = plan.model_copy(update={"simulated": not rated})
@@ -105,3 +106,13 @@ def test_sound_hosts_accuse_nobody(tmp_path: Path, *, rated: bool) -> None:
 
     assert (summary.function, summary.findings) == ("pass", ())
     assert summary.performance == ("pass" if rated else "not rated")
+
+
+def test_eight_routed_rails_without_pods_are_measured_and_judged_as_any_others(tmp_path: Path) -> None:
+    verbs = Verbs(tests=("ib_write_bw",), sizes=(), schedule="ring", queue_pairs=1)
+    run, summary = measured(tmp_path, verbs, rated=True, routed=True)
+
+    assert {t.reasons for t in run.record.transfers} == {()}
+    assert {t.rail for t in run.record.transfers} == {f"rail-{k}" for k in range(1, 9)}
+    assert len(run.record.transfers) == 8 * COUNT * 2, "a ring in both directions on each rail"
+    assert summary.function == "pass"
