@@ -48,7 +48,7 @@ def meta_plugins(lab: Lab, cluster: Cluster, rail: Rail) -> list[JsonValue]:
     else:
         # the SR-IOV plugin has no MTU of its own, and a VF comes with the driver's default
         plugins.append({"type": "tuning", "mtu": rail.mtu_bytes})
-    if rail.pod.gateway is not None:
+    if rail.pod and rail.pod.gateway is not None:
         # Source-based routing: what the pod's own address sends beyond the subnet takes the rail's router. The plugin
         # moves all routes of the interface out of the main table, so that a program which does not bind its source
         # reaches no peer on the rail. An isolated rail has nobody beyond its subnet: its connected route is enough.

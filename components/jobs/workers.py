@@ -10,7 +10,7 @@ from stacks.base import LabError
 from stacks.cluster import Cluster
 from stacks.delivery import WORKERS_SSH_PORT, Pvrdma, SriovOperator, SriovPlain
 from stacks.lab import Lab
-from stacks.nodes import Node
+from stacks.nodes import Node, routed_rails
 from stacks.rails import Rail
 
 Transport = Literal["roce", "tcp", "host"]
@@ -138,7 +138,7 @@ def workers_of(lab: Lab, wanted: Wanted) -> Workers:
     in_host = wanted.transport == "host" or (wanted.transport == "roce" and isinstance(delivery, Pvrdma))
     tcp = wanted.transport == "tcp"
     rails = [] if tcp else _rails(lab, nodes, wanted)
-    gateways = [rail.host_gateway if in_host else rail.pod.gateway for rail in rails]
+    routed = routed_rails(rails, nodes)
     return Workers(
         namespace=wanted.namespace,
         image=lab.cluster.registry.resolve(wanted.image),
@@ -151,7 +151,7 @@ def workers_of(lab: Lab, wanted: Wanted) -> Workers:
         shared_devices=() if tcp or isinstance(delivery, SriovPlain | SriovOperator) else _devices(lab, nodes),
         gpu_direct=not isinstance(delivery, Pvrdma),
         traffic_class=lab.qos.tos if lab.qos and not tcp else None,
-        routed=bool(gateways) and all(gateways),
+        routed=bool(rails) and all(rail.name in routed if in_host else rail.pod and rail.pod.gateway for rail in rails),
         timeout_s=wanted.timeout_s,
     )
 

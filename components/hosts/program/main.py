@@ -8,12 +8,11 @@ import traceback
 from typing import Any, Callable, Dict, Optional, Sequence
 
 from .host import Document, Host
-from .identity import devices_are_there
 from .lock import locked, wait_for_boot
 from .machine import Machine, StepError
 from .membership import CLUSTER_VERBS, answer
 from .owner import OwnerError, refuse_another_owner
-from .places import BOOT_DEVICE_WAIT_S, BOOT_LOCK_WAIT_S, DEADLINE_S, DOCUMENT_FILE, SCHEMA
+from .places import DEADLINE_S, DOCUMENT_FILE, SCHEMA
 from .revert import revert
 from .steps import wanted_fields
 from .verbs import apply, confirm, facts, failure, probe, reboots_needed, undo
@@ -61,18 +60,11 @@ def perform(verb: str, machine: Machine, text: str, program: bytes) -> Dict[str,
         result["host"] = document["host"]
         signal.alarm(int(document.get("deadline_s", DEADLINE_S)))
         host = Host(machine, document, program)
-        if verb != "boot":
-            wait_for_boot(machine)
         if verb == "boot":
-            appearing = host
-            machine.wait(lambda: devices_are_there(appearing), BOOT_DEVICE_WAIT_S)
-            with locked(machine, BOOT_LOCK_WAIT_S, confirmed=True):
-                # what was confirmed meanwhile; nobody is asked who owns the host, since the owner put it there
-                host = Host(machine, read_document(machine.read(DOCUMENT_FILE) or text), program)
-                host.booting = True
-                signal.alarm(int(host.document.get("deadline_s", DEADLINE_S)))
-                result["failed"] = apply(host, None)
-        elif verb == "apply":
+            host, result["failed"] = boot(host, text)
+        else:
+            wait_for_boot(machine)
+        if verb == "apply":
             with locked(machine):
                 refuse_another_owner(host)
                 result["failed"] = apply(host, None if only is None else set(only))
@@ -90,7 +82,7 @@ def perform(verb: str, machine: Machine, text: str, program: bytes) -> Dict[str,
             result["fields"] = probe(host)
             result["needs_reboot"] = sorted(reboots_needed(host, result["fields"]).values())
         if verb in ("apply", "boot"):  # kept in the state or a log: what is as wanted needs no words
-            wanted = wanted_fields(document)
+            wanted = wanted_fields(host.document)
             result["fields"] = {key: value for key, value in result["fields"].items() if value != wanted[key]}
     except StepError as error:
         result["failed"] = failure("owner" if isinstance(error, OwnerError) else step, error)

@@ -5,11 +5,11 @@ import threading
 from collections.abc import Mapping
 
 from components.jobs.programs import RING_S, NcclPlan, job_name, node_ring_job
+from components.kubernetes.client import KubernetesApi
 from components.validation.parsers.nccl import parse_nccl
 from components.validation.planning.plan import Plan
 from components.validation.records import NodeRing
 from components.validation.running.evidence import evidence_of
-from components.validation.running.kube import Api
 from components.validation.running.mpijob import (
     JobError,
     MpiJobs,
@@ -41,7 +41,7 @@ def run_rings(
     if plan.nccl is None:
         raise ValueError("the plan has no NCCL job")
     try:
-        api = Api(kubeconfig)
+        api = KubernetesApi(kubeconfig)
     except LabError as error:
         return _all_failed(plan.nccl, str(error)), {}
     name, made, raw, nodes = f"{job_name(run_id)}-ring", False, dict[str, str](), dict[str, str]()
