@@ -5,17 +5,18 @@ import signal
 import sys
 import threading
 import traceback
-from typing import Any, Callable, Dict, Optional, Sequence
+from typing import Any, Callable, Dict, Optional, Sequence, Tuple
 
 from .host import Document, Host
+from .identity import devices_are_there
 from .lock import locked, wait_for_boot
 from .machine import Machine, StepError
 from .membership import CLUSTER_VERBS, answer
 from .owner import OwnerError, refuse_another_owner
-from .places import DEADLINE_S, DOCUMENT_FILE, SCHEMA
+from .places import BOOT_DEVICE_WAIT_S, BOOT_LOCK_WAIT_S, DEADLINE_S, DOCUMENT_FILE, SCHEMA
 from .revert import revert
 from .steps import wanted_fields
-from .verbs import apply, confirm, facts, failure, probe, reboots_needed, undo
+from .verbs import Failure, apply, confirm, facts, failure, probe, reboots_needed, undo
 
 VERBS = ("apply", "probe", "confirm", "revert", "undo", "boot", *CLUSTER_VERBS)
 
@@ -95,6 +96,17 @@ def perform(verb: str, machine: Machine, text: str, program: bytes) -> Dict[str,
     if host is not None:
         result["changed"] = host.changed
     return result
+
+
+def boot(host: Host, text: str) -> Tuple[Host, Optional[Failure]]:
+    """Sets what is confirmed once the devices are there; no check of the owner, who installed the unit."""
+    machine = host.machine
+    machine.wait(lambda: devices_are_there(host), BOOT_DEVICE_WAIT_S)
+    with locked(machine, BOOT_LOCK_WAIT_S, confirmed=True):
+        confirmed = Host(machine, read_document(machine.read(DOCUMENT_FILE) or text), host.program)
+        confirmed.booting = True
+        signal.alarm(int(confirmed.document.get("deadline_s", DEADLINE_S)))
+        return confirmed, apply(confirmed, None)
 
 
 def announce(doing: Callable[[], str]) -> threading.Event:
