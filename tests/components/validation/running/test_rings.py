@@ -95,7 +95,8 @@ def test_the_launcher_s_script_tells_the_nodes_apart_and_leaves_nccl_s_noise_out
     )
     mpirun.chmod(0o700)
     hosts = tmp_path / "hostfile"
-    hosts.write_text("a.svc slots=8\nb.svc slots=8\n")
+    others = [f"c{number}.svc" for number in range(18)]
+    hosts.write_text("".join(f"{host} slots=8\n" for host in ("a.svc", "b.svc", *others)))
     script = APART.replace("/etc/mpi/hostfile", str(hosts))
 
     done = subprocess.run(
@@ -108,7 +109,7 @@ def test_the_launcher_s_script_tells_the_nodes_apart_and_leaves_nccl_s_noise_out
 
     assert sorted(done.stdout.splitlines()) == sorted(
         f"[{host}] {line}"
-        for host, code in (("a.svc", 0), ("b.svc", 3))
+        for host, code in (("a.svc", 0), ("b.svc", 3), *((host, 0) for host in others))
         for line in (f"--host {host}:8 -np 8 x y", SHM, f"exit {code}")
     )
 
