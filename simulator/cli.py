@@ -16,7 +16,7 @@ from simulator import logs, tables
 from simulator.lab import CHECKOUT, Simulator, simulator_of
 from simulator.nodes.accelerator import VARIABLE
 from simulator.nodes.access import SSH_CONFIG
-from simulator.part import Part, Report, SimulatorError
+from simulator.part import Part, Report, SimulatorError, announced
 from simulator.vcenter.verbs import add_vcenter_verbs
 from stacks.base import LabError
 
@@ -222,8 +222,10 @@ def _alone() -> Iterator[None]:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            print("another sim command is at work in this checkout: waiting for it", flush=True)
-            fcntl.flock(lock, fcntl.LOCK_EX)
+            waiting = "another sim command is at work in this checkout: waiting for it"
+            print(waiting, flush=True)
+            with announced(waiting, lambda text: print(text, flush=True)):
+                fcntl.flock(lock, fcntl.LOCK_EX)
         yield
 
 
