@@ -59,6 +59,11 @@ class Daemon:
         self.pid_file.write_text(f"{process.pid} {born or 'ended'}")
 
     @property
+    def has_died(self) -> bool:
+        """Whether it was started, and has ended without being asked to."""
+        return self.pid_file.exists() and self.pid() is None
+
+    @property
     def is_suspended(self) -> bool:
         """Whether a signal has stopped the process: it is there, and does nothing."""
         pid = self.pid()

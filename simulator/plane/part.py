@@ -65,6 +65,8 @@ class ControlPlane:
         layout = self._layout
         apiserver = components.apiserver(layout, self._lab)
         if self._ensure(components.etcd(layout), report):
+            if self._daemon(apiserver.name).has_died:
+                report(f"{apiserver.name} had died; started again")
             # left alone it takes 20 s to come back to a database that was away, and politely asked 10 s to end
             self._daemon(apiserver.name).stop(patience_s=1)
         started = self._ensure(apiserver, report)

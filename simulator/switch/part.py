@@ -39,6 +39,8 @@ class Switch:
         for daemon in (self._daemon, self._front):
             if daemon.resume():
                 report(f"a signal had suspended {daemon.name}; it continues")
+        if self._front.has_died:
+            report("its SSH server had died: starting it again")
         code = digest(*(path.read_text() for path in sorted(Path(__file__).parent.glob("*.py"))))
         if self._daemon.pid() is None:
             report("had died: starting it again" if self._daemon.pid_file.exists() else "starting")
@@ -56,8 +58,6 @@ class Switch:
     def _up_front(self, report: Report) -> None:
         if self._place is None or self._front.pid() is not None:
             return
-        if self._front.pid_file.exists():
-            report("its SSH server had died: starting it again")
         address, port = self._place
         folder = self._front.folder
         refuse_a_taken_port("the switch's SSH", address, port)
