@@ -111,3 +111,18 @@ def test_a_short_call_is_not_announced() -> None:
         pass
 
     assert said == []
+
+
+def test_a_process_that_ended_by_itself_has_died_and_one_that_was_stopped_has_not(tmp_path: Path) -> None:
+    daemon = Daemon("short", tmp_path)
+    assert not daemon.has_died
+
+    daemon.start([sys.executable, "-c", ""])
+    deadline = time.monotonic() + 10
+    while daemon.pid() is not None:
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+    assert daemon.has_died
+    daemon.stop()
+    assert not daemon.has_died
