@@ -148,13 +148,6 @@ def test_of_a_rail_without_pods_nothing_in_the_cluster_knows(lab: Lab, cluster: 
     assert not [word for word in (other.resource_name, other.network_name, "enp132s0") if word in rendered]
 
 
-def test_pods_on_one_rail_need_no_routing_by_source(lab: Lab, cluster: Cluster) -> None:
-    one = without_pods(lab, "rail-b")
-
-    assert "sbr" not in json.dumps(render_network(one, cluster, one.rails[0], "default"))
-    assert "sbr" in json.dumps(render_network(lab, cluster, lab.rails[0], "default"))
-
-
 @pytest.mark.parametrize("render", [render_network, render_sriov_network])
 def test_untagged_pods_have_no_vlan(lab: Lab, cluster: Cluster, render: Callable[..., Manifest]) -> None:
     assert lab.rails[0].pod is not None
