@@ -1,6 +1,7 @@
 """From the stack's configuration to the lab and the credentials; the only file of this folder that knows Pulumi."""
 
 import json
+import os
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -16,6 +17,8 @@ from stacks.lab import Lab
 from stacks.read import KEY, parse_lab
 from stacks.secret_files import secret_files
 from stacks.switches import HOST_KEYS
+
+SKIPS_CHECKPOINTS = "PULUMI_SKIP_CHECKPOINTS"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -50,6 +53,12 @@ def load_lab(config: pulumi.Config) -> Lab:
         lab = parse_lab(text, name, _file_of(text, Path(name)))
     except LabError as error:
         raise pulumi.RunError(str(error)) from None
+    if lab.fabric is not None and os.environ.get(SKIPS_CHECKPOINTS, "").lower() in ("1", "true"):
+        raise pulumi.RunError(
+            f"{SKIPS_CHECKPOINTS} is set in this shell, and {name} describes virtual machines and switches. A run "
+            "that is killed would forget what it made (docs/decisions/0007-state-once.md).\n"
+            f'  unset {SKIPS_CHECKPOINTS}, or: eval "$(make env STACK={pulumi.get_stack()})"'
+        )
     return lab
 
 

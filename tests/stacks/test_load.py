@@ -13,6 +13,7 @@ from tests.conftest import ROOT
 from tests.engine import Engine
 from tests.stacks.test_access import KEY
 
+PVRDMA = yaml.safe_load((ROOT / "Pulumi.lab-pvrdma.yaml").read_text())["config"]["rocelab:lab"]
 REFERENCE = yaml.safe_load((ROOT / "Pulumi.lab.yaml").read_text())["config"]["rocelab:lab"]
 
 
@@ -33,6 +34,26 @@ def test_line_numbers_are_given_only_for_the_file_that_was_read(
         engine.run(lambda: load_lab(pulumi.Config()), config={"rocelab:lab": wrong})
 
     assert "line" not in str(refused.value), "the fault is in another file than Pulumi.lab.yaml"
+
+
+@pytest.mark.parametrize("value", ["true", "True", "1"])
+def test_a_lab_with_virtual_machines_is_refused_in_a_shell_that_saves_no_checkpoints(
+    engine: Engine, value: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As after `eval "$(make env)"` for a lab of hosts, when `pulumi up --stack` names one with a fabric."""
+    monkeypatch.setenv("PULUMI_SKIP_CHECKPOINTS", value)
+
+    with pytest.raises(pulumi.RunError, match=r"unset PULUMI_SKIP_CHECKPOINTS, or: eval "):
+        engine.run(lambda: load_lab(pulumi.Config()), config={"rocelab:lab": json.dumps(PVRDMA)})
+
+
+@pytest.mark.parametrize(("lab", "value"), [("REFERENCE", "true"), ("PVRDMA", "false"), ("PVRDMA", "")])
+def test_a_state_saved_once_suits_labs_without_virtual_machines_alone(
+    engine: Engine, lab: str, value: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PULUMI_SKIP_CHECKPOINTS", value)
+
+    engine.run(lambda: load_lab(pulumi.Config()), config={"rocelab:lab": json.dumps(globals()[lab])})
 
 
 def simulator(folder: Path) -> None:
