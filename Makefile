@@ -17,7 +17,7 @@ env:  ## Prints the environment for the plain pulumi CLI: eval "$$(make env)"
 	@engine/env --stack $(STACK)
 
 doctor:  ## What is installed, where it comes from, and what is missing for which command
-	@engine/doctor
+	@engine/doctor --stack $(STACK)
 
 # The commands below act on labs of kind virtual only: never on machines that somebody needs. The guard says what does
 # the same there; the checks, where nodes are started, what only this machine's owner can add, and where a lab is brought

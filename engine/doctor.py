@@ -7,18 +7,22 @@ import sys
 
 from engine import install, machine, python_env
 from engine.findings import Finding
+from engine.needs import needed
 from engine.parts import PARTS, Part
 from engine.places import VENV
 
 
-def engine_findings() -> tuple[list[Finding], list[Part]]:
-    """A finding per part of the engine, and the parts that only a build can provide."""
+def engine_findings(stack: str | None) -> tuple[list[Finding], list[Part]]:
+    """A finding per part of the engine, and the parts that setup has yet to make for the stack."""
+    needs = needed(PARTS, stack)
     findings: list[Finding] = []
     absent: list[Part] = []
     for part in PARTS:
         located = install.locate(part)
         if located:
             findings.append(Finding(part.name, part.version, located.origin))
+        elif part not in needs:
+            findings.append(Finding(part.name, part.version, f"not needed by lab {stack}"))
         else:
             absent.append(part)
             findings.append(Finding(part.name, part.version, "-", "not in place", part.wanted_by, "run: make setup"))
@@ -54,8 +58,9 @@ def main() -> int:
     """The command `engine/doctor`; 1 when something is missing."""
     parser = argparse.ArgumentParser(prog="engine/doctor", description=(__doc__ or "").split("\n", 1)[0])
     parser.add_argument("--json", action="store_true", help="for programs")
+    parser.add_argument("--stack", help="miss only what the lab of this stack needs")
     options = parser.parse_args()
-    parts, absent = engine_findings()
+    parts, absent = engine_findings(options.stack)
     findings = [python_finding(), *parts, *machine.look(absent)]
     if options.json:
         sys.stdout.write(json.dumps([one.to_json() for one in findings], indent=1) + "\n")

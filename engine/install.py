@@ -8,7 +8,6 @@ import argparse
 import contextlib
 import fcntl
 import signal
-import subprocess
 import sys
 import time
 from collections.abc import Sequence
@@ -20,8 +19,9 @@ from typing import TextIO
 
 from engine import gobuild, installed, links, python_env, store
 from engine.errors import EngineError
+from engine.needs import needed
 from engine.parts import PARTS, TEST_PARTS, Part
-from engine.places import ENGINE, ROOT, VENV, cache, is_supported, system
+from engine.places import ENGINE, cache, is_supported, system
 from engine.programs import Interrupted, Programs
 from engine.progress import Progress
 from engine.release import Downloads
@@ -65,17 +65,9 @@ def locate(part: Part) -> Located | None:
 
 
 def wanted_for(stack: str | None) -> tuple[Part, ...]:
-    """The engine for a stack, all of it without one: whoever has hardware waits for no simulator that is not there."""
-    absent = {part.name for part in PARTS if part.is_of_the_simulator and locate(part) is None}
-    if stack is None or not absent or _is_virtual(stack):
-        return PARTS
-    return tuple(part for part in PARTS if part.name not in absent)
-
-
-def _is_virtual(stack: str) -> bool:
-    """Asked in the environment that has just been made: the Python that runs this cannot read a lab."""
-    asked = [str(VENV / "bin" / "python"), "-m", "stacks.virtual", stack]
-    return subprocess.run(asked, cwd=ROOT, capture_output=True, check=False).returncode == 0
+    """What the stack's lab needs and what is there already: labs that use it keep it. All parts without a stack."""
+    needs = needed(PARTS, stack)
+    return tuple(part for part in PARTS if part in needs or locate(part))
 
 
 class Setup:
@@ -190,7 +182,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="engine/setup", description=(__doc__ or "").split("\n", 1)[0])
     parser.add_argument("--dev", action="store_true", help="also what tests and checks need")
     parser.add_argument("--python-only", action="store_true", help="only the Python environment")
-    parser.add_argument("--stack", help="leave the simulator out, when this stack is not of kind virtual")
+    parser.add_argument("--stack", help="leave out what the lab of this stack does not need")
     parser.add_argument("--ask-again", action="store_true", help="try official downloads of parts built earlier")
     options = parser.parse_args()
     signal.signal(signal.SIGTERM, _interrupt)
@@ -219,9 +211,7 @@ def main() -> int:
         sys.stderr.write(f"engine: {explain(missing)}\n")
         return 1
     left = ", ".join(part.name for part in PARTS if part not in parts)
-    without = (
-        f"; without the simulator's {left}, since Pulumi.{options.stack}.yaml describes no virtual lab" if left else ""
-    )
+    without = f"; without {left}, which lab {options.stack} does not need" if left else ""
     sys.stderr.write(f"engine: {plural(len(found), 'part')} ready in {ENGINE.name}, cache {cache()}{without}\n")
     return 0
 

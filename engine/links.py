@@ -32,7 +32,7 @@ def place(located: Mapping[str, tuple[str, Path]]) -> None:
         home = STANDINS if origin == "stand-in" else BIN
         for binary in part.binaries:
             wanted[home / binary] = _target(binary, origin, folder)
-        if part.binaries[0].startswith("pulumi-resource-"):
+        if part.is_plugin:
             # Found here a plugin is taken by its version and silently; on PATH the engine warns at each run.
             wanted[plugin_folder(part) / part.binaries[0]] = home / part.binaries[0]
     _remove_stale(set(wanted))

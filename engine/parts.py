@@ -55,6 +55,11 @@ class Release:
         return self.archive.rpartition("/")[2]
 
 
+SIMULATOR = frozenset({"virtual"})
+CLUSTER = frozenset({"cluster"})
+FABRIC = frozenset({"fabric"})
+
+
 @dataclass(frozen=True, kw_only=True)
 class Part:
     """One thing that must be in place."""
@@ -71,10 +76,18 @@ class Part:
     wanted_by: str
     """What does not work without it; shown by the doctor, and where it cannot be had."""
 
+    only_for: frozenset[str] = frozenset()
+    """Kind and sections that a lab must all have to need the part; empty: every lab needs it."""
+
     @property
     def is_of_the_simulator(self) -> bool:
-        """Nobody publishes these in the form in which the simulator needs them, so they are always built."""
-        return self.release is None
+        """Only the simulator runs it, and looks for none that is installed."""
+        return self.only_for >= SIMULATOR
+
+    @property
+    def is_plugin(self) -> bool:
+        """Whether Pulumi's engine starts it for a resource."""
+        return self.binaries[0].startswith("pulumi-resource-")
 
 
 def _plugin_release(name: str, version: str) -> Release:
@@ -120,6 +133,7 @@ PARTS = (
             disk_mb=2600,
         ),
         wanted_by="up, preview of a lab with a cluster",
+        only_for=CLUSTER,
     ),
     Part(
         name="vsphere",
@@ -137,6 +151,7 @@ PARTS = (
             disk_mb=1200,
         ),
         wanted_by="up, preview of a lab with a fabric",
+        only_for=FABRIC,
     ),
     Part(
         name="command",
@@ -158,6 +173,7 @@ PARTS = (
         binaries=("plane",),
         build=Build(seconds=180, disk_mb=2400),
         wanted_by="make up (the simulator's control plane)",
+        only_for=SIMULATOR,
     ),
     Part(
         name="kwok",
@@ -165,6 +181,7 @@ PARTS = (
         binaries=("kwok",),
         build=Build(package="sigs.k8s.io/kwok/cmd/kwok", seconds=45, disk_mb=700),
         wanted_by="make up (the simulator's control plane)",
+        only_for=SIMULATOR,
     ),
     Part(
         name="mpi-operator",
@@ -177,6 +194,7 @@ PARTS = (
             disk_mb=700,
         ),
         wanted_by="make up (the simulator's control plane)",
+        only_for=SIMULATOR,
     ),
     Part(
         name="vcenter",
@@ -184,6 +202,7 @@ PARTS = (
         binaries=("vcenter",),
         build=Build(seconds=30, disk_mb=400),
         wanted_by="make up of a lab with a fabric (its simulated vCenter)",
+        only_for=SIMULATOR | FABRIC,
     ),
 )
 
@@ -200,6 +219,7 @@ TEST_PARTS = (
             disk_mb=1000,
         ),
         wanted_by="tests of what kubeadm is given",
+        only_for=SIMULATOR,
     ),
 )
 """What tests ask beside the engine; `engine/setup --dev` places it, and nobody else waits for it."""

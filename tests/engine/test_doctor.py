@@ -45,6 +45,18 @@ def test_a_missing_part_is_named_with_the_command_that_wants_it(
 
 
 @pytest.mark.usefixtures("sound")
+def test_a_part_that_the_stack_does_not_need_is_not_missing(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    found = install.locate
+    monkeypatch.setattr(install, "locate", lambda part: None if part.name == "vcenter" else found(part))
+    monkeypatch.setattr("sys.argv", ["doctor", "--stack", "lab"])
+
+    assert doctor.main() == 0
+    assert "not needed by lab lab" in capsys.readouterr().out
+
+
+@pytest.mark.usefixtures("sound")
 def test_stand_ins_are_named_as_such(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setattr(install, "locate", lambda part: install.Located(part, "stand-in", Path("/x")))
 

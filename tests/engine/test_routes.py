@@ -13,12 +13,14 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+import yaml
 from ssh_host import free_port
 from tiny_part import GO, TINY, place
 
-from engine import install, installed
+from engine import install, installed, needs
 from engine.errors import EngineError
 from engine.parts import PARTS, Part, Release
+from engine.places import ROOT
 from engine.programs import Programs
 from engine.release import Downloads
 
@@ -140,24 +142,61 @@ def test_what_only_the_simulator_needs_is_said_to_be_needed_by_it_alone() -> Non
 
 
 @pytest.mark.parametrize(
-    ("stack", "absent", "left_out"),
+    ("traits", "left_out"),
     [
-        ("lab", {"plane"}, set()),
-        (None, {"plane"}, set()),
-        ("hardware", {"plane", "kwok"}, {"plane", "kwok"}),
-        ("hardware", {"pulumi", "plane"}, {"plane"}),
-        ("hardware", set(), set()),
+        ("virtual cluster", {"vsphere", "vcenter"}),
+        ("virtual cluster fabric", set()),
+        ("hardware cluster", {"vsphere", "plane", "kwok", "mpi-operator", "vcenter"}),
+        ("hardware fabric", {"kubernetes", "plane", "kwok", "mpi-operator", "vcenter"}),
+        (None, {"plane", "kwok", "mpi-operator", "vcenter"}),
     ],
 )
-def test_hardware_waits_for_no_simulator_and_loses_none_that_is_there(
-    stack: str | None, absent: set[str], left_out: set[str], monkeypatch: pytest.MonkeyPatch
+def test_a_lab_waits_for_no_part_that_it_does_not_need(
+    traits: str | None, left_out: set[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    if traits:
+        kind, *sections = traits.split()
+        lab = "".join(f"    {name}:\n      enabled: true\n" for name in sections)
+        text = f"config:\n  rocelab:lab:\n    kind: {kind}\n    fabric: null\n{lab}  rocelab:vsphere: x\n"
+        (tmp_path / "Pulumi.dgx.yaml").write_text(
+            text.replace("    fabric: null\n", "") if "fabric" in sections else text
+        )
+    monkeypatch.setattr(needs, "ROOT", tmp_path)
+    monkeypatch.setattr(install, "locate", lambda _: None)
+
+    assert {part.name for part in PARTS} - {part.name for part in install.wanted_for("dgx")} == left_out
+    assert install.wanted_for(None) == PARTS
+
+
+STACK_FILES = sorted(
+    [*ROOT.glob("Pulumi.*.yaml"), *ROOT.glob("examples/*/Pulumi.*.yaml"), *ROOT.glob("templates/*/Pulumi.*.yaml")]
+)
+
+
+@pytest.mark.parametrize("path", STACK_FILES, ids=[path.name for path in STACK_FILES])
+def test_sections_are_found_as_a_yaml_parser_finds_them(path: Path) -> None:
+    lab = yaml.safe_load(path.read_text())["config"]["rocelab:lab"]
+
+    assert needs.traits(path.read_text()) == {lab["kind"], *lab}
+
+
+@pytest.mark.parametrize(
+    "text", ["", "config: {}", "config: {'rocelab:lab': {kind: virtual}}", "config:\n  rocelab:lab: {}"]
+)
+def test_of_a_lab_in_another_form_everything_is_wanted(
+    text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "Pulumi.dgx.yaml").write_text(text)
+    monkeypatch.setattr(needs, "ROOT", tmp_path)
+
+    assert needs.needed(PARTS, "dgx") == PARTS
+
+
+def test_a_part_that_is_there_stays_for_the_labs_that_need_it(monkeypatch: pytest.MonkeyPatch) -> None:
     there = install.Located(PARTS[0], "built", Path("/x"))
-    monkeypatch.setattr(install, "locate", lambda part: None if part.name in absent else there)
+    monkeypatch.setattr(install, "locate", lambda part: there if part.name == "vcenter" else None)
 
-    wanted = {part.name for part in install.wanted_for(stack)}
-
-    assert {part.name for part in PARTS} - wanted == left_out
+    assert {part.name for part in PARTS} - {part.name for part in install.wanted_for("lab")} == {"vsphere"}
 
 
 @pytest.mark.parametrize(("stack", "status"), [("hardware", 0), ("lab", 1)])
@@ -168,6 +207,7 @@ def test_without_go_setup_ends_well_for_hardware_and_names_what_the_simulator_la
     there = {part.name: install.Located(part, "official", tmp_path) for part in PARTS if not part.is_of_the_simulator}
     monkeypatch.setattr(install, "locate", lambda part: there.get(part.name))
     monkeypatch.setattr(install, "ENGINE", tmp_path)
+    monkeypatch.setattr(install, "_lacks_image", lambda _: False)
     monkeypatch.setattr(install.python_env, "ensure", lambda *_: None)
     monkeypatch.setattr(install.links, "place", linked.update)
     monkeypatch.setattr(install.signal, "signal", lambda *_: None)
@@ -180,8 +220,8 @@ def test_without_go_setup_ends_well_for_hardware_and_names_what_the_simulator_la
     assert linked == set(there)
     assert (install.HARDWARE in said) == (status == 1)
     assert ("no `go` on PATH" in said) == (status == 1)
-    without = "without the simulator's plane, kwok, mpi-operator, vcenter"
-    assert (f"{without}, since Pulumi.hardware.yaml describes no virtual lab" in said) == (status == 0)
+    without = "without plane, kwok, mpi-operator, vcenter, which lab hardware does not need"
+    assert (without in said) == (status == 0)
 
 
 def test_an_installed_cli_of_the_right_version_comes_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
