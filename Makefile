@@ -112,7 +112,7 @@ test-unit:  ## Fast tests, a minute: no engine, no simulator
 
 # Tests of one file, and all that use the one simulator, stay in their order; vCenters and others run beside them.
 SIM := $(PYTEST) --quiet --numprocesses 2 --dist loadgroup --durations=15
-SIM_SETUP = engine/setup --dev && $(PYTHON) -m components.cli store --operators
+SIM_SETUP = engine/setup --dev --stack $(STACK) && $(PYTHON) -m components.cli store --operators
 
 test: test-unit  ## The fast tests, then every capability once on the real engine and the simulator
 	@$(SIM_SETUP)
@@ -126,7 +126,7 @@ test-whole:  ## What test-all runs beyond test
 	$(SIM) -m "whole and sim"
 
 bench:  ## Times of the stages, as docs/benchmarks.md has them
-	@engine/setup --dev
+	@engine/setup --dev --stack $(STACK)
 	@$(IN) python -m simulator.bench
 
 clean: down  ## Removes the simulator's state, the engine's links and the Python environment; the cache stays

@@ -7,6 +7,7 @@ a build from pinned Go modules. Downloads and builds lie in the cache; `.engine`
 import argparse
 import contextlib
 import fcntl
+import os
 import signal
 import sys
 import time
@@ -17,19 +18,20 @@ from pathlib import Path
 from types import FrameType
 from typing import TextIO
 
-from engine import gobuild, installed, links, python_env, store
+from engine import gobuild, installed, links, nodes_image, python_env, store
 from engine.errors import EngineError
-from engine.needs import needed
+from engine.needs import is_simulated, needed
 from engine.parts import PARTS, TEST_PARTS, Part
-from engine.places import ENGINE, cache, is_supported, system
+from engine.places import ENGINE, LOGS, ROOT, SIM, cache, is_supported, system
 from engine.programs import Interrupted, Programs
 from engine.progress import Progress
 from engine.release import Downloads
 from stacks.words import plural
 
-BUILDS_AT_A_TIME = 2
-"""Each build keeps all cores busy for most of its time; two cover each other's linking, more only need memory."""
+CORES_PER_BUILD = 4
+"""A build keeps that many cores busy. Two that begin together compile the packages that both need twice."""
 
+IMAGE = "nodes' image"
 MAX_ERROR_LINES = 14
 HARDWARE = "hardware needs none of these: make setup STACK=<name of its stack>"
 
@@ -70,17 +72,30 @@ def wanted_for(stack: str | None) -> tuple[Part, ...]:
     return tuple(part for part in PARTS if part in needs or locate(part))
 
 
+def _lacks_image(stack: str | None) -> bool:
+    return stack is not None and is_simulated(stack) and not nodes_image.is_built()
+
+
 class Setup:
     """One run of `engine/setup`."""
 
     def __init__(self, progress: Progress, programs: Programs) -> None:
         self._progress = progress
         self._programs = programs
+        self._builds_at_a_time = max(1, (os.cpu_count() or 1) // CORES_PER_BUILD)
         self._downloads = Downloads(programs)
         self._build_lack = ""
 
-    def place(self, parts: Sequence[Part], *, ask_again: bool = False) -> tuple[list[Located], list[MissingError]]:
-        """Locates each part or makes it; `ask_again` tries the downloads even for what has been built."""
+    def place(
+        self, parts: Sequence[Part], *, ask_again: bool = False, image_for: str | None = None
+    ) -> tuple[list[Located], list[MissingError]]:
+        """Locates each part or makes it, and meanwhile the nodes' image when a simulated lab waits for it.
+
+        Args:
+            parts: What is wanted.
+            ask_again: Try the downloads even for what has been built.
+            image_for: The stack of the simulated lab.
+        """
         found = [located for part in parts if (located := locate(part))]
         if ask_again:
             found = [one for one in found if one.origin in {"path", "official"} or one.part.release is None]
@@ -91,13 +106,14 @@ class Setup:
             return found, [_missing(part, {"official": lack, "build": lack}) for part in todo]
         if todo:
             self._build_lack = gobuild.what_go_lacks() or gobuild.what_disk_lacks(todo)
-        made, missing = self._make_all(todo)
+        made, missing = self._make_all(todo, image_for)
         return [*found, *made], missing
 
-    def _make_all(self, parts: Sequence[Part]) -> tuple[list[Located], list[MissingError]]:
+    def _make_all(self, parts: Sequence[Part], image_for: str | None) -> tuple[list[Located], list[MissingError]]:
         made: list[Located] = []
         missing: list[MissingError] = []
-        with ThreadPoolExecutor(BUILDS_AT_A_TIME) as pool:
+        with ThreadPoolExecutor(self._builds_at_a_time) as pool, ThreadPoolExecutor(1) as beside:
+            image = beside.submit(self._make_image, image_for) if parts and image_for else None
             futures: list[Future[Located]] = [pool.submit(self._make, part) for part in parts]
             try:
                 for future in futures:
@@ -105,12 +121,32 @@ class Setup:
                         made.append(future.result())
                     except MissingError as error:
                         missing.append(error)
+                if missing:
+                    self._programs.stop()  # nobody can use the image yet
+                elif image:
+                    image.result()
             except BaseException:
-                # Before the pool is left, since leaving it waits for what it runs.
+                # Before the pools are left, since leaving them waits for what they run.
                 pool.shutdown(wait=False, cancel_futures=True)
                 self._programs.stop()
                 raise
         return made, missing
+
+    def _make_image(self, stack: str) -> None:
+        """What goes wrong here goes wrong again, and is said, where the nodes are started."""
+        self._progress.doing(IMAGE, "starts")
+        log = LOGS / "nodes-image.log"
+        LOGS.mkdir(parents=True, exist_ok=True)
+        log.write_text("")
+        command = [SIM, "build", "--stack", stack]
+        try:
+            self._programs.run(
+                command, cwd=ROOT, env=os.environ, log=log, on_line=lambda line: self._progress.doing(IMAGE, line)
+            )
+        except EngineError:
+            self._progress.done(IMAGE, f"not made, log in {log}")
+        else:
+            self._progress.done(IMAGE, "made")
 
     def _make(self, part: Part) -> Located:
         lacks: dict[str, str] = {}
@@ -196,7 +232,10 @@ def main() -> int:
                 if options.python_only:
                     return 0
                 parts = (*PARTS, *TEST_PARTS) if options.dev else wanted_for(options.stack)
-                found, missing = Setup(progress, programs).place(parts, ask_again=options.ask_again)
+                image_for = options.stack if _lacks_image(options.stack) else None
+                found, missing = Setup(progress, programs).place(
+                    parts, ask_again=options.ask_again, image_for=image_for
+                )
                 links.place({located.part.name: (located.origin, located.folder) for located in found})
             except KeyboardInterrupt:
                 programs.stop()

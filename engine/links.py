@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from engine.parts import DYNAMIC_PLUGIN, LANGUAGE_HOST, PARTS, TEST_PARTS, Part
-from engine.places import BIN, HOME, SOURCES, STANDINS
+from engine.places import BIN, HOME, SIM, SOURCES, STANDINS
 
 PYTHON = SOURCES / "language_python"
 OWN_HOST = PYTHON / LANGUAGE_HOST
@@ -14,9 +14,6 @@ OWN_HOST = PYTHON / LANGUAGE_HOST
 
 OWN_DYNAMIC = PYTHON / DYNAMIC_PLUGIN
 """Used always: the official one goes on working after its engine was killed."""
-
-SIM = SOURCES / "sim"
-"""Starts the simulator, whichever folder it is called from."""
 
 ROCELAB = SOURCES / "rocelab"
 """The command line, whichever folder it is called from."""

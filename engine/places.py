@@ -20,6 +20,9 @@ VENV = ROOT / ".venv"
 SOURCES = ROOT / "engine"
 """One folder per Go module built."""
 
+SIM = SOURCES / "sim"
+"""Starts the simulator, whichever folder it is called from."""
+
 
 def cache() -> Path:
     """The cache of binaries: outside the checkout, so that a second clone starts warm."""

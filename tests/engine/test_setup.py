@@ -1,5 +1,6 @@
 """engine/setup: the three routes, the cache, and what an interruption leaves. Builds are of a module of a few lines."""
 
+import io
 import os
 import signal
 import subprocess
@@ -18,6 +19,7 @@ from tiny_part import GO, SOURCE, TINY, place
 from engine import gobuild, install, python_env, store
 from engine.parts import Build, Part
 from engine.programs import Interrupted, Programs
+from engine.progress import Progress
 
 ROOT = Path(__file__).parents[2]
 pytestmark = pytest.mark.usefixtures("places")
@@ -140,6 +142,38 @@ def test_an_interrupt_ends_the_builds_and_leaves_no_partial(places: SimpleNamesp
     assert "Traceback" not in said
     assert not (Path("/proc") / note.read_text()).exists(), "the build's program has ended too"
     assert [path for path in places.cache.iterdir() if path.is_dir()] == []
+
+
+@GO
+@pytest.mark.parametrize(("script", "said"), [("echo making it", "nodes' image: made"), ("exit 1", "not made, log in")])
+def test_the_nodes_image_is_made_beside_the_builds_and_its_failure_is_left_to_the_simulator(
+    script: str, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sim = tmp_path / "sim"
+    sim.write_text(f"#!/bin/sh\necho $* > {tmp_path}/asked\n{script}\n")
+    sim.chmod(0o755)
+    monkeypatch.setattr(install, "SIM", sim)
+    monkeypatch.setattr(install, "LOGS", tmp_path)
+    out = io.StringIO()
+
+    with Progress(out) as progress:
+        (found,), missing = install.Setup(progress, Programs()).place([TINY], image_for="lab")
+
+    assert (found.origin, missing) == ("built", [])
+    assert (tmp_path / "asked").read_text() == "build --stack lab\n"
+    assert said in out.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("stack", "is_built", "lacks"),
+    [("lab", False, True), ("lab", True, False), ("no-such-stack", False, False), (None, False, False)],
+)
+def test_only_a_simulated_lab_waits_for_an_image(
+    stack: str | None, is_built: bool, lacks: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(install.nodes_image, "is_built", lambda: is_built)
+
+    assert install._lacks_image(stack) == lacks
 
 
 def test_nothing_starts_after_a_stop(tmp_path: Path) -> None:
