@@ -8,8 +8,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from engine.errors import EngineError
-from engine.parts import SDK_MODULE, Part
-from engine.places import LOGS, SOURCES
+from engine.parts import COMPILER_FLAGS, SDK_MODULE, Part
+from engine.places import LOGS, ROOT, SOURCES
 from engine.programs import Programs
 from engine.store import sources
 from stacks.words import plural
@@ -28,6 +28,7 @@ def environment(part: Part) -> dict[str, str]:
         "GOOS": "linux",
         "GOARCH": "amd64",
         "PART_VERSION": part.version,
+        "PYTHONPATH": str(ROOT),  # a prepare script imports engine.upstream
     }
 
 
@@ -100,14 +101,15 @@ def _go_build(part: Part, target: Path) -> list[str | Path]:
     link = "-s -w"
     if part.build.version_variable:
         link += f" -X {part.build.version_variable}={part.build.version}"
-    flags = ["-v", "-buildvcs=false", *part.build.flags, "-ldflags", link]
+    compiler = [f"-gcflags={flags}" for flags in COMPILER_FLAGS]
+    flags = ["-v", "-buildvcs=false", *part.build.flags, *compiler, "-ldflags", link]
     return ["go", "build", *flags, "-o", target / part.binaries[0], part.build.package]
 
 
 def _copy_sources(part: Part, scratch: Path) -> None:
     """A copy, since preparing writes files and go may write go.mod: the checkout stays clean."""
     for path in sources(part):
-        copy = scratch / path.relative_to(SOURCES / part.name)
+        copy = scratch / path.relative_to(SOURCES / part.module)
         copy.parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(path, copy)
 

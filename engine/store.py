@@ -10,8 +10,11 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from engine.parts import Part
+from engine.parts import COMPILER_FLAGS, Part
 from engine.places import SOURCES, cache
+
+UPSTREAM = Path(__file__).with_name("upstream.py")
+"""What prepare scripts have in common."""
 
 SOURCE_SUFFIXES = {".go", ".mod", ".sum", ".py"}
 
@@ -30,20 +33,20 @@ class Entry:
 
 def sources(part: Part) -> list[Path]:
     """Files of the part's Go module, tests left out: what a build can depend on."""
-    files = (path for path in (SOURCES / part.name).rglob("*") if path.suffix in SOURCE_SUFFIXES)
+    files = (path for path in (SOURCES / part.module).rglob("*") if path.suffix in SOURCE_SUFFIXES)
     return sorted(path for path in files if not path.name.endswith("_test.go"))
 
 
 def content_hash(part: Part) -> str:
     """Changes with everything that decides about the bytes of a built part."""
-    digest = hashlib.sha256()
+    digest = hashlib.sha256(UPSTREAM.read_bytes() if part.build.prepare else b"")
     for path in sources(part):
         content = path.read_bytes()
         digest.update(f"{path.relative_to(SOURCES)} {len(content)}\n".encode())
         digest.update(content)
     # seconds and disk_mb are estimates: correcting one must not build anything again.
     recipe = {key: value for key, value in asdict(part.build).items() if key not in {"seconds", "disk_mb"}}
-    digest.update(json.dumps([recipe, platform.system(), platform.machine()], sort_keys=True).encode())
+    digest.update(json.dumps([recipe, COMPILER_FLAGS, platform.system(), platform.machine()], sort_keys=True).encode())
     return digest.hexdigest()[:16]
 
 

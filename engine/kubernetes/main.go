@@ -1,7 +1,7 @@
 // Command pulumi-resource-kubernetes is the Kubernetes provider at tag v4.25.0.
 //
 // The provider's own main package lies in another directory of its module and embeds two generated
-// files that a module download does not hold; prepare.py writes both beside this file before a build.
+// files that a module download does not hold; trim.py writes both beside this file before a build.
 package main
 
 import (

@@ -6,11 +6,7 @@ has one. The lock of all memory, `memory_reservation_locked_to_max`, came later 
 that the read of a virtual machine with a vGPU ends in (upstream's pull request 1627).
 """
 
-import shutil
-import subprocess
-import sys
-from collections.abc import Iterable
-from pathlib import Path
+from engine.upstream import copy, edit
 
 MODULE = "github.com/hashicorp/terraform-provider-vsphere"
 
@@ -48,36 +44,18 @@ SHARED_GPU = (
     ),
 )
 INSERTIONS = {
-    Path("vsphere/internal/virtualdevice/virtual_machine_network_interface_subresource.go"): ADAPTER,
-    Path("vsphere/virtual_machine_config_structure.go"): LOCKED_MEMORY,
-    Path("vsphere/resource_vsphere_virtual_machine.go"): SHARED_GPU,
+    "vsphere/internal/virtualdevice/virtual_machine_network_interface_subresource.go": ADAPTER,
+    "vsphere/virtual_machine_config_structure.go": LOCKED_MEMORY,
+    "vsphere/resource_vsphere_virtual_machine.go": SHARED_GPU,
 }
 """By file: an anchor, and the lines that follow it."""
 
 
 def main() -> None:
     """Leaves ./upstream, and a go.mod that builds against it."""
-    # Without -mod=mod, `go list` refuses: a test dependency of the bridge cannot be had, so go.sum is not tidy.
-    subprocess.run(["go", "mod", "download", MODULE], check=True)
-    command = ["go", "list", "-mod=mod", "-m", "-f", "{{.Dir}}", MODULE]
-    module = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout.strip()
-    upstream = Path("upstream")
-    shutil.copytree(module, upstream)
-    for path in [upstream, *upstream.rglob("*")]:
-        path.chmod(path.stat().st_mode | 0o200)  # the module cache is read-only
-    for path, insertions in INSERTIONS.items():
-        insert(upstream / path, insertions)
-    subprocess.run(["go", "mod", "edit", f"-replace={MODULE}=./upstream"], check=True)
-
-
-def insert(source: Path, insertions: Iterable[tuple[str, str]]) -> None:
-    """Adds lines to the provider's source; an anchor that is not there exactly once ends the build."""
-    text = source.read_text()
-    for anchor, addition in insertions:
-        if text.count(anchor) != 1:
-            sys.exit(f"{source}: expected {anchor!r} once, found it {text.count(anchor)} times")
-        text = text.replace(anchor, anchor + addition)
-    source.write_text(text)
+    copy(MODULE)
+    for file, insertions in INSERTIONS.items():
+        edit(file, ((anchor, anchor + addition) for anchor, addition in insertions))
 
 
 if __name__ == "__main__":

@@ -39,7 +39,7 @@ class Logged(engine_pb2_grpc.EngineServicer):
 class Plugin:
     """A running plugin; `close` ends it."""
 
-    def __init__(self, program: Path, cwd: Path, env: dict[str, str]) -> None:
+    def __init__(self, program: Path, cwd: Path, env: dict[str, str], settings: dict[str, str] | None = None) -> None:
         self.log = Logged()
         self._engine = grpc.server(futures.ThreadPoolExecutor(4))
         engine_pb2_grpc.add_EngineServicer_to_server(self.log, self._engine)
@@ -52,7 +52,9 @@ class Plugin:
         self._channel = grpc.insecure_channel(f"127.0.0.1:{int(self.process.stdout.readline())}")
         self._stub = provider_pb2_grpc.ResourceProviderStub(self._channel)
         self._stub.Configure(
-            provider_pb2.ConfigureRequest(acceptSecrets=True, acceptResources=True, sends_old_inputs=True)
+            provider_pb2.ConfigureRequest(
+                acceptSecrets=True, acceptResources=True, sends_old_inputs=True, variables=settings or {}
+            )
         )
 
     def close(self) -> None:
@@ -102,6 +104,10 @@ class Plugin:
         )
         answer = self._stub.Create(request, timeout=LONGEST_S)
         return MessageToDict(answer.properties) | {"id": answer.id}
+
+    def construct(self, type_: str) -> None:
+        """Makes a component resource; the provider's error, if it has one, is raised."""
+        self._stub.Construct(provider_pb2.ConstructRequest(type=type_, name="web"), timeout=LONGEST_S)
 
     def update(self, type_: str, state: Properties, inputs: Properties, *, preview: bool = False) -> Properties:
         checked = self.check(type_, inputs)[0]

@@ -188,8 +188,8 @@ def test_modules_are_pinned_to_the_versions_of_the_table() -> None:
         "vcenter": "github.com/vmware/govmomi v{}",
     }
     for part in (*PARTS, *TEST_PARTS):
-        text = (ROOT / "engine" / part.name / "go.mod").read_text()
-        assert text.startswith(f"module rocelab/engine/{part.name}\n")
+        text = (ROOT / "engine" / part.module / "go.mod").read_text()
+        assert text.startswith(f"module rocelab/engine/{part.module}\n")
         if part.name in modules:
             assert modules[part.name].format(part.version) in text
 

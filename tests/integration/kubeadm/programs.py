@@ -7,11 +7,15 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from engine.parts import TEST_PARTS
+from engine.places import SOURCES
 from simulator.nodes.cache import made_once, run
 from simulator.nodes.debian import sources
 from simulator.part import Report
 
 GO = Path(__file__).with_name("go")
+MODULES = {"kube": SOURCES / "cluster", "containerd": GO / "containerd", "tiny": GO / "tiny"}
+"""Folders of the Go modules; the simulator's control plane and kubeadm are built from the first one too."""
+
 [VERSION] = {part.version for part in TEST_PARTS if part.name == "kubeadm"}
 CONTAINERD_VERSION = "2.3.7"
 _KUBERNETES = f"-s -w -X k8s.io/component-base/version.gitVersion=v{VERSION}"
@@ -55,7 +59,7 @@ def built(report: Report) -> dict[str, Path]:
     """The programs by name. The first time it takes minutes; afterwards Go's caches and ours have them."""
     found = {}
     for module, programs in BUILDS.items():
-        texts = [path.read_text() for path in sorted((GO / module).rglob("*")) if path.is_file()]
+        texts = [path.read_text() for path in sorted(MODULES[module].rglob("*")) if path.is_file()]
         folder = made_once(f"go-{module}", "\n".join([repr(programs), UNUSED, *texts]), _Build(module), report)
         found.update({name: folder / name for name, _, _ in programs})
     return found
@@ -71,7 +75,17 @@ class _Build:
         # static: in an image there is nothing else, and a node's libraries are Debian's
         env = {**os.environ, "CGO_ENABLED": "0", "GOWORK": "off", "GOFLAGS": "-trimpath"}
         for name, package, link in BUILDS[self._module]:
-            words = ["go", "build", "-C", str(GO / self._module), "-buildvcs=false", "-tags", UNUSED, "-ldflags", link]
+            words = [
+                "go",
+                "build",
+                "-C",
+                str(MODULES[self._module]),
+                "-buildvcs=false",
+                "-tags",
+                UNUSED,
+                "-ldflags",
+                link,
+            ]
             run(*words, "-o", str(folder / name), package, env=env)
 
 

@@ -1,0 +1,56 @@
+"""The changed copies of pinned modules: a text that has moved ends the build, and what was taken out is said to be."""
+
+import os
+from pathlib import Path
+
+import grpc
+import pytest
+from plugin_client import Plugin
+
+from engine import store, upstream
+from engine.parts import PARTS
+
+KUBERNETES = next(part for part in PARTS if part.name == "kubernetes")
+
+
+@pytest.fixture
+def copied(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    upstream.COPY.mkdir()
+    file = upstream.COPY / "server.go"
+    file.write_text("one two two")
+    return file
+
+
+def test_a_text_is_replaced_where_it_stands_once(copied: Path) -> None:
+    upstream.edit("server.go", [("one", "1")])
+
+    assert copied.read_text() == "1 two two"
+
+
+@pytest.mark.parametrize(("text", "times"), [("three", 0), ("two", 2)])
+def test_a_text_that_has_moved_ends_the_build_by_its_name(copied: Path, text: str, times: int) -> None:
+    with pytest.raises(SystemExit, match=rf"upstream/server.go: expected '{text}' once, found it {times} times"):
+        upstream.edit("server.go", [("one", "1"), (text, "x")])
+
+    assert copied.read_text() == "one two two"
+
+
+@pytest.mark.parametrize(
+    "component",
+    ["yaml/v2:ConfigFile", "yaml/v2:ConfigGroup", "helm.sh/v4:Chart", "kustomize/v2:Directory"],
+)
+def test_a_component_that_the_built_provider_lacks_is_refused_by_its_name(component: str, tmp_path: Path) -> None:
+    program = store.built_folder(KUBERNETES) / KUBERNETES.binaries[0]
+    if not program.exists():
+        pytest.skip("our Kubernetes provider is not built as its sources are now: run make setup")
+    # rendering to files needs no cluster
+    plugin = Plugin(program, tmp_path, dict(os.environ), {"kubernetes:config:renderYamlToDirectory": str(tmp_path)})
+    try:
+        with pytest.raises(
+            grpc.RpcError, match=f"kubernetes:{component} is not in this build of the Kubernetes provider"
+        ):
+            plugin.construct(f"kubernetes:{component}")
+        assert plugin.version() == KUBERNETES.version, "it goes on"
+    finally:
+        plugin.close()
