@@ -98,7 +98,7 @@ class Setup:
         """
         found = [located for part in parts if (located := locate(part))]
         if ask_again:
-            found = [one for one in found if one.origin in {"path", "official"} or one.part.release is None]
+            found = [one for one in found if one.origin in {"path", "official"} or not one.part.releases]
         names = {located.part.name for located in found}
         todo = sorted((part for part in parts if part.name not in names), key=lambda part: -part.build.seconds)
         if todo and not is_supported():
@@ -159,7 +159,7 @@ class Setup:
         raise _missing(part, {"official": lacks["download"], "build": lacks["build"]})
 
     def _download(self, part: Part) -> Located:
-        if part.release is None:
+        if not part.releases:
             raise EngineError("there is none")
         folder = store.official_folder(part)
         self._progress.doing(part.name, "asking for the official download")

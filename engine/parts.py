@@ -10,6 +10,9 @@ PULUMI = "3.259.0"
 KUBERNETES = "4.25.0"
 VSPHERE = "4.18.2"
 COMMAND = "1.2.1"
+KUBERNETES_RELEASE = "1.36.3"
+ETCD = "3.6.8"
+KWOK = "0.8.0"
 
 SDK_MODULE = "github.com/pulumi/pulumi/sdk/v3"
 VERSION_OF_PULUMI = f"{SDK_MODULE}/go/common/version.Version"
@@ -70,15 +73,22 @@ class Build:
 
 @dataclass(frozen=True, kw_only=True)
 class Release:
-    """An official download: an archive and the file that holds its sha256."""
+    """An official download: a .tar.gz, or a program as it is."""
 
-    archive: str
-    checksums: str
+    url: str
+    checksums: str = ""
+    """The published file that holds its sha256."""
+
+    sha256: str = ""
+    """Pinned here, where none is published."""
+
+    programs: tuple[str, ...] = ()
+    """What is taken from it; empty: the part's binaries."""
 
     @property
     def filename(self) -> str:
-        """The archive's name, by which its line in the checksums file is found."""
-        return self.archive.rpartition("/")[2]
+        """The download's name, by which its line in the checksums file is found."""
+        return self.url.rpartition("/")[2]
 
 
 SIMULATOR = frozenset({"virtual"})
@@ -95,7 +105,10 @@ class Part:
     binaries: tuple[str, ...]
     """Files in `.engine/bin`, or in `.engine/standins`; the first one is the program itself."""
 
-    release: Release | None = None
+    releases: tuple[Release, ...] = ()
+    adapter: str = ""
+    """A script in the module's folder that gives official programs the commands of the built one."""
+
     build: Build
     wanted_by: str
     """What does not work without it; shown by the doctor, and where it cannot be had."""
@@ -119,11 +132,16 @@ class Part:
         return self.binaries[0].startswith("pulumi-resource-")
 
 
-def _plugin_release(name: str, version: str) -> Release:
+def _plugin_release(name: str, version: str) -> tuple[Release, ...]:
     repository = f"https://github.com/pulumi/pulumi-{name}/releases/download/v{version}"
-    return Release(
-        archive=f"{repository}/pulumi-resource-{name}-v{version}-linux-amd64.tar.gz",
-        checksums=f"{repository}/pulumi-{name}_{version}_checksums.txt",
+    archive = f"{repository}/pulumi-resource-{name}-v{version}-linux-amd64.tar.gz"
+    return (Release(url=archive, checksums=f"{repository}/pulumi-{name}_{version}_checksums.txt"),)
+
+
+def _kubernetes_releases(*programs: str) -> tuple[Release, ...]:
+    folder = f"https://dl.k8s.io/v{KUBERNETES_RELEASE}/bin/linux/amd64"
+    return tuple(
+        Release(url=f"{folder}/{name}", checksums=f"{folder}/{name}.sha256", programs=(name,)) for name in programs
     )
 
 
@@ -135,9 +153,11 @@ PARTS = (
         name="pulumi",
         version=PULUMI,
         binaries=("pulumi", LANGUAGE_HOST, "pulumi-language-python-exec", DYNAMIC_PLUGIN),
-        release=Release(
-            archive=f"https://get.pulumi.com/releases/sdk/pulumi-v{PULUMI}-linux-x64.tar.gz",
-            checksums=f"https://get.pulumi.com/releases/sdk/pulumi-{PULUMI}-checksums.txt",
+        releases=(
+            Release(
+                url=f"https://get.pulumi.com/releases/sdk/pulumi-v{PULUMI}-linux-x64.tar.gz",
+                checksums=f"https://get.pulumi.com/releases/sdk/pulumi-{PULUMI}-checksums.txt",
+            ),
         ),
         build=Build(
             package="github.com/pulumi/pulumi/pkg/v3/cmd/pulumi",
@@ -153,7 +173,7 @@ PARTS = (
         name="kubernetes",
         version=KUBERNETES,
         binaries=("pulumi-resource-kubernetes",),
-        release=_plugin_release("kubernetes", KUBERNETES),
+        releases=_plugin_release("kubernetes", KUBERNETES),
         build=Build(
             version_variable=VERSION_OF_KUBERNETES,
             version=KUBERNETES,
@@ -168,7 +188,7 @@ PARTS = (
         name="vsphere",
         version=VSPHERE,
         binaries=("pulumi-resource-vsphere",),
-        release=_plugin_release("vsphere", VSPHERE),
+        releases=_plugin_release("vsphere", VSPHERE),
         build=Build(
             version_variable="main.version",
             version=VSPHERE,
@@ -186,7 +206,7 @@ PARTS = (
         name="command",
         version=COMMAND,
         binaries=("pulumi-resource-command",),
-        release=_plugin_release("command", COMMAND),
+        releases=_plugin_release("command", COMMAND),
         build=Build(
             version_variable="main.version",
             version=COMMAND,
@@ -198,16 +218,33 @@ PARTS = (
     ),
     Part(
         name="plane",
-        version="1.36.3",
+        version=KUBERNETES_RELEASE,
         binaries=("plane",),
+        releases=(
+            *_kubernetes_releases("kube-apiserver", "kube-controller-manager", "kube-scheduler"),
+            Release(
+                url=f"https://github.com/etcd-io/etcd/releases/download/v{ETCD}/etcd-v{ETCD}-linux-amd64.tar.gz",
+                checksums=f"https://github.com/etcd-io/etcd/releases/download/v{ETCD}/SHA256SUMS",
+                programs=("etcd",),
+            ),
+        ),
+        adapter="plane.sh",
         build=Build(module="cluster", seconds=180, disk_mb=2400),
         wanted_by="make up (the simulator's control plane)",
         only_for=SIMULATOR,
     ),
     Part(
         name="kwok",
-        version="0.8.0",
+        version=KWOK,
         binaries=("kwok",),
+        releases=(
+            Release(
+                url=f"https://github.com/kubernetes-sigs/kwok/releases/download/v{KWOK}/kwok-linux-amd64",
+                # kwok publishes no checksums; this one stands in Arch's package kwok-bin 0.8.0
+                sha256="f5a4385a2ae1b9dd7f8acae18e002a75c0ebba124ae9d7259aa8dadb50711f46",
+                programs=("kwok",),
+            ),
+        ),
         build=Build(module="cluster", package="sigs.k8s.io/kwok/cmd/kwok", seconds=45, disk_mb=700),
         wanted_by="make up (the simulator's control plane)",
         only_for=SIMULATOR,
@@ -239,13 +276,13 @@ PARTS = (
 TEST_PARTS = (
     Part(
         name="kubeadm",
-        version="1.36.3",
+        version=KUBERNETES_RELEASE,
         binaries=("kubeadm",),
         build=Build(
             module="cluster",
             package="k8s.io/kubernetes/cmd/kubeadm",
             version_variable="k8s.io/component-base/version.gitVersion",
-            version="v1.36.3",
+            version=f"v{KUBERNETES_RELEASE}",
             seconds=95,
             disk_mb=1000,
         ),

@@ -7,13 +7,14 @@ import threading
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import IO, cast
 from urllib.parse import urlsplit
 
 from engine.errors import EngineError
-from engine.parts import Part
+from engine.parts import Part, Release
+from engine.places import SOURCES
 from engine.programs import Programs
 
 CONNECT_TIMEOUT_S = 6.0
@@ -34,17 +35,26 @@ class Downloads:
         Raises:
             EngineError: with what the route lacked.
         """
-        release = part.release
-        if release is None:
-            raise EngineError("there is none")
-        report("asking for the official download")
-        with self._asking:  # one by one, so that parts do not wait side by side for the same dead site
-            listing = self._read(release.checksums).decode(errors="replace")
-        expected = _published_sha256(listing, release.filename)
-        archive = target / release.filename
-        self._save(release.archive, archive, expected, report)
-        _unpack(archive, part, target)
-        archive.unlink()
+        for release in part.releases:
+            self._fetch(release, release.programs or part.binaries, target, report)
+        if part.adapter:
+            shutil.copy(SOURCES / part.module / part.adapter, target / part.binaries[0])
+
+    def _fetch(self, release: Release, programs: tuple[str, ...], target: Path, report: Callable[[str], None]) -> None:
+        expected = release.sha256
+        if not expected:
+            report("asking for the official download")
+            with self._asking:  # one by one, so that parts do not wait side by side for the same dead site
+                listing = self._read(release.checksums).decode(errors="replace")
+            expected = _published_sha256(listing, release.filename)
+        download = target / release.filename
+        self._save(release.url, download, expected, report)
+        if release.filename.endswith(".tar.gz"):
+            _unpack(download, programs, target)
+            download.unlink()
+        else:
+            download.chmod(0o755)
+            download.rename(target / programs[0])
 
     def _open(self, url: str) -> IO[bytes]:
         site = urlsplit(url).netloc
@@ -82,6 +92,8 @@ class Downloads:
 
 
 def _published_sha256(listing: str, filename: str) -> str:
+    if len(listing.split()) == 1:  # a file of its own for each download
+        return listing.strip().lower()
     for line in listing.splitlines():
         words = line.split()
         if len(words) == 2 and words[1].lstrip("*") == filename:
@@ -89,16 +101,16 @@ def _published_sha256(listing: str, filename: str) -> str:
     raise EngineError(f"the published checksums do not list {filename}")
 
 
-def _unpack(archive: Path, part: Part, target: Path) -> None:
+def _unpack(archive: Path, programs: Iterable[str], target: Path) -> None:
     """Takes the wanted files by name, wherever in the archive, and nothing else: no path of the archive is used."""
     with tarfile.open(archive) as tar:
         for member in tar:
             name = member.name.rpartition("/")[2]
-            content = tar.extractfile(member) if member.isfile() and name in part.binaries else None
+            content = tar.extractfile(member) if member.isfile() and name in programs else None
             if content is None:
                 continue
             with content, (target / name).open("wb") as file:
                 shutil.copyfileobj(content, file)
             (target / name).chmod(0o755)
-    if missing := [name for name in part.binaries if not (target / name).exists()]:
+    if missing := [name for name in programs if not (target / name).exists()]:
         raise EngineError(f"{archive.name} does not hold {', '.join(missing)}")

@@ -57,7 +57,9 @@ def built_folder(part: Part) -> Path:
 
 def official_folder(part: Part) -> Path:
     """Where the part lies when it was downloaded."""
-    return cache() / f"{part.name}-{part.version}-official"
+    adapter = (SOURCES / part.module / part.adapter).read_bytes() if part.adapter else b""
+    suffix = f"-{hashlib.sha256(adapter).hexdigest()[:8]}" if adapter else ""
+    return cache() / f"{part.name}-{part.version}-official{suffix}"
 
 
 def read(folder: Path) -> Entry | None:

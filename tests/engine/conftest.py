@@ -12,7 +12,7 @@ from plugin_client import Plugin
 from ssh_host import SshHost
 from tiny_part import SOURCE
 
-from engine import gobuild, installed, store
+from engine import gobuild, installed, release, store
 from engine.errors import EngineError
 from engine.parts import PARTS
 from engine.places import ROOT
@@ -77,12 +77,14 @@ def places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
     (sources / "tiny" / "main.go").write_text(SOURCE)
     (sources / "pulumi").mkdir()
     shutil.copy(ROOT / "engine/pulumi/go.mod", sources / "pulumi")
+    (sources / "cluster").mkdir()
+    shutil.copy(ROOT / "engine/cluster/plane.sh", sources / "cluster")
     # Go keeps its own cache under the same variable; an empty one would compile the standard library per test.
     if shutil.which("go"):
         gocache = subprocess.run(["go", "env", "GOCACHE"], stdout=subprocess.PIPE, text=True, check=True).stdout.strip()
         monkeypatch.setenv("GOCACHE", gocache)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    for module in (gobuild, store):
+    for module in (gobuild, release, store):
         monkeypatch.setattr(module, "SOURCES", sources)
     monkeypatch.setattr(gobuild, "LOGS", tmp_path / "logs")
     monkeypatch.setattr(installed, "MEMORY", tmp_path / "versions.json")

@@ -12,7 +12,7 @@ from engine import environment as env_module
 from engine import lab_traits, links, store
 from engine.environment import THROWAWAY_PASSPHRASE, environment, export_lines
 from engine.errors import EngineError
-from engine.parts import PARTS, TEST_PARTS
+from engine.parts import ETCD, PARTS, TEST_PARTS
 from engine.places import BIN, HOME, ROOT, STANDINS, VENV
 from stacks.read import KEY, read_stack_file
 
@@ -195,10 +195,16 @@ def test_modules_are_pinned_to_the_versions_of_the_table() -> None:
 
 
 def test_downloads_go_over_https_only() -> None:
-    urls = [url for part in PARTS if part.release for url in (part.release.archive, part.release.checksums)]
+    releases = [release for part in PARTS for release in part.releases]
 
-    assert len(urls) == 8
+    assert len(releases) == 9
+    assert all(release.checksums or len(release.sha256) == 64 for release in releases)
+    urls = [url for release in releases for url in (release.url, release.checksums) if url]
     assert [url for url in urls if not url.startswith("https://")] == []
+
+
+def test_the_official_etcd_is_the_one_that_the_control_plane_is_built_with() -> None:
+    assert f"go.etcd.io/etcd/server/v3 v{ETCD}\n" in (ROOT / "engine/cluster/go.mod").read_text()
 
 
 def test_a_plugin_tells_its_version() -> None:

@@ -2,6 +2,7 @@
 
 import hashlib
 import io
+import shutil
 import socket
 import subprocess
 import tarfile
@@ -49,8 +50,8 @@ class Site:
             tar.addfile(entry, io.BytesIO(content))
         sha256 = sha256 or hashlib.sha256((self.folder / "tiny.tar.gz").read_bytes()).hexdigest()
         (self.folder / "sums").write_text(f"{'0' * 64}  other.tar.gz\n{sha256}  tiny.tar.gz\n")
-        release = Release(archive=f"{self.url}/tiny.tar.gz", checksums=f"{self.url}/sums")
-        return Part(**{**vars(TINY), "release": release})
+        release = Release(url=f"{self.url}/tiny.tar.gz", checksums=f"{self.url}/sums")
+        return Part(**{**vars(TINY), "releases": (release,)})
 
 
 @pytest.fixture
@@ -76,6 +77,50 @@ def test_a_download_with_another_checksum_is_not_used(site: Site) -> None:
     assert found.origin == "built"
 
 
+def test_programs_without_an_archive_and_a_script_that_calls_them_make_a_part(
+    site: Site, places: SimpleNamespace
+) -> None:
+    for name, answer in (("one", "from one"), ("two-linux-amd64", "from two")):
+        (site.folder / name).write_text(f"#!/bin/sh\necho {answer}\n")
+    sums = {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in site.folder.iterdir()}
+    (site.folder / "one.sha256").write_text(f"{sums['one']}\n")
+    (places.tiny / "tiny.sh").write_text('#!/bin/sh\n"$(dirname "$0")/one"; "$(dirname "$0")/two"\n')
+    (places.tiny / "tiny.sh").chmod(0o755)
+    one = Release(url=f"{site.url}/one", checksums=f"{site.url}/one.sha256", programs=("one",))
+    two = Release(url=f"{site.url}/two-linux-amd64", sha256=sums["two-linux-amd64"], programs=("two",))
+
+    (found,), _ = place(Part(**{**vars(TINY), "releases": (one, two), "adapter": "tiny.sh"}))
+
+    done = subprocess.run([found.folder / "tiny"], stdout=subprocess.PIPE, text=True, check=True)
+    assert (found.origin, done.stdout) == ("official", "from one\nfrom two\n")
+
+
+@GO
+def test_a_program_that_is_not_the_pinned_one_is_not_used(site: Site) -> None:
+    (site.folder / "tiny-linux-amd64").write_text("another one")
+    pinned = Release(url=f"{site.url}/tiny-linux-amd64", sha256="f" * 64, programs=("tiny",))
+
+    (found,), _ = place(Part(**{**vars(TINY), "releases": (pinned,)}))
+
+    assert found.origin == "built"
+
+
+def test_official_programs_of_the_control_plane_get_the_flags_of_the_built_one(tmp_path: Path) -> None:
+    shutil.copy(ROOT / "engine/cluster/plane.sh", tmp_path / "plane")
+    for name in ("etcd", "kube-apiserver"):
+        (tmp_path / name).write_text('#!/bin/sh\necho "${0##*/} $*"\n')
+        (tmp_path / name).chmod(0o755)
+
+    def said(*arguments: str) -> str:
+        return subprocess.run([tmp_path / "plane", *arguments], stdout=subprocess.PIPE, text=True, check=True).stdout
+
+    etcd = said("etcd", "--data-dir=/a b", "--listen=http://127.0.12.200:2379")
+    assert said("apiserver", "--profiling=false") == "kube-apiserver --profiling=false\n"
+    assert "--unsafe-no-fsync --data-dir=/a b --listen-client-urls=http://127.0.12.200:2379 " in etcd
+    addresses = {word.partition("=")[2].removeprefix("default=") for word in etcd.split() if "http" in word}
+    assert addresses == {"http://127.0.12.200:2379", "http://127.0.0.1:0"}, "loopback only"
+
+
 def test_a_path_in_an_archive_is_not_followed(site: Site, places: SimpleNamespace, tmp_path: Path) -> None:
     (found,), _ = place(site.offer(member="../../../../tiny"))
 
@@ -86,8 +131,8 @@ def test_a_path_in_an_archive_is_not_followed(site: Site, places: SimpleNamespac
 
 def test_a_site_that_cannot_be_reached_is_asked_once(tmp_path: Path) -> None:
     port = free_port()
-    release = Release(archive=f"http://127.0.0.1:{port}/tiny.tar.gz", checksums=f"http://127.0.0.1:{port}/sums")
-    part = Part(**{**vars(TINY), "release": release})
+    release = Release(url=f"http://127.0.0.1:{port}/tiny.tar.gz", checksums=f"http://127.0.0.1:{port}/sums")
+    part = Part(**{**vars(TINY), "releases": (release,)})
     downloads = Downloads(Programs())
 
     def fetch() -> None:
@@ -116,8 +161,8 @@ def test_no_route_is_one_error_that_names_the_three(monkeypatch: pytest.MonkeyPa
     monkeypatch.setenv("PATH", "/nowhere")
     monkeypatch.setenv("HOME", "/nowhere")
     closed = f"https://127.0.0.1:{free_port()}"
-    release = Release(archive=f"{closed}/tiny.tar.gz", checksums=f"{closed}/sums")
-    parts = [Part(**{**vars(TINY), "name": name, "release": release}) for name in ("kubernetes", "vsphere")]
+    release = Release(url=f"{closed}/tiny.tar.gz", checksums=f"{closed}/sums")
+    parts = [Part(**{**vars(TINY), "name": name, "releases": (release,)}) for name in ("kubernetes", "vsphere")]
 
     found, missing = place(*parts)
 
@@ -204,6 +249,11 @@ def test_without_go_setup_ends_well_for_hardware_and_names_what_the_simulator_la
     stack: str, status: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     linked: set[str] = set()
+
+    def refuse(*_: object) -> None:
+        raise EngineError("no network")
+
+    monkeypatch.setattr(Downloads, "fetch", refuse)
     there = {part.name: install.Located(part, "official", tmp_path) for part in PARTS if not part.is_of_the_simulator}
     monkeypatch.setattr(install, "locate", lambda part: there.get(part.name))
     monkeypatch.setattr(install, "ENGINE", tmp_path)
