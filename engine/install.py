@@ -138,7 +138,7 @@ class Setup:
         log = LOGS / "nodes-image.log"
         LOGS.mkdir(parents=True, exist_ok=True)
         log.write_text("")
-        command = [SIM, "build", "--stack", stack]
+        command: list[str | Path] = [SIM, "build", "--stack", stack]
         try:
             self._programs.run(
                 command, cwd=ROOT, env=os.environ, log=log, on_line=lambda line: self._progress.doing(IMAGE, line)

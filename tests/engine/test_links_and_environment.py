@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from engine import environment as env_module
-from engine import lab_traits, links, store
+from engine import links, store
 from engine.environment import THROWAWAY_PASSPHRASE, environment, export_lines
 from engine.errors import EngineError
 from engine.parts import ETCD, PARTS, TEST_PARTS
@@ -149,7 +149,7 @@ def test_what_is_read_without_the_models_is_what_they_read(stack: str) -> None:
 
     found = env_module.traits_of(stack)
 
-    assert lab_traits.KEY == KEY
+    assert env_module.KEY == KEY
     assert ("virtual" in found, "fabric" in found) == (lab.kind == "virtual", lab.fabric is not None)
 
 
