@@ -21,7 +21,7 @@ SETTINGS = (
 )
 """All that a reload of igb takes away."""
 RUNS = f"sudo journalctl -b -u {UNIT} -o cat | grep -c '^Finished' || true"
-AGAIN_S = 90
+AGAIN_S = 240
 QUIET_S = 15
 
 
