@@ -135,6 +135,8 @@ class GroupPf(Section):
     """Kernel driver; None: the default of a PF."""
     pci: PciAddress | None = None
     """Where the NIC is in every node of the class; only of a PF that is written alone."""
+    convert_infiniband: bool | None = None
+    """Whether a port in InfiniBand mode is switched to Ethernet."""
 
 
 class ExceptionPf(Section):
@@ -145,6 +147,7 @@ class ExceptionPf(Section):
     vfs: int | None = None
     driver: Driver | None = None
     pci: PciAddress | None = None
+    convert_infiniband: bool | None = None
     address: IPv4Interface | None = None
     """Instead of the one that the group gives."""
     gateway: IPv4Address | None = None
@@ -228,5 +231,7 @@ class SwitchGroup(Section):
     mtu_bytes: int | None = None
     bridge: str | None = None
     """Bridge of the ports; NVUE only."""
+    queue_word: str | None = None
+    """What the platform calls a queue of a port; EOS only."""
     ports: tuple[CableGroup, ...] = ()
     """The cables."""

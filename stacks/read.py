@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 import yaml
-from pydantic import ValidationError
+from pydantic import JsonValue, ValidationError
 
 from stacks.base import LabError
 from stacks.expand import Expanded, expand, flat_text
@@ -38,10 +38,19 @@ def expand_text(path: Path) -> str:
     Raises:
         LabError: as `read_stack_file`.
     """
+    return flat_text(expanded_lab(path), KEY)
+
+
+def expanded_lab(path: Path) -> dict[str, JsonValue]:
+    """The lab of a stack file as JSON, with every group of it spelled out.
+
+    Raises:
+        LabError: as `read_stack_file`.
+    """
     text, file_text = _lab_text(path)
     parse_lab(text, path.name, file_text)
-    given = json.loads(text)
-    return flat_text(_expanded(text, path.name, file_text).lab if has_groups(given) else given, KEY)
+    given: dict[str, JsonValue] = json.loads(text)
+    return _expanded(text, path.name, file_text).lab if has_groups(given) else given
 
 
 def read_stack_file(path: Path) -> Lab:

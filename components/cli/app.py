@@ -17,6 +17,7 @@ VERBS = {
         "bitfusion": "Prove that each Bitfusion client works with each server.",
     },
     "Prepare a lab": {
+        "expand": "Print a stack file with its groups of rails, nodes and switches spelled out.",
         "ports": "Print the port matrix of a lab, or check that every port is reachable.",
         "switches": "Print the configuration text of the lab's switches.",
         "role": "Print the role that the lab's vCenter user needs, or create it.",

@@ -10,8 +10,12 @@ from typing import Any
 import pytest
 import yaml
 
-from stacks.base import LabError
+from stacks.base import LabError, Section
+from stacks.groups import ExceptionPf, GroupPf, NodeValues, PodGroup, RailGroup, SwitchGroup
+from stacks.nodes import BareMetal, Pf, VsphereVm
+from stacks.rails import PodSide, Rail
 from stacks.read import KEY, expand_text, parse_lab, read_stack_file
+from stacks.switches import EosSwitch, NvueSwitch, OnyxSwitch, SonicSwitch
 from tests.conftest import ROOT
 
 TEMPLATE = ROOT / "templates" / "roce-groups" / "Pulumi.pod1.yaml"
@@ -237,3 +241,22 @@ def test_a_fault_names_line_field_node_and_what_it_meets(tmp_path: Path) -> None
         f"line {line}: nodes[0].address: gpu64: address 192.0.2.74 port 22 is also that of "
         "nodes[0].except.gpu17.address" in str(refused.value)
     )
+
+
+@pytest.mark.parametrize(
+    ("group", "single", "derived"),
+    [
+        (RailGroup, (Rail,), {"name"}),
+        (PodGroup, (PodSide,), {"first_address", "last_address"}),
+        (GroupPf, (Pf,), {"address", "gateway"}),
+        (ExceptionPf, (Pf,), {"rail"}),
+        (NodeValues, (BareMetal, VsphereVm), {"name", "formerly", "address", "pfs"}),
+        (SwitchGroup, (OnyxSwitch, NvueSwitch, SonicSwitch, EosSwitch), {"name"}),
+    ],
+)
+def test_a_group_can_say_what_each_of_its_members_can(
+    group: type[Section], single: tuple[type[Section], ...], derived: set[str]
+) -> None:
+    fields = {field for one in single for field in one.model_fields}
+
+    assert fields - derived <= set(group.model_fields)

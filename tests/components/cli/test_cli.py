@@ -34,6 +34,7 @@ CALLS = {
     "bitfusion": ["--plan", "--config-file", str(BITFUSION)],
     "ports": [],
     "switches": [],
+    "expand": [],
     "role": ["--stack", "lab-pvrdma"],
     "ovf": [OVA],
     "image list": [],
