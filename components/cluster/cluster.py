@@ -25,6 +25,10 @@ GATE_S = {"virtual": 5, "plain": 180, "operator": 1800}
 """How long the gate waits: a plugin registers within seconds, and an operator may reboot nodes for their VFs."""
 
 
+ROLL_OUT = pulumi.CustomTimeouts(create="3m", update="3m")
+"""Fake kubelets pull no image: a pod that is not ready within seconds waits for a process that is gone."""
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RdmaClusterArgs:
     """Inputs of `RdmaCluster`: the lab, then what the hosts and the stack's secrets yield."""
@@ -79,6 +83,7 @@ class RdmaCluster(pulumi.ComponentResource):
                     program=program,
                     owner=owner,
                     after=after.get(key, []),
+                    roll_out=ROLL_OUT if lab.simulated else None,
                     pod_annotations={LAYOUT_ANNOTATION: args.vf_layout} if key == DEVICE_PLUGIN else {},
                 ),
                 child,

@@ -81,6 +81,8 @@ class OperatorArgs:
     """The namespace it lives in and the kinds that it watches."""
     pod_annotations: Mapping[str, pulumi.Input[str]] = field(default_factory=dict)
     """What restarts its pods besides a new manifest."""
+    roll_out: pulumi.CustomTimeouts | None = None
+    """How long its pods may take to be ready; None: as long as the provider waits, which is ten minutes."""
 
 
 class Operator(pulumi.ComponentResource):
@@ -102,7 +104,9 @@ class Operator(pulumi.ComponentResource):
                 f"{name}-{key}",
                 with_pod_annotations(manifest, args.pod_annotations) if args.pod_annotations else manifest,
                 args.owner,
-                _child(self, [*args.after, *needed]),
+                pulumi.ResourceOptions.merge(
+                    _child(self, [*args.after, *needed]), pulumi.ResourceOptions(custom_timeouts=args.roll_out)
+                ),
             )
             for key, manifest in args.program.runs.items()
         ]

@@ -6,7 +6,6 @@ The next `make up` has to say what it found, and to converge. The lab has no ben
 import os
 import re
 import signal
-import subprocess
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -17,17 +16,13 @@ from kubernetes import client, config
 
 from simulator.process import Daemon
 from tests.conftest import ROOT
+from tests.disturbed import Run, disturbed
 from tests.integration.conftest import sim
 from tests.integration.stack import Stack, environment, on_node
 
 pytestmark = pytest.mark.sim
 
 STATE = ROOT / ".sim"
-LONGEST_SILENCE_S = 60
-LONGEST_RUN_S = 180
-"""A run whose cluster is gone waits for it; a person would interrupt it, and so does the test."""
-PROGRESS = re.compile(r"^@ |^\s*$")
-"""Lines of the engine that say only that it lives."""
 AT_WORK = re.compile(r"DaemonSet cluster-\S+ creating")
 
 
@@ -115,55 +110,11 @@ def assert_whole(stack: Stack) -> None:
     stack.unchanged()
 
 
-@dataclass
-class Run:
-    """A run in which something happened: its status, what it printed, and how long it was silent at most."""
-
-    status: int
-    text: str
-    seconds: float
-    silence_s: float
-    interrupted: bool
-
-
-def disturbed(stack: Stack, at: re.Pattern[str], disturb: Callable[[], None]) -> Run:
-    """An `up` in the middle of which something happens; interrupted, as a person would, when it does not end."""
+def disturbed_up(stack: Stack, disturb: Callable[[], None]) -> Run:
+    """An `up` in the middle of which something happens."""
     always = ["--stack", stack.name, "--config-file", str(stack.file), "--non-interactive", "--color", "never"]
     command = ["pulumi", "up", *always, "--yes", "--skip-preview", "--refresh", "--run-program"]
-    begun_s = spoke_s = time.monotonic()
-    printed: list[str] = []
-    longest_s, done, interrupted = 0.0, False, False
-    with subprocess.Popen(
-        command,
-        cwd=ROOT,
-        env=dict(stack.env),
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-    ) as running:
-        assert running.stdout is not None
-        os.set_blocking(running.stdout.fileno(), False)
-        rest = b""
-        while running.poll() is None:
-            now_s = time.monotonic()
-            *lines, rest = (rest + (running.stdout.read() or b"")).split(b"\n")
-            for line in (raw.decode(errors="replace") for raw in lines):
-                printed.append(line)
-                if not PROGRESS.match(line):
-                    longest_s, spoke_s = max(longest_s, now_s - spoke_s), now_s
-                if not done and at.search(line):
-                    disturb()
-                    done = True
-            if now_s - begun_s > LONGEST_RUN_S and not interrupted:
-                running.send_signal(signal.SIGINT)
-                interrupted = True
-            if now_s - begun_s > LONGEST_RUN_S + 60:
-                running.kill()
-            time.sleep(0.1)
-        status = running.returncode
-    assert done, f"ended before it printed {at.pattern!r}:\n" + "\n".join(printed)[-6000:]
-    ended_s = time.monotonic()
-    return Run(status, "\n".join(printed), ended_s - begun_s, max(longest_s, ended_s - spoke_s), interrupted)
+    return disturbed(command, ROOT, stack.env, AT_WORK, disturb)
 
 
 def test_all_that_was_killed_at_rest_is_named_and_comes_back(lab_stack: Stack) -> None:
@@ -195,14 +146,11 @@ def test_a_process_killed_in_the_middle_of_an_up_is_named_and_the_next_one_conve
 ) -> None:
     damage()
 
-    run = disturbed(lab_stack, AT_WORK, lambda: PROCESSES[name].send(signal.SIGKILL))
+    run = disturbed_up(lab_stack, lambda: PROCESSES[name].send(signal.SIGKILL))
 
-    print(
-        f"{name}: status {run.status} after {run.seconds:.0f} s, {'interrupted, ' if run.interrupted else ''}"
-        f"silent for {run.silence_s:.0f} s at most:\n{run.text[-3000:]}"
-    )
+    print(run.shown(name))
     said = made_up(lab_stack)
-    assert run.silence_s < LONGEST_SILENCE_S, run.text
+    run.assert_said_what_it_waited_for()
     assert re.search(PROCESSES[name].died, said), said
     assert_whole(lab_stack)
 
@@ -222,8 +170,8 @@ def test_a_lab_that_stood_still_for_two_minutes_converges(lab_stack: Stack, woke
 
     if at_work:
         damage()
-        run = disturbed(lab_stack, AT_WORK, stand_still)
-        print(f"status {run.status} after {run.seconds:.0f} s, interrupted: {run.interrupted}\n{run.text[-3000:]}")
+        run = disturbed_up(lab_stack, stand_still)
+        print(run.shown("all"))
     else:
         stand_still()
     said = made_up(lab_stack)

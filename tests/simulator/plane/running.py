@@ -70,9 +70,12 @@ class Plane:
         return Daemon(name, self.layout.folder).pid()
 
     def kill(self, name: str) -> None:
+        self.send(name, signal.SIGKILL)
+
+    def send(self, name: str, sign: signal.Signals) -> None:
         pid = self.pid(name)
         assert pid is not None, f"{name} does not run"
-        os.kill(pid, signal.SIGKILL)
+        os.kill(pid, sign)
 
     def add_namespace(self, name: str) -> str:
         path = f"/api/v1/namespaces/{name}"

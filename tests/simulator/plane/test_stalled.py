@@ -47,9 +47,7 @@ def ready_agents(plane: Plane) -> int:
 
 def suspend(plane: Plane, *names: str) -> None:
     for name in names:
-        pid = plane.pid(name)
-        assert pid is not None, name
-        os.kill(pid, signal.SIGSTOP)
+        plane.send(name, signal.SIGSTOP)
 
 
 def test_a_pod_that_somebody_marks_as_not_ready_is_ready_again_at_once(plane: Plane) -> None:

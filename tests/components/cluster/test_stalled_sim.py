@@ -1,0 +1,85 @@
+"""A control plane that loses a process in the middle of a real `up`: the next one says what it found, and converges."""
+
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from stacks.lab import Lab
+from tests.components.cluster.lone import Lone, project
+from tests.disturbed import disturbed
+from tests.simulator.plane.running import NEEDS_PROGRAMS, Plane, running
+
+pytestmark = [pytest.mark.sim, NEEDS_PROGRAMS]
+
+AT_WORK = re.compile(r"DaemonSet cluster-\S+ creating")
+PROCESSES = ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kwok", "mpi-operator-keeper")
+
+
+@pytest.fixture(scope="module")
+def plane(lab: Lab, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Plane]:
+    with running(lab, tmp_path_factory.mktemp("plane")) as plane:
+        yield plane
+
+
+@pytest.fixture(scope="module")
+def lone(plane: Plane, tmp_path_factory: pytest.TempPathFactory) -> Lone:
+    return project("rocelab", plane.layout, tmp_path_factory.mktemp("lone"))
+
+
+def recover(lone: Lone) -> None:
+    command = [sys.executable, "-m", "engine.recover", "lone", str(lone.folder / "state")]
+    subprocess.run(command, cwd=lone.folder, env=lone.env, check=True)
+
+
+def converges(plane: Plane, lone: Lone) -> str:
+    """Does what `make up` does; what `sim up` said."""
+    begun_s = time.monotonic()
+    said = plane.up()
+    print(f"sim up, {time.monotonic() - begun_s:.0f} s:\n{said}")  # pytest -rP shows it
+    recover(lone)
+    lone.run("up", "--yes", "--skip-preview", "--refresh", "--run-program")
+    lone.run("up", "--yes", "--skip-preview", "--expect-no-changes")
+    assert lone.output("faults") == {}
+    return said
+
+
+@pytest.mark.parametrize("name", ["etcd", *(pytest.param(p, marks=pytest.mark.whole) for p in PROCESSES[1:])])
+def test_a_process_killed_in_the_middle_of_an_up_is_named_and_the_next_up_converges(
+    plane: Plane, lone: Lone, name: str
+) -> None:
+    plane.up()
+    recover(lone)
+    lone.destroy()
+
+    run = disturbed(
+        lone.command("up", "--yes", "--skip-preview"), lone.folder, lone.env, AT_WORK, lambda: plane.kill(name)
+    )
+
+    print(run.shown(name))
+    said = converges(plane, lone)
+    assert f"{name} had died" in said
+    run.assert_said_what_it_waited_for()
+
+
+@pytest.mark.whole
+def test_a_cluster_that_stands_still_in_the_middle_of_an_up_is_named_and_the_next_up_converges(
+    plane: Plane, lone: Lone
+) -> None:
+    plane.up()
+    recover(lone)
+    lone.destroy()
+
+    def stand_still() -> None:
+        for name in PROCESSES:
+            plane.send(name, signal.SIGSTOP)
+
+    run = disturbed(lone.command("up", "--yes", "--skip-preview"), lone.folder, lone.env, AT_WORK, stand_still)
+
+    print(run.shown("all"))
+    said = converges(plane, lone)
+    assert f"a signal had suspended {', '.join(PROCESSES)}: all continue" in said
