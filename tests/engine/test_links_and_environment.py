@@ -101,10 +101,9 @@ def test_hosts_wait_for_no_others_turn_whatever_the_machine(stack: str | None) -
 def test_any_other_stack_cannot_find_a_stand_in(
     stack: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    lab = (ROOT / "Pulumi.lab.yaml").read_text()
+    lab = (ROOT / "Pulumi.lab-pvrdma.yaml").read_text().replace("kind: virtual", "kind: hardware")
     (tmp_path / "Pulumi.hardware.yaml").write_text(lab)
     monkeypatch.setattr(env_module, "ROOT", tmp_path)
-    monkeypatch.setattr(env_module, "traits", lambda _: {"hardware", "fabric"})
     left_over = environment_of_a_simulator_stack(monkeypatch)
 
     variables = environment(stack, left_over | {"PULUMI_CONFIG_PASSPHRASE": "the user's own"})
