@@ -111,7 +111,7 @@ test-unit:  ## Fast tests, a minute: no engine, no simulator
 	$(UNIT) -m "not sim and not whole"
 
 # Tests of one file, and all that use the one simulator, stay in their order; vCenters and others run beside them.
-SIM := $(PYTEST) --quiet --numprocesses 2 --dist loadgroup --durations=15
+SIM := $(PYTEST) --quiet --numprocesses 2 --dist loadscope --no-loadscope-reorder --durations=15
 SIM_SETUP = engine/setup --dev --stack $(STACK) && $(PYTHON) -m components.cli store --operators
 
 test: test-unit  ## The fast tests, then every capability once on the real engine and the simulator

@@ -4,12 +4,16 @@
 """
 
 import os
+import re
 import time
 from collections import Counter
 from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
 from typing import Any
 
 import pytest
+from xdist.scheduler import LoadScopeScheduling
 
 UNTIL = "ROCELAB_TESTS_UNTIL"
 """Seconds since the epoch after which no further test on the simulator starts: for a machine with a time limit."""
@@ -17,31 +21,39 @@ UNTIL = "ROCELAB_TESTS_UNTIL"
 _LANE: pytest.StashKey[Counter[str]] = pytest.StashKey()
 _LATE: pytest.StashKey[Counter[str]] = pytest.StashKey()
 _REASON = "no time left for it"
+SIMULATOR = "simulator"
+USES_SIMULATOR = re.compile(r"[(,] *simulator: ")
+"""A fixture or test that asks for the one simulator."""
 
 
 def pytest_configure(config: pytest.Config) -> None:
     config.stash[_LANE], config.stash[_LATE] = Counter(), Counter()
 
 
-@pytest.hookimpl(tryfirst=True)
+class Sequences(LoadScopeScheduling):  # type: ignore[misc]  # pytest-xdist has no types for it
+    """A file is a sequence, and all that use the one simulator are one too."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        return _sequence(nodeid.partition("::")[0])
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Sequences | None:
+    """For `--dist loadscope`. xdist's own groups (loadgroup) name tests in a way that pytest 9.2 no longer has."""
+    return Sequences(config, log) if config.getoption("dist") == "loadscope" else None
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Groups for `--dist loadgroup`: a file is a sequence, and whatever shares processes or addresses is one too."""
-    sim = [item for item in items if item.get_closest_marker("sim")]
-    for item in sim:
-        item.add_marker(pytest.mark.xdist_group(_group(item)))
-    # the longest sequence first, so that the short ones fill the other worker
-    sim.sort(key=lambda item: _group(item) != SIMULATOR)
-    items[:] = [item for item in items if not item.get_closest_marker("sim")] + sim
+    """The longest sequence first, so that the short ones fill the other worker."""
+    items.sort(key=lambda item: _sequence(_file(item)) != SIMULATOR)
 
 
-SIMULATOR = "simulator"
-
-
-def _group(item: pytest.Item) -> str:
-    if SIMULATOR in getattr(item, "fixturenames", ()):
-        return SIMULATOR
-    file = _file(item)
-    return "planes" if file.startswith(("tests/components/", "tests/simulator/")) else file
+@cache
+def _sequence(file: str) -> str:
+    if file.startswith(("tests/components/", "tests/simulator/")):
+        return "planes"
+    path = Path(__file__).parent.parent / file
+    return SIMULATOR if path.is_file() and USES_SIMULATOR.search(path.read_text()) else file
 
 
 def pytest_deselected(items: Sequence[pytest.Item]) -> None:
