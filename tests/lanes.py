@@ -22,8 +22,8 @@ _LANE: pytest.StashKey[Counter[str]] = pytest.StashKey()
 _LATE: pytest.StashKey[Counter[str]] = pytest.StashKey()
 _REASON = "no time left for it"
 SIMULATOR = "simulator"
-USES_SIMULATOR = re.compile(r"[(,] *simulator: ")
-"""A fixture or test that asks for the one simulator."""
+USES_SIMULATOR = re.compile(r"[(,] *simulator: |conftest import (\w+, )*sim\b")
+"""A file that asks for the one simulator, or for its command."""
 
 
 def pytest_configure(config: pytest.Config) -> None:

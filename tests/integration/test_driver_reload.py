@@ -9,7 +9,7 @@ import yaml
 
 from tests.integration.stack import KEY, Stack, on_node
 
-pytestmark = pytest.mark.sim
+pytestmark = [pytest.mark.sim, pytest.mark.whole]
 
 UNIT = "rocelab-rdma.service"
 PF = "/sys/class/net/enp5s0"
