@@ -5,12 +5,16 @@ holds is known from its text alone.
 """
 
 import re
+from collections.abc import Iterable, Iterator
 from typing import Annotated
 
 from pydantic import AfterValidator, Field
 
 MOST_NAMES = 10_000
 """Names of one set: as many nodes as a lab may have. `gpu[1-1000000]` is a slip."""
+
+LONGEST_NUMBER = 9
+"""Digits of a number in a bracket."""
 
 _SET = re.compile(r"(?P<before>[^\[\]]*)\[(?P<items>[^\[\]]*)\](?P<after>[^\[\]]*)")
 _ITEM = re.compile(r"(?P<first>\d{1,9})(?:-(?P<last>\d{1,9})(?:/(?P<step>\d{1,9}))?)?")
@@ -61,6 +65,53 @@ def _range(item: re.Match[str], most: int) -> list[str]:
     if len(numbers) > most:
         raise ValueError(f"more than {MOST_NAMES} names; a lab has at most as many nodes")
     return [f"{number:0{len(first) if padded else 1}d}" for number in numbers]
+
+
+def folded(names: Iterable[str]) -> tuple[str, ...]:
+    """The other way round: as few sets as hold these names and no other one, sorted as people count.
+
+    Of names with several numbers the one is counted that gives the fewest sets: `enp[5-8]s0`, `rack1-gpu[01-16]`.
+    """
+    once = sorted(set(names), key=_as_counted)
+    most = max((len(re.findall(r"\d+", name)) for name in once), default=0)
+    ways = [_folded_at(once, place) for place in range(1, max(most, 1) + 1)]
+    return min(ways, key=len)
+
+
+def _folded_at(names: Iterable[str], place: int) -> tuple[str, ...]:
+    """Sets that count the number at this place from the end."""
+    groups: dict[tuple[str, str], list[str]] = {}
+    found: list[str] = []
+    for name in names:
+        parts = re.split(r"(\d+)", name)
+        at = len(parts) - 2 * place
+        if at < 1 or len(parts[at]) > LONGEST_NUMBER or re.search(r"[\[\]]", name):
+            found.append(name)
+        else:
+            groups.setdefault(("".join(parts[:at]), "".join(parts[at + 1 :])), []).append(parts[at])
+    for (before, after), numbers in groups.items():
+        widths = {len(number) for number in numbers if len(number) > 1 and number.startswith("0")}
+        for width in sorted({*widths, 0}):
+            alike = [number for number in numbers if (len(number) if len(number) in widths else 0) == width]
+            if alike:
+                items = ",".join(_ranges(sorted(alike, key=int)))
+                found.append(f"{before}[{items}]{after}" if len(alike) > 1 else f"{before}{items}{after}")
+    return tuple(sorted(found, key=_as_counted))
+
+
+def _ranges(numbers: list[str]) -> Iterator[str]:
+    first = last = numbers[0]
+    for number in [*numbers[1:], ""]:
+        if number and int(number) == int(last) + 1:
+            last = number
+            continue
+        yield first if first == last else f"{first}-{last}"
+        first = last = number
+
+
+def _as_counted(name: str) -> list[tuple[int, str]]:
+    """A key that sorts gpu2 before gpu10."""
+    return [(int(part), part) if part.isdecimal() else (-1, part) for part in re.split(r"(\d+)", name) if part]
 
 
 def _checked(text: str) -> str:

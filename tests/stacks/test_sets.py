@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from stacks.sets import MOST_NAMES, names_of
+from stacks.sets import MOST_NAMES, folded, names_of
 
 
 @pytest.mark.parametrize(
@@ -58,3 +58,32 @@ def test_any_numbers_written_as_ranges_come_back() -> None:
 def test_what_is_no_set_is_refused_with_the_part_that_is_wrong(text: str, says: str) -> None:
     with pytest.raises(ValueError, match=says):
         names_of(text)
+
+
+@pytest.mark.parametrize(
+    ("names", "sets"),
+    [
+        ([], ()),
+        (["gpu01"], ("gpu01",)),
+        (["gpu02", "gpu01", "gpu03", "gpu07", "gpu01"], ("gpu[01-03,07]",)),
+        (["gpu9", "gpu10", "gpu11"], ("gpu[9-11]",)),
+        (["gpu08", "gpu09", "gpu10", "gpu100"], ("gpu100", "gpu[08-10]")),
+        (["enp5s0", "enp132s0", "enp6s0"], ("enp[5-6,132]s0",)),
+        (["rack1-gpu01", "rack1-gpu02", "rack2-gpu01"], ("rack1-gpu[01-02]", "rack2-gpu01")),
+        (["storage", "gpu2", "login"], ("gpu2", "login", "storage")),
+        (["odd[1]", "odd[2]"], ("odd[1]", "odd[2]")),
+        (["n12345678901", "n12345678902"], ("n12345678901", "n12345678902")),
+    ],
+)
+def test_names_fold_into_as_few_sets_as_hold_them(names: list[str], sets: tuple[str, ...]) -> None:
+    assert folded(names) == sets
+
+
+def test_folded_names_unfold_to_the_same_names() -> None:
+    chance = random.Random(5)  # noqa: S311  # the same numbers each time
+    for _ in range(300):
+        widths = chance.choice([(1,), (2,), (1, 3), (2, 3)])
+        names = {f"gpu{chance.randint(0, 200):0{chance.choice(widths)}d}" for _ in range(chance.randint(1, 40))}
+
+        found = [name for text in folded(names) for name in names_of(text)]
+        assert sorted(found) == sorted(names)
