@@ -1,18 +1,50 @@
 """What a preview says about hosts, and what it refuses: pure functions of old and new records."""
 
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from types import MappingProxyType
+from typing import Literal
 
 from pydantic import JsonValue
 
 from components.hosts.document import wanted_fields
 from components.hosts.effects import WORDS, field_effect
-from components.hosts.losses import Known, cost_of, known_of
+from components.hosts.losses import Known, cost_of, effect_of, known_of
 from components.hosts.records import HostRecord
+from components.ssh.connection import Endpoint
+from stacks.base import Effect
 from stacks.words import some
 
 LONGEST_VALUE = 60
+SILENT = "does not answer over SSH"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Change:
+    """One thing that becomes different on one host, with what it does to the host."""
+
+    host: str
+    what: str
+    """A field such as `enp5s0.mtu_bytes`, or words."""
+    values: str = ""
+    """What was and what is asked for."""
+    cost: str = ""
+    """The effect in words, with what is known of it."""
+    effect: Effect | Literal["joins", "leaves", "unread"] = "none"
+
+    def __str__(self) -> str:
+        """As a preview says it."""
+        text = f"{self.host}: {self.what}{f' {self.values}' if self.values else ''}"
+        return f"{text}: {self.cost}" if self.cost else text
+
+
+def silent_text(name: str, endpoint: Endpoint, seconds: float) -> str:
+    """What a preview says of a host that it could not greet."""
+    return (
+        f"{name} ({endpoint.address}:{endpoint.port}) {SILENT} within {seconds:.0f} s; "
+        f"to go on without it: nodes.{name}.state: drained"
+    )
 
 
 def change_lines(
@@ -21,7 +53,17 @@ def change_lines(
     facts: Mapping[str, object] = MappingProxyType({}),
     now: datetime | None = None,
 ) -> Iterator[str]:
-    """One line per host and changed field, `gpu01: enp5s0.mtu_bytes 9000 => 4200: link flaps`.
+    """One line per host and changed field, `gpu01: enp5s0.mtu_bytes 9000 => 4200: link flaps`; see `changes`."""
+    yield from map(str, changes(olds, news, facts, now))
+
+
+def changes(
+    olds: Mapping[str, HostRecord],
+    news: Mapping[str, HostRecord],
+    facts: Mapping[str, object] = MappingProxyType({}),
+    now: datetime | None = None,
+) -> Iterator[Change]:
+    """What changes, host by host and field by field.
 
     Args:
         olds: the hosts as they were, or as they were seen.
@@ -35,17 +77,18 @@ def change_lines(
     for name, new in news.items():
         old = olds.get(name) or olds.get(new.formerly or "")
         if old is None:
-            yield f"{name}: joins ({new.state})"
+            yield Change(host=name, what="joins", values=f"({new.state})", effect="joins")
         else:
             if name not in olds:
-                yield f"{name}: was {new.formerly}: no disruption"
+                yield Change(host=name, what="was", values=str(new.formerly), cost=WORDS["none"])
             known = known_of(facts.get(name) or facts.get(new.formerly or ""))
-            yield from (f"{name}: {line}" for line in _lines(old, new, known, now))
+            yield from _changes(name, old, new, known, now)
     for name, old in olds.items():
         if name not in news and name not in renamed:
             heir = places.get((old.endpoint.address, old.endpoint.port))
             unless = f", unless {heir} turns out to be the same machine" if heir else ""
-            yield f"{name}: leaves: its VFs, links and files of ours are undone{unless}"
+            cost = f"its VFs, links and files of ours are undone{unless}"
+            yield Change(host=name, what="leaves", cost=cost, effect="leaves")
 
 
 def reboots_refused(olds: Mapping[str, HostRecord], news: Mapping[str, HostRecord]) -> Iterator[str]:
@@ -79,28 +122,39 @@ def shorten(value: JsonValue) -> str:
     return text if len(text) <= LONGEST_VALUE else f"{text[:LONGEST_VALUE]}…"
 
 
-def _lines(old: HostRecord, new: HostRecord, known: Known | None, now: datetime) -> Iterator[str]:
+def _changes(name: str, old: HostRecord, new: HostRecord, known: Known | None, now: datetime) -> Iterator[Change]:
     if old.trouble:
-        yield f"unknown ({old.trouble}) => {new.state}: looked at again"
+        values = f"({old.trouble}) => {new.state}"
+        yield Change(host=name, what="unknown", values=values, cost="looked at again", effect="unread")
     if old.state != new.state:
-        yield f"state {old.state} => {new.state}: {_state_effect(new)}"
+        effect, cost = _state_effect(new)
+        yield Change(host=name, what="state", values=f"{old.state} => {new.state}", cost=cost, effect=effect)
     if (old.endpoint.address, old.endpoint.port) != (new.endpoint.address, new.endpoint.port):
         where = f"{old.endpoint.address}:{old.endpoint.port} => {new.endpoint.address}:{new.endpoint.port}"
-        yield f"reached at {where}: no disruption"
+        yield Change(host=name, what="reached at", values=where, cost=WORDS["none"])
     if old.endpoint.host_key != new.endpoint.host_key:
-        yield "another host key in known_hosts: no disruption"
+        yield Change(host=name, what="another host key in known_hosts", cost=WORDS["none"])
     if old.endpoint.user != new.endpoint.user:
-        yield f"logged in to as {old.endpoint.user} => {new.endpoint.user}: no disruption"
+        users = f"{old.endpoint.user} => {new.endpoint.user}"
+        yield Change(host=name, what="logged in to as", values=users, cost=WORDS["none"])
     if old.unfinished and old.fields == new.fields and not old.trouble:
-        yield "the last run did not get to its end: goes on"
+        yield Change(host=name, what="the last run did not get to its end", cost="goes on")
     if old.state == new.state == "active" and not old.trouble:
         for field in {**new.fields, **old.fields}:
             before, after = old.fields.get(field, "none"), new.fields.get(field, "none")
             if before != after:
-                pf, _, what = field.rpartition(".")
-                counts = what == "vfs" and isinstance(after, int)
-                effect = cost_of(pf, before, int(str(after)), known, now) if counts else WORDS[field_effect(field)]
-                yield f"{field} {_change(before, after)}: {effect}"
+                yield _changed(name, field, before, after, known, now)
+
+
+def _changed(  # noqa: PLR0913, PLR0917  # two of a kind, and what they mean
+    host: str, field: str, before: JsonValue, after: JsonValue, known: Known | None, now: datetime
+) -> Change:
+    pf, _, what = field.rpartition(".")
+    effect = field_effect(field)
+    cost = WORDS[effect]
+    if what == "vfs" and isinstance(after, int):
+        effect, cost = effect_of(pf, before, after, known), cost_of(pf, before, int(str(after)), known, now)
+    return Change(host=host, what=field, values=_change(before, after), cost=cost, effect=effect)
 
 
 def _change(before: JsonValue, after: JsonValue) -> str:
@@ -112,7 +166,11 @@ def _change(before: JsonValue, after: JsonValue) -> str:
     return f"{shorten(before)} => {shorten(after)}"
 
 
-def _state_effect(new: HostRecord) -> str:
-    return {"active": "it is configured", "drained": "it is left alone", "absent": "everything of ours is undone"}[
-        new.state
-    ]
+def _state_effect(new: HostRecord) -> tuple[Literal["joins", "leaves"], str]:
+    match new.state:
+        case "active":
+            return "joins", "it is configured"
+        case "drained":
+            return "leaves", "it is left alone"
+        case "absent":
+            return "leaves", "everything of ours is undone"

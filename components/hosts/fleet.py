@@ -22,7 +22,7 @@ from pulumi.dynamic import (
 
 from components.cluster.bootstrap.nodes import Nodes, without
 from components.hosts.calls import Hosts
-from components.hosts.changes import change_lines, reboots_refused
+from components.hosts.changes import change_lines, reboots_refused, silent_text
 from components.hosts.facts import Facts
 from components.hosts.layout import mark_after, missed, plain, same_layout, vfs_came
 from components.hosts.losses import vfs_refused
@@ -52,11 +52,7 @@ class FleetProvider(Configured, ResourceProvider):
         """Refuses what the lab does not allow, while it is still a preview, and warns of hosts that are silent."""
         records = records_of(news)
         for name in asyncio.run(_silent(records)):
-            endpoint = records[name].endpoint
-            pulumi.log.warn(
-                f"{name} ({endpoint.address}:{endpoint.port}) does not answer over SSH within {GREETING_S:.0f} s; "
-                f"to go on without it: nodes.{name}.state: drained"
-            )
+            pulumi.log.warn(silent_text(name, records[name].endpoint, GREETING_S))
         failures = [CheckFailure("versions", text) for text in refused_upgrades(records_of(_olds), records)]
         if not _policy(news).allow_reboot:
             refused = reboots_refused(records_of(_olds), records)

@@ -12,6 +12,7 @@ from pydantic import JsonValue
 
 from components.hosts.effects import WORDS
 from components.hosts.records import HostRecord
+from stacks.base import Effect
 
 IN_USE, OFFERED, SEEN = "vfs_in_use", "vfs_offered", "seen"
 """Facts: per PF how many are in use and why, how many its NIC offers, and when that was seen (UTC)."""
@@ -68,6 +69,13 @@ def known_of(facts: object) -> Known | None:
         )
     except (ValueError, TypeError):
         return None
+
+
+def effect_of(pf: str, before: JsonValue, wanted: int, known: Known | None) -> Effect:
+    """The worst that a changed number of VFs is known to do."""
+    if known is not None and wanted > known.offered.get(pf, wanted):
+        return "reboot"
+    return "none" if before == 0 else "pods"
 
 
 def cost_of(pf: str, before: JsonValue, wanted: int, known: Known | None, now: datetime) -> str:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from components.hosts.changes import change_lines, reboots_refused
+from components.hosts.changes import change_lines, changes, reboots_refused
 from components.hosts.losses import LOOK
 from components.hosts.records import HostRecord, properties_of, records_of
 from tests.components.hosts.test_repair import record
@@ -141,3 +141,15 @@ def test_another_way_to_the_host_is_told(change, line):
     one = record("gpu01", 1)
 
     assert lines(one, one.model_copy(update={"endpoint": one.endpoint.model_copy(update=change)})) == [line]
+
+
+def test_a_change_that_more_vfs_than_the_nic_offers_bring_is_a_reboot_and_not_only_a_loss():
+    one = record("gpu01", 1)
+    facts = {"gpu01": {"vfs_in_use": {}, "vfs_offered": {"enp5s0": 3}, "seen": "2026-11-22T05:50Z"}}
+
+    def effect(before: int, known: dict[str, object]) -> list[str]:
+        return [each.effect for each in changes({"gpu01": seen(one, **{"enp5s0.vfs": before})}, {"gpu01": one}, known)]
+
+    assert effect(2, facts) == ["reboot"]
+    assert effect(2, {}) == ["pods"]
+    assert effect(0, {}) == ["none"]
