@@ -25,6 +25,9 @@ VERBS = {
         "image": "List, pin, build, push and check container images.",
         "job": "Print a benchmark job for kubectl.",
     },
+    "Review a change": {
+        "review": "Print one comment for code review from `pulumi preview --json`.",
+    },
     "Prepare this machine": {
         "store": "Fetch the pinned upstream files that labs are built from.",
         "schema": "Print the JSON Schema of a stack file.",

@@ -25,6 +25,7 @@ from tests.conftest import ROOT
 
 RUN = ROOT / "tests" / "samples" / "run"
 BITFUSION = ROOT / "examples" / "bitfusion" / "Pulumi.bitfusion.yaml"
+REVIEWED = ROOT / "tests" / "samples" / "review" / "reboots.json"
 OVA, IMAGE = "appliance.ova", "image"
 """Made by `place`."""
 CALLS = {
@@ -45,6 +46,7 @@ CALLS = {
     "image check": [IMAGE],
     "image repair": [IMAGE, "--from", "registry.example/image", "--bitfusion", "--config-file", str(BITFUSION)],
     "job": ["nccl"],
+    "review": [str(REVIEWED)],
     "store": [],
     "schema": [],
 }

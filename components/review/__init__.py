@@ -1,0 +1,1 @@
+"""One Markdown comment from `pulumi preview --json`: `preview` reads it, `effects` ranks it, `comment` renders it."""

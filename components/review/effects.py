@@ -1,0 +1,320 @@
+"""What a preview does to the lab, worst first: from the records of hosts and switches and from the steps. Pure."""
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from enum import Enum, IntEnum
+
+from pydantic import JsonValue, ValidationError
+
+from components.hosts.changes import SILENT, Change, changes
+from components.hosts.losses import Known, known_of
+from components.hosts.records import PREFIX as HOST_PREFIX
+from components.hosts.records import HostRecord, records_of
+from components.review.preview import Preview, Props, State, Step
+from components.switches.records import PREFIX as PORT_PREFIX
+from components.switches.records import ports_of, record_of
+from components.switches.settings import differences
+
+STACK = "pulumi:pulumi:Stack"
+FLEET, SWITCH = "pulumi-python:dynamic/hosts:Fleet", "pulumi-python:dynamic/switches:SwitchConfig"
+ADOPTED = "pulumi-python:dynamic/fabric:AdoptedMachine"
+HARDWARE = "pulumi-python:dynamic/fabric:MachineHardware"
+MACHINE, VSPHERE = "vsphere:index/virtualMachine:VirtualMachine", "vsphere:"
+
+VERBS = {
+    "create": "created",
+    "import": "created",
+    "update": "updated",
+    "delete": "deleted",
+    "replace": "replaced",
+    "create-replacement": "replaced",
+    "delete-replaced": "replaced",
+}
+"""What becomes of a resource by the step's operation; operations that change nothing are not here."""
+QUIET_MACHINE_PROPERTIES = frozenset({"annotation", "customAttributes", "folder", "name", "tags"})
+"""A VM keeps running when these change. The provider decides on any other while it applies it."""
+ADDRESS = re.compile(r"^\S+:\d+ ")
+SILENT_HOST = re.compile(rf"^(?P<name>\S+) \(.*\) (?P<reason>{SILENT}.*?)(;|$)")
+
+
+class Rank(IntEnum):
+    """From the worst to the mildest."""
+
+    FAILED = 0
+    REPLACE = 1
+    REBOOT = 2
+    PODS = 3
+    LINK = 4
+    MEMBER = 5
+    UNREAD = 6
+    REST = 7
+
+
+class Kind(Enum):
+    """What happens: its rank, its label in the table, and how the headline says it of one and of many."""
+
+    FAILED = Rank.FAILED, "Preview failed", "the preview failed", "the preview failed"
+    VM_REPLACED = Rank.REPLACE, "VM replaced", "1 VM is replaced", "{} VMs are replaced"
+    VM_DELETED = Rank.REPLACE, "VM deleted", "1 VM is deleted", "{} VMs are deleted"
+    FABRIC_REPLACED = (
+        Rank.REPLACE,
+        "vSphere replaced",
+        "1 vSphere object is replaced",
+        "{} vSphere objects are replaced",
+    )
+    FABRIC_DELETED = Rank.REPLACE, "vSphere deleted", "1 vSphere object is deleted", "{} vSphere objects are deleted"
+    REBOOT = Rank.REBOOT, "Reboot", "1 host reboots", "{} hosts reboot"
+    VM_RESTART = Rank.REBOOT, "VM restarts", "1 VM restarts", "{} VMs restart"
+    VM_MAY_RESTART = Rank.REBOOT, "VM may restart", "1 VM may restart", "{} VMs may restart"
+    PODS = Rank.PODS, "Pods lose VFs", "pods lose VFs on 1 host", "pods lose VFs on {} hosts"
+    LINK = Rank.LINK, "Link flaps", "1 link flaps", "{} links flap"
+    PORT = Rank.LINK, "Switch port", "1 switch port changes", "{} switch ports change"
+    JOINS = Rank.MEMBER, "Joins", "1 host joins", "{} hosts join"
+    VM_CREATED = Rank.MEMBER, "VM created", "1 VM is created", "{} VMs are created"
+    LEAVES = Rank.MEMBER, "Leaves", "1 host leaves", "{} hosts leave"
+    UNREAD = Rank.UNREAD, "Not read", "1 host or switch is NOT READ", "{} hosts or switches are NOT READ"
+    HOSTS_UNREAD = Rank.UNREAD, "Not read", "hosts are NOT READ", "hosts are NOT READ"
+    HOST = Rank.REST, "Host", "", ""
+    RESOURCE = Rank.REST, "Resource", "", ""
+
+    def __init__(self, rank: Rank, label: str, one: str, many: str) -> None:
+        self.rank, self.label, self.one, self.many = rank, label, one, many
+
+    def said(self, count: int) -> str:
+        """As the headline says it."""
+        return self.one if count == 1 else self.many.format(count)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Effect:
+    """One thing that happens to one host, VM, switch port or resource."""
+
+    kind: Kind
+    name: str
+    part: str = ""
+    """The interface or port."""
+    what: str
+    values: str = ""
+    """What was and what is asked for."""
+    note: str = ""
+    vfs_in_use: int | None = None
+    """Of the PF; None where nobody knows, or the number of VFs does not change."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Review:
+    """All that a preview does."""
+
+    stack: str
+    effects: tuple[Effect, ...]
+    facts_read: tuple[str, ...] = ()
+    """The first and the last minute in which the hosts said what pods use; empty where none did."""
+
+    @property
+    def worst(self) -> Rank | None:
+        """The worst that happens; what was not read is no effect. None when nothing changes."""
+        return min((one.kind.rank for one in self.effects if one.kind.rank is not Rank.UNREAD), default=None)
+
+    @property
+    def unread(self) -> bool:
+        """Whether something could not be read, so that its effects are not among these."""
+        return any(one.kind.rank is Rank.UNREAD for one in self.effects)
+
+
+def review_of(preview: Preview) -> Review:
+    """What a preview does, in no order: steps come in another one each time."""
+    steps = [step for step in preview.steps if step.op in VERBS]
+    effects = list(_failures(preview))
+    facts: dict[str, object] = {}
+    for step in steps:
+        effects += _of_step(step)
+        if step.type == FLEET:
+            facts |= _facts(step)
+    # after a refresh the host's record says it too
+    unread = {one.name for one in effects if one.kind is Kind.UNREAD}
+    effects += [one for one in _silent(preview) if one.name not in unread]
+    failed = any(one.kind is Kind.FAILED for one in effects)
+    if failed and not any(step.type == FLEET for step in steps):
+        why = "the preview ended before the hosts were compared"
+        effects.append(Effect(kind=Kind.HOSTS_UNREAD, name="all hosts", what=why))
+    read = sorted(f"{known.seen:%Y-%m-%d %H:%M}" for fact in facts.values() if (known := known_of(fact)))
+    return Review(
+        stack=preview.stack, effects=tuple(dict.fromkeys(effects)), facts_read=(read[0], read[-1]) if read else ()
+    )
+
+
+def _failures(preview: Preview) -> Iterator[Effect]:
+    for one in preview.diagnostics:
+        if one.level == "error":
+            resource = one.urn.split("::", 3)[-1] if one.urn else ""
+            yield Effect(kind=Kind.FAILED, name=resource, what=one.text)
+    if preview.corrupt:
+        yield Effect(kind=Kind.FAILED, name="", what="Pulumi says that the state may be corrupt")
+
+
+def _silent(preview: Preview) -> Iterator[Effect]:
+    """Hosts that did not answer now; only a message says so, since the state does not change for that."""
+    for one in preview.diagnostics:
+        if one.level == "warning" and (said := SILENT_HOST.match(one.text)):
+            what = f"{said['reason']}; its changes are those against the last run"
+            yield Effect(kind=Kind.UNREAD, name=said["name"], what=what)
+
+
+def _of_step(step: Step) -> Iterator[Effect]:
+    verb = VERBS[step.op]
+    if step.type == FLEET:
+        yield from _hosts(step)
+    elif step.type == SWITCH:
+        yield from _switch(step)
+    elif step.type in {MACHINE, HARDWARE, ADOPTED}:
+        yield from _machine(step)
+    elif step.type.startswith(VSPHERE) and verb in {"replaced", "deleted"}:
+        kind = Kind.FABRIC_REPLACED if verb == "replaced" else Kind.FABRIC_DELETED
+        yield Effect(kind=kind, name=step.name, what=_short_type(step))
+    elif step.type != STACK:
+        yield _resource(step)
+
+
+def _resource(step: Step) -> Effect:
+    return Effect(kind=Kind.RESOURCE, name=step.name, what=f"{_short_type(step)} {VERBS[step.op]}")
+
+
+def _short_type(step: Step) -> str:
+    return step.type.rpartition(":")[2]
+
+
+def _hosts(step: Step) -> Iterator[Effect]:
+    old, new = _known(step.old), _asked(step.new)
+    olds, news = records_of(old), records_of(new)
+    hidden = {*_hidden(old, olds), *_hidden(new, news)}
+    for name in sorted(hidden):
+        what = "its record is not known yet, or of another version of rocelab; its changes are missing here"
+        yield Effect(kind=Kind.UNREAD, name=name, what=what)
+    facts = _facts(step)
+    for change in changes(_without(olds, hidden), _without(news, hidden), facts):
+        yield _host_effect(change, facts, olds, news)
+
+
+def _host_effect(
+    change: Change, facts: Mapping[str, object], olds: Mapping[str, HostRecord], news: Mapping[str, HostRecord]
+) -> Effect:
+    part, _, field = change.what.rpartition(".")
+    match change.effect:
+        case "unread":
+            reason = ADDRESS.sub("", olds[change.host].trouble) if change.host in olds else "no answer"
+            what = f"{reason}; its changes are missing here"
+            return Effect(kind=Kind.UNREAD, name=change.host, what=what)
+        case "joins":
+            what = "becomes active" if change.what == "state" else f"is new ({news[change.host].state})"
+            return Effect(kind=Kind.JOINS, name=change.host, what=what)
+        case "leaves":
+            undone = "its VFs, links and files are undone"
+            what = f"state {change.values}" if change.what == "state" else undone
+            return Effect(kind=Kind.LEAVES, name=change.host, what=what)
+        case "none" if field != "vfs":  # what a file holds is the host's matter: the comment names the field only
+            return Effect(kind=Kind.HOST, name=change.host, part=part, what=field)
+        case "none":
+            kind = Kind.HOST
+        case "link":
+            kind = Kind.LINK
+        case "pods":
+            kind = Kind.PODS
+        case "reboot":
+            kind = Kind.REBOOT
+        case "replace":
+            kind = Kind.VM_REPLACED
+    note, in_use = "", None
+    if field == "vfs":
+        note, in_use = _vfs(part, known_of(facts.get(change.host)))
+    return Effect(
+        kind=kind, name=change.host, part=part, what=field, values=change.values, note=note, vfs_in_use=in_use
+    )
+
+
+def _vfs(pf: str, known: Known | None) -> tuple[str, int | None]:
+    """What is known of a PF's VFs, and how many are in use. Who uses them is not said: pods have telling names."""
+    if known is None:
+        return "what is in use and whether it reboots: unknown", None
+    count = re.match(r"\d+", known.in_use.get(pf, ""))
+    offered = f"the NIC offers {known.offered[pf]}" if pf in known.offered else "may reboot: the NIC's limit is unknown"
+    return offered, int(count[0]) if count else 0
+
+
+def _switch(step: Step) -> Iterator[Effect]:
+    old, new = _known(step.old), _asked(step.new)
+    try:
+        name = record_of(new or old).switch.name
+    except (ValidationError, KeyError):
+        what = "its record is not known yet, or of another version of rocelab; its changes are missing here"
+        yield Effect(kind=Kind.UNREAD, name=step.name, what=what)
+        return
+    before, after = ports_of(old), ports_of(new)
+    lost = sum(key.startswith(PORT_PREFIX) for key in {**old, **new}) - len({**before, **after})
+    if lost:
+        yield Effect(
+            kind=Kind.UNREAD, name=name, what=f"ports without a known record: {lost}; their changes are missing"
+        )
+    for port, wanted in after.items():
+        if port not in before:
+            what = "is taken over; its present settings are not in the preview"
+            yield Effect(kind=Kind.PORT, name=name, part=port, what=what)
+            continue
+        for each in differences(wanted, before[port]):
+            values = f"{'none' if each.found is None else each.found} => {each.asked}"
+            yield Effect(kind=Kind.PORT, name=name, part=port, what=each.field, values=values)
+    for port in before:
+        if port not in after:
+            yield Effect(kind=Kind.PORT, name=name, part=port, what="leaves; its first settings are put back")
+
+
+def _machine(step: Step) -> Iterator[Effect]:
+    old, new, verb = _known(step.old), _asked(step.new), VERBS[step.op]
+    name = str(new.get("name") or old.get("name") or step.name)
+    if step.type == MACHINE and verb != "updated":
+        kind = {"created": Kind.VM_CREATED, "deleted": Kind.VM_DELETED, "replaced": Kind.VM_REPLACED}[verb]
+        reasons = ", ".join(sorted(step.diff_reasons)) if verb == "replaced" else ""
+        yield Effect(kind=kind, name=name, what=reasons and f"changed: {reasons}")
+        return
+    changed = sorted(_changed(step, old, new)) if verb == "updated" else []
+    if not changed:
+        yield _resource(step)
+        return
+    certain = step.type == HARDWARE
+    yield Effect(kind=Kind.VM_RESTART if certain else Kind.VM_MAY_RESTART, name=name, what=", ".join(changed))
+
+
+def _changed(step: Step, old: Props, new: Props) -> set[str]:
+    """Properties of a VM that change and may need it powered off."""
+    if step.type == HARDWARE:
+        return {key for key in ("vgpus", "roce_version") if new.get(key) and old.get(key) != new.get(key)}
+    if step.type == ADOPTED:
+        return {key for key in ("wanted", "networks") if new.get("allow_power_off") and old.get(key) != new.get(key)}
+    return set(step.diff_reasons) - QUIET_MACHINE_PROPERTIES
+
+
+def _known(state: State | None) -> Props:
+    return state.known if state else {}
+
+
+def _asked(state: State | None) -> Props:
+    return state.inputs if state else {}
+
+
+def _hidden(props: Props, read: Mapping[str, HostRecord]) -> set[str]:
+    """Hosts that have a record which says nothing to this version."""
+    return {key.removeprefix(HOST_PREFIX) for key in props if key.startswith(HOST_PREFIX)} - set(read)
+
+
+def _without(records: Mapping[str, HostRecord], names: set[str]) -> dict[str, HostRecord]:
+    return {name: record for name, record in records.items() if name not in names}
+
+
+def _facts(step: Step) -> dict[str, JsonValue]:
+    text = _known(step.old).get("facts")
+    try:
+        found = json.loads(text) if isinstance(text, str) else {}
+    except ValueError:
+        return {}
+    return found if isinstance(found, dict) else {}

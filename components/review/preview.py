@@ -1,0 +1,140 @@
+"""What `pulumi preview --json` prints, as far as a review needs it; the rest, such as the config, is not even kept.
+
+The format is `PreviewDigest` of pulumi/pulumi, pkg/display/json.go.
+"""
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+
+from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
+
+from components.validation.memory.redact import needles, redacted
+from stacks.base import LabError
+
+STREAMING = "PULUMI_ENABLE_STREAMING_JSON_PREVIEW"
+WRITES_IT = "write it with: pulumi preview --json > preview.json"
+SECRET_KEY = re.compile(r"(?i)passw|passphrase|secret|token|key|credential|kubeconfig")
+PREFIX = re.compile(r"^(warning|error|info): ")
+"""A dynamic provider's log line has its severity in the text; the field says `info#err`."""
+
+Props = Mapping[str, JsonValue]
+
+
+class State(BaseModel):
+    """A resource before or after."""
+
+    model_config = ConfigDict(extra="ignore", frozen=True)
+
+    inputs: dict[str, JsonValue] = Field(default_factory=dict)
+    outputs: dict[str, JsonValue] = Field(default_factory=dict)
+
+    @property
+    def known(self) -> Props:
+        """What the provider compares with: what was read last, or what was asked for where nothing was."""
+        return self.outputs or self.inputs
+
+
+class Step(BaseModel):
+    """What happens to one resource."""
+
+    model_config = ConfigDict(extra="ignore", frozen=True)
+
+    op: str
+    urn: str
+    old: State | None = Field(default=None, alias="oldState")
+    new: State | None = Field(default=None, alias="newState")
+    diff_reasons: tuple[str, ...] = Field(default=(), alias="diffReasons")
+
+    @property
+    def type(self) -> str:
+        """The resource's own type, without those of its parents."""
+        return _part(self.urn, 2).rpartition("$")[2]
+
+    @property
+    def name(self) -> str:
+        """The resource's name in the program."""
+        return _part(self.urn, 3)
+
+
+class Diagnostic(BaseModel):
+    """A message of the engine, the program or a provider."""
+
+    model_config = ConfigDict(extra="ignore", frozen=True)
+
+    message: str = ""
+    severity: str = ""
+    urn: str = ""
+
+    @property
+    def level(self) -> str:
+        """Its real severity."""
+        said = PREFIX.match(self.message)
+        return said[1] if said else self.severity.partition("#")[0]
+
+    @property
+    def text(self) -> str:
+        """Without the severity."""
+        return PREFIX.sub("", self.message).strip()
+
+
+class Preview(BaseModel):
+    """A whole preview."""
+
+    model_config = ConfigDict(extra="ignore", frozen=True)
+
+    steps: tuple[Step, ...] = ()
+    diagnostics: tuple[Diagnostic, ...] = ()
+    corrupt: bool = Field(default=False, alias="maybeCorrupt")
+
+    @property
+    def stack(self) -> str:
+        """The stack's name, empty where nothing names it."""
+        urns = [step.urn for step in self.steps] + [one.urn for one in self.diagnostics if one.urn]
+        return _part(urns[0], 0).rpartition(":")[2] if urns else ""
+
+
+def read_preview(text: str) -> Preview:
+    """The preview in the text of a file.
+
+    Raises:
+        LabError: for a text that is empty, cut off, in the streaming format, or no preview.
+    """
+    if not text.strip():
+        raise LabError(
+            f"the preview is empty: pulumi ended before it wrote anything; look at its stderr, then {WRITES_IT}"
+        )
+    try:
+        content, end = json.JSONDecoder().raw_decode(text.lstrip("\ufeff \t\r\n"))
+    except ValueError as error:
+        raise LabError(
+            f"the preview is not complete JSON ({error}): the run was ended or the file cut off; {WRITES_IT}"
+        ) from None
+    if isinstance(content, dict) and "sequence" in content and "timestamp" in content:
+        raise LabError(f"the preview is a stream of events, one per line: unset {STREAMING} and {WRITES_IT}")
+    if text.lstrip("\ufeff \t\r\n")[end:].strip():
+        raise LabError(f"the preview has something behind its JSON document; keep stderr out of it and {WRITES_IT}")
+    if not isinstance(content, dict) or not {"steps", "diagnostics", "changeSummary"} & set(content):
+        raise LabError(f"the file is JSON, but no preview: it has neither steps nor diagnostics; {WRITES_IT}")
+    secrets = needles(_secret_values(content.get("config")))
+    try:
+        preview = Preview.model_validate({key: value for key, value in content.items() if value is not None})
+    except ValidationError as error:
+        first = error.errors(include_input=False, include_url=False)[0]
+        where = ".".join(map(str, first["loc"]))
+        raise LabError(f"{where}: {first['msg']}: another version of Pulumi wrote this preview; {WRITES_IT}") from None
+    clean = [one.model_copy(update={"message": redacted(one.message, secrets)}) for one in preview.diagnostics]
+    return preview.model_copy(update={"diagnostics": tuple(clean)})
+
+
+def _secret_values(config: object) -> Iterator[str]:
+    """Values that a config keeps in the open under a name that says secret."""
+    for key, value in config.items() if isinstance(config, dict) else ():
+        if isinstance(value, str) and SECRET_KEY.search(str(key)):
+            yield value
+
+
+def _part(urn: str, place: int) -> str:
+    """Of `urn:pulumi:STACK::PROJECT::TYPE::NAME`; a name may hold colons."""
+    parts = urn.split("::", 3)
+    return parts[place] if place < len(parts) else ""

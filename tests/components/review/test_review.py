@@ -1,0 +1,390 @@
+"""What a review finds in a preview, and how it says it."""
+
+import json
+import random
+import time
+from typing import Any
+
+import pytest
+
+from components.review.comment import LEAST_LIMIT, LIMIT, as_markdown, comment_of
+from components.review.effects import Kind, Rank, Review, review_of
+from components.review.preview import STREAMING, read_preview
+from stacks.base import LabError
+from tests.components.hosts.test_repair import record
+from tests.components.review.previews import (
+    COMMAND,
+    FLEET,
+    HARDWARE,
+    MACHINE,
+    SWITCH,
+    fleet,
+    hosts,
+    preview,
+    sample,
+    seen,
+    step,
+    switch_properties,
+)
+from tests.components.switches.labs import switch_entry, with_switches
+
+KNOWN = {"vfs_in_use": {"enp5s0": "3 in use, such as 0: pod train/job-7"}, "seen": "2026-11-22T05:50Z"}
+
+
+def reviewed(text: str) -> Review:
+    return review_of(read_preview(text))
+
+
+def kinds(text: str) -> set[Kind]:
+    return {one.kind for one in reviewed(text).effects}
+
+
+def rows(text: str, **options: Any) -> list[tuple[str, str, str]]:
+    return [(row.kind.label, row.where, row.change) for row in comment_of(reviewed(text), **options).rows]
+
+
+def written(text: str, limit: int = LIMIT, **options: Any) -> str:
+    return as_markdown(comment_of(reviewed(text), **options), limit)
+
+
+def one_host(before: dict[str, Any], facts: dict[str, Any] | None = None) -> str:
+    one = record("gpu01", 1)
+    return preview(hosts({"gpu01": seen(one, **before)}, {"gpu01": one}, {"gpu01": facts}))
+
+
+def machine(op: str, *reasons: str, urn: str = MACHINE, **properties: Any) -> str:
+    return preview(
+        {**step(op, urn.format("vm3"), {"name": "vm3"}, {"name": "vm3", **properties}), "diffReasons": reasons}
+    )
+
+
+def test_a_recorded_preview_of_real_hosts_becomes_rows_worst_first() -> None:
+    assert rows(sample("changes")) == [
+        ("Pods lose VFs", "gpu[0003-0004] enp132s0", "vfs 4 => 7; what is in use and whether it reboots: unknown"),
+        ("Link flaps", "gpu[0001,0003-0004,0006] enp5s0", "mtu_bytes 9000 => 4200"),
+        ("Joins", "gpu0008", "is new (active)"),
+        ("Leaves", "gpu0007", "its VFs, links and files are undone"),
+        ("Leaves", "gpu0005", "state active => drained"),
+        (
+            "Not read",
+            "gpu0002",
+            "does not answer over SSH: [Errno 104] Connection reset by peer; its changes are missing here",
+        ),
+        ("Host", "gpu[0001,0003-0004,0006] enp5s0", "vf_mtu_bytes"),
+        ("Resource", "hosts-gpu0008", "Command created"),
+        ("Resource", "hosts-gpu[0005,0007]", "Command deleted"),
+        ("Resource", "hosts-gpu[0001-0004,0006]", "Command updated"),
+        ("Resource", "hosts-program", "Delivery updated"),
+    ]
+
+
+def test_a_recorded_reboot_is_counted_in_the_headline() -> None:
+    assert written(sample("reboots")).splitlines()[:2] == ["<!-- rocelab:review pod1 -->", "### pod1: 7 hosts reboot"]
+
+
+def test_errors_that_differ_in_the_host_alone_are_one_and_the_hosts_count_as_unread() -> None:
+    failed, unread, *_ = rows(sample("refused"))
+
+    assert failed[:2] == ("Preview failed", "hosts-fleet")
+    assert "gpu[0001-0007] needs a reboot (rdma_namespaces shared => exclusive)" in failed[2]
+    assert unread[:2] == ("Not read", "all hosts")
+    assert "the preview failed, hosts are NOT READ" in written(sample("refused"))
+
+
+def test_a_lab_file_with_a_fault_is_a_failed_preview() -> None:
+    assert reviewed(sample("broken")).worst is Rank.FAILED
+    assert "nodes[0].address" in rows(sample("broken"))[0][2]
+
+
+@pytest.mark.parametrize(
+    ("text", "kind", "rank"),
+    [
+        (preview(diagnostics=({"message": "error: boom", "severity": "error"},)), Kind.FAILED, Rank.FAILED),
+        (preview(maybeCorrupt=True), Kind.FAILED, Rank.FAILED),
+        (machine("replace", "firmware"), Kind.VM_REPLACED, Rank.REPLACE),
+        (machine("create-replacement"), Kind.VM_REPLACED, Rank.REPLACE),
+        (machine("delete"), Kind.VM_DELETED, Rank.REPLACE),
+        (preview(step("replace", "vsphere:index/hostPortGroup:HostPortGroup::g")), Kind.FABRIC_REPLACED, Rank.REPLACE),
+        (preview(step("delete", "vsphere:index/hostPortGroup:HostPortGroup::g")), Kind.FABRIC_DELETED, Rank.REPLACE),
+        (one_host({"rdma_namespaces": "exclusive"}), Kind.REBOOT, Rank.REBOOT),
+        (one_host({"enp5s0.vfs": 2}, {**KNOWN, "vfs_offered": {"enp5s0": 3}}), Kind.REBOOT, Rank.REBOOT),
+        (machine("update", "numCpus"), Kind.VM_MAY_RESTART, Rank.REBOOT),
+        (machine("update", urn=HARDWARE, vgpus=["a"]), Kind.VM_RESTART, Rank.REBOOT),
+        (one_host({"enp5s0.vfs": 2}), Kind.PODS, Rank.PODS),
+        (one_host({"enp5s0.mtu_bytes": 1500}), Kind.LINK, Rank.LINK),
+        (preview(hosts({}, fleet(1))), Kind.JOINS, Rank.MEMBER),
+        (preview(hosts(fleet(1), {})), Kind.LEAVES, Rank.MEMBER),
+        (preview(hosts(fleet(1), fleet(1, state="drained"))), Kind.LEAVES, Rank.MEMBER),
+        (preview(hosts(fleet(1, state="drained"), fleet(1))), Kind.JOINS, Rank.MEMBER),
+        (machine("create"), Kind.VM_CREATED, Rank.MEMBER),
+        (one_host({"unit": "missing"}), Kind.HOST, Rank.REST),
+        (one_host({"enp5s0.vfs": 0}), Kind.HOST, Rank.REST),
+        (machine("update", "annotation"), Kind.RESOURCE, Rank.REST),
+        (preview(step("replace", "kubernetes:core/v1:ConfigMap::a")), Kind.RESOURCE, Rank.REST),
+    ],
+)
+def test_each_effect_has_its_rank(text: str, kind: Kind, rank: Rank) -> None:
+    assert kinds(text) - {Kind.HOSTS_UNREAD} == {kind}
+    assert reviewed(text).worst is rank is kind.rank
+
+
+def test_the_table_and_the_headline_go_from_the_worst_to_the_mildest() -> None:
+    one = record("gpu01", 1)
+    everything = preview(
+        step("create", COMMAND.format("gpu02")),
+        hosts(
+            {"gpu01": seen(one, rdma_namespaces="exclusive", **{"enp5s0.vfs": 2, "enp5s0.mtu_bytes": 1500})},
+            {"gpu01": one, "gpu02": record("gpu02", 2)},
+        ),
+        step("delete", MACHINE.format("vm3"), {"name": "vm3"}),
+        diagnostics=({"message": "error: boom", "severity": "error"},),
+    )
+
+    labels = [label for label, *_ in rows(everything)]
+    assert labels == ["Preview failed", "VM deleted", "Reboot", "Pods lose VFs", "Link flaps", "Joins", "Resource"]
+    assert written(everything).splitlines()[1] == (
+        "### pod1: the preview failed, 1 VM is deleted, 1 host reboots, pods lose VFs on 1 host, 1 link flaps, "
+        "1 host joins"
+    )
+
+
+def test_nothing_changed_says_so_and_only_mild_changes_say_that() -> None:
+    assert written(preview()) == "<!-- rocelab:review pod1 -->\n### pod1: no changes\n"
+    assert "### pod1: no disruption\n" in written(one_host({"unit": "missing"}))
+
+
+def test_steps_that_change_nothing_are_not_told() -> None:
+    quiet = preview(*(step(op, COMMAND.format("gpu01")) for op in ("same", "refresh", "read")))
+
+    assert reviewed(quiet).worst is None
+
+
+def test_vfs_in_use_are_counted_and_the_pods_are_not_named() -> None:
+    text = one_host({"enp5s0.vfs": 2}, {**KNOWN, "vfs_offered": {"enp5s0": 8}})
+
+    assert rows(text) == [("Pods lose VFs", "gpu01 enp5s0", "vfs 2 => 4; the NIC offers 8; 3 VFs in use")]
+    assert "job-7" not in written(text)
+    assert "VFs in use as the hosts said at 2026-11-22 05:50 UTC" in written(text)
+
+
+def test_ports_of_a_switch_fold_field_by_field() -> None:
+    lab = with_switches(switch_entry("sonic"))
+    text = preview(step("update", SWITCH.format("sw1"), switch_properties(lab, mtu_bytes=1500), switch_properties(lab)))
+
+    (row,) = rows(text)
+    assert row == ("Switch port", "sw1 Ethernet[0,4,8,12]", f"mtu_bytes 1500 => {lab.rails[0].mtu_bytes + 216}")
+    assert "4 switch ports change" in written(text)
+
+
+def test_a_switch_that_is_taken_over_or_given_back_says_so() -> None:
+    props = switch_properties(with_switches(switch_entry(apply=True)))
+
+    assert "is taken over" in rows(preview(step("create", SWITCH.format("sw1"), None, props)))[0][2]
+    assert "put back" in rows(preview(step("delete", SWITCH.format("sw1"), props)))[0][2]
+
+
+def test_interfaces_that_the_same_hosts_have_fold_too() -> None:
+    olds = {name: seen(one, **{f"enp{n}s0.mtu_bytes": 1500 for n in (5, 6, 7, 132)}) for name, one in fleet(3).items()}
+
+    assert rows(preview(hosts(olds, fleet(3)))) == [
+        ("Link flaps", "gpu[0001-0003] enp5s0", "mtu_bytes 1500 => 9000"),
+        ("Link flaps", "gpu[0001-0003] enp[6-7,132]s0", "mtu_bytes 1500 => none"),
+    ]
+
+
+def test_many_different_values_of_a_field_are_one_row() -> None:
+    olds = {name: seen(one, **{"enp5s0.address": f"10.9.0.{n}/24"}) for n, (name, one) in enumerate(fleet(63).items())}
+
+    (row,) = rows(preview(hosts(olds, fleet(63))))
+    assert row[:2] == ("Link flaps", "gpu[0001-0063] enp5s0")
+    assert row[2] == "address in 63 ways, such as 10.9.0.0/24 => 10.10.11.1/24"
+    assert rows(preview(hosts(olds, fleet(63))), names=False)[0][2] == "address in 63 ways"
+
+
+def test_a_record_of_another_version_is_not_read_instead_of_taken_for_a_new_host() -> None:
+    olds, news = fleet(2), fleet(2, mtu_bytes=4200)
+    text = hosts(olds, news)
+    text["oldState"]["outputs"]["host_gpu0002"] = '{"of": "another version"}'
+
+    found = reviewed(preview(text))
+    assert {(one.kind, one.name) for one in found.effects} == {(Kind.LINK, "gpu0001"), (Kind.UNREAD, "gpu0002")}
+    assert found.unread
+
+
+def test_a_host_that_is_silent_now_is_not_read_though_the_state_knows_it() -> None:
+    warning = "warning: gpu0001 (192.0.2.1:22) does not answer over SSH within 2 s; to go on without it: drain it\n\n"
+    text = preview(
+        hosts(fleet(1), fleet(1, mtu_bytes=4200)), diagnostics=({"message": warning, "severity": "info#err"},)
+    )
+
+    assert kinds(text) == {Kind.LINK, Kind.UNREAD}
+    assert "192.0.2.1" not in written(text)
+    assert "1 host or switch is NOT READ" in written(text).splitlines()[1]
+
+
+def test_what_providers_log_of_the_hosts_is_not_read() -> None:
+    line = {"message": "info: gpu0001: rdma_namespaces shared => exclusive: reboots\n\n", "severity": "info#err"}
+
+    assert reviewed(preview(diagnostics=(line,))).effects == ()
+
+
+def test_the_order_of_steps_changes_no_byte() -> None:
+    content = json.loads(sample("changes"))
+    expected = written(sample("changes"))
+    chance = random.Random(3)  # noqa: S311  # the same order each time
+    for _ in range(5):
+        chance.shuffle(content["steps"])
+        chance.shuffle(content["diagnostics"])
+        assert written(json.dumps(content)) == expected
+
+
+def test_1024_alike_nodes_are_one_line() -> None:
+    text = written(preview(hosts(fleet(1024), fleet(1024, mtu_bytes=4200))))
+
+    assert "| Link flaps | gpu\\[0001-1024\\] enp5s0 | mtu\\_bytes 9000 =&gt; 4200 |" in text
+    assert "1024 links flap" in text
+    assert len(text) < 500
+
+
+def unlike(count: int) -> str:
+    """No two hosts of one name or one change: nothing folds."""
+    names = {f"{chr(97 + n % 26)}{n:04}x{n * 7919 % 1000}{'y' * 24}": n for n in range(count)}
+    olds = {
+        name: seen(record(name, 1), **{f"enp{n}s0.mtu_bytes": 1500, f"p{n}.unit": f"missing {n}", "unit": n})
+        for name, n in names.items()
+    }
+    reboots = {name: seen(one, rdma_namespaces=f"was {n}") for n, (name, one) in enumerate(olds.items())}
+    errors = tuple({"message": f"error: {name} {'x' * n}", "severity": "error"} for n, name in enumerate(names))
+    moved = (step("replace", f"kubernetes:core/v1:Kind{n}::{name}") for name, n in names.items())
+    return preview(hosts(reboots, {name: record(name, 1) for name in names}), *moved, diagnostics=errors)
+
+
+@pytest.mark.parametrize("limit", [LIMIT, 10_000, LEAST_LIMIT])
+def test_1024_nodes_that_have_nothing_in_common_fit_and_the_worst_stays(limit: int) -> None:
+    text = unlike(1024)
+    begun = time.monotonic()
+    said = written(text, limit)
+
+    assert len(said) <= limit
+    assert said.splitlines()[1].startswith("### pod1: the preview failed, 1024 hosts reboot")
+    assert "Left out, since the comment would be too long" in said
+    assert time.monotonic() - begun < 30
+    shown = [line.split(" | ")[0] for line in said.splitlines() if line.startswith("| ") and "Effect" not in line]
+    assert shown == sorted(shown, key=lambda label: label != "| Preview failed")
+
+
+def test_the_mildest_goes_first() -> None:
+    content = preview(
+        hosts(fleet(1), fleet(1, mtu_bytes=4200)),
+        *(step("create", f"kubernetes:core/v1:Kind{n}::{'z' * 200}{n}") for n in range(200)),
+    )
+    said = written(content, LEAST_LIMIT)
+
+    assert "| Link flaps | gpu0001 enp5s0 |" in said
+    assert "Left out, since the comment would be too long:** " in said
+    assert "Resource (" in said
+
+
+def test_what_fits_is_not_cut() -> None:
+    assert "Left out" not in written(sample("changes"))
+    assert written(sample("changes"), LIMIT) == written(sample("changes"), 10 * LIMIT)
+
+
+@pytest.mark.parametrize(
+    "act", ["|", "`", "@ops", "<img src=x>", "[a](https://e.example)", "**b**", "#12", "$x$", "\x1b[2J"]
+)
+def test_nothing_of_a_text_acts_in_the_comment(act: str) -> None:
+    text = preview(
+        step("update", COMMAND.format(f"x{act}y")), diagnostics=({"message": f"error: a{act}b", "severity": "error"},)
+    )
+    said = written(text, title=f"t{act}", note=act)
+    body = said.replace("| Effect | Where | Change |", "").replace("| Where | Change |", "")
+
+    assert "@ops" not in body
+    assert "<img" not in body
+    assert "](" not in body.replace("\\]", "")
+    assert "\x1b" not in body
+    for mark in ("`", "*", "$", "["):
+        plain = body.replace("**Not read**", "").replace(f"\\{mark}", "")
+        assert mark not in plain, said
+    assert all(line.replace("\\|", "").count("|") in {0, 3, 4} for line in body.splitlines()), said
+    assert "#12" not in body
+
+
+def test_a_title_cannot_end_the_marker() -> None:
+    first = written(preview(), title="a --> <script>").splitlines()[0]
+
+    assert first == "<!-- rocelab:review a-script- -->"
+
+
+def test_neither_the_config_nor_a_secret_is_said() -> None:
+    config = {"rocelab:lab": '{"name": "pod1", "motd": "lab content"}', "rocelab:vcenter_password": "open sesame"}
+    said = (
+        "error: login failed with open sesame at https://admin:hunter22@vc.example\n"
+        "error: token=abcdefgh1234\n-----BEGIN OPENSSH PRIVATE KEY-----\nb3BlbnNzaC1r\n"
+    )
+    text = preview(diagnostics=({"message": said, "severity": "error"},), config=config)
+    whole = written(text) + json.dumps(rows(text))
+
+    for secret in ("open sesame", "hunter22", "abcdefgh1234", "b3BlbnNzaC1r", "lab content", "motd"):
+        assert secret not in whole
+
+
+def test_no_key_address_or_machine_of_the_recorded_preview_is_said() -> None:
+    said = written(sample("changes"))
+
+    for private in ("ssh-ed25519", "127.1.247", "machine_id", "10.64.", "/lab", "gASV", "enp0s3"):
+        assert private in sample("changes")
+        assert private not in said
+
+
+def test_what_a_host_s_files_hold_is_not_said_where_nothing_is_disrupted() -> None:
+    assert rows(one_host({"unit": "a private text"})) == [("Host", "gpu01", "unit")]
+
+
+@pytest.mark.parametrize("name", ["changes", "refused", "reboots", "broken"])
+def test_without_names_no_host_interface_resource_or_address_is_said(name: str) -> None:
+    said = written(sample(name), names=False)
+
+    for private in ("gpu", "enp", "rail", "pod1", "hosts-", "127.", "Errno"):
+        assert private not in said
+    assert "<!-- rocelab:review - -->" in said
+
+
+def test_without_names_the_counts_and_plain_numbers_stay() -> None:
+    said = written(sample("changes"), names=False, title="lab")
+
+    assert "| Link flaps | 4 ports of 4 hosts | mtu\\_bytes 9000 =&gt; 4200 |" in said
+    assert said.startswith("<!-- rocelab:review lab -->\n### lab: pods lose VFs on 2 hosts, 4 links flap")
+
+
+EVENT = '{"sequence":0,"timestamp":1795368606,"preludeEvent":{"config":{}}}\n'
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("", "is empty"),
+        (" \n", "is empty"),
+        (sample("changes")[:70_000], "not complete JSON"),
+        ("Previewing update (pod1)\n", "not complete JSON"),
+        (EVENT * 2, STREAMING),
+        (EVENT, STREAMING),
+        (sample("broken") + "warning: x", "behind its JSON"),
+        ('{"version": 3, "deployment": {}}', "no preview"),
+        ("[]", "no preview"),
+        ('{"steps": [{"op": 1}]}', "another version of Pulumi"),
+    ],
+)
+def test_what_is_no_whole_preview_is_refused_without_its_content(text: str, says: str) -> None:
+    with pytest.raises(LabError, match=says) as refused:
+        read_preview(text)
+    assert "pulumi preview --json" in str(refused.value)
+    assert "127.1.247" not in str(refused.value)
+
+
+def test_the_samples_hold_no_place_of_the_machine_that_recorded_them() -> None:
+    for name in ("changes", "refused", "reboots", "broken"):
+        assert "/root" not in sample(name)
+        assert "sourcePosition" not in sample(name)
+    assert FLEET.partition("::")[2] in sample("changes")
