@@ -35,6 +35,7 @@ VERBS = {
 """What becomes of a resource by the step's operation; operations that change nothing are not here."""
 QUIET_MACHINE_PROPERTIES = frozenset({"annotation", "customAttributes", "folder", "name", "tags"})
 """A VM keeps running when these change. The provider decides on any other while it applies it."""
+OTHER_VERSION = "a record is not known yet, or of another version of rocelab; its changes are missing here"
 ADDRESS = re.compile(r"^\S+:\d+ ")
 SILENT_HOST = re.compile(rf"^(?P<name>\S+) \(.*\) (?P<reason>{SILENT}.*?)(;|$)")
 
@@ -187,14 +188,25 @@ def _short_type(step: Step) -> str:
 
 def _hosts(step: Step) -> Iterator[Effect]:
     old, new = _known(step.old), _asked(step.new)
-    olds, news = records_of(old), records_of(new)
+    olds, news = _records(old), _records(new)
     hidden = {*_hidden(old, olds), *_hidden(new, news)}
     for name in sorted(hidden):
-        what = "its record is not known yet, or of another version of rocelab; its changes are missing here"
-        yield Effect(kind=Kind.UNREAD, name=name, what=what)
+        yield Effect(kind=Kind.UNREAD, name=name, what=OTHER_VERSION)
     facts = _facts(step)
-    for change in changes(_without(olds, hidden), _without(news, hidden), facts):
+    try:
+        found = list(changes(_without(olds, hidden), _without(news, hidden), facts))
+    except (KeyError, TypeError, ValueError):  # a field that this version does not know
+        yield Effect(kind=Kind.HOSTS_UNREAD, name="all hosts", what=OTHER_VERSION)
+        return
+    for change in found:
         yield _host_effect(change, facts, olds, news)
+
+
+def _records(props: Props) -> dict[str, HostRecord]:
+    try:
+        return records_of(props)
+    except ValueError:  # what all hosts share is not known
+        return {}
 
 
 def _host_effect(
@@ -247,8 +259,7 @@ def _switch(step: Step) -> Iterator[Effect]:
     try:
         name = record_of(new or old).switch.name
     except (ValidationError, KeyError):
-        what = "its record is not known yet, or of another version of rocelab; its changes are missing here"
-        yield Effect(kind=Kind.UNREAD, name=step.name, what=what)
+        yield Effect(kind=Kind.UNREAD, name=step.name, what=OTHER_VERSION)
         return
     before, after = ports_of(old), ports_of(new)
     lost = sum(key.startswith(PORT_PREFIX) for key in {**old, **new}) - len({**before, **after})

@@ -106,7 +106,7 @@ def read_preview(text: str) -> Preview:
         )
     try:
         content, end = json.JSONDecoder().raw_decode(text.lstrip("\ufeff \t\r\n"))
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise LabError(
             f"the preview is not complete JSON ({error}): the run was ended or the file cut off; {WRITES_IT}"
         ) from None

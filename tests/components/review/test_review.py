@@ -211,6 +211,27 @@ def test_a_record_of_another_version_is_not_read_instead_of_taken_for_a_new_host
     assert found.unread
 
 
+@pytest.mark.parametrize(
+    ("key", "value", "kind"),
+    [
+        ("shared", "04da6b54-80e4-46f7-96ec-b56ff0331ba9", Kind.UNREAD),
+        ("host_gpu0001", "04da6b54-80e4-46f7-96ec-b56ff0331ba9", Kind.UNREAD),
+        (
+            "host_gpu0001",
+            json.dumps({**json.loads(fleet(1)["gpu0001"].model_dump_json()), "fields": {"gone": 1}}),
+            Kind.HOSTS_UNREAD,
+        ),
+    ],
+)
+def test_hosts_that_say_nothing_to_this_version_are_unread_and_not_harmless(key: str, value: str, kind: Kind) -> None:
+    text = hosts(fleet(2), fleet(2, mtu_bytes=4200))
+    text["oldState"]["outputs"][key] = value
+
+    found = reviewed(preview(text))
+    assert kind in {one.kind for one in found.effects}
+    assert "gpu0001" not in {one.name for one in found.effects if one.kind is not Kind.UNREAD}
+
+
 def test_a_host_that_is_silent_now_is_not_read_though_the_state_knows_it() -> None:
     warning = "warning: gpu0001 (192.0.2.1:22) does not answer over SSH within 2 s; to go on without it: drain it\n\n"
     text = preview(
