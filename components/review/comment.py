@@ -10,6 +10,7 @@ from pydantic import JsonValue
 
 from components.report.lines import plain
 from components.review.effects import Effect, Kind, Rank, Review
+from components.validation.memory.redact import redacted
 from stacks.sets import folded
 from stacks.words import plural
 
@@ -18,6 +19,8 @@ LIMIT = 60_000
 LEAST_LIMIT = 4_000
 LONGEST_CELL = 300
 """Of a row that was shortened to fit."""
+LONGEST_CHANGE = 600
+"""Of any row: a host may say of itself what it likes."""
 LONGEST_ERROR = 1_500
 MOST_ERRORS = 10
 LONGEST_TITLE = LONGEST_NOTE = 80
@@ -30,7 +33,7 @@ PUBLIC_VALUES = re.compile(
 NOUNS: Mapping[Kind, tuple[str, ...]] = {
     Kind.PORT: ("switch", "switches"),
     Kind.RESOURCE: ("resource",),
-    Kind.UNREAD: ("host or switch", "hosts or switches"),
+    Kind.SWITCH_UNREAD: ("switch", "switches"),
     Kind.FABRIC_REPLACED: ("object",),
     Kind.FABRIC_DELETED: ("object",),
     **dict.fromkeys(
@@ -232,7 +235,9 @@ def _row(same: Sequence[Effect], values: str, names: bool) -> Row:
         what = "its changes may be missing here"
     counts = [one.vfs_in_use for one in same if one.vfs_in_use is not None]
     use = [f"{plural(sum(counts), 'VF')} in use"] if counts else []
-    change = "; ".join(filter(None, [f"{what} {values}".strip(), *use]))
+    change = redacted("; ".join(filter(None, [f"{what} {values}".strip(), *use])))
+    if len(change) > LONGEST_CHANGE:
+        change = f"{change[:LONGEST_CHANGE]}\N{HORIZONTAL ELLIPSIS}"
     count = _counted(kind, same)
     return Row(
         kind=kind, where=_where(same) if names or kind is Kind.HOSTS_UNREAD else count, change=change, count=count

@@ -5,6 +5,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum, IntEnum
+from typing import TypeVar
 
 from pydantic import JsonValue, ValidationError
 
@@ -16,6 +17,8 @@ from components.review.preview import Preview, Props, State, Step
 from components.switches.records import PREFIX as PORT_PREFIX
 from components.switches.records import ports_of, record_of
 from components.switches.settings import differences
+
+T = TypeVar("T")
 
 STACK = "pulumi:pulumi:Stack"
 FLEET, SWITCH = "pulumi-python:dynamic/hosts:Fleet", "pulumi-python:dynamic/switches:SwitchConfig"
@@ -75,7 +78,8 @@ class Kind(Enum):
     JOINS = Rank.MEMBER, "Joins", "1 host joins", "{} hosts join"
     VM_CREATED = Rank.MEMBER, "VM created", "1 VM is created", "{} VMs are created"
     LEAVES = Rank.MEMBER, "Leaves", "1 host leaves", "{} hosts leave"
-    UNREAD = Rank.UNREAD, "Not read", "1 host or switch is NOT READ", "{} hosts or switches are NOT READ"
+    UNREAD = Rank.UNREAD, "Not read", "1 host is NOT READ", "{} hosts are NOT READ"
+    SWITCH_UNREAD = Rank.UNREAD, "Not read", "1 switch is NOT READ", "{} switches are NOT READ"
     HOSTS_UNREAD = Rank.UNREAD, "Not read", "hosts are NOT READ", "hosts are NOT READ"
     HOST = Rank.REST, "Host", "", ""
     RESOURCE = Rank.REST, "Resource", "", ""
@@ -189,7 +193,7 @@ def _short_type(step: Step) -> str:
 def _hosts(step: Step) -> Iterator[Effect]:
     old, new = _known(step.old), _asked(step.new)
     olds, news = _records(old), _records(new)
-    hidden = {*_hidden(old, olds), *_hidden(new, news)}
+    hidden = {*_hidden(old, olds, HOST_PREFIX), *_hidden(new, news, HOST_PREFIX)}
     for name in sorted(hidden):
         yield Effect(kind=Kind.UNREAD, name=name, what=OTHER_VERSION)
     facts = _facts(step)
@@ -259,14 +263,13 @@ def _switch(step: Step) -> Iterator[Effect]:
     try:
         name = record_of(new or old).switch.name
     except (ValidationError, KeyError):
-        yield Effect(kind=Kind.UNREAD, name=step.name, what=OTHER_VERSION)
+        yield Effect(kind=Kind.SWITCH_UNREAD, name=step.name, what=OTHER_VERSION)
         return
     before, after = ports_of(old), ports_of(new)
-    lost = sum(key.startswith(PORT_PREFIX) for key in {**old, **new}) - len({**before, **after})
-    if lost:
-        yield Effect(
-            kind=Kind.UNREAD, name=name, what=f"ports without a known record: {lost}; their changes are missing"
-        )
+    hidden = {*_hidden(old, before, PORT_PREFIX), *_hidden(new, after, PORT_PREFIX)}
+    for port in hidden:
+        yield Effect(kind=Kind.SWITCH_UNREAD, name=name, part=port, what=OTHER_VERSION)
+    before, after = _without(before, hidden), _without(after, hidden)
     for port, wanted in after.items():
         if port not in before:
             what = "is taken over; its present settings are not in the preview"
@@ -282,7 +285,7 @@ def _switch(step: Step) -> Iterator[Effect]:
 
 def _machine(step: Step) -> Iterator[Effect]:
     old, new, verb = _known(step.old), _asked(step.new), VERBS[step.op]
-    name = str(new.get("name") or old.get("name") or step.name)
+    name = next((name for name in (new.get("name"), old.get("name")) if isinstance(name, str)), step.name)
     if step.type == MACHINE and verb != "updated":
         kind = {"created": Kind.VM_CREATED, "deleted": Kind.VM_DELETED, "replaced": Kind.VM_REPLACED}[verb]
         reasons = ", ".join(sorted(step.diff_reasons)) if verb == "replaced" else ""
@@ -299,7 +302,8 @@ def _machine(step: Step) -> Iterator[Effect]:
 def _changed(step: Step, old: Props, new: Props) -> set[str]:
     """Properties of a VM that change and may need it powered off."""
     if step.type == HARDWARE:
-        return {key for key in ("vgpus", "roce_version") if new.get(key) and old.get(key) != new.get(key)}
+        versions = {"roce_version"} if new.get("roce_version") else set()  # without one it is vCenter's own business
+        return {key for key in {"vgpus", *versions} if (old.get(key) or []) != (new.get(key) or [])}
     if step.type == ADOPTED:
         return {key for key in ("wanted", "networks") if new.get("allow_power_off") and old.get(key) != new.get(key)}
     return set(step.diff_reasons) - QUIET_MACHINE_PROPERTIES
@@ -313,12 +317,12 @@ def _asked(state: State | None) -> Props:
     return state.inputs if state else {}
 
 
-def _hidden(props: Props, read: Mapping[str, HostRecord]) -> set[str]:
-    """Hosts that have a record which says nothing to this version."""
-    return {key.removeprefix(HOST_PREFIX) for key in props if key.startswith(HOST_PREFIX)} - set(read)
+def _hidden(props: Props, read: Mapping[str, object], prefix: str) -> set[str]:
+    """Hosts or ports that have a record which says nothing to this version."""
+    return {key.removeprefix(prefix) for key in props if key.startswith(prefix)} - set(read)
 
 
-def _without(records: Mapping[str, HostRecord], names: set[str]) -> dict[str, HostRecord]:
+def _without(records: Mapping[str, T], names: set[str]) -> dict[str, T]:
     return {name: record for name, record in records.items() if name not in names}
 
 

@@ -119,6 +119,8 @@ def test_a_lab_file_with_a_fault_is_a_failed_preview() -> None:
         (machine("create"), Kind.VM_CREATED, Rank.MEMBER),
         (one_host({"unit": "missing"}), Kind.HOST, Rank.REST),
         (one_host({"enp5s0.vfs": 0}), Kind.HOST, Rank.REST),
+        (machine("update", urn=HARDWARE, roce_version=""), Kind.RESOURCE, Rank.REST),
+        (preview(step("update", HARDWARE, {"vgpus": ["a"]}, {"vgpus": []})), Kind.VM_RESTART, Rank.REBOOT),
         (machine("update", "annotation"), Kind.RESOURCE, Rank.REST),
         (preview(step("replace", "kubernetes:core/v1:ConfigMap::a")), Kind.RESOURCE, Rank.REST),
     ],
@@ -153,7 +155,7 @@ def test_nothing_changed_says_so_and_only_mild_changes_say_that() -> None:
     assert "### pod1: no disruption\n" in written(one_host({"unit": "missing"}))
 
 
-def test_steps_that_change_nothing_are_not_told() -> None:
+def test_steps_that_change_nothing_have_no_row() -> None:
     quiet = preview(*(step(op, COMMAND.format("gpu01")) for op in ("same", "refresh", "read")))
 
     assert reviewed(quiet).worst is None
@@ -211,6 +213,27 @@ def test_a_record_of_another_version_is_not_read_instead_of_taken_for_a_new_host
     assert found.unread
 
 
+def test_a_switch_of_another_version_is_unread() -> None:
+    props = switch_properties(with_switches(switch_entry()))
+    text = preview(step("update", SWITCH.format("sw1"), props, {**props, "record": '{"of": "another version"}'}))
+
+    assert {(one.kind, one.name) for one in reviewed(text).effects} == {(Kind.SWITCH_UNREAD, "switches-sw1")}
+    port = next(key for key in props if key.startswith("port_"))
+    lost = preview(step("update", SWITCH.format("sw1"), props, {**props, port: "unknown"}))
+    assert {(one.kind, one.part) for one in reviewed(lost).effects} == {
+        (Kind.SWITCH_UNREAD, port.removeprefix("port_"))
+    }, "neither new nor given back"
+
+
+def test_what_a_host_says_at_length_is_cut_and_secrets_in_it_are_blanked() -> None:
+    one = record("gpu01", 1)
+    liar = one.model_copy(update={"trouble": f"127.0.0.1:22 password: hunter22 {'ha ' * 100_000}"})
+
+    said = written(preview(hosts({"gpu01": liar}, {"gpu01": one})))
+    assert "hunter22" not in said
+    assert len(said) < 1500
+
+
 @pytest.mark.parametrize(
     ("key", "value", "kind"),
     [
@@ -240,7 +263,7 @@ def test_a_host_that_is_silent_now_is_not_read_though_the_state_knows_it() -> No
 
     assert kinds(text) == {Kind.LINK, Kind.UNREAD}
     assert "192.0.2.1" not in written(text)
-    assert "1 host or switch is NOT READ" in written(text).splitlines()[1]
+    assert "1 host is NOT READ" in written(text).splitlines()[1]
 
 
 def test_what_providers_log_of_the_hosts_is_not_read() -> None:
