@@ -4,6 +4,7 @@ The knowledge is what the hosts said at the last run, or at a refresh of this on
 that nobody knows, never that it costs nothing.
 """
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -18,7 +19,13 @@ IN_USE, OFFERED, SEEN = "vfs_in_use", "vfs_offered", "seen"
 """Facts: per PF how many are in use and why, how many its NIC offers, and when that was seen (UTC)."""
 MINUTE = "%Y-%m-%dT%H:%MZ"
 LONGEST_REASON = 80
+FREE_THEM = "; drain the node or delete the pods that use them, or take the change back"
 LOOK = "pulumi preview --refresh --run-program looks"
+
+
+def without_users(text: str) -> str:
+    """A refusal of `vfs_refused` that says how many VFs are in use, and not by whom."""
+    return re.sub(rf"( in use), such as .*?(?={re.escape(FREE_THEM)})", r"\1", text, flags=re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,8 +117,8 @@ def vfs_refused(
         for pf, before, after in resized(old, new):
             if pf in known.in_use:
                 yield (
-                    f"{name}: {pf}.vfs {before} => {after} takes every VF of {pf} away first, and {known.in_use[pf]}; "
-                    "drain the node or delete the pods that use them, or take the change back"
+                    f"{name}: {pf}.vfs {before} => {after} takes every VF of {pf} away first, and {known.in_use[pf]}"
+                    f"{FREE_THEM}"
                 )
 
 

@@ -10,7 +10,7 @@ from typing import TypeVar
 from pydantic import JsonValue, ValidationError
 
 from components.hosts.changes import SILENT, Change, changes
-from components.hosts.losses import Known, known_of
+from components.hosts.losses import Known, known_of, without_users
 from components.hosts.records import PREFIX as HOST_PREFIX
 from components.hosts.records import HostRecord, records_of
 from components.review.preview import Preview, Props, State, Step
@@ -151,10 +151,11 @@ def review_of(preview: Preview) -> Review:
 
 
 def _failures(preview: Preview) -> Iterator[Effect]:
+    """Errors, without the names of pods that one of them has."""
     for one in preview.diagnostics:
         if one.level == "error":
             resource = one.urn.split("::", 3)[-1] if one.urn else ""
-            yield Effect(kind=Kind.FAILED, name=resource, what=one.text)
+            yield Effect(kind=Kind.FAILED, name=resource, what=without_users(one.text))
     if preview.corrupt:
         yield Effect(kind=Kind.FAILED, name="", what="Pulumi says that the state may be corrupt")
 

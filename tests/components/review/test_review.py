@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from components.hosts.losses import vfs_refused
 from components.review.comment import LEAST_LIMIT, LIMIT, as_markdown, comment_of
 from components.review.effects import Kind, Rank, Review, review_of
 from components.review.preview import STREAMING, read_preview
@@ -167,6 +168,17 @@ def test_vfs_in_use_are_counted_and_the_pods_are_not_named() -> None:
     assert rows(text) == [("Pods lose VFs", "gpu01 enp5s0", "vfs 2 => 4; the NIC offers 8; 3 VFs in use")]
     assert "job-7" not in written(text)
     assert "VFs in use as the hosts said at 2026-11-22 05:50 UTC" in written(text)
+
+
+def test_the_refusal_to_take_vfs_that_are_in_use_names_no_pod_either() -> None:
+    facts = {"gpu01": {**KNOWN, "vfs_offered": {}}}
+    asked = record("gpu01", 1).model_copy(update={"document": {"pfs": [{"interface": "enp5s0", "vfs": 2}]}})
+    (refusal,) = vfs_refused({"gpu01": record("gpu01", 1)}, {"gpu01": asked}, facts)
+    assert "train/job-7" in refusal
+
+    said = written(preview(diagnostics=({"message": f"error: {refusal}", "severity": "error"},)))
+    assert "job-7" not in said
+    assert "3 in use; drain the node" in said
 
 
 def test_ports_of_a_switch_fold_field_by_field() -> None:
