@@ -111,8 +111,8 @@ def vsphere(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Vsphere]:
         yield a_stack(folder, endpoint)
 
 
-def a_stack(folder: Path, endpoint: Endpoint, like: str = "lab") -> Vsphere:
-    """A stack in that vCenter whose state and file lie in `folder`, with the engine set as for the stack `like`."""
+def a_stack(folder: Path, endpoint: Endpoint) -> Vsphere:
+    """A stack in that vCenter whose state and file lie in `folder`, with the engine set as for a lab with a fabric."""
     (folder / "backend").mkdir()
     (folder / "__main__.py").write_text(PROGRAM)
     options = {"toolchain": "pip", "virtualenv": str(ROOT / ".venv")}
@@ -120,7 +120,7 @@ def a_stack(folder: Path, endpoint: Endpoint, like: str = "lab") -> Vsphere:
         yaml.safe_dump({"name": "rocelab", "runtime": {"name": "python", "options": options}})
     )
     env = {
-        **environment(like),
+        **environment("lab-pvrdma"),
         "PULUMI_BACKEND_URL": f"file://{folder / 'backend'}",
         "PULUMI_CONFIG_PASSPHRASE": "test",
         "PYTHONPATH": str(ROOT),

@@ -120,7 +120,7 @@ def killed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Killed]:
     folder = tmp_path_factory.mktemp("kill")
     with running(folder, f"-control={folder / SOCKET}") as endpoint:
         # as every lab with a fabric: the state is written at each step (docs/decisions/0007-state-once.md)
-        stack = a_stack(folder, endpoint, like="lab-pvrdma")
+        stack = a_stack(folder, endpoint)
         # with an adapter that is made, the switch stands before the host is set: a kill then leaves none half made
         stack.fabric["switches"][0]["hosts"] = [{"name": HOST, "vmkernel": {"address": "10.10.11.201/24"}}]
         stack.write_lab()
