@@ -19,6 +19,7 @@ from stacks.machines import ExistingMachine, Machine
 from stacks.nodes import BareMetal, Node, VsphereVm
 from stacks.rails import Rail
 from stacks.rules import BrokenRulesError, Fault, Parts, Path, broken_rules, show
+from stacks.safe_yaml import compose_yaml
 from stacks.switches import EosSwitch, NvueSwitch, OnyxSwitch, SonicSwitch
 
 T = TypeVar("T")
@@ -179,7 +180,7 @@ def _valid_parts(given: object, model: type[BaseModel]) -> Parts:
 def _line_of(path: Path, file_text: str) -> int | None:
     """The line where a path stands in the stack file; of its nearest parent when the key itself is missing."""
     try:
-        node = yaml.compose(file_text, Loader=yaml.SafeLoader)
+        node = compose_yaml(file_text)
     except yaml.YAMLError:
         return None
     line: int | None = None

@@ -15,6 +15,7 @@ from stacks.fabric import read_password
 from stacks.host_keys import HostKey, keys_beside, machine_keys
 from stacks.lab import Lab
 from stacks.read import KEY, parse_lab
+from stacks.safe_yaml import load_yaml
 from stacks.secret_files import secret_files
 from stacks.switches import HOST_KEYS
 
@@ -66,7 +67,7 @@ def _file_of(lab: str, path: Path) -> str | None:
     """The stack file's text for line numbers, unless the lab came from another file (`--config-file`)."""
     try:
         text = path.read_text()
-        same = yaml.safe_load(text)["config"][KEY] == json.loads(lab)
+        same = load_yaml(text)["config"][KEY] == json.loads(lab)
     except (OSError, yaml.YAMLError, KeyError, TypeError):
         return None
     return text if same else None

@@ -11,6 +11,7 @@ from stacks.expand import Expanded, expand, flat_text
 from stacks.faults import faults_of, field_faults, report
 from stacks.lab import Lab
 from stacks.lab_file import LabFile, has_groups
+from stacks.safe_yaml import load_yaml
 
 KEY = "rocelab:lab"
 LARGEST_FILE_BYTES = 4_000_000
@@ -80,7 +81,7 @@ def _lab_text(path: Path) -> tuple[str, str]:
         if path.stat().st_size > LARGEST_FILE_BYTES:
             raise LabError(f"{path.name}: larger than {LARGEST_FILE_BYTES} bytes, so it is no stack file")
         text = path.read_text(encoding="utf-8")
-        content = yaml.safe_load(text)
+        content = load_yaml(text)
     except OSError as error:
         raise LabError(f"{path.name} cannot be read: {error.strerror}") from None
     except UnicodeDecodeError as error:

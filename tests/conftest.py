@@ -3,6 +3,7 @@
 import os
 from collections.abc import Iterator
 from pathlib import Path
+from unittest import mock
 
 import pytest
 
@@ -27,6 +28,16 @@ def _the_process_stays_as_it_was() -> Iterator[None]:
     yield
     changed = before.restore()
     assert not changed, f"the test has left changes of the whole process behind: {', '.join(changed)}"
+
+
+@pytest.fixture(autouse=True)
+def _disks_are_not_waited_for(request: pytest.FixtureRequest) -> Iterator[None]:
+    """No test here pulls the plug, and 8,000 writes of a fake host's files would wait for the disk."""
+    if request.node.get_closest_marker("sim"):
+        yield
+    else:
+        with mock.patch("os.fsync"):
+            yield
 
 
 @pytest.fixture(scope="session")

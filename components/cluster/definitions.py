@@ -3,7 +3,6 @@
 from collections.abc import Collection, Mapping
 from typing import cast
 
-import yaml
 from pydantic import JsonValue
 
 from components.cluster.ipam_definitions import render_pool_definitions
@@ -11,9 +10,7 @@ from components.cluster.manifests import Manifest
 from components.cluster.store import Store
 from stacks.base import LabError
 from stacks.bill import MPIJOBS_DEFINITION, NETWORKS_DEFINITION, WHEREABOUTS_DEFINITIONS
-
-# libyaml reads the 670 kB of the MPIJob definition in a tenth of the time; wheels have it, other builds may not
-_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+from stacks.safe_yaml import load_yaml
 
 
 def read_definitions(store: Store, keys: Collection[str]) -> Mapping[str, Manifest]:
@@ -33,8 +30,7 @@ def read_definitions(store: Store, keys: Collection[str]) -> Mapping[str, Manife
 
 def parse_definition(text: str) -> Manifest:
     """A definition without its prose: the API server checks the same, and the state is a fifth of the size."""
-    # the loader is one of PyYAML's two safe ones
-    found = yaml.load(text, Loader=_LOADER)  # noqa: S506
+    found = load_yaml(text)
     if not isinstance(found, dict) or found.get("kind") != "CustomResourceDefinition":
         raise LabError("an upstream file of stacks/bill.py is no CustomResourceDefinition: correct its path")
     return cast(Manifest, without_prose(found))

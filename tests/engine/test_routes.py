@@ -37,7 +37,7 @@ class Site:
         handler = type("Handler", (SimpleHTTPRequestHandler,), {"log_message": self._note})
         self.server = ThreadingHTTPServer(("127.0.0.1", 0), partial(handler, directory=str(folder)))
         self.url = f"http://127.0.0.1:{self.server.server_address[1]}"
-        threading.Thread(target=self.server.serve_forever, daemon=True).start()
+        threading.Thread(target=self.server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
 
     def _note(self, _format: str, *arguments: object) -> None:
         self.asked.append(str(arguments[0]))

@@ -51,6 +51,7 @@ def test_a_node_that_does_not_exist_is_refused(capsys: pytest.CaptureFixture[str
     assert "no node gpu77; there are: gpu01, gpu02" in capsys.readouterr().err
 
 
+@pytest.mark.sim
 def test_two_commands_at_once_wait_for_each_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     """The second says so; and the lock of a killed command holds nobody up, since the kernel lets go of it."""
     monkeypatch.setattr(cli, "STATE", tmp_path)
@@ -66,6 +67,7 @@ def test_two_commands_at_once_wait_for_each_other(tmp_path: Path, monkeypatch: p
     assert second.communicate(timeout=20)[0] == "mine\n"
 
 
+@pytest.mark.sim
 def test_a_reader_that_goes_away_ends_the_command_without_a_complaint():
     script = "import sys; sys.argv = ['sim', 'status', '--help']; import runpy; runpy.run_module('simulator.cli', "
     script += "run_name='__main__')"
@@ -80,6 +82,7 @@ def test_a_reader_that_goes_away_ends_the_command_without_a_complaint():
     assert ended.stderr == b""
 
 
+@pytest.mark.sim
 def test_a_part_that_hangs_up_is_an_error_with_words_and_no_sudden_end():
     script = "import sys, socket, runpy; from simulator import lab\n"
     script += "def hung_up(*_):\n ours, theirs = socket.socketpair(); theirs.close(); ours.send(b'x')\n"

@@ -37,7 +37,7 @@ def serve(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[int, dict[str, 
 
         server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         servers.append(server)
-        threading.Thread(target=server.serve_forever, daemon=True).start()
+        threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
         return f"127.0.0.1:{server.server_port}"
 
     yield start

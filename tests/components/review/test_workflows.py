@@ -64,7 +64,7 @@ class Notes(BaseHTTPRequestHandler):
 def gitlab(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     monkeypatch.setattr(Notes, "written", [])
     server = ThreadingHTTPServer(("127.0.0.1", 0), Notes)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
+    threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
     yield f"http://127.0.0.1:{server.server_port}/api/v4"
     server.shutdown()
     server.server_close()

@@ -108,7 +108,7 @@ def serving(api: FakeApi) -> Iterator[FakeApi]:
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     server.daemon_threads = True
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
     thread.start()
     api.url = f"http://127.0.0.1:{server.server_port}"
     try:

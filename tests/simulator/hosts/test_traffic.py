@@ -21,6 +21,8 @@ from simulator.hosts.labfile import lab_of, ports_of, routed_lab_of
 from stacks.benchmarks import Benchmarks, Verbs
 from stacks.read import parse_lab
 
+pytestmark = pytest.mark.sim
+
 KEY = asyncssh.generate_private_key("ssh-ed25519")
 COUNT = 8
 ALL = ("ib_write_bw", "ib_send_bw", "ib_read_bw", "ib_write_lat", "ib_send_lat", "ib_read_lat")

@@ -27,6 +27,8 @@ from stacks.lab import Lab
 from tests.conftest import ROOT
 from tests.simulator.nodes.test_machine import words
 
+pytestmark = pytest.mark.sim
+
 KERNEL = "6.1.0-1-amd64"
 DEBIAN = pytest.mark.skipif(not shutil.which("apt-get"), reason="this machine has no apt")
 ONE = Package(

@@ -18,6 +18,8 @@ from stacks.lab import Lab
 from tests.simulator.switch.test_onyx import lldp_frame
 from tests.simulator.switch.test_ports import BROADCAST, GPU01, GPU02, frame
 
+pytestmark = pytest.mark.sim
+
 PATIENCE_S = 30
 """For a frame that must arrive; a machine at work takes its time."""
 
