@@ -118,6 +118,7 @@ def test_every_kubernetes_that_a_lab_may_ask_for_has_a_pause_image(minor: int) -
         assert f"1.{minor}" in PAUSE_VERSIONS
 
 
+@pytest.mark.sim
 @pytest.mark.skipif(KUBEADM is None, reason="no kubeadm: engine/setup --dev builds it")
 def test_it_is_the_one_that_kubeadm_fetches() -> None:
     done = subprocess.run(

@@ -45,7 +45,8 @@ def test_the_text_is_the_golden_one(name):
 
 
 @pytest.mark.parametrize("name", TEXTS)
-@pytest.mark.skipif(KUBEADM is None, reason="no kubeadm: make setup builds it")
+@pytest.mark.sim
+@pytest.mark.skipif(KUBEADM is None, reason="no kubeadm: engine/setup --dev builds it")
 def test_kubeadm_itself_finds_nothing_wrong(name, tmp_path: Path):
     config = tmp_path / "config.yaml"
     config.write_text(TEXTS[name])
@@ -57,7 +58,8 @@ def test_kubeadm_itself_finds_nothing_wrong(name, tmp_path: Path):
     assert "WARNING" not in done.stderr.upper(), "an unknown field is a warning, and then ignored"
 
 
-@pytest.mark.skipif(KUBEADM is None, reason="no kubeadm: make setup builds it")
+@pytest.mark.sim
+@pytest.mark.skipif(KUBEADM is None, reason="no kubeadm: engine/setup --dev builds it")
 def test_kubeadm_does_find_a_field_that_it_does_not_know(tmp_path: Path):
     config = tmp_path / "config.yaml"
     config.write_text(TEXTS["init-one"].replace("clusterName", "clusterNam"))

@@ -11,7 +11,7 @@ from components.cluster.bootstrap.config import init_config
 from tests.components.cluster.bootstrap.machines import Machines
 from tests.components.cluster.bootstrap.test_config import INVITATION, KUBEADM, ONE, THREE
 
-pytestmark = pytest.mark.skipif(KUBEADM is None, reason="no kubeadm: engine/setup --dev builds it")
+pytestmark = [pytest.mark.sim, pytest.mark.skipif(KUBEADM is None, reason="no kubeadm: engine/setup --dev builds it")]
 
 
 def kubeadm(*words: str, folder: Path) -> "subprocess.CompletedProcess[str]":
