@@ -13,6 +13,8 @@ from simulator.part import Report, SimulatorError, Wait
 
 POLL_S = 0.05
 LAST_LINES = 8
+KILLED_S = 30
+"""For the kernel to take a killed process apart; a busy machine needs seconds for a large one."""
 
 
 @dataclass(frozen=True)
@@ -87,8 +89,8 @@ class Daemon:
                 raise SimulatorError(f"{self.name}: no {what} after {timeout_s:.0f} s\n{self.last_words()}")
 
     def stop(self, patience_s: float = 10) -> None:
-        """Asks the process to end, insists after `patience_s`, and forgets it."""
-        for sign in (signal.SIGTERM, signal.SIGKILL):
+        """Asks the process to end, kills it after `patience_s`, and forgets it once it has let go of its ports."""
+        for sign, wait_s in ((signal.SIGTERM, patience_s), (signal.SIGKILL, KILLED_S)):
             if (pid := self.pid()) is None:
                 break
             try:
@@ -96,7 +98,7 @@ class Daemon:
                 os.kill(pid, signal.SIGCONT)  # a suspended process does not see that it is asked to end
             except ProcessLookupError:
                 break
-            deadline = time.monotonic() + patience_s
+            deadline = time.monotonic() + wait_s
             while self.pid() is not None and time.monotonic() < deadline:
                 time.sleep(POLL_S)
             _reap(pid)
