@@ -21,8 +21,8 @@ def _refuse_an_incast_that_no_rail_can_hold(parts: Parts) -> Iterator[Fault]:
     if benchmarks.verbs.incast >= most:
         yield Fault(
             ("benchmarks", "verbs", "incast"),
-            f"{benchmarks.verbs.incast} senders and a receiver, and no rail has more than {most} active nodes: "
-            f"at most {max(most - 1, 0)}, or 0 for no incast",
+            f"{benchmarks.verbs.incast} senders need one receiver more, but no rail has more than {most} active nodes; "
+            f"set at most {max(most - 1, 0)}, or 0 to skip incast",
         )
 
 
@@ -34,7 +34,8 @@ def _refuse_ports_beyond_the_last(parts: Parts) -> Iterator[Fault]:
     if verbs.first_port + needed - 1 > LAST_PORT:
         yield Fault(
             ("benchmarks", "verbs", "first_port"),
-            f"{verbs.first_port}, and {plural(needed, 'port')} from it on are needed: at most {LAST_PORT - needed + 1}",
+            f"{verbs.first_port} leaves too few of the {plural(needed, 'port')} that the tests need; "
+            f"set at most {LAST_PORT - needed + 1}",
         )
 
 

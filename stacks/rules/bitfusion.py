@@ -20,7 +20,7 @@ def _both(parts: Parts) -> tuple[Bitfusion | None, dict[str, DistributedSwitch]]
 def _refuse_servers_without_a_vcenter(parts: Parts) -> Iterator[Fault]:
     bitfusion, _ = _both(parts)
     if bitfusion is not None and parts.others.get("fabric") is None:
-        yield Fault(("bitfusion",), "its servers are made in a vCenter; describe it as `fabric`")
+        yield Fault(("bitfusion",), "Bitfusion servers are created in a vCenter; describe it in `fabric`")
 
 
 def _refuse_adapters_off_their_rail(parts: Parts) -> Iterator[Fault]:
@@ -35,14 +35,17 @@ def _refuse_adapters_off_their_rail(parts: Parts) -> Iterator[Fault]:
             if switch is None:
                 yield Fault(
                     (*path, "rail"),
-                    f"{adapter.rail} has no switch in fabric.switches, which has {', '.join(switches)}",
+                    f"{adapter.rail} has no switch in fabric.switches; it has {', '.join(switches)}",
                 )
             elif server.host not in [host.name for host in switch.hosts]:
-                yield Fault((*PATH, i, "host"), f"{server.host} is no host of switch {switch.name} of {adapter.rail}")
+                yield Fault(
+                    (*PATH, i, "host"), f"{server.host} is not a host of {switch.name}, the switch of {adapter.rail}"
+                )
             if rail is not None and adapter.address.network != rail.host_subnet:
                 yield Fault(
                     (*path, "address"),
-                    f"{adapter.address} is outside {adapter.rail}'s host_subnet {rail.host_subnet}; choose one inside",
+                    f"{adapter.address} is outside {adapter.rail}'s host_subnet {rail.host_subnet}; "
+                    "choose an address inside it",
                 )
 
 
@@ -54,7 +57,8 @@ def _refuse_pvrdma_as_the_first_adapter(parts: Parts) -> Iterator[Fault]:
     if bitfusion.management_network in groups:
         yield Fault(
             ("bitfusion", "management_network"),
-            f"{bitfusion.management_network} is a rail's port group: adapter 1 is never PVRDMA; name another network",
+            f"{bitfusion.management_network} is a rail's port group, but adapter 1 is never PVRDMA; "
+            "name another network",
         )
 
 
@@ -91,8 +95,8 @@ def _refuse_clients_that_share_no_rail_with_a_server(parts: Parts) -> Iterator[F
                 listed = " or ".join(server)
                 yield Fault(
                     ("bitfusion_client", "nodes", i),
-                    f"{name} has no PF on {listed}, where the server at {next(iter(server.values()))} is: "
-                    f"add a PF on {listed} to it, or take it out",
+                    f"{name} has no PF on {listed}, which the server at {next(iter(server.values()))} uses; "
+                    f"add a PF on {listed}, or remove the client",
                 )
 
 

@@ -22,18 +22,18 @@ def _refuse_other_counts_of_control_planes(parts: Parts) -> Iterator[Fault]:
             for i in planes:
                 yield Fault(
                     ("nodes", i, "role"),
-                    "control_plane, and the cluster exists already: add cluster.bootstrap, or leave role out",
+                    "control_plane is only for clusters that rocelab creates; add cluster.bootstrap, or remove role",
                 )
         return
     if len(planes) not in COUNTS:
         yield Fault(
             ("cluster", "bootstrap"),
-            f"{len(planes)} nodes have role: control_plane; one, or three that keep a quorum, are possible",
+            f"{len(planes)} nodes have role: control_plane; use one, or three for a quorum",
         )
     elif len(planes) > 1 and bootstrap.control_plane_endpoint is None:
         yield Fault(
             ("cluster", "bootstrap", "control_plane_endpoint"),
-            "missing with three control planes: name the load balancer or virtual address in front of them",
+            "missing; three control planes need the load balancer or virtual IP in front of them",
         )
 
 
@@ -54,7 +54,7 @@ def _refuse_an_endpoint_on_a_rail(parts: Parts) -> Iterator[Fault]:
         if address in subnet:
             yield Fault(
                 ("cluster", "bootstrap", "control_plane_endpoint"),
-                f"{address} lies in {subnet} of {owner}: the API must be reached over the management network",
+                f"{address} is in {subnet} of {owner}; use an address on the management network",
             )
 
 
@@ -72,7 +72,7 @@ def _refuse_a_cluster_on_simulated_nodes(parts: Parts) -> Iterator[Fault]:
     if parts.kind == "virtual" and _bootstrap(parts):
         yield Fault(
             ("cluster", "bootstrap"),
-            "simulated nodes have no container runtime, and the simulator has a control plane of its own: take it out",
+            "the simulator brings its own control plane, and its nodes have no container runtime; remove this section",
         )
 
 

@@ -17,13 +17,13 @@ def _refuse_vfs_of_two_owners(parts: Parts) -> Iterator[Fault]:
         return
     delivery = parts.cluster.delivery
     owner = {
-        "sriov_operator": "the operator makes them: write 0, and their number into cluster.delivery.vfs",
-        "shared_rdma": "pods share the PF and no VF is used: write 0",
-        "pvrdma": "the machine's NIC has none: write 0",
+        "sriov_operator": "the operator creates VFs; write 0 here and the count in cluster.delivery.vfs",
+        "shared_rdma": "pods share the PF and use no VF; write 0",
+        "pvrdma": "the VM's NIC has no VFs; write 0",
     }[delivery.profile]
     for path, node, pf in parts.pfs():
         if pf.vfs and node.state != "absent":
-            yield Fault((*path, "vfs"), f"{pf.vfs}, and cluster.delivery is {delivery.profile}: {owner}")
+            yield Fault((*path, "vfs"), f"{pf.vfs} with cluster.delivery {delivery.profile}: {owner}")
 
 
 def _refuse_a_shared_device_in_exclusive_namespaces(parts: Parts) -> Iterator[Fault]:
@@ -33,8 +33,8 @@ def _refuse_a_shared_device_in_exclusive_namespaces(parts: Parts) -> Iterator[Fa
     if isinstance(parts.cluster.delivery, SharedRdma | Pvrdma):
         yield Fault(
             ("hosts", "rdma_namespaces"),
-            f"exclusive gives a device to one pod, and cluster.delivery {parts.cluster.delivery.profile} shares it: "
-            "its plugin does not even start; write shared, or use a profile with VFs",
+            f"exclusive gives a device to one pod, but cluster.delivery {parts.cluster.delivery.profile} shares it; "
+            "its device plugin would not start. Write shared, or choose a profile with VFs",
         )
 
 
@@ -46,14 +46,15 @@ def _refuse_another_prefix_than_the_operator_s(parts: Parts) -> Iterator[Fault]:
         if rail.resource_prefix != operator.resource_prefix:
             yield Fault(
                 ("rails", i, "resource_prefix"),
-                f"{rail.resource_prefix}, and the operator offers {operator.resource_prefix}/{rail.resource_name}: "
-                f"write {operator.resource_prefix}, or say in cluster.delivery.resource_prefix how it was installed",
+                f"{rail.resource_prefix}, but the operator offers {operator.resource_prefix}/{rail.resource_name}; "
+                f"write {operator.resource_prefix}, or set cluster.delivery.resource_prefix to what the "
+                "operator was installed with",
             )
         if pod.addresses_per_node < operator.vfs:
             yield Fault(
                 ("rails", i, "pod", "addresses_per_node"),
-                f"{plural(pod.addresses_per_node, 'address', 'addresses')} for {operator.vfs} VFs a node: pods "
-                f"would wait for one; set at least {operator.vfs}",
+                f"{plural(pod.addresses_per_node, 'address', 'addresses')} per node for {operator.vfs} VFs: some pods "
+                f"would get no address; set at least {operator.vfs}",
             )
 
 
@@ -66,7 +67,7 @@ def _refuse_more_pods_than_addresses(parts: Parts) -> Iterator[Fault]:
             yield Fault(
                 ("rails", i, "pod", "addresses_per_node"),
                 f"{plural(pod.addresses_per_node, 'address', 'addresses')} for up to {cluster.delivery.most_pods} "
-                f"pods a node: some would wait for one; set at least {cluster.delivery.most_pods}, or lower "
+                f"pods per node: some would get no address; set at least {cluster.delivery.most_pods}, or lower "
                 "cluster.delivery.most_pods",
             )
 
@@ -83,8 +84,8 @@ def _refuse_a_macvlan_over_several_names(parts: Parts) -> Iterator[Fault]:
         if interface != pf.interface:
             yield Fault(
                 (*path, "interface"),
-                f"{pf.interface} here and {interface} at {first}: a macvlan network names one interface for all "
-                "nodes; give the NICs one name a rail (udev)",
+                f"{pf.interface} here, but {interface} at {first}: a macvlan network uses one interface name on all "
+                "nodes; give the NICs one name per rail (udev)",
             )
 
 
@@ -94,8 +95,8 @@ def _refuse_several_rails_of_pvrdma(parts: Parts) -> Iterator[Fault]:
     for i in list(parts.rails)[1:]:
         yield Fault(
             ("rails", i),
-            "a second rail, and cluster.delivery is pvrdma: its devices are told apart by nothing that the plugin "
-            "sees, so a lab has one rail",
+            "a second rail, but cluster.delivery is pvrdma: the device plugin cannot tell its devices "
+            "apart, so use one rail",
         )
 
 
@@ -106,8 +107,7 @@ def _refuse_static_addresses_for_replicas(parts: Parts) -> Iterator[Fault]:
     if not isinstance(parts.cluster.delivery, Pvrdma):
         yield Fault(
             ("cluster", "ipam"),
-            "static, and benchmarks.nccl runs replicas of one template, which would all have the same address; "
-            "use nv_ipam, or take benchmarks.nccl out",
+            "static gives every replica of benchmarks.nccl the same address; use nv_ipam, or remove benchmarks.nccl",
         )
 
 
@@ -116,7 +116,8 @@ def _refuse_ipam_where_nothing_asks_for_it(parts: Parts) -> Iterator[Fault]:
     if cluster and isinstance(cluster.delivery, Pvrdma) and "ipam" in cluster.model_fields_set:
         yield Fault(
             ("cluster", "ipam"),
-            f"{cluster.ipam.kind}, and with cluster.delivery pvrdma pods have the machine's own address: take it out",
+            f"{cluster.ipam.kind} has no effect with cluster.delivery pvrdma, where pods use the VM's own address; "
+            "remove it",
         )
 
 
@@ -127,7 +128,7 @@ def _refuse_drivers_that_nobody_brings(parts: Parts) -> Iterator[Fault]:
     if driver and driver.source == "operator" and not isinstance(parts.cluster.delivery, SriovOperator):
         yield Fault(
             ("driver", "source"),
-            "operator, and only cluster.delivery sriov_operator has one that brings NIC drivers: choose it, or "
+            "operator needs cluster.delivery sriov_operator, which installs NIC drivers; choose that profile or "
             "another source",
         )
     if gpu is None or parts.cluster.gpus == "operator":
@@ -136,13 +137,15 @@ def _refuse_drivers_that_nobody_brings(parts: Parts) -> Iterator[Fault]:
         if source == "operator":
             yield Fault(
                 ("gpu", field, "source"),
-                "operator, and only cluster.gpus operator has one that brings it: choose it, or another source",
+                "operator needs cluster.gpus operator, which installs it; choose that or another source",
             )
 
 
 def _refuse_a_cluster_that_no_rail_reaches(parts: Parts) -> Iterator[Fault]:
     if parts.cluster is not None and parts.rails and parts.all_rails_valid and not list(parts.pod_rails()):
-        yield Fault(("cluster",), "no rail has `pod`, so no pod gets to any: give one its pod side, or take this out")
+        yield Fault(
+            ("cluster",), "no rail has a `pod` section, so no pod can reach a rail; add one, or remove this section"
+        )
 
 
 def _refuse_untagged_pods_across_routers(parts: Parts) -> Iterator[Fault]:
@@ -152,8 +155,8 @@ def _refuse_untagged_pods_across_routers(parts: Parts) -> Iterator[Fault]:
         if rail.name in parts.split_rails and (shared or pod.vlan_id is None):
             yield Fault(
                 ("rails", i, "pod"),
-                f"pods would be untagged, and {rail.name} has several untagged networks with routers between them: "
-                "give the pods a VLAN of their own that spans the leaves (with VFs), or leave pod out",
+                f"pods would be untagged, but {rail.name} has several untagged networks with routers between them; "
+                "give pods their own VLAN across the leaves (with VFs), or remove pod",
             )
 
 

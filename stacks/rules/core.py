@@ -14,20 +14,22 @@ from stacks.words import plural
 
 def _refuse_names_given_twice(parts: Parts) -> Iterator[Fault]:
     rails, nodes, pods = parts.rails.items(), parts.nodes.items(), list(parts.pod_rails())
-    yield from twice("name", ((("rails", i, "name"), rail.name) for i, rail in rails), "rails need names of their own")
-    yield from twice("name", ((("nodes", i, "name"), node.name) for i, node in nodes), "nodes need names of their own")
+    yield from twice("name", ((("rails", i, "name"), rail.name) for i, rail in rails), "give each rail its own name")
+    yield from twice("name", ((("nodes", i, "name"), node.name) for i, node in nodes), "give each node its own name")
     yield from twice(
         "VLAN",
         ((("rails", i, "pod", "vlan_id"), pod.vlan_id) for i, _, pod in pods if pod.vlan_id is not None),
-        "a rail is a VLAN of its own",
+        "give each rail its own VLAN",
     )
     yield from twice(
-        "resource", ((("rails", i, "resource_name"), rail.resource) for i, rail, _ in pods), "pods choose a rail by it"
+        "resource",
+        ((("rails", i, "resource_name"), rail.resource) for i, rail, _ in pods),
+        "pods select a rail by it, so it must be unique",
     )
     yield from twice(
         "network",
         ((("rails", i, "network_name"), rail.network_name) for i, rail, _ in pods),
-        "pods attach to a rail by it",
+        "pods attach to a rail by it, so it must be unique",
     )
 
 
@@ -37,10 +39,10 @@ def _refuse_addresses_given_twice(parts: Parts) -> Iterator[Fault]:
         for i, node in parts.nodes.items()
         if node.state != "absent"
     )
-    yield from twice("address", endpoints, "two nodes cannot answer on one")
+    yield from twice("address", endpoints, "give each node its own")
     on_rails = ((*path, "address") for path, _, _ in parts.pfs())
     addresses = zip(on_rails, (pf.address.ip for _, _, pf in parts.pfs()), strict=True)
-    yield from twice("address", addresses, "give each PF a free one of its rail's host_subnet")
+    yield from twice("address", addresses, "give each PF its own from the rail's host_subnet")
 
 
 def _refuse_former_names_in_use(parts: Parts) -> Iterator[Fault]:
@@ -58,7 +60,7 @@ def _refuse_pfs_off_their_rail(parts: Parts) -> Iterator[Fault]:
         if pf.rail not in rails:
             # while a rail is refused for itself, the one that is meant may be that one
             if parts.all_rails_valid:
-                yield Fault((*path, "rail"), f"{pf.rail} is no rail of this lab; rails: {', '.join(rails)}")
+                yield Fault((*path, "rail"), f"this lab has no rail {pf.rail}; rails: {', '.join(rails)}")
             continue
         subnet = rails[pf.rail].host_subnet
         if pf.rail in split:
@@ -66,7 +68,8 @@ def _refuse_pfs_off_their_rail(parts: Parts) -> Iterator[Fault]:
         elif pf.address.ip not in subnet or pf.address.network != subnet:
             yield Fault(
                 (*path, "address"),
-                f"{pf.address} is outside {pf.rail}'s host_subnet {subnet}; write one of it with /{subnet.prefixlen}",
+                f"{pf.address} is outside {pf.rail}'s host_subnet {subnet}; "
+                f"write an address inside it with /{subnet.prefixlen}",
             )
         elif pf.address.ip in (subnet.network_address, subnet.broadcast_address):
             yield Fault(
@@ -78,18 +81,19 @@ def _refuse_a_pf_out_of_its_range(path: Path, pf: Pf, rail: Rail) -> Iterator[Fa
     if pf.gateway is None:
         yield Fault(
             (*path, "gateway"),
-            f"missing, and other PFs on {rail.name} have one: name the router of {pf.address.network}, or write "
-            f"host_gateway at {rail.name} and no gateway at any PF",
+            f"missing, but other PFs on {rail.name} have one; name the router of {pf.address.network}, or set "
+            f"host_gateway on {rail.name} and remove gateway from its PFs",
         )
     elif rail.host_gateway is not None:
         yield Fault(
             (*path, "gateway"),
-            f"{pf.gateway}, and {rail.name} has host_gateway {rail.host_gateway} for all of them: take one out",
+            f"{pf.gateway} conflicts with host_gateway {rail.host_gateway} of {rail.name}; remove one of the two",
         )
     elif not pf.address.network.subnet_of(rail.host_subnet):
         yield Fault(
             (*path, "address"),
-            f"{pf.address} is outside {rail.name}'s host_subnet {rail.host_subnet}, the range of all its PFs' subnets",
+            f"{pf.address} is outside {rail.name}'s host_subnet {rail.host_subnet}, "
+            "which must contain the subnets of all its PFs",
         )
 
 
@@ -104,7 +108,7 @@ def _refuse_overlapping_links(parts: Parts) -> Iterator[Fault]:
         if rail != pf.rail:
             yield Fault(
                 (*path, "address"),
-                f"{pf.address} is in the subnet of {rail} at {show(other)}; give each rail subnets of its own",
+                f"{pf.address} is in the subnet of {rail} at {show(other)}; give each rail its own subnets",
                 also=other,
             )
     inside: IPv4Network | None = None
@@ -142,7 +146,7 @@ def _refuse_overlapping_subnets(parts: Parts) -> Iterator[Fault]:
             if node.address in subnet:
                 yield Fault(
                     ("nodes", i, "address"),
-                    f"{node.address} lies in {owner} {subnet}: management must stay off the rails",
+                    f"{node.address} is in {owner} {subnet}; use a management address outside the rails",
                 )
 
 
@@ -154,7 +158,8 @@ def _refuse_pools_too_small(parts: Parts) -> Iterator[Fault]:
         if vfs and block < max(vfs):
             yield Fault(
                 ("rails", i, "pod", "addresses_per_node"),
-                f"{block} addresses for up to {max(vfs)} VFs a node: pods would wait for one; set at least {max(vfs)}",
+                f"{block} addresses for up to {max(vfs)} VFs per node: some pods would get none; "
+                f"set at least {max(vfs)}",
             )
         elif pod.block_count < len(vfs):
             yield Fault(
@@ -186,7 +191,7 @@ def _refuse_interfaces_on_two_rails(parts: Parts) -> Iterator[Fault]:
                 yield Fault(
                     (*path, "interface"),
                     f"{pf.interface} is on {pf.rail} here and on {rail} at {first}: the device plugin has one list of "
-                    "names for all nodes and would mix the rails; give the NICs one name a rail (udev)"
+                    "names for all nodes and would mix the rails; give the NICs one name per rail (udev)"
                     + (f", or write pci at every PF on {rail} and {pf.rail}" if by_slot and not known else ""),
                 )
                 break
@@ -198,7 +203,7 @@ def _refuse_what_the_kind_forbids(parts: Parts) -> Iterator[Fault]:
         if parts.kind == "virtual" and not node.address.is_loopback:
             yield Fault(
                 ("nodes", i, "address"),
-                f"{node.address} is a real machine's, and virtual labs may touch loopback only; set kind: hardware",
+                f"{node.address} is not loopback, and virtual labs reach loopback only; set kind: hardware",
             )
         if parts.kind == "hardware" and node.address.is_loopback:
             yield Fault(
@@ -206,16 +211,16 @@ def _refuse_what_the_kind_forbids(parts: Parts) -> Iterator[Fault]:
             )
     for path, _, pf in parts.pfs():
         if parts.kind == "hardware" and pf.soft_roce:
-            yield Fault((*path, "driver"), f"{pf.driver} has no RDMA: a stand-in of virtual labs; use mlx5_core")
+            yield Fault((*path, "driver"), f"{pf.driver} has no RDMA and is only for virtual labs; use mlx5_core")
     if parts.access is None:
         return
     if parts.kind == "hardware" and parts.access.identity == "file":
         yield Fault(
             ("access", "identity"),
-            "file is for the simulator only; use agent, or pulumi config set --secret rocelab:sshPrivateKey",
+            "file works only with the simulator; use agent, or pulumi config set --secret rocelab:sshPrivateKey",
         )
     if parts.access.identity == "file" and parts.access.key_file is None:
-        yield Fault(("access", "key_file"), "missing, and identity is file: name the simulator's private key")
+        yield Fault(("access", "key_file"), "missing; identity: file needs the simulator's private key")
 
 
 def _refuse_a_cluster_without_its_kubeconfig(parts: Parts) -> Iterator[Fault]:

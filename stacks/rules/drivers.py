@@ -19,7 +19,7 @@ def _refuse_operators_without_a_cluster(parts: Parts) -> Iterator[Fault]:
     )
     for path, source in sources:
         if source == "operator":
-            yield Fault(path, "operator, and the lab has no cluster in which one could run: use keep, or add cluster")
+            yield Fault(path, "operator needs a cluster to run in; use keep, or add cluster")
 
 
 def _refuse_firmware_settings_that_cannot_be(parts: Parts) -> Iterator[Fault]:
@@ -35,11 +35,11 @@ def _refuse_firmware_settings_that_cannot_be(parts: Parts) -> Iterator[Fault]:
         return
     for path, _, pf in parts.pfs():
         if pf.driver != "mlx5_core":
-            yield Fault((*path, "driver"), f"{pf.driver} has no such settings: set firmware.manage: false")
+            yield Fault((*path, "driver"), f"{pf.driver} has no firmware settings; set firmware.manage: false")
         elif pf.vfs > firmware.vfs_ceiling:
             yield Fault(
                 (*path, "vfs"),
-                f"{pf.vfs} is above firmware.vfs_ceiling {firmware.vfs_ceiling}: raise the ceiling, or lower vfs",
+                f"{pf.vfs} exceeds firmware.vfs_ceiling {firmware.vfs_ceiling}; raise the ceiling or lower vfs",
             )
 
 
@@ -50,10 +50,14 @@ def _refuse_firmware_versions_of_nobody(parts: Parts) -> Iterator[Fault]:
     rails = [rail.name for rail in parts.rails.values()]
     for rail in firmware.version_by_rail if parts.all_rails_valid else ():
         if rail not in rails:
-            yield Fault(("firmware", "version_by_rail", rail), f"{rail} is no rail; this lab has {', '.join(rails)}")
+            yield Fault(
+                ("firmware", "version_by_rail", rail), f"this lab has no rail {rail}; rails: {', '.join(rails)}"
+            )
     for path, node, pf in parts.pfs():
         if isinstance(node, BareMetal) and pf.driver != "mlx5_core" and firmware.version_of(pf.rail):
-            yield Fault((*path, "driver"), f"{pf.driver} has no firmware: name no version for {pf.rail} in firmware")
+            yield Fault(
+                (*path, "driver"), f"{pf.driver} has no firmware; remove {pf.rail} from firmware.version_by_rail"
+            )
 
 
 DRIVER_RULES: tuple[Callable[[Parts], Iterator[Fault]], ...] = (

@@ -18,11 +18,12 @@ def _refuse_switches_off_their_rail(parts: Parts) -> Iterator[Fault]:
     for i, switch in enumerate(fabric.switches):
         rail = rails.get(switch.rail)
         if rail is None:
-            yield Fault((*PATH, i, "rail"), f"{switch.rail} is no rail; this lab has {', '.join(rails)}")
+            yield Fault((*PATH, i, "rail"), f"this lab has no rail {switch.rail}; rails: {', '.join(rails)}")
         elif switch.mtu_bytes < rail.mtu_bytes:
             yield Fault(
                 (*PATH, i, "mtu_bytes"),
-                f"{switch.mtu_bytes} is less than the {rail.mtu_bytes} of {rail.name}: frames would be lost; raise it",
+                f"{switch.mtu_bytes} is below the {rail.mtu_bytes} of {rail.name}, so frames would be dropped; "
+                "raise it",
             )
         if rail is not None:
             for j, host in enumerate(switch.hosts):
@@ -30,7 +31,8 @@ def _refuse_switches_off_their_rail(parts: Parts) -> Iterator[Fault]:
                 if address is not None and address.network != rail.host_subnet:
                     yield Fault(
                         (*PATH, i, "hosts", j, "vmkernel", "address"),
-                        f"{address} lies outside host_subnet {rail.host_subnet} of {rail.name}; choose one inside",
+                        f"{address} is outside host_subnet {rail.host_subnet} of {rail.name}; "
+                        "choose an address inside it",
                     )
 
 
@@ -47,9 +49,9 @@ def _refuse_what_stands_twice(parts: Parts) -> Iterator[Fault]:
         for j, host in enumerate(switch.hosts)
         if host.vmkernel and host.vmkernel.address
     ]
-    yield from twice("switch", names, "each stands here once")
-    yield from twice("rail", rails, "a rail is one switch with one uplink a host")
-    yield from twice("address", addresses, "give each vmkernel adapter a free one")
+    yield from twice("switch", names, "list each switch once")
+    yield from twice("rail", rails, "a rail has one switch with one uplink per host")
+    yield from twice("address", addresses, "give each vmkernel adapter its own")
 
 
 def _refuse_one_nic_for_two_switches(parts: Parts) -> Iterator[Fault]:
@@ -64,7 +66,7 @@ def _refuse_one_nic_for_two_switches(parts: Parts) -> Iterator[Fault]:
             if switch.use != "reference":  # its uplinks are those that it has
                 said = ", ".join(f"{key} {value}" for key, value in chosen.items())
                 choices.append(((*PATH, i, "hosts", j), f"{host.name}: {said}"))
-    yield from twice("uplink", choices, "a NIC has one switch: name another by uplink.name or uplink.mac")
+    yield from twice("uplink", choices, "a NIC belongs to one switch; choose another by uplink.name or uplink.mac")
 
 
 def _refuse_what_the_kind_forbids(parts: Parts) -> Iterator[Fault]:
@@ -75,16 +77,18 @@ def _refuse_what_the_kind_forbids(parts: Parts) -> Iterator[Fault]:
     if parts.kind == "virtual" and not loopback:
         yield Fault(
             ("fabric", "vcenter"),
-            f"{fabric.vcenter} is no loopback address, where the simulator's is; set kind: hardware",
+            f"{fabric.vcenter} is not loopback, and virtual labs use the simulator's vCenter there; set kind: hardware",
         )
     if parts.kind == "hardware" and loopback:
-        yield Fault(("fabric", "vcenter"), f"{fabric.vcenter} is loopback, where only the simulator is")
+        yield Fault(
+            ("fabric", "vcenter"), f"{fabric.vcenter} is loopback, which only virtual labs use; name your vCenter"
+        )
     if parts.kind == "hardware" and fabric.password == "file":  # noqa: S105  # where it is, not what
         yield Fault(
             ("fabric", "password"), "file is for the simulator only; pulumi config set --secret rocelab:vcenterPassword"
         )
     if fabric.password == "file" and fabric.password_file is None:  # noqa: S105
-        yield Fault(("fabric", "password_file"), "missing, and password is file: name the simulator's password file")
+        yield Fault(("fabric", "password_file"), "missing; password: file needs the simulator's password file")
 
 
 def _refuse_a_key_file_that_is_not_the_simulators(parts: Parts) -> Iterator[Fault]:
@@ -92,9 +96,11 @@ def _refuse_a_key_file_that_is_not_the_simulators(parts: Parts) -> Iterator[Faul
     if fabric is None:
         return
     if fabric.host_keys == "file" and parts.kind == "hardware":
-        yield Fault(("fabric", "host_keys"), "file is for the simulator only; secret keeps it in the stack")
+        yield Fault(
+            ("fabric", "host_keys"), "file works only with the simulator; use secret to keep the keys in the stack"
+        )
     if (fabric.host_keys == "file") != (fabric.host_keys_file is not None):
-        yield Fault(("fabric", "host_keys_file"), "goes together with host_keys: file; give both, or neither")
+        yield Fault(("fabric", "host_keys_file"), "host_keys_file and host_keys: file go together; set both or neither")
 
 
 def _refuse_machines_without_their_switch(parts: Parts) -> Iterator[Fault]:
@@ -104,13 +110,14 @@ def _refuse_machines_without_their_switch(parts: Parts) -> Iterator[Fault]:
         if not isinstance(node, VsphereVm) or node.state == "absent":
             continue
         if fabric is None:
-            yield Fault(("nodes", i, "kind"), "a vsphere_vm is made in a vCenter; describe it as `fabric`")
+            yield Fault(("nodes", i, "kind"), "a vsphere_vm is created in a vCenter; describe it in `fabric`")
             continue
         for j, pf in enumerate(node.pfs):
             if pf.rail not in rails:
                 yield Fault(
                     ("nodes", i, "pfs", j, "rail"),
-                    f"{pf.rail} has no switch in fabric.switches, so there is no port group to connect to; add one",
+                    f"{pf.rail} has no switch in fabric.switches, so the VM has no port group to connect to; "
+                    "add a switch for it",
                 )
 
 
@@ -120,7 +127,9 @@ def _refuse_two_workers_on_one_host(parts: Parts) -> Iterator[Fault]:
         for i, node in parts.nodes.items()
         if isinstance(node, VsphereVm) and node.machine.host and node.role == "worker" and node.state != "absent"
     ]
-    yield from twice("host", pinned, "machines on one host talk by memory copies, so nothing would be measured")
+    yield from twice(
+        "host", pinned, "VMs on one host exchange data by memory copies, so the network would not be measured"
+    )
 
 
 def _is_loopback(address: str) -> bool:

@@ -26,8 +26,7 @@ def _refuse_routed_rails_in_guests(parts: Parts) -> Iterator[Fault]:
         if rail.name in parts.routed_rails:
             yield Fault(
                 ("rails", i, "host_gateway"),
-                "a routed rail has routing rules of ours, which the guest's network tool would remove: "
-                "take guests.network out",
+                "the guest's network tool would remove the routing rules that routed rails need; remove guests.network",
             )
 
 
@@ -35,7 +34,7 @@ def _refuse_a_licence_that_nobody_needs(parts: Parts) -> Iterator[Fault]:
     licence = parts.section("licence", NlsLicence) or parts.section("licence", LegacyLicence)
     licensed = any(isinstance(node, VsphereVm) and node.gpus for node in parts.nodes.values())
     if licence is not None and not licensed:
-        yield Fault(("licence",), "no node of kind vsphere_vm has gpus, so nobody asks for it; take the section out")
+        yield Fault(("licence",), "no node of kind vsphere_vm has gpus, so no license is needed; remove this section")
 
 
 def _refuse_bitfusion_clients_that_are_none(parts: Parts) -> Iterator[Fault]:
@@ -46,7 +45,7 @@ def _refuse_bitfusion_clients_that_are_none(parts: Parts) -> Iterator[Fault]:
     for i, name in enumerate(client.nodes):
         path = ("bitfusion_client", "nodes", i)
         if name not in nodes:
-            yield Fault(path, f"{name} is no node; this lab has {', '.join(nodes)}")
+            yield Fault(path, f"this lab has no node {name}; nodes: {', '.join(nodes)}")
         elif client.authorisation == "vcenter" and not isinstance(nodes[name], VsphereVm):
             yield Fault(
                 path, f"{name} is bare metal, which vCenter cannot enable: set bitfusion_client.authorisation: token"
@@ -56,16 +55,16 @@ def _refuse_bitfusion_clients_that_are_none(parts: Parts) -> Iterator[Fault]:
         if not any(server in rail.host_subnet for rail in parts.rails.values()):
             yield Fault(
                 ("bitfusion_client", "servers", i),
-                f"{server} lies on no rail: name the server's address on the network of its PVRDMA adapter",
+                f"{server} is on no rail; use the server's address on the network of its PVRDMA adapter",
             )
 
 
 def _servers_stand_once(client: BitfusionClient, *, made: bool) -> Iterator[Fault]:
     path = ("bitfusion_client", "servers")
     if made and client.servers:
-        yield Fault(path, "the lab makes its servers, whose addresses stand in bitfusion.servers: take this list out")
+        yield Fault(path, "the lab creates its servers, and bitfusion.servers has their addresses; remove this list")
     if not made and not client.servers:
-        yield Fault(path, "missing, and the lab makes no servers either: name those that are there, or add bitfusion")
+        yield Fault(path, "missing, and the lab creates no servers; list existing servers, or add bitfusion")
 
 
 GUEST_RULES: tuple[Callable[[Parts], Iterator[Fault]], ...] = (

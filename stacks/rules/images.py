@@ -30,8 +30,8 @@ def _refuse_a_port_that_a_node_s_own_sshd_has(parts: Parts) -> Iterator[Fault]:
         listed = ", ".join(taken[:3]) + (f" and {len(taken) - 3} more" if len(taken) > 3 else "")
         yield Fault(
             ("cluster", "delivery", "ssh_port"),
-            f"{port} is where {listed} has its own sshd (ssh_port), and a job's workers run in the machine's "
-            "network: choose another",
+            f"{port} is also the ssh_port of {listed}, and a job's workers share the host's "
+            "network; choose another port",
         )
 
 

@@ -50,7 +50,7 @@ def _refuse_management_over_pvrdma(parts: Parts) -> Iterator[Fault]:
         if network in groups:
             yield Fault(
                 ("nodes", i, "machine", "management_network"),
-                f"{network} is the port group of {groups[network]}: the first adapter carries SSH and never PVRDMA; "
+                f"{network} is the port group of {groups[network]}: the first adapter carries SSH, never PVRDMA; "
                 "name another network",
             )
 
@@ -61,7 +61,7 @@ def _refuse_other_drivers(parts: Parts) -> Iterator[Fault]:
             if pf.driver not in MACHINE_DRIVERS:
                 yield Fault(
                     ("nodes", i, "pfs", j, "driver"),
-                    f"{pf.driver} on a vsphere_vm, whose PVRDMA adapter is a vmxnet3 beside an RDMA device; "
+                    f"{pf.driver} on a vsphere_vm, but a PVRDMA adapter appears as a vmxnet3 NIC with an RDMA device; "
                     "write vmxnet3",
                 )
 
@@ -78,8 +78,7 @@ def _refuse_hosts_without_the_rail(parts: Parts) -> Iterator[Fault]:
             if pinned is not None and pinned not in hosts:
                 yield Fault(
                     ("nodes", i, "machine", "host"),
-                    f"{pinned} is no host of switch {switch.name}, which {switch.rail} runs over; "
-                    f"it has {', '.join(hosts)}",
+                    f"{pinned} is not a host of {switch.name}, the switch of {switch.rail}; hosts: {', '.join(hosts)}",
                 )
                 continue
             bare = [name for name in hosts if name not in tagged and pinned in (None, name)]
@@ -87,7 +86,7 @@ def _refuse_hosts_without_the_rail(parts: Parts) -> Iterator[Fault]:
                 yield Fault(
                     ("nodes", i, "machine", "host"),
                     f"{node.name} may run on {', '.join(bare)}, which has no vmkernel adapter for {switch.rail}: "
-                    "PVRDMA would fall back to TCP without a word; give it `vmkernel`, or name another host",
+                    "PVRDMA would silently fall back to TCP; add `vmkernel`, or name another host",
                 )
 
 
@@ -98,8 +97,8 @@ def _refuse_more_workers_than_hosts(parts: Parts) -> Iterator[Fault]:
         if len(on_rail) > len(switch.hosts):
             yield Fault(
                 ("nodes", on_rail[len(switch.hosts)][0], "machine"),
-                f"{len(on_rail)} workers are to have a host each, and switch {switch.name} has {len(switch.hosts)}: "
-                "add hosts, or say machine.apart: false and measure memory copies",
+                f"{len(on_rail)} workers need a host each, but switch {switch.name} has {len(switch.hosts)}; "
+                "add hosts, or set machine.apart: false and measure memory copies",
             )
 
 
@@ -111,8 +110,8 @@ def _refuse_native_endpoints_on_old_hardware(parts: Parts) -> Iterator[Fault]:
             if machine.hardware_version < NATIVE_ENDPOINTS:
                 yield Fault(
                     ("nodes", i, "machine", "hardware_version"),
-                    f"{machine.hardware_version}, and {rail} has bare-metal nodes too: PVRDMA reaches them from "
-                    f"{NATIVE_ENDPOINTS} on (ESXi 7.0 U1); raise it, or give them a rail of their own",
+                    f"{machine.hardware_version} is too old: {rail} has bare-metal nodes, which PVRDMA reaches from "
+                    f"{NATIVE_ENDPOINTS} on (ESXi 7.0 U1); raise it, or put them on a separate rail",
                 )
 
 
@@ -124,8 +123,8 @@ def _refuse_namespaces_on_old_hardware(parts: Parts) -> Iterator[Fault]:
         if node.pfs and machine.hardware_version < NAMESPACES:
             yield Fault(
                 ("nodes", i, "machine", "hardware_version"),
-                f"{machine.hardware_version}, and hosts.rdma_namespaces is exclusive: PVRDMA knows namespaces "
-                f"from {NAMESPACES} on; raise it, or share",
+                f"{machine.hardware_version} is too old for hosts.rdma_namespaces exclusive, which PVRDMA supports "
+                f"from {NAMESPACES} on; raise it, or write shared",
             )
 
 
@@ -136,7 +135,7 @@ def _refuse_roce_v1_over_routers(parts: Parts) -> Iterator[Fault]:
             if node.machine.roce_version == "rocev1":
                 yield Fault(
                     ("nodes", i, "machine", "roce_version"),
-                    f"rocev1 stays in one layer-2 domain, and {rail} has routers; write rocev2",
+                    f"rocev1 cannot cross the routers of {rail}; write rocev2",
                 )
 
 
@@ -146,13 +145,13 @@ def _refuse_one_machine_as_two_nodes(parts: Parts) -> Iterator[Fault]:
         for i, node in _machines(parts)
         if isinstance(node.machine, ExistingMachine)
     ]
-    yield from twice("machine", adopted, "one VM is one node")
+    yield from twice("machine", adopted, "a VM can be one node only")
     taken = {name for _, name in adopted}
     for i, node, _ in _new_machines(parts):
         if node.name in taken:
             yield Fault(
                 ("nodes", i, "name"),
-                f"{node.name} is to be made, and another node takes over a VM of that name; rename one of them",
+                f"rocelab would create {node.name}, but another node adopts a VM of that name; rename one of them",
             )
 
 
@@ -165,8 +164,8 @@ def _refuse_roce_v1_under_benchmarks(parts: Parts) -> Iterator[Fault]:
         if node.pfs and node.machine.roce_version == "rocev1":
             yield Fault(
                 ("nodes", i, "machine", "roce_version"),
-                "rocev1, and benchmarks.verbs measures over RoCE v2 alone: no transfer would begin; write rocev2, or "
-                "take benchmarks out",
+                "rocev1 cannot be measured: benchmarks.verbs runs over RoCE v2 only; write rocev2, or "
+                "remove benchmarks",
             )
 
 

@@ -18,7 +18,7 @@ def _measurements_of_hardware_outlive_the_simulator(parts: Parts) -> Iterator[Fa
     if first in THROWN_AWAY:
         yield Fault(
             ("report", "store"),
-            f"{report.store} lies in {first}, which make clean removes: take another folder, or leave store out",
+            f"{report.store} is inside {first}, which `make clean` removes; use another folder, or remove store",
         )
 
 

@@ -30,7 +30,7 @@ def _switches(parts: Parts) -> list[tuple[int, Switch]]:
 def _refuse_names_and_addresses_given_twice(parts: Parts) -> Iterator[Fault]:
     switches = _switches(parts)
     yield from twice(
-        "name", ((("switches", i, "name"), switch.name) for i, switch in switches), "switches need names of their own"
+        "name", ((("switches", i, "name"), switch.name) for i, switch in switches), "give each switch its own name"
     )
     places: list[tuple[Path, str]] = [
         (("nodes", i, "address"), f"{node.address} port {node.ssh_port}")
@@ -43,7 +43,7 @@ def _refuse_names_and_addresses_given_twice(parts: Parts) -> Iterator[Fault]:
         if place in taken:
             yield Fault(
                 ("switches", i, "address"),
-                f"{place} is also that of {show(taken[place])}; two cannot answer on one",
+                f"{place} is also that of {show(taken[place])}; give each switch its own",
                 also=taken[place],
             )
         taken[place] = ("switches", i, "address")
@@ -73,7 +73,7 @@ def _refuse_cables_to_nowhere(parts: Parts) -> Iterator[Fault]:
                 if interface not in known:
                     yield Fault(
                         ("switches", i, "ports", name, interface),
-                        f"{name} has no PF {interface}; its PFs: {', '.join(known)}",
+                        f"{name} has no PF {interface}; PFs: {', '.join(known)}",
                     )
 
 
@@ -86,8 +86,8 @@ def _refuse_pfs_without_a_port(parts: Parts) -> Iterator[Fault]:
         if switches and node.state == "active" and (node.name, pf.interface) not in mapped:
             yield Fault(
                 (*path, "interface"),
-                f"{pf.interface} is on no switch port: add it to switches[].ports.{node.name} "
-                "(with apply: false the switch itself is left alone)",
+                f"{pf.interface} is on no switch port; add it to switches[].ports.{node.name} "
+                "(with apply: false rocelab does not touch the switch)",
             )
 
 
@@ -134,8 +134,8 @@ def _refuse_native_vlans_that_meet_a_pods(parts: Parts) -> Iterator[Fault]:
             if vlan in pods:
                 yield Fault(
                     ("switches", i, "native_vlans"),
-                    f"untagged frames of {name} would be in VLAN {vlan}, which the pods of {pods[vlan]} have tagged; "
-                    "give the hosts a VLAN of their own",
+                    f"untagged frames of {name} would be in VLAN {vlan}, which pods of {pods[vlan]} use tagged; "
+                    "give the hosts their own VLAN",
                 )
 
 
@@ -147,7 +147,7 @@ def _refuse_what_cannot_be_applied(parts: Parts) -> Iterator[Fault]:
         if parts.kind == "virtual" and switch.apply and not (loopback and switch.os == "onyx"):
             yield Fault(
                 ("switches", i, "apply"),
-                f"{switch.os} at {switch.address}: a virtual lab applies to the simulator's Onyx on loopback only; "
+                f"{switch.os} at {switch.address}: a virtual lab configures only the simulator's Onyx on loopback; "
                 "set apply: false, or kind: hardware",
             )
         if parts.kind == "hardware" and loopback:
@@ -157,7 +157,7 @@ def _refuse_what_cannot_be_applied(parts: Parts) -> Iterator[Fault]:
         if switch.apply and qos and qos.mode == "lossless" and not switch.allow_global and switch.os == "onyx":
             yield Fault(
                 ("switches", i, "allow_global"),
-                "false, and Onyx pauses only priorities that are lossless for the whole switch; set it, use "
+                "false, but Onyx pauses only priorities that are lossless switch-wide; set it, use "
                 "qos.mode: lossy, or apply: false",
             )
         for rail in parts.rails.values():

@@ -15,8 +15,7 @@ def _refuse_to_change_the_login(parts: Parts) -> Iterator[Fault]:
         if user.name == parts.access.user and (user.uid is not None or user.sudo):
             yield Fault(
                 ("system", "users", i),
-                f"{user.name} is access.user, the account that the nodes are reached by: give it keys only, "
-                "no uid and no sudo",
+                f"{user.name} is access.user, the account rocelab logs in with; give it keys only, no uid and no sudo",
             )
 
 

@@ -37,10 +37,10 @@ def said_of(**verbs: Any) -> str:
         ({"sizes": [2, 16_777_216]}, "16777216 bytes; perftest sends 2 to 8388608"),
         ({"duration_s": 60, "timeout_s": 60}, "at least 70"),
         ({"iterations": None, "timeout_s": 12}, "ends a run of duration_s 5 before it can report: at least 15"),
-        ({"incast": 2}, "benchmarks.verbs.incast: 2 senders and a receiver, and no rail has more than 2 active nodes"),
+        ({"incast": 2}, "benchmarks.verbs.incast: 2 senders need one receiver more"),
         (
             {"first_port": 65_535},
-            "benchmarks.verbs.first_port: 65535, and 2 ports from it on are needed: at most 65534",
+            "benchmarks.verbs.first_port: 65535 leaves too few of the 2 ports",
         ),
         ({"latency": {"warn_above_us": 20, "fail_above_us": 10}}, "warn_above_us 20.0 lies above fail_above_us 10.0"),
     ],

@@ -52,17 +52,17 @@ def test_a_control_plane_and_two_workers_are_a_lab():
 @pytest.mark.parametrize(
     ("edit", "path", "says"),
     [
-        (roles("worker"), "cluster.bootstrap", "0 nodes have role: control_plane; one, or three"),
+        (roles("worker"), "cluster.bootstrap", "0 nodes have role: control_plane; use one, or three"),
         (roles("control_plane", "control_plane"), "cluster.bootstrap", "2 nodes have role: control_plane"),
         (
             roles("control_plane", "control_plane", "control_plane"),
             "cluster.bootstrap.control_plane_endpoint",
-            "missing with three control planes",
+            "missing; three control planes",
         ),
         (
             bootstrap(control_plane_endpoint="10.10.11.5:6443"),
             "cluster.bootstrap.control_plane_endpoint",
-            "10.10.11.5 lies in 10.10.11.0/24 of rail-a",
+            "10.10.11.5 is in 10.10.11.0/24 of rail-a",
         ),
         (
             bootstrap(control_plane_endpoint="10.244.0.1:6443"),
@@ -75,9 +75,13 @@ def test_a_control_plane_and_two_workers_are_a_lab():
         (bootstrap(packages={"url": "https://x/"}), "cluster.bootstrap.packages", "missing"),
         (lambda lab: lab["cluster"].update(kubeconfig="secret"), "cluster.kubeconfig", "leave it out"),
         (lambda lab: lab["nodes"][1].pop("pfs"), "nodes[1]", "a worker without a PF"),
-        (lambda lab: lab["cluster"].pop("bootstrap"), "nodes[0].role", "the cluster exists already"),
+        (lambda lab: lab["cluster"].pop("bootstrap"), "nodes[0].role", "only for clusters that rocelab creates"),
         (lambda lab: lab["cluster"].update(pod_subnet="10.10.0.0/16"), "cluster.pod_subnet", "overlaps rail-a"),
-        (lambda lab: lab["nodes"][1].update(address="10.244.1.1"), "nodes[1].address", "must stay off the rails"),
+        (
+            lambda lab: lab["nodes"][1].update(address="10.244.1.1"),
+            "nodes[1].address",
+            "use a management address outside the rails",
+        ),
     ],
     ids=lambda value: None if callable(value) else str(value)[:40],
 )
@@ -94,5 +98,5 @@ def test_simulated_nodes_are_not_made_a_cluster():
     given["cluster"]["bootstrap"] = {"version": "1.36.3"}
     given["nodes"][0]["role"] = "control_plane"
 
-    with pytest.raises(LabError, match="simulated nodes have no container runtime"):
+    with pytest.raises(LabError, match="its nodes have no container runtime"):
         parse_lab(json.dumps(given), "Pulumi.bad.yaml")

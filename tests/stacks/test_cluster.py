@@ -63,7 +63,7 @@ def test_each_profile_is_accepted_where_nothing_contradicts_it() -> None:
 def test_vfs_of_the_hosts_are_refused_where_they_have_another_owner_or_none(profile: dict[str, Any]) -> None:
     text = refusal(profile, one_rail, vfs=4)
 
-    assert f"nodes[0].pfs[0].vfs: 4, and cluster.delivery is {profile['profile']}" in text
+    assert f"nodes[0].pfs[0].vfs: 4 with cluster.delivery {profile['profile']}" in text
     assert "write 0" in text
 
 
@@ -92,12 +92,12 @@ def test_vfs_may_have_exclusive_namespaces_whoever_makes_them() -> None:
 def test_the_operator_s_prefix_has_to_be_the_rails() -> None:
     text = refusal(OPERATOR, prefix="intel.com")
 
-    assert "rails[0].resource_prefix: intel.com, and the operator offers nvidia.com/sriov_111" in text
+    assert "rails[0].resource_prefix: intel.com, but the operator offers nvidia.com/sriov_111" in text
     assert lab_with({**OPERATOR, "resource_prefix": "intel.com"}, prefix="intel.com")
 
 
 def test_a_pool_that_is_too_small_for_the_operator_s_vfs_is_refused() -> None:
-    assert "8 addresses for 16 VFs a node" in refusal({**OPERATOR, "vfs": 16})
+    assert "8 addresses per node for 16 VFs" in refusal({**OPERATOR, "vfs": 16})
 
 
 def test_more_pods_than_addresses_of_a_rail_are_refused() -> None:
@@ -112,11 +112,11 @@ def test_a_macvlan_needs_one_name_for_all_nodes() -> None:
         file["nodes"][1]["pfs"][0]["interface"] = "ens9"
 
     text = refusal({"profile": "shared_rdma"}, renamed)
-    assert "nodes[1].pfs[0].interface: ens9 here and enp5s0 at gpu01" in text
+    assert "nodes[1].pfs[0].interface: ens9 here, but enp5s0 at gpu01" in text
 
 
 def test_pvrdma_has_one_rail() -> None:
-    assert "rails[1]: a second rail, and cluster.delivery is pvrdma" in refusal({"profile": "pvrdma"})
+    assert "rails[1]: a second rail, but cluster.delivery is pvrdma" in refusal({"profile": "pvrdma"})
 
 
 def ipam(kind: str, *, nccl: bool = True) -> Edit:
@@ -129,7 +129,9 @@ def ipam(kind: str, *, nccl: bool = True) -> Edit:
 
 
 def test_static_addresses_are_refused_for_replicas_of_one_template() -> None:
-    assert "cluster.ipam: static, and benchmarks.nccl" in refusal({"profile": "sriov_plain"}, ipam("static"), vfs=4)
+    assert "cluster.ipam: static gives every replica of benchmarks.nccl" in refusal(
+        {"profile": "sriov_plain"}, ipam("static"), vfs=4
+    )
     assert lab_with({"profile": "sriov_plain"}, ipam("static", nccl=False), vfs=4)
 
 
@@ -138,15 +140,17 @@ def test_pvrdma_has_no_use_for_pod_addresses() -> None:
         one_rail(file)
         ipam("whereabouts")(file)
 
-    assert "cluster.ipam: whereabouts, and with cluster.delivery pvrdma" in refusal({"profile": "pvrdma"}, edit)
+    assert "cluster.ipam: whereabouts has no effect with cluster.delivery pvrdma" in refusal(
+        {"profile": "pvrdma"}, edit
+    )
 
 
 @pytest.mark.parametrize(
     ("section", "path"),
     [
-        ({"driver": {"source": "operator"}}, "driver.source: operator, and only cluster.delivery sriov_operator"),
-        ({"gpu": {"driver": {"source": "operator"}}}, "gpu.driver.source: operator, and only cluster.gpus operator"),
-        ({"gpu": {"toolkit": {"source": "operator"}}}, "gpu.toolkit.source: operator, and only cluster.gpus operator"),
+        ({"driver": {"source": "operator"}}, "driver.source: operator needs cluster.delivery sriov_operator"),
+        ({"gpu": {"driver": {"source": "operator"}}}, "gpu.driver.source: operator needs cluster.gpus operator"),
+        ({"gpu": {"toolkit": {"source": "operator"}}}, "gpu.toolkit.source: operator needs cluster.gpus operator"),
     ],
 )
 def test_a_driver_by_an_operator_needs_that_operator(section: dict[str, Any], path: str) -> None:

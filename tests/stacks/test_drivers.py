@@ -52,17 +52,17 @@ CASES: dict[str, tuple[Edit, str, str]] = {
     "firmware of a NIC that has none": (
         put("firmware", {"manage": True}),
         "nodes[0].pfs[0].driver",
-        "igb has no such settings",
+        "igb has no firmware settings",
     ),
     "a firmware version of a NIC that has none": (
         put("firmware", {"version": "16.35.4030"}),
         "nodes[0].pfs[0].driver",
-        "igb has no firmware: name no version for rail-a in firmware",
+        "igb has no firmware; remove rail-a from firmware.version_by_rail",
     ),
     "a firmware version of a rail that is none": (
         put("firmware", {"version_by_rail": {"rail-z": "16.35.4030"}}),
         "firmware.version_by_rail.rail-z",
-        "this lab has rail-a, rail-b",
+        "this lab has no rail rail-z; rails: rail-a, rail-b",
     ),
     "a firmware version that is none": (put("firmware", {"version": "latest"}), "firmware.version", "match pattern"),
     "packages that nobody names": (put("gpu", {"driver": {"source": "packaged"}}), "gpu.driver", "name those"),
@@ -96,7 +96,7 @@ def test_more_vfs_than_the_firmware_is_to_allow_are_refused() -> None:
             for pf in node["pfs"]:
                 pf["driver"] = "mlx5_core"
 
-    assert "nodes[1].pfs[1].vfs: 4 is above firmware.vfs_ceiling 2" in refusal(edit)
+    assert "nodes[1].pfs[1].vfs: 4 exceeds firmware.vfs_ceiling 2" in refusal(edit)
 
 
 def test_firmware_of_a_guest_s_paravirtual_nic_is_refused() -> None:
@@ -109,5 +109,5 @@ def test_firmware_of_a_guest_s_paravirtual_nic_is_refused() -> None:
 
     text = refusal(edit)
 
-    assert "nodes[0].pfs[0].driver: vmxnet3 has no such settings: set firmware.manage: false" in text
-    assert "vmxnet3 has no firmware: name no version for rail-a in firmware" in text
+    assert "nodes[0].pfs[0].driver: vmxnet3 has no firmware settings; set firmware.manage: false" in text
+    assert "vmxnet3 has no firmware; remove rail-a from" in text

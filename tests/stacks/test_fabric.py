@@ -55,13 +55,13 @@ def second(fabric: dict[str, Any], **changes: Any) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        (lambda f, lab: f["switches"][0].update(rail="rail-x"), "fabric.switches[0].rail: rail-x is no rail"),
-        (lambda f, lab: f["switches"][0].update(mtu_bytes=1500), "is less than the 9000 of rail-a"),
+        (lambda f, lab: f["switches"][0].update(rail="rail-x"), "fabric.switches[0].rail: this lab has no rail rail-x"),
+        (lambda f, lab: f["switches"][0].update(mtu_bytes=1500), "is below the 9000 of rail-a"),
         (lambda f, lab: f["switches"][0].update(uplink={}), "names no NIC"),
         (lambda f, lab: f["switches"][0]["hosts"][0].update(vmkernel={}), "wants either address"),
         (
             lambda f, lab: f["switches"][0]["hosts"][0].update(vmkernel={"address": "192.168.0.24/24"}),
-            "lies outside host_subnet 10.10.11.0/24",
+            "is outside host_subnet 10.10.11.0/24",
         ),
         (
             lambda f, lab: f["switches"].append(second(f, name="b", hosts=[{"name": "esx3"}])),
@@ -76,8 +76,8 @@ def second(fabric: dict[str, Any], **changes: Any) -> dict[str, Any]:
             lambda f, lab: f["switches"].append(second(f, name="b", rail="rail-b", hosts=[{"name": "esx3"}])),
             "fabric.switches[1].hosts[0]: uplink esx3: name vmnic4 is also that of fabric.switches[0].hosts[2]",
         ),
-        (lambda f, lab: f.update(vcenter="vcenter.lab"), "is no loopback address"),
-        (lambda f, lab: f.update(password="file"), "name the simulator's password file"),
+        (lambda f, lab: f.update(vcenter="vcenter.lab"), "is not loopback"),
+        (lambda f, lab: f.update(password="file"), "needs the simulator's password file"),
         (lambda f, lab: f["switches"][0].update(port_group="a/b"), "fabric.switches[0].port_group"),
         (lambda f, lab: f.update(thumbprint_sha256="AB:CD"), "fabric.thumbprint_sha256"),
     ],

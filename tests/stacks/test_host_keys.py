@@ -147,8 +147,8 @@ def test_the_simulators_secret_is_a_file_that_sim_up_writes(tmp_path: Path) -> N
 @pytest.mark.parametrize(
     ("fabric", "words"),
     [
-        ({"host_keys": "file"}, "fabric.host_keys_file: goes together with host_keys: file"),
-        ({"host_keys": "secret", "host_keys_file": "seed"}, "fabric.host_keys_file: goes together with"),
+        ({"host_keys": "file"}, "fabric.host_keys_file: host_keys_file and host_keys: file go together"),
+        ({"host_keys": "secret", "host_keys_file": "seed"}, "fabric.host_keys_file: host_keys_file and"),
     ],
 )
 def test_a_file_and_the_choice_of_it_go_together(fabric: dict[str, Any], words: str) -> None:
@@ -160,7 +160,7 @@ def test_a_file_is_refused_for_hardware() -> None:
     content = copy.deepcopy(LAB)
     content["kind"] = "hardware"
 
-    with pytest.raises(LabError, match=r"fabric\.host_keys: file is for the simulator only"):
+    with pytest.raises(LabError, match=r"fabric\.host_keys: file works only with the simulator"):
         parse_lab(json.dumps(content), "lab-pvrdma")
 
 

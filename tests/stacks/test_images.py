@@ -77,7 +77,9 @@ def test_in_the_machine_s_network_two_sshd_want_two_ports(
     if not refused:
         assert parse_lab(json.dumps(found), "x").cluster
         return
-    with pytest.raises(LabError, match=rf"cluster\.delivery\S*\.ssh_port: {node_port} is where \S+, .* choose another"):
+    with pytest.raises(
+        LabError, match=rf"cluster\.delivery\S*\.ssh_port: {node_port} is also the ssh_port of .* choose another"
+    ):
         parse_lab(json.dumps(found), "x")
 
 

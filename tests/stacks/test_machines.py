@@ -97,26 +97,29 @@ CASES: dict[str, tuple[list[Edit], str]] = {
         [lambda lab: lab["nodes"][0]["pfs"][0].update(driver="mlx5_core")],
         "nodes[0].pfs[0].driver: mlx5_core on a vsphere_vm",
     ),
-    "a host without the switch": ([machine(host="DC0_C0_H9")], "DC0_C0_H9 is no host of switch roce"),
+    "a host without the switch": ([machine(host="DC0_C0_H9")], "DC0_C0_H9 is not a host of roce"),
     "a host that would fall back to TCP": ([bare_host], "gpu01 may run on DC0_C0_H2, which has no vmkernel adapter"),
-    "a pinned host that would fall back": ([bare_host, machine(host="DC0_C0_H2")], "PVRDMA would fall back to TCP"),
-    "more workers than hosts": ([one_worker_more_than_hosts], "5 workers are to have a host each"),
+    "a pinned host that would fall back": (
+        [bare_host, machine(host="DC0_C0_H2")],
+        "PVRDMA would silently fall back to TCP",
+    ),
+    "more workers than hosts": ([one_worker_more_than_hosts], "5 workers need a host each"),
     "two workers pinned to one host": (
         [machine(host="DC0_C0_H0"), machine(1, host="DC0_C0_H0")],
         "host DC0_C0_H0 is also that of nodes[0].machine.host",
     ),
-    "bare metal on the rail of old hardware": ([a_bare_metal_peer], "17, and pvrdma has bare-metal nodes too"),
+    "bare metal on the rail of old hardware": ([a_bare_metal_peer], "17 is too old: pvrdma has bare-metal nodes"),
     "namespaces on old hardware": (
         [machine(hardware_version=15), lambda lab: lab.update(hosts={"rdma_namespaces": "exclusive"})],
-        "15, and hosts.rdma_namespaces is exclusive",
+        "15 is too old for hosts.rdma_namespaces exclusive",
     ),
     "RoCE v1 over a router": (
         [machine(roce_version="rocev1"), lambda lab: lab["rails"][0].update(host_gateway="192.168.0.1")],
-        "rocev1 stays in one layer-2 domain",
+        "rocev1 cannot cross the routers",
     ),
     "RoCE v1 under benchmarks": (
         [machine(roce_version="rocev1")],
-        "nodes[0].machine.roce_version: rocev1, and benchmarks.verbs measures over RoCE v2 alone",
+        "nodes[0].machine.roce_version: rocev1 cannot be measured",
     ),
     "a switch older than PVRDMA": (
         [lambda lab: lab["fabric"]["switches"][0].update(version="6.0.0")],
@@ -136,11 +139,11 @@ CASES: dict[str, tuple[list[Edit], str]] = {
     ),
     "one machine as two nodes": (
         [existing(), existing(1)],
-        "nodes[1].machine.existing: machine corp-gpu is also that of nodes[0].machine.existing; one VM is one node",
+        "nodes[1].machine.existing: machine corp-gpu is also that of nodes[0].machine.existing",
     ),
     "a new machine under the name of one that is there": (
         [existing(existing="gpu02")],
-        "nodes[1].name: gpu02 is to be made, and another node takes over a VM of that name",
+        "nodes[1].name: rocelab would create gpu02, but another node adopts a VM of that name",
     ),
     "a machine that is there on a host that would fall back": (
         [bare_host, existing(host="DC0_C0_H2")],
@@ -148,7 +151,7 @@ CASES: dict[str, tuple[list[Edit], str]] = {
     ),
     "RoCE v1 over a router, of a machine that is there": (
         [existing(roce_version="rocev1"), lambda lab: lab["rails"][0].update(host_gateway="192.168.0.1")],
-        "rocev1 stays in one layer-2 domain",
+        "rocev1 cannot cross the routers",
     ),
     "a vGPU without EFI": ([machine(firmware="bios")], "on firmware bios"),
     "GPUs that are not there": ([machine(firmware="efi"), node(vgpu=VGPU, gpus=2)], "gpus 2, and the machine has 1"),

@@ -141,7 +141,7 @@ CASES: dict[str, tuple[Edit, str, str]] = {
     "management on a rail": (
         put("rails.0.host_subnet", "127.0.12.0/24"),
         "nodes[0].address",
-        "lies in rail-a's host_subnet 127.0.12.0/24: management must stay off the rails",
+        "is in rail-a's host_subnet 127.0.12.0/24; use a management address outside the rails",
     ),
     "host bits in a subnet": (
         put("rails.0.host_subnet", "10.10.11.1/24"),
@@ -227,7 +227,7 @@ def test_simulated_nics_and_key_files_are_refused_on_hardware() -> None:
     text = refusal(put("kind", "hardware"))
 
     assert "nodes[0].pfs[0].driver: igb has no RDMA" in text
-    assert "access.identity: file is for the simulator only" in text
+    assert "access.identity: file works only with the simulator" in text
     assert "nodes[0].address: 127.0.12.1 is loopback" in text
 
 

@@ -125,17 +125,17 @@ REFUSED: dict[str, tuple[tuple[Edit, ...], str, str]] = {
     "a PF without router among others with one": (
         (links, lambda lab: lab["nodes"][1]["pfs"][0].pop("gateway")),
         "nodes[1].pfs[0].gateway",
-        "missing, and other PFs on rail-a have one: name the router of 10.10.11.2/31",
+        "missing, but other PFs on rail-a have one; name the router of 10.10.11.2/31",
     ),
     "a router for the rail and for each PF": (
         (links, lambda lab: lab["rails"][0].update(host_gateway="10.10.11.254")),
         "nodes[0].pfs[0].gateway",
-        "rail-a has host_gateway 10.10.11.254",
+        "10.10.11.1 conflicts with host_gateway 10.10.11.254 of rail-a",
     ),
     "a link outside its rail's range": (
         (links, pf(0, 0, address="10.99.0.0/31", gateway="10.99.0.1")),
         "nodes[0].pfs[0].address",
-        "10.99.0.0/31 is outside rail-a's host_subnet 10.10.11.0/24, the range",
+        "10.99.0.0/31 is outside rail-a's host_subnet 10.10.11.0/24",
     ),
     "one subnet with two prefix lengths": (
         (links, pf(1, 0, address="10.10.11.2/29", gateway="10.10.11.3")),
@@ -162,12 +162,12 @@ REFUSED: dict[str, tuple[tuple[Edit, ...], str, str]] = {
     "untagged pods across routers": (
         (untagged,),
         "rails[0].pod",
-        "pods would be untagged, and rail-a has several untagged networks",
+        "pods would be untagged, but rail-a has several untagged networks",
     ),
     "a cluster that no rail reaches": (
         (lambda lab: [rail.pop("pod") for rail in lab["rails"]],),
         "cluster",
-        "no rail has `pod`",
+        "no rail has a `pod` section",
     ),
     "pods without a word on their VLAN": (
         (lambda lab: lab["rails"][0]["pod"].pop("vlan_id"),),

@@ -48,12 +48,12 @@ CASES: dict[str, tuple[Edit, dict[str, Any], str]] = {
     "an unknown interface": (
         lambda lab: ports(lab)["gpu01"].update(enp6s0="1/9"),
         {},
-        r"ports.gpu01.enp6s0: gpu01 has no PF enp6s0; its PFs: enp5s0, enp132s0",
+        r"ports.gpu01.enp6s0: gpu01 has no PF enp6s0; PFs: enp5s0, enp132s0",
     ),
     "a PF without a port": (
         lambda lab: ports(lab)["gpu02"].pop("enp132s0"),
         {},
-        r"nodes\[1\].pfs\[1\].interface: enp132s0 is on no switch port: add it to switches\[\].ports.gpu02",
+        r"nodes\[1\].pfs\[1\].interface: enp132s0 is on no switch port; add it to switches\[\].ports.gpu02",
     ),
     "an MTU that is too small": (
         lambda _: None,
@@ -63,7 +63,7 @@ CASES: dict[str, tuple[Edit, dict[str, Any], str]] = {
     "a native VLAN that pods have": (
         lambda _: None,
         {"native_vlans": {"rail-a": 112}},
-        r"native_vlans: untagged frames of rail-a would be in VLAN 112, which the pods of rail-b have tagged",
+        r"native_vlans: untagged frames of rail-a would be in VLAN 112, which pods of rail-b use tagged",
     ),
     "a native VLAN of no rail": (
         lambda _: None,
@@ -94,12 +94,12 @@ CASES: dict[str, tuple[Edit, dict[str, Any], str]] = {
     "apply to a real switch in a virtual lab": (
         lambda _: None,
         {"apply": True, "address": "10.0.0.9"},
-        r"switches\[0\].apply: onyx at 10.0.0.9: a virtual lab applies to the simulator's Onyx on loopback only",
+        r"switches\[0\].apply: onyx at 10.0.0.9: a virtual lab configures only the simulator's Onyx on loopback",
     ),
     "lossless Onyx without switch-wide commands": (
         lambda lab: lab.update(qos={"mode": "lossless"}),
         {"apply": True},
-        r"switches\[0\].allow_global: false, and Onyx pauses only priorities that are lossless for the whole switch",
+        r"switches\[0\].allow_global: false, but Onyx pauses only priorities that are lossless switch-wide",
     ),
     "names too long for a description": (
         lambda lab: lab.update(name="a" * 40) or lab["rails"][0].update(name="b" * 16),

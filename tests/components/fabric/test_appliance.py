@@ -295,7 +295,10 @@ def test_a_server_waits_for_the_preflight_and_for_the_settings_of_its_own_host(s
     [
         (lambda one: one["servers"][0]["adapters"].append(dict(one["servers"][0]["adapters"][0])), "two adapters on"),
         (lambda one: one.update(management_network="pvrdma"), "adapter 1 is never PVRDMA"),
-        (lambda one: one["servers"][0].update(host="DC0_C0_H9"), "DC0_C0_H9 is no host of switch roce of pvrdma"),
+        (
+            lambda one: one["servers"][0].update(host="DC0_C0_H9"),
+            "DC0_C0_H9 is not a host of roce, the switch of pvrdma",
+        ),
         (lambda one: one["servers"][0]["adapters"][0].update(rail="b"), "b has no switch in fabric.switches"),
         (
             lambda one: one["servers"][0]["adapters"][0].update(address="10.0.0.1/24"),

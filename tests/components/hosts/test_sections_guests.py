@@ -47,7 +47,7 @@ def test_a_routed_rail_keeps_its_rules_from_the_guest_s_tool() -> None:
     rails = yaml.safe_load(PVRDMA)["config"][KEY]["rails"]
     rails[0]["host_gateway"] = "192.168.0.1"
 
-    with pytest.raises(LabError, match=r"rails\[0\]\.host_gateway: .*take guests\.network out"):
+    with pytest.raises(LabError, match=r"rails\[0\]\.host_gateway: .*remove guests\.network"):
         asked(guests={"network": {}}, rails=rails)
 
 
@@ -88,9 +88,9 @@ def test_a_bitfusion_client_is_only_who_is_named() -> None:
 @pytest.mark.parametrize(
     ("sections", "fault"),
     [
-        ({"bitfusion_client": {**CLIENT, "nodes": ["gpu09"]}}, r"bitfusion_client\.nodes\[0\]: gpu09 is no node"),
+        ({"bitfusion_client": {**CLIENT, "nodes": ["gpu09"]}}, r"bitfusion_client\.nodes\[0\]: this lab has no node gpu09"),
         ({"bitfusion_client": {**CLIENT, "servers": ["10.9.9.9"]}}, r"bitfusion_client\.servers\[0\]: .*on no rail"),
-        ({"bitfusion_client": {**CLIENT, "servers": []}}, r"bitfusion_client\.servers: missing.*name those that are"),
+        ({"bitfusion_client": {**CLIENT, "servers": []}}, r"bitfusion_client\.servers: missing.*list existing servers"),
         ({"licence": {"kind": "legacy", "server": "a b"}}, r"licence\.legacy\.server"),
     ],
 )
@@ -121,7 +121,7 @@ def test_servers_that_the_lab_makes_are_known_to_its_clients_and_named_once() ->
     assert lab.bitfusion_client
     assert lab.bitfusion_client.servers == ()
     assert lab.bitfusion_addresses == ({"pvrdma": IPv4Address("192.168.30.231")},)
-    with pytest.raises(LabError, match=r"bitfusion_client\.servers: the lab makes its servers.*take this list out"):
+    with pytest.raises(LabError, match=r"bitfusion_client\.servers: the lab creates its servers.*remove this list"):
         asked(text, bitfusion_client={**CLIENT, "nodes": ["bf-client-rho-ub20"], "servers": ["192.168.30.231"]})
 
 

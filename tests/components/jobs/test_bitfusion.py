@@ -92,7 +92,7 @@ def test_a_client_off_the_rail_of_one_server_is_refused(two_rails):
 
     said = [line for line in str(refused.value).splitlines() if "bitfusion_client" in line]
     assert len(said) == 1, said
-    assert f"bitfusion_client.nodes[0]: gpu02 has no PF on {lost}, where the server at 10.10.11.60 is" in said[0]
+    assert f"bitfusion_client.nodes[0]: gpu02 has no PF on {lost}, which the server at 10.10.11.60 uses" in said[0]
 
 
 def test_a_made_server_is_asked_on_the_rail_that_it_shares_with_the_client(lab):
