@@ -13,8 +13,8 @@ IMPORTS = "import (\n"
 
 def main() -> None:
     """Leaves ./upstream, and a go.mod that builds against it."""
-    copy("github.com/kubeflow/mpi-operator")
-    edit("cmd/mpi-operator/app/server.go", ((ANYWHERE, ADDRESS), (IMPORTS, f'{IMPORTS}\t"cmp"\n')))
+    operator = copy("github.com/kubeflow/mpi-operator")
+    edit(operator / "cmd/mpi-operator/app/server.go", ((ANYWHERE, ADDRESS), (IMPORTS, f'{IMPORTS}\t"cmp"\n')))
 
 
 if __name__ == "__main__":

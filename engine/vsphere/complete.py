@@ -53,9 +53,9 @@ INSERTIONS = {
 
 def main() -> None:
     """Leaves ./upstream, and a go.mod that builds against it."""
-    copy(MODULE)
+    provider = copy(MODULE)
     for file, insertions in INSERTIONS.items():
-        edit(file, ((anchor, anchor + addition) for anchor, addition in insertions))
+        edit(provider / file, ((anchor, anchor + addition) for anchor, addition in insertions))
 
 
 if __name__ == "__main__":

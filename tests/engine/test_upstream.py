@@ -14,24 +14,22 @@ KUBERNETES = next(part for part in PARTS if part.name == "kubernetes")
 
 
 @pytest.fixture
-def copied(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.chdir(tmp_path)
-    upstream.COPY.mkdir()
-    file = upstream.COPY / "server.go"
+def copied(tmp_path: Path) -> Path:
+    file = tmp_path / "server.go"
     file.write_text("one two two")
     return file
 
 
 def test_a_text_is_replaced_where_it_stands_once(copied: Path) -> None:
-    upstream.edit("server.go", [("one", "1")])
+    upstream.edit(copied, [("one", "1")])
 
     assert copied.read_text() == "1 two two"
 
 
 @pytest.mark.parametrize(("text", "times"), [("three", 0), ("two", 2)])
 def test_a_text_that_has_moved_ends_the_build_by_its_name(copied: Path, text: str, times: int) -> None:
-    with pytest.raises(SystemExit, match=rf"upstream/server.go: expected '{text}' once, found it {times} times"):
-        upstream.edit("server.go", [("one", "1"), (text, "x")])
+    with pytest.raises(SystemExit, match=rf"/server.go: expected '{text}' once, found it {times} times"):
+        upstream.edit(copied, [("one", "1"), (text, "x")])
 
     assert copied.read_text() == "one two two"
 

@@ -9,9 +9,10 @@ import json
 import os
 from pathlib import Path
 
-from engine.upstream import COPY, copy, edit
+from engine.upstream import copy, cut, edit
 
 MODULE = "github.com/pulumi/pulumi-kubernetes/provider/v4"
+FLUX = "github.com/fluxcd/pkg/ssa"
 MISSING = "%s is not in this build of the Kubernetes provider (engine/README.md): it needs the official plugin"
 
 CONSTRUCT = (
@@ -36,18 +37,23 @@ HELM_TOOL = (
 
 
 def main() -> None:
-    """Leaves ./upstream, a go.mod that builds against it, and the embedded files."""
-    copy(MODULE)
-    edit("pkg/provider/provider_construct.go", CONSTRUCT)
-    edit("pkg/helm/tool.go", HELM_TOOL)
-    embed("schema", {"version": os.environ["PART_VERSION"]})
-    embed("terraform-mapping", {})
+    """Leaves both copies, a go.mod that builds against them, and the embedded files."""
+    provider = copy(MODULE)
+    edit(provider / "pkg/provider/provider_construct.go", CONSTRUCT)
+    edit(provider / "pkg/helm/tool.go", HELM_TOOL)
+    # Kubernetes 1.26 took this version of autoscaling away, and its libraries of today no longer have it
+    normalize = copy(FLUX) / "normalize/normalize.go"
+    edit(normalize, [('\thpav2beta2 "k8s.io/api/autoscaling/v2beta2"\n', "")])
+    cut(normalize, "\t\tcase *hpav2beta2.HorizontalPodAutoscaler:\n", "\t\tcase *hpav2.HorizontalPodAutoscaler:\n")
+    embedded = provider / "cmd/pulumi-resource-kubernetes"
+    embed(embedded / "schema.json", {"version": os.environ["PART_VERSION"]})
+    embed(embedded / "terraform-mapping.json", {})
 
 
-def embed(name: str, changes: dict[str, str]) -> None:
-    """Writes one of the files that main.go embeds."""
-    content = json.loads((COPY / "cmd/pulumi-resource-kubernetes" / f"{name}.json").read_text()) | changes
-    Path(f"{name}-embed.json").write_text(json.dumps(content, separators=(",", ":")))
+def embed(source: Path, changes: dict[str, str]) -> None:
+    """Writes one of the files that the main package embeds."""
+    content = json.loads(source.read_text()) | changes
+    Path("provider", f"{source.stem}-embed.json").write_text(json.dumps(content, separators=(",", ":")))
 
 
 if __name__ == "__main__":
