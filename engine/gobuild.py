@@ -35,14 +35,12 @@ def environment(part: Part) -> dict[str, str]:
 def what_go_lacks() -> str:
     """Why nothing can be built here, or an empty string."""
     if shutil.which("go") is None:
-        wanted = "\n".join(
-            line for line in (SOURCES / "pulumi" / "go.mod").read_text().splitlines() if line[:3] == "go "
-        )
+        wanted = "\n".join(line for line in (SOURCES / "go" / "go.mod").read_text().splitlines() if line[:3] == "go ")
         return f"no `go` on PATH (wanted: {wanted} or newer, which can be unpacked anywhere without root)"
     # Asked inside a module: an older go then either fetches the toolchain that go.mod wants, or says why it may not.
     done = subprocess.run(
         ["go", "env", "GOVERSION"],
-        cwd=SOURCES / "pulumi",
+        cwd=SOURCES / "go",
         env={**os.environ, "GOWORK": "off"},
         capture_output=True,
         text=True,
@@ -109,7 +107,7 @@ def _go_build(part: Part, target: Path) -> list[str | Path]:
 def _copy_sources(part: Part, scratch: Path) -> None:
     """A copy, since preparing writes files and go may write go.mod: the checkout stays clean."""
     for path in sources(part):
-        copy = scratch / path.relative_to(SOURCES / part.module)
+        copy = scratch / path.relative_to(SOURCES / part.build.module)
         copy.parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(path, copy)
 

@@ -38,7 +38,7 @@ class Downloads:
         for release in part.releases:
             self._fetch(release, release.programs or part.binaries, target, report)
         if part.adapter:
-            shutil.copy(SOURCES / part.module / part.adapter, target / part.binaries[0])
+            shutil.copy(SOURCES / part.build.module / part.adapter, target / part.binaries[0])
 
     def _fetch(self, release: Release, programs: tuple[str, ...], target: Path, report: Callable[[str], None]) -> None:
         expected = release.sha256

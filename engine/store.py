@@ -32,8 +32,9 @@ class Entry:
 
 
 def sources(part: Part) -> list[Path]:
-    """Files of the part's Go module, tests left out: what a build can depend on."""
-    files = (path for path in (SOURCES / part.module).rglob("*") if path.suffix in SOURCE_SUFFIXES)
+    """What a build can depend on: files of its Go module and of the part's own folder in it, tests left out."""
+    module = SOURCES / part.build.module
+    files = (path for path in (*module.iterdir(), *(module / part.name).rglob("*")) if path.suffix in SOURCE_SUFFIXES)
     return sorted(path for path in files if not path.name.endswith("_test.go"))
 
 
@@ -57,7 +58,7 @@ def built_folder(part: Part) -> Path:
 
 def official_folder(part: Part) -> Path:
     """Where the part lies when it was downloaded."""
-    adapter = (SOURCES / part.module / part.adapter).read_bytes() if part.adapter else b""
+    adapter = (SOURCES / part.build.module / part.adapter).read_bytes() if part.adapter else b""
     suffix = f"-{hashlib.sha256(adapter).hexdigest()[:8]}" if adapter else ""
     return cache() / f"{part.name}-{part.version}-official{suffix}"
 

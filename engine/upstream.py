@@ -20,7 +20,7 @@ def copy(module: str) -> Path:
     if done.returncode or "Dir" not in told:
         sys.exit(f"{' '.join(command)}: {told.get('Error', 'failed')}")
     folder = Path("upstream", *module.split("/"))
-    shutil.copytree(told["Dir"], folder)
+    shutil.copytree(told["Dir"], folder, ignore=shutil.ignore_patterns("*_test.go", "testdata"))
     for path in [folder, *folder.rglob("*")]:
         path.chmod(path.stat().st_mode | 0o200)  # the module cache is read-only
     subprocess.run(["go", "mod", "edit", f"-replace={module}=./{folder}"], check=True)

@@ -75,10 +75,9 @@ def places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
     (sources / "tiny").mkdir(parents=True)
     (sources / "tiny" / "go.mod").write_text("module tiny\n\ngo 1.21\n")
     (sources / "tiny" / "main.go").write_text(SOURCE)
-    (sources / "pulumi").mkdir()
-    shutil.copy(ROOT / "engine/pulumi/go.mod", sources / "pulumi")
-    (sources / "cluster").mkdir()
-    shutil.copy(ROOT / "engine/cluster/plane.sh", sources / "cluster")
+    (sources / "go/plane").mkdir(parents=True)
+    shutil.copy(ROOT / "engine/go/go.mod", sources / "go")
+    shutil.copy(ROOT / "engine/go/plane/plane.sh", sources / "go/plane")
     # Go keeps its own cache under the same variable; an empty one would compile the standard library per test.
     if shutil.which("go"):
         gocache = subprocess.run(["go", "env", "GOCACHE"], stdout=subprocess.PIPE, text=True, check=True).stdout.strip()

@@ -187,8 +187,8 @@ def test_modules_are_pinned_to_the_versions_of_the_table() -> None:
         "vcenter": "github.com/vmware/govmomi v{}",
     }
     for part in (*PARTS, *TEST_PARTS):
-        text = (ROOT / "engine" / part.module / "go.mod").read_text()
-        assert text.startswith(f"module rocelab/engine/{part.module}\n")
+        text = (ROOT / "engine" / part.build.module / "go.mod").read_text()
+        assert text.startswith(f"module rocelab/engine/{part.build.module}\n")
         if part.name in modules:
             assert modules[part.name].format(part.version) in text
 
@@ -203,7 +203,7 @@ def test_downloads_go_over_https_only() -> None:
 
 
 def test_the_official_etcd_is_the_one_that_the_control_plane_is_built_with() -> None:
-    assert f"go.etcd.io/etcd/server/v3 v{ETCD}\n" in (ROOT / "engine/cluster/go.mod").read_text()
+    assert f"go.etcd.io/etcd/server/v3 v{ETCD}\n" in (ROOT / "engine/go/go.mod").read_text()
 
 
 def test_a_plugin_tells_its_version() -> None:

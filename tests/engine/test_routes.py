@@ -106,7 +106,7 @@ def test_a_program_that_is_not_the_pinned_one_is_not_used(site: Site) -> None:
 
 
 def test_official_programs_of_the_control_plane_get_the_flags_of_the_built_one(tmp_path: Path) -> None:
-    shutil.copy(ROOT / "engine/cluster/plane.sh", tmp_path / "plane")
+    shutil.copy(ROOT / "engine/go/plane/plane.sh", tmp_path / "plane")
     for name in ("etcd", "kube-apiserver"):
         (tmp_path / name).write_text('#!/bin/sh\necho "${0##*/} $*"\n')
         (tmp_path / name).chmod(0o755)

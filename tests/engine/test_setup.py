@@ -124,7 +124,7 @@ def test_an_interrupt_ends_the_builds_and_leaves_no_partial(places: SimpleNamesp
         gobuild.SOURCES = store.SOURCES = Path({str(places.tiny.parent)!r})
         gobuild.LOGS = Path({str(places.logs)!r})
         install.PARTS = (Part(name="tiny", version="1", binaries=("tiny",), wanted_by="tests",
-                              build=Build(prepare="slow.py", seconds=1, disk_mb=1)),)
+                              build=Build(module="tiny", prepare="slow.py", seconds=1, disk_mb=1)),)
         install.ENGINE = Path({str(tmp_path)!r})
         install.python_env.ensure = lambda *_: None
         sys.argv = ["setup"]

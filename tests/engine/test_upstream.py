@@ -1,6 +1,7 @@
 """The changed copies of pinned modules: a text that has moved ends the build, and what was taken out is said to be."""
 
 import os
+import subprocess
 from pathlib import Path
 
 import grpc
@@ -10,6 +11,7 @@ from plugin_client import Plugin
 from engine import store, upstream
 from engine.parts import PARTS
 
+BUILT = {part.name: store.built_folder(part) / part.binaries[0] for part in PARTS}
 KUBERNETES = next(part for part in PARTS if part.name == "kubernetes")
 
 
@@ -34,12 +36,28 @@ def test_a_text_that_has_moved_ends_the_build_by_its_name(copied: Path, text: st
     assert copied.read_text() == "one two two"
 
 
+def test_a_text_is_cut_from_its_start_up_to_what_follows(copied: Path) -> None:
+    copied.write_text("one two three four")
+
+    upstream.cut(copied, "two", "four")
+
+    assert copied.read_text() == "one four"
+
+
+@pytest.mark.parametrize(("start", "end"), [("three", "one"), ("one", "three"), ("one", "two")])
+def test_a_cut_whose_ends_have_moved_ends_the_build(copied: Path, start: str, end: str) -> None:
+    with pytest.raises(SystemExit, match="expected"):
+        upstream.cut(copied, start, end)
+
+    assert copied.read_text() == "one two two"
+
+
 @pytest.mark.parametrize(
     "component",
     ["yaml/v2:ConfigFile", "yaml/v2:ConfigGroup", "helm.sh/v4:Chart", "kustomize/v2:Directory"],
 )
 def test_a_component_that_the_built_provider_lacks_is_refused_by_its_name(component: str, tmp_path: Path) -> None:
-    program = store.built_folder(KUBERNETES) / KUBERNETES.binaries[0]
+    program = BUILT["kubernetes"]
     if not program.exists():
         pytest.skip("our Kubernetes provider is not built as its sources are now: run make setup")
     # rendering to files needs no cluster
@@ -52,3 +70,32 @@ def test_a_component_that_the_built_provider_lacks_is_refused_by_its_name(compon
         assert plugin.version() == KUBERNETES.version, "it goes on"
     finally:
         plugin.close()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "missing"),
+    [
+        (["login", "gs://bucket"], "the backend gs:// is"),
+        (["login", "azblob://container"], "the backend azblob:// is"),
+        *(
+            (["stack", "init", "s", "--secrets-provider", f"{scheme}://key"], f"the secrets provider {scheme}:// is")
+            for scheme in ("awskms", "azurekeyvault", "gcpkms", "hashivault")
+        ),
+    ],
+)
+def test_what_the_built_cli_goes_without_is_named_by_its_error(
+    arguments: list[str], missing: str, tmp_path: Path
+) -> None:
+    if not BUILT["pulumi"].exists():
+        pytest.skip("our Pulumi CLI is not built as its sources are now: run make setup")
+    (tmp_path / "Pulumi.yaml").write_text("name: probe\nruntime: python\n")
+    (tmp_path / "backend").mkdir()
+    env = {"PATH": os.environ["PATH"], "HOME": str(tmp_path), "PULUMI_BACKEND_URL": f"file://{tmp_path}/backend"}
+
+    done = subprocess.run(
+        [BUILT["pulumi"], *arguments, "--non-interactive"],
+        cwd=tmp_path, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False,
+    )  # fmt: skip
+
+    assert done.returncode != 0
+    assert f"{missing} not in this build of Pulumi's CLI" in done.stdout

@@ -16,7 +16,7 @@ TINY = Part(
     name="tiny",
     version="1.0",
     binaries=("tiny",),
-    build=Build(version_variable="main.version", version="1.0", seconds=1, disk_mb=1),
+    build=Build(module="tiny", version_variable="main.version", version="1.0", seconds=1, disk_mb=1),
     wanted_by="tests",
 )
 SOURCE = 'package main\n\nvar version = ""\n\nfunc main() { println("tiny " + version) }\n'

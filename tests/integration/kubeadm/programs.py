@@ -6,14 +6,14 @@ import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
-from engine.parts import TEST_PARTS
+from engine.parts import COMPILER_FLAGS, TEST_PARTS
 from engine.places import SOURCES
 from simulator.nodes.cache import made_once, run
 from simulator.nodes.debian import sources
 from simulator.part import Report
 
 GO = Path(__file__).with_name("go")
-MODULES = {"kube": SOURCES / "cluster", "containerd": GO / "containerd", "tiny": GO / "tiny"}
+MODULES = {"kube": SOURCES / "go", "containerd": GO / "containerd", "tiny": GO / "tiny"}
 """Folders of the Go modules; the simulator's control plane and kubeadm are built from the first one too."""
 
 [VERSION] = {part.version for part in TEST_PARTS if part.name == "kubeadm"}
@@ -83,6 +83,8 @@ class _Build:
                 "-buildvcs=false",
                 "-tags",
                 UNUSED,
+                # as the engine's parts have them, or Go would compile once more what they share
+                *(f"-gcflags={flags}" for flags in COMPILER_FLAGS),
                 "-ldflags",
                 link,
             ]

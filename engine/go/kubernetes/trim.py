@@ -41,6 +41,8 @@ def main() -> None:
     provider = copy(MODULE)
     edit(provider / "pkg/provider/provider_construct.go", CONSTRUCT)
     edit(provider / "pkg/helm/tool.go", HELM_TOOL)
+    # the CLI's version of the schema's types, for which packages may have no provider
+    edit(provider / "pkg/gen/schema.go", [("Provider: pschema.ResourceSpec{", "Provider: &pschema.ResourceSpec{")])
     # Kubernetes 1.26 took this version of autoscaling away, and its libraries of today no longer have it
     normalize = copy(FLUX) / "normalize/normalize.go"
     edit(normalize, [('\thpav2beta2 "k8s.io/api/autoscaling/v2beta2"\n', "")])
@@ -53,7 +55,7 @@ def main() -> None:
 def embed(source: Path, changes: dict[str, str]) -> None:
     """Writes one of the files that the main package embeds."""
     content = json.loads(source.read_text()) | changes
-    Path("provider", f"{source.stem}-embed.json").write_text(json.dumps(content, separators=(",", ":")))
+    Path("kubernetes", f"{source.stem}-embed.json").write_text(json.dumps(content, separators=(",", ":")))
 
 
 if __name__ == "__main__":

@@ -5,6 +5,7 @@ package tools
 
 import (
 	_ "github.com/kubeflow/mpi-operator/cmd/mpi-operator"
+	_ "github.com/pulumi/pulumi/pkg/v3/cmd/pulumi"
 	_ "go.etcd.io/etcd/server/v3"
 	_ "k8s.io/kubernetes/cmd/kube-proxy"
 	_ "k8s.io/kubernetes/cmd/kubeadm"

@@ -9,7 +9,7 @@ import (
 	"syscall"
 	"time"
 
-	"rocelab/engine/command/shared"
+	"rocelab/engine/go/command/shared"
 )
 
 // grace is how long a cancelled command may take to end by itself.

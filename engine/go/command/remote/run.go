@@ -10,7 +10,7 @@ import (
 	p "github.com/pulumi/pulumi-go-provider"
 	"golang.org/x/crypto/ssh"
 
-	"rocelab/engine/command/shared"
+	"rocelab/engine/go/command/shared"
 )
 
 // run executes one command over a connection of its own and keeps what it printed. Without a command nothing happens,

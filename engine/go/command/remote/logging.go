@@ -3,7 +3,7 @@ package remote
 import (
 	"github.com/pulumi/pulumi-go-provider/infer"
 
-	"rocelab/engine/command/shared"
+	"rocelab/engine/go/command/shared"
 )
 
 // Logging says which streams appear in the engine's log while a command runs; both are captured in any case.
