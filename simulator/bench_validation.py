@@ -43,7 +43,7 @@ def many_hosts(folder: Path) -> Iterator[Figure]:
         ("of which the report", found["render_s"], "s", None),
         ("memory at most", memory, "MB", MEMORY_MBYTE),
         ("page of the report", found["page_mbyte"], "MB", PAGE_MBYTE),
-        ("record in the state", found["state_kbyte"], "kB", None),
+        ("verdict in the state", found["state_kbyte"], "kB", None),
     ):
         yield Figure(what=f"{what}: {name}", command=shown, value=value, unit=unit, bound=bound)
 

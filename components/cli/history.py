@@ -9,7 +9,6 @@ from components.cli.exits import Exit
 from components.cli.options import examples, json_option, print_json, stack_options
 from components.stack import Stack
 from components.validation.history import PIPED_COLUMNS, history_in_state, how_to_measure, show
-from components.validation.measured import store_of
 from components.validation.memory import store
 from components.validation.memory.history import history_of
 
@@ -24,7 +23,7 @@ def command(stack: Stack, state: bool, as_json: bool) -> Exit:
     The runs come from the lab's store; where it has none, from the stack's state.
     """
     lab = stack.lab()
-    place = store_of(lab, stack.root)
+    place = store.store_of(lab, stack.root)
     entries = [] if state else store.read(place, lab.name)
     history = history_of(entries) if entries else history_in_state(stack.name, lab, place)
     entries = entries or list(history.entries)

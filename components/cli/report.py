@@ -10,11 +10,10 @@ from rich.console import Console
 from components.cli.exits import Exit, exit_of
 from components.cli.options import FILE, FOLDER, NEW_FILE, Verb, examples, print_json, stack_options
 from components.report.formats import FORMATS, write
-from components.report.outputs import read_outputs, summary_in
-from components.report.sources import gather
+from components.report.sources import gather, read_outputs, summary_in
 from components.report.terminal import show
-from components.report.unmeasured import after_up
 from components.stack import Stack
+from components.validation.judging.stale import after_up
 from components.validation.summary import closed
 
 INSTANT, WRITTEN = "2026-01-31T12:00:00Z", "%Y-%m-%dT%H:%M:%SZ"
@@ -92,7 +91,7 @@ def command(
         folder.mkdir(parents=True, exist_ok=True)
         files |= {name: folder / f"{stack.name}.{form.end}" for name, form in FORMATS.items()}
     if files or as_json:
-        material = gather(summary, values, stack=None if outputs else stack, root=stack.root, store=store)
+        material = gather(summary, root=stack.root, store=store)
         write(files, material)
         if as_json:
             click.echo(FORMATS["json"].render(material), nl=False)

@@ -11,7 +11,7 @@ from stacks.words import some
 
 Facts = dict[str, JsonValue]
 
-KEPT_FACTS = ("machine_id", "boot_id", "kernel", "driver", "firmware", "rdma", "qos", "roce_qos", "warnings",
+KEPT_FACTS = ("machine_id", "boot_id", "kernel", "driver", "nics", "rdma", "qos", "roce_qos", "warnings",
               "gpu", "gpudirect", "guest_network", "licence", "bitfusion",
               "os", "iommu", "iommu_groups", "acs_bridges", "secure_boot", "kernel_headers", "pcie",
               "containerd", "container_toolkit", "cpu_governor")  # fmt: skip

@@ -8,7 +8,7 @@ from components.report.ctrf import render_ctrf
 from components.report.document import render_json
 from components.report.junit import render_junit
 from components.report.markdown import render_markdown
-from components.report.material import Material
+from components.report.sources import Material
 
 
 def _html(material: Material) -> str:

@@ -2,7 +2,6 @@
 
 import re
 
-from components.report.past import test_name
 from components.validation.records import unit_text
 from components.validation.summary import JudgedTest, Summary
 from stacks.words import some
@@ -52,6 +51,11 @@ def rated(summary: Summary) -> str:
         return summary.performance_because
     verb = "are " if summary.performance == "unstable" else ""
     return f"{same} of {len(rows)} rated tests {verb}{summary.performance}"
+
+
+def test_name(test: str, shape: str) -> str:
+    """A test with the way it was run, if that is not the usual one."""
+    return test if shape in ("", "one_way") else f"{test}, {shape.replace('_', ' ')}"
 
 
 def test_title(test: JudgedTest) -> str:

@@ -3,10 +3,9 @@
 import re
 from collections.abc import Iterable, Iterator, Sequence
 
-from components.report.chains import chain_of
 from components.report.lines import COLUMNS, cells, duration, headline, other_hints
-from components.report.material import Material
-from components.report.shapes import matrices
+from components.report.shapes import matrices, mtu_chains
+from components.report.sources import Material
 from components.validation.records import unit_text
 from components.validation.summary import Summary
 
@@ -87,8 +86,7 @@ def _slowest(material: Material) -> Iterator[str]:
 
 
 def _mtus(material: Material) -> Iterator[str]:
-    chains = [chain_of(rail, material.record) for rail in material.rails]
-    if chains:
+    if chains := mtu_chains(material.document) if material.document else []:
         yield from ("", "## Chain of MTUs", "")
         rows = (
             (links[0].rail, *(f"{link.text or 'unknown'}{f' ({link.fault})' if link.fault else ''}" for link in links))

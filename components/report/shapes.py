@@ -1,12 +1,16 @@
-"""What the charts show, worked out from a record: shares of a reference, curves and their bands. Pure, no drawing."""
+"""What charts and tables show, worked out from a run document. Pure, no drawing."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from statistics import median, quantiles
 
+from components.report.lines import test_name
+from components.validation.document import RunDocument
+from components.validation.memory.history import Entry
 from components.validation.physics.ceilings import PATH_MTUS_BYTES, Path, bandwidth_ceiling
 from components.validation.records import CurvePoint, RunRecord, TransferResult
 from components.validation.summary import Summary
+from stacks.words import some
 
 SHOWN_MTUS_BYTES = tuple(mtu for mtu in PATH_MTUS_BYTES if mtu >= 1024)
 
@@ -90,6 +94,36 @@ class Sizes:
         }
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Trend:
+    """One test over the runs."""
+
+    title: str
+    unit: str
+    runs: tuple[str, ...]
+    """When each began, RFC 3339."""
+    lines: dict[str, tuple[float | None, ...]]
+    """By rail; None where a run has no value."""
+    settled: tuple[bool, ...]
+    """Whether the run passed."""
+    baseline: int | None
+    """Which of the runs the last one is compared with."""
+    parts: tuple[int, ...]
+    """By run: how often the configuration changed before it. Values of different parts are not compared."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class MtuLink:
+    """One part of a rail's chain of MTUs, from the switch to the queue pair."""
+
+    rail: str
+    what: str
+    text: str
+    """Empty: not known."""
+    fault: str = ""
+    """Why it cannot be right."""
+
+
 def matrices(record: RunRecord, summary: Summary) -> list[Matrix]:
     """Each test that ran between pairs, in the order of the record."""
     found: dict[tuple[str, str, str], list[TransferResult]] = {}
@@ -164,6 +198,93 @@ def _band(rail: str, curves: list[tuple[CurvePoint, ...]]) -> Band:
 def _medians(values: Iterable[float | None]) -> float | None:
     known = [value for value in values if value is not None]
     return median(known) if known else None
+
+
+def mtu_chains(document: RunDocument) -> list[tuple[MtuLink, ...]]:
+    """Per rail: switch port, PF as declared and as found, pods' VF, expected path MTU, and what queue pairs used."""
+    return [_chain(document, declared.rail) for declared in document.rails]
+
+
+def _chain(document: RunDocument, name: str) -> tuple[MtuLink, ...]:
+    declared = next(one for one in document.rails if one.rail == name)
+    rail, record = document.plan.rail(name), document.record
+    switch, pod = declared.switch_mtu_bytes, declared.pod_mtu_bytes
+    found = {
+        end.node: mtu
+        for end in rail.ends
+        if (facts := record.hosts.get(end.node)) and (mtu := facts.mtu_bytes.get(end.interface))
+    }
+    used = sorted({t.path_mtu_bytes for t in record.transfers if t.rail == name and t.path_mtu_bytes})
+    low = [f"{node}: {mtu}" for node, mtu in sorted(found.items()) if mtu != rail.mtu_bytes]
+    links = (
+        (
+            "switch port, declared",
+            switch,
+            f"smaller than the PF's {rail.mtu_bytes}",
+            switch and switch < rail.mtu_bytes,
+        ),
+        ("PF, declared", rail.mtu_bytes, "", False),
+        ("PF, found", _range(found.values()), f"{some(low, 1)} differs" if low else "", low),
+        ("VF in pods", pod, f"larger than the PF's {rail.mtu_bytes}", pod and pod > rail.mtu_bytes),
+        ("path MTU, expected", rail.path_mtu_bytes, "", False),
+        (
+            "queue pairs used",
+            _range(used),
+            f"{used[0]} where {rail.path_mtu_bytes} is expected" if used else "",
+            used and used[0] < rail.path_mtu_bytes,
+        ),
+    )
+    return tuple(
+        MtuLink(rail=name, what=what, text=str(value or ""), fault=fault if wrong else "")
+        for what, value, fault, wrong in links
+    )
+
+
+def _range(values: Iterable[int]) -> str:
+    ordered = sorted(set(values))
+    return "" if not ordered else " to ".join(map(str, dict.fromkeys((ordered[0], ordered[-1]))))
+
+
+def trends(runs: Sequence[Entry], baseline_run: str = "") -> list[Trend]:
+    """A trend per test of the last run; nothing while there is only one run."""
+    if len(runs) < 2:
+        return []
+    known = [{_line_of(name): value for name, value in run.values.items()} for run in runs]
+    ids = [run.run_id for run in runs]
+    found = []
+    for test, unit in {test: value.unit for (test, _), value in known[-1].items()}.items():
+        names = sorted({line for values in known for title, line in values if title == test})
+        lines = {
+            name: tuple(values[test, name].median if (test, name) in values else None for values in known)
+            for name in names
+        }
+        if any(sum(value is not None for value in line) > 1 for line in lines.values()):
+            found.append(
+                Trend(
+                    title=test,
+                    unit=unit,
+                    runs=tuple(run.started_at for run in runs),
+                    lines=lines,
+                    settled=tuple(run.passed for run in runs),
+                    baseline=ids.index(baseline_run) if baseline_run in ids else None,
+                    parts=tuple(_parts(runs)),
+                )
+            )
+    return found
+
+
+def _line_of(name: str) -> tuple[str, str]:
+    """Title and line of a value, which is named after test, shape and rail, or after job and transport."""
+    words = name.split(" ")
+    return test_name(words[0], words[1]) if len(words) == 3 else words[0], words[-1] if words[1:] else "all"
+
+
+def _parts(runs: Sequence[Entry]) -> Iterator[int]:
+    part, before = 0, runs[0].config
+    for run in runs:
+        part += run.config != before
+        before = run.config
+        yield part
 
 
 def quartiles(values: list[float]) -> tuple[float, float, float, float, float]:

@@ -1,144 +1,184 @@
-"""Finds what a report is made of: the store of the lab, the stack's state, and the stack file."""
+"""What a report is made of: the stack's verdict, the run document, and the list of the run's raw outputs."""
 
-from collections.abc import Mapping, Sequence
+import gzip
+import hashlib
+import json
+import re
+import zlib
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 from pydantic import JsonValue, ValidationError
 
-from components.report.bundles import BundleError, digest_of, outputs_in
-from components.report.material import Material, RailMtu
-from components.report.past import PastRun, past_in, past_of
-from components.report.raw import RawFile, raw_files
-from components.stack import Stack
-from components.validation.memory.bundle import RAW, folder_of, read_record
-from components.validation.memory.history import history_in
-from components.validation.memory.state import measurement_outputs
-from components.validation.memory.store import read as read_history
-from components.validation.records import RunRecord
+from components.stack import Stack, ask_pulumi
+from components.validation.document import RunDocument
+from components.validation.memory.store import RAW, folder_of, read_document
+from components.validation.records import RunRecord, TransferResult
 from components.validation.summary import Summary
-from stacks.base import LabError
-from stacks.lab import Lab
-from stacks.switches import cables
+from stacks.base import LabError, UnreachableError
 
-MOST_RUNS = 20
-"""Runs of a trend."""
-
-State = Mapping[str, JsonValue]
-"""The outputs of the stack's measurement."""
-NOTHING: State = {}
+PROMPT = "$ "
+"""A raw output begins with the command that made it, behind this."""
+REPETITION = re.compile(r"retest-(\d+)/(.+)")
+"""Output of a transfer that was measured again with less beside it: when, and the name of its first output."""
 
 
-def gather(
-    summary: Summary, outputs: Mapping[str, JsonValue], *, stack: Stack | None, root: Path, store: Path | None
-) -> Material:
-    """As much as can be found. What is missing is said, and is no fault of the verdict.
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RawFile:
+    """One output in a run's bundle."""
+
+    name: str
+    size_bytes: int
+    sha256: str
+    command: str
+    """Empty when the output does not say."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Material:
+    """Everything that a report shows; each format is a pure function of it."""
+
+    summary: Summary
+    """As the stack has it now: it may be stale, or judged by other bounds than the run's own verdict."""
+    document: RunDocument | None = None
+    """None when it is not on this machine."""
+    raw: tuple[RawFile, ...] = ()
+    """Empty when the outputs are not on this machine, or are not those of this run."""
+    missing: tuple[str, ...] = ()
+    """What could not be read, and what it means for the report."""
+
+    @property
+    def record(self) -> RunRecord | None:
+        """What was measured."""
+        return self.document.record if self.document else None
+
+    @property
+    def bundle(self) -> str:
+        """Name of the file with the raw outputs."""
+        return f"{self.summary.run_id}{RAW}"
+
+
+def read_outputs(stack: Stack, file: Path | None) -> dict[str, JsonValue]:
+    """All outputs of a stack; secrets stay hidden, a report needs none.
+
+    Raises:
+        LabError: when there is no such stack, or what was read are no outputs.
+    """
+    if file is not None:
+        try:
+            text = file.read_text()
+        except OSError as error:
+            raise LabError(f"{file} cannot be read: {error.strerror}") from None
+    else:
+        text = _ask(stack)
+    try:
+        outputs = json.loads(text)
+    except ValueError:
+        outputs = None
+    if not isinstance(outputs, dict):
+        raise LabError(f"{file or f'stack {stack.name}'}: no outputs in JSON were found")
+    return outputs
+
+
+def _ask(stack: Stack) -> str:
+    _ = stack.file  # a name that nobody has is told with those that are close
+    try:
+        return ask_pulumi("stack", "output", "--json", "--stack", stack.name)
+    except UnreachableError as error:
+        if "no stack named" not in str(error):
+            raise
+        raise UnreachableError(f"{error}. make up makes it, on hardware pulumi up") from None
+
+
+def summary_in(outputs: dict[str, JsonValue]) -> Summary | None:
+    """The verdict; None when the lab asks for no validation.
+
+    Raises:
+        LabError: when there is none yet, or another version of this program wrote it.
+    """
+    found = outputs.get("validation")
+    if not isinstance(found, dict):
+        raise LabError("the stack has no output `validation` yet: pulumi up makes it")
+    if found.get("mode") == "off":
+        return None
+    try:
+        return Summary.model_validate_json(json.dumps(found), strict=True)
+    except ValidationError as error:
+        fault = error.errors(include_url=False, include_input=False)[0]
+        where = ".".join(map(str, fault["loc"]))
+        raise LabError(
+            f"the output `validation` is of another version of this program ({where}: {fault['msg']}): run pulumi up"
+        ) from None
+
+
+def gather(summary: Summary, *, root: Path, store: Path | None) -> Material:
+    """As much as this machine has. What is missing is said, and is no fault of the verdict.
 
     Args:
         summary: the stack output `validation`.
-        outputs: all outputs of the stack.
-        stack: to ask for its state; None when the outputs came from a file.
-        root: of the project; paths in a lab file start there.
-        store: folder of the lab's runs; None: where the lab keeps them.
+        root: of the project; the paths of a store start there.
+        store: folder of the lab's runs; None: where the stack keeps them.
     """
-    lab = _lab(stack)
-    folder = store or folder_of(summary.lab, root, simulated=summary.simulated, store=lab.report.store if lab else None)
-    record, whence, state = read_record(folder, summary.run_id), "the store", NOTHING
-    if record is None and stack is not None:
-        state = _read_state(stack.name)
-        record, whence = _record_of(state, summary), "the stack's state, in part"
+    folder = store or folder_of(summary.lab, root, simulated=summary.simulated, store=summary.store)
+    document = read_document(folder, summary.run_id, summary.document_sha256)
     raw = raw_of(folder / f"{summary.run_id}{RAW}", summary.raw_sha256)
-    return Material(
-        summary=summary,
-        record=record,
-        record_from=whence if record else "",
-        bundle=f"{summary.run_id}{RAW}" if raw else "",
-        raw=raw,
-        rails=tuple(_rails(lab, outputs)),
-        history=_runs(folder, state, summary),
-        missing=tuple(_missing(record, raw, folder, summary)),
-    )
-
-
-def _missing(record: RunRecord | None, raw: Sequence[RawFile], folder: Path, summary: Summary) -> list[str]:
-    told = []
-    if record is None:
-        told.append(
-            f"The record of run {summary.run_id} is not in {folder.name}: pairs, curves and hosts are left out."
-        )
+    missing = ""
+    if document is None:
+        missing = f"Run {summary.run_id} is not in {folder.name}: pairs, curves and hosts are left out."
     elif not raw:
-        told.append("The raw outputs of this run are not on this machine, so no number here can be checked on it.")
-    return told
+        missing = "The raw outputs of this run are not on this machine, so no number here can be checked on it."
+    return Material(summary=summary, document=document, raw=raw, missing=(missing,) if missing else ())
 
 
 def raw_of(file: Path, sha256: str) -> tuple[RawFile, ...]:
     """The outputs in a run's file; none when it is not here, or is not the one that was written."""
     try:
-        if not sha256 or digest_of(file) != sha256:
-            return ()
-        return raw_files(outputs_in(file))
-    except (OSError, BundleError):
+        with file.open("rb") as data:
+            digest = hashlib.file_digest(data, "sha256").hexdigest()
+        return raw_files(_outputs_in(file)) if digest == sha256 else ()
+    except (OSError, EOFError, zlib.error, ValueError):
         return ()
 
 
-def _lab(stack: Stack | None) -> Lab | None:
-    """The lab as its file describes it; without one the report has less to say."""
-    try:
-        return stack.lab() if stack else None
-    except LabError:
-        return None
+def _outputs_in(file: Path) -> Iterator[tuple[str, str]]:
+    """Name and text of each output, one at a time: all of them together may be larger than memory should be."""
+    with gzip.open(file, "rt", encoding="utf-8", newline="\n") as lines:
+        for line in lines:
+            # the file is a JSON object with a line per entry, as the store writes it
+            entry = line.strip().removesuffix(",")
+            if entry and entry not in ("{", "}", "{}"):
+                yield from json.loads(f"{{{entry}}}").items()
 
 
-def _read_state(stack: str) -> State:
-    """Nothing where it cannot be read: the verdict was, and a report tells of the run what it can."""
-    try:
-        return measurement_outputs(stack)
-    except LabError:
-        return NOTHING
+def raw_files(outputs: Iterable[tuple[str, str]]) -> tuple[RawFile, ...]:
+    """What lies in a bundle, by name."""
+    return tuple(sorted((_file(name, text) for name, text in outputs), key=lambda file: file.name))
 
 
-def _record_of(state: State, summary: Summary) -> RunRecord | None:
-    try:
-        record = RunRecord.model_validate_json(str(state.get("record")))
-    except ValidationError:
-        return None
-    return record if record.run_id == summary.run_id else None
+def _file(name: str, text: str) -> RawFile:
+    data = text.encode()
+    digest = hashlib.sha256(data).hexdigest()
+    return RawFile(name=name, size_bytes=len(data), sha256=digest, command=command_in(text))
 
 
-def _runs(folder: Path, state: State, summary: Summary) -> tuple[PastRun, ...]:
-    """Earlier runs of the store and of the state, and the present one as the last, as it was before it became stale."""
-    known = history_in(state.get("history"))
-    entries = {entry.run_id: entry for entry in (*known.entries, *read_history(folder, summary.lab))}
-    ordered = sorted(entries.values(), key=lambda entry: (entry.started_at, entry.run_id))
-    before = [past_in(entry) for entry in ordered if entry.started_at < summary.started_at]
-    own = entries.get(summary.run_id)
-    return (*before[1 - MOST_RUNS :], past_in(own) if own else past_of(summary))
+def command_in(text: str) -> str:
+    """The command that an output names in one of its first lines."""
+    lines = text[:2000].splitlines()[:3]
+    return next((line.removeprefix(PROMPT) for line in lines if line.startswith(PROMPT)), "")
 
 
-def _rails(lab: Lab | None, outputs: Mapping[str, JsonValue]) -> list[RailMtu]:
-    attachments = outputs.get("attachments")
-    pods = attachments if isinstance(attachments, dict) else {}
-    if lab is None:
-        return [
-            RailMtu(rail=rail, switch=None, pf=None, pod=_mtu(found), path=None) for rail, found in sorted(pods.items())
-        ]
-    rail_of = {(node.name, pf.interface): pf.rail for node in lab.nodes for pf in node.pfs}
-    ports: dict[str, set[int]] = {}
-    for switch in lab.switches:
-        for node, interface, _ in cables(switch):
-            ports.setdefault(rail_of.get((node, interface), ""), set()).add(switch.mtu_bytes)
-    return [
-        RailMtu(
-            rail=rail.name,
-            switch=min(ports.get(rail.name, ()), default=None),
-            pf=rail.mtu_bytes,
-            pod=_mtu(pods.get(rail.name)),
-            path=rail.path_mtu_bytes,
-            interfaces={node.name: pf.interface for node in lab.active_nodes if (pf := node.pf_on(rail.name))},
-        )
-        for rail in lab.rails
-    ]
+def names_again(transfers: Iterable[TransferResult], known: Iterable[str]) -> dict[str, tuple[str, ...]]:
+    """The outputs of repetitions, by the first output of the transfer that they repeat.
 
-
-def _mtu(attachment: JsonValue) -> int | None:
-    found = attachment.get("mtu_bytes") if isinstance(attachment, dict) else None
-    return found if isinstance(found, int) else None
+    Only of transfers of which every repetition gave a value and has its output: of others nothing can be worked out.
+    """
+    found: dict[str, list[str]] = {}
+    for match in filter(None, map(REPETITION.fullmatch, known)):
+        found.setdefault(match[2], []).append(match[0])
+    return {
+        transfer.raw[0]: tuple(sorted(names))
+        for transfer in transfers
+        if transfer.raw and all(transfer.retest) and (names := found.get(transfer.raw[0]))
+        if len(names) == len(transfer.retest)
+    }

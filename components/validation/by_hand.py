@@ -9,12 +9,11 @@ from pathlib import Path
 
 from components.ssh.credentials import Access, Setting, access_to
 from components.stack import Stack
-from components.validation.judging.verdict import Beside, judge
-from components.validation.memory.bundle import RAW, folder_of, write_bundle, write_record
-from components.validation.memory.stack_secrets import needles_of
+from components.validation.document import RunDocument, declared_rails
+from components.validation.memory.redact import needles_of
+from components.validation.memory.store import RAW, store_of, write_bundle, write_document
 from components.validation.planning.only import Only, only
 from components.validation.planning.plan import Plan, plan_of
-from components.validation.planning.topology import leaves_of
 from components.validation.records import RunRecord
 from components.validation.running.hcas import hcas_of
 from components.validation.running.journal import Kept
@@ -56,13 +55,13 @@ def planned(lab: Lab, names: Sequence[str]) -> Plan:
 
 
 def measured(stack: Stack, lab: Lab, plan: Plan, *, fresh: bool) -> HandRun:
-    """Measures, keeps record and raw outputs in the lab's store, and judges.
+    """Measures, judges, and keeps run document and raw outputs in the lab's store.
 
     Raises:
         LabError: when a key is not where the lab says.
         CancelledError: when a signal ended it.
     """
-    folder = folder_of(lab.name, stack.root, simulated=lab.simulated, store=lab.report.store)
+    folder = store_of(lab, stack.root)
     secret = cache(stack.secret)  # each one takes a start of the engine
     access = access_to(lab, stack.root, secret)
     secrets = _needles(secret, access)
@@ -72,8 +71,9 @@ def measured(stack: Stack, lab: Lab, plan: Plan, *, fresh: bool) -> HandRun:
         run = asyncio.run(while_alive(until_told(measure(plan, access, screen.say, around=around)), levels=1))
     digest = write_bundle(folder, run.record.run_id, run.raw, secrets)
     record = run.record.model_copy(update={"raw_sha256": digest})
-    write_record(folder, record, secrets)
-    summary = judge(plan, lab.benchmarks or Benchmarks(), record, Beside(topology=leaves_of(lab)))
+    document = RunDocument(plan=plan, rails=declared_rails(lab), record=record)
+    summary = document.judged(lab.benchmarks or Benchmarks())
+    write_document(folder, document.model_copy(update={"verdict": summary}), secrets)
     return HandRun(record=record, summary=summary, raw=folder / f"{record.run_id}{RAW}")
 
 

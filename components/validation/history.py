@@ -1,5 +1,6 @@
 """The last runs of a lab: verdicts, values, and the run that new ones are compared with."""
 
+import json
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -7,20 +8,21 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from components.stack import NoEngineError
+from components.stack import NoEngineError, ask_pulumi
 from components.validation.colours import colour_of
 from components.validation.judging.regression import change
 from components.validation.memory.entry import unproven
 from components.validation.memory.history import Entry, History, history_in, history_of
-from components.validation.memory.state import measurement_outputs
 from components.validation.records import unit_text
-from stacks.base import UnreachableError
+from stacks.base import LabError, UnreachableError
 from stacks.lab import Lab
 
 SHOWN = 20
 PIPED_COLUMNS = 160
 CELL_COLUMNS = 17
 """A value with its change and the lines around it."""
+MEASUREMENT = "pulumi-python:dynamic/validation:Measurement::"
+"""In the URN of the resource, behind the types of its parents and before its name."""
 
 
 def show(console: Console, lab: Lab, entries: list[Entry], history: History, store: Path) -> None:
@@ -116,9 +118,10 @@ def history_in_state(stack: str, lab: Lab, store: Path) -> History:
 
     Raises:
         UnreachableError: when there is no such stack, or no engine to ask.
+        LabError: when what the engine prints is no state.
     """
     try:
-        found = measurement_outputs(stack)
+        text = ask_pulumi("stack", "export", "--stack", stack)
     except NoEngineError as error:
         raise UnreachableError(f"the store has no runs, and {error}") from None
     except UnreachableError as error:
@@ -126,7 +129,9 @@ def history_in_state(stack: str, lab: Lab, store: Path) -> History:
             f"no run of lab {lab.name} was found: {error}. Where it has never been measured, {how_to_measure(lab)}; "
             f"its store is {store}"
         ) from None
-    kept = history_in(found.get("history"))
-    # the baseline may be older than the runs that are kept
-    known = [*([kept.baseline] if kept.baseline else []), *kept.entries]
-    return history_of(entry for entry in known if entry.lab == lab.name)
+    try:
+        resources = json.loads(text)["deployment"].get("resources", [])
+    except (ValueError, KeyError, TypeError, AttributeError):
+        raise LabError(f"pulumi stack export --stack {stack}: no deployment in JSON was found") from None
+    measured: dict[str, object] = next((one.get("outputs", {}) for one in resources if MEASUREMENT in one["urn"]), {})
+    return history_of(entry for entry in history_in(measured.get("history", {})).known if entry.lab == lab.name)

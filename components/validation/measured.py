@@ -1,34 +1,40 @@
-"""One measurement from its plan to what is remembered: run, compared, confirmed, judged, and put into the store."""
+"""One measurement from its plan to the stored run document: run, compared, confirmed, judged."""
 
-from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
+from components.validation.document import RunDocument, bounds_digest, declared_rails, with_inventory
 from components.validation.judging import regression
-from components.validation.judging.verdict import Beside, function_of, judge
+from components.validation.judging.stale import made_stale
+from components.validation.judging.verdict import function_of
 from components.validation.memory import store
-from components.validation.memory.bundle import folder_of, prune, write_bundle, write_record
 from components.validation.memory.entry import ASKED, entry_of, judged, values_of
 from components.validation.memory.history import Entry, History
 from components.validation.planning.confirming import confirming
 from components.validation.planning.plan import Plan
 from components.validation.records import RunRecord
 from components.validation.running.runner import Run
+from components.validation.summary import Summary
 from stacks.benchmarks import Benchmarks
 from stacks.lab import Lab
 
 Say = Callable[[str], None]
 Runs = Callable[[Plan], Awaitable[Run]]
 """Carries a plan out."""
+TREND = 20
+"""Runs that a document remembers: a report charts them."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Wanted:
+class MeasurementRequest:
     """One measurement as it is asked for."""
 
     lab: Lab
     plan: Plan
     root: Path
+    hosts: Mapping[str, Mapping[str, object]] = field(default_factory=dict)
+    """What the hosts' own commands printed, by node."""
     before: History
     """What the state remembers; the store's memory joins it."""
     rebaseline: bool = False
@@ -39,63 +45,89 @@ class Wanted:
     @property
     def folder(self) -> Path:
         """The lab's part of the store."""
-        return store_of(self.lab, self.root)
+        return store.store_of(self.lab, self.root)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Measured:
-    """What came of it."""
+    """What the state keeps of a measurement; the rest is in the stored document."""
 
-    record: RunRecord
+    verdict: Summary
     history: History
     settled: bool
     """Whether everything planned was measured and works."""
 
 
-def store_of(lab: Lab, root: Path) -> Path:
-    """Where a lab's runs lie."""
-    return folder_of(lab.name, root, simulated=lab.simulated, store=lab.report.store)
-
-
-async def carried_out(wanted: Wanted, runs: Runs, say: Say) -> Measured:
+async def carried_out(request: MeasurementRequest, runs: Runs, say: Say) -> Measured:
     """Measures once, and what was worse than the baseline a second time."""
-    history = wanted.before.merged(store.read(wanted.folder, wanted.lab.name))
-    run = await runs(wanted.plan)
-    raw = dict(run.raw)
-    entry = entry_of(wanted.plan, run.record, _asked(wanted, history, run.record))
-    settled = function_of(wanted.plan, run.record) == "pass"
+    folder, plan = request.folder, request.plan
+    earlier = store.read(folder, request.lab.name)
+    history = request.before.merged(earlier)
+    run = await runs(plan)
+    raw, record = dict(run.raw), with_inventory(run.record, request.hosts)
+    entry = entry_of(plan, record, _asked(request, history, record))
+    settled = function_of(plan, record) == "pass"
     if settled and (names := regression.worse(entry, history)):
-        entry = await _confirmed(wanted, entry, names, runs, say, raw)
-    digest = write_bundle(wanted.folder, run.record.run_id, raw, wanted.secrets)
-    record = run.record.model_copy(update={"raw_sha256": digest})
-    entry = entry.model_copy(
-        update={"raw_sha256": digest, "record_sha256": write_record(wanted.folder, record, wanted.secrets)}
+        entry = await _confirmed(plan, entry, names, runs, say, raw)
+    digest = store.write_bundle(folder, record.run_id, raw, request.secrets)
+    record = record.model_copy(update={"raw_sha256": digest})
+    entry = entry.model_copy(update={"raw_sha256": digest})
+    document = RunDocument(
+        plan=plan, rails=declared_rails(request.lab), record=record, history=_trend(history, earlier, entry)
     )
-    benchmarks = wanted.lab.benchmarks or Benchmarks()
-    entry = judged(entry, judge(wanted.plan, benchmarks, record, Beside(history=history.with_entry(entry))))
-    store.append(wanted.folder, entry)
+    verdict = document.judged(request.lab.benchmarks or Benchmarks())
+    verdict = verdict.model_copy(update={"store": request.lab.report.store or ""})
+    entry = judged(entry, verdict)
+    document = document.model_copy(update={"verdict": verdict, "history": (*document.history[:-1], entry)})
+    update = {"document_sha256": store.write_document(folder, document, request.secrets)}
+    entry = entry.model_copy(update=update)
+    store.append(folder, entry)
     after = history.with_entry(entry)
-    prune(wanted.folder, [after.baseline.run_id] if after.baseline else [])
-    return Measured(record=record, history=after, settled=settled)
+    store.prune(folder, [after.baseline.run_id] if after.baseline else [])
+    return Measured(verdict=verdict.model_copy(update=update), history=after, settled=settled)
 
 
-def _asked(wanted: Wanted, history: History, record: RunRecord) -> str:
-    """Run from which on comparisons begin anew: this one, or that which the last run named."""
-    if wanted.rebaseline:
+def verdict_by(lab: Lab, verdict: Summary, root: Path) -> Summary:
+    """The verdict by the lab's bounds of now; for edited bounds the stored run is judged again."""
+    benchmarks = lab.benchmarks or Benchmarks()
+    mode = {"mode": benchmarks.mode}
+    if verdict.bounds == bounds_digest(benchmarks):
+        return verdict.model_copy(update=mode)
+    folder = store.folder_of(verdict.lab, root, simulated=verdict.simulated, store=verdict.store)
+    document = store.read_document(folder, verdict.run_id, verdict.document_sha256)
+    if document is None:
+        why = f"the bounds in benchmarks changed, and run {verdict.run_id} is not in the store here: judged as before"
+        return made_stale(verdict.model_copy(update=mode), (why,))
+    kept = {"store": verdict.store, "document_sha256": verdict.document_sha256}
+    return document.judged(benchmarks).model_copy(update=kept)
+
+
+def _trend(history: History, earlier: list[Entry], entry: Entry) -> tuple[Entry, ...]:
+    """The last runs, the baseline, and this run as the last one."""
+    before = {one.run_id: one for one in (*earlier, *history.known) if one.started_at < entry.started_at}
+    ordered = sorted(before.values(), key=lambda one: (one.started_at, one.run_id))
+    baseline = history.baseline.run_id if history.baseline else ""
+    recent = {one.run_id for one in ordered[1 - TREND :]}
+    return (*(one for one in ordered if one.run_id in recent or one.run_id == baseline), entry)
+
+
+def _asked(request: MeasurementRequest, history: History, record: RunRecord) -> str:
+    """The run at which comparisons start: this one, or the one that the last run named."""
+    if request.rebaseline:
         return record.run_id
     return history.entries[-1].config.get(ASKED, "") if history.entries else ""
 
 
 async def _confirmed(  # noqa: PLR0913, PLR0917 # one step of the above
-    wanted: Wanted, entry: Entry, names: tuple[str, ...], runs: Runs, say: Say, raw: dict[str, str]
+    plan: Plan, entry: Entry, names: tuple[str, ...], runs: Runs, say: Say, raw: dict[str, str]
 ) -> Entry:
     """The entry with the values of a second run over what was worse; its raw outputs join those of the first."""
-    plan = confirming(wanted.plan, names)
-    if plan is None:
+    part = confirming(plan, names)
+    if part is None:
         return entry
     say(f"worse than the baseline: {', '.join(names)}; measured once more")
-    run = await runs(plan)
-    again = values_of(plan, run.record)
+    run = await runs(part)
+    again = values_of(part, run.record)
     raw |= {f"again/{name}": text for name, text in run.raw.items()}
     values = {
         name: value.model_copy(update={"again": again[name].median}) if name in names and name in again else value

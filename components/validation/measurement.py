@@ -5,10 +5,10 @@ The path of this module stands in the state of every stack: it must not move.
 
 import asyncio
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import pulumi
 from pulumi.dynamic import CreateResult, DiffResult, Resource, ResourceProvider, UpdateResult
@@ -16,21 +16,19 @@ from pydantic import JsonValue, ValidationError
 
 from components.ssh.configured import Configured
 from components.ssh.credentials import Setting, access_to, configured_lab
-from components.validation.judging.verdict import Beside, judge
-from components.validation.measured import Wanted, carried_out
+from components.validation.measured import MeasurementRequest, carried_out, verdict_by
 from components.validation.memory.history import history_in
-from components.validation.memory.stack_secrets import needles_of
-from components.validation.planning.plan import Plan
-from components.validation.planning.quarantine import without
-from components.validation.records import RunRecord, compact
+from components.validation.memory.redact import needles_of, redacted_fields
+from components.validation.planning.plan import Plan, plan_of
+from components.validation.planning.quarantine import quarantined, without
 from components.validation.running.hcas import hcas_of
 from components.validation.running.journal import Kept
 from components.validation.running.parent import while_alive
 from components.validation.running.runner import Around, Run, all_failed, measure
+from components.validation.summary import Summary
 from stacks.base import LabError
 from stacks.lab import Lab
 
-LARGEST_RECORD_BYTES = 256_000
 PLUGIN_LEVELS = 2
 """The engine starts this provider through a shell that outlives it."""
 
@@ -39,6 +37,7 @@ ASKED = "ROCELAB_VALIDATE"
 comparisons begin anew. An input would measure a second time when it goes away."""
 
 Properties = dict[str, JsonValue]
+HostStates = Mapping[str, Mapping[str, object]]
 
 
 class MeasurementProvider(Configured, ResourceProvider):
@@ -62,15 +61,17 @@ class MeasurementProvider(Configured, ResourceProvider):
         return UpdateResult(self._measured(_olds, _news))
 
     def _measured(self, olds: Properties, props: Properties) -> Properties:
-        plan = without(Plan.model_validate_json(str(props["plan"])), _names(props["left_out"]))
-        fingerprint, root = str(props["fingerprint"]), Path.cwd()
+        hosts, fingerprint, root = _hosts(props["hosts"]), str(props["fingerprint"]), Path.cwd()
         lab = configured_lab(self._setting)
+        whole = plan_of(lab)
+        if whole is None:
+            raise LabError("benchmarks: missing, or mode is off: there is nothing to measure")
 
         async def run(part: Plan) -> Run:
             if access is None:
                 return all_failed(part, missing, fingerprint)
             with hcas_of(lab, part, self._setting, root) as hcas:
-                kept = Kept(folder=wanted.folder, fresh=wanted.rebaseline, secrets=wanted.secrets)
+                kept = Kept(folder=request.folder, fresh=request.rebaseline, secrets=request.secrets)
                 around = Around(journal=kept, hcas=hcas)
                 return await while_alive(measure(part, access, pulumi.log.info, fingerprint, around), PLUGIN_LEVELS)
 
@@ -79,23 +80,20 @@ class MeasurementProvider(Configured, ResourceProvider):
             access = access_to(lab, root, self._setting)
         except LabError as error:
             access, missing = None, str(error)
-        wanted = Wanted(
+        request = MeasurementRequest(
             lab=lab,
-            plan=plan,
+            plan=without(whole, quarantined(whole, hosts)),
             root=root,
+            hosts=hosts,
             before=history_in(olds.get("history")),
             rebaseline=os.environ.get(ASKED) == "rebaseline",
             secrets=needles_of(self._setting, access),
         )
-        done = asyncio.run(carried_out(wanted, run, pulumi.log.info))
+        done = asyncio.run(carried_out(request, run, pulumi.log.info))
         return {
-            "fingerprint": fingerprint,
-            "plan": props["plan"],
-            "left_out": props["left_out"],
-            "measured_on": props["measured_on"],
-            "rerun": props["rerun"],
-            "record": compact(done.record, LARGEST_RECORD_BYTES),
-            "history": done.history.model_dump_json(exclude_defaults=True),
+            **{name: props[name] for name in ("fingerprint", "plan_digest", "hosts", "rerun")},
+            "verdict": redacted_fields(done.verdict.model_dump(mode="json", exclude_defaults=True), request.secrets),
+            "history": done.history.model_dump(mode="json", exclude_defaults=True),
             "settled": done.settled,
         }
 
@@ -104,14 +102,11 @@ class MeasurementProvider(Configured, ResourceProvider):
 class MeasurementArgs:
     """Inputs of `Measurement`."""
 
-    plan: Plan
-    """What is to be measured."""
+    plan_digest: str
     fingerprint: pulumi.Input[str]
     """Of all that the result depends on."""
-    left_out: pulumi.Input[Sequence[str]]
-    """Nodes of the plan that take no part."""
-    measured_on: pulumi.Input[str]
-    """What counts of the hosts, packed: by it a later run says what has changed since."""
+    hosts: pulumi.Input[HostStates]
+    """The hosts as they are: a later run says by it what has changed since."""
     rerun: str
     """`on_change` or `asked`."""
 
@@ -119,29 +114,26 @@ class MeasurementArgs:
 class Measurement(Resource, module="validation", name="Measurement"):
     """One run of the plan, kept until something changes that it depends on."""
 
-    plan: pulumi.Output[str]
-    """The plan that was carried out, as JSON: with `rerun: asked` not always that of the lab file."""
-    record: pulumi.Output[str]
-    """A `RunRecord` as JSON, at most `LARGEST_RECORD_BYTES`."""
+    plan_digest: pulumi.Output[str]
+    """Of the plan that was carried out: with `rerun: asked` not always that of the lab file."""
+    hosts: pulumi.Output[dict[str, Any]]
+    """The hosts when it was measured."""
+    verdict: pulumi.Output[dict[str, Any]]
+    """A `Summary` by the bounds of then, with the digest of the stored run document."""
     settled: pulumi.Output[bool]
     """Whether everything planned was measured and works; if not, the next up measures again."""
-    history: pulumi.Output[str]
-    """A `History` as JSON, this run in it."""
-    measured_on: pulumi.Output[str]
-    """The input of that name when it was measured."""
+    history: pulumi.Output[dict[str, Any]]
+    """A `History`, this run in it."""
 
     provider: ClassVar[ResourceProvider] = MeasurementProvider()
 
     def __init__(self, name: str, args: MeasurementArgs, opts: pulumi.ResourceOptions | None = None) -> None:
-        inputs: dict[str, pulumi.Input[str] | pulumi.Input[Sequence[str]] | None] = {
-            "plan": args.plan.model_dump_json(),
+        inputs: dict[str, object] = {
+            "plan_digest": args.plan_digest,
             "fingerprint": args.fingerprint,
-            "left_out": args.left_out,
-            "measured_on": args.measured_on,
+            "hosts": args.hosts,
             "rerun": args.rerun,
-            "record": None,
-            "settled": None,
-            "history": None,
+            **dict.fromkeys(("verdict", "settled", "history")),
         }
         super().__init__(self.provider, name, inputs, opts)
 
@@ -150,7 +142,8 @@ def _why(olds: Properties, news: Properties, setting: Setting) -> str | None:
     """Why it has to be measured again; None when it has not. An empty text needs no words: the fingerprint shows."""
     if os.environ.get(ASKED):
         return f"{ASKED} asks for it"
-    if not _readable(olds):
+    verdict = _verdict(olds)
+    if verdict is None:
         return "another version of this program wrote the last result"
     if news.get("rerun") == "asked":
         return None
@@ -159,33 +152,24 @@ def _why(olds: Properties, news: Properties, setting: Setting) -> str | None:
     # no field of the resource shows why it is to run again
     if not olds.get("settled"):
         return "the last run did not find everything working"
-    return "the last run was too slow, and mode is enforce" if _too_slow(olds, configured_lab(setting)) else None
+    return "the last run was too slow, and mode is enforce" if _too_slow(verdict, configured_lab(setting)) else None
 
 
-def _too_slow(olds: Properties, lab: Lab) -> bool:
+def _too_slow(verdict: Summary, lab: Lab) -> bool:
     """Whether its speed fails each up until it is measured again: another cable or transceiver is no fact of a host.
 
     By the bounds of then and by those of now, since an edit of a bound measures nothing.
     """
-    benchmarks, history = lab.benchmarks, history_in(olds.get("history"))
-    if benchmarks is None or benchmarks.mode != "enforce":
-        return False
-    record = RunRecord.model_validate_json(str(olds["record"]))
-    entry = history.entry(record.run_id)
-    if entry is None or entry.performance != "fail":
-        return False
-    plan = without(Plan.model_validate_json(str(olds["plan"])), _names(olds["left_out"]))
-    return judge(plan, benchmarks, record, Beside(history=history)).performance == "fail"
+    enforced = lab.benchmarks is not None and lab.benchmarks.mode == "enforce"
+    return enforced and verdict.performance == verdict_by(lab, verdict, Path.cwd()).performance == "fail"
 
 
-def _readable(olds: Properties) -> bool:
+def _verdict(olds: Properties) -> Summary | None:
     try:
-        RunRecord.model_validate_json(str(olds.get("record")))
-        Plan.model_validate_json(str(olds.get("plan")))
+        return Summary.model_validate(olds.get("verdict"))
     except ValidationError:
-        return False
-    return True
+        return None
 
 
-def _names(value: JsonValue) -> list[str]:
-    return [str(name) for name in value] if isinstance(value, list) else []
+def _hosts(value: JsonValue) -> dict[str, dict[str, JsonValue]]:
+    return {name: facts for name, facts in value.items() if isinstance(facts, dict)} if isinstance(value, dict) else {}

@@ -36,8 +36,12 @@ def _smaller(summary: Summary) -> Iterator[Summary]:
         few_hosts["..."] = f"and {plural(more, 'more host')}: `pulumi stack output hosts` and the report have all"
     summary = summary.model_copy(update={"quarantined": {k: shortened(v, 2 * LONGEST) for k, v in few_hosts.items()}})
     yield summary
+    compared = summary.regression
+    if compared:
+        compared = compared.model_copy(update={"reasons": tuple(shortened(one, LONGEST) for one in compared.reasons)})
     summary = summary.model_copy(
         update={
+            "regression": compared,
             "reasons": few([shortened(text, LONGEST) for text in summary.reasons], most=6),
             "hints": few([shortened(text, LONGEST) for text in summary.hints], most=3),
             "findings": tuple(_short(found) for found in summary.findings[:5]),

@@ -1,13 +1,9 @@
 """What a run of the benchmarks leaves behind: measured facts, without any judgement that a threshold could change."""
 
-import json
-from collections.abc import Callable
 from statistics import median
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, JsonValue, model_validator
-
-from components.validation.records_packing import pack, unpack
+from pydantic import BaseModel, ConfigDict, JsonValue
 
 Outcome = Literal["measured", "failed", "skipped", "error"]
 """failed: it ran and did not do what the plan demands. skipped: it was not run, on purpose. error: it could not be run,
@@ -34,12 +30,9 @@ def unit_text(unit: str) -> str:
     return "µs" if unit == "us" else unit
 
 
-PACKED = "packed"
-"""Key of a record's JSON that stands for `transfers` where they are many."""
-PACKED_KEYS = {"transfers": PACKED, "gpu_memory": "packed_gpu_memory", "rings": "packed_rings"}
-"""The same for each list that grows with the lab."""
-READABLE = 24
-"""So many transfers are written as they are."""
+def raw_names(rail: str, stage: str, client: str, server: str, runs: int) -> tuple[str, ...]:
+    """Names of the client outputs of a transfer, from which its values were read; the server's lie beside them."""
+    return tuple(f"{rail}/{stage}/{client}-to-{server}/{number}.client" for number in range(runs))
 
 
 class Frozen(BaseModel):
@@ -140,23 +133,13 @@ class TransferResult(Frozen):
 
 
 class Series(Frozen):
-    """All transfers of one test on one rail in a few numbers: they survive when single transfers are left out."""
+    """All transfers of one test on one rail in a few numbers."""
 
-    test: VerbsTest = "ib_write_bw"
-    shape: Shape = "one_way"
-    rail: str
-    measured: int
-    failed: int
-    skipped: int
+    measured: int = 0
+    failed: int = 0
+    skipped: int = 0
     errors: int = 0
     median: float | None = None
-    least: float | None = None
-    greatest: float | None = None
-
-    @property
-    def key(self) -> tuple[VerbsTest, Shape, str]:
-        """What tells series apart."""
-        return self.test, self.shape, self.rail
 
 
 class NcclResult(Frozen):
@@ -255,7 +238,7 @@ class JobResult(Frozen):
 
 
 class HostFacts(Frozen):
-    """What of a host a reader of the report needs: inventory and the chain of MTUs."""
+    """A host as it was measured. What names its NICs and its kernel is what its own command printed."""
 
     nic: str = ""
     driver: str = ""
@@ -275,9 +258,8 @@ class HostFacts(Frozen):
 
 
 class RunRecord(Frozen):
-    """One run: what the verdict is made of, and what the stack keeps."""
+    """What one run measured: the verdict is made of it."""
 
-    schema_version: Literal[2] = 2
     run_id: str
     started_at: str
     """RFC 3339, UTC."""
@@ -287,9 +269,6 @@ class RunRecord(Frozen):
     fingerprint: str = ""
     """Digest of everything whose change makes this run obsolete; empty for a run by hand."""
     transfers: tuple[TransferResult, ...]
-    left_out: int = 0
-    """Transfers that only `series` still counts, because the state must stay small."""
-    series: tuple[Series, ...]
     gpu_memory: tuple[GpuTransfer, ...] = ()
     rings: tuple[NodeRing, ...] = ()
     nccl: NcclResult | None = None
@@ -300,102 +279,11 @@ class RunRecord(Frozen):
     raw_sha256: str = ""
     """Digest of the file with the raw outputs, named after the run."""
 
-    @model_validator(mode="before")
-    @classmethod
-    def _unpack(cls, given: object) -> object:
-        if not isinstance(given, dict):
-            return given
-        packed = {key: name for name, key in PACKED_KEYS.items() if key in given}
-        rest = {name: value for name, value in given.items() if name not in packed}
-        return {**rest, **{name: unpack(given[key]) for key, name in packed.items()}}
-
     def series_of(self, test: str, shape: str, rail: str) -> Series | None:
-        """One of the series."""
-        return next((series for series in self.series if series.key == (test, shape, rail)), None)
-
-
-def summarise(transfers: list[TransferResult]) -> tuple[Series, ...]:
-    """The numbers of each test on each rail, in the order of the transfers."""
-    found: dict[tuple[VerbsTest, Shape, str], list[TransferResult]] = {}
-    for transfer in transfers:
-        found.setdefault((transfer.test, transfer.shape, transfer.rail), []).append(transfer)
-    return tuple(_series(*key, transfers) for key, transfers in found.items())
-
-
-def _series(test: VerbsTest, shape: Shape, rail: str, transfers: list[TransferResult]) -> Series:
-    values = [transfer.value for transfer in transfers if transfer.outcome == "measured" and transfer.samples]
-    count = {outcome: sum(t.outcome == outcome for t in transfers) for outcome in ("measured", "failed", "skipped")}
-    count["errors"] = len(transfers) - sum(count.values())
-    return Series(
-        test=test,
-        shape=shape,
-        rail=rail,
-        **count,
-        median=round(median(values), 6) if values else None,
-        least=min(values, default=None),
-        greatest=max(values, default=None),
-    )
-
-
-def compact(record: RunRecord, limit_bytes: int) -> str:
-    """The record as JSON within a limit: what does not fit is only counted.
-
-    Kept first is what failed, if only once, then the test by which nodes are compared, whole as long as it fits: a
-    fault is found by what is sound beside it. Of the others the slowest stay. Many transfers are packed;
-    `RunRecord.model_validate_json` reads both forms.
-    """
-    order = sorted(record.transfers, key=_indispensable_first(record))
-    compared = _compared(record)
-    first = sum(compared(transfer) or not _smooth(transfer) for transfer in order)
-    rank = {id(transfer): number for number, transfer in enumerate(order)}
-    fields = [transfer.model_dump(mode="json", exclude_defaults=True) for transfer in record.transfers]
-    kept = len(order)
-    while True:
-        chosen = [one for one, t in zip(fields, record.transfers, strict=True) if rank[id(t)] < kept]
-        text = _as_json(record, chosen)
-        size_bytes = len(text.encode())
-        if size_bytes <= limit_bytes or kept == 0:
-            return text
-        # the size is about in proportion
-        fewer = min(kept - 1 - kept // 16, kept * limit_bytes // size_bytes)
-        kept = first if fewer < first < kept else fewer
-
-
-def _as_json(record: RunRecord, chosen: list[dict[str, JsonValue]]) -> str:
-    """The record with these of its transfers; the others are counted."""
-    left_out = record.left_out + len(record.transfers) - len(chosen)
-    smaller = record.model_copy(update={"transfers": (), "left_out": left_out})
-    rest = smaller.model_dump(mode="json", exclude_defaults=True) | {"transfers": chosen}
-    large = {name: key for name, key in PACKED_KEYS.items() if len(rest.get(name, ())) > READABLE}
-    packed = {key: pack(rest.pop(name)) for name, key in large.items()}
-    return json.dumps({**rest, **packed}, separators=(",", ":"))
-
-
-def main_series(record: RunRecord) -> Series | None:
-    """The bandwidth test by which rails and nodes are compared: the first plain one, else the first of any kind."""
-    plain = (one for one in record.series if one.shape == "one_way" and one.test.endswith("_bw"))
-    return next(plain, next(iter(record.series), None))
-
-
-def _compared(record: RunRecord) -> Callable[[TransferResult], bool]:
-    main = main_series(record)
-    return lambda t: main is not None and (t.test, t.shape) == (main.test, main.shape)
-
-
-def _indispensable_first(record: RunRecord) -> Callable[[TransferResult], tuple[bool, bool, float]]:
-    """What failed, what is compared, then the slowest against the median of their own test and rail."""
-    middle, compared = {series.key: series.median for series in record.series}, _compared(record)
-
-    def key(transfer: TransferResult) -> tuple[bool, bool, float]:
-        smooth, level = _smooth(transfer), middle.get((transfer.test, transfer.shape, transfer.rail))
-        if not transfer.samples or not level:
-            return smooth, not compared(transfer), 0.0
-        ratio = transfer.value / level
-        return smooth, not compared(transfer), 1 / ratio if transfer.unit == "us" else ratio
-
-    return key
-
-
-def _smooth(transfer: TransferResult) -> bool:
-    """Whether it was measured, and never failed."""
-    return transfer.outcome == "measured" and not transfer.failed_once
+        """A test on a rail; None where it has no result at all."""
+        transfers = [t for t in self.transfers if (t.test, t.shape, t.rail) == (test, shape, rail)]
+        count = {outcome: sum(t.outcome == outcome for t in transfers) for outcome in ("measured", "failed", "skipped")}
+        values = [t.value for t in transfers if t.outcome == "measured" and t.samples]
+        middle = round(median(values), 6) if values else None
+        errors = len(transfers) - sum(count.values())
+        return Series(**count, errors=errors, median=middle) if transfers else None

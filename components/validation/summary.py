@@ -26,7 +26,7 @@ class JudgedTest(Frozen):
     test: str
     shape: str = "one_way"
     """How it was run; empty for jobs."""
-    rail: str | None
+    rail: str | None = None
     """None: the test runs over all rails at once."""
     function: Function
     """replayed: shown only, it counts for nothing."""
@@ -99,6 +99,12 @@ class Summary(Frozen):
     fingerprint: str
     raw_sha256: str
     """The raw outputs stand in a file named after the run; this is its digest."""
+    document_sha256: str = ""
+    """Digest of the run document beside them, of which reports are made."""
+    store: str = ""
+    """Folder of the runs as the lab file names it; empty for the usual one."""
+    bounds: str = ""
+    """Digest of the benchmark settings that it was judged by."""
 
 
 def closed(mode: str, function: str, performance: str) -> bool:

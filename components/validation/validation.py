@@ -1,24 +1,23 @@
 """The validation of a lab: the plan where a review sees it, the measurement, the verdict, and the gate."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Protocol
 
 import pulumi
 import pulumi_kubernetes as kubernetes
 from pydantic import JsonValue
 
-from components.validation.fingerprint import fingerprint_of, host_state, packed, unpacked
 from components.validation.gate import Gate, GateArgs
-from components.validation.judging.stale import changed_since, made_stale
-from components.validation.judging.verdict import Beside, in_part, judge
+from components.validation.judging.stale import HostStates, changed_since, fingerprint_of, host_states, made_stale
+from components.validation.judging.verdict import in_cluster
+from components.validation.measured import verdict_by
 from components.validation.measurement import Measurement, MeasurementArgs
-from components.validation.memory.history import history_in
 from components.validation.output import output_of
 from components.validation.planning.plan import Plan, plan_of
-from components.validation.planning.quarantine import quarantined, without
-from components.validation.planning.topology import leaves_of
-from components.validation.records import RunRecord
+from components.validation.planning.quarantine import quarantined
+from components.validation.summary import Summary
 from stacks.base import LabError
 from stacks.benchmarks import Benchmarks
 from stacks.lab import Lab
@@ -65,85 +64,57 @@ class Validation(pulumi.ComponentResource):
             _place(f"{name}-plan", plan, benchmarks, args.cluster, self)
         ready = args.cluster.ready if args.cluster else True
         # the cluster's readiness orders the measurement behind it; what it is does not count
-        state = pulumi.Output.all(args.host_results, args.host_facts or {}, ready).apply(
-            lambda known: host_state(known[0], known[1])
+        hosts = pulumi.Output.all(args.host_results, args.host_facts or {}, ready).apply(
+            lambda known: host_states(known[0], known[1])
         )
-        results = pulumi.Output.from_input(args.host_results)
-        left_out = results.apply(lambda known: sorted(quarantined(plan, known)))
         args_of = MeasurementArgs(
-            plan=plan,
-            fingerprint=state.apply(lambda text: fingerprint_of(plan, text)),
-            left_out=left_out,
-            measured_on=state.apply(packed),
+            plan_digest=plan.digest,
+            fingerprint=hosts.apply(lambda states: fingerprint_of(plan, states)),
+            hosts=hosts,
             rerun=benchmarks.rerun,
         )
         measurement = Measurement(f"{name}-measurement", args_of, child)
-        found = pulumi.Output.all(
-            record=measurement.record,
-            plan=measurement.plan,
-            history=measurement.history,
-            measured_on=measurement.measured_on,
-            state=state,
+        measured = pulumi.Output.all(
+            verdict=measurement.verdict,
+            plan_digest=measurement.plan_digest,
+            hosts=measurement.hosts,
+            hosts_now=hosts,
             # the faults are known before anything is measured, and stand beside what came of it
             faults=args.cluster.faults if args.cluster else {},
-            excluded=results.apply(lambda known: quarantined(plan, known)),
+            results=args.host_results,
         )
-        topology = leaves_of(args.lab)
-        self.summary = found.apply(lambda known: summarise(plan, benchmarks, Found.of(known, topology)))
+        self.summary = measured.apply(lambda known: summarise(args.lab, plan, MeasuredLab(**known)))
         Gate(f"{name}-gate", GateArgs(mode=benchmarks.mode, verdict=self.summary), child)
         self.register_outputs({"summary": self.summary})
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Found:
-    """What a measurement left, and what is known of the lab beside it."""
+class MeasuredLab:
+    """What a measurement left in the state, and what is known of the lab beside it."""
 
-    record: str
-    """The compact record as JSON."""
-    measured_plan: str
-    """The plan that was carried out, as JSON."""
-    history: str
-    """A `History` as JSON."""
-    measured_on: str
-    """The hosts as they were measured."""
-    state: str
-    """The hosts as they are."""
-    faults: Mapping[str, list[str]] = field(default_factory=dict)
+    verdict: Mapping[str, JsonValue]
+    plan_digest: str
+    hosts: HostStates
+    """As they were measured."""
+    hosts_now: HostStates
+    faults: Mapping[str, list[str]]
     """Of the cluster, by node, pool or network."""
-    excluded: Mapping[str, str] = field(default_factory=dict)
-    """Hosts that took no part, each with the reason."""
-    topology: Mapping[tuple[str, str], str] = field(default_factory=dict)
-    """Leaf switch by (node, rail)."""
-
-    @classmethod
-    def of(cls, known: Mapping[str, object], topology: Mapping[tuple[str, str], str]) -> "Found":
-        """From the resolved outputs."""
-        faults, excluded = known["faults"], known["excluded"]
-        return cls(
-            record=str(known["record"]),
-            measured_plan=str(known["plan"]),
-            history=str(known["history"]),
-            measured_on=unpacked(str(known["measured_on"])),
-            state=str(known["state"]),
-            faults=faults if isinstance(faults, Mapping) else {},
-            excluded=excluded if isinstance(excluded, Mapping) else {},
-            topology=topology,
-        )
+    results: Mapping[str, object]
+    """Of the hosts' own commands."""
 
 
-def summarise(plan: Plan, benchmarks: Benchmarks, found: Found) -> Mapping[str, JsonValue]:
-    """The verdict over a record and over the cluster that it was measured in, as plain values.
+def summarise(lab: Lab, plan: Plan, measured: MeasuredLab) -> Mapping[str, JsonValue]:
+    """The verdict over a run and over the cluster that it was measured in, as plain values.
 
-    What a cluster says of a host that is not ready follows from that, and is no second fault. A record of another plan
-    is judged by that plan, and is stale.
+    What a cluster says of a host that is not ready follows from that, and is no second fault. A run of another plan is
+    judged by that plan, and is stale.
     """
-    carried_out = Plan.model_validate_json(found.measured_plan)
-    reasons = [f"{name}: {'; '.join(texts)}" for name, texts in found.faults.items() if name not in found.excluded]
-    beside = Beside(faults=reasons, history=history_in(found.history), topology=found.topology)
-    record = RunRecord.model_validate_json(found.record)
-    judged = in_part(judge(without(carried_out, found.excluded), benchmarks, record, beside), found.excluded)
-    changes = changed_since(found.measured_on, found.state, plan_changed=carried_out.digest != plan.digest)
-    return output_of(made_stale(judged, changes))
+    judged = verdict_by(lab, Summary.model_validate(measured.verdict), Path.cwd())
+    left_out = quarantined(plan, measured.results)
+    faults = [f"{name}: {'; '.join(texts)}" for name, texts in measured.faults.items() if name not in left_out]
+    plan_changed = measured.plan_digest != plan.digest
+    changes = changed_since(measured.hosts, measured.hosts_now, plan_changed=plan_changed)
+    return output_of(made_stale(in_cluster(judged, faults, left_out), changes))
 
 
 def _place(

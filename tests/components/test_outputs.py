@@ -8,7 +8,7 @@ import pytest
 from components.fabric.outline import fabric_outline
 from components.outputs import few_faults, outline
 from components.validation.judging.stale import made_stale
-from components.validation.judging.verdict import Beside, in_part, judge
+from components.validation.judging.verdict import in_cluster, judge
 from components.validation.output import LARGEST_BYTES, output_of
 from components.validation.records import TransferResult
 from components.validation.summary import Finding, Regression, Summary
@@ -79,8 +79,9 @@ def worst(lab: Lab, nodes: int, rails: int) -> Summary:
         for t in transfers
     ]
     run = record(plan, also=down, nccl=reduced(3.0))
-    summary = judge(plan, real.benchmarks, run, Beside(faults=[f"gpu{n}: cordoned {reason}" for n in range(256)]))
-    summary = in_part(summary, {f"gpu{n:03}": f"failed: vfs; {reason}" for n in range(nodes)})
+    summary = judge(plan, real.benchmarks, run)
+    faults = [f"gpu{n}: cordoned {reason}" for n in range(256)]
+    summary = in_cluster(summary, faults, {f"gpu{n:03}": f"failed: vfs; {reason}" for n in range(nodes)})
     findings = tuple(
         Finding(code=f"NODE_SLOW_{n}", where=f"gpu{n:03}", evidence=reason, hint=reason * 2) for n in range(8)
     )

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from components.report.charts.canvas import Canvas, end_labels, frame
 from components.report.charts.palette import FAILED, MUTED, SURFACE, series_colour
-from components.report.past import Trend
+from components.report.shapes import Trend
 from components.validation.records import unit_text
 
 WIDTH, HEIGHT = 480, 220

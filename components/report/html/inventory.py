@@ -2,10 +2,10 @@
 
 from collections.abc import Iterator
 
-from components.report.chains import Link, chain_of
 from components.report.html.parts import section
 from components.report.html.tags import Content, Html, number_cell, table, tag
-from components.report.material import Material
+from components.report.shapes import MtuLink, mtu_chains
+from components.report.sources import Material
 from components.validation.records import HostFacts, RunRecord
 from stacks.words import plural, some
 
@@ -16,8 +16,7 @@ def sections(material: Material) -> Iterator[Html]:
     """What there is of it."""
     if material.record and material.record.hosts:
         yield _hosts(material.record.hosts)
-    chains = [chain_of(rail, material.record) for rail in material.rails]
-    if chains:
+    if chains := mtu_chains(material.document) if material.document else []:
         yield _mtus(chains)
     if material.record:
         yield from _counters(material.record)
@@ -63,7 +62,7 @@ def _named(names: list[str]) -> Content:
     return tag("details", tag("summary", some(names, 1)), ", ".join(names))
 
 
-def _mtus(chains: list[tuple[Link, ...]]) -> Html:
+def _mtus(chains: list[tuple[MtuLink, ...]]) -> Html:
     head = ("rail", *(link.what for link in chains[0]))
     rows = [(links[0].rail, *(_link(link) for link in links)) for links in chains]
     told = (
@@ -73,7 +72,7 @@ def _mtus(chains: list[tuple[Link, ...]]) -> Html:
     return section("Chain of MTUs", "mtu", tag("p", told, class_="lead"), table(head, rows))
 
 
-def _link(link: Link) -> Content:
+def _link(link: MtuLink) -> Content:
     return [link.text or UNKNOWN, [" ", tag("span", link.fault, class_="chip fail")] if link.fault else None]
 
 

@@ -12,8 +12,8 @@ from components.report.html.style import STYLE
 from components.report.html.tags import Html, tag
 from components.report.html.verdict import ceilings, findings, head, tests
 from components.report.lines import headline
-from components.report.material import Material
 from components.report.shapes import matrices
+from components.report.sources import Material
 
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
 """A browser that opens the page asks nobody for anything, even if something in it should try."""
@@ -98,5 +98,4 @@ def _list(texts: tuple[str, ...]) -> Html:
 
 
 def _foot(material: Material) -> Html:
-    whence = f" Record: {material.record_from}." if material.record_from else ""
-    return tag("footer", f"Made by rocelab from the outputs of the stack; run {material.summary.run_id}.{whence}")
+    return tag("footer", f"Made by rocelab from the outputs of the stack; run {material.summary.run_id}.")

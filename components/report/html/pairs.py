@@ -8,8 +8,7 @@ from components.report.html.parts import figure, section
 from components.report.html.sources import Sources
 from components.report.html.tags import Html, number_cell, table, tag
 from components.report.html.verdict import slowest
-from components.report.lines import number
-from components.report.past import test_name
+from components.report.lines import number, test_name
 from components.report.shapes import Matrix
 from components.validation.records import RunRecord, TransferResult, unit_text
 from stacks.words import plural
@@ -72,13 +71,8 @@ def _pair_table(record: RunRecord, sources: Sources) -> Html:
     ]
     head = ("test", "rail", "client", "server", "median", "repeats", "tested again", "queue pairs")
     left = f" The slowest {MOST_PAIRS} of each test; report.json has all of them." if len(shown) < len(measured) else ""
-    note = (
-        tag("p", f"Only counted: {plural(record.left_out, 'more transfer')}.", class_="small")
-        if record.left_out
-        else None
-    )
     title = tag("summary", f"{len(shown)} of {plural(len(measured), 'pair')} in numbers, slowest first")
-    return tag("details", title, tag("p", left, class_="small") if left else None, note, table(head, rows))
+    return tag("details", title, tag("p", left, class_="small") if left else None, table(head, rows))
 
 
 def node_section(found: list[Matrix]) -> Iterator[Html]:

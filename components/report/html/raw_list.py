@@ -5,9 +5,8 @@ from collections.abc import Sequence
 from components.report.html.parts import anchor_of, section
 from components.report.html.sources import OTHERS, Sources
 from components.report.html.tags import Html, markup, tag
-from components.report.material import Material
-from components.report.past import test_name
-from components.report.raw import RawFile
+from components.report.lines import test_name
+from components.report.sources import Material, RawFile
 from stacks.words import plural
 
 MOST_LISTED = 20_000

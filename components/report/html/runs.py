@@ -8,9 +8,9 @@ from components.report.html.parts import bullets, figure, section
 from components.report.html.sources import Sources
 from components.report.html.tags import Content, Html, number_cell, table, tag
 from components.report.html.verdict import regression
-from components.report.lines import number, percent
-from components.report.material import Material
-from components.report.past import Trend, test_name, trends
+from components.report.lines import number, percent, test_name
+from components.report.shapes import Trend, trends
+from components.report.sources import Material
 from components.validation.judging.comparison import Comparison, comparisons
 from components.validation.records import CurvePoint, RunRecord
 
@@ -101,8 +101,9 @@ def _how_to_read(trend: Trend) -> str:
 
 def history_section(material: Material) -> Iterator[Html]:
     """Earlier runs, and this one against its baseline."""
-    found = trends(material.history, material.summary.regression.baseline_run if material.summary.regression else "")
-    told = regression(material.summary.regression, material.history)
+    history = material.document.history if material.document else ()
+    found = trends(history, material.summary.regression.baseline_run if material.summary.regression else "")
+    told = regression(material.summary.regression, history)
     changes = [
         f"{test_name(t.test, t.shape)}{f' on {t.rail}' if t.rail else ''}: {percent(t.change, signed=True)}"
         for t in material.summary.tests

@@ -3,8 +3,7 @@
 from components.report.html.parts import anchor_of
 from components.report.html.tags import Html, tag
 from components.report.lines import number
-from components.report.material import Material
-from components.report.raw import RawFile, names_again
+from components.report.sources import Material, RawFile, names_again
 from components.validation.records import JobResult, TransferResult
 from components.validation.summary import JudgedTest
 
@@ -29,7 +28,6 @@ class Sources:
         """What a transfer is judged by: its own outputs, or those of its repetitions."""
         record = material.record if self.files else None
         self._nccl = record.nccl.raw if record and record.nccl else ""
-        self._whole = record is not None and record.left_out == 0
         measured = [t for t in record.transfers if t.outcome == "measured" and t.raw] if record else []
         again = names_again(measured, self.files)
         for transfer in measured:
@@ -52,8 +50,7 @@ class Sources:
             is_nccl = (test.test, test.shape) == ("nccl_all_reduce", "")
             return self._of_log(value, self._nccl if is_nccl else "")
         group = (test.test, test.shape, test.rail)
-        # the outputs of transfers that the record has no room for are not in the group's list
-        return _linked(value, group if self._whole and group in self.groups else ())
+        return _linked(value, group if group in self.groups else ())
 
     def worst(self, test: JudgedTest) -> Html:
         """The slowest transfer of a test, as it is judged."""

@@ -13,8 +13,8 @@ from components.report.lines import (
     test_title,
     when,
 )
-from components.report.material import Material
-from components.report.past import PastRun
+from components.report.sources import Material
+from components.validation.memory.history import Entry
 from components.validation.records import TransferResult, unit_text
 from components.validation.summary import JudgedTest, Regression, Summary
 from stacks.words import plural
@@ -170,7 +170,7 @@ def ceilings(material: Material) -> Html | None:
     return tag("details", tag("summary", "What the ceilings are"), bullets(lines)) if lines else None
 
 
-def regression(found: Regression | None, history: tuple[PastRun, ...]) -> Html | None:
+def regression(found: Regression | None, history: tuple[Entry, ...]) -> Html | None:
     """This run against its baseline."""
     if found is None:
         return None

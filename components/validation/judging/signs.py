@@ -33,8 +33,8 @@ Topology = Mapping[tuple[str, str], str]
 def located(plan: Plan, record: RunRecord, topology: Topology) -> Located | None:
     """Where faults lie; None where nothing was tested. In the simulator only what failed counts."""
     stage = compared_stage(plan)
-    if stage is None or not _whole(record, stage):
-        return None  # what is left of a large record is its worst part, beside which nothing sound stands
+    if stage is None:
+        return None
     found = [t for t in record.transfers if (t.test, t.shape) == (stage.test, stage.shape) and t.outcome != "skipped"]
     if not found:
         return None
@@ -45,14 +45,6 @@ def located(plan: Plan, record: RunRecord, topology: Topology) -> Located | None
         if t.second_try or t.retest
     }
     return Localiser(fabric_of(plan, stage, found, topology)).localise(again)
-
-
-def _whole(record: RunRecord, stage: Stage) -> bool:
-    """Whether the record still has every transfer of a test: a large one may have lost those of others only."""
-    series = [one for one in record.series if (one.test, one.shape) == (stage.test, stage.shape)]
-    counted = sum(one.measured + one.failed + one.skipped + one.errors for one in series)
-    there = sum((t.test, t.shape) == (stage.test, stage.shape) for t in record.transfers)
-    return not record.left_out or there >= counted
 
 
 def mtu_findings(plan: Plan, record: RunRecord) -> Iterator[Finding]:

@@ -1,11 +1,15 @@
-"""What changed since a verdict was measured: with any of it the verdict is old, and not green. Pure."""
+"""What the hosts are for a measurement: by it one is obsolete, and a verdict old and not green. Pure."""
 
+import hashlib
 import json
 from collections.abc import Iterator, Mapping
-from typing import cast
 
 from components.validation.judging.states import few
-from components.validation.summary import Summary
+from components.validation.planning.plan import Plan
+from components.validation.summary import Summary, closed
+
+FACTS = ("machine_id", "boot_id", "repairs", "kernel", "driver", "nics", "gpu", "gpudirect", "roce_qos")
+"""What hosts print and whose change can change a result; whatever else they say may differ from run to run."""
 
 WORDS = {"machine_id": "machine", "boot_id": "boot", "repairs": "repairs"}
 """Facts whose values say nothing to a reader, by the word for them."""
@@ -13,22 +17,30 @@ STALE = "stale"
 AGAIN = {True: "make validate", False: "ROCELAB_VALIDATE=again pulumi up --refresh --run-program"}
 """How a human asks for a measurement, by simulated or not; the refresh lets it know the hosts as they are now."""
 
-State = Mapping[str, tuple[Mapping[str, object] | None, Mapping[str, object] | None]]
+HostStates = Mapping[str, Mapping[str, object]]
 
 
-def changed_since(measured: str, now: str, *, plan_changed: bool = False) -> tuple[str, ...]:
+def host_states(results: Mapping[str, object], facts: Mapping[str, object]) -> dict[str, dict[str, object]]:
+    """What counts of the hosts, by name."""
+    names = sorted({*results, *facts})
+    return {name: _part(results.get(name), ("status",)) | _part(facts.get(name), FACTS) for name in names}
+
+
+def fingerprint_of(plan: Plan, states: HostStates) -> str:
+    """Digest of everything whose change asks for a new measurement."""
+    return hashlib.sha256(f"{plan.digest}\n{json.dumps(states, sort_keys=True)}".encode()).hexdigest()
+
+
+def changed_since(measured: HostStates, now: HostStates, *, plan_changed: bool = False) -> tuple[str, ...]:
     """What differs between the hosts as they were measured and as they are, by node, in a few lines.
 
     Args:
-        measured: `fingerprint.host_state` of the measurement.
-        now: that of this run.
+        measured: `host_states` of the measurement.
+        now: those of this run.
         plan_changed: whether the lab asks for another plan now.
     """
     plan = ["the plan: the lab asks for other measurements"] if plan_changed else []
-    if measured == now:
-        return tuple(plan)
-    before, after = _parsed(measured), _parsed(now)
-    texts = [*plan, *(_node(name, before, after) for name in sorted({*before, *after}))]
+    texts = [*plan, *(_node(name, measured, now) for name in sorted({*measured, *now}))]
     return few((text for text in texts if text), most=6)
 
 
@@ -48,19 +60,32 @@ def made_stale(judged: Summary, changes: tuple[str, ...]) -> Summary:
     )
 
 
-def _parsed(text: str) -> State:
-    return cast(State, json.loads(text))
+def after_up(summary: Summary, begun: str, *, failed: bool) -> Summary:
+    """The same judgement where it is of this up; where it is of an earlier one, and this one failed, it is old.
+
+    Args:
+        summary: what stands in the state now.
+        begun: when `pulumi up` was started, as `Summary.started_at` is written.
+        failed: whether it did.
+    """
+    # the gate fails each up for such a verdict, without measuring: that up says nothing new of the lab
+    gate_closed = closed(summary.mode, summary.function, summary.performance)
+    if not failed or summary.started_at >= begun or gate_closed:
+        return summary
+    told = f"pulumi up failed, and did not measure: this is the verdict of run {summary.run_id}"
+    return made_stale(summary, (told,))
 
 
-def _node(name: str, before: State, after: State) -> str:
+def _part(value: object, keys: tuple[str, ...]) -> dict[str, object]:
+    return {key: value[key] for key in keys if key in value} if isinstance(value, Mapping) else {}
+
+
+def _node(name: str, before: HostStates, after: HostStates) -> str:
     if name not in before:
         return f"{name} was not there when it was measured"
     if name not in after:
         return f"{name} is gone"
-    parts = [
-        *_parts(before[name][0] or {}, after[name][0] or {}),
-        *_parts(before[name][1] or {}, after[name][1] or {}),
-    ]
+    parts = list(_parts(before[name], after[name]))
     return f"{name}: {', '.join(parts)}" if parts else ""
 
 
@@ -80,5 +105,7 @@ def _parts(before: Mapping[str, object], after: Mapping[str, object]) -> Iterato
 def _shown(value: object) -> str:
     if value is None:
         return "untold"
+    if isinstance(value, float):
+        return f"{value:g}"  # the engine knows no whole numbers
     text = value if isinstance(value, str) else json.dumps(value, sort_keys=True)
     return text if len(text) <= 60 else f"{text[:57]}..."

@@ -91,9 +91,7 @@ def function_of_stage(plan: Plan, stage: Stage, rail: str, record: RunRecord) ->
 
 def judge_stage(plan: Plan, benchmarks: Benchmarks, stage: Stage, rail: PlannedRail, record: RunRecord) -> JudgedTest:
     """One test on one rail."""
-    found = record.series_of(stage.test, stage.shape, rail.name) or Series(
-        rail=rail.name, measured=0, failed=0, skipped=0
-    )
+    found = record.series_of(stage.test, stage.shape, rail.name) or Series()
     measured = transfers_of(record, stage, rail.name)
     because = SIMULATED if record.simulated else NOTHING
     latency = not stage.bandwidth

@@ -45,8 +45,6 @@ MOST_HINTS = 5
 class Beside:
     """What is known beside the record."""
 
-    faults: Sequence[str] = ()
-    """Of the cluster: with any it does not work as declared, whatever was measured on its other nodes."""
     history: History = field(default_factory=History)
     """With this run in it."""
     topology: Topology = field(default_factory=dict)
@@ -69,7 +67,6 @@ def judge(plan: Plan, benchmarks: Benchmarks, record: RunRecord, beside: Beside 
     if compared and compared.verdict == "worse":
         performance, because = worse_of(performance, "warn"), because if performance == "not rated" else ""
     reasons = [
-        *beside.faults,
         *_reasons(record),
         *_crowded(plan, record),
         *path_reasons(plan, record),
@@ -82,7 +79,7 @@ def judge(plan: Plan, benchmarks: Benchmarks, record: RunRecord, beside: Beside 
         lab=plan.lab,
         simulated=record.simulated,
         mode=benchmarks.mode,
-        function="fail" if beside.faults else function_of_tests([test.function for test in tests]),
+        function=function_of_tests([test.function for test in tests]),
         performance=performance,
         performance_because=because,
         reasons=few(reasons),
@@ -108,16 +105,21 @@ def function_of(plan: Plan, record: RunRecord) -> Overall:
     return function_of_tests(told)
 
 
-def in_part(judged: Summary, quarantined: Mapping[str, str]) -> Summary:
-    """The same judgement when hosts took no part: what works, works in part only, and never as declared."""
-    if not quarantined:
+def in_cluster(judged: Summary, faults: Sequence[str], quarantined: Mapping[str, str]) -> Summary:
+    """The same judgement with what is known of the cluster and of hosts that took no part.
+
+    With any fault of the cluster it does not work as declared, whatever was measured on its other nodes. Without some
+    hosts what works does so in part only.
+    """
+    if not faults and not quarantined:
         return judged
+    function = "fail" if faults or judged.function == "fail" else "partial"
     named = [f"{name} is quarantined: {text}" for name, text in quarantined.items()]
     return judged.model_copy(
         update={
-            "function": "fail" if judged.function == "fail" else "partial",
+            "function": function,
             "quarantined": dict(quarantined),
-            "reasons": few([*named, *judged.reasons]),
+            "reasons": few([*named, *faults, *judged.reasons]),
         }
     )
 
@@ -224,16 +226,13 @@ def _crowded(plan: Plan, record: RunRecord) -> Iterable[str]:
     """Why a test failed of which no single transfer did."""
     for stage in plan.stages:
         for rail in plan.rails:
-            measured, series = (
-                transfers_of(record, stage, rail.name),
-                record.series_of(stage.test, stage.shape, rail.name),
-            )
-            among = series.measured if series else 0
-            if count := crowded(measured, among):
+            measured = transfers_of(record, stage, rail.name)
+            if count := crowded(measured, len(measured)):
                 first = next(filter(only_with_fewer, measured))
                 yield (
-                    f"{rail.name} {stage.name} failed: {count} of {plural(among, 'transfer')} work only with "
-                    f"fewer at once than the plan has, such as {first.client} to {first.server}: {first.failed_once}"
+                    f"{rail.name} {stage.name} failed: {count} of {plural(len(measured), 'transfer')} work only "
+                    "with fewer at once than the plan has, such as "
+                    f"{first.client} to {first.server}: {first.failed_once}"
                 )
 
 

@@ -47,7 +47,7 @@ class Entry(Frozen):
     values: dict[str, Value]
     """By test, shape and rail, or by job and transport."""
     raw_sha256: str = ""
-    record_sha256: str = ""
+    document_sha256: str = ""
 
 
 class History(Frozen):
@@ -58,15 +58,15 @@ class History(Frozen):
 
     def with_entry(self, entry: Entry) -> "History":
         """The history after a run."""
-        return history_of([*self._all(), entry])
+        return history_of([*self.known, entry])
 
     def merged(self, others: Iterable[Entry]) -> "History":
         """With runs that another place remembers: the state may be new, or the store be empty."""
-        return history_of([*others, *self._all()])
+        return history_of([*others, *self.known])
 
     def before(self, run_id: str) -> "History":
         """Without a run: what it is compared with."""
-        return history_of(entry for entry in self._all() if entry.run_id != run_id)
+        return history_of(entry for entry in self.known if entry.run_id != run_id)
 
     def entry(self, run_id: str) -> Entry | None:
         """The run of that name."""
@@ -74,15 +74,17 @@ class History(Frozen):
 
     def baseline_for(self, config: dict[str, str]) -> Entry | None:
         """The last run that passed with the same configuration; else the last one that passed at all."""
-        passing = [entry for entry in self._all() if entry.passed and entry.values]
+        passing = [entry for entry in self.known if entry.passed and entry.values]
         same = [entry for entry in passing if entry.config == config]
         return (same or passing)[-1] if passing else None
 
     def comparable(self, config: dict[str, str]) -> list[Entry]:
         """Runs that passed with the same configuration."""
-        return [entry for entry in self._all() if entry.passed and entry.config == config]
+        return [entry for entry in self.known if entry.passed and entry.config == config]
 
-    def _all(self) -> list[Entry]:
+    @property
+    def known(self) -> list[Entry]:
+        """All of them: the baseline may be older than the last runs."""
         old = [self.baseline] if self.baseline and self.entry(self.baseline.run_id) is None else []
         return [*old, *self.entries]
 
@@ -95,11 +97,9 @@ def history_of(entries: Iterable[Entry]) -> History:
     return History(entries=tuple(ordered[-KEPT:]), baseline=passing[-1] if passing else None)
 
 
-def history_in(text: object) -> History:
+def history_in(kept: object) -> History:
     """The history of a stack's state; an unreadable one is none, since it must not keep anybody from measuring."""
-    if not isinstance(text, str):
-        return History()
     try:
-        return History.model_validate_json(text)
+        return History.model_validate(kept)
     except ValidationError:
         return History()

@@ -4,7 +4,18 @@ import base64
 import binascii
 import re
 from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
 
+from pydantic import JsonValue
+
+from stacks.host_keys import SEED_KEY
+from stacks.secret_files import BITFUSION_KEY, LICENCE_KEY
+
+if TYPE_CHECKING:
+    from components.ssh.credentials import Access, Setting
+
+SECRETS = ("sshPrivateKey", "kubeconfig", "vcenterPassword", SEED_KEY, LICENCE_KEY, BITFUSION_KEY)
+"""Keys of the stack whose values must not be kept."""
 GONE = "[redacted]"
 SHORTEST_SECRET = 6
 """Shorter words also occur by chance; a whole secret of so few letters protects nothing."""
@@ -39,6 +50,30 @@ def redacted(text: str, secrets: Iterable[str] = ()) -> str:
     text = NAMED.sub(rf"\1\2{GONE}", text)
     text = USER_IN_URL.sub(rf"\1{GONE}@", text)
     return ENVIRONMENT.sub(f'"env": ["{GONE}"]', text)
+
+
+def redacted_fields(fields: JsonValue, secrets: Iterable[str] = ()) -> JsonValue:
+    """The same with every text redacted by itself: within JSON a replaced quotation mark would damage it."""
+    known = tuple(secrets)
+    texts: dict[str, str] = {}
+
+    def walk(value: JsonValue) -> JsonValue:
+        if isinstance(value, str):
+            if value not in texts:  # a large run names its nodes and rails thousands of times
+                texts[value] = redacted(value, known)
+            return texts[value]
+        if isinstance(value, dict):
+            return {key: walk(inner) for key, inner in value.items()}
+        return [walk(inner) for inner in value] if isinstance(value, list) else value
+
+    return walk(fields)
+
+
+def needles_of(setting: "Setting", access: "Access | None") -> tuple[str, ...]:
+    """What of a stack must not be kept: its secrets, and what opens hosts and cluster (None where a key is missing)."""
+    configured = [value for name in SECRETS if isinstance(value := setting(name), str)]
+    opened = [access.login.private_key, access.kubeconfig] if access else []
+    return needles([*configured, *opened])
 
 
 def needles(configured: Iterable[str | None]) -> tuple[str, ...]:

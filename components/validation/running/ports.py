@@ -112,7 +112,7 @@ def parse_ports(text: str) -> Ports:
     for line in text.splitlines():
         kind, _, rest = line.partition(" ")
         said[kind].append(rest.strip())
-    by_device = {kind: _pairs(said[kind]) for kind in ("speed", "driver", "firmware", "nic", "numa", "pcie", "slot")}
+    by_device = {kind: _pairs(said[kind]) for kind in ("speed", "numa", "pcie", "slot")}
     # -1 where the link is down or virtual
     speeds = {device: int(text) / 1000 for device, text in by_device["speed"].items() if text.isdecimal()}
     devices = {*by_device["speed"], *(words[1] for rest in said["vf"] if len(words := rest.split()) > 1)}
@@ -131,10 +131,6 @@ def parse_ports(text: str) -> Ports:
         nearest_gpu=_nearest(_pairs(said["path"]), _pairs(said["gpu"])),
         cpus={int(node): cpus for node, cpus in _pairs(said["cpus"]).items() if node.isdecimal() and cpus},
         facts=HostFacts(
-            nic=_first(by_device["nic"]),
-            driver=_first(by_device["driver"]),
-            firmware=_first(by_device["firmware"]),
-            kernel=next(iter(said["kernel"]), ""),
             perftest=version.removeprefix("Version:").strip(),
             mtu_bytes={words[1]: int(words[2]) for words in mtus if len(words) == 3 and words[2].isdecimal()},
             line_rate_gbit_s=speeds,
@@ -189,10 +185,6 @@ def _in_common(one: str, other: str) -> int:
 
 def _pairs(lines: list[str]) -> dict[str, str]:
     return {name: rest.strip() for name, _, rest in (line.partition(" ") for line in lines)}
-
-
-def _first(values: Mapping[str, str]) -> str:
-    return next((value for value in values.values() if value not in ("", "/")), "")
 
 
 def _link(text: str) -> str:

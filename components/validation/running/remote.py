@@ -111,7 +111,6 @@ for test in $tests; do
   if command -v "$test" >/dev/null; then echo "has $test"; fi
 done
 echo "version $("${tests%% *}" --version 2>&1 | tr '\\n' ' ')"
-echo "kernel $(uname -r)"
 echo "boot $(cat /proc/sys/kernel/random/boot_id 2>/dev/null)"
 if command -v numactl >/dev/null; then echo "has numactl"; fi
 echo "qps $(rdma -j resource show qp 2>/dev/null)"
@@ -132,9 +131,6 @@ done
     device=$1 net=/sys/class/net/$2 ib=/sys/class/infiniband/$1
     echo "speed $1 $(cat "$net/speed" 2>/dev/null)"
     echo "mtu $1 $2 $(cat "$net/mtu" 2>/dev/null)"
-    echo "driver $1 $(basename "$(readlink -f "$net/device/driver" 2>/dev/null)")"
-    echo "firmware $1 $(cat "$ib/fw_ver" 2>/dev/null)"
-    echo "nic $1 $(cat "$ib/hca_type" "$ib/board_id" 2>/dev/null | tr '\\n' ' ')"
     echo "numa $1 $(cat "$net/device/numa_node" 2>/dev/null)"
     link=$(cat "$net/device/current_link_speed" 2>/dev/null)
     echo "pcie $1 $(cat "$net/device/current_link_width" 2>/dev/null) $link"

@@ -20,7 +20,6 @@ from components.validation.records import (
     Outcome,
     RunRecord,
     TransferResult,
-    summarise,
 )
 from components.validation.running.below import Hcas
 from components.validation.running.course import Course, Progress, Say
@@ -116,7 +115,6 @@ async def measure(plan: Plan, access: Access, say: Say, fingerprint: str = "", a
         plan_digest=plan.digest,
         fingerprint=fingerprint,
         transfers=tuple(transfers),
-        series=summarise(transfers),
         gpu_memory=gpu_memory,
         rings=rings,
         nccl=nccl,
@@ -148,7 +146,6 @@ def all_failed(plan: Plan, reason: str, fingerprint: str) -> Run:
         plan_digest=plan.digest,
         fingerprint=fingerprint,
         transfers=tuple(transfers),
-        series=summarise(transfers),
         gpu_memory=gpu_memory,
         rings=rings,
         nccl=nccl,

@@ -12,8 +12,7 @@ from components.validation.parsers.perftest import cause_of
 from components.validation.planning.plan import Plan
 from components.validation.planning.schedule import Transfer
 from components.validation.planning.stages import Stage
-from components.validation.records import CurvePoint, TransferResult
-from components.validation.records_packing import raw_names
+from components.validation.records import CurvePoint, TransferResult, raw_names
 from components.validation.running.below import Hcas
 from components.validation.running.ports import Ports
 from components.validation.running.readings import Asked, Ends, NotToldError, Reading, read

@@ -8,8 +8,7 @@ from components.hosts.program import verbs
 from components.hosts.program.host import Host
 from components.hosts.program.step import Step
 from components.hosts.program.steps import STEPS
-from components.validation.fingerprint import host_state
-from components.validation.judging.stale import changed_since
+from components.validation.judging.stale import changed_since, host_states
 from tests.components.hosts.nics import NicHost
 from tests.components.hosts.system_lab import ALL, document_of, run
 from tests.components.hosts.test_host import made
@@ -66,7 +65,7 @@ def names_told(machine: Any, document: dict[str, Any]) -> list[str]:
 def test_no_two_steps_tell_a_fact_of_the_same_name_of_the_vendors_software(lab, host):
     told = names_told(host, asks(lab, driver={}, firmware={"manage": True}, gpu={}, runtime={}))
 
-    assert {"driver", "firmware", "gpu", "iommu"} <= set(told)
+    assert {"driver", "nics", "gpu", "iommu"} <= set(told)
     assert sorted(told) == sorted(set(told))
 
 
@@ -124,7 +123,7 @@ def test_another_quality_of_service_is_another_measurement_and_says_so(lab, monk
 
     def measured_on(**qos: object) -> str:
         facts = made(nic, hardware(lab, **qos))["facts"]
-        return host_state({}, {"gpu01": kept(Report(host="gpu01", facts=facts))})
+        return host_states({}, {"gpu01": kept(Report(host="gpu01", facts=facts))})
 
     lossy, again, lossless = measured_on(), measured_on(), measured_on(mode="lossless")
 

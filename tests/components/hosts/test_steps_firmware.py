@@ -7,7 +7,7 @@ import pytest
 from components.hosts.facts import KEPT_FACTS
 from components.hosts.program.machine import Done
 from components.hosts.program.steps.firmware_version import FirmwareVersion
-from components.validation.fingerprint import FACTS
+from components.validation.judging.stale import FACTS
 from tests.components.hosts.test_host import run
 from tests.components.hosts.vendor_lab import applied, asks, commands_with, differing, unchanged_by_a_second_run
 
@@ -43,8 +43,11 @@ def test_a_higher_ceiling_is_fine(host, lab):
 def test_the_firmwares_version_is_told_since_it_makes_a_measurement_obsolete(host, lab):
     facts = run("probe", host, asks(lab))["facts"]
 
-    assert facts["firmware"] == {"enp5s0": "16.35.4030", "enp132s0": "16.35.4030"}
-    assert {"driver", "firmware"} <= set(KEPT_FACTS) & set(FACTS)
+    assert {pf: nic["firmware"] for pf, nic in facts["nics"].items()} == {
+        "enp5s0": "16.35.4030",
+        "enp132s0": "16.35.4030",
+    }
+    assert {"driver", "nics"} <= set(KEPT_FACTS) & set(FACTS)
 
 
 def test_the_version_that_the_lab_names_is_compared_and_nothing_is_done_for_it(host, lab):

@@ -1,29 +1,30 @@
 """Runs as a seeded model would have measured them: nothing here is a measurement."""
 
 import random
+from ipaddress import IPv4Address
 
-from components.report.material import Material, RailMtu
-from components.report.past import PastRun, past_of
-from components.report.raw import raw_files
+from components.report.sources import Material, raw_files
 from components.ssh.session import Done
+from components.validation.document import DeclaredRail, RunDocument
+from components.validation.memory.history import Entry, Value
 from components.validation.parsers.nccl import parse_nccl
 from components.validation.physics.ceilings import Path, bandwidth_ceiling
+from components.validation.planning.plan import End, Plan, PlannedRail, plan_of
 from components.validation.records import (
     CurvePoint,
     HostFacts,
     JobResult,
     NcclResult,
     RunRecord,
-    Series,
     TransferResult,
     VerbsTest,
-    summarise,
 )
 from components.validation.running.hosts import LOOKS, SCRIPT
 from components.validation.running.mpijob import NCCL_LOG, curve_of
 from components.validation.running.remote import INSPECT
 from components.validation.running.verbs import as_raw
 from components.validation.summary import Finding, JudgedTest, Pair, Regression, Summary
+from stacks.read import read_stack_file
 from tests.conftest import ROOT
 
 SAMPLE = (ROOT / "tests" / "samples" / "lab" / "rail-a_gpu01-to-gpu02.client.txt").read_text()
@@ -80,7 +81,6 @@ class Model:
             plan_digest="0" * 64,
             fingerprint="f1" * 32,
             transfers=tuple(transfers),
-            series=_series(transfers),
             nccl=NcclResult(
                 outcome="measured",
                 busbw_gbyte_s=table.busbw_gbyte_s,
@@ -95,7 +95,8 @@ class Model:
         )
 
     def summary(self, record: RunRecord) -> Summary:
-        tests = [self._judged(series, record) for series in record.series if series.shape == "one_way"]
+        kinds = dict.fromkeys((t.test, t.rail) for t in record.transfers if t.shape == "one_way")
+        tests = [self._judged(test, rail, record) for test, rail in kinds]
         nccl = JudgedTest(
             test="nccl_all_reduce",
             shape="",
@@ -145,23 +146,45 @@ class Model:
         summary = self.summary(record)
         return Material(
             summary=summary,
-            record=record,
-            record_from="the store",
-            bundle=f"{self.run_id}.json.gz",
+            document=self.document(record, summary),
             raw=raw_files(self.raw.items()),
-            rails=tuple(
-                RailMtu(
-                    rail=rail,
-                    switch=9216,
-                    pf=9000,
-                    pod=9000,
-                    path=4096,
-                    interfaces=dict.fromkeys(self.nodes, f"enp{5 + index}s0"),
-                )
-                for index, rail in enumerate(self.rails)
-            ),
-            history=(*self._history(), past_of(summary)),
         )
+
+    def document(self, record: RunRecord, verdict: Summary) -> RunDocument:
+        tests = (t for t in verdict.tests if t.median is not None)
+        values = {f"{t.test} one_way {t.rail}" if t.rail else t.test: (t.median or 0.0, t.unit) for t in tests}
+        return RunDocument(
+            plan=self.plan(),
+            rails=tuple(DeclaredRail(rail=rail, switch_mtu_bytes=9216, pod_mtu_bytes=9000) for rail in self.rails),
+            record=record,
+            history=(*self._history(), self._entry(record.run_id, record.started_at, values, passed=False)),
+            verdict=verdict,
+        )
+
+    def plan(self) -> Plan:
+        """The plan of the reference lab on the model's nodes and rails."""
+        plan = plan_of(read_stack_file(ROOT / "Pulumi.lab.yaml"))
+        assert plan
+        rails = tuple(
+            PlannedRail(
+                name=rail,
+                mtu_bytes=9000,
+                path_mtu_bytes=4096,
+                ceiling_ratio=0.98,
+                resource=f"intel.com/sriov_{index}",
+                ends=tuple(
+                    End(
+                        node=node,
+                        device=f"mlx5_{index}",
+                        interface=f"enp{5 + index}s0",
+                        address=IPv4Address("192.168.0.1") + number,
+                    )
+                    for number, node in enumerate(self.nodes)
+                ),
+            )
+            for index, rail in enumerate(self.rails)
+        )
+        return plan.model_copy(update={"lab": "hall-b", "simulated": self.simulated, "rails": rails, "nccl": None})
 
     def _bandwidth(self, rail: str, client: str, server: str) -> TransferResult:
         if (rail, client, server) == (self.rails[0], self.nodes[-1], self.nodes[1]) and len(self.nodes) > 3:
@@ -275,9 +298,10 @@ class Model:
             numa_node={f"mlx5_{rail}": rail % 2 for rail in range(len(self.rails))},
         )
 
-    def _judged(self, series: Series, record: RunRecord) -> JudgedTest:
-        latency = series.test.endswith("_lat")
-        of = [t for t in record.transfers if (t.test, t.shape, t.rail) == series.key and t.samples]
+    def _judged(self, test: VerbsTest, rail: str, record: RunRecord) -> JudgedTest:
+        latency, series = test.endswith("_lat"), record.series_of(test, "one_way", rail)
+        assert series
+        of = [t for t in record.transfers if (t.test, t.shape, t.rail) == (test, "one_way", rail) and t.samples]
         worst = max(of, key=lambda t: t.value) if latency else min(of, key=lambda t: t.value)
         rated = not self.simulated
         ceiling = None if latency or not rated else CEILING_GBIT_S
@@ -285,8 +309,8 @@ class Model:
         performance = "not rated" if not rated else "pass" if ratio is None or ratio > 0.97 else "fail"
         return JudgedTest.model_validate(
             {
-                "test": series.test,
-                "rail": series.rail,
+                "test": test,
+                "rail": rail,
                 "function": "fail" if series.failed else "pass",
                 "performance": performance,
                 "because": "" if rated else "simulated",
@@ -299,23 +323,40 @@ class Model:
                 "measured": series.measured,
                 "failed": series.failed,
                 "skipped": series.skipped,
-                "change": -0.019 if series.rail == self.rails[-1] else 0.002,
+                "change": -0.019 if rail == self.rails[-1] else 0.002,
             }
         )
 
-    def _history(self) -> tuple[PastRun, ...]:
-        return tuple(
-            PastRun(
-                run_id=f"202611{day:02}-060000-0000",
-                started_at=f"2026-11-{day:02}T06:00:00Z",
-                passed=day != 17,
-                medians={
-                    ("ib_write_bw", rail): round(CEILING_GBIT_S * self.random.uniform(0.985, 0.995), 2)
+    def _history(self) -> list[Entry]:
+        return [
+            self._entry(
+                f"202611{day:02}-060000-0000",
+                f"2026-11-{day:02}T06:00:00Z",
+                {
+                    f"ib_write_bw one_way {rail}": (
+                        round(CEILING_GBIT_S * self.random.uniform(0.985, 0.995), 2),
+                        "Gbit/s",
+                    )
                     for rail in self.rails
                 },
-                units={"ib_write_bw": "Gbit/s"},
+                passed=day != 17,
             )
             for day in range(11, 21)
+        ]
+
+    def _entry(self, run_id: str, started_at: str, values: dict[str, tuple[float, str]], *, passed: bool) -> Entry:
+        return Entry(
+            lab="hall-b",
+            run_id=run_id,
+            started_at=started_at,
+            duration_s=412.5,
+            simulated=self.simulated,
+            function="pass",
+            performance="pass" if passed else "fail",
+            passed=passed,
+            fingerprint="f1",
+            config={"nodes": str(len(self.nodes))},
+            values={name: Value(median=value, unit=unit) for name, (value, unit) in values.items()},
         )
 
 
@@ -341,7 +382,3 @@ def _row(sample: str) -> str:
 
 def _text(command: str, client: str, server: str, said: str, size: int) -> str:
     return f"$ {command} -d mlx5_0 -x 3 -s {size} {server}\nexit 0\n{said}\n[stderr]\non {client}\n"
-
-
-def _series(transfers: list[TransferResult]) -> tuple[Series, ...]:
-    return tuple(series for series in summarise(transfers) if series.shape == "one_way")

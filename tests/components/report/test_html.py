@@ -11,8 +11,8 @@ import pytest
 
 from components.report.html.page import render_html
 from components.report.html.tags import Html, tag
-from components.report.material import Material
-from components.report.past import past_of, trends
+from components.report.shapes import trends
+from components.report.sources import Material
 from tests.components.report.synthetic import Model
 
 VOID = {"meta", "br"}
@@ -160,9 +160,7 @@ def test_a_stale_pass_is_not_green() -> None:
 
 def test_what_is_not_known_is_said() -> None:
     material = Model().material()
-    bare = Material(
-        summary=material.summary, missing=("The record is not here.",), history=(past_of(material.summary),)
-    )
+    bare = Material(summary=material.summary, missing=("The record is not here.",))
     page = render_html(bare)
 
     assert "The record is not here." in page
@@ -188,12 +186,15 @@ def test_sixty_four_nodes_pairwise_fit_into_five_megabytes() -> None:
 
 def test_a_trend_is_interrupted_where_the_configuration_changed_and_tells_runs_of_one_day_apart() -> None:
     material = Model().material()
-    runs = [
-        replace(run, started_at=f"2026-11-11T0{n % 10}:00:00Z", config=frozenset({("nodes", "8" if n < 6 else "16")}))
-        for n, run in enumerate(material.history)
-    ]
+    assert material.document
+    runs = tuple(
+        run.model_copy(
+            update={"started_at": f"2026-11-11T0{n % 10}:00:00Z", "config": {"nodes": "8" if n < 6 else "16"}}
+        )
+        for n, run in enumerate(material.document.history)
+    )
     parts = {trend.title: trend.parts for trend in trends(runs)}
-    page = render_html(replace(material, history=tuple(runs)))
+    page = render_html(replace(material, document=material.document.model_copy(update={"history": runs})))
 
     assert parts["ib_write_bw"] == (0,) * 6 + (1,) * (len(runs) - 6)
     assert "interrupted: the configuration changed" in page
@@ -203,8 +204,9 @@ def test_a_trend_is_interrupted_where_the_configuration_changed_and_tells_runs_o
 
 def test_every_chart_of_a_simulated_lab_has_a_place_for_its_label() -> None:
     material = Model(simulated=True).material()
-    passed = tuple(replace(run, passed=True) for run in material.history)
-    page = render_html(replace(material, history=passed))
+    assert material.document
+    passed = tuple(run.model_copy(update={"passed": True}) for run in material.document.history)
+    page = render_html(replace(material, document=material.document.model_copy(update={"history": passed})))
 
     assert "figure:not(.replayed) figcaption small::after" in page, "the label hangs on the note"
     assert page.count("<figcaption>") == len(re.findall(r"<figcaption>[^<]*<small>[^<]", page)) > 5

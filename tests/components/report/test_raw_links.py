@@ -9,8 +9,8 @@ import pytest
 
 from components.cli.app import main
 from components.report.html.parts import anchor_of
-from components.validation.judging.verdict import judge
-from components.validation.memory.bundle import RAW, write_bundle, write_record
+from components.validation.document import RunDocument
+from components.validation.memory.store import RAW, write_bundle, write_document
 from components.validation.parsers.tf_cnn import parse_tf_cnn
 from components.validation.records import JobResult, TransferResult
 from components.validation.summary import Summary
@@ -40,8 +40,13 @@ def modelled(folder: Path) -> tuple[Model, Summary]:
     model = Model(4, 2)
     run = model.record()
     run = run.model_copy(update={"raw_sha256": write_bundle(folder, run.run_id, model.raw)})
-    write_record(folder, run)
-    return model, model.summary(run)
+    return model, stored(folder, model.document(run, model.summary(run)))
+
+
+def stored(folder: Path, document: RunDocument) -> Summary:
+    """The verdict of a run that lies in the store."""
+    assert document.verdict
+    return document.verdict.model_copy(update={"document_sha256": write_document(folder, document)})
 
 
 def linked(page: str) -> dict[str, set[str]]:
@@ -71,7 +76,7 @@ def test_every_link_leads_to_outputs_that_the_page_lists(tmp_path: Path) -> None
 def test_digests_on_the_page_are_those_of_the_stored_file_and_of_its_outputs(tmp_path: Path) -> None:
     model, summary = modelled(tmp_path)
     page = reported(tmp_path, summary)
-    file = next(path for path in tmp_path.glob(f"*{RAW}") if "record" not in path.name)
+    file = next(path for path in tmp_path.glob(f"*{RAW}") if ".run." not in path.name)
 
     assert f'<code id="bundle">{hashlib.sha256(file.read_bytes()).hexdigest()}</code>' in page
     assert [name for name, text in model.raw.items() if hashlib.sha256(text.encode()).hexdigest() not in page] == []
@@ -79,7 +84,7 @@ def test_digests_on_the_page_are_those_of_the_stored_file_and_of_its_outputs(tmp
 
 def test_a_stored_file_of_which_one_byte_changed_is_not_listed(tmp_path: Path) -> None:
     _, summary = modelled(tmp_path)
-    file = next(path for path in tmp_path.glob(f"*{RAW}") if "record" not in path.name)
+    file = next(path for path in tmp_path.glob(f"*{RAW}") if ".run." not in path.name)
     data = bytearray(file.read_bytes())
     data[len(data) // 2] ^= 1
     file.write_bytes(data)
@@ -104,9 +109,10 @@ def judged(lab: Lab, folder: Path, pairs: list[TransferResult], raw: dict[str, s
     plan = plan_for(real)
     run = record(plan, also=pairs)
     run = run.model_copy(update={"raw_sha256": write_bundle(folder, run.run_id, raw)})
-    write_record(folder, run)
     assert real.benchmarks
-    return reported(folder, judge(plan, real.benchmarks, run))
+    document = RunDocument(plan=plan, rails=(), record=run)
+    judged_run = document.model_copy(update={"verdict": document.judged(real.benchmarks)})
+    return reported(folder, stored(folder, judged_run))
 
 
 def suspect(lab: Lab, folder: Path, *, again: tuple[float, ...], kept: tuple[float, ...]) -> str:
@@ -188,8 +194,7 @@ def with_jobs(folder: Path) -> str:
         jobs.append(JobResult.model_validate(fields | {"samples": (told,), "value": round(told, 4)}))
     run = model.record()
     run = run.model_copy(update={"jobs": tuple(jobs), "raw_sha256": write_bundle(folder, run.run_id, model.raw)})
-    write_record(folder, run)
-    return reported(folder, model.summary(run))
+    return reported(folder, stored(folder, model.document(run, model.summary(run))))
 
 
 def test_the_median_of_a_job_leads_to_its_log(tmp_path: Path) -> None:

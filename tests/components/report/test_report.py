@@ -12,12 +12,10 @@ from components.cli.app import main
 from components.report.html.parts import state_class
 from components.report.lines import cells, counted, headline, other_hints, rated
 from components.report.markdown import render_markdown
-from components.report.material import Material
-from components.report.past import past_in, past_of
+from components.report.sources import Material
 from components.report.terminal import COLOUR, show
 from components.validation.judging.verdict import judge
-from components.validation.memory.entry import entry_of, judged
-from components.validation.records import JobResult, TransferResult
+from components.validation.records import TransferResult
 from components.validation.summary import Function, Performance, Summary
 from stacks.lab import Lab
 from tests.components.report.synthetic import Model
@@ -30,7 +28,7 @@ GOLDEN = ROOT / "tests" / "golden" / "report"
 def simulated(lab: Lab) -> Material:
     assert lab.benchmarks
     run = record(plan_for(lab), 0.04, nccl=reduced(22.84, replayed=True))
-    return Material(summary=judge(plan_for(lab), lab.benchmarks, run), record=run)
+    return Material(summary=judge(plan_for(lab), lab.benchmarks, run))
 
 
 def written(tmp_path: Path, validation: object) -> Path:
@@ -196,33 +194,6 @@ def test_the_performance_says_how_many_tests_it_is_about(lab: Lab) -> None:
     assert rated(summary) == "1 of 5 rated tests fail"
     assert rated(simulated(lab).summary) == "simulated"
     assert rated(summary.model_copy(update={"performance": "warn"})) == "", "as when only the comparison warns"
-
-
-def test_a_run_has_the_same_lines_in_a_trend_from_its_verdict_and_from_the_history(lab: Lab) -> None:
-    real = hardware(lab)
-    assert real.benchmarks
-    jobs = tuple(
-        JobResult.model_validate(
-            {
-                "program": program,
-                "transport": over,
-                "outcome": "measured",
-                "unit": "GB/s",
-                "samples": (7.0,),
-                "value": 7.0,
-            }
-        )
-        for program in ("nccl_all_reduce", "horovod")
-        for over in ("roce", "tcp")
-    )
-    run = record(plan_for(real), 95.0, nccl=reduced(23.5)).model_copy(update={"jobs": jobs})
-    summary = judge(plan_for(real), real.benchmarks, run)
-    now, then = past_of(summary), past_in(judged(entry_of(plan_for(real), run), summary))
-    curves = {key for key in now.medians if "sizes" in key[0]}
-
-    assert (summary.performance, now.passed, then.passed) == ("warn", True, True), "a warning may be a baseline"
-    assert {key: value for key, value in now.medians.items() if key not in curves} == then.medians
-    assert ("horovod", "tcp") in now.medians
 
 
 def test_green_is_what_passed_and_is_not_stale_on_each_axis_by_itself(lab: Lab) -> None:

@@ -8,7 +8,7 @@ from typing import get_args
 import pytest
 
 from components.cli.app import main
-from components.report.unmeasured import after_up
+from components.validation.judging.stale import after_up
 from components.validation.summary import Performance, Summary, closed
 from tests.components.report.synthetic import Model
 

@@ -9,7 +9,6 @@ from components.validation.records import (
     Shape,
     TransferResult,
     VerbsTest,
-    summarise,
 )
 from stacks.lab import Lab
 
@@ -98,7 +97,6 @@ def record(
         simulated=plan.simulated,
         plan_digest=plan.digest,
         transfers=tuple(results.values()),
-        series=summarise(list(results.values())),
         gpu_memory=tuple(
             GpuTransfer(
                 rail=t.rail,

@@ -17,12 +17,10 @@ from pathlib import Path
 
 from components.cli.exits import Exit
 from components.ssh.credentials import access_to
-from components.validation.judging.verdict import judge
-from components.validation.measurement import LARGEST_RECORD_BYTES
-from components.validation.memory.bundle import write_bundle, write_record
+from components.validation.document import RunDocument, declared_rails
+from components.validation.memory.store import write_bundle, write_document
 from components.validation.output import output_of
 from components.validation.planning.plan import plan_of
-from components.validation.records import compact
 from components.validation.running.journal import Kept
 from components.validation.running.runner import Around, measure
 from simulator.hosts.running import many_hosts
@@ -58,9 +56,11 @@ def figures(folder: Path) -> dict[str, float]:
     begun = time.monotonic()
     digest = write_bundle(folder / "runs", run.record.run_id, run.raw)
     record = run.record.model_copy(update={"raw_sha256": digest})
-    write_record(folder / "runs", record)
-    summary = judge(plan, ASKED, record)
-    state = compact(record, LARGEST_RECORD_BYTES)
+    document = RunDocument(plan=plan, rails=declared_rails(lab), record=record)
+    summary = document.judged(ASKED)
+    digest = write_document(folder / "runs", document.model_copy(update={"verdict": summary}))
+    summary = summary.model_copy(update={"document_sha256": digest})
+    state = summary.model_dump_json(exclude_defaults=True)
     (folder / "outputs.json").write_text(json.dumps({"validation": output_of(summary)}))
     judged_s = time.monotonic() - begun
     bad = [transfer for transfer in record.transfers if transfer.outcome != "measured"]

@@ -92,18 +92,6 @@ def test_a_fresh_run_has_a_journal_too_and_takes_none_over(
     assert (kept.folder, kept.fresh) == (tmp_path / ".sim" / "runs" / "lab", fresh)
 
 
-def test_it_judges_by_the_switches_that_the_lab_file_names(
-    arounds: list[Around], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    leaves, seen = {("gpu01", "rail-a"): "leaf1"}, []
-    monkeypatch.setattr(by_hand, "leaves_of", lambda _: leaves)
-    judge = by_hand.judge
-    monkeypatch.setattr(by_hand, "judge", lambda *given: (seen.append(given[-1]), judge(*given))[1])
-    run_by_hand()
-
-    assert [beside.topology for beside in seen] == [leaves]
-
-
 def test_the_document_has_record_and_verdict_and_nothing_else_is_on_stdout(
     arounds: list[Around], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

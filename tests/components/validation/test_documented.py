@@ -10,8 +10,7 @@ import pytest
 from components.validation.colours import COLOUR, colour_of
 from components.validation.judging import regression, states, verbs
 from components.validation.judging.findings import CODES, CONGESTION
-from components.validation.measurement import LARGEST_RECORD_BYTES
-from components.validation.memory import bundle, history
+from components.validation.memory import history, store
 from components.validation.summary import Function, Performance, Regression, Summary, closed
 from stacks.benchmarks import Benchmarks, LatencyThreshold, Nccl, Threshold, Verbs
 from tests.conftest import ROOT
@@ -127,9 +126,8 @@ def test_fixed_bounds_are_those_of_the_code() -> None:
     assert f"more than {regression.CREEP:.0%} below the best".replace("%", " %") in compared
     assert regression.SPREADS == 3, "three times the spread"
     assert f"a spread of {verbs.NOISY_CV:.0%}".replace("%", " %") in bounds
-    assert f"the last {bundle.KEPT} runs, and the baseline" in kept
+    assert f"the last {store.KEPT} runs, and the baseline" in kept
     assert f"the last {history.KEPT} runs, and the last one that passed" in kept
-    assert f"at most {LARGEST_RECORD_BYTES // 1000} kB" in kept
 
 
 def test_the_modes_say_truly_what_the_gate_lets_pass() -> None:

@@ -14,6 +14,7 @@ from components.validation.records import RunRecord
 from stacks.benchmarks import Threshold
 from stacks.lab import Lab
 from tests.components.validation.labs import changed, hardware, plan_for, record, reduced
+from tests.components.validation.told import tell
 from tests.conftest import ROOT
 from tests.integration.stack import environment
 
@@ -24,20 +25,26 @@ from pathlib import Path
 
 import pulumi
 
+from components.validation.document import RunDocument
 from components.validation.gate import Gate, GateArgs
-from components.validation.planning.plan import Plan
-from components.validation.validation import Found, summarise
-from stacks.benchmarks import Benchmarks
+from components.validation.records import RunRecord
+from components.validation.validation import MeasuredLab, summarise
+from tests.components.validation.labs import plan_for
+from tests.components.validation.told import lab_told
 
-plan = Plan.model_validate_json(Path("plan.json").read_text())
-benchmarks = Benchmarks.model_validate_json(Path("benchmarks.json").read_text())
+lab = lab_told()
+plan, benchmarks = plan_for(lab), lab.benchmarks
 record = pulumi.Output.from_input(Path("record.json").read_text())
-carried_out = plan.model_dump_json()
-summary = record.apply(
-    lambda text: summarise(
-        plan, benchmarks, Found(record=text, measured_plan=carried_out, history="{}", measured_on="{}", state="{}")
-    )
-)
+
+
+def judged(text):
+    run = RunDocument(plan=plan, rails=(), record=RunRecord.model_validate_json(text))
+    verdict = run.judged(benchmarks).model_dump(mode="json", exclude_defaults=True)
+    empty = dict.fromkeys(("hosts", "hosts_now", "faults", "results"), {})
+    return summarise(lab, plan, MeasuredLab(verdict=verdict, plan_digest=plan.digest, **empty))
+
+
+summary = record.apply(judged)
 Gate("gate", GateArgs(mode=benchmarks.mode, verdict=summary))
 pulumi.export("validation", summary)
 """
@@ -59,6 +66,7 @@ def up(tmp_path: Path) -> Up:
     need_engine()
     python = {"name": "python", "options": {"toolchain": "pip", "virtualenv": str(ROOT / ".venv")}}
     (tmp_path / "Pulumi.yaml").write_text(yaml.safe_dump({"name": "rocelab", "runtime": python}))
+    (tmp_path / "Pulumi.lab.yaml").write_text((ROOT / "Pulumi.lab.yaml").read_text())
     (tmp_path / "__main__.py").write_text(PROGRAM)
     (tmp_path / "state").mkdir()
     env = {
@@ -81,9 +89,7 @@ def up(tmp_path: Path) -> Up:
     assert pulumi("stack", "init").returncode == 0
 
     def run(lab: Lab, result: RunRecord) -> tuple[int, str, dict[str, Any]]:
-        assert lab.benchmarks
-        (tmp_path / "plan.json").write_text(plan_for(lab).model_dump_json())
-        (tmp_path / "benchmarks.json").write_text(lab.benchmarks.model_dump_json())
+        tell(tmp_path, lab)
         (tmp_path / "record.json").write_text(result.model_dump_json())
         done = pulumi("up", "--yes", "--skip-preview", "--non-interactive")
         outputs = json.loads(pulumi("stack", "output", "--json").stdout)

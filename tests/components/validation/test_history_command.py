@@ -59,7 +59,7 @@ def test_the_runs_of_the_store_are_shown_with_their_changes_and_the_baseline(
 def test_where_the_store_is_empty_the_state_is_asked(
     checkout: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    kept = history_of(entries()).model_dump_json()
+    kept = history_of(entries()).model_dump(mode="json")
     urn = "urn:pulumi:lab::rocelab::pulumi-python:dynamic/validation:Measurement::validation-measurement"
     state = {"deployment": {"resources": [{"urn": "urn:x"}, {"urn": urn, "outputs": {"history": kept}}]}}
     answer = subprocess.CompletedProcess([], 0, json.dumps(state), "")
@@ -72,7 +72,7 @@ def test_where_the_store_is_empty_the_state_is_asked(
 def test_the_runs_that_a_stack_keeps_of_another_lab_are_not_shown_under_the_name_of_this_one(
     checkout: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    kept = history_of([entry.model_copy(update={"lab": "dgx"}) for entry in entries()]).model_dump_json()
+    kept = history_of([entry.model_copy(update={"lab": "dgx"}) for entry in entries()]).model_dump(mode="json")
     urn = "urn:pulumi:lab::rocelab::pulumi-python:dynamic/validation:Measurement::validation-measurement"
     state = {"deployment": {"resources": [{"urn": urn, "outputs": {"history": kept}}]}}
     answer = subprocess.CompletedProcess([], 0, json.dumps(state), "")

@@ -11,23 +11,30 @@ from pulumi.dynamic import Config, ConfigureRequest
 
 from components.hosts.facts import KEPT_FACTS
 from components.validation import gate, measurement
-from components.validation.fingerprint import FACTS, fingerprint_of, host_state
+from components.validation.document import RunDocument, declared_rails
 from components.validation.gate import GateProvider, VerdictError
-from components.validation.measurement import LARGEST_RECORD_BYTES, MeasurementProvider
+from components.validation.judging.stale import FACTS, fingerprint_of, host_states
+from components.validation.measured import verdict_by
+from components.validation.measurement import MeasurementProvider
 from components.validation.memory.history import history_in
+from components.validation.memory.store import read_document
 from components.validation.planning.plan import Plan
-from components.validation.records import RunRecord, TransferResult
+from components.validation.records import HostFacts, RunRecord, TransferResult
 from components.validation.running.runner import Run
-from components.validation.summary import closed
+from components.validation.summary import Summary, closed
 from stacks.benchmarks import Threshold, Verbs
 from stacks.lab import Lab
 from stacks.report import Report
 from tests.components.validation.labs import changed, hardware, paired, plan_for, record, reduced, with_nodes
 
+LABS: list[Lab] = []
+"""Labs of providers: variations of the reference lab that no lab file could describe, such as one of 64 equal nodes."""
+
 
 def provider(lab: Lab, **config: str) -> MeasurementProvider:
     made = MeasurementProvider()
-    raw = {"rocelab:lab": lab.model_dump_json(), **{f"rocelab:{name}": value for name, value in config.items()}}
+    LABS.append(lab)
+    raw = {"rocelab:lab": str(len(LABS) - 1), **{f"rocelab:{name}": value for name, value in config.items()}}
     made.configure(ConfigureRequest(Config(raw, "rocelab")))
     return made
 
@@ -42,21 +49,29 @@ def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (nodes / "known_hosts").write_text(line.format(1) + line.format(2))
     (tmp_path / ".sim" / "kubeconfig").write_text("CANARY")
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(measurement, "configured_lab", lambda setting: LABS[int(setting("lab"))])
     monkeypatch.setattr(pulumi.log, "info", lambda *_: None)
     return tmp_path
 
 
 def props(plan: Plan, fingerprint: str = "f1") -> dict[str, Any]:
     return {
-        "plan": plan.model_dump_json(),
+        "plan_digest": plan.digest,
         "fingerprint": fingerprint,
-        "left_out": [],
-        "measured_on": "",
+        "hosts": {"gpu01": {"status": "ready", "kernel": "6.1", "nics": {"enp5s0": {"driver": "igb"}}}},
         "rerun": "on_change",
-        "record": None,
+        "verdict": None,
         "settled": None,
         "history": None,
     }
+
+
+def stored(folder: Path, outs: dict[str, Any]) -> RunDocument:
+    """The run document that the state's verdict names."""
+    verdict = outs["verdict"]
+    document = read_document(folder / ".sim" / "runs" / "lab", verdict["run_id"], verdict["document_sha256"])
+    assert document
+    return document
 
 
 def answering(monkeypatch: pytest.MonkeyPatch, *results: RunRecord, raw: str = "text") -> list[Plan]:
@@ -73,20 +88,47 @@ def answering(monkeypatch: pytest.MonkeyPatch, *results: RunRecord, raw: str = "
 
 
 @pytest.mark.whole
-def test_what_was_measured_is_kept_small_and_without_raw_text(
+def test_the_state_of_a_large_lab_has_the_verdict_and_the_store_every_transfer(
     lab: Lab, checkout: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    big = paired(with_nodes(hardware(lab), 64))
-    answering(monkeypatch, record(plan_for(big), nccl=reduced()))
-    outs = provider(lab).create(props(plan_for(big))).outs
+    big = paired(with_nodes(lab, 64))
+    answering(monkeypatch, record(plan_for(big), nccl=reduced(replayed=True)))
+    outs = provider(big).create(props(plan_for(big))).outs
 
     assert outs
-    assert len(outs["record"]) <= LARGEST_RECORD_BYTES
-    assert (outs["settled"], outs["fingerprint"]) == (True, "f1")
-    kept = RunRecord.model_validate_json(outs["record"])
-    assert (kept.left_out, len(kept.transfers)) == (0, 2 * 64 * 63 * 2 + 4), "two tests, and their curves"
-    assert (checkout / ".sim" / "runs" / "lab" / f"{kept.run_id}.json.gz").exists()
+    assert len(json.dumps(outs)) <= 12_000
+    assert (outs["settled"], outs["fingerprint"], outs["verdict"]["function"]) == (True, "f1", "pass")
+    assert len(stored(checkout, outs).record.transfers) == 2 * 64 * 63 * 2 + 4, "two tests, and their curves"
     assert "CANARY" not in json.dumps(outs)
+
+
+def test_the_document_has_what_the_lab_declared_and_what_the_hosts_printed(
+    lab: Lab, checkout: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looked = {"gpu01": HostFacts(perftest="6.29", mtu_bytes={"enp5s0": 9000})}
+    answering(monkeypatch, record(plan_for(lab)).model_copy(update={"hosts": looked}))
+    outs = provider(lab).create(props(plan_for(lab))).outs
+
+    assert outs
+    document = stored(checkout, outs)
+    assert document.plan == plan_for(lab)
+    assert document.rails == declared_rails(lab)
+    host = document.record.hosts["gpu01"]
+    assert (host.driver, host.kernel, host.perftest, host.mtu_bytes) == ("igb", "6.1", "6.29", {"enp5s0": 9000})
+    assert document.verdict
+    assert document.verdict.function == outs["verdict"]["function"]
+    assert [entry.run_id for entry in document.history] == [document.record.run_id]
+
+
+def test_a_host_that_is_not_ready_is_no_part_of_the_plan_that_is_carried_out(
+    lab: Lab, checkout: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    four = with_nodes(lab, 4)
+    plans = answering(monkeypatch, record(plan_for(lab)))
+    hosts = {f"gpu0{n}": {"status": "failed" if n == 3 else "ready"} for n in range(1, 5)}
+    provider(four).create(props(plan_for(four)) | {"hosts": hosts})
+
+    assert [{end.node for end in rail.ends} for rail in plans[0].rails] == [{"gpu01", "gpu02", "gpu04"}] * 2
 
 
 def test_a_run_that_did_not_pass_is_not_settled(lab: Lab, checkout: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -103,9 +145,17 @@ def test_a_missing_key_is_a_failed_result_and_no_exception(lab: Lab, checkout: P
     outs = provider(lab).create(props(plan_for(lab))).outs
 
     assert outs
-    kept = RunRecord.model_validate_json(outs["record"])
-    assert "access.key_file: .sim/nodes/id_ed25519 cannot be read" in kept.transfers[0].reasons[0]
+    reasons = stored(checkout, outs).record.transfers[0].reasons
+    assert "access.key_file: .sim/nodes/id_ed25519 cannot be read" in reasons[0]
     assert outs["settled"] is False
+
+
+def verdict(lab: Lab) -> dict[str, Any]:
+    """What the state has of a run."""
+    plan = plan_for(lab)
+    document = RunDocument(plan=plan, rails=(), record=record(plan, nccl=reduced(replayed=True)))
+    assert lab.benchmarks
+    return document.judged(lab.benchmarks).model_dump(mode="json", exclude_defaults=True)
 
 
 @pytest.mark.parametrize(
@@ -115,21 +165,18 @@ def test_a_missing_key_is_a_failed_result_and_no_exception(lab: Lab, checkout: P
         ({"settled": True}, {"fingerprint": "f2"}, True),
         ({"settled": True}, {}, True),  # not known yet: a host will change
         ({"settled": False}, {"fingerprint": "f1"}, True),
-        ({"settled": True}, {"fingerprint": "f1", "plan": "another", "measured_on": "others"}, False),
+        ({"settled": True}, {"fingerprint": "f1", "plan_digest": "another", "hosts": {}}, False),
         ({"settled": True}, {"fingerprint": "f2", "rerun": "asked"}, False),
         ({"settled": False}, {"fingerprint": "f1", "rerun": "asked"}, False),
-        # of an older version of this program, which nobody can read any more
-        ({"settled": True, "record": '{"schema_version": 1, "run": "x"}'}, {"fingerprint": "f1"}, True),
-        ({"settled": True, "record": None}, {"fingerprint": "f1"}, True),
-        ({"settled": True, "plan": '{"schema_version": 1, "verbs": {"test": "x"}}'}, {"fingerprint": "f1"}, True),
-        ({"settled": True, "record": "{"}, {"fingerprint": "f1", "rerun": "asked"}, True),
+        # of another version of this program, which nobody can read any more
+        ({"settled": True, "verdict": {"schema_version": 1, "run": "x"}}, {"fingerprint": "f1"}, True),
+        ({"settled": True, "verdict": None}, {"fingerprint": "f1", "rerun": "asked"}, True),
     ],
 )
 def test_only_the_fingerprint_and_a_result_that_is_not_whole_or_readable_ask_for_another_run(
     lab: Lab, checkout: Path, olds: dict[str, Any], news: dict[str, Any], changes: bool
 ) -> None:
-    plan = plan_for(lab)
-    known = {"fingerprint": "f1", "plan": plan.model_dump_json(), "record": record(plan).model_dump_json()}
+    known = {"fingerprint": "f1", "verdict": verdict(lab)}
     result = provider(lab).diff("measurement", known | olds, news)
 
     assert (result.changes, result.replaces) == (changes, None)
@@ -140,13 +187,7 @@ def test_only_the_fingerprint_and_a_result_that_is_not_whole_or_readable_ask_for
 def test_whoever_asks_gets_another_run_whatever_has_been_measured(
     lab: Lab, checkout: Path, monkeypatch: pytest.MonkeyPatch, rerun: str, asked: str
 ) -> None:
-    plan = plan_for(lab)
-    olds = {
-        "fingerprint": "f1",
-        "settled": True,
-        "plan": plan.model_dump_json(),
-        "record": record(plan).model_dump_json(),
-    }
+    olds = {"fingerprint": "f1", "settled": True, "verdict": verdict(lab)}
     news = {"fingerprint": "f1", "rerun": rerun}
 
     assert provider(lab).diff("measurement", olds, news).changes is False
@@ -181,8 +222,8 @@ def test_what_was_too_slow_is_measured_again_as_long_as_it_fails_an_up(  # noqa:
     now: str,
     again: bool,
 ) -> None:
-    first, second = (bounded(changed(lab, mode=mode), BOUNDS[name]) for name in (then, now))
-    plan = plan_for(hardware(first))
+    first, second = (bounded(changed(on_hardware(lab), mode=mode), BOUNDS[name]) for name in (then, now))
+    plan = plan_for(first)
     answering(monkeypatch, record(plan, gbit_s, nccl=reduced(gbit_s / 4 * 0.99)))
     outs = provider(first).create(props(plan)).outs
     assert outs
@@ -190,6 +231,11 @@ def test_what_was_too_slow_is_measured_again_as_long_as_it_fails_an_up(  # noqa:
 
     assert provider(second).diff("measurement", outs, {"fingerprint": "f1"}).changes is again
     assert provider(second).diff("measurement", outs, {"fingerprint": "f1", "rerun": "asked"}).changes is False
+
+
+def on_hardware(lab: Lab) -> Lab:
+    """The lab on real machines, with its store in the checkout."""
+    return hardware(lab).model_copy(update={"report": Report(store=".sim/runs")})
 
 
 def bounded(lab: Lab, threshold: Threshold) -> Lab:
@@ -243,7 +289,8 @@ def slower(plan: Plan, number: int, gbit_s: float) -> RunRecord:
 def test_what_got_worse_is_measured_once_more_and_nothing_else_is(
     lab: Lab, checkout: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    plan = plan_for(hardware(lab))
+    lab = on_hardware(lab)
+    plan = plan_for(lab)
     runs = [slower(plan, 0, 97.9), slower(plan, 1, 91.0), slower(plan, 1, 90.9)]
     plans = answering(monkeypatch, *runs)
     first = provider(lab).create(props(plan)).outs
@@ -264,7 +311,8 @@ def test_what_got_worse_is_measured_once_more_and_nothing_else_is(
 def test_a_rebaseline_lets_comparisons_begin_anew_for_good(
     lab: Lab, checkout: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    plan = plan_for(hardware(lab))
+    lab = on_hardware(lab)
+    plan = plan_for(lab)
     plans = answering(monkeypatch, *(slower(plan, n, value) for n, value in enumerate((97.9, 91.0, 91.1))))
     first = provider(lab).create(props(plan)).outs
     assert first
@@ -303,15 +351,37 @@ def test_raw_outputs_go_where_the_lab_says(lab: Lab, checkout: Path, monkeypatch
 
     assert sorted(path.name for path in (checkout / "kept" / "lab").iterdir()) == [
         "20261121-060000-abcd.json.gz",
-        "20261121-060000-abcd.record.json.gz",
+        "20261121-060000-abcd.run.json.gz",
         "history.jsonl",
     ]
 
 
+def test_edited_bounds_judge_the_stored_run_again_and_where_it_is_missing_the_verdict_is_old(
+    lab: Lab, checkout: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = on_hardware(lab)
+    plan = plan_for(real)
+    plans = answering(monkeypatch, record(plan, 92.0, nccl=reduced(22.5)))
+    outs = provider(real).create(props(plan)).outs
+    assert outs
+    then = Summary.model_validate(outs["verdict"])
+    strict, warned = bounded(real, BOUNDS["strict"]), changed(real, mode="warn")
+
+    assert verdict_by(real, then, checkout) == then
+    assert verdict_by(warned, then, checkout) == then.model_copy(update={"mode": "warn"})
+    judged = verdict_by(strict, then, checkout)
+    assert (then.performance, judged.performance, judged.stale, len(plans)) == ("warn", "fail", (), 1)
+    assert judged.document_sha256 == then.document_sha256
+    next((checkout / ".sim" / "runs" / "lab").glob("*.run.json.gz")).unlink()
+    old = verdict_by(strict, then, checkout)
+    assert (old.function, old.performance) == ("skip", "not rated")
+    assert "is not in the store here" in old.stale[0]
+
+
 def test_what_a_host_tells_differently_each_time_is_no_part_of_the_fingerprint() -> None:
     facts = {"machine_id": "m", "boot_id": "b", "kernel": "6.1", "carrier": {"enp5s0": True}}
-    first = host_state({"gpu01": {"status": "ready", "reason": "x"}}, {"gpu01": facts})
-    second = host_state({"gpu01": {"status": "ready"}}, {"gpu01": {**facts, "carrier": {}}})
+    first = host_states({"gpu01": {"status": "ready", "reason": "x"}}, {"gpu01": facts})
+    second = host_states({"gpu01": {"status": "ready"}}, {"gpu01": {**facts, "carrier": {}}})
 
     assert first == second
 
@@ -325,13 +395,13 @@ def test_every_fact_of_the_fingerprint_is_one_that_the_state_keeps() -> None:
 @pytest.mark.parametrize("fact", ["machine_id", "boot_id", "kernel", "driver", "gpu", "gpudirect"])
 def test_another_machine_boot_kernel_or_driver_asks_for_another_run(lab: Lab, fact: str) -> None:
     plan = plan_for(lab)
-    one, two = (host_state({}, {"gpu01": {fact: value}}) for value in "ab")
+    one, two = (host_states({}, {"gpu01": {fact: value}}) for value in "ab")
 
     assert fingerprint_of(plan, one) != fingerprint_of(plan, two)
 
 
 def test_a_host_that_became_ready_asks_for_another_run(lab: Lab) -> None:
-    states = [host_state({"gpu01": {"status": status}}, {}) for status in ("ready", "unreachable")]
+    states = [host_states({"gpu01": {"status": status}}, {}) for status in ("ready", "unreachable")]
 
     assert len({fingerprint_of(plan_for(lab), state) for state in states}) == 2
 
@@ -339,7 +409,7 @@ def test_a_host_that_became_ready_asks_for_another_run(lab: Lab) -> None:
 def test_the_order_of_hosts_does_not_count() -> None:
     ready, other = {"status": "ready"}, {"status": "failed"}
 
-    assert host_state({"a": ready, "b": other}, {}) == host_state({"b": other, "a": ready}, {})
+    assert host_states({"a": ready, "b": other}, {}) == host_states({"b": other, "a": ready}, {})
 
 
 @pytest.mark.parametrize(

@@ -13,42 +13,37 @@ from components.validation.memory.history import History, history_in
 from stacks.lab import Lab
 from tests.components.validation.labs import changed, hardware, plan_for, record, reduced
 from tests.components.validation.test_gate_engine import need_engine
+from tests.components.validation.told import tell
 from tests.conftest import ROOT
 from tests.integration.stack import environment
 
 pytestmark = pytest.mark.sim
 
 PROGRAM = """
+import json
 from pathlib import Path
 
 import pulumi
 
-from components.validation.fingerprint import fingerprint_of, packed, unpacked
 from components.validation.gate import Gate, GateArgs
+from components.validation.judging.stale import fingerprint_of
 from components.validation.measurement import MeasurementArgs
-from components.validation.planning.plan import Plan
-from components.validation.validation import Found, summarise
-from stacks.benchmarks import Benchmarks
-from tests.components.validation.told import Told
+from components.validation.validation import MeasuredLab, summarise
+from tests.components.validation.labs import plan_for
+from tests.components.validation.told import Told, lab_told
 
-plan = Plan.model_validate_json(Path("plan.json").read_text())
-benchmarks = Benchmarks.model_validate_json(Path("benchmarks.json").read_text())
-state = Path("state.json").read_text()
+lab = lab_told()
+plan, benchmarks = plan_for(lab), lab.benchmarks
+hosts = json.loads(Path("hosts.json").read_text())
 made = Told(
     "measurement",
     MeasurementArgs(
-        plan=plan,
-        fingerprint=fingerprint_of(plan, state),
-        left_out=[],
-        measured_on=packed(state),
-        rerun=benchmarks.rerun,
+        plan_digest=plan.digest, fingerprint=fingerprint_of(plan, hosts), hosts=hosts, rerun=benchmarks.rerun
     ),
 )
-found = pulumi.Output.all(made.record, made.plan, made.history, made.measured_on)
-verdict = found.apply(
-    lambda f: summarise(
-        plan, benchmarks, Found(record=f[0], measured_plan=f[1], history=f[2], measured_on=unpacked(f[3]), state=state)
-    )
+measured = pulumi.Output.all(verdict=made.verdict, plan_digest=made.plan_digest, hosts=made.hosts)
+verdict = measured.apply(
+    lambda known: summarise(lab, plan, MeasuredLab(**known, hosts_now=hosts, faults={}, results={}))
 )
 Gate("gate", GateArgs(mode=benchmarks.mode, verdict=verdict))
 pulumi.export("validation", verdict)
@@ -99,11 +94,9 @@ def told(folder: Path, lab: Lab, number: int, gbit_s: float = 97.9, boot: str = 
     plan = plan_for(lab)
     run = record(plan, gbit_s, nccl=reduced(gbit_s / 4 * 0.99))
     run = run.model_copy(update={"run_id": f"run-{number}", "started_at": f"2026-11-21T06:00:{number:02}Z"})
-    assert lab.benchmarks
-    (folder / "plan.json").write_text(plan.model_dump_json())
-    (folder / "benchmarks.json").write_text(lab.benchmarks.model_dump_json())
+    tell(folder, lab)
     (folder / "record.json").write_text(run.model_dump_json())
-    (folder / "state.json").write_text(json.dumps({"gpu01": [{"status": "ready"}, {"boot_id": boot}]}))
+    (folder / "hosts.json").write_text(json.dumps({"gpu01": {"status": "ready", "boot_id": boot}}))
 
 
 def runs(folder: Path) -> list[str]:

@@ -9,8 +9,8 @@ import pulumi
 import pulumi_kubernetes as kubernetes
 import pytest
 
+from components.validation.document import RunDocument
 from components.validation.planning.quarantine import quarantined, without
-from components.validation.records import compact
 from components.validation.validation import Validation, ValidationArgs
 from stacks.lab import Lab
 from tests.components.validation.labs import changed, plan_for, record, reduced, with_nodes
@@ -43,10 +43,13 @@ def built(
 ) -> tuple[Recorded, dict[str, Any]]:
     said: dict[str, Any] = {}
     plan = without(plan_for(lab), quarantined(plan_for(lab), results)) if plan_wanted(lab) else None
-    measured = compact(record(plan, gbit_s, nccl=reduced(replayed=True)), 12_000) if plan else ""
+    measured = {}
+    if plan and lab.benchmarks:
+        run = RunDocument(plan=plan, rails=(), record=record(plan, gbit_s, nccl=reduced(replayed=True)))
+        measured = run.judged(lab.benchmarks).model_dump(mode="json", exclude_defaults=True)
 
     def answer(type_: str, _name: str, _inputs: Mapping[str, Any]) -> Mapping[str, Any]:
-        return {"record": measured, "settled": True, **kept} if type_ == MEASUREMENT else {}
+        return {"verdict": measured, "settled": True, **kept} if type_ == MEASUREMENT else {}
 
     def program() -> None:
         args = ValidationArgs(
@@ -105,7 +108,7 @@ def test_no_input_holds_a_secret_or_a_path_of_this_machine(lab: Lab) -> None:
     seen, _ = built(lab)
     inputs = {key: value for key, value in seen["validation-measurement"].inputs.items() if key != "__provider"}
 
-    assert set(inputs) <= {"plan", "fingerprint", "left_out", "measured_on", "rerun"}
+    assert set(inputs) <= {"plan_digest", "fingerprint", "hosts", "rerun"}
     assert str(ROOT) not in json.dumps(inputs), "another checkout of the stack would measure again"
 
 
@@ -134,7 +137,7 @@ def test_a_host_that_failed_leaves_the_others_their_measurement_and_a_partial_ve
     # the cluster misses that host's VFs too, which is the same fault once more
     seen, said = built(four, results=results, faults={"gpu03": ["offers 0 intel.com/sriov_111, wanted 4"]})
 
-    assert seen["validation-measurement"].inputs["left_out"] == ["gpu03"]
+    assert seen["validation-measurement"].inputs["hosts"]["gpu03"] == {"status": "failed"}
     assert said["function"] == "partial"
     assert said["quarantined"] == {"gpu03": "failed: vfs; VF 1 is in use; drain the node"}
     assert said["reasons"] == ["gpu03 is quarantined: failed: vfs; VF 1 is in use; drain the node"]

@@ -1,7 +1,7 @@
-"""The version of the NICs' firmware: told of every card that has one, and compared where the lab names one."""
+"""The version of the NICs' firmware, compared where the lab names one."""
 
 import re
-from typing import Any, Dict, Set
+from typing import Dict, Set
 
 from ..host import Document, Host
 from ..machine import Machine, StepError
@@ -21,9 +21,6 @@ class FirmwareVersion(Step):
     def wanted(self, document: Document) -> Fields:
         asked: Dict[str, str] = document.get("firmware_versions") or {}
         return {f"{pf}.firmware_version": asked[pf] for pf in sorted(asked)}
-
-    def concerns(self, document: Document) -> bool:
-        return any(not pf.get("soft_roce") for pf in document["pfs"])
 
     def observed(self, host: Host) -> Fields:
         return {field: running(host.machine, interface_of(field)) or UNKNOWN for field in self.wanted(host.document)}
@@ -46,12 +43,6 @@ class FirmwareVersion(Step):
 
     def apply(self, host: Host, wrong: Set[str]) -> None:
         """Nothing: what differs was refused before."""
-
-    def facts(self, host: Host) -> Dict[str, Any]:
-        """The version counts for measurements too: another one makes them obsolete."""
-        versions = {pf["interface"]: _of_rdma_device(host.machine, pf["interface"]) for pf in host.pfs}
-        known = {pf: version for pf, version in versions.items() if version}
-        return {"firmware": known} if known else {}
 
 
 def running(machine: Machine, pf: str) -> str:

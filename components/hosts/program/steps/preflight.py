@@ -63,6 +63,7 @@ class Preflight(Step):
             "secure_boot": secure_boot(machine),
             "kernel_headers": not missing_headers(machine),
             "pcie": {name: link["now"] for name, link in links.items() if link},
+            "nics": {pf["interface"]: _nic(machine, pf) for pf in host.pfs},
             **({"warnings": warnings} if warnings else {}),
         }
 
@@ -102,6 +103,17 @@ def _iommu(machine: Machine, pfs: List[str]) -> str:
         return "off"
     kinds = {machine.read(f"/sys/class/net/{pf}/device/iommu_group/type") for pf in pfs} - {""}
     return "on, " + ("passes through" if kinds == {"identity"} else f"{' '.join(sorted(kinds)) or 'mode unknown'}")
+
+
+def _nic(machine: Machine, pf: Dict[str, Any]) -> Dict[str, str]:
+    """What a NIC is and what drives it, as far as the kernel knows: another one makes a measurement obsolete."""
+    rdma = f"/sys/class/infiniband/{pf['rdma_device']}"
+    found = {
+        "model": " ".join(filter(None, (machine.read(f"{rdma}/{name}") for name in ("hca_type", "board_id")))),
+        "driver": machine.target(f"/sys/class/net/{pf['interface']}/device/driver"),
+        "firmware": machine.read(f"{rdma}/fw_ver"),
+    }
+    return {key: value for key, value in found.items() if value}
 
 
 def _pcie(machine: Machine, pf: str) -> Dict[str, str]:

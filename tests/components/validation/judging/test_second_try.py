@@ -7,7 +7,7 @@ from components.validation.judging.second_try import CODE, CROWDED_SHARE
 from components.validation.judging.states import UNSTABLE_SHARE
 from components.validation.judging.verdict import Beside, function_of, judge
 from components.validation.memory.entry import passes
-from components.validation.records import RunRecord, TransferResult, compact
+from components.validation.records import RunRecord, TransferResult
 from components.validation.summary import Summary, closed
 from stacks.lab import Lab
 from tests.components.validation.labs import hardware, measured, plan_for, record, reduced, with_nodes
@@ -120,36 +120,6 @@ def test_a_latency_that_failed_once_warns_as_well(lab: Lab, latency_us: float) -
         "warn",
         "pass",
     ]
-
-
-def test_a_record_that_must_be_small_keeps_what_failed_once(lab: Lab) -> None:
-    real = with_nodes(hardware(lab), 8)
-    once = [measured("rail-b", "gpu03", "gpu04", 2.0, test="ib_write_lat", failed_once=REASON, failed_at_once=8)]
-    whole = record(plan_for(real), nccl=reduced(23.5), also=once)
-    small = RunRecord.model_validate_json(compact(whole, len(compact(whole, 1_000_000)) - 1))
-
-    assert small.left_out > 0
-    assert [t.client for t in small.transfers if t.failed_once] == ["gpu03"]
-    assert states(judged(real, small)) == states(judged(real, whole)) == ("pass", "warn")
-
-
-def states(summary: Summary) -> tuple[str, str]:
-    return summary.function, summary.performance
-
-
-def test_what_failed_once_is_held_against_all_that_were_measured_though_the_record_only_counts_them(lab: Lab) -> None:
-    real = with_nodes(hardware(lab), 16)
-    told = {"test": "ib_write_lat", "failed_once": REASON, "failed_at_once": 16, "at_once": 8}
-    once = [measured("rail-a", f"gpu{n:02}", f"gpu{n + 1:02}", 2.0, **told) for n in (1, 3)]
-    whole = record(plan_for(real), nccl=reduced(23.5), also=once)
-    # as `compact` does where there is room for every fourth of the others
-    smooth = [t for t in whole.transfers if t.test == "ib_write_lat" and not t.failed_once]
-    gone = {id(t) for number, t in enumerate(smooth) if number % 4}
-    kept = tuple(t for t in whole.transfers if id(t) not in gone)
-    small = whole.model_copy(update={"transfers": kept, "left_out": len(gone)})
-
-    assert states(judged(real, small)) == states(judged(real, whole)) == ("pass", "warn")
-    assert any("2 of 240 transfers failed at one of their tries: warn" in text for text in judged(real, small).reasons)
 
 
 def test_the_example_of_what_works_only_with_fewer_at_once_is_one_that_does(lab: Lab) -> None:

@@ -5,7 +5,7 @@ import re
 import pytest
 
 from components.report.markdown import render_markdown
-from components.report.material import Material
+from components.report.sources import Material
 from components.validation.judging.verdict import judge
 from components.validation.parsers.perftest import parse_bandwidth
 from components.validation.records import RunRecord
@@ -40,7 +40,7 @@ def run(lab: Lab) -> tuple[Lab, RunRecord]:
 def report(run: tuple[Lab, RunRecord]) -> str:
     real, found = run
     assert real.benchmarks
-    return render_markdown(Material(summary=judge(plan_for(real), real.benchmarks, found), record=found))
+    return render_markdown(Material(summary=judge(plan_for(real), real.benchmarks, found)))
 
 
 def test_the_guide_s_lab_works_and_its_bandwidth_is_a_warning(report: str) -> None:

@@ -2,8 +2,8 @@
 
 import pytest
 
-from components.validation.judging.verdict import Beside, function_of, in_part, judge
-from components.validation.records import JobResult, NcclResult, RunRecord, TransferResult, summarise
+from components.validation.judging.verdict import Beside, function_of, in_cluster, judge
+from components.validation.records import JobResult, NcclResult, RunRecord, TransferResult
 from components.validation.summary import JudgedTest, Summary
 from stacks.benchmarks import LatencyThreshold, Threshold
 from stacks.lab import Lab
@@ -292,7 +292,7 @@ def test_the_same_fault_of_many_is_said_once(lab: Lab) -> None:
 
 def test_a_result_that_is_missing_is_no_pass(lab: Lab) -> None:
     run = record(plan_for(lab), nccl=reduced(replayed=True))
-    less = run.model_copy(update={"series": summarise(list(run.transfers[:3]))})
+    less = run.model_copy(update={"transfers": run.transfers[:3]})
 
     assert judged(lab, less).function == "fail"
     assert judged(lab, run.model_copy(update={"nccl": None})).function == "fail"
@@ -343,8 +343,8 @@ def test_an_application_is_shown_with_its_outliers_and_never_rated(lab: Lab) -> 
     assert said.startswith("mean 200.7 img/s")
 
 
-def test_a_lab_of_which_a_host_is_quarantined_works_in_part_only(lab: Lab) -> None:
+def test_a_lab_of_which_a_host_is_quarantined_works_in_cluster_only(lab: Lab) -> None:
     whole = judged(lab, record(plan_for(lab), nccl=reduced(replayed=True)))
 
-    assert in_part(whole, {}) == whole
-    assert in_part(whole, {"gpu09": "failed: x"}).function == "partial"
+    assert in_cluster(whole, (), {}) == whole
+    assert in_cluster(whole, (), {"gpu09": "failed: x"}).function == "partial"

@@ -4,7 +4,7 @@ import multiprocessing
 from pathlib import Path
 
 from components.validation.memory.history import KEPT, Entry, History, Value, history_in, history_of
-from components.validation.memory.store import FILE, append, read
+from components.validation.memory.store import HISTORY, append, read
 
 CONFIG = {"nodes": "2", "nic": "ConnectX-5"}
 
@@ -32,7 +32,7 @@ def test_the_last_runs_stay_and_the_last_one_that_passed_however_old_it_is() -> 
 
     assert [one.run_id for one in history.entries] == [entry(n).run_id for n in range(5, KEPT + 5)]
     assert history.baseline == entry(1)
-    assert history_in(history.model_dump_json()) == history
+    assert history_in(history.model_dump(mode="json", exclude_defaults=True)) == history
 
 
 def test_the_baseline_is_the_last_passing_run_of_the_same_configuration_else_of_any() -> None:
@@ -53,7 +53,7 @@ def test_a_run_that_state_and_store_both_remember_counts_once() -> None:
 
 
 def test_a_state_without_a_history_or_with_another_version_s_begins_a_new_one() -> None:
-    assert history_in(None) == history_in("{") == history_in('{"entries": [{"schema_version": 9}]}') == History()
+    assert history_in(None) == history_in("{") == history_in({"entries": [{"schema_version": 9}]}) == History()
 
 
 def test_the_file_gives_back_what_was_written_and_only_of_this_lab(tmp_path: Path) -> None:
@@ -67,7 +67,7 @@ def test_the_file_gives_back_what_was_written_and_only_of_this_lab(tmp_path: Pat
 
 def test_a_writer_that_was_killed_within_a_line_spoils_only_that_line(tmp_path: Path) -> None:
     append(tmp_path, entry(1))
-    with (tmp_path / FILE).open("ab") as file:
+    with (tmp_path / HISTORY).open("ab") as file:
         file.write(b'{"lab": "lab", "run_i')
     append(tmp_path, entry(3))
 

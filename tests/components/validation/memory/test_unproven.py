@@ -10,7 +10,7 @@ from components.validation.judging.pvrdma import UNKNOWN
 from components.validation.judging.verdict import Beside, judge
 from components.validation.memory.entry import PVRDMA_PATH, config_of, entry_of, judged, passes, unproven
 from components.validation.memory.history import Entry, History
-from components.validation.records import RunRecord, summarise
+from components.validation.records import RunRecord
 from components.validation.summary import Summary
 from stacks.lab import Lab
 from tests.components.validation.judging.test_pvrdma import counted, over_pvrdma, watched
@@ -27,7 +27,7 @@ def carried(lab: Lab, number: int, counts: object, share: float = 1.0) -> RunRec
         for t in run.transfers
     ]
     moment = f"2026-11-21T0{number}:00:00Z"
-    told = {"run_id": f"run-{number}", "started_at": moment, "series": summarise(transfers)}
+    told = {"run_id": f"run-{number}", "started_at": moment}
     return run.model_copy(update={"transfers": tuple(transfers), **told})
 
 
@@ -100,7 +100,6 @@ def test_what_fell_back_or_was_left_out_is_no_measure(lab: Lab, function: str) -
     if function == "skip":
         left = run.transfers[-1].model_copy(update={"outcome": "skipped", "samples": (), "reasons": ("busy: x",)})
         run = run.model_copy(update={"transfers": (*run.transfers[:-1], left)})
-        run = run.model_copy(update={"series": summarise(list(run.transfers))})
     history, summary = after(real, History(), run)
 
     assert summary.function == function

@@ -2,7 +2,7 @@
 
 import pytest
 
-from components.validation.judging.verdict import function_of, in_part, judge
+from components.validation.judging.verdict import function_of, in_cluster, judge
 from components.validation.planning.quarantine import quarantined, without
 from components.validation.running.outcomes import without_a_run
 from components.validation.summary import closed
@@ -68,7 +68,7 @@ def test_further_jobs_of_a_single_host_are_skipped_with_the_reason_and_the_verdi
     assert {(one.outcome, *one.reasons) for one in skipped} == {
         ("skipped", "fewer than two workers are left without gpu02")
     }
-    assert in_part(judge(rest, lab.benchmarks, run), {"gpu02": "failed: vfs"}).function == "partial"
+    assert in_cluster(judge(rest, lab.benchmarks, run), (), {"gpu02": "failed: vfs"}).function == "partial"
 
 
 def test_a_job_that_cannot_be_is_no_reason_to_measure_again_at_each_up(lab: Lab) -> None:

@@ -64,16 +64,12 @@ before mlx5_0 rdma 2000
 has ib_write_bw
 has numactl
 version Version: 6.29
-kernel 6.8.0-60-generic
 held nvidia.com/gpu
 held intel.com/sriov_111
 cpus 0 0-31,64-95
 cpus 1 32-63,96-127
 speed mlx5_0 100000
 mtu mlx5_0 ens1f0np0 9000
-driver mlx5_0 mlx5_core
-firmware mlx5_0 16.35.4030
-nic mlx5_0 MT4119 MT_0000000080
 numa mlx5_0 1
 pcie mlx5_0 16 8.0 GT/s PCIe
 slot mlx5_0 0000:3b:00.0
@@ -87,11 +83,7 @@ after mlx5_0 rdma 502000
 def test_the_facts_of_a_port_are_read_with_their_units() -> None:
     ports = parse_ports(MLX5)
 
-    assert ports.facts.model_dump() == {
-        "nic": "MT4119 MT_0000000080",
-        "driver": "mlx5_core",
-        "firmware": "16.35.4030",
-        "kernel": "6.8.0-60-generic",
+    assert ports.facts.model_dump(exclude_defaults=True) == {
         "perftest": "6.29",
         "mtu_bytes": {"ens1f0np0": 9000},
         "line_rate_gbit_s": {"mlx5_0": 100.0},
