@@ -12,7 +12,7 @@ from components.report.sources import Material
 
 
 def _html(material: Material) -> str:
-    from components.report.html.page import render_html  # noqa: PLC0415  # the page alone needs the plotting library
+    from components.report.page import render_html  # noqa: PLC0415  # the page alone needs plots and templates
 
     return render_html(material)
 

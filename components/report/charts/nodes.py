@@ -1,7 +1,6 @@
 """How each node does over all its pairs: a box plot per node, a panel per rail."""
 
-from components.report.charts.canvas import SMALL, Canvas, frame
-from components.report.charts.palette import FAILED, INK, series_colour
+from components.report.charts.canvas import FAILED, INK, SMALL, Canvas, frame, series_colour
 from components.report.shapes import Matrix, quartiles, short
 
 PANEL = 96

@@ -4,8 +4,7 @@ import numpy as np
 from matplotlib import colormaps
 from matplotlib.colors import Normalize
 
-from components.report.charts.canvas import SMALL, Canvas
-from components.report.charts.palette import FAILED, INK, MUTED, UNTESTED
+from components.report.charts.canvas import FAILED, INK, MUTED, SMALL, UNTESTED, Canvas
 from components.report.shapes import Matrix, short, three
 from stacks.words import plural
 

@@ -5,8 +5,7 @@ from collections.abc import Mapping, Sequence
 from matplotlib.axes import Axes
 from matplotlib.ticker import LogLocator, NullLocator
 
-from components.report.charts.canvas import SMALL, Canvas, end_labels, frame
-from components.report.charts.palette import INK, MUTED, series_colour
+from components.report.charts.canvas import INK, MUTED, SMALL, Canvas, end_labels, frame, series_colour
 from components.report.shapes import Band, Sizes, bytes_text, three
 from components.validation.records import CurvePoint
 

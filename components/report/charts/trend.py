@@ -2,8 +2,7 @@
 
 from collections.abc import Sequence
 
-from components.report.charts.canvas import Canvas, end_labels, frame
-from components.report.charts.palette import FAILED, MUTED, SURFACE, series_colour
+from components.report.charts.canvas import FAILED, MUTED, SURFACE, Canvas, end_labels, frame, series_colour
 from components.report.shapes import Trend
 from components.validation.records import unit_text
 

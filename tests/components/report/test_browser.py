@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from components.report.html.page import render_html
+from components.report.page import render_html
 from tests.components.report import browser
 from tests.components.report.synthetic import Model
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from components.cli.app import main
-from components.report.html.parts import anchor_of
+from components.report.page import anchor_of
 from components.validation.document import RunDocument
 from components.validation.memory.store import RAW, write_bundle, write_document
 from components.validation.parsers.tf_cnn import parse_tf_cnn

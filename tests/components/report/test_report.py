@@ -9,9 +9,9 @@ import pytest
 from rich.console import Console
 
 from components.cli.app import main
-from components.report.html.parts import state_class
 from components.report.lines import cells, counted, headline, other_hints, rated
 from components.report.markdown import render_markdown
+from components.report.page import state_class
 from components.report.sources import Material
 from components.report.terminal import COLOUR, show
 from components.validation.judging.verdict import judge
@@ -210,4 +210,4 @@ def test_green_is_what_passed_and_is_not_stale_on_each_axis_by_itself(lab: Lab) 
     assert "\x1b[32m" not in printed(summary.model_copy(update={"stale": ("gpu01: boot",)}))
     assert {state for state in states if COLOUR.get(state, "") == "green"} == {"pass"}
     assert {state for state in states if state_class(state) == "pass"} == {"pass"}
-    assert state_class("pass", stale=True) != "pass"
+    assert state_class("pass", ["gpu01: boot"]) != "pass"

@@ -1,1 +1,0 @@
-"""The report as one HTML file that asks nobody for anything: no script, no font, no picture from elsewhere."""

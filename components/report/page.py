@@ -1,0 +1,429 @@
+"""The page: what its template shows, worked out from the material. Pure: the same material gives the same bytes."""
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup
+
+from components.report.charts.nodes import node_chart
+from components.report.charts.pairs import pair_chart
+from components.report.charts.sizes import bandwidth_chart, busbw_chart, latency_chart
+from components.report.charts.trend import trend_chart
+from components.report.lines import (
+    counted,
+    duration,
+    headline,
+    number,
+    other_hints,
+    percent,
+    plain,
+    rated,
+    test_name,
+    test_title,
+    when,
+)
+from components.report.shapes import Matrix, Trend, bytes_text, matrices, mtu_chains, sizes, trends
+from components.report.sources import Material, RawFile, names_again
+from components.validation.judging.comparison import comparisons
+from components.validation.records import HostFacts, JobResult, RunRecord, TransferResult, unit_text
+from components.validation.summary import JudgedTest, Summary
+from stacks.words import plural, some
+
+TEMPLATES = Path(__file__).parent / "templates"
+POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
+"""A browser that opens the page asks nobody for anything, even if something in it should try."""
+TITLES = {
+    "tests": "Tests",
+    "findings": "Findings",
+    "pairs": "Pairs",
+    "nodes": "Nodes",
+    "sizes": "Message sizes",
+    "collectives": "Collectives",
+    "history": "Over time",
+    "inventory": "Inventory",
+    "mtu": "MTUs",
+    "counters": "Counters",
+    "limits": "Limits",
+    "raw": "Raw outputs",
+}
+SIGNS = {
+    "pass": "✓",
+    "warn": "!",
+    "fail": "✕",
+    "partial": "◐",
+    "skip": "\N{MINUS SIGN}",
+    "error": "?",
+    "unstable": "~",
+    "replayed": "⟲",
+    "not rated": "○",
+}
+STILL = ("not rated", "replayed")
+"""States that say nothing, neither good nor bad."""
+COLUMNS = ("test", "rail", "function", "performance", "median", "slowest", "ceiling", "of ceiling", "change", "note")
+UNKNOWN = "unknown"
+OTHERS = "other outputs"
+AGAIN = "again"
+"""Stands for the shape of a group that lists repetitions of suspect transfers."""
+MOST_PAIRS = 60
+"""Pairs in a table: with more of them, the slowest."""
+MOST_CURVES = 8
+"""Columns of numbers that a page has room for."""
+WIDE_NODES = 12
+MOST_LISTED = 20_000
+"""Outputs listed one by one. The digest of the bundle covers the others too."""
+MOST_COMMANDS = 400
+"""Outputs up to which each one's command is written out; with more of them, the first of each group."""
+
+Shown = Mapping[str, object]
+Group = tuple[str, str, str]
+"""Test, shape and rail."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Chart:
+    """A drawing, what it shows and how to read it. `wide` scrolls on its own; `replayed` is not even simulated."""
+
+    caption: str
+    note: str
+    svg: Markup
+    kind: str = ""
+
+
+def render_html(material: Material) -> str:
+    """The file's text."""
+    summary, record, sources = material.summary, material.record, Sources(material)
+    found = matrices(record, summary) if record else []
+    hints = other_hints(summary)
+    sections: dict[str, object] = {
+        "tests": _tests(summary, sources),
+        "findings": summary.reasons or summary.findings or hints or summary.quarantined,
+        "pairs": _pairs(record, found) if record and found else None,
+        "nodes": list(_nodes(found)),
+        "sizes": _sizes(record) if record else None,
+        "collectives": _collectives(summary, record) if record else None,
+        "history": _history(material),
+        "inventory": _inventory(record.hosts) if record and record.hosts else None,
+        "mtu": mtu_chains(material.document) if material.document else [],
+        "counters": list(_counters(record)) if record else [],
+        "limits": [f"{test_title(t)}{f' on {t.rail}' if t.rail else ''}: {t.basis}" for t in summary.tests if t.basis],
+        "raw": sources.listed(material),
+    }
+    whole: dict[str, object] = {
+        "summary": summary,
+        "sources": sources,
+        "policy": POLICY,
+        "signs": SIGNS,
+        "style": Markup((TEMPLATES / "style.css").read_text().replace("\n", " ")),  # noqa: S704  # our own file
+        "headline": headline(summary),
+        "passed": _passed(summary),
+        "rated": rated(summary),
+        "replayed": any(test.function == "replayed" for test in summary.tests),
+        "missing": material.missing,
+        "hints": hints,
+        "links": [(name, title) for name, title in TITLES.items() if sections[name] or name == "limits"],
+    }
+    return str(_environment().get_template("page.html").render(sections | whole)) + "\n"
+
+
+def _environment() -> Environment:
+    made = Environment(
+        loader=FileSystemLoader(TEMPLATES),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        finalize=lambda value: plain(value) if isinstance(value, str) and not isinstance(value, Markup) else value,
+    )
+    made.globals["test_name"] = test_name
+    made.filters |= {
+        "number": number,
+        "when": when,
+        "duration": duration,
+        "plural": plural,
+        "unit": unit_text,
+        "style": state_class,
+        "some": lambda names: some(names, 1),
+        "said": _said,
+        "grouped": lambda count: f"{count:,}".replace(",", "\N{NARROW NO-BREAK SPACE}"),
+    }
+    return made
+
+
+def state_class(state: str, stale: Sequence[str] = ()) -> str:
+    """The style of a state. What is stale is never green."""
+    if state in STILL:
+        return "still"
+    return "warn" if stale and state == "pass" else state
+
+
+def anchor_of(*words: str) -> str:
+    """An id out of names that may hold anything."""
+    return "raw-" + re.sub(r"[^a-zA-Z0-9-]", lambda found: f"_{ord(found[0]):x}", "-".join(words))
+
+
+class Sources:
+    """The raw outputs behind the numbers: where on the page they are listed. An empty anchor: nowhere."""
+
+    def __init__(self, material: Material) -> None:
+        self.files = {file.name: file for file in material.raw}
+        self.groups: dict[Group, list[str]] = {}
+        """Names of the outputs that the values of a test on a rail were read from."""
+        self._judged: dict[tuple[str, str, str, str, str], Group] = {}
+        """What a transfer is judged by: its own outputs, or those of its repetitions."""
+        record = material.record if self.files else None
+        self._nccl = record.nccl.raw if record and record.nccl else ""
+        measured = [t for t in record.transfers if t.outcome == "measured" and t.raw] if record else []
+        again = names_again(measured, self.files)
+        for transfer in measured:
+            group, repetitions = _group(transfer), (transfer.test, AGAIN, transfer.rail)
+            repeated = again.get(transfer.raw[0], ())
+            self.groups.setdefault(group, []).extend(transfer.raw)
+            if repeated:
+                self.groups.setdefault(repetitions, []).extend(repeated)
+            if repeated or not transfer.retest:
+                self._judged[*group, transfer.client, transfer.server] = repetitions if repeated else group
+
+    def transfer(self, transfer: TransferResult) -> str:
+        """Of a value of a transfer: its median, or a point of its curve."""
+        return anchor_of(*_group(transfer)) if transfer.raw and self.files else ""
+
+    def median(self, test: JudgedTest) -> str:
+        """Of the median over a test's transfers on a rail, or of the all-reduce over all rails."""
+        if test.rail is None:
+            # with a transport as its shape it is one of several jobs
+            return self._log(self._nccl if (test.test, test.shape) == ("nccl_all_reduce", "") else "")
+        group = (test.test, test.shape, test.rail)
+        return anchor_of(*group) if group in self.groups else ""
+
+    def worst(self, test: JudgedTest) -> str:
+        """Of the slowest transfer of a test, as it is judged."""
+        if test.worst is None:
+            return ""
+        group = self._judged.get((test.test, test.shape, test.rail or "", test.worst.client, test.worst.server))
+        return anchor_of(*group) if group else ""
+
+    def job(self, job: JobResult) -> str:
+        """Of the median of a job."""
+        return self._log(job.raw)
+
+    def listed(self, material: Material) -> Shown:
+        """Every output with its digest and the command that made it, by group."""
+        brief, room, groups = len(self.files) > MOST_COMMANDS, MOST_LISTED, []
+        for group, names in self.groups.items():
+            title = f"{test_name(group[0], group[1])} on {group[2]}: {plural(len(names), 'output')} of clients"
+            groups.append(self._listed(anchor_of(*group), title, names, room, commands=1 if brief else len(names)))
+            room -= min(room, len(names))
+        used = {name for names in self.groups.values() for name in names}
+        if others := [name for name in self.files if name not in used]:
+            what = "other output" if len(others) == 1 else "other outputs"
+            title = f"{len(others)} {what}: ends of servers, logs of jobs, looks at hosts"
+            groups.append(self._listed(anchor_of(OTHERS), title, others, room, commands=0 if brief else len(others)))
+        return {"count": len(self.files), "bundle": material.bundle, "groups": groups}
+
+    def _listed(self, anchor: str, title: str, names: list[str], room: int, *, commands: int) -> Shown:
+        rows: list[tuple[str, RawFile | None, str]] = []
+        for at, name in enumerate(names[:room]):
+            file = self.files.get(name)
+            rows.append((name, file, (file.command or "command not recorded") if file and at < commands else ""))
+        return {"anchor": anchor, "title": title, "rows": rows, "more": len(names) - len(rows)}
+
+    def _log(self, name: str) -> str:
+        return anchor_of(OTHERS) if name in self.files else ""
+
+
+def _group(transfer: TransferResult) -> Group:
+    return transfer.test, transfer.shape, transfer.rail
+
+
+def _passed(summary: Summary) -> str:
+    tests = [test for test in summary.tests if test.function != "replayed"]
+    passed = sum(test.function == "pass" for test in tests)
+    quarantined = f", {plural(len(summary.quarantined), 'host')} quarantined" if summary.quarantined else ""
+    return f"{passed} of {plural(len(tests), 'test')} pass{quarantined}"
+
+
+def _tests(summary: Summary, sources: Sources) -> Shown:
+    """Every test in a line; columns of which no test has anything are left out."""
+    rows = [dict(zip(COLUMNS, _cells(test, summary, sources), strict=True)) for test in summary.tests]
+    return {"columns": [column for column in COLUMNS if any(row[column] for row in rows)], "rows": rows}
+
+
+def _cells(test: JudgedTest, summary: Summary, sources: Sources) -> Iterator[object]:
+    label = "replayed" if test.function == "replayed" else "simulated" if summary.simulated else ""
+    unit, worst = f" {unit_text(test.unit)}", test.worst
+    yield test_title(test)
+    yield test.rail or "all"
+    yield {"state": test.function, "note": counted(test)}
+    yield {"state": test.performance, "note": ""}
+    median = {"value": test.median, "anchor": sources.median(test), "unit": unit, "note": label}
+    yield median if test.median is not None else None
+    pair = f"{worst.client} to {worst.server}" if worst else ""
+    yield {"value": worst.value, "anchor": sources.worst(test), "unit": "", "note": pair} if worst else None
+    bound = "bound " if test.unit == "us" else ""
+    yield f"{bound}{number(test.ceiling)}{unit}" if test.ceiling is not None else None
+    yield percent(test.ratio)
+    yield percent(test.change, signed=True)
+    yield test.because if test.because != label else ""
+
+
+def _pairs(record: RunRecord, found: list[Matrix]) -> Shown:
+    """A heatmap per test and rail, and the slowest pairs in numbers."""
+    measured = [t for t in record.transfers if t.outcome == "measured" and t.samples and t.shape != "sizes"]
+    shown: list[TransferResult] = []
+    for test in dict.fromkeys((t.test, t.shape) for t in measured):
+        of_test = [t for t in measured if (t.test, t.shape) == test]
+        shown += sorted(of_test, key=lambda t: -t.value if t.unit == "us" else t.value)[:MOST_PAIRS]
+    return {
+        "charts": [
+            Chart(
+                caption=f"{test_name(m.test, m.shape)}, {m.rail}",
+                note=f"share of {m.basis}, {number(m.reference)} {unit_text(m.unit)}",
+                svg=_svg(pair_chart(m, f"pair{index}")),
+            )
+            for index, m in enumerate(found)
+        ],
+        "again": sum(bool(t.retest) for t in record.transfers),
+        "later": sum(t.second_try for t in record.transfers),
+        "shown": shown,
+        "count": len(measured),
+        "most": MOST_PAIRS,
+    }
+
+
+def _nodes(found: list[Matrix]) -> Iterator[Chart]:
+    """Box plots, where a node has more than one pair."""
+    groups: dict[tuple[str, str], list[Matrix]] = {}
+    for matrix in found:
+        if len(matrix.nodes) > 2:
+            groups.setdefault((matrix.test, matrix.shape), []).append(matrix)
+    for index, (group, of_group) in enumerate(groups.items()):
+        yield Chart(
+            caption=test_name(*group),
+            note=f"share of {of_group[0].basis}",
+            svg=_svg(node_chart(of_group, f"node{index}")),
+            kind="wide" if len(of_group[0].nodes) > WIDE_NODES else "",
+        )
+
+
+def _sizes(record: RunRecord) -> Shown | None:
+    """Bandwidth and latency against message size: a chart per test, and the curves in numbers."""
+    charts = []
+    for index, each in enumerate(sizes(record)):
+        pairs = max(band.curves for band in each.bands)
+        note = f"median of {pairs} pairs a rail, with their range" if pairs > 1 else "one pair a rail"
+        latency = each.unit == "us"
+        dashed = "; dashed: p99" if latency else "; dashed: the ceiling of a path MTU" if each.line_rate_gbit_s else ""
+        drawn = (latency_chart if latency else bandwidth_chart)(each, f"size{index}")
+        kind = "latency" if latency else "bandwidth"
+        charts.append(Chart(caption=f"{each.test}: {kind}", note=note + dashed, svg=_svg(drawn)))
+    curves = [t for t in record.transfers if t.curve and t.outcome == "measured"][:MOST_CURVES]
+    values = [(t, {point.message_bytes: point.value for point in t.curve}) for t in curves]
+    rows = [
+        (bytes_text(size), [(t, known.get(size)) for t, known in values])
+        for size in sorted({size for _, known in values for size in known})
+    ]
+    return {"charts": charts, "curves": curves, "rows": rows} if charts else None
+
+
+def _collectives(summary: Summary, record: RunRecord) -> Shown | None:
+    """All-reduce and applications, and what the transports gained."""
+    curves = {}
+    nccl = record.nccl
+    if nccl and any(point.value > 0 for point in nccl.curve):  # else a logarithmic axis has no room for it
+        curves["replayed" if nccl.replayed else "fabric"] = nccl.curve
+    for job in record.jobs:
+        if job.program == "nccl_all_reduce" and any(point.value > 0 for point in job.curve):
+            curves[f"{job.transport}{', replayed' if job.replayed else ''}"] = job.curve
+    chart = None
+    if curves:
+        ceiling = next((t.ceiling for t in summary.tests if t.test == "nccl_all_reduce"), None)
+        chart = Chart(
+            caption="NCCL all-reduce",
+            note="bus bandwidth, out of place; both axes logarithmic",
+            svg=_svg(busbw_chart(curves, ceiling, "busbw")),
+            kind="replayed" if nccl and nccl.replayed else "",
+        )
+    shown = {"chart": chart, "jobs": record.jobs, "compared": comparisons(record.jobs)}
+    return shown if chart or record.jobs else None
+
+
+def _said(job: JobResult) -> str:
+    told = [f"{key}: {text}" for key, text in job.details.items() if isinstance(text, str | int | float)]
+    return "".join([*job.reasons, "; ".join(told)])
+
+
+def _history(material: Material) -> Shown | None:
+    """Earlier runs, and this one against its baseline."""
+    summary, compared = material.summary, material.summary.regression
+    history = material.document.history if material.document else ()
+    baseline = compared.baseline_run if compared else ""
+    found = trends(history, baseline)
+    if compared is None and not found:
+        return None
+    state = {"same": "pass", "better": "pass", "worse": "fail", "unconfirmed": "unstable"}
+    return {
+        "charts": [
+            Chart(caption=one.title, note=_how_to_read(one), svg=_svg(trend_chart(one, f"trend{index}")))
+            for index, one in enumerate(found)
+        ],
+        "began": next((when(run.started_at) for run in history if run.run_id == baseline), ""),
+        "state": state_class(state.get(compared.verdict, "not rated")) if compared else "",
+        "changes": [
+            f"{test_title(t)}{f' on {t.rail}' if t.rail else ''}: {percent(t.change, signed=True)}"
+            for t in summary.tests
+            if t.change is not None
+        ],
+    }
+
+
+def _how_to_read(trend: Trend) -> str:
+    told = [f"the last {len(trend.runs)} runs"]
+    told += [] if all(trend.settled) else ["hollow: it did not pass"]
+    told += [] if trend.baseline is None else ["dashed: the baseline"]
+    told += ["interrupted: the configuration changed"] if len(set(trend.parts)) > 1 else []
+    return "; ".join(told)
+
+
+def _inventory(hosts: Mapping[str, HostFacts]) -> Shown:
+    """Hosts that are alike share a line, so that the odd one stands out."""
+    alike: dict[tuple[str, ...], list[str]] = {}
+    for name, facts in hosts.items():
+        alike.setdefault(_described(facts), []).append(name)
+    ordered = sorted(alike.items(), key=lambda each: (-len(each[1]), each[1]))
+    return {"count": len(hosts), "rows": [(names, cells) for cells, names in ordered]}
+
+
+def _described(facts: HostFacts) -> tuple[str, ...]:
+    return (
+        *(text or UNKNOWN for text in (facts.nic, facts.driver, facts.firmware, facts.kernel, facts.perftest)),
+        _per_device({device: f"{rate:g}" for device, rate in facts.line_rate_gbit_s.items()}),
+        _per_device(facts.pcie),
+        _per_device({device: str(node) for device, node in facts.numa_node.items()}),
+    )
+
+
+def _per_device(values: Mapping[str, str]) -> str:
+    """One text where all devices agree."""
+    if len(set(values.values())) < 2:
+        return next(iter(values.values()), UNKNOWN)
+    return ", ".join(f"{device} {value}" for device, value in sorted(values.items()))
+
+
+def _counters(record: RunRecord) -> Iterable[Shown]:
+    """Per counter and rail, with the pair that did most of it."""
+    grew: dict[tuple[str, str], dict[str, int]] = {}
+    for transfer in record.transfers:
+        for name, count in transfer.counters.items():
+            pairs = grew.setdefault((name, transfer.rail), {})
+            pair = f"{transfer.client} to {transfer.server}"
+            pairs[pair] = pairs.get(pair, 0) + count
+    for (name, rail), pairs in sorted(grew.items(), key=lambda each: (-sum(each[1].values()), each[0])):
+        most = max(sorted(pairs), key=lambda pair: pairs[pair])
+        yield {"name": name, "rail": rail, "total": sum(pairs.values()), "pairs": pairs, "most": most}
+
+
+def _svg(text: str) -> Markup:
+    return Markup(text)  # noqa: S704  # the drawing escapes what hosts say
