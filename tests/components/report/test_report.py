@@ -79,6 +79,20 @@ def test_the_command_prints_the_table_and_writes_the_files(
     assert Summary.model_validate(json.loads(capsys.readouterr().out)["verdict"]) == summary
 
 
+def test_a_report_is_the_same_where_no_lab_file_can_be_read(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = ROOT / "tests" / "samples" / "run"
+    options = ["--outputs", str(run / "outputs.json"), "--store", str(run), "--json"]
+    assert main(["report", *options]) == 0
+    there = capsys.readouterr().out
+    monkeypatch.chdir(tmp_path)
+
+    assert main(["report", *options]) == 0
+    assert capsys.readouterr().out == there
+    assert json.loads(there)["run"]["rails"], "what the lab declared is in the run"
+
+
 def test_a_folder_gets_every_format_and_is_made(lab: Lab, tmp_path: Path) -> None:
     outputs = written(tmp_path, simulated(lab).summary.model_dump(mode="json"))
     folder = tmp_path / "new" / "report"
