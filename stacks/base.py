@@ -1,6 +1,6 @@
 """The base of all sections, and the vocabulary of types with their units and ranges."""
 
-from typing import Annotated, Literal
+from typing import Annotated, Literal, get_args, get_origin
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -20,6 +20,13 @@ class LabError(Exception):
 
 class UnreachableError(LabError):
     """Something outside of this program that could not be read or reached: nothing is known of what it holds."""
+
+
+def members(union: object, field: str) -> dict[str, type[BaseModel]]:
+    """The models of a union by the tag that selects each: the value that `field` has in it."""
+    if get_origin(union) is Annotated:
+        union = get_args(union)[0]
+    return {tag: model for model in get_args(union) for tag in get_args(model.model_fields[field].annotation)}
 
 
 Name = Annotated[str, Field(pattern=r"^[a-z]([-a-z0-9]*[a-z0-9])?$", max_length=40)]

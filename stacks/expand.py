@@ -315,9 +315,11 @@ class _Expansion:
     # switches
 
     def _add_switches(self, at: Path, group: SwitchGroup) -> None:
-        names = names_of(group.names)
+        names, given = names_of(group.names), _given(group, "names", "address", "native_vlans", "ports")
+        if "name" in given:
+            self._faults.append(Fault((*at, "name"), "a group has names: take one of the two out"))
         for index, name in enumerate(names):
-            switch = {"name": name, **_given(group, "names", "address", "native_vlans", "ports")}
+            switch = {**given, "name": name}
             path = self._add("switches", self._switches, Origin(at, name), switch)
             with self._faults_at((*at, "address"), name):
                 switch["address"] = str(_at(group.address, index))

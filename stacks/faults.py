@@ -9,44 +9,36 @@ from pydantic import BaseModel, TypeAdapter, ValidationError
 from pydantic_core import ErrorDetails
 
 from stacks.access import Access
-from stacks.base import Section
+from stacks.base import Section, members
 from stacks.cluster import Cluster
-from stacks.delivery import Pvrdma, SharedRdma, SriovOperator, SriovPlain
+from stacks.delivery import Delivery
 from stacks.docstrings import field_docstrings
 from stacks.groups import NodeGroup, Progression, RailGroup, SwitchGroup
-from stacks.ipam import Dhcp, NvIpam, Static, Whereabouts
+from stacks.ipam import Ipam
 from stacks.machines import ExistingMachine, Machine
 from stacks.nodes import BareMetal, Node, VsphereVm
 from stacks.rails import Rail
 from stacks.rules import BrokenRulesError, Fault, Parts, Path, broken_rules, show
 from stacks.safe_yaml import compose_yaml
-from stacks.switches import EosSwitch, NvueSwitch, OnyxSwitch, SonicSwitch
+from stacks.switches import Switch
 
 T = TypeVar("T")
 
 MOST_SHOWN = 12
 LONGEST_VALUE = 40
 
-TAGS: Mapping[str | int, type[BaseModel]] = {
+TAGS: Mapping[str, type[BaseModel]] = {
     "bare_metal": BareMetal,
     "vsphere_vm": VsphereVm,
     "new_machine": Machine,
     "existing_machine": ExistingMachine,
-    "sriov_plain": SriovPlain,
-    "sriov_operator": SriovOperator,
-    "shared_rdma": SharedRdma,
-    "pvrdma": Pvrdma,
-    "nv_ipam": NvIpam,
-    "whereabouts": Whereabouts,
-    "dhcp": Dhcp,
-    "static": Static,
-    "onyx": OnyxSwitch,
-    "nvue": NvueSwitch,
-    "sonic": SonicSwitch,
-    "eos": EosSwitch,
+    **members(Delivery, "profile"),
+    **members(Ipam, "kind"),
+    **members(Switch, "os"),
     "one_rail": Rail,
     "rail_group": RailGroup,
     "node_group": NodeGroup,
+    "one_switch": Section,
     "switch_group": SwitchGroup,
     "progression": Progression,
     "same_for_all": Section,
@@ -105,6 +97,8 @@ def _text(detail: ErrorDetails, model: type[BaseModel]) -> str:
         return _unknown_key(str(detail["loc"][-1]), list(owner.model_fields) if owner else [])
     if kind == "value_error" and not isinstance(value, str):
         return message  # a validator of ours, which says all
+    if kind == "union_tag_not_found":
+        return f"{detail['ctx']['discriminator']} is missing"
     if kind == "union_tag_invalid":
         return f"{detail['ctx']['tag']!r} is none of {detail['ctx']['expected_tags']}"
     shown = f"{value!r}"[:LONGEST_VALUE] if isinstance(value, str | int | float | bool) or value is None else ""
@@ -131,7 +125,7 @@ def _model_at(loc: Path, model: type[BaseModel]) -> type[BaseModel] | None:
         if current is None:
             return None
         if step in TAGS:
-            current = TAGS[step]
+            current = TAGS[str(step)]
         elif isinstance(step, str) and step in current.model_fields:
             current = _first_model(current.model_fields[step].annotation)
     return current

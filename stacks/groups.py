@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from ipaddress import IPv4Address, IPv4Interface, IPv4Network
 from typing import Annotated, Generic, Literal, Self, TypeVar
 
-from pydantic import Discriminator, Field, Tag, model_validator
+from pydantic import ConfigDict, Discriminator, Field, Tag, model_validator
 
 from stacks.base import InterfaceName, MtuBytes, Name, PciAddress, Port, Section
 from stacks.machines import AnyMachine, Vgpu
@@ -213,25 +213,18 @@ class CableGroup(Section):
 
 
 class SwitchGroup(Section):
-    """Switches of one operating system that differ by their numbers only; one switch is a group as well."""
+    """Switches of one OS that differ by their numbers only; one switch is a group as well.
+
+    Any other key is that of each switch, and its own model checks it.
+    """
+
+    model_config = ConfigDict(extra="allow")
 
     names: NameSet
     """Names of the switches, such as `leaf[1-8]`."""
-    os: Literal["onyx", "nvue", "sonic", "eos"]
     address: Addresses
     """Management addresses, such as {first: 192.0.2.201}."""
-    ssh_port: Port | None = None
-    user: str | None = None
     native_vlans: Mapping[NameSet, Numbers] = Field(default_factory=dict)
     """By rail or set of rails, the VLAN of the hosts' untagged frames, such as {rail-[1-8]: {first: 11}}."""
-    apply: bool | None = None
-    allow_global: bool | None = None
-    save: bool | None = None
-    confirm_s: int | None = None
-    mtu_bytes: int | None = None
-    bridge: str | None = None
-    """Bridge of the ports; NVUE only."""
-    queue_word: str | None = None
-    """What the platform calls a queue of a port; EOS only."""
     ports: tuple[CableGroup, ...] = ()
     """The cables."""

@@ -10,7 +10,7 @@ from stacks.groups import NodeClass, NodeGroup, RailGroup, SwitchGroup
 from stacks.lab import Sections
 from stacks.nodes import BareMetal, VsphereVm
 from stacks.rails import Rail
-from stacks.switches import EosSwitch, NvueSwitch, OnyxSwitch, SonicSwitch
+from stacks.switches import Switch
 
 
 def is_group(entry: object) -> bool:
@@ -29,9 +29,7 @@ def _kind_of_node(node: object) -> str:
 
 
 def _kind_of_switch(switch: object) -> str:
-    if is_group(switch):
-        return "switch_group"
-    return str(switch.get("os", "") if isinstance(switch, dict) else getattr(switch, "os", ""))
+    return "switch_group" if is_group(switch) else "one_switch"
 
 
 AnyRail = Annotated[
@@ -44,11 +42,7 @@ AnyNode = Annotated[
     Discriminator(_kind_of_node),
 ]
 AnySwitch = Annotated[
-    Annotated[OnyxSwitch, Tag("onyx")]
-    | Annotated[NvueSwitch, Tag("nvue")]
-    | Annotated[SonicSwitch, Tag("sonic")]
-    | Annotated[EosSwitch, Tag("eos")]
-    | Annotated[SwitchGroup, Tag("switch_group")],
+    Annotated[Switch, Field(discriminator="os"), Tag("one_switch")] | Annotated[SwitchGroup, Tag("switch_group")],
     Discriminator(_kind_of_switch),
 ]
 

@@ -6,9 +6,11 @@ from pathlib import Path
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
 from pydantic_core import core_schema
 
+from stacks.base import members
 from stacks.docstrings import field_docstrings
 from stacks.lab_file import LabFile
 from stacks.read import KEY
+from stacks.switches import Switch
 
 SCHEMA_FILE = Path(__file__).with_name("lab.schema.json")
 
@@ -29,6 +31,7 @@ def stack_file_schema() -> str:
     """The schema as text, with the lab under the place where a stack file has it."""
     lab = LabFile.model_json_schema(mode="validation", schema_generator=_Described)
     definitions = lab.pop("$defs")
+    _complete_switch_groups(definitions)
     schema = {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "rocelab stack file",
@@ -38,3 +41,15 @@ def stack_file_schema() -> str:
         "$defs": definitions,
     }
     return json.dumps(schema, indent=2, sort_keys=False) + "\n"
+
+
+def _complete_switch_groups(definitions: dict[str, JsonSchemaValue]) -> None:
+    """A group takes every key that a switch of some OS takes."""
+    group, by_os = definitions["SwitchGroup"], members(Switch, "os")
+    known: JsonSchemaValue = {}
+    for model in by_os.values():
+        known = {**definitions[model.__name__]["properties"], **known}
+    group["properties"] = {**known, **group["properties"], "os": {"enum": list(by_os), "type": "string"}}
+    del group["properties"]["name"]
+    group["required"] = [*group["required"], "os"]
+    group["additionalProperties"] = False

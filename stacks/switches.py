@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from ipaddress import IPv4Address
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
@@ -28,7 +28,16 @@ EosPort = Annotated[str, Field(pattern=r"^Ethernet\d{1,3}(/\d{1,2}){0,2}$")]
 """A port of Arista EOS."""
 
 
-class _Switch(Section):
+class AnySwitch(Section):
+    """What the switches of every OS have in common. Each model below adds its OS, its ports and its own settings."""
+
+    SIMULATED: ClassVar[bool] = False
+    """Whether the simulator's switch has this OS, so that a virtual lab may apply to it."""
+    HAS_DEFAULT_VLAN: ClassVar[bool] = True
+    """Whether untagged frames of a port that nobody has configured are in VLAN 1."""
+    LOSSLESS_IS_GLOBAL: ClassVar[bool] = False
+    """Whether a port pauses only priorities that a switch-wide command has made lossless."""
+
     name: Name
     """Name of the switch, and of its text."""
     address: IPv4Address
@@ -52,8 +61,11 @@ class _Switch(Section):
         return self.native_vlans.get(rail, DEFAULT_VLAN)
 
 
-class OnyxSwitch(_Switch):
+class OnyxSwitch(AnySwitch):
     """NVIDIA Spectrum with Onyx, as seed A has it."""
+
+    SIMULATED = True
+    LOSSLESS_IS_GLOBAL = True
 
     os: Literal["onyx"]
     mtu_bytes: MtuBytes = 9216
@@ -62,7 +74,7 @@ class OnyxSwitch(_Switch):
     """The cables: by node and PF interface, the switch port."""
 
 
-class NvueSwitch(_Switch):
+class NvueSwitch(AnySwitch):
     """NVIDIA Spectrum with Cumulus Linux and NVUE."""
 
     os: Literal["nvue"]
@@ -74,8 +86,10 @@ class NvueSwitch(_Switch):
     """The cables: by node and PF interface, the switch port."""
 
 
-class SonicSwitch(_Switch):
+class SonicSwitch(AnySwitch):
     """Any switch with SONiC."""
+
+    HAS_DEFAULT_VLAN = False
 
     os: Literal["sonic"]
     mtu_bytes: MtuBytes = 9216
@@ -84,7 +98,7 @@ class SonicSwitch(_Switch):
     """The cables: by node and PF interface, the switch port."""
 
 
-class EosSwitch(_Switch):
+class EosSwitch(AnySwitch):
     """Arista with EOS."""
 
     os: Literal["eos"]
@@ -97,7 +111,7 @@ class EosSwitch(_Switch):
 
 
 Switch = OnyxSwitch | NvueSwitch | SonicSwitch | EosSwitch
-"""A switch by its operating system."""
+"""A switch by its OS: `components/switches/os/` has a file for each."""
 Switches = tuple[Annotated[Switch, Field(discriminator="os")], ...]
 """All switches of a lab."""
 

@@ -1,1 +1,1 @@
-"""The switch layer: text for four operating systems out of the rails, and, only when asked, the text on the switch."""
+"""The switch layer: text for each switch OS from the rails and, only when asked, the text on the switch."""

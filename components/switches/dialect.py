@@ -1,12 +1,21 @@
-"""What a switch's operating system must be able to say, and the errors of talking to it."""
+"""The base of every switch OS, the errors of talking to one, and what several of them print alike."""
 
+import json
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal, Protocol
+from typing import ClassVar, Literal
 
-from components.switches.settings import PortFacts, PortSettings
+from pydantic import JsonValue
+
+from components.switches.settings import Neighbour, PortFacts, PortSettings
 from stacks.base import LabError
 from stacks.qos import Qos
+from stacks.switches import Switch
+
+LLDPCTL = "sudo lldpctl -f json"
+
+Object = dict[str, JsonValue]
 
 
 class AnswerError(LabError):
@@ -76,42 +85,63 @@ class Sitting:
     """What whoever applies the text by hand should know."""
 
 
-class Dialect(Protocol):
-    """One operating system. Pure: text in, text out."""
+class Dialect(ABC):
+    """One switch OS. Pure: text in, text out."""
 
+    title: ClassVar[str]
+    """As people call the OS."""
+    comment: ClassVar[str] = "#"
+    """Begins a line that the OS ignores."""
+
+    def __init__(self, switch: Switch) -> None:
+        """An OS with settings of its own takes them from its model here."""
+        del switch
+
+    @abstractmethod
     def sitting(self, lab: str, confirm_s: int) -> Sitting:
         """How a change begins, comes into force, and ends."""
 
+    @abstractmethod
     def vlan_lines(self, vlans: Sequence[int]) -> list[str]:
-        """Makes VLANs that may be there already."""
+        """Creates VLANs, which may exist already."""
 
+    @abstractmethod
     def port_lines(self, port: str, settings: PortSettings, fields: frozenset[str]) -> list[str]:
-        """Makes these fields of a port so."""
+        """Sets these fields of a port."""
 
     def usual(self, settings: PortSettings) -> frozenset[str]:
         """Fields that every switch has so from the start: the text leaves them out, the verification does not."""
+        del settings
+        return frozenset()
 
     def shared_lines(self, settings: Sequence[PortSettings]) -> list[str]:
-        """Named profiles that only our ports refer to."""
+        """Creates named profiles that only our ports refer to."""
+        del settings
+        return []
 
+    @abstractmethod
     def global_lines(self, qos: Qos) -> list[str]:
         """What concerns the whole switch: only with `allow_global`."""
 
+    @abstractmethod
     def questions(self, ports: Sequence[str]) -> list[str]:
         """The commands whose answers `facts` reads."""
 
+    @abstractmethod
     def facts(self, port: str, answers: Mapping[str, str], wanted: PortSettings) -> PortFacts:
-        """What the answers tell of a port; `wanted` names traffic classes and priorities.
+        """A port's settings and LLDP neighbour; `wanted` names the traffic classes and priorities to look at.
 
         Raises:
-            AnswerError: when an answer is not what this system is known to print.
+            AnswerError: when an answer is not what this OS is known to print.
         """
 
+    @abstractmethod
     def backup(self) -> str:
         """The command that prints the running configuration."""
 
+    @abstractmethod
     def checks(self, ports: Sequence[str]) -> list[str]:
-        """What whoever applies the text by hand looks at afterwards, counters included."""
+        """Commands for the person who applies the text by hand: the result, and the counters."""
 
 
 def ranges(text: str) -> list[str]:
@@ -138,3 +168,41 @@ def numbers_in(text: str) -> list[int]:
         if first.isdigit():
             found += range(int(first), int(last if last.isdigit() else first) + 1)
     return found
+
+
+def json_in(answers: Mapping[str, str], command: str) -> JsonValue:
+    """The answer to a command as JSON; an empty object for an empty answer."""
+    text = answers.get(command, "")
+    try:
+        found: JsonValue = json.loads(text) if text.strip() else {}
+    except ValueError:
+        raise AnswerError(f"{command}: answers {text.strip()[:80]!r} instead of JSON") from None
+    return found
+
+
+def object_at(data: JsonValue, *path: str) -> Object:
+    """The object at a path; an empty one when it is not there."""
+    for step in path:
+        data = data.get(step) if isinstance(data, dict) else None
+    return data if isinstance(data, dict) else {}
+
+
+def lldpctl_neighbour(answers: Mapping[str, str], port: str) -> Neighbour | None:
+    """The neighbour of a port, on systems that have `lldpctl`; None when nobody is heard there.
+
+    Raises:
+        AnswerError: when this is not what lldpctl prints.
+    """
+    text = answers.get(LLDPCTL, "")
+    try:
+        interfaces = json.loads(text)["lldp"].get("interface", []) if text.strip() else []
+        # one interface is an object, several are a list of objects
+        for each in interfaces if isinstance(interfaces, list) else [interfaces]:
+            if port in each:
+                heard = each[port]
+                system = next(iter(heard["chassis"]))
+                about = heard["port"]
+                return Neighbour(system, frozenset({str(about["id"]["value"]), str(about.get("descr", ""))} - {""}))
+    except (ValueError, KeyError, TypeError, AttributeError, StopIteration) as error:
+        raise AnswerError(f"{LLDPCTL}: an answer without {error}") from None
+    return None

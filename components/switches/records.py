@@ -8,8 +8,9 @@ from pydantic import Field, ValidationError
 
 from components.ssh.connection import Endpoint
 from components.switches.dialect import Dialect, Sitting
+from components.switches.os import dialect_of
 from components.switches.settings import Cable, PortSettings, cables_of
-from components.switches.text import dialect_of, digest_of, switch_text, vlans_of
+from components.switches.text import digest_of, switch_text, vlans_of
 from components.switches.work import Task
 from stacks.base import Section
 from stacks.lab import Lab

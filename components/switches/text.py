@@ -4,26 +4,11 @@ import hashlib
 from collections.abc import Iterator
 
 from components.switches.dialect import Dialect, numbers_in
-from components.switches.eos import Eos
-from components.switches.nvue import Nvue
-from components.switches.onyx import Onyx
+from components.switches.os import dialect_of
 from components.switches.settings import Cable, cables_of
-from components.switches.sonic import Sonic
 from stacks.base import LabError
 from stacks.lab import Lab
-from stacks.switches import EosSwitch, NvueSwitch, Switch
-
-TITLES = {"onyx": "Onyx", "nvue": "Cumulus Linux (NVUE)", "sonic": "SONiC", "eos": "Arista EOS"}
-
-
-def dialect_of(switch: Switch) -> Dialect:
-    """The language of a switch."""
-    if isinstance(switch, NvueSwitch):
-        return Nvue(switch.bridge)
-    if isinstance(switch, EosSwitch):
-        return Eos(switch.queue_word)
-    plain: dict[str, type[Onyx | Sonic]] = {"onyx": Onyx, "sonic": Sonic}
-    return plain[switch.os]()
+from stacks.switches import Switch
 
 
 def vlans_of(cables: tuple[Cable, ...]) -> list[int]:
@@ -47,15 +32,16 @@ def chosen_switches(lab: Lab, name: str | None) -> list[Switch]:
 
 def switch_text(lab: Lab, switch: Switch) -> str:
     """The whole text: the ports, the switch-wide block (a comment unless it is allowed), and what to look at then."""
-    return "\n".join(_lines(lab, switch, dialect_of(switch), "!" if switch.os == "eos" else "#")) + "\n"
+    return "\n".join(_lines(lab, switch, dialect_of(switch))) + "\n"
 
 
-def _lines(lab: Lab, switch: Switch, dialect: Dialect, sign: str) -> Iterator[str]:
+def _lines(lab: Lab, switch: Switch, dialect: Dialect) -> Iterator[str]:
+    sign = dialect.comment
     cables = cables_of(lab, switch)
     ports = [cable.port for cable in cables]
     sitting = dialect.sitting(lab.name, switch.confirm_s)
     quality = f"{lab.qos.mode} RoCE" if lab.qos else "quality of service left alone"
-    yield f"{sign} {switch.name}: {TITLES[switch.os]}, lab {lab.name}, {quality}"
+    yield f"{sign} {switch.name}: {dialect.title}, lab {lab.name}, {quality}"
     yield from (f"{sign} {note}" for note in sitting.notes)
     yield from (*sitting.hello, *sitting.begin)
     yield from dialect.vlan_lines(vlans_of(cables))

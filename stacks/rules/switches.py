@@ -7,10 +7,6 @@ from stacks.rules.parts import Fault, Parts, Path, show, twice
 from stacks.switches import (
     DEFAULT_VLAN,
     HEADER_BYTES,
-    EosSwitch,
-    NvueSwitch,
-    OnyxSwitch,
-    SonicSwitch,
     Switch,
     cables,
     marker_of,
@@ -23,8 +19,7 @@ LONGEST_MARKER = 63
 
 def _switches(parts: Parts) -> list[tuple[int, Switch]]:
     found = parts.section("switches", tuple) or ()
-    kinds = (OnyxSwitch, NvueSwitch, SonicSwitch, EosSwitch)
-    return [(i, switch) for i, switch in enumerate(found) if isinstance(switch, kinds)]
+    return [(i, switch) for i, switch in enumerate(found) if isinstance(switch, Switch)]
 
 
 def _refuse_names_and_addresses_given_twice(parts: Parts) -> Iterator[Fault]:
@@ -126,10 +121,11 @@ def _refuse_native_vlans_that_meet_a_pods(parts: Parts) -> Iterator[Fault]:
                 )
         for name in (name for name in rails if (switch.name, name) in vlans or name in switch.native_vlans):
             vlan = switch.native_vlan(name)
-            if vlan == DEFAULT_VLAN and switch.os == "sonic":
+            if vlan == DEFAULT_VLAN and not switch.HAS_DEFAULT_VLAN:
                 yield Fault(
                     ("switches", i, "native_vlans"),
-                    f"{name} is not named, and SONiC has no VLAN {DEFAULT_VLAN} for its untagged frames; name another",
+                    f"{name} is not named, and {switch.os} has no VLAN {DEFAULT_VLAN} for its untagged frames; "
+                    "name another",
                 )
             if vlan in pods:
                 yield Fault(
@@ -144,20 +140,20 @@ def _refuse_what_cannot_be_applied(parts: Parts) -> Iterator[Fault]:
     name = parts.others.get("name")
     for i, switch in _switches(parts):
         loopback = switch.address.is_loopback
-        if parts.kind == "virtual" and switch.apply and not (loopback and switch.os == "onyx"):
+        if parts.kind == "virtual" and switch.apply and not (loopback and switch.SIMULATED):
             yield Fault(
                 ("switches", i, "apply"),
-                f"{switch.os} at {switch.address}: a virtual lab configures only the simulator's Onyx on loopback; "
+                f"{switch.os} at {switch.address}: a virtual lab configures only the simulator's switch on loopback; "
                 "set apply: false, or kind: hardware",
             )
         if parts.kind == "hardware" and loopback:
             yield Fault(
                 ("switches", i, "address"), f"{switch.address} is loopback, where only the simulator is; kind: virtual"
             )
-        if switch.apply and qos and qos.mode == "lossless" and not switch.allow_global and switch.os == "onyx":
+        if switch.apply and qos and qos.mode == "lossless" and not switch.allow_global and switch.LOSSLESS_IS_GLOBAL:
             yield Fault(
                 ("switches", i, "allow_global"),
-                "false, but Onyx pauses only priorities that are lossless switch-wide; set it, use "
+                f"false, but {switch.os} pauses only priorities that are lossless switch-wide; set it, use "
                 "qos.mode: lossy, or apply: false",
             )
         for rail in parts.rails.values():

@@ -94,12 +94,12 @@ CASES: dict[str, tuple[Edit, dict[str, Any], str]] = {
     "apply to a real switch in a virtual lab": (
         lambda _: None,
         {"apply": True, "address": "10.0.0.9"},
-        r"switches\[0\].apply: onyx at 10.0.0.9: a virtual lab configures only the simulator's Onyx on loopback",
+        r"switches\[0\].apply: onyx at 10.0.0.9: a virtual lab configures only the simulator's switch on loopback",
     ),
     "lossless Onyx without switch-wide commands": (
         lambda lab: lab.update(qos={"mode": "lossless"}),
         {"apply": True},
-        r"switches\[0\].allow_global: false, but Onyx pauses only priorities that are lossless switch-wide",
+        r"switches\[0\].allow_global: false, but onyx pauses only priorities that are lossless switch-wide",
     ),
     "names too long for a description": (
         lambda lab: lab.update(name="a" * 40) or lab["rails"][0].update(name="b" * 16),
@@ -118,7 +118,7 @@ def test_it_is_refused_by_path_with_a_remedy(name: str) -> None:
 
 
 def test_sonic_wants_a_vlan_for_untagged_frames() -> None:
-    with pytest.raises(LabError, match=r"native_vlans: rail-b is not named, and SONiC has no VLAN 1"):
+    with pytest.raises(LabError, match=r"native_vlans: rail-b is not named, and sonic has no VLAN 1"):
         parsed(os="sonic", native_vlans={"rail-a": 4094})
 
 

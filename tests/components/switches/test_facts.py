@@ -6,8 +6,8 @@ from collections.abc import Mapping
 import pytest
 
 from components.switches.dialect import AnswerError, normal_ranges, numbers_in
+from components.switches.os import dialect_of
 from components.switches.settings import Ecn, Neighbour, PortSettings, cables_of, differences, wrong_cable
-from components.switches.text import dialect_of
 from tests.components.switches.labs import PORTS, switch_entry, with_switches
 from tests.conftest import ROOT
 

@@ -1,24 +1,33 @@
 """SONiC: what it is told and what it answers. All answers are one: the configuration database as JSON."""
 
-import json
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 
 from pydantic import JsonValue
 
-from components.switches import lldpctl
-from components.switches.dialect import AnswerError, Sitting, normal_ranges, numbers_in
+from components.switches.dialect import (
+    LLDPCTL,
+    AnswerError,
+    Dialect,
+    Object,
+    Sitting,
+    json_in,
+    lldpctl_neighbour,
+    normal_ranges,
+    numbers_in,
+    object_at,
+)
 from components.switches.settings import Ecn, PortFacts, PortSettings
 from stacks.qos import Qos
 
 DATABASE = "sonic-cfggen -d --print-data"
 DEFAULT_MTU_BYTES = 9100
 
-Object = dict[str, JsonValue]
 
-
-class Sonic:
+class Sonic(Dialect):
     """Switches with SONiC."""
+
+    title = "SONiC"
 
     def sitting(self, lab: str, confirm_s: int) -> Sitting:
         """SONiC has no commit and takes nothing back by itself; the old values are what takes it back."""
@@ -59,11 +68,6 @@ class Sonic:
             lines.append(_refer(f"QUEUE|{port}|{tc}", "scheduler", _name(settings, "scheduler")))
         return lines
 
-    def usual(self, settings: PortSettings) -> frozenset[str]:
-        """Nothing is taken for granted."""
-        del settings
-        return frozenset()
-
     def shared_lines(self, settings: Sequence[PortSettings]) -> list[str]:
         """A marking profile, a map of code points and a scheduler of our own name."""
         one = next((each for each in settings if each.ecn), None)
@@ -85,24 +89,24 @@ class Sonic:
     def questions(self, ports: Sequence[str]) -> list[str]:
         """Two for the whole switch."""
         del ports
-        return [DATABASE, lldpctl.COMMAND]
+        return [DATABASE, LLDPCTL]
 
     def facts(self, port: str, answers: Mapping[str, str], wanted: PortSettings) -> PortFacts:
         """What a port is, with what it refers to."""
-        database = _database(answers.get(DATABASE, ""))
-        about = _at(database, "PORT", port)
+        database = object_at(json_in(answers, DATABASE))
+        about = object_at(database, "PORT", port)
         if not about:
             raise AnswerError(f"{DATABASE}: PORT has no {port}")
         tagged, untagged = _members(database, port)
-        quality = _at(database, "PORT_QOS_MAP", port)
+        quality = object_at(database, "PORT_QOS_MAP", port)
         profiles = {"dscp_to_tc_map": _reference(quality.get("dscp_to_tc_map"))}
         for tc in wanted.ecn:
-            profiles["wred_profile"] = _reference(_at(database, "QUEUE", f"{port}|{tc}").get("wred_profile"))
+            profiles["wred_profile"] = _reference(object_at(database, "QUEUE", f"{port}|{tc}").get("wred_profile"))
         for tc in wanted.scheduling:
-            profiles["scheduler"] = _reference(_at(database, "QUEUE", f"{port}|{tc}").get("scheduler"))
-        points = _at(database, "DSCP_TO_TC_MAP", profiles["dscp_to_tc_map"])
+            profiles["scheduler"] = _reference(object_at(database, "QUEUE", f"{port}|{tc}").get("scheduler"))
+        points = object_at(database, "DSCP_TO_TC_MAP", profiles["dscp_to_tc_map"])
         paused = numbers_in(str(quality.get("pfc_enable", "")))
-        strict = _at(database, "SCHEDULER", profiles.get("scheduler", "")).get("type") == "STRICT"
+        strict = object_at(database, "SCHEDULER", profiles.get("scheduler", "")).get("type") == "STRICT"
         settings = PortSettings(
             description=str(about.get("description", "")),
             mode="trunk" if tagged else "access" if untagged else "routed",
@@ -111,7 +115,9 @@ class Sonic:
             mtu_bytes=int(str(about.get("mtu", DEFAULT_MTU_BYTES))),
             trust="dscp" if points else "pcp",
             dscp_priority={point: int(str(points.get(str(point), 0))) for point in wanted.dscp_priority},
-            ecn=dict.fromkeys(wanted.ecn, _thresholds(_at(database, "WRED_PROFILE", profiles.get("wred_profile", "")))),
+            ecn=dict.fromkeys(
+                wanted.ecn, _thresholds(object_at(database, "WRED_PROFILE", profiles.get("wred_profile", "")))
+            ),
             pfc={priority: priority in paused for priority in wanted.pfc},
             scheduling=dict.fromkeys(wanted.scheduling, "strict" if strict else "wrr 0"),
             profiles=profiles,
@@ -122,7 +128,7 @@ class Sonic:
             f"would pause and still drop: {'; '.join(lacks)}. Let the switch's own QoS template set these, as they "
             "depend on its platform and cables, or set qos.mode: lossy"
         )
-        neighbour = lldpctl.neighbour_in(answers.get(lldpctl.COMMAND, ""), port)
+        neighbour = lldpctl_neighbour(answers, port)
         return PortFacts(settings, neighbour, (fault,) if lacks else ())
 
     def backup(self) -> str:
@@ -182,10 +188,10 @@ def _members(database: Object, port: str) -> tuple[list[int], int | None]:
     """VLANs of a port: the tagged ones, and the untagged one."""
     tagged: list[int] = []
     untagged: int | None = None
-    for key, about in _at(database, "VLAN_MEMBER").items():
+    for key, about in object_at(database, "VLAN_MEMBER").items():
         vlan, _, member = key.removeprefix("Vlan").partition("|")
         if member == port:
-            if _at(about).get("tagging_mode") == "untagged":
+            if object_at(about).get("tagging_mode") == "untagged":
                 untagged = int(vlan)
             else:
                 tagged.append(int(vlan))
@@ -202,10 +208,10 @@ def _lacks(database: Object, port: str, priority: int) -> Iterator[str]:
 
     The traffic class has the number of the priority, and so has its queue: ECN is set on that one.
     """
-    quality = _at(database, "PORT_QOS_MAP", port)
+    quality = object_at(database, "PORT_QOS_MAP", port)
 
     def mapped(field: str, table: str) -> str:
-        return str(_at(database, table, _reference(quality.get(field))).get(str(priority), ""))
+        return str(object_at(database, table, _reference(quality.get(field))).get(str(priority), ""))
 
     group = mapped("tc_to_pg_map", "TC_TO_PRIORITY_GROUP_MAP")
     if not group:
@@ -219,18 +225,18 @@ def _lacks(database: Object, port: str, priority: int) -> Iterator[str]:
         if mapped(field, table) != str(priority):
             yield f"{field} does not lead {priority} to queue {priority}"
     # releases before 202205 have no such field, and watch all priorities of pfc_enable
-    knows = any("pfcwd_sw_enable" in _at(each) for each in _at(database, "PORT_QOS_MAP").values())
+    knows = any("pfcwd_sw_enable" in object_at(each) for each in object_at(database, "PORT_QOS_MAP").values())
     if knows and priority not in numbers_in(str(quality.get("pfcwd_sw_enable", ""))):
         yield f"pfcwd_sw_enable leaves priority {priority} without the watchdog"
 
 
 def _headroom(database: Object, port: str, group: int) -> bool:
     """Whether a priority group may take more after the port has paused; NULL: SONiC works the profile out by itself."""
-    for key, about in _at(database, "BUFFER_PG").items():
+    for key, about in object_at(database, "BUFFER_PG").items():
         name, _, groups = key.partition("|")
-        profile = _reference(_at(about).get("profile"))
+        profile = _reference(object_at(about).get("profile"))
         if name == port and group in numbers_in(groups):
-            return profile == "NULL" or "xon" in _at(database, "BUFFER_PROFILE", profile)
+            return profile == "NULL" or "xon" in object_at(database, "BUFFER_PROFILE", profile)
     return False
 
 
@@ -239,17 +245,3 @@ def _thresholds(profile: Object) -> Ecn | None:
         return None
     low, high = (int(str(profile.get(f"green_{which}_threshold", 0))) for which in ("min", "max"))
     return Ecn(min_kbytes=low // 1000, max_kbytes=high // 1000)
-
-
-def _database(text: str) -> Object:
-    try:
-        found = json.loads(text) if text.strip() else {}
-    except ValueError:
-        raise AnswerError(f"{DATABASE}: answers {text.strip()[:80]!r} instead of JSON") from None
-    return found if isinstance(found, dict) else {}
-
-
-def _at(data: JsonValue, *path: str) -> Object:
-    for step in path:
-        data = data.get(step) if isinstance(data, dict) else None
-    return data if isinstance(data, dict) else {}

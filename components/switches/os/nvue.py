@@ -1,15 +1,25 @@
 """Cumulus Linux with NVUE: what it is told and what it answers, as JSON of the applied configuration."""
 
-import json
 from collections.abc import Mapping, Sequence
 
-from pydantic import JsonValue
-
-from components.switches import lldpctl
-from components.switches.dialect import AnswerError, Left, Sessions, Sitting, normal_ranges, numbers_in, ranges
+from components.switches.dialect import (
+    LLDPCTL,
+    AnswerError,
+    Dialect,
+    Left,
+    Object,
+    Sessions,
+    Sitting,
+    json_in,
+    lldpctl_neighbour,
+    normal_ranges,
+    numbers_in,
+    object_at,
+    ranges,
+)
 from components.switches.settings import Ecn, PortFacts, PortSettings
 from stacks.qos import Qos
-from stacks.switches import MARKER
+from stacks.switches import MARKER, NvueSwitch
 
 TRUST = {"dscp": "l3", "pcp": "l2", "both": "both", "none": "port"}
 PROFILES = "nv show qos --applied -o json"
@@ -23,14 +33,14 @@ CLASSES = 8
 HALF = 50
 """Of the bandwidth in per cent."""
 
-Object = dict[str, JsonValue]
 
-
-class Nvue:
+class Nvue(Dialect):
     """Spectrum switches with Cumulus Linux."""
 
-    def __init__(self, bridge: str) -> None:
-        self._bridge = bridge
+    title = "Cumulus Linux (NVUE)"
+
+    def __init__(self, switch: NvueSwitch) -> None:
+        self._bridge = switch.bridge
 
     def sitting(self, lab: str, confirm_s: int) -> Sitting:
         """A revision, which the switch rolls back unless it is confirmed in time. Its message says whose it is."""
@@ -72,11 +82,6 @@ class Nvue:
                 lines.append(f"{at} qos {kind} profile {name}" if name else f"nv unset interface {port} qos {kind}")
         return lines
 
-    def usual(self, settings: PortSettings) -> frozenset[str]:
-        """Nothing is taken for granted."""
-        del settings
-        return frozenset()
-
     def shared_lines(self, settings: Sequence[PortSettings]) -> list[str]:
         """Profiles of our own name."""
         one = next((each for each in settings if each.ecn), None)
@@ -102,34 +107,34 @@ class Nvue:
 
     def questions(self, ports: Sequence[str]) -> list[str]:
         """Two for the switch, one a port."""
-        return [PROFILES, lldpctl.COMMAND, *(_of_port(port) for port in ports)]
+        return [PROFILES, LLDPCTL, *(_of_port(port) for port in ports)]
 
     def facts(self, port: str, answers: Mapping[str, str], wanted: PortSettings) -> PortFacts:
         """What a port is, with what its profiles say."""
-        interface = _object(answers, _of_port(port))
+        interface = object_at(json_in(answers, _of_port(port)))
         if not interface:
             raise AnswerError(f"{_of_port(port)}: the answer says nothing of {port}")
-        quality = _at(interface, "qos")
+        quality = object_at(interface, "qos")
         # without a profile of its own a port has the one that all have
-        profiles = {kind: str(_at(quality, kind).get("profile", "")) for kind in KINDS}
-        of = {kind: _at(_object(answers, PROFILES), kind, profiles[kind] or "default-global") for kind in KINDS}
-        member = _at(interface, "bridge", "domain", self._bridge)
-        tagged = [int(vlan) for text in _at(member, "vlan") for vlan in _expanded(text)]
+        profiles = {kind: str(object_at(quality, kind).get("profile", "")) for kind in KINDS}
+        of = {kind: object_at(json_in(answers, PROFILES), kind, profiles[kind] or "default-global") for kind in KINDS}
+        member = object_at(interface, "bridge", "domain", self._bridge)
+        tagged = [int(vlan) for text in object_at(member, "vlan") for vlan in _expanded(text)]
         native = member.get("untagged", member.get("access"))
         settings = PortSettings(
             description=str(interface.get("description", "")),
             mode="trunk" if "untagged" in member or tagged else "access" if "access" in member else "routed",
             native_vlan=int(str(native)) if native is not None else None,
             tagged_vlans=normal_ranges([vlan for vlan in tagged if str(vlan) != str(native)]),
-            mtu_bytes=int(str(_at(interface, "link").get("mtu", DEFAULT_MTU_BYTES))),
+            mtu_bytes=int(str(object_at(interface, "link").get("mtu", DEFAULT_MTU_BYTES))),
             trust=_trust(of["mapping"]),
             dscp_priority=_mapping(of["mapping"], wanted),
-            ecn={tc: _thresholds(_at(of["congestion-control"], "traffic-class", str(tc))) for tc in wanted.ecn},
-            pfc={priority: str(priority) in _at(of["pfc"], "switch-priority") for priority in wanted.pfc},
+            ecn={tc: _thresholds(object_at(of["congestion-control"], "traffic-class", str(tc))) for tc in wanted.ecn},
+            pfc={priority: str(priority) in object_at(of["pfc"], "switch-priority") for priority in wanted.pfc},
             scheduling={tc: _scheduled(of["egress-scheduler"], tc, wanted) for tc in wanted.scheduling},
             profiles=profiles,
         )
-        return PortFacts(settings, lldpctl.neighbour_in(answers.get(lldpctl.COMMAND, ""), port))
+        return PortFacts(settings, lldpctl_neighbour(answers, port))
 
     def backup(self) -> str:
         """The applied configuration as commands."""
@@ -157,8 +162,10 @@ def read_revisions(printed: str, mark: str) -> list[Left]:
 
     Staged lines are not among them: `nv config detach` lays those of the login aside before ours are staged.
     """
-    revisions = _object({REVISIONS: printed}, REVISIONS)
-    waiting = {name: _said(about) for name in revisions if (about := _at(revisions, name)).get("state") == UNCONFIRMED}
+    revisions = object_at(json_in({REVISIONS: printed}, REVISIONS))
+    waiting = {
+        name: _said(about) for name in revisions if (about := object_at(revisions, name)).get("state") == UNCONFIRMED
+    }
     return [
         Left(name=name, state="unconfirmed", ours=mark in said, said=", ".join(dict.fromkeys(said)))
         for name, said in waiting.items()
@@ -182,22 +189,6 @@ def _profile(settings: PortSettings, kind: str) -> str:
     return f"rocelab-{settings.owner}"
 
 
-def _object(answers: Mapping[str, str], command: str) -> Object:
-    text = answers.get(command, "")
-    try:
-        found = json.loads(text) if text.strip() else {}
-    except ValueError:
-        raise AnswerError(f"{command}: answers {text.strip()[:80]!r} instead of JSON") from None
-    return found if isinstance(found, dict) else {}
-
-
-def _at(data: JsonValue, *path: str) -> Object:
-    """The object at a path; an empty one when it is not there."""
-    for step in path:
-        data = data.get(step) if isinstance(data, dict) else None
-    return data if isinstance(data, dict) else {}
-
-
 def _expanded(text: str) -> list[str]:
     first, _, last = text.partition("-")
     return [str(vlan) for vlan in range(int(first), int(last or first) + 1)] if first.isdigit() else []
@@ -210,7 +201,7 @@ def _trust(profile: Object) -> str:
 
 def _mapping(profile: Object, wanted: PortSettings) -> dict[int, int]:
     # what is not mapped goes by the upper three bits of the code point, the class selector
-    found = {point: _at(profile, "dscp", str(point)).get("switch-priority") for point in wanted.dscp_priority}
+    found = {point: object_at(profile, "dscp", str(point)).get("switch-priority") for point in wanted.dscp_priority}
     return {point: int(str(to)) if to is not None else point >> 3 for point, to in found.items()}
 
 
@@ -234,7 +225,11 @@ def _others(settings: PortSettings) -> list[int]:
 
 
 def _scheduled(scheduler: Object, tc: int, wanted: PortSettings) -> str:
-    classes = {one: _at(about) for text, about in _at(scheduler, "traffic-class").items() for one in numbers_in(text)}
+    classes = {
+        one: object_at(about)
+        for text, about in object_at(scheduler, "traffic-class").items()
+        for one in numbers_in(text)
+    }
     if classes.get(tc, {}).get("mode") != "strict":
         return "wrr 0"
     starved = [one for one in (*wanted.ecn, *_others(wanted)) if not classes.get(one, {}).get("bw-percent")]

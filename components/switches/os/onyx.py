@@ -1,12 +1,20 @@
 """Onyx: what it is told and what it answers. Commands as seed A has them, answers as `| json-print` prints them."""
 
-import json
 import re
 from collections.abc import Mapping, Sequence
 
 from pydantic import JsonValue
 
-from components.switches.dialect import AnswerError, Sitting, normal_ranges, numbers_in, ranges
+from components.switches.dialect import (
+    AnswerError,
+    Dialect,
+    Object,
+    Sitting,
+    json_in,
+    normal_ranges,
+    numbers_in,
+    ranges,
+)
 from components.switches.settings import Ecn, Neighbour, PortFacts, PortSettings
 from stacks.qos import Qos
 
@@ -17,11 +25,11 @@ ALL_SWITCHPORTS = "show interfaces switchport | json-print"
 ALL_PFC = "show dcb priority-flow-control | json-print"
 ALL_LLDP = "show lldp interfaces ethernet remote | json-print"
 
-Object = dict[str, JsonValue]
 
-
-class Onyx:
+class Onyx(Dialect):
     """Spectrum switches with Onyx."""
+
+    title = "Onyx"
 
     def sitting(self, lab: str, confirm_s: int) -> Sitting:
         """Onyx has no commit: each line is in force at once, and the old values are what takes it back."""
@@ -63,11 +71,6 @@ class Onyx:
     def usual(self, settings: PortSettings) -> frozenset[str]:
         """Code points go by their upper three bits: 26 has priority 3, and 48 has 6."""
         return frozenset(f"dscp_{point}" for point, to in settings.dscp_priority.items() if point >> 3 == to)
-
-    def shared_lines(self, settings: Sequence[PortSettings]) -> list[str]:
-        """Onyx has no profiles."""
-        del settings
-        return []
 
     def global_lines(self, qos: Qos) -> list[str]:
         """LLDP; and for lossless traffic PFC itself, and a buffer of its own."""
@@ -162,18 +165,9 @@ def _marking(at: str, tc: int, ecn: Ecn | None) -> str:
     return f"{at} traffic-class {tc} congestion-control ecn {thresholds}"
 
 
-def _json(answers: Mapping[str, str], command: str) -> JsonValue:
-    text = answers.get(command, "")
-    try:
-        found: JsonValue = json.loads(text) if text.strip() else {}
-    except ValueError:
-        raise AnswerError(f"{command}: answers {text.strip()[:80]!r} instead of JSON") from None
-    return found
-
-
 def _entry(answers: Mapping[str, str], command: str, key: str, *, needed: bool = True) -> Object:
     """The object of a port: releases print it under the port's name, or in a list with the name as its header."""
-    found = _find(_json(answers, command), key)
+    found = _find(json_in(answers, command), key)
     if found is None and needed:
         raise AnswerError(f"{command}: the answer says nothing of {key}")
     return found or {}
@@ -199,7 +193,7 @@ def _merged(value: JsonValue) -> Object:
 
 
 def _thresholds(answers: Mapping[str, str], command: str, tc: int) -> Ecn | None:
-    queue = _find(_json(answers, command), f"TC-{tc}") or {}
+    queue = _find(json_in(answers, command), f"TC-{tc}") or {}
     if str(queue.get("Mode")).upper() not in ("ECN", "BOTH") or queue.get("Threshold mode") != "absolute":
         return None
     low, high = (str(queue[f"{which} threshold"]).split()[0] for which in ("Minimum", "Maximum"))

@@ -4,9 +4,10 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Literal
 
-from components.switches.dialect import AnswerError, Left, Sessions, Sitting, normal_ranges, numbers_in
+from components.switches.dialect import AnswerError, Dialect, Left, Sessions, Sitting, normal_ranges, numbers_in
 from components.switches.settings import Ecn, Neighbour, PortFacts, PortSettings
 from stacks.qos import Qos
+from stacks.switches import EosSwitch
 
 TRUST = {"dscp": "dscp", "pcp": "cos"}
 MAPPINGS = "show running-config | include ^qos map dscp"
@@ -16,11 +17,14 @@ EVERY_VLAN = "1-4094"
 DEFAULT_MTU_BYTES = 1500
 
 
-class Eos:
+class Eos(Dialect):
     """Arista switches."""
 
-    def __init__(self, queue_word: str) -> None:
-        self._queue = queue_word
+    title = "Arista EOS"
+    comment = "!"
+
+    def __init__(self, switch: EosSwitch) -> None:
+        self._queue = switch.queue_word
 
     def sitting(self, lab: str, confirm_s: int) -> Sitting:
         """A configuration session, which the switch rolls back unless it is confirmed in time."""
@@ -68,16 +72,6 @@ class Eos:
         for tc, how in rest.scheduling.items():
             lines += [f"{self._queue} {tc}", "priority strict" if how == "strict" else "no priority", "exit"]
         return [*lines, "exit"]
-
-    def usual(self, settings: PortSettings) -> frozenset[str]:
-        """Nothing is taken for granted."""
-        del settings
-        return frozenset()
-
-    def shared_lines(self, settings: Sequence[PortSettings]) -> list[str]:
-        """All that a port needs stands at the port."""
-        del settings
-        return []
 
     def global_lines(self, qos: Qos) -> list[str]:
         """The maps of code points, which all ports share, and the watchdog of lossless queues."""
