@@ -121,20 +121,6 @@ MPIJOBS_DEFINITION = Upstream(
     path="manifests/base/kubeflow.org_mpijobs.yaml",
     sha256="78b0131f931fcc8d99f6ce0407281f41b62527e443ec691d26d9634b390ad3bb",
 )
-WHEREABOUTS_DEFINITIONS = {
-    kind: Upstream(
-        module="github.com/k8snetworkplumbingwg/whereabouts",
-        version="v0.9.4",
-        path=f"doc/crds/whereabouts.cni.cncf.io_{kind}.yaml",
-        sha256=sha256,
-    )
-    for kind, sha256 in {
-        "ippools": "8957e53f260e5ee0ad6560743d02c609ff21e15f6c3b23851971522b3bf6027a",
-        "overlappingrangeipreservations": "59ff31b1cbe8ff7732160f3f533a71884c4bb03b18d2aa48c97b0a2aadcc4cb0",
-        "nodeslicepools": "30fa5262387a7e66e9fe4e8bc4968d8ec95d160667a3634bf53a91ed0b6b4c74",
-    }.items()
-}
-UPSTREAM = (NETWORKS_DEFINITION, MPIJOBS_DEFINITION, *WHEREABOUTS_DEFINITIONS.values())
 
 # What the operators' releases call valid. Operators bring their definitions themselves; tests compare what is rendered
 # with the first of each list that can be had. NVIDIA's releases since 2022 are no Go modules, hence the older second.

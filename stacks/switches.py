@@ -28,7 +28,7 @@ EosPort = Annotated[str, Field(pattern=r"^Ethernet\d{1,3}(/\d{1,2}){0,2}$")]
 """A port of Arista EOS."""
 
 
-class AnySwitch(Section):
+class SwitchBase(Section):
     """What the switches of every OS have in common. Each model below adds its OS, its ports and its own settings."""
 
     SIMULATED: ClassVar[bool] = False
@@ -61,7 +61,7 @@ class AnySwitch(Section):
         return self.native_vlans.get(rail, DEFAULT_VLAN)
 
 
-class OnyxSwitch(AnySwitch):
+class OnyxSwitch(SwitchBase):
     """NVIDIA Spectrum with Onyx, as seed A has it."""
 
     SIMULATED = True
@@ -74,7 +74,7 @@ class OnyxSwitch(AnySwitch):
     """The cables: by node and PF interface, the switch port."""
 
 
-class NvueSwitch(AnySwitch):
+class NvueSwitch(SwitchBase):
     """NVIDIA Spectrum with Cumulus Linux and NVUE."""
 
     os: Literal["nvue"]
@@ -86,7 +86,7 @@ class NvueSwitch(AnySwitch):
     """The cables: by node and PF interface, the switch port."""
 
 
-class SonicSwitch(AnySwitch):
+class SonicSwitch(SwitchBase):
     """Any switch with SONiC."""
 
     HAS_DEFAULT_VLAN = False
@@ -98,7 +98,7 @@ class SonicSwitch(AnySwitch):
     """The cables: by node and PF interface, the switch port."""
 
 
-class EosSwitch(AnySwitch):
+class EosSwitch(SwitchBase):
     """Arista with EOS."""
 
     os: Literal["eos"]

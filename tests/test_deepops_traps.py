@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
+from components.cluster.definitions import upstream_files
 from components.cluster.images import images_of
 from components.cluster.profiles import networks, programs
 from components.hosts import delivery, secret_files
@@ -26,7 +27,7 @@ from components.hosts.program.places import DOCUMENT_FILE, STATE, UNIT_FILE, UNI
 from components.hosts.roll import REBOOT, UNIT_STATE, batches, reach_command
 from components.ssh.admin import READ
 from components.validation.running import remote
-from stacks.bill import OPERATOR_DEFINITIONS, UPSTREAM
+from stacks.bill import OPERATOR_DEFINITIONS
 from stacks.cluster import Cluster
 from stacks.drivers import NicDriver
 from stacks.hosts import HostPolicy
@@ -270,7 +271,7 @@ def test_vfs_are_chosen_by_the_name_of_their_pf_never_by_a_device_id(lab: Lab) -
 
 def test_upstream_files_are_pinned_by_release_and_content() -> None:
     """It applies files of moving branches, fetched when it runs; one of them is gone since 2023."""
-    every = [*UPSTREAM, *(file for files in OPERATOR_DEFINITIONS.values() for file in files)]
+    every = [*upstream_files(), *(file for files in OPERATOR_DEFINITIONS.values() for file in files)]
 
     for file in every:
         assert file.version.startswith("v"), file

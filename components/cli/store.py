@@ -4,9 +4,9 @@ import click
 
 from components.cli.exits import Exit, exit_of
 from components.cli.options import examples, json_option, print_errors, print_json
+from components.cluster.definitions import upstream_files
 from components.cluster.store import Store, operator_definitions
 from stacks.base import LabError
-from stacks.bill import UPSTREAM
 
 
 @click.command(epilog=examples("rocelab store", "ROCELAB_MIRROR=/mnt/mirror rocelab store"))
@@ -25,7 +25,7 @@ def command(operators: bool, as_json: bool) -> Exit:
     store = Store.from_environment()
     routes: dict[str, str] = {}
     errors: list[str] = []
-    for file in UPSTREAM:
+    for file in upstream_files():
         try:
             _, route = store.fetch(file)
         except LabError as error:

@@ -1,43 +1,52 @@
-"""Who gives a pod its address: the `ipam` part of a rail's network, by the lab's choice."""
+"""The base of every IPAM: what gives a pod its addresses on the rails."""
 
-from components.cluster.manifests import Manifest
-from components.cluster.rails import pod_side
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from typing import ClassVar
+
+from components.cluster.manifests import Manifest, Program
+from stacks.bill import Upstream
 from stacks.cluster import Cluster
-from stacks.delivery import SriovOperator
-from stacks.ipam import Dhcp, NvIpam, Whereabouts
+from stacks.lab import Lab
 from stacks.rails import Rail
 
 IPS: Manifest = {"ips": True}
-"""Capability of a plugin whose pods name their addresses themselves."""
+"""Capability of a plugin whose pods name their addresses themselves (`Static.NAMED_BY_PODS`)."""
 
 
-def address_source(cluster: Cluster, rail: Rail) -> Manifest:
-    """The `ipam` object of the rail's CNI configuration."""
-    pod = pod_side(rail)
-    if isinstance(cluster.ipam, NvIpam):
-        return {"type": "nv-ipam", "poolName": rail.name, "poolType": "ippool"}
-    if isinstance(cluster.ipam, Whereabouts):
-        return {
-            "type": "whereabouts",
-            "range": str(pod.subnet),
-            "range_start": str(pod.first_address),
-            "range_end": str(pod.last_address),
-            **({"gateway": str(pod.gateway)} if pod.gateway else {}),
-            # its pools are named after the range; with the name in front, equal ranges of other labs stay apart
-            "network_name": rail.network_name,
-        }
-    if isinstance(cluster.ipam, Dhcp):
-        return {"type": "dhcp"}
-    return {"type": "static"}
+class AddressSource(ABC):
+    """One IPAM in one cluster. Pure: it renders manifests. Only `for_rail` has to be there."""
 
+    name: ClassVar[str] = ""
+    """Names the resources of its program. It must not change: resources of that name are in the state."""
+    kinds: ClassVar[Mapping[str, Upstream | Manifest]] = {}
+    """Its custom resource definitions by short key: pinned files of a release, or definitions written here."""
 
-def named_by_pods(cluster: Cluster) -> bool:
-    """Whether pods name their addresses in their own annotation (`ips`)."""
-    return cluster.ipam.kind == "static"
+    def __init__(self, cluster: Cluster) -> None:
+        self.cluster = cluster
 
+    @abstractmethod
+    def for_rail(self, rail: Rail) -> Manifest:
+        """The `ipam` object of the rail's CNI configuration."""
 
-def pool_namespace(cluster: Cluster) -> str:
-    """Where nv-ipam looks for pools: in its own namespace, and nowhere else."""
-    if isinstance(cluster.delivery, SriovOperator):
-        return cluster.delivery.namespace
-    return cluster.system_namespace
+    def placed_here(self) -> bool:
+        """Whether program and definitions are placed by this lab. False: an operator brings them."""
+        return True
+
+    def program(self) -> Program | None:
+        """What runs in the cluster. None: the CNI plugin on the nodes is enough."""
+        return None
+
+    def pools(self, lab: Lab) -> dict[str, Manifest]:
+        """Custom resources with the addresses, by `<rail>-pool`."""
+        del lab
+        return {}
+
+    def blocks(self, lab: Lab) -> dict[str, list[str]]:
+        """What jobs wait for: path of each pool in the API, and the active nodes that must have a block of it."""
+        del lab
+        return {}
+
+    def in_nic_policy(self) -> Manifest:
+        """Its part of the NicClusterPolicy, where the network operator is to run it."""
+        return {}

@@ -1,31 +1,33 @@
-"""Custom resource definitions: the large ones from upstream's releases, those of nv-ipam written here."""
+"""Custom resource definitions: pinned files of upstream's releases, and small ones written here."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from typing import cast
 
 from pydantic import JsonValue
 
-from components.cluster.ipam_definitions import render_pool_definitions
+from components.cluster.ipam import kinds_of_all
 from components.cluster.manifests import Manifest
 from components.cluster.store import Store
 from stacks.base import LabError
-from stacks.bill import MPIJOBS_DEFINITION, NETWORKS_DEFINITION, WHEREABOUTS_DEFINITIONS
+from stacks.bill import MPIJOBS_DEFINITION, NETWORKS_DEFINITION, Upstream
 from stacks.safe_yaml import load_yaml
 
 
-def read_definitions(store: Store, keys: Collection[str]) -> Mapping[str, Manifest]:
-    """The definitions of those short keys (`profiles.kinds`), always in the same order.
+def upstream_files() -> tuple[Upstream, ...]:
+    """Every file that some lab needs."""
+    kinds = (NETWORKS_DEFINITION, MPIJOBS_DEFINITION, *kinds_of_all().values())
+    return tuple(kind for kind in kinds if isinstance(kind, Upstream))
+
+
+def read_definitions(store: Store, kinds: Mapping[str, Upstream | Manifest]) -> Mapping[str, Manifest]:
+    """The definitions of these kinds (`profiles.kinds`).
 
     Raises:
         LabError: when an upstream file cannot be had, or is no definition.
     """
-    upstream = {
-        "networks": NETWORKS_DEFINITION,
-        "mpijobs": MPIJOBS_DEFINITION,
-        **{f"whereabouts-{kind}": file for kind, file in WHEREABOUTS_DEFINITIONS.items()},
+    return {
+        key: parse_definition(store.read(kind)) if isinstance(kind, Upstream) else kind for key, kind in kinds.items()
     }
-    found = {key: parse_definition(store.read(file)) for key, file in upstream.items() if key in keys}
-    return {**found, **{key: own for key, own in render_pool_definitions().items() if key in keys}}
 
 
 def parse_definition(text: str) -> Manifest:

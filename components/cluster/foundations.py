@@ -9,7 +9,7 @@ from components.cluster.manifests import Manifest
 from components.cluster.mpi import NAMESPACE as MPI_NAMESPACE
 from components.cluster.namespaces import render_namespaces
 from components.cluster.operators import Owner, place
-from components.cluster.profiles import POOL_KINDS, WHEREABOUTS_KINDS, kinds, policies
+from components.cluster.profiles import kinds, placed_source, policies
 from components.cluster.store import Store
 from stacks.base import LabError
 from stacks.cluster import Cluster
@@ -41,12 +41,12 @@ class Foundations:
             # in their order: the driver before the VFs, and the mode of the nodes before their PFs are split
             ordered.append(self._placed(key, manifest, pulumi.ResourceOptions(depends_on=list(ordered))))
         operated = ordered if isinstance(cluster.delivery, SriovOperator) else []
-        pools = [defined[key] for key in POOL_KINDS if key in defined]
+        source = placed_source(cluster)
+        pools = [defined[key] for key in source.kinds] if source else []
         networks = [defined["networks"]] if "networks" in defined else operated
         return {
             "multus": networks,
-            "nv-ipam": pools,
-            "whereabouts": [defined[key] for key in WHEREABOUTS_KINDS if key in defined],
+            **({source.name: pools} if source else {}),
             "mpi-operator": [defined["mpijobs"], namespaces[MPI_NAMESPACE]],
             "networks": networks,
             "pools": pools or operated,

@@ -4,7 +4,8 @@ import json
 
 from pydantic import JsonValue
 
-from components.cluster.addresses import IPS, address_source, named_by_pods
+from components.cluster.addresses import IPS
+from components.cluster.ipam import address_source
 from components.cluster.manifests import Manifest, metadata
 from components.cluster.rails import interfaces, pod_rails, pod_side
 from stacks.cluster import Cluster
@@ -70,8 +71,8 @@ def _vf(cluster: Cluster, rail: Rail) -> Manifest:
         # both belong to the VF in the pod, not to the idle one on the host
         "spoofchk": "off",
         "trust": "on",
-        **({"capabilities": IPS} if named_by_pods(cluster) else {}),
-        "ipam": address_source(cluster, rail),
+        **({"capabilities": IPS} if cluster.ipam.NAMED_BY_PODS else {}),
+        "ipam": address_source(cluster).for_rail(rail),
     }
 
 
@@ -82,6 +83,6 @@ def _macvlan(lab: Lab, cluster: Cluster, rail: Rail) -> Manifest:
         "master": interfaces(lab, rail)[0],
         "mode": "bridge",
         "mtu": rail.mtu_bytes,
-        **({"capabilities": IPS} if named_by_pods(cluster) else {}),
-        "ipam": address_source(cluster, rail),
+        **({"capabilities": IPS} if cluster.ipam.NAMED_BY_PODS else {}),
+        "ipam": address_source(cluster).for_rail(rail),
     }

@@ -7,15 +7,14 @@ from ipaddress import IPv4Network
 
 from pydantic import JsonValue
 
-from components.cluster.addresses import pool_namespace
-from components.cluster.ipam import API_VERSION as POOL_API
+from components.cluster.ipam import address_source
 from components.cluster.manifests import Manifest
 from components.cluster.networks import API_VERSION as NETWORK_API
-from components.cluster.profiles import networks, pools
-from components.cluster.rails import nodes_on, pod_rails, populated_rails
+from components.cluster.profiles import networks
+from components.cluster.rails import pod_rails
 from components.kubernetes.client import at
 from stacks.cluster import Cluster
-from stacks.delivery import SriovOperator, devices_of
+from stacks.delivery import Pvrdma, SriovOperator, devices_of
 from stacks.lab import Lab
 from stacks.nodes import Node
 from stacks.words import some
@@ -56,10 +55,7 @@ def wanted(lab: Lab, cluster: Cluster) -> Wanted:
     Nobody gives out blocks in the simulator, whose pods get no interface, so pools are looked at on hardware only.
     """
     operator = cluster.delivery if isinstance(cluster.delivery, SriovOperator) else None
-    active = {node.name for node in lab.active_nodes}
-    blocks = {rail.name: [node.name for node in nodes_on(lab, rail) if node.name in active] for rail in lab.rails}
-    pool_path = f"/apis/{POOL_API}/namespaces/{pool_namespace(cluster)}/ippools"
-    named = [rail.name for rail in populated_rails(lab) if pools(lab, cluster)]
+    blocks = {} if isinstance(cluster.delivery, Pvrdma) else address_source(cluster).blocks(lab)
     paths = [
         f"/apis/{NETWORK_API}/namespaces/{at(m, 'metadata', 'namespace')}"
         f"/network-attachment-definitions/{at(m, 'metadata', 'name')}"
@@ -68,7 +64,7 @@ def wanted(lab: Lab, cluster: Cluster) -> Wanted:
     return Wanted(
         nodes={node.name: _resources(lab, cluster, node) for node in lab.active_nodes},
         kubelet=_kubelet(cluster),
-        pools={} if lab.simulated else {f"{pool_path}/{name}": blocks[name] for name in named},
+        pools={} if lab.simulated else blocks,
         # no operator runs in the simulator to make a network of its custom resource
         networks=[] if operator and lab.simulated else paths,
         node_states=NODE_STATES.format(namespace=operator.namespace) if operator else "",

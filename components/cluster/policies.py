@@ -8,14 +8,14 @@ import json
 
 from pydantic import JsonValue
 
-from components.cluster.addresses import IPS, address_source, named_by_pods
+from components.cluster.addresses import IPS
+from components.cluster.ipam import address_source
 from components.cluster.manifests import Manifest, metadata
 from components.cluster.networks import meta_plugins
 from components.cluster.rails import interfaces, pod_side, populated_rails, slots
 from components.cluster.registry import in_parts
 from stacks.cluster import Cluster
 from stacks.delivery import SriovOperator
-from stacks.ipam import NvIpam
 from stacks.lab import Lab
 from stacks.rails import Rail
 
@@ -40,11 +40,9 @@ def render_nic_policy(lab: Lab, cluster: Cluster) -> Manifest:
         "secondaryNetwork": {
             "multus": in_parts(bill.operator_multus, registry),
             "cniPlugins": in_parts(bill.cni_plugins, registry),
-        }
+        },
+        **address_source(cluster).in_nic_policy(),
     }
-    if isinstance(cluster.ipam, NvIpam):
-        # its webhook needs certificates, and what it would refuse is refused in the lab file
-        spec["nvIpam"] = {**in_parts(bill.operator_nv_ipam, registry), "enableWebhook": False}
     if driver_by_operator(lab):
         environment: list[JsonValue] = [
             {"name": name, "value": lab.driver.container_env[name]} for name in sorted(lab.driver.container_env)
@@ -117,8 +115,8 @@ def render_sriov_network(lab: Lab, cluster: Cluster, rail: Rail, namespace: str)
             "vlan": pod_side(rail).vlan_id or 0,
             "spoofChk": "off",
             "trust": "on",
-            **({"capabilities": json.dumps(IPS)} if named_by_pods(cluster) else {}),
-            "ipam": json.dumps(address_source(cluster, rail)),
+            **({"capabilities": json.dumps(IPS)} if cluster.ipam.NAMED_BY_PODS else {}),
+            "ipam": json.dumps(address_source(cluster).for_rail(rail)),
             # a fragment of the chain without its brackets: the operator pastes it behind its own plugin
             "metaPlugins": ", ".join(json.dumps(plugin) for plugin in chain),
         },

@@ -2,11 +2,10 @@
 
 from collections.abc import Iterator
 
-from components.cluster.addresses import named_by_pods
+from components.cluster.addresses import AddressSource
 from components.cluster.bootstrap.flannel import render_flannel
-from components.cluster.dhcp import render_dhcp
 from components.cluster.gpus import render_gpu_device_plugin, render_gpu_policy
-from components.cluster.ipam import render_ipam, render_pool
+from components.cluster.ipam import address_source
 from components.cluster.manifests import Manifest, Program
 from components.cluster.mpi import render_mpi_operator
 from components.cluster.multus import render_multus
@@ -16,15 +15,13 @@ from components.cluster.rails import populated_rails, present_nodes
 from components.cluster.registry import through_registry
 from components.cluster.shared_devices import render_shared_device_plugin
 from components.cluster.sriov import render_device_plugin, render_rdma_cni, render_sriov_cni
-from components.cluster.whereabouts import render_whereabouts
+from stacks.bill import MPIJOBS_DEFINITION, NETWORKS_DEFINITION, Upstream
 from stacks.cluster import Cluster
 from stacks.delivery import Pvrdma, SharedRdma, SriovOperator, SriovPlain
 from stacks.lab import Lab
 
 DEVICE_PLUGIN = "device-plugin"
 """Key of the program that looks for VFs once, when it starts."""
-POOL_KINDS = ("ippools", "cidrpools")
-WHEREABOUTS_KINDS = ("whereabouts-ippools", "whereabouts-overlappingrangeipreservations", "whereabouts-nodeslicepools")
 
 
 def programs(lab: Lab, cluster: Cluster) -> dict[str, Program]:
@@ -66,20 +63,23 @@ def networks(lab: Lab, cluster: Cluster) -> dict[str, Manifest]:
 
 def pools(lab: Lab, cluster: Cluster) -> dict[str, Manifest]:
     """Address pools by `<rail>-pool`."""
-    if cluster.ipam.kind != "nv_ipam" or isinstance(cluster.delivery, Pvrdma):
-        return {}
-    return {f"{rail.name}-pool": render_pool(lab, cluster, rail) for rail in populated_rails(lab)}
+    return {} if isinstance(cluster.delivery, Pvrdma) else address_source(cluster).pools(lab)
 
 
-def kinds(cluster: Cluster) -> tuple[str, ...]:
-    """Definitions that are placed here. What an operator brings with it stays the operator's."""
-    own = not isinstance(cluster.delivery, SriovOperator | Pvrdma)
-    addresses: tuple[str, ...] = ()
-    if cluster.ipam.kind == "whereabouts" and not isinstance(cluster.delivery, Pvrdma):
-        addresses = WHEREABOUTS_KINDS
-    elif cluster.ipam.kind == "nv_ipam" and own:
-        addresses = POOL_KINDS
-    return (*(("networks",) if own else ()), "mpijobs", *addresses)
+def kinds(cluster: Cluster) -> dict[str, Upstream | Manifest]:
+    """Definitions that are placed here, by short key. What an operator brings with it stays the operator's."""
+    source = placed_source(cluster)
+    return {
+        **({} if isinstance(cluster.delivery, SriovOperator | Pvrdma) else {"networks": NETWORKS_DEFINITION}),
+        "mpijobs": MPIJOBS_DEFINITION,
+        **(source.kinds if source else {}),
+    }
+
+
+def placed_source(cluster: Cluster) -> AddressSource | None:
+    """The IPAM, where this lab places it. None: pods use the machine's network, or an operator brings it."""
+    source = address_source(cluster)
+    return None if isinstance(cluster.delivery, Pvrdma) or not source.placed_here() else source
 
 
 def _programs(lab: Lab, cluster: Cluster) -> Iterator[tuple[str, Program]]:
@@ -90,7 +90,9 @@ def _programs(lab: Lab, cluster: Cluster) -> Iterator[tuple[str, Program]]:
         yield "multus", render_multus(cluster)
     if isinstance(delivery, SriovPlain):
         yield "sriov-cni", render_sriov_cni(cluster)
-    yield from _address_programs(cluster)
+    source = placed_source(cluster)
+    if source and (addresses := source.program()):
+        yield source.name, addresses
     yield "mpi-operator", render_mpi_operator(cluster)
     # without a resource to offer, a plugin ends at once, again and again
     if populated_rails(lab):
@@ -102,15 +104,3 @@ def _programs(lab: Lab, cluster: Cluster) -> Iterator[tuple[str, Program]]:
         yield "rdma-cni", render_rdma_cni(cluster)
     if cluster.gpus == "device_plugin" and any(node.gpus for node in present_nodes(lab)):
         yield "gpu-device-plugin", render_gpu_device_plugin(lab, cluster)
-
-
-def _address_programs(cluster: Cluster) -> Iterator[tuple[str, Program]]:
-    """What gives addresses. Static ones need nothing, and nv-ipam comes with the network operator."""
-    if isinstance(cluster.delivery, Pvrdma) or named_by_pods(cluster):
-        return
-    if cluster.ipam.kind == "whereabouts":
-        yield "whereabouts", render_whereabouts(cluster)
-    elif cluster.ipam.kind == "dhcp":
-        yield "dhcp", render_dhcp(cluster)
-    elif not isinstance(cluster.delivery, SriovOperator):
-        yield "nv-ipam", render_ipam(cluster)

@@ -60,7 +60,7 @@ def _refuse_another_prefix_than_the_operator_s(parts: Parts) -> Iterator[Fault]:
 
 def _refuse_more_pods_than_addresses(parts: Parts) -> Iterator[Fault]:
     cluster = parts.cluster
-    if cluster is None or not isinstance(cluster.delivery, SharedRdma) or cluster.ipam.kind != "nv_ipam":
+    if cluster is None or not isinstance(cluster.delivery, SharedRdma) or not cluster.ipam.IN_BLOCKS:
         return
     for i, _, pod in parts.pod_rails():
         if pod.addresses_per_node < cluster.delivery.most_pods:
@@ -102,12 +102,13 @@ def _refuse_several_rails_of_pvrdma(parts: Parts) -> Iterator[Fault]:
 
 def _refuse_static_addresses_for_replicas(parts: Parts) -> Iterator[Fault]:
     benchmarks = parts.section("benchmarks", Benchmarks)
-    if parts.cluster is None or parts.cluster.ipam.kind != "static" or benchmarks is None or benchmarks.nccl is None:
+    if parts.cluster is None or not parts.cluster.ipam.NAMED_BY_PODS or benchmarks is None or benchmarks.nccl is None:
         return
     if not isinstance(parts.cluster.delivery, Pvrdma):
         yield Fault(
             ("cluster", "ipam"),
-            "static gives every replica of benchmarks.nccl the same address; use nv_ipam, or remove benchmarks.nccl",
+            f"{parts.cluster.ipam.kind}, and benchmarks.nccl runs replicas of one template, which would all have "
+            "the same address; use nv_ipam, or take benchmarks.nccl out",
         )
 
 

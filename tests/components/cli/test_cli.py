@@ -14,10 +14,10 @@ import pytest
 
 from components.cli.app import NAMES, main, rocelab
 from components.cli.exits import EXIT_CODES, Exit, exit_of
+from components.cluster.definitions import upstream_files
 from components.jobs import registry
 from components.jobs.registry import Found
 from components.validation.memory.store import append
-from stacks.bill import UPSTREAM
 from tests.components.fabric.ova import stub_ova
 from tests.components.jobs.test_pvrdma_image import DEBIAN, as_folder
 from tests.components.validation.test_history_command import entries
@@ -178,7 +178,7 @@ def test_a_format_of_its_own_is_all_of_stdout(name: str, capsys: pytest.CaptureF
 @pytest.mark.usefixtures("place")
 def test_what_cannot_be_fetched_is_listed(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["store", "--json"]) == 4
-    assert len(json.loads(capsys.readouterr().out)["errors"]) == len(UPSTREAM)
+    assert len(json.loads(capsys.readouterr().out)["errors"]) == len(upstream_files())
 
 
 def test_a_verb_that_does_not_exist_is_told_with_the_nearest_one(capsys: pytest.CaptureFixture[str]) -> None:

@@ -2,15 +2,14 @@
 
 import json
 import os
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
 import pytest
 import yaml
 from pydantic import JsonValue
 
-from components.cluster.ipam_definitions import render_pool_definitions
 from components.cluster.manifests import Manifest
-from stacks.bill import WHEREABOUTS_DEFINITIONS
+from stacks.bill import Upstream
 from stacks.cluster import Cluster
 from stacks.lab import Lab
 from tests.components.cluster.plane import api, folder, layout
@@ -113,19 +112,18 @@ def small_definitions(monkeypatch: pytest.MonkeyPatch) -> None:
     names = {
         "networks": "network-attachment-definitions.k8s.cni.cncf.io",
         "mpijobs": "mpijobs.kubeflow.org",
-        **{f"whereabouts-{kind}": f"{kind}.whereabouts.cni.cncf.io" for kind in WHEREABOUTS_DEFINITIONS},
     }
-    small: dict[str, Manifest] = {
-        key: {
+
+    def small(key: str) -> Manifest:
+        name = names.get(key) or f"{key.removeprefix('whereabouts-')}.whereabouts.cni.cncf.io"
+        return {
             "apiVersion": "apiextensions.k8s.io/v1",
             "kind": "CustomResourceDefinition",
             "metadata": {"name": name},
             "spec": {"scope": "Namespaced"},
         }
-        for key, name in names.items()
-    }
 
-    def read(_store: object, keys: Collection[str]) -> dict[str, Manifest]:
-        return {key: found for key, found in {**small, **render_pool_definitions()}.items() if key in keys}
+    def read(_store: object, kinds: Mapping[str, Upstream | Manifest]) -> dict[str, Manifest]:
+        return {key: small(key) if isinstance(kind, Upstream) else kind for key, kind in kinds.items()}
 
     monkeypatch.setattr("components.cluster.foundations.read_definitions", read)

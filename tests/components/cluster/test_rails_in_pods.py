@@ -8,7 +8,7 @@ import pytest
 from pydantic import JsonValue, ValidationError
 
 from components.cluster.attachments import describe
-from components.cluster.ipam import render_pool
+from components.cluster.ipam.nv_ipam import NvIpamPools
 from components.cluster.manifests import Manifest
 from components.cluster.networks import RESOURCE_ANNOTATION, render_network
 from components.cluster.node_checks import wanted
@@ -57,7 +57,7 @@ def test_a_drained_node_keeps_its_rails_and_an_absent_one_loses_them(lab: Lab, c
 
     def hosts(state: str) -> JsonValue:
         changed = lab.model_copy(update={"nodes": (first, second.model_copy(update={"state": state}))})
-        pool = render_pool(changed, cluster, changed.rails[0])
+        pool = NvIpamPools(cluster).pool(changed, changed.rails[0])
         return dict(parts(pool))[".spec.nodeSelector.nodeSelectorTerms[0].matchExpressions[0].values"]
 
     assert (hosts("drained"), hosts("absent")) == (["gpu01", "gpu02"], ["gpu01"])
@@ -81,7 +81,7 @@ def test_a_network_names_the_resource_and_the_pool_of_its_rail(lab: Lab, cluster
     for rail in lab.rails:
         network = dict(parts(render_network(lab, cluster, rail, "default")))
         config = json.loads(str(network[".spec.config"]))
-        pool = dict(parts(render_pool(lab, cluster, rail)))
+        pool = dict(parts(NvIpamPools(cluster).pool(lab, rail)))
 
         assert network[f".metadata.annotations.{RESOURCE_ANNOTATION}"] == rail.resource
         assert config["plugins"][0]["vlan"] == rail.pod.vlan_id

@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from components.cluster.ipam_definitions import render_pool_definitions
 from components.cluster.manifests import Manifest, Program
 from components.cluster.namespaces import render_namespaces
 from components.cluster.profiles import kinds, networks, policies, pools, programs
+from stacks.bill import Upstream
 from stacks.cluster import Cluster
 from stacks.drivers import NicDriver
 from stacks.gpus import Gpu
@@ -29,7 +29,7 @@ CLUSTER_SCOPED = {
 def everything(lab: Lab) -> dict[str, list[Manifest]]:
     """All objects of a lab, upstream's definitions left out, by the golden file that shows them."""
     cluster = cluster_of(lab)
-    own = {key: m for key, m in render_pool_definitions().items() if key in kinds(cluster)}
+    own = {key: kind for key, kind in kinds(cluster).items() if not isinstance(kind, Upstream)}
     found = {
         **{name: program.objects() for name, program in programs(lab, cluster).items()},
         "namespaces": list(render_namespaces(lab, cluster).values()),

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from components.cli.app import main
-from components.cluster.definitions import parse_definition, without_prose
+from components.cluster.definitions import parse_definition, upstream_files, without_prose
 from components.cluster.store import Store
 from stacks.base import LabError
-from stacks.bill import UPSTREAM, Upstream
+from stacks.bill import Upstream
 
 TEXT = "kind: CustomResourceDefinition\n"
 
@@ -182,7 +182,7 @@ def test_fetching_all_fails_when_one_cannot_be_had(
     monkeypatch.delenv("ROCELAB_MIRROR", raising=False)
 
     assert main(["store"]) == 4
-    assert capsys.readouterr().err.count("no route has it") == len(UPSTREAM)
+    assert capsys.readouterr().err.count("no route has it") == len(upstream_files())
 
 
 def test_prose_is_left_out_and_a_property_called_description_stays() -> None:
