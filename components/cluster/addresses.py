@@ -29,10 +29,6 @@ class AddressSource(ABC):
     def for_rail(self, rail: Rail) -> Manifest:
         """The `ipam` object of the rail's CNI configuration."""
 
-    def placed_here(self) -> bool:
-        """Whether program and definitions are placed by this lab. False: an operator brings them."""
-        return True
-
     def program(self) -> Program | None:
         """What runs in the cluster. None: the CNI plugin on the nodes is enough."""
         return None
@@ -48,5 +44,5 @@ class AddressSource(ABC):
         return {}
 
     def in_nic_policy(self) -> Manifest:
-        """Its part of the NicClusterPolicy, where the network operator is to run it."""
+        """Its part of the NicClusterPolicy, if the network operator can run it: program and kinds come with that."""
         return {}

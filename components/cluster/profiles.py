@@ -79,7 +79,8 @@ def kinds(cluster: Cluster) -> dict[str, Upstream | Manifest]:
 def placed_source(cluster: Cluster) -> AddressSource | None:
     """The IPAM, where this lab places it. None: pods use the machine's network, or an operator brings it."""
     source = address_source(cluster)
-    return None if isinstance(cluster.delivery, Pvrdma) or not source.placed_here() else source
+    operated = isinstance(cluster.delivery, SriovOperator) and source.in_nic_policy()
+    return None if operated or isinstance(cluster.delivery, Pvrdma) else source
 
 
 def _programs(lab: Lab, cluster: Cluster) -> Iterator[tuple[str, Program]]:

@@ -42,8 +42,6 @@ CONTROLLER = "nv-ipam-controller"
 NODE = "nv-ipam-node"
 STATE = "/var/lib/cni/nv-ipam"
 PROBES_PORT = 8081
-
-
 TEXT: Manifest = {"type": "string"}
 WHOLE: Manifest = {"type": "integer"}
 INDEX: Manifest = {"type": "integer", "format": "int32", "minimum": 0}
@@ -148,9 +146,6 @@ class NvIpamPools(AddressSource):
 
     def for_rail(self, rail: Rail) -> Manifest:
         return {"type": "nv-ipam", "poolName": rail.name, "poolType": "ippool"}
-
-    def placed_here(self) -> bool:
-        return not isinstance(self.cluster.delivery, SriovOperator)
 
     def pools(self, lab: Lab) -> dict[str, Manifest]:
         return {f"{rail.name}-pool": self.pool(lab, rail) for rail in populated_rails(lab)}

@@ -49,11 +49,9 @@ class Eos(Dialect):
         )
 
     def vlan_lines(self, vlans: Sequence[int]) -> list[str]:
-        """A VLAN that is there already is only entered."""
         return [line for vlan in vlans for line in (f"vlan {vlan}", "exit")]
 
     def port_lines(self, port: str, settings: PortSettings, fields: frozenset[str]) -> list[str]:
-        """A section a port."""
         lines = [f"interface {port}"]
         if "description" in fields:
             lines.append(f"description {settings.description}" if settings.description else "no description")
@@ -84,7 +82,6 @@ class Eos(Dialect):
         return lines
 
     def questions(self, ports: Sequence[str]) -> list[str]:
-        """Two for the switch, two a port."""
         return [MAPPINGS, QUEUES, *(each for port in ports for each in _of_port(port))]
 
     def facts(self, port: str, answers: Mapping[str, str], wanted: PortSettings) -> PortFacts:
@@ -126,7 +123,6 @@ class Eos(Dialect):
         return "show running-config"
 
     def checks(self, ports: Sequence[str]) -> list[str]:
-        """Configuration, counters of marked and paused packets."""
         return [
             "show lldp neighbors",
             "show priority-flow-control counters",

@@ -60,11 +60,9 @@ class Nvue(Dialect):
         )
 
     def vlan_lines(self, vlans: Sequence[int]) -> list[str]:
-        """A VLAN that is there already stays as it is."""
         return [f"nv set bridge domain {self._bridge} vlan {vlan}" for vlan in vlans]
 
     def port_lines(self, port: str, settings: PortSettings, fields: frozenset[str]) -> list[str]:
-        """One line a setting; quality of service by reference to profiles."""
         at = f"nv set interface {port}"
         lines: list[str] = []
         if "description" in fields:
@@ -106,11 +104,9 @@ class Nvue(Dialect):
         return [f"nv set qos roce mode {qos.mode}"]
 
     def questions(self, ports: Sequence[str]) -> list[str]:
-        """Two for the switch, one a port."""
         return [PROFILES, LLDPCTL, *(_of_port(port) for port in ports)]
 
     def facts(self, port: str, answers: Mapping[str, str], wanted: PortSettings) -> PortFacts:
-        """What a port is, with what its profiles say."""
         interface = object_at(json_in(answers, _of_port(port)))
         if not interface:
             raise AnswerError(f"{_of_port(port)}: the answer says nothing of {port}")
@@ -137,11 +133,9 @@ class Nvue(Dialect):
         return PortFacts(settings, lldpctl_neighbour(answers, port))
 
     def backup(self) -> str:
-        """The applied configuration as commands."""
         return "nv config show -o commands"
 
     def checks(self, ports: Sequence[str]) -> list[str]:
-        """Configuration, and the counters of marked and paused packets."""
         return [
             "nv show interface lldp",
             "nv show qos roce",

@@ -45,11 +45,9 @@ class Onyx(Dialect):
         )
 
     def vlan_lines(self, vlans: Sequence[int]) -> list[str]:
-        """A VLAN that is there already is only entered."""
         return [line for vlan in vlans for line in (f"vlan {vlan}", "exit")]
 
     def port_lines(self, port: str, settings: PortSettings, fields: frozenset[str]) -> list[str]:
-        """One line a setting, each complete by itself."""
         at = f"interface ethernet {port}"
         lines: list[str] = []
         if "description" in fields:
@@ -86,11 +84,9 @@ class Onyx(Dialect):
         ]
 
     def questions(self, ports: Sequence[str]) -> list[str]:
-        """Three for the switch, four a port."""
         return [ALL_SWITCHPORTS, ALL_PFC, ALL_LLDP, *(each for port in ports for each in _of_port(port).values())]
 
     def facts(self, port: str, answers: Mapping[str, str], wanted: PortSettings) -> PortFacts:
-        """What a port is."""
         key, asked = f"Eth{port}", _of_port(port)
         interface = _entry(answers, asked["interface"], key)
         member = _entry(answers, ALL_SWITCHPORTS, key, needed=False)
@@ -116,7 +112,6 @@ class Onyx(Dialect):
         return PortFacts(settings, _neighbour(answers, key))
 
     def backup(self) -> str:
-        """The whole running configuration."""
         return "show running-config"
 
     def checks(self, ports: Sequence[str]) -> list[str]:

@@ -49,7 +49,6 @@ class Sonic(Dialect):
         ]
 
     def port_lines(self, port: str, settings: PortSettings, fields: frozenset[str]) -> list[str]:
-        """One line a setting."""
         lines: list[str] = []
         if "description" in fields:
             lines.append(_set(f"PORT|{port}", description=settings.description))
@@ -87,12 +86,10 @@ class Sonic(Dialect):
         return ["sudo config pfcwd start --action drop all 400 --restoration-time 400"]
 
     def questions(self, ports: Sequence[str]) -> list[str]:
-        """Two for the whole switch."""
         del ports
         return [DATABASE, LLDPCTL]
 
     def facts(self, port: str, answers: Mapping[str, str], wanted: PortSettings) -> PortFacts:
-        """What a port is, with what it refers to."""
         database = object_at(json_in(answers, DATABASE))
         about = object_at(database, "PORT", port)
         if not about:
@@ -132,11 +129,9 @@ class Sonic(Dialect):
         return PortFacts(settings, neighbour, (fault,) if lacks else ())
 
     def backup(self) -> str:
-        """The whole database."""
         return DATABASE
 
     def checks(self, ports: Sequence[str]) -> list[str]:
-        """Configuration, and the counters of marked, paused and dropped packets."""
         return [
             "show lldp table",
             "show vlan brief",
