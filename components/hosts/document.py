@@ -2,8 +2,9 @@
 
 import hashlib
 import json
+from functools import reduce
 
-from pydantic import JsonValue
+from pydantic import BaseModel, JsonValue
 
 from components.hosts.program import steps
 from components.hosts.program.places import DEADLINE_S, SCHEMA
@@ -40,6 +41,7 @@ def host_document(lab: Lab, node: Node) -> dict[str, JsonValue]:
     soft = any(pf.soft_roce for pf in node.pfs)
     # a section that the lab does not ask for is not there, so that documents written before it stay as they are
     sections: dict[str, JsonValue | None] = {
+        **repeated_sections(lab),
         **system_sections(lab, node),
         "kubernetes": kubernetes_section(lab, node),
         "qos": qos_section(lab),
@@ -67,6 +69,17 @@ def host_document(lab: Lab, node: Node) -> dict[str, JsonValue]:
         **{key: section for key, section in sections.items() if section is not None},
         "pfs": [_pf_document(lab, node, pf) for pf in node.pfs],
     }
+
+
+def repeated_sections(lab: Lab) -> dict[str, JsonValue]:
+    """The sections that repeat a field of the lab file, of the steps that say so."""
+    found: dict[str, JsonValue] = {}
+    for step in (step for step in steps.STEPS if step.setting):
+        *above, field = step.setting.split(".")
+        section: BaseModel = reduce(getattr, above, lab)
+        if getattr(section, field) != type(section).model_fields[field].get_default():
+            found[step.name] = section.model_dump(mode="json", include={field})[field]
+    return found
 
 
 def deadline_s(lab: Lab) -> int:

@@ -7,14 +7,12 @@ from pydantic import JsonValue
 
 from components.hosts.calls import Report
 from components.hosts.losses import vf_facts
+from components.hosts.program.steps import STEPS
 from stacks.words import some
 
 Facts = dict[str, JsonValue]
 
-KEPT_FACTS = ("machine_id", "boot_id", "kernel", "driver", "nics", "rdma", "qos", "roce_qos", "warnings",
-              "gpu", "gpudirect", "guest_network", "licence", "bitfusion",
-              "os", "iommu", "iommu_groups", "acs_bridges", "secure_boot", "kernel_headers", "pcie",
-              "containerd", "container_toolkit", "cpu_governor")  # fmt: skip
+KEPT_FACTS = ("machine_id", "boot_id", "kernel", "warnings", *(fact for step in STEPS for fact in step.keeps))
 """Written when something is put right, so an up without changes writes none, whatever a ping says today."""
 
 

@@ -107,8 +107,8 @@ def _refuse_static_addresses_for_replicas(parts: Parts) -> Iterator[Fault]:
     if not isinstance(parts.cluster.delivery, Pvrdma):
         yield Fault(
             ("cluster", "ipam"),
-            f"{parts.cluster.ipam.kind}, and benchmarks.nccl runs replicas of one template, which would all have "
-            "the same address; use nv_ipam, or take benchmarks.nccl out",
+            f"{parts.cluster.ipam.kind} gives every replica of benchmarks.nccl the same address; "
+            "use nv_ipam, or remove benchmarks.nccl",
         )
 
 

@@ -7,7 +7,7 @@ import pytest
 import yaml
 from pydantic import ValidationError
 
-from components.hosts.document import deadline_s
+from components.hosts.document import deadline_s, host_document, repeated_sections
 from components.hosts.program.places import DEADLINE_S
 from components.hosts.sections.system import system_sections
 from stacks.base import LabError
@@ -25,7 +25,7 @@ def user(**changes: object) -> dict[str, object]:
 
 
 def test_nothing_is_asked_for_by_default(lab):
-    assert system_sections(lab, lab.nodes[0]) == {}
+    assert {**repeated_sections(lab), **system_sections(lab, lab.nodes[0])} == {}
     assert deadline_s(lab) == DEADLINE_S
 
 
@@ -86,7 +86,7 @@ def test_a_run_that_installs_packages_may_take_longer(lab):
     slow = lab.model_copy(update={"system": System.model_validate({"packages": {"rhel": ["perf"]}})})
 
     assert deadline_s(slow) > DEADLINE_S + 1200
-    assert system_sections(slow, slow.nodes[0]) == {"packages": {"debian": [], "rhel": ["perf"]}}
+    assert host_document(slow, slow.nodes[0])["packages"] == {"debian": [], "rhel": ["perf"]}
 
 
 def test_the_example_of_the_page_is_accepted_and_names_every_setting():

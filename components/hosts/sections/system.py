@@ -19,16 +19,11 @@ CLOCK_S = 120
 def system_sections(lab: Lab, node: Node) -> dict[str, JsonValue]:
     """Sections by their key, each for the step of its name; what is not asked for has none."""
     system = lab.system
-    packages: dict[str, JsonValue] = {"debian": [*system.packages.debian], "rhel": [*system.packages.rhel]}
     words: list[JsonValue] = [*_words(system.kernel_arguments)]
-    clock = system.clock
     sections: dict[str, JsonValue] = {
-        "packages": packages if any(packages.values()) else None,
-        "clock": {"daemon": clock.daemon, "servers": list(clock.servers)} if clock else None,
         "kernel_arguments": {"words": words, "may_reboot": lab.hosts.allow_reboot} if words else None,
         "hostname": node.name if system.hostname else None,
         "hosts_file": list(_runs(lab)) if system.hosts_file else None,
-        "cpu_governor": None if system.cpu_governor == "keep" else system.cpu_governor,
         "users": [_user(lab, user) for user in system.users] or None,
     }
     return {key: section for key, section in sections.items() if section is not None}

@@ -12,6 +12,7 @@ class Arp(Step):
     """Each rail answers for its own address only."""
 
     name = "arp"
+    order = 440
     effects = {"arp": "none"}
     repairs = {"arp": "none"}
 

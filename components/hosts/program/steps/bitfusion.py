@@ -33,6 +33,8 @@ class BitfusionClient(Step):
     """A machine that vCenter's plug-in has enabled is only checked; elsewhere the plug-in's token is put in place."""
 
     name = "bitfusion"
+    order = 620
+    keeps = ("bitfusion",)
     at_boot = False
     effects = {"bitfusion_client": "none", "bitfusion_token": "none", "bitfusion_authorised": "none"}
     repairs = {"bitfusion_client": "service", "bitfusion_token": "none", "bitfusion_authorised": "none"}

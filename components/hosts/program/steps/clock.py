@@ -28,6 +28,8 @@ class Clock(Step):
     """keep: only looked at. chrony: installed, running, with the lab's servers before those of the distribution."""
 
     name = "clock"
+    order = 220
+    setting = "system.clock"
     at_boot = False
     effects = {"clock": "none", "clock_source": "none"}
     repairs = {"clock": "none", "clock_source": "service"}

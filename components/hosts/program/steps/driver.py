@@ -27,6 +27,8 @@ class Driver(Step):
     """
 
     name = "driver"
+    order = 310
+    keeps = ("driver",)
     at_boot = False
     effects = {"driver": "reboot", "driver_built": "none", "driver_loaded": "reboot"}
     repairs = {"driver": "reboot", "driver_built": "service", "driver_loaded": "reboot"}

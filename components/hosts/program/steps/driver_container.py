@@ -24,6 +24,7 @@ class DriverContainer(Step):
     """The driver itself is the operator's; a host that runs the container's driver already has passed all this."""
 
     name = "driver_container"
+    order = 320
     at_boot = False
     effects = {"netdev_names": "none"}
     repairs = {"netdev_names": "none"}

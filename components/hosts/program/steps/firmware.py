@@ -28,6 +28,7 @@ class Firmware(Step):
     """
 
     name = "firmware"
+    order = 330
     at_boot = False
     effects = {"firmware": "reboot"}
     repairs = {"firmware": "reboot"}

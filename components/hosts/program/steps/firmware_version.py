@@ -14,6 +14,7 @@ class FirmwareVersion(Step):
     """It only looks. Firmware is updated by people: an update that is cut short leaves a card that nobody can reach."""
 
     name = "firmware_version"
+    order = 120
     at_boot = False
     effects = {"firmware_version": "none"}
     repairs = {"firmware_version": "none"}

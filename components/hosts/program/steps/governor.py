@@ -13,6 +13,9 @@ class Governor(Step):
     """Set now, and at each boot by the unit. Where firmware or a hypervisor governs, there is nothing to set."""
 
     name = "cpu_governor"
+    order = 260
+    setting = "system.cpu_governor"
+    keeps = ("cpu_governor",)
     effects = {"cpu_governor": "none"}
     repairs = {"cpu_governor": "none"}
 

@@ -30,6 +30,8 @@ class GpuDriver(Step):
     """A driver that works is never replaced without `replace`, and never unloaded: a new one waits for a reboot."""
 
     name = "gpu_driver"
+    order = 350
+    keeps = ("gpu",)
     at_boot = False
     effects = {"gpu_driver": "reboot", "gpu_driver_loaded": "reboot"}
     repairs = {"gpu_driver": "reboot", "gpu_driver_loaded": "reboot"}

@@ -15,6 +15,8 @@ class GpuDirect(Step):
     """auto takes what the host can do and says why; a way that is named has to work."""
 
     name = "gpudirect"
+    order = 590
+    keeps = ("gpudirect", "iommu_groups", "acs_bridges")
     waits_for = ("driver", "gpu_driver")
     effects = {"gpudirect": "none"}
     repairs = {"gpudirect": "none"}

@@ -23,6 +23,8 @@ class GuestNetwork(Step):
     """One file of ours an interface; what is in use changes for that interface alone, and takes itself back."""
 
     name = "guest_network"
+    order = 530
+    keeps = ("guest_network",)
     at_boot = False
     effects = {"kept": "link"}
     repairs = {"kept": "link"}

@@ -18,6 +18,7 @@ class Hostname(Step):
     """In the kernel now, in the file for each boot after it, and kept from cloud-init where there is one."""
 
     name = "hostname"
+    order = 240
     at_boot = False
     effects = {"hostname": "none"}
     repairs = {"hostname": "none"}

@@ -19,6 +19,7 @@ class HostsFile(Step):
     """A marked block; what else stands in the file stays as it is."""
 
     name = "hosts_file"
+    order = 250
     at_boot = False
     effects = {"hosts_file": "none"}
     repairs = {"hosts_file": "none"}

@@ -22,6 +22,7 @@ class Initramfs(Step):
     """After the drop-ins, since it takes them in. The RHEL family needs none: its drivers are loaded from disk."""
 
     name = "initramfs"
+    order = 820
     at_boot = False
     effects = {"initramfs": "none"}
     repairs = {"initramfs": "none"}

@@ -33,6 +33,7 @@ class KernelArguments(Step):
     """
 
     name = FIELD
+    order = 230
     at_boot = False
     effects = {FIELD: "reboot"}
     repairs = {FIELD: "reboot"}

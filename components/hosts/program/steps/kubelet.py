@@ -22,6 +22,7 @@ class Kubelet(Step):
     """How the kubelet names itself to the cluster; also what the host knows of its membership."""
 
     name = "kubelet"
+    order = 740
     at_boot = False
     effects = {"kubelet_service": "none", "kubelet_node_ip": "none", "crictl": "none"}
     repairs = {"kubelet_service": "none", "kubelet_node_ip": "service", "crictl": "none"}

@@ -27,6 +27,7 @@ class KubernetesKernel(Step):
     """Modules and settings, now and by drop-ins of ours at boot."""
 
     name = FIELD
+    order = 720
     at_boot = False
     effects = {FIELD: "none"}
     repairs = {FIELD: "none"}

@@ -29,6 +29,7 @@ class KubernetesPackages(Step):
     """Installed from the lab's repository, or accepted as they are when the lab says that they are there."""
 
     name = FIELD
+    order = 730
     at_boot = False
     effects = {FIELD: "none"}
     repairs = {FIELD: "service"}

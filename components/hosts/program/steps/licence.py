@@ -29,6 +29,8 @@ class Licence(Step):
     """What is not ours in gridd.conf stays. The token is read from the login's home: no document ever holds it."""
 
     name = "licence"
+    order = 610
+    keeps = ("licence",)
     at_boot = False
     effects = {"licence": "none", "licence_settings": "none", "licence_token": "none"}
     repairs = {"licence": "service", "licence_settings": "service", "licence_token": "service"}

@@ -17,6 +17,7 @@ class Link(Step):
     """The PF is ours: other addresses on it are removed."""
 
     name = "link"
+    order = 510
     waits_for = ("link_layer",)
     effects = {"mtu_bytes": "link", "link": "link", "address": "link"}
     repairs = {"mtu_bytes": "link", "link": "link", "address": "link"}

@@ -19,6 +19,7 @@ class LinkLayer(Step):
     """A PF that is to be converted gets its setting, and everything that builds on Ethernet waits for the reboot."""
 
     name = "link_layer"
+    order = 340
     at_boot = False
     effects = {"link_layer": "reboot"}
     repairs = {"link_layer": "reboot"}

@@ -26,6 +26,7 @@ class Memlock(Step):
     """
 
     name = "memlock"
+    order = 410
     at_boot = False
     effects = {"memlock": "none", "login_memlock": "none"}
     repairs = {"memlock": "none", "login_memlock": "none"}

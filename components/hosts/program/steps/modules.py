@@ -10,6 +10,7 @@ class Modules(Step):
     """Loaded now; the drop-in that loads them at boot is the unit's."""
 
     name = "modules"
+    order = 420
     effects = {"modules": "none"}
     repairs = {"modules": "service"}
 

@@ -14,6 +14,7 @@ class RdmaNamespaces(Step):
     """Set live where the kernel allows it, else at the next boot by a module option."""
 
     name = "rdma_namespaces"
+    order = 430
     effects = {FIELD: "reboot"}
     repairs = {FIELD: "reboot"}
 

@@ -11,6 +11,8 @@ class Packages(Step):
     """Installed when they are missing, never upgraded, never removed: others rely on them by then."""
 
     name = "packages"
+    order = 210
+    setting = "system.packages"
     at_boot = False
     effects = {"packages": "none"}
     repairs = {"packages": "service"}  # a package's script may reload systemd, which containers with GPUs feel

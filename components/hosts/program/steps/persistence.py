@@ -56,6 +56,7 @@ class Persistence(Step):
     """The unit's files as they have to be, and its link among those that start with the machine."""
 
     name = "unit"
+    order = 810
     effects = {"unit": "none"}
     repairs = {"unit": "none"}
 

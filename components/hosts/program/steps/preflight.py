@@ -19,6 +19,8 @@ class Preflight(Step):
     """It only looks: no fields, nothing to apply. Its gates stand for what this document asks, and nothing more."""
 
     name = "preflight"
+    order = 110
+    keeps = ("nics", "os", "iommu", "secure_boot", "kernel_headers", "pcie")
     at_boot = False
 
     def concerns(self, document: Document) -> bool:

@@ -20,6 +20,7 @@ class Pvrdma(Step):
     """The port of each PVRDMA device is active."""
 
     name = "pvrdma"
+    order = 540
     effects = {"pvrdma_port": "link"}
     repairs = {"pvrdma_port": "link"}
 

@@ -45,6 +45,8 @@ class QualityOfService(Step):
     """
 
     name = "qos"
+    order = 580
+    keeps = ("qos", "roce_qos")
     waits_for = ("kernel_arguments", "driver", "firmware", "link_layer")
     effects = {
         **dict.fromkeys((*PORT_ASPECTS, "global_pause"), "link"),

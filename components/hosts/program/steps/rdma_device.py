@@ -11,6 +11,8 @@ class RdmaDevice(Step):
     """Adds and removes soft-RoCE links; a NIC's own device is only looked at."""
 
     name = "rdma_device"
+    order = 570
+    keeps = ("rdma",)
     effects = {"rdma_device": "link"}
     repairs = {"rdma_device": "link"}
 

@@ -23,6 +23,7 @@ class Routing(Step):
     """A table and a rule per PF. Nothing else takes them, so there is nothing that a revert would have to save."""
 
     name = "routing"
+    order = 520
     waits_for = ("kernel_arguments", "driver", "firmware", "link_layer")
     effects = {"routing": "link"}
     repairs = {"routing": "link"}

@@ -26,6 +26,8 @@ class ContainerRuntime(Step):
     """Containers outlive a restart of containerd, each under a shim of its own, so a restart is of class service."""
 
     name = "runtime"
+    order = 360
+    keeps = ("containerd",)
     at_boot = False
     effects = {"containerd": "none", "containerd_config": "none", "registry_mirrors": "none"}
     repairs = {"containerd": "service", "containerd_config": "service", "registry_mirrors": "none"}

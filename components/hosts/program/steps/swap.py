@@ -16,6 +16,7 @@ class Swap(Step):
     """Every swap area off and out of fstab. At boot once more, since generators (zram) do not ask fstab."""
 
     name = "swap"
+    order = 710
     effects = {"swap": "none"}
     repairs = {"swap": "service"}
 

@@ -23,6 +23,8 @@ class ContainerToolkit(Step):
     """Where containerd is ours too, its configuration names the runtime already and `nvidia-ctk` has nothing to do."""
 
     name = "toolkit"
+    order = 370
+    keeps = ("container_toolkit",)
     at_boot = False
     effects = {"container_toolkit": "none", "container_toolkit_runtime": "none"}
     repairs = {"container_toolkit": "service", "container_toolkit_runtime": "service"}

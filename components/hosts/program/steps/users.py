@@ -23,6 +23,7 @@ class Users(Step):
     """
 
     name = "users"
+    order = 270
     at_boot = False
     effects = {"users": "none", "account": "none", "keys": "none", "sudo": "none"}
     repairs = {"users": "none", "account": "none", "keys": "none", "sudo": "none"}

@@ -10,6 +10,7 @@ class VfMtu(Step):
     """Set on the VFs that no pod has."""
 
     name = "vf_mtu"
+    order = 560
     waits_for = ("kernel_arguments", "driver", "firmware", "link_layer")
     effects = {"vf_mtu_bytes": "none"}  # idle VFs only
     repairs = {"vf_mtu_bytes": "none"}
