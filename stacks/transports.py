@@ -7,6 +7,8 @@ from pydantic import Field, model_validator
 from stacks.base import Seconds, Section
 
 Transport = Literal["roce", "tcp", "host"]
+Training = Literal["horovod", "tf_cnn"]
+"""A training benchmark: `components/validation/benchmarks/` has a file for each."""
 
 
 class Comparison(Section):
@@ -41,7 +43,7 @@ class Comparison(Section):
 class Application(Section):
     """A training benchmark with synthetic data on all GPUs, from the lab's training image."""
 
-    program: Literal["horovod", "tf_cnn"] = "horovod"
+    program: Training = "horovod"
     """horovod: the DeepOps RoCE guide's ResNet-50. tf_cnn: the vSphere RDG's benchmark."""
     transports: tuple[Transport, ...] = Field(default=("roce",), min_length=1)
     """Several are run there and back, as in the comparison."""

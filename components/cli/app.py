@@ -12,7 +12,7 @@ from stacks.base import LabError, UnreachableError
 VERBS = {
     "Measure a lab": {
         "measure": "Measure a lab and print the verdict, without changing its state.",
-        "report": "Show the verdict of a stack, or write it as HTML, Markdown, JSON, CTRF or JUnit.",
+        "report": "Show the verdict of a stack, or write it as a report.",
         "history": "List a lab's last runs and what they are compared with.",
         "bitfusion": "Prove that each Bitfusion client works with each server.",
     },

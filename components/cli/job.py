@@ -6,15 +6,15 @@ import click
 
 from components.cli.exits import Exit
 from components.cli.options import examples, json_option, print_json, stack_options
-from components.jobs.lab_job import Job, job_of
 from components.jobs.text import to_yaml
 from components.jobs.workers import Transport
 from components.stack import Stack
+from components.validation.lab_job import JOBS, job_of
 from stacks.benchmarks import Benchmarks
 
 
 @click.command(epilog=examples("rocelab job nccl --stack dgx --transport tcp | kubectl create -f -"))
-@click.argument("job", type=click.Choice(get_args(Job)))
+@click.argument("job", type=click.Choice(JOBS))
 @stack_options
 @click.option(
     "--transport",
@@ -29,7 +29,7 @@ from stacks.benchmarks import Benchmarks
 @click.option("--image", metavar="IMAGE", help="Another image than the lab's.")
 @json_option
 def command(
-    stack: Stack, job: Job, transport: Transport, device_resource: str | None, image: str | None, as_json: bool
+    stack: Stack, job: str, transport: Transport, device_resource: str | None, image: str | None, as_json: bool
 ) -> Exit:
     """Print a benchmark job for kubectl, as YAML or JSON.
 

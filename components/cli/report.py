@@ -71,7 +71,7 @@ def command(
     as_json: bool,
     **formats: Path | None,
 ) -> Exit:
-    """Show the verdict of a stack, or write it as HTML, Markdown, JSON, CTRF or JUnit.
+    """Show the verdict of a stack, or write it as a report.
 
     Exit code 1 means that the lab works in part or not at all, or is slower than it should be.
     """

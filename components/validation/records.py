@@ -216,7 +216,7 @@ class NodeRing(Frozen):
 class JobResult(Frozen):
     """One job of a comparison of transports or of an application; a transport may have several, in their order."""
 
-    program: Literal["nccl_all_reduce", "horovod", "tf_cnn", "ddp"]
+    program: str
     transport: Literal["roce", "tcp", "host"]
     outcome: Outcome
     reasons: tuple[str, ...] = ()

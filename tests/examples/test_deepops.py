@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from components.jobs.image.target import target_of
-from components.jobs.lab_job import job_of
+from components.validation.lab_job import job_of
 from stacks.base import LabError
 from stacks.lab import Lab
 from stacks.read import parse_lab, read_stack_file

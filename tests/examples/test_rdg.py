@@ -9,8 +9,8 @@ import pytest
 import yaml
 
 from components.hosts.document import host_document
-from components.jobs.lab_job import job_of
 from components.ports.matrix import port_matrix
+from components.validation.lab_job import job_of
 from components.validation.planning.plan import plan_of
 from stacks.lab import Lab
 from stacks.nodes import VsphereVm

@@ -7,7 +7,7 @@ import jsonschema
 import pytest
 import yaml
 
-from components.jobs.lab_job import job_of
+from components.validation.lab_job import job_of
 from stacks.read import read_stack_file
 from stacks.schema import SCHEMA_FILE
 from tests.conftest import ROOT

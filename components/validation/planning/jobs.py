@@ -2,30 +2,24 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import Literal
 
 from pydantic import JsonValue
 
 from components.jobs.mpijob import LAB_LABEL, RUN_LABEL, Program, mpi_job
-from components.jobs.programs import NcclPlan, all_reduce, horovod, job_name, tf_cnn
+from components.jobs.programs import NcclPlan, all_reduce, job_name
 from components.jobs.workers import Transport, Wanted, Workers, workers_of
+from components.validation.benchmarks import ALL_REDUCE, training_benchmark
 from components.validation.records import Frozen
 from stacks.base import LabError
 from stacks.benchmarks import Benchmarks
 from stacks.lab import Lab
 
-TF_CNN_BATCHES = 200
-"""Enough for its mean: the first hundred batches are not counted by its own default."""
-TRAINING_S = 180.0
-"""Assumed for the estimate: start of the framework, building the graph, ten iterations of ten batches."""
-
-ProgramName = Literal["nccl_all_reduce", "horovod", "tf_cnn"]
-
 
 class PlannedJob(Frozen):
     """One program over one transport."""
 
-    program: ProgramName
+    program: str
+    """`nccl_all_reduce`, or a training benchmark by its name."""
     transport: Transport
     workers: Workers | None
     impossible: str = ""
@@ -57,10 +51,8 @@ class PlannedJob(Frozen):
         return f"{job_name(run_id)}-{turn}"
 
     def _program(self, workers: Workers) -> Program:
-        if self.program == "horovod":
-            return horovod(workers)
-        if self.program == "tf_cnn":
-            return tf_cnn(workers, batches=TF_CNN_BATCHES)
+        if self.program != ALL_REDUCE:
+            return training_benchmark(self.program).program(workers)
         sizes = {"smallest_bytes": self.smallest_bytes, "largest_bytes": self.largest_bytes}
         return all_reduce(NcclPlan(**dict(workers), **sizes))
 
@@ -94,7 +86,7 @@ def estimate_s(jobs: Sequence[PlannedJob], gbit_s: float, start_s: float, *, sim
             moved_bits = 21 * 2 * 2 * 2 * job.largest_bytes * 8
             total += moved_bits / 1e9 / (gbit_s * max(1, len(job.workers.rails)))
         elif not simulated:
-            total += TRAINING_S
+            total += training_benchmark(job.program).about_s
     return total
 
 
@@ -114,7 +106,7 @@ def _comparison(lab: Lab, benchmarks: Benchmarks) -> Iterator[PlannedJob]:
             transport=transport,
             device_resource=asked.host_resource,
         )
-        yield _planned(lab, "nccl_all_reduce", wanted).model_copy(
+        yield _planned(lab, ALL_REDUCE, wanted).model_copy(
             update={"smallest_bytes": asked.smallest_bytes, "largest_bytes": asked.largest_bytes}
         )
 
@@ -140,7 +132,7 @@ def _application(lab: Lab, benchmarks: Benchmarks) -> Iterator[PlannedJob]:
         yield _planned(lab, asked.program, wanted)
 
 
-def _planned(lab: Lab, program: ProgramName, wanted: Wanted) -> PlannedJob:
+def _planned(lab: Lab, program: str, wanted: Wanted) -> PlannedJob:
     try:
         workers = workers_of(lab, wanted)
     except LabError as error:

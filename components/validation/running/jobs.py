@@ -3,14 +3,11 @@
 import threading
 from dataclasses import dataclass
 
-from pydantic import JsonValue
-
 from components.kubernetes.client import KubernetesApi
+from components.validation.benchmarks import ALL_REDUCE, training_benchmark, unit_of
 from components.validation.judging.statistics import repeats
 from components.validation.parsers.nccl import NcclLog, parse_nccl
 from components.validation.parsers.nccl_log import parse_nccl_log
-from components.validation.parsers.tf_cnn import parse_tf_cnn
-from components.validation.parsers.training import parse_training
 from components.validation.planning.jobs import PlannedJob, in_turn
 from components.validation.planning.plan import Plan
 from components.validation.records import JobResult
@@ -26,7 +23,7 @@ from components.validation.running.mpijob import (
     off_rail,
     wait,
 )
-from components.validation.running.outcomes import UNITS, not_run, without_a_run
+from components.validation.running.outcomes import not_run, without_a_run
 from components.validation.running.pulls import refuse_missing_image
 from stacks.base import LabError
 from stacks.words import plural
@@ -98,7 +95,7 @@ class _Turn:
         jobs, name = MpiJobs(self.api, workers, self.plan.lab), job.job_name(self.run_id, self.turn)
         try:
             if not self.plan.simulated:  # a simulated node pulls nothing
-                refuse_missing_image(workers, self.say, training=job.program != "nccl_all_reduce")
+                refuse_missing_image(workers, self.say, training=job.program != ALL_REDUCE)
             jobs.create(job.document(self.plan.lab, self.run_id, self.turn))
             try:
                 wait(jobs, name, Waiting.of(job.name, workers, simulated=self.plan.simulated), self.say, stop)
@@ -124,7 +121,7 @@ def _read(job: PlannedJob, log: str, *, replayed: bool) -> JobResult:
     Raises:
         ResultFormatError: when it gives none.
     """
-    if job.program == "nccl_all_reduce":
+    if job.program == ALL_REDUCE:
         table = parse_nccl(log)
         # a recorded log comes from other machines: to compare it with this lab's plan would say nothing
         faults = [] if replayed else _faults(job, table)
@@ -133,21 +130,8 @@ def _read(job: PlannedJob, log: str, *, replayed: bool) -> JobResult:
         return _measured(job, samples, faults, replayed=replayed).model_copy(
             update={"curve": curve_of(table), "details": network_details(network), "off_rail": off_rail(network)}
         )
-    if job.program == "tf_cnn":
-        ranks = job.workers.ranks if job.workers else 1
-        run = parse_tf_cnn(log, ranks)
-        told: dict[str, JsonValue] = {"total_img_s": round(run.total, 2), "ranks": ranks}
-        samples = (run.total / ranks,)
-    else:
-        training = parse_training(log)
-        told = {
-            "total_img_s": training.printed_total,
-            "devices": training.devices,
-            "mean_img_s": round(training.mean_per_device, 2),
-            "spread_img_s": round(training.spread_per_device, 2),
-        }
-        samples = training.iterations_per_device
-    return _measured(job, samples, [], replayed=replayed).model_copy(update={"details": told})
+    reading = training_benchmark(job.program).read(log, job.workers.ranks if job.workers else 1)
+    return _measured(job, reading.samples, [], replayed=replayed).model_copy(update={"details": reading.details})
 
 
 def _faults(job: PlannedJob, table: NcclLog) -> list[str]:
@@ -173,7 +157,7 @@ def _measured(job: PlannedJob, samples: tuple[float, ...], faults: list[str], *,
         outcome="failed" if faults else "measured",
         reasons=tuple(faults),
         replayed=replayed,
-        unit=UNITS[job.program],
+        unit=unit_of(job.program),
         samples=samples,
         dropped=several.dropped,
         value=round(several.median, 4),

@@ -2,11 +2,9 @@
 
 from collections.abc import Sequence
 
-from components.validation.planning.jobs import PlannedJob, ProgramName, in_turn
-from components.validation.records import JobResult, Outcome, Unit
-
-UNITS: dict[ProgramName, Unit] = {"nccl_all_reduce": "GB/s", "horovod": "img/s", "tf_cnn": "img/s"}
-"""Images are per GPU."""
+from components.validation.benchmarks import unit_of
+from components.validation.planning.jobs import PlannedJob, in_turn
+from components.validation.records import JobResult, Outcome
 
 
 def without_a_run(jobs: Sequence[PlannedJob], outcome: Outcome, reason: str) -> list[JobResult]:
@@ -19,5 +17,5 @@ def not_run(job: PlannedJob, outcome: Outcome, reason: str) -> JobResult:
     if job.workers is None:
         outcome, reason = "skipped", job.impossible
     return JobResult(
-        program=job.program, transport=job.transport, outcome=outcome, reasons=(reason,), unit=UNITS[job.program]
+        program=job.program, transport=job.transport, outcome=outcome, reasons=(reason,), unit=unit_of(job.program)
     )

@@ -159,7 +159,7 @@ def test_in_the_host_s_network_sshd_leaves_port_22_to_the_node_and_devices_come_
 
 
 def test_the_host_s_network_without_a_device_plugin_is_refused_with_the_remedy(lab: Lab) -> None:
-    from components.jobs.lab_job import job_of  # noqa: PLC0415  # without the default of `rendered`
+    from components.validation.lab_job import job_of  # noqa: PLC0415  # without the default of `rendered`
 
     with pytest.raises(LabError, match=r"--device-resource rdma/<name>"):
         job_of(lab, "nccl", "host")
@@ -200,7 +200,7 @@ def test_the_commands_are_those_of_the_guides(lab: Lab) -> None:
 
 
 def test_a_training_job_without_its_image_is_refused_by_path(lab: Lab) -> None:
-    from components.jobs.lab_job import job_of  # noqa: PLC0415  # without the images of `rendered`
+    from components.validation.lab_job import job_of  # noqa: PLC0415  # without the images of `rendered`
 
     with pytest.raises(LabError, match=r"images\.training\.image: missing, and horovod"):
         job_of(lab, "horovod", "roce")

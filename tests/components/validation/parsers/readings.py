@@ -3,12 +3,12 @@
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
+from components.validation.benchmarks.horovod import parse_training
+from components.validation.benchmarks.tf_cnn import parse_tf_cnn
 from components.validation.parsers.lines import ResultFormatError
 from components.validation.parsers.nccl import NcclLog, parse_nccl
 from components.validation.parsers.nccl_log import parse_nccl_log, rail_faults, rails_by_order
 from components.validation.parsers.perftest import parse_bandwidth, parse_latency
-from components.validation.parsers.tf_cnn import parse_tf_cnn
-from components.validation.parsers.training import parse_training
 from tests.components.validation.samples import composed, sample
 
 

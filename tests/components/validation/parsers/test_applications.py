@@ -2,9 +2,9 @@
 
 import pytest
 
+from components.validation.benchmarks.horovod import parse_training
+from components.validation.benchmarks.tf_cnn import parse_tf_cnn
 from components.validation.parsers.lines import ResultFormatError, lines_of
-from components.validation.parsers.tf_cnn import parse_tf_cnn
-from components.validation.parsers.training import parse_training
 from tests.components.validation.samples import composed, sample
 
 SEED_A = sample("training/seed_a.txt")

@@ -1,9 +1,14 @@
-"""Reads what Horovod's synthetic benchmarks print, and the PyTorch DDP one, which prints the same four lines."""
+"""Horovod's synthetic ResNet-50, the DeepOps RoCE guide's second test: `Img/sec per GPU` over ten iterations."""
 
 import re
 from dataclasses import dataclass
 from statistics import fmean, pstdev
 
+from pydantic import JsonValue
+
+from components.jobs.mpijob import Program
+from components.jobs.workers import Workers
+from components.validation.benchmarks import SCRIPTS, Reading, TrainingBenchmark, horovod_variables
 from components.validation.parsers.lines import INTEGER, ResultFormatError, integer, lines_of, number, of_one_rank
 from stacks.words import plural
 
@@ -18,6 +23,27 @@ ROUNDING = 0.05
 """Half of the one decimal that everything is printed with."""
 CONFIDENCE = 1.96
 """The printed `+-` is this times the population's deviation over the iterations: no interval of the mean."""
+
+
+class Horovod(TrainingBenchmark):
+    """Ten iterations of ten batches, with synthetic data."""
+
+    def program(self, workers: Workers, *, by_hand: bool = False) -> Program:
+        del by_hand  # ten iterations end by themselves
+        script = f"{SCRIPTS}/tensorflow2_synthetic_benchmark.py"
+        words = ("python3", script, "--model", "ResNet50", "--batch-size", "32", "--num-iters", "10")
+        return Program(words=words, variables=horovod_variables(workers))
+
+    def read(self, log: str, ranks: int) -> Reading:
+        del ranks  # the log says itself how many devices took part
+        training = parse_training(log)
+        details: dict[str, JsonValue] = {
+            "total_img_s": training.printed_total,
+            "devices": training.devices,
+            "mean_img_s": round(training.mean_per_device, 2),
+            "spread_img_s": round(training.spread_per_device, 2),
+        }
+        return Reading(samples=training.iterations_per_device, details=details)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -1,21 +1,23 @@
 """A lab's benchmark job for people, who give it to kubectl themselves."""
 
-from typing import Literal
+from typing import get_args
 
 from pydantic import JsonValue
 
 from components.jobs.mpijob import LAB_LABEL, Program, mpi_job
-from components.jobs.programs import NcclPlan, all_reduce, horovod, tf_cnn
+from components.jobs.programs import NcclPlan, all_reduce
 from components.jobs.workers import Transport, Wanted, Workers, workers_of
+from components.validation.benchmarks import training_benchmark
 from stacks.base import LabError
 from stacks.benchmarks import Benchmarks
 from stacks.lab import Lab
+from stacks.transports import Training
 
-Job = Literal["nccl", "horovod", "tf_cnn"]
+JOBS = ("nccl", *get_args(Training))
 
 
 def job_of(
-    lab: Lab, job: Job, transport: Transport, *, image: str | None = None, device_resource: str | None = None
+    lab: Lab, job: str, transport: Transport, *, image: str | None = None, device_resource: str | None = None
 ) -> dict[str, JsonValue]:
     """The job of a lab for people. It has no run label: the runner would delete it as its own leftover.
 
@@ -39,17 +41,15 @@ def job_of(
     return mpi_job(name, workers, _program(job, workers, benchmarks), {LAB_LABEL: lab.name})
 
 
-def _program(job: Job, workers: Workers, benchmarks: Benchmarks) -> Program:
-    if job == "horovod":
-        return horovod(workers)
-    if job == "tf_cnn":
-        return tf_cnn(workers)
+def _program(job: str, workers: Workers, benchmarks: Benchmarks) -> Program:
+    if job != "nccl":
+        return training_benchmark(job).program(workers, by_hand=True)
     sizes = benchmarks.nccl
     smallest, largest = (sizes.smallest_bytes, sizes.largest_bytes) if sizes else (8, 2**31)
     return all_reduce(NcclPlan(**dict(workers), smallest_bytes=smallest, largest_bytes=largest))
 
 
-def _image(lab: Lab, job: Job) -> str:
+def _image(lab: Lab, job: str) -> str:
     """The lab's image for a job: NCCL's stands in `benchmarks`, the one with a training framework in `images`."""
     if job == "nccl":
         if lab.benchmarks is None or lab.benchmarks.nccl is None:

@@ -1,8 +1,11 @@
-"""Reads what tf_cnn_benchmarks print, alone or under Horovod, where every rank prints. Judges nothing."""
+"""tf_cnn_benchmarks, the vSphere RDG's test, alone or under Horovod, where every rank prints."""
 
 import re
 from dataclasses import dataclass
 
+from components.jobs.mpijob import Program
+from components.jobs.workers import Workers
+from components.validation.benchmarks import SCRIPTS, Reading, TrainingBenchmark, horovod_variables
 from components.validation.parsers.lines import INTEGER, Line, ResultFormatError, integer, lines_of, number
 from stacks.words import plural
 
@@ -14,10 +17,30 @@ _TOTAL = re.compile(rf"^total images/sec: ({_VALUE})\s*$")
 _MODEL = re.compile(r"^Model:\s+(\S{1,80})\s*$")
 _GLOBAL = re.compile(rf"^Batch size:\s+({INTEGER}) global\s*$")
 _PER_DEVICE = re.compile(rf"^\s+({INTEGER}) per device\s*$")
+BATCHES = 200
+"""Enough for its mean: the first hundred batches are not counted by its own default."""
+BATCHES_BY_HAND = 10_000
+"""Seed B's; the job's deadline bounds them."""
 RANKS_APART = 0.02
 """How far the totals of ranks that run in step may differ: each takes its own time over the same steps."""
 STEPS_APART = 0.10
 """The last step's mean leaves out what passes between steps, such as checkpoints; the total does not."""
+
+
+class TfCnnBenchmark(TrainingBenchmark):
+    """ResNet-50 with synthetic data and seed B's options."""
+
+    def program(self, workers: Workers, *, by_hand: bool = False) -> Program:
+        script = f"{SCRIPTS}/tf_cnn_benchmarks/tf_cnn_benchmarks.py"
+        options = ("--model=resnet50", "--batch_size=32", "--variable_update=horovod", "--use_fp16", "--xla=True")
+        batches = BATCHES_BY_HAND if by_hand else BATCHES
+        words = ("python3", script, *options, f"--num_batches={batches}")
+        # under Horovod each rank prints its own steps and total
+        return Program(words=words, variables=horovod_variables(workers), tagged=True)
+
+    def read(self, log: str, ranks: int) -> Reading:
+        run = parse_tf_cnn(log, ranks)
+        return Reading(samples=(run.total / ranks,), details={"total_img_s": round(run.total, 2), "ranks": ranks})
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
