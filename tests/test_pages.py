@@ -11,6 +11,7 @@ from tests.conftest import ROOT
 
 PAGES = [
     ROOT / "README.md",
+    ROOT / "CONTRIBUTING.md",
     *sorted((ROOT / "docs").glob("guide-*.md")),
     ROOT / "docs" / "style.md",
     *sorted((ROOT / "examples").glob("*/README.md")),

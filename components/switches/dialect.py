@@ -129,7 +129,7 @@ class Dialect(ABC):
 
     @abstractmethod
     def facts(self, port: str, answers: Mapping[str, str], wanted: PortSettings) -> PortFacts:
-        """A port's settings and LLDP neighbour; `wanted` names the traffic classes and priorities to look at.
+        """A port's settings and LLDP neighbor; `wanted` names the traffic classes and priorities to look at.
 
         Raises:
             AnswerError: when an answer is not what this OS is known to print.
@@ -188,7 +188,7 @@ def object_at(data: JsonValue, *path: str) -> Object:
 
 
 def lldpctl_neighbour(answers: Mapping[str, str], port: str) -> Neighbour | None:
-    """The neighbour of a port, on systems that have `lldpctl`; None when nobody is heard there.
+    """The neighbor of a port, on systems that have `lldpctl`; None when nobody is heard there.
 
     Raises:
         AnswerError: when this is not what lldpctl prints.

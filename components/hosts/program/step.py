@@ -21,7 +21,7 @@ class Step:
     """Also that of its section in the document."""
     order = 0
     """When its turn comes. 100: looks, 200: operating system, 300: drivers, GPUs and runtime, 400: kernel, 500: network
-    and devices, 600: licences, 700: Kubernetes, 800: what must see all of that. What takes minutes comes before the
+    and devices, 600: licenses, 700: Kubernetes, 800: what must see all of that. What takes minutes comes before the
     network, whose changes wait for a new connection to confirm them."""
     setting = ""
     """The field of the lab file that its section repeats, such as `system.clock`; there is no section where the field

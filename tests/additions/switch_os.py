@@ -1,0 +1,43 @@
+"""A switch OS that nobody has, as `components/switches/os/toy.py`."""
+
+import re
+from collections.abc import Mapping, Sequence
+
+from components.switches.dialect import Dialect, Sitting, lldpctl_neighbour
+from components.switches.settings import PortFacts, PortSettings
+from stacks.qos import Qos
+from stacks.switches import ToySwitch
+
+
+class Toy(Dialect):
+    title = "Toy OS"
+    comment = ";"
+
+    def __init__(self, switch: ToySwitch) -> None:
+        self._greeting = switch.greeting
+
+    def sitting(self, lab: str, confirm_s: int) -> Sitting:
+        return Sitting(talk="cli", hello=(self._greeting,), save=("keep",))
+
+    def vlan_lines(self, vlans: Sequence[int]) -> list[str]:
+        return [f"vlan {vlan}" for vlan in vlans]
+
+    def port_lines(self, port: str, settings: PortSettings, fields: frozenset[str]) -> list[str]:
+        return [f"set {port} mtu {settings.mtu_bytes}"] if "mtu_bytes" in fields else []
+
+    def global_lines(self, qos: Qos) -> list[str]:
+        return []
+
+    def questions(self, ports: Sequence[str]) -> list[str]:
+        return ["show mtu", "sudo lldpctl -f json"]
+
+    def facts(self, port: str, answers: Mapping[str, str], wanted: PortSettings) -> PortFacts:
+        found = re.search(rf"^{port} (\d+)$", answers["show mtu"], re.MULTILINE)
+        settings = wanted.model_copy(update={"mtu_bytes": int(found[1]) if found else 1500})
+        return PortFacts(settings, lldpctl_neighbour(answers, port))
+
+    def backup(self) -> str:
+        return "show all"
+
+    def checks(self, ports: Sequence[str]) -> list[str]:
+        return ["show mtu"]
