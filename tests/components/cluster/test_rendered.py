@@ -4,14 +4,19 @@ import json
 from typing import Any
 
 import pytest
+from pydantic import TypeAdapter
 
+from components.cluster.ipam import address_source
 from components.cluster.manifests import Manifest, Program
 from components.cluster.namespaces import render_namespaces
 from components.cluster.profiles import kinds, networks, policies, pools, programs
+from stacks.base import members
 from stacks.bill import Upstream
 from stacks.cluster import Cluster
+from stacks.delivery import Delivery
 from stacks.drivers import NicDriver
 from stacks.gpus import Gpu
+from stacks.ipam import Ipam
 from stacks.lab import Lab
 from tests.components.cluster.conftest import PROFILES, Golden, as_yaml, exclusive, parts, profiled
 
@@ -97,6 +102,20 @@ def variant(request: pytest.FixtureRequest, lab: Lab) -> Lab:
 )
 def test_the_reference_lab_renders_its_golden_text(lab: Lab, golden: Golden, name: str) -> None:
     golden(f"{name}.yaml", as_yaml(everything(lab).get(name) or everything(exclusive(lab))[name]))
+
+
+def test_every_profile_and_every_ipam_with_a_part_in_the_cluster_is_among_the_variants(lab: Lab) -> None:
+    clusters = [cluster_of(variant) for variant in variants(lab).values()]
+    without = {kind for kind in members(Ipam, "kind") if not _part(lab, kind)}
+
+    assert {cluster.delivery.profile for cluster in clusters} == set(members(Delivery, "profile"))
+    assert {cluster.ipam.kind for cluster in clusters} == set(members(Ipam, "kind")) - without
+    assert without == {"static"}
+
+
+def _part(lab: Lab, kind: str) -> object:
+    ipam = TypeAdapter(Ipam).validate_python({"kind": kind})
+    return address_source(cluster_of(lab).model_copy(update={"ipam": ipam})).program()
 
 
 @pytest.mark.parametrize("profile", PROFILES)

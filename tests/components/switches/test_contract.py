@@ -1,0 +1,132 @@
+"""What holds for every switch OS that a lab file can name; a new one is in here by being in the model."""
+
+import asyncio
+import random
+
+import pytest
+
+from components.switches.dialect import AnswerError
+from components.switches.os import dialect_of
+from components.switches.records import task_of, wanted_record
+from components.switches.settings import cables_of, differences
+from components.switches.work import Outcome, configure
+from stacks.base import members
+from stacks.qos import Qos
+from stacks.switches import Switch
+from tests.components.switches.labs import PORTS, switch_entry, with_switches
+from tests.components.switches.test_facts import SAMPLES, WRONG, answers_of
+from tests.components.switches.test_sittings import BACK, ORDER
+
+SYSTEMS = tuple(members(Switch, "os"))
+
+
+def test_every_os_has_ports_samples_wrong_values_and_an_order_of_commands() -> None:
+    for table in (PORTS, WRONG, ORDER, BACK):
+        assert set(table) == set(SYSTEMS)
+    assert {file.stem for file in SAMPLES.glob("*.json")} == set(SYSTEMS)
+
+
+def first_port(system: str):
+    lab = with_switches(switch_entry(system), qos={"mode": "lossless"})
+    return lab, lab.switches[0], cables_of(lab, lab.switches[0])[0]
+
+
+class Conforming:
+    """A switch that is as the samples have it; it remembers what is sent to it."""
+
+    def __init__(self, system: str) -> None:
+        self.answers, self.sent = answers_of(system), []
+
+    async def ask(self, command: str) -> str:
+        if command not in self.answers:
+            self.sent.append(command)
+        return self.answers.get(command, "")
+
+
+@pytest.mark.parametrize("system", SYSTEMS)
+def test_a_switch_that_conforms_is_sent_nothing_however_often_it_is_looked_at(system: str) -> None:
+    lab, switch, cable = first_port(system)
+    talk = Conforming(system)
+    task = task_of(wanted_record(lab, switch, "ssh-ed25519 AAAA"), {cable.port: cable.wanted}, lab)
+
+    async def twice() -> list[Outcome]:
+        return [await configure(talk, task, lambda _: None) for _ in range(2)]
+
+    assert [outcome.changed for outcome in asyncio.run(twice())] == [(), ()]
+    sessions = dialect_of(switch).sitting("lab", 300).sessions
+    assert set(talk.sent) <= ({sessions.listing} if sessions else set())
+
+
+@pytest.mark.parametrize("system", SYSTEMS)
+def test_every_field_of_a_port_has_a_command_and_no_field_has_none(system: str) -> None:
+    _, switch, cable = first_port(system)
+    dialect = dialect_of(switch)
+    nothing = dialect.port_lines(cable.port, cable.wanted, frozenset())
+    switch_wide = " ".join(dialect.global_lines(Qos(mode="lossless")))
+
+    for field in cable.wanted.fields():
+        lines = dialect.port_lines(cable.port, cable.wanted, frozenset({field}))
+        assert lines != nothing or field.partition("_")[2] in switch_wide, field
+    assert not any(word in " ".join(nothing) for word in ("mtu", "vlan", "description"))
+
+
+@pytest.mark.parametrize("system", SYSTEMS)
+def test_what_was_there_before_can_be_said_again(system: str) -> None:
+    """An undo sends the found values back: each of them has a command, also those that a lab never asks for."""
+    _, switch, cable = first_port(system)
+    dialect = dialect_of(switch)
+    for where, what, by, field, _ in WRONG[system]:
+        broken = {c: text.replace(what, by) if where in c else text for c, text in answers_of(system).items()}
+        before = dialect.facts(cable.port, broken, cable.wanted).settings
+        assert field in {each.field for each in differences(cable.wanted, before)}
+        ours = dialect.port_lines(cable.port, cable.wanted, frozenset({field}))
+        shared = field.startswith("dscp_") or before.profiles
+        assert shared or dialect.port_lines(cable.port, before, frozenset({field})) != ours, field
+
+
+@pytest.mark.parametrize("system", SYSTEMS)
+def test_commands_are_single_lines_and_never_look_like_comments(system: str) -> None:
+    _, switch, cable = first_port(system)
+    dialect = dialect_of(switch)
+    sitting = dialect.sitting("lab", 300)
+    commands = [
+        *(*sitting.hello, *sitting.begin, *sitting.commit, *sitting.confirm, *sitting.end, *sitting.save),
+        *dialect.vlan_lines([111, 4094]),
+        *dialect.shared_lines([cable.wanted]),
+        *dialect.port_lines(cable.port, cable.wanted, frozenset(cable.wanted.fields())),
+        *dialect.global_lines(Qos(mode="lossless")),
+        *dialect.questions([cable.port]),
+        *dialect.checks([cable.port]),
+        dialect.backup(),
+    ]
+
+    for command in commands:
+        assert command == command.strip() != "", command
+        assert command.isprintable(), command
+        assert not command.startswith(dialect.comment), command
+
+
+@pytest.mark.parametrize("system", SYSTEMS)
+def test_a_damaged_answer_is_an_error_of_the_answer_and_never_a_crash(system: str) -> None:
+    _, switch, cable = first_port(system)
+    dialect, chance = dialect_of(switch), random.Random(system)  # noqa: S311  # the same damage each time
+    good = answers_of(system)
+    refused = 0
+    for command, text in good.items():
+        for _ in range(20):
+            cut = chance.randrange(len(text) + 1)
+            for damaged in (
+                text[:cut],
+                text[cut:],
+                "null",
+                "[]",
+                '"x"',
+                "{}",
+                "% Invalid input",
+                text.replace("{", "["),
+            ):
+                try:
+                    dialect.facts(cable.port, {**good, command: damaged}, cable.wanted)
+                except AnswerError:
+                    refused += 1
+    assert refused
