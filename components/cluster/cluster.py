@@ -21,8 +21,9 @@ from components.outputs import few_faults
 from stacks.cluster import Cluster
 from stacks.lab import Lab
 
-GATE_S = {"virtual": 5, "plain": 180, "operator": 1800}
-"""How long the gate waits: a plugin registers within seconds, and an operator may reboot nodes for their VFs."""
+GATE_S = {"virtual": 120, "plain": 180, "operator": 1800}
+"""How long the gate waits: a plugin registers within seconds, on an emulated machine within two minutes; an operator
+may reboot nodes for VFs. Where no kubelet is real the gate waits `node_gate.PLAYED_S` at most."""
 
 
 ROLL_OUT = pulumi.CustomTimeouts(create="3m", update="3m")

@@ -13,6 +13,8 @@ from components.cluster.manifests import (
     host_folder,
     mount,
     resources,
+    runs,
+    unprivileged,
 )
 
 CONFIG_ANNOTATION = "rocelab/config"
@@ -39,6 +41,18 @@ class DevicePlugin:
     folder: tuple[str, str]
     """Volume and path of the node's folder that it needs besides the kubelet's; the pod has it in the same place."""
     makes_folder: bool = False
+    looks_once: str = ""
+    """For a plugin that looks for devices only when it starts: the shell function `look`, which prints what the plugin
+    depends on. When it prints something else, the kubelet restarts the plugin. Empty: it looks again by itself."""
+
+
+SEEN = "/seen/devices"
+SAME = f"""now=$(look)
+[ "$now" = "$(cat {SEEN})" ] && exit
+echo "$now" >{SEEN}
+echo "devices came, went or were made again: the plugin looks again"
+exit 1"""
+"""A liveness probe that fails once for each change. Its file is never younger than the plugin's own look."""
 
 
 def render_plugin(plugin: DevicePlugin, namespace: str, config: str) -> Program:
@@ -53,17 +67,34 @@ def render_plugin(plugin: DevicePlugin, namespace: str, config: str) -> Program:
             *(mount(name, path) for name, path in KUBELET_FOLDERS.items()),
             {"name": "config", "mountPath": plugin.config_folder, "readOnly": True},
             mount(*plugin.folder),
+            *([mount("seen", "/seen")] if plugin.looks_once else []),
         ],
+        **(
+            {"livenessProbe": runs(f"{plugin.looks_once}; {SAME}", period_s=30, failures=1)}
+            if plugin.looks_once
+            else {}
+        ),
+    }
+    # before the plugin looks, so that nothing can come between its look and this one unnoticed
+    first: Manifest = {
+        "name": "seen",
+        "image": plugin.image,
+        "command": ["sh", "-c", f"{plugin.looks_once}; look >{SEEN}"],
+        "resources": resources("10m", "15Mi", "64Mi"),
+        "securityContext": unprivileged(),
+        "volumeMounts": [mount("seen", "/seen")],
     }
     volumes: list[JsonValue] = [
         *(host_folder(name, path) for name, path in KUBELET_FOLDERS.items()),
         host_folder(*plugin.folder, create=plugin.makes_folder),
         {"name": "config", "configMap": {"name": plugin.config_map}},
+        *([{"name": "seen", "emptyDir": {"medium": "Memory"}}] if plugin.looks_once else []),
     ]
     pod: Manifest = {
         "hostNetwork": True,
         # it talks to the kubelet only
         "automountServiceAccountToken": False,
+        **({"initContainers": [first]} if plugin.looks_once else {}),
         "containers": [container],
         "volumes": volumes,
     }

@@ -177,3 +177,13 @@ def env_field(name: str, path: str) -> Manifest:
 def ready_when(path: str, port: int) -> Manifest:
     """A readiness probe, so that waiting for the roll-out waits for a program that answers."""
     return {"httpGet": {"path": path, "port": port}, "initialDelaySeconds": 2, "periodSeconds": 5}
+
+
+def runs(command: str, *, period_s: int, failures: int) -> Manifest:
+    """A probe by a shell command. The time is generous: a shell may take seconds to start on an overloaded node."""
+    return {
+        "exec": {"command": ["sh", "-c", command]},
+        "periodSeconds": period_s,
+        "timeoutSeconds": 25,
+        "failureThreshold": failures,
+    }

@@ -18,11 +18,21 @@ from components.cluster.manifests import (
     mount,
     resources,
     rule,
+    runs,
 )
 from stacks.cluster import Cluster
 
 APP = "multus"
 CONFIG = "multus-daemon-config"
+CNI_CONFIG = "/host/etc/cni/net.d"
+SOCKET_FOLDER = "/host/run/multus/"
+READY = f"test -S {SOCKET_FOLDER}multus.sock && test -f {CNI_CONFIG}/00-multus.conf"
+"""Whether pods get their rails from now on. Upstream's DaemonSet has no probe, so it counts as rolled out before the
+daemon has written its configuration, and a pod of that moment gets the node's own network alone, without an error.
+
+The daemon listens first and writes afterwards (multus-cni v4.3.0, cmd/multus-daemon/main.go). It removes the socket's
+folder when it starts, so a file that a killed daemon left proves nothing by itself.
+"""
 
 
 def render_multus(cluster: Cluster) -> Program:
@@ -59,10 +69,10 @@ def _daemon_config() -> str:
         "cniVersion": "0.3.1",
         "logLevel": "verbose",
         "logToStderr": True,
-        "cniConfigDir": "/host/etc/cni/net.d",
-        "multusAutoconfigDir": "/host/etc/cni/net.d",
+        "cniConfigDir": CNI_CONFIG,
+        "multusAutoconfigDir": CNI_CONFIG,
         "multusConfigFile": "auto",
-        "socketDir": "/host/run/multus/",
+        "socketDir": SOCKET_FOLDER,
     }
     return json.dumps(config, indent=2) + "\n"
 
@@ -78,8 +88,11 @@ def _pod(cluster: Cluster) -> Manifest:
         "resources": resources("100m", "64Mi", "512Mi"),
         "securityContext": {"privileged": True},
         "terminationMessagePolicy": "FallbackToLogsOnError",
+        # the daemon itself waits two minutes for the node's own network and then ends
+        "startupProbe": runs(READY, period_s=2, failures=150),
+        "readinessProbe": runs(READY, period_s=60, failures=1),
         "volumeMounts": [
-            mount("cni", "/host/etc/cni/net.d"),
+            mount("cni", CNI_CONFIG),
             # the daemon runs delegates by their path on the node, so it is the same here
             mount("cnibin", CNI_BIN),
             mount("host-run", "/host/run"),

@@ -22,6 +22,18 @@ from stacks.lab import Lab
 LAYOUT_ANNOTATION = "rocelab/vf-layout"
 """Digest of all VFs of the lab. The plugin looks for VFs once, when it starts, so a new layout is a new pod."""
 
+LOOK = """look() {
+  for vf in /sys/bus/pci/devices/*/physfn; do stat -c "%n %i" "${vf%/physfn}/driver"; done 2>/dev/null
+  stat -c "%n %i" /sys/class/misc/rdma_cm 2>/dev/null
+}"""
+"""The VFs that have a driver, and whether rdma_ucm is loaded; the inodes differ when a driver was loaded again, even
+where the addresses are the same. None of it moves into a pod's namespace with the VF.
+
+Without it nothing starts the plugin again after a reboot or a driver reload, since the lab's VFs are the same as
+before; and its pods lack /dev/infiniband/rdma_cm where rdma_ucm was loaded after it, as a container keeps the /dev that
+it started with.
+"""
+
 
 def render_device_plugin(lab: Lab, cluster: Cluster) -> Program:
     """Offers each rail's VFs as its resource. `LAYOUT_ANNOTATION` is set by whoever knows that the VFs are there."""
@@ -37,6 +49,7 @@ def render_device_plugin(lab: Lab, cluster: Cluster) -> Program:
         # what a pod's VF is called; Multus reads it there
         folder=("device-info", "/var/run/k8s.cni.cncf.io/devinfo/dp"),
         makes_folder=True,
+        looks_once=LOOK,
     )
     return render_plugin(plugin, cluster.system_namespace, device_plugin_config(lab, cluster))
 

@@ -26,7 +26,7 @@ from components.hosts.sections.guests import (
 )
 from components.hosts.sections.kubernetes import kubernetes_section
 from components.hosts.sections.network import qos_section, routing_of
-from components.hosts.sections.runtime import runtime_seconds, runtime_section
+from components.hosts.sections.runtime import cni_folders_section, runtime_seconds, runtime_section
 from components.hosts.sections.system import system_seconds, system_sections
 from stacks.lab import Lab
 from stacks.nodes import Node, Pf
@@ -52,6 +52,7 @@ def host_document(lab: Lab, node: Node) -> dict[str, JsonValue]:
         "firmware_versions": firmware_versions_section(lab, node),
         "gpu": gpu_section(lab, node),
         "runtime": runtime_section(lab),
+        "cni_folders": cni_folders_section(lab),
         "guest_network": guest_network_section(lab, node),
         "licence": licence_section(lab, node),
         "bitfusion": bitfusion_section(lab, node),

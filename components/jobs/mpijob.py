@@ -13,6 +13,8 @@ RUN_LABEL, LAB_LABEL = "rocelab.dev/run", "rocelab.dev/lab"
 NETWORKS = "k8s.v1.cni.cncf.io/networks"
 SSH_PORT = 22
 HOSTNAME = "kubernetes.io/hostname"
+LAUNCHER_MIB, LAUNCHER_MIB_A_WORKER = 128, 2
+"""mpirun, and one ssh for each worker that it reaches directly."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -98,7 +100,7 @@ def _launcher(workers: Workers, program: Program, labels: dict[str, JsonValue]) 
             *rank_words(workers, program.variables),
             *program.words,
         ],
-        "resources": {"requests": {"cpu": "1", "memory": "1Gi"}, "limits": {"memory": "1Gi"}},
+        "resources": _launcher_needs(workers),
     }
     spec: dict[str, JsonValue] = {
         **_host_network(workers),
@@ -111,6 +113,16 @@ def _launcher(workers: Workers, program: Program, labels: dict[str, JsonValue]) 
         # mpirun is told the interfaces by name, and it has to find one of them where it runs itself
         spec["affinity"] = {"nodeAffinity": _on_our_nodes(workers)}
     return {"metadata": {"labels": labels}, "spec": spec}
+
+
+def _launcher_needs(workers: Workers) -> dict[str, JsonValue]:
+    """What the launcher asks for: it waits for the ranks and passes their lines on.
+
+    Small enough for the smallest node: with a whole CPU and 1 GiB it stays Pending beside the agents of a node that has
+    two CPUs and as many GiB.
+    """
+    memory = f"{LAUNCHER_MIB + LAUNCHER_MIB_A_WORKER * len(workers.nodes)}Mi"
+    return {"requests": {"cpu": "100m", "memory": memory}, "limits": {"memory": "1Gi"}}
 
 
 def _mpirun(workers: Workers, ranks: int) -> list[str]:

@@ -4,7 +4,11 @@ from pydantic import JsonValue
 
 from components.hosts.sections.gpus import INSTALL_S, software
 from stacks.bill import pause_image
+from stacks.delivery import Pvrdma
 from stacks.lab import Lab
+
+CNI_BIN, CNI_CONFIG = "/opt/cni/bin", "/etc/cni/net.d"
+"""Where the cluster's node agents put plugins and Multus' configuration."""
 
 
 def runtime_section(lab: Lab) -> dict[str, JsonValue] | None:
@@ -20,6 +24,14 @@ def runtime_section(lab: Lab) -> dict[str, JsonValue] | None:
             "registries": _registries(lab),
         }
     return section
+
+
+def cni_folders_section(lab: Lab) -> dict[str, JsonValue] | None:
+    """Where the cluster's plugins are; None where pods have no network of their own, or containerd is ours."""
+    ours = lab.runtime is not None and lab.runtime.containerd.source == "packaged"
+    if lab.cluster is None or isinstance(lab.cluster.delivery, Pvrdma) or ours:
+        return None
+    return {"bin": CNI_BIN, "conf": CNI_CONFIG}
 
 
 def runtime_seconds(lab: Lab) -> int:

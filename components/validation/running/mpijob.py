@@ -27,8 +27,11 @@ from stacks.base import LabError
 POLL_S = 1.0
 ANNOUNCE_S = 30.0
 """How often a wait says what it waits for."""
-START_S = {True: 90, False: 900}
-"""Until all ranks run, by simulated or not: a real node may first pull an image of many gigabytes."""
+START_S = {True: 300, False: 900}
+"""Until all ranks run, by simulated or not: a real node may first pull an image of many gigabytes, and an emulated one
+takes a minute for each pod that it starts."""
+PLAYED_S = 90
+"""The same where kwok plays the kubelets: a pod that does not run by then never will."""
 LARGEST_LOG_BYTES = 16_000_000
 NCCL_LOG = "nccl_all_reduce.log"
 """Name of the launcher's log in the run's bundle."""
@@ -223,6 +226,7 @@ def wait(  # noqa: PLR0913, PLR0917  # what is waited for, and what is done mean
         JobError: why it did not.
     """
     begun, running, said_s = time.monotonic(), False, 0.0
+    start_s, asked = waiting.start_s, waiting.start_s <= PLAYED_S
     while not stop.wait(POLL_S):
         conditions, waited_s = jobs.conditions(name), time.monotonic() - begun
         if "Succeeded" in conditions:
@@ -241,10 +245,12 @@ def wait(  # noqa: PLR0913, PLR0917  # what is waited for, and what is done mean
         if waited_s >= said_s + ANNOUNCE_S:
             said_s, why = waited_s, "runs" if running else f"has not started: {jobs.waiting_for(name)}"
             say(f"{waiting.what}: {why}, for {waited_s:.0f} s now")
-        if not running and waited_s > waiting.start_s:
+        if not running and not asked and waited_s > PLAYED_S:
+            asked, start_s = True, PLAYED_S if jobs.replayed(name) else start_s
+        if not running and waited_s > start_s:
             why = jobs.waiting_for(name) if conditions else "the MPI operator does not touch it: does it run?"
             raise JobError(f"not started after {waited_s:.0f} s: {why}", has_log=False)
-        if waited_s > waiting.start_s + waiting.timeout_s:
+        if waited_s > start_s + waiting.timeout_s:
             raise JobError(f"no end after {waited_s:.0f} s", has_log=True)
     raise JobError("the run was ended", has_log=False)
 

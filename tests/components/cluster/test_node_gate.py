@@ -1,6 +1,7 @@
 """The gate before jobs: what it looks for, what it says, and how long it waits."""
 
 import json
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -16,7 +17,7 @@ from components.cluster.node_checks import (
     vf_changes,
     wanted,
 )
-from components.cluster.node_gate import NodeGateProvider, wait
+from components.cluster.node_gate import Faults, NodeGateProvider, wait
 from components.kubernetes.client import ApiError
 from stacks.bootstrap import Bootstrap
 from stacks.lab import Lab
@@ -347,6 +348,23 @@ def test_waiting_ends_with_the_last_fault_or_with_the_time(monkeypatch: pytest.M
     assert wait(lambda: {"gpu01": ["x"]}, 10, said.append) == {"gpu01": ["x"]}
     assert said == []
     assert clock[0] < 2 * node_gate.POLL_S + 10 + node_gate.POLL_S
+
+
+@pytest.mark.parametrize("annotations", [{}, {"kwok.x-k8s.io/node": "fake"}])
+def test_where_kwok_plays_the_kubelets_nobody_waits_for_a_plugin_to_register(
+    lab: Lab, there: dict[str, Any], monkeypatch: pytest.MonkeyPatch, annotations: dict[str, str]
+) -> None:
+    waited: list[float] = []
+
+    def wait_once(look_once: Callable[[], Faults], wait_s: float, _say: object) -> Faults:
+        waited.append(wait_s)
+        return look_once()
+
+    monkeypatch.setattr(node_gate, "wait", wait_once)
+    there["/api/v1/nodes"] = [{"metadata": {"name": "gpu01", "annotations": annotations}}]
+    NodeGateProvider().create(props(lab, wait_s=120))
+
+    assert waited == ([5] if annotations else [5, 115])
 
 
 def test_a_long_wait_says_every_half_minute_what_it_waits_for(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,5 +1,7 @@
 """containerd and the limit of pinned memory on a host of each family."""
 
+import pytest
+
 from components.hosts.program.steps.memlock import DROP_IN, LOGINS
 from tests.components.hosts.test_host import run
 from tests.components.hosts.vendor_lab import applied, asks, commands_with, differing, unchanged_by_a_second_run
@@ -75,3 +77,60 @@ def test_what_the_lab_no_longer_asks_for_is_undone(host, lab):
 
     assert run("apply", host, asks(lab))["failed"] is None
     assert not host.exists(DROP_IN)
+
+
+DEBIAN = """
+  [plugins."io.containerd.grpc.v1.cri"]
+    [plugins."io.containerd.grpc.v1.cri".cni]
+      bin_dir = "/usr/lib/cni"
+      conf_dir = "/etc/cni/net.d"
+"""
+"""A section of Debian's own /etc/containerd/config.toml, as people published it; containerd 1.7 dumps it so."""
+UPSTREAM_2 = """
+    [plugins.'io.containerd.cri.v1.runtime'.cni]
+      bin_dir = ''
+      bin_dirs = ['/opt/cni/bin']
+      conf_dir = '/etc/cni/net.d'
+"""
+"""Of containerd 2.1's documentation (docs/cri/config.md): what `containerd config default` prints."""
+
+
+def warned(host, document):
+    return [text for text in run("probe", host, document)["facts"].get("warnings", []) if "CNI" in text]
+
+
+@pytest.mark.parametrize(
+    ("settings", "named"),
+    [
+        (DEBIAN, ["CNI plugins in /usr/lib/cni, and they are in /opt/cni/bin"]),
+        (DEBIAN.replace("/usr/lib/cni", "/opt/cni/bin"), []),
+        (UPSTREAM_2, []),
+        (UPSTREAM_2.replace("/opt/cni/bin", "/usr/lib/cni"), ["CNI plugins in /usr/lib/cni"]),
+        (UPSTREAM_2.replace("'/opt/cni/bin'", "'/usr/lib/cni', '/opt/cni/bin'"), []),
+        (UPSTREAM_2.replace("net.d", "other.d"), ["CNI configurations in /etc/cni/other.d"]),
+        ("", []),
+    ],
+)
+def test_a_containerd_that_is_kept_and_never_calls_multus_is_named_with_the_remedy(host, lab, settings, named):
+    host.containerd_settings = settings
+    for document in (asks(lab), asks(lab, runtime={})):
+        found = warned(host, document)
+
+        assert [name in text for name, text in zip(named, found, strict=True)] == [True] * len(named)
+        assert all(
+            "/etc/containerd/config.toml" in text and "runtime.containerd.source: packaged" in text for text in found
+        )
+
+
+def test_a_containerd_of_ours_has_its_own_defaults_and_is_not_asked(host, lab):
+    host.containerd_settings = DEBIAN
+    ours = {"containerd": {"source": "packaged", "version": "1.7.27", "packages": ["containerd.io"]}}
+
+    assert warned(host, asks(lab, runtime=ours)) == []
+    assert "containerd config dump" not in host.commands
+
+
+def test_a_host_without_containerd_says_nothing_of_its_folders(host, lab):
+    host.containerd = ""
+
+    assert warned(host, asks(lab)) == []

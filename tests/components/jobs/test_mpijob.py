@@ -100,6 +100,13 @@ def test_every_job_keeps_to_what_makes_mpi_jobs_work(lab: Lab, name: str, transp
     assert "ttlSecondsAfterFinished" not in spec["runPolicy"], "it would delete the log before it is read"
 
 
+def test_the_launcher_fits_beside_the_agents_on_a_node_of_two_cpus_and_2_gib(lab: Lab) -> None:
+    """It has no work of its own; of such a node the control plane's and the nodes' agents leave less than one CPU."""
+    needs = container(rendered(lab), "Launcher")["resources"]
+
+    assert needs == {"requests": {"cpu": "100m", "memory": "132Mi"}, "limits": {"memory": "1Gi"}}
+
+
 def test_without_rails_the_job_runs_over_tcp_as_the_guides_compare_it(lab: Lab) -> None:
     job = rendered(lab, "tf_cnn", "tcp")
 

@@ -229,6 +229,18 @@ def test_a_registry_that_is_slow_gets_the_whole_time_and_is_named_at_its_end(lab
     )
 
 
+@pytest.mark.parametrize(("labels", "waited"), [({REPLAYED: "true"}, "0"), ({}, "1")])
+def test_only_a_real_kubelet_gets_the_time_that_a_real_pod_takes(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch, labels: dict[str, str], waited: str
+) -> None:
+    monkeypatch.setattr(mpijob, "PLAYED_S", 0.1)
+    monkeypatch.setattr(mpijob, "START_S", {True: 1, False: 1})
+    api = FakeApi(statuses=[true("Created")], nodes=[{"metadata": {"name": "gpu01", "labels": labels}}])
+    result, _ = run(lab, api)
+
+    assert f"not started after {waited} s" in result.reasons[0]
+
+
 def test_a_long_wait_says_what_keeps_the_job_from_starting(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(mpijob, "ANNOUNCE_S", 0.05)
 

@@ -1,0 +1,61 @@
+"""Whether containerd looks for CNI plugins and their configuration where Multus and the installers put them."""
+
+import re
+from typing import Any, Dict, List, Set
+
+from ..host import Document, Host
+from ..step import Fields, Step
+
+SETTING = re.compile(r"^\s*(bin_dirs?|conf_dir)\s*=\s*(.+)$", re.MULTILINE)
+QUOTED = re.compile(r"""["']([^"']*)["']""")
+
+
+class CniFolders(Step):
+    """It only looks: whose containerd this is, its configuration stays as it is.
+
+    containerd's own default is /opt/cni/bin; Debian's package sets /usr/lib/cni in its /etc/containerd/config.toml.
+    There containerd finds 00-multus.conf and no multus-shim, or never calls Multus at all.
+    """
+
+    name = "cni_folders"
+    order = 365
+    at_boot = False
+
+    def concerns(self, document: Document) -> bool:
+        return bool(document.get("cni_folders"))
+
+    def wanted(self, document: Document) -> Fields:
+        return {}
+
+    def observed(self, host: Host) -> Fields:
+        return {}
+
+    def apply(self, host: Host, wrong: Set[str]) -> None:
+        """Nothing: it has no fields."""
+
+    def facts(self, host: Host) -> Dict[str, Any]:
+        asked, found = host.document["cni_folders"], cni_folders(host)
+        warnings = [
+            f"containerd looks for CNI {what} in {' and '.join(found[key])}, and they are in {asked[key]}: no pod gets "
+            f"a rail. Set {setting} in /etc/containerd/config.toml and restart containerd, or set "
+            "runtime.containerd.source: packaged"
+            for key, what, setting in (
+                (
+                    "bin",
+                    "plugins",
+                    f'bin_dir = "{asked["bin"]}" (bin_dirs = ["{asked["bin"]}"] from containerd 2.1 on)',
+                ),
+                ("conf", "configurations", f'conf_dir = "{asked["conf"]}"'),
+            )
+            if found[key] and asked[key] not in found[key]
+        ]
+        return {"warnings": warnings} if warnings else {}
+
+
+def cni_folders(host: Host) -> Dict[str, List[str]]:
+    """Where the containerd of this host looks; empty without one, as with another runtime."""
+    found: Dict[str, List[str]] = {"bin": [], "conf": []}
+    done = host.machine.run("containerd", "config", "dump")
+    for name, value in SETTING.findall(done.out if done.code == 0 else ""):
+        found["conf" if name == "conf_dir" else "bin"] += [folder for folder in QUOTED.findall(value) if folder]
+    return found
