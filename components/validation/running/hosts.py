@@ -132,10 +132,10 @@ def _refuse_busy(plan: Plan, found: dict[str, Ports], foreign: list[str], *, ask
     _refuse("queue pairs are open on ", users)
     _refuse("", foreign)
     if not asked:
-        # the kubelet's own note lists pods that ended as well, so it counts only where nobody else can tell
-        rails = {rail.resource for rail in plan.rails}
+        # of a pod the cluster tells more: whether it is a leftover of ours, and its name
         _refuse(
-            "", [f"{node}: a pod holds {held}" for node, port in found.items() for held in sorted(port.held & rails)]
+            "a VF is in another network namespace or under vfio: ",
+            [f"{node}: {vf}" for node, port in found.items() for vf in port.away],
         )
     _refuse("", [f"{node}: {port_busy}" for node, port in found.items() for port_busy in port.busy()])
 

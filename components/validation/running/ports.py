@@ -21,6 +21,12 @@ IDLE_BYTES_S = 1_000_000
 RDMA_WORD_BYTES = 4
 """port_xmit_data and port_rcv_data count words (InfiniBand specification, PortCounters)."""
 
+QUEUE_PAIR = re.compile(r'"ifname"\s*:\s*')
+NAME, PID, COMM = re.compile(r'^"([^"]+)"'), re.compile(r'"pid"\s*:\s*(\d+)'), re.compile(r'"comm"\s*:\s*"([^"]*)"')
+"""Of `rdma -j resource show qp`, read piece by piece: some releases of iproute2 print JSON that no parser takes
+(rdma/res-qp.c; "rdma: Fix core dump when pretty is used", linux-rdma, January 2024), and a host that cannot be read
+must not look like one that is idle.
+"""
 PCI = re.compile(r"([0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2})\.[0-7]")
 """Domain, bus, device and function. The functions of a card share its link; a virtual device has another name."""
 
@@ -41,8 +47,8 @@ class Ports:
     """Programs that have queue pairs on these ports or their VFs."""
     moved_bytes: dict[str, int] = field(default_factory=dict)
     """By device, within a second in which nothing of ours ran."""
-    held: frozenset[str] = frozenset()
-    """Device-plugin resources that the kubelet has given to pods; it forgets those of ended ones only by and by."""
+    away: tuple[str, ...] = ()
+    """VFs of these ports that somebody has in another network namespace or under vfio, by device and PCI address."""
     cpus: dict[int, str] = field(default_factory=dict)
     """CPUs of each NUMA node, as a list such as `0-31,64-95`."""
     cuda: frozenset[str] = frozenset()
@@ -125,7 +131,7 @@ def parse_ports(text: str) -> Ports:
         gids=_gids(said),
         users=tuple(_users(next(iter(said["qps"]), ""), devices)),
         moved_bytes=_moved(said["before"], said["after"]),
-        held=frozenset(said["held"]),
+        away=tuple(sorted(said["away"])),
         boot_id=next(iter(said["boot"]), ""),
         cuda=frozenset(said["cuda"]),
         nearest_gpu=_nearest(_pairs(said["path"]), _pairs(said["gpu"])),
@@ -222,13 +228,9 @@ def _moved(before: list[str], after: list[str]) -> dict[str, int]:
 
 def _users(qps: str, devices: set[str]) -> list[str]:
     """Kernel queue pairs have no pid; a process with some is using the port."""
-    try:
-        entries = json.loads(qps or "[]")
-    except ValueError:
-        return []
-    found = {
-        f"{e.get('comm', '?')} ({e['pid']}) on {e['ifname']}"
-        for e in entries
-        if e.get("ifname") in devices and e.get("pid")
-    }
+    found = set()
+    for entry in QUEUE_PAIR.split(qps)[1:]:
+        name, pid, comm = (match[1] if (match := one.search(entry)) else "" for one in (NAME, PID, COMM))
+        if name in devices and pid:
+            found.add(f"{comm or '?'} ({pid}) on {name}")
     return sorted(found)

@@ -114,8 +114,6 @@ echo "version $("${tests%% *}" --version 2>&1 | tr '\\n' ' ')"
 echo "boot $(cat /proc/sys/kernel/random/boot_id 2>/dev/null)"
 if command -v numactl >/dev/null; then echo "has numactl"; fi
 echo "qps $(rdma -j resource show qp 2>/dev/null)"
-sudo -n cat /var/lib/kubelet/device-plugins/kubelet_internal_checkpoint 2>/dev/null |
-  tr ',{' '\\n\\n' | sed -n 's/^"ResourceName":"\\(.*\\)"$/held \\1/p' | sort -u
 gpus=/sys/bus/pci/drivers/nvidia
 if [ -d "$gpus" ]; then
   ib_write_bw --help 2>&1 | grep -o -e '--use_cuda[a-z_]*' | sort -u | sed 's/^/cuda /'
@@ -139,6 +137,11 @@ done
     for vf in "$net"/device/virtfn*/infiniband/*; do
       if [ -e "$vf" ]; then echo "vf $1 ${vf##*/}"; fi
     done
+    for vf in "$net"/device/virtfn*; do
+      if [ -e "$vf/driver" ] && [ -z "$(ls "$vf/net" 2>/dev/null)" ]; then
+        echo "away $1 $(basename "$(readlink -f "$vf")")"
+      fi
+    done
     shift 2
     cd "$ib/ports/1" 2>/dev/null || continue
     grep -s . gid_attrs/types/* | sed "s|^gid_attrs/types/|type $device |; s|:| |"
@@ -149,7 +152,11 @@ done
 wait
 all after "$@"
 """
-"""Tells what a test needs to know of a host's ports, who else uses them, and what they carried within a second."""
+"""Tells what a test needs to know of a host's ports, who else uses them, and what they carried within a second.
+
+A VF with a driver and without a netdev is in use: a pod or a container has it in its own network, or vfio has bound it.
+The kubelet's own list of given devices says nothing of now: it outlives pods and reboots.
+"""
 
 REACH = """
 running=0

@@ -434,9 +434,10 @@ def test_traffic_of_somebody_else_loads_nothing(lab: Lab) -> None:
     assert not {"client", "server"} & {role for host in hosts for role in host.asked}
 
 
-def test_without_a_cluster_to_ask_the_kubelet_s_note_of_a_pod_on_a_rail_counts(lab: Lab) -> None:
+def test_without_a_cluster_to_ask_a_vf_that_somebody_has_is_a_rail_in_use(lab: Lab) -> None:
     hosts = two_hosts()
-    hosts[0].programs["inspect"] = answering(f"held intel.com/sriov_111\n{PORTS}")
+    hosts[0].programs["inspect"] = answering(f"away rxe0 0000:05:10.0\n{PORTS}")
     record, _ = run(without_nccl(lab), hosts)
 
-    assert record.transfers[0].reasons == ("busy: gpu01: a pod holds intel.com/sriov_111",)
+    said = "busy: a VF is in another network namespace or under vfio: gpu01: rxe0 0000:05:10.0"
+    assert record.transfers[0].reasons == (said,)
