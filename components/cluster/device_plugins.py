@@ -88,8 +88,9 @@ def render_plugin(plugin: DevicePlugin, namespace: str, config: str) -> Program:
         *(host_folder(name, path) for name, path in KUBELET_FOLDERS.items()),
         host_folder(*plugin.folder, create=plugin.makes_folder),
         {"name": "config", "configMap": {"name": plugin.config_map}},
-        *([{"name": "seen", "emptyDir": {"medium": "Memory"}}] if plugin.looks_once else []),
     ]
+    if plugin.looks_once:
+        volumes.append({"name": "seen", "emptyDir": {"medium": "Memory"}})
     pod: Manifest = {
         "hostNetwork": True,
         # it talks to the kubelet only

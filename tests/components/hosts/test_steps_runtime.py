@@ -112,7 +112,7 @@ def warned(host, document):
     ],
 )
 def test_a_containerd_that_is_kept_and_never_calls_multus_is_named_with_the_remedy(host, lab, settings, named):
-    host.containerd_settings = settings
+    host.file("/etc/containerd/config.toml", settings)
     for document in (asks(lab), asks(lab, runtime={})):
         found = warned(host, document)
 
@@ -123,14 +123,14 @@ def test_a_containerd_that_is_kept_and_never_calls_multus_is_named_with_the_reme
 
 
 def test_a_containerd_of_ours_has_its_own_defaults_and_is_not_asked(host, lab):
-    host.containerd_settings = DEBIAN
+    host.file("/etc/containerd/config.toml", DEBIAN)
     ours = {"containerd": {"source": "packaged", "version": "1.7.27", "packages": ["containerd.io"]}}
 
     assert warned(host, asks(lab, runtime=ours)) == []
-    assert "containerd config dump" not in host.commands
 
 
-def test_a_host_without_containerd_says_nothing_of_its_folders(host, lab):
-    host.containerd = ""
+def test_a_drop_in_behind_the_file_decides(host, lab):
+    host.file("/etc/containerd/config.toml", DEBIAN)
+    host.file("/etc/containerd/conf.d/50-cni.toml", UPSTREAM_2)
 
     assert warned(host, asks(lab)) == []

@@ -43,7 +43,6 @@ class VendorHost(FakeHost):
         }
         self.frozen_firmware = False
         self.containerd, self.gpu_module, self.peer_module = "containerd.io 1.7.27 05044ec0a9a7", "", True
-        self.containerd_settings = ""
         self.reloads = 0
         self.file("/etc/os-release", OS_RELEASE[family])
         if family == "debian":
@@ -178,8 +177,6 @@ class VendorHost(FakeHost):
 
     def _service(self, words: tuple[str, ...]) -> Done | None:
         match words:
-            case ("containerd", "config", "dump"):
-                return done(self.containerd_settings) if self.containerd else missing(words)
             case ("containerd", "--version"):
                 return done(f"containerd {self.containerd}\n") if self.containerd else missing(words)
             case ("systemctl", "show", "-p", "MainPID", "--value", "containerd.service"):

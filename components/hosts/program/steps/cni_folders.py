@@ -3,6 +3,7 @@
 import re
 from typing import Any, Dict, List, Set
 
+from ..containers import CONFIG_DROP_INS, CONFIG_FILE
 from ..host import Document, Host
 from ..step import Fields, Step
 
@@ -53,9 +54,16 @@ class CniFolders(Step):
 
 
 def cni_folders(host: Host) -> Dict[str, List[str]]:
-    """Where the containerd of this host looks; empty without one, as with another runtime."""
+    """Where the containerd of this host is told to look; empty where its own default stands, as without containerd.
+
+    Its files are read, since to ask the program (`containerd config dump`) takes a second at each run.
+    """
+    machine = host.machine
     found: Dict[str, List[str]] = {"bin": [], "conf": []}
-    done = host.machine.run("containerd", "config", "dump")
-    for name, value in SETTING.findall(done.out if done.code == 0 else ""):
-        found["conf" if name == "conf_dir" else "bin"] += [folder for folder in QUOTED.findall(value) if folder]
+    drop_ins = (f"{CONFIG_DROP_INS}/{name}" for name in machine.names(CONFIG_DROP_INS) if name.endswith(".toml"))
+    for path in (CONFIG_FILE, *sorted(drop_ins)):
+        for name, value in SETTING.findall(machine.content(path).decode(errors="replace")):
+            folders = [folder for folder in QUOTED.findall(value) if folder]
+            if folders:
+                found["conf" if name == "conf_dir" else "bin"] = folders
     return found
