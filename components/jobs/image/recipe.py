@@ -16,6 +16,10 @@ from stacks.images import (
 LABEL = "rocelab.dev/recipe"
 BUILD_TOOLS = ("build-essential", "bzip2", "ca-certificates", "git", "perl")
 SSH = ("openssh-client", "openssh-server")
+PROGRAMS = ("all_reduce_perf", "ib_write_bw", "ibv_devinfo", "ping")
+"""What the benchmark image has to have."""
+PING = ("iputils-ping",)
+"""For the check of the rails from inside pods."""
 DISTRIBUTION_VERBS = ("ibverbs-providers", "ibverbs-utils", "libibverbs-dev", "perftest", "rdma-core", "rdmacm-utils")
 VENDOR_VERBS = ("doca-ofed-userspace",)
 VENDOR_KEY = "https://linux.mellanox.com/public/repo/doca/GPG-KEY-Mellanox.pub"
@@ -39,7 +43,7 @@ def benchmark_dockerfile(recipe: BenchmarkRecipe) -> str:
     packages = [
         f"libnccl2={recipe.nccl}",
         f"libnccl-dev={recipe.nccl}",
-        *sorted((*BUILD_TOOLS, *SSH, *(VENDOR_VERBS if vendor else DISTRIBUTION_VERBS))),
+        *sorted((*BUILD_TOOLS, *PING, *SSH, *(VENDOR_VERBS if vendor else DISTRIBUTION_VERBS))),
     ]
     return _with_label(
         [
@@ -51,7 +55,7 @@ def benchmark_dockerfile(recipe: BenchmarkRecipe) -> str:
             _ssh(),
             _check(
                 "mpirun --version > /dev/null",
-                *(f"command -v {name} > /dev/null" for name in ("all_reduce_perf", "ib_write_bw", "ibv_devinfo")),
+                *(f"command -v {name} > /dev/null" for name in PROGRAMS),
                 *(() if vendor else at_build()),
             ),
         ]

@@ -12,6 +12,7 @@ RUN apt-get update \
       git \
       ibverbs-providers \
       ibverbs-utils \
+      iputils-ping \
       libibverbs-dev \
       openssh-client \
       openssh-server \
@@ -48,6 +49,7 @@ RUN /usr/sbin/sshd -t \
  && command -v all_reduce_perf > /dev/null \
  && command -v ib_write_bw > /dev/null \
  && command -v ibv_devinfo > /dev/null \
+ && command -v ping > /dev/null \
  && ( why="there is no libibverbs"; \
       for library in /usr/lib/*/libibverbs.so.1 /usr/lib64/libibverbs.so.1; \
       do [ -e "$library" ] || continue; \
@@ -62,4 +64,4 @@ RUN /usr/sbin/sshd -t \
       [ -z "$why" ] || { echo "this image cannot speak PVRDMA: $why" >&2; exit 1; } ) \
  && ! { dpkg-query --show --showformat='${db:Status-Status} ${Package} ${Version}\n' \
       'libibverbs*' 'ibverbs-*' 'librdmacm*' 'rdma-core*' 'perftest*' 2> /dev/null || true; } | grep -iE '^installed .*(mlnx|mofed|doca)' >&2
-LABEL rocelab.dev/recipe=8d5b930df175
+LABEL rocelab.dev/recipe=eb77c9e06fd2

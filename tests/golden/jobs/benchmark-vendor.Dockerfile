@@ -14,6 +14,7 @@ RUN apt-get update \
       ca-certificates \
       doca-ofed-userspace \
       git \
+      iputils-ping \
       openssh-client \
       openssh-server \
       perl \
@@ -45,5 +46,6 @@ RUN /usr/sbin/sshd -t \
  && mpirun --version > /dev/null \
  && command -v all_reduce_perf > /dev/null \
  && command -v ib_write_bw > /dev/null \
- && command -v ibv_devinfo > /dev/null
-LABEL rocelab.dev/recipe=50512d6f6ddd
+ && command -v ibv_devinfo > /dev/null \
+ && command -v ping > /dev/null
+LABEL rocelab.dev/recipe=e65e3f40d192
