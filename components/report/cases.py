@@ -21,6 +21,7 @@ STATUS_OF: dict[str, Status] = {
     "error": "error",
     "unstable": "error",
     "replayed": "skipped",
+    "not run": "skipped",
     "not rated": "skipped",
 }
 

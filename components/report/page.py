@@ -58,9 +58,10 @@ SIGNS = {
     "error": "?",
     "unstable": "~",
     "replayed": "⟲",
+    "not run": "○",
     "not rated": "○",
 }
-STILL = ("not rated", "replayed")
+STILL = ("not rated", "replayed", "not run")
 """States that say nothing, neither good nor bad."""
 COLUMNS = ("test", "rail", "function", "performance", "median", "slowest", "ceiling", "of ceiling", "change", "note")
 UNKNOWN = "unknown"
@@ -239,7 +240,7 @@ def _group(transfer: TransferResult) -> Group:
 
 
 def _passed(summary: Summary) -> str:
-    tests = [test for test in summary.tests if test.function != "replayed"]
+    tests = [test for test in summary.tests if test.function not in ("replayed", "not run")]
     passed = sum(test.function == "pass" for test in tests)
     quarantined = f", {plural(len(summary.quarantined), 'host')} quarantined" if summary.quarantined else ""
     return f"{passed} of {plural(len(tests), 'test')} pass{quarantined}"

@@ -9,6 +9,7 @@ COLOUR = {
     "error": "bold red",
     "unstable": "yellow",
     "replayed": "default",
+    "not run": "default",
     "not rated": "default",
 }
 """As `rich` names styles. What is no pass is never green, and only what is broken or unknown is red."""

@@ -14,7 +14,7 @@ LARGEST_BYTES = 8_000
 MOST_QUARANTINED = 8
 LONGEST = 160
 
-FUNCTIONS = ("fail", "error", "skip", "replayed", "pass")
+FUNCTIONS = ("fail", "error", "skip", "replayed", "not run", "pass")
 
 
 def output_of(summary: Summary) -> dict[str, JsonValue]:

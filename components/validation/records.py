@@ -213,6 +213,48 @@ class NodeRing(Frozen):
         return self.busbw_gbyte_s or 0.0
 
 
+class RailInPods(Frozen):
+    """One rail as pods of all nodes saw it, in numbers."""
+
+    rail: str
+    pods: int
+    """Pods that said what they have."""
+    pairs: int
+    """Pairs of nodes that were planned."""
+    reached: int
+    """Of them, those whose pods answered frames of the full MTU."""
+    apart: int = 0
+    """Interfaces of other rails that did not answer on this one, though the pod's own interface here did."""
+
+
+class PodFault(Frozen):
+    """One thing that a pod lacks of its rails."""
+
+    code: str
+    """For machines, such as `MULTUS_DOWN`, `POOL_FULL`, `POD_CUT_OFF`."""
+    node: str
+    """Of a pair, both; empty: all nodes of the rail."""
+    rail: str = ""
+    """Empty: all rails."""
+    what: str
+    hint: str = ""
+
+
+class PodRails(Frozen):
+    """The rails from inside pods, one on each node."""
+
+    outcome: Outcome
+    """failed: there are faults."""
+    reason: str = ""
+    """Why it was skipped, or could not be run."""
+    played: bool = False
+    """Skipped since no pod of this lab is real: it enters no verdict."""
+    rails: tuple[RailInPods, ...] = ()
+    faults: tuple[PodFault, ...] = ()
+    left_out: int = 0
+    """Further faults."""
+
+
 class JobResult(Frozen):
     """One job of a comparison of transports or of an application; a transport may have several, in their order."""
 
@@ -269,6 +311,7 @@ class RunRecord(Frozen):
     fingerprint: str = ""
     """Digest of everything whose change makes this run obsolete; empty for a run by hand."""
     transfers: tuple[TransferResult, ...]
+    pods: PodRails | None = None
     gpu_memory: tuple[GpuTransfer, ...] = ()
     rings: tuple[NodeRing, ...] = ()
     nccl: NcclResult | None = None

@@ -6,8 +6,9 @@ from pydantic import Field
 
 from components.validation.records import Frozen
 
-Function = Literal["pass", "fail", "skip", "error", "replayed"]
-"""skip: not run, on purpose. error: could not be run or read. replayed: shown only. None of the three is a pass."""
+Function = Literal["pass", "fail", "skip", "error", "replayed", "not run"]
+"""skip: not run, on purpose. error: could not be run or read. replayed: shown only. not run: this lab has nothing that
+it could run on. None of the four is a pass."""
 Performance = Literal["pass", "warn", "fail", "unstable", "not rated"]
 """unstable: repeats differ so much that no number stands for them."""
 
@@ -29,7 +30,7 @@ class JudgedTest(Frozen):
     rail: str | None = None
     """None: the test runs over all rails at once."""
     function: Function
-    """replayed: shown only, it counts for nothing."""
+    """replayed and not run count for nothing."""
     performance: Performance
     because: str = ""
     """Why it is not rated."""

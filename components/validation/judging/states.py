@@ -11,6 +11,7 @@ SIMULATED = "simulated"
 SHOWN_ONLY = "shown only"
 """Of tests that nothing demands a value of: curves, incast, applications."""
 NOTHING = "nothing measured"
+COUNTS_FOR_NOTHING = ("replayed", "not run")
 
 Overall = Literal["pass", "fail", "skip", "error"]
 
@@ -31,8 +32,8 @@ def function_of_counts(planned: int, *, measured: int, failed: int, skipped: int
 
 
 def function_of_tests(functions: Sequence[Function]) -> Overall:
-    """State of the whole; replayed tests have no part in it."""
-    real = [function for function in functions if function != "replayed"]
+    """State of the whole; tests that count for nothing have no part in it."""
+    real = [function for function in functions if function not in COUNTS_FOR_NOTHING]
     for state in ("fail", "error", "skip"):
         if state in real:
             return state
@@ -43,7 +44,7 @@ def performance_of_tests(tests: Sequence[JudgedTest], *, simulated: bool) -> tup
     """The worst of all rated tests, and why none; one that could not be rated keeps the whole from being a pass."""
     if simulated:
         return "not rated", SIMULATED
-    rated = [test for test in tests if test.function != "replayed" and test.because != SHOWN_ONLY]
+    rated = [test for test in tests if test.function not in COUNTS_FOR_NOTHING and test.because != SHOWN_ONLY]
     found = {test.performance: test for test in rated}
     for state in ("fail", "unstable"):
         if state in found:

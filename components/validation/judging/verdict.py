@@ -9,6 +9,7 @@ from components.validation.judging.gpu_memory import gpu_memory_findings, judge_
 from components.validation.judging.jobs import job_findings, judge_jobs, judge_nccl
 from components.validation.judging.levels import compared_stage
 from components.validation.judging.network import network_findings
+from components.validation.judging.pods import judge_pods, pod_findings, pod_reasons
 from components.validation.judging.pvrdma import PATH, path_findings, path_reasons, path_tests
 from components.validation.judging.rings import judge_rings, ring_findings
 from components.validation.judging.second_try import crowded, only_with_fewer, second_try_findings
@@ -68,6 +69,7 @@ def judge(plan: Plan, benchmarks: Benchmarks, record: RunRecord, beside: Beside 
         performance, because = worse_of(performance, "warn"), because if performance == "not rated" else ""
     reasons = [
         *_reasons(record),
+        *pod_reasons(record),
         *_crowded(plan, record),
         *path_reasons(plan, record),
         *(_slow(test) for test in tests if test.performance in ("warn", "fail", "unstable")),
@@ -132,6 +134,7 @@ def _tests(plan: Plan, benchmarks: Benchmarks, record: RunRecord) -> list[Judged
         if plan.planned(stage, rail.name)
     ]
     tests += path_tests(plan, record)
+    tests += judge_pods(plan, record)
     tests += judge_gpu_memory(plan, benchmarks, record)
     if plan.rings:
         tests.append(judge_rings(plan, benchmarks, record))
@@ -153,6 +156,7 @@ def _findings(
         for fault in where.faults:
             for name in [fault.rail] if fault.rail else [rail.name for rail in plan.rails]:
                 states[stage.test, stage.shape, name] = "warn"
+    findings += pod_findings(record)
     findings += second_try_findings(record)
     findings += path_findings(plan, record)
     findings += mtu_findings(plan, record)

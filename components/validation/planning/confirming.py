@@ -29,4 +29,4 @@ def confirming(plan: Plan, names: Collection[str]) -> Plan | None:
     both_ways = any(parts[1] == "both_ways" for parts in wanted if len(parts) == 3)
     verbs = plan.verbs.model_copy(update={"tests": kept, "both_ways": both_ways, "sizes": (), "incast": 0})
     chosen = tuple(rail for rail in plan.rails if rail.name in rails)
-    return plan.model_copy(update={"verbs": verbs, "rails": chosen, "nccl": nccl, "jobs": ()})
+    return plan.model_copy(update={"verbs": verbs, "rails": chosen, "pods": None, "nccl": nccl, "jobs": ()})

@@ -25,7 +25,7 @@ class Only:
             LabError: for a name that the plan does not have.
         """
         nodes = {end.node for rail in plan.rails for end in rail.ends}
-        tests: set[str] = {*plan.verbs.tests, *(["nccl"] if plan.nccl else [])}
+        tests: set[str] = {*plan.verbs.tests, *(["nccl"] if plan.nccl else []), *(["pods"] if plan.pods else [])}
         known: dict[str, set[str]] = {"tests": tests, "rails": {rail.name for rail in plan.rails}, "nodes": nodes}
         if strange := [name for name in names if not any(name in of_kind for of_kind in known.values())]:
             there = "; ".join(f"{kind}: {', '.join(sorted(found)[:12])}" for kind, found in known.items())
@@ -50,14 +50,16 @@ def only(plan: Plan, wanted: Only) -> Plan:
     if not bandwidth:
         update |= {"both_ways": False, "incast": 0}
     rails = rails if tests else tuple(rail.model_copy(update={"ends": ()}) for rail in rails)
+    pods = plan.pods if not wanted.tests or "pods" in wanted.tests else None
     part = plan.model_copy(
         update={
             "verbs": plan.verbs.model_copy(update=update),
             "rails": rails,
+            "pods": pods.on(wanted.rails) if pods and wanted.rails else pods,
             "nccl": plan.nccl if with_job else None,
             "jobs": plan.jobs if whole and not wanted.tests else (),
         }
     )
-    if not part.stages and part.nccl is None:
+    if not part.stages and part.nccl is None and part.pods is None:
         raise LabError("--only leaves nothing to measure: a rail needs two of its nodes")
     return part

@@ -12,6 +12,7 @@ from components.jobs.workers import Wanted, workers_of
 from components.validation.physics.ceilings import goodput_ratio
 from components.validation.planning.jobs import PlannedJob, jobs_of
 from components.validation.planning.jobs import estimate_s as jobs_estimate_s
+from components.validation.planning.pods import HARDWARE_S, SIMULATED_S, PodPlan, pods_of
 from components.validation.planning.schedule import (
     Schedule,
     Transfer,
@@ -83,6 +84,8 @@ class Plan(Frozen):
     simulated: bool
     verbs: VerbsPlan
     rails: tuple[PlannedRail, ...]
+    pods: PodPlan | None = None
+    """The rails from inside pods."""
     nccl: NcclPlan | None
     jobs: tuple[PlannedJob, ...] = ()
     """Further jobs: other transports and applications."""
@@ -166,6 +169,8 @@ class Plan(Frozen):
     def estimate_s(self) -> float:
         """How long it will take, from assumed speeds."""
         total, start_s = self.verbs_estimate_s, SIMULATED_JOB_S if self.simulated else JOB_START_S
+        if self.pods and not self.pods.impossible:
+            total += SIMULATED_S if self.simulated else HARDWARE_S
         if self.nccl:
             moved_bytes = 2 * self.nccl.largest_bytes * NCCL_ITERATIONS * 2
             # a simulated node replays a log, so only the job's start takes time
@@ -180,7 +185,10 @@ class Plan(Frozen):
 
     def documents(self) -> Iterator[tuple[str, str]]:
         """The plan as files for a reviewer: what is measured, and the job as it will be created."""
-        yield "plan.yaml", to_yaml(json.loads(self.model_dump_json(exclude=None if self.jobs else {"jobs"})))
+        without = {name for name in ("jobs", "pods") if not getattr(self, name)}
+        yield "plan.yaml", to_yaml(json.loads(self.model_dump_json(exclude=without)))
+        if self.pods and not self.pods.impossible:
+            yield "pod-rails.yaml", to_yaml(self.pods.document(self.pods.nodes[0], self.lab, "run"))
         if self.nccl:
             if self.rings:
                 yield "nccl-one-node.yaml", to_yaml(node_ring_job(self.nccl, self.lab, "run"))
@@ -205,6 +213,7 @@ def plan_of(lab: Lab) -> Plan | None:
         simulated=lab.simulated,
         verbs=_verbs(lab, benchmarks, len({end.node for rail in rails for end in rail.ends})),
         rails=rails,
+        pods=pods_of(lab),
         nccl=_nccl(lab, benchmarks.nccl, benchmarks.namespace) if benchmarks.nccl else None,
         jobs=jobs_of(lab),
     )

@@ -28,12 +28,13 @@ def without(plan: Plan, names: Collection[str]) -> Plan:
         rail.model_copy(update={"ends": tuple(end for end in rail.ends if end.node not in names)})
         for rail in plan.rails
     )
+    pods = plan.pods.without(names) if plan.pods else None
     nccl = plan.nccl
     if nccl is not None:
         nodes = tuple(node for node in nccl.nodes if node not in names)
         nccl = nccl.model_copy(update={"nodes": nodes}) if len(nodes) > 1 else None
     jobs = tuple(_job_without(job, names) for job in plan.jobs)
-    return plan.model_copy(update={"rails": rails, "nccl": nccl, "jobs": jobs})
+    return plan.model_copy(update={"rails": rails, "pods": pods, "nccl": nccl, "jobs": jobs})
 
 
 def _job_without(job: PlannedJob, names: Collection[str]) -> PlannedJob:

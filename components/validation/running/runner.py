@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from components.ssh.credentials import Access
+from components.validation.judging.pods import broken_pods
 from components.validation.planning.jobs import in_turn
 from components.validation.planning.plan import Plan
 from components.validation.records import (
@@ -18,6 +19,7 @@ from components.validation.records import (
     NcclResult,
     NodeRing,
     Outcome,
+    PodRails,
     RunRecord,
     TransferResult,
 )
@@ -61,6 +63,7 @@ async def measure(plan: Plan, access: Access, say: Say, fingerprint: str = "", a
     say(f"run {run_id}: {shown(plan)}")
     notes: list[str] = []
     transfers: list[TransferResult] = []
+    pods: PodRails | None = None
     gpu_memory: tuple[GpuTransfer, ...] = ()
     rings: tuple[NodeRing, ...] = ()
     nccl: NcclResult | None = None
@@ -89,15 +92,16 @@ async def measure(plan: Plan, access: Access, say: Say, fingerprint: str = "", a
             try:
                 course = Course(bench=bench, say=say, journal=journal, progress=around.progress, notes=notes)
                 transfers = await course.measured()
+                pods = await _pods(plan, run_id, access, say, raw)
                 if plan.gpu_memory:
                     gpu_memory = await measure_gpu_memory(bench, transfers, say)
                 if plan.rings:
                     rings, logs = await _rings(plan, run_id, access, say)
                     raw |= logs
                 if plan.nccl:
-                    nccl, logs = await _nccl(plan, run_id, access, _broken(transfers, rings, None), say)
+                    nccl, logs = await _nccl(plan, run_id, access, _broken(transfers, rings, None, pods), say)
                     raw |= logs
-                jobs, logs = await _jobs(plan, run_id, access, _broken(transfers, rings, nccl), say)
+                jobs, logs = await _jobs(plan, run_id, access, _broken(transfers, rings, nccl, pods), say)
                 raw |= logs
                 finished = True
             finally:
@@ -105,7 +109,7 @@ async def measure(plan: Plan, access: Access, say: Say, fingerprint: str = "", a
                     journal.close(finished=finished)
     except BusyError as error:
         say(f"busy: {error}")
-        transfers, gpu_memory, rings, nccl = _all(plan, "skipped", f"busy: {error}")
+        transfers, pods, gpu_memory, rings, nccl = _all(plan, "skipped", f"busy: {error}")
         jobs = without_a_run(plan.jobs, "skipped", f"busy: {error}")
     record = RunRecord(
         run_id=run_id,
@@ -115,6 +119,7 @@ async def measure(plan: Plan, access: Access, say: Say, fingerprint: str = "", a
         plan_digest=plan.digest,
         fingerprint=fingerprint,
         transfers=tuple(transfers),
+        pods=pods,
         gpu_memory=gpu_memory,
         rings=rings,
         nccl=nccl,
@@ -137,7 +142,7 @@ def shown(plan: Plan) -> str:
 def all_failed(plan: Plan, reason: str, fingerprint: str) -> Run:
     """The run that could not begin, as a result like any other."""
     started = datetime.now(UTC)
-    transfers, gpu_memory, rings, nccl = _all(plan, "error", reason)
+    transfers, pods, gpu_memory, rings, nccl = _all(plan, "error", reason)
     record = RunRecord(
         run_id=_run_id(started),
         started_at=_rfc3339(started),
@@ -146,6 +151,7 @@ def all_failed(plan: Plan, reason: str, fingerprint: str) -> Run:
         plan_digest=plan.digest,
         fingerprint=fingerprint,
         transfers=tuple(transfers),
+        pods=pods,
         gpu_memory=gpu_memory,
         rings=rings,
         nccl=nccl,
@@ -161,6 +167,26 @@ def _journal(bench: Bench, head: Head, around: Around, say: Say) -> Journal | No
     journal = Journal.open(around.journal, head, say)
     bench.begun -= head.began_s - journal.head.began_s  # times of both halves count from the same moment
     return journal
+
+
+async def _pods(plan: Plan, run_id: str, access: Access, say: Say, raw: dict[str, str]) -> PodRails | None:
+    """The rails from inside pods, whatever the hosts' own do: pods have another VLAN. `raw` gets what they print."""
+    if plan.pods is None or plan.pods.impossible:
+        return None
+    if access.kubeconfig is None:
+        return PodRails(outcome="skipped", reason="no kubeconfig")
+    from components.validation.running.pods import run_pods  # noqa: PLC0415  # loads the Kubernetes client, a second
+
+    stop = threading.Event()
+    try:
+        found, logs = await asyncio.to_thread(run_pods, plan, run_id, access.kubeconfig, say, stop)
+    finally:
+        stop.set()  # cancelled: the thread sees it within seconds and deletes the pods
+    reached, pairs = sum(rail.reached for rail in found.rails), sum(rail.pairs for rail in found.rails)
+    told = [fault.code for fault in found.faults[:2]] or [found.reason or f"{reached} of {plural(pairs, 'pair')}"]
+    say(f"pod_rails {'not run' if found.played else found.outcome}: {'; '.join(told)}")
+    raw.update(logs)
+    return found
 
 
 async def _rings(plan: Plan, run_id: str, access: Access, say: Say) -> tuple[tuple[NodeRing, ...], dict[str, str]]:
@@ -217,10 +243,14 @@ async def _jobs(
         stop.set()  # cancelled: the thread sees it within a second and deletes the job
 
 
-def _broken(transfers: list[TransferResult], rings: Sequence[NodeRing], nccl: NcclResult | None) -> str:
-    """Why a job would only hang; empty when rails and nodes, and NCCL where it ran, do what they should."""
+def _broken(
+    transfers: list[TransferResult], rings: Sequence[NodeRing], nccl: NcclResult | None, pods: PodRails | None
+) -> str:
+    """Why a job would only hang; empty when rails, pods and nodes, and NCCL where it ran, do what they should."""
     if transfer := next((one for one in transfers if one.outcome != "measured" and not one.same_host), None):
         return f"{transfer.test} did not pass on every rail"
+    if broken := broken_pods(pods):
+        return broken
     if ring := next((one for one in rings if one.outcome != "measured"), None):
         return f"nccl_one_node did not pass on {ring.node}"
     return "nccl_all_reduce did not pass" if nccl and nccl.outcome != "measured" else ""
@@ -228,7 +258,7 @@ def _broken(transfers: list[TransferResult], rings: Sequence[NodeRing], nccl: Nc
 
 def _all(
     plan: Plan, outcome: Outcome, reason: str
-) -> tuple[list[TransferResult], tuple[GpuTransfer, ...], tuple[NodeRing, ...], NcclResult | None]:
+) -> tuple[list[TransferResult], PodRails | None, tuple[GpuTransfer, ...], tuple[NodeRing, ...], NcclResult | None]:
     """The same outcome for everything that was planned."""
     transfers = [
         TransferResult(
@@ -251,7 +281,8 @@ def _all(
         for together in plan.gpu_memory
         for t in together
     )
-    return transfers, gpu_memory, rings, NcclResult(outcome=outcome, reasons=(reason,)) if plan.nccl else None
+    pods = PodRails(outcome=outcome, reason=reason) if plan.pods else None
+    return transfers, pods, gpu_memory, rings, NcclResult(outcome=outcome, reasons=(reason,)) if plan.nccl else None
 
 
 def _run_id(started: datetime) -> str:

@@ -101,7 +101,7 @@ def serving(api: FakeApi) -> Iterator[FakeApi]:
             self.end_headers()
             self.wfile.write(data)
 
-        do_GET = do_POST = do_DELETE = _serve  # noqa: N815  # the names that http.server looks for
+        do_GET = do_POST = do_DELETE = do_PATCH = _serve  # noqa: N815  # the names that http.server looks for
 
         def log_message(self, *_arguments: object) -> None:
             pass

@@ -5,6 +5,8 @@ from components.validation.records import (
     GpuTransfer,
     NcclResult,
     NodeRing,
+    PodRails,
+    RailInPods,
     RunRecord,
     Shape,
     TransferResult,
@@ -97,6 +99,7 @@ def record(
         simulated=plan.simulated,
         plan_digest=plan.digest,
         transfers=tuple(results.values()),
+        pods=rails_in_pods(plan),
         gpu_memory=tuple(
             GpuTransfer(
                 rail=t.rail,
@@ -115,6 +118,17 @@ def record(
         ),
         nccl=nccl,
     )
+
+
+def rails_in_pods(plan: Plan) -> PodRails | None:
+    """As a run leaves it: every pair reached on hardware, and no real pod in the simulator."""
+    if plan.pods is None:
+        return None
+    if plan.simulated:
+        return PodRails(outcome="skipped", played=True, reason="kwok plays the nodes' kubelets, so no pod runs")
+    counts = ((rail, len(rail.pairs)) for rail in plan.pods.rails)
+    rails = (RailInPods(rail=rail.name, pods=len(rail.nodes), pairs=pairs, reached=pairs) for rail, pairs in counts)
+    return PodRails(outcome="measured", rails=tuple(rails))
 
 
 def _key(t: TransferResult) -> tuple[str, str, str, str, str]:

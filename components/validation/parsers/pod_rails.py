@@ -1,0 +1,162 @@
+"""What a pod of the rail check says of itself, and what Multus wrote on it. Judges nothing."""
+
+import json
+import re
+from ipaddress import IPv4Address, IPv6Address
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+MARK = "rocelab "
+TOLD, DONE = "told", "done"
+
+
+class _Part(BaseModel):
+    """A part of what others write: further fields are theirs."""
+
+    model_config = ConfigDict(extra="ignore", frozen=True)
+
+
+class Pci(_Part):
+    """The PCI function that a device plugin gave."""
+
+    address: str = Field(default="", alias="pci-address")
+    rdma_device: str = Field(default="", alias="rdma-device")
+
+
+class DeviceInfo(_Part):
+    """What Multus learned from the device plugin."""
+
+    pci: Pci = Pci()
+
+
+class Network(_Part):
+    """One entry of `network-status` (Network Plumbing Working Group, multi-network specification)."""
+
+    name: str = ""
+    interface: str = ""
+    ips: tuple[str, ...] = ()
+    device_info: DeviceInfo = Field(default=DeviceInfo(), alias="device-info")
+
+    @property
+    def address(self) -> IPv4Address | None:
+        """Its IPv4 address."""
+        for text in self.ips:
+            try:
+                return IPv4Address(text.partition("/")[0])
+            except ValueError:
+                continue
+        return None
+
+
+def networks_of(annotation: str) -> tuple[Network, ...]:
+    """The entries of the annotation; none where it is missing or nobody can read it."""
+    try:
+        found = json.loads(annotation or "[]")
+        return tuple(Network.model_validate(entry) for entry in found) if isinstance(found, list) else ()
+    except (ValueError, ValidationError):
+        return ()
+
+
+class Device(BaseModel):
+    """An RDMA device with a RoCE v2 address on the interface."""
+
+    model_config = ConfigDict(frozen=True)
+
+    name: str
+    slot: str
+    """The function that it belongs to."""
+    addresses: tuple[IPv6Address, ...] = ()
+    usable: bool = False
+    """Whether the pod has its file in /dev/infiniband."""
+
+    def has(self, address: IPv4Address) -> bool:
+        """Whether queue pairs can use the address."""
+        return any(one.ipv4_mapped == address for one in self.addresses)
+
+
+class PodRailFacts(BaseModel):
+    """One rail in a pod."""
+
+    model_config = ConfigDict(frozen=True)
+
+    interface: str = ""
+    """Empty: the pod has none."""
+    mtu_bytes: int = 0
+    slot: str = ""
+    """PCI address of the interface; empty for a virtual one."""
+    devices: tuple[Device, ...] = ()
+    link_local: IPv6Address | None = None
+
+
+class PodFacts(BaseModel):
+    """All that a pod printed."""
+
+    model_config = ConfigDict(frozen=True)
+
+    rails: dict[str, PodRailFacts] = {}
+    given: dict[str, tuple[str, ...]] = {}
+    """PCI addresses by resource, as the device plugin's environment variables name it."""
+    rdma_cm: bool = False
+    ping: bool = True
+    told: bool = False
+    done: bool = False
+    reached: dict[tuple[str, str], str] = {}
+    """large, small or none by rail and peer."""
+    touched: dict[tuple[str, str, str], bool] = {}
+    """Whether the peer's interface of a rail answered on this rail's network: rail, peer, the peer's rail."""
+
+
+def variable_of(resource: str) -> str:
+    """How the SR-IOV device plugin calls a resource in a pod's environment (README.md of v3.11.0)."""
+    return re.sub(r"[./]", "_", resource).upper()
+
+
+def parse_pod(log: str) -> PodFacts:
+    """Reads the log as far as it goes."""
+    said: dict[str, list[list[str]]] = {}
+    for line in log.splitlines():
+        if line.startswith(MARK):
+            kind, *words = line.removeprefix(MARK).split()
+            said.setdefault(kind, []).append(words)
+    rails = {
+        rail: PodRailFacts(
+            interface=name,
+            mtu_bytes=int(mtu) if mtu.isdecimal() else 0,
+            slot=next((slot for of, slot in _of(said, "slot", 2) if of == rail), ""),
+            devices=_devices(said, rail),
+            link_local=next((_link(text) for of, text in _of(said, "link", 2) if of == rail), None),
+        )
+        for rail, name, mtu in _of(said, "interface", 3)
+    }
+    return PodFacts(
+        rails={**{rail: PodRailFacts() for rail, _ in _of(said, "no-interface", 2)}, **rails},
+        given={name: tuple(text.split(",")) for name, text in _of(said, "given", 2)},
+        rdma_cm="rdma_cm" in said,
+        ping="no-ping" not in said,
+        told=TOLD in said,
+        done=DONE in said,
+        reached={(rail, peer): answer for rail, peer, _, answer in _of(said, "reach", 4)},
+        touched={(rail, peer, other): answer != "none" for rail, peer, other, answer in _of(said, "apart", 4)},
+    )
+
+
+def _of(said: dict[str, list[list[str]]], kind: str, count: int) -> list[list[str]]:
+    """The lines of a kind that are whole."""
+    return [words for words in said.get(kind, []) if len(words) == count]
+
+
+def _devices(said: dict[str, list[list[str]]], rail: str) -> tuple[Device, ...]:
+    usable = {name for of, name in _of(said, "verbs", 2) if of == rail}
+    found: dict[tuple[str, str], list[IPv6Address]] = {}
+    for of, name, slot, gid in _of(said, "gid", 4):
+        if of == rail:
+            found.setdefault((name, slot), []).append(IPv6Address(gid))
+    return tuple(
+        Device(name=name, slot=slot, addresses=tuple(gids), usable=name in usable)
+        for (name, slot), gids in found.items()
+    )
+
+
+def _link(text: str) -> IPv6Address:
+    """Of /proc/net/if_inet6, which has 32 digits without colons."""
+    return IPv6Address(int(text, 16))

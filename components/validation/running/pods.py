@@ -1,0 +1,317 @@
+"""Starts a pod on each node with all of its rails, has them ping each other, and takes them away again."""
+
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from pydantic import JsonValue
+
+from components.jobs.mpijob import LAB_LABEL, RUN_LABEL
+from components.jobs.rail_pod import CHECK_LABEL, PEERS
+from components.jobs.registry import look
+from components.kubernetes.client import KubernetesApi, at
+from components.validation.judging.pod_faults import (
+    AGENTS,
+    NodeSays,
+    PodSays,
+    few_of,
+    leak_faults,
+    not_started,
+    pair_faults,
+    pod_faults,
+    rail_counts,
+    shared_addresses,
+    start_faults,
+)
+from components.validation.parsers.pod_rails import Network, PodFacts, networks_of, parse_pod
+from components.validation.planning.plan import Plan
+from components.validation.planning.pods import PodPlan, PodRail
+from components.validation.records import PodFault, PodRails
+from components.validation.running.evidence import NETWORK_STATUS
+from components.validation.running.kube import Event, Pod, objects
+from components.validation.running.mpijob import REPLAYED
+from components.validation.running.pulls import pull_fault
+from stacks.base import LabError
+from stacks.words import plural
+
+POLL_S = 2.0
+ANNOUNCE_S = 30.0
+START_S = {True: 300, False: 900}
+"""Until each pod has said what it has, by simulated or not: as for a job, a node may first pull a large image."""
+LASTING_S = {True: 120, False: 60}
+"""How long a pod may stay away for a reason that it tells: the kubelet tries again every few seconds."""
+PINGS_S = 180
+"""For all pings of all pods; each node's run sixteen at a time."""
+MOST_FAULTS = 40
+MOST_LOG_BYTES = 200_000
+NO_REAL_POD = "kwok plays the nodes' kubelets, so no pod runs"
+LOGS = "pods/"
+"""Where the raw outputs have what each pod printed."""
+
+Say = Callable[[str], None]
+
+
+@dataclass(kw_only=True)
+class _Check:
+    """One run of the check."""
+
+    api: KubernetesApi
+    plan: PodPlan
+    lab: str
+    run_id: str
+    simulated: bool
+    say: Say
+    stop: threading.Event
+    logs: dict[str, str] = field(default_factory=dict)
+    """By node."""
+    facts: dict[str, PodFacts] = field(default_factory=dict)
+    faults: dict[str, tuple[PodFault, ...]] = field(default_factory=dict)
+    """Of pods that have not started, by node."""
+    networks: dict[str, Sequence[Network]] = field(default_factory=dict)
+    pulling: dict[str, str] = field(default_factory=dict)
+    """What a registry last said, by node."""
+
+    @property
+    def pods_path(self) -> str:
+        """The collection."""
+        return f"/api/v1/namespaces/{self.plan.namespace}/pods"
+
+    def sweep(self, what: str) -> None:
+        """Takes the check's pods away; what stays ends by itself."""
+        try:
+            for pod in self._pods(f"{LAB_LABEL}={self.lab},{CHECK_LABEL},{what}"):
+                self.api.delete(f"{self.pods_path}/{pod.metadata.name}")
+        except LabError as error:
+            self.say(f"pods of the check could not be deleted ({error}); they end by themselves within half an hour")
+
+    def result(self) -> PodRails:
+        """Starts the pods, waits, and judges what they say."""
+        self.sweep(RUN_LABEL)  # of a run that was killed: whoever holds the hosts' lease is the only runner of the lab
+        for node in self.plan.nodes:
+            self.api.create(self.pods_path, self.plan.document(node, self.lab, self.run_id))
+        self._wait_for_start()
+        peers = {node: "\n".join(self._peers(node)) for node in self.facts}
+        for node, text in peers.items():
+            change: dict[str, JsonValue] = {"metadata": {"annotations": {PEERS: text or "none"}}}
+            self.api.merge(f"{self.pods_path}/{self.plan.pod_name(self.run_id, node)}", change)
+        self._wait_for_pings()
+        return self._judged()
+
+    def _judged(self) -> PodRails:
+        answers = {rail.name: self._answers(rail) for rail in self.plan.rails}
+        faults = [fault for found in self.faults.values() for fault in found]
+        for node, facts in self.facts.items():
+            faults += pod_faults(self.plan, node, facts, self.networks[node])
+        faults += shared_addresses(self.plan, self.networks)
+        for rail in self.plan.rails:
+            faults += pair_faults(rail, answers[rail.name])
+        faults += leak_faults(self.plan, self.facts)
+        kept, left_out = few_of(faults, MOST_FAULTS)
+        rails = tuple(rail_counts(self.plan, self.facts, answers))
+        silent = [node for node, facts in self.facts.items() if not facts.done]
+        outcome = "failed" if faults else "error" if silent else "measured"
+        reason = f"{', '.join(silent[:3])}: no end of the pings within {PINGS_S} s" if outcome == "error" else ""
+        return PodRails(outcome=outcome, reason=reason, rails=rails, faults=kept, left_out=left_out)
+
+    def _answers(self, rail: PodRail) -> dict[tuple[str, str], str]:
+        """The answers of the pairs that were tried and have one."""
+        found = {
+            pair: self.facts[pair[0]].reached.get((rail.name, pair[1])) for pair in rail.pairs if pair[0] in self.facts
+        }
+        return {pair: answer for pair, answer in found.items() if answer}
+
+    def _wait_for_start(self) -> None:
+        begun = said_s = time.monotonic()
+        since: dict[tuple[str, str], float] = {}
+        while True:
+            waiting = self._look()
+            now = time.monotonic()
+            lasting: list[str] = []
+            for node in waiting:
+                first = since.setdefault((node, str(self.faults.get(node, ()))), now)
+                if self.faults.get(node) and now - first >= LASTING_S[self.simulated]:
+                    lasting.append(node)
+            if len(lasting) == len(waiting) or now - begun > START_S[self.simulated]:
+                break
+            if now - said_s >= ANNOUNCE_S:
+                said_s = now
+                why = next((self.faults[node][0].what for node in waiting if self.faults.get(node)), "starting")
+                self.say(f"pod_rails: {plural(len(waiting), 'pod')} not there after {now - begun:.0f} s: {why}")
+            if self.stop.wait(POLL_S):
+                raise LabError("the run was ended")
+        for node in waiting:
+            if not self.faults.get(node):
+                self.faults[node] = (not_started(node, START_S[self.simulated], self.pulling.get(node, "")),)
+
+    def _look(self) -> list[str]:
+        """Looks at all pods once; returns the nodes whose pod has not said what it has."""
+        found = {pod.metadata.name: pod for pod in self._pods(f"{LAB_LABEL}={self.lab},{RUN_LABEL}={self.run_id}")}
+        waiting = []
+        for node in self.plan.nodes:
+            if node in self.facts:
+                continue
+            pod = found.get(self.plan.pod_name(self.run_id, node))
+            if pod is not None and pod.status.phase == "Running" and self._read(node).told:
+                self.facts[node] = parse_pod(self.logs[node])
+                self.networks[node] = networks_of(pod.metadata.annotations.get(NETWORK_STATUS, ""))
+                self.faults.pop(node, None)
+            else:
+                waiting.append(node)
+        if waiting:
+            says = self._nodes(waiting)
+            for node in waiting:
+                pod = found.get(self.plan.pod_name(self.run_id, node))
+                self.faults[node] = start_faults(self.plan, node, says[node], self._pod_says(pod))
+        return waiting
+
+    def _wait_for_pings(self) -> None:
+        begun = time.monotonic()
+        while waiting := [node for node, facts in self.facts.items() if not facts.done]:
+            for node in waiting:
+                self.facts[node] = self._read(node)
+            if all(facts.done for facts in self.facts.values()) or time.monotonic() - begun > PINGS_S:
+                return
+            if self.stop.wait(POLL_S):
+                raise LabError("the run was ended")
+
+    def _read(self, node: str) -> PodFacts:
+        path = f"{self.pods_path}/{self.plan.pod_name(self.run_id, node)}/log"
+        self.logs[node] = self.api.text(path, {"limitBytes": str(MOST_LOG_BYTES)})
+        return parse_pod(self.logs[node])
+
+    def _peers(self, node: str) -> list[str]:
+        """What a pod is to ping, in the form that its script reads."""
+        lines = []
+        for rail in self.plan.rails_of(node):
+            own = self._network(node, rail)
+            if own is None or own.address is None:
+                continue
+            peers = [peer for client, peer in rail.pairs if client == node]
+            for peer in peers:
+                other = self._network(peer, rail)
+                if other is not None and other.address is not None:
+                    size = rail.mtu_bytes - 28
+                    lines.append(f"reach {rail.name} {own.interface} {peer} - {other.address} {size} {own.address}")
+            # one peer is enough to see what else is on the network
+            if next_one := next((peer for peer in peers if peer in self.facts), None):
+                lines += self._apart(rail, own.interface, next_one)
+        return lines
+
+    def _apart(self, rail: PodRail, interface: str, peer: str) -> list[str]:
+        """The interfaces of a peer that must not answer on a rail; and its own one there, which has to."""
+        if not self.plan.own_vf or rail.routed or rail.vlan_id is None:
+            return []
+        others = [
+            other
+            for other in self.plan.rails_of(peer)
+            if not other.routed and other.vlan_id is not None and (other.vlan_id != rail.vlan_id or other == rail)
+        ]
+        links = {
+            other.name: self.facts[peer].rails[other.name].link_local
+            for other in others
+            if other.name in self.facts[peer].rails
+        }
+        return [f"apart {rail.name} {interface} {peer} {name} {link} 0 -" for name, link in links.items() if link]
+
+    def _network(self, node: str, rail: PodRail) -> Network | None:
+        return next((one for one in self.networks.get(node, ()) if one.name == rail.network), None)
+
+    def _pods(self, selector: str) -> list[Pod]:
+        return objects(self.api, self.pods_path, Pod, {"labelSelector": selector})
+
+    def _pod_says(self, pod: Pod | None) -> PodSays:
+        if pod is None:
+            return PodSays(ended="the pod is gone")
+        path, name = f"/api/v1/namespaces/{self.plan.namespace}/events", pod.metadata.name
+        events = objects(self.api, path, Event, {"fieldSelector": f"involvedObject.name={name}"})
+        sandbox = [event.message for event in events if event.reason == "FailedCreatePodSandBox"]
+        unscheduled = [
+            one.message for one in pod.status.conditions if one.type == "PodScheduled" and one.status == "False"
+        ]
+        pull = pull_fault([pod], self.plan.image)
+        if pull and not pull.final:
+            self.pulling[pod.spec.node] = pull.text  # a slow registry gets the whole time, as for a job
+        return PodSays(
+            unscheduled=unscheduled[0] if unscheduled else "",
+            sandbox=sandbox[-1] if sandbox and pod.status.phase == "Pending" else "",
+            pull=pull.text if pull and pull.final else "",
+            ended=f"its pod has ended ({pod.status.phase})" if pod.status.phase in ("Failed", "Succeeded") else "",
+        )
+
+    def _nodes(self, names: Sequence[str]) -> dict[str, NodeSays]:
+        nodes = {str(at(node, "metadata", "name")): node for node in self.api.items("/api/v1/nodes")}
+        pods = objects(self.api, "/api/v1/pods", Pod)
+        return {name: _node_says(self.plan, name, nodes.get(name), pods) for name in names}
+
+
+def _node_says(plan: PodPlan, name: str, node: dict[str, JsonValue] | None, pods: Sequence[Pod]) -> NodeSays:
+    """What the cluster says of a node, with the agents that should run there."""
+    label = "app.kubernetes.io/name"
+    agents = [pod for pod in pods if pod.metadata.labels.get(label) in AGENTS]
+    expected = {pod.metadata.labels[label] for pod in agents}
+    ready = {
+        pod.metadata.labels[label]
+        for pod in agents
+        if pod.spec.node == name and any(one.type == "Ready" and one.status == "True" for one in pod.status.conditions)
+    }
+    resources = {rail.resource for rail in plan.rails}
+    holders: dict[str, list[str]] = {}
+    for pod in pods:
+        if pod.spec.node == name and pod.status.phase not in ("Succeeded", "Failed"):
+            for resource in {r for wants in pod.spec.containers for r in wants.resources.limits} & resources:
+                holders.setdefault(resource, []).append(f"{pod.metadata.namespace}/{pod.metadata.name}")
+    return NodeSays(
+        capacity=_counts(at(node, "status", "capacity")),
+        allocatable=_counts(at(node, "status", "allocatable")),
+        away=sorted(expected - ready),
+        holders=holders,
+    )
+
+
+def _counts(value: JsonValue) -> Mapping[str, str]:
+    return {name: str(count) for name, count in value.items()} if isinstance(value, dict) else {}
+
+
+def run_pods(
+    plan: Plan, run_id: str, kubeconfig: str, say: Say, stop: threading.Event
+) -> tuple[PodRails, dict[str, str]]:
+    """Carries the check out; whatever happens is a result. Blocks: call it in a thread.
+
+    Returns:
+        The result, and by name what each pod printed.
+    """
+    pods = plan.pods
+    if pods is None:
+        raise ValueError("the plan has no check of the rails in pods")
+    try:
+        api = KubernetesApi(kubeconfig)
+    except LabError as error:
+        return PodRails(outcome="error", reason=str(error)), {}
+    check = _Check(api=api, plan=pods, lab=plan.lab, run_id=run_id, simulated=plan.simulated, say=say, stop=stop)
+    started = False
+    try:
+        if _played(api, pods):
+            return PodRails(outcome="skipped", played=True, reason=NO_REAL_POD), {}
+        if not plan.simulated and look(pods.image).outcome == "missing" and not pods.pull_secret:
+            why = f"benchmarks.nccl.image: {pods.image} is not in its registry. Build and push it: rocelab image push"
+            return PodRails(outcome="error", reason=why), {}
+        started = True
+        result = check.result()
+    except LabError as error:
+        result = PodRails(outcome="error", reason=str(error))
+    finally:
+        if started:
+            check.sweep(f"{RUN_LABEL}={run_id}")
+        api.close()
+    return result, {f"{LOGS}{node}": text for node, text in check.logs.items()}
+
+
+def _played(api: KubernetesApi, plan: PodPlan) -> bool:
+    """Whether any node of the check shows recorded logs instead of running pods."""
+    for node in api.items("/api/v1/nodes"):
+        if at(node, "metadata", "name") in plan.nodes:
+            marks = [at(node, "metadata", kind, REPLAYED) for kind in ("labels", "annotations")]
+            if "true" in marks:
+                return True
+    return False
