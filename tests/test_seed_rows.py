@@ -8,7 +8,7 @@ import pytest
 from tests.conftest import ROOT
 
 PAGE = ROOT / "docs" / "seed-rows.md"
-PROVEN = {"real", "emulated", "replayed", "rendered"}
+PROVEN = {"real", "emulated", "replayed", "rendered", "fake"}
 UNPROVEN = {"out of scope"}
 
 
@@ -58,3 +58,14 @@ def test_a_proven_row_names_a_test_that_exists(row: tuple[str, str, str]) -> Non
         path = ROOT / file
         assert path.is_file(), file
         assert not function or f"def {function}(" in path.read_text(), f"{file} has no {function}"
+
+
+MORE_THAN_PYTHON = re.compile(r"tests/(integration|simulator)/|_sim\.py|/parsers/")
+"""Tests on the simulator's nodes, API server and vCenter; and parsers, which read the real programs' outputs."""
+
+
+@pytest.mark.parametrize(
+    "row", [row for row in ENTRIES if ENTRIES[row][2] in ("real", "emulated")], ids=lambda row: f"{row[0]} {row[1]}"
+)
+def test_a_row_that_is_real_or_emulated_names_a_test_that_runs_more_than_python(row: tuple[str, str, str]) -> None:
+    assert MORE_THAN_PYTHON.search(ENTRIES[row][1]), "against a counterpart of ours it is fake, without one rendered"
