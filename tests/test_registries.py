@@ -29,7 +29,6 @@ from stacks.lab import Lab
 from stacks.read import KEY
 from stacks.switches import Switch
 from stacks.transports import Training
-from tests.components.report.synthetic import Model
 from tests.conftest import ROOT
 
 HERE = ROOT / "tests" / "additions"
@@ -373,11 +372,9 @@ answer = {{
 
 
 def test_a_new_report_format_is_an_option_and_a_file_of_the_folder(copy: Copy, tmp_path: Path) -> None:
-    outputs = tmp_path / "outputs.json"
-    summary = Model(4, 2).material().summary.model_dump(mode="json")
-    outputs.write_text(json.dumps({"lab": {}, "validation": summary}))
+    run = ROOT / "tests" / "samples" / "run"
 
-    copy.run("report", "--outputs", str(outputs), "--store", str(tmp_path), "--folder", str(tmp_path / "report"))
+    copy.run("report", "--outputs", f"{run}/outputs.json", "--store", str(run), "--folder", str(tmp_path / "report"))
 
     assert (tmp_path / "report" / "lab.csv").read_text().startswith("test,function,performance\nib_write_bw,")
     assert "--csv FILE" in copy.told("report", "--help")

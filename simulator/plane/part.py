@@ -39,7 +39,7 @@ class ControlPlane:
         layout = self._layout
         layout.folder.mkdir(parents=True, exist_ok=True)
         with announced("fetching kwok's manifests", report):
-            upstream = cluster.upstream_files(self._engine / "cluster")
+            upstream = cluster.upstream_files(self._engine / "go")
         if not layout.pki(layout.address).exists():
             from simulator.plane import pki  # noqa: PLC0415  # takes a fifth of a second, and is needed once
 

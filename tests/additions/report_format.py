@@ -1,6 +1,6 @@
 """The tests of a verdict as CSV, as `components/report/csv.py`."""
 
-from components.report.material import Material
+from components.report.sources import Material
 
 
 def render_csv(material: Material) -> str:

@@ -88,7 +88,10 @@ def test_a_bitfusion_client_is_only_who_is_named() -> None:
 @pytest.mark.parametrize(
     ("sections", "fault"),
     [
-        ({"bitfusion_client": {**CLIENT, "nodes": ["gpu09"]}}, r"bitfusion_client\.nodes\[0\]: this lab has no node gpu09"),
+        (
+            {"bitfusion_client": {**CLIENT, "nodes": ["gpu09"]}},
+            r"bitfusion_client\.nodes\[0\]: this lab has no node gpu09",
+        ),
         ({"bitfusion_client": {**CLIENT, "servers": ["10.9.9.9"]}}, r"bitfusion_client\.servers\[0\]: .*on no rail"),
         ({"bitfusion_client": {**CLIENT, "servers": []}}, r"bitfusion_client\.servers: missing.*list existing servers"),
         ({"licence": {"kind": "legacy", "server": "a b"}}, r"licence\.legacy\.server"),

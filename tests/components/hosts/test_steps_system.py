@@ -20,6 +20,7 @@ def test_a_lab_that_asks_for_nothing_has_nothing_of_this_in_its_documents(lab):
 
     assert set(document) == {
         "schema", "lab", "host", "management_interface", "modules", "rdma_namespaces", "revert_after_s", "pfs",
+        "cni_folders",
     }  # fmt: skip
 
 

@@ -68,7 +68,7 @@ def test_a_file_that_the_module_lacks_leaves_no_half_copy(build, cache, tmp_path
 
 
 def test_the_engine_pins_kwok_with_its_checksum():
-    version, checksum = upstream.pinned(upstream.ENGINE / "cluster", KWOK)
+    version, checksum = upstream.pinned(upstream.ENGINE / "go", KWOK)
 
     assert version.startswith("v0.8.")
     assert checksum.startswith("h1:")
