@@ -1,0 +1,1 @@
+"""What a cluster is, read without changing it."""

@@ -1,0 +1,546 @@
+"""An inventory: hosts, switches and cluster as they are, in one JSON document. Data only; nothing is judged here.
+
+A field that is no `Reading` identifies its object or belongs to the look itself. Where a reading holds a list, its
+elements' plain fields come from the same source. Files and commands are in the readings themselves.
+"""
+
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Literal
+
+from pydantic import JsonValue
+
+from components.inventory.reading import NOT_READ, Reading
+
+SCHEMA = 1
+"""Rises when a field changes its meaning or name; new fields do not raise it."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Neighbour:
+    """What LLDP heard on a port."""
+
+    system: str = ""
+    """Name that the other end gives itself; empty when it gives none."""
+    chassis_id: str = ""
+    port_id: str = ""
+    """Interface name or MAC, whatever the other end announces."""
+    port_description: str = ""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Gid:
+    """One entry of an RDMA port's GID table."""
+
+    index: int
+    gid: str
+    type: str
+    """As sysfs has it: `RoCE v2`, `IB/RoCE v1`."""
+    interface: str = ""
+    ipv4: str = ""
+    """Address that the GID stands for; empty for a GID of IPv6."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RdmaPort:
+    """The RDMA device of a PF."""
+
+    device: str
+    port: int = 1
+    link_layer: Reading[str] = NOT_READ
+    """`Ethernet` or `InfiniBand`."""
+    state: Reading[str] = NOT_READ
+    """`ACTIVE`, `DOWN`, ..."""
+    rate: Reading[str] = NOT_READ
+    """As sysfs has it: `100 Gb/sec (4X EDR)`."""
+    active_mtu_bytes: Reading[int] = NOT_READ
+    gids: Reading[tuple[Gid, ...]] = NOT_READ
+    """Entries in use."""
+    traffic_class: Reading[int] = NOT_READ
+    """Forced on all connections of RDMA devices by `tc/1/traffic_class`; -1 when nothing is forced."""
+    soft: bool = False
+    """Soft-RoCE over the interface, no device of the NIC."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Vf:
+    """A virtual function."""
+
+    number: int
+    pci: str
+    interfaces: tuple[str, ...] = ()
+    """Empty while it is in a pod's namespace."""
+    driver: str = ""
+    """Empty when none is bound."""
+    mac: Reading[str] = NOT_READ
+    vlan_id: Reading[int] = NOT_READ
+    """0: none."""
+    mtu_bytes: Reading[int] = NOT_READ
+    rdma_device: Reading[str] = NOT_READ
+    """Empty when it has none."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Qos:
+    """What a port does with marked packets."""
+
+    trust: Reading[str] = NOT_READ
+    """`dscp` or `pcp`."""
+    pfc_priorities: Reading[tuple[int, ...]] = NOT_READ
+    """Priorities that are paused one by one."""
+    pause_rx: Reading[bool] = NOT_READ
+    """Global pause, which stops all priorities."""
+    pause_tx: Reading[bool] = NOT_READ
+    dscp_priority: Reading[dict[int, int]] = NOT_READ
+    """Priority of each code point."""
+    dcbx_mode: Reading[str] = NOT_READ
+    """`os` or `firmware`."""
+    ecn_np_priorities: Reading[tuple[int, ...]] = NOT_READ
+    """Priorities with DCQCN as notification point."""
+    ecn_rp_priorities: Reading[tuple[int, ...]] = NOT_READ
+    """Priorities with DCQCN as reaction point."""
+    cnp_dscp: Reading[int] = NOT_READ
+    cnp_priority: Reading[int] = NOT_READ
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class NearestGpus:
+    """The GPUs that share the deepest PCI bridge with a NIC."""
+
+    gpus: tuple[str, ...]
+    """PCI addresses in order; empty when no GPU shares any bridge with it."""
+    bridge: str = ""
+    """PCI address of that bridge."""
+    hops: int = 0
+    """Bridges between the NIC and that one, which is 0 where they share the lowest."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ConfigFile:
+    """A file that sets an interface at boot."""
+
+    path: str
+    manager: Literal["netplan", "networkmanager", "networkd", "ifupdown", "ifcfg", "udev", "systemd"]
+    mtu_bytes: int | None = None
+    """None where the file says nothing."""
+    addresses: tuple[str, ...] = ()
+    vfs: int | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Counters:
+    """Counters of a port since the driver was loaded; two looks make a rate."""
+
+    uptime_s: float
+    """The host's uptime when they were read. Rates are valid between two looks with the same `System.boot_id`."""
+    values: dict[str, int]
+    """By the kernel's names; what is not there is not counted by this NIC."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Pf:
+    """A physical function: a port of a NIC on PCI that is no VF, whatever it is used for."""
+
+    pci: str
+    """Identity, such as `0000:19:00.0`; a function with two ports is listed with both interfaces."""
+    interfaces: Reading[tuple[str, ...]] = NOT_READ
+    """Empty when no driver gives it one, or when a pod has it."""
+    mac: Reading[str] = NOT_READ
+    """Permanent one, also below a bond; lower case."""
+    driver: Reading[str] = NOT_READ
+    """Empty when none is bound."""
+    vendor_id: Reading[str] = NOT_READ
+    """Four hexadecimal digits, as the next two: `15b3`."""
+    device_id: Reading[str] = NOT_READ
+    subsystem_id: Reading[str] = NOT_READ
+    board_id: Reading[str] = NOT_READ
+    """PSID, such as `MT_0000000224`."""
+    hca_type: Reading[str] = NOT_READ
+    """Part of the NIC as the RDMA stack names it: `MT4123`."""
+    firmware: Reading[str] = NOT_READ
+    dev_port: Reading[int] = NOT_READ
+    port_name: Reading[str] = NOT_READ
+    """`phys_port_name`, such as `p0`."""
+    up: Reading[bool] = NOT_READ
+    """Whether it is set up; `carrier` says whether the cable is."""
+    carrier: Reading[bool] = NOT_READ
+    carrier_changes: Reading[int] = NOT_READ
+    """Since the driver was loaded."""
+    speed_mbit_s: Reading[int] = NOT_READ
+    """Unknown without a link."""
+    supported_speeds_mbit_s: Reading[tuple[int, ...]] = NOT_READ
+    """Ascending."""
+    fec: Reading[str] = NOT_READ
+    """Active one: `rs`, `baser`, `off`, ..."""
+    mtu_bytes: Reading[int] = NOT_READ
+    addresses: Reading[tuple[str, ...]] = NOT_READ
+    """With prefix length, sorted, IPv4 and IPv6, without link-local ones."""
+    master: Reading[str] = NOT_READ
+    """Bond, bridge or VRF above it; empty for none."""
+    numa_node: Reading[int] = NOT_READ
+    """-1: the machine tells none."""
+    local_cpus: Reading[str] = NOT_READ
+    pcie_speed_gt_s: Reading[float] = NOT_READ
+    pcie_max_speed_gt_s: Reading[float] = NOT_READ
+    """What the slot and the NIC could do, as the NIC tells."""
+    pcie_width: Reading[int] = NOT_READ
+    pcie_max_width: Reading[int] = NOT_READ
+    slot: Reading[str] = NOT_READ
+    """Name of the physical slot; empty where the machine names none."""
+    bridges: Reading[tuple[str, ...]] = NOT_READ
+    """PCI addresses of the bridges above it, root port first."""
+    nearest_gpus: Reading[NearestGpus] = NOT_READ
+    iommu_group_type: Reading[str] = NOT_READ
+    """`identity`, `DMA`, ...; empty without IOMMU."""
+    rdma: Reading[tuple[RdmaPort, ...]] = NOT_READ
+    """Empty when it has no RDMA device."""
+    vfs_total: Reading[int] = NOT_READ
+    """0 when it cannot have any."""
+    vfs_num: Reading[int] = NOT_READ
+    vfs: Reading[tuple[Vf, ...]] = NOT_READ
+    """In the order of their numbers."""
+    eswitch_mode: Reading[str] = NOT_READ
+    """`legacy` or `switchdev`; empty where the driver has no such mode."""
+    qos: Qos = field(default_factory=Qos)
+    lldp: Reading[tuple[Neighbour, ...]] = NOT_READ
+    config_files: Reading[tuple[ConfigFile, ...]] = NOT_READ
+    """Files that name its interface or MAC."""
+    counters: Reading[Counters] = NOT_READ
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Gpu:
+    """A GPU on PCI."""
+
+    pci: str
+    vendor_id: str = ""
+    device_id: str = ""
+    numa_node: Reading[int] = NOT_READ
+    bridges: Reading[tuple[str, ...]] = NOT_READ
+    """As a PF's."""
+    model: Reading[str] = NOT_READ
+    """As the driver names it."""
+    memory_mib: Reading[int] = NOT_READ
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Link:
+    """An interface of the first namespace that is not a PF's or a VF's own: bond, VLAN, bridge, IPoIB."""
+
+    name: str
+    kind: str
+    mac: str = ""
+    mtu_bytes: int = 0
+    master: str = ""
+    lower: str = ""
+    """Interface that it is built on."""
+    vlan_id: int = 0
+    up: bool = False
+    addresses: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Route:
+    """One route of any table, IPv4 or IPv6, without those of the tables `local` and of loopback."""
+
+    destination: str
+    """`default`, or with prefix length."""
+    gateway: str = ""
+    interface: str = ""
+    source: str = ""
+    table: str = "main"
+    metric: int = 0
+    family: Literal[4, 6] = 4
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Rule:
+    """One policy routing rule beyond the three that every kernel starts with."""
+
+    priority: int
+    source: str = "all"
+    destination: str = "all"
+    interface: str = ""
+    table: str = ""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Peer:
+    """An entry of the neighbour table (ARP, NDP) on a PF."""
+
+    address: str
+    interface: str
+    mac: str
+    state: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Network:
+    """What belongs to no single PF."""
+
+    links: Reading[tuple[Link, ...]] = NOT_READ
+    routes: Reading[tuple[Route, ...]] = NOT_READ
+    rules: Reading[tuple[Rule, ...]] = NOT_READ
+    peers: Reading[tuple[Peer, ...]] = NOT_READ
+    sysctls: Reading[dict[str, int]] = NOT_READ
+    """arp_ignore, arp_announce and rp_filter of `all`, `default` and each PF: `net.ipv4.conf.IFACE.rp_filter`."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Carriers:
+    """Interfaces that the host itself depends on, by name."""
+
+    ssh: Reading[tuple[str, ...]] = NOT_READ
+    """That carry the connection this look came over."""
+    default_route: Reading[tuple[str, ...]] = NOT_READ
+    storage: Reading[dict[str, str]] = NOT_READ
+    """What is mounted or connected over it, such as `nfs /home`, by interface."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Driver:
+    """A kernel module as it runs, and as it would be loaded at the next boot."""
+
+    module: str
+    loaded: Reading[str] = NOT_READ
+    """Version; empty when it is not loaded, and the kernel's release for a module without a version."""
+    loaded_srcversion: Reading[str] = NOT_READ
+    on_disk: Reading[str] = NOT_READ
+    on_disk_srcversion: Reading[str] = NOT_READ
+    path: Reading[str] = NOT_READ
+    """File that modprobe would load: below `updates/` or `extra/` it is no module of the kernel's own."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class System:
+    """The machine, its operating system, and the services that matter to RDMA."""
+
+    hostname: Reading[str] = NOT_READ
+    vendor: Reading[str] = NOT_READ
+    product: Reading[str] = NOT_READ
+    """Of DMI, as `vendor` is."""
+    cpu_model: Reading[str] = NOT_READ
+    cpus: Reading[int] = NOT_READ
+    numa_nodes: Reading[int] = NOT_READ
+    memory_mib: Reading[int] = NOT_READ
+    os: Reading[str] = NOT_READ
+    """`Ubuntu 24.04.1 LTS`."""
+    os_id: Reading[str] = NOT_READ
+    """`ubuntu-24.04`."""
+    kernel: Reading[str] = NOT_READ
+    kernel_arguments: Reading[tuple[str, ...]] = NOT_READ
+    """Those of IOMMU and huge pages only."""
+    architecture: Reading[str] = NOT_READ
+    boot_id: Reading[str] = NOT_READ
+    uptime_s: Reading[float] = NOT_READ
+    python: Reading[str] = NOT_READ
+    drivers: Reading[tuple[Driver, ...]] = NOT_READ
+    """RDMA and GPU modules: mlx5_core, ib_core, nvidia, ..."""
+    modules: Reading[tuple[str, ...]] = NOT_READ
+    """Loaded modules of RDMA, GPUs and storage over RDMA, sorted."""
+    ofed: Reading[str] = NOT_READ
+    """Version of the vendor's driver package; empty for the kernel's own."""
+    gpu_driver: Reading[str] = NOT_READ
+    """Version that runs; empty without one."""
+    fabric_manager: Reading[str] = NOT_READ
+    """Version that is installed; empty without one."""
+    containerd_memlock: Reading[str] = NOT_READ
+    """`infinity` or bytes; empty without containerd."""
+    reboot_required: Reading[bool] = NOT_READ
+    governors: Reading[tuple[str, ...]] = NOT_READ
+    """Frequency governors in use; empty where the CPU has none."""
+    swap_kib: Reading[int] = NOT_READ
+    clock_synchronized: Reading[bool] = NOT_READ
+    rdma_namespaces: Reading[str] = NOT_READ
+    """`exclusive` or `shared`."""
+    kubelet_topology_policy: Reading[str] = NOT_READ
+    """`none` is kubelet's default; empty without kubelet."""
+    kernel_complaints: Reading[tuple[str, ...]] = NOT_READ
+    """Last lines of the kernel's log in which a NIC reports its health, cable or power."""
+    acs_bridges: Reading[tuple[str, ...]] = NOT_READ
+    """PCI addresses of bridges above NICs or GPUs that redirect peer-to-peer traffic."""
+    sudo: bool = False
+    """Whether the look ran as root: without, more is unknown."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Host:
+    """One host, as one connection found it."""
+
+    name: str
+    """As you gave it to `rocelab look`."""
+    address: str
+    ssh_port: int = 22
+    user: str = ""
+    host_key: str = ""
+    """The pinned public key that it answered with; empty when it did not."""
+    read_at: datetime | None = None
+    """UTC; None when nothing was read."""
+    unread: str = ""
+    """Why nothing was read; empty when the host answered."""
+    offered_key: str = ""
+    """Public key of a host that is not in the known_hosts file: compare it with the console's, then pin it."""
+    system: System = field(default_factory=System)
+    pfs: Reading[tuple[Pf, ...]] = NOT_READ
+    """In the order of their PCI addresses."""
+    gpus: Reading[tuple[Gpu, ...]] = NOT_READ
+    """In the order of their PCI addresses."""
+    network: Network = field(default_factory=Network)
+    carriers: Carriers = field(default_factory=Carriers)
+
+    def pf(self, pci: str) -> Pf | None:
+        """The PF of a PCI address."""
+        return next((pf for pf in self.pfs.or_else(()) if pf.pci == pci), None)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SwitchPort:
+    """A port of a switch."""
+
+    name: str
+    neighbours: Reading[tuple[Neighbour, ...]] = NOT_READ
+    description: Reading[str] = NOT_READ
+    up: Reading[bool] = NOT_READ
+    speed_mbit_s: Reading[int] = NOT_READ
+    mtu_bytes: Reading[int] = NOT_READ
+    vlans: Reading[tuple[int, ...]] = NOT_READ
+    """All that it carries, the untagged one included."""
+    native_vlan: Reading[int] = NOT_READ
+    """0: none."""
+    trust: Reading[str] = NOT_READ
+    dscp_priority: Reading[dict[int, int]] = NOT_READ
+    pfc_priorities: Reading[tuple[int, ...]] = NOT_READ
+    ecn: Reading[dict[int, str]] = NOT_READ
+    """Marking by traffic class, such as `150-1500 kB`; a class that is not there does not mark."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class MacEntry:
+    """One line of a switch's MAC table."""
+
+    mac: str
+    port: str
+    vlan_id: int = 0
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Switch:
+    """One switch."""
+
+    name: str
+    os: str
+    address: str
+    host_key: str = ""
+    read_at: datetime | None = None
+    unread: str = ""
+    offered_key: str = ""
+    chassis_id: Reading[str] = NOT_READ
+    """What it announces by LLDP: two switches of one system name differ in it."""
+    ports: Reading[tuple[SwitchPort, ...]] = NOT_READ
+    macs: Reading[tuple[MacEntry, ...]] = NOT_READ
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class KubeNode:
+    """A node of the cluster."""
+
+    name: str
+    internal_ips: tuple[str, ...] = ()
+    allocatable: dict[str, str] = field(default_factory=dict)
+    """As the API has it: `cpu: "64"`, `nvidia.com/rdma_a: "8"`."""
+    capacity: dict[str, str] = field(default_factory=dict)
+    pod_cidrs: tuple[str, ...] = ()
+    labels: dict[str, str] = field(default_factory=dict)
+    ready: bool = False
+    unschedulable: bool = False
+    taints: tuple[str, ...] = ()
+    kubelet_version: str = ""
+    container_runtime: str = ""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PodOnRails:
+    """A pod that asks for extended resources or secondary networks."""
+
+    namespace: str
+    name: str
+    node: str
+    resources: dict[str, int] = field(default_factory=dict)
+    """Sum over its containers, without cpu, memory, storage and huge pages."""
+    networks: str = ""
+    """The annotation `k8s.v1.cni.cncf.io/networks`."""
+    phase: str = ""
+    owner: str = ""
+    """Such as `Job/allreduce`."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Attachment:
+    """A NetworkAttachmentDefinition."""
+
+    namespace: str
+    name: str
+    resource_name: str = ""
+    """Of its annotation; empty without one."""
+    config: dict[str, JsonValue] = field(default_factory=dict)
+    """Its CNI configuration; empty when that is no JSON."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CustomObject:
+    """An object of an operator: metadata and what it holds, without managed fields."""
+
+    namespace: str
+    name: str
+    spec: dict[str, JsonValue] = field(default_factory=dict)
+    status: dict[str, JsonValue] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class DaemonSet:
+    """A DaemonSet with the images that it runs."""
+
+    namespace: str
+    name: str
+    images: tuple[str, ...] = ()
+    desired: int = 0
+    ready: int = 0
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Cluster:
+    """The Kubernetes cluster. A kind of object that the cluster does not have is a known, empty tuple."""
+
+    server: str
+    read_at: datetime | None = None
+    unread: str = ""
+    version: Reading[str] = NOT_READ
+    nodes: Reading[tuple[KubeNode, ...]] = NOT_READ
+    pods: Reading[tuple[PodOnRails, ...]] = NOT_READ
+    attachments: Reading[tuple[Attachment, ...]] = NOT_READ
+    sriov_node_states: Reading[tuple[CustomObject, ...]] = NOT_READ
+    sriov_policies: Reading[tuple[CustomObject, ...]] = NOT_READ
+    nic_cluster_policies: Reading[tuple[CustomObject, ...]] = NOT_READ
+    ip_pools: Reading[tuple[CustomObject, ...]] = NOT_READ
+    cidr_pools: Reading[tuple[CustomObject, ...]] = NOT_READ
+    daemon_sets: Reading[tuple[DaemonSet, ...]] = NOT_READ
+    service_cidrs: Reading[tuple[str, ...]] = NOT_READ
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Inventory:
+    """All that one look found."""
+
+    schema: int
+    """`SCHEMA` of the version that wrote it."""
+    read_at: datetime
+    """UTC, when the look began."""
+    hosts: tuple[Host, ...] = ()
+    """In the order in which they were named."""
+    switches: tuple[Switch, ...] = ()
+    cluster: Cluster | None = None
+    """None when no cluster was named."""
+
+    def host(self, name: str) -> Host | None:
+        """The host of a name."""
+        return next((host for host in self.hosts if host.name == name), None)
