@@ -1,6 +1,6 @@
 """A healthy cluster as an inventory: so many equal hosts on so many rails, one leaf per rail, one subnet per rail.
 
-Rail k (from 1) of host n (from 1): PF `0000:(10+k):00.0`, `ens{k}np0`, `mlx5_{k-1}`, `10.(10+k).0.n/16`, the GPU behind the
+Rail k (from 1) of host n (from 1): PF of bus 10+k, `ens{k}np0`, `mlx5_{k-1}`, `10.(10+k).0.n/16`, the GPU behind the
 same bridge, port `Ethernet{4(n-1)}` of `leaf{k}`. Use `dataclasses.replace` and `changed` to spoil it.
 """
 
