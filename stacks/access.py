@@ -76,7 +76,7 @@ def read_host_keys(
             "Write it with ssh-keyscan over a path you trust; the simulator's is made by: make up. "
             "Machines that this lab makes cannot stand in it yet: fabric.host_keys: secret pins them"
         ) from None
-    known = _KnownHosts(lines)
+    known = KnownHosts(lines)
     found: dict[str, str] = {}
     faults: list[str] = []
     for node, (address, port) in endpoints.items():
@@ -92,7 +92,7 @@ def read_host_keys(
     return found
 
 
-class _KnownHosts:
+class KnownHosts:
     """The lines of a known_hosts, taken apart once for all hosts that are looked up; by kind of key."""
 
     def __init__(self, lines: Iterable[str]) -> None:

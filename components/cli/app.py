@@ -25,6 +25,9 @@ VERBS = {
         "image": "List, pin, build, push and check container images.",
         "job": "Print a benchmark job for kubectl.",
     },
+    "Look at a cluster": {
+        "look": "Read a cluster that exists, without changing it, and write what it is to a file.",
+    },
     "Review a change": {
         "review": "Print one comment for code review from `pulumi preview --json`.",
     },

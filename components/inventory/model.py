@@ -120,7 +120,7 @@ class ConfigFile:
     """A file that sets an interface at boot."""
 
     path: str
-    manager: Literal["netplan", "networkmanager", "networkd", "ifupdown", "ifcfg", "udev", "systemd"]
+    manager: Literal["netplan", "networkmanager", "networkd", "ifupdown", "ifcfg", "udev", "systemd", "rocelab"]
     mtu_bytes: int | None = None
     """None where the file says nothing."""
     addresses: tuple[str, ...] = ()
@@ -160,7 +160,7 @@ class Pf:
     firmware: Reading[str] = NOT_READ
     dev_port: Reading[int] = NOT_READ
     port_name: Reading[str] = NOT_READ
-    """`phys_port_name`, such as `p0`."""
+    """`phys_port_name`, such as `p0`; empty where the driver names none."""
     up: Reading[bool] = NOT_READ
     """Whether it is set up; `carrier` says whether the cable is."""
     carrier: Reading[bool] = NOT_READ
@@ -342,6 +342,8 @@ class System:
     """Version of the vendor's driver package; empty for the kernel's own."""
     gpu_driver: Reading[str] = NOT_READ
     """Version that runs; empty without one."""
+    gpu_module_is_open: Reading[bool] = NOT_READ
+    """Whether it is NVIDIA's open kernel module, which GPUDirect by DMA-BUF needs."""
     fabric_manager: Reading[str] = NOT_READ
     """Version that is installed; empty without one."""
     containerd_memlock: Reading[str] = NOT_READ
@@ -359,6 +361,8 @@ class System:
     """Last lines of the kernel's log in which a NIC reports its health, cable or power."""
     acs_bridges: Reading[tuple[str, ...]] = NOT_READ
     """PCI addresses of bridges above NICs or GPUs that redirect peer-to-peer traffic."""
+    rocelab_owner: Reading[str] = NOT_READ
+    """Lab and stack of rocelab that already changes this host; empty for none."""
     sudo: bool = False
     """Whether the look ran as root: without, more is unknown."""
 

@@ -47,6 +47,11 @@ class KubernetesApi:
     ) -> None:
         self.close()
 
+    @property
+    def server(self) -> str:
+        """Address of the API server."""
+        return str(self._client.configuration.host)
+
     def get(self, path: str, query: Mapping[str, str] | None = None) -> Object | None:
         """One object; None when there is none, or when its kind is not served."""
         try:

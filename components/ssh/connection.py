@@ -17,6 +17,9 @@ PREFERRED_CIPHERS = "^aes128-gcm@openssh.com,aes256-gcm@openssh.com"
 """Before all others, which stay allowed: AsyncSSH makes five cipher contexts for a packet of its own first choice,
 ChaCha20, which was a third of the processor time of thousands of short sessions."""
 
+HOST_KEY_ALGORITHMS = ("ecdsa-sha2-nistp256", "ecdsa-sha2-nistp384", "rsa-sha2-512", "rsa-sha2-256")
+"""Of hosts without an ed25519 key."""
+
 Connection: TypeAlias = "asyncssh.SSHClientConnection"
 Keys: TypeAlias = "list[asyncssh.SSHKey]"
 """What a login shows; empty: the running ssh-agent has it."""
@@ -53,7 +56,12 @@ def keys_of(private_key: str | None) -> Keys:
 
 @asynccontextmanager
 async def connected(
-    endpoint: Endpoint, keys: Keys, *, name: str = "", keepalive_s: float = KEEPALIVE_S
+    endpoint: Endpoint,
+    keys: Keys,
+    *,
+    name: str = "",
+    keepalive_s: float = KEEPALIVE_S,
+    pinned_in: str = "access.known_hosts_file",
 ) -> AsyncIterator[Connection]:
     """A connection to a host. Leaving the block cuts it at once, so whatever runs there sees its input close.
 
@@ -62,6 +70,7 @@ async def connected(
         keys: what the login shows.
         name: the host's name for errors; without it they name the place alone.
         keepalive_s: how often a silent host is asked for a sign of life.
+        pinned_in: where the host key comes from, for errors.
 
     Raises:
         NoAnswerError: when the host does not answer, or is not the one that it should be.
@@ -87,7 +96,7 @@ async def connected(
             encryption_algs=PREFERRED_CIPHERS,
         )
     except asyncssh.HostKeyNotVerifiable:
-        raise NoAnswerError(f"{where} has another host key than access.known_hosts_file: nothing was sent") from None
+        raise NoAnswerError(f"{where} has another host key than {pinned_in}: nothing was sent") from None
     except asyncssh.PermissionDenied:
         raise NoAnswerError(f"{where} refuses the login of {endpoint.user}") from None
     except TimeoutError:
@@ -98,6 +107,26 @@ async def connected(
         yield connection
     finally:
         connection.abort()
+
+
+async def offered_key(address: str, port: int) -> str:
+    """The public key that a host offers, `ssh-ed25519 AAAA…`: nobody logs in, and nothing makes it a trusted one.
+
+    Raises:
+        NoAnswerError: when none is offered.
+    """
+    import asyncssh  # noqa: PLC0415  # as in keys_of
+
+    try:
+        async with asyncio.timeout(CONNECT_S):
+            key = await asyncssh.get_server_host_key(
+                address, port, config=None, server_host_key_algs=["ssh-ed25519", *HOST_KEY_ALGORITHMS]
+            )
+    except TimeoutError:
+        raise NoAnswerError(f"{address}:{port} does not answer over SSH in time") from None
+    except (OSError, asyncssh.Error) as error:
+        raise NoAnswerError(f"{address}:{port} does not answer over SSH: {in_short(error)}") from None
+    return " ".join(key.export_public_key().decode().split()[:2]) if key else ""
 
 
 async def answers(address: str, port: int, timeout_s: float) -> bool:

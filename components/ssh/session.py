@@ -110,6 +110,35 @@ async def feed(connection: Connection, command: str, sent: bytes) -> Done:
     return Done(code=done.exit_status, out=_text(done.stdout), err=_text(done.stderr))
 
 
+async def first_answer(connection: Connection, command: str, sent: bytes, most_bytes: int) -> str:
+    """What a remote program prints until its first line that begins with a brace has ended, stderr included.
+
+    It is not waited for after that, and not read beyond the bound: it may never end.
+
+    Raises:
+        NoAnswerError: when it prints more than that.
+        BrokenError: when the connection broke meanwhile.
+    """
+    import asyncssh  # noqa: PLC0415  # loaded by the connection anyway
+
+    kept = bytearray()
+    try:
+        process = await connection.create_process(command, encoding=None, stderr=asyncssh.STDOUT)
+        process.stdin.write(sent)
+        process.stdin.write_eof()
+        while part := await process.stdout.read(65_536):
+            kept += part
+            if len(kept) > most_bytes:
+                raise NoAnswerError(f"it prints more than {most_bytes} bytes")
+            if b"\n" in part and (kept.startswith(b"{") or b"\n{" in kept) and kept.endswith(b"\n"):
+                break
+    except TimeoutError:
+        raise
+    except (OSError, asyncssh.Error) as error:
+        raise BrokenError(f"the connection broke: {in_short(error)}") from None
+    return kept.decode(errors="replace")
+
+
 async def _all(reader: "asyncssh.SSHReader[str]") -> str:
     kept: list[str] = []
     size = 0

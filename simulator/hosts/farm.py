@@ -12,16 +12,19 @@ from pathlib import Path
 import asyncssh
 
 from simulator.hosts.host import SimHost
+from simulator.hosts.look import nonsense
 from simulator.hosts.traffic import Port, Traffic
 
-FAULTS = ("dead", "silent", "foreign", "reset", "slow", "failed", "carries")
+FAULTS = ("dead", "silent", "foreign", "reset", "stuck", "floods", "lies", "slow", "failed", "carries")
 """What a host can be told to do.
 
 dead: hangs up; silent: accepts and says nothing; foreign: shows another host key; reset: breaks off in the middle;
+stuck: runs a command and never answers; floods: prints 10 MB; lies: looks at itself and says nonsense;
 `slow SECONDS`: takes so long for an apply; `failed STEP`: this step fails; `carries SHARE`: its links carry this much
 of what they should.
 """
 BACKLOG = 64
+FLOOD = b"x" * 10_000_000
 
 
 @dataclass
@@ -57,7 +60,7 @@ class Farm:
         self.traffic = Traffic(self.ports, self.run_s)
         self._foreign = await self._options_of(asyncssh.generate_private_key("ssh-ed25519"))
         for name, address in self.places.items():
-            self.hosts[name] = SimHost(name)
+            self.hosts[name] = SimHost(name, ports=[port for port in self.ports if port.host == name])
             self.keys[name] = asyncssh.generate_private_key("ssh-ed25519")
             self._options[name] = await self._options_of(self.keys[name])
             listener = socket.create_server((str(address), self.port), backlog=BACKLOG)
@@ -117,11 +120,18 @@ class Farm:
         if kind == "reset":
             process.get_extra_info("connection").abort()
             return
+        if kind == "stuck":
+            await asyncio.sleep(3600)
+        if kind == "floods":
+            process.stdout.write(FLOOD)
+            process.exit(0)
+            return
         if kind == "slow" and " apply" in (process.command or ""):
             await asyncio.sleep(float(value))
         done = self.hosts[name].answer(process.command or "", sent, value if kind == "failed" else "")
+        out = nonsense(done.out) if kind == "lies" else done.out
         self._log(f"{name} {next(reversed(self.hosts[name].asked), 'nothing')}")
-        process.stdout.write(done.out.encode())
+        process.stdout.write(out.encode())
         process.stderr.write(done.err.encode())
         process.exit(done.code)
 

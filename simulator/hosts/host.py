@@ -10,7 +10,8 @@ import time
 from dataclasses import dataclass, field
 from typing import Any
 
-from simulator.hosts import program
+from simulator.hosts import look, program
+from simulator.hosts.traffic import Port
 
 FACTORY = {"rdma_namespaces": "shared"}
 """Fields that are as wanted on a machine that nobody has touched."""
@@ -23,6 +24,7 @@ INSTALLED = re.compile(
     rb"exec sudo -n python3 -I (?P=path) (?P<verb>\w+)\nfi\n(?P<otherwise>.*)",
     re.DOTALL,
 )
+LOOKED = re.compile(rb".*exec python3 -I -B -c .* \d+ look$", re.DOTALL)
 RECEIVED = re.compile(rb'cat > "\$HOME/(?P<path>[\w.-]+)\.new" && mv ')
 SAID = re.compile(rb"echo '(?P<text>.*)'|exit (?P<code>\d+)")
 
@@ -49,6 +51,7 @@ class SimHost:
     unconfirmed: dict[str, Any] | None = None
     """Link fields from before an apply that nobody has confirmed yet."""
     revert_at_s: float = 0.0
+    ports: list[Port] = field(default_factory=list)
     asked: list[str] = field(default_factory=list)
     """Verbs in their order; whatever else was run is `other`."""
 
@@ -70,6 +73,9 @@ class SimHost:
                 return self._performed(installed["verb"].decode(), digest, sent, failing)
             said = SAID.search(installed["otherwise"])
             return Answer(out=(said["text"] or b"").decode(), code=int(said["code"] or 0)) if said else Answer()
+        if LOOKED.match(text):
+            self.asked.append("look")
+            return Answer(out=look.answer(self.name, self.boot_id, self.ports))
         if received := RECEIVED.match(text):
             self.asked.append("receive")
             self.files[received["path"].decode()] = program.keep(sent)

@@ -104,11 +104,11 @@ def _carriers(host: Host) -> Dict[str, str]:
         words = line.split()
         if len(words) > 9 and words[1] == "00" and words[9] != "lo":
             found.setdefault(words[9], "the default IPv6 route leaves by it")
-    session = _session_address(machine)
+    session = session_address(machine)
     for name, link in host.links().items():
         if session and session in [info.get("local") for info in link.get("addr_info", [])]:
             found.setdefault(name, "this SSH session arrives on it")
-    for server, what in [*_file_servers(machine), *_block_servers(machine)]:
+    for server, what in [*file_servers(machine), *block_servers(machine)]:
         address, _, device = server.partition("%")  # a link-local server names the device by which it is reached
         route = re.search(r"\bdev (\S+)", f"dev {device}" if device else machine.run("ip", "route", "get", address).out)
         if route:
@@ -124,7 +124,7 @@ def _carriers(host: Host) -> Dict[str, str]:
     return found
 
 
-def _session_address(machine: Machine) -> str:
+def session_address(machine: Machine) -> str:
     """This side's address of the SSH session. sudo hides the variable, so the parents are asked too."""
     value, pid = os.environ.get("SSH_CONNECTION", ""), os.getpid()
     while not value and pid > 1:
@@ -136,7 +136,7 @@ def _session_address(machine: Machine) -> str:
     return words[2] if len(words) == 4 else ""
 
 
-def _file_servers(machine: Machine) -> List[Tuple[str, str]]:
+def file_servers(machine: Machine) -> List[Tuple[str, str]]:
     """Address and sentence of each server of a mounted network filesystem."""
     found = []
     for line in machine.read("/proc/mounts").splitlines():
@@ -149,7 +149,7 @@ def _file_servers(machine: Machine) -> List[Tuple[str, str]]:
     return found
 
 
-def _block_servers(machine: Machine) -> List[Tuple[str, str]]:
+def block_servers(machine: Machine) -> List[Tuple[str, str]]:
     """The same for disks: NVMe over Fabrics, iSCSI and iSER."""
     found = []
     for name in machine.names("/sys/class/nvme"):

@@ -10,6 +10,7 @@ from typing import Any, Callable, Dict, Optional, Sequence, Tuple
 from .host import Document, Host
 from .identity import devices_are_there
 from .lock import locked, wait_for_boot
+from .look.run import look_around
 from .machine import Machine, StepError
 from .membership import CLUSTER_VERBS, answer
 from .owner import OwnerError, refuse_another_owner
@@ -18,7 +19,7 @@ from .revert import revert
 from .steps import wanted_fields
 from .verbs import Failure, apply, confirm, facts, failure, probe, reboots_needed, undo
 
-VERBS = ("apply", "probe", "confirm", "revert", "undo", "boot", *CLUSTER_VERBS)
+VERBS = ("apply", "probe", "confirm", "revert", "undo", "boot", "look", *CLUSTER_VERBS)
 
 
 ANNOUNCE_S = 30.0
@@ -38,6 +39,8 @@ def main(arguments: Sequence[str], program: bytes) -> int:
     verb, machine = arguments[0], Machine()
     if verb == "revert":
         return revert(machine)
+    if verb == "look":
+        return look_around()
     if verb == "boot" and not machine.exists(DOCUMENT_FILE):
         sys.stderr.write("no confirmed document yet: nothing to do\n")
         return 0

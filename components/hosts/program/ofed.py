@@ -49,12 +49,14 @@ class ModuleFile(NamedTuple):
 
 
 def ofed_version(machine: Machine) -> str:
-    """Version of the vendor's driver that is installed; empty for the kernel's own.
-
-    `ofed_info -s` says `MLNX_OFED_LINUX-24.10-1.1.4.0:` or `OFED-internal-25.07-0.9.7:`, colon included.
-    """
+    """Version of the vendor's driver that is installed; empty for the kernel's own."""
     done = machine.run("ofed_info", "-s")
-    found = re.search(r"-(\d+\.\d+-\d+(?:\.\d+)*)", done.out) if done.code == 0 else None
+    return version_in(done.out) if done.code == 0 else ""
+
+
+def version_in(printed: str) -> str:
+    """The version in `MLNX_OFED_LINUX-24.10-1.1.4.0:` or `OFED-internal-25.07-0.9.7:`; empty when there is none."""
+    found = re.search(r"-(\d+\.\d+-\d+(?:\.\d+)*)", printed)
     return found[1] if found else ""
 
 

@@ -1,0 +1,166 @@
+"""`rocelab look`."""
+
+import base64
+import hashlib
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+import click
+
+from components.cli.exits import Exit, exit_of
+from components.cli.options import FILE, NEW_FILE, examples, json_option, print_errors, print_json
+from components.inventory.document import save
+from components.inventory.hosts import Target
+from components.inventory.look import Request, Unread, look, unread
+from components.inventory.model import Inventory
+from components.ssh import credentials
+from components.stack import Stack, project_root
+from stacks.access import KnownHosts
+from stacks.sets import folded, names_of
+from stacks.words import plural
+
+
+@click.command(
+    epilog=examples(
+        "rocelab look --hosts 'gpu[01-64]' --user ops --known-hosts known_hosts",
+        "rocelab look --hosts 'gpu[01-64]=192.0.2.[11-74]' --user ops --known-hosts known_hosts",
+        "rocelab look --stack dgx",
+    )
+)
+@click.option(
+    "--hosts",
+    "sets",
+    multiple=True,
+    metavar="SET",
+    help="Look at these hosts: a name, gpu[01-64], or NAMES=ADDRESSES. Repeat it for more.",
+)
+@click.option("--user", metavar="NAME", help="Log in to the hosts as this user.")
+@click.option("--port", type=click.IntRange(1, 65535), default=22, show_default=True, help="Port of their SSH.")
+@click.option("--known-hosts", type=FILE, metavar="FILE", help="Host keys; hosts that it does not name are not read.")
+@click.option("--key", type=FILE, metavar="FILE", help="Private key of the login.  [default: the ssh-agent's]")
+@click.option("--kubeconfig", type=FILE, metavar="FILE", help="Read this cluster too.")
+@click.option("--stack", "stack_name", metavar="NAME", help="Take hosts and login from the lab in Pulumi.NAME.yaml.")
+@click.option("--no-sudo", is_flag=True, help="Do not become root on the hosts: more stays unknown.")
+@click.option("--out", type=NEW_FILE, default="inventory.json", show_default=True, metavar="FILE", help="Write this.")
+@json_option
+def command(
+    sets: tuple[str, ...],
+    user: str | None,
+    port: int,
+    known_hosts: Path | None,
+    key: Path | None,
+    kubeconfig: Path | None,
+    stack_name: str | None,
+    no_sudo: bool,
+    out: Path,
+    as_json: bool,
+) -> Exit:
+    """Read a cluster that exists, without changing anything, and write what it is to a file.
+
+    Nothing is written on a host, a switch or in the cluster. The file names hosts, addresses and pods; only you may
+    read it.
+    """
+    if bool(sets) == bool(stack_name):
+        raise click.UsageError("name the hosts: either --hosts or --stack")
+    cluster = kubeconfig.read_text() if kubeconfig else None
+    if stack_name:
+        request = _of_stack(Stack(root=project_root(Path.cwd()), name=stack_name), cluster, sudo=not no_sudo)
+    else:
+        if user is None or known_hosts is None:
+            raise click.UsageError("--hosts needs --user and --known-hosts")
+        request = Request(
+            hosts=_targets(sets, user, port),
+            known_hosts=KnownHosts(known_hosts.read_text().splitlines()),
+            private_key=key.read_text() if key else None,
+            kubeconfig=cluster,
+            sudo=not no_sudo,
+        )
+    inventory = look(request, lambda line: click.echo(line, err=True))
+    save(inventory, out)
+    missing = list(unread(inventory))
+    if as_json:
+        print_json(_document(out, inventory, missing))
+    else:
+        click.echo(_summary(out, inventory))
+        print_errors(_lines(inventory, missing))
+    return exit_of(findings=False, unreached=bool(missing))
+
+
+def _of_stack(stack: Stack, kubeconfig: str | None, *, sudo: bool) -> Request:
+    lab = stack.lab()
+    user = lab.access.user
+    if kubeconfig is None and lab.cluster is not None and lab.cluster.bootstrap is None:
+        kubeconfig = credentials.kubeconfig(lab, stack.secret, stack.root)
+    return Request(
+        hosts=[
+            Target(name=node.name, address=str(node.address), ssh_port=node.ssh_port, user=user)
+            for node in lab.active_nodes
+        ],
+        known_hosts=KnownHosts((stack.root / lab.access.known_hosts_file).read_text().splitlines()),
+        private_key=credentials.private_key(lab, stack.secret, stack.root),
+        kubeconfig=kubeconfig,
+        sudo=sudo,
+    )
+
+
+def _targets(sets: Iterable[str], user: str, port: int) -> list[Target]:
+    found: dict[str, Target] = {}
+    for text in sets:
+        left, mark, right = text.partition("=")
+        try:
+            names, addresses = names_of(left), names_of(right if mark else left)
+        except ValueError as error:
+            raise click.BadParameter(f"{text}: {error}", param_hint="--hosts") from None
+        if len(names) != len(addresses):
+            raise click.BadParameter(f"{text}: {len(names)} names, {len(addresses)} addresses", param_hint="--hosts")
+        for name, address in zip(names, addresses, strict=True):
+            if name in found:
+                raise click.BadParameter(f"{name} is named twice", param_hint="--hosts")
+            found[name] = Target(name=name, address=address, ssh_port=port, user=user)
+    return list(found.values())
+
+
+def _summary(out: Path, inventory: Inventory) -> str:
+    read = [host for host in inventory.hosts if not host.unread]
+    pfs = sum(len(host.pfs.or_else(())) for host in read)
+    gpus = sum(len(host.gpus.or_else(())) for host in read)
+    parts = [f"{len(read)} of {plural(len(inventory.hosts), 'host')}", plural(pfs, "NIC port"), plural(gpus, "GPU")]
+    if inventory.cluster is not None and not inventory.cluster.unread:
+        parts.append(plural(len(inventory.cluster.nodes.or_else(())), "Kubernetes node"))
+    return f"{out}: {', '.join(parts)}"
+
+
+def _lines(inventory: Inventory, missing: list[Unread]) -> Iterator[str]:
+    by_reason: dict[str, list[str]] = defaultdict(list)
+    for each in missing:
+        by_reason[each.reason].append(each.name)
+    for reason, names in by_reason.items():
+        yield f"not read: {', '.join(folded(names))}: {reason}"
+    offered = [host for host in inventory.hosts if host.offered_key]
+    if offered:
+        yield "Compare each key with the one that the host's console shows, add it to the known_hosts file, look again:"
+    for host in offered:
+        label = host.address if host.ssh_port == 22 else f"[{host.address}]:{host.ssh_port}"
+        yield f"{label} {host.offered_key}  # {host.name} {fingerprint(host.offered_key)}"
+
+
+def fingerprint(key: str) -> str:
+    """Of a public key, as ssh-keygen -l shows it."""
+    digest = hashlib.sha256(base64.b64decode(key.split()[1])).digest()
+    return f"SHA256:{base64.b64encode(digest).decode().rstrip('=')}"
+
+
+def _document(out: Path, inventory: Inventory, missing: list[Unread]) -> dict[str, object]:
+    return {
+        "file": str(out),
+        "hosts": len(inventory.hosts),
+        "unread": [
+            {
+                "name": each.name,
+                "reason": each.reason,
+                **({"offered_key": each.offered_key} if each.offered_key else {}),
+            }
+            for each in missing
+        ],
+    }

@@ -1,0 +1,183 @@
+"""The files that set an interface at boot, by whatever manager: names, MTU, addresses and VFs, and nothing else.
+
+Such files hold passwords too (802.1X, Wi-Fi): only the keys that are named here are ever taken from them.
+"""
+
+import fnmatch
+import json
+import re
+from typing import Dict, List, Optional, Tuple
+
+from ..places import DOCUMENT_FILE
+from .leaves import Json
+from .read_only import ReadOnly
+
+NETPLAN = "/etc/netplan"
+NETWORKD = "/etc/systemd/network"
+NETPLAN_MAKES = "/run/systemd/network"
+NETWORK_MANAGER = ("/etc/NetworkManager/system-connections", "/run/NetworkManager/system-connections")
+IFCFG = "/etc/sysconfig/network-scripts"
+IFUPDOWN = ("/etc/network/interfaces", "/etc/network/interfaces.d")
+UNITS, RULES = "/etc/systemd/system", "/etc/udev/rules.d"
+SOURCE = "/etc: netplan, networkd, NetworkManager, ifcfg, ifupdown, udev, systemd"
+VFS = re.compile(r"(\d+)\s*>+\s*\S*sriov_numvfs|sriov_numvfs\}?\s*=\s*\"?(\d+)")
+
+Pairs = List[Tuple[str, str]]
+
+
+def config_files(machine: ReadOnly, interface: str, mac: str, pci: str) -> List[Json]:
+    """Every file that sets this interface, with what it sets."""
+    if not interface:
+        return []
+    found = [*_netplan(machine, interface, mac), *_networkd(machine, interface, mac)]
+    found += [*_network_manager(machine, interface, mac), *_ifcfg(machine, interface), *_ifupdown(machine, interface)]
+    found += [*_scripts(machine, interface, pci), *_of_rocelab(machine, interface)]
+    return [{key: value for key, value in file.items() if value is not None} for file in found]
+
+
+def _file(
+    path: str, manager: str, mtu: Optional[str] = None, addresses: Tuple[str, ...] = (), vfs: Optional[str] = None
+) -> Json:
+    numbers = [int(each) if each and each.isdigit() else None for each in (mtu, vfs)]
+    return {
+        "path": path,
+        "manager": manager,
+        "mtu_bytes": numbers[0],
+        "vfs": numbers[1],
+        "addresses": [each for each in addresses if re.match(r"^[0-9a-fA-F:.]+/\d+$", each)],
+    }
+
+
+def _netplan(machine: ReadOnly, interface: str, mac: str) -> List[Json]:
+    """Its values stand in what netplan makes of it, networkd's or NetworkManager's files, which are no YAML."""
+    word = re.compile(rf"(^|[\s\"']){re.escape(interface)}[\"']?\s*:", re.MULTILINE)
+    found = []
+    for path in _listed(machine, NETPLAN, ".yaml"):
+        text = machine.read(path)
+        if word.search(text) or (mac and mac in text.lower()):
+            made = _networkd(machine, interface, mac, NETPLAN_MAKES)
+            made += _network_manager(machine, interface, mac, NETWORK_MANAGER[1:])
+            mtu = next((file["mtu_bytes"] for file in made if file["mtu_bytes"]), None)
+            addresses = tuple(address for file in made for address in file["addresses"])
+            vfs = re.search(r"virtual-function-count:\s*(\d+)", _block(text, interface))
+            found.append(_file(path, "netplan", str(mtu) if mtu else None, addresses, vfs[1] if vfs else None))
+    return found
+
+
+def _block(text: str, interface: str) -> str:
+    """The lines of a YAML mapping that belong to a key, by their indentation."""
+    lines = text.splitlines()
+    for at, line in enumerate(lines):
+        if re.match(rf"\s*[\"']?{re.escape(interface)}[\"']?\s*:", line):
+            depth = len(line) - len(line.lstrip())
+            end = at + 1
+            while end < len(lines) and (not lines[end].strip() or len(lines[end]) - len(lines[end].lstrip()) > depth):
+                end += 1
+            return "\n".join(lines[at:end])
+    return ""
+
+
+def _networkd(machine: ReadOnly, interface: str, mac: str, folder: str = NETWORKD) -> List[Json]:
+    found = []
+    for path in (*_listed(machine, folder, ".network"), *_listed(machine, folder, ".link")):
+        sections = _ini(machine.read(path))
+        match = sections.get("Match", [])
+        names = [name for key, value in match if key in ("Name", "OriginalName") for name in value.split()]
+        macs = [each for key, value in match if key in ("MACAddress", "PermanentMACAddress") for each in value.split()]
+        if any(fnmatch.fnmatch(interface, name) for name in names) or mac in [each.lower() for each in macs if mac]:
+            link, addresses = sections.get("Link", []), []
+            for section in ("Network", "Address"):
+                addresses += [value for key, value in sections.get(section, []) if key == "Address"]
+            vfs = _first(link, "SR-IOVVirtualFunctions")
+            found.append(_file(path, "networkd", _first(link, "MTUBytes"), tuple(addresses), vfs))
+    return found
+
+
+def _network_manager(
+    machine: ReadOnly, interface: str, mac: str, folders: Tuple[str, ...] = NETWORK_MANAGER[:1]
+) -> List[Json]:
+    found = []
+    for folder in folders:
+        for path in _listed(machine, folder, ".nmconnection"):
+            sections = _ini(machine.read(path))
+            named = _first(sections.get("connection", []), "interface-name") == interface
+            by_mac = (_first(sections.get("ethernet", []), "mac-address") or "").lower() == mac
+            if not named and not (mac and by_mac):
+                continue
+            addresses = [
+                value.split(",")[0]
+                for family in ("ipv4", "ipv6")
+                for key, value in sections.get(family, [])
+                if re.match(r"address\d+$", key)
+            ]
+            mtu = _first(sections.get("ethernet", []), "mtu")
+            vfs = _first(sections.get("sriov", []), "total-vfs")
+            found.append(_file(path, "networkmanager", mtu, tuple(addresses), vfs))
+    return found
+
+
+def _ifcfg(machine: ReadOnly, interface: str) -> List[Json]:
+    found = []
+    for path in _listed(machine, IFCFG, ""):
+        values = dict(re.findall(r"^(DEVICE|MTU|IPADDR|PREFIX)=[\"']?([^\"'\n]*)", machine.read(path), re.MULTILINE))
+        if values.get("DEVICE") == interface:
+            addresses = (f"{values['IPADDR']}/{values['PREFIX']}",) if {"IPADDR", "PREFIX"} <= set(values) else ()
+            found.append(_file(path, "ifcfg", values.get("MTU"), addresses))
+    return found
+
+
+def _ifupdown(machine: ReadOnly, interface: str) -> List[Json]:
+    found = []
+    for path in (IFUPDOWN[0], *_listed(machine, IFUPDOWN[1], "")):
+        blocks = re.split(r"^(?=iface\s)", machine.read(path), flags=re.MULTILINE)
+        ours = [block for block in blocks if re.match(rf"iface\s+{re.escape(interface)}\s", block)]
+        if ours:
+            text = "\n".join(ours)
+            mtu = re.search(r"^\s+mtu\s+(\d+)", text, re.MULTILINE)
+            addresses = tuple(re.findall(r"^\s+address\s+(\S+)", text, re.MULTILINE))
+            found.append(_file(path, "ifupdown", mtu[1] if mtu else None, addresses))
+    return found
+
+
+def _scripts(machine: ReadOnly, interface: str, pci: str) -> List[Json]:
+    """Units and udev rules that make VFs."""
+    found = []
+    for folder, suffix, manager in ((UNITS, ".service", "systemd"), (RULES, ".rules", "udev")):
+        for path in _listed(machine, folder, suffix):
+            lines = [line for line in machine.read(path).splitlines() if interface in line or pci in line]
+            vfs = VFS.search("\n".join(lines))
+            if vfs:
+                found.append(_file(path, manager, vfs=vfs[1] or vfs[2]))
+    return found
+
+
+def _of_rocelab(machine: ReadOnly, interface: str) -> List[Json]:
+    """What our own unit sets at each boot."""
+    try:
+        pfs = json.loads(machine.read(DOCUMENT_FILE))["pfs"]
+        ours = [pf for pf in pfs if pf["interface"] == interface]
+        return [_file(DOCUMENT_FILE, "rocelab", str(pf["mtu_bytes"]), (pf["address"],), str(pf["vfs"])) for pf in ours]
+    except (ValueError, KeyError, TypeError):
+        return []
+
+
+def _listed(machine: ReadOnly, folder: str, suffix: str) -> List[str]:
+    return [f"{folder}/{name}" for name in machine.names(folder) if name.endswith(suffix)]
+
+
+def _ini(text: str) -> Dict[str, Pairs]:
+    """Sections of systemd's and NetworkManager's files; keys and sections may stand there more than once."""
+    sections: Dict[str, Pairs] = {}
+    section: Pairs = []
+    for line in text.splitlines():
+        head = re.match(r"\s*\[(.+)\]\s*$", line)
+        key, mark, value = line.partition("=")
+        if head:
+            section = sections.setdefault(head[1], [])
+        elif mark and not line.lstrip().startswith(("#", ";")):
+            section.append((key.strip(), value.strip()))
+    return sections
+
+
+def _first(pairs: Pairs, wanted: str) -> Optional[str]:
+    return next((value for key, value in pairs if key == wanted), None)

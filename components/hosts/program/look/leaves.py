@@ -1,0 +1,102 @@
+"""Readings as an inventory has them: a probe that fails, lies or hangs costs its own value."""
+
+import json
+from functools import partial
+from typing import Any, Callable, Dict, List, NamedTuple, Tuple
+
+from ..machine import Done
+from .read_only import ReadOnly
+
+Json = Dict[str, Any]
+LONGEST_REASON = 160
+
+
+class UnknownError(Exception):
+    """What cannot be known here, as its text says."""
+
+
+class Leaf(NamedTuple):
+    """One value: its name in the inventory, where it is read, and how."""
+
+    name: str
+    source: str
+    probe: Callable[[], Any]
+
+
+class Section:
+    """The leaves of one object, read one after another into `found`, where they are seen while the next one hangs."""
+
+    def __init__(self, leaves: List[Leaf], found: Json) -> None:
+        self.leaves, self.found = leaves, found
+
+    def read(self) -> None:
+        """Reads all of them."""
+        for leaf in self.leaves:
+            self.found[leaf.name] = reading(leaf.source, leaf.probe)
+
+    def give_up(self, waited_s: float) -> None:
+        """Says of each leaf that is missing which one hung."""
+        missing = [leaf for leaf in self.leaves if leaf.name not in self.found]
+        for leaf in missing:
+            said = (
+                f"not read within {waited_s:.0f} s"
+                if leaf is missing[0]
+                else f"not read, since {missing[0].source} hung"
+            )
+            self.found[leaf.name] = {"unknown": said, "source": leaf.source}
+
+
+def reading(source: str, probe: Callable[[], Any]) -> Json:
+    """A value with its source, or the reason why there is none."""
+    try:
+        return {"value": probe(), "source": source}
+    except UnknownError as error:
+        reason = str(error)
+    except OSError as error:
+        reason = error.strerror or str(error)
+    except Exception as error:  # noqa: BLE001  # a probe of ours that fails costs its own value only
+        reason = f"{type(error).__name__}: {error}"
+    return {"unknown": reason[:LONGEST_REASON] or "no reason given", "source": source}
+
+
+def printed(done: Done) -> str:
+    """What a program printed.
+
+    Raises:
+        UnknownError: when it failed.
+    """
+    if done.code:
+        said = (done.err or done.out).strip().splitlines()
+        raise UnknownError(said[-1] if said else f"it ended with {done.code}")
+    return done.out
+
+
+def printed_json(done: Done) -> Any:
+    """The JSON that a program printed.
+
+    Raises:
+        UnknownError: when it failed or printed something else.
+    """
+    try:
+        return json.loads(printed(done) or "[]")
+    except ValueError:
+        raise UnknownError("it printed no JSON") from None
+
+
+def number(machine: ReadOnly, path: str) -> int:
+    """A file that holds a whole number.
+
+    Raises:
+        OSError: when it cannot be read.
+        UnknownError: when it holds something else.
+    """
+    text = machine.text(path)
+    try:
+        return int(text, 0)
+    except ValueError:
+        raise UnknownError(f"it says {text[:40]!r}, which is no number") from None
+
+
+def file_leaves(machine: ReadOnly, files: Dict[str, Tuple[str, Callable[[ReadOnly, str], Any]]]) -> List[Leaf]:
+    """Leaves that are one file each: name, path and what reads it."""
+    return [Leaf(name, path, partial(take, machine, path)) for name, (path, take) in files.items()]

@@ -1,0 +1,218 @@
+"""Links, addresses, routes, and what the host itself is reached and fed by."""
+
+import re
+from typing import Any, Dict, Iterable, List
+
+from ..carriers import block_servers, file_servers, session_address
+from .leaves import Json, Leaf, UnknownError, printed, printed_json
+from .read_only import ReadOnly
+
+LINKS = ("ip", "-j", "-d", "link", "show")
+ADDRESSES = ("ip", "-j", "addr", "show")
+ROUTES = {family: ("ip", "-j", f"-{family}", "route", "show", "table", "all") for family in (4, 6)}
+RULES = (("ip", "-j", "-4", "rule", "show"), ("ip", "-j", "-6", "rule", "show"))
+PEERS = ("ip", "-j", "neigh", "show")
+CONF = "/proc/sys/net/ipv4/conf"
+SETTINGS = ("arp_ignore", "arp_announce", "rp_filter")
+PODS_OWN = ("veth", "dummy", "ifb", "gre", "sit", "ip6tnl", "tunl", "ipip")
+"""Kinds of link that a pod network or the kernel makes by the dozen, and that say nothing about rails."""
+FIRST_PRIORITY, LAST_PRIORITIES = 0, (32766, 32767)
+"""Of the rules that every kernel starts with."""
+MOST_ROUTES, MOST_PEERS = 2000, 2000
+DESTINATION = re.compile(r"\bdev (\S+)")
+
+
+def links(machine: ReadOnly) -> Dict[str, Json]:
+    """All links of the first namespace by name.
+
+    Raises:
+        UnknownError: when `ip` does not tell.
+    """
+    found = printed_json(machine.once(*LINKS))
+    return {str(link["ifname"]): link for link in found if link.get("ifname")}
+
+
+def addresses(machine: ReadOnly) -> Dict[str, List[str]]:
+    """Addresses with prefix length of each link, without link-local ones.
+
+    Raises:
+        UnknownError: when `ip` does not tell.
+    """
+    found = printed_json(machine.once(*ADDRESSES))
+    return {
+        str(link["ifname"]): sorted(
+            f"{info['local']}/{info['prefixlen']}"
+            for info in link.get("addr_info", [])
+            if info.get("scope") != "link" and "local" in info
+        )
+        for link in found
+        if link.get("ifname")
+    }
+
+
+def other_links(machine: ReadOnly, physical: Iterable[str]) -> List[Json]:
+    """Bonds, VLANs, bridges and the like: links that are no NIC's own, without those of pods."""
+    found, known, given = [], set(physical), addresses(machine)
+    for name, link in links(machine).items():
+        kind = str(link.get("linkinfo", {}).get("info_kind", ""))
+        if name in known or not kind or kind in PODS_OWN or machine.exists(f"/sys/class/net/{name}/device"):
+            continue
+        found.append(
+            {
+                "name": name,
+                "kind": kind,
+                "mac": str(link.get("address", "")),
+                "mtu_bytes": int(link.get("mtu", 0)),
+                "master": str(link.get("master", "")),
+                "lower": str(link.get("link") or ""),
+                "vlan_id": int(link["linkinfo"].get("info_data", {}).get("id", 0)) if kind == "vlan" else 0,
+                "up": "UP" in link.get("flags", []),
+                "addresses": given.get(name, []),
+            }
+        )
+    return found
+
+
+def routes(machine: ReadOnly) -> List[Json]:
+    """Routes of all tables that lead somewhere, without those that Calico's BIRD adds for each node."""
+    found = []
+    for family, words in ROUTES.items():
+        for route in printed_json(machine.once(*words)):
+            if _leads_out(route):
+                found += [_route(route, hop, family) for hop in route.get("nexthops") or [{}]]
+    if len(found) > MOST_ROUTES:
+        raise UnknownError(f"{len(found)} routes: more than {MOST_ROUTES} are no host's own")
+    return found
+
+
+def _leads_out(route: Json) -> bool:
+    local = route.get("type", "unicast") != "unicast" or route.get("table") == "local" or route.get("dev") == "lo"
+    return (
+        not local and route.get("protocol") != "bird" and not str(route.get("dst", "")).startswith(("fe80:", "ff00:"))
+    )
+
+
+def _route(route: Json, hop: Json, family: int) -> Json:
+    gateway = hop.get("gateway") or route.get("gateway") or route.get("via", {}).get("host", "")
+    return {
+        "destination": _prefixed(str(route.get("dst", "")), family),
+        "gateway": str(gateway),
+        "interface": str(hop.get("dev") or route.get("dev") or ""),
+        "source": str(route.get("prefsrc", "")),
+        "table": str(route.get("table", "main")),
+        "metric": int(route.get("metric", 0)),
+        "family": family,
+    }
+
+
+def _prefixed(destination: str, family: int) -> str:
+    """`ip` leaves the length of a route to one address out."""
+    return (
+        destination if destination == "default" or "/" in destination else f"{destination}/{32 if family == 4 else 128}"
+    )
+
+
+def rules(machine: ReadOnly) -> List[Json]:
+    """Policy routing rules beyond the kernel's own."""
+    found = []
+    for words in RULES:
+        for rule in printed_json(machine.once(*words)):
+            priority = int(rule.get("priority", 0))
+            if priority == FIRST_PRIORITY or priority in LAST_PRIORITIES:
+                continue
+            found.append(
+                {
+                    "priority": priority,
+                    "source": _network(rule, "src"),
+                    "destination": _network(rule, "dst"),
+                    "interface": str(rule.get("iif") or rule.get("oif") or ""),
+                    "table": str(rule.get("table", "")),
+                }
+            )
+    return found
+
+
+def _network(rule: Json, side: str) -> str:
+    length = rule.get(f"{side}len")
+    return str(rule.get(side, "all")) + (f"/{length}" if length is not None else "")
+
+
+def peers(machine: ReadOnly, physical: Iterable[str]) -> List[Json]:
+    """Entries of the neighbour table that were heard on NICs."""
+    known = set(physical)
+    found = [
+        {
+            "address": str(entry["dst"]),
+            "interface": str(entry["dev"]),
+            "mac": str(entry["lladdr"]),
+            "state": " ".join(entry.get("state", [])),
+        }
+        for entry in printed_json(machine.once(*PEERS))
+        if entry.get("dev") in known and entry.get("lladdr")
+    ]
+    return found[:MOST_PEERS]
+
+
+def sysctls(machine: ReadOnly, physical: Iterable[str]) -> Dict[str, int]:
+    """Settings of ARP and of the reverse path filter."""
+    found = {}
+    for name in ("all", "default", *physical):
+        for setting in SETTINGS:
+            text = machine.read(f"{CONF}/{name}/{setting}")
+            if text.isdigit():
+                found[f"net.ipv4.conf.{name}.{setting}"] = int(text)
+    if not found:
+        raise UnknownError("none of them can be read")
+    return found
+
+
+def leaves(machine: ReadOnly, physical: List[str]) -> List[Leaf]:
+    """What belongs to no single NIC; `physical` are the names of all NICs' interfaces."""
+    return [
+        Leaf("links", " ".join(LINKS), lambda: other_links(machine, physical)),
+        Leaf("routes", " ".join(ROUTES[4]), lambda: routes(machine)),
+        Leaf("rules", " ".join(RULES[0]), lambda: rules(machine)),
+        Leaf("peers", " ".join(PEERS), lambda: peers(machine, physical)),
+        Leaf("sysctls", CONF, lambda: sysctls(machine, physical)),
+    ]
+
+
+def carrier_leaves(machine: ReadOnly) -> List[Leaf]:
+    """What the host is reached, routed and fed by."""
+    return [
+        Leaf("ssh", "SSH_CONNECTION", lambda: _of_the_session(machine)),
+        Leaf("default_route", " ".join(ROUTES[4]), lambda: _of_the_default_route(machine)),
+        Leaf("storage", "/proc/mounts", lambda: storage(machine)),
+    ]
+
+
+def _of_the_session(machine: ReadOnly) -> List[str]:
+    address = session_address(machine)
+    if not address:
+        raise UnknownError("this is no SSH session")
+    found = [name for name, given in addresses(machine).items() if address in [each.split("/")[0] for each in given]]
+    if not found:
+        raise UnknownError(f"{address} is no address of this host")
+    return found
+
+
+def _of_the_default_route(machine: ReadOnly) -> List[str]:
+    return sorted({route["interface"] for route in routes(machine) if route["destination"] == "default"})
+
+
+def storage(machine: ReadOnly) -> Dict[str, str]:
+    """What is mounted or connected over which interface; nothing is asked of the filesystems themselves.
+
+    Raises:
+        UnknownError: when the way to a server cannot be found.
+    """
+    machine.text("/proc/mounts")
+    found: Dict[str, Any] = {}
+    for server, what in [*file_servers(machine), *block_servers(machine)]:
+        address, _, device = server.partition("%")
+        said = f"dev {device}" if device else printed(machine.run("ip", "route", "get", address))
+        route = DESTINATION.search(said)
+        if not route:
+            raise UnknownError(f"there is no route to {address}")
+        found.setdefault(route[1], what)
+    return found

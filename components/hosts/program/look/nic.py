@@ -1,0 +1,426 @@
+"""One network function of PCI: the port, its link, its RDMA device, its VFs, its quality of service, its counters."""
+
+import re
+from functools import partial
+from typing import Any, Callable, Dict, List, Tuple
+
+from ..host import Host
+from ..qos import MLNX_QOS, cnp_files, map_of, pause_aspect, port_aspects
+from . import lldp, network, pci
+from .config_files import SOURCE, config_files
+from .leaves import Json, Leaf, UnknownError, file_leaves, number, printed, printed_json, reading
+from .read_only import ReadOnly
+from .system import uptime_s
+
+UP = 1
+"""IFF_UP of an interface's flags."""
+UNTOLD = ("Operation not supported",)
+ESWITCH_DRIVERS = ("mlx5_core", "bnxt_en", "ice", "nfp")
+PRIORITIES = range(8)
+SPEED = re.compile(r"(\d+)base\w*/")
+COUNTER = re.compile(
+    r"(_phy|_pause\w*|_pci_\w+|module_\w+|out_of_buffer|crc\w*|symbol\w*|discard\w*|dropped\w*|errors|_err\w*|ecn\w*"
+    r"|cnp\w*|xoff\w*|xon\w*|storm\w*|link_down\w*|flaps?)$"
+)
+OF_A_QUEUE = re.compile(r"^(rx|tx|ch|queue|ptp)_?(queue_)?\d+_|^\[\d+\]")
+MOST_COUNTERS = 200
+
+
+class Nic:
+    """A network function as one look sees it."""
+
+    def __init__(self, machine: ReadOnly, address: str) -> None:
+        self.machine, self.address = machine, address
+        self.device = f"{pci.DEVICES}/{address}"
+        self.interfaces = self._interfaces()
+        self.name = self.interfaces[0] if self.interfaces else ""
+        self.net = f"/sys/class/net/{self.name}"
+        self.host = Host(machine, {"pfs": []}, b"")
+
+    def _interfaces(self) -> List[str]:
+        """Its own, or those of the virtio device on it."""
+        own = self.machine.names(f"{self.device}/net")
+        virtio = [name for name in self.machine.names(self.device) if re.match(r"virtio\d+$", name)]
+        return own or [name for each in virtio for name in self.machine.names(f"{self.device}/{each}/net")]
+
+    def leaves(self) -> List[Leaf]:
+        """All of it. What asks a program comes last: a program may hang where a file does not."""
+        return [*self._of_pci(), *self._of_the_port(), *self._of_programs()]
+
+    def qos_leaves(self) -> List[Leaf]:
+        """What the port does with marked packets."""
+        tool, aspects = "", {}  # type: ignore[var-annotated]  # by the probe below
+
+        def asked(aspect: str, take: Callable[[str], Any]) -> Any:
+            nonlocal tool, aspects
+            self._needs_interface()
+            if not aspects:
+                tool, aspects = port_aspects(self.host, self.name)
+            text = aspects.get(aspect, "")
+            if not aspects or aspect not in aspects or text.startswith(("unknown", "not supported")):
+                raise UnknownError(text or "the driver does not tell")
+            return take(text)
+
+        source = f"{MLNX_QOS} -i {self.name}" if self._has_mlnx_qos() else f"dcb show dev {self.name}"
+        ecn = f"{self.net}/ecn"
+        cnp = cnp_files(self.host, self.name)
+        return [
+            Leaf("trust", source, lambda: asked("trust", str)),
+            Leaf("pfc_priorities", source, lambda: asked("pfc", _numbers)),
+            Leaf("dscp_priority", source, lambda: asked("dscp_map", map_of)),
+            Leaf("dcbx_mode", source, lambda: asked("dcbx", str)),
+            Leaf("pause_rx", f"ethtool -a {self.name}", lambda: "rx" in self._pause()),
+            Leaf("pause_tx", f"ethtool -a {self.name}", lambda: "tx" in self._pause()),
+            Leaf("ecn_np_priorities", f"{ecn}/roce_np/enable", lambda: self._ecn("np")),
+            Leaf("ecn_rp_priorities", f"{ecn}/roce_rp/enable", lambda: self._ecn("rp")),
+            *file_leaves(self.machine, {"cnp_dscp": (cnp[0], number), "cnp_priority": (cnp[1], number)}),
+        ]
+
+    def _of_pci(self) -> List[Leaf]:
+        machine, device = self.machine, self.device
+        return [
+            Leaf("interfaces", f"{device}/net", lambda: self.interfaces),
+            Leaf("driver", f"{device}/driver", lambda: machine.target(f"{device}/driver")),
+            *file_leaves(
+                machine,
+                {
+                    "vendor_id": (f"{device}/vendor", pci.hexadecimal),
+                    "device_id": (f"{device}/device", pci.hexadecimal),
+                    "subsystem_id": (f"{device}/subsystem_device", pci.hexadecimal),
+                    "numa_node": (f"{device}/numa_node", number),
+                    "local_cpus": (f"{device}/local_cpulist", ReadOnly.text),
+                    "pcie_speed_gt_s": (f"{device}/current_link_speed", pci.link_speed),
+                    "pcie_max_speed_gt_s": (f"{device}/max_link_speed", pci.link_speed),
+                    "pcie_width": (f"{device}/current_link_width", pci.link_width),
+                    "pcie_max_width": (f"{device}/max_link_width", pci.link_width),
+                    "vfs_total": (f"{device}/sriov_totalvfs", _number_if_any),
+                    "vfs_num": (f"{device}/sriov_numvfs", _number_if_any),
+                },
+            ),
+            Leaf("slot", "/sys/bus/pci/slots", lambda: pci.slot(machine, self.address)),
+            Leaf("bridges", device, lambda: pci.bridges(machine, self.address)),
+            Leaf("nearest_gpus", pci.DEVICES, lambda: pci.nearest_gpus(machine, self.address)),
+            Leaf("iommu_group_type", f"{device}/iommu_group/type", lambda: pci.iommu_type(machine, self.address)),
+        ]
+
+    def _of_the_port(self) -> List[Leaf]:
+        net = self.net
+        files: Dict[str, Tuple[str, Callable[[ReadOnly, str], Any]]] = {
+            "dev_port": (f"{net}/dev_port", number),
+            "port_name": (f"{net}/phys_port_name", _text_if_told),
+            "up": (f"{net}/flags", lambda machine, path: bool(number(machine, path) & UP)),
+            "carrier": (f"{net}/carrier", _carrier),
+            "carrier_changes": (f"{net}/carrier_changes", number),
+            "speed_mbit_s": (f"{net}/speed", _speed),
+            "mtu_bytes": (f"{net}/mtu", number),
+        }
+        leaves = file_leaves(self.machine, {"mac": (self._mac_file(), _mac), **files})
+        return [Leaf(leaf.name, leaf.source, self._with_interface(leaf.probe)) for leaf in leaves]
+
+    def _of_programs(self) -> List[Leaf]:
+        machine, name = self.machine, self.name
+        of_rdma = self._rdma_leaves()
+        return [
+            *of_rdma,
+            Leaf("master", f"{self.net}/master", self._with_interface(lambda: machine.target(f"{self.net}/master"))),
+            Leaf("addresses", " ".join(network.ADDRESSES), self._with_interface(self._addresses)),
+            Leaf("vfs", f"{self.device}/virtfn*", self._vfs),
+            Leaf("config_files", SOURCE, lambda: config_files(machine, name, self._mac(), self.address)),
+            Leaf("lldp", " ".join(lldp.LLDPCTL), self._with_interface(lambda: lldp.neighbours(machine, name))),
+            Leaf(
+                "supported_speeds_mbit_s",
+                f"ethtool {name}",
+                self._with_interface(lambda: supported_speeds(printed(machine.run("ethtool", name)))),
+            ),
+            Leaf(
+                "fec",
+                f"ethtool --show-fec {name}",
+                self._with_interface(lambda: active_fec(printed(machine.run("ethtool", "--show-fec", name)))),
+            ),
+            Leaf("counters", f"ethtool -S {name}, statistics, hw_counters", self._with_interface(self._counters)),
+            Leaf("eswitch_mode", f"devlink -j dev eswitch show pci/{self.address}", self._eswitch),
+        ]
+
+    def _rdma_leaves(self) -> List[Leaf]:
+        machine = self.machine
+        own = machine.names(f"{self.device}/infiniband")
+        folder = f"/sys/class/infiniband/{own[0]}" if own else f"{self.device}/infiniband/*"
+
+        def of_the_device(file: str) -> Callable[[], str]:
+            return lambda: machine.text(f"{folder}/{file}") if own else _missing("it has no RDMA device of its own")
+
+        # without an RDMA device the driver's own words have both: `28.39.1002 (MT_0000000838)`
+        words = f"ethtool -i {self.name}"
+        driver = self._with_interface(lambda: printed(machine.once("ethtool", "-i", self.name)))
+        return [
+            Leaf("rdma", f"{self.device}/infiniband", lambda: [self._rdma(each) for each in self._rdma_devices()]),
+            Leaf("hca_type", f"{folder}/hca_type", of_the_device("hca_type")),
+            Leaf("firmware", f"{folder}/fw_ver", of_the_device("fw_ver"))
+            if own
+            else Leaf("firmware", words, lambda: firmware_of(driver())[0]),
+            Leaf("board_id", f"{folder}/board_id", of_the_device("board_id"))
+            if own
+            else Leaf("board_id", words, lambda: firmware_of(driver())[1]),
+        ]
+
+    def _rdma_devices(self) -> List[Tuple[str, bool]]:
+        """Devices of the NIC, and soft-RoCE over its interface; the flag tells which."""
+        own = self.machine.names(f"{self.device}/infiniband")
+        soft = [name for name in self.host.rdma_devices(self.name) if name not in own] if self.name else []
+        return [*((name, False) for name in own), *((name, True) for name in soft)]
+
+    def _rdma(self, named: Tuple[str, bool]) -> Json:
+        device, soft = named
+        machine, root = self.machine, f"/sys/class/infiniband/{device}"
+        at = f"{root}/ports/1"
+        forced = f"{root}/tc/1/traffic_class"
+        command = f"ibv_devinfo -d {device}"
+        return {
+            "device": device,
+            "soft": soft,
+            "link_layer": reading(f"{at}/link_layer", lambda: machine.text(f"{at}/link_layer")),
+            "state": reading(f"{at}/state", lambda: machine.text(f"{at}/state").rpartition(": ")[2]),
+            "rate": reading(f"{at}/rate", lambda: machine.text(f"{at}/rate")),
+            "gids": reading(f"{at}/gids", lambda: gids(machine, at)),
+            "traffic_class": reading(forced, lambda: traffic_class(machine.text(forced))),
+            "active_mtu_bytes": reading(command, lambda: active_mtu(printed(machine.run(*command.split())))),
+        }
+
+    def _vfs(self) -> List[Json]:
+        told = [] if not self.name else network.links(self.machine).get(self.name, {}).get("vfinfo_list", [])
+        infos = {int(info["vf"]): info for info in told}
+        found = []
+        for index, address, folder in pci.virtual_functions(self.machine, self.address):
+            info = infos.get(index, {})
+            names = self.machine.names(f"{folder}/net")
+            words = " ".join(network.LINKS)
+            found.append(
+                {
+                    "number": index,
+                    "pci": address,
+                    "interfaces": names,
+                    "driver": self.machine.target(f"{folder}/driver"),
+                    "mac": reading(words, partial(_vf_mac, info)),
+                    "vlan_id": reading(words, partial(_vf_vlan, info)),
+                    "mtu_bytes": reading(f"{folder}/net", partial(_vf_mtu, self.machine, names)),
+                    "rdma_device": reading(f"{folder}/infiniband", partial(self._vf_rdma, folder, names)),
+                }
+            )
+        return found
+
+    def _vf_rdma(self, folder: str, interfaces: List[str]) -> str:
+        parents = self.host.rdma_parents()
+        soft = [name for name, parent in parents.items() if parent in interfaces]
+        return next(iter([*self.machine.names(f"{folder}/infiniband"), *soft]), "")
+
+    def _counters(self) -> Json:
+        machine = self.machine
+        at_s = uptime_s(machine)
+        values = {}
+        for name in machine.names(f"{self.net}/statistics"):
+            if COUNTER.search(name):
+                values[name] = number(machine, f"{self.net}/statistics/{name}")
+        done = machine.run("ethtool", "-S", self.name)
+        if done.code == 0:
+            values.update(counters(done.out))
+        for device, _ in self._rdma_devices():
+            for folder in ("hw_counters", "counters"):
+                at = f"/sys/class/infiniband/{device}/ports/1/{folder}"
+                for name in machine.names(at):
+                    text = machine.read(f"{at}/{name}")
+                    if text.isdigit() and name != "lifespan":
+                        values[name] = int(text)
+        if not values:
+            printed(done)
+            raise UnknownError("it counts nothing of interest")
+        return {"uptime_s": at_s, "values": values}
+
+    def _eswitch(self) -> str:
+        if self.machine.target(f"{self.device}/driver") not in ESWITCH_DRIVERS:
+            return ""
+        place = f"pci/{self.address}"
+        return str(
+            printed_json(self.machine.run("devlink", "-j", "dev", "eswitch", "show", place))["dev"][place]["mode"]
+        )
+
+    def _pause(self) -> List[str]:
+        self._needs_interface()
+        found = pause_aspect(self.host, self.name)
+        if not found:
+            raise UnknownError("ethtool -a does not tell")
+        return found["global_pause"].split()
+
+    def _ecn(self, role: str) -> List[int]:
+        self._needs_interface()
+        at = f"{self.net}/ecn/roce_{role}/enable"
+        return [each for each in PRIORITIES if self.machine.text(f"{at}/{each}") == "1"]
+
+    def _addresses(self) -> List[str]:
+        return network.addresses(self.machine).get(self.name, [])
+
+    def _mac_file(self) -> str:
+        below_bond = f"{self.net}/bonding_slave/perm_hwaddr"
+        return below_bond if self.machine.exists(below_bond) else f"{self.net}/address"
+
+    def _mac(self) -> str:
+        return self.machine.read(self._mac_file()).lower() if self.name else ""
+
+    def _has_mlnx_qos(self) -> bool:
+        folders = ("/usr/sbin", "/usr/bin", "/sbin", "/bin", "/usr/local/bin")
+        return any(self.machine.exists(f"{folder}/{MLNX_QOS}") for folder in folders)
+
+    def _needs_interface(self) -> None:
+        if not self.name:
+            raise UnknownError("it has no interface here: no driver, or another namespace")
+
+    def _with_interface(self, probe: Callable[[], Any]) -> Callable[[], Any]:
+        def checked() -> Any:
+            self._needs_interface()
+            return probe()
+
+        return checked
+
+
+def _missing(reason: str) -> str:
+    raise UnknownError(reason)
+
+
+def _numbers(text: str) -> List[int]:
+    return [int(word) for word in text.split() if word.isdigit()]
+
+
+def _number_if_any(machine: ReadOnly, path: str) -> int:
+    """0 where the function has no such file: it cannot have VFs."""
+    return number(machine, path) if machine.exists(path) else 0
+
+
+def _text_if_told(machine: ReadOnly, path: str) -> str:
+    """Empty where the driver names none."""
+    try:
+        return machine.text(path)
+    except OSError as error:
+        if error.strerror in UNTOLD:
+            return ""
+        raise
+
+
+def _carrier(machine: ReadOnly, path: str) -> bool:
+    try:
+        return machine.text(path) == "1"
+    except OSError:
+        raise UnknownError("the kernel does not tell while the interface is down") from None
+
+
+def _speed(machine: ReadOnly, path: str) -> int:
+    try:
+        speed = number(machine, path)
+    except OSError:
+        speed = -1
+    if speed <= 0:
+        raise UnknownError("the kernel tells none: no link, or a virtual NIC")
+    return speed
+
+
+def _mac(machine: ReadOnly, path: str) -> str:
+    return machine.text(path).lower()
+
+
+def _vf_mac(info: Json) -> str:
+    """Its key changed from `mac` to `address` with iproute2 5.0."""
+    mac = info.get("address") or info.get("mac")
+    if not mac:
+        raise UnknownError("ip names no MAC of this VF")
+    return str(mac)
+
+
+def _vf_mtu(machine: ReadOnly, interfaces: List[str]) -> int:
+    if not interfaces:
+        raise UnknownError("its interface is in another namespace, or it has no driver")
+    return number(machine, f"/sys/class/net/{interfaces[0]}/mtu")
+
+
+def _vf_vlan(info: Json) -> int:
+    """`vlan_list` of iproute2, `vlan` of versions before 5.0; without one there is none."""
+    if not info:
+        raise UnknownError("ip names no such VF")
+    vlans = info.get("vlan_list") or []
+    return int(vlans[0]["vlan"] if vlans else info.get("vlan", 0))
+
+
+def gids(machine: ReadOnly, port: str) -> List[Json]:
+    """Entries of a GID table that are in use; the kernel answers EINVAL for the type of an empty one."""
+    found = []
+    for name in sorted(machine.names(f"{port}/gids"), key=int):
+        gid = machine.text(f"{port}/gids/{name}")
+        if set(gid) <= set("0:"):
+            continue
+        found.append(
+            {
+                "index": int(name),
+                "gid": gid,
+                "type": machine.read(f"{port}/gid_attrs/types/{name}"),
+                "interface": machine.read(f"{port}/gid_attrs/ndevs/{name}"),
+                "ipv4": ipv4_of(gid),
+            }
+        )
+    return found
+
+
+def ipv4_of(gid: str) -> str:
+    """The address that a GID such as `0000:…:ffff:0a0a:0101` stands for; empty for another one."""
+    digits = gid.replace(":", "")
+    if len(digits) != 32 or not digits.startswith("0" * 20 + "ffff"):
+        return ""
+    return ".".join(str(byte) for byte in bytes.fromhex(digits[24:]))
+
+
+def traffic_class(text: str) -> int:
+    """`Global tclass=106`; -1 when nothing is forced."""
+    found = re.search(r"Global tclass=(\d+)", text)
+    return int(found[1]) if found else -1
+
+
+def active_mtu(text: str) -> int:
+    """Of port 1, in `active_mtu: 4096 (5)`."""
+    found = re.search(r"^\s*active_mtu:\s+(\d+)", text, re.MULTILINE)
+    if not found:
+        raise UnknownError("ibv_devinfo names no active_mtu")
+    return int(found[1])
+
+
+def supported_speeds(text: str) -> List[int]:
+    """Of all `Supported link modes` that ethtool prints, ascending."""
+    found = re.search(r"Supported link modes:(.*?)^\s*Supported pause", text, re.MULTILINE | re.DOTALL)
+    speeds = sorted({int(speed) for speed in SPEED.findall(found[1])}) if found else []
+    if not speeds:
+        raise UnknownError("ethtool names no link modes")
+    return speeds
+
+
+def active_fec(text: str) -> str:
+    """`Active FEC encoding: RS` of ethtool; some versions say `encodings`."""
+    found = re.search(r"^Active FEC encodings?:\s*(.+?)\s*$", text, re.MULTILINE)
+    if not found:
+        raise UnknownError("ethtool names no active encoding")
+    return found[1].lower()
+
+
+def firmware_of(text: str) -> Tuple[str, str]:
+    """Version and board id of `ethtool -i`; other vendors have words of their own there.
+
+    Raises:
+        UnknownError: when the driver tells none.
+    """
+    found = re.search(r"^firmware-version:[ \t]*(.+?)(?:[ \t]+\((\w+)\))?[ \t]*$", text, re.MULTILINE)
+    if not found or found[1] == "N/A":
+        raise UnknownError("the driver tells no firmware")
+    return found[1], found[2] or ""
+
+
+def counters(text: str) -> Dict[str, int]:
+    """Counters of the port in `ethtool -S`: errors, pauses, discards and marks, without those of single queues."""
+    found: Dict[str, int] = {}
+    for name, value in re.findall(r"^\s*([\w.\[\]-]+):\s*(\d+)\s*$", text, re.MULTILINE):
+        if COUNTER.search(name) and not OF_A_QUEUE.match(name) and len(found) < MOST_COUNTERS:
+            found[name] = int(value)
+    return found

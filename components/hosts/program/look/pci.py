@@ -1,0 +1,189 @@
+"""The PCI tree: which functions are NICs and GPUs, what bridges lie above them, and which of those redirect peers."""
+
+import os
+import re
+from typing import Dict, List, Tuple
+
+from .leaves import Json, Leaf, UnknownError, file_leaves, number, printed, reading
+from .read_only import ReadOnly
+
+DEVICES = "/sys/bus/pci/devices"
+ADDRESS = re.compile(r"^[0-9a-f]{4,}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]$")
+NETWORK = "0x02"
+GPU_CLASSES = ("0x03", "0x12")
+GPU_VENDORS = ("0x10de", "0x1002")
+"""NVIDIA and AMD: the display of a baseboard controller is no GPU."""
+ACS, ACS_CONTROL = 0x000D, 6
+ACS_REDIRECTS = 0x04 | 0x08 | 0x10
+"""Request redirect, completion redirect, upstream forwarding (PCI Express Base Specification, ACS control register)."""
+FIRST_EXTENDED, CONFIG_BYTES = 0x100, 4096
+MOST_CAPABILITIES = 100
+SMI = ("nvidia-smi", "--query-gpu=pci.bus_id,memory.total", "--format=csv,noheader,nounits")
+NVIDIA = "/proc/driver/nvidia/version"
+
+
+def functions(machine: ReadOnly) -> Dict[str, str]:
+    """Class of each PCI function that is no VF.
+
+    Raises:
+        OSError: when the kernel lists none.
+    """
+    names = os.listdir(machine.path(DEVICES))
+    own = (name for name in sorted(names) if not machine.exists(f"{DEVICES}/{name}/physfn"))
+    return {name: machine.read(f"{DEVICES}/{name}/class") for name in own}
+
+
+def nics(machine: ReadOnly) -> List[str]:
+    """PCI addresses of all network functions."""
+    return [name for name, kind in functions(machine).items() if kind.startswith(NETWORK)]
+
+
+def gpu_addresses(machine: ReadOnly) -> List[str]:
+    """PCI addresses of all GPUs."""
+    return [
+        name
+        for name, kind in functions(machine).items()
+        if kind.startswith(GPU_CLASSES) and machine.read(f"{DEVICES}/{name}/vendor") in GPU_VENDORS
+    ]
+
+
+def bridges(machine: ReadOnly, address: str) -> List[str]:
+    """PCI addresses of the bridges above a function, root port first."""
+    parts = os.path.realpath(machine.path(f"{DEVICES}/{address}")).split("/")
+    return [part for part in parts if ADDRESS.match(part)][:-1]
+
+
+def nearest_gpus(machine: ReadOnly, address: str) -> Json:
+    """The GPUs that share the deepest bridge with a NIC."""
+    own = bridges(machine, address)
+    above = {gpu: bridges(machine, gpu) for gpu in gpu_addresses(machine)}
+    for hops, bridge in enumerate(reversed(own)):
+        below = sorted(gpu for gpu, path in above.items() if bridge in path)
+        if below:
+            return {"gpus": below, "bridge": bridge, "hops": hops}
+    return {"gpus": []}
+
+
+def gpus(machine: ReadOnly) -> List[Json]:
+    """All GPUs."""
+    return [_gpu(machine, address) for address in gpu_addresses(machine)]
+
+
+def _gpu(machine: ReadOnly, address: str) -> Json:
+    device, information = f"{DEVICES}/{address}", f"/proc/driver/nvidia/gpus/{address}/information"
+    leaves = [
+        *file_leaves(machine, {"numa_node": (f"{device}/numa_node", number)}),
+        Leaf("bridges", device, lambda: bridges(machine, address)),
+        Leaf("model", information, lambda: _model(machine.text(information))),
+        Leaf("memory_mib", " ".join(SMI), lambda: _memory(machine, address)),
+    ]
+    found: Json = {leaf.name: reading(leaf.source, leaf.probe) for leaf in leaves}
+    found.update(pci=address, vendor_id=hexadecimal(machine, f"{device}/vendor"))
+    found.update(device_id=hexadecimal(machine, f"{device}/device"))
+    return found
+
+
+def hexadecimal(machine: ReadOnly, path: str) -> str:
+    """The digits of an id.
+
+    Raises:
+        OSError: when it cannot be read.
+    """
+    text = machine.text(path)
+    return text.replace("0x", "", 1)
+
+
+def _model(text: str) -> str:
+    found = re.search(r"^Model:\s*(.+)$", text, re.MULTILINE)
+    if not found:
+        raise UnknownError("it names no model")
+    return found[1].strip()
+
+
+def _memory(machine: ReadOnly, address: str) -> int:
+    """nvidia-smi would load the driver where there is none, so it is asked only where there is one."""
+    if not machine.exists(NVIDIA):
+        raise UnknownError("the NVIDIA driver is not loaded")
+    return parse_memory(printed(machine.once(*SMI)), address)
+
+
+def parse_memory(text: str, address: str) -> int:
+    """Memory of one GPU of a line such as `00000000:18:00.0, 81559`: its PCI domain has eight digits.
+
+    Raises:
+        UnknownError: when there is no line for it.
+    """
+    for line in text.splitlines():
+        bus, _, size = line.partition(",")
+        if bus.strip().lower().endswith(address) and size.strip().isdigit():
+            return int(size)
+    raise UnknownError("nvidia-smi does not name this GPU")
+
+
+def acs_bridges(machine: ReadOnly) -> List[str]:
+    """Bridges above NICs and GPUs that send what peers say to each other upwards.
+
+    Raises:
+        UnknownError: when their configuration space cannot be read, as without root.
+    """
+    above = sorted({bridge for each in (*nics(machine), *gpu_addresses(machine)) for bridge in bridges(machine, each)})
+    found = []
+    for address in above:
+        with open(machine.path(f"{DEVICES}/{address}/config"), "rb") as file:
+            space = file.read(CONFIG_BYTES)
+        if len(space) <= FIRST_EXTENDED:
+            raise UnknownError(f"only {len(space)} bytes of {address}'s configuration space can be read")
+        if redirects_peers(space):
+            found.append(address)
+    return found
+
+
+def redirects_peers(space: bytes) -> bool:
+    """Whether the ACS capability in a configuration space redirects traffic between peers."""
+    at = FIRST_EXTENDED
+    for _ in range(MOST_CAPABILITIES):
+        header = int.from_bytes(space[at : at + 4], "little")
+        if header & 0xFFFF == ACS:
+            return bool(int.from_bytes(space[at + ACS_CONTROL : at + ACS_CONTROL + 2], "little") & ACS_REDIRECTS)
+        at = header >> 20
+        if at < FIRST_EXTENDED or at + 8 > len(space):
+            return False
+    return False
+
+
+def slot(machine: ReadOnly, address: str) -> str:
+    """Name of the physical slot; empty where the machine names none."""
+    slots = "/sys/bus/pci/slots"
+    for name in machine.names(slots):
+        if machine.read(f"{slots}/{name}/address") == address.rpartition(".")[0]:
+            return name
+    return ""
+
+
+def link_speed(machine: ReadOnly, path: str) -> float:
+    """GT/s of a file such as `16.0 GT/s PCIe`."""
+    found = re.match(r"([\d.]+) GT/s", machine.text(path))
+    if not found:
+        raise UnknownError(f"it says {machine.read(path)[:40]!r}")
+    return float(found[1])
+
+
+def link_width(machine: ReadOnly, path: str) -> int:
+    """Lanes; 0 and 255 are how the kernel says that it does not know."""
+    lanes = number(machine, path)
+    if lanes in (0, 255):
+        raise UnknownError(f"it says {lanes}")
+    return lanes
+
+
+def iommu_type(machine: ReadOnly, address: str) -> str:
+    """Type of its IOMMU group; empty without one."""
+    group = f"{DEVICES}/{address}/iommu_group"
+    return machine.text(f"{group}/type") if machine.exists(group) else ""
+
+
+def virtual_functions(machine: ReadOnly, address: str) -> List[Tuple[int, str, str]]:
+    """Number, PCI address and sysfs folder of each VF."""
+    device = f"{DEVICES}/{address}"
+    links = [name for name in machine.names(device) if re.match(r"virtfn\d+$", name)]
+    return sorted((int(name[6:]), machine.target(f"{device}/{name}"), f"{device}/{name}") for name in links)

@@ -1,0 +1,144 @@
+"""A machine that cannot be changed: reads and programs with a bound on their time and their size."""
+
+import os
+import signal
+import subprocess
+import threading
+from typing import Dict, List, Optional, Set, Union
+
+from ..machine import Done, Machine
+
+LARGEST_FILE = 1_000_000
+LARGEST_OUTPUT = 2_000_000
+"""Bytes of a program's output; one that prints more is killed, and nothing that it printed is believed."""
+PROGRAM_S = 10.0
+PATH = "/usr/sbin:/usr/bin:/sbin:/bin:/usr/local/bin:/opt/mellanox/iproute2/sbin"
+TOO_LONG, TOO_MUCH, MISSING = 124, 125, 127
+
+
+class ReadOnly(Machine):
+    """Every way to change the host is closed, and no program may be waited for beyond its time."""
+
+    def __init__(self, root: str = "", path: str = PATH, program_s: float = PROGRAM_S) -> None:
+        super().__init__(root)
+        self._environment = {"PATH": path, "LC_ALL": "C", "PYTHONDONTWRITEBYTECODE": "1"}
+        self._program_s = program_s
+        self._hung: Set[str] = set()
+        self._remembered: Dict[str, Done] = {}
+        self._guards: Dict[str, threading.Lock] = {}
+
+    def text(self, path: str) -> str:
+        """The text of a file without the blanks around it.
+
+        Raises:
+            OSError: when it cannot be read.
+        """
+        with open(self.path(path), "rb") as file:
+            return file.read(LARGEST_FILE).decode(errors="replace").strip()
+
+    def read(self, path: str) -> str:
+        try:
+            return self.text(path)
+        except OSError:
+            return ""
+
+    def content(self, path: str) -> bytes:
+        try:
+            with open(self.path(path), "rb") as file:
+                return file.read(LARGEST_FILE)
+        except OSError:
+            return b""
+
+    def once(self, *words: str) -> Done:
+        """The answer of a program that tells about the whole host: it runs one time only."""
+        key = " ".join(words)
+        with self._guards.setdefault(key, threading.Lock()):
+            if key not in self._remembered:
+                self._remembered[key] = self.run(*words)
+        return self._remembered[key]
+
+    def run(self, *words: str, stdin: str = "", timeout_s: float = 30) -> Done:
+        """Runs a program that only reads. One that hangs is killed and left, and is not started a second time."""
+        if words[0] in self._hung:
+            return Done(TOO_LONG, "", f"{words[0]} hung before on this host")
+        try:
+            process = subprocess.Popen(
+                words,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                env=self._environment,
+                start_new_session=True,  # so that its children are killed with it
+            )
+        except OSError as error:
+            missing = isinstance(error, FileNotFoundError)
+            return Done(MISSING, "", f"{words[0]} is not installed" if missing else f"{words[0]}: {error.strerror}")
+        return self._ended(process, words[0], min(timeout_s, self._program_s))
+
+    def _ended(self, process: "subprocess.Popen[bytes]", name: str, within_s: float) -> Done:
+        out, err = _Stream(process.stdout), _Stream(process.stderr)
+        for stream in (out, err):
+            stream.start()
+        out.join(within_s)
+        late = out.is_alive()
+        if not late and not out.too_much:
+            try:
+                process.wait(within_s)
+            except subprocess.TimeoutExpired:
+                late = True
+        if late or out.too_much:
+            _kill(process)
+            self._hung |= {name} if late else set()
+            said = f"did not end within {within_s:.0f} s" if late else f"printed more than {LARGEST_OUTPUT} bytes"
+            return Done(TOO_LONG if late else TOO_MUCH, "", f"{name} {said}")
+        err.join(1)
+        return Done(process.returncode, out.text(), err.text())
+
+    def write(self, path: str, value: str) -> None:
+        raise ReadOnlyError(path)
+
+    def put(self, path: str, content: Union[str, bytes], mode: int = 0o644) -> None:
+        raise ReadOnlyError(path)
+
+    def make_folder(self, path: str) -> None:
+        raise ReadOnlyError(path)
+
+    def remove(self, path: str) -> bool:
+        raise ReadOnlyError(path)
+
+
+class ReadOnlyError(Exception):
+    """A change that a look must not make: a fault of this program."""
+
+
+class _Stream(threading.Thread):
+    """Reads one output of a program to its end, or to the bound."""
+
+    def __init__(self, stream: Optional[object]) -> None:
+        super().__init__(daemon=True)
+        self._stream = stream
+        self._parts: List[bytes] = []
+        self.too_much = False
+
+    def run(self) -> None:
+        size = 0
+        descriptor = self._stream.fileno()  # type: ignore[union-attr]  # a pipe, as asked for
+        while not self.too_much:
+            part = os.read(descriptor, 65536)
+            if not part:
+                return
+            size += len(part)
+            self._parts.append(part)
+            self.too_much = size > LARGEST_OUTPUT
+
+    def text(self) -> str:
+        """What came, as text."""
+        return b"".join(self._parts).decode(errors="replace")
+
+
+def _kill(process: "subprocess.Popen[bytes]") -> None:
+    """Kills a program and its children, and does not wait: in a system call that hangs they do not die."""
+    try:
+        os.killpg(process.pid, signal.SIGKILL)
+    except OSError:
+        process.kill()

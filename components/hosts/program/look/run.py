@@ -1,0 +1,81 @@
+"""All sections at once, each in a thread of its own: one that hangs in the kernel cannot be ended, only left."""
+
+import json
+import os
+import sys
+import threading
+import time
+from typing import Any, Dict, List
+
+from . import network, nic, pci, system
+from .leaves import Json, Section, reading
+from .read_only import ReadOnly
+
+SCHEMA = 1
+DEADLINE_S = 30.0
+"""For all of it. A connection to the host is given more, so that what was read arrives."""
+NICENESS = 10
+
+
+def look(machine: ReadOnly, deadline_s: float = DEADLINE_S) -> Json:
+    """The host, as an inventory has it. Never raises, and ends in time."""
+    end_s = time.monotonic() + deadline_s
+    found: Json = {"schema": SCHEMA, "system": {}, "network": {}, "carriers": {}}
+    listed: Dict[str, Json] = {}
+    opening = _started(Section([], {}), target=lambda: _list(machine, listed))
+    _ended_by(opening, end_s)
+    nics: Dict[str, Any] = dict(listed.get("nics", {}).get("value", {}))
+    sections = [
+        Section(system.leaves(machine), found["system"]),
+        Section(
+            network.leaves(machine, [name for each in nics.values() for name in each.interfaces]), found["network"]
+        ),
+        Section(network.carrier_leaves(machine), found["carriers"]),
+    ]
+    pfs: List[Json] = []
+    for address, each in nics.items():
+        pf: Json = {"pci": address, "qos": {}}
+        pfs.append(pf)
+        sections += [Section(each.leaves(), pf), Section(each.qos_leaves(), pf["qos"])]
+    threads = [(section, _started(section)) for section in sections]
+    gpus: Dict[str, Json] = {}
+    of_gpus = _started(Section([], {}), target=lambda: gpus.update(all=reading(pci.DEVICES, lambda: pci.gpus(machine))))
+    for section, thread in threads:
+        if not _ended_by(thread, end_s):
+            section.give_up(deadline_s)
+    _ended_by(of_gpus, end_s)
+    late = {"unknown": f"not read within {deadline_s:.0f} s", "source": pci.DEVICES}
+    found["gpus"] = dict(gpus).get("all", late)
+    known = "value" in listed.get("nics", {})
+    found["pfs"] = {"value": pfs, "source": pci.DEVICES} if known else dict(listed).get("nics", late)
+    found["system"]["sudo"] = os.geteuid() == 0
+    return dict(_copied(found))
+
+
+def _list(machine: ReadOnly, listed: Dict[str, Json]) -> None:
+    listed["nics"] = reading(pci.DEVICES, lambda: {each: nic.Nic(machine, each) for each in pci.nics(machine)})
+
+
+def _started(section: Section, target: Any = None) -> threading.Thread:
+    thread = threading.Thread(target=target or section.read, daemon=True)
+    thread.start()
+    return thread
+
+
+def _ended_by(thread: threading.Thread, end_s: float) -> bool:
+    thread.join(max(0.0, end_s - time.monotonic()))
+    return not thread.is_alive()
+
+
+def _copied(found: Any) -> Any:
+    """The same without what a thread that hangs may still add to it."""
+    if isinstance(found, dict):
+        return {key: _copied(value) for key, value in list(found.items())}
+    return [_copied(value) for value in found] if isinstance(found, list) else found
+
+
+def look_around() -> int:
+    """The verb: it needs no document, takes no lock, and lets whatever else runs on the host go first."""
+    os.nice(NICENESS)
+    sys.stdout.write(json.dumps(look(ReadOnly()), separators=(",", ":")) + "\n")
+    return 0

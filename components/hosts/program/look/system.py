@@ -1,0 +1,257 @@
+"""The machine, its operating system, and the services that matter to RDMA."""
+
+import ctypes
+import platform
+import re
+from functools import partial
+from typing import Dict, List, Tuple
+
+from ..nvidia import PEERMEM_MODULES
+from ..ofed import version_in
+from .leaves import Json, Leaf, UnknownError, file_leaves, printed, reading
+from .pci import NVIDIA, acs_bridges
+from .read_only import MISSING, ReadOnly
+
+MODULES = ("mlx5_core", "mlx5_ib", "mlx4_core", "ib_core", "bnxt_en", "bnxt_re", "ice", "irdma", "igb", "vmxnet3")
+GPU_MODULES = ("nvidia", *PEERMEM_MODULES)
+OF_INTEREST = re.compile(
+    r"^(ib_|rdma|mlx|iw_|nvidia|nv_|bnxt|irdma|rpcrdma|nvme_rdma|nvmet_rdma|ko2iblnd|smc|rds|gdrdrv|siw)"
+)
+ARGUMENTS = re.compile(r"^(iommu|intel_iommu|amd_iommu|hugepages|hugepagesz|default_hugepagesz|pci|pcie_\w+|numa\w*)=")
+MARKED_FAMILIES = ("debian", "ubuntu")
+"""Distributions whose packages leave a mark when a reboot is due."""
+REBOOT = "/run/reboot-required"
+KUBELET = "/var/lib/kubelet"
+KUBELET_FILES = (f"{KUBELET}/kubeadm-flags.env", "/etc/default/kubelet", "/etc/sysconfig/kubelet")
+KERNEL_LOG = ("journalctl", "-k", "-b", "-q", "--no-pager", "-o", "cat", "-n", "5000")
+NIC_LINE = re.compile(r"\b(mlx[45]_\w+|bnxt_\w+|ice|irdma|igb)\b", re.IGNORECASE)
+COMPLAINT = re.compile(
+    r"health|compromised|insufficient power|unplugged|high temp|fatal|timeout|assert|syndrome|bad cable|link down",
+    re.IGNORECASE,
+)
+"""After mlx5's messages (kernel, drivers/net/ethernet/mellanox/mlx5/core/{health,events}.c)."""
+MOST_COMPLAINTS = 20
+CONTAINERD = ("systemctl", "show", "containerd.service", "-p", "LoadState", "-p", "LimitMEMLOCK")
+FABRIC_MANAGER = "/usr/bin/nv-fabricmanager"
+UNLIMITED = ("infinity", str(2**64 - 1))
+SYNCHRONIZED_US = 16_000_000
+"""Largest error of a clock that somebody sets, as timedatectl takes it (systemd, `ntp_synced`)."""
+MAXERROR_AT, TIMEX_BYTES = 24, 512
+"""Place of `maxerror` in struct timex of 64-bit Linux (adjtimex(2))."""
+OWNER = "/var/lib/rocelab/owner"
+
+
+def leaves(machine: ReadOnly) -> List[Leaf]:
+    """All of it."""
+    text = ReadOnly.text
+    dmi, cpus, kernel = "/sys/class/dmi/id", "/sys/devices/system/cpu", "/proc/sys/kernel"
+    meminfo, release = "/proc/meminfo", "/etc/os-release"
+    return [
+        *file_leaves(
+            machine,
+            {
+                "hostname": (f"{kernel}/hostname", text),
+                "kernel": (f"{kernel}/osrelease", text),
+                "boot_id": (f"{kernel}/random/boot_id", text),
+                "vendor": (f"{dmi}/sys_vendor", text),
+                "product": (f"{dmi}/product_name", text),
+                "cpus": (f"{cpus}/online", _count),
+                "numa_nodes": ("/sys/devices/system/node/online", _count),
+                "cpu_model": ("/proc/cpuinfo", _cpu_model),
+                "kernel_arguments": ("/proc/cmdline", _arguments),
+                "uptime_s": ("/proc/uptime", uptime_s),
+                "rdma_namespaces": ("/sys/module/ib_core/parameters/netns_mode", _namespaces),
+                "modules": ("/proc/modules", _modules),
+            },
+        ),
+        Leaf("memory_mib", meminfo, lambda: _meminfo_kib(machine, "MemTotal") // 1024),
+        Leaf("swap_kib", meminfo, lambda: _meminfo_kib(machine, "SwapTotal")),
+        Leaf("os", release, lambda: _release(machine)["PRETTY_NAME"]),
+        Leaf(
+            "os_id", release, lambda: f"{_release(machine)['ID']}-{_release(machine).get('VERSION_ID', '')}".rstrip("-")
+        ),
+        Leaf("architecture", "uname", platform.machine),
+        Leaf("python", "python3", platform.python_version),
+        Leaf("drivers", "/sys/module, modinfo", lambda: drivers(machine)),
+        Leaf("ofed", "ofed_info -s", lambda: _ofed(machine)),
+        Leaf("gpu_driver", NVIDIA, lambda: _gpu_driver(machine)),
+        Leaf("gpu_module_is_open", NVIDIA, lambda: _is_open(machine)),
+        Leaf("fabric_manager", f"{FABRIC_MANAGER} --version", lambda: _fabric_manager(machine)),
+        Leaf("containerd_memlock", " ".join(CONTAINERD), lambda: containerd_memlock(printed(machine.run(*CONTAINERD)))),
+        Leaf("reboot_required", REBOOT, lambda: _reboot_required(machine)),
+        Leaf("governors", f"{cpus}/cpufreq", lambda: _governors(machine, f"{cpus}/cpufreq")),
+        Leaf("clock_synchronized", "adjtimex", clock_is_synchronized),
+        Leaf("kubelet_topology_policy", f"{KUBELET}/config.yaml", lambda: _topology_policy(machine)),
+        Leaf("kernel_complaints", " ".join(KERNEL_LOG), lambda: complaints(printed(machine.run(*KERNEL_LOG)))),
+        Leaf("acs_bridges", "PCI configuration space", lambda: acs_bridges(machine)),
+        Leaf("rocelab_owner", OWNER, lambda: machine.text(OWNER) if machine.exists(OWNER) else ""),
+    ]
+
+
+def uptime_s(machine: ReadOnly, path: str = "/proc/uptime") -> float:
+    """Seconds since the boot."""
+    return float(machine.text(path).split()[0])
+
+
+def drivers(machine: ReadOnly) -> List[Json]:
+    """Each loaded module beside the file that would be loaded next."""
+    found = []
+    for name in (*MODULES, *GPU_MODULES):
+        folder = f"/sys/module/{name}"
+        if machine.exists(f"{folder}/refcnt"):  # a module that is built into the kernel has none
+            found.append(
+                {
+                    "module": name,
+                    "loaded": reading(f"{folder}/version", partial(_version, machine, folder)),
+                    "loaded_srcversion": reading(f"{folder}/srcversion", partial(machine.text, f"{folder}/srcversion")),
+                    "on_disk": reading(f"modinfo {name}", partial(_on_disk, machine, name, "version")),
+                    "on_disk_srcversion": reading(f"modinfo {name}", partial(_on_disk, machine, name, "srcversion")),
+                    "path": reading(f"modinfo {name}", partial(_on_disk, machine, name, "filename")),
+                }
+            )
+    return found
+
+
+def _version(machine: ReadOnly, folder: str) -> str:
+    """The kernel's own modules have no version but the kernel's."""
+    return machine.read(f"{folder}/version") or machine.text("/proc/sys/kernel/osrelease")
+
+
+def _on_disk(machine: ReadOnly, name: str, key: str) -> str:
+    return modinfo(printed(machine.once("modinfo", name)), key)
+
+
+def modinfo(text: str, key: str) -> str:
+    """A value that modinfo prints; for a module without a version that of the kernel it was built for."""
+    values = dict(reversed(re.findall(r"^(\w+):[ \t]*(.*)$", text, re.MULTILINE)))
+    if key == "version" and "version" not in values and values.get("vermagic"):
+        return str(values["vermagic"].split()[0])
+    if key not in values:
+        raise UnknownError(f"modinfo prints no {key}")
+    return str(values[key])
+
+
+def _count(machine: ReadOnly, path: str) -> int:
+    """How many are in a list such as `0-3,8-11`."""
+    total = 0
+    for part in machine.text(path).split(","):
+        first, _, last = part.partition("-")
+        total += int(last or first) - int(first) + 1
+    return total
+
+
+def _cpu_model(machine: ReadOnly, path: str) -> str:
+    found = re.search(r"^model name\s*:\s*(.+)$", machine.text(path), re.MULTILINE)
+    if not found:
+        raise UnknownError("it names no model")
+    return found[1].strip()
+
+
+def _arguments(machine: ReadOnly, path: str) -> List[str]:
+    return [word for word in machine.text(path).split() if ARGUMENTS.match(word)]
+
+
+def _namespaces(machine: ReadOnly, path: str) -> str:
+    """The parameter says whether RDMA devices are shared between network namespaces."""
+    return {"Y": "shared", "N": "exclusive"}[machine.text(path)]
+
+
+def _modules(machine: ReadOnly, path: str) -> List[str]:
+    return sorted(line.split()[0] for line in machine.text(path).splitlines() if OF_INTEREST.match(line))
+
+
+def _meminfo_kib(machine: ReadOnly, key: str) -> int:
+    found = re.search(rf"^{key}:\s+(\d+) kB", machine.text("/proc/meminfo"), re.MULTILINE)
+    if not found:
+        raise UnknownError(f"it has no {key}")
+    return int(found[1])
+
+
+def _release(machine: ReadOnly) -> Dict[str, str]:
+    lines: List[Tuple[str, str]] = re.findall(r"^(\w+)=\"?([^\"\n]*)", machine.text("/etc/os-release"), re.MULTILINE)
+    return dict(lines)
+
+
+def _gpu_driver(machine: ReadOnly) -> str:
+    if not machine.exists(NVIDIA):
+        return ""
+    found = re.search(r"Module.*?\s(\d+\.\d+(?:\.\d+)?)\s", machine.text(NVIDIA))
+    if not found:
+        raise UnknownError("it names no version")
+    return found[1]
+
+
+def _ofed(machine: ReadOnly) -> str:
+    done = machine.run("ofed_info", "-s")
+    return "" if done.code == MISSING else version_in(printed(done))
+
+
+def _is_open(machine: ReadOnly) -> bool:
+    if not machine.exists(NVIDIA):
+        raise UnknownError("the NVIDIA driver is not loaded")
+    return "Open Kernel Module" in machine.text(NVIDIA)
+
+
+def _fabric_manager(machine: ReadOnly) -> str:
+    if not machine.exists(FABRIC_MANAGER):
+        return ""
+    found = re.search(r"(\d+\.\d+\.\d+)", printed(machine.run(FABRIC_MANAGER, "--version")))
+    if not found:
+        raise UnknownError("it names no version")
+    return found[1]
+
+
+def containerd_memlock(text: str) -> str:
+    """The limit of locked memory that systemd gives to containerd; empty without containerd."""
+    values = dict(line.partition("=")[::2] for line in text.splitlines())
+    if values.get("LoadState") == "not-found":
+        return ""
+    limit = values.get("LimitMEMLOCK", "")
+    if not limit:
+        raise UnknownError("systemctl names no limit")
+    return "infinity" if limit in UNLIMITED else limit
+
+
+def _reboot_required(machine: ReadOnly) -> bool:
+    if machine.exists(REBOOT):
+        return True
+    release = _release(machine)
+    if not set(MARKED_FAMILIES) & {release.get("ID", ""), *release.get("ID_LIKE", "").split()}:
+        raise UnknownError("packages of this distribution leave no mark")
+    return False
+
+
+def _governors(machine: ReadOnly, folder: str) -> List[str]:
+    policies = [name for name in machine.names(folder) if name.startswith("policy")]
+    return sorted({machine.text(f"{folder}/{name}/scaling_governor") for name in policies})
+
+
+def clock_is_synchronized() -> bool:
+    """What the kernel says, asked without setting anything: timedatectl would start a service.
+
+    Raises:
+        OSError: when the kernel does not tell.
+    """
+    clock = ctypes.create_string_buffer(TIMEX_BYTES)  # modes 0: only read
+    if ctypes.CDLL(None, use_errno=True).adjtimex(clock) < 0:
+        raise OSError(ctypes.get_errno(), "adjtimex fails")
+    return ctypes.c_long.from_buffer(clock, MAXERROR_AT).value < SYNCHRONIZED_US
+
+
+def _topology_policy(machine: ReadOnly) -> str:
+    if not machine.exists(KUBELET):
+        return ""
+    for path in KUBELET_FILES:
+        flag = re.search(r"--topology-manager-policy[= ]([\w-]+)", machine.read(path))
+        if flag:
+            return flag[1]
+    found = re.search(r"^topologyManagerPolicy:\s*[\"']?([\w-]+)", machine.text(f"{KUBELET}/config.yaml"), re.MULTILINE)
+    return found[1] if found else "none"
+
+
+def complaints(text: str) -> List[str]:
+    """The last lines in which a NIC reports its health, cable or power."""
+    if not text.strip():
+        raise UnknownError("the kernel's log cannot be read, as without root")
+    lines = [line.strip()[:200] for line in text.splitlines() if NIC_LINE.search(line) and COMPLAINT.search(line)]
+    return lines[-MOST_COMPLAINTS:]

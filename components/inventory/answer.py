@@ -1,0 +1,95 @@
+"""The answer of a host as its part of the inventory. A value that is not what it should be costs only itself."""
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from datetime import datetime
+from typing import Any
+
+from pydantic import TypeAdapter, ValidationError
+from pydantic_core import ErrorDetails
+
+from components.inventory.model import Host
+
+SCHEMA = 1
+"""Of what the host program's verb `look` prints."""
+HOST = TypeAdapter(Host)
+READING = {"value", "source", "unknown"}
+NO_READING = ("dataclass_type", "value_error")
+"""Faults of the reading itself, not of its value."""
+PASSES = 5
+"""Faults are taken out pass by pass: behind a wrong list may be another one."""
+CONTROL = re.compile(r"\\u00[01][0-9a-f]|\\u007f|\\u009[0-9a-f]|\\[bfnrt]|\x7f", re.IGNORECASE)
+"""Escapes of control characters in JSON: printed to a terminal they would not only be text."""
+
+
+class AnswerError(Exception):
+    """An answer that is no look; its text is for people."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Place:
+    """Where a host answered, and as whom."""
+
+    name: str
+    address: str
+    ssh_port: int
+    user: str
+    host_key: str = ""
+
+
+def host_of(text: str, place: Place, read_at: datetime) -> Host:
+    """The host in an answer.
+
+    Raises:
+        AnswerError: when there is none in it.
+    """
+    document = _document(text)
+    document.update(asdict(place), read_at=read_at.isoformat())
+    for _ in range(PASSES):
+        try:
+            return HOST.validate_json(json.dumps(document), strict=True)
+        except ValidationError as error:
+            for fault in error.errors(include_url=False, include_input=False, include_context=False):
+                _take_out(document, fault)
+    raise AnswerError("what it answers has another form than a look")
+
+
+def _document(text: str) -> dict[str, Any]:
+    line = next((line for line in reversed(text.splitlines()) if line.startswith("{")), "")
+    try:
+        found = json.loads(CONTROL.sub("?", line))
+    except (ValueError, RecursionError):
+        found = None
+    if not isinstance(found, dict):
+        said = " / ".join(text.strip().splitlines()[-2:])
+        raise AnswerError(f"it prints no look, but {said[:200]!r}" if said else "it prints nothing")
+    if isinstance(failed := found.get("failed"), Mapping):
+        raise AnswerError(f"{failed.get('reason')}: {failed.get('hint')}"[:300])
+    if found.pop("schema", None) != SCHEMA:
+        raise AnswerError(f"its look has another schema than {SCHEMA}")
+    return {key: value for key, value in found.items() if key in ("system", "pfs", "gpus", "network", "carriers")}
+
+
+def _take_out(document: dict[str, Any], fault: ErrorDetails) -> None:
+    """Replaces what is wrong, or the innermost reading around it, or drops the section that has neither."""
+    path = fault["loc"]
+    at: Any = document
+    inner: tuple[Any, Any] | None = None
+    for depth, step in enumerate(path, 1):
+        try:
+            below = at[step]
+        except (KeyError, IndexError, TypeError):
+            break
+        is_wrong = depth == len(path) and fault["type"] in NO_READING
+        if is_wrong or (isinstance(below, dict) and below and below.keys() <= READING):
+            inner = (at, step)
+        at = below
+    if inner is None:
+        document.pop(str(path[0]), None)
+        return
+    parent, key = inner
+    source = parent[key].get("source") if isinstance(parent[key], dict) else ""
+    reason = f"the host gave something else: {fault['msg']}"
+    parent[key] = {"unknown": reason, "source": source if isinstance(source, str) else ""}

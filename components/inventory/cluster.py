@@ -1,0 +1,198 @@
+"""The Kubernetes cluster, read by GETs alone."""
+
+import json
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import TypeVar, cast
+
+from pydantic import JsonValue
+
+from components.inventory.model import (
+    Attachment,
+    Cluster,
+    CustomObject,
+    DaemonSet,
+    KubeNode,
+    PodOnRails,
+)
+from components.inventory.reading import Reading, known, unknown
+from components.kubernetes.client import ApiError, KubernetesApi, Object, at
+
+T = TypeVar("T")
+
+PAGE = "500"
+"""Objects of one answer: those of a large cluster would fill the memory at once."""
+MOST_PAGES = 200
+OWN_RESOURCES = ("cpu", "memory", "ephemeral-storage", "storage", "pods")
+NETWORKS = "k8s.v1.cni.cncf.io/networks"
+RESOURCE_NAME = "k8s.v1.cni.cncf.io/resourceName"
+SRIOV, MELLANOX, NV_IPAM = (
+    "/apis/sriovnetwork.openshift.io/v1",
+    "/apis/mellanox.com/v1alpha1",
+    "/apis/nv-ipam.nvidia.com/v1alpha1",
+)
+
+
+def look_at_cluster(kubeconfig: str) -> Cluster:
+    """The cluster of a kubeconfig; what it refuses is unknown.
+
+    Raises:
+        LabError: when the kubeconfig cannot be used.
+    """
+    with KubernetesApi(kubeconfig) as api:
+        return look(api)
+
+
+def look(api: KubernetesApi) -> Cluster:
+    """All that an inventory has of a cluster."""
+    read_at = datetime.now(UTC)
+    try:
+        version = api.get("/version") or {}
+    except ApiError as error:
+        return Cluster(server=api.server, unread=str(error))
+    reader = _Reader(api)
+    return Cluster(
+        server=api.server,
+        read_at=read_at,
+        version=known(str(version.get("gitVersion", "")), "GET /version"),
+        nodes=reader.all("/api/v1/nodes", _node),
+        pods=reader.all("/api/v1/pods", _pod),
+        attachments=reader.all("/apis/k8s.cni.cncf.io/v1/network-attachment-definitions", _attachment),
+        sriov_node_states=reader.all(f"{SRIOV}/sriovnetworknodestates", _custom),
+        sriov_policies=reader.all(f"{SRIOV}/sriovnetworknodepolicies", _custom),
+        nic_cluster_policies=reader.all(f"{MELLANOX}/nicclusterpolicies", _custom),
+        ip_pools=reader.all(f"{NV_IPAM}/ippools", _custom),
+        cidr_pools=reader.all(f"{NV_IPAM}/cidrpools", _custom),
+        daemon_sets=reader.all("/apis/apps/v1/daemonsets", _daemon_set),
+        service_cidrs=_service_cidrs(reader),
+    )
+
+
+class _Reader:
+    """Collections, page by page."""
+
+    def __init__(self, api: KubernetesApi) -> None:
+        self._api = api
+
+    def all(self, path: str, take: Callable[[Object], T | None]) -> Reading[tuple[T, ...]]:
+        """What `take` makes of each object; None leaves it out."""
+        source = f"GET {path}"
+        found: list[T] = []
+        more = ""
+        try:
+            for _ in range(MOST_PAGES):
+                page = self._api.get(path, {"limit": PAGE, **({"continue": more} if more else {})})
+                items = cast(list[Object], page["items"]) if page else []
+                found += [taken for item in items if (taken := take(item)) is not None]
+                more = _text(page, "metadata", "continue")
+                if not more:
+                    return known(tuple(found), source)
+        except ApiError as error:
+            return unknown(str(error), source)
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            return unknown(f"the answer has another form: {type(error).__name__}: {error}"[:160], source)
+        return unknown(f"there are more than {MOST_PAGES * int(PAGE)} objects", source)
+
+
+def _service_cidrs(reader: _Reader) -> Reading[tuple[str, ...]]:
+    """Served since Kubernetes 1.33; before, only the API server's own arguments have it."""
+    found = reader.all("/apis/networking.k8s.io/v1/servicecidrs", lambda item: _texts(at(item, "spec", "cidrs")))
+    cidrs = found.map(lambda each: tuple(cidr for several in each for cidr in several))
+    return cidrs if cidrs.value or not cidrs.is_known else unknown("this cluster serves no ServiceCIDR", cidrs.source)
+
+
+def _node(item: Object) -> KubeNode:
+    addresses = _list(at(item, "status", "addresses"))
+    conditions = _list(at(item, "status", "conditions"))
+    cidrs = _texts(at(item, "spec", "podCIDRs"))
+    return KubeNode(
+        name=_text(item, "metadata", "name"),
+        internal_ips=tuple(_text(each, "address") for each in addresses if at(each, "type") == "InternalIP"),
+        allocatable=_strings(at(item, "status", "allocatable")),
+        capacity=_strings(at(item, "status", "capacity")),
+        pod_cidrs=cidrs,
+        labels=_strings(at(item, "metadata", "labels")),
+        ready=any(at(each, "type") == "Ready" and at(each, "status") == "True" for each in conditions),
+        unschedulable=at(item, "spec", "unschedulable") is True,
+        taints=tuple(f"{_text(each, 'key')}:{_text(each, 'effect')}" for each in _list(at(item, "spec", "taints"))),
+        kubelet_version=_text(item, "status", "nodeInfo", "kubeletVersion"),
+        container_runtime=_text(item, "status", "nodeInfo", "containerRuntimeVersion"),
+    )
+
+
+def _pod(item: Object) -> PodOnRails | None:
+    resources: dict[str, int] = {}
+    for container in _list(at(item, "spec", "containers")):
+        for name, amount in _strings(at(container, "resources", "requests")).items():
+            if name not in OWN_RESOURCES and not name.startswith("hugepages-") and amount.isdigit():
+                resources[name] = resources.get(name, 0) + int(amount)
+    networks = _strings(at(item, "metadata", "annotations")).get(NETWORKS, "")
+    if not resources and not networks:
+        return None
+    owners = _list(at(item, "metadata", "ownerReferences"))
+    return PodOnRails(
+        namespace=_text(item, "metadata", "namespace"),
+        name=_text(item, "metadata", "name"),
+        node=_text(item, "spec", "nodeName"),
+        resources=resources,
+        networks=networks,
+        phase=_text(item, "status", "phase"),
+        owner=f"{_text(owners[0], 'kind')}/{_text(owners[0], 'name')}" if owners else "",
+    )
+
+
+def _attachment(item: Object) -> Attachment:
+    return Attachment(
+        namespace=_text(item, "metadata", "namespace"),
+        name=_text(item, "metadata", "name"),
+        resource_name=_strings(at(item, "metadata", "annotations")).get(RESOURCE_NAME, ""),
+        config=_json(_text(item, "spec", "config")),
+    )
+
+
+def _custom(item: Object) -> CustomObject:
+    return CustomObject(
+        namespace=_text(item, "metadata", "namespace"),
+        name=_text(item, "metadata", "name"),
+        spec=_object(at(item, "spec")),
+        status=_object(at(item, "status")),
+    )
+
+
+def _daemon_set(item: Object) -> DaemonSet:
+    containers = _list(at(item, "spec", "template", "spec", "containers"))
+    return DaemonSet(
+        namespace=_text(item, "metadata", "namespace"),
+        name=_text(item, "metadata", "name"),
+        images=tuple(_text(each, "image") for each in containers),
+        desired=int(_text(item, "status", "desiredNumberScheduled") or 0),
+        ready=int(_text(item, "status", "numberReady") or 0),
+    )
+
+
+def _text(value: JsonValue, *path: str) -> str:
+    found = at(value, *path)
+    return "" if found is None else str(found)
+
+
+def _list(value: JsonValue) -> list[JsonValue]:
+    return value if isinstance(value, list) else []
+
+
+def _texts(value: JsonValue) -> tuple[str, ...]:
+    return tuple(str(each) for each in _list(value))
+
+
+def _object(value: JsonValue) -> Object:
+    return value if isinstance(value, dict) else {}
+
+
+def _strings(value: JsonValue) -> dict[str, str]:
+    return {key: str(each) for key, each in _object(value).items()}
+
+
+def _json(text: str) -> Object:
+    try:
+        return _object(json.loads(text))
+    except ValueError:
+        return {}

@@ -1,0 +1,140 @@
+"""Looks at many hosts at once over SSH. Nothing is written on them, and one that hangs costs its own place only."""
+
+import asyncio
+import socket
+import time
+from collections.abc import Callable, Sequence
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+
+from components.hosts.pack import LOADER, packed
+from components.inventory.answer import AnswerError, Place, host_of
+from components.inventory.model import Host
+from components.ssh.connection import Endpoint, Keys, NoAnswerError, connected, offered_key
+from components.ssh.session import first_answer
+from stacks.access import KnownHosts
+
+AT_ONCE = 512
+"""Hosts whose answer is waited for at the same time."""
+GREETING_AT_ONCE = 24
+"""Logins at the same time: each takes processor time here, and each has a deadline."""
+HOST_S = 60.0
+"""From the login to the answer; the host's own deadline of 30 s comes first."""
+LARGEST_ANSWER = 4_000_000
+SAY_EACH_S = 5.0
+KINDS = ("ssh-ed25519",)
+"""Of host key: the best first; all others of the file come after."""
+UNPINNED = "its host key is not in the known_hosts file"
+
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Target:
+    """A host to look at."""
+
+    name: str
+    address: str
+    """Name or IP address."""
+    ssh_port: int = 22
+    user: str
+
+
+class HostLooks:
+    """Looks at hosts with one key and one known_hosts file.
+
+    Args:
+        keys: what the login shows.
+        known: host keys; a host that is not among them is not logged in to.
+        sudo: whether to become root where the login may without a password.
+        say: gets a line about the progress now and then.
+    """
+
+    def __init__(self, keys: Keys, known: KnownHosts, *, sudo: bool, say: Say) -> None:
+        self._keys, self._known, self._say = keys, known, say
+        self._command = command(sudo=sudo)
+        self._greeting = asyncio.Semaphore(GREETING_AT_ONCE)
+        self._places = asyncio.Semaphore(AT_ONCE)
+        self._done = self._unread = 0
+
+    async def look(self, targets: Sequence[Target]) -> tuple[Host, ...]:
+        """All hosts, in their order."""
+        telling = asyncio.create_task(self._tell(len(targets)))
+        try:
+            return tuple(await asyncio.gather(*(self._counted(target) for target in targets)))
+        finally:
+            telling.cancel()
+
+    async def _tell(self, count: int) -> None:
+        begun_s = time.monotonic()
+        while True:
+            await asyncio.sleep(SAY_EACH_S)
+            waited_s = time.monotonic() - begun_s
+            self._say(f"{self._done} of {count} hosts after {waited_s:.0f} s, {self._unread} not read")
+
+    async def _counted(self, target: Target) -> Host:
+        async with self._places:
+            host = await self._look_at(target)
+        self._done += 1
+        self._unread += bool(host.unread)
+        return host
+
+    async def _look_at(self, target: Target) -> Host:
+        place = Place(name=target.name, address=target.address, ssh_port=target.ssh_port, user=target.user)
+        try:
+            place = replace(place, address=await _resolved(target))
+            host_key = self._pinned(target, place.address)
+            if not host_key:
+                return await self._unpinned(place)
+            return await self._asked(replace(place, host_key=host_key))
+        except TimeoutError:
+            return _unread(place, f"it gave no answer within {HOST_S:.0f} s")
+        except (NoAnswerError, AnswerError) as error:
+            return _unread(place, str(error))
+
+    async def _asked(self, place: Place) -> Host:
+        endpoint = Endpoint(address=place.address, port=place.ssh_port, user=place.user, host_key=place.host_key)
+        async with AsyncExitStack() as stack:
+            async with self._greeting:
+                opening = connected(endpoint, self._keys, pinned_in="the known_hosts file")
+                connection = await stack.enter_async_context(opening)
+            read_at = datetime.now(UTC)
+            async with asyncio.timeout(HOST_S):
+                text = await first_answer(connection, self._command, packed(), LARGEST_ANSWER)
+        return host_of(text, place, read_at)
+
+    def _pinned(self, target: Target, address: str) -> str:
+        labels = dict.fromkeys((target.address, target.name, address))
+        for kinds in (KINDS, tuple(self._known.kinds)):
+            for each in labels:
+                label = each if target.ssh_port == 22 else f"[{each}]:{target.ssh_port}"
+                if keys := self._known.keys(label, kinds):
+                    return keys[0]
+        return ""
+
+    async def _unpinned(self, place: Place) -> Host:
+        async with self._greeting:
+            key = await offered_key(place.address, place.ssh_port)
+        return replace(_unread(place, UNPINNED), offered_key=key)
+
+
+def command(*, sudo: bool) -> str:
+    """What runs on a host. Python writes no bytecode (-B): as root it would, beside modules that have none yet."""
+    program = f'python3 -I -B -c "{LOADER}" {len(packed())} look'
+    as_root = f"if sudo -n true 2>/dev/null; then exec sudo -n {program}; fi; " if sudo else ""
+    return f"{as_root}exec {program}"
+
+
+async def _resolved(target: Target) -> str:
+    try:
+        found = await asyncio.get_running_loop().getaddrinfo(
+            target.address, target.ssh_port, type=socket.SOCK_STREAM, proto=socket.IPPROTO_TCP
+        )
+    except OSError as error:
+        raise NoAnswerError(f"{target.address} is no address, and no name that has one: {error.strerror}") from None
+    return str(found[0][4][0])
+
+
+def _unread(place: Place, reason: str) -> Host:
+    return Host(name=place.name, address=place.address, ssh_port=place.ssh_port, user=place.user, unread=reason)

@@ -1,0 +1,74 @@
+"""One look at everything that was named: hosts, switches and cluster at the same time."""
+
+import asyncio
+import resource
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+
+from components.inventory.cluster import look_at_cluster
+from components.inventory.hosts import HostLooks, Say, Target
+from components.inventory.model import SCHEMA, Cluster, Host, Inventory, Switch
+from components.ssh.connection import keys_of
+from stacks.access import KnownHosts
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Request:
+    """What to look at, and what opens it."""
+
+    hosts: Sequence[Target]
+    known_hosts: KnownHosts
+    private_key: str | None = field(default=None, repr=False)
+    """None: the ssh-agent has it."""
+    kubeconfig: str | None = field(default=None, repr=False)
+    sudo: bool = True
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Unread:
+    """Something that was named and could not be read."""
+
+    name: str
+    reason: str
+    offered_key: str = ""
+
+
+def look(request: Request, say: Say) -> Inventory:
+    """The inventory; who does not answer is in it with the reason.
+
+    Raises:
+        LabError: when a key or the kubeconfig cannot be used.
+    """
+    _allow_many_connections()
+    return asyncio.run(_look(request, say))
+
+
+async def _look(request: Request, say: Say) -> Inventory:
+    read_at = datetime.now(UTC)
+    keys = keys_of(request.private_key)
+    hosts, cluster = await asyncio.gather(
+        HostLooks(keys, request.known_hosts, sudo=request.sudo, say=say).look(request.hosts),
+        asyncio.to_thread(_cluster, request.kubeconfig),
+    )
+    return Inventory(schema=SCHEMA, read_at=read_at, hosts=hosts, cluster=cluster)
+
+
+def unread(inventory: Inventory) -> Iterator[Unread]:
+    """All that was named and could not be read."""
+    devices: list[Host | Switch] = [*inventory.hosts, *inventory.switches]
+    for each in devices:
+        if each.unread:
+            yield Unread(name=each.name, reason=each.unread, offered_key=each.offered_key)
+    if inventory.cluster is not None and inventory.cluster.unread:
+        yield Unread(name="cluster", reason=inventory.cluster.unread)
+
+
+def _cluster(kubeconfig: str | None) -> Cluster | None:
+    return look_at_cluster(kubeconfig) if kubeconfig is not None else None
+
+
+def _allow_many_connections() -> None:
+    """Each host takes a file descriptor, with an ssh-agent two; the usual soft limit is 1024."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, min(hard, 65_536)), hard))

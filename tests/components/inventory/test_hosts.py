@@ -1,0 +1,101 @@
+"""Many hosts at once over real SSH: each is read, or is in the inventory with the reason, whatever it does."""
+
+import asyncio
+import json
+import secrets
+import socket
+from dataclasses import replace
+from ipaddress import IPv4Address
+from pathlib import Path
+
+import asyncssh
+import pytest
+
+from components.inventory import hosts
+from components.inventory.hosts import UNPINNED, HostLooks, Target, command
+from components.inventory.model import Host
+from components.inventory.reading import known
+from simulator.hosts.farm import Farm, places_of
+from simulator.hosts.labfile import lab_of, ports_of
+from stacks.access import KnownHosts
+from stacks.lab import Lab
+
+KEY = asyncssh.generate_private_key("ssh-ed25519")
+NAMES = [f"gpu{number:04}" for number in range(1, 7)]
+
+
+def looked(folder: Path, faults: dict[str, str], unpinned: str = "") -> dict[str, Host]:
+    """The hosts as a look finds them."""
+    (folder / "faults.json").write_text(json.dumps(faults))
+
+    async def whole() -> tuple[Host, ...]:
+        first = IPv4Address(f"127.1.{secrets.randbelow(200) + 20}.1")
+        with socket.create_server(("127.0.0.1", 0)) as probe:
+            port = int(probe.getsockname()[1])
+        farm = Farm(places_of(NAMES, first), port, KEY, folder / "faults.json")
+        farm.ports = ports_of(Lab.model_validate(lab_of("scale", farm.places, port, folder)))
+        await farm.start()
+        lines = farm.known_hosts.splitlines()
+        known_hosts = KnownHosts(line for line in lines if not unpinned or str(farm.places[unpinned]) not in line)
+        targets = [
+            Target(name=name, address=str(address), ssh_port=port, user="ops") for name, address in farm.places.items()
+        ]
+        try:
+            return await HostLooks([KEY], known_hosts, sudo=True, say=lambda _line: None).look(targets)
+        finally:
+            await farm.stop()
+
+    return {host.name: host for host in asyncio.run(whole())}
+
+
+def test_each_host_is_read_or_is_there_with_the_reason(tmp_path: Path) -> None:
+    faults = {"gpu0002": "dead", "gpu0003": "reset", "gpu0004": "floods", "gpu0005": "foreign"}
+
+    found = looked(tmp_path, faults, unpinned="gpu0006")
+
+    assert list(found) == NAMES, "in the order in which they were named"
+    assert found["gpu0001"].unread == ""
+    assert found["gpu0001"].host_key.startswith("ssh-ed25519 ")
+    assert [pf.interfaces.value for pf in found["gpu0001"].pfs.or_else(())] == [("enp5s0",), ("enp132s0",)]
+    assert {name: host.pfs.is_known for name, host in found.items() if host.unread} == dict.fromkeys(NAMES[1:], False)
+    assert "more than" in found["gpu0004"].unread
+    assert "another host key" in found["gpu0005"].unread
+    assert found["gpu0006"].unread == UNPINNED
+
+
+def test_a_host_that_never_answers_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(hosts, "HOST_S", 0.5)
+
+    assert "no answer within" in looked(tmp_path, {"gpu0003": "stuck"})["gpu0003"].unread
+
+
+def test_a_host_that_is_not_pinned_is_not_logged_in_to_and_its_key_is_listed(tmp_path: Path) -> None:
+    one = looked(tmp_path, {}, unpinned="gpu0006")["gpu0006"]
+
+    assert one.offered_key.startswith("ssh-ed25519 ")
+    assert one.host_key == ""
+
+
+def test_a_host_that_lies_loses_the_values_that_it_lies_about(tmp_path: Path) -> None:
+    found = looked(tmp_path, {"gpu0001": "lies"})
+    liar, honest = found["gpu0001"], found["gpu0002"]
+    [pf, other] = liar.pfs.or_else(())
+
+    assert not pf.mtu_bytes.is_known
+    assert "something else" in pf.mtu_bytes.unknown
+    assert not pf.carrier.is_known
+    assert not pf.addresses.is_known
+    assert not liar.system.cpus.is_known
+    assert pf.interfaces == known(("enp5s0",), pf.interfaces.source)
+    assert other == replace(honest.pfs.or_else(())[1], mac=other.mac, addresses=other.addresses)
+
+
+def test_control_characters_of_a_host_never_reach_a_terminal(tmp_path: Path) -> None:
+    liar = looked(tmp_path, {"gpu0001": "lies"})["gpu0001"]
+
+    assert liar.system.kernel == known("?[2J", "?")
+
+
+def test_the_program_becomes_root_only_where_that_needs_no_password() -> None:
+    assert command(sudo=True).startswith("if sudo -n true 2>/dev/null; then exec sudo -n python3 -I -B -c ")
+    assert command(sudo=False).startswith("exec python3 -I -B -c ")
