@@ -4,7 +4,7 @@ import os
 import signal
 import subprocess
 import threading
-from typing import Dict, List, Optional, Set, Union
+from typing import IO, Dict, List, Set, Union, cast
 
 from ..machine import Done, Machine
 
@@ -76,7 +76,7 @@ class ReadOnly(Machine):
         return self._ended(process, words[0], min(timeout_s, self._program_s))
 
     def _ended(self, process: "subprocess.Popen[bytes]", name: str, within_s: float) -> Done:
-        out, err = _Stream(process.stdout), _Stream(process.stderr)
+        out, err = (_Stream(cast(IO[bytes], stream)) for stream in (process.stdout, process.stderr))
         for stream in (out, err):
             stream.start()
         out.join(within_s)
@@ -114,7 +114,7 @@ class ReadOnlyError(Exception):
 class _Stream(threading.Thread):
     """Reads one output of a program to its end, or to the bound."""
 
-    def __init__(self, stream: Optional[object]) -> None:
+    def __init__(self, stream: IO[bytes]) -> None:
         super().__init__(daemon=True)
         self._stream = stream
         self._parts: List[bytes] = []
@@ -122,14 +122,14 @@ class _Stream(threading.Thread):
 
     def run(self) -> None:
         size = 0
-        descriptor = self._stream.fileno()  # type: ignore[union-attr]  # a pipe, as asked for
-        while not self.too_much:
-            part = os.read(descriptor, 65536)
-            if not part:
-                return
-            size += len(part)
-            self._parts.append(part)
-            self.too_much = size > LARGEST_OUTPUT
+        with self._stream:
+            while not self.too_much:
+                part = os.read(self._stream.fileno(), 65536)
+                if not part:
+                    return
+                size += len(part)
+                self._parts.append(part)
+                self.too_much = size > LARGEST_OUTPUT
 
     def text(self) -> str:
         """What came, as text."""
@@ -137,8 +137,9 @@ class _Stream(threading.Thread):
 
 
 def _kill(process: "subprocess.Popen[bytes]") -> None:
-    """Kills a program and its children, and does not wait: in a system call that hangs they do not die."""
+    """Kills a program and its children. In a system call that hangs they do not die, so nobody waits for that."""
     try:
         os.killpg(process.pid, signal.SIGKILL)
-    except OSError:
-        process.kill()
+        process.wait(1)
+    except (OSError, subprocess.TimeoutExpired):
+        return

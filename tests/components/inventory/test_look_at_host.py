@@ -1,0 +1,294 @@
+"""What the host program's look finds on a server that is a folder, and that it leaves everything as it was."""
+
+import hashlib
+import json
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from components.hosts.program.look import pci
+from components.hosts.program.look.lldp import parse_frames
+from components.hosts.program.look.read_only import LARGEST_OUTPUT, ReadOnly, ReadOnlyError
+from components.hosts.program.look.run import look
+from components.hosts.program.look.system import complaints, containerd_memlock, modinfo
+from components.inventory.answer import Place, host_of
+from components.inventory.model import ConfigFile, Gid, Host, NearestGpus, Neighbour, Pf, Route, Rule
+from components.inventory.reading import known
+from tests.components.inventory.tree import FIRST, GPU, KERNEL_LOG, MANAGEMENT, SECOND, SERIAL, Tree
+
+PLACE = Place(name="gpu01", address="192.0.2.11", ssh_port=22, user="ops")
+
+
+@pytest.fixture
+def tree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Tree:
+    monkeypatch.setenv("SSH_CONNECTION", "198.51.100.1 5000 192.0.2.11 22")
+    return Tree(tmp_path)
+
+
+def seen(tree: Tree, program_s: float = 20.0) -> Host:
+    """The host as an inventory has it, through the same text that a host prints."""
+    found = look(ReadOnly(str(tree.root), str(tree.programs), program_s), deadline_s=60)
+    return host_of(json.dumps(found), PLACE, datetime.now(UTC))
+
+
+def pf_of(host: Host, pci_address: str) -> Pf:
+    found = host.pf(pci_address)
+    assert found is not None
+    return found
+
+
+def state_of(folder: Path) -> dict[str, tuple[int, int, str]]:
+    """Every file and folder: mode, time of change, content."""
+    return {
+        str(path): (
+            path.lstat().st_mode,
+            path.lstat().st_mtime_ns,
+            hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else "",
+        )
+        for path in folder.rglob("*")
+    }
+
+
+def test_a_port_is_read_with_all_that_rails_and_checks_need(tree: Tree) -> None:
+    host = seen(tree)
+    pf = pf_of(host, FIRST)
+
+    assert [each.pci for each in host.pfs.or_else(())] == [MANAGEMENT, FIRST, SECOND], "VFs are no ports"
+    assert pf.interfaces.value == ("ens1np0",)
+    assert (pf.mac.value, pf.driver.value) == ("02:00:00:00:00:00", "mlx5_core")
+    assert (pf.vendor_id.value, pf.device_id.value, pf.subsystem_id.value) == ("15b3", "1021", "0041")
+    assert (pf.board_id.value, pf.hca_type.value, pf.firmware.value) == ("MT_0000000838", "MT4129", "28.45.1200")
+    assert (pf.up.value, pf.carrier.value, pf.carrier_changes.value) == (True, True, 2)
+    assert pf.speed_mbit_s == known(400_000, "/sys/class/net/ens1np0/speed")
+    assert pf.supported_speeds_mbit_s.value == (100_000, 200_000, 400_000), "advertised ones are no supported ones"
+    assert (pf.fec.value, pf.mtu_bytes.value, pf.addresses.value) == ("rs", 9000, ("10.11.0.1/16",))
+    assert (pf.pcie_speed_gt_s.value, pf.pcie_width.value) == (32.0, 16)
+    assert pf.bridges.value == ("0000:15:01.0", "0000:18:00.0")
+    assert pf.eswitch_mode.value == "legacy"
+
+
+def test_the_gpu_under_the_deepest_common_bridge_is_the_nearest(tree: Tree) -> None:
+    host = seen(tree)
+
+    assert pf_of(host, FIRST).nearest_gpus.value == NearestGpus(gpus=(GPU,), bridge="0000:15:01.0", hops=1)
+    assert pf_of(host, SECOND).nearest_gpus.value == NearestGpus(gpus=())
+    [gpu] = host.gpus.or_else(())
+    assert (gpu.pci, gpu.model.value, gpu.memory_mib.value) == (GPU, "NVIDIA H100", 81_559)
+
+
+def test_rdma_device_and_vfs_are_read(tree: Tree) -> None:
+    pf = pf_of(seen(tree), FIRST)
+    [rdma] = pf.rdma.or_else(())
+    first, second = pf.vfs.or_else(())
+
+    assert (rdma.device, rdma.link_layer.value, rdma.state.value) == ("mlx5_0", "Ethernet", "ACTIVE")
+    assert (rdma.active_mtu_bytes.value, rdma.traffic_class.value) == (4096, 106)
+    assert rdma.gids.or_else(())[1] == Gid(
+        index=1, gid="0000:0000:0000:0000:0000:ffff:0a0b:0001", type="RoCE v2", interface="ens1np0", ipv4="10.11.0.1"
+    )
+    assert len(rdma.gids.or_else(())) == 2, "empty entries are left out"
+    assert (pf.vfs_total.value, pf.vfs_num.value) == (16, 2)
+    assert (first.pci, first.vlan_id.value, second.vlan_id.value) == ("0000:19:00.2", 0, 111)
+    assert second.mac.value == "02:01:00:00:00:00"
+    assert "another namespace" in first.mtu_bytes.unknown
+
+
+def test_quality_of_service_neighbour_counters_and_files_are_read(tree: Tree) -> None:
+    host = seen(tree)
+    pf, management = pf_of(host, FIRST), pf_of(host, MANAGEMENT)
+
+    assert pf.qos.trust.value == "pcp"
+    assert pf.qos.dscp_priority.or_else({})[26] == 5
+    assert pf.qos.pfc_priorities.value == (4,)
+    assert pf.qos.ecn_np_priorities.value == (3,)
+    assert (pf.qos.cnp_dscp.value, pf.qos.cnp_priority.value) == (48, 6)
+    assert pf.qos.pause_rx.value is True
+    assert pf.lldp.value == (
+        Neighbour(
+            system="leaf1", chassis_id="aa:bb:cc:00:00:01", port_id="Ethernet12", port_description="gpu01 rail-1"
+        ),
+    )
+    counters = pf.counters.value
+    assert counters is not None
+    assert counters.uptime_s == 86_400.5
+    assert counters.values["rx_crc_errors_phy"] == 386
+    assert counters.values["rx_prio3_pause"] == 184_291
+    assert counters.values["out_of_sequence"] == 7
+    assert not {"rx0_packets", "rx0_xdp_errors", "rx_packets", "lifespan"} & counters.values.keys()
+    assert pf.config_files.value == (
+        ConfigFile(path="/etc/netplan/60-rails.yaml", manager="netplan", mtu_bytes=9000, addresses=("10.11.0.1/16",)),
+    )
+    [file] = management.config_files.or_else(())
+    assert (file.manager, file.addresses) == ("networkmanager", ("192.0.2.11/24",))
+
+
+def test_what_a_nic_does_not_tell_is_unknown_with_the_reason(tree: Tree) -> None:
+    pf, management = pf_of(seen(tree), SECOND), pf_of(seen(tree), MANAGEMENT)
+
+    assert pf.fec.unknown == "netlink error: Operation not supported"
+    assert pf.fec.source == "ethtool --show-fec ens2np0"
+    assert not pf.supported_speeds_mbit_s.is_known
+    assert pf.lldp.value == (), "lldpd listens, and nobody speaks"
+    assert (management.firmware.value, management.board_id.value) == ("1.67.0", "DEL_0000000026")
+    assert not management.hca_type.is_known
+    assert management.rdma.value == ()
+    assert management.vfs_total.value == 0
+
+
+def test_system_network_and_carriers_are_read(tree: Tree) -> None:
+    host = seen(tree)
+    system, network = host.system, host.network
+    [driver] = system.drivers.or_else(())
+
+    assert (system.product.value, system.os_id.value, system.cpus.value) == ("PowerEdge XE9680", "ubuntu-24.04", 112)
+    assert system.kernel_arguments.value == ("intel_iommu=on", "iommu=pt"), "nothing else of a command line"
+    assert (driver.loaded.value, driver.on_disk.value) == ("24.10-1.1.4", "25.07-0.9.7")
+    assert (system.ofed.value, system.gpu_driver.value) == ("25.07-0.9.7", "570.124.06")
+    assert system.gpu_module_is_open.value is True
+    assert (system.containerd_memlock.value, system.reboot_required.value) == ("8388608", True)
+    assert (system.governors.value, system.swap_kib.value) == (("powersave",), 8_388_604)
+    assert (system.rdma_namespaces.value, system.kubelet_topology_policy.value) == ("exclusive", "restricted")
+    assert system.modules.value == ("ib_core", "mlx5_core")
+    assert system.acs_bridges.value == ("0000:18:00.0",)
+    assert network.routes.value == (
+        Route(destination="default", gateway="192.0.2.1", interface="eno1"),
+        Route(destination="10.12.0.0/16", interface="ens2np0", source="10.12.0.1", table="102"),
+    )
+    assert network.rules.value == (Rule(priority=102, source="10.12.0.1", table="102"),)
+    [vlan] = network.links.or_else(())
+    assert (vlan.name, vlan.kind, vlan.vlan_id, vlan.lower) == ("ens1np0.7", "vlan", 7, "ens1np0")
+    assert network.sysctls.or_else({})["net.ipv4.conf.ens1np0.rp_filter"] == 2
+    assert host.carriers.ssh.value == ("eno1",)
+    assert host.carriers.default_route.value == ("eno1",)
+    assert host.carriers.storage.value == {"eno1": "/home is mounted over it"}
+
+
+def test_nothing_is_written_and_no_secret_or_serial_number_is_taken(tree: Tree) -> None:
+    before = state_of(tree.root.parent)
+
+    found = json.dumps(look(ReadOnly(str(tree.root), str(tree.programs)), deadline_s=60))
+
+    assert state_of(tree.root.parent) == before
+    assert SERIAL not in found
+    assert "hunter2" not in found
+
+
+def test_the_machine_of_a_look_refuses_every_change(tmp_path: Path) -> None:
+    machine = ReadOnly(str(tmp_path))
+
+    for change in (
+        lambda: machine.put("/x", "y"),
+        lambda: machine.write("/x", "y"),
+        lambda: machine.make_folder("/x"),
+        lambda: machine.remove("/x"),
+    ):
+        with pytest.raises(ReadOnlyError):
+            change()
+
+
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        ("sleep 60", "did not end within 1 s"),
+        ("(trap '' TERM; sleep 60) & wait", "did not end within 1 s"),
+        (f"head -c {LARGEST_OUTPUT * 5} /dev/zero", "printed more than"),
+        ("kill -SEGV $$", "it ended with -11"),
+        ("echo not JSON; exit 0", "it printed no JSON"),
+        ("echo '[{\"ifname\": 7}, 5]'; exit 0", "Error: "),
+        ("echo out of order >&2; exit 3", "out of order"),
+    ],
+    ids=["hangs", "hangs in a child", "prints 10 MB", "crashes", "prints text", "prints another form", "fails"],
+)
+def test_a_program_that_misbehaves_costs_its_own_values_only(tree: Tree, body: str, said: str) -> None:
+    tree.script("ip", body)
+
+    host = seen(tree, program_s=1.0)
+
+    assert any(said in each.unknown for each in (host.network.links, pf_of(host, FIRST).addresses)), host.network
+    assert not host.network.peers.is_known
+    assert pf_of(host, FIRST).mtu_bytes.value == 9000
+    assert pf_of(host, FIRST).qos.trust.value == "pcp"
+
+
+def test_a_file_that_hangs_costs_what_comes_after_it_in_its_section(
+    tree: Tree, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read = ReadOnly.text
+
+    def hanging(machine: ReadOnly, path: str) -> str:
+        if path.endswith("ens2np0/carrier"):
+            import time  # noqa: PLC0415
+
+            time.sleep(8)
+        return read(machine, path)
+
+    monkeypatch.setattr(ReadOnly, "text", hanging)
+    found = look(ReadOnly(str(tree.root), str(tree.programs)), deadline_s=5)
+    host = host_of(json.dumps(found), PLACE, datetime.now(UTC))
+
+    assert pf_of(host, SECOND).carrier.unknown == "not read within 5 s"
+    assert "carrier hung" in pf_of(host, SECOND).mtu_bytes.unknown
+    assert pf_of(host, SECOND).driver.value == "mlx5_core"
+    assert pf_of(host, FIRST).mtu_bytes.value == 9000
+
+
+def test_without_root_the_kernels_log_and_pci_bridges_are_unknown_rather_than_fine(tree: Tree) -> None:
+    tree.script("journalctl", "exit 0")  # what it prints to a user who may not read the journal (-q)
+    tree.binary(f"/sys/bus/pci/devices/{FIRST}/../config", b"\0" * 64)  # what the kernel gives others than root
+
+    system = seen(tree).system
+
+    assert not system.kernel_complaints.is_known
+    assert "64 bytes" in system.acs_bridges.unknown
+
+
+def test_without_lldpd_the_frames_that_networkd_keeps_are_read() -> None:
+    """A frame by IEEE 802.1AB, behind its length as systemd's `sd-lldp-rx` saves it."""
+    values = {1: b"\x04\xaa\xbb\xcc\x00\x00\x01", 2: b"\x05Ethernet12", 4: b"gpu01 rail-1", 5: b"leaf1"}
+    frame = b"\x01\x80\xc2\x00\x00\x0e" + b"\xaa\xbb\xcc\x00\x00\x02" + b"\x88\xcc"
+    for kind, value in values.items():
+        frame += (kind << 9 | len(value)).to_bytes(2, "big") + value
+    frame += b"\0\0"
+
+    assert parse_frames(len(frame).to_bytes(8, "little") + frame) == [
+        {
+            "system": "leaf1",
+            "chassis_id": "aa:bb:cc:00:00:01",
+            "port_id": "Ethernet12",
+            "port_description": "gpu01 rail-1",
+        }
+    ]
+
+
+def test_a_nic_reports_its_cable_and_its_power_in_the_kernels_log() -> None:
+    assert [line.split(":")[-1].strip() for line in complaints(KERNEL_LOG)] == [
+        "module 0, Cable unplugged",
+        "Detected insufficient power on the PCIe slot (27W).",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "limit"),
+    [
+        ("LoadState=loaded\nLimitMEMLOCK=infinity\n", "infinity"),
+        ("LoadState=loaded\nLimitMEMLOCK=18446744073709551615\n", "infinity"),
+        ("LoadState=not-found\nLimitMEMLOCK=8388608\n", ""),
+    ],
+)
+def test_the_limit_of_containerd_is_read_in_the_words_of_each_systemd(text: str, limit: str) -> None:
+    assert containerd_memlock(text) == limit
+
+
+def test_a_module_of_the_kernels_own_has_the_kernels_version() -> None:
+    assert modinfo("filename: /lib/x.ko\nvermagic:       6.1.0-37-amd64 SMP\n", "version") == "6.1.0-37-amd64"
+
+
+def test_a_link_that_a_virtual_machine_does_not_tell_is_unknown(tmp_path: Path) -> None:
+    (tmp_path / "speed").write_text("Unknown\n")
+    (tmp_path / "width").write_text("255\n")
+    machine = ReadOnly(str(tmp_path))
+
+    for read, name in ((pci.link_speed, "/speed"), (pci.link_width, "/width")):
+        with pytest.raises(Exception, match="it says"):
+            read(machine, name)
