@@ -17,9 +17,9 @@ from stacks.access import KnownHosts
 
 AT_ONCE = 512
 """Hosts whose answer is waited for at the same time."""
-GREETING_AT_ONCE = 24
+GREETING_AT_ONCE = 64
 """Logins at the same time: each takes processor time here, and each has a deadline."""
-HOST_S = 60.0
+HOST_S = 40.0
 """From the login to the answer; the host's own deadline of 30 s comes first."""
 LARGEST_ANSWER = 4_000_000
 SAY_EACH_S = 5.0
@@ -91,7 +91,7 @@ class HostLooks:
         except TimeoutError:
             return _unread(place, f"it gave no answer within {HOST_S:.0f} s")
         except (NoAnswerError, AnswerError) as error:
-            return _unread(place, str(error))
+            return _unread(place, str(error).removeprefix(f"{place.address}:{place.ssh_port} "))
 
     async def _asked(self, place: Place) -> Host:
         endpoint = Endpoint(address=place.address, port=place.ssh_port, user=place.user, host_key=place.host_key)

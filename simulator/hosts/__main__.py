@@ -5,6 +5,7 @@ import asyncio
 import contextlib
 import os
 import signal
+from functools import partial
 from ipaddress import IPv4Address
 from pathlib import Path
 
@@ -37,6 +38,7 @@ def main() -> None:
     parser.add_argument("--name", default="scale", help="name of the stack and of the lab")
     parser.add_argument("--first", type=IPv4Address, default=IPv4Address("127.1.0.1"), help="address of the first host")
     parser.add_argument("--port", type=int, default=2222, help="port of every host")
+    parser.add_argument("--rails", type=int, default=2, choices=range(1, 9), help="how many, where they are not routed")
     parser.add_argument("--routed", action="store_true", help="eight routed rails without pods, written as groups")
     parser.add_argument("--run-seconds", type=float, default=0.0, help="how long each benchmark run takes")
     parser.epilog = f"faults.json names a fault by host: {', '.join(FAULTS)}"
@@ -58,7 +60,8 @@ def main() -> None:
         log_file=folder / "asked.log",
         run_s=asked.run_seconds,
     )
-    file, lab = folder / f"Pulumi.{asked.name}.yaml", routed_lab_of if asked.routed else lab_of
+    file = folder / f"Pulumi.{asked.name}.yaml"
+    lab = routed_lab_of if asked.routed else partial(lab_of, rails=asked.rails)
     write(file, lab(asked.name, farm.places, farm.port, folder))
     asyncio.run(serve(farm, folder, file))
 

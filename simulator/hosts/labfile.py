@@ -10,15 +10,17 @@ import yaml
 from simulator.hosts.traffic import Port
 from stacks.lab import Lab
 
-RAILS = {"rail-a": ("enp5s0", 111), "rail-b": ("enp132s0", 112)}
+INTERFACES = ("enp5s0", "enp132s0", "enp6s0", "enp133s0", "enp7s0", "enp134s0", "enp8s0", "enp135s0")
+"""Of a host's PFs, in the order of the rails."""
 
 
-def lab_of(name: str, places: Mapping[str, IPv4Address], port: int, folder: Path) -> dict[str, Any]:
+def lab_of(name: str, places: Mapping[str, IPv4Address], port: int, folder: Path, *, rails: int = 2) -> dict[str, Any]:
     """The lab as its file says it; keys and known_hosts lie in the folder. Four VFs a PF, nothing to measure."""
+    numbers = range(rails)
     return {
         **_head(name, folder),
-        "rails": [_rail(rail, vlan, number) for number, (rail, (_, vlan)) in enumerate(RAILS.items())],
-        "nodes": [_node(host, number, address, port) for number, (host, address) in enumerate(places.items())],
+        "rails": [_rail(number) for number in numbers],
+        "nodes": [_node(host, number, address, port, rails) for number, (host, address) in enumerate(places.items())],
     }
 
 
@@ -84,10 +86,11 @@ def _head(name: str, folder: Path) -> dict[str, Any]:
     }
 
 
-def _rail(name: str, vlan: int, number: int) -> dict[str, Any]:
+def _rail(number: int) -> dict[str, Any]:
+    vlan = 111 + number
     pods = f"10.{80 + number}"
     return {
-        "name": name,
+        "name": _rail_name(number),
         "mtu_bytes": 9000,
         "host_subnet": f"10.{64 + number}.0.0/16",
         "pod": {
@@ -102,7 +105,11 @@ def _rail(name: str, vlan: int, number: int) -> dict[str, Any]:
     }
 
 
-def _node(name: str, number: int, address: IPv4Address, port: int) -> dict[str, Any]:
+def _rail_name(number: int) -> str:
+    return f"rail-{'abcdefgh'[number]}"
+
+
+def _node(name: str, number: int, address: IPv4Address, port: int, rails: int) -> dict[str, Any]:
     return {
         "name": name,
         "address": str(address),
@@ -110,13 +117,13 @@ def _node(name: str, number: int, address: IPv4Address, port: int) -> dict[str, 
         "management_interface": "enp0s3",
         "pfs": [
             {
-                "rail": rail,
-                "interface": interface,
+                "rail": _rail_name(i),
+                "interface": INTERFACES[i],
                 "driver": "igb",
                 "address": f"{pf_address(number, i)}/16",
                 "vfs": 4,
                 "rdma_device": f"rxe{i}",
             }
-            for i, (rail, (interface, _)) in enumerate(RAILS.items())
+            for i in range(rails)
         ],
     }
