@@ -4,7 +4,9 @@ import base64
 import hashlib
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
+from ipaddress import IPv4Address
 from pathlib import Path
+from typing import cast
 
 import click
 
@@ -13,7 +15,8 @@ from components.cli.options import FILE, NEW_FILE, examples, json_option, print_
 from components.inventory.document import save
 from components.inventory.hosts import Target
 from components.inventory.look import Request, Unread, look, unread
-from components.inventory.model import Inventory
+from components.inventory.model import Host, Inventory, Switch
+from components.inventory.switches import WAYS, SwitchOs, SwitchTarget
 from components.ssh import credentials
 from components.stack import Stack, project_root
 from stacks.access import KnownHosts
@@ -25,6 +28,7 @@ from stacks.words import plural
     epilog=examples(
         "rocelab look --hosts 'gpu[01-64]' --user ops --known-hosts known_hosts",
         "rocelab look --hosts 'gpu[01-64]=192.0.2.[11-74]' --user ops --known-hosts known_hosts",
+        "rocelab look --hosts node1 --user ops --known-hosts known_hosts --switch leaf1=sonic@192.0.2.201",
         "rocelab look --stack dgx",
     )
 )
@@ -40,7 +44,15 @@ from stacks.words import plural
 @click.option("--known-hosts", type=FILE, metavar="FILE", help="Host keys; hosts that it does not name are not read.")
 @click.option("--key", type=FILE, metavar="FILE", help="Private key of the login.  [default: the ssh-agent's]")
 @click.option("--kubeconfig", type=FILE, metavar="FILE", help="Read this cluster too.")
-@click.option("--stack", "stack_name", metavar="NAME", help="Take hosts and login from the lab in Pulumi.NAME.yaml.")
+@click.option(
+    "--switch",
+    "switches",
+    multiple=True,
+    metavar="NAME=OS@ADDRESS",
+    help="Read this switch too, with OS onyx, nvue, sonic or eos. Repeat it for more.",
+)
+@click.option("--switch-user", default="admin", show_default=True, metavar="NAME", help="Log in to switches as this.")
+@click.option("--stack", "stack_name", metavar="NAME", help="Take hosts, switches and logins from Pulumi.NAME.yaml.")
 @click.option("--no-sudo", is_flag=True, help="Do not become root on the hosts: more stays unknown.")
 @click.option("--out", type=NEW_FILE, default="inventory.json", show_default=True, metavar="FILE", help="Write this.")
 @json_option
@@ -51,6 +63,8 @@ def command(
     known_hosts: Path | None,
     key: Path | None,
     kubeconfig: Path | None,
+    switches: tuple[str, ...],
+    switch_user: str,
     stack_name: str | None,
     no_sudo: bool,
     out: Path,
@@ -75,6 +89,7 @@ def command(
             private_key=key.read_text() if key else None,
             kubeconfig=cluster,
             sudo=not no_sudo,
+            switches=[_switch(text, switch_user) for text in switches],
         )
     inventory = look(request, lambda line: click.echo(line, err=True))
     save(inventory, out)
@@ -101,6 +116,12 @@ def _of_stack(stack: Stack, kubeconfig: str | None, *, sudo: bool) -> Request:
         private_key=credentials.private_key(lab, stack.secret, stack.root),
         kubeconfig=kubeconfig,
         sudo=sudo,
+        switches=[
+            SwitchTarget(
+                name=switch.name, os=switch.os, address=switch.address, ssh_port=switch.ssh_port, user=switch.user
+            )
+            for switch in lab.switches
+        ],
     )
 
 
@@ -121,11 +142,24 @@ def _targets(sets: Iterable[str], user: str, port: int) -> list[Target]:
     return list(found.values())
 
 
+def _switch(text: str, user: str) -> SwitchTarget:
+    name, _, place = text.partition("=")
+    system, _, address = place.partition("@")
+    if not name or system not in WAYS:
+        raise click.BadParameter(f"{text}: write NAME=OS@ADDRESS, OS one of {', '.join(WAYS)}", param_hint="--switch")
+    try:
+        return SwitchTarget(name=name, os=cast(SwitchOs, system), address=IPv4Address(address), user=user)
+    except ValueError as error:
+        raise click.BadParameter(f"{text}: {error}", param_hint="--switch") from None
+
+
 def _summary(out: Path, inventory: Inventory) -> str:
     read = [host for host in inventory.hosts if not host.unread]
     pfs = sum(len(host.pfs.or_else(())) for host in read)
     gpus = sum(len(host.gpus.or_else(())) for host in read)
     parts = [f"{len(read)} of {plural(len(inventory.hosts), 'host')}", plural(pfs, "NIC port"), plural(gpus, "GPU")]
+    if inventory.switches:
+        parts.append(plural(sum(not switch.unread for switch in inventory.switches), "switch", "switches"))
     if inventory.cluster is not None and not inventory.cluster.unread:
         parts.append(plural(len(inventory.cluster.nodes.or_else(())), "Kubernetes node"))
     return f"{out}: {', '.join(parts)}"
@@ -133,16 +167,18 @@ def _summary(out: Path, inventory: Inventory) -> str:
 
 def _lines(inventory: Inventory, missing: list[Unread]) -> Iterator[str]:
     by_reason: dict[str, list[str]] = defaultdict(list)
-    for each in missing:
-        by_reason[each.reason].append(each.name)
+    for one in missing:
+        by_reason[one.reason].append(one.name)
     for reason, names in by_reason.items():
         yield f"not read: {', '.join(folded(names))}: {reason}"
-    offered = [host for host in inventory.hosts if host.offered_key]
+    devices: list[Host | Switch] = [*inventory.hosts, *inventory.switches]
+    offered = [each for each in devices if each.offered_key]
     if offered:
-        yield "Compare each key with the one that the host's console shows, add it to the known_hosts file, look again:"
-    for host in offered:
-        label = host.address if host.ssh_port == 22 else f"[{host.address}]:{host.ssh_port}"
-        yield f"{label} {host.offered_key}  # {host.name} {fingerprint(host.offered_key)}"
+        yield "Compare each key with the one that the console shows, add it to the known_hosts file, look again:"
+    for each in offered:
+        port = each.ssh_port if isinstance(each, Host) else 22
+        label = each.address if port == 22 else f"[{each.address}]:{port}"
+        yield f"{label} {each.offered_key}  # {each.name} {fingerprint(each.offered_key)}"
 
 
 def fingerprint(key: str) -> str:

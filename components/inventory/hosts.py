@@ -3,7 +3,7 @@
 import asyncio
 import socket
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from components.hosts.pack import LOADER, packed
 from components.inventory.answer import AnswerError, Place, host_of
 from components.inventory.model import Host
-from components.ssh.connection import Endpoint, Keys, NoAnswerError, connected, offered_key
+from components.ssh.connection import Endpoint, Keys, NoAnswerError, connected, in_short, offered_key
 from components.ssh.session import first_answer
 from stacks.access import KnownHosts
 
@@ -84,7 +84,7 @@ class HostLooks:
         place = Place(name=target.name, address=target.address, ssh_port=target.ssh_port, user=target.user)
         try:
             place = replace(place, address=await _resolved(target))
-            host_key = self._pinned(target, place.address)
+            host_key = pinned(self._known, (target.address, target.name, place.address), target.ssh_port)
             if not host_key:
                 return await self._unpinned(place)
             return await self._asked(replace(place, host_key=host_key))
@@ -92,6 +92,8 @@ class HostLooks:
             return _unread(place, f"it gave no answer within {HOST_S:.0f} s")
         except (NoAnswerError, AnswerError) as error:
             return _unread(place, str(error).removeprefix(f"{place.address}:{place.ssh_port} "))
+        except Exception as error:  # noqa: BLE001  # whatever one host does, the others are read
+            return _unread(place, f"{type(error).__name__}: {in_short(error)}")
 
     async def _asked(self, place: Place) -> Host:
         endpoint = Endpoint(address=place.address, port=place.ssh_port, user=place.user, host_key=place.host_key)
@@ -104,19 +106,19 @@ class HostLooks:
                 text = await first_answer(connection, self._command, packed(), LARGEST_ANSWER)
         return host_of(text, place, read_at)
 
-    def _pinned(self, target: Target, address: str) -> str:
-        labels = dict.fromkeys((target.address, target.name, address))
-        for kinds in (KINDS, tuple(self._known.kinds)):
-            for each in labels:
-                label = each if target.ssh_port == 22 else f"[{each}]:{target.ssh_port}"
-                if keys := self._known.keys(label, kinds):
-                    return keys[0]
-        return ""
-
     async def _unpinned(self, place: Place) -> Host:
         async with self._greeting:
             key = await offered_key(place.address, place.ssh_port)
         return replace(_unread(place, UNPINNED), offered_key=key)
+
+
+def pinned(known: KnownHosts, names: Iterable[str], port: int) -> str:
+    """The key of a host that is known by one of these names; empty when it is not."""
+    for kinds in (KINDS, tuple(known.kinds)):
+        for name in dict.fromkeys(names):
+            if keys := known.keys(name if port == 22 else f"[{name}]:{port}", kinds):
+                return keys[0]
+    return ""
 
 
 def command(*, sudo: bool) -> str:

@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from components.inventory.cluster import look_at_cluster
 from components.inventory.hosts import HostLooks, Say, Target
 from components.inventory.model import SCHEMA, Cluster, Host, Inventory, Switch
+from components.inventory.switches import SwitchTarget, look_at_switches
 from components.ssh.connection import keys_of
 from stacks.access import KnownHosts
 
@@ -23,6 +24,7 @@ class Request:
     """None: the ssh-agent has it."""
     kubeconfig: str | None = field(default=None, repr=False)
     sudo: bool = True
+    switches: Sequence[SwitchTarget] = ()
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -47,11 +49,12 @@ def look(request: Request, say: Say) -> Inventory:
 async def _look(request: Request, say: Say) -> Inventory:
     read_at = datetime.now(UTC)
     keys = keys_of(request.private_key)
-    hosts, cluster = await asyncio.gather(
+    hosts, switches, cluster = await asyncio.gather(
         HostLooks(keys, request.known_hosts, sudo=request.sudo, say=say).look(request.hosts),
+        look_at_switches(request.switches, keys, request.known_hosts),
         asyncio.to_thread(_cluster, request.kubeconfig),
     )
-    return Inventory(schema=SCHEMA, read_at=read_at, hosts=hosts, cluster=cluster)
+    return Inventory(schema=SCHEMA, read_at=read_at, hosts=hosts, switches=switches, cluster=cluster)
 
 
 def unread(inventory: Inventory) -> Iterator[Unread]:

@@ -1,0 +1,94 @@
+"""`rocelab look` as a user calls it."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from components.cli import look as command
+from components.cli.app import main
+from components.inventory.document import load
+from components.inventory.hosts import UNPINNED
+from components.inventory.look import Request
+from components.inventory.model import Host, Inventory
+from tests.components.inventory.fabricate import changed, fabricate
+
+KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIB8Ht8Z3j6yDWPBHQtOp/R9rjWvfMYo3MSA/K6q8D86r"
+
+
+@pytest.fixture
+def asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Request]:
+    """What was looked at; the answer is a cluster of two hosts, of which the second is not pinned."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "known_hosts").write_text("")
+    requests: list[Request] = []
+    unpinned = Host(name="gpu02", address="198.18.0.2", unread=UNPINNED, offered_key=KEY)
+
+    def answered(request: Request, _say: object) -> Inventory:
+        requests.append(request)
+        return changed(fabricate(), "gpu02", lambda _host: unpinned)
+
+    monkeypatch.setattr(command, "look", answered)
+    return requests
+
+
+LOGIN = ("--user", "ops", "--known-hosts", "known_hosts")
+
+
+def test_hosts_are_named_by_sets_with_or_without_addresses(asked: list[Request]) -> None:
+    main(["look", "--hosts", "gpu[01-02]=192.0.2.[11-12]", "--hosts", "old1", *LOGIN, "--port", "2222"])
+
+    [request] = asked
+    assert [(host.name, host.address, host.ssh_port) for host in request.hosts] == [
+        ("gpu01", "192.0.2.11", 2222),
+        ("gpu02", "192.0.2.12", 2222),
+        ("old1", "old1", 2222),
+    ]
+
+
+def test_the_inventory_is_written_and_what_was_not_read_ends_with_4(
+    asked: list[Request], capsys: pytest.CaptureFixture[str]
+) -> None:
+    code = main(["look", "--hosts", "gpu[01-02]", *LOGIN])
+    said = capsys.readouterr()
+
+    assert (len(asked), code) == (1, 4)
+    assert load(Path("inventory.json")).host("gpu01") == fabricate().host("gpu01")
+    assert "1 of 2 hosts" in said.out
+    assert f"198.18.0.2 {KEY}  # gpu02 SHA256:" in said.err, "a line for known_hosts, with the fingerprint"
+
+
+def test_as_json_the_summary_is_one_document(asked: list[Request], capsys: pytest.CaptureFixture[str]) -> None:
+    main(["look", "--hosts", "gpu[01-02]", *LOGIN, "--out", "today.json", "--json"])
+
+    document = json.loads(capsys.readouterr().out)
+    assert document["file"] == "today.json"
+    assert document["unread"] == [{"name": "gpu02", "reason": UNPINNED, "offered_key": KEY}]
+
+
+def test_a_look_at_everything_ends_with_0(asked: list[Request], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(command, "look", lambda _request, _say: replace(fabricate(), cluster=None))
+
+    assert main(["look", "--hosts", "gpu[01-02]", *LOGIN]) == 0
+    assert asked == []
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        (),
+        ("--hosts", "gpu01"),
+        ("--hosts", "gpu[01-02]=192.0.2.1", *LOGIN),
+        ("--hosts", "gpu[02-01]", *LOGIN),
+        ("--hosts", "gpu01", "--hosts", "gpu01", *LOGIN),
+        ("--hosts", "gpu01", *LOGIN, "--switch", "leaf1=ios@192.0.2.201"),
+        ("--hosts", "gpu01", *LOGIN, "--switch", "leaf1=sonic@leaf1"),
+        ("--hosts", "gpu01", "--stack", "lab"),
+    ],
+    ids=["nothing", "no login", "unequal sets", "no set", "twice", "system", "address", "both"],
+)
+def test_bad_words_end_with_2_and_nothing_is_asked(asked: list[Request], words: tuple[str, ...]) -> None:
+    assert main(["look", *words]) == 2
+    assert asked == []
+    assert not Path("inventory.json").exists()
