@@ -11,14 +11,14 @@ from typing import cast
 import click
 
 from components.cli.exits import Exit, exit_of
-from components.cli.options import FILE, NEW_FILE, examples, json_option, print_errors, print_json
+from components.cli.options import FILE, NEW_FILE, examples, json_option, print_errors, print_json, stack_options
 from components.inventory.document import save
 from components.inventory.hosts import Target
 from components.inventory.look import Request, Unread, look, unread
 from components.inventory.model import Host, Inventory, Switch
 from components.inventory.switches import WAYS, SwitchOs, SwitchTarget
 from components.ssh import credentials
-from components.stack import Stack, project_root
+from components.stack import Stack
 from stacks.access import KnownHosts
 from stacks.sets import folded, names_of
 from stacks.words import plural
@@ -32,12 +32,13 @@ from stacks.words import plural
         "rocelab look --stack dgx",
     )
 )
+@stack_options
 @click.option(
     "--hosts",
     "sets",
     multiple=True,
     metavar="SET",
-    help="Look at these hosts: a name, gpu[01-64], or NAMES=ADDRESSES. Repeat it for more.",
+    help="Look at these hosts and not at a lab's: a name, gpu[01-64], or NAMES=ADDRESSES. Repeat it for more.",
 )
 @click.option("--user", metavar="NAME", help="Log in to the hosts as this user.")
 @click.option("--port", type=click.IntRange(1, 65535), default=22, show_default=True, help="Port of their SSH.")
@@ -52,11 +53,11 @@ from stacks.words import plural
     help="Read this switch too, with OS onyx, nvue, sonic or eos. Repeat it for more.",
 )
 @click.option("--switch-user", default="admin", show_default=True, metavar="NAME", help="Log in to switches as this.")
-@click.option("--stack", "stack_name", metavar="NAME", help="Take hosts, switches and logins from Pulumi.NAME.yaml.")
 @click.option("--no-sudo", is_flag=True, help="Do not become root on the hosts: more stays unknown.")
 @click.option("--out", type=NEW_FILE, default="inventory.json", show_default=True, metavar="FILE", help="Write this.")
 @json_option
 def command(
+    stack: Stack,
     sets: tuple[str, ...],
     user: str | None,
     port: int,
@@ -65,21 +66,20 @@ def command(
     kubeconfig: Path | None,
     switches: tuple[str, ...],
     switch_user: str,
-    stack_name: str | None,
     no_sudo: bool,
     out: Path,
     as_json: bool,
 ) -> Exit:
     """Read a cluster that exists, without changing anything, and write what it is to a file.
 
+    Without --hosts it is the lab of a stack: its active nodes, its switches, and its cluster if that has a kubeconfig.
+
     Nothing is written on a host, a switch or in the cluster. The file names hosts, addresses and pods; only you may
     read it.
     """
-    if bool(sets) == bool(stack_name):
-        raise click.UsageError("name the hosts: either --hosts or --stack")
     cluster = kubeconfig.read_text() if kubeconfig else None
-    if stack_name:
-        request = _of_stack(Stack(root=project_root(Path.cwd()), name=stack_name), cluster, sudo=not no_sudo)
+    if not sets:
+        request = _of_stack(stack, cluster, sudo=not no_sudo)
     else:
         if user is None or known_hosts is None:
             raise click.UsageError("--hosts needs --user and --known-hosts")
@@ -176,8 +176,7 @@ def _lines(inventory: Inventory, missing: list[Unread]) -> Iterator[str]:
     if offered:
         yield "Compare each key with the one that the console shows, add it to the known_hosts file, look again:"
     for each in offered:
-        port = each.ssh_port if isinstance(each, Host) else 22
-        label = each.address if port == 22 else f"[{each.address}]:{port}"
+        label = each.address if each.ssh_port == 22 else f"[{each.address}]:{each.ssh_port}"
         yield f"{label} {each.offered_key}  # {each.name} {fingerprint(each.offered_key)}"
 
 

@@ -434,6 +434,7 @@ class Switch:
     name: str
     os: str
     address: str
+    ssh_port: int = 22
     host_key: str = ""
     read_at: datetime | None = None
     unread: str = ""

@@ -85,7 +85,7 @@ class Way:
 
 async def look_at_switch(target: SwitchTarget, keys: Keys, known_hosts: KnownHosts) -> Switch:
     """A switch; one that does not answer is given with the reason."""
-    switch = Switch(name=target.name, os=target.os, address=str(target.address))
+    switch = Switch(name=target.name, os=target.os, address=str(target.address), ssh_port=target.ssh_port)
     host_key = pinned(known_hosts, (str(target.address), target.name), target.ssh_port)
     try:
         if not host_key:

@@ -46,13 +46,14 @@ CALLS = {
     "image check": [IMAGE],
     "image repair": [IMAGE, "--from", "registry.example/image", "--bitfusion", "--config-file", str(BITFUSION)],
     "job": ["nccl"],
+    "look": [],
     "review": [str(REVIEWED)],
     "store": [],
     "schema": [],
 }
 """How each verb is called where only Python is installed."""
-NEEDS_A_TOOL = {"image build", "image push"}
-"""They find no docker here; what they do is tests/components/jobs/test_image.py's matter."""
+NEEDS_A_TOOL = {"image build", "image push", "look"}
+"""They find no docker and no host here; tests/components/jobs/test_image.py and inventory/test_command.py try them."""
 IN_A_FORMAT_OF_ITS_OWN = {"schema", "image show", "image repair"}
 """They print JSON Schema or a Dockerfile, so that they know no --json."""
 HEAVY = ("pulumi", "matplotlib", "pyVmomi", "kubernetes", "asyncssh", "rich", "stacks.lab")

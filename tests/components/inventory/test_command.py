@@ -13,6 +13,7 @@ from components.inventory.hosts import UNPINNED
 from components.inventory.look import Request
 from components.inventory.model import Host, Inventory
 from tests.components.inventory.fabricate import changed, fabricate
+from tests.conftest import ROOT
 
 KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIB8Ht8Z3j6yDWPBHQtOp/R9rjWvfMYo3MSA/K6q8D86r"
 
@@ -47,6 +48,36 @@ def test_hosts_are_named_by_sets_with_or_without_addresses(asked: list[Request])
     ]
 
 
+def test_without_hosts_the_nodes_and_switches_of_a_lab_are_looked_at(asked: list[Request]) -> None:
+    file = tree_of(Path.cwd())
+
+    main(["look", "--config-file", str(file)])
+
+    [request] = asked
+    assert [(host.name, host.address, host.user) for host in request.hosts] == [
+        ("gpu01", "127.0.12.1", "nvidia"),
+        ("gpu02", "127.0.12.2", "nvidia"),
+    ]
+    assert [(switch.name, switch.os) for switch in request.switches] == [("sn2700", "onyx")]
+    assert request.private_key is not None
+    assert request.kubeconfig == "kind: Config"
+
+
+def tree_of(folder: Path) -> Path:
+    """The reference lab with its keys, as a checkout has it after the simulator was started."""
+    (folder / "Pulumi.yaml").write_text((ROOT / "Pulumi.yaml").read_text())
+    file = folder / "Pulumi.lab.yaml"
+    file.write_text((ROOT / "Pulumi.lab.yaml").read_text())
+    for name, text in {
+        ".sim/nodes/id_ed25519": "-----BEGIN OPENSSH PRIVATE KEY-----",
+        ".sim/nodes/known_hosts": "",
+        ".sim/kubeconfig": "kind: Config",
+    }.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(text)
+    return file
+
+
 def test_the_inventory_is_written_and_what_was_not_read_ends_with_4(
     asked: list[Request], capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -77,16 +108,14 @@ def test_a_look_at_everything_ends_with_0(asked: list[Request], monkeypatch: pyt
 @pytest.mark.parametrize(
     "words",
     [
-        (),
         ("--hosts", "gpu01"),
         ("--hosts", "gpu[01-02]=192.0.2.1", *LOGIN),
         ("--hosts", "gpu[02-01]", *LOGIN),
         ("--hosts", "gpu01", "--hosts", "gpu01", *LOGIN),
         ("--hosts", "gpu01", *LOGIN, "--switch", "leaf1=ios@192.0.2.201"),
         ("--hosts", "gpu01", *LOGIN, "--switch", "leaf1=sonic@leaf1"),
-        ("--hosts", "gpu01", "--stack", "lab"),
     ],
-    ids=["nothing", "no login", "unequal sets", "no set", "twice", "system", "address", "both"],
+    ids=["no login", "unequal sets", "no set", "twice", "system", "address"],
 )
 def test_bad_words_end_with_2_and_nothing_is_asked(asked: list[Request], words: tuple[str, ...]) -> None:
     assert main(["look", *words]) == 2
