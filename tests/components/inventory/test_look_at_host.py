@@ -2,17 +2,21 @@
 
 import hashlib
 import json
+import subprocess
+import time
 from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
+from components.hosts.pack import packed
 from components.hosts.program.look import pci
 from components.hosts.program.look.lldp import parse_frames
 from components.hosts.program.look.read_only import LARGEST_OUTPUT, ReadOnly, ReadOnlyError
 from components.hosts.program.look.run import look
 from components.hosts.program.look.system import complaints, containerd_memlock, modinfo
 from components.inventory.answer import Place, host_of
+from components.inventory.hosts import command
 from components.inventory.model import ConfigFile, Gid, Host, NearestGpus, Neighbour, Pf, Route, Rule
 from components.inventory.reading import known
 from tests.components.inventory.tree import FIRST, GPU, KERNEL_LOG, MANAGEMENT, SECOND, SERIAL, Tree
@@ -218,8 +222,6 @@ def test_a_file_that_hangs_costs_what_comes_after_it_in_its_section(
 
     def hanging(machine: ReadOnly, path: str) -> str:
         if path.endswith("ens2np0/carrier"):
-            import time  # noqa: PLC0415
-
             time.sleep(8)
         return read(machine, path)
 
@@ -292,3 +294,18 @@ def test_a_link_that_a_virtual_machine_does_not_tell_is_unknown(tmp_path: Path) 
     for read, name in ((pci.link_speed, "/speed"), (pci.link_width, "/width")):
         with pytest.raises(Exception, match="it says"):
             read(machine, name)
+
+
+def test_the_packed_program_looks_around_on_this_very_machine_without_a_document() -> None:
+    """The same bytes and words that go over SSH; what it finds here is whatever this machine is."""
+    places = ("/var/lib/rocelab", "/run/rocelab", "/run/rocelab.lock", "/usr/local/lib/rocelab")
+    before = [Path(place).exists() for place in places]
+
+    done = subprocess.run(
+        ["sh", "-c", command(sudo=False)], input=packed(), capture_output=True, check=True, timeout=60
+    )
+
+    host = host_of(done.stdout.decode(), PLACE, datetime.now(UTC))
+    assert host.system.kernel.value == Path("/proc/sys/kernel/osrelease").read_text().strip()
+    assert host.system.uptime_s.is_known
+    assert [Path(place).exists() for place in places] == before
