@@ -25,12 +25,16 @@ from tests.components.hosts.kernel import PFS, FakeHost, addresses
 PROGRAM = b"print('the program')\n"
 STANDARD = {
     "base64",
+    "ctypes",
     "fcntl",
+    "fnmatch",
+    "functools",
     "hashlib",
     "importlib",
     "json",
     "os",
     "pkgutil",
+    "platform",
     "re",
     "signal",
     "ssl",
