@@ -1,0 +1,1 @@
+"""From an inventory to a lab file: what `rocelab discover` drafts, asks and announces. Pure functions."""

@@ -1,0 +1,183 @@
+"""The draft: an inventory as a lab file that loads, changes nothing by itself, and leaves out what is not decided."""
+
+import json
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from ipaddress import ip_address
+from typing import Any
+
+from components.discovery.cluster import cluster_of
+from components.discovery.folding import fold
+from components.discovery.nodes import Entry, Plan, plan_of
+from components.discovery.ports import ports_of
+from components.discovery.questions import Answers, Notice, Question
+from components.discovery.rails import RailOfPorts, infer_rails
+from components.discovery.switches import switches_of
+from components.discovery.text import stack_text
+from components.inventory.model import Host, Inventory
+from stacks.base import LabError
+from stacks.lab import Lab
+from stacks.read import KEY, parse_lab
+from stacks.words import plural
+
+HEAD = """\
+# yaml-language-server: $schema=stacks/lab.schema.json
+# Drafted by rocelab discover. Questions that are open: questions.md. What the first `pulumi up` changes: first-up.md.
+# Drivers, firmware, QoS, routes and switches are left as they are until you say otherwise: docs/lab-file.md.
+"""
+HOST_KEY = "ssh-ed25519 "
+USER = "root"
+"""Of a host of which the look kept no login name."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Draft:
+    """What discovery makes of an inventory."""
+
+    name: str
+    text: str
+    """The stack file; empty when no rail is decided."""
+    lab: Lab | None
+    hosts: Mapping[str, Host]
+    """The hosts of the draft by the name of their node."""
+    questions: tuple[Question, ...]
+    notices: tuple[Notice, ...]
+    rails: tuple[RailOfPorts, ...]
+    unread: tuple[str, ...]
+    """What could not be read."""
+
+    @property
+    def in_short(self) -> str:
+        """One line for people."""
+        nodes = self.lab.nodes if self.lab else ()
+        drained = sum(1 for node in nodes if node.state == "drained")
+        what = f"{plural(len(self.lab.rails), 'rail')}, {plural(len(nodes), 'node')}" if self.lab else "no draft"
+        left = [f"{drained} drained"] if drained else []
+        left += [f"{plural(len(self.questions), 'open question')}"] if self.questions else []
+        left += [f"{len(self.unread)} not read"] if self.unread else []
+        return ", ".join([f"{self.name}: {what}", *left])
+
+    @property
+    def known_hosts(self) -> str:
+        """The keys that answered, for `access.known_hosts_file`."""
+        lines = []
+        for host in self.hosts.values():
+            place = host.address if host.ssh_port == 22 else f"[{host.address}]:{host.ssh_port}"
+            lines += [f"{place} {host.host_key}"] if host.host_key.startswith(HOST_KEY) else []
+        return "".join(f"{line}\n" for line in lines)
+
+
+def draft_of(inventory: Inventory, name: str, known_hosts_file: str, answers: Answers | None = None) -> Draft:
+    """Drafts a lab.
+
+    Args:
+        inventory: what was read.
+        name: of the lab and its stack.
+        known_hosts_file: where the draft says that the host keys are.
+        answers: to the questions of an earlier draft.
+
+    Raises:
+        LabError: when an answer fits nothing.
+    """
+    answers = answers or Answers()
+    read = [host for host in inventory.hosts if not host.unread]
+    virtual = bool(read) and all(ip_address(host.address).is_loopback for host in read)
+    ports = ports_of(inventory, virtual=virtual)
+    found = infer_rails(ports.ports, answers.by_port())
+    plan = plan_of(inventory, found.rails, found.asked)
+    lab: dict[str, Any] = {
+        "name": name,
+        "kind": "virtual" if virtual else "hardware",
+        "access": {"user": _user(read), "identity": "agent", "known_hosts_file": known_hosts_file},
+    }
+    loaded = None
+    if plan.nodes:
+        lab |= _sections(inventory, found.rails, answers, plan)
+        lab, loaded = _that_loads(lab, plan)
+    text = _text(lab, loaded, plan) if loaded else ""
+    hosts = {node: host for host in read if (node := plan.names.get(host.name))}
+    return Draft(
+        name=name,
+        text=text,
+        lab=loaded,
+        hosts=hosts,
+        questions=(*found.questions, *plan.questions),
+        notices=(*ports.notices, *found.notices, *plan.notices),
+        rails=found.rails,
+        unread=tuple(_unread(inventory)),
+    )
+
+
+def _user(hosts: Sequence[Host]) -> str:
+    users = Counter(host.user for host in hosts if host.user).most_common(1)
+    return users[0][0] if users else USER
+
+
+def _unread(inventory: Inventory) -> list[str]:
+    found = [f"{host.name}: {host.unread}" for host in inventory.hosts if host.unread]
+    found += [f"{switch.name}: {switch.unread}" for switch in inventory.switches if switch.unread]
+    if inventory.cluster and inventory.cluster.unread:
+        found.append(f"{inventory.cluster.server}: {inventory.cluster.unread}")
+    return found
+
+
+def _sections(inventory: Inventory, rails: Sequence[RailOfPorts], answers: Answers, plan: Plan) -> Entry:
+    """Everything below access, in the order in which people read it."""
+    cluster = cluster_of(inventory, rails, answers, plan)
+    switches = switches_of(inventory, rails, plan)
+    exclusive = plan.rdma_namespaces == "exclusive"
+    return {
+        **({"hosts": {"rdma_namespaces": "exclusive"}} if exclusive else {}),
+        "rails": plan.rails,
+        "nodes": plan.nodes,
+        **({"switches": switches} if switches else {}),
+        **({"cluster": cluster} if cluster else {}),
+        "benchmarks": {"rerun": "asked"},
+    }
+
+
+def _that_loads(lab: Entry, plan: Plan) -> tuple[Entry, Lab | None]:
+    """The lab without what the loader refuses: facts that a lab file cannot say, such as overlapping subnets."""
+    refusals: list[str] = []
+    without: Entry = dict(lab)
+    for dropped in ((), ("switches",), ("cluster",)):
+        without = {key: value for key, value in without.items() if key not in dropped}
+        if dropped == ("cluster",):
+            without["rails"] = [{key: value for key, value in rail.items() if key != "pod"} for rail in lab["rails"]]
+        try:
+            loaded = parse_lab(json.dumps(without), "the draft")
+        except LabError as error:
+            refusals.append(str(error))
+            continue
+        if refusals:
+            text = f"left out, since a lab file cannot say it: {', '.join(sorted(lab.keys() - without.keys()))}"
+            plan.questions.append(Question(code="refused", nodes=(), text=text, evidence=_lines(refusals[-1])))
+        return without, loaded
+    plan.questions.append(
+        Question(
+            code="refused",
+            nodes=(),
+            text="A lab file cannot say what the hosts are like.",
+            evidence=_lines(refusals[-1]),
+        )
+    )
+    return without, None
+
+
+def _lines(refusal: str) -> tuple[str, ...]:
+    return tuple(line.strip() for line in refusal.splitlines()[1:])
+
+
+def _text(lab: Entry, loaded: Lab, plan: Plan) -> str:
+    """The text with groups, where they stand for exactly this lab, else spelled out."""
+    groups = fold(lab, plan.servers)
+    alone = {"switches": lab["switches"]} if "switches" in lab else {}
+    for shorter in (groups, {**groups, **alone}):
+        try:
+            same = parse_lab(json.dumps(shorter), "the draft") == loaded
+        except LabError:
+            same = False
+        if same:
+            return stack_text(shorter, KEY, HEAD)
+    return stack_text(lab, KEY, HEAD)

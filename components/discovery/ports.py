@@ -1,0 +1,358 @@
+"""Which ports of an inventory may be PFs of rails, and what is known of each; the others with the reason."""
+
+import re
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from ipaddress import IPv4Interface, ip_interface
+
+from components.discovery.questions import Notice
+from components.inventory.model import Host, Inventory, NearestGpus, Neighbour, Pf, RdmaPort, Switch
+from stacks.nodes import Driver
+
+BLUEFIELD = frozenset({"a2d2", "a2d6", "a2dc", "a2df"})
+"""NVIDIA's BlueField by PCI device (pci.ids): whether its Arm cores own the port cannot be seen from the host."""
+NVIDIA = "15b3"
+STAND_IN = "igb"
+"""The driver with soft-RoCE of virtual labs."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Leaf:
+    """The other end of a cable."""
+
+    name: str
+    """Of the switch; two switches of one name have their chassis behind it."""
+    port: str = ""
+    """As the switch calls it; empty where only a MAC was announced."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class RailPort:
+    """A port that speaks RDMA over Ethernet and carries nothing that the host depends on."""
+
+    node: str
+    interface: str
+    pci: str
+    driver: Driver
+    rdma_device: str
+    server: str
+    """Class of its node: nodes with the same NICs and GPUs in the same slots."""
+    gpu: str | None = None
+    """Places of the GPUs below the same bridge among those of the class, such as `3`; empty for none, None unknown."""
+    leaf: Leaf | None = None
+    addresses: tuple[IPv4Interface, ...] = ()
+    gateway: str = ""
+    mtu_bytes: int | None = None
+    vfs: int | None = None
+    carrier: bool | None = None
+
+    @property
+    def address(self) -> IPv4Interface | None:
+        """Its one address; None when it has none or several."""
+        return self.addresses[0] if len(self.addresses) == 1 else None
+
+    @property
+    def card(self) -> str:
+        """PCI address without function."""
+        return self.pci.rpartition(".")[0]
+
+    @property
+    def is_unused(self) -> bool:
+        """Whether nothing is plugged in and nobody has given it an address."""
+        return self.carrier is False and not self.addresses
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Ports:
+    """The ports of all hosts that were read."""
+
+    ports: tuple[RailPort, ...]
+    notices: tuple[Notice, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """A candidate before its class is known."""
+
+    host: Host
+    pf: Pf
+    interface: str
+    rdma: RdmaPort
+
+
+def ports_of(inventory: Inventory, *, virtual: bool) -> Ports:
+    """The candidates of an inventory.
+
+    Args:
+        inventory: what was read.
+        virtual: whether soft-RoCE counts, as in the simulator.
+    """
+    found: list[_Found] = []
+    left_out: dict[tuple[str, str], list[str]] = defaultdict(list)
+    for host in inventory.hosts:
+        carriers = _carriers(host)
+        for pf in host.pfs.or_else(()):
+            for interface in pf.interfaces.or_else(()) or ("",):
+                match _refusal(pf, interface, carriers, virtual=virtual):
+                    case RdmaPort() as rdma:
+                        found.append(_Found(host, pf, interface, rdma))
+                    case (str() as code, str() as text):
+                        left_out[code, text].append(host.name)
+                    case _:
+                        pass
+    classes = _classes(inventory, found)
+    cables = _Cables(inventory)
+    notices = [Notice(code=code, nodes=tuple(nodes), text=text) for (code, text), nodes in left_out.items()]
+    return Ports(
+        ports=tuple(_port(one, classes[one.host.name], cables) for one in found),
+        notices=(*notices, *_same_chassis_names(inventory)),
+    )
+
+
+def _refusal(
+    pf: Pf, interface: str, carriers: Mapping[str, str], *, virtual: bool
+) -> RdmaPort | tuple[str, str] | None:
+    """The RDMA device of a candidate, why it is none, or None for a port that nobody would take for one."""
+    devices = [rdma for rdma in pf.rdma.or_else(()) if virtual or not rdma.soft]
+    name, driver, master = interface or pf.pci, pf.driver.or_else(""), pf.master.or_else("")
+    if not devices:
+        return ("no-rdma", f"{name} has no RDMA device") if pf.vendor_id.or_else("") == NVIDIA else None
+    known = driver == "mlx5_core" or (driver == STAND_IN and virtual)
+    refusals = {
+        "no-interface": "" if interface else f"{name} has no network interface: no driver, or a pod has it",
+        "carrier": f"{name} is no rail: {carriers[interface]}" if interface in carriers else "",
+        "infiniband": f"{name} speaks InfiniBand, which rocelab does not configure"
+        if _speaks_infiniband(devices)
+        else "",
+        "bluefield": f"{name} is a BlueField, whose Arm cores may own the port" if _is_bluefield(pf) else "",
+        "bond": f"{name} belongs to {master}; a rail is one NIC without bond" if master else "",
+        "driver": "" if known else f"{name} runs on {driver or 'an unknown driver'}; rocelab knows mlx5_core",
+    }
+    if found := next(((code, text) for code, text in refusals.items() if text), None):
+        return found
+    return devices[min(pf.interfaces.or_else(()).index(interface), len(devices) - 1)]
+
+
+def _speaks_infiniband(devices: Iterable[RdmaPort]) -> bool:
+    return "InfiniBand" in {rdma.link_layer.or_else("") for rdma in devices}
+
+
+def _is_bluefield(pf: Pf) -> bool:
+    return pf.device_id.or_else("") in BLUEFIELD
+
+
+def _carriers(host: Host) -> dict[str, str]:
+    """Interfaces that the host depends on, each with the reason; with what is under and above them."""
+    found = dict.fromkeys(host.carriers.ssh.or_else(()), "SSH arrives on it")
+    for name in host.carriers.default_route.or_else(()):
+        found.setdefault(name, "the default route leaves by it")
+    for name, what in host.carriers.storage.or_else({}).items():
+        found.setdefault(name, f"{what} is reached over it")
+    near: dict[str, set[str]] = defaultdict(set)
+    for link in host.network.links.or_else(()):
+        near[link.name] |= {link.lower, link.master} - {""}
+        for other in {link.lower, link.master} - {""}:
+            near[other].add(link.name)
+    for pf in host.pfs.or_else(()):
+        for interface in pf.interfaces.or_else(()):
+            if master := pf.master.or_else(""):
+                near[interface].add(master)
+                near[master].add(interface)
+    todo = list(found)
+    while todo:
+        name = todo.pop()
+        for other in sorted(near[name] - found.keys()):
+            found[other] = f"it belongs to {name}, and {found[name]}"
+            todo.append(other)
+    return found
+
+
+@dataclass(slots=True)
+class _Class:
+    """A server model with its NICs and GPUs in their slots."""
+
+    name: str
+    product: str
+    slots: tuple[str, ...]
+    gpus: tuple[str, ...]
+    nodes: list[str] = field(default_factory=list)
+
+    def holds(self, other: "_Class") -> bool:
+        """Whether the other is this model with something missing."""
+        return (
+            self.product == other.product
+            and set(self.slots) >= set(other.slots)
+            and set(self.gpus) >= set(other.gpus)
+            and len(self.nodes) > len(other.nodes)
+        )
+
+
+def _classes(inventory: Inventory, found: Iterable[_Found]) -> dict[str, _Class]:
+    """The class of each host that has candidates. A host that lacks a NIC or a GPU is of its peers' class."""
+    slots: dict[str, set[str]] = defaultdict(set)
+    for one in found:
+        slots[one.host.name].add(one.pf.pci)
+    classes: dict[tuple[str, tuple[str, ...], tuple[str, ...]], _Class] = {}
+    for host in inventory.hosts:
+        if host.name in slots:
+            gpus = tuple(sorted(gpu.pci for gpu in host.gpus.or_else(())))
+            product = host.system.product.or_else("")
+            key = (product, tuple(sorted(slots[host.name])), gpus)
+            classes.setdefault(key, _Class("", *key)).nodes.append(host.name)
+    ranked = sorted(classes.values(), key=lambda each: -len(each.nodes))
+    whole: list[_Class] = []
+    for each in ranked:
+        if home := next((other for other in whole if other.holds(each)), None):
+            home.nodes += each.nodes
+        else:
+            whole.append(each)
+    _name(whole)
+    return {node: each for each in whole for node in each.nodes}
+
+
+def _name(classes: Iterable[_Class]) -> None:
+    taken: Counter[str] = Counter()
+    for each in classes:
+        words = re.sub(r"[^a-z0-9]+", "-", each.product.lower()).strip("-")
+        name = re.sub(r"^[^a-z]+", "", words)[-36:].strip("-") if re.search(r"[a-z]", words) else "server"
+        name = re.sub(r"^[^a-z]+", "", name) or "server"
+        taken[name] += 1
+        each.name = name if taken[name] == 1 else f"{name}-{taken[name]}"
+
+
+def _port(one: _Found, server: _Class, cables: "_Cables") -> RailPort:
+    host, pf = one.host, one.pf
+    addresses = tuple(
+        address
+        for address in (ip_interface(text) for text in pf.addresses.or_else(()))
+        if isinstance(address, IPv4Interface)
+    )
+    driver: Driver = "igb" if pf.driver.value == STAND_IN else "mlx5_core"
+    return RailPort(
+        node=host.name,
+        interface=one.interface,
+        pci=pf.pci,
+        driver=driver,
+        rdma_device=one.rdma.device,
+        server=server.name,
+        gpu=pf.nearest_gpus.fold(lambda near: _gpu_places(near, server.gpus), lambda _: None) if server.gpus else None,
+        leaf=cables.leaf_of(host, pf, one.interface),
+        addresses=addresses,
+        gateway=_gateway(host, one.interface, addresses),
+        mtu_bytes=pf.mtu_bytes.value,
+        vfs=pf.vfs_num.value,
+        carrier=pf.carrier.value,
+    )
+
+
+def _gpu_places(near: NearestGpus, gpus: tuple[str, ...]) -> str:
+    return " ".join(str(gpus.index(pci)) for pci in near.gpus if pci in gpus)
+
+
+def _gateway(host: Host, interface: str, addresses: tuple[IPv4Interface, ...]) -> str:
+    """The router of a PF's subnet: the other end of a link of two, or what the host's routes say."""
+    if len(addresses) != 1:
+        return ""
+    own = addresses[0]
+    if own.network.prefixlen == 31:
+        return str(next(other for other in own.network if other != own.ip))
+    routers = {
+        route.gateway
+        for route in host.network.routes.or_else(())
+        if route.interface == interface
+        and route.family == 4
+        and route.gateway
+        and ip_interface(route.gateway).ip in own.network
+    }
+    return routers.pop() if len(routers) == 1 else ""
+
+
+class _Cables:
+    """The leaf of each port: by what the host hears, else by what a switch hears or has learnt."""
+
+    def __init__(self, inventory: Inventory) -> None:
+        self._chassis = _chassis_by_name(inventory)
+        self._switches = {chassis: switch.name for switch in inventory.switches if (chassis := _chassis_of(switch))}
+        self._by_mac: dict[str, list[Leaf]] = defaultdict(list)
+        for switch in inventory.switches:
+            for mac, port in _heard_by(switch):
+                self._by_mac[mac].append(Leaf(name=switch.name, port=port))
+        learnt: dict[str, list[Leaf]] = defaultdict(list)
+        macs = {pf.mac.or_else("") for host in inventory.hosts for pf in host.pfs.or_else(())}
+        for switch in inventory.switches:
+            entries = {(entry.port, entry.mac.lower()) for entry in switch.macs.or_else(())}
+            entries = {(port, mac) for port, mac in entries if mac in macs}
+            ports = Counter(port for port, _ in entries)
+            for port, mac in sorted(entries):
+                if ports[port] == 1:  # a port with several of them leads to another switch
+                    learnt[mac].append(Leaf(name=switch.name, port=port))
+        for mac, leaves in learnt.items():
+            self._by_mac.setdefault(mac, leaves)
+
+    def leaf_of(self, host: Host, pf: Pf, interface: str) -> Leaf | None:
+        """The other end of a port's cable; None when it is unknown or announced twice."""
+        heard = {
+            (each.system or each.chassis_id, each.chassis_id, _port_name(each))
+            for each in pf.lldp.or_else(())
+            if each.system or each.chassis_id
+        }
+        leaves = [self._leaf(*each) for each in heard]
+        mac = pf.mac.or_else("")
+        if not leaves and mac:
+            leaves = self._by_mac.get(mac, [])
+        if not leaves:
+            leaves = self._by_mac.get(f"{host.name} {interface}", [])
+        return leaves[0] if len({leaf.name for leaf in leaves}) == 1 else None
+
+    def _leaf(self, system: str, chassis: str, port: str) -> Leaf:
+        if chassis in self._switches:  # a switch may call itself otherwise than you do
+            return Leaf(name=self._switches[chassis], port=port)
+        several = len(self._chassis.get(system, ())) > 1
+        return Leaf(name=f"{system} ({chassis})" if several else system, port=port)
+
+
+def _chassis_of(switch: Switch) -> str:
+    return switch.chassis_id.or_else("")
+
+
+def _heard_by(switch: Switch) -> Iterator[tuple[str, str]]:
+    """MAC, or host and interface, of each neighbour of a switch, with the port."""
+    for port in switch.ports.or_else(()):
+        for neighbour in port.neighbours.or_else(()):
+            for text in (neighbour.port_id.lower(), neighbour.chassis_id.lower()):
+                if re.fullmatch(r"([0-9a-f]{2}:){5}[0-9a-f]{2}", text):
+                    yield text, port.name
+                    break
+            for name in {neighbour.port_id, neighbour.port_description} - {""}:
+                yield f"{neighbour.system.partition('.')[0]} {name}", port.name
+
+
+def _port_name(neighbour: Neighbour) -> str:
+    """The switch port, unless only a MAC was announced and no description."""
+    is_mac = re.fullmatch(r"([0-9a-fA-F]{2}[:.]?){6}", neighbour.port_id)
+    return neighbour.port_description if is_mac else neighbour.port_id
+
+
+def _chassis_by_name(inventory: Inventory) -> dict[str, set[str]]:
+    found: dict[str, set[str]] = defaultdict(set)
+    for host in inventory.hosts:
+        for pf in host.pfs.or_else(()):
+            for neighbour in pf.lldp.or_else(()):
+                if neighbour.system and neighbour.chassis_id:
+                    found[neighbour.system].add(neighbour.chassis_id)
+    for switch in inventory.switches:
+        if chassis := _chassis_of(switch):
+            found[switch.name].add(chassis)
+    return found
+
+
+def _same_chassis_names(inventory: Inventory) -> Iterator[Notice]:
+    for system, chassis in sorted(_chassis_by_name(inventory).items()):
+        if len(chassis) > 1:
+            ids = ", ".join(sorted(chassis))
+            yield Notice(
+                code="one-name",
+                nodes=(),
+                text=f"{len(chassis)} switches call themselves {system} ({ids}), so they are told apart by chassis",
+            )

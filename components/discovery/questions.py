@@ -1,0 +1,137 @@
+"""What discovery could not decide, what it noticed, and how both are written down."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+import yaml
+from pydantic import ConfigDict, Field, ValidationError
+
+from stacks.base import LabError, Name, Section
+from stacks.sets import NameSet, folded, names_of
+
+NONE = "none"
+"""The answer for a port that is on no rail."""
+MOST_ROWS = 12
+"""Lines of evidence per question."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Question:
+    """Something that the inventory leaves open; the draft leaves it out until you answer."""
+
+    code: str
+    nodes: tuple[str, ...]
+    text: str
+    evidence: tuple[str, ...] = ()
+    answer: str = ""
+    """Lines for answers.yaml; empty where nothing but another look or a change of the hosts helps."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Notice:
+    """Something that is decided and worth a look."""
+
+    code: str
+    nodes: tuple[str, ...]
+    text: str
+
+
+class Answers(Section):
+    """answers.yaml."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    ports: Mapping[NameSet, Mapping[str, Name]] = Field(default_factory=dict)
+    """By set of nodes and by interface or PCI address: the rail of the port, or `none`."""
+    cluster: Literal["adopt", "leave"] | None = None
+    """adopt: `up` manages what carries the rails into the cluster's pods. leave: it does not touch the cluster."""
+    networks: Mapping[Name, str] = Field(default_factory=dict)
+    """By rail, the NetworkAttachmentDefinition of its pods, as `namespace/name`."""
+
+    def by_port(self) -> dict[tuple[str, str], str]:
+        """The rail of each answered port, by node and by interface or PCI address."""
+        return {
+            (node, port): rail
+            for nodes, ports in self.ports.items()
+            for node in names_of(nodes)
+            for port, rail in ports.items()
+        }
+
+
+def read_answers(path: Path) -> Answers:
+    """The answers in a file.
+
+    Raises:
+        LabError: when it holds anything else.
+    """
+    try:
+        given = yaml.safe_load(path.read_text(encoding="utf-8"))
+        return Answers.model_validate(given if given is not None else {})
+    except yaml.YAMLError as error:
+        raise LabError(f"{path}: no YAML: {error}") from None
+    except UnicodeDecodeError:
+        raise LabError(f"{path}: not UTF-8; save it as UTF-8") from None
+    except ValidationError as error:
+        first = error.errors(include_input=False, include_url=False)[0]
+        where = ".".join(str(part) for part in first["loc"]) or "the file"
+        raise LabError(f"{path}: {where}: {first['msg']}; questions.md has the lines to copy") from None
+
+
+def names(nodes: Iterable[str]) -> str:
+    """Nodes as sets: `gpu[01-03], old1`."""
+    return ", ".join(folded(nodes))
+
+
+def port_answer(ports: Mapping[tuple[str, ...], Iterable[str]], rail: str = "rail-N") -> str:
+    """Lines of answers.yaml that put ports, by nodes, on a rail."""
+    lines = ["ports:"]
+    for nodes, keys in ports.items():
+        said = ", ".join(f'"{key}": {rail}' if ":" in key else f"{key}: {rail}" for key in keys)
+        lines += [f'  "{name}": {{{said}}}' for name in folded(nodes)]
+    return "\n".join(lines)
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """Rows of a table: equal ones are one row, with their nodes."""
+
+    rows: dict[str, list[str]] = field(default_factory=dict)
+
+    def add(self, node: str, text: str) -> None:
+        """One more node that says this."""
+        self.rows.setdefault(text, []).append(node)
+
+    def lines(self) -> tuple[str, ...]:
+        """The rows that most nodes have first."""
+        ranked = sorted(self.rows.items(), key=lambda row: (-len(row[1]), row[0]))
+        shown = [f"{names(nodes)}: {text}" for text, nodes in ranked[:MOST_ROWS]]
+        left = len(ranked) - len(shown)
+        return (*shown, f"and {left} more rows") if left else tuple(shown)
+
+
+def as_markdown(name: str, questions: Iterable[Question], notices: Iterable[Notice]) -> str:
+    """questions.md."""
+    asked, noticed = list(questions), list(notices)
+    lines = [f"# {name}: open questions", ""]
+    if asked:
+        lines += [
+            f"{len(asked)} open. The draft leaves out what they are about. Copy the lines that you answer into",
+            "`answers.yaml`, with a rail's name instead of `rail-N`, or `none` for no rail, and run `rocelab discover`",
+            "again with `--answers answers.yaml`.",
+            "",
+        ]
+    else:
+        lines += ["None.", ""]
+    for number, question in enumerate(asked, 1):
+        lines += [f"## {number}. {question.text}", "", f"`{question.code}`, {names(question.nodes) or 'the lab'}", ""]
+        if question.evidence:
+            lines += [*(f"- {row}" for row in question.evidence), ""]
+        if question.answer:
+            lines += ["```yaml", question.answer, "```", ""]
+    if noticed:
+        lines += ["## Noticed", ""]
+        lines += [f"- `{notice.code}` {names(notice.nodes) or 'the lab'}: {notice.text}" for notice in noticed]
+        lines.append("")
+    return "\n".join(lines)
