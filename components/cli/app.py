@@ -27,6 +27,7 @@ VERBS = {
     },
     "Look at a cluster": {
         "look": "Read a cluster that exists, without changing it, and write what it is to a file.",
+        "discover": "Draft a lab file of a cluster that exists, with what is open and what `up` would change.",
     },
     "Review a change": {
         "review": "Print one comment for code review from `pulumi preview --json`.",

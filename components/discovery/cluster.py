@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv4Network, collapse_addresses, ip_network
 from typing import Any
 
+from pydantic import JsonValue
+
 from components.discovery.nodes import Entry, Plan
 from components.discovery.ports import RailPort
 from components.discovery.questions import Answers, Notice, Question
@@ -198,11 +200,15 @@ def _by_policy(network: _Network, cluster: Cluster, rail: RailOfPorts) -> bool:
         selector = policy.spec.get("nicSelector")
         if policy.spec.get("resourceName") != resource or not isinstance(selector, dict):
             continue
-        names = {str(each).partition("#")[0] for each in selector.get("pfNames") or ()}
-        slots = {str(each) for each in selector.get("rootDevices") or ()}
+        names = {each.partition("#")[0] for each in _texts(selector.get("pfNames"))}
+        slots = set(_texts(selector.get("rootDevices")))
         if all(_is_selected(port, names, slots) for port in rail.ports.values()):
             return True
     return False
+
+
+def _texts(value: JsonValue) -> list[str]:
+    return [each for each in value if isinstance(each, str)] if isinstance(value, list) else []
 
 
 def _is_selected(port: RailPort, names: set[str], slots: set[str]) -> bool:
@@ -273,19 +279,20 @@ def _range_of(network: _Network, cluster: Cluster, vfs: int) -> tuple[IPv4Networ
         name = network.ipam.get("poolName")
         spec = next(pool.spec for pool in cluster.ip_pools.or_else(()) if pool.name == name)
         subnet = IPv4Network(spec["subnet"])
-        first, last = _outside(subnet, spec.get("exclusions") or ())
-        return subnet, first, last, int(spec["perNodeBlockSize"]), str(spec.get("gateway", ""))
+        exclusions, block = spec.get("exclusions"), spec["perNodeBlockSize"]
+        ranges = [each for each in exclusions if isinstance(each, dict)] if isinstance(exclusions, list) else []
+        first, last = _outside(subnet, [(str(each["startIP"]), str(each["endIP"])) for each in ranges])
+        return subnet, first, last, int(str(block)), str(spec.get("gateway", ""))
     except (StopIteration, KeyError, ValueError, TypeError):
         raise _LeftOutError(
             f"the address range of {network.place} is not told by its pool; add `pod` by hand"
         ) from None
 
 
-def _outside(subnet: IPv4Network, exclusions: Sequence[Mapping[str, str]]) -> tuple[IPv4Address, IPv4Address]:
+def _outside(subnet: IPv4Network, exclusions: Sequence[tuple[str, str]]) -> tuple[IPv4Address, IPv4Address]:
     """The ends of a subnet without what is excluded at them."""
     first, last = subnet.network_address + 1, subnet.broadcast_address - 1
-    for each in sorted(exclusions, key=lambda each: IPv4Address(each["startIP"])):
-        begin, end = IPv4Address(each["startIP"]), IPv4Address(each["endIP"])
+    for begin, end in sorted((IPv4Address(begin), IPv4Address(end)) for begin, end in exclusions):
         if begin <= first <= end:
             first = end + 1
         if begin <= last <= end:

@@ -4,7 +4,6 @@ import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from ipaddress import ip_address
 from typing import Any
 
 from components.discovery.cluster import cluster_of
@@ -68,7 +67,14 @@ class Draft:
         return "".join(f"{line}\n" for line in lines)
 
 
-def draft_of(inventory: Inventory, name: str, known_hosts_file: str, answers: Answers | None = None) -> Draft:
+def draft_of(
+    inventory: Inventory,
+    name: str,
+    known_hosts_file: str,
+    answers: Answers | None = None,
+    *,
+    key_file: str | None = None,
+) -> Draft:
     """Drafts a lab.
 
     Args:
@@ -76,20 +82,25 @@ def draft_of(inventory: Inventory, name: str, known_hosts_file: str, answers: An
         name: of the lab and its stack.
         known_hosts_file: where the draft says that the host keys are.
         answers: to the questions of an earlier draft.
+        key_file: private key of the login, which only a lab of the simulator names.
 
     Raises:
         LabError: when an answer fits nothing.
     """
     answers = answers or Answers()
     read = [host for host in inventory.hosts if not host.unread]
-    virtual = bool(read) and all(ip_address(host.address).is_loopback for host in read)
+    virtual = bool(read) and all(host.address.startswith("127.") for host in read)
     ports = ports_of(inventory, virtual=virtual)
     found = infer_rails(ports.ports, answers.by_port())
     plan = plan_of(inventory, found.rails, found.asked)
     lab: dict[str, Any] = {
         "name": name,
         "kind": "virtual" if virtual else "hardware",
-        "access": {"user": _user(read), "identity": "agent", "known_hosts_file": known_hosts_file},
+        "access": {
+            "user": _user(read),
+            **({"identity": "file", "key_file": key_file} if virtual and key_file else {"identity": "agent"}),
+            "known_hosts_file": known_hosts_file,
+        },
     }
     loaded = None
     if plan.nodes:

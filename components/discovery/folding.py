@@ -456,18 +456,15 @@ def _by_rail(cables: Iterable[tuple[str, tuple[str, str]]]) -> dict[str, list[tu
 def _cable_groups(cables: Sequence[tuple[str, str]], rails: str) -> list[Entry]:
     """Nodes and ports in the same order as sets: cut where the numbers of nodes or ports leap."""
     chunks: list[list[tuple[str, str]]] = []
-    steps: list[tuple[int, int]] = []
+    leap: tuple[int, int] | None = None
     for cable in cables:
-        step = (
-            tuple(_last_number(here) - _last_number(before) for here, before in zip(cable, chunks[-1][-1], strict=True))
-            if chunks
-            else ()
-        )
-        if chunks and (len(chunks[-1]) == 1 or step == steps[-1]):
+        before = chunks[-1][-1] if chunks else cable
+        step = (_last_number(cable[0]) - _last_number(before[0]), _last_number(cable[1]) - _last_number(before[1]))
+        if chunks and (len(chunks[-1]) == 1 or step == leap):
             chunks[-1].append(cable)
         else:
             chunks.append([cable])
-        steps.append(step)
+        leap = step
     found = []
     for chunk in chunks:
         port_of = dict(chunk)

@@ -4,6 +4,7 @@ A node is active only where the draft says what the node already is. Anything el
 asked for, so such a node is `drained`: known, and left alone.
 """
 
+import json
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -11,12 +12,14 @@ from dataclasses import dataclass, field
 from ipaddress import IPv4Network, ip_address
 from typing import Any
 
+from pydantic import ValidationError
+
 from components.discovery.ports import RailPort
 from components.discovery.questions import Evidence, Notice, Question
 from components.discovery.rails import RailOfPorts
 from components.inventory.model import Host, Inventory
 from components.inventory.reading import majority
-from stacks.nodes import MOST_VFS
+from stacks.nodes import MOST_VFS, BareMetal
 
 Entry = dict[str, Any]
 LINK_PREFIX = 30
@@ -214,8 +217,7 @@ def _add_nodes(
         if host.unread:
             continue
         name, carrier = node_names.get(host.name, ""), _management_interface(host)
-        if not name or not carrier:
-            lacking = "its name is no DNS label" if not name else "the interface that SSH arrives on is unknown"
+        if lacking := _lack(host, name, carrier):
             plan.questions.append(
                 Question(code="no-node", nodes=(host.name,), text=f"{host.name} is left out: {lacking}")
             )
@@ -234,25 +236,48 @@ def _add_nodes(
             usual[server_of[host.name]] - slots[host.name] - {port.pci for port in asked if port.node == host.name}
         )
         why += [f"nothing usable at {pci}, where its peers have a rail" for pci in sorted(missing) if not why]
+        node: Entry = {
+            "name": name,
+            **({"state": "drained"} if why else {}),
+            "address": host.address,
+            **({"ssh_port": host.ssh_port} if host.ssh_port != 22 else {}),
+            "management_interface": carrier,
+            "gpus": gpus(host),
+            "pfs": pfs,
+        }
+        if refusal := _refusal(node):
+            plan.questions.append(
+                Question(code="no-node", nodes=(host.name,), text=f"{host.name} is left out: {refusal}")
+            )
+            continue
         for reason in why:
             drained[reason].append(host.name)
         plan.names[host.name] = name
         plan.servers[name] = server_of[host.name]
-        plan.nodes.append(
-            {
-                "name": name,
-                **({"state": "drained"} if why else {}),
-                "address": host.address,
-                **({"ssh_port": host.ssh_port} if host.ssh_port != 22 else {}),
-                "management_interface": carrier,
-                "gpus": gpus(host),
-                "pfs": pfs,
-            }
-        )
+        plan.nodes.append(node)
     for reason, hosts in drained.items():
         plan.notices.append(
             Notice(code="drained", nodes=tuple(hosts), text=f"{reason}; the draft leaves it alone (drained)")
         )
+
+
+def _refusal(node: Entry) -> str:
+    """What a lab file does not take of a node, such as a name that is too long; empty where it takes all."""
+    try:
+        BareMetal.model_validate_json(json.dumps(node), strict=True)
+    except ValidationError as error:
+        first = error.errors(include_input=False, include_url=False)[0]
+        return f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
+    return ""
+
+
+def _lack(host: Host, name: str, carrier: str) -> str:
+    """Why a host cannot be a node; empty where it can."""
+    if not name:
+        return "it has no name of its own that is a DNS label"
+    if not carrier:
+        return "the interface that SSH arrives on is unknown"
+    return ""
 
 
 def _usual_slots(slots: Mapping[str, set[str]], server_of: Mapping[str, str]) -> dict[str, set[str]]:

@@ -4,7 +4,7 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from ipaddress import IPv4Interface, ip_interface
+from ipaddress import IPv4Interface
 
 from components.discovery.questions import Notice
 from components.inventory.model import Host, Inventory, NearestGpus, Neighbour, Pf, RdmaPort, Switch
@@ -223,11 +223,7 @@ def _name(classes: Iterable[_Class]) -> None:
 
 def _port(one: _Found, server: _Class, cables: "_Cables") -> RailPort:
     host, pf = one.host, one.pf
-    addresses = tuple(
-        address
-        for address in (ip_interface(text) for text in pf.addresses.or_else(()))
-        if isinstance(address, IPv4Interface)
-    )
+    addresses = tuple(address for text in pf.addresses.or_else(()) if (address := _ipv4(text)))
     driver: Driver = "igb" if pf.driver.value == STAND_IN else "mlx5_core"
     return RailPort(
         node=host.name,
@@ -263,9 +259,18 @@ def _gateway(host: Host, interface: str, addresses: tuple[IPv4Interface, ...]) -
         if route.interface == interface
         and route.family == 4
         and route.gateway
-        and ip_interface(route.gateway).ip in own.network
+        and (router := _ipv4(route.gateway))
+        and router.ip in own.network
     }
     return routers.pop() if len(routers) == 1 else ""
+
+
+def _ipv4(text: str) -> IPv4Interface | None:
+    """An address as a host prints it; None for IPv6, and for what is no address."""
+    try:
+        return IPv4Interface(text)
+    except ValueError:
+        return None
 
 
 class _Cables:

@@ -15,10 +15,12 @@ import pytest
 from components.cli.app import NAMES, main, rocelab
 from components.cli.exits import EXIT_CODES, Exit, exit_of
 from components.cluster.definitions import upstream_files
+from components.inventory.document import dump
 from components.jobs import registry
 from components.jobs.registry import Found
 from components.validation.memory.store import append
 from tests.components.fabric.ova import stub_ova
+from tests.components.inventory.fabricate import fabricate
 from tests.components.jobs.test_pvrdma_image import DEBIAN, as_folder
 from tests.components.validation.test_history_command import entries
 from tests.conftest import ROOT
@@ -26,7 +28,7 @@ from tests.conftest import ROOT
 RUN = ROOT / "tests" / "samples" / "run"
 BITFUSION = ROOT / "examples" / "bitfusion" / "Pulumi.bitfusion.yaml"
 REVIEWED = ROOT / "tests" / "samples" / "review" / "reboots.json"
-OVA, IMAGE = "appliance.ova", "image"
+OVA, IMAGE, INVENTORY = "appliance.ova", "image", "inventory.json"
 """Made by `place`."""
 CALLS = {
     "measure": ["--plan"],
@@ -47,6 +49,7 @@ CALLS = {
     "image repair": [IMAGE, "--from", "registry.example/image", "--bitfusion", "--config-file", str(BITFUSION)],
     "job": ["nccl"],
     "look": [],
+    "discover": ["--from", INVENTORY, "--name", "pod1"],
     "review": [str(REVIEWED)],
     "store": [],
     "schema": [],
@@ -93,6 +96,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         (tmp_path / name).write_text((ROOT / name).read_text())
     stub_ova(tmp_path / OVA)
     as_folder(DEBIAN, tmp_path / IMAGE)
+    (tmp_path / INVENTORY).write_bytes(dump(fabricate(cluster=False)))
     for entry in entries():
         append(tmp_path / ".sim" / "runs" / "lab", entry)
     (tmp_path / "empty").mkdir()

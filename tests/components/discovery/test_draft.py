@@ -13,7 +13,7 @@ import yaml
 from components.discovery.draft import Draft, draft_of
 from components.discovery.questions import Answers, as_markdown, read_answers
 from components.inventory.document import dump, parse
-from components.inventory.model import Attachment, CustomObject, Host, Inventory, KubeNode, Pf, Route, Switch
+from components.inventory.model import Attachment, CustomObject, Host, Inventory, KubeNode, Pf, RdmaPort, Route, Switch
 from components.inventory.reading import known, unknown
 from stacks.base import LabError
 from stacks.lab import Lab
@@ -203,6 +203,21 @@ def test_a_host_whose_management_interface_is_unknown_is_left_out_and_asked_abou
 
     assert set(states(draft)) == {"gpu01", "gpu03"}
     assert [(question.code, question.nodes) for question in draft.questions] == [("no-node", ("gpu02",))]
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        {"addresses": known(("10.11.0.2/16", "nonsense"), "ip")},
+        {"interfaces": known(("a name that is no name",), "sysfs")},
+        {"rdma": known((RdmaPort(device="Mlx 5!"),), "sysfs")},
+    ],
+)
+def test_a_host_that_lies_costs_its_own_values_only(values: dict[str, Any], tmp_path: Path) -> None:
+    draft = drafted(one_pf(bare(3, 2), "gpu02", 1, **values))
+
+    assert loaded(draft, tmp_path) == draft.lab
+    assert {"gpu01", "gpu03"} <= set(states(draft))
 
 
 @pytest.mark.parametrize("change", ["silent", "no vlan", "no port"])
@@ -525,6 +540,7 @@ print(time.process_time() - begun, resource.getrusage(resource.RUSAGE_SELF).ru_m
 """
 
 
+@pytest.mark.whole
 def test_512_hosts_are_drafted_in_seconds(tmp_path: Path) -> None:
     file = tmp_path / "inventory.json"
     file.write_bytes(dump(fabricate(512, 8)))

@@ -1,0 +1,83 @@
+"""The files of a draft, and what is said of it in short."""
+
+import dataclasses
+from datetime import UTC, datetime
+from pathlib import Path
+
+from pydantic import JsonValue, TypeAdapter, ValidationError
+
+from components.discovery import first_up, questions
+from components.discovery.draft import Draft
+from components.discovery.first_up import Probes
+from stacks.base import LabError, Name
+
+NAME = TypeAdapter[str](Name)
+
+
+def checked_name(name: str) -> str:
+    """The name of a lab.
+
+    Raises:
+        LabError: when it is none.
+    """
+    try:
+        return NAME.validate_python(name)
+    except ValidationError:
+        raise LabError(
+            f"--name {name}: write lower-case letters, digits and hyphens, at most 40, a letter first"
+        ) from None
+
+
+def names_of_files(name: str) -> list[str]:
+    """The files of a draft."""
+    return [f"Pulumi.{name}.yaml", "first-up.md", f"known_hosts.{name}", "questions.md"]
+
+
+def written(draft: Draft, probes: Probes, folder: Path) -> list[Path]:
+    """Writes the files of a draft; without a decided rail only those for people."""
+    texts = (
+        draft.text,
+        first_up.as_markdown(draft, probes, datetime.now(UTC)),
+        draft.known_hosts if draft.text else "",
+        questions.as_markdown(draft.name, draft.questions, draft.notices),
+    )
+    folder.mkdir(parents=True, exist_ok=True)
+    found = []
+    for name, text in zip(names_of_files(draft.name), texts, strict=True):
+        if text:
+            (folder / name).write_text(text, encoding="utf-8")
+            found.append(folder / name)
+    return found
+
+
+def refuse_existing(files: list[Path], *, force: bool) -> None:
+    """Keeps what somebody may have edited.
+
+    Raises:
+        LabError: when a file exists and may not be overwritten.
+    """
+    if (existing := [str(file) for file in files if file.exists()]) and not force:
+        raise LabError(f"{', '.join(existing)}: exists; choose another --out, or overwrite with --force")
+
+
+def summary_of(draft: Draft, files: list[Path]) -> dict[str, JsonValue]:
+    """The draft for programs."""
+    return {
+        "name": draft.name,
+        "files": [str(file) for file in files],
+        "rails": {
+            rail.name: {"evidence": list(rail.evidence), "ports": {n: port.interface for n, port in rail.ports.items()}}
+            for rail in draft.rails
+        },
+        "drained": [node.name for node in draft.lab.nodes if node.state == "drained"] if draft.lab else [],
+        "questions": [_plain(question) for question in draft.questions],
+        "notices": [_plain(notice) for notice in draft.notices],
+        "unread": list(draft.unread),
+    }
+
+
+def _plain(section: questions.Question | questions.Notice) -> JsonValue:
+    plain: JsonValue = {
+        key: list(value) if isinstance(value, tuple) else value for key, value in dataclasses.asdict(section).items()
+    }
+    return plain

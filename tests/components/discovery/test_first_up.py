@@ -1,0 +1,130 @@
+"""first-up.md: what hosts answered to the draft, else what the inventory tells of it."""
+
+from dataclasses import replace
+from datetime import UTC, datetime
+
+from components.discovery.draft import Draft, draft_of
+from components.discovery.first_up import as_markdown, probe_records
+from components.discovery.questions import Answers
+from components.hosts.calls import Report
+from components.hosts.document import wanted_fields
+from components.inventory.model import Inventory
+from components.inventory.reading import known
+from tests.components.discovery.spoilt import bare, each_pf, one_pf
+from tests.components.inventory.fabricate import changed
+
+NOW = datetime(2026, 11, 22, 12, 0, tzinfo=UTC)
+
+
+def drafted(inventory: Inventory) -> Draft:
+    return draft_of(inventory, "pod1", "known_hosts", Answers(cluster="leave"))
+
+
+def probed(draft: Draft, **different: object) -> dict[str, Report | str]:
+    """Hosts that are as the draft says, but for the fields given."""
+    assert draft.lab is not None
+    return {
+        name: Report(host=name, fields={**wanted_fields(record.document), **different})
+        for name, record in probe_records(draft.lab, draft.hosts).items()
+    }
+
+
+def rows(text: str) -> list[str]:
+    return [line for line in text.splitlines() if line.startswith("| ")][1:]
+
+
+def test_hosts_that_are_as_drafted_change_in_nothing_but_the_unit() -> None:
+    draft = drafted(bare(3, 2))
+
+    text = as_markdown(draft, probed(draft, unit="missing"), NOW)
+
+    assert rows(text) == []
+    assert "No setting of a host changes." in text
+    assert "3 probed with the draft" in text
+
+
+def test_changes_that_probes_show_are_folded_with_the_worst_effect_first() -> None:
+    draft = drafted(bare(3, 2))
+    probes = probed(draft, **{f"ens{k}np0.arp": "arp_ignore=0 arp_announce=0 rp_filter=0" for k in (1, 2)})
+    second = probes["gpu02"]
+    assert isinstance(second, Report)
+    probes["gpu02"] = replace(second, fields={**second.fields, "ens1np0.mtu_bytes": 4200})
+
+    found = rows(as_markdown(draft, probes, NOW))
+
+    assert found == [
+        "| link flaps | gpu02 ens1np0 | mtu_bytes 4200 → 9000 |",
+        (
+            "| no disruption | gpu[01-03] ens[1-2]np0 | arp arp_ignore=0 arp_announce=0 rp_filter=0 → "
+            "arp_ignore=1 arp_announce=2 rp_filter=2 |"
+        ),
+    ]
+
+
+def test_a_host_that_refuses_or_is_silent_is_named_with_the_reason() -> None:
+    draft = drafted(bare(3, 2))
+    probes = probed(draft)
+    probes["gpu01"] = Report(host="gpu01", failed={"step": "owner", "reason": "belongs to lab x", "hint": "destroy x"})
+    probes["gpu02"] = "198.18.0.2:22 does not answer"
+
+    text = as_markdown(draft, probes, NOW)
+
+    assert "**gpu01 refuses**: belongs to lab x; destroy x" in text
+    assert "**gpu02 was not probed**: 198.18.0.2:22 does not answer" in text
+
+
+def test_the_inventory_alone_tells_what_it_can_and_names_what_it_cannot() -> None:
+    sysctls = {
+        f"net.ipv4.conf.ens{k}np0.{key}": 0 for k in (1, 2) for key in ("arp_ignore", "arp_announce", "rp_filter")
+    }
+    modules = known(("ib_umad", "mlx5_core", "rdma_ucm"), "/proc/modules")
+    inventory = bare(3, 2)
+    for name in ("gpu01", "gpu02", "gpu03"):
+        inventory = changed(inventory, name, lambda host: replace(host, system=replace(host.system, modules=modules)))
+    inventory = changed(
+        inventory, "gpu03", lambda host: replace(host, network=replace(host.network, sysctls=known(sysctls, "/proc")))
+    )
+
+    text = as_markdown(drafted(inventory), {}, NOW)
+
+    assert "no host was asked" in text
+    assert rows(text) == [
+        (
+            "| no disruption | gpu03 ens[1-2]np0 | arp arp_ignore=0 arp_announce=0 rp_filter=0 → "
+            "arp_ignore=1 arp_announce=2 rp_filter=2 |"
+        )
+    ]
+    assert "Not known from the inventory: vf_macs of gpu[01-03]" in text
+
+
+def test_idle_vfs_with_another_mtu_are_a_change_and_those_of_pods_are_not() -> None:
+    def vfs(interfaces: tuple[str, ...]) -> Inventory:
+        return each_pf(
+            bare(2, 1),
+            lambda _n, _k, pf: replace(
+                pf,
+                vfs=pf.vfs.map(
+                    lambda found: tuple(replace(vf, interfaces=interfaces, mtu_bytes=known(1500, "ip")) for vf in found)
+                ),
+            ),
+        )
+
+    idle, in_pods = (as_markdown(drafted(vfs(names)), {}, NOW) for names in (("v0",), ()))
+
+    assert "vf_mtu_bytes 1500 → 9000" in idle
+    assert "vf_mtu_bytes" not in in_pods
+
+
+def test_nodes_that_are_left_alone_are_named_and_not_asked() -> None:
+    draft = drafted(one_pf(bare(4, 2), "gpu02", 1, mtu_bytes=known(1500, "sysfs")))
+
+    text = as_markdown(draft, probed(draft), NOW)
+
+    assert "Left alone (drained): gpu02" in text
+    assert "gpu02" not in probed(draft)
+
+
+def test_without_a_draft_the_page_says_so() -> None:
+    draft = drafted(each_pf(bare(2, 2), lambda _n, _k, pf: replace(pf, addresses=known((), "ip"))))
+
+    assert "there is no draft" in as_markdown(draft, {}, NOW)
