@@ -106,7 +106,9 @@ def draft_of(
     if plan.nodes:
         lab |= _sections(inventory, found.rails, answers, plan)
         lab, loaded = _that_loads(lab, plan)
-    text = _text(lab, loaded, plan) if loaded else ""
+    text = ""
+    if loaded:
+        text, loaded = _written(lab, loaded, plan)
     hosts = {node: host for host in read if (node := plan.names.get(host.name))}
     return Draft(
         name=name,
@@ -180,15 +182,21 @@ def _lines(refusal: str) -> tuple[str, ...]:
     return tuple(line.strip() for line in refusal.splitlines()[1:])
 
 
-def _text(lab: Entry, loaded: Lab, plan: Plan) -> str:
-    """The text with groups, where they stand for exactly this lab, else spelled out."""
+def _written(lab: Entry, loaded: Lab, plan: Plan) -> tuple[str, Lab]:
+    """The text with groups, where they stand for exactly this lab, else spelled out; and the lab as it is written."""
     groups = fold(lab, plan.servers)
     alone = {"switches": lab["switches"]} if "switches" in lab else {}
     for shorter in (groups, {**groups, **alone}):
         try:
-            same = parse_lab(json.dumps(shorter), "the draft") == loaded
+            found = parse_lab(json.dumps(shorter), "the draft")
         except LabError:
-            same = False
-        if same:
-            return stack_text(shorter, KEY, HEAD)
-    return stack_text(lab, KEY, HEAD)
+            continue
+        if are_alike(found, loaded):
+            return stack_text(shorter, KEY, HEAD), found
+    return stack_text(lab, KEY, HEAD), loaded
+
+
+def are_alike(one: Lab, other: Lab) -> bool:
+    """Whether two labs differ at most in the order of their nodes, which a group may change."""
+    first, second = ({**dict(lab), "nodes": sorted(lab.nodes, key=lambda node: node.name)} for lab in (one, other))
+    return first == second

@@ -1,0 +1,91 @@
+"""Folding is the other way round of expanding, whatever the lab is like."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from components.discovery.draft import are_alike, draft_of
+from components.discovery.folding import fold, one_set, progression
+from components.discovery.questions import Answers
+from components.inventory.model import Inventory, Pf
+from components.inventory.reading import known
+from stacks.read import expanded_lab, parse_lab
+from tests.components.discovery.spoilt import address, bare, each_pf, one_pf
+from tests.components.inventory.fabricate import changed, fabricate
+
+
+def irregular(dice: Random) -> Inventory:
+    """A cluster as years leave it: gaps, replaced NICs, moved addresses, missing VFs, switches or none."""
+    hosts, rails = dice.randint(1, 24), dice.randint(1, 5)
+    inventory = fabricate(hosts, rails, cluster=False) if dice.random() < 0.5 else bare(hosts, rails)
+    if dice.random() < 0.3:
+        first = dice.randint(0, 3)
+        inventory = each_pf(
+            inventory, lambda n, k, pf: replace(pf, addresses=address(f"172.16.{8 * k}.{2 * (n + first)}/31"))
+        )
+    for _ in range(dice.randint(0, 5)):
+        node, rail = f"gpu{dice.randint(1, hosts):02}", dice.randint(1, rails)
+        values = dice.choice(
+            [
+                {"interfaces": known((f"enp{rail}s{dice.randint(0, 9)}",), "sysfs")},
+                {"vfs_num": known(dice.randint(0, 8), "sysfs")},
+                {"mtu_bytes": known(4200, "sysfs")},
+                {"rdma": known((), "sysfs"), "vendor_id": known("8086", "sysfs")},
+            ]
+        )
+        inventory = one_pf(inventory, node, rail, **values)
+    for _ in range(dice.randint(0, 3)):
+        node, last = f"gpu{dice.randint(1, hosts):02}", dice.randint(100, 250)
+        inventory = changed(inventory, node, lambda host, last=last: replace(host, address=f"198.18.7.{last}"))
+    gone = {f"gpu{dice.randint(1, hosts):02}" for _ in range(dice.randint(0, 2))}
+    return replace(inventory, hosts=tuple(host for host in inventory.hosts if host.name not in gone))
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_a_folded_lab_expands_to_the_very_same_lab(seed: int, tmp_path: Path) -> None:
+    dice = Random(seed)  # noqa: S311  # the same cluster at every run
+    draft = draft_of(irregular(dice), "pod1", "known_hosts", Answers(cluster="leave"))
+    if draft.lab is None:
+        pytest.skip("no rail is left to fold")
+    (tmp_path / "Pulumi.pod1.yaml").write_text(draft.text)
+    flat = expanded_lab(tmp_path / "Pulumi.pod1.yaml")
+
+    folded = fold(flat, {node["name"]: "server" for node in flat["nodes"]})
+
+    assert are_alike(parse_lab(json.dumps(folded), "folded"), draft.lab)
+    assert are_alike(parse_lab(json.dumps(flat), "flat"), draft.lab)
+
+
+@pytest.mark.parametrize(
+    "names", [["gpu01", "gpu02", "gpu04"], ["leaf9", "leaf10"], ["a"], ["rack1-gpu7", "rack1-gpu8"]]
+)
+def test_a_set_holds_its_names_in_their_order(names: list[str]) -> None:
+    assert one_set(names)
+    assert one_set(names[::-1]) == (one_set(names) if len(names) == 1 else None)
+
+
+@pytest.mark.parametrize(
+    ("values", "found"),
+    [
+        ([7, 7, 7], 7),
+        ([7, 8, 9], {"first": 7}),
+        ([7, 9, 11], {"first": 7, "step": 2}),
+        ([9, 8, 7], None),
+        ([7, 8, 10], None),
+    ],
+)
+def test_a_progression_is_one_step_all_the_way(values: list[int], found: object) -> None:
+    assert progression(values) == found
+
+
+def test_a_stray_address_is_an_exception_and_not_a_group_of_its_own() -> None:
+    def moved(_n: int, k: int, pf: Pf) -> Pf:
+        return replace(pf, addresses=address("10.11.200.200/16")) if k == 1 else pf
+
+    draft = draft_of(each_pf(bare(8, 3), moved, ["gpu04"]), "pod1", "known_hosts")
+
+    assert "gpu04: {pfs: {rail-1: {address: 10.11.200.200/16}}}" in draft.text
+    assert draft.text.count("- names:") == 2
