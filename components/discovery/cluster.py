@@ -3,12 +3,13 @@
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from ipaddress import IPv4Address, IPv4Network, collapse_addresses, ip_network
+from ipaddress import IPv4Address, IPv4Network, ip_network
 from typing import Any
 
 from pydantic import JsonValue
 
-from components.discovery.nodes import Entry, Plan
+from components.discovery.networks import smallest_range
+from components.discovery.plan import Entry, Plan
 from components.discovery.ports import RailPort
 from components.discovery.questions import Answers, Notice, Question
 from components.discovery.rails import RailOfPorts
@@ -55,7 +56,8 @@ def cluster_of(inventory: Inventory, rails: Sequence[RailOfPorts], answers: Answ
             )
         )
     except _LeftOutError as error:
-        plan.questions.append(Question(code="cluster", nodes=(), text=f"The cluster is left out: {error}"))
+        text = f"The cluster is left out: {error}"
+        plan.questions.append(Question(code="cluster", nodes=(), text=text, answer=error.answer))
         return None
 
 
@@ -72,7 +74,11 @@ class _Adoption:
 
 
 class _LeftOutError(Exception):
-    """Why a cluster has no place in the draft."""
+    """Why a cluster has no place in the draft, and the answer that helps."""
+
+    def __init__(self, why: str, answer: str = "") -> None:
+        super().__init__(why)
+        self.answer = answer
 
 
 def _whether_to_adopt(cluster: Cluster, networks: Sequence[_Network]) -> Question:
@@ -123,7 +129,10 @@ def _adopted(adoption: _Adoption) -> Entry:
     kinds = {network.kind for network in chosen.values()}
     if len(kinds) > 1 or not kinds <= {"sriov", "macvlan"}:
         raise _LeftOutError(f"its networks are {', '.join(sorted(kinds))}; a lab has one of sriov and macvlan")
-    section: Entry = {**_subnets(cluster), "namespaces": sorted({n.attachment.namespace for n in chosen.values()})}
+    section: Entry = {
+        **_subnets(cluster, adoption.answers),
+        "namespaces": sorted({n.attachment.namespace for n in chosen.values()}),
+    }
     section |= _delivery(cluster, kinds.pop(), chosen, plan)
     sources = {str(network.ipam.get("type", "none")) for network in chosen.values()}
     if len(sources) > 1 or not sources <= {"nv-ipam", "whereabouts"}:
@@ -215,18 +224,19 @@ def _is_selected(port: RailPort, names: set[str], slots: set[str]) -> bool:
     return bool(names or slots) and (not names or port.interface in names) and (not slots or port.pci in slots)
 
 
-def _subnets(cluster: Cluster) -> Entry:
-    """The networks of the cluster: the smallest range of what its nodes have, and the first of the services."""
+def _subnets(cluster: Cluster, answers: Answers) -> Entry:
+    """The networks of the cluster: as answered, else the smallest range of what its nodes have, and its services'."""
     pods = [ip_network(text) for node in cluster.nodes.or_else(()) for text in node.pod_cidrs]
     ranges = [subnet for subnet in pods if isinstance(subnet, IPv4Network)]
     services = [text for text in cluster.service_cidrs.or_else(()) if ":" not in text]
-    if not ranges or not services:
-        lacking = "its nodes have no pod CIDRs" if not ranges else "the range of its services is unknown"
-        raise _LeftOutError(f"{lacking}; add `cluster` with pod_subnet and service_subnet by hand")
-    whole = ranges[0]
-    while not all(subnet.subnet_of(whole) for subnet in collapse_addresses(ranges)):
-        whole = whole.supernet()
-    return {"pod_subnet": str(whole), "service_subnet": services[0]}
+    found = {
+        "pod_subnet": answers.pod_subnet or (smallest_range(ranges) if ranges else None),
+        "service_subnet": answers.service_subnet or (services[0] if services else None),
+    }
+    if lacking := [key for key, subnet in found.items() if subnet is None]:
+        lines = "\n".join(f"{key}: SUBNET" for key in lacking)
+        raise _LeftOutError(f"its {' and '.join(lacking)} cannot be read", f"cluster: adopt\n{lines}")
+    return {key: str(subnet) for key, subnet in found.items()}
 
 
 def _delivery(cluster: Cluster, kind: str, chosen: Mapping[str, _Network], plan: Plan) -> Entry:

@@ -8,7 +8,8 @@ from typing import Any
 
 from components.discovery.cluster import cluster_of
 from components.discovery.folding import fold
-from components.discovery.nodes import Entry, Plan, plan_of
+from components.discovery.nodes import plan_of
+from components.discovery.plan import Entry, Plan
 from components.discovery.ports import ports_of
 from components.discovery.questions import Answers, Notice, Question
 from components.discovery.rails import RailOfPorts, infer_rails

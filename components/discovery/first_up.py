@@ -123,8 +123,8 @@ def _table(rows: Mapping[_Row, Mapping[str, list[str]]]) -> Iterator[str]:
         alike: dict[tuple[str, ...], list[str]] = defaultdict(list)
         for node, interfaces in rows[row].items():
             alike[tuple(sorted(interfaces))].append(node)
-        for interfaces, nodes in alike.items():
-            where = " ".join([names(nodes), *folded(each for each in interfaces if each)])
+        for same, nodes in alike.items():
+            where = " ".join([names(nodes), *folded(each for each in same if each)])
             yield f"| {row.cost} | {where} | {row.what} {row.values} |".replace("=>", "→")
 
 

@@ -45,6 +45,7 @@ class RailPort:
     gateway: str = ""
     mtu_bytes: int | None = None
     vfs: int | None = None
+    up: bool | None = None
     carrier: bool | None = None
 
     @property
@@ -60,7 +61,7 @@ class RailPort:
     @property
     def is_unused(self) -> bool:
         """Whether nothing is plugged in and nobody has given it an address."""
-        return self.carrier is False and not self.addresses
+        return (self.up is False or self.carrier is False) and not self.addresses
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -238,6 +239,7 @@ def _port(one: _Found, server: _Class, cables: "_Cables") -> RailPort:
         gateway=_gateway(host, one.interface, addresses),
         mtu_bytes=pf.mtu_bytes.value,
         vfs=pf.vfs_num.value,
+        up=pf.up.value,
         carrier=pf.carrier.value,
     )
 

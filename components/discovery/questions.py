@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from ipaddress import IPv4Network
 from pathlib import Path
 from typing import Literal
 
@@ -47,6 +48,10 @@ class Answers(Section):
     """By set of nodes and by interface or PCI address: the rail of the port, or `none`."""
     cluster: Literal["adopt", "leave"] | None = None
     """adopt: `up` manages what carries the rails into the cluster's pods. leave: it does not touch the cluster."""
+    pod_subnet: IPv4Network | None = None
+    """Of an adopted cluster whose nodes do not tell theirs."""
+    service_subnet: IPv4Network | None = None
+    """The same of its services."""
     networks: Mapping[Name, str] = Field(default_factory=dict)
     """By rail, the NetworkAttachmentDefinition of its pods, as `namespace/name`."""
 

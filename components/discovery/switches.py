@@ -5,7 +5,9 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from pydantic import TypeAdapter, ValidationError
 
-from components.discovery.nodes import LINK_PREFIX, NAME, Entry, Plan
+from components.discovery.networks import LINK_PREFIX
+from components.discovery.nodes import NAME
+from components.discovery.plan import Entry, Plan
 from components.discovery.ports import Leaf
 from components.discovery.questions import Notice
 from components.discovery.rails import RailOfPorts

@@ -116,6 +116,7 @@ def test_what_a_document_says_is_drafted_alike(tmp_path: Path) -> None:
         ({"mtu_bytes": known(1500, "sysfs")}, "MTU 1500"),
         ({"mtu_bytes": unknown("no sysfs")}, "MTU unknown"),
         ({"carrier": known(value=False, source="sysfs")}, "no link"),
+        ({"up": known(value=False, source="ip -j addr"), "carrier": unknown("EINVAL")}, "no link"),
         ({"vfs_num": unknown("no sysfs")}, "VFs"),
         ({"addresses": known((), "ip")}, "no address"),
         ({"addresses": known(("10.11.0.2/16", "10.11.9.2/16"), "ip")}, "several addresses"),
@@ -440,6 +441,33 @@ def test_networks_that_nothing_ties_to_a_rail_are_asked_about_and_answered(tmp_p
 
     assert "network" in codes(asked.questions)
     assert [rail.network_name for rail in lab.rails] == ["rdma2", "rdma1"]
+
+
+def test_a_cluster_whose_subnets_cannot_be_read_is_asked_about_and_answered(tmp_path: Path) -> None:
+    inventory = with_networks()
+    assert inventory.cluster is not None
+    nodes = inventory.cluster.nodes.map(lambda found: tuple(replace(node, pod_cidrs=()) for node in found))
+    inventory = replace(inventory, cluster=replace(inventory.cluster, nodes=nodes))
+    asked = drafted(inventory, ADOPT)
+    file = tmp_path / "answers.yaml"
+    file.write_text(asked.questions[0].answer.replace("SUBNET", "10.244.0.0/16"))
+
+    lab = loaded(drafted(inventory, read_answers(file)), tmp_path)
+
+    assert codes(asked.questions) == ["cluster"]
+    assert lab.cluster is not None
+    assert str(lab.cluster.pod_subnet) == "10.244.0.0/16"
+
+
+def test_hosts_that_another_stack_configures_are_named() -> None:
+    owner = known("lab old of stack old", "/var/lib/rocelab/owner")
+    inventory = changed(
+        bare(3, 2), "gpu02", lambda host: replace(host, system=replace(host.system, rocelab_owner=owner))
+    )
+
+    found = [(notice.code, notice.nodes) for notice in drafted(inventory).notices]
+
+    assert found == [("owned", ("gpu02",))]
 
 
 def test_an_answer_for_no_network_is_refused() -> None:
