@@ -93,7 +93,7 @@ def draft_of(
     virtual = bool(read) and all(host.address.startswith("127.") for host in read)
     ports = ports_of(inventory, virtual=virtual)
     found = infer_rails(ports.ports, answers.by_port())
-    plan = plan_of(inventory, found.rails, found.asked)
+    plan = plan_of(inventory, found.rails, found.asked, answers.host_subnets)
     lab: dict[str, Any] = {
         "name": name,
         "kind": "virtual" if virtual else "hardware",

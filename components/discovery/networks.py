@@ -3,13 +3,16 @@
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from ipaddress import IPv4Network
+from ipaddress import IPv4Interface, IPv4Network
 
 from components.discovery.plan import Plan
 from components.discovery.ports import RailPort
 from components.discovery.questions import Evidence, Notice, Question
 from components.discovery.rails import RailOfPorts
+from stacks.base import LabError
 
+FIRST_HOST = 11
+"""Host number of the first node where addresses are given: routers are below it."""
 LINK_PREFIX = 30
 """From this prefix length on, a subnet is one cable's."""
 
@@ -28,10 +31,40 @@ class RailNetwork:
     """Why a port has no place in it, by host."""
 
 
-def networks_of(rails: Sequence[RailOfPorts], plan: Plan) -> dict[str, RailNetwork]:
-    """The rails that a lab file can describe; a question about each other one."""
-    found = {rail.name: network for rail in rails if (network := _network_of(rail, plan)) is not None}
+def networks_of(
+    rails: Sequence[RailOfPorts], host_subnets: Mapping[str, IPv4Network], plan: Plan
+) -> dict[str, RailNetwork]:
+    """The rails that a lab file can describe; a question about each other one.
+
+    Args:
+        rails: those that are decided.
+        host_subnets: where rails without any address get theirs from, as answered.
+        plan: gets the questions.
+    """
+    found = {}
+    for rail in rails:
+        given = _with_addresses(rail, host_subnets[rail.name]) if rail.name in host_subnets else rail
+        if (network := _network_of(given, plan)) is not None:
+            found[rail.name] = network
     return _refuse_shared_subnets(_with_common_ranges(found), plan)
+
+
+def _with_addresses(rail: RailOfPorts, subnet: IPv4Network) -> RailOfPorts:
+    """A rail whose ports have addresses of a subnet, where none had one.
+
+    Raises:
+        LabError: when some have one, or the subnet is too small.
+    """
+    if any(port.addresses for port in rail.ports.values()):
+        raise LabError(f"answers: host_subnets.{rail.name}: its ports have addresses; take the line out")
+    first = FIRST_HOST if subnet.num_addresses > FIRST_HOST + len(rail.ports) else 1
+    if subnet.num_addresses < first + len(rail.ports) + 1:
+        raise LabError(f"answers: host_subnets.{rail.name}: {subnet} is too small for {len(rail.ports)} nodes")
+    ports = {
+        node: replace(port, addresses=(IPv4Interface((subnet.network_address + number, subnet.prefixlen)),))
+        for number, (node, port) in enumerate(rail.ports.items(), first)
+    }
+    return replace(rail, ports=ports)
 
 
 def _network_of(rail: RailOfPorts, plan: Plan) -> RailNetwork | None:
@@ -39,15 +72,15 @@ def _network_of(rail: RailOfPorts, plan: Plan) -> RailNetwork | None:
     addressed = {node: port for node, port in rail.ports.items() if port.address}
     mtus = Counter(port.mtu_bytes for port in rail.ports.values() if port.mtu_bytes and 1500 <= port.mtu_bytes <= 9216)
     if not addressed or not mtus:
-        lacking = "address" if not addressed else "MTU between 1500 and 9216"
-        plan.questions.append(
-            _question("no-address", rail, f"{rail.name}: no port has one {lacking}: give the PFs theirs")
-        )
+        lacking = "one address" if not addressed else "an MTU between 1500 and 9216"
+        answer = "" if addressed else f"host_subnets:\n  {rail.name}: SUBNET"
+        text = f"{rail.name} is left out: none of its ports has {lacking}."
+        plan.questions.append(replace(_question("no-address", rail, text), answer=answer))
         return None
     subnets = Counter(port.address.network for port in addressed.values() if port.address)
     odd = {node: "it has no address" for node, port in rail.ports.items() if not port.addresses}
     odd |= {node: "it has several addresses" for node, port in rail.ports.items() if len(port.addresses) > 1}
-    routed = len(subnets) > 1
+    routed = len(subnets) > 1 or any(subnet.prefixlen >= LINK_PREFIX for subnet in subnets)
     if routed and all(subnet.prefixlen < LINK_PREFIX for subnet in subnets):
         # one node alone in a subnet has a stray address; several are the nodes of a leaf
         common = {subnet for subnet, count in subnets.items() if count > 1}
@@ -57,7 +90,8 @@ def _network_of(rail: RailOfPorts, plan: Plan) -> RailNetwork | None:
             odd |= {node: f"{port.address} is in no subnet of another node" for node, port in strays.items()}
             routed = len(common) > 1
             subnets = Counter({subnet: subnets[subnet] for subnet in common})
-    if routed and (lost := {node: port for node, port in addressed.items() if not port.gateway}):
+    lost = {node: port for node, port in addressed.items() if routed and not port.gateway}
+    if lost:
         if len(lost) * 2 >= len(addressed):
             text = f"{rail.name} has {len(subnets)} subnets: which router leads from one to another?"
             plan.questions.append(_question("no-gateway", rail, text))

@@ -8,7 +8,7 @@ import json
 import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from ipaddress import ip_address
+from ipaddress import IPv4Network, ip_address
 
 from pydantic import ValidationError
 
@@ -25,16 +25,22 @@ NAME = re.compile(r"[a-z]([-a-z0-9]{0,38}[a-z0-9])?")
 GPU_RESOURCE = "nvidia.com/gpu"
 
 
-def plan_of(inventory: Inventory, rails: Sequence[RailOfPorts], asked: Iterable[RailPort]) -> Plan:
+def plan_of(
+    inventory: Inventory,
+    rails: Sequence[RailOfPorts],
+    asked: Iterable[RailPort],
+    host_subnets: Mapping[str, IPv4Network],
+) -> Plan:
     """Rails and nodes of the hosts that were read.
 
     Args:
         inventory: what was read.
         rails: those that are decided.
         asked: ports that a question is open about.
+        host_subnets: where rails without any address get theirs from, as answered.
     """
     plan = Plan(rdma_namespaces=majority(host.system.rdma_namespaces for host in inventory.hosts))
-    networks = networks_of(rails, plan)
+    networks = networks_of(rails, host_subnets, plan)
     _Nodes(inventory, networks, list(asked), plan).add()
     used = {pf["rail"] for node in plan.nodes for pf in node["pfs"]}
     plan.rails = [
@@ -118,7 +124,7 @@ class _Nodes:
             ],
         }
         if not node["pfs"]:
-            text = "it has no port on a rail that is decided"
+            text = host.pfs.fold(lambda _: "it has no port on a rail that is decided", lambda why: f"its NICs: {why}")
             self._plan.notices.append(Notice(code="no-rail", nodes=(host.name,), text=text))
         elif refusal := _lack(name, carrier) or _refusal(node):
             text = f"{host.name} is left out: {refusal}"

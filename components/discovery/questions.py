@@ -46,6 +46,8 @@ class Answers(Section):
 
     ports: Mapping[NameSet, Mapping[str, Name]] = Field(default_factory=dict)
     """By set of nodes and by interface or PCI address: the rail of the port, or `none`."""
+    host_subnets: Mapping[Name, IPv4Network] = Field(default_factory=dict)
+    """By rail without any address, the subnet that its ports get theirs from, in the order of the hosts."""
     cluster: Literal["adopt", "leave"] | None = None
     """adopt: `up` manages what carries the rails into the cluster's pods. leave: it does not touch the cluster."""
     pod_subnet: IPv4Network | None = None

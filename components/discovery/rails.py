@@ -350,8 +350,11 @@ def _find_homes(columns: Sequence[_Column], kind: Kind, labels: Labels) -> None:
         several = sum(1 for count in per_node.values() if count > 1)
         per_column = Counter(id(column) for column, _ in found)
         if several * 2 >= len(per_node):
-            for column, _ in found:
-                column.blurred.add(kind)
+            for column, port in found:
+                if per_column[id(column)] * 2 >= len(per_node):
+                    column.blurred.add(kind)
+                else:
+                    column.astray.setdefault(port, {})[kind] = label
             continue
         home, count = per_column.most_common(1)[0]
         for column, port in found:

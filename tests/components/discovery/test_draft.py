@@ -3,7 +3,7 @@
 import subprocess
 import sys
 from dataclasses import replace
-from ipaddress import IPv4Address
+from ipaddress import IPv4Address, IPv4Network
 from pathlib import Path
 from typing import Any
 
@@ -176,10 +176,33 @@ def test_rails_of_one_subnet_are_refused_with_the_rails_named() -> None:
     assert [rail.name for rail in draft.rails] == ["rail-1", "rail-2"], "they are known all the same"
 
 
-def test_rails_without_any_address_are_refused() -> None:
-    draft = drafted(each_pf(bare(3, 2), lambda _n, _k, pf: replace(pf, addresses=known((), "ip"))))
+def test_rails_without_any_address_are_asked_about_and_get_theirs_from_the_answer(tmp_path: Path) -> None:
+    inventory = each_pf(bare(3, 2), lambda _n, _k, pf: replace(pf, addresses=known((), "ip")))
+    asked = drafted(inventory)
+    answers = Answers(
+        host_subnets={"rail-1": IPv4Network("10.10.1.0/24"), "rail-2": IPv4Network("10.10.2.0/29")}, cluster="leave"
+    )
 
-    assert (draft.text, codes(draft.questions)) == ("", ["no-address", "no-address"])
+    lab = loaded(drafted(inventory, answers), tmp_path)
+
+    assert (asked.text, codes(asked.questions)) == ("", ["no-address", "no-address"])
+    assert asked.questions[0].answer == "host_subnets:\n  rail-1: SUBNET"
+    assert [[str(pf.address) for pf in node.pfs] for node in lab.nodes] == [
+        ["10.10.1.11/24", "10.10.2.1/29"],
+        ["10.10.1.12/24", "10.10.2.2/29"],
+        ["10.10.1.13/24", "10.10.2.3/29"],
+    ]
+    assert {node.state for node in lab.nodes} == {"active"}
+
+
+@pytest.mark.parametrize(("addressed", "subnet"), [(True, "10.10.1.0/24"), (False, "10.10.1.0/30")])
+def test_a_subnet_for_a_rail_with_addresses_or_one_that_is_too_small_is_refused(addressed: bool, subnet: str) -> None:
+    inventory = bare(3, 2)
+    if not addressed:
+        inventory = each_pf(inventory, lambda _n, _k, pf: replace(pf, addresses=known((), "ip")))
+
+    with pytest.raises(LabError, match=r"host_subnets\.rail-1"):
+        drafted(inventory, Answers(host_subnets={"rail-1": IPv4Network(subnet)}))
 
 
 def test_a_host_that_was_not_read_is_left_out_and_reported() -> None:
