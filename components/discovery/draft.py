@@ -165,7 +165,8 @@ def _that_loads(lab: Entry, plan: Plan) -> tuple[Entry, Lab | None]:
             refusals.append(str(error))
             continue
         if refusals:
-            text = f"left out, since a lab file cannot say it: {', '.join(sorted(lab.keys() - without.keys()))}"
+            parts = " and ".join(sorted(lab.keys() - without.keys()))
+            text = f"The draft has no {parts}: a lab file cannot describe them as they are."
             plan.questions.append(Question(code="refused", nodes=(), text=text, evidence=_lines(refusals[-1])))
         return without, loaded
     plan.questions.append(

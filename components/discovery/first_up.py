@@ -113,7 +113,8 @@ def _rows(
 def _row(change: Change) -> tuple[_Row, str]:
     interface, _, what = change.what.rpartition(".")
     cost = change.cost.replace(interface, "it") if interface else change.cost
-    return _Row(effect=change.effect, what=what, values=change.values, cost=cost), interface
+    values = change.values if not change.values.startswith(" =>") else f"none{change.values}"
+    return _Row(effect=change.effect, what=what, values=values, cost=cost), interface
 
 
 def _table(rows: Mapping[_Row, Mapping[str, list[str]]]) -> Iterator[str]:

@@ -17,6 +17,8 @@ from stacks.words import plural, some
 
 Kind = Literal["gpu", "leaf", "subnet"]
 """Evidence beside the slot."""
+FEW = 3
+"""Ports that a question shows with switch port and address; more are folded."""
 WORDS: Mapping[Kind, str] = {"gpu": "GPU", "leaf": "leaf", "subnet": "subnet"}
 Labels = Mapping[RailPort, str]
 """What one kind of evidence says of ports; a port of which it says nothing is not there."""
@@ -126,7 +128,7 @@ class _Inference:
         evidence = Evidence()
         keys: dict[str, list[str]] = defaultdict(list)
         for port in asked:
-            evidence.add(port.node, self._evidence_of(port))
+            evidence.add(port.node, self._evidence_of(port, alone=len(asked) <= FEW))
             keys[port.node].append(port.interface)
         alike: dict[tuple[str, ...], list[str]] = defaultdict(list)
         for node, interfaces in keys.items():
@@ -147,13 +149,14 @@ class _Inference:
         )
         self._asked |= set(asked)
 
-    def _evidence_of(self, port: RailPort) -> str:
-        gpu = "unknown" if port.gpu is None else f"GPU {port.gpu}" if port.gpu else "no GPU below its bridge"
-        leaf = f"{port.leaf.name} {port.leaf.port}".strip() if port.leaf else "leaf unknown"
-        subnet = self._labels["subnet"].get(port, "")
-        others = ", ".join(str(address) for address in port.addresses[:3])
-        address = f"{others} ({subnet})" if subnet and others else others or "no address"
-        return f"{port.interface} at {port.pci}: {gpu}, {leaf}, {address}"
+    def _evidence_of(self, port: RailPort, *, alone: bool) -> str:
+        """What is known of a port; of many ports only what several may have alike."""
+        gpu = "GPU unknown" if port.gpu is None else f"GPU {port.gpu}" if port.gpu else "no GPU below its bridge"
+        leaf = f"{port.leaf.name} {port.leaf.port if alone else ''}".strip() if port.leaf else "leaf unknown"
+        subnet, addresses = self._labels["subnet"].get(port, ""), ", ".join(map(str, port.addresses))
+        known = [addresses, subnet] if alone else [subnet]
+        where = ", ".join(each for each in known if each) or addresses or "no address"
+        return f"{port.interface} at {port.pci}: {gpu}, {leaf}, {where}"
 
     def _ask_about_cards(self, columns: list[_Column]) -> None:
         """Two ports of one card are two rails, or two planes of one: nothing that a host shows tells which."""
@@ -211,7 +214,7 @@ class _Inference:
             text = f"Which rail is {name} of {column.server} on? Its leaf and its subnet are those of different ones."
             self._ask("contradiction", text, column.ports)
         else:
-            text = f"Which rail is {name} of {column.server} on? It shares neither leaf nor subnet with another model."
+            text = f"Which rail is {name} of {column.server} on? It shares no leaf or subnet with a decided rail."
             self._ask("other-model", text, column.ports)
 
     # acceptance, port by port

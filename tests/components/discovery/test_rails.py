@@ -53,7 +53,9 @@ def test_the_slot_alone_is_a_question_that_shows_the_evidence() -> None:
     assert found.rails == ()
     assert codes(found.questions) == ["too-little", "too-little"]
     assert found.questions[0].nodes == ("gpu01", "gpu02", "gpu03")
-    assert found.questions[0].evidence == (f"gpu[01-03]: ens1np0 at {pci_of(1)}: unknown, leaf unknown, no address",)
+    assert found.questions[0].evidence == (
+        f"gpu[01-03]: ens1np0 at {pci_of(1)}: GPU unknown, leaf unknown, no address",
+    )
     assert found.questions[0].answer == 'ports:\n  "gpu[01-03]": {ens1np0: rail-N}'
 
 
@@ -197,6 +199,17 @@ def test_a_nic_of_the_same_model_without_a_gpu_near_is_asked_about_as_storage() 
     assert [(question.code, question.nodes) for question in found.questions] == [
         ("no-gpu", ("gpu01", "gpu02", "gpu03"))
     ]
+
+
+def test_the_evidence_of_many_nodes_is_folded_and_that_of_few_is_shown_in_full() -> None:
+    def storage(_n: int, k: int, pf: Pf) -> Pf:
+        return replace(pf, nearest_gpus=near()) if k == 2 else pf
+
+    many, few = (inferred(each_pf(bare(hosts, 2), storage)).questions[0] for hosts in (5, 2))
+
+    place = f"ens2np0 at {pci_of(2)}: no GPU below its bridge, leaf2"
+    assert many.evidence == (f"gpu[01-05]: {place}, 10.12.0.0/16",)
+    assert few.evidence[0] == f"gpu01: {place} Ethernet0, 10.12.0.1/16, 10.12.0.0/16"
 
 
 def test_two_ports_of_one_card_are_asked_about() -> None:
