@@ -28,7 +28,7 @@ def judge_pods(plan: Plan, record: RunRecord) -> Iterator[JudgedTest]:
             yield JudgedTest(**_shown("skip", found.reason), rail=None, measured=0, failed=0, skipped=pairs)
             return
         why = found.reason if found else NO_RESULT
-        function = "error" if found else "fail"
+        function = "error" if found is not None and not found.faults else "fail"
         yield JudgedTest(**_shown(function, why), rail=None, measured=0, failed=0, skipped=0, errors=pairs)
         return
     counts = {one.rail: one for one in found.rails}

@@ -11,8 +11,8 @@ from components.ssh import connection
 from components.ssh.credentials import Access, Login
 from components.validation.judging.verdict import function_of
 from components.validation.planning.plan import Plan
-from components.validation.records import RunRecord
-from components.validation.running import course, verbs
+from components.validation.records import PodFault, PodRails, RunRecord
+from components.validation.running import course, pods, verbs
 from components.validation.running.ports import parse_ports
 from components.validation.running.remote import INSPECT, TAKEN
 from components.validation.running.runner import Run, all_failed, measure
@@ -105,6 +105,30 @@ def test_recorded_answers_of_two_hosts_make_a_whole_record(lab: Lab) -> None:
         "ib_write_bw round 1/2",
         "ib_write_bw round 2/2",
     ]
+
+
+def test_pods_are_checked_before_the_job_and_a_job_over_rails_that_pods_lack_is_left_out(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It would only wait for pods that never start."""
+    whole, only_verbs = plan_for(lab), without_nccl(lab)
+    plan = only_verbs.model_copy(update={"pods": whole.pods, "nccl": whole.nccl})
+    fault = PodFault(code="MULTUS_DOWN", node="gpu02", what="Multus does not answer")
+    found = PodRails(outcome="failed", faults=(fault,))
+    monkeypatch.setattr(pods, "run_pods", lambda *_: (found, {"pods/gpu01": "rocelab told"}))
+    lines: list[str] = []
+
+    async def measured() -> Run:
+        async with running(two_hosts()) as login:
+            return await measure(plan, Access(login=login, kubeconfig="{}"), lines.append)
+
+    done = asyncio.run(measured())
+    assert done.record.pods == found
+    assert done.raw["pods/gpu01"] == "rocelab told"
+    assert done.record.nccl is not None
+    assert (done.record.nccl.outcome, done.record.nccl.reasons) == ("skipped", ("pod_rails did not pass: MULTUS_DOWN",))
+    assert "pod_rails failed: MULTUS_DOWN" in lines
+    assert function_of(plan, done.record) == "fail"
 
 
 def test_what_each_host_told_of_its_ports_is_kept_with_the_script_that_asked(lab: Lab) -> None:
