@@ -42,7 +42,7 @@ done 2>/dev/null
 tr '\0' '\n' <"$proc/self/environ" | grep -v '^[^=]*_INFO=' | sed -n 's/^PCIDEVICE_\([^=]*\)=/rocelab given \1 /p'
 if [ -e "$dev/infiniband/rdma_cm" ]; then say rdma_cm; fi
 if ! command -v ping >/dev/null; then say no-ping; fi
-say told
+say reported
 until [ -s "$peers" ]; do sleep 0.5; done
 running=0
 while read -r kind rail name peer other address size source; do

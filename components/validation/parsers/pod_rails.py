@@ -7,7 +7,7 @@ from ipaddress import IPv4Address, IPv6Address
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 MARK = "rocelab "
-TOLD, DONE = "told", "done"
+REPORTED, DONE = "reported", "done"
 
 
 class _Part(BaseModel):
@@ -98,7 +98,7 @@ class PodFacts(BaseModel):
     """PCI addresses by resource, as the device plugin's environment variables name it."""
     rdma_cm: bool = False
     ping: bool = True
-    told: bool = False
+    reported: bool = False
     done: bool = False
     reached: dict[tuple[str, str], str] = {}
     """large, small or none by rail and peer."""
@@ -133,7 +133,7 @@ def parse_pod(log: str) -> PodFacts:
         given={name: tuple(text.split(",")) for name, text in _of(said, "given", 2)},
         rdma_cm="rdma_cm" in said,
         ping="no-ping" not in said,
-        told=TOLD in said,
+        reported=REPORTED in said,
         done=DONE in said,
         reached={(rail, peer): answer for rail, peer, _, answer in _of(said, "reach", 4)},
         touched={(rail, peer, other): answer != "none" for rail, peer, other, answer in _of(said, "apart", 4)},

@@ -152,7 +152,7 @@ class _Check:
             if node in self.facts:
                 continue
             pod = found.get(self.plan.pod_name(self.run_id, node))
-            if pod is not None and pod.status.phase == "Running" and self._read(node).told:
+            if pod is not None and pod.status.phase == "Running" and self._read(node).reported:
                 self.facts[node] = parse_pod(self.logs[node])
                 self.networks[node] = networks_of(pod.metadata.annotations.get(NETWORK_STATUS, ""))
                 self.faults.pop(node, None)

@@ -183,8 +183,8 @@ async def _pods(plan: Plan, run_id: str, access: Access, say: Say, raw: dict[str
     finally:
         stop.set()  # cancelled: the thread sees it within seconds and deletes the pods
     reached, pairs = sum(rail.reached for rail in found.rails), sum(rail.pairs for rail in found.rails)
-    told = [fault.code for fault in found.faults[:2]] or [found.reason or f"{reached} of {plural(pairs, 'pair')}"]
-    say(f"pod_rails {'not run' if found.played else found.outcome}: {'; '.join(told)}")
+    words = [fault.code for fault in found.faults[:2]] or [found.reason or f"{reached} of {plural(pairs, 'pair')}"]
+    say(f"pod_rails {'not run' if found.played else found.outcome}: {'; '.join(words)}")
     raw.update(logs)
     return found
 

@@ -101,7 +101,7 @@ def test_a_pod_with_its_vf_says_interface_mtu_slot_device_and_address(inside: In
     inside.file(
         "proc/self/environ", f"A=b c\0PCIDEVICE_INTEL_COM_SRIOV_111_INFO={{}}\0PCIDEVICE_INTEL_COM_SRIOV_111={VF}\0"
     )
-    facts = inside.run(until="told")
+    facts = inside.run(until="reported")
 
     rail = facts.rails["rail-a"]
     assert (rail.interface, rail.mtu_bytes, rail.slot) == ("net1", 9000, VF)
@@ -110,7 +110,7 @@ def test_a_pod_with_its_vf_says_interface_mtu_slot_device_and_address(inside: In
     assert [str(gid.ipv4_mapped) for gid in device.addresses] == ["10.20.111.11"], "the entry of version 1 is no path"
     assert str(rail.link_local) == "fe80::ff:fe00:102"
     assert facts.given == {"INTEL_COM_SRIOV_111": (VF,)}
-    assert (facts.rdma_cm, facts.ping, facts.told, facts.done) == (True, True, True, False)
+    assert (facts.rdma_cm, facts.ping, facts.reported, facts.done) == (True, True, True, False)
 
 
 def test_devices_of_other_pods_on_the_node_are_not_the_pod_s_own(inside: Inside) -> None:
@@ -119,7 +119,7 @@ def test_devices_of_other_pods_on_the_node_are_not_the_pod_s_own(inside: Inside)
     inside.rdma("10.20.111.11")
     inside.rdma("10.20.111.99", "mlx5_3", "0000:18:00.3", interface="eth9", number=1)
 
-    assert [device.name for device in inside.run(until="told").rails["rail-a"].devices] == ["mlx5_2"]
+    assert [device.name for device in inside.run(until="reported").rails["rail-a"].devices] == ["mlx5_2"]
 
 
 def test_a_device_without_its_file_is_seen_and_not_usable(inside: Inside) -> None:
@@ -127,13 +127,13 @@ def test_a_device_without_its_file_is_seen_and_not_usable(inside: Inside) -> Non
     inside.rdma("10.20.111.11")
     (inside.root / "dev/infiniband/uverbs0").unlink()
 
-    [device] = inside.run(until="told").rails["rail-a"].devices
+    [device] = inside.run(until="reported").rails["rail-a"].devices
     assert not device.usable
 
 
 def test_a_rail_without_interface_is_told_and_the_others_are_still_looked_at(inside: Inside) -> None:
     inside.interface("net1")
-    facts = inside.run(until="told", rails=("rail-a", "rail-b"))
+    facts = inside.run(until="reported", rails=("rail-a", "rail-b"))
 
     assert (facts.rails["rail-a"].interface, facts.rails["rail-b"].interface) == ("net1", "")
     assert (facts.rdma_cm, facts.given) == (False, {})
@@ -177,7 +177,7 @@ def test_an_image_without_ping_says_so(inside: Inside, monkeypatch: pytest.Monke
     monkeypatch.setenv("PATH", f"{inside.root}/bin")
     inside.interface()
 
-    assert not inside.run(until="told").ping
+    assert not inside.run(until="reported").ping
 
 
 def test_the_pod_ends_by_itself_and_holds_what_a_job_s_worker_would() -> None:

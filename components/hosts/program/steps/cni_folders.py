@@ -54,7 +54,7 @@ class CniFolders(Step):
 
 
 def cni_folders(host: Host) -> Dict[str, List[str]]:
-    """Where the containerd of this host is told to look; empty where its own default stands, as without containerd.
+    """Where containerd looks by its files; empty where its own default stands, as without containerd.
 
     Its files are read, since to ask the program (`containerd config dump`) takes a second at each run.
     """

@@ -126,7 +126,7 @@ class Cluster(FakeApi):
                 f"rocelab link {rail} fe80000000000000000000000000{at:02}{number:02}",
                 f"rocelab given INTEL_COM_SRIOV_{vlan} 0000:1{at}:00.2",
             ]
-        lines += ["rocelab rdma_cm", "rocelab told"]
+        lines += ["rocelab rdma_cm", "rocelab reported"]
         if node in self.lines:
             old, new = self.lines[node]
             assert any(line.startswith(old) for line in lines)
@@ -428,7 +428,7 @@ def test_one_node_without_a_pod_does_not_keep_the_others_from_being_checked(lab:
 
 def test_a_pod_that_tells_nothing_is_named_when_the_time_is_over(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pods, "START_S", {True: 0.2, False: 0.2})
-    result, _ = run(lab, Cluster(lines={"gpu02": ("rocelab told", "")}))
+    result, _ = run(lab, Cluster(lines={"gpu02": ("rocelab reported", "")}))
 
     assert codes(result) == [("POD_NOT_STARTED", "gpu02", "")]
 

@@ -115,7 +115,7 @@ def test_pods_are_checked_before_the_job_and_a_job_over_rails_that_pods_lack_is_
     plan = only_verbs.model_copy(update={"pods": whole.pods, "nccl": whole.nccl})
     fault = PodFault(code="MULTUS_DOWN", node="gpu02", what="Multus does not answer")
     found = PodRails(outcome="failed", faults=(fault,))
-    monkeypatch.setattr(pods, "run_pods", lambda *_: (found, {"pods/gpu01": "rocelab told"}))
+    monkeypatch.setattr(pods, "run_pods", lambda *_: (found, {"pods/gpu01": "rocelab reported"}))
     lines: list[str] = []
 
     async def measured() -> Run:
@@ -124,7 +124,7 @@ def test_pods_are_checked_before_the_job_and_a_job_over_rails_that_pods_lack_is_
 
     done = asyncio.run(measured())
     assert done.record.pods == found
-    assert done.raw["pods/gpu01"] == "rocelab told"
+    assert done.raw["pods/gpu01"] == "rocelab reported"
     assert done.record.nccl is not None
     assert (done.record.nccl.outcome, done.record.nccl.reasons) == ("skipped", ("pod_rails did not pass: MULTUS_DOWN",))
     assert "pod_rails failed: MULTUS_DOWN" in lines
