@@ -78,6 +78,19 @@ def folded(names: Iterable[str]) -> tuple[str, ...]:
     return min(ways, key=len)
 
 
+def folded_places(places: Iterable[tuple[str, str]]) -> str:
+    """Hosts with their parts, such as interfaces: `gpu[01-02] eth[0-1]`; parts of the same hosts are together."""
+    hosts: dict[str, set[str]] = {}
+    for name, part in places:
+        hosts.setdefault(part, set()).add(name)
+    parts: dict[frozenset[str], list[str]] = {}
+    for part, on in sorted(hosts.items()):
+        parts.setdefault(frozenset(on), []).append(part)
+    return ", ".join(
+        sorted(f"{', '.join(folded(on))} {', '.join(folded(filter(None, of)))}".strip() for on, of in parts.items())
+    )
+
+
 def _folded_at(names: Iterable[str], place: int) -> tuple[str, ...]:
     """Sets that count the number at this place from the end."""
     groups: dict[tuple[str, str], list[str]] = {}

@@ -1,6 +1,5 @@
 """A review as one Markdown comment or one JSON document. Pure: the same preview gives the same text."""
 
-import html
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -8,10 +7,10 @@ from dataclasses import dataclass
 
 from pydantic import JsonValue
 
-from components.report.lines import plain
+from components.report.lines import escaped
 from components.review.effects import Effect, Kind, Rank, Review
 from components.validation.memory.redact import redacted
-from stacks.sets import folded
+from stacks.sets import folded, folded_places
 from stacks.words import plural
 
 LIMIT = 60_000
@@ -41,8 +40,6 @@ NOUNS: Mapping[Kind, tuple[str, ...]] = {
     ),
 }
 """What is counted, where that is not a host."""
-ZERO_WIDTH = "&#8203;"
-"""Behind @ and # it keeps a text from naming people and threads."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -127,7 +124,7 @@ def _first(most: int, fits: Callable[[int], bool]) -> int:
 
 def _assembled(comment: Comment, cells: Sequence[tuple[str, str]], gone: Sequence[Row]) -> str:
     marker = re.sub(r"[^A-Za-z0-9._]+", "-", comment.title)
-    title = f"{_escaped(comment.title)}: " if comment.title else ""
+    title = f"{escaped(comment.title)}: " if comment.title else ""
     lines = [f"<!-- rocelab:review {marker or '-'} -->", f"### {title}{comment.headline}", ""]
     shown = list(zip(comment.rows, cells, strict=False))
     table = [(row.kind.label, *both) for row, both in shown if row.kind.rank < Rank.UNREAD]
@@ -155,7 +152,7 @@ def _assembled(comment: Comment, cells: Sequence[tuple[str, str]], gone: Sequenc
 
 
 def _footer(comment: Comment) -> list[str]:
-    said = [_escaped(comment.note)] if comment.note else []
+    said = [escaped(comment.note)] if comment.note else []
     if comment.facts_read:
         first, last = comment.facts_read
         said.append(f"VFs in use as the hosts said at {first}{'' if first == last else f' to {last}'} UTC")
@@ -239,28 +236,14 @@ def _row(same: Sequence[Effect], values: str, names: bool) -> Row:
     if len(change) > LONGEST_CHANGE:
         change = f"{change[:LONGEST_CHANGE]}\N{HORIZONTAL ELLIPSIS}"
     count = _counted(kind, same)
-    return Row(
-        kind=kind, where=_where(same) if names or kind is Kind.HOSTS_UNREAD else count, change=change, count=count
-    )
+    where = folded_places((one.name, one.part) for one in same)
+    return Row(kind=kind, where=where if names or kind is Kind.HOSTS_UNREAD else count, change=change, count=count)
 
 
 def _counted(kind: Kind, same: Sequence[Effect]) -> str:
     hosts = plural(len({one.name for one in same}), *NOUNS.get(kind, ("host",)))
     parts = len({(one.name, one.part) for one in same if one.part})
     return f"{plural(parts, 'port')} of {hosts}" if parts else hosts
-
-
-def _where(same: Iterable[Effect]) -> str:
-    """Names in sets; ports that the same hosts have stand behind them."""
-    hosts: dict[str, set[str]] = {}
-    for one in same:
-        hosts.setdefault(one.part, set()).add(one.name)
-    parts: dict[frozenset[str], list[str]] = {}
-    for part, on in sorted(hosts.items()):
-        parts.setdefault(frozenset(on), []).append(part)
-    return ", ".join(
-        sorted(f"{', '.join(folded(on))} {', '.join(folded(filter(None, of)))}".strip() for on, of in parts.items())
-    )
 
 
 def _cells(row: Row, longest: int = 0) -> tuple[str, str]:
@@ -270,11 +253,4 @@ def _cells(row: Row, longest: int = 0) -> tuple[str, str]:
         where = f"{where[:longest]}\N{HORIZONTAL ELLIPSIS} ({row.count})"
     if longest and len(change) > longest:
         change = f"{change[:longest]}\N{HORIZONTAL ELLIPSIS}"
-    return _escaped(where), "<br>".join(map(_escaped, change.splitlines()))
-
-
-def _escaped(text: str) -> str:
-    """Texts of hosts, tools and pull requests may hold anything; nothing of it may act."""
-    text = html.escape(plain(" ".join(text.split())), quote=False)
-    text = re.sub(r"([\\`*_\[\]|~$])", r"\\\1", text)
-    return re.sub(r"(@|#|:(?=//))", rf"\1{ZERO_WIDTH}", text)
+    return escaped(where), "<br>".join(map(escaped, change.splitlines()))
