@@ -1,0 +1,55 @@
+"""The rest of the host: what makes RDMA jitter, or logs and tokens wrong."""
+
+from collections.abc import Iterator
+
+from components.audit.findings import Fault, Severity
+from components.audit.registry import PRACTICE, check
+from components.audit.view import View, fault
+
+SWAP = "https://kubernetes.io/docs/concepts/cluster-administration/swap-memory-management"
+
+
+@check(
+    "governor",
+    Severity.LOW,
+    title="CPUs save power",
+    good="the governor performance",
+    why="cores that wake up or speed up slowly add latency and jitter",
+    source=PRACTICE,
+    remedy="cpupower frequency-set -g performance, at each boot",
+)
+def governor(view: View) -> Iterator[Fault]:
+    for place, reading, names in view.each(view.places, lambda place: place.host.system.governors):
+        others = sorted({*names} - {"performance"})
+        if others:
+            yield fault(place, reading, ", ".join(others), "performance")
+
+
+@check(
+    "swap",
+    Severity.LOW,
+    title="Swap is on",
+    good="no swap",
+    why="memory that is swapped out stalls a rank, and all others wait for it",
+    source=SWAP,
+    remedy="swapoff -a, and remove it from /etc/fstab",
+)
+def swap(view: View) -> Iterator[Fault]:
+    for place, reading, size in view.each(view.places, lambda place: place.host.system.swap_kib):
+        if size:
+            yield fault(place, reading, "swap", "none")
+
+
+@check(
+    "clock",
+    Severity.LOW,
+    title="Clock is not synchronized",
+    good="synchronized",
+    why="logs of several hosts cannot be compared, and certificates and tokens are refused",
+    source=PRACTICE,
+    remedy="enable chrony or systemd-timesyncd with a server that the host reaches",
+)
+def clock(view: View) -> Iterator[Fault]:
+    for place, reading, synchronized in view.each(view.places, lambda place: place.host.system.clock_synchronized):
+        if not synchronized:
+            yield fault(place, reading, "not synchronized", "synchronized")

@@ -1,0 +1,81 @@
+"""Lost and paused packets, as rates between two looks."""
+
+from collections.abc import Hashable, Iterator
+from statistics import median
+
+from components.audit.findings import Fault, Severity
+from components.audit.fleet import Port
+from components.audit.registry import PRACTICE, check
+from components.audit.view import View
+
+COUNTERS = "https://docs.kernel.org/networking/device_drivers/ethernet/mellanox/mlx5/counters.html"
+THRESHOLDS = "https://github.com/NVIDIA/NVSentinel/blob/main/docs/configuration/nic-health-monitor.md"
+
+MOST_TIMEOUTS_PER_S = 1
+"""Of `local_ack_timeout_err`, as NVSentinel has it."""
+MOST_RESTARTS_PER_S = 10
+"""Of `roce_slow_restart`, as NVSentinel has it."""
+MOST_DISCARDS_PER_S = 1
+"""From practice: a lossless fabric has none, and a lossy one few."""
+MOST_GAPS_PER_S = 10
+"""From practice; adaptive routing brings packets out of order without any loss."""
+LIMITS = {
+    "local_ack_timeout_err": MOST_TIMEOUTS_PER_S,
+    "roce_slow_restart": MOST_RESTARTS_PER_S,
+    "rx_discards_phy": MOST_DISCARDS_PER_S,
+    "out_of_sequence": MOST_GAPS_PER_S,
+}
+PAUSES = tuple(f"rx_prio{priority}_pause" for priority in range(8))
+STORMS = ("tx_pause_storm_warning_events", "tx_pause_storm_error_events")
+FEW_PAUSES_PER_S, TIMES_MEDIAN = 100, 10
+"""From practice: below it nobody notices; above it, ten times the peers' median is a receiver that is slow itself."""
+
+
+@check(
+    "packet-loss",
+    Severity.HIGH,
+    title="RoCE loses packets",
+    good=", ".join(f"{name} at most {limit}/s" for name, limit in LIMITS.items()),
+    why="each loss makes RoCE send a window again and slow down",
+    source=THRESHOLDS,
+    remedy="compare QoS of NIC and switch first, then cable and optic; look for a pause storm at the receivers",
+)
+def packet_loss(view: View) -> Iterator[Fault]:
+    for port, name, rate, source in view.deltas(LIMITS):
+        if rate > LIMITS[name]:
+            yield view.rate_fault(port, source, f"{name} {rate:.3g}/s", f"at most {LIMITS[name]}/s")
+
+
+@check(
+    "pause-storm",
+    Severity.HIGH,
+    title="NIC pauses the network for a long time",
+    good="no rise of tx_pause_storm_*_events",
+    why="the host does not take packets, and stops all senders of its class far into the fabric",
+    source=COUNTERS,
+    remedy="drain this node: look at PCIe link, IOMMU, NUMA and hung processes on it",
+)
+def pause_storm(view: View) -> Iterator[Fault]:
+    for port, name, rate, source in view.deltas(STORMS, idle_proves=True):
+        if rate > 0:
+            yield view.rate_fault(port, source, f"{name} rises", "no rise")
+
+
+@check(
+    "pause-rate",
+    Severity.HIGH,
+    title="Port is paused far more than its peers",
+    good=f"below {FEW_PAUSES_PER_S} pause frames per second, or below {TIMES_MEDIAN} times the median of peers",
+    why="one slow receiver or wrong port slows down all that share its class",
+    source=PRACTICE,
+    remedy="find the receiver behind the pauses: the node with a pause storm, a narrow PCIe link or a wrong MTU",
+)
+def pause_rate(view: View) -> Iterator[Fault]:
+    groups: dict[Hashable, list[tuple[Port, str, float, str]]] = {}
+    for port, name, rate, source in view.deltas(PAUSES):
+        groups.setdefault((port.peers, name), []).append((port, name, rate, source))
+    for group in groups.values():
+        usual = median(rate for _, _, rate, _ in group)
+        for port, name, rate, source in group:
+            if rate > FEW_PAUSES_PER_S and rate > TIMES_MEDIAN * usual:
+                yield view.rate_fault(port, source, f"{name} {rate:.3g}/s", f"{usual:.3g}/s, the median of peers")

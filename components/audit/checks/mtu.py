@@ -1,0 +1,144 @@
+"""MTU from pod to switch: PF, VF, pod, RDMA and switch port."""
+
+from collections.abc import Iterator
+
+from components.audit.findings import Fault, Severity
+from components.audit.registry import check
+from components.audit.view import View, fault
+from components.inventory.model import Attachment
+
+COUNTERS = "https://docs.kernel.org/networking/device_drivers/ethernet/mellanox/mlx5/counters.html"
+VF_MTU = "https://github.com/k8snetworkplumbingwg/sriov-cni/issues/123"
+CHAIN = "https://github.com/spidernet-io/spiderpool/pull/5795"
+IB_ADDR = "https://github.com/torvalds/linux/blob/master/include/rdma/ib_addr.h"
+
+LARGEST_PATH_MTU = 4096
+HEADERS_BYTES = 96
+"""What Linux takes off an Ethernet MTU before it rounds down (`iboe_get_mtu`)."""
+OVERSIZE = ("rx_oversize_pkts_phy", "rx_out_of_range_len_phy")
+
+
+def path_mtu(mtu_bytes: int) -> int:
+    """The RDMA MTU that an Ethernet MTU allows."""
+    return max((size for size in (256, 512, 1024, 2048, 4096) if size <= mtu_bytes - HEADERS_BYTES), default=0)
+
+
+@check(
+    "mtu-pf",
+    Severity.HIGH,
+    title="MTU of the PF is wrong",
+    good="the MTU of the lab file, or of most peers",
+    why="the larger packets of its peers are dropped, and its own are slower",
+    source=CHAIN,
+    remedy="set one MTU on all PFs of the rail, also in the file that sets it at boot",
+)
+def mtu_pf(view: View) -> Iterator[Fault]:
+    for port, reading, mtu in view.each((port for port in view.ports if port.lab_rail), lambda port: port.pf.mtu_bytes):
+        if port.lab_rail and mtu != port.lab_rail.mtu_bytes:
+            yield fault(port, reading, str(mtu), str(port.lab_rail.mtu_bytes))
+    yield from view.unlike_peers((port for port in view.ports if not port.lab_rail), lambda port: port.pf.mtu_bytes)
+
+
+@check(
+    "mtu-vf",
+    Severity.HIGH,
+    title="MTU of VFs differs from their PF",
+    good="the MTU of the PF",
+    why="a VF does not follow its PF, and the pod gets the VF's MTU: packets are a sixth as large, or are dropped",
+    source=VF_MTU,
+    remedy="set the MTU of each idle VF, and mtu in the CNI configuration or the operator's policy",
+)
+def mtu_vf(view: View) -> Iterator[Fault]:
+    wrong = view.places_of(mtu_pf)
+    for port, _, mtu in view.each(view.ports, lambda port: port.pf.mtu_bytes):
+        if (port.node, port.part) in wrong:
+            continue
+        for vf in view.read(port.node, port.pf.vfs) or ():
+            if not vf.interfaces:
+                continue  # in a pod, where it has the pod's MTU
+            own = view.read(port.node, vf.mtu_bytes)
+            if own is not None and own != mtu:
+                yield fault(port, vf.mtu_bytes, str(own), str(mtu))
+                break  # one VF says it for its PF
+
+
+@check(
+    "mtu-pod",
+    Severity.HIGH,
+    title="A network for pods sets another MTU than its rail",
+    good="the MTU of the rail",
+    why="pods send packets that the rail drops, or smaller ones than it carries",
+    source=CHAIN,
+    remedy="set mtu in the NetworkAttachmentDefinition to the MTU of the rail, or leave it out and set it on the VFs",
+)
+def mtu_pod(view: View) -> Iterator[Fault]:
+    cluster = view.fleet.inventory.cluster
+    if cluster is None or view.lab is None:
+        return
+    rails = {rail.resource: rail for rail in view.lab.rails}
+    for one in view.read("", cluster.attachments) or ():
+        rail, mtu = rails.get(one.resource_name), _mtu_in(one)
+        if rail and mtu is not None and mtu != rail.mtu_bytes:
+            yield view.cluster_fault(
+                cluster.attachments.source, f"{one.namespace}/{one.name}", str(mtu), str(rail.mtu_bytes)
+            )
+
+
+def _mtu_in(attachment: Attachment) -> int | None:
+    """The MTU that any plugin of a CNI configuration sets."""
+    plugins = attachment.config.get("plugins")
+    for plugin in [attachment.config, *(plugins if isinstance(plugins, list) else [])]:
+        mtu = plugin.get("mtu") if isinstance(plugin, dict) else None
+        if isinstance(mtu, int) and mtu > 0:
+            return mtu
+    return None
+
+
+@check(
+    "mtu-rdma",
+    Severity.MEDIUM,
+    title="RDMA MTU is smaller than it could be",
+    good=f"{LARGEST_PATH_MTU} bytes, which takes an Ethernet MTU of {LARGEST_PATH_MTU + HEADERS_BYTES} or more",
+    why="Linux takes 96 bytes off and rounds down, so that an MTU of 4096 gives 2048: more packets for the same data",
+    source=IB_ADDR,
+    remedy="set the MTU of the rail to 4200 or more on PFs, VFs and switch ports",
+)
+def mtu_rdma(view: View) -> Iterator[Fault]:
+    wrong = view.places_of(mtu_pf)
+    for port, _, devices in view.each(view.ports, lambda port: port.pf.rdma):
+        largest = path_mtu(port.lab_rail.mtu_bytes) if port.lab_rail else LARGEST_PATH_MTU
+        for device in devices:
+            active = view.read(port.node, device.active_mtu_bytes)
+            if active is not None and active < largest and (port.node, port.part) not in wrong:
+                yield fault(port, device.active_mtu_bytes, str(active), str(largest))
+
+
+@check(
+    "mtu-switch",
+    Severity.HIGH,
+    title="MTU of the switch port is smaller than the NIC's",
+    good="at least the MTU of the PF",
+    why="the switch drops large packets, and small ones such as ping pass",
+    source=CHAIN,
+    remedy="set the switch port to 9216, or to the largest MTU that it takes",
+)
+def mtu_switch(view: View) -> Iterator[Fault]:
+    for port, uplink in view.uplinks():
+        mtu, allowed = view.read(port.node, port.pf.mtu_bytes), view.read(port.node, uplink.port.mtu_bytes)
+        if mtu is not None and allowed is not None and allowed < mtu:
+            yield view.switch_fault(uplink, uplink.port.mtu_bytes, str(allowed), f"{mtu} or more")
+
+
+@check(
+    "mtu-peer",
+    Severity.HIGH,
+    title="Packets arrive that are larger than the MTU",
+    good="no rise of the counters of oversized packets",
+    why="the other end has a larger MTU, and each of its large packets is dropped",
+    source=COUNTERS,
+    remedy="set one MTU on both ends",
+)
+def mtu_peer(view: View) -> Iterator[Fault]:
+    for port, name, rate, source in view.deltas(OVERSIZE):
+        if rate > 0:
+            yield view.rate_fault(port, source, f"{name} rises", "no rise")

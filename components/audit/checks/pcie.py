@@ -1,0 +1,202 @@
+"""The way from the NIC to memory and GPUs: PCIe, IOMMU, ACS, and where cards are."""
+
+import re
+from collections.abc import Iterator
+
+from components.audit.findings import Fault, Severity
+from components.audit.fleet import Port
+from components.audit.registry import check
+from components.audit.view import View, fault
+from components.inventory.model import Host
+
+COUNTERS = "https://docs.kernel.org/networking/device_drivers/ethernet/mellanox/mlx5/counters.html"
+MONITOR = "https://github.com/NVIDIA/NVSentinel/blob/main/docs/nic-health-monitor.md"
+NCCL = "https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/troubleshooting/gpu_troubleshooting.html"
+NCCL_ENV = "https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html"
+IOMMU = "https://github.com/torvalds/linux/blob/master/Documentation/ABI/testing/sysfs-kernel-iommu_groups"
+
+INTEGRITY = ("rx_pci_signal_integrity", "tx_pci_signal_integrity")
+HYPERVISORS = re.compile(r"(?i)qemu|kvm|vmware|virtual|xen|bochs|openstack|amazon ec2|google compute")
+COMPLAINTS = {
+    r"health compromised": "the NIC's firmware stopped answering",
+    r"unrecoverable": "the NIC reports an unrecoverable error",
+    r"leak of a command resource": "commands to the NIC's firmware time out",
+    r"insufficient power": "the slot gives the NIC too little power",
+    r"[Hh]igh [Tt]emperature": "the optic is too hot",
+}
+"""Lines of the kernel's log that NVSentinel acts on, and what they mean."""
+PCI = re.compile(r"\b[0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]\b")
+USUAL_SHARE, FEWEST_PEERS = 2 / 3, 3
+
+
+@check(
+    "pcie-link",
+    Severity.HIGH,
+    title="PCIe link is slower or narrower than the NIC",
+    good="current speed and width as the NIC's highest",
+    why="the slot limits the rail, for example to half of it with 8 lanes in place of 16",
+    source="https://github.com/imbue-ai/cluster-health",
+    remedy="power the host off, reseat card and riser, check the slot's bifurcation in the BIOS; waive it for a slot "
+    "that is older than the NIC",
+)
+def pcie_link(view: View) -> Iterator[Fault]:
+    for port in view.ports:
+        pf = port.pf
+        speed, fastest = view.read(port.node, pf.pcie_speed_gt_s), view.read(port.node, pf.pcie_max_speed_gt_s)
+        width, widest = view.read(port.node, pf.pcie_width), view.read(port.node, pf.pcie_max_width)
+        if speed is None or fastest is None or width is None or widest is None:
+            continue
+        if speed < fastest or width < widest:
+            reading = pf.pcie_speed_gt_s if speed < fastest else pf.pcie_width
+            yield fault(port, reading, f"{speed:g} GT/s x{width}", f"{fastest:g} GT/s x{widest}")
+
+
+@check(
+    "pcie-errors",
+    Severity.HIGH,
+    title="PCIe link has signal errors",
+    good="no rise of the signal integrity counters",
+    why="each error stalls the link, and the next one may drop the NIC off the bus",
+    source=COUNTERS,
+    remedy="move the NIC to another slot to see whether the errors follow it; update its firmware and the BIOS",
+)
+def pcie_errors(view: View) -> Iterator[Fault]:
+    for port, name, rate, source in view.deltas(INTEGRITY):
+        if rate > 0:
+            yield view.rate_fault(port, source, f"{name} rises", "no rise")
+
+
+@check(
+    "kernel-complaints",
+    Severity.HIGH,
+    title="The kernel complains about a NIC",
+    good="no message about health, power or temperature since boot",
+    why="link state and counters can look fine while the driver has lost the NIC's firmware",
+    source=MONITOR,
+    remedy="drain the node and power it off and on; replace the NIC or its firmware if the message returns",
+)
+def kernel_complaints(view: View) -> Iterator[Fault]:
+    for place, reading, lines in view.each(view.places, lambda place: place.host.system.kernel_complaints):
+        said = {(_nic_of(line, place.host), text) for line in lines for text in _meanings(line)}
+        for part, text in sorted(said):
+            yield fault(place, reading, text, "no complaint", part=part)
+
+
+def _meanings(line: str) -> Iterator[str]:
+    return (text for pattern, text in COMPLAINTS.items() if re.search(pattern, line))
+
+
+def _nic_of(line: str, host: Host) -> str:
+    """The interface that a line is about, else the PCI address; empty where it names none."""
+    address = PCI.search(line)
+    pf = host.pf(address[0]) if address else None
+    names = pf.interfaces.or_else(()) if pf else ()
+    return names[0] if names else address[0] if address else ""
+
+
+@check(
+    "pci-missing",
+    Severity.HIGH,
+    title="A NIC or GPU that peers have is missing",
+    good="the PCI devices of its peers",
+    why="a card that fell off the bus is in no list, and jobs that count on it fail or wait",
+    source=MONITOR,
+    remedy="read the kernel's log, power the host off and on, reseat the card",
+)
+def pci_missing(view: View) -> Iterator[Fault]:
+    having: dict[object, list[tuple[int, frozenset[str]]]] = {}
+    for at, place in enumerate(view.places):
+        host = place.host
+        pfs, gpus = view.read(place.node, host.pfs), view.read(place.node, host.gpus)
+        if pfs is not None and gpus is not None:
+            kinds = {f"NIC {pf.pci}" for pf in pfs} | {f"GPU {gpu.pci}" for gpu in gpus}
+            having.setdefault(place.peers, []).append((at, frozenset(kinds)))
+    for group in having.values():
+        if len(group) < FEWEST_PEERS:
+            continue
+        everything = frozenset[str]().union(*(devices for _, devices in group))
+        usual = {one for one in everything if sum(one in has for _, has in group) > USUAL_SHARE * len(group)}
+        for at, devices in group:
+            place = view.places[at]
+            for device in sorted(usual - devices):
+                kind, _, pci = device.partition(" ")
+                yield fault(place, place.host.pfs, f"no {kind} in this slot", f"a {kind}, as most peers", part=pci)
+
+
+@check(
+    "acs",
+    Severity.MEDIUM,
+    title="ACS sends traffic between GPU and NIC through the CPU",
+    good="no redirection on the bridges between a GPU and its NIC, on bare metal",
+    why="packets take the way through the root complex, which costs bandwidth or hangs GPUDirect",
+    source=NCCL,
+    remedy="switch ACS off for these bridges (BIOS, or the kernel argument config_acs); `rdma_topo check` of rdma-core "
+    "knows what a platform needs; leave it on where VMs use the devices",
+)
+def acs(view: View) -> Iterator[Fault]:
+    for place, reading, redirecting in view.each(view.places, lambda place: place.host.system.acs_bridges):
+        system = place.host.system
+        if HYPERVISORS.search(f"{system.vendor.or_else('')} {system.product.or_else('')}"):
+            continue
+        for port in view.fleet.ports_of(place.host):
+            if _between(port) & {*redirecting}:
+                yield fault(port, reading, "redirected to the root complex", "direct")
+
+
+def _between(port: Port) -> set[str]:
+    """Bridges below the one that a NIC shares with its nearest GPU, on both sides."""
+    near = port.pf.nearest_gpus.value
+    own = port.pf.bridges.or_else(())
+    if near is None or not near.gpus or near.bridge not in own:
+        return set()
+    found = {*own[own.index(near.bridge) :]}
+    for gpu in port.host.gpus.or_else(()):
+        bridges = gpu.bridges.or_else(())
+        if gpu.pci in near.gpus and near.bridge in bridges:
+            found |= {*bridges[bridges.index(near.bridge) :]}
+    return found
+
+
+@check(
+    "iommu",
+    Severity.MEDIUM,
+    title="The IOMMU translates the NIC's memory accesses",
+    good="identity (iommu=pt), or no IOMMU",
+    why="each access is translated, which costs bandwidth and hinders GPUDirect",
+    source=IOMMU,
+    remedy="add the kernel argument iommu=pt and reboot; leave it where VMs or untrusted users own the devices",
+)
+def iommu(view: View) -> Iterator[Fault]:
+    for port, reading, kind in view.each(view.ports, lambda port: port.pf.iommu_group_type):
+        if kind not in {"", "identity"}:
+            yield fault(port, reading, kind, "identity")
+
+
+@check(
+    "gpu-far",
+    Severity.HIGH,
+    title="No GPU is close to the NIC",
+    good="a GPU below the same PCIe bridge, as on the other rails or on peers",
+    why="NCCL copies through host memory when GPU and NIC share no PCIe switch",
+    source=NCCL_ENV,
+    remedy="move the card to the slot that its peers use",
+)
+def gpu_far(view: View) -> Iterator[Fault]:
+    near: dict[object, list[bool]] = {}
+    for port in view.ports:
+        if port.pf.nearest_gpus.value is not None:
+            near.setdefault(port.peers, []).append(bool(port.pf.nearest_gpus.value.gpus))
+    for port in view.ports:
+        if not view.fleet.gpus_of(port.host):
+            continue
+        found = view.read(port.node, port.pf.nearest_gpus)
+        if found is None or found.gpus:
+            continue
+        peers = near[port.peers]
+        rails = [
+            bool(other.pf.nearest_gpus.value.gpus)
+            for other in view.fleet.ports_of(port.host)
+            if other.pf.nearest_gpus.value is not None and other.declared
+        ]
+        if sum(peers) * 2 > len(peers) or sum(rails) * 2 > len(rails):
+            yield fault(port, port.pf.nearest_gpus, "no GPU below a common bridge", "a GPU below a common bridge")

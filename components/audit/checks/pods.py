@@ -1,0 +1,262 @@
+"""VFs and Kubernetes: what pods get of the rails."""
+
+from collections.abc import Iterator
+from ipaddress import IPv4Address, IPv4Network
+
+from pydantic import JsonValue
+
+from components.audit.findings import Fault, Severity
+from components.audit.registry import check
+from components.audit.view import View, fault
+from components.inventory.model import Attachment, KubeNode
+from stacks.delivery import SriovOperator
+
+PLUGIN = "https://github.com/k8snetworkplumbingwg/sriov-network-device-plugin/issues/276"
+EXTERNAL = "https://github.com/k8snetworkplumbingwg/sriov-network-operator/pull/436"
+OPERATOR = "https://github.com/k8snetworkplumbingwg/sriov-network-operator"
+MULTUS = "https://github.com/k8snetworkplumbingwg/rdma-cni"
+TOPOLOGY = "https://kubernetes.io/docs/tasks/administer-cluster/topology-manager/"
+NODE_IP = "https://github.com/kubernetes/kubernetes/issues/44702"
+NO_CLUSTER = "no cluster in the inventory"
+
+
+@check(
+    "vfs",
+    Severity.HIGH,
+    title="Number of VFs is wrong",
+    good="the number of the lab file, or of most peers",
+    why="pods that ask for a VF wait, or a node gets fewer pods than its peers",
+    source=OPERATOR,
+    remedy="drain the node, write 0 and then the number to sriov_numvfs, then restart its device plugin",
+)
+def vfs(view: View) -> Iterator[Fault]:
+    for port, reading, count in view.each((port for port in view.ports if port.declared), lambda port: port.pf.vfs_num):
+        if port.declared and count != port.declared.vfs:
+            yield fault(port, reading, str(count), str(port.declared.vfs))
+    yield from view.unlike_peers((port for port in view.ports if not port.declared), lambda port: port.pf.vfs_num)
+
+
+@check(
+    "allocatable",
+    Severity.HIGH,
+    title="Kubernetes offers another number of VFs than there are",
+    good="as many allocatable as VFs",
+    why="the device plugin lists VFs once when it starts: VFs made later are never offered, and removed ones still are",
+    source=PLUGIN,
+    remedy="delete the device plugin's pod on this node",
+)
+def allocatable(view: View) -> Iterator[Fault]:
+    cluster, nodes = view.fleet.inventory.cluster, _nodes(view)
+    if cluster is None or not _offers_vfs(view):
+        return
+    offered_anywhere = {name for node in nodes.values() for name in node.capacity}
+    named = {one.resource_name for one in view.read("", cluster.attachments) or ()} - {""}
+    if not view.lab and named - offered_anywhere:
+        view.skip("", "a network names a resource that no node offers")
+        return
+    for place in view.places:
+        node, ports = nodes.get(place.node), view.fleet.ports_of(place.host)
+        if node is None or not ports:
+            continue
+        groups: dict[str, int] = {}
+        complete = True
+        for port in ports:
+            count = view.read(place.node, port.pf.vfs_num)
+            complete = complete and count is not None
+            resource = port.lab_rail.resource if port.lab_rail and port.lab_rail.pod else ""
+            if resource or not view.lab:
+                groups[resource] = groups.get(resource, 0) + (count or 0)
+        if not complete:
+            continue
+        for resource, count in groups.items():
+            offered = [node.allocatable.get(name, "0") for name in ([resource] if resource else sorted(named))]
+            total = sum(int(text) for text in offered if text.isdecimal())
+            if total != count and (resource or named):
+                yield view.cluster_fault(
+                    cluster.nodes.source, resource, f"{total} allocatable", f"{count} VFs", node=place.node
+                )
+
+
+def _nodes(view: View) -> dict[str, KubeNode]:
+    """The cluster's nodes by the host's name in the inventory."""
+    cluster = view.fleet.inventory.cluster
+    if cluster is None:
+        for host in view.fleet.hosts:
+            view.skip(host.name, NO_CLUSTER)
+        return {}
+    found = view.read("", cluster.nodes) or ()
+    by_name = {node.name: node for node in found}
+    by_address = {address: node for node in found for address in node.internal_ips}
+    nodes: dict[str, KubeNode] = {}
+    for host in view.fleet.hosts:
+        declared = view.fleet.node(host)
+        names = (host.name, declared.name if declared else "", host.system.hostname.or_else(""))
+        node = next((by_name[name] for name in names if name in by_name), by_address.get(host.address))
+        if node:
+            nodes[host.name] = node
+    return nodes
+
+
+def _offers_vfs(view: View) -> bool:
+    """Whether device plugins offer VFs: not where pods share PFs."""
+    cluster = view.lab.cluster if view.lab else None
+    return cluster is None or cluster.delivery.profile.startswith("sriov")
+
+
+def _managed(spec: dict[str, JsonValue]) -> set[str]:
+    """PCI addresses of the PFs that the SR-IOV operator makes VFs on."""
+    interfaces = spec.get("interfaces")
+    found = [one for one in interfaces if isinstance(one, dict)] if isinstance(interfaces, list) else []
+    return {str(one.get("pciAddress")) for one in found if one.get("numVfs") and not one.get("externallyManaged")}
+
+
+@check(
+    "vf-owners",
+    Severity.CRITICAL,
+    title="Two owners make the VFs of one PF",
+    good="either the SR-IOV operator or the host",
+    why="each resets what the other made, and pods lose their VFs",
+    source=EXTERNAL,
+    remedy="remove the PF from the operator's policies, set externallyManaged: true, or remove the host's unit",
+)
+def vf_owners(view: View) -> Iterator[Fault]:
+    cluster, nodes = view.fleet.inventory.cluster, _nodes(view)
+    states = view.read("", cluster.sriov_node_states) if cluster else None
+    managed = {state.name: _managed(state.spec) for state in states or ()}
+    by_lab = view.lab is not None and view.lab.cluster is not None
+    operator = view.lab and view.lab.cluster and isinstance(view.lab.cluster.delivery, SriovOperator)
+    for port in view.ports:
+        node = nodes.get(port.node)
+        if node is None or port.pf.pci not in managed.get(node.name, ()):
+            continue
+        files = [file.path for file in port.pf.config_files.or_else(()) if file.vfs is not None]
+        if files or (by_lab and not operator and port.declared and port.declared.vfs):
+            yield fault(port, port.pf.config_files, "SR-IOV operator and host", "one owner")
+
+
+@check(
+    "vf-operator",
+    Severity.HIGH,
+    title="The SR-IOV operator has not reached its state",
+    good="syncStatus Succeeded",
+    why="VFs of the node are as they were before the last policy, or half made",
+    source=OPERATOR,
+    remedy="read the log of the node's sriov-network-config-daemon",
+)
+def vf_operator(view: View) -> Iterator[Fault]:
+    cluster = view.fleet.inventory.cluster
+    if cluster is None:
+        view.skip("", NO_CLUSTER)
+        return
+    hosts = {node.name: host for host, node in _nodes(view).items()}
+    for state in view.read("", cluster.sriov_node_states) or ():
+        said = str(state.status.get("syncStatus", "") or "none")
+        if said != "Succeeded" and _managed(state.spec):
+            name = hosts.get(state.name, state.name)
+            yield view.cluster_fault(cluster.sriov_node_states.source, "", said, "Succeeded", node=name)
+
+
+@check(
+    "attachment",
+    Severity.HIGH,
+    title="A network for pods is missing or names an unknown resource",
+    good="a NetworkAttachmentDefinition of each rail in each namespace, with a resource that nodes offer",
+    why="pods that name the network or need its resource wait for ever",
+    source=MULTUS,
+    remedy="create it in the namespace, with the annotation k8s.v1.cni.cncf.io/resourceName",
+)
+def attachment(view: View) -> Iterator[Fault]:
+    cluster = view.fleet.inventory.cluster
+    if cluster is None:
+        view.skip("", NO_CLUSTER)
+        return
+    found, nodes = view.read("", cluster.attachments), view.read("", cluster.nodes)
+    if found is None or nodes is None:
+        return
+    offered = {name for node in nodes for name in node.capacity}
+    source = cluster.attachments.source
+    for one in found:
+        where = f"{one.namespace}/{one.name}"
+        if one.resource_name and one.resource_name not in offered:
+            yield view.cluster_fault(source, where, one.resource_name, "a resource that a node offers")
+        elif not one.resource_name and "sriov" in plugin_types(one):
+            yield view.cluster_fault(source, where, "no resource", "the resource of its rail")
+    if view.lab is None or view.lab.cluster is None:
+        return
+    there = {(one.namespace, one.name): one.resource_name for one in found}
+    for rail in view.lab.rails:
+        for namespace in view.lab.cluster.namespaces if rail.pod else ():
+            resource = there.get((namespace, rail.network_name))
+            where = f"{namespace}/{rail.network_name}"
+            if resource is None:
+                yield view.cluster_fault(source, where, "missing", "there")
+            elif resource and resource in offered and resource != rail.resource:
+                yield view.cluster_fault(source, where, resource, rail.resource)
+
+
+def plugin_types(one: Attachment) -> set[str]:
+    """The CNI plugins of a network."""
+    plugins = one.config.get("plugins")
+    parts = [one.config, *(plugins if isinstance(plugins, list) else [])]
+    return {str(part.get("type")) for part in parts if isinstance(part, dict)}
+
+
+@check(
+    "rdma-namespaces",
+    Severity.MEDIUM,
+    title="RDMA devices are shared by all namespaces, but rdma-cni moves them",
+    good="exclusive where networks use rdma-cni",
+    why="the plugin cannot move a device into a pod: pods fail to start",
+    source=MULTUS,
+    remedy="options ib_core netns_mode=0 in /etc/modprobe.d, then reboot: it cannot change while namespaces exist",
+)
+def rdma_namespaces(view: View) -> Iterator[Fault]:
+    cluster = view.fleet.inventory.cluster
+    if cluster is None:
+        view.skip("", NO_CLUSTER)
+        return
+    if not any("rdma" in plugin_types(one) for one in view.read("", cluster.attachments) or ()):
+        return
+    for place, reading, mode in view.each(view.places, lambda place: place.host.system.rdma_namespaces):
+        if mode != "exclusive":
+            yield fault(place, reading, mode, "exclusive")
+
+
+@check(
+    "topology-policy",
+    Severity.MEDIUM,
+    title="The kubelet does not align VFs, GPUs and CPUs",
+    good="a topologyManagerPolicy other than none, on hosts with several NUMA nodes",
+    why="a pod may get a VF and CPUs on the far side of the machine",
+    source=TOPOLOGY,
+    remedy="topologyManagerPolicy: restricted in the kubelet's configuration, then restart it on the drained node",
+)
+def topology_policy(view: View) -> Iterator[Fault]:
+    for place, reading, policy in view.each(view.places, lambda place: place.host.system.kubelet_topology_policy):
+        if policy == "none" and place.host.system.numa_nodes.or_else(2) > 1:
+            yield fault(place, reading, "none", "restricted, or another that aligns")
+
+
+@check(
+    "node-ip",
+    Severity.HIGH,
+    title="The node's Kubernetes address is on a rail",
+    good="an InternalIP on the management network",
+    why="the API, probes and pod networks share the rail with RDMA",
+    source=NODE_IP,
+    remedy="--node-ip for the kubelet, then restart it on the drained node",
+)
+def node_ip(view: View) -> Iterator[Fault]:
+    cluster, nodes = view.fleet.inventory.cluster, _nodes(view)
+    if cluster is None:
+        return
+    for host in view.fleet.hosts:
+        node = nodes.get(host.name)
+        rails = {one.network for port in view.fleet.ports_of(host) for one in port.ipv4}
+        for text in node.internal_ips if node else ():
+            if ":" not in text and any(_inside(text, rail) for rail in rails):
+                yield view.cluster_fault(cluster.nodes.source, "", text, "a management address", node=host.name)
+
+
+def _inside(text: str, network: IPv4Network) -> bool:
+    return IPv4Address(text) in network

@@ -1,0 +1,200 @@
+"""Quality of service: NIC and switch must treat RoCE and its congestion notifications alike."""
+
+from collections.abc import Iterator
+
+from components.audit.findings import Fault, Severity
+from components.audit.registry import PRACTICE, check
+from components.audit.view import View, fault
+from stacks.qos import Qos
+
+QOS = "https://docs.nvidia.com/networking/display/mlnxofedv24103250lts/Quality+of+Service+(QoS)"
+FLOW = "https://docs.nvidia.com/networking/display/mlnxenv24103250lts/Flow+Control"
+PAUSE = "https://docs.nvidia.com/networking/display/freebsdv371/Flow+Control"
+ECN = "https://docs.nvidia.com/doca/archive/3-1-0/Explicit+Congestion+Notification"
+DCBX = "https://github.com/torvalds/linux/commit/0eca995f3ede3a4fc77e0ea29a7a6c0a4c4fde0f"
+CUMULUS = (
+    "https://docs.nvidia.com/networking-ethernet-software/cumulus-linux-514/Layer-1-and-Switch-Ports/"
+    "Quality-of-Service/RDMA-over-Converged-Ethernet-RoCE"
+)
+
+DEFAULTS = Qos()
+"""Of NVIDIA's switches: RoCE on DSCP 26 and priority 3, notifications on DSCP 48 and priority 6."""
+
+
+def of_roce(view: View) -> Qos:
+    """What the lab file wants, else the defaults of the switches."""
+    return (view.lab.qos if view.lab else None) or DEFAULTS
+
+
+def numbers(values: tuple[int, ...]) -> str:
+    """Priorities as people write them."""
+    return " ".join(map(str, values)) or "none"
+
+
+@check(
+    "qos-trust",
+    Severity.HIGH,
+    title="NIC ignores the marks of RoCE packets",
+    good="trust dscp",
+    why="RoCE v2 carries its class in the DSCP: without trust it shares the queue of all other traffic, without ECN",
+    source=QOS,
+    remedy="mlnx_qos -i INTERFACE --trust=dscp, at each boot",
+)
+def qos_trust(view: View) -> Iterator[Fault]:
+    for port, reading, trust in view.each(view.ports, lambda port: port.pf.qos.trust):
+        if trust != "dscp":
+            yield fault(port, reading, trust, "dscp")
+
+
+@check(
+    "global-pause",
+    Severity.HIGH,
+    title="Global pause is on",
+    good="off in both directions",
+    why="it stops all classes where priority flow control stops one, and excludes it",
+    source=PAUSE,
+    remedy="ethtool -A INTERFACE autoneg off rx off tx off, at each boot",
+)
+def global_pause(view: View) -> Iterator[Fault]:
+    for port in view.ports:
+        ways = {"rx": port.pf.qos.pause_rx, "tx": port.pf.qos.pause_tx}
+        on = [way for way, reading in ways.items() if view.read(port.node, reading)]
+        if on:
+            yield fault(port, ways[on[0]], f"{' and '.join(on)} on", "off")
+
+
+@check(
+    "pfc-switch",
+    Severity.CRITICAL,
+    title="NIC and switch pause different priorities",
+    good="the same priorities on NIC and switch port",
+    why="one end pauses what the other does not obey: packets are lost without a message",
+    source=FLOW,
+    remedy="one set of priorities on both ends: mlnx_qos --pfc and the switch's priority flow control",
+)
+def pfc_switch(view: View) -> Iterator[Fault]:
+    for port, uplink in view.uplinks():
+        own = view.read(port.node, port.pf.qos.pfc_priorities)
+        other = view.read(port.node, uplink.port.pfc_priorities)
+        if own is not None and other is not None and {*own} != {*other}:
+            found = f"{numbers(own)} on the NIC, {numbers(other)} on the switch"
+            yield fault(port, port.pf.qos.pfc_priorities, found, "the same on both")
+
+
+@check(
+    "pfc-peers",
+    Severity.HIGH,
+    title="PFC differs from the lab file or from peers",
+    good="the priorities of the lab file, or of most peers",
+    why="a fabric is lossless or lossy as a whole: one port that differs drops or pauses the packets of others",
+    source=FLOW,
+    remedy="set the priorities of the rail: mlnx_qos --pfc, at each boot",
+)
+def pfc_peers(view: View) -> Iterator[Fault]:
+    seen = view.places_of(pfc_switch)
+    if qos := view.lab.qos if view.lab else None:
+        wanted = (qos.priority,) if qos.mode == "lossless" else ()
+        for port, reading, own in view.each(view.ports, lambda port: port.pf.qos.pfc_priorities):
+            if {*own} != {*wanted} and (port.node, port.part) not in seen:
+                yield fault(port, reading, numbers(own), numbers(wanted))
+        return
+    for one in view.unlike_peers(view.ports, lambda port: port.pf.qos.pfc_priorities, numbers):
+        if (one.node, one.part) not in seen:
+            yield one
+
+
+@check(
+    "dscp-map",
+    Severity.HIGH,
+    title="NIC and switch put RoCE into different priorities",
+    good="the same priority for the DSCP of RoCE and of its notifications",
+    why="the switch marks and pauses another class than the NIC sends in",
+    source=CUMULUS,
+    remedy="one map on both ends: mlnx_qos --dscp2prio, and the QoS map of the switch",
+)
+def dscp_map(view: View) -> Iterator[Fault]:
+    roce = of_roce(view)
+    for port, uplink in view.uplinks():
+        own = view.read(port.node, port.pf.qos.dscp_priority)
+        other = view.read(port.node, uplink.port.dscp_priority)
+        for point in (roce.dscp, roce.cnp_dscp):
+            here, there = (own or {}).get(point), (other or {}).get(point)
+            if here is not None and there is not None and here != there:
+                found = f"DSCP {point} is priority {here} on the NIC, {there} on the switch"
+                yield fault(port, port.pf.qos.dscp_priority, found, "the same on both")
+
+
+@check(
+    "dcbx",
+    Severity.MEDIUM,
+    title="The NIC's firmware negotiates DCBX",
+    good="the operating system decides",
+    why="the firmware may overrule trust, priorities and PFC with what the switch offers",
+    source=DCBX,
+    remedy="mlnx_qos -i INTERFACE --dcbx=os, at each boot",
+)
+def dcbx(view: View) -> Iterator[Fault]:
+    for port, reading, mode in view.each(view.ports, lambda port: port.pf.qos.dcbx_mode):
+        if mode != "os":
+            yield fault(port, reading, mode, "os")
+
+
+@check(
+    "ecn",
+    Severity.HIGH,
+    title="Congestion control is off for RoCE",
+    good="notification point and reaction point on for the priority of RoCE",
+    why="without DCQCN a sender does not slow down: queues fill until packets are dropped or paused",
+    source=ECN,
+    remedy="write 1 to /sys/class/net/INTERFACE/ecn/roce_np/enable/PRIORITY and roce_rp, at each boot",
+)
+def ecn(view: View) -> Iterator[Fault]:
+    priority = of_roce(view).priority
+    for port in view.ports:
+        ways = {"np": port.pf.qos.ecn_np_priorities, "rp": port.pf.qos.ecn_rp_priorities}
+        values = {way: view.read(port.node, reading) for way, reading in ways.items()}
+        off = [way for way, on in values.items() if on is not None and priority not in on]
+        if off:
+            yield fault(port, ways[off[0]], f"{' and '.join(off)} off on priority {priority}", "on")
+
+
+@check(
+    "cnp",
+    Severity.MEDIUM,
+    title="Congestion notifications are marked unlike the fabric expects",
+    good="DSCP and priority of the lab file; without one, 48 and 6 as NVIDIA's switches",
+    why="notifications wait in the queue that they should relieve",
+    source=CUMULUS,
+    remedy="write /sys/class/net/INTERFACE/ecn/roce_np/cnp_dscp and cnp_802p_prio, or change the switch's map",
+)
+def cnp(view: View) -> Iterator[Fault]:
+    roce = of_roce(view)
+    for port, reading, dscp in view.each(view.ports, lambda port: port.pf.qos.cnp_dscp):
+        priority = view.read(port.node, port.pf.qos.cnp_priority)
+        if dscp != roce.cnp_dscp or priority not in {None, roce.cnp_priority}:
+            shown = "" if priority is None else f", priority {priority}"
+            yield fault(port, reading, f"DSCP {dscp}{shown}", f"DSCP {roce.cnp_dscp}, priority {roce.cnp_priority}")
+
+
+def _class_text(value: int) -> str:
+    return "nothing forced" if value < 0 else str(value)
+
+
+@check(
+    "traffic-class",
+    Severity.MEDIUM,
+    title="RoCE traffic is not marked as declared",
+    good="the traffic class of the lab file, or of most peers",
+    why="programs that set no traffic class send RoCE unmarked, outside of the class with ECN",
+    source=PRACTICE,
+    remedy="echo 106 > /sys/class/infiniband/DEVICE/tc/1/traffic_class, at each boot",
+)
+def traffic_class(view: View) -> Iterator[Fault]:
+    wanted = view.lab.qos.tos if view.lab and view.lab.qos else None
+    with_device = [port for port in view.ports if port.pf.rdma.or_else(())]
+    if wanted is None:
+        yield from view.unlike_peers(with_device, lambda port: port.pf.rdma.or_else(())[0].traffic_class, _class_text)
+        return
+    for port, reading, value in view.each(with_device, lambda port: port.pf.rdma.or_else(())[0].traffic_class):
+        if value != wanted:
+            yield fault(port, reading, _class_text(value), str(wanted))

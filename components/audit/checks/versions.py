@@ -1,0 +1,133 @@
+"""Versions: firmware, drivers and kernels that should be the same, or loaded as installed."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from components.audit.findings import Fault, Severity
+from components.audit.registry import PRACTICE, check
+from components.audit.view import View, fault
+
+CLUSTER_HEALTH = "https://github.com/imbue-ai/cluster-health"
+FABRIC_MANAGER = "https://docs.nvidia.com/datacenter/tesla/fabric-manager-user-guide/index.html"
+
+
+@check(
+    "nic-firmware",
+    Severity.MEDIUM,
+    title="NIC firmware differs between equal NICs",
+    good="one version per model of NIC",
+    why="other versions have other defaults and bugs, so that one host behaves unlike its peers",
+    source=CLUSTER_HEALTH,
+    remedy="update the minority with mlxfwmanager, drained, one host at a time",
+)
+def nic_firmware(view: View) -> Iterator[Fault]:
+    equal = [
+        replace(port, peers=(port.pf.device_id.or_else(""), port.pf.board_id.or_else("")))
+        for port in view.ports
+        if not all(one.soft for one in port.pf.rdma.or_else(()))
+    ]
+    yield from view.unlike_peers(equal, lambda port: port.pf.firmware)
+
+
+@check(
+    "nic-model",
+    Severity.MEDIUM,
+    title="Another NIC is in the slot than in peers",
+    good="the board that most peers have in this slot",
+    why="boards differ in speed, firmware and features",
+    source=CLUSTER_HEALTH,
+    remedy="swap the card, or accept the difference with a waiver",
+)
+def nic_model(view: View) -> Iterator[Fault]:
+    yield from view.unlike_peers(
+        (port for port in view.ports if not all(one.soft for one in port.pf.rdma.or_else(()))),
+        lambda port: port.pf.board_id,
+    )
+
+
+@check(
+    "kernel-version",
+    Severity.MEDIUM,
+    title="Kernel differs from peers",
+    good="the kernel that most peers run",
+    why="drivers are built for one kernel, and its bugs and defaults come with it",
+    source=CLUSTER_HEALTH,
+    remedy="upgrade the minority and hold the kernel package",
+)
+def kernel_version(view: View) -> Iterator[Fault]:
+    yield from view.unlike_peers(view.places, lambda place: place.host.system.kernel)
+
+
+@check(
+    "driver-not-loaded",
+    Severity.MEDIUM,
+    title="A driver is installed that is not the loaded one",
+    good="the module that runs is the module on disk",
+    why="an upgrade is half done: the next reboot or driver restart brings another driver",
+    source=PRACTICE,
+    remedy="drain the node and reboot it",
+)
+def driver_not_loaded(view: View) -> Iterator[Fault]:
+    for place, _, drivers in view.each(view.places, lambda place: place.host.system.drivers):
+        for driver in drivers:
+            if not driver.loaded.or_else(""):
+                continue
+            loaded, on_disk = driver.loaded, driver.on_disk
+            if loaded.value == on_disk.value or not on_disk.value:
+                # the checksum of the sources tells builds of one version apart
+                loaded, on_disk = driver.loaded_srcversion, driver.on_disk_srcversion
+            if not loaded.value or not on_disk.value:
+                view.skip(place.node, on_disk.unknown or loaded.unknown or "the module has no version")
+            elif loaded.value != on_disk.value:
+                yield fault(place, loaded, loaded.value, on_disk.value, part=driver.module)
+
+
+@check(
+    "reboot-pending",
+    Severity.MEDIUM,
+    title="The host waits for a reboot",
+    good="no reboot pending",
+    why="what was upgraded takes effect at the next reboot, whenever that is",
+    source=PRACTICE,
+    remedy="drain the node and reboot it",
+)
+def reboot_pending(view: View) -> Iterator[Fault]:
+    for place, reading, pending in view.each(view.places, lambda place: place.host.system.reboot_required):
+        if pending:
+            yield fault(place, reading, "reboot required", "no reboot required")
+
+
+@check(
+    "fabric-manager",
+    Severity.CRITICAL,
+    title="Fabric Manager does not fit the GPU driver",
+    good="the version of the GPU driver",
+    why="Fabric Manager refuses another driver, and without it CUDA does not start on NVSwitch systems",
+    source=FABRIC_MANAGER,
+    remedy="install the Fabric Manager of the driver's version and restart nvidia-fabricmanager",
+)
+def fabric_manager(view: View) -> Iterator[Fault]:
+    for place, _, driver in view.each(view.places, lambda place: place.host.system.gpu_driver):
+        reading = place.host.system.fabric_manager
+        version = view.read(place.node, reading) if driver else None
+        if version and version != driver:
+            yield fault(place, reading, version, driver)
+
+
+@check(
+    "fabric-manager-missing",
+    Severity.CRITICAL,
+    title="Fabric Manager is missing",
+    good="installed where most peers have it",
+    why="without it CUDA does not start on NVSwitch systems",
+    source=FABRIC_MANAGER,
+    remedy="install nvidia-fabricmanager in the version of the GPU driver, and enable it",
+)
+def fabric_manager_missing(view: View) -> Iterator[Fault]:
+    words = {True: "installed", False: "not installed"}
+    with_driver = (place for place in view.places if place.host.system.gpu_driver.value)
+    for one in view.unlike_peers(
+        with_driver, lambda place: place.host.system.fabric_manager.map(bool), lambda value: words[value]
+    ):
+        if one.found != words[True]:
+            yield one

@@ -1,0 +1,116 @@
+"""What an audit says: findings with their evidence, what was waived, and what could not be checked."""
+
+from dataclasses import dataclass
+from enum import IntEnum
+
+
+class Severity(IntEnum):
+    """From the worst to the mildest."""
+
+    CRITICAL = 0
+    """Jobs hang or fail, or hosts disturb each other."""
+    HIGH = 1
+    """Packets are lost, or a job runs far below the speed of the hardware."""
+    MEDIUM = 2
+    """Speed or safety is lost under some load, or after the next reboot."""
+    LOW = 3
+    """Jitter, or a setting that differs from good practice."""
+
+    @property
+    def word(self) -> str:
+        """As options and documents write it."""
+        return self.name.lower()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Evidence:
+    """Where a value was read, and when."""
+
+    source: str
+    """File or command."""
+    at: str = ""
+    """Time of the look at this host, RFC 3339."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fault:
+    """One value at one place that is not as it should be."""
+
+    node: str
+    """Host or switch; empty for what belongs to the whole cluster."""
+    part: str = ""
+    """The interface, port or resource."""
+    found: str
+    wanted: str
+    evidence: Evidence
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """The same fault on any number of hosts."""
+
+    code: str
+    severity: Severity
+    places: tuple[tuple[str, str], ...]
+    """Node and part."""
+    found: str
+    wanted: str
+    evidence: Evidence
+    """Of the first place."""
+
+    @property
+    def nodes(self) -> tuple[str, ...]:
+        """Every node once."""
+        return tuple(dict.fromkeys(node for node, _ in self.places if node))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Waived:
+    """A finding that somebody accepts until a day."""
+
+    finding: Finding
+    reason: str
+    expires: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NotChecked:
+    """Places where a check had no value to judge."""
+
+    code: str
+    reason: str
+    nodes: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Audit:
+    """All that an audit says, the worst first."""
+
+    name: str
+    """Of the lab, empty without a lab file."""
+    looked: tuple[str, str]
+    """First and last time of the looks at the hosts."""
+    since: str
+    """When the earlier look began; empty without one."""
+    hosts: int
+    """How many were read."""
+    drained: tuple[str, ...]
+    """Hosts that the lab file wants left alone; nothing is said of them."""
+    findings: tuple[Finding, ...]
+    waived: tuple[Waived, ...]
+    expired: tuple[str, ...]
+    """Waivers whose day has passed, in words."""
+    not_checked: tuple[NotChecked, ...]
+    unread: tuple[tuple[str, str], ...]
+    """Hosts, switches and clusters that could not be read, with the reason."""
+
+    @property
+    def worst(self) -> Severity | None:
+        """None of a clean cluster."""
+        return min((one.severity for one in self.findings), default=None)
+
+    @property
+    def counts(self) -> dict[Severity, int]:
+        """How many findings there are of each severity, the worst first; one without any is not there."""
+        counted = {severity: sum(one.severity is severity for one in self.findings) for severity in Severity}
+        return {severity: count for severity, count in counted.items() if count}

@@ -1,0 +1,74 @@
+"""The registry of checks. A check is a decorated function in any module of `components/audit/checks`."""
+
+import importlib
+import pkgutil
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cache
+
+from components.audit.findings import Fault, Severity
+from components.audit.view import View
+
+PRACTICE = "practice"
+"""Source of what we know from practice alone."""
+CODE = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
+
+Judge = Callable[[View], Iterator[Fault]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Check:
+    """One thing that can be wrong."""
+
+    code: str
+    """Stable name, which waivers and dashboards use."""
+    group: str
+    """The subject: name of the module."""
+    severity: Severity
+    title: str
+    """The fault, in a few words."""
+    good: str
+    """What is right."""
+    why: str
+    """What goes wrong otherwise."""
+    source: str
+    """Page that says so, or `practice`."""
+    remedy: str
+    judge: Judge
+
+
+_CHECKS: dict[str, Check] = {}
+
+
+def check(  # noqa: PLR0913  # each is a sentence of the report
+    code: str, severity: Severity, *, title: str, good: str, why: str, source: str, remedy: str
+) -> Callable[[Judge], Judge]:
+    """Registers a check."""
+
+    def register(judge: Judge) -> Judge:
+        if code in _CHECKS or not CODE.fullmatch(code):
+            raise ValueError(f"check {code!r}: each check has a code of its own, such as link-down")
+        _CHECKS[code] = Check(
+            code=code,
+            group=judge.__module__.rpartition(".")[2],
+            severity=severity,
+            title=title,
+            good=good,
+            why=why,
+            source=source,
+            remedy=remedy,
+            judge=judge,
+        )
+        return judge
+
+    return register
+
+
+@cache
+def checks() -> dict[str, Check]:
+    """All checks by code, in the order of their subjects and of their text."""
+    package = importlib.import_module("components.audit.checks")
+    for module in sorted(found.name for found in pkgutil.iter_modules(package.__path__)):
+        importlib.import_module(f"{package.__name__}.{module}")
+    return dict(sorted(_CHECKS.items(), key=lambda item: item[1].group))

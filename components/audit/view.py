@@ -1,0 +1,172 @@
+"""What a check looks through: the fleet, and a record of the values that it needed and nobody knows."""
+
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterable, Iterator
+from datetime import UTC, datetime
+from typing import TypeVar
+
+from components.audit.findings import Evidence, Fault
+from components.audit.fleet import Fleet, Place, Port, Uplink
+from components.inventory.reading import Reading
+from stacks.lab import Lab
+from stacks.sets import folded_places
+
+T = TypeVar("T")
+H = TypeVar("H", bound=Hashable)
+P = TypeVar("P", bound=Place)
+
+NO_EARLIER = "counters become rates only against an earlier look: --since FILE"
+REBOOTED = "the host has rebooted since the earlier look, and its counters began again"
+IDLE = "no traffic between the two looks, which proves nothing"
+IDLE_BYTES = 1_000_000
+TRAFFIC = ("rx_bytes_phy", "rx_vport_rdma_unicast_bytes")
+
+
+class View:
+    """One check's view of the fleet."""
+
+    def __init__(self, fleet: Fleet) -> None:
+        self.fleet = fleet
+        self.unknown: dict[str, set[str]] = {}
+        """Nodes by the reason why a value is unknown there."""
+
+    @property
+    def lab(self) -> Lab | None:
+        """The lab file, if there is one."""
+        return self.fleet.lab
+
+    @property
+    def ports(self) -> tuple[Port, ...]:
+        """Every PF on a rail."""
+        return self.fleet.ports
+
+    @property
+    def places(self) -> tuple[Place, ...]:
+        """Every host."""
+        return self.fleet.places
+
+    def read(self, node: str, reading: Reading[T]) -> T | None:
+        """The value; None where it is unknown, which is then on record."""
+        if reading.value is None:
+            self.skip(node, reading.unknown)
+        return reading.value
+
+    def skip(self, node: str, reason: str) -> None:
+        """Puts on record that this check has nothing to judge there."""
+        self.unknown.setdefault(reason, set()).add(node)
+
+    def each(self, places: Iterable[P], reading_of: Callable[[P], Reading[T]]) -> Iterator[tuple[P, Reading[T], T]]:
+        """The places where a value is known; the others go on record."""
+        for place in places:
+            reading = reading_of(place)
+            value = self.read(place.node, reading)
+            if value is not None:
+                yield place, reading, value
+
+    def unlike_peers(
+        self, places: Iterable[P], reading_of: Callable[[P], Reading[H]], show: Callable[[H], str] = str
+    ) -> Iterator[Fault]:
+        """Values that differ from what most peers have; where there is no majority, all of them."""
+        groups: dict[Hashable, list[tuple[P, Reading[H], H]]] = {}
+        for one in self.each(places, reading_of):
+            groups.setdefault(one[0].peers, []).append(one)
+        for group in groups.values():
+            counted = Counter(value for _, _, value in group)
+            if len(counted) == 1:
+                continue
+            usual, count = counted.most_common(1)[0]
+            if count * 2 > len(group):
+                for place, reading, value in group:
+                    if value != usual:
+                        yield fault(place, reading, show(value), f"{show(usual)}, as most peers")
+                continue
+            having = {
+                value: folded_places((place.node, place.part) for place, _, own in group if own == value)
+                for value in counted
+            }
+            found = ", ".join(f"{show(value)} on {where}" for value, where in having.items())
+            for place, reading, _ in group:
+                yield fault(place, reading, found, "the same on all peers")
+
+    def places_of(self, judge: "Callable[[View], Iterator[Fault]]") -> set[tuple[str, str]]:
+        """Nodes and parts where another check finds something, which may be the cause of what this one sees."""
+        return {(one.node, one.part) for one in judge(View(self.fleet))}
+
+    def uplinks(self) -> Iterator[tuple[Port, Uplink]]:
+        """Ports with the switch port at the other end of their cable."""
+        for port in self.ports:
+            if uplink := self.fleet.uplink(port):
+                yield port, uplink
+            elif not self.fleet.inventory.switches:
+                self.skip(port.node, "no switch in the inventory")
+            else:
+                self.skip(port.node, "no switch of the inventory hears this host, nor is heard by it")
+
+    def deltas(self, names: Iterable[str], *, idle_proves: bool = False) -> Iterator[tuple[Port, str, float, str]]:
+        """What counters of a port rose by per second between two looks: port, counter, rate, source.
+
+        Args:
+            names: of the counters; one that the NIC does not have is left out.
+            idle_proves: whether the counter counts without traffic, so that an idle link is judged too.
+        """
+        wanted = tuple(names)
+        for port in self.ports:
+            if self.fleet.earlier is None:
+                self.skip(port.node, NO_EARLIER)
+                continue
+            before = self.fleet.earlier_hosts.get(port.node)
+            old_pf = before.pf(port.pf.pci) if before else None
+            if before is None or old_pf is None:
+                self.skip(port.node, "not in the earlier look")
+                continue
+            now, old = self.read(port.node, port.pf.counters), self.read(port.node, old_pf.counters)
+            if now is None or old is None:
+                continue
+            seconds = now.uptime_s - old.uptime_s
+            if seconds <= 0 or before.system.boot_id.value != port.host.system.boot_id.value:
+                self.skip(port.node, REBOOTED)
+                continue
+            traffic = [now.values[name] - old.values.get(name, 0) for name in TRAFFIC if name in now.values]
+            if traffic and max(traffic) < IDLE_BYTES and not idle_proves:
+                self.skip(port.node, IDLE)
+                continue
+            common = [name for name in wanted if name in now.values and name in old.values]
+            if not common:
+                self.skip(port.node, f"this NIC counts none of {', '.join(wanted)}")
+            for name in common:
+                yield port, name, max(now.values[name] - old.values[name], 0) / seconds, port.pf.counters.source
+
+    def rate_fault(self, port: Port, source: str, found: str, wanted: str) -> Fault:
+        """A fault of a counter, with both looks as evidence."""
+        before = self.fleet.earlier_hosts[port.node].read_at
+        at = f"{instant(before)} to {instant(port.host.read_at)}"
+        return Fault(
+            node=port.node, part=port.part, found=found, wanted=wanted, evidence=Evidence(source=source, at=at)
+        )
+
+    def switch_fault(self, uplink: Uplink, reading: Reading[T], found: str, wanted: str) -> Fault:
+        """A fault of a switch port."""
+        evidence = Evidence(source=reading.source, at=instant(uplink.switch.read_at))
+        return Fault(node=uplink.switch.name, part=uplink.port.name, found=found, wanted=wanted, evidence=evidence)
+
+    def cluster_fault(self, source: str, part: str, found: str, wanted: str, *, node: str = "") -> Fault:
+        """A fault of an object in the cluster."""
+        cluster = self.fleet.inventory.cluster
+        evidence = Evidence(source=source, at=instant(cluster.read_at if cluster else None))
+        return Fault(node=node, part=part, found=found, wanted=wanted, evidence=evidence)
+
+
+def fault(place: Place, reading: Reading[T], found: str, wanted: str, *, part: str | None = None) -> Fault:
+    """A fault with the evidence of a reading."""
+    return Fault(
+        node=place.node,
+        part=place.part if part is None else part,
+        found=found,
+        wanted=wanted,
+        evidence=Evidence(source=reading.source, at=instant(place.host.read_at)),
+    )
+
+
+def instant(moment: datetime | None) -> str:
+    """A time as documents have it; empty where there is none."""
+    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ") if moment else ""

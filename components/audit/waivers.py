@@ -1,0 +1,86 @@
+"""Faults that somebody accepts: by check and nodes, with a reason and a last day."""
+
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+from datetime import date
+from pathlib import Path
+from typing import Annotated
+
+import yaml
+from pydantic import Field, TypeAdapter, ValidationError
+
+from components.audit.findings import Fault
+from stacks.base import LabError, Section
+from stacks.sets import NameSet, names_of
+
+EXAMPLE = "- {check: pcie-link, nodes: 'gpu[01-04]', reason: riser cards are ordered, expires: 2027-03-31}"
+
+
+class Waiver(Section):
+    """One accepted fault."""
+
+    check: str
+    """Code of the check."""
+    nodes: NameSet | None = None
+    """None: everywhere."""
+    reason: Annotated[str, Field(min_length=1, max_length=500)]
+    expires: date
+    """The last day on which it counts, in UTC."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Applied:
+    waiver: Waiver
+    nodes: frozenset[str] | None
+
+
+class Waivers:
+    """The waivers of a file on one day."""
+
+    def __init__(self, waivers: Sequence[Waiver], today: date) -> None:
+        self._expired = [waiver for waiver in waivers if waiver.expires < today]
+        self._by_check: dict[str, list[_Applied]] = {}
+        for waiver in waivers:
+            if waiver.expires >= today:
+                nodes = frozenset(names_of(waiver.nodes)) if waiver.nodes is not None else None
+                self._by_check.setdefault(waiver.check, []).append(_Applied(waiver, nodes))
+
+    def waiver_for(self, code: str, fault: Fault) -> Waiver | None:
+        """The first waiver that covers a fault."""
+        for one in self._by_check.get(code, ()):
+            if one.nodes is None or fault.node in one.nodes:
+                return one.waiver
+        return None
+
+    def expired(self, names: bool = True) -> Iterable[str]:
+        """Each waiver whose day has passed, in words."""
+        for waiver in self._expired:
+            where = f" on {waiver.nodes}" if waiver.nodes and names else ""
+            why = f": {waiver.reason}" if names else ""
+            yield f"{waiver.check}{where} expired on {waiver.expires}{why}"
+
+
+NONE = Waivers((), date.min)
+
+
+def read_waivers(path: Path, codes: Collection[str], today: date) -> Waivers:
+    """The waivers of a YAML file.
+
+    Raises:
+        LabError: with every entry that is refused.
+    """
+    try:
+        given = yaml.safe_load(path.read_text(encoding="utf-8"))
+        waivers = TypeAdapter(tuple[Waiver, ...]).validate_python(given or ())
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise LabError(f"{path}: not YAML ({' '.join(str(error).split())}); an entry looks like {EXAMPLE}") from None
+    except ValidationError as error:
+        lines = [
+            f"  {'.'.join(map(str, fault['loc'])) or 'file'}: {fault['msg']}"
+            for fault in error.errors(include_url=False, include_input=False)
+        ]
+        raise LabError("\n".join([f"{path} is not a list of waivers, such as {EXAMPLE}", *lines])) from None
+    unknown = sorted({waiver.check for waiver in waivers} - set(codes))
+    if unknown:
+        raise LabError(f"{path}: there is no check {', '.join(unknown)}; docs/audit.md lists the codes")
+    return Waivers(waivers, today)
