@@ -16,6 +16,9 @@ VERBS = {
         "history": "List a lab's last runs and what they are compared with.",
         "bitfusion": "Prove that each Bitfusion client works with each server.",
     },
+    "Look at a cluster": {
+        "audit": "Find what is wrong: against the lab file, the peers and good practice.",
+    },
     "Prepare a lab": {
         "expand": "Print a stack file with its groups of rails, nodes and switches spelled out.",
         "ports": "Print the port matrix of a lab, or check that every port is reachable.",

@@ -1,0 +1,159 @@
+"""An audit as rows of text, which every format shows: names folded, secrets blanked, and names left out on request."""
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from components.audit.findings import Audit, Finding, NotChecked
+from components.audit.registry import Check, checks
+from components.report.lines import when
+from components.validation.memory.redact import redacted
+from stacks.sets import folded, folded_places
+from stacks.words import plural
+
+PUBLIC = re.compile(
+    r"[\d.]+( (Gbit/s|bytes|VFs|allocatable|changes of carrier|or more))?( x\d+)?|[\d.]+ GT/s x\d+"
+    r"|at most [\d.]+(/s| per hour)?|(rx|tx)_\w+ (rises( by [\d.e+]+ per hour)?|[\d.e+]+/s)|(no )?rise"
+    r"|[\d.e+]+/s, the median of peers|DSCP \d+(, priority \d+)?|arp_ignore \d.*, arp_announce \d"
+)
+"""Values that name nothing: numbers with their units, counters and their rates."""
+# fmt: off
+PUBLIC_WORDS = frozenset({
+    "none", "on", "off", "missing", "there", "identity", "DMA", "DMA-FQ", "ACTIVE", "INIT", "DOWN", "ARMED",
+    "Ethernet", "InfiniBand", "infinity", "pcp", "dscp", "os", "firmware", "shared", "exclusive", "performance",
+    "powersave", "ondemand", "schedutil", "swap", "direct", "Succeeded", "InProgress", "Failed", "set down",
+    "no carrier", "up with carrier", "no RDMA device", "no IPv4 address", "an IPv4 address", "reboot required",
+    "no reboot required", "synchronized", "not synchronized", "installed", "not installed", "default route",
+    "no default route", "nothing forced", "1 (strict)", "2 (loose) or 0", "one owner", "no overlap", "rx on",
+    "tx on", "rx and tx on", "the same on both", "the same on all peers", "no complaint",
+})
+# fmt: on
+"""Words that name nothing."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """A finding as it is shown."""
+
+    check: Check
+    where: str
+    found: str
+    wanted: str
+    source: str
+    """File or command that was read; empty where names are left out."""
+    at: str
+    waiver: str = ""
+    """Reason and last day, of a waived one."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Report:
+    """An audit as it is shown."""
+
+    title: str
+    headline: str
+    looked: tuple[str, str]
+    since: str
+    hosts: int
+    drained: str
+    rows: tuple[Row, ...]
+    waived: tuple[Row, ...]
+    expired: tuple[str, ...]
+    not_checked: tuple[tuple[str, str, str], ...]
+    """Codes, where, and why."""
+    unread: tuple[tuple[str, str], ...]
+    """Where, and why."""
+
+
+def report_of(audit: Audit, *, names: bool = True) -> Report:
+    """What is shown of an audit.
+
+    Args:
+        audit: what was found.
+        names: whether hosts, interfaces, addresses and reasons are named.
+    """
+    return Report(
+        title=audit.name if names else "",
+        headline=_headline(audit),
+        looked=audit.looked,
+        since=audit.since,
+        hosts=audit.hosts,
+        drained=_named(audit.drained, names) if audit.drained else "",
+        rows=tuple(_row(one, names) for one in audit.findings),
+        waived=tuple(
+            _row(one.finding, names, f"until {one.expires}{f': {one.reason}' if names else ''}") for one in audit.waived
+        ),
+        expired=tuple(redacted(text) for text in audit.expired) if names else _counted_expired(audit),
+        not_checked=tuple(_not_checked(audit.not_checked, names)),
+        unread=tuple(_unread(audit, names)),
+    )
+
+
+def _headline(audit: Audit) -> str:
+    found = ", ".join(f"{count} {severity.word}" for severity, count in audit.counts.items())
+    unread = f", {len(audit.unread)} NOT READ" if audit.unread else ""
+    return f"{found or 'no findings'} on {plural(audit.hosts, 'host')}{unread}"
+
+
+def _row(finding: Finding, names: bool, waiver: str = "") -> Row:
+    return Row(
+        check=checks()[finding.code],
+        where=folded_places(finding.places) if names else _count(finding),
+        found=_value(finding.found, names),
+        wanted=_value(finding.wanted, names),
+        source=redacted(finding.evidence.source) if names else "",
+        at=finding.evidence.at,
+        waiver=redacted(waiver),
+    )
+
+
+def _value(text: str, names: bool) -> str:
+    bare = text.removesuffix(", as most peers")
+    return redacted(text) if names or bare in PUBLIC_WORDS or PUBLIC.fullmatch(bare) else ""
+
+
+def _count(finding: Finding) -> str:
+    nodes = plural(len(finding.nodes), "node") if finding.nodes else ""
+    parts = len({place for place in finding.places if place[1]})
+    if not nodes:
+        return plural(parts or 1, "object")
+    return f"{plural(parts, 'place')} on {nodes}" if parts > len(finding.nodes) else nodes
+
+
+def _named(nodes: Iterable[str], names: bool) -> str:
+    every = tuple(nodes)
+    return ", ".join(folded(every)) if names else plural(len(every), "node")
+
+
+def _not_checked(found: Iterable[NotChecked], names: bool) -> Iterable[tuple[str, str, str]]:
+    """The same reason at the same places is said once for all checks."""
+    groups: dict[tuple[tuple[str, ...], str], list[str]] = {}
+    for one in found:
+        groups.setdefault((one.nodes, one.reason if names else ""), []).append(one.code)
+    for (nodes, reason), codes in sorted(groups.items(), key=lambda item: (-len(item[1]), item[0])):
+        yield ", ".join(codes), _named(nodes, names) if nodes else "", redacted(reason)
+
+
+def _unread(audit: Audit, names: bool) -> Iterable[tuple[str, str]]:
+    groups: dict[str, list[str]] = {}
+    for name, reason in audit.unread:
+        groups.setdefault(reason if names else "", []).append(name)
+    for reason, some in groups.items():
+        yield _named(some, names), redacted(reason)
+
+
+def _counted_expired(audit: Audit) -> tuple[str, ...]:
+    return (f"{plural(len(audit.expired), 'waiver')} expired",) if audit.expired else ()
+
+
+def looked_at(report: Report) -> str:
+    """When the hosts were looked at, for people."""
+    first, last = report.looked
+    span = when(first) if when(first) == when(last) else f"{when(first)} to {when(last)}"
+    return f"{span}, counters since {when(report.since)}" if report.since else span
+
+
+def evidence_of(row: Row) -> str:
+    """Where and when a value was read."""
+    at = " to ".join(when(part) for part in row.at.split(" to "))
+    return f"{row.source}, {at}" if row.source and at else row.source or at

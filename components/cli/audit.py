@@ -1,0 +1,83 @@
+"""`rocelab audit`."""
+
+from datetime import UTC, datetime
+from pathlib import Path
+
+import click
+
+from components.audit.audit import audit, counters_of
+from components.audit.document import document_of
+from components.audit.findings import Severity
+from components.audit.markdown import as_markdown
+from components.audit.page import as_html
+from components.audit.registry import checks
+from components.audit.rows import report_of
+from components.audit.text import as_text
+from components.audit.waivers import NONE, read_waivers
+from components.cli.exits import Exit, exit_of
+from components.cli.options import FILE, NEW_FILE, examples, json_option, print_json
+from components.inventory.document import load
+from components.stack import Stack, project_root
+
+FAIL_ON = {severity.word: severity for severity in Severity}
+
+
+@click.command(
+    epilog=examples(
+        "rocelab audit --from inventory.json",
+        "rocelab audit --from inventory.json --since yesterday.json --stack pod1 --fail-on high",
+        "rocelab audit --from inventory.json --html audit.html --waivers waivers.yaml",
+    )
+)
+@click.option(
+    "--from", "source", type=FILE, required=True, metavar="FILE", help="Audit this inventory of rocelab look."
+)
+@click.option("--since", type=FILE, metavar="FILE", help="Compare counters with this earlier inventory.")
+@click.option("--stack", "name", metavar="NAME", help="Compare with the lab in Pulumi.NAME.yaml too.")
+@click.option("--config-file", type=FILE, metavar="FILE", help="Compare with the lab in this file instead.")
+@click.option(
+    "--waivers", "waiver_file", type=FILE, metavar="FILE", help="Accept the faults that this YAML file lists."
+)
+@click.option(
+    "--fail-on",
+    type=click.Choice(list(FAIL_ON)),
+    default=Severity.HIGH.word,
+    show_default=True,
+    help="End with 1 for a finding of this severity and for every worse one.",
+)
+@click.option("--no-names", is_flag=True, help="Name no host, interface, address or reason: for public places.")
+@click.option("--markdown", is_flag=True, help="Print one Markdown comment instead.")
+@click.option("--html", "page", type=NEW_FILE, metavar="FILE", help="Write one page for a browser too.")
+@json_option
+def command(
+    source: Path,
+    since: Path | None,
+    name: str | None,
+    config_file: Path | None,
+    waiver_file: Path | None,
+    fail_on: str,
+    no_names: bool,
+    markdown: bool,
+    page: Path | None,
+    as_json: bool,
+) -> Exit:
+    """Find what is wrong in a cluster: against the lab file, the majority of its peers, and good practice.
+
+    Nothing is changed. Exit code 4 means that a host, a switch or the cluster was not read.
+    """
+    if markdown and as_json:
+        raise click.UsageError("--markdown and --json both print to stdout: give one of them")
+    lab = None
+    if name or config_file:
+        lab = Stack(root=project_root(Path.cwd()), name=name or "lab", config_file=config_file).lab()
+    waivers = read_waivers(waiver_file, checks(), datetime.now(UTC).date()) if waiver_file else NONE
+    earlier = counters_of(load(since)) if since else None
+    found = audit(load(source), lab, earlier, waivers)
+    report = report_of(found, names=not no_names)
+    if page:
+        page.write_text(as_html(report), encoding="utf-8")
+    if as_json:
+        print_json(document_of(found, report))
+    else:
+        click.echo(as_markdown(report) if markdown else as_text(report), nl=False)
+    return exit_of(findings=found.worst is not None and found.worst <= FAIL_ON[fail_on], unreached=bool(found.unread))

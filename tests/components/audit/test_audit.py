@@ -1,0 +1,271 @@
+"""What an audit makes of many faults at once: it finds all of them, invents none, and folds and waives them."""
+
+from dataclasses import replace
+from datetime import date
+from pathlib import Path
+
+import pytest
+
+from components.audit.audit import MOST_WAYS, audit, counters_of
+from components.audit.findings import Audit, Severity
+from components.audit.registry import checks
+from components.audit.view import IDLE, NO_EARLIER, REBOOTED
+from components.audit.waivers import Waivers, read_waivers
+from components.inventory.model import Inventory
+from components.inventory.reading import known, unknown
+from stacks.base import LabError
+from tests.components.audit.spoilt import (
+    HOSTS,
+    SPOILS,
+    both,
+    counters,
+    crossed,
+    earlier,
+    files,
+    healthy,
+    kube_node,
+    lab,
+    on_pf,
+    pf,
+    qos,
+    rdma,
+    switch_port,
+    system,
+    with_address,
+)
+from tests.components.inventory.fabricate import address_of, changed, fabricate, pci_of
+
+TWELVE = {
+    "cross-cabled": crossed("gpu01"),
+    "mtu-pf": pf("gpu02", 1, mtu_bytes=1500),
+    "vfs": pf("gpu02", 2, vfs_num=3),
+    "allocatable": kube_node("gpu03", allocatable={"nvidia.com/rdma_1": "4", "nvidia.com/rdma_2": "2"}),
+    "pfc-switch": switch_port("leaf1", "Ethernet8", pfc_priorities=()),
+    "rail-subnet": both(with_address("gpu04", 1, "10.77.0.4/16")),
+    "link-speed": pf("gpu04", 2, speed_mbit_s=100_000, supported_speeds_mbit_s=(100_000,)),
+    "nic-firmware": pf("gpu05", 2, firmware="28.39.1002"),
+    "qos-trust": qos("gpu05", 1, trust="pcp"),
+    "memlock": system("gpu01", containerd_memlock="8388608"),
+    "not-persistent": pf("gpu03", 2, config_files=files(mtu_bytes=1500, addresses=(f"{address_of(2, 3)}/16",))),
+    "traffic-class": rdma("gpu03", 1, traffic_class=-1),
+}
+"""Twelve faults of twelve kinds, by the check that finds each."""
+
+
+def codes(found: Audit) -> list[str]:
+    return sorted(one.code for one in found.findings)
+
+
+def spoilt_in_twelve_ways() -> Inventory:
+    """With the number of VFs in Kubernetes as on the host, so that a missing VF is one fault."""
+    fewer = kube_node("gpu02", allocatable={"nvidia.com/rdma_1": "4", "nvidia.com/rdma_2": "3"})
+    return both(*TWELVE.values(), fewer, routes_moved)(healthy())
+
+
+def routes_moved(inventory: Inventory) -> Inventory:
+    """The connected route of an address that moved to another subnet."""
+
+    def change(one):  # type: ignore[no-untyped-def]
+        routes = one.network.routes.map(
+            lambda found: tuple(
+                replace(route, destination="10.77.0.0/16") if route.interface == "ens1np0" else route for route in found
+            )
+        )
+        return replace(one, network=replace(one.network, routes=routes))
+
+    return changed(inventory, "gpu04", change)
+
+
+def test_twelve_faults_of_twelve_kinds_are_all_found_and_nothing_else() -> None:
+    found = audit(spoilt_in_twelve_ways(), None, earlier(healthy()))
+
+    assert set(codes(found)) == set(TWELVE)
+    assert {one.nodes for one in found.findings if one.code != "cross-cabled"} == {
+        ("gpu01",), ("gpu02",), ("gpu03",), ("gpu04",), ("gpu05",),
+    }  # fmt: skip
+    crossed_ports = {place for one in found.findings if one.code == "cross-cabled" for place in one.places}
+    assert crossed_ports == {("gpu01", "ens1np0"), ("gpu01", "ens2np0")}
+
+
+def test_with_a_lab_file_the_same_twelve_faults_are_found() -> None:
+    found = audit(spoilt_in_twelve_ways(), lab(), earlier(healthy()))
+
+    assert set(codes(found)) == set(TWELVE) - {"rail-subnet"} | {"rail-address"}
+
+
+def test_the_worst_finding_comes_first() -> None:
+    found = audit(spoilt_in_twelve_ways())
+
+    severities = [one.severity for one in found.findings]
+    assert severities == sorted(severities)
+    assert found.worst is Severity.CRITICAL
+
+
+def test_equal_faults_of_many_hosts_are_one_finding() -> None:
+    spoil = both(*(pf(f"gpu{n:02}", k, iommu_group_type="DMA") for n in range(1, 4) for k in (1, 2)))
+
+    [finding] = audit(spoil(healthy())).findings
+
+    assert (finding.code, len(finding.places), finding.nodes) == ("iommu", 6, ("gpu01", "gpu02", "gpu03"))
+
+
+def test_many_different_values_of_one_check_are_one_finding_with_an_example() -> None:
+    count = MOST_WAYS + 2
+    inventory = fabricate(count, 1)
+    for n in range(1, count + 1):
+        inventory = system(f"gpu{n:02}", containerd_memlock=str(n))(inventory)
+
+    [finding] = audit(inventory).findings
+
+    assert finding.code == "memlock"
+    assert len(finding.nodes) == count
+    assert finding.found.startswith(f"{count} different values")
+
+
+def test_two_peers_that_differ_are_both_named_since_nobody_knows_which_one_is_right() -> None:
+    inventory = pf("gpu02", 1, mtu_bytes=4200)(fabricate(2, 1))
+
+    [finding] = [one for one in audit(inventory).findings if one.code == "mtu-pf"]
+
+    assert finding.nodes == ("gpu01", "gpu02")
+    assert "9000 on gpu01" in finding.found
+
+
+def test_a_value_that_is_unknown_on_one_host_is_named_and_makes_no_finding() -> None:
+    inventory = on_pf("gpu02", 1, lambda one: replace(one, fec=unknown("Operation not supported")))(healthy())
+
+    found = audit(inventory)
+
+    assert found.findings == ()
+    [missing] = [one for one in found.not_checked if one.code == "link-fec"]
+    assert (missing.nodes, missing.reason) == (("gpu02",), "Operation not supported")
+
+
+def test_a_host_that_was_not_read_is_named_once_and_no_check_misses_it() -> None:
+    inventory = changed(healthy(), "gpu02", lambda one: replace(one, unread="Connection refused"))
+
+    found = audit(inventory)
+
+    assert found.unread == (("gpu02", "Connection refused"),)
+    assert found.hosts == HOSTS - 1
+    assert not any("gpu02" in one.nodes for one in found.not_checked)
+
+
+def test_a_node_of_the_lab_file_that_nobody_looked_at_is_not_read() -> None:
+    inventory = healthy()
+
+    found = audit(replace(inventory, hosts=inventory.hosts[1:]), lab())
+
+    assert [name for name, _ in found.unread] == ["gpu01"]
+
+
+def test_a_drained_node_is_left_alone() -> None:
+    nodes = [node.model_dump(mode="json", exclude_unset=True) for node in lab().nodes]
+    nodes[1]["state"] = "drained"
+
+    found = audit(SPOILS["link-down"](healthy()), lab(nodes=nodes))
+
+    assert found.findings == ()
+    assert found.drained == ("gpu02",)
+
+
+def test_the_same_host_under_another_name_is_found_by_its_address() -> None:
+    inventory = changed(healthy(), "gpu02", lambda one: replace(one, name="rack1-u07"))
+
+    assert audit(inventory, lab()).unread == ()
+
+
+def test_counters_say_nothing_without_an_earlier_look_after_a_reboot_and_on_idle_links() -> None:
+    inventory = SPOILS["packet-loss"](healthy())
+    traffic = counters("gpu02", 1, rx_bytes_phy=10, rx_discards_phy=10**9)(healthy())
+    rebooted = system("gpu02", boot_id="another")(inventory)
+
+    assert reasons(audit(inventory)) == {NO_EARLIER}
+    assert reasons(audit(rebooted, None, earlier(inventory))) == {REBOOTED}
+    assert IDLE in reasons(audit(traffic, None, earlier(traffic)))
+    for found in (audit(inventory), audit(rebooted, None, earlier(inventory))):
+        assert "packet-loss" not in codes(found)
+
+
+def reasons(found: Audit) -> set[str]:
+    return {one.reason for one in found.not_checked if one.code == "packet-loss"}
+
+
+def test_the_part_of_an_earlier_look_that_is_kept_is_enough() -> None:
+    inventory = both(SPOILS["packet-loss"], SPOILS["link-flaps"])(healthy())
+
+    assert audit(inventory, None, counters_of(earlier(inventory))) == audit(inventory, None, earlier(inventory))
+
+
+def test_a_waiver_covers_its_nodes_until_its_day(tmp_path: Path) -> None:
+    inventory = both(pf("gpu01", iommu_group_type="DMA"), pf("gpu02", iommu_group_type="DMA"))(healthy())
+    file = tmp_path / "waivers.yaml"
+    file.write_text("- {check: iommu, nodes: 'gpu[02-04]', reason: VMs until spring, expires: 2027-03-01}")
+
+    def at(day: date) -> Audit:
+        return audit(inventory, waivers=read_waivers(file, checks(), day))
+
+    on_the_day, after = at(date(2027, 3, 1)), at(date(2027, 3, 2))
+    assert [one.nodes for one in on_the_day.findings] == [("gpu01",)]
+    assert [(one.finding.nodes, one.reason) for one in on_the_day.waived] == [(("gpu02",), "VMs until spring")]
+    assert on_the_day.expired == ()
+    assert [one.nodes for one in after.findings] == [("gpu01", "gpu02")]
+    assert (after.waived, len(after.expired)) == ((), 1)
+    assert "iommu on gpu[02-04] expired on 2027-03-01" in after.expired[0]
+
+
+@pytest.mark.parametrize(
+    ("text", "named"),
+    [
+        ("- {check: no-such, reason: x, expires: 2027-01-01}", "no-such"),
+        ("- {check: iommu, expires: 2027-01-01}", "0.reason"),
+        ("- {check: iommu, reason: x}", "0.expires"),
+        ("- {check: iommu, reason: x, expires: soon}", "0.expires"),
+        ("- {check: iommu, nodes: 'gpu[4-1]', reason: x, expires: 2027-01-01}", "0.nodes"),
+        ("iommu", "file"),
+        ("[", "not YAML"),
+    ],
+)
+def test_a_waiver_without_check_reason_or_day_is_refused(text: str, named: str, tmp_path: Path) -> None:
+    file = tmp_path / "waivers.yaml"
+    file.write_text(text)
+
+    with pytest.raises(LabError, match=named):
+        read_waivers(file, checks(), date(2026, 1, 1))
+
+
+def test_an_empty_file_waives_nothing(tmp_path: Path) -> None:
+    (tmp_path / "w.yaml").write_text("# none yet\n")
+
+    assert isinstance(read_waivers(tmp_path / "w.yaml", checks(), date(2026, 1, 1)), Waivers)
+
+
+def test_a_leaf_for_all_rails_is_not_taken_for_crossed_cables() -> None:
+    inventory = healthy()
+    for n in range(1, HOSTS + 1):
+        one = inventory.host(f"gpu{n:02}")
+        assert one
+        first = one.pf(pci_of(1))
+        assert first
+        shared = first.lldp.map(lambda heard: tuple(replace(each, port_id=f"{each.port_id}/2") for each in heard))
+        inventory = on_pf(f"gpu{n:02}", 2, lambda own, shared=shared: replace(own, lldp=shared))(inventory)
+
+    assert "cross-cabled" not in codes(audit(inventory))
+
+
+def test_the_switch_port_of_a_host_without_lldp_is_found_by_mac() -> None:
+    inventory = healthy()
+    for n in range(1, HOSTS + 1):
+        inventory = on_pf(f"gpu{n:02}", 1, lambda own: replace(own, lldp=known((), "lldpctl -f json0")))(inventory)
+    silent = replace(
+        inventory,
+        switches=tuple(
+            replace(
+                one, ports=one.ports.map(lambda ports: tuple(replace(port, neighbours=known((), "")) for port in ports))
+            )
+            for one in inventory.switches
+        ),
+    )
+
+    assert audit(silent).findings == ()
+    assert codes(audit(switch_port(mtu_bytes=1500)(silent))) == ["mtu-switch"]
