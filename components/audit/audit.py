@@ -7,7 +7,7 @@ from components.audit.fleet import Fleet
 from components.audit.registry import Check, checks
 from components.audit.view import View, instant
 from components.audit.waivers import NONE, Waivers
-from components.inventory.model import Host, Inventory, Pf, System
+from components.inventory.model import Inventory
 from stacks.lab import Lab
 
 MOST_WAYS = 6
@@ -64,25 +64,6 @@ def audit(
         not_checked=tuple(not_checked),
         unread=tuple(fleet.unread),
     )
-
-
-def counters_of(inventory: Inventory) -> Inventory:
-    """The little of an earlier look that an audit compares with: a large inventory takes hundreds of megabytes."""
-
-    def pf_of(pf: Pf) -> Pf:
-        return Pf(pci=pf.pci, counters=pf.counters, carrier_changes=pf.carrier_changes)
-
-    def host_of(host: Host) -> Host:
-        return Host(
-            name=host.name,
-            address=host.address,
-            unread=host.unread,
-            read_at=host.read_at,
-            system=System(boot_id=host.system.boot_id),
-            pfs=host.pfs.map(lambda pfs: tuple(map(pf_of, pfs))),
-        )
-
-    return Inventory(schema=inventory.schema, read_at=inventory.read_at, hosts=tuple(map(host_of, inventory.hosts)))
 
 
 def _folded(check: Check, faults: Sequence[Fault]) -> list[Finding]:

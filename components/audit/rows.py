@@ -12,7 +12,7 @@ from stacks.sets import folded, folded_places
 from stacks.words import plural
 
 PUBLIC = re.compile(
-    r"[\d.]+( (Gbit/s|bytes|VFs|allocatable|changes of carrier|or more))?( x\d+)?|[\d.]+ GT/s x\d+"
+    r"\d+(\.\d+)?( (Gbit/s|bytes|VFs|allocatable|changes of carrier|or more))?( x\d+)?|[\d.]+ GT/s x\d+"
     r"|at most [\d.]+(/s| per hour)?|(rx|tx)_\w+ (rises( by [\d.e+]+ per hour)?|[\d.e+]+/s)|(no )?rise"
     r"|[\d.e+]+/s, the median of peers|DSCP \d+(, priority \d+)?|arp_ignore \d.*, arp_announce \d"
 )

@@ -16,9 +16,6 @@ VERBS = {
         "history": "List a lab's last runs and what they are compared with.",
         "bitfusion": "Prove that each Bitfusion client works with each server.",
     },
-    "Look at a cluster": {
-        "audit": "Find what is wrong: against the lab file, the peers and good practice.",
-    },
     "Prepare a lab": {
         "expand": "Print a stack file with its groups of rails, nodes and switches spelled out.",
         "ports": "Print the port matrix of a lab, or check that every port is reachable.",
@@ -30,7 +27,8 @@ VERBS = {
     },
     "Look at a cluster": {
         "look": "Read a cluster that exists, without changing it, and write what it is to a file.",
-        "discover": "Draft a lab file of a cluster that exists, with what is open and what `up` would change.",
+        "discover": "Draft a lab file of an existing cluster, with open questions and what `up` would change.",
+        "audit": "Find what is wrong in a cluster: against the lab file, the peers and good practice.",
     },
     "Review a change": {
         "review": "Print one comment for code review from `pulumi preview --json`.",

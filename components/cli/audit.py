@@ -1,12 +1,16 @@
 """`rocelab audit`."""
 
+import sys
+from contextlib import redirect_stdout
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import click
 
-from components.audit.audit import audit, counters_of
+from components.audit.audit import audit
 from components.audit.document import document_of
+from components.audit.earlier import load_earlier
 from components.audit.findings import Severity
 from components.audit.markdown import as_markdown
 from components.audit.page import as_html
@@ -14,10 +18,12 @@ from components.audit.registry import checks
 from components.audit.rows import report_of
 from components.audit.text import as_text
 from components.audit.waivers import NONE, read_waivers
+from components.cli import look
 from components.cli.exits import Exit, exit_of
 from components.cli.options import FILE, NEW_FILE, examples, json_option, print_json
 from components.inventory.document import load
 from components.stack import Stack, project_root
+from stacks.lab import Lab
 
 FAIL_ON = {severity.word: severity for severity in Severity}
 
@@ -25,16 +31,13 @@ FAIL_ON = {severity.word: severity for severity in Severity}
 @click.command(
     epilog=examples(
         "rocelab audit --from inventory.json",
-        "rocelab audit --from inventory.json --since yesterday.json --stack pod1 --fail-on high",
+        "rocelab audit --stack pod1 --since yesterday.json --fail-on medium",
         "rocelab audit --from inventory.json --html audit.html --waivers waivers.yaml",
     )
 )
-@click.option(
-    "--from", "source", type=FILE, required=True, metavar="FILE", help="Audit this inventory of rocelab look."
-)
+@click.option("--from", "source", type=FILE, metavar="FILE", help="Audit this inventory of `rocelab look`.")
 @click.option("--since", type=FILE, metavar="FILE", help="Compare counters with this earlier inventory.")
-@click.option("--stack", "name", metavar="NAME", help="Compare with the lab in Pulumi.NAME.yaml too.")
-@click.option("--config-file", type=FILE, metavar="FILE", help="Compare with the lab in this file instead.")
+@click.option("--config-file", type=FILE, metavar="FILE", help="Compare with the lab in this file.")
 @click.option(
     "--waivers", "waiver_file", type=FILE, metavar="FILE", help="Accept the faults that this YAML file lists."
 )
@@ -50,9 +53,8 @@ FAIL_ON = {severity.word: severity for severity in Severity}
 @click.option("--html", "page", type=NEW_FILE, metavar="FILE", help="Write one page for a browser too.")
 @json_option
 def command(
-    source: Path,
+    source: Path | None,
     since: Path | None,
-    name: str | None,
     config_file: Path | None,
     waiver_file: Path | None,
     fail_on: str,
@@ -60,18 +62,26 @@ def command(
     markdown: bool,
     page: Path | None,
     as_json: bool,
+    stack_name: str | None,
+    **look_options: Any,  # whatever options `rocelab look` has
 ) -> Exit:
     """Find what is wrong in a cluster: against the lab file, the majority of its peers, and good practice.
 
-    Nothing is changed. Exit code 4 means that a host, a switch or the cluster was not read.
+    Nothing is changed. Without --from it looks at the hosts first, as `rocelab look` with the same options. With
+    --stack or --config-file it also compares with that lab. Exit code 4 means that a host, a switch or the cluster
+    was not read.
     """
     if markdown and as_json:
         raise click.UsageError("--markdown and --json both print to stdout: give one of them")
-    lab = None
-    if name or config_file:
-        lab = Stack(root=project_root(Path.cwd()), name=name or "lab", config_file=config_file).lab()
+    if source and look_options["sets"]:
+        raise click.UsageError("--from reads a file, --hosts looks at hosts: give one of them")
+    if not (source or stack_name or look_options["sets"]):
+        raise click.UsageError("name an inventory with --from, or what to look at with --hosts or --stack")
+    lab = _lab(stack_name, config_file)
     waivers = read_waivers(waiver_file, checks(), datetime.now(UTC).date()) if waiver_file else NONE
-    earlier = counters_of(load(since)) if since else None
+    earlier = load_earlier(since) if since else None
+    if source is None:
+        source = _looked({"stack_name": stack_name, **look_options})
     found = audit(load(source), lab, earlier, waivers)
     report = report_of(found, names=not no_names)
     if page:
@@ -80,4 +90,23 @@ def command(
         print_json(document_of(found, report))
     else:
         click.echo(as_markdown(report) if markdown else as_text(report), nl=False)
-    return exit_of(findings=found.worst is not None and found.worst <= FAIL_ON[fail_on], unreached=bool(found.unread))
+    bad = found.worst is not None and found.worst <= FAIL_ON[fail_on]
+    return exit_of(findings=bad, unreached=bool(found.unread))
+
+
+command.params += [option for option in look.command.params if option.name != "as_json"]
+
+
+def _lab(name: str | None, config_file: Path | None) -> Lab | None:
+    if not (name or config_file):
+        return None
+    return Stack(root=project_root(Path.cwd()), name=name or "lab", config_file=config_file).lab()
+
+
+def _looked(options: dict[str, Any]) -> Path:
+    """The file of a new look; stdout belongs to the audit."""
+    with redirect_stdout(sys.stderr):
+        if look.command.callback:
+            look.command.callback(**options, as_json=False)
+    out: Path = options["out"]
+    return out

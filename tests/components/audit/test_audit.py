@@ -6,11 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from components.audit.audit import MOST_WAYS, audit, counters_of
+from components.audit.audit import MOST_WAYS, audit
+from components.audit.earlier import load_earlier
 from components.audit.findings import Audit, Severity
 from components.audit.registry import checks
 from components.audit.view import IDLE, NO_EARLIER, REBOOTED
 from components.audit.waivers import Waivers, read_waivers
+from components.inventory.document import save
 from components.inventory.model import Inventory
 from components.inventory.reading import known, unknown
 from stacks.base import LabError
@@ -191,10 +193,22 @@ def reasons(found: Audit) -> set[str]:
     return {one.reason for one in found.not_checked if one.code == "packet-loss"}
 
 
-def test_the_part_of_an_earlier_look_that_is_kept_is_enough() -> None:
+def test_the_part_of_an_earlier_look_that_is_read_is_enough(tmp_path: Path) -> None:
     inventory = both(SPOILS["packet-loss"], SPOILS["link-flaps"])(healthy())
+    save(earlier(inventory), tmp_path / "earlier.json")
 
-    assert audit(inventory, None, counters_of(earlier(inventory))) == audit(inventory, None, earlier(inventory))
+    found = audit(inventory, None, load_earlier(tmp_path / "earlier.json"))
+
+    assert found == audit(inventory, None, earlier(inventory))
+    assert {"packet-loss", "link-flaps"} == set(codes(found))
+
+
+@pytest.mark.parametrize("text", ["{", "{}", '{"schema": 99, "read_at": "2026-11-01T12:00:00Z"}'])
+def test_an_earlier_look_that_is_none_is_refused(text: str, tmp_path: Path) -> None:
+    (tmp_path / "x.json").write_text(text)
+
+    with pytest.raises(LabError, match=r"x\.json"):
+        load_earlier(tmp_path / "x.json")
 
 
 def test_a_waiver_covers_its_nodes_until_its_day(tmp_path: Path) -> None:
