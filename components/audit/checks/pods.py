@@ -129,7 +129,7 @@ def vf_owners(view: View) -> Iterator[Fault]:
         node = nodes.get(port.node)
         if node is None or port.pf.pci not in managed.get(node.name, ()):
             continue
-        files = [file.path for file in port.pf.config_files.or_else(()) if file.vfs is not None]
+        files = [file.path for file in port.pf.config_files.or_else(()) if file.vfs]
         if files or (by_lab and not operator and port.declared and port.declared.vfs):
             yield fault(port, port.pf.config_files, "SR-IOV operator and host", "one owner")
 
