@@ -14,15 +14,15 @@ from components.inventory.hosts import UNPINNED, pinned
 from components.inventory.model import MacEntry, Neighbour, Switch, SwitchPort
 from components.inventory.reading import Reading, known, unknown
 from components.ssh.connection import Endpoint, Keys, NoAnswerError, in_short, offered_key
-from components.switches import lldpctl
-from components.switches.dialect import AnswerError, Dialect, RefusedError, numbers_in
-from components.switches.eos import Eos
-from components.switches.nvue import Nvue
-from components.switches.onyx import ALL_LLDP, ALL_SWITCHPORTS, Onyx
+from components.switches.dialect import LLDPCTL, AnswerError, Dialect, RefusedError, numbers_in
+from components.switches.os import dialect_of
+from components.switches.os.onyx import ALL_LLDP, ALL_SWITCHPORTS
+from components.switches.os.sonic import DATABASE
 from components.switches.settings import PortSettings
-from components.switches.sonic import DATABASE, Sonic
 from components.switches.talk import Talk, talking
 from stacks.access import KnownHosts
+from stacks.base import members
+from stacks.switches import Switch as Model
 
 SwitchOs = Literal["onyx", "nvue", "sonic", "eos"]
 SWITCH_S = 45.0
@@ -317,12 +317,17 @@ def _eos_ports(text: str) -> list[str]:
     return _named(r"Ethernet\d+(/\d+)*", re.findall(r"^interface (\S+)", text, re.MULTILINE))
 
 
+def _dialect(system: str) -> Dialect:
+    """With the settings that a lab file has by default."""
+    return dialect_of(cast(Model, members(Model, "os")[system].model_construct(os=system)))
+
+
 WAYS: Mapping[SwitchOs, Way] = {
     "sonic": Way(
-        dialect=Sonic(),
+        dialect=_dialect("sonic"),
         listing=DATABASE,
         ports=lambda text: _named(r"Ethernet\d+", json.loads(text)["PORT"]),
-        lldp=lldpctl.COMMAND,
+        lldp=LLDPCTL,
         neighbours=lldpctl_neighbours,
         macs=SONIC_MACS,
         entries=sonic_macs,
@@ -331,16 +336,16 @@ WAYS: Mapping[SwitchOs, Way] = {
         speed=_sonic_speed,
     ),
     "nvue": Way(
-        dialect=Nvue("br_default"),
+        dialect=_dialect("nvue"),
         listing=NVUE_PORTS,
         ports=lambda text: _named(r"swp\d+(s\d+)?", json.loads(text)),
-        lldp=lldpctl.COMMAND,
+        lldp=LLDPCTL,
         neighbours=lldpctl_neighbours,
         macs=NVUE_MACS,
         entries=nvue_macs,
     ),
     "onyx": Way(
-        dialect=Onyx(),
+        dialect=_dialect("onyx"),
         listing=ALL_SWITCHPORTS,
         ports=lambda text: _named(r"\d+/\d+(/\d+)?", (name.removeprefix("Eth") for name in json.loads(text))),
         lldp=ALL_LLDP,
@@ -348,7 +353,7 @@ WAYS: Mapping[SwitchOs, Way] = {
         pauses_by_priority=False,
     ),
     "eos": Way(
-        dialect=Eos("uc-tx-queue"),
+        dialect=_dialect("eos"),
         listing=EOS_PORTS,
         ports=_eos_ports,
         lldp=EOS_LLDP,

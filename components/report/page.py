@@ -3,15 +3,15 @@
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from jinja2 import Environment
 from markupsafe import Markup
 
 from components.report.charts.nodes import node_chart
 from components.report.charts.pairs import pair_chart
 from components.report.charts.sizes import bandwidth_chart, busbw_chart, latency_chart
 from components.report.charts.trend import trend_chart
+from components.report.frame import environment
 from components.report.lines import (
     counted,
     duration,
@@ -19,7 +19,6 @@ from components.report.lines import (
     number,
     other_hints,
     percent,
-    plain,
     rated,
     test_name,
     test_title,
@@ -32,9 +31,6 @@ from components.validation.records import HostFacts, JobResult, RunRecord, Trans
 from components.validation.summary import JudgedTest, Summary
 from stacks.words import plural, some
 
-TEMPLATES = Path(__file__).parent / "templates"
-POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
-"""A browser that opens the page asks nobody for anything, even if something in it should try."""
 TITLES = {
     "tests": "Tests",
     "findings": "Findings",
@@ -115,10 +111,10 @@ def render_html(material: Material) -> str:
     whole: dict[str, object] = {
         "summary": summary,
         "sources": sources,
-        "policy": POLICY,
         "signs": SIGNS,
-        "style": Markup((TEMPLATES / "style.css").read_text().replace("\n", " ")),  # noqa: S704  # our own file
         "headline": headline(summary),
+        "title": f"{summary.lab}: {headline(summary)}",
+        "kind": "simulated" if summary.simulated else "",
         "passed": _passed(summary),
         "rated": rated(summary),
         "replayed": any(test.function == "replayed" for test in summary.tests),
@@ -130,16 +126,7 @@ def render_html(material: Material) -> str:
 
 
 def _environment() -> Environment:
-    made = Environment(
-        loader=FileSystemLoader(TEMPLATES),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        finalize=lambda value: plain(value) if isinstance(value, str) and not isinstance(value, Markup) else value,
-    )
-    made.globals["test_name"] = test_name
-    made.filters |= {
+    filters = {
         "number": number,
         "when": when,
         "duration": duration,
@@ -150,6 +137,8 @@ def _environment() -> Environment:
         "said": _said,
         "grouped": lambda count: f"{count:,}".replace(",", "\N{NARROW NO-BREAK SPACE}"),
     }
+    made = environment(filters=filters)
+    made.globals["test_name"] = test_name
     return made
 
 
