@@ -150,7 +150,9 @@ def peers(machine: ReadOnly, physical: Iterable[str]) -> List[Json]:
         for entry in printed_json(machine.once(*PEERS))
         if entry.get("dev") in known and entry.get("lladdr")
     ]
-    return found[:MOST_PEERS]
+    if len(found) > MOST_PEERS:
+        raise UnknownError(f"{len(found)} neighbours: more than {MOST_PEERS} are not kept")
+    return found
 
 
 def sysctls(machine: ReadOnly, physical: Iterable[str]) -> Dict[str, int]:

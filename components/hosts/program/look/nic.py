@@ -23,7 +23,7 @@ COUNTER = re.compile(
     r"|cnp\w*|xoff\w*|xon\w*|storm\w*|link_down\w*|flaps?)$"
 )
 OF_A_QUEUE = re.compile(r"^(rx|tx|ch|queue|ptp)_?(queue_)?\d+_|^\[\d+\]")
-MOST_COUNTERS = 200
+MOST_COUNTERS = 1000
 
 
 class Nic:
@@ -421,6 +421,8 @@ def counters(text: str) -> Dict[str, int]:
     """Counters of the port in `ethtool -S`: errors, pauses, discards and marks, without those of single queues."""
     found: Dict[str, int] = {}
     for name, value in re.findall(r"^\s*([\w.\[\]-]+):\s*(\d+)\s*$", text, re.MULTILINE):
-        if COUNTER.search(name) and not OF_A_QUEUE.match(name) and len(found) < MOST_COUNTERS:
+        if COUNTER.search(name) and not OF_A_QUEUE.match(name):
             found[name] = int(value)
+    if len(found) > MOST_COUNTERS:
+        raise UnknownError(f"{len(found)} counters: more than {MOST_COUNTERS} are not kept")
     return found
