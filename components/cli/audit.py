@@ -23,7 +23,6 @@ from components.cli.exits import Exit, exit_of
 from components.cli.options import FILE, NEW_FILE, examples, json_option, print_json
 from components.inventory.document import load
 from components.stack import Stack, project_root
-from stacks.lab import Lab
 
 FAIL_ON = {severity.word: severity for severity in Severity}
 
@@ -37,7 +36,6 @@ FAIL_ON = {severity.word: severity for severity in Severity}
 )
 @click.option("--from", "source", type=FILE, metavar="FILE", help="Audit this inventory of `rocelab look`.")
 @click.option("--since", type=FILE, metavar="FILE", help="Compare counters with this earlier inventory.")
-@click.option("--config-file", type=FILE, metavar="FILE", help="Compare with the lab in this file.")
 @click.option(
     "--waivers", "waiver_file", type=FILE, metavar="FILE", help="Accept the faults that this YAML file lists."
 )
@@ -55,33 +53,32 @@ FAIL_ON = {severity.word: severity for severity in Severity}
 def command(
     source: Path | None,
     since: Path | None,
-    config_file: Path | None,
     waiver_file: Path | None,
     fail_on: str,
     no_names: bool,
     markdown: bool,
     page: Path | None,
     as_json: bool,
-    stack_name: str | None,
+    name: str,
+    config_file: Path | None,
     **look_options: Any,  # whatever options `rocelab look` has
 ) -> Exit:
     """Find what is wrong in a cluster: against the lab file, the majority of its peers, and good practice.
 
-    Nothing is changed. Without --from it looks at the hosts first, as `rocelab look` with the same options. With
-    --stack or --config-file it also compares with that lab. Exit code 4 means that a host, a switch or the cluster
-    was not read.
+    Nothing is changed. Without --from it looks first, as `rocelab look` with the same options. It compares with a lab
+    file if you name one, or if it looks at a lab. Exit code 4 means that a host, a switch or the cluster was not read.
     """
     if markdown and as_json:
         raise click.UsageError("--markdown and --json both print to stdout: give one of them")
     if source and look_options["sets"]:
         raise click.UsageError("--from reads a file, --hosts looks at hosts: give one of them")
-    if not (source or stack_name or look_options["sets"]):
-        raise click.UsageError("name an inventory with --from, or what to look at with --hosts or --stack")
-    lab = _lab(stack_name, config_file)
+    lab = None
+    if config_file or _is_given("name") or not (source or look_options["sets"]):
+        lab = Stack(root=project_root(Path.cwd()), name=name, config_file=config_file).lab()
     waivers = read_waivers(waiver_file, checks(), datetime.now(UTC).date()) if waiver_file else NONE
     earlier = load_earlier(since) if since else None
     if source is None:
-        source = _looked({"stack_name": stack_name, **look_options})
+        source = _looked({"name": name, "config_file": config_file, **look_options})
     found = audit(load(source), lab, earlier, waivers)
     report = report_of(found, names=not no_names)
     if page:
@@ -97,10 +94,8 @@ def command(
 command.params += [option for option in look.command.params if option.name != "as_json"]
 
 
-def _lab(name: str | None, config_file: Path | None) -> Lab | None:
-    if not (name or config_file):
-        return None
-    return Stack(root=project_root(Path.cwd()), name=name or "lab", config_file=config_file).lab()
+def _is_given(option: str) -> bool:
+    return click.get_current_context().get_parameter_source(option) is not click.core.ParameterSource.DEFAULT
 
 
 def _looked(options: dict[str, Any]) -> Path:

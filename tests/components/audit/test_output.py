@@ -207,7 +207,7 @@ def test_a_stack_file_is_compared_with(saved: Path, capsys: pytest.CaptureFixtur
 @pytest.mark.parametrize(
     "words",
     [
-        [],
+        ["--stack", "nowhere"],
         ["--from", "good.json", "--hosts", "gpu01"],
         ["--from", "good.json", "--json", "--markdown"],
         ["--from", "good.json", "--fail-on", "any"],

@@ -50,6 +50,7 @@ CALLS = {
     "job": ["nccl"],
     "look": [],
     "discover": ["--from", INVENTORY, "--name", "pod1"],
+    "audit": ["--from", INVENTORY],
     "review": [str(REVIEWED)],
     "store": [],
     "schema": [],
