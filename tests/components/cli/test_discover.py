@@ -6,11 +6,15 @@ from pathlib import Path
 
 import pytest
 
+from components.cli import look
 from components.cli.app import main
+from components.discovery import probing
+from components.hosts.records import HostRecord
 from components.inventory.document import dump
 from components.inventory.model import Host, Inventory
+from components.inventory.reading import known
 from stacks.read import read_stack_file
-from tests.components.discovery.spoilt import bare, each_pf
+from tests.components.discovery.spoilt import bare, each_pf, one_pf
 from tests.components.inventory.fabricate import changed, pci_of
 
 FILES = ["Pulumi.pod1.yaml", "first-up.md", "known_hosts.pod1", "questions.md"]
@@ -84,6 +88,30 @@ def test_an_inventory_that_is_none_is_bad_input(here: Path) -> None:
 @pytest.mark.usefixtures("here")
 def test_neither_hosts_nor_an_inventory_is_bad_input() -> None:
     assert main(["discover", "--name", "pod1"]) == 2
+
+
+def test_without_an_inventory_it_looks_and_probes_the_active_nodes(
+    here: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    drained = one_pf(bare(3, 2), "gpu02", 1, mtu_bytes=known(1500, "sysfs"))
+    asked: list[str] = []
+
+    async def probed(records: dict[str, HostRecord], _key: str | None) -> dict[str, str]:
+        asked.extend(records)
+        return dict.fromkeys(records, "no answer in time")
+
+    monkeypatch.setattr(look, "look", lambda *_: drained)
+    monkeypatch.setattr(probing, "probed", probed)
+    for name in ("known_hosts", "Pulumi.yaml"):
+        (here / name).write_text("")
+
+    hosts = ["--hosts", "gpu[01-03]", "--user", "ops", "--known-hosts", "known_hosts"]
+    assert main(["discover", *hosts, "--name", "pod1", "--out", "labs", "--json"]) == 0
+
+    assert asked == ["gpu01", "gpu03"]
+    assert json.loads(capsys.readouterr().out)["drained"] == ["gpu02"]
+    assert (here / "labs" / "inventory.json").stat().st_mode & 0o777 == 0o600
+    assert "**gpu01 was not probed**: no answer in time" in (here / "labs" / "first-up.md").read_text()
 
 
 def test_where_no_rail_is_decided_there_are_only_the_pages(here: Path) -> None:

@@ -274,6 +274,16 @@ def test_what_the_loader_refuses_is_left_out_with_the_loaders_words() -> None:
     assert any("198.18.0.1" in line for line in draft.questions[0].evidence)
 
 
+def test_the_ssh_port_of_switches_is_drafted_and_folds(tmp_path: Path) -> None:
+    inventory = fabricate(3, 3)
+    leaves = tuple(replace(switch, ssh_port=2222) for switch in inventory.switches)
+
+    draft = drafted(replace(inventory, switches=leaves))
+
+    assert {switch.ssh_port for switch in loaded(draft, tmp_path).switches} == {2222}
+    assert len(written(draft)["switches"]) == 1
+
+
 # routed fabrics
 
 
