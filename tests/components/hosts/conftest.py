@@ -1,6 +1,9 @@
 """Servers for the host program."""
 
 import hashlib
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +14,8 @@ from stacks.lab import Lab
 from tests.components.hosts.kernel import FakeHost
 from tests.components.hosts.system_kernel import SystemHost
 from tests.components.hosts.vendor_kernel import VendorHost
+
+KEY = b"-----BEGIN PGP PUBLIC KEY BLOCK-----\nlab\n"
 
 
 @pytest.fixture(params=["debian", "rhel"])
@@ -54,3 +59,26 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeHost:
 def document(lab: Lab) -> dict[str, Any]:
     """The document of the reference lab's first node."""
     return host_document(lab, lab.nodes[0])
+
+
+@pytest.fixture
+def repository() -> Iterator[dict[str, str]]:
+    """A server on loopback that has the signing key and nothing else."""
+
+    class Keys(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(200)
+            self.end_headers()
+            self.wfile.write(KEY if self.path.endswith(".key") else b"")
+
+        def log_message(self, *_: object) -> None:
+            return
+
+    server = HTTPServer(("127.0.0.1", 0), Keys)
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+    thread.start()
+    url = f"http://127.0.0.1:{server.server_port}/v1.36/"
+    yield {"url": url, "key_sha256": hashlib.sha256(KEY).hexdigest()}
+    server.shutdown()
+    thread.join()
+    server.server_close()

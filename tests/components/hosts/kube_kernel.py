@@ -1,5 +1,6 @@
 """The small kernel of `kernel.py` with swap, packages and a kubeadm that leaves the files a real one leaves."""
 
+import shutil
 from pathlib import Path
 
 import yaml
@@ -62,6 +63,8 @@ class KubeHost(FakeHost):
             case ("modprobe", "-a", *names) if "br_netfilter" in names:
                 for key in BRIDGED:
                     self.file(f"/proc/sys/{key}", "0\n")
+            case ("modprobe", "-r", "br_netfilter"):
+                shutil.rmtree(self.folder / "proc/sys/net/bridge")
             case ((("kubeadm" | "kubelet") as name), ("version" | "--version"), *_):
                 version = self.packages.get(name)
                 return Done(0, f"Kubernetes v{version}\n", "") if version else Done(127, "", f"no {name}")

@@ -2,9 +2,6 @@
 
 import hashlib
 import json
-import threading
-from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +13,10 @@ from components.hosts.program.membership import CONFIG_FILE, JOURNAL_FILE, KUBEL
 from components.hosts.program.steps.kubernetes_kernel import FILES
 from components.hosts.program.steps.kubernetes_packages import KEY_FILES, LIST_FILES
 from stacks.lab import Lab
+from tests.components.hosts.conftest import KEY
 from tests.components.hosts.kube_kernel import BRIDGED, CA, FSTAB, KubeHost
 from tests.labs import made_here
 
-KEY = b"-----BEGIN PGP PUBLIC KEY BLOCK-----\nlab\n"
 TOKEN = "abcdef.0123456789abcdef"
 OURS = ("swap", "kubernetes_kernel", "kubernetes_packages", "kubelet_service", "kubelet_node_ip", "crictl")
 DIGEST = hashlib.sha256(b"lab").hexdigest()
@@ -29,29 +26,6 @@ DIGEST = hashlib.sha256(b"lab").hexdigest()
 def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> KubeHost:
     monkeypatch.delenv("SSH_CONNECTION", raising=False)
     return KubeHost(tmp_path, getattr(request, "param", "debian"))
-
-
-@pytest.fixture
-def repository() -> Iterator[dict[str, str]]:
-    """A server on loopback that has the signing key and nothing else."""
-
-    class Keys(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            self.send_response(200)
-            self.end_headers()
-            self.wfile.write(KEY if self.path.endswith(".key") else b"")
-
-        def log_message(self, *_: object) -> None:
-            return
-
-    server = HTTPServer(("127.0.0.1", 0), Keys)
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-    thread.start()
-    url = f"http://127.0.0.1:{server.server_port}/v1.36/"
-    yield {"url": url, "key_sha256": hashlib.sha256(KEY).hexdigest()}
-    server.shutdown()
-    thread.join()
-    server.server_close()
 
 
 def document(node: int = 0, **bootstrap: Any) -> dict[str, Any]:
