@@ -132,7 +132,7 @@ class Dialect(ABC):
         """A port's settings and LLDP neighbor; `wanted` names the traffic classes and priorities to look at.
 
         Raises:
-            AnswerError: when an answer is not what this OS is known to print.
+            AnswerError: naming the command, when its answer is not what this OS is known to print.
         """
 
     @abstractmethod

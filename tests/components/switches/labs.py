@@ -8,14 +8,9 @@ import yaml
 
 from stacks.lab import Lab
 from stacks.read import KEY, parse_lab
+from tests.components.switches.systems import PORTS
 from tests.conftest import ROOT
 
-PORTS = {
-    "onyx": ("1/1", "1/2", "1/3", "1/4"),
-    "nvue": ("swp1", "swp2", "swp3s0", "swp3s1"),
-    "sonic": ("Ethernet0", "Ethernet4", "Ethernet8", "Ethernet12"),
-    "eos": ("Ethernet1/1", "Ethernet2/1", "Ethernet3/1", "Ethernet4/1"),
-}
 REFERENCE = yaml.safe_load((ROOT / "Pulumi.lab.yaml").read_text())["config"][KEY]
 
 

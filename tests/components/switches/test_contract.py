@@ -13,9 +13,8 @@ from components.switches.work import Outcome, configure
 from stacks.base import members
 from stacks.qos import Qos
 from stacks.switches import Switch
-from tests.components.switches.labs import PORTS, switch_entry, with_switches
-from tests.components.switches.test_facts import SAMPLES, WRONG, answers_of
-from tests.components.switches.test_sittings import BACK, ORDER
+from tests.components.switches.labs import switch_entry, with_switches
+from tests.components.switches.systems import BACK, ORDER, PORTS, SAMPLES, WRONG, answers_of
 
 SYSTEMS = tuple(members(Switch, "os"))
 

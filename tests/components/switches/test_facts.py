@@ -1,6 +1,5 @@
 """What is read out of the answers of each system, and what is said when an answer is another one."""
 
-import json
 from collections.abc import Mapping
 
 import pytest
@@ -8,16 +7,8 @@ import pytest
 from components.switches.dialect import AnswerError, normal_ranges, numbers_in
 from components.switches.os import dialect_of
 from components.switches.settings import Ecn, Neighbour, PortSettings, cables_of, differences, wrong_cable
-from tests.components.switches.labs import PORTS, switch_entry, with_switches
-from tests.conftest import ROOT
-
-SAMPLES = ROOT / "tests" / "samples" / "switches"
-
-
-def answers_of(system: str) -> dict[str, str]:
-    """Written answers, see the samples' README: JSON ones as the text that they are on the wire."""
-    content = json.loads((SAMPLES / f"{system}.json").read_text())
-    return {command: text if isinstance(text, str) else json.dumps(text) for command, text in content.items()}
+from tests.components.switches.labs import switch_entry, with_switches
+from tests.components.switches.systems import PORTS, WRONG, answers_of
 
 
 def asked(system: str, mode: str = "lossless") -> PortSettings:
@@ -54,45 +45,6 @@ def test_every_question_of_a_port_has_an_answer_here(system: str) -> None:
     lab = with_switches(switch_entry(system), qos={})
 
     assert set(dialect_of(lab.switches[0]).questions(PORTS[system][:1])) <= set(answers_of(system))
-
-
-WRONG = {
-    # system: (in which answer, what, by what, the field, as it is found)
-    "onyx": [
-        ("show interfaces ethernet", "9216 bytes", "1500 bytes", "mtu_bytes", 1500),
-        ("congestion-control", "1500 KB", "1550 KB", "ecn_tc3", "150-1550 KB"),
-        ("show qos", '"L3"', '"both"', "trust", "both"),
-        ("show dcb ets", '"Strict"', '"WRR"', "scheduling_tc6", "wrr 0"),
-        ("priority-flow-control", '"Enabled"', '"Disabled"', "pfc_3", "off"),
-        ("switchport", '"111"', '"111,112"', "vlans", "trunk, untagged 4094, tagged 111-112"),
-    ],
-    "nvue": [
-        ("swp1", "9216", "1500", "mtu_bytes", 1500),
-        ("nv show qos", "1500000", "1550000", "ecn_tc3", "150-1550 KB"),
-        ("nv show qos", '"l3"', '"l2"', "trust", "pcp"),
-        ("nv show qos", '"mode": "strict"', '"mode": "dwrr"', "scheduling_tc6", "wrr 0"),
-        ("nv show qos", '"3": {}', '"4": {}', "pfc_3", "off"),
-        ("nv show qos", '"bw-percent": 50', '"bw-percent": 0', "scheduling_tc6", "strict, no share for 3"),
-        ("swp1", '"111": {}', '"112": {}', "vlans", "trunk, untagged 4094, tagged 112"),
-    ],
-    "sonic": [
-        ("sonic-cfggen", '"9216"', '"9100"', "mtu_bytes", 9100),
-        ("sonic-cfggen", '"1500000"', '"1550000"', "ecn_tc3", "150-1550 KB"),
-        ("sonic-cfggen", '"26": "3"', '"26": "1"', "dscp_26", 1),
-        ("sonic-cfggen", '"STRICT"', '"DWRR"', "scheduling_tc6", "wrr 0"),
-        ("sonic-cfggen", '"pfc_enable": "3",', '"pfc_enable": "4",', "pfc_3", "off"),
-        ("sonic-cfggen", "Vlan111|", "Vlan112|", "vlans", "trunk, untagged 4094, tagged 112"),
-    ],
-    "eos": [
-        ("Ethernet1/1", "mtu 9214", "mtu 1500", "mtu_bytes", 1500),
-        ("Ethernet1/1", "1500 kbytes", "1550 kbytes", "ecn_tc3", "150-1550 KB"),
-        ("Ethernet1/1", "qos trust dscp", "qos trust cos", "trust", "pcp"),
-        ("Ethernet1/1", "priority strict", "no priority", "scheduling_tc6", "wrr 0"),
-        ("Ethernet1/1", "priority-flow-control on", "!", "pfc_3", "off"),
-        ("Ethernet1/1", "vlan 111,4094", "vlan 112,4094", "vlans", "trunk, untagged 4094, tagged 112"),
-        ("include", "dscp 26 to traffic-class 3", "dscp 26 to traffic-class 5", "dscp_26", 5),
-    ],
-}
 
 
 @pytest.mark.parametrize(("system", "case"), [(name, case) for name, cases in WRONG.items() for case in cases])
@@ -211,8 +163,10 @@ def test_a_restored_port_refers_to_the_profiles_that_it_had(system: str) -> None
 @pytest.mark.parametrize("system", PORTS)
 @pytest.mark.parametrize("text", ["", "% Unrecognized command", "{", "[]", "{}"])
 def test_an_answer_of_another_kind_is_an_error_that_names_the_command(system: str, text: str) -> None:
-    with pytest.raises(AnswerError, match=r"show |sonic-cfggen"):
+    with pytest.raises(AnswerError) as refused:
         facts(system, answers=dict.fromkeys(answers_of(system), text))
+
+    assert any(command in str(refused.value) for command in answers_of(system))
 
 
 def test_the_map_is_compared_with_what_is_heard() -> None:

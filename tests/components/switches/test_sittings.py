@@ -11,8 +11,8 @@ from components.switches.records import task_of, wanted_record
 from components.switches.settings import cables_of
 from components.switches.text import switch_text
 from components.switches.work import NotOursError, Outcome, Task, WrongValueError, configure, restore
-from tests.components.switches.labs import PORTS, switch_entry, with_switches
-from tests.components.switches.test_facts import WRONG, answers_of
+from tests.components.switches.labs import switch_entry, with_switches
+from tests.components.switches.systems import BACK, CANCEL, LOOKS, ORDER, PORTS, REVISIONS, WRONG, answers_of
 
 
 class Scripted:
@@ -48,40 +48,6 @@ def run(system: str, talk: Scripted) -> Outcome:
     return asyncio.run(configure(talk, task(system), lambda _: None))
 
 
-REVISIONS = "nv config revision -o json"
-LOOKS = ("show running-config", "nv config show -o commands", "show configuration sessions", REVISIONS)
-ORDER = {
-    "onyx": [
-        "show running-config",
-        "configure terminal",
-        "interface ethernet 1/1 mtu 9216 force",
-        "exit",
-        "configuration write",
-    ],
-    "nvue": [
-        REVISIONS,
-        "nv config show -o commands",
-        "nv config detach",
-        "nv set interface swp1 link mtu 9216",
-        "nv config apply --confirm 300s -m rocelab:lab -y",
-        "nv config apply --confirm-yes",
-        "nv config save",
-    ],
-    "sonic": ["sudo config interface mtu Ethernet0 9216", "sudo config save -y"],
-    "eos": [
-        "show configuration sessions",
-        "show running-config",
-        "configure session rocelab-lab",
-        "interface Ethernet1/1",
-        "mtu 9214",
-        "exit",
-        "commit timer 00:05:00",
-        "configure session rocelab-lab commit",
-        "write memory",
-    ],
-}
-
-
 @pytest.mark.parametrize("system", PORTS)
 def test_a_change_is_backed_up_made_verified_confirmed_and_saved_in_that_order(system: str) -> None:
     talk = Scripted(system, answers_of(system))
@@ -103,14 +69,6 @@ def test_a_sonic_switch_without_headroom_is_not_made_half_lossless() -> None:
     assert talk.told == []
 
 
-BACK = {
-    "onyx": ["configure terminal", "interface ethernet 1/1 mtu 1500 force", "exit"],
-    "nvue": ["nv config apply --confirm-no"],
-    "sonic": ["sudo config interface mtu Ethernet0 9100"],
-    "eos": ["configure session rocelab-lab abort"],
-}
-
-
 @pytest.mark.parametrize("system", PORTS)
 def test_a_wrong_value_is_taken_back_by_the_switch_where_it_can_and_never_saved(system: str) -> None:
     talk = Scripted(system, {})
@@ -123,10 +81,7 @@ def test_a_wrong_value_is_taken_back_by_the_switch_where_it_can_and_never_saved(
     assert not any(word in " ".join(talk.told) for word in ("write", "save", "confirm-yes", "lab commit"))
 
 
-CANCEL = {"nvue": ["nv config detach"], "eos": ["abort"]}
-
-
-@pytest.mark.parametrize("system", ["nvue", "eos"])
+@pytest.mark.parametrize("system", CANCEL)
 def test_a_refused_command_drops_the_staged_change(system: str) -> None:
     talk = Scripted(system, answers_of(system), refuses="mtu 921")
 

@@ -8,8 +8,10 @@ import pytest
 import yaml
 
 from components.cli.app import main
+from components.switches.os import dialect_of
 from components.switches.text import switch_text
-from tests.components.switches.labs import PORTS, REFERENCE, switch_entry, with_switches
+from tests.components.switches.labs import REFERENCE, switch_entry, with_switches
+from tests.components.switches.systems import PORTS
 from tests.conftest import ROOT
 
 GOLDEN = ROOT / "tests" / "golden" / "switches"
@@ -52,7 +54,7 @@ def test_onyx_is_told_of_a_code_point_only_where_it_differs_from_what_onyx_has()
 @pytest.mark.parametrize("system", PORTS)
 def test_switch_wide_commands_are_a_comment_unless_they_are_allowed(system: str) -> None:
     withheld, allowed = (set(text_of(system, "lossless", allow_global=each).splitlines()) for each in (False, True))
-    comment = "!   " if system == "eos" else "#   "
+    comment = f"{dialect_of(with_switches(switch_entry(system)).switches[0]).comment}   "
 
     shared = {line for line in allowed - withheld if not line.startswith(comment[0])}
 
