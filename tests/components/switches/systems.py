@@ -60,7 +60,6 @@ WRONG = {
 """Each a sample with one thing altered: the field that then differs, and how it is found."""
 
 REVISIONS = "nv config revision -o json"
-LOOKS = ("show running-config", "nv config show -o commands", "show configuration sessions", REVISIONS)
 ORDER = {
     "onyx": [
         "show running-config",
@@ -91,7 +90,7 @@ ORDER = {
         "write memory",
     ],
 }
-"""What is sent to raise the MTU of the first port; `LOOKS` are no changes."""
+"""What is sent to raise the MTU of the first port, and what is looked at on the way."""
 
 BACK = {
     "onyx": ["configure terminal", "interface ethernet 1/1 mtu 1500 force", "exit"],
