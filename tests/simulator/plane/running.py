@@ -84,7 +84,7 @@ class Plane:
 
     def deploy_operator(self) -> None:
         """Applies the upstream manifest in its own order, as the program does."""
-        path = files_of("github.com/kubeflow/mpi-operator", ENGINE / "mpi-operator", [MANIFEST])[MANIFEST]
+        path = files_of("github.com/kubeflow/mpi-operator", ENGINE / "go", [MANIFEST])[MANIFEST]
         for manifest in yaml.load_all(path.read_text(), yaml.CSafeLoader):
             self.api.apply(f"{PLURALS[manifest['kind']]}/{manifest['metadata']['name']}", manifest)
         eventually(lambda: self.api.get("/apis/kubeflow.org/v2beta1/mpijobs"), "MPIJobs in the API")
