@@ -2,9 +2,9 @@
 
 from collections.abc import Iterator, Mapping
 from ipaddress import IPv4Address
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal, get_args
 
-from pydantic import Field
+from pydantic import BaseModel, Field
 
 from stacks.base import InterfaceName, MtuBytes, Name, Port, Section, VlanId
 
@@ -119,6 +119,12 @@ Switches = tuple[Annotated[Switch, Field(discriminator="os")], ...]
 def marker_of(lab: str, rail: str) -> str:
     """The description of a port that a lab owns; what begins otherwise is somebody else's."""
     return MARKER + f"{lab}:{rail}"
+
+
+def port_type(model: type[BaseModel]) -> Any:
+    """What a port is called on the switches of a model."""
+    _, by_interface = get_args(model.model_fields["ports"].annotation)
+    return get_args(by_interface)[1]
 
 
 def cables(switch: Switch) -> Iterator[tuple[str, str, str]]:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from components.discovery.first_up import Probes
 
 INVENTORY = "inventory.json"
-OWN = ("stack_name", "out", "as_json")
+OWN = ("name", "config_file", "out", "as_json")
 """What `look` asks for and `discover` answers itself."""
 LOOK = [option for option in look.command.params if option.name not in OWN]
 
@@ -90,7 +90,8 @@ def command(
 
 def _look(out: Path, options: dict[str, object]) -> None:
     with redirect_stdout(sys.stderr):
-        click.get_current_context().invoke(look.command, out=out, stack_name=None, as_json=False, **options)
+        own = {"name": "lab", "config_file": None, "out": out, "as_json": False}
+        click.get_current_context().invoke(look.command, **own, **options)
 
 
 def _probes(draft: "Draft", key: object) -> "Probes":

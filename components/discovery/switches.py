@@ -13,15 +13,12 @@ from components.discovery.questions import Notice
 from components.discovery.rails import RailOfPorts
 from components.inventory.model import Inventory, Switch, SwitchPort
 from components.inventory.reading import majority
-from stacks.base import LabError
-from stacks.switches import DEFAULT_VLAN, HEADER_BYTES, EosPort, NvuePort, OnyxPort, SonicPort
+from stacks.base import LabError, members
+from stacks.switches import DEFAULT_VLAN, HEADER_BYTES, port_type
+from stacks.switches import Switch as SwitchModel
 
-PORTS = {
-    "onyx": TypeAdapter[str](OnyxPort),
-    "nvue": TypeAdapter[str](NvuePort),
-    "sonic": TypeAdapter[str](SonicPort),
-    "eos": TypeAdapter[str](EosPort),
-}
+PORTS = {os: TypeAdapter[str](port_type(model)) for os, model in members(SwitchModel, "os").items()}
+"""What a port is called, by switch OS."""
 Cables = Mapping[str, Mapping[tuple[str, str], Leaf]]
 """By switch, the other end of each PF, which is named by node and rail."""
 
