@@ -24,7 +24,7 @@ def _switch_group(switches: Sequence[Entry], rails: Mapping[tuple[str, str], str
         return []
     order = [rail for each in own for rail in each]
     rail_set, addresses = one_set(order), progression([IPv4Address(switch["address"]) for switch in switches])
-    plain = [{key: switch.get(key) for key in ("os", "mtu_bytes")} for switch in switches]
+    plain = [{key: switch.get(key) for key in ("os", "ssh_port", "mtu_bytes")} for switch in switches]
     tags = [switch.get("native_vlans", {}) for switch in switches]
     vlans = [tags[0].get(rail) for rail in order]
     vlan = None if None in vlans else progression(vlans)
@@ -40,6 +40,7 @@ def _switch_group(switches: Sequence[Entry], rails: Mapping[tuple[str, str], str
         return []
     cables = _cable_groups(ports[0], rail_set)
     group = {"names": names, "os": plain[0]["os"], "address": addresses}
+    group |= {"ssh_port": plain[0]["ssh_port"]} if plain[0]["ssh_port"] else {}
     group |= {"native_vlans": {rail_set: vlan}} if vlan is not None else {}
     group |= {"mtu_bytes": plain[0]["mtu_bytes"]} if plain[0]["mtu_bytes"] else {}
     return [{**group, "ports": cables}] if cables else []

@@ -13,6 +13,7 @@ from stacks.nodes import Driver
 BLUEFIELD = frozenset({"a2d2", "a2d6", "a2dc", "a2df"})
 """NVIDIA's BlueField by PCI device (pci.ids): whether its Arm cores own the port cannot be seen from the host."""
 NVIDIA = "15b3"
+MAC = re.compile(r"([0-9a-f]{2}:){5}[0-9a-f]{2}")
 STAND_IN = "igb"
 """The driver with soft-RoCE of virtual labs."""
 
@@ -308,9 +309,9 @@ class _Cables:
         mac = pf.mac.or_else("")
         if not leaves and mac:
             leaves = self._by_mac.get(mac, [])
-        if not leaves:
-            leaves = self._by_mac.get(f"{host.name} {interface}", [])
-        return leaves[0] if len({leaf.name for leaf in leaves}) == 1 else None
+        for name in (host.name, host.system.hostname.or_else("").partition(".")[0]):
+            leaves = leaves or self._by_mac.get(f"{name} {interface}", [])
+        return leaves[0] if len({(leaf.name, leaf.port) for leaf in leaves}) == 1 else None
 
     def _leaf(self, system: str, chassis: str, port: str) -> Leaf:
         if chassis in self._switches:  # a switch may call itself otherwise than you do
@@ -327,10 +328,8 @@ def _heard_by(switch: Switch) -> Iterator[tuple[str, str]]:
     """MAC, or host and interface, of each neighbour of a switch, with the port."""
     for port in switch.ports.or_else(()):
         for neighbour in port.neighbours.or_else(()):
-            for text in (neighbour.port_id.lower(), neighbour.chassis_id.lower()):
-                if re.fullmatch(r"([0-9a-f]{2}:){5}[0-9a-f]{2}", text):
-                    yield text, port.name
-                    break
+            if MAC.fullmatch(neighbour.port_id.lower()):
+                yield neighbour.port_id.lower(), port.name
             for name in {neighbour.port_id, neighbour.port_description} - {""}:
                 yield f"{neighbour.system.partition('.')[0]} {name}", port.name
 

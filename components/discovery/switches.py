@@ -83,6 +83,7 @@ def _entry(switch: Switch, cables: Mapping[tuple[str, str], Leaf], plan: Plan) -
         "name": switch.name,
         "os": switch.os,
         "address": switch.address,
+        **({"ssh_port": switch.ssh_port} if switch.ssh_port != 22 else {}),
         "native_vlans": _native_vlans(switch, on_rails),
         **_mtu(list(ports.values()), plan),
         "ports": entries,

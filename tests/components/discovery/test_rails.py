@@ -268,6 +268,27 @@ def test_a_switch_tells_the_leaf_where_the_host_hears_nothing() -> None:
     assert {rail.evidence for rail in found.rails} == {("leaf", "slot")}
 
 
+def test_a_switch_that_hears_interface_names_and_one_chassis_per_host_tells_the_leaf() -> None:
+    hosts = each_pf(bare(3, 2), without("gpu", "leaf", "subnet"))
+
+    def port(n: int, k: int) -> SwitchPort:
+        heard = Neighbour(system=f"gpu{n:02}.lab.example", chassis_id=mac_of(1, n), port_id=f"ens{k}np0")
+        return SwitchPort(name=f"1/{2 * n + k}", neighbours=known((heard,), "show lldp"))
+
+    leaf1 = Switch(
+        name="leaf1",
+        os="onyx",
+        address="192.0.2.1",
+        ports=known(tuple(port(n, k) for n in (1, 2, 3) for k in (1, 2)), "show"),
+    )
+
+    found = ports_of(replace(hosts, switches=(leaf1,)), virtual=False).ports
+
+    assert {(one.node, one.interface): one.leaf and one.leaf.port for one in found} == {
+        (f"gpu{n:02}", f"ens{k}np0"): f"1/{2 * n + k}" for n in (1, 2, 3) for k in (1, 2)
+    }
+
+
 def test_a_mac_table_tells_the_leaf_but_for_ports_that_lead_to_other_switches() -> None:
     hosts = each_pf(bare(3, 2), without("gpu", "leaf", "subnet"))
     own = {k: tuple(MacEntry(mac=mac_of(k, n), port=f"Ethernet{n}") for n in (1, 2, 3)) for k in (1, 2)}
