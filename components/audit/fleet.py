@@ -167,7 +167,9 @@ class Fleet:
                 for name in (heard.port_id, heard.port_description):
                     if found := self._switch_ports.get((switch.name, name)):
                         return found
-        return self._by_mac.get(port.pf.mac.or_else(""))
+        hostname = port.host.system.hostname.or_else("")
+        by_name = (self._by_name.get((name, port.interface)) for name in (hostname, port.node))
+        return self._by_mac.get(port.pf.mac.or_else("")) or next(filter(None, by_name), None)
 
     def leaf(self, port: Port) -> str:
         """Name of the switch at the other end, also of one that is not in the inventory; empty where nobody knows."""
@@ -214,6 +216,18 @@ class Fleet:
                         if mac.count(":") == 5:
                             found[mac] = Uplink(switch=switch, port=port)
         return found
+
+    @cached_property
+    def _by_name(self) -> dict[tuple[str, str], Uplink]:
+        """Uplinks by the host and the interface that the switch hears by LLDP."""
+        return {
+            (heard.system, interface): Uplink(switch=switch, port=port)
+            for switch in self.inventory.switches
+            for port in switch.ports.or_else(())
+            for heard in port.neighbours.or_else(())
+            for interface in (heard.port_id, heard.port_description)
+            if heard.system and interface
+        }
 
     @cached_property
     def earlier_hosts(self) -> dict[str, Host]:

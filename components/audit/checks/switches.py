@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Hashable, Iterator
+from string import ascii_letters
 
 from components.audit.checks.links import link_speed
 from components.audit.checks.qos import pfc_switch
@@ -47,10 +48,15 @@ def cross_cabled(view: View) -> Iterator[Fault]:
         else:
             uplink = view.fleet.uplink(port)
             heard = {one.port_id for one in port.pf.lldp.or_else(())} | ({uplink.port.name} if uplink else set())
-            if leaf != wanted[0] or (heard and wanted[1] not in heard):
+            if leaf != wanted[0] or (heard and _number(wanted[1]) not in map(_number, heard)):
                 name = uplink.port.name if uplink else ", ".join(sorted(heard))
                 yield fault(port, _source(port, uplink), f"{leaf} {name}".strip(), " ".join(wanted))
     yield from _on_leaves_of_others(view, inferred)
+
+
+def _number(port: str) -> str:
+    """A port without the word before its number: Onyx calls 1/1 of its configuration Eth1/1 by LLDP."""
+    return port.lstrip(ascii_letters)
 
 
 def _on_leaves_of_others(view: View, found: list[tuple[Port, str]]) -> Iterator[Fault]:

@@ -283,3 +283,34 @@ def test_the_switch_port_of_a_host_without_lldp_is_found_by_mac() -> None:
 
     assert audit(silent).findings == ()
     assert codes(audit(switch_port(mtu_bytes=1500)(silent))) == ["mtu-switch"]
+
+
+def test_the_switch_port_of_a_host_without_lldp_is_found_by_the_names_that_the_switch_hears() -> None:
+    inventory = healthy()
+    for n in range(1, HOSTS + 1):
+        for k in (1, 2):
+            inventory = on_pf(f"gpu{n:02}", k, lambda own: replace(own, lldp=unknown("no lldpd"), mac=known("", "")))(
+                inventory
+            )
+
+    assert codes(audit(switch_port(mtu_bytes=1500)(inventory))) == ["mtu-switch"]
+
+
+def test_cables_of_the_lab_file_decide_even_between_two_hosts() -> None:
+    def leaf(k: int) -> dict[str, object]:
+        ports = {f"gpu{n:02}": {f"ens{k}np0": f"Ethernet{4 * (n - 1)}"} for n in (1, 2)}
+        return {
+            "name": f"leaf{k}",
+            "os": "sonic",
+            "address": f"192.0.2.{200 + k}",
+            "native_vlans": {"rail-1": 11, "rail-2": 12},
+            "ports": ports,
+        }
+
+    given = lab(2, 2, switches=[leaf(1), leaf(2)])
+    inventory = fabricate(2, 2)
+
+    assert audit(inventory, given).findings == ()
+    found = [one for one in audit(crossed("gpu02")(inventory), given).findings if one.code == "cross-cabled"]
+    assert {one.wanted for one in found} == {"leaf1 Ethernet4", "leaf2 Ethernet4"}
+    assert {one.nodes for one in found} == {("gpu02",)}
