@@ -1,31 +1,12 @@
-"""Images as an OCI archive, which containerd imports: all that kubeadm starts.
+"""Images as an archive, which containerd imports: all that kubeadm starts.
 
 They have the names that kubeadm asks for, and hold what was built here from the same sources instead of the release's.
 """
 
-import hashlib
-import io
-import json
-import tarfile
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
-INDEX = "application/vnd.oci.image.index.v1+json"
-MANIFEST = "application/vnd.oci.image.manifest.v1+json"
-CONFIG = "application/vnd.oci.image.config.v1+json"
-LAYER = "application/vnd.oci.image.layer.v1.tar"
-PATH = "/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin:/"
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Image:
-    """What is in an image, layer by layer."""
-
-    layers: Sequence[Mapping[str, Path]]
-    """Programs and whole folders by their path in the image; `.` is its root."""
-    entrypoint: Sequence[str] = ()
+from simulator.nodes.oci import Image
 
 
 def cluster_images(programs: Mapping[str, Path], plane: Path, proxy: Path, names: Sequence[str]) -> dict[str, Image]:
@@ -54,73 +35,3 @@ def cluster_images(programs: Mapping[str, Path], plane: Path, proxy: Path, names
 def kind(name: str) -> str:
     """`kube-proxy` of `registry.k8s.io/kube-proxy:v1.36.3`."""
     return name.rpartition("/")[2].partition(":")[0]
-
-
-@dataclass
-class _Archive:
-    tar: tarfile.TarFile
-    written: set[str] = field(default_factory=set)
-    layers: dict[str, bytes] = field(default_factory=dict)
-
-    def file(self, name: str, content: bytes) -> None:
-        info = tarfile.TarInfo(name)
-        info.size = len(content)
-        self.tar.addfile(info, io.BytesIO(content))
-
-    def blob(self, content: bytes, media_type: str) -> dict[str, Any]:
-        digest = hashlib.sha256(content).hexdigest()
-        if digest not in self.written:
-            self.written.add(digest)
-            self.file(f"blobs/sha256/{digest}", content)
-        return {"mediaType": media_type, "digest": f"sha256:{digest}", "size": len(content)}
-
-    def layer(self, files: Mapping[str, Path]) -> bytes:
-        key = repr(sorted(files.items()))
-        if key not in self.layers:
-            self.layers[key] = _layer(files)
-        return self.layers[key]
-
-    def image(self, image: Image) -> dict[str, Any]:
-        layers = [self.layer(files) for files in image.layers]
-        config = {
-            "architecture": "amd64",
-            "os": "linux",
-            "config": {"Env": [f"PATH={PATH}"], **({"Entrypoint": list(image.entrypoint)} if image.entrypoint else {})},
-            "rootfs": {
-                "type": "layers",
-                "diff_ids": [f"sha256:{hashlib.sha256(content).hexdigest()}" for content in layers],
-            },
-        }
-        manifest = {
-            "schemaVersion": 2,
-            "mediaType": MANIFEST,
-            "config": self.blob(json.dumps(config).encode(), CONFIG),
-            "layers": [self.blob(content, LAYER) for content in layers],
-        }
-        return self.blob(json.dumps(manifest).encode(), MANIFEST)
-
-
-def write_archive(file: Path, images: Mapping[str, Image]) -> None:
-    """Writes all images into one archive; what they have in common is in it once."""
-    with tarfile.open(file, "w") as tar:
-        archive = _Archive(tar)
-        manifests = [
-            {**archive.image(image), "annotations": {"io.containerd.image.name": name}}
-            for name, image in images.items()
-        ]
-        archive.file("oci-layout", b'{"imageLayoutVersion": "1.0.0"}')
-        index = {"schemaVersion": 2, "mediaType": INDEX, "manifests": manifests}
-        archive.file("index.json", json.dumps(index).encode())
-
-
-def _layer(files: Mapping[str, Path]) -> bytes:
-    content = io.BytesIO()
-    with tarfile.open(fileobj=content, mode="w") as tar:
-        for name, source in files.items():
-            tar.add(source, name, filter=_of_root)
-    return content.getvalue()
-
-
-def _of_root(info: tarfile.TarInfo) -> tarfile.TarInfo:
-    info.uid = info.gid = 0
-    return info

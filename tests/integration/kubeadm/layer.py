@@ -6,6 +6,7 @@ All that an administrator has installed before the lab's own work begins.
 import shutil
 from pathlib import Path
 
+from simulator.nodes import oci
 from simulator.nodes.cache import made_once, run
 from simulator.part import Report
 from tests.integration.kubeadm import images, programs
@@ -27,7 +28,7 @@ def node_layer(kubeadm: Path, plane: Path, report: Report) -> Path:
     found = programs.built(report)
     debian = programs.packages(report)
     names = run(str(kubeadm), "config", "images", "list", f"--kubernetes-version=v{programs.VERSION}").split()
-    code = [Path(file) for file in (__file__, images.__file__, programs.__file__)]
+    code = [Path(file) for file in (__file__, images.__file__, oci.__file__, programs.__file__)]
     sources = [*sorted(path for path in ROOT.rglob("*") if path.is_file()), *code]
     made_of = [str(path) for path in (*found.values(), debian, plane.resolve(), kubeadm.resolve())]
 
@@ -46,8 +47,8 @@ def node_layer(kubeadm: Path, plane: Path, report: Report) -> Path:
         shutil.copy2(kubeadm, folder / "usr/local/libexec/kubeadm")
         made = images.cluster_images(found, plane.resolve(), proxy, names)
         few = {name: image for name, image in made.items() if images.kind(name) in WORKER}
-        images.write_archive(folder / "opt/images/control_plane.tar", made)
-        images.write_archive(folder / "opt/images/worker.tar", few)
+        oci.write_archive(folder / "opt/images/control_plane.tar", made)
+        oci.write_archive(folder / "opt/images/worker.tar", few)
         shutil.rmtree(proxy)
         [pause] = [name for name in names if images.kind(name) == "pause"]
         config = folder / "etc/containerd/config.toml"
