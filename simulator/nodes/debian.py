@@ -2,6 +2,7 @@
 
 import re
 import shutil
+from collections.abc import Sequence
 from pathlib import Path
 
 from simulator.nodes.cache import made_once, need_programs, need_space, run
@@ -26,7 +27,8 @@ def sources(*suites: str) -> list[str]:
             "apt on this machine has no source for Debian 12 (bookworm), from which the nodes' image is built.\n"
             "  Add one under /etc/apt/sources.list.d/, then run the command again; nothing from it gets installed."
         )
-    mirrors.setdefault("bookworm-backports", mirrors["bookworm"])
+    for suite in ("bookworm-backports", "trixie", "trixie-updates", "trixie-backports"):
+        mirrors.setdefault(suite, mirrors["bookworm"])
     signed = f"[signed-by={KEYRING}] " if KEYRING.exists() else ""
     return [f"deb {signed}{mirrors[suite]} {suite} main" for suite in suites if suite in mirrors]
 
@@ -36,33 +38,55 @@ def unpacked(packages: tuple[str, ...], report: Report) -> Path:
 
     def download(folder: Path) -> None:
         need_space(folder, PACKAGE_BYTES, " and ".join(packages))
-        apt = folder / "apt"
-        for name in ("lists", "archives"):
-            (apt / name / "partial").mkdir(parents=True)
-        (apt / "sources.list").write_text("\n".join(sources("bookworm", "bookworm-backports")) + "\n")
-        settings = [
-            # an apt with a memory of its own: the machine's lists and packages stay as they are, and root is not needed
-            f"Dir::Etc::SourceList={apt}/sources.list",
-            "Dir::Etc::SourceParts=-",
-            f"Dir::State={apt}",
-            f"Dir::Cache={apt}",
-            "Dir::State::Status=/var/lib/dpkg/status",
-            "APT::Sandbox::User=",
-            "APT::Install-Recommends=false",
-            # `package/release` would not do the same for what the package depends on
-            "APT::Default-Release=bookworm-backports",
-            "APT::Keep-Downloaded-Packages=true",
-            # it takes dpkg's lock even when it only downloads
-            "Debug::NoLocking=true",
-        ]
-        private_apt = ["apt-get", "-qq", *(f"-o{setting}" for setting in settings)]
-        run(*private_apt, "update")
-        run(*private_apt, "install", "--yes", "--download-only", *packages)
-        for package in sorted((apt / "archives").glob("*.deb")):
-            run("dpkg-deb", "-x", str(package), str(folder))
-        shutil.rmtree(apt)
+        # `package/release` would not do the same for what the package depends on
+        apt = _private_apt(
+            folder, "bookworm", "bookworm-backports", options=["APT::Default-Release=bookworm-backports"]
+        )
+        run(*apt, "install", "--yes", "--download-only", *packages)
+        _unpack(folder)
 
     return made_once("tools", " ".join(packages), download, report)
+
+
+def fetched(packages: tuple[str, ...], report: Report) -> Path:
+    """A folder with `packages` of Debian 12 unpacked, whether or not this machine has them installed."""
+
+    def download(folder: Path) -> None:
+        apt = _private_apt(folder, "bookworm", "bookworm-updates", "bookworm-security")
+        run(*apt, "install", "--yes", "--download-only", "--reinstall", *packages)
+        _unpack(folder)
+
+    return made_once("packages", " ".join(packages), download, report)
+
+
+def _private_apt(folder: Path, *suites: str, options: Sequence[str] = ()) -> list[str]:
+    """An apt with a memory of its own, in `folder`: the machine's stays as it is, and root is not needed."""
+    apt = folder / "apt"
+    for name in ("lists", "archives"):
+        (apt / name / "partial").mkdir(parents=True)
+    (apt / "sources.list").write_text("\n".join(sources(*suites)) + "\n")
+    settings = [
+        f"Dir::Etc::SourceList={apt}/sources.list",
+        "Dir::Etc::SourceParts=-",
+        f"Dir::State={apt}",
+        f"Dir::Cache={apt}",
+        "Dir::State::Status=/var/lib/dpkg/status",
+        "APT::Sandbox::User=",
+        "APT::Install-Recommends=false",
+        "APT::Keep-Downloaded-Packages=true",
+        # it takes dpkg's lock even when it only downloads
+        "Debug::NoLocking=true",
+        *options,
+    ]
+    command = ["apt-get", "-qq", *(f"-o{setting}" for setting in settings)]
+    run(*command, "update")
+    return command
+
+
+def _unpack(folder: Path) -> None:
+    for package in sorted((folder / "apt" / "archives").glob("*.deb")):
+        run("dpkg-deb", "-x", str(package), str(folder))
+    shutil.rmtree(folder / "apt")
 
 
 def library_path(root: Path) -> str:
