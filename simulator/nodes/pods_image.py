@@ -1,0 +1,90 @@
+"""What nodes with real pods boot from: the nodes' image with a newer kernel, a container runtime and a kubelet.
+
+Container images cannot be pulled, since a node reaches no registry: they are made here, and lie unpacked in
+containerd's store before the node boots.
+"""
+
+import tarfile
+from collections.abc import Mapping
+from pathlib import Path
+
+from simulator.nodes import debian, oci
+from simulator.nodes.cache import cache_folder, made_once, need_space
+from simulator.nodes.image import GUEST_RECIPE, PACKAGES, UNWANTED_FILES, Image, Variant, fill_image
+from simulator.nodes.kernel import build_kernel
+from simulator.nodes.tree import handles
+from simulator.part import Report, SimulatorError
+from stacks.bill import pause_image
+
+PODS_RECIPE = Path(__file__).with_name("guest_pods.sh")
+PODS_PACKAGES = (
+    *(package for package in PACKAGES if package != "linux-image-amd64"),
+    # cpio: for the initrd; it comes with the packages of Debian 12's kernel
+    *("runc", "containernetworking-plugins", "cpio"),
+)
+PROGRAMS = ("kubelet", "containerd", "containerd-shim-runc-v2", "ctr")
+"""Made by the engine."""
+ROOT_BYTES = 8 << 30
+"""Size that the guest sees; the file is sparse."""
+IMAGE_BYTES = 1800 << 20
+"""Space that kernel, initrd and the used part of the root take, with room to spare."""
+SHELL_IMAGE = "localhost/rocelab/shell:1"
+"""Debian's busybox: for a pod that looks around."""
+
+
+def build_pods_image(binaries: Path, report: Report) -> Image:
+    """The image of this recipe, made when the cache lacks it.
+
+    Args:
+        binaries: The engine's folder of programs.
+        report: Takes what is being made.
+
+    Raises:
+        SimulatorError: when the engine's programs are missing.
+    """
+    programs = {name: (binaries / name).resolve() for name in PROGRAMS}
+    if missing := [name for name, path in programs.items() if not path.exists()]:
+        raise SimulatorError(f"{', '.join(missing)}: not built, and this lab's nodes need them. Run: make setup")
+    kernel = build_kernel(report)
+    images = container_images(debian.fetched(("busybox-static",), report))
+    recipe = [
+        *(GUEST_RECIPE.read_text(), PODS_RECIPE.read_text(), str(ROOT_BYTES), *PODS_PACKAGES, *UNWANTED_FILES),
+        # the folders' names say what is in them
+        *(str(kernel), *map(str, programs.values()), repr(images)),
+    ]
+
+    def fill(folder: Path) -> None:
+        need_space(cache_folder(), IMAGE_BYTES, "the image of nodes with real pods")
+        layer = folder / "layer.tar"
+        _write_layer(layer, programs, images)
+        with handles(kernel, layer, PODS_RECIPE) as inputs:
+            kernel_tar, layer_tar, script = inputs
+            before = [f'--customize-hook=tar -xf {kernel_tar} -C "$1"']
+            after = [
+                f'--customize-hook=tar -xf {layer_tar} -C "$1"; cat {script} > "$1"/pods.sh',
+                f'--customize-hook=chroot "$1" env PAUSE={pause_image(None)} sh /pods.sh',
+            ]
+            fill_image(Image(folder), Variant(ROOT_BYTES, PODS_PACKAGES, before, after, inputs), report)
+        layer.unlink()
+
+    return Image(made_once("pods-image", "\n".join(recipe), fill, report))
+
+
+def container_images(busybox: Path) -> dict[str, oci.Image]:
+    """Images by the names under which pods ask for them; each has one layer, which needs no overlay to be unpacked."""
+    shell = {"bin/busybox": busybox / "bin/busybox"}
+    return {
+        # stand-in: it holds the namespaces of a pod, and reaps no orphans
+        pause_image(None): oci.Image(layers=[shell], entrypoint=["/bin/busybox", "sleep", "infinity"]),
+        SHELL_IMAGE: oci.Image(layers=[shell], entrypoint=["/bin/busybox", "sh"]),
+    }
+
+
+def _write_layer(file: Path, programs: Mapping[str, Path], images: Mapping[str, oci.Image]) -> None:
+    archive = file.with_name("images.tar")
+    oci.write_archive(archive, images)
+    with tarfile.open(file, "w") as tar:
+        for name, path in programs.items():
+            tar.add(path, f"usr/local/bin/{name}", filter=oci.of_root)
+        tar.add(archive, "opt/images.tar", filter=oci.of_root)
+    archive.unlink()
