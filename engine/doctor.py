@@ -7,7 +7,7 @@ import sys
 
 from engine import install, machine, python_env
 from engine.findings import Finding
-from engine.needs import needed
+from engine.needs import has_real_pods, needed
 from engine.parts import PARTS, Part
 from engine.places import VENV
 
@@ -27,6 +27,10 @@ def engine_findings(stack: str | None) -> tuple[list[Finding], list[Part]]:
             absent.append(part)
             findings.append(Finding(part.name, part.version, "-", "not in place", part.wanted_by, "run: make setup"))
     return findings, absent
+
+
+STANDINS_IN_PODS = (Finding("pause image", "Debian's busybox", "stand-in"),)
+"""What the image store of nodes with real pods has under the name of something else."""
 
 
 def python_finding() -> Finding:
@@ -61,7 +65,8 @@ def main() -> int:
     parser.add_argument("--stack", help="miss only what the lab of this stack needs")
     options = parser.parse_args()
     parts, absent = engine_findings(options.stack)
-    findings = [python_finding(), *parts, *machine.look(absent)]
+    in_pods = STANDINS_IN_PODS if options.stack and has_real_pods(options.stack) else ()
+    findings = [python_finding(), *parts, *in_pods, *machine.look(absent)]
     if options.json:
         sys.stdout.write(json.dumps([one.to_json() for one in findings], indent=1) + "\n")
     else:

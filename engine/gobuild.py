@@ -101,7 +101,9 @@ def _go_build(part: Part, target: Path) -> list[str | Path]:
         link += f" -X {part.build.version_variable}={part.build.version}"
     compiler = [f"-gcflags={flags}" for flags in COMPILER_FLAGS]
     flags = ["-v", "-buildvcs=false", *part.build.flags, *compiler, "-ldflags", link]
-    return ["go", "build", *flags, "-o", target / part.binaries[0], part.build.package]
+    packages = part.build.package.split()
+    output = f"{target}/" if len(packages) > 1 else target / part.binaries[0]
+    return ["go", "build", *flags, "-o", output, *packages]
 
 
 def _copy_sources(part: Part, scratch: Path) -> None:

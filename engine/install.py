@@ -20,7 +20,7 @@ from typing import TextIO
 
 from engine import gobuild, installed, links, nodes_image, python_env, store
 from engine.errors import EngineError
-from engine.needs import is_simulated, needed
+from engine.needs import has_real_pods, is_simulated, needed
 from engine.parts import PARTS, TEST_PARTS, Part
 from engine.places import ENGINE, LOGS, ROOT, SIM, cache, is_supported, system
 from engine.programs import Interrupted, Programs
@@ -73,7 +73,8 @@ def wanted_for(stack: str | None) -> tuple[Part, ...]:
 
 
 def _lacks_image(stack: str | None) -> bool:
-    return stack is not None and is_simulated(stack) and not nodes_image.is_built()
+    """Whether the image is made beside the parts; one with real pods is made of some of them, so it comes after."""
+    return stack is not None and is_simulated(stack) and not has_real_pods(stack) and not nodes_image.is_built()
 
 
 class Setup:

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Sequence
 
-from engine.parts import PARTS, SIMULATOR, Part
+from engine.parts import PARTS, REAL_PODS, SIMULATOR, Part
 from engine.places import ROOT
 
 UNKNOWN = {"cluster", "fabric"}
@@ -28,6 +28,11 @@ def needed(parts: Sequence[Part], stack: str | None) -> tuple[Part, ...]:
 def is_simulated(stack: str) -> bool:
     """Whether the stack's lab needs the simulator."""
     return any(part.only_for >= SIMULATOR for part in needed(PARTS, stack))
+
+
+def has_real_pods(stack: str) -> bool:
+    """Whether the stack's nodes run a kubelet, which is in their image."""
+    return any(part.only_for >= REAL_PODS for part in needed(PARTS, stack))
 
 
 def traits(text: str) -> set[str]:

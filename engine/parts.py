@@ -13,7 +13,9 @@ COMMAND = "1.2.1"
 KUBERNETES_RELEASE = "1.36.3"
 ETCD = "3.6.8"
 KWOK = "0.8.0"
+CONTAINERD = "2.3.7"
 
+CONTAINERD_MODULE = "github.com/containerd/containerd/v2"
 SDK_MODULE = "github.com/pulumi/pulumi/sdk/v3"
 VERSION_OF_PULUMI = f"{SDK_MODULE}/go/common/version.Version"
 VERSION_OF_KUBERNETES = "github.com/pulumi/pulumi-kubernetes/provider/v4/pkg/version.Version"
@@ -70,6 +72,8 @@ class Build:
     """The folder of the Go module. The part's own sources lie in a folder of it that has the part's name."""
 
     package: str = "."
+    """One Go package, or several with spaces between: then each binary has the name of its package's folder."""
+
     version_variable: str = ""
     """Set by the linker to `version`; empty where the program knows its version."""
 
@@ -114,6 +118,8 @@ class Release:
 SIMULATOR = frozenset({"virtual"})
 CLUSTER = frozenset({"cluster"})
 FABRIC = frozenset({"fabric"})
+REAL_PODS = frozenset({"virtual", "simulator"})
+"""Simulated labs whose section `simulator` asks for real kubelets."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -289,6 +295,39 @@ PARTS = (
         build=Build(module="vcenter", seconds=30, disk_mb=400),
         wanted_by="make up of a lab with a fabric (its simulated vCenter)",
         only_for=SIMULATOR | FABRIC,
+    ),
+    Part(
+        name="kubelet",
+        version=KUBERNETES_RELEASE,
+        binaries=("kubelet",),
+        build=Build(
+            package="k8s.io/kubernetes/cmd/kubelet",
+            version_variable="k8s.io/component-base/version.gitVersion",
+            version=f"v{KUBERNETES_RELEASE}",
+            seconds=100,
+            disk_mb=1000,
+        ),
+        wanted_by="make up of a lab with real pods",
+        only_for=REAL_PODS,
+    ),
+    Part(
+        name="containerd",
+        version=CONTAINERD,
+        binaries=("containerd", "containerd-shim-runc-v2", "ctr"),
+        build=Build(
+            module="containerd",
+            package=" ".join(
+                f"{CONTAINERD_MODULE}/cmd/{program}" for program in ("containerd", "containerd-shim-runc-v2", "ctr")
+            ),
+            version_variable=f"{CONTAINERD_MODULE}/version.Version",
+            version=CONTAINERD,
+            # what nothing here uses need not be compiled
+            flags=("-tags=no_btrfs,no_devmapper,no_zfs,no_tracing",),
+            seconds=105,
+            disk_mb=900,
+        ),
+        wanted_by="make up of a lab with real pods",
+        only_for=REAL_PODS,
     ),
 )
 

@@ -69,7 +69,10 @@ def reset(simulator: Simulator, options: argparse.Namespace) -> int:
     """Puts everything back to its first start: nodes to their snapshots, ports to the lab's configuration."""
     begin = time.monotonic()
     with _alone():
-        for part in simulator.chosen(options.parts):  # the switch first: the nodes' carriers follow its cables
+        parts = simulator.chosen(options.parts)
+        # a kubelet that starts with its node must not see the cluster's old content
+        _on_all([part for part in parts if part is simulator.plane], lambda part, report: part.down(report), begin)
+        for part in parts:  # the switch first: the nodes' carriers follow its cables
             _on_all([part], lambda part, report: part.reset(report), begin)
     return 0
 

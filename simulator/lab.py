@@ -3,9 +3,11 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from simulator.nodes.part import Nodes
+from simulator.nodes.part import Nodes, RealPods
 from simulator.packages.part import Packages
 from simulator.part import Part, SimulatorError
+from simulator.plane.kubelets import archive
+from simulator.plane.layout import Layout
 from simulator.plane.part import ControlPlane
 from simulator.switch.part import FRONT, Switch
 from simulator.vcenter.guests import command, powered
@@ -22,6 +24,7 @@ class Simulator:
     state: Path
     nodes: Nodes
     switch: Switch
+    plane: ControlPlane
     others: tuple[Part, ...]
     unneeded: tuple[Part, ...]
     """Parts that this lab does without; another stack may have left them running."""
@@ -55,8 +58,10 @@ def simulator_of(stack: str, state: Path) -> Simulator:
     lab = read_stack_file(CHECKOUT / f"Pulumi.{stack}.yaml")
     if lab.kind != "virtual":
         raise SimulatorError(f"stack {stack} is of kind {lab.kind}: the simulator plays labs of kind virtual only")
-    nodes = Nodes(lab, state, lambda: powered(state))
     binaries = CHECKOUT / ".engine" / "bin"
+    layout = Layout(state.absolute(), binaries)
+    real_pods = RealPods(binaries, lambda address: archive(lab, layout, address)) if lab.has_real_pods else None
+    nodes = Nodes(lab, state, lambda: powered(state), real_pods)
     plane = ControlPlane(lab, state, binaries)
     vcenter = VCenter(lab, state, binaries, Guests(command(stack), nodes.end_guests))
     needed: dict[Part, bool] = {plane: lab.cluster is not None, vcenter: lab.fabric is not None, Packages(state): True}
@@ -64,6 +69,7 @@ def simulator_of(stack: str, state: Path) -> Simulator:
         state,
         nodes,
         Switch(lab, nodes.machines, state, FRONT),
+        plane,
         others=tuple(part for part, is_needed in needed.items() if is_needed),
         unneeded=tuple(part for part, is_needed in needed.items() if not is_needed),
     )

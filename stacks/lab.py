@@ -24,6 +24,7 @@ from stacks.rails import Rail
 from stacks.report import Report
 from stacks.rules import BrokenRulesError, Parts, broken_rules
 from stacks.runtime import Runtime
+from stacks.simulator import Simulator
 from stacks.switches import Switches
 from stacks.system import System
 
@@ -61,6 +62,8 @@ class Sections(Section):
     ports: Ports = Ports()
     images: Images | None = None
     """Recipes of the benchmark images, for those who build them."""
+    simulator: Simulator | None = None
+    """Only for labs of kind virtual. None: the nodes are as small as can be, and kwok plays their kubelets."""
 
 
 class Lab(Sections):
@@ -83,6 +86,11 @@ class Lab(Sections):
     def simulated(self) -> bool:
         """Whether results describe behaviour only: speed on the simulator says nothing about hardware."""
         return self.kind == "virtual"
+
+    @property
+    def has_real_pods(self) -> bool:
+        """Whether pods run: on hardware, and on simulated nodes with kubelets of their own."""
+        return not self.simulated or self.simulator is not None
 
     @property
     def active_nodes(self) -> tuple[Node, ...]:

@@ -15,6 +15,16 @@ from stacks.lab import Lab
 from stacks.nodes import Node
 
 MEMORY_MIB = 448
+REAL_PODS_MEMORY_MIB = 2048
+"""With a kubelet, containerd and room for what pods ask for."""
+POD_NIC = "enp0s5"
+"""The NIC of the pod network, on a machine with real pods."""
+API_DOOR = "192.168.1.8"
+"""The API server, seen from a machine with real pods: beside the repository's address."""
+API_SERVER = ("127.0.12.200", 6443)
+KUBELET_PORT = 10250
+KUBERNETES = "kubernetes.tar"
+"""File with what the kubelet of a machine with real pods starts with."""
 MOST_MACHINES = 64
 """Guests' DHCP addresses and MACs are derived from the number; far more than two cores can run."""
 NODE_NETWORK = "127.0.12."
@@ -27,7 +37,7 @@ MODELS = ("igb", "vmxnet3")
 """What a simulated NIC may be; over both of them soft-RoCE stands in for RDMA."""
 _DOOR = Path(__file__).parents[1] / "packages" / "door.py"
 _FIRST_NIC_SLOT = 8
-"""Slots 2 to 4 of the root bus hold disk, management NIC and random numbers."""
+"""Slots 2 to 5 of the root bus hold disk, management NIC, random numbers and the NIC of the pod network."""
 
 
 @dataclass(frozen=True)
@@ -52,6 +62,13 @@ class Machine:
     number: int
     hostname: str
     nics: tuple[Nic, ...]
+    real_pods: bool = False
+    """Whether it runs a kubelet and pods."""
+
+    @property
+    def memory_mib(self) -> int:
+        """Memory of the guest."""
+        return REAL_PODS_MEMORY_MIB if self.real_pods else MEMORY_MIB
 
     @property
     def name(self) -> str:
@@ -71,16 +88,25 @@ class Machine:
         """QEMU's command line, all but the disk's file; paths are relative to the machine's folder."""
         management = f"user,id=management,restrict=on,net=192.168.1.0/24,dhcpstart=192.168.1.{10 + self.number}"
         words = [qemu.system, *qemu.options, *accelerator.options, "-name", self.name]
-        words += ["-M", "q35,usb=off,vmport=off", "-smp", "1", "-m", str(MEMORY_MIB)]
+        words += ["-M", "q35,usb=off,vmport=off", "-smp", "2" if self.real_pods else "1", "-m", str(self.memory_mib)]
         words += ["-nodefaults", "-no-user-config", "-display", "none"]
         words += ["-serial", "file:console.log", "-qmp", "unix:monitor.sock,server=on,wait=off"]
         words += ["-device", "virtio-blk-pci,drive=disk,bus=pcie.0,addr=2"]
         words += ["-device", "virtio-rng-pci,bus=pcie.0,addr=4"]
         # restrict=on: through its management NIC the guest reaches nobody but the repository; only ssh comes in
-        words += ["-netdev", f"{management},hostfwd=tcp:{self.address}:{SSH_PORT}-:22,guestfwd={_door()}"]
+        doors = [f"hostfwd=tcp:{self.address}:{SSH_PORT}-:22", f"guestfwd={_door('192.168.1.9:80', REPOSITORY)}"]
+        if self.real_pods:
+            doors.append(f"hostfwd=tcp:{self.address}:{KUBELET_PORT}-:{KUBELET_PORT}")
+            doors.append(f"guestfwd={_door(f'{API_DOOR}:6443', API_SERVER)}")
+        words += ["-netdev", ",".join([management, *doors])]
         words += ["-device", f"virtio-net-pci,netdev=management,mac={self.mac(0)},romfile=,bus=pcie.0,addr=3"]
         words += ["-fw_cfg", f"name=opt/rocelab/host_key,file={host_key}"]
         words += ["-fw_cfg", "name=opt/rocelab/authorized_key,file=authorized_key"]
+        if self.real_pods:
+            words += ["-fw_cfg", f"name=opt/rocelab/kubernetes,file={KUBERNETES}"]
+            words += ["-netdev", f"dgram,id={POD_NIC},{self._ends(POD_NIC)}"]
+            card = f"virtio-net-pci,netdev={POD_NIC},mac={self.mac(5)},romfile=,bus=pcie.0,addr=5"
+            words += ["-device", card]
         for position, nic in enumerate(self.nics, start=1):
             words += self._nic(position, nic)
         words += ["-kernel", str(image.kernel), "-initrd", str(image.initrd), "-append", self._kernel_arguments()]
@@ -90,13 +116,24 @@ class Machine:
         # a host bridge of its own, since only that lets us choose the bus number; the NIC's bus is the next one
         bridge = f"pxb-pcie,id=bridge{position},bus_nr={nic.bus - 1},bus=pcie.0,addr={_FIRST_NIC_SLOT - 1 + position}"
         port = f"pcie-root-port,id=port{position},bus=bridge{position},slot=0,chassis={9 + position}"
-        ends = f"local.type=unix,local.path={nic.interface}.sock,remote.type=unix,remote.path={self.cable(nic)}"
         card = f"{nic.model},netdev={nic.interface},bus=port{position},mac={self.mac(position)},romfile="
-        return ["-device", bridge, "-device", port, "-netdev", f"dgram,id={nic.interface},{ends}", "-device", card]
+        return [
+            "-device",
+            bridge,
+            "-device",
+            port,
+            "-netdev",
+            f"dgram,id={nic.interface},{self._ends(nic.interface)}",
+            "-device",
+            card,
+        ]
 
-    def cable(self, nic: Nic) -> str:
+    def _ends(self, interface: str) -> str:
+        return f"local.type=unix,local.path={interface}.sock,remote.type=unix,remote.path={self.cable(interface)}"
+
+    def cable(self, interface: str) -> str:
         """The switch's end of a NIC's cable, seen from the machine's folder."""
-        return f"../../switch/{self.name}-{nic.interface}.sock"
+        return f"../../switch/{self.name}-{interface}.sock"
 
     def _kernel_arguments(self) -> str:
         return (
@@ -105,12 +142,12 @@ class Machine:
         )
 
 
-def _door() -> str:
-    """The guest's one way out: an address of its own network, each of whose connections QEMU gives to our program."""
+def _door(inside: str, server: tuple[str, int]) -> str:
+    """A guest's way out: an address of its own network, each of whose connections QEMU gives to our program."""
     # QEMU's libraries, where it was unpacked, are not those of our Python
     words = ["env", "-u", "LD_LIBRARY_PATH", "-u", "QEMU_MODULE_DIR", sys.executable, "-I", "-S", str(_DOOR)]
-    command = shlex.join([*words, REPOSITORY[0], str(REPOSITORY[1])])
-    return f"tcp:192.168.1.9:80-cmd:{command}".replace(",", ",,")
+    command = shlex.join([*words, server[0], str(server[1])])
+    return f"tcp:{inside}-cmd:{command}".replace(",", ",,")
 
 
 def machines_of(lab: Lab) -> list[Machine]:
@@ -125,7 +162,12 @@ def machines_of(lab: Lab) -> list[Machine]:
     if faults:
         raise SimulatorError("the simulator cannot be this lab:\n" + "\n".join(f"  {fault}" for fault in faults[:12]))
     return [
-        Machine(_number(node.address), node.name, tuple(Nic(pf.interface, pf.rail, pf.driver) for pf in node.pfs))
+        Machine(
+            _number(node.address),
+            node.name,
+            tuple(Nic(pf.interface, pf.rail, pf.driver) for pf in node.pfs),
+            real_pods=lab.simulator is not None,
+        )
         for node in lab.nodes
     ]
 

@@ -16,7 +16,7 @@ from simulator.nodes.access import SSH_CONFIG
 from simulator.nodes.cache import digest, need_space
 from simulator.nodes.identity import GIVEN_KEY, TAKE_KEY, key_file, presents
 from simulator.nodes.image import Image
-from simulator.nodes.machine import HOST_KEY, SSH_PORT, Machine, Nic
+from simulator.nodes.machine import HOST_KEY, KUBELET_PORT, KUBERNETES, SSH_PORT, Machine, Nic
 from simulator.nodes.qemu import Qemu
 from simulator.part import Report, SimulatorError, Wait
 from simulator.process import Daemon, refuse_a_taken_port
@@ -28,6 +28,13 @@ DISK_BYTES = 300 << 20
 """What a fresh disk and its snapshot take, with room to spare (measured: 150 to 180 MiB)."""
 # what a deployment starts first, so that the snapshot has it in memory already
 _WARM_UP = "python3 -I -c 'import json, subprocess, ipaddress, fcntl, hashlib'; rdma link; ip -j addr; sudo -n true"
+
+_RUNTIME_STARTED = (
+    "timeout 300 sh -c 'until systemctl -q is-active containerd lab-kubernetes; do sleep 1; done'; "
+    "systemctl -q is-active containerd && systemctl -q is-active lab-kubernetes"
+)
+_START_KUBELET = "sudo systemctl enable --quiet --now --no-block kubelet"
+"""After the snapshot, since one that has spoken to an API server would remember it; at a boot it starts by itself."""
 
 
 @dataclass(frozen=True)
@@ -63,6 +70,7 @@ class Node:
                 if self.daemon.resume():
                     report("a signal had suspended it; it continues")
                 self.wait_for_ssh(report, login=False)
+                self._start_kubelet()
                 report("runs")
                 return
             report(f"stopping it: {self._what_changed(ingredients)}")
@@ -70,6 +78,8 @@ class Node:
             report(f"had died, starting it again; its last words:\n{self.last_words()}")
         self.stop()
         refuse_a_taken_port(self.machine.name, self.machine.address, SSH_PORT)
+        if self.machine.real_pods:
+            refuse_a_taken_port(f"{self.machine.name}'s kubelet", self.machine.address, KUBELET_PORT)
         if not (has_snapshot and self._restored(boot, disk, report)):
             with first_boots:
                 report(f"first boot ({boot.accelerator.kind})")
@@ -77,6 +87,7 @@ class Node:
             if key_file(self.folder) == GIVEN_KEY:  # a snapshot is of the machine as it is by itself
                 self.stop()
                 self._restored(boot, disk, report)
+        self._start_kubelet()
         report("answers")
 
     def prepare(self, boot: Boot, first_boots: AbstractContextManager[object], report: Report) -> None:
@@ -98,6 +109,7 @@ class Node:
         qmp.human(self.folder, f"loadvm {SNAPSHOT}")
         self.wait_for_ssh(report)
         self._take_given_key(report)
+        self._start_kubelet()
         report("as after its first boot")
 
     def stop(self) -> None:
@@ -150,6 +162,8 @@ class Node:
         self.daemon.start(self._command(boot, disk, HOST_KEY), env=boot.qemu.environment)
         self.wait_for_ssh(report)
         self._ssh(_WARM_UP)
+        if self.machine.real_pods and not self._ssh(_RUNTIME_STARTED):
+            raise SimulatorError(f"{self.machine.name}: containerd does not start\n{self.last_words()}")
         # before anyone makes VFs: those that come back in a new process are dead
         qmp.human(self.folder, f"savevm {SNAPSHOT}")
 
@@ -187,6 +201,10 @@ class Node:
         command = self.machine.command(boot.qemu, boot.image, boot.accelerator, host_key)
         return [*command, "-drive", f"if=none,id=disk,file={str(disk).replace(',', ',,')},cache=unsafe,discard=unmap"]
 
+    def _start_kubelet(self) -> None:
+        if self.machine.real_pods and not self._ssh(_START_KUBELET):
+            raise SimulatorError(f"{self.machine.name}: the kubelet cannot be started\n{self.last_words()}")
+
     def _set_clock(self) -> bool:
         return self._ssh(f"sudo date -s @{time.time():.0f}")
 
@@ -199,6 +217,8 @@ class Node:
         root = boot.image.root.stat()
         command = self.machine.command(boot.qemu, boot.image, boot.accelerator)
         keys = [(self.folder / name).read_text() for name in ("host_key.pub", "authorized_key")]
+        if self.machine.real_pods:
+            keys.append((self.folder / KUBERNETES).read_bytes().decode())
         return {
             "QEMU": boot.qemu.version,
             "the image": f"{boot.image.folder.name} {root.st_mtime_ns}",
@@ -230,7 +250,8 @@ def recorded_machines(nodes_folder: Path) -> list[Machine]:
     found = []
     for path in sorted(nodes_folder.glob("gpu[0-9][0-9]/machine.json")):
         record = json.loads(path.read_text())
-        found.append(Machine(record["number"], record["hostname"], tuple(Nic(**nic) for nic in record["nics"])))
+        nics = tuple(Nic(**nic) for nic in record["nics"])
+        found.append(Machine(record["number"], record["hostname"], nics, record.get("real_pods", False)))
     return found
 
 

@@ -4,15 +4,16 @@ import fcntl
 import threading
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from simulator.nodes.accelerator import choose
 from simulator.nodes.access import give_keys, write_ssh_files
 from simulator.nodes.identity import give_key, given_key
 from simulator.nodes.image import build_image
-from simulator.nodes.machine import MEMORY_MIB, MOST_MACHINES, SSH_PORT, Machine, machines_of
+from simulator.nodes.machine import KUBERNETES, MOST_MACHINES, SSH_PORT, Machine, machines_of
 from simulator.nodes.node import Boot, Node, memory_available_mib, processors, recorded_machines
+from simulator.nodes.pods_image import build_pods_image
 from simulator.nodes.qemu import find_qemu
 from simulator.part import SUSPENDED, Report, SimulatorError, Status
 from simulator.switch.client import SwitchClient
@@ -24,6 +25,16 @@ Powered = Callable[[], Mapping[str, str | None]]
 """Addresses of the VMs that are on in the vCenter, with the private host key that each was given, if it was."""
 
 
+@dataclass(frozen=True)
+class RealPods:
+    """What machines with real pods need of the other parts."""
+
+    binaries: Path
+    """The engine's folder of programs."""
+    kubernetes: Callable[[str], bytes]
+    """An archive with what the kubelet of the node with this address starts with: settings, identity, pod network."""
+
+
 class Nodes:
     """The lab's machines. Those that an earlier lab had keep running until `down`: somebody must undo them first.
 
@@ -32,8 +43,9 @@ class Nodes:
 
     name = "nodes"
 
-    def __init__(self, lab: Lab, state: Path, powered: Powered = dict) -> None:
+    def __init__(self, lab: Lab, state: Path, powered: Powered = dict, real_pods: RealPods | None = None) -> None:
         self.folder = state / "nodes"
+        self._real_pods = real_pods
         self._powered = powered
         self._guests = {str(node.address) for node in lab.nodes if isinstance(node, VsphereVm)}
         self._switch = SwitchClient(state / "switch")
@@ -54,7 +66,7 @@ class Nodes:
 
     def build(self, report: Report) -> Boot:
         """Makes what the cache lacks, and finds out how guests run fastest here."""
-        image = build_image(report)
+        image = build_pods_image(self._real_pods.binaries, report) if self._real_pods else build_image(report)
         qemu = find_qemu(report)
         return Boot(qemu, image, choose(qemu, image, report))
 
@@ -67,6 +79,9 @@ class Nodes:
         for node in nodes:
             _give(node, powered.get(node.machine.address), report)
         self._write_ssh_files()
+        if self._real_pods:
+            for node in nodes:
+                _write_secret(node.folder / KUBERNETES, self._real_pods.kubernetes(node.machine.address))
         boot = self.build(report)
         _refuse_too_little_memory([node for node in nodes if node.daemon.pid() is None])
         first_boots = threading.Semaphore(processors())  # more only slow each other down: a boot is pure computing
@@ -211,8 +226,17 @@ def _give(node: Node, private_key: str | None, report: Report) -> None:
     give_key(node.folder, private_key)
 
 
+def _write_secret(file: Path, content: bytes) -> None:
+    """For the owner's eyes only, and at once: a QEMU that starts may be reading it."""
+    partial = file.with_name(f"{file.name}.partial")
+    partial.unlink(missing_ok=True)
+    partial.touch(mode=0o600)
+    partial.write_bytes(content)
+    partial.rename(file)
+
+
 def _refuse_too_little_memory(new: list[Node]) -> None:
-    needed_mib, available_mib = len(new) * MEMORY_MIB, memory_available_mib()
+    needed_mib, available_mib = sum(node.machine.memory_mib for node in new), memory_available_mib()
     if needed_mib > available_mib:
         raise SimulatorError(
             f"{plural(len(new), 'node')} need {needed_mib} MiB of memory and {available_mib} MiB are available: "

@@ -80,10 +80,10 @@ def place_nodes(api: Api, lab: Lab, layout: Layout, report: Report) -> None:
         api.delete(f"/api/v1/nodes/{name}")
         report(f"node {name} has left: the lab file no longer has it active")
     for name, node in wanted.items():
-        current = api.apply(f"/api/v1/nodes/{name}", nodes.node_object(node))
+        current = api.apply(f"/api/v1/nodes/{name}", nodes.node_object(lab, node))
         if patch := nodes.node_status(lab, node, layout, current.get("status", {})):
             api.merge(f"/api/v1/nodes/{name}/status", patch)
-            if name in present:
+            if name in present and not lab.has_real_pods:
                 report(f"node {name} now offers {_named(nodes.resources(lab, node))}")
 
 

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from simulator.plane.kubelets import api_identity
 from simulator.plane.layout import Layout
 from stacks.lab import Lab
 
@@ -30,6 +31,7 @@ def etcd(layout: Layout) -> Component:
 def apiserver(layout: Layout, lab: Lab) -> Component:
     """The API server: RBAC, all default admission, schema pruning and server-side apply as everywhere."""
     services = str(lab.cluster.service_subnet) if lab.cluster else SERVICE_SUBNET
+    serving = api_identity(lab, layout)
     flags = (
         f"--etcd-servers={layout.etcd_url}",
         f"--bind-address={layout.address}",
@@ -38,20 +40,25 @@ def apiserver(layout: Layout, lab: Lab) -> Component:
         # a loopback address is refused as the endpoint of the service `kubernetes`, which no pod here calls
         "--endpoint-reconciler-type=none",
         f"--service-cluster-ip-range={services}",
-        "--authorization-mode=RBAC",
+        # a kubelet's rights end at its own node and its pods
+        *(
+            ("--authorization-mode=Node,RBAC", "--enable-admission-plugins=NodeRestriction")
+            if lab.has_real_pods
+            else ("--authorization-mode=RBAC",)
+        ),
         "--anonymous-auth=false",
         # node agents such as Multus run privileged
         "--allow-privileged=true",
         f"--client-ca-file={layout.pki('ca.crt')}",
-        f"--tls-cert-file={layout.pki('apiserver.crt')}",
-        f"--tls-private-key-file={layout.pki('apiserver.key')}",
+        f"--tls-cert-file={layout.pki(f'{serving}.crt')}",
+        f"--tls-private-key-file={layout.pki(f'{serving}.key')}",
         f"--service-account-key-file={layout.pki('service-accounts.key')}",
         f"--service-account-signing-key-file={layout.pki('service-accounts.key')}",
         "--service-account-issuer=https://kubernetes.default.svc",
         f"--kubelet-certificate-authority={layout.pki('ca.crt')}",
         f"--kubelet-client-certificate={layout.pki('apiserver-to-kubelet.crt')}",
         f"--kubelet-client-key={layout.pki('apiserver-to-kubelet.key')}",
-        # the node's InternalIP is the lab's machine; the fake kubelet answers on the ExternalIP
+        # where kubelets answer, fake or real; a node's InternalIP is the lab's business
         "--kubelet-preferred-address-types=ExternalIP",
         "--profiling=false",
     )

@@ -9,13 +9,14 @@ from simulator.plane.layout import Layout
 CONTEXT = "rocelab-simulator"
 
 
-def render(layout: Layout, client: str, acts_as: tuple[str, str] | None = None) -> str:
+def render(layout: Layout, client: str, acts_as: tuple[str, str] | None = None, server: str = "") -> str:
     """A kubeconfig that needs no other file, as JSON, which every reader of YAML takes.
 
     Args:
         layout: The cluster.
         client: Name of a client certificate of `simulator.plane.pki`.
         acts_as: Namespace and name of the service account whose rights count instead of the client's.
+        server: URL by which the client reaches the API server; empty: the one on this machine.
     """
 
     def data(name: str) -> str:
@@ -33,7 +34,7 @@ def render(layout: Layout, client: str, acts_as: tuple[str, str] | None = None) 
             f"system:serviceaccounts:{namespace}",
             "system:authenticated",
         ]
-    cluster = {"server": layout.api_url, "certificate-authority-data": data("ca.crt")}
+    cluster = {"server": server or layout.api_url, "certificate-authority-data": data("ca.crt")}
     config = {
         "apiVersion": "v1",
         "kind": "Config",

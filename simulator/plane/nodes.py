@@ -1,6 +1,7 @@
 """The lab's machines as Kubernetes nodes. Pure."""
 
 from simulator.plane.api import Object
+from simulator.plane.kubelets import PodNetwork, section
 from simulator.plane.layout import Layout
 from stacks.delivery import devices_of
 from stacks.lab import Lab
@@ -30,20 +31,21 @@ def resources(lab: Lab, node: Node) -> dict[str, str]:
     return offered
 
 
-def node_object(node: Node) -> Object:
+def node_object(lab: Lab, node: Node) -> Object:
     """The node itself. Without taints: pods need no toleration that hardware would not ask for."""
+    fake = {} if lab.has_real_pods else {"annotations": {"kwok.x-k8s.io/node": "fake"}}
     return {
         "apiVersion": "v1",
         "kind": "Node",
         "metadata": {
             "name": node.name,
-            "annotations": {"kwok.x-k8s.io/node": "fake"},
+            **fake,
             "labels": {
                 "kubernetes.io/arch": "amd64",
                 "kubernetes.io/os": "linux",
                 "kubernetes.io/hostname": node.name,
                 SIMULATED: "true",
-                REPLAYED_LOGS: "true",
+                **({} if lab.has_real_pods else {REPLAYED_LOGS: "true"}),
             },
         },
     }
@@ -52,23 +54,29 @@ def node_object(node: Node) -> Object:
 def node_status(lab: Lab, node: Node, layout: Layout, current: Object) -> Object:
     """The status patch that brings a node to what the lab file says; `{}` when it is there already.
 
-    Resources that the lab no longer has are nulls, since a merge patch keeps what it does not name.
+    Resources that the lab no longer has are nulls, since a merge patch keeps what it does not name. A real kubelet says
+    itself what its node offers.
     """
+    if lab.has_real_pods:
+        return _addresses(current, str(PodNetwork(section(lab)).address(node)), node, str(node.address))
     wanted = resources(lab, node)
     patch: Object = {}
     for field in ("capacity", "allocatable"):
         found = current.get(field, {})
         if found != wanted:
             patch[field] = {**dict.fromkeys(found.keys() - wanted.keys()), **wanted}
-    addresses = [
-        {"type": "InternalIP", "address": str(node.address)},
-        {"type": "Hostname", "address": node.name},
-        # the one fake kubelet; the API server is told to look for kubelets at this type of address
-        {"type": "ExternalIP", "address": layout.address},
-    ]
-    if current.get("addresses") != addresses:
-        patch["addresses"] = addresses
+    patch |= _addresses(current, str(node.address), node, layout.address).get("status", {})
     return {"status": patch} if patch else {}
+
+
+def _addresses(current: Object, internal: str, node: Node, kubelet: str) -> Object:
+    addresses = [
+        {"type": "InternalIP", "address": internal},
+        {"type": "Hostname", "address": node.name},
+        # the API server is told to look for kubelets at this type of address
+        {"type": "ExternalIP", "address": kubelet},
+    ]
+    return {"status": {"addresses": addresses}} if current.get("addresses") != addresses else {}
 
 
 def is_usable(node: Object) -> bool:

@@ -9,7 +9,7 @@ from http.client import HTTPException
 from pathlib import Path
 
 from simulator.part import SUSPENDED, Report, SimulatorError, Status, announced
-from simulator.plane import cluster, components, keeper, kubeconfig, nodes, recordings
+from simulator.plane import cluster, components, keeper, kubeconfig, kubelets, nodes, recordings
 from simulator.plane.api import Api, ApiError
 from simulator.plane.components import Component
 from simulator.plane.layout import ADDRESS, Layout
@@ -20,6 +20,11 @@ from stacks.words import plural
 
 START_S = 90
 """Bound on one start. It takes 3 s here; a laptop that boots two nodes at the same time is given a lot more."""
+KUBELETS_S = 1800
+"""The same with real kubelets, whose nodes boot and start them meanwhile: a minute or two on idle cores."""
+FAKE = ((keeper.NAME,), ("kwok", keeper.OPERATOR))
+"""What stands in for kubelets and the pods that they would run, in the order of ending."""
+CONTROLLERS = "service accounts (kube-controller-manager)"
 STATUS_S = 2
 """An API server without its database answers late or never; a status must not wait for it."""
 
@@ -38,15 +43,17 @@ class ControlPlane:
         """Starts what does not run, brings the nodes to what the lab file says, waits until all of it answers."""
         layout = self._layout
         layout.folder.mkdir(parents=True, exist_ok=True)
-        with announced("fetching kwok's manifests", report):
-            upstream = cluster.upstream_files(self._engine / "go")
+        upstream = {} if self._lab.has_real_pods else self._kwok_manifests(report)
         if not layout.pki(layout.address).exists():
             from simulator.plane import pki  # noqa: PLC0415  # takes a fifth of a second, and is needed once
 
             pki.issue(layout.folder / "pki", layout.address)
             report("certificates made")
+        if self._lab.has_real_pods:
+            kubelets.make_api_identity(self._lab, layout)
+        else:
+            recordings.write_cri(layout.folder / "recordings")
         self._write_kubeconfigs()
-        recordings.write_cri(layout.folder / "recordings")
         self._end_what_has_changed(report)
         self._resume(report)
         try:
@@ -59,6 +66,10 @@ class ControlPlane:
         self._last_up.touch()
         lab_nodes = plural(len(self._lab.active_nodes), "node")
         report(f"{'ready' if started else 'was ready'}: {layout.api_url}, {lab_nodes}")
+
+    def _kwok_manifests(self, report: Report) -> dict[str, Path]:
+        with announced("fetching kwok's manifests", report):
+            return cluster.upstream_files(self._engine / "go")
 
     def _start(self, upstream: dict[str, Path], report: Report) -> bool:
         """Starts database and API server, then the rest; tells whether any of it had to be started."""
@@ -82,6 +93,14 @@ class ControlPlane:
         layout, lab = self._layout, self._lab
         started = self._ensure(components.controller_manager(layout), report)
         started |= self._ensure(components.scheduler(layout), report)
+        if lab.has_real_pods:
+            for group in FAKE:  # of another lab that had this simulator
+                self._stop(group)
+            cluster.place_nodes(api, lab, layout, report)
+            cluster.wait_until(lambda: cluster.controllers_work(api), START_S, CONTROLLERS, report)
+            cluster.wait_for_nodes(api, lab, layout, KUBELETS_S, report)
+            cluster.wait_for_pods(api, START_S, report)
+            return started
         kwok = components.kwok(layout, lab)
         if self._daemon(kwok.name).pid() is None:
             cluster.free_nodes(api, lab)
@@ -94,9 +113,7 @@ class ControlPlane:
         self._daemon(kwok.name).wait_until(
             lambda: kubelet.answers("/healthz"), START_S, "answer of the fake kubelet", report
         )
-        cluster.wait_until(
-            lambda: cluster.controllers_work(api), START_S, "service accounts (kube-controller-manager)", report
-        )
+        cluster.wait_until(lambda: cluster.controllers_work(api), START_S, CONTROLLERS, report)
         cluster.wait_for_nodes(api, lab, layout, START_S, report)
         cluster.wait_for_pods(api, START_S, report)
         return started
@@ -124,7 +141,8 @@ class ControlPlane:
 
     def status(self) -> list[Status]:
         """A line for each process."""
-        return [*(self._status(component) for component in self._components()), self._operator_status()]
+        own = self._kubelets_status() if self._lab.has_real_pods else self._operator_status()
+        return [*(self._status(component) for component in self._components()), own]
 
     def reset(self, report: Report) -> None:
         """Throws the cluster's content away and starts an empty one; certificates and kubeconfig stay valid."""
@@ -135,8 +153,8 @@ class ControlPlane:
 
     def down(self, report: Report) -> None:
         """Ends every process: first what would start or report on another one, the database last."""
-        clients = ["kwok", "kube-scheduler", "kube-controller-manager", keeper.OPERATOR]
-        ended = [group for group in ([keeper.NAME], clients, ["kube-apiserver"], ["etcd"]) if self._stop(group)]
+        clients = ["kube-scheduler", "kube-controller-manager"]
+        ended = [group for group in (*FAKE, clients, ["kube-apiserver"], ["etcd"]) if self._stop(group)]
         report("stopped" if ended else "was stopped")
 
     def _stop(self, names: Iterable[str]) -> bool:
@@ -154,8 +172,7 @@ class ControlPlane:
             components.apiserver(layout, lab),
             components.controller_manager(layout),
             components.scheduler(layout),
-            components.kwok(layout, lab),
-            self._keeper(),
+            *([] if lab.has_real_pods else [components.kwok(layout, lab), self._keeper()]),
         ]
 
     def _keeper(self) -> Component:
@@ -169,7 +186,7 @@ class ControlPlane:
     def _write_kubeconfigs(self) -> None:
         layout = self._layout
         kubeconfig.write(layout.kubeconfig, kubeconfig.render(layout, "admin"))
-        for client in ("controller-manager", "scheduler", "kwok"):
+        for client in ("controller-manager", "scheduler", *([] if self._lab.has_real_pods else ["kwok"])):
             kubeconfig.write(layout.folder / f"{client}.kubeconfig", kubeconfig.render(layout, client))
 
     def _end_what_has_changed(self, report: Report) -> None:
@@ -220,6 +237,11 @@ class ControlPlane:
         if component.name == "kube-apiserver" and not self._answers():
             return Status(component.name, address, "not answering", daemon.last_words(), pid)
         return Status(component.name, address, "running", self._nodes() if component.name == "kwok" else "", pid)
+
+    def _kubelets_status(self) -> Status:
+        if self._daemon("kube-apiserver").pid() is None:
+            return Status("kubelets", "-", "stopped")
+        return Status("kubelets", "-", "running", self._nodes())
 
     def _operator_status(self) -> Status:
         """The operator's line: it may rightly not run, as long as nothing has deployed it."""

@@ -1,6 +1,7 @@
 """The cluster's own certificate authority: a server certificate for each server, one identity for each client."""
 
 import shutil
+import threading
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -13,6 +14,8 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 VALID_FOR = timedelta(days=3650)
+_LOCK = threading.Lock()
+"""Control plane and nodes start at the same time."""
 CLOCK_SKEW = timedelta(days=1)
 """A laptop that slept or travelled must not find its own certificates not yet valid."""
 
@@ -42,6 +45,30 @@ def issue(folder: Path, address: str) -> bool:
 
     The folder gets its name last, so that an interrupted run leaves nothing that looks whole.
     """
+    with _LOCK:
+        return _issue(folder, address)
+
+
+def issue_for_kubelet(folder: Path, name: str, addresses: Sequence[str]) -> tuple[str, str]:
+    """Makes the identities of a node's kubelet unless they are there: names of its client's and its server's files."""
+    client, server = f"kubelet-{name}", f"kubelet-{name}-server"
+    with _LOCK:
+        authority = Authority(folder)
+        if not (folder / f"{client}.crt").exists():
+            authority.sign_client(Client(client, f"system:node:{name}", ("system:nodes",)))
+        if not (folder / f"{server}.crt").exists():
+            authority.sign_server(server, *addresses)
+    return client, server
+
+
+def issue_further(folder: Path, server: str, addresses: Sequence[str]) -> None:
+    """Makes one more identity of a server unless it is there."""
+    with _LOCK:
+        if not (folder / f"{server}.crt").exists():
+            Authority(folder).sign_server(server, *addresses)
+
+
+def _issue(folder: Path, address: str) -> bool:
     if (folder / address).exists():
         return False
     partial = folder.with_name(folder.name + ".partial")
@@ -63,10 +90,13 @@ class Authority:
     """Signs for one server and its clients; its key stays in their folder."""
 
     def __init__(self, folder: Path) -> None:
-        """Makes a new authority."""
+        """Takes the authority of this folder, or makes a new one."""
         self._folder = folder
-        self._key = _new_key(folder / "ca.key")
         self._name = _name("rocelab simulator")
+        if (folder / "ca.crt").exists():
+            self._key = _read_key(folder / "ca.key")
+            return
+        self._key = _new_key(folder / "ca.key")
         certificate = (
             _unsigned(self._name, self._name, self._key)
             .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
@@ -76,9 +106,9 @@ class Authority:
         )
         (folder / "ca.crt").write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
 
-    def sign_server(self, file: str, address: str) -> None:
-        """Writes key and certificate of a server at an address."""
-        hosts = [x509.IPAddress(ip_address(address)), *map(x509.DNSName, SERVER_NAMES)]
+    def sign_server(self, file: str, *addresses: str) -> None:
+        """Writes key and certificate of a server at some addresses."""
+        hosts = [*(x509.IPAddress(ip_address(one)) for one in addresses), *map(x509.DNSName, SERVER_NAMES)]
         self._sign(file, _name(file), hosts)
 
     def sign_client(self, client: Client) -> None:
@@ -123,6 +153,13 @@ def _new_key(path: Path) -> ec.EllipticCurvePrivateKey:
             serialization.Encoding.PEM, serialization.PrivateFormat.TraditionalOpenSSL, serialization.NoEncryption()
         )
     )
+    return key
+
+
+def _read_key(path: Path) -> ec.EllipticCurvePrivateKey:
+    key = serialization.load_pem_private_key(path.read_bytes(), None)
+    if not isinstance(key, ec.EllipticCurvePrivateKey):
+        raise TypeError(f"{path} holds a key of another kind than this simulator makes")
     return key
 
 

@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 
 from simulator.nodes.cache import digest, run
-from simulator.nodes.machine import Machine
+from simulator.nodes.machine import POD_NIC, Machine
 from simulator.part import SUSPENDED, Report, SimulatorError, Status
 from simulator.process import Daemon, refuse_a_taken_port
 from simulator.switch.client import FRONT_KEPT, FRONT_KEY, SwitchClient
@@ -139,15 +139,18 @@ def ports_of(lab: Lab, machines: list[Machine]) -> dict[tuple[str, str], PortCon
     """A port for each NIC on a rail of the lab, by machine and NIC.
 
     Rails are separate: each has an untagged VLAN of its own inside the switch, chosen from the top of the range where
-    no pod VLAN lies, and carries its pods' VLAN tagged.
+    no pod VLAN lies, and carries its pods' VLAN tagged. So has the network of the pods' first interface, on machines
+    with real pods.
     """
     pods = {rail.name: frozenset({rail.pod.vlan_id} if rail.pod and rail.pod.vlan_id else ()) for rail in lab.rails}
     pod_vlans = frozenset[int]().union(*pods.values())
     free = (vlan for vlan in range(_HIGHEST_VLAN, 0, -1) if vlan not in pod_vlans)
     homes = {rail.name: PortConfig(next(free), pods[rail.name]) for rail in lab.rails}
-    return {
+    ports = {
         (machine.name, nic.interface): homes[nic.rail]
         for machine in machines
         for nic in machine.nics
         if nic.rail in homes
     }
+    pod_network = PortConfig(next(free))
+    return ports | {(machine.name, POD_NIC): pod_network for machine in machines if machine.real_pods}

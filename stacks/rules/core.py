@@ -6,9 +6,10 @@ from ipaddress import IPv4Network
 from itertools import combinations
 
 from stacks.delivery import SriovOperator, SriovPlain
-from stacks.nodes import Pf
+from stacks.nodes import Pf, VsphereVm
 from stacks.rails import Rail
 from stacks.rules.parts import Fault, Parts, Path, show, twice
+from stacks.simulator import Simulator
 from stacks.words import plural
 
 
@@ -212,6 +213,8 @@ def _refuse_what_the_kind_forbids(parts: Parts) -> Iterator[Fault]:
     for path, _, pf in parts.pfs():
         if parts.kind == "hardware" and pf.soft_roce:
             yield Fault((*path, "driver"), f"{pf.driver} has no RDMA and is only for virtual labs; use mlx5_core")
+    if parts.kind == "hardware" and parts.section("simulator", Simulator) is not None:
+        yield Fault(("simulator",), "kind: hardware needs no simulator; remove this section")
     if parts.access is None:
         return
     if parts.kind == "hardware" and parts.access.identity == "file":
@@ -230,6 +233,19 @@ def _refuse_a_cluster_without_its_kubeconfig(parts: Parts) -> Iterator[Fault]:
         )
 
 
+def _refuse_real_kubelets_without_what_they_need(parts: Parts) -> Iterator[Fault]:
+    if parts.section("simulator", Simulator) is None:
+        return
+    if parts.cluster is None:
+        yield Fault(("simulator", "kubelets"), "a kubelet needs an API server: give the lab a valid section cluster")
+    for i, node in parts.nodes.items():
+        if isinstance(node, VsphereVm):
+            yield Fault(
+                ("nodes", i, "kind"),
+                f"{node.name} is a VM, and only bare metal has a kubelet in the simulator; take simulator out",
+            )
+
+
 CORE_RULES: tuple[Callable[[Parts], Iterator[Fault]], ...] = (
     _refuse_names_given_twice,
     _refuse_former_names_in_use,
@@ -241,4 +257,5 @@ CORE_RULES: tuple[Callable[[Parts], Iterator[Fault]], ...] = (
     _refuse_pfs_off_their_rail,
     _refuse_what_the_kind_forbids,
     _refuse_a_cluster_without_its_kubeconfig,
+    _refuse_real_kubelets_without_what_they_need,
 )

@@ -57,6 +57,17 @@ def test_a_part_that_the_stack_does_not_need_is_not_missing(
 
 
 @pytest.mark.usefixtures("sound")
+@pytest.mark.parametrize(("stack", "named"), [("lab-pods", True), ("lab", False)])
+def test_what_stands_in_for_an_image_is_named_where_pods_run(
+    stack: str, named: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("sys.argv", ["doctor", "--stack", stack])
+
+    assert doctor.main() == 0
+    assert ("pause image" in capsys.readouterr().out) == named
+
+
+@pytest.mark.usefixtures("sound")
 def test_stand_ins_are_named_as_such(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setattr(install, "locate", lambda part: install.Located(part, "stand-in", Path("/x")))
 

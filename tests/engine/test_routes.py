@@ -180,20 +180,24 @@ def test_what_only_the_simulator_needs_is_said_to_be_needed_by_it_alone() -> Non
 
     text = install.explain(simulators)
 
-    assert {one.part.name for one in simulators} == {"plane", "kwok", "mpi-operator", "vcenter"}
+    assert {one.part.name for one in simulators} == {"plane", "kwok", "mpi-operator", "vcenter", *REAL_PODS}
     assert "wanted by make up (the simulator's control plane); make up of a lab with a fabric" in text
     assert text.splitlines()[-1] == install.HARDWARE
     assert install.HARDWARE not in install.explain([pulumi, *simulators])
 
 
+REAL_PODS = {"kubelet", "containerd"}
+
+
 @pytest.mark.parametrize(
     ("traits", "left_out"),
     [
-        ("virtual cluster", {"vsphere", "vcenter"}),
-        ("virtual cluster fabric", set()),
-        ("hardware cluster", {"vsphere", "plane", "kwok", "mpi-operator", "vcenter"}),
-        ("hardware fabric", {"kubernetes", "plane", "kwok", "mpi-operator", "vcenter"}),
-        (None, {"plane", "kwok", "mpi-operator", "vcenter"}),
+        ("virtual cluster", {"vsphere", "vcenter", *REAL_PODS}),
+        ("virtual cluster simulator", {"vsphere", "vcenter"}),
+        ("virtual cluster fabric", REAL_PODS),
+        ("hardware cluster", {"vsphere", "plane", "kwok", "mpi-operator", "vcenter", *REAL_PODS}),
+        ("hardware fabric", {"kubernetes", "plane", "kwok", "mpi-operator", "vcenter", *REAL_PODS}),
+        (None, {"plane", "kwok", "mpi-operator", "vcenter", *REAL_PODS}),
     ],
 )
 def test_a_lab_waits_for_no_part_that_it_does_not_need(
@@ -241,7 +245,7 @@ def test_a_part_that_is_there_stays_for_the_labs_that_need_it(monkeypatch: pytes
     there = install.Located(PARTS[0], "built", Path("/x"))
     monkeypatch.setattr(install, "locate", lambda part: there if part.name == "vcenter" else None)
 
-    assert {part.name for part in PARTS} - {part.name for part in install.wanted_for("lab")} == {"vsphere"}
+    assert {part.name for part in PARTS} - {part.name for part in install.wanted_for("lab")} == {"vsphere", *REAL_PODS}
 
 
 @pytest.mark.parametrize(("stack", "status"), [("hardware", 0), ("lab", 1)])
@@ -270,7 +274,7 @@ def test_without_go_setup_ends_well_for_hardware_and_names_what_the_simulator_la
     assert linked == set(there)
     assert (install.HARDWARE in said) == (status == 1)
     assert ("no `go` on PATH" in said) == (status == 1)
-    without = "without plane, kwok, mpi-operator, vcenter, which lab hardware does not need"
+    without = "without plane, kwok, mpi-operator, vcenter, kubelet, containerd, which lab hardware does not need"
     assert (without in said) == (status == 0)
 
 

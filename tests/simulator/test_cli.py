@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -144,3 +145,28 @@ def test_logs_are_found_by_node_and_by_process(tmp_path: Path):
     assert logs.read(tmp_path, "gpu01", 2).splitlines()[1:3] == ["b", "c"]
     with pytest.raises(SimulatorError, match=r"no log of etcd; there are:\n  gpu01\n  switch"):
         logs.read(tmp_path, "etcd", 2)
+
+
+class Recorded:
+    """A part that writes down what it is made to do."""
+
+    def __init__(self, name: str, calls: list[str]) -> None:
+        self.name, self._calls = name, calls
+
+    def down(self, _: object) -> None:
+        self._calls.append(f"{self.name} down")
+
+    def reset(self, _: object) -> None:
+        self._calls.append(f"{self.name} reset")
+
+
+def test_a_reset_ends_the_cluster_before_kubelets_start_with_their_nodes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls: list[str] = []
+    nodes, plane = (Recorded(name, calls) for name in ("nodes", "plane"))
+    monkeypatch.setattr(cli, "STATE", tmp_path)
+
+    cli.reset(SimpleNamespace(chosen=lambda _: [nodes, plane], plane=plane), SimpleNamespace(parts=[]))  # type: ignore[arg-type]
+
+    assert calls == ["plane down", "nodes reset", "plane reset"]

@@ -223,6 +223,21 @@ def test_the_reference_lab_is_accepted() -> None:
     assert parse_lab(json.dumps(REFERENCE), "x").name == "lab", "or every refusal above proves nothing"
 
 
+def test_real_machines_are_simulated_by_nobody() -> None:
+    def edit(lab: dict[str, Any]) -> None:
+        lab["kind"], lab["simulator"] = "hardware", {"kubelets": "real"}
+
+    assert re.search(r"^ *simulator \(line|simulator: real machines", refusal(edit), re.MULTILINE)
+
+
+def test_real_kubelets_need_an_api_server() -> None:
+    def edit(lab: dict[str, Any]) -> None:
+        lab["simulator"] = {"kubelets": "real"}
+        del lab["cluster"], lab["benchmarks"]
+
+    assert "simulator.kubelets" in refusal(edit)
+
+
 def test_simulated_nics_and_key_files_are_refused_on_hardware() -> None:
     text = refusal(put("kind", "hardware"))
 

@@ -6,6 +6,8 @@ import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
+from engine.parts import CONTAINERD as CONTAINERD_VERSION
+from engine.parts import CONTAINERD_MODULE as _CONTAINERD
 from engine.parts import COMPILER_FLAGS, TEST_PARTS
 from engine.places import SOURCES
 from simulator.nodes.cache import made_once, run
@@ -13,13 +15,11 @@ from simulator.nodes.debian import sources
 from simulator.part import Report
 
 GO = Path(__file__).with_name("go")
-MODULES = {"kube": SOURCES / "go", "containerd": GO / "containerd", "tiny": GO / "tiny"}
-"""Folders of the Go modules; the simulator's control plane and kubeadm are built from the first one too."""
+MODULES = {"kube": SOURCES / "go", "containerd": SOURCES / "containerd", "tiny": GO / "tiny"}
+"""Folders of the Go modules; the engine's parts are built from the first two as well."""
 
 [VERSION] = {part.version for part in TEST_PARTS if part.name == "kubeadm"}
-CONTAINERD_VERSION = "2.3.7"
 _KUBERNETES = f"-s -w -X k8s.io/component-base/version.gitVersion=v{VERSION}"
-_CONTAINERD = "github.com/containerd/containerd/v2"
 BUILDS = {
     # module: program, its package, what the linker is told
     "kube": (

@@ -1,5 +1,6 @@
 """A lab's nodes as hardware: what QEMU is told, and what the simulator cannot be."""
 
+import re
 from ipaddress import IPv4Address
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from simulator.nodes.machine import Machine, machines_of
 from simulator.nodes.qemu import Qemu
 from simulator.part import SimulatorError
 from stacks.lab import Lab
+from stacks.simulator import Simulator
 
 QEMU = Qemu(Path("/usr/bin"), ("-L", "/firmware"), ())
 IMAGE = Image(Path("/cache/image-1"))
@@ -99,3 +101,24 @@ def test_a_nic_that_qemu_has_not_is_refused(lab: Lab):
 def test_more_machines_than_fit_are_refused(lab: Lab):
     with pytest.raises(SimulatorError, match=r"65 machines are asked for, the simulator runs 64 at most"):
         machines_of(lab.model_copy(update={"nodes": (lab.nodes[0],) * 65}))
+
+
+def with_real_pods(lab: Lab) -> Lab:
+    return lab.model_copy(update={"simulator": Simulator(kubelets="real")})
+
+
+def test_a_machine_with_real_pods_has_room_for_them_and_a_nic_for_their_network(lab: Lab):
+    command = words(machines_of(with_real_pods(lab))[0])
+
+    assert "-smp 2 -m 2048" in command
+    assert "dgram,id=enp0s5," in command
+    assert "-smp 1 -m 448" in words(machines_of(lab)[0])
+    assert "enp0s5" not in words(machines_of(lab)[0])
+
+
+def test_a_kubelet_reaches_the_api_server_alone_and_is_reached_on_loopback_alone(lab: Lab):
+    command = words(machines_of(with_real_pods(lab))[0])
+
+    assert re.findall(r"guestfwd=tcp:(\S+?)-cmd", command) == ["192.168.1.9:80", "192.168.1.8:6443"]
+    assert re.findall(r"hostfwd=tcp:(\S+?)-", command) == ["127.0.12.1:2222", "127.0.12.1:10250"]
+    assert "restrict=on" in command

@@ -21,11 +21,11 @@ def test_a_pf_without_vfs_offers_no_resource(vary):
 
 
 def test_pods_need_no_toleration(lab):
-    assert "taints" not in nodes.node_object(lab.active_nodes[0]).get("spec", {})
+    assert "taints" not in nodes.node_object(lab, lab.active_nodes[0]).get("spec", {})
 
 
 def test_every_node_says_that_its_logs_are_replayed(lab):
-    labels = [nodes.node_object(node)["metadata"]["labels"] for node in lab.active_nodes]
+    labels = [nodes.node_object(lab, node)["metadata"]["labels"] for node in lab.active_nodes]
 
     assert all(found["rocelab.dev/replayed-logs"] == "true" for found in labels), "or a replay passes as a measurement"
 

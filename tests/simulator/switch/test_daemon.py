@@ -15,6 +15,7 @@ from simulator.nodes.machine import machines_of
 from simulator.part import SimulatorError
 from simulator.switch.part import Switch, ports_of
 from stacks.lab import Lab
+from stacks.simulator import Simulator
 from tests.simulator.switch.test_onyx import lldp_frame
 from tests.simulator.switch.test_ports import BROADCAST, GPU01, GPU02, frame
 
@@ -248,3 +249,14 @@ def test_an_announcement_is_heard_and_goes_no_further(rig: Rig):
     assert ports["gpu01", "enp5s0"].lldp["system"] == "gpu01"
     rig.switch.client.set("gpu01", "enp5s0", plugged=False)
     assert all(port.lldp is None for port in rig.switch.client.show())
+
+
+def test_the_pods_first_interfaces_have_a_vlan_that_no_rail_carries(lab: Lab):
+    pods = lab.model_copy(update={"simulator": Simulator(kubelets="real")})
+
+    ports = ports_of(pods, machines_of(pods))
+
+    [network] = {config for (_, nic), config in ports.items() if nic == "enp0s5"}
+    rails = {config for (_, nic), config in ports.items() if nic != "enp0s5"}
+    assert not network.tagged_vlans
+    assert all(network.native_vlan not in {rail.native_vlan, *rail.tagged_vlans} for rail in rails)

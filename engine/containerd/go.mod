@@ -1,4 +1,4 @@
-module rocelab/tests/kubeadm/containerd
+module rocelab/engine/containerd
 
 go 1.26.8
 
