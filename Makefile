@@ -122,6 +122,7 @@ test-all: test test-whole  ## All tests: also the variants by fault, kill, adopt
 
 test-whole:  ## What test-all runs beyond test
 	@$(SIM_SETUP)
+	@engine/setup --dev --stack lab-pods
 	$(UNIT) -m "whole and not sim"
 	$(SIM) -m "whole and sim"
 

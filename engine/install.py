@@ -21,7 +21,7 @@ from typing import TextIO
 from engine import gobuild, installed, links, nodes_image, python_env, store
 from engine.errors import EngineError
 from engine.needs import has_real_pods, is_simulated, needed
-from engine.parts import PARTS, TEST_PARTS, Part
+from engine.parts import PARTS, REAL_PODS, TEST_PARTS, Part
 from engine.places import ENGINE, LOGS, ROOT, SIM, cache, is_supported, system
 from engine.programs import Interrupted, Programs
 from engine.progress import Progress
@@ -70,6 +70,12 @@ def wanted_for(stack: str | None) -> tuple[Part, ...]:
     """What the stack's lab needs and what is there already: labs that use it keep it. All parts without a stack."""
     needs = needed(PARTS, stack)
     return tuple(part for part in PARTS if part in needs or locate(part))
+
+
+def _for_tests(stack: str | None) -> tuple[Part, ...]:
+    """Everything but what real pods need: minutes of compiling for one file of the longest lane."""
+    needs = needed(PARTS, stack)
+    return (*(part for part in PARTS if part in needs or part.only_for != REAL_PODS), *TEST_PARTS)
 
 
 def _lacks_image(stack: str | None) -> bool:
@@ -232,7 +238,7 @@ def main() -> int:
                 python_env.ensure(options.dev, programs, progress)
                 if options.python_only:
                     return 0
-                parts = (*PARTS, *TEST_PARTS) if options.dev else wanted_for(options.stack)
+                parts = _for_tests(options.stack) if options.dev else wanted_for(options.stack)
                 image_for = options.stack if _lacks_image(options.stack) else None
                 found, missing = Setup(progress, programs).place(
                     parts, ask_again=options.ask_again, image_for=image_for

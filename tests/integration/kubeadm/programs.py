@@ -6,9 +6,9 @@ import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
+from engine.parts import COMPILER_FLAGS, TEST_PARTS
 from engine.parts import CONTAINERD as CONTAINERD_VERSION
 from engine.parts import CONTAINERD_MODULE as _CONTAINERD
-from engine.parts import COMPILER_FLAGS, TEST_PARTS
 from engine.places import SOURCES
 from simulator.nodes.cache import made_once, run
 from simulator.nodes.debian import sources
