@@ -6,7 +6,6 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from ipaddress import IPv4Address
 from pathlib import Path
-from typing import cast
 
 import click
 
@@ -16,9 +15,10 @@ from components.inventory.document import save
 from components.inventory.hosts import Target
 from components.inventory.look import Request, Unread, look, unread
 from components.inventory.model import Host, Inventory, Switch
-from components.inventory.switches import WAYS, SwitchOs, SwitchTarget
+from components.inventory.switches import SwitchTarget
 from components.ssh import credentials
 from components.stack import Stack
+from components.switches.os import SWITCH_OSES
 from stacks.access import KnownHosts
 from stacks.sets import folded, names_of
 from stacks.words import plural
@@ -50,7 +50,7 @@ from stacks.words import plural
     "switches",
     multiple=True,
     metavar="NAME=OS@ADDRESS",
-    help="Read this switch too, with OS onyx, nvue, sonic or eos. Repeat it for more.",
+    help=f"Read this switch too. OS is one of {', '.join(SWITCH_OSES)}. Repeat it for more.",
 )
 @click.option("--switch-user", default="admin", show_default=True, metavar="NAME", help="Log in to switches as this.")
 @click.option("--no-sudo", is_flag=True, help="Do not become root on the hosts: more stays unknown.")
@@ -145,10 +145,11 @@ def _targets(sets: Iterable[str], user: str, port: int) -> list[Target]:
 def _switch(text: str, user: str) -> SwitchTarget:
     name, _, place = text.partition("=")
     system, _, address = place.partition("@")
-    if not name or system not in WAYS:
-        raise click.BadParameter(f"{text}: write NAME=OS@ADDRESS, OS one of {', '.join(WAYS)}", param_hint="--switch")
+    if not name or system not in SWITCH_OSES:
+        oses = ", ".join(SWITCH_OSES)
+        raise click.BadParameter(f"{text}: write NAME=OS@ADDRESS, OS one of {oses}", param_hint="--switch")
     try:
-        return SwitchTarget(name=name, os=cast(SwitchOs, system), address=IPv4Address(address), user=user)
+        return SwitchTarget(name=name, os=system, address=IPv4Address(address), user=user)
     except ValueError as error:
         raise click.BadParameter(f"{text}: {error}", param_hint="--switch") from None
 

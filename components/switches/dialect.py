@@ -1,14 +1,15 @@
 """The base of every switch OS, the errors of talking to one, and what several of them print alike."""
 
 import json
+import re
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 from pydantic import JsonValue
 
-from components.switches.settings import Neighbour, PortFacts, PortSettings
+from components.switches.settings import Announcement, Ecn, LearnedMac, Neighbour, PortFacts, PortSettings
 from stacks.base import LabError
 from stacks.qos import Qos
 from stacks.switches import Switch
@@ -86,12 +87,24 @@ class Sitting:
 
 
 class Dialect(ABC):
-    """One switch OS. Pure: text in, text out."""
+    """One switch OS. Pure: text in, text out.
+
+    What is not abstract is optional. `rocelab look` asks `port_list`, `lldp_table` and `mac_table`: what an OS leaves
+    out is unknown in the inventory, with the reason.
+    """
 
     title: ClassVar[str]
     """As people call the OS."""
     comment: ClassVar[str] = "#"
     """Begins a line that the OS ignores."""
+    port_list: ClassVar[str] = ""
+    """The command that lists all ports."""
+    lldp_table: ClassVar[str] = ""
+    """The command that shows the LLDP neighbors of all ports."""
+    mac_table: ClassVar[str] = ""
+    """The command that shows which MACs are learned on which ports."""
+    tells_paused_priorities: ClassVar[bool] = True
+    """Whether `facts` knows which priorities are paused, and not only that some are."""
 
     def __init__(self, switch: Switch) -> None:
         """An OS with settings of its own takes them from its model here."""
@@ -143,6 +156,36 @@ class Dialect(ABC):
     def checks(self, ports: Sequence[str]) -> list[str]:
         """Commands for the person who applies the text by hand: the result, and the counters."""
 
+    def listed_ports(self, answer: str) -> list[str]:
+        """The ports in the answer to `port_list`."""
+        del answer
+        return []
+
+    def chassis_id(self, answer: str) -> str:
+        """What the switch calls itself by LLDP, from the answer to `port_list`; empty when that does not tell."""
+        del answer
+        return ""
+
+    def announcements(self, answer: str, port: str) -> list[Announcement]:
+        """What LLDP heard on a port, from the answer to `lldp_table`."""
+        del answer, port
+        return []
+
+    def learned_macs(self, answer: str) -> list[LearnedMac]:
+        """The entries in the answer to `mac_table`."""
+        del answer
+        return []
+
+    def marking(self, port: str, answers: Mapping[str, str], settings: PortSettings) -> dict[int, Ecn]:
+        """The traffic classes that mark. An OS whose `facts` looks at one class only reads the others here."""
+        del port, answers
+        return {tc: ecn for tc, ecn in settings.ecn.items() if ecn}
+
+    def speed_mbit_s(self, port: str, answers: Mapping[str, str]) -> int | None:
+        """Speed of a port; None when the answers do not tell."""
+        del port, answers
+        return None
+
 
 def ranges(text: str) -> list[str]:
     """`111,200-210` by its parts."""
@@ -170,6 +213,12 @@ def numbers_in(text: str) -> list[int]:
     return found
 
 
+def numbered(pattern: str, names: Iterable[str]) -> list[str]:
+    """Those names that match as a whole, in the order of their numbers."""
+    found = [name for name in names if re.fullmatch(pattern, name)]
+    return sorted(found, key=lambda name: [int(number) for number in re.findall(r"\d+", name)])
+
+
 def json_in(answers: Mapping[str, str], command: str) -> JsonValue:
     """The answer to a command as JSON; an empty object for an empty answer."""
     text = answers.get(command, "")
@@ -193,16 +242,37 @@ def lldpctl_neighbour(answers: Mapping[str, str], port: str) -> Neighbour | None
     Raises:
         AnswerError: when this is not what lldpctl prints.
     """
-    text = answers.get(LLDPCTL, "")
     try:
-        interfaces = json.loads(text)["lldp"].get("interface", []) if text.strip() else []
-        # one interface is an object, several are a list of objects
-        for each in interfaces if isinstance(interfaces, list) else [interfaces]:
-            if port in each:
-                heard = each[port]
-                system = next(iter(heard["chassis"]))
-                about = heard["port"]
-                return Neighbour(system, frozenset({str(about["id"]["value"]), str(about.get("descr", ""))} - {""}))
+        for heard in _lldpctl_entries(answers.get(LLDPCTL, ""), port):
+            system = next(iter(heard["chassis"]))
+            about = heard["port"]
+            return Neighbour(system, frozenset({str(about["id"]["value"]), str(about.get("descr", ""))} - {""}))
     except (ValueError, KeyError, TypeError, AttributeError, StopIteration) as error:
         raise AnswerError(f"{LLDPCTL}: an answer without {error}") from None
     return None
+
+
+def lldpctl_announcements(text: str, port: str) -> list[Announcement]:
+    """All that `lldpctl -f json` heard on a port."""
+    found = []
+    for heard in _lldpctl_entries(text, port):
+        chassis, about = heard["chassis"], heard["port"]
+        # a chassis without a name has no name around it
+        system, of = ("", chassis) if "id" in chassis else next(iter(chassis.items()))
+        found.append(
+            Announcement(
+                system=str(system),
+                chassis_id=str(of.get("id", {}).get("value", "")),
+                port_id=str(about["id"]["value"]),
+                port_description=str(about.get("descr", "")),
+            )
+        )
+    return found
+
+
+def _lldpctl_entries(text: str, port: str) -> Iterator[Any]:
+    """Those of a port: one interface is an object, several are a list of objects; the same for its neighbors."""
+    interfaces = json.loads(text)["lldp"].get("interface", []) if text.strip() else []
+    for each in interfaces if isinstance(interfaces, list) else [interfaces]:
+        if port in each:
+            yield each[port]

@@ -102,6 +102,25 @@ class Neighbour:
     """Every name by which the other end calls its port: id and description."""
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Announcement:
+    """What one neighbor says of itself by LLDP, word by word; empty where it says nothing."""
+
+    system: str = ""
+    chassis_id: str = ""
+    port_id: str = ""
+    port_description: str = ""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class LearnedMac:
+    """One line of a switch's MAC table."""
+
+    mac: str
+    port: str
+    vlan_id: int
+
+
 @dataclass(frozen=True, slots=True)
 class PortFacts:
     """What a switch tells of a port."""

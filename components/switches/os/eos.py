@@ -4,8 +4,17 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Literal
 
-from components.switches.dialect import AnswerError, Dialect, Left, Sessions, Sitting, normal_ranges, numbers_in
-from components.switches.settings import Ecn, Neighbour, PortFacts, PortSettings
+from components.switches.dialect import (
+    AnswerError,
+    Dialect,
+    Left,
+    Sessions,
+    Sitting,
+    normal_ranges,
+    numbered,
+    numbers_in,
+)
+from components.switches.settings import Announcement, Ecn, LearnedMac, Neighbour, PortFacts, PortSettings
 from stacks.qos import Qos
 from stacks.switches import EosSwitch
 
@@ -22,6 +31,9 @@ class Eos(Dialect):
 
     title = "Arista EOS"
     comment = "!"
+    port_list = "show running-config interfaces"
+    lldp_table = "show lldp neighbors detail"
+    mac_table = "show mac address-table"
 
     def __init__(self, switch: EosSwitch) -> None:
         self._queue = switch.queue_word
@@ -130,6 +142,22 @@ class Eos(Dialect):
             *(f"show qos interfaces {port} ecn counters queue" for port in ports),
         ]
 
+    def listed_ports(self, answer: str) -> list[str]:
+        return numbered(r"Ethernet\d+(/\d+)*", re.findall(r"^interface (\S+)", answer, re.MULTILINE))
+
+    def announcements(self, answer: str, port: str) -> list[Announcement]:
+        """The answer has a section for each port, and in it one for each neighbor."""
+        section = re.search(
+            rf"^Interface {re.escape(port)} detected.*?(?=^Interface |\Z)", answer, re.MULTILINE | re.DOTALL
+        )
+        blocks = re.split(r"^ +Neighbor ", section[0], flags=re.MULTILINE)[1:] if section else []
+        return [_announcement(block) for block in blocks]
+
+    def learned_macs(self, answer: str) -> list[LearnedMac]:
+        """Lines such as ` 111    0200.0000.0001    DYNAMIC     Et1/1      1       0:10:00 ago`."""
+        lines = re.findall(r"^\s*(\d+)\s+([0-9a-f]{4}\.[0-9a-f]{4}\.[0-9a-f]{4})\s+\w+\s+Et(\S+)", answer, re.MULTILINE)
+        return [LearnedMac(mac=_colons(mac), port=f"Ethernet{port}", vlan_id=int(vlan)) for vlan, mac, port in lines]
+
 
 def read_sessions(printed: str, name: str) -> list[Left]:
     """The sessions of this name, and of those that got a number behind it; those with other names belong to others."""
@@ -204,6 +232,22 @@ def _neighbour(words: str) -> Neighbour | None:
     system = _word(r'System Name: "([^"]+)"', words, "")
     ports = re.findall(r'(?:Port ID +|Port Description): "?([^"\n]+?)"?$', words, re.MULTILINE)
     return Neighbour(system, frozenset(port.strip() for port in ports)) if system else None
+
+
+def _announcement(block: str) -> Announcement:
+    system, chassis, port, description = (
+        _word(rf'{what} *: "?([^"\n]+?)"?$', block, "")
+        for what in ("System Name", "Chassis ID", "Port ID", "Port Description")
+    )
+    return Announcement(system=system, chassis_id=_colons(chassis), port_id=_colons(port), port_description=description)
+
+
+def _colons(text: str) -> str:
+    """`0200.0000.0001` as other systems write it; other texts as they are."""
+    if not re.fullmatch(r"[0-9a-f]{4}(\.[0-9a-f]{4}){2}", text):
+        return text
+    digits = text.replace(".", "")
+    return ":".join(digits[at : at + 2] for at in range(0, 12, 2))
 
 
 def _word(pattern: str, words: str, otherwise: str) -> str:

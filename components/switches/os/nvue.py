@@ -1,5 +1,6 @@
 """Cumulus Linux with NVUE: what it is told and what it answers, as JSON of the applied configuration."""
 
+import json
 from collections.abc import Mapping, Sequence
 
 from components.switches.dialect import (
@@ -11,13 +12,15 @@ from components.switches.dialect import (
     Sessions,
     Sitting,
     json_in,
+    lldpctl_announcements,
     lldpctl_neighbour,
     normal_ranges,
+    numbered,
     numbers_in,
     object_at,
     ranges,
 )
-from components.switches.settings import Ecn, PortFacts, PortSettings
+from components.switches.settings import Announcement, Ecn, LearnedMac, PortFacts, PortSettings
 from stacks.qos import Qos
 from stacks.switches import MARKER, NvueSwitch
 
@@ -38,6 +41,9 @@ class Nvue(Dialect):
     """Spectrum switches with Cumulus Linux."""
 
     title = "Cumulus Linux (NVUE)"
+    port_list = "nv show interface --applied -o json"
+    lldp_table = LLDPCTL
+    mac_table = "bridge -j fdb show"
 
     def __init__(self, switch: NvueSwitch) -> None:
         self._bridge = switch.bridge
@@ -140,6 +146,20 @@ class Nvue(Dialect):
             "nv show interface lldp",
             "nv show qos roce",
             *(f"nv show interface {port} qos roce counters" for port in ports),
+        ]
+
+    def listed_ports(self, answer: str) -> list[str]:
+        return numbered(r"swp\d+(s\d+)?", json.loads(answer))
+
+    def announcements(self, answer: str, port: str) -> list[Announcement]:
+        return lldpctl_announcements(answer, port)
+
+    def learned_macs(self, answer: str) -> list[LearnedMac]:
+        """Without the ports' own addresses."""
+        return [
+            LearnedMac(mac=str(entry["mac"]), port=str(entry["ifname"]), vlan_id=int(entry.get("vlan", 0)))
+            for entry in json.loads(answer or "[]")
+            if entry.get("state") != "permanent" and "master" in entry
         ]
 
     def _membership(self, port: str, settings: PortSettings) -> list[str]:

@@ -1,7 +1,9 @@
 """Onyx: what it is told and what it answers. Commands as seed A has them, answers as `| json-print` prints them."""
 
+import json
 import re
 from collections.abc import Mapping, Sequence
+from typing import cast
 
 from pydantic import JsonValue
 
@@ -12,10 +14,11 @@ from components.switches.dialect import (
     Sitting,
     json_in,
     normal_ranges,
+    numbered,
     numbers_in,
     ranges,
 )
-from components.switches.settings import Ecn, Neighbour, PortFacts, PortSettings
+from components.switches.settings import Announcement, Ecn, Neighbour, PortFacts, PortSettings
 from stacks.qos import Qos
 
 TRUST = {"dscp": "L3", "pcp": "L2", "both": "both", "none": "port"}
@@ -30,6 +33,9 @@ class Onyx(Dialect):
     """Spectrum switches with Onyx."""
 
     title = "Onyx"
+    port_list = ALL_SWITCHPORTS
+    lldp_table = ALL_LLDP
+    tells_paused_priorities = False
 
     def sitting(self, lab: str, confirm_s: int) -> Sitting:
         """Onyx has no commit: each line is in force at once, and the old values are what takes it back."""
@@ -125,6 +131,18 @@ class Onyx(Dialect):
                 for what in ("", " congestion-control", " counters roce")
             ),
         ]
+
+    def listed_ports(self, answer: str) -> list[str]:
+        return numbered(r"\d+/\d+(/\d+)?", (name.removeprefix("Eth") for name in json.loads(answer)))
+
+    def announcements(self, answer: str, port: str) -> list[Announcement]:
+        found = []
+        for entry in cast(list[dict[str, list[dict[str, str]]]], json.loads(answer)):
+            for name, heard in entry.items():
+                # a port in a bond is called `Eth1/1 (Po100)`
+                if name.split()[0] == f"Eth{port}":
+                    found += [_announcement(each) for each in heard]
+        return [each for each in found if each != Announcement()]
 
 
 def _of_port(port: str) -> dict[str, str]:
@@ -226,3 +244,12 @@ def _neighbour(answers: Mapping[str, str], key: str) -> Neighbour | None:
     if not re.fullmatch(r"[A-Za-z0-9][\w.-]*", system):  # empty, or `Not Advertised`
         return None
     return Neighbour(system, frozenset(port for port in ports if port and port != "Not Advertised"))
+
+
+def _announcement(heard: Mapping[str, str]) -> Announcement:
+    words = ("system name", "chassis id", "port-id", "port description")
+    system, chassis, port, description = (
+        "" if heard.get(f"Remote {what}", "") == "Not Advertised" else str(heard.get(f"Remote {what}", ""))
+        for what in words
+    )
+    return Announcement(system=system, chassis_id=chassis.lower(), port_id=port, port_description=description)

@@ -1,7 +1,10 @@
 """SONiC: what it is told and what it answers. All answers are one: the configuration database as JSON."""
 
+import json
+import re
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 
 from pydantic import JsonValue
 
@@ -12,12 +15,14 @@ from components.switches.dialect import (
     Object,
     Sitting,
     json_in,
+    lldpctl_announcements,
     lldpctl_neighbour,
     normal_ranges,
+    numbered,
     numbers_in,
     object_at,
 )
-from components.switches.settings import Ecn, PortFacts, PortSettings
+from components.switches.settings import Announcement, Ecn, LearnedMac, PortFacts, PortSettings
 from stacks.qos import Qos
 
 DATABASE = "sonic-cfggen -d --print-data"
@@ -28,6 +33,9 @@ class Sonic(Dialect):
     """Switches with SONiC."""
 
     title = "SONiC"
+    port_list = DATABASE
+    lldp_table = LLDPCTL
+    mac_table = "show mac"
 
     def sitting(self, lab: str, confirm_s: int) -> Sitting:
         """SONiC has no commit and takes nothing back by itself; the old values are what takes it back."""
@@ -142,6 +150,40 @@ class Sonic(Dialect):
             "show priority-group drop counters",
             *(f"show queue wredcounters {port}" for port in ports),
         ]
+
+    def listed_ports(self, answer: str) -> list[str]:
+        return numbered(r"Ethernet\d+", json.loads(answer)["PORT"])
+
+    def chassis_id(self, answer: str) -> str:
+        with suppress(ValueError, KeyError, TypeError):
+            return str(json.loads(answer)["DEVICE_METADATA"]["localhost"]["mac"]).lower()
+        return ""
+
+    def announcements(self, answer: str, port: str) -> list[Announcement]:
+        return lldpctl_announcements(answer, port)
+
+    def learned_macs(self, answer: str) -> list[LearnedMac]:
+        """Lines such as `1  111  02:00:00:00:00:01  Ethernet0  Dynamic`."""
+        lines = re.findall(r"^\s*\d+\s+(\d+)\s+([0-9A-Fa-f:]{17})\s+(\S+)", answer, re.MULTILINE)
+        return [LearnedMac(mac=mac.lower(), port=port, vlan_id=int(vlan)) for vlan, mac, port in lines]
+
+    def marking(self, port: str, answers: Mapping[str, str], settings: PortSettings) -> dict[int, Ecn]:
+        """By the queues of the port: the key of one may name several."""
+        del settings
+        database = json.loads(answers[DATABASE])
+        found: dict[int, Ecn] = {}
+        for key, about in database.get("QUEUE", {}).items():
+            member, _, classes = key.rpartition("|")
+            profile = database.get("WRED_PROFILE", {}).get(_reference(about.get("wred_profile")), {})
+            if member == port and profile.get("ecn", "ecn_none") != "ecn_none":
+                low, high = (int(profile[f"green_{which}_threshold"]) // 1000 for which in ("min", "max"))
+                found |= dict.fromkeys(numbers_in(classes), Ecn(min_kbytes=low, max_kbytes=high))
+        return found
+
+    def speed_mbit_s(self, port: str, answers: Mapping[str, str]) -> int | None:
+        with suppress(ValueError, KeyError, TypeError):
+            return int(json.loads(answers[DATABASE])["PORT"][port]["speed"])
+        return None
 
 
 def _set(key: str, **values: str) -> str:

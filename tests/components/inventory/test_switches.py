@@ -8,19 +8,14 @@ import pytest
 
 from components.inventory.model import MacEntry, Neighbour, Switch
 from components.inventory.reading import known
-from components.inventory.switches import (
-    EOS_LLDP,
-    EOS_MACS,
-    EOS_PORTS,
-    NVUE_MACS,
-    NVUE_PORTS,
-    SONIC_MACS,
-    WAYS,
-    SwitchOs,
-    eos_macs,
-    read_switch,
-)
-from components.switches.dialect import RefusedError
+from components.inventory.switches import NO_LLDP, NO_MACS, NO_PORTS, read_switch
+from components.switches.dialect import Dialect, RefusedError
+from components.switches.os import SWITCH_OSES, default_dialect
+from components.switches.os.eos import Eos
+from components.switches.os.nvue import Nvue
+from components.switches.os.sonic import Sonic
+from components.switches.settings import LearnedMac
+from stacks.switches import SonicSwitch
 from tests.conftest import ROOT
 
 SAMPLES = ROOT / "tests" / "samples" / "switches"
@@ -45,10 +40,12 @@ def sample(system: str) -> dict[str, str]:
     return {command: text if isinstance(text, str) else json.dumps(text) for command, text in found.items()}
 
 
-def read(system: SwitchOs, **more: str) -> Switch:
-    talk = Recorded({**sample(system), **more})
-    switch = Switch(name="leaf1", os=system, address="192.0.2.201")
-    return asyncio.run(read_switch(talk, WAYS[system], switch))
+def read(system: str, **more: str) -> Switch:
+    return looked_at(default_dialect(system), Recorded({**sample(system), **more}))
+
+
+def looked_at(dialect: Dialect, talk: Recorded) -> Switch:
+    return asyncio.run(read_switch(talk, dialect, Switch(name="leaf1", os="any", address="192.0.2.201")))
 
 
 def test_sonic_tells_ports_neighbours_and_macs() -> None:
@@ -57,7 +54,7 @@ def test_sonic_tells_ports_neighbours_and_macs() -> None:
         "  No.    Vlan  MacAddress         Port       Type\n-----  ------  -----------------  ---------  -------\n"
         "    1     111  02:00:00:00:00:0A  Ethernet0  Dynamic\nTotal number of entries 1\n"
     )
-    switch = read("sonic", **{SONIC_MACS: table})
+    switch = read("sonic", **{Sonic.mac_table: table})
     first, second = switch.ports.or_else(())
 
     assert (first.name, first.mtu_bytes.value, first.vlans.value, first.native_vlan.value) == (
@@ -88,7 +85,7 @@ def test_nvue_tells_ports_neighbours_and_macs() -> None:
         "state": "",
     }
     own = {**entry, "mac": "02:00:00:00:00:ff", "state": "permanent"}
-    switch = read("nvue", **{NVUE_PORTS: json.dumps({**ports, "lo": {}}), NVUE_MACS: json.dumps([own, entry])})
+    switch = read("nvue", **{Nvue.port_list: json.dumps({**ports, "lo": {}}), Nvue.mac_table: json.dumps([own, entry])})
     first, second = switch.ports.or_else(())
 
     assert (first.name, first.vlans.value, second.vlans.value) == ("swp1", (111, 4094), (10,))
@@ -119,39 +116,72 @@ def test_eos_tells_ports_neighbours_and_macs() -> None:
     names = ("Ethernet1/1", "Ethernet2/1")
     sections = "".join(answers[f"show running-config interfaces {name}"] for name in names)
     lldp = "".join(answers[f"show lldp neighbors {name} detail"] for name in names)
-    switch = read("eos", **{EOS_PORTS: f"{sections}interface Management1\n", EOS_LLDP: lldp, EOS_MACS: ""})
+    listing = f"{sections}interface Management1\n"
+    switch = read("eos", **{Eos.port_list: listing, Eos.lldp_table: lldp, Eos.mac_table: ""})
     first, second = switch.ports.or_else(())
 
     assert (first.name, first.mtu_bytes.value, first.vlans.value) == ("Ethernet1/1", 9214, (111, 4094))
     assert first.pfc_priorities.value == (3,)
     assert first.neighbours.value == (HEARD,)
     assert second.neighbours.value == ()
-    assert switch.macs == known((), EOS_MACS)
+    assert switch.macs == known((), Eos.mac_table)
 
 
 def test_macs_of_eos_have_the_names_of_its_ports() -> None:
     """A line of `show mac address-table` (EOS user manual)."""
     line = " 111    0200.0000.000a    DYNAMIC     Et1/1      1       0:10:00 ago\n"
 
-    assert eos_macs(line) == [MacEntry(mac="02:00:00:00:00:0a", port="Ethernet1/1", vlan_id=111)]
+    learned = default_dialect("eos").learned_macs(line)
+
+    assert learned == [LearnedMac(mac="02:00:00:00:00:0a", port="Ethernet1/1", vlan_id=111)]
 
 
-@pytest.mark.parametrize("system", WAYS)
-def test_a_switch_is_only_asked(system: SwitchOs) -> None:
-    talk = Recorded(sample(system))
-    way = WAYS[system]
-    talk.answers = {**talk.answers, way.listing: talk.answers.get(way.listing, "{}")}
-    asyncio.run(read_switch(talk, way, Switch(name="leaf1", os=system, address="192.0.2.201")))
+class PortsOnly(Sonic):
+    """An OS that cannot be asked for all neighbors and MACs."""
+
+    lldp_table = ""
+    mac_table = ""
+
+
+def test_what_a_system_cannot_be_asked_for_is_unknown_with_the_reason() -> None:
+    talk = Recorded(sample("sonic"))
+    switch = looked_at(PortsOnly(SonicSwitch.model_construct()), talk)
+    first, *_ = switch.ports.or_else(())
+
+    assert first.mtu_bytes.value == 9216
+    assert first.neighbours.unknown == NO_LLDP
+    assert switch.macs.unknown == NO_MACS
+    assert "" not in talk.asked
+
+
+class Mute(Sonic):
+    """An OS that cannot be asked for its ports."""
+
+    port_list = ""
+
+
+def test_a_system_that_cannot_list_its_ports_is_asked_nothing() -> None:
+    talk = Recorded(sample("sonic"))
+
+    assert looked_at(Mute(SonicSwitch.model_construct()), talk).ports.unknown == NO_PORTS
+    assert talk.asked == []
+
+
+@pytest.mark.parametrize("system", SWITCH_OSES)
+def test_a_switch_is_only_asked(system: str) -> None:
+    dialect = default_dialect(system)
+    talk = Recorded({dialect.port_list: "{}", **sample(system)})
+    looked_at(dialect, talk)
 
     reading = ("show ", "nv show ", "sonic-cfggen -d --print-data", "sudo lldpctl -f json", "bridge -j fdb show")
     assert [command for command in talk.asked if not command.startswith(reading)] == []
 
 
-@pytest.mark.parametrize("system", WAYS)
-def test_an_answer_in_another_form_is_unknown(system: SwitchOs) -> None:
-    way = WAYS[system]
-    broken = dict.fromkeys([way.listing, way.lldp, *way.dialect.questions(["1/1"])], '["surprise"]')
-    switch = asyncio.run(read_switch(Recorded(broken), way, Switch(name="leaf1", os=system, address="192.0.2.201")))
+@pytest.mark.parametrize("system", SWITCH_OSES)
+def test_an_answer_in_another_form_is_unknown(system: str) -> None:
+    dialect = default_dialect(system)
+    asked = [dialect.port_list, dialect.lldp_table, *dialect.questions(["1/1"])]
+    switch = looked_at(dialect, Recorded(dict.fromkeys(asked, '["surprise"]')))
 
     assert not switch.macs.is_known
     assert switch.ports.value in (None, ())
