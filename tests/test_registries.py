@@ -265,6 +265,31 @@ except NotOursError as error:
     assert "toy1: the map says gpu01 enp5s0, LLDP says gpu02" in answer["cable"]
 
 
+def test_a_new_switch_os_is_looked_at_as_far_as_it_can_be_asked(copy: Copy) -> None:
+    answer = copy.evaluated("""
+import asyncio
+from components.inventory.model import Switch
+from components.inventory.switches import read_switch
+from components.switches.os import default_dialect
+
+class Talk:
+    async def ask(self, command):
+        return "toy2 9000\\ntoy1 1500\\n" if command == "show mtu" else ""
+
+switch = Switch(name="leaf1", os="toy", address="192.0.2.201")
+switch = asyncio.run(read_switch(Talk(), default_dialect("toy"), switch))
+ports = switch.ports.or_else(())
+answer = {
+    "mtus": {port.name: port.mtu_bytes.value for port in ports},
+    "reasons": [ports[0].neighbours.unknown, switch.macs.unknown],
+}
+""")
+
+    assert answer["mtus"] == {"toy1": 1500, "toy2": 9000}
+    assert ["not read" in reason for reason in answer["reasons"]] == [True, True]
+    assert "toy, " in copy.told("look", "--help")
+
+
 def test_a_new_ipam_is_in_networks_programs_definitions_images_and_rules(copy: Copy) -> None:
     file = copy.lab_file(lambda lab: lab["cluster"].update(ipam={"kind": "host_local", "routes": 7}))
 

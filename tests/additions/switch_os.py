@@ -3,7 +3,7 @@
 import re
 from collections.abc import Mapping, Sequence
 
-from components.switches.dialect import Dialect, Sitting, lldpctl_neighbour
+from components.switches.dialect import Dialect, Sitting, lldpctl_neighbour, numbered
 from components.switches.settings import PortFacts, PortSettings
 from stacks.qos import Qos
 from stacks.switches import ToySwitch
@@ -12,6 +12,7 @@ from stacks.switches import ToySwitch
 class Toy(Dialect):
     title = "Toy OS"
     comment = ";"
+    port_list = "show mtu"
 
     def __init__(self, switch: ToySwitch) -> None:
         self._greeting = switch.greeting
@@ -41,3 +42,6 @@ class Toy(Dialect):
 
     def checks(self, ports: Sequence[str]) -> list[str]:
         return ["show mtu"]
+
+    def listed_ports(self, answer: str) -> list[str]:
+        return numbered(r"toy\d+", answer.split())
