@@ -72,7 +72,7 @@ WORLDS: dict[str, Callable[[Path, Lab], World]] = {
     "quality": of_quality,
 }
 OTHER_FAKES = {
-    "firmware_version": "test_steps_firmware.py::test_another_version_is_refused_with_both_numbers_before_anything_changes",
+    "firmware_version": "test_steps_firmware.py::test_a_version_that_waits_in_flash_for_a_cold_boot_is_told",
     "routing": "test_steps_routing.py::test_undo_takes_ours_and_leaves_everybody_elses",
     "guest_network": "test_steps_guest_network.py::test_the_guest_keeps_the_address_and_a_second_run_finds_it_so",
     "pvrdma": "test_steps_pvrdma.py::test_an_active_port_is_left_alone",
