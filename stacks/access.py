@@ -13,7 +13,7 @@ from stacks.base import LabError, Section
 
 
 class Access(Section):
-    """Login to every node. The key itself never stands in the lab file."""
+    """Login to every node. The private key is never part of the lab file."""
 
     user: str = Field(pattern=r"^[a-z_][a-z0-9_-]*$", max_length=32)
     """Login name on every node; it needs sudo without a password."""
@@ -37,10 +37,10 @@ def read_private_key(access: Access, root: Path) -> str:
     except OSError as error:
         raise LabError(
             f"access.key_file: {access.key_file} cannot be read ({error.strerror}). "
-            "The simulator's is written by: make up"
+            "For the simulator, `make up` writes it"
         ) from None
     if "PRIVATE KEY-----" not in text:
-        raise LabError(f"access.key_file: {access.key_file} holds no private key. Name the file without .pub")
+        raise LabError(f"access.key_file: {access.key_file} holds no private key; set it to the file without .pub")
     return text
 
 
@@ -54,15 +54,15 @@ def read_host_keys(
 ) -> dict[str, str]:
     """The pinned key, `ssh-ed25519 AAAA…`, of each node by name; every fault is reported at once.
 
-    Of nodes only ed25519 is taken: the command provider's SSH takes a pinned `ssh-rsa` key for one with SHA-1
-    signatures, which OpenSSH refuses since 8.8.
+    For nodes, only ed25519 keys count: the command provider's SSH uses a pinned `ssh-rsa` key with SHA-1 signatures,
+    which OpenSSH has refused since 8.8.
 
     Args:
         access: where known_hosts is.
         endpoints: address and port by name.
-        root: what relative paths begin at.
-        section: of the lab file, for faults.
-        kinds: of key that are taken, the best first.
+        root: base of relative paths.
+        section: section of the lab file, for error messages.
+        kinds: accepted kinds of key, the best first.
 
     Raises:
         LabError: naming each node without a usable line.
@@ -73,8 +73,8 @@ def read_host_keys(
     except OSError as error:
         raise LabError(
             f"access.known_hosts_file: {access.known_hosts_file} cannot be read ({error.strerror}). "
-            "Write it with ssh-keyscan over a path you trust; the simulator's is made by: make up. "
-            "Machines that this lab makes cannot stand in it yet: fabric.host_keys: secret pins them"
+            "Write it with ssh-keyscan over a network you trust; for the simulator, `make up` writes it. "
+            "Machines that this lab creates have no keys yet; for them, set fabric.host_keys: secret"
         ) from None
     known = KnownHosts(lines)
     found: dict[str, str] = {}
@@ -93,7 +93,7 @@ def read_host_keys(
 
 
 class KnownHosts:
-    """The lines of a known_hosts, taken apart once for all hosts that are looked up; by kind of key."""
+    """The parsed lines of a known_hosts file, by kind of key."""
 
     def __init__(self, lines: Iterable[str]) -> None:
         self._clear: dict[tuple[str, str], list[tuple[int, str]]] = {}
@@ -109,17 +109,17 @@ class KnownHosts:
         return {*self._hashed, *(kind for kind, _ in self._clear)}
 
     def keys(self, label: str, kinds: Iterable[str]) -> list[str]:
-        """The keys of a host, of these kinds, in the order of the file."""
+        """The keys of these kinds for a host, in the order of the file."""
         name, found = label.encode(), []
         for kind in kinds:
             found += self._clear.get((kind, label), [])
-            # each such line has a salt of its own, so that all of them are tried
+            # each hashed line has its own salt, so every one must be tried
             lines = self._hashed.get(kind, ())
             found += [(at, key) for at, key, salt, digest in lines if hmac.digest(salt, name, "sha1") == digest]
         return [key for _, key in sorted(found)]
 
     def _add(self, number: int, names: str, kind: str, key: str) -> None:
-        """Names are in clear, or one is hashed as HashKnownHosts does (`|1|salt|hash`)."""
+        """Adds a line, whose name is plain or hashed (`|1|salt|hash`, as HashKnownHosts writes it)."""
         line = f"{kind} {key}"
         if not names.startswith("|1|"):
             for name in names.split(","):
@@ -129,11 +129,11 @@ class KnownHosts:
             case [bytes() as salt, bytes() as digest]:
                 self._hashed.setdefault(kind, []).append((number, line, salt, digest))
             case _:
-                pass  # cut short, or no base64
+                pass  # truncated, or not base64
 
 
 def _base64(word: str) -> bytes | None:
     try:
         return base64.b64decode(word, validate=True)
-    except ValueError:  # cut short, or not of ASCII
+    except ValueError:  # truncated, or not ASCII
         return None

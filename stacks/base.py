@@ -9,7 +9,7 @@ Effect = Literal["none", "link", "pods", "reboot", "replace"]
 
 
 class Section(BaseModel):
-    """A part of the lab file: unknown keys are faults, and nothing changes after loading."""
+    """A part of the lab file: it refuses unknown keys and is frozen after loading."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -19,11 +19,11 @@ class LabError(Exception):
 
 
 class UnreachableError(LabError):
-    """Something outside of this program that could not be read or reached: nothing is known of what it holds."""
+    """Something outside rocelab could not be read or reached, so its content is unknown."""
 
 
 def members(union: object, field: str) -> dict[str, type[BaseModel]]:
-    """The models of a union by the tag that selects each: the value that `field` has in it."""
+    """The models of a tagged union by their tag, which is the value of `field`."""
     if get_origin(union) is Annotated:
         union = get_args(union)[0]
     return {tag: model for model in get_args(union) for tag in get_args(model.model_fields[field].annotation)}

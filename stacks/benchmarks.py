@@ -11,7 +11,7 @@ VerbsTest = Literal["ib_write_bw", "ib_send_bw", "ib_read_bw", "ib_write_lat", "
 Shape = Literal["one_way", "both_ways", "sizes", "incast"]
 
 MOST_SENDERS = 8
-"""sshd carries ten sessions a connection (MaxSessions), and a node holds the lease and one server a sender."""
+"""sshd allows ten sessions per connection (MaxSessions); a node needs one for the lease and one per sender."""
 LARGEST_MESSAGE_BYTES = 8_388_608
 """The end of perftest's own sweep, 2^23."""
 ITERATIONS = 5000
@@ -29,12 +29,12 @@ class Threshold(Section):
     @model_validator(mode="after")
     def _fail_lies_below_warn(self) -> Self:
         if self.fail_below > self.warn_below:
-            raise ValueError(f"fail_below {self.fail_below} lies above warn_below {self.warn_below}: swap them")
+            raise ValueError(f"fail_below {self.fail_below} is above warn_below {self.warn_below}; swap them")
         return self
 
 
 class LatencyThreshold(Section):
-    """Microseconds of a typical small message: there is no ceiling for a latency, so the bounds are absolute."""
+    """Microseconds for a typical small message. Latency has no ceiling, so the bounds are absolute."""
 
     warn_above_us: float = Field(default=5.0, gt=0)
     fail_above_us: float = Field(default=10.0, gt=0)
@@ -43,7 +43,7 @@ class LatencyThreshold(Section):
     def _warn_lies_below_fail(self) -> Self:
         if self.warn_above_us > self.fail_above_us:
             raise ValueError(
-                f"warn_above_us {self.warn_above_us} lies above fail_above_us {self.fail_above_us}: swap them"
+                f"warn_above_us {self.warn_above_us} is above fail_above_us {self.fail_above_us}; swap them"
             )
         return self
 
@@ -67,7 +67,7 @@ class Verbs(Section):
     size_pairs: int = Field(default=1, ge=1, le=32)
     """How many disjoint pairs the curve is measured on, on each of their rails."""
     incast: int = Field(default=0, ge=0, le=MOST_SENDERS)
-    """So many nodes send to one at the same time; 0: not measured. It can stop a fabric that has no PFC."""
+    """Number of nodes that send to one at the same time; 0 skips the test. It can stop a fabric without PFC."""
     message_bytes: int = Field(default=65_536, ge=2, le=LARGEST_MESSAGE_BYTES)
     latency_bytes: int = Field(default=2, ge=1, le=LARGEST_MESSAGE_BYTES)
     iterations: int | None = Field(default=None, ge=100, le=1_000_000)
@@ -81,43 +81,43 @@ class Verbs(Section):
     too soon to judge a fast link by (5000 messages of 64 KiB take 6.6 ms at 400 Gbit/s), and trouble with PFC or ECN
     needs seconds to show."""
     rdma_cm: bool = False
-    """Connects by the RDMA connection manager (`-R`), as seed A does. The main routing table then has to lead to a
-    rail's peers by the rail itself."""
+    """Connects by the RDMA connection manager (`-R`), as the DeepOps RoCE guide does. The main routing table must then
+    route to a rail's peers over that rail."""
     queue_pairs: int | Literal["auto"] = Field(default="auto")
     """Queue pairs of a bandwidth test; auto: doubled until more does not help, and recorded."""
     first_port: Port = 18515
     """TCP rendezvous port of the first rail; further rails follow it."""
     timeout_s: Seconds = 120
-    """Bound on one run at both ends."""
+    """Time limit of one run, on client and server."""
     threshold: Threshold = Threshold()
-    """Of ib_write_bw and ib_send_bw."""
+    """Bounds for ib_write_bw and ib_send_bw."""
     threshold_read: Threshold = Threshold(fail_below=0.85, warn_below=0.95)
-    """Reads also depend on how many may be outstanding."""
+    """Bounds for ib_read_bw. Reads also depend on how many requests may be outstanding."""
     threshold_both_ways: Threshold = Threshold(fail_below=0.85, warn_below=0.92)
     threshold_pvrdma: Threshold = Threshold(fail_below=0.70, warn_below=0.85)
     threshold_pair: Threshold = Threshold(fail_below=0.90, warn_below=0.95)
-    """Of a pair to the median of its rail; a pair fails only after it was measured again with less beside it."""
+    """Ratio of a pair to the median of its rail. A pair fails only after a second run with fewer others."""
     latency: LatencyThreshold = LatencyThreshold()
     latency_pvrdma: LatencyThreshold = LatencyThreshold(warn_above_us=15.0, fail_above_us=50.0)
 
     @model_validator(mode="after")
     def _tests_can_be_run(self) -> Self:
         if twice := sorted({test for test in self.tests if self.tests.count(test) > 1}):
-            raise ValueError(f"tests names {', '.join(twice)} twice: leave one out")
+            raise ValueError(f"tests lists {', '.join(twice)} twice; remove one")
         if (self.both_ways or self.incast) and not self.bandwidths:
             what = "both_ways" if self.both_ways else "incast"
-            raise ValueError(f"{what} measures bandwidths, and tests has latencies alone: add ib_write_bw")
+            raise ValueError(f"{what} measures bandwidth, but tests lists only latency tests; add ib_write_bw")
         if isinstance(self.queue_pairs, int) and not 1 <= self.queue_pairs <= 64:
-            raise ValueError(f"queue_pairs {self.queue_pairs}: 1 to 64, or auto")
+            raise ValueError(f"queue_pairs is {self.queue_pairs}; set 1 to 64, or auto")
         return self
 
     @model_validator(mode="after")
     def _sizes_rise(self) -> Self:
         outside = [size for size in self.sizes if not 2 <= size <= LARGEST_MESSAGE_BYTES]
         if outside:
-            raise ValueError(f"sizes: {outside[0]} bytes; perftest sends 2 to {LARGEST_MESSAGE_BYTES}")
+            raise ValueError(f"sizes has {outside[0]} bytes, but perftest sends 2 to {LARGEST_MESSAGE_BYTES}")
         if list(self.sizes) != sorted(set(self.sizes)):
-            raise ValueError("sizes do not rise: write each size once, the smallest first")
+            raise ValueError("sizes are not ascending; write each size once, the smallest first")
         return self
 
     @model_validator(mode="after")
@@ -125,8 +125,8 @@ class Verbs(Section):
         duration_s = self.duration_of(simulated=False)
         if duration_s is not None and self.timeout_s < duration_s + 10:
             raise ValueError(
-                f"timeout_s {self.timeout_s} ends a run of duration_s {duration_s} before it can report: "
-                f"at least {duration_s + 10}"
+                f"timeout_s {self.timeout_s} ends a run of duration_s {duration_s} before it can report; "
+                f"set at least {duration_s + 10}"
             )
         return self
 
@@ -147,7 +147,7 @@ class Verbs(Section):
         return tuple(test for test in self.tests if test.endswith("_lat"))
 
     def threshold_of(self, test: VerbsTest, shape: Shape, *, pvrdma: bool = False) -> Threshold:
-        """What a bandwidth has to reach."""
+        """The bounds for a bandwidth test."""
         if pvrdma:
             return self.threshold_pvrdma
         if shape == "both_ways":
@@ -155,7 +155,7 @@ class Verbs(Section):
         return self.threshold_read if test == "ib_read_bw" else self.threshold
 
     def latency_of(self, *, pvrdma: bool = False) -> LatencyThreshold:
-        """What a latency has to stay under."""
+        """The bounds for a latency test."""
         return self.latency_pvrdma if pvrdma else self.latency
 
 
@@ -168,9 +168,9 @@ class Nccl(Section):
     largest_bytes: int = Field(default=2_147_483_648, le=68_719_476_736)
     timeout_s: Seconds = 900
     threshold: Threshold = Threshold(fail_below=0.85, warn_below=0.93)
-    """Where the ceiling is computed: no rail's bandwidth was measured."""
+    """Bounds when the ceiling is computed, because no rail's bandwidth was measured."""
     threshold_measured: Threshold = Threshold(fail_below=0.90, warn_below=0.95)
-    """Where the ceiling is what the verbs tests of the same run measured on the same rails."""
+    """Bounds when the ceiling is what the verbs tests of this run measured on the same rails."""
 
 
 class Benchmarks(Section):
@@ -179,17 +179,17 @@ class Benchmarks(Section):
     mode: Literal["off", "warn", "enforce"] = "warn"
     """enforce: a failed verdict fails the deployment, after every result is written."""
     rerun: Literal["on_change", "asked"] = "on_change"
-    """on_change: measured again when image, nodes, drivers, MTU or the plan changed, the last run was not whole, or its
-    speed fails each up.
+    """on_change: measures again when the image, nodes, drivers, MTU or the plan changed, when the last run was
+    incomplete, or when a failed verdict fails every `pulumi up`.
 
-    asked: only with ROCELAB_VALIDATE=again in the environment, or by `make validate`; until then the verdict says that
-    it is stale.
+    asked: measures only with ROCELAB_VALIDATE=again in the environment, or by `make validate`; until then the verdict
+    says that it is stale.
     """
     namespace: Name = "rocelab-bench"
     budget_s: Seconds = 900
-    """What the plan may take. Above it pairs are sampled, where verbs.schedule is auto; else the plan is refused."""
+    """Time limit of the plan. With verbs.schedule auto, a longer plan samples its pairs; otherwise it is refused."""
     repeats: int = Field(default=3, ge=1, le=20)
-    """Runs of each verbs test between each two nodes: repeats tell outliers apart."""
+    """Runs of each verbs test per pair of nodes. Repeats reveal outliers."""
     verbs: Verbs = Verbs()
     nccl: Nccl | None = None
     comparison: Comparison | None = None
@@ -200,5 +200,5 @@ class Benchmarks(Section):
     @model_validator(mode="after")
     def _a_comparison_has_an_image(self) -> Self:
         if self.comparison and self.nccl is None:
-            raise ValueError("comparison runs the image of nccl, and that section is missing: add nccl.image")
+            raise ValueError("comparison runs the image of nccl, but that section is missing; add nccl.image")
         return self

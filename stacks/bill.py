@@ -24,13 +24,13 @@ class Bill(Section):
     """0.4.0 or newer: 0.3.7 hands a node a block that the pool excludes whole, and its pods then find no address."""
     mpi_operator: Image = "docker.io/mpioperator/mpi-operator:0.8.0"
     flannel: Image = "ghcr.io/flannel-io/flannel:v0.28.4"
-    """Runs, with its plugin, only in a cluster that is made here (`cluster.bootstrap`)."""
+    """Runs, with its plugin, only in a cluster that rocelab creates (`cluster.bootstrap`)."""
     flannel_cni_plugin: Image = "ghcr.io/flannel-io/flannel-cni-plugin:v1.9.1-flannel1"
     rdma_shared_device_plugin: Image = "ghcr.io/mellanox/k8s-rdma-shared-dev-plugin:v1.5.3"
     """Profiles shared_rdma and pvrdma."""
     whereabouts: Image = "ghcr.io/k8snetworkplumbingwg/whereabouts:v0.9.4"
     dhcp_shell: Image = "docker.io/library/busybox:1.37.0"
-    """Where the node's own DHCP plugin runs as a daemon: it is a static program and brings no image."""
+    """Image in which the node's own DHCP plugin runs as a daemon. The plugin is a static program without an image."""
     cni_plugins: Image = "nvcr.io/nvidia/mellanox/plugins:network-operator-v26.4.1"
     """The reference CNI plugins under the network operator; elsewhere they come with the node's Kubernetes packages."""
     operator_multus: Image = "nvcr.io/nvidia/mellanox/multus-cni:network-operator-v26.4.1"
@@ -73,7 +73,7 @@ class Registry(Section):
     """Where images are really pulled from: for labs without a way out, or behind a cache."""
 
     mirrors: dict[Prefix, Prefix] = Field(default={})
-    """What an image's name begins with, and what stands there instead; the longest that fits is taken."""
+    """Prefix of an image name, and its replacement. The longest matching prefix wins."""
     pull_secret: Name | None = None
     """Secret with the registry's login. It has to be in each namespace whose pods pull: see docs/cluster.md."""
 

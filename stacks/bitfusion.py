@@ -18,13 +18,13 @@ PropertyKey = Annotated[str, Field(pattern=r"^[A-Za-z0-9_.{}-]+$", max_length=12
 ByRail = Mapping[str, IPv4Address]
 """A server's addresses by the names of their rails, in the order of its adapters."""
 ADAPTER = "{adapter}"
-"""Stands in a property's key for the number of the adapter, 1 to 4."""
+"""Placeholder in a property's key for the number of the adapter, 1 to 4."""
 
 
 class OvfKeys(Section):
-    """How the OVA calls what it wants to know: `rocelab ovf FILE` lists its own names.
+    """Names of the OVA's properties; `rocelab ovf FILE` lists them.
 
-    Each is checked against the OVA before anything is deployed. None: the OVA does not ask for it.
+    rocelab checks each name against the OVA before it deploys anything. None: the OVA has no such property.
     """
 
     address: PropertyKey
@@ -32,26 +32,28 @@ class OvfKeys(Section):
     prefix_length: PropertyKey | None = None
     """Prefix length of an adapter. None: the address is given with its prefix, as in 192.168.30.231/24."""
     mtu: PropertyKey | None = None
-    """MTU of an adapter; asked for adapters on rails."""
+    """MTU of an adapter on a rail."""
     gateway: PropertyKey | None = None
     dns: PropertyKey | None = None
-    """Name servers, with commas between them."""
+    """Name servers, separated by commas."""
     hostname: PropertyKey | None = None
     vcenter: PropertyKey | None = None
-    """Address of the vCenter that the first server enters its plug-in into."""
+    """Address of the vCenter where the first server registers its plug-in."""
     vcenter_user: PropertyKey | None = None
     vcenter_password: PropertyKey | None = None
-    """Gets the password of `fabric.user`, as a secret."""
+    """Receives the password of `fabric.user`, as a secret."""
     vcenter_thumbprint: PropertyKey | None = None
     first_server: PropertyKey | None = None
-    """Address of the first server, for those that join it."""
+    """Address of the first server, for the servers that join it."""
 
     @model_validator(mode="after")
     def _adapters_have_names_of_their_own(self) -> Self:
         for field in ("address", "prefix_length", "mtu"):
             key = getattr(self, field)
             if key is not None and ADAPTER not in key:
-                raise ValueError(f"{field} {key} has no {ADAPTER}: all adapters would get the same value")
+                raise ValueError(
+                    f"{field} {key} has no {ADAPTER}, so all adapters would get the same value; add {ADAPTER}"
+                )
         return self
 
 
@@ -72,36 +74,36 @@ class BitfusionServer(Section):
     datastore: InventoryName
     cpus: int = Field(default=8, ge=4, le=256)
     memory_mbytes: int = Field(default=49_152, ge=16_384, multiple_of=4)
-    """All of it is reserved and locked."""
+    """Memory, all of it reserved and locked."""
     address: IPv4Interface
-    """Of adapter 1, a vmxnet3 on the management network; static."""
+    """Static address of adapter 1, a vmxnet3 on the management network."""
     gateway: IPv4Address | None = None
     adapters: tuple[ServerAdapter, ...] = Field(min_length=1, max_length=3)
-    """Adapters 2 to 4. The guide allows PVRDMA on all, VMware's KB 328676 on one: more are warned of."""
+    """Adapters 2 to 4. The guide allows PVRDMA on all, VMware's KB 328676 on one, so more cause a warning."""
 
     @model_validator(mode="after")
     def _adapters_on_separate_networks(self) -> Self:
         rails = [adapter.rail for adapter in self.adapters]
         if twice := sorted({rail for rail in rails if rails.count(rail) > 1}):
             raise ValueError(
-                f"two adapters on {twice[0]}: Linux would answer for both by one of them; give each its own rail"
+                f"two adapters on {twice[0]}: Linux would answer for both through one; give each its own rail"
             )
         return self
 
 
 class Bitfusion(Section):
-    """The servers and the OVA that they are made from."""
+    """The servers, and the OVA that they are deployed from."""
 
     ova: Path
     """Local file, relative to the checkout: its descriptor is read at preview."""
     sha256: str | None = Field(default=None, pattern=r"^[0-9a-f]{64}$")
-    """Of the file; another one is refused."""
+    """Checksum of the file; rocelab refuses a file with another one."""
     management_network: InventoryName
     """Network of adapter 1, which never is PVRDMA."""
     dns_servers: tuple[IPv4Address, ...] = ()
     keys: OvfKeys
     properties: dict[PropertyKey, str] = Field(default_factory=dict)
-    """What else the OVA asks for, by its own names; the same for all servers. No secrets: they would stand here."""
+    """Further properties of the OVA by name, the same for all servers. Not for secrets: this file is plain text."""
     servers: tuple[BitfusionServer, ...] = Field(min_length=1, max_length=32)
 
     @property
@@ -111,7 +113,7 @@ class Bitfusion(Section):
 
 
 def named_addresses(servers: Iterable[IPv4Address], rails: Iterable[Rail]) -> tuple[ByRail, ...]:
-    """The same of servers that are there already, of which an address alone is known."""
+    """Addresses of existing servers, of which nothing else is known."""
     known = tuple(rails)
     return tuple({rail.name: server for rail in known if server in rail.host_subnet} for server in servers)
 

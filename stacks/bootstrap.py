@@ -1,4 +1,4 @@
-"""A cluster that is made here: kubeadm on the lab's own nodes, instead of a kubeconfig of one that exists."""
+"""A cluster that rocelab creates with kubeadm on the lab's own nodes, instead of using an existing one."""
 
 from typing import Annotated, Literal
 
@@ -31,13 +31,13 @@ class Bootstrap(Section):
     control_plane_endpoint: Endpoint | None = None
     """Name or address with port that leads to a living API server; needed with three control planes."""
     packages: Literal["preinstalled"] | PackageRepository = "preinstalled"
-    """preinstalled: kubeadm, kubelet and kubectl of `version` are on the nodes. Else where they are installed from."""
+    """preinstalled: the nodes have kubeadm, kubelet and kubectl of `version`. Otherwise where to install them from."""
     cri_socket: str = Field(default="unix:///run/containerd/containerd.sock", pattern=r"^unix:///\S+$")
-    """The container runtime's socket; the runtime itself is not installed by this section."""
+    """The container runtime's socket. This section does not install the runtime itself."""
     image_repository: Annotated[str, Field(pattern=r"^[a-z0-9.-]+(:\d+)?(/[\w./-]+)?$")] | None = None
     """Registry of the control plane's images where the nodes cannot reach the release's own."""
     cni: Literal["flannel", "none"] = "flannel"
-    """Network between pods, beside the rails. none: somebody else places one, and nodes stay NotReady until then."""
+    """Network between pods, beside the rails. none: you install one yourself; nodes stay NotReady until then."""
     topology_manager: Literal["none", "best-effort", "restricted", "single-numa-node"] = "best-effort"
     """How hard the kubelet tries to give a pod VF, GPU and CPU on one NUMA node."""
     reserved_cpus: Annotated[str, Field(pattern=r"^\d+(-\d+)?(,\d+(-\d+)?)*$")] | None = None

@@ -20,7 +20,7 @@ class Cluster(Section):
     """Where the kubeconfig is: in `kubeconfig_file`, or in the stack secret `rocelab:kubeconfig`."""
     kubeconfig_file: Path | None = None
     bootstrap: Bootstrap | None = None
-    """None: the cluster exists. Else it is made here with kubeadm, and its kubeconfig is read from a control plane."""
+    """None: the cluster exists. Otherwise kubeadm creates it, and its kubeconfig is read from a control plane."""
     pod_subnet: IPv4Network
     """The primary CNI's pod network; it may overlap no rail."""
     service_subnet: IPv4Network
@@ -30,19 +30,19 @@ class Cluster(Section):
     namespaces: tuple[Name, ...] = Field(default=("default",), min_length=1)
     """Namespaces whose pods may use the rails: each gets every NetworkAttachmentDefinition."""
     delivery: Delivery = SriovPlain()
-    """Which way the rails take into pods: `profile: sriov_plain | sriov_operator | shared_rdma | pvrdma`."""
+    """How the rails reach pods: `profile: sriov_plain | sriov_operator | shared_rdma | pvrdma`."""
     ipam: Ipam = NvIpam()
-    """Who gives pods their addresses on the rails: `kind: nv_ipam | whereabouts | dhcp | static`."""
+    """What gives pods their addresses on the rails: `kind: nv_ipam | whereabouts | dhcp | static`."""
     gpus: GpuDelivery = "none"
-    """Who offers GPUs to pods; none: somebody else does already."""
+    """What offers GPUs to pods; none: the cluster has something that does."""
     kubelet_version: str | None = Field(default=None, pattern=r"^v?1\.\d{1,2}(\.\d{1,2})?$")
-    """What every active node has to run, such as 1.35 or 1.35.2; a node with another is no good for jobs."""
+    """Version that every active node must run, such as 1.35 or 1.35.2. Nodes on other versions get no jobs."""
     rdma_vendor_ids: tuple[str, ...] = ("15b3",)
     """PCI vendors that the device plugin offers; 8086 in the simulator."""
     bill: Bill = Bill()
-    """Versions of all that runs in the cluster: one table, `stacks/bill.py`."""
+    """Versions of everything that runs in the cluster, from the table in `stacks/bill.py`."""
     registry: Registry = Registry()
-    """Mirrors and login of a private registry; `rocelab image list` lists what has to be in it."""
+    """Mirrors and login of a private registry; `rocelab image list` lists the images that it must hold."""
 
 
 def read_kubeconfig(cluster: Cluster, root: Path) -> str:
@@ -56,5 +56,5 @@ def read_kubeconfig(cluster: Cluster, root: Path) -> str:
     except OSError as error:
         raise LabError(
             f"cluster.kubeconfig_file: {cluster.kubeconfig_file} cannot be read ({error.strerror}). "
-            "The simulator's is written by: make up"
+            "For the simulator, `make up` writes it"
         ) from None

@@ -1,4 +1,4 @@
-"""How the rails come into pods: four ways, of which a lab has exactly one. Each has one owner of VFs and drivers."""
+"""How the rails reach pods: a lab uses one of four profiles. Each profile has one owner of VFs and drivers."""
 
 from typing import Annotated, Literal
 
@@ -7,7 +7,7 @@ from pydantic import Field
 from stacks.base import Name, Port, Section
 
 WORKERS_SSH_PORT = 2222
-"""In the host's network the node's own sshd has port 22."""
+"""In the host's network, port 22 belongs to the node's own sshd."""
 LabelKey = Annotated[
     str, Field(pattern=r"^([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?$")
 ]
@@ -15,29 +15,29 @@ LabelValue = Annotated[str, Field(pattern=r"^([A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z
 
 
 class SriovPlain(Section):
-    """The hosts make the VFs; Multus, the SR-IOV CNI and device plugin are placed here. The guide's own way."""
+    """The hosts create the VFs, and rocelab installs Multus, the SR-IOV CNI and device plugin, as the guide does."""
 
     profile: Literal["sriov_plain"] = "sriov_plain"
 
 
 class SriovOperator(Section):
-    """NVIDIA's network operator and its SR-IOV operator own VFs, plugins and, if asked, the driver.
+    """NVIDIA's network operator and its SR-IOV operator own VFs, plugins and, with drivers.source operator, the driver.
 
-    Both operators are installed already (one Helm chart); here are only the custom resources that tell them what to
-    do. `nodes[].pfs[].vfs` is 0 then: two owners of one number would undo each other at every run.
+    Both operators are installed already (one Helm chart); rocelab adds only the custom resources that configure them.
+    Set `nodes[].pfs[].vfs` to 0: two owners of one number would undo each other at every run.
     """
 
     profile: Literal["sriov_operator"]
     vfs: int = Field(ge=1, le=127)
-    """VFs that the operator splits each PF into. A change drains the nodes, one after the other."""
+    """VFs per PF. A change drains the nodes, one after the other."""
     namespace: Name = "nvidia-network-operator"
-    """Namespace of the operators; nv-ipam's pools have to lie in it too."""
+    """Namespace of the operators; nv-ipam's pools must be in it too."""
     resource_prefix: str = Field(default="nvidia.com", pattern=r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$")
-    """What the operator was installed with; `rails[].resource_prefix` has to say the same."""
+    """Prefix that the operator was installed with; `rails[].resource_prefix` must be the same."""
     node_selector: dict[LabelKey, LabelValue] = Field(
         default={"feature.node.kubernetes.io/pci-15b3.present": "true"}, min_length=1
     )
-    """Labels of the nodes with rails. The default is what node feature discovery finds for NVIDIA's NICs."""
+    """Labels of the nodes with rails. The default is what node feature discovery sets for NVIDIA's NICs."""
     max_unavailable: int = Field(default=1, ge=1, le=64)
     """Nodes that the operator may drain at once."""
     drain: bool = True
@@ -52,7 +52,7 @@ class SharedRdma(Section):
 
     profile: Literal["shared_rdma"]
     most_pods: int = Field(default=8, ge=1, le=1000)
-    """How many pods of a node may hold the device of a rail at once; each needs an address of the rail."""
+    """How many pods per node may hold the device of a rail at once; each needs an address of the rail."""
 
 
 class Pvrdma(Section):
@@ -63,17 +63,17 @@ class Pvrdma(Section):
 
     profile: Literal["pvrdma"]
     most_pods: int = Field(default=8, ge=1, le=1000)
-    """How many pods of a machine may hold the device at once."""
+    """How many pods per VM may hold the device at once."""
     ssh_port: Port = WORKERS_SSH_PORT
-    """Where sshd of a job's workers listens, in the machines' own network: a port that no node has its own sshd on."""
+    """Port of sshd in a job's workers, on the VMs' own network. It must differ from the nodes' own sshd port."""
 
 
 Delivery = Annotated[SriovPlain | SriovOperator | SharedRdma | Pvrdma, Field(discriminator="profile")]
-"""Exactly one way; `stacks/rules/cluster.py` refuses what contradicts it elsewhere in the file."""
+"""Any profile; `stacks/rules/cluster.py` refuses what contradicts it elsewhere in the file."""
 
 
 def devices_of(delivery: SriovPlain | SriovOperator | SharedRdma | Pvrdma, vfs: int) -> int:
-    """How many devices of its rail a PF offers to pods: VFs of one owner or the other, or shares of its one device."""
+    """How many devices of its rail a PF offers to pods: VFs, or shares of its one device."""
     match delivery:
         case SharedRdma() | Pvrdma():
             return delivery.most_pods
@@ -84,4 +84,4 @@ def devices_of(delivery: SriovPlain | SriovOperator | SharedRdma | Pvrdma, vfs: 
 
 
 GpuDelivery = Literal["none", "device_plugin", "operator"]
-"""Who offers `nvidia.com/gpu`: somebody else, a DaemonSet of ours, or NVIDIA's GPU operator by its ClusterPolicy."""
+"""What offers `nvidia.com/gpu`: something outside rocelab, rocelab's DaemonSet, or NVIDIA's GPU operator."""

@@ -1,6 +1,6 @@
 """Docstrings of a section's fields, for the schema and for the text of a fault.
 
-pydantic reads them itself when it is told to, for each model at each start: a fifth of the processor time of a preview.
+pydantic could read them itself, but does so for each model at each start: a fifth of a preview's processor time.
 """
 
 import ast

@@ -24,7 +24,7 @@ Entry = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """Where in the file something stands, and which member of a group it is."""
+    """Where in the file an entry is, and which member of a group it is."""
 
     path: Path
     owner: str = ""
@@ -35,13 +35,13 @@ class Expanded:
     """A lab file, spelled out."""
 
     lab: Entry
-    """The lab, as a file without groups has it. Not complete where there are faults."""
+    """The lab as a file without groups would describe it; incomplete when there are faults."""
     faults: list[Fault]
-    """What the groups themselves have wrong, by the file's paths."""
+    """Faults of the groups themselves, by the file's paths."""
     origins: Mapping[Path, Origin] = field(repr=False)
 
     def in_the_file(self, faults: Iterable[Fault]) -> list[Fault]:
-        """Faults of the spelled-out lab by the file's paths; those that a whole group has are one."""
+        """Faults of the spelled-out lab by the file's paths; a fault that a whole group shares appears once."""
         moved = []
         for fault in faults:
             origin, text = self._origin(fault.path), fault.text
@@ -60,7 +60,7 @@ class Expanded:
 
 
 def folded(faults: Iterable[Fault]) -> list[Fault]:
-    """The same faults, of which those at one place that differ by numbers alone are one, and counted."""
+    """Merges faults at one place that differ only in numbers, and counts them."""
     alike: dict[tuple[Path, str], list[Fault]] = {}
     for fault in faults:
         alike.setdefault((fault.path, re.sub(r"\d+", "#", fault.text)), []).append(fault)
@@ -83,7 +83,7 @@ def flat_text(lab: Mapping[str, Any], key: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Home:
-    """A PF's address and its own router, and where they stand when that is not the node's group."""
+    """A PF's address and router, and where the file sets them when that is not the node's group."""
 
     place: Path | None
     address: IPv4Interface
@@ -92,27 +92,27 @@ class _Home:
 
 @dataclass(frozen=True, slots=True)
 class _Network:
-    """A rail as its nodes' addresses are taken from it."""
+    """A rail as the source of its nodes' addresses."""
 
     rail: str
     subnet: IPv4Network
     links: Links | None = None
     place: tuple[int, int] = (0, 1)
-    """Of the rail in its group, and how many rails that has."""
+    """Index of the rail in its group, and the number of rails in the group."""
     segments: Mapping[str, _Home] = field(default_factory=dict)
 
     def home_of(self, node: str, number: int | None) -> _Home:
         """Address and router of a node.
 
         Raises:
-            ValueError: when it has none, or one outside.
+            ValueError: when it has no address, or one outside the rail.
         """
         if self.segments:
             if node not in self.segments:
-                raise ValueError(f"in no segment of {self.rail}: add it to the nodes of one")
+                raise ValueError(f"in no segment of {self.rail}; add it to the nodes of one")
             return self.segments[node]
         if number is None:
-            raise ValueError(f"missing, and {self.rail} counts its hosts: say which each node is, as in {{first: 11}}")
+            raise ValueError(f"missing, but {self.rail} counts its hosts; number the nodes, as in {{first: 11}}")
         if self.links is None:
             return _Home(None, IPv4Interface((_host(self.subnet, number, f" of {self.rail}"), self.subnet.prefixlen)))
         rail, rails = self.place
@@ -178,12 +178,12 @@ class _Expansion:
             self._faults.append(Fault(path, f"{owner}: {error}" if owner else str(error)))
 
     def _as_many(self, text: str, path: Path, wanted: Iterable[str], of: str) -> tuple[str, ...]:
-        """The names of a set that has to be as long as another; one that is not is a fault, and stretched."""
+        """The names of a set that must be as long as another; records a fault and pads the set when it is not."""
         names, others = names_of(text), tuple(wanted)
         if len(names) == len(others):
             return names
         self._faults.append(
-            Fault(path, f"{text} has {plural(len(names), 'name')} for the {len(others)} of {of}: write as many")
+            Fault(path, f"{text} has {plural(len(names), 'name')} for the {len(others)} of {of}; write as many")
         )
         return (names * len(others))[: len(others)]
 
@@ -215,7 +215,7 @@ class _Expansion:
                     rail["pod"] = _pod(group.pod, index)
 
     def _segments(self, at: Path, group: RailGroup, rail: str, index: int) -> dict[str, _Home]:
-        """By node its address, its router and where both stand."""
+        """Address and router by node, and where the file sets them."""
         found: dict[str, _Home] = {}
         for s, segment in enumerate(group.segments):
             place = (*at, "segments", s)
@@ -224,7 +224,7 @@ class _Expansion:
                 router = _host(subnet, segment.gateway)
                 for number, node in enumerate(names_of(segment.nodes), segment.first_host):
                     if node in found:
-                        raise ValueError(f"{node} is in two segments: take it out of one")
+                        raise ValueError(f"{node} is in two segments; remove it from one")
                     found[node] = _Home(place, IPv4Interface((_host(subnet, number), subnet.prefixlen)), router)
         return found
 
@@ -233,20 +233,18 @@ class _Expansion:
         for i, rail in enumerate(self._file.rails):
             for s, segment in enumerate(rail.segments if isinstance(rail, RailGroup) else ()):
                 for unknown in (name for name in names_of(segment.nodes) if name not in known):
-                    self._faults.append(
-                        Fault(("rails", i, "segments", s, "nodes"), f"{unknown} is no node of this lab")
-                    )
+                    self._faults.append(Fault(("rails", i, "segments", s, "nodes"), f"this lab has no node {unknown}"))
 
     # nodes
 
     def _add_nodes(self, at: Path, group: NodeGroup) -> None:
         names = names_of(group.names)
         for unknown in sorted(set(group.exceptions) - set(names)):
-            self._faults.append(Fault((*at, "except", unknown), f"{unknown} is none of {group.names}"))
+            self._faults.append(Fault((*at, "except", unknown), f"{unknown} is not in {group.names}"))
         found = self._file.node_classes.get(group.node_class) if group.node_class else None
         if group.node_class and found is None:
             known = ", ".join(self._file.node_classes) or "none"
-            self._faults.append(Fault((*at, "class"), f"{group.node_class} is no class; node_classes: {known}"))
+            self._faults.append(Fault((*at, "class"), f"node_classes has no {group.node_class}; it has {known}"))
         of_class = _given(found, "pfs") if found else {}
         own = _given(group, "names", "node_class", "address", "rail_host", "pfs", "exceptions")
         class_at: Path = ("node_classes", group.node_class or "")
@@ -255,7 +253,9 @@ class _Expansion:
             pfs = self._pfs((*class_at, "pfs"), found.pfs)
         counted = [pf["rail"] for _, pf in pfs if not self._networks.get(pf["rail"], _NOWHERE).segments]
         if group.rail_host is not None and not counted:
-            self._faults.append(Fault((*at, "rail_host"), "nothing counts by it: every rail has segments; take it out"))
+            self._faults.append(
+                Fault((*at, "rail_host"), "rail_host has no effect, since every rail has segments; remove it")
+            )
         for index, name in enumerate(names):
             node = {"name": name, **of_class, **own}
             path = self._add("nodes", self._nodes, Origin(at, name), node)
@@ -279,7 +279,7 @@ class _Expansion:
                 self._apply_exception(path, (*at, "except", name), node, exception)
 
     def _pfs(self, at: Path, pfs: Iterable[Any]) -> list[tuple[Path, Entry]]:
-        """The PFs of a class one by one, each with its place."""
+        """The PFs of a class one by one, each with its place in the file."""
         found = []
         for j, pf in enumerate(pfs):
             rails, place = names_of(pf.rail), (*at, j)
@@ -287,7 +287,7 @@ class _Expansion:
             devices = self._as_many(pf.rdma_device, (*place, "rdma_device"), rails, pf.rail)
             known = {entry["name"] for entry in self._rails}
             for unknown in (rail for rail in rails if rail not in known):
-                text = f"{unknown} is no rail of this lab; rails: {', '.join(sorted(known))}"
+                text = f"this lab has no rail {unknown}; it has {', '.join(sorted(known))}"
                 self._faults.append(Fault((*place, "rail"), text))
             for rail, interface, device in zip(rails, interfaces, devices, strict=True):
                 found.append((place, {**_given(pf), "rail": rail, "interface": interface, "rdma_device": device}))
@@ -308,7 +308,7 @@ class _Expansion:
     def _override(self, path: Path, at: Path, entry: Entry, values: Entry) -> None:
         for key, value in values.items():
             if entry.get(key) == value:
-                self._faults.append(Fault((*at, key), f"{value} is what the group has anyway: take it out"))
+                self._faults.append(Fault((*at, key), f"{value} is already the group's value; remove it"))
             entry[key] = value
             self._origins[*path, key] = Origin((*at, key))
 
@@ -317,7 +317,7 @@ class _Expansion:
     def _add_switches(self, at: Path, group: SwitchGroup) -> None:
         names, given = names_of(group.names), _given(group, "names", "address", "native_vlans", "ports")
         if "name" in given:
-            self._faults.append(Fault((*at, "name"), "a group has names: take one of the two out"))
+            self._faults.append(Fault((*at, "name"), "a group has names instead; remove one of the two"))
         for index, name in enumerate(names):
             switch = {**given, "name": name}
             path = self._add("switches", self._switches, Origin(at, name), switch)
@@ -341,14 +341,14 @@ class _Expansion:
         for (node, rail), port in zip(ends, ports, strict=True):
             interface = self._interfaces.get((node, rail))
             if interface is None:
-                self._faults.append(Fault(at, f"{node} is no node of this lab with a PF on {rail}"))
+                self._faults.append(Fault(at, f"this lab has no node {node} with a PF on {rail}"))
                 continue
             switch["ports"].setdefault(node, {})[interface] = port
             self._origins[*path, "ports", node, interface] = Origin((*at, "port"), str(switch["name"]))
 
 
 def _given(section: BaseModel, *without: str) -> Entry:
-    """What a section says, as its JSON; nothing that it leaves to a default."""
+    """A section as JSON, without defaults."""
     return section.model_dump(mode="json", by_alias=True, exclude_unset=True, exclude=set(without))
 
 
@@ -372,7 +372,7 @@ def _subnet_after(first: IPv4Network, steps: int) -> IPv4Network:
 
 def _host(subnet: IPv4Network, number: int, of: str = "") -> IPv4Address:
     if not 0 <= number < subnet.num_addresses:
-        raise ValueError(f"host number {number} lies outside {subnet}{of}; begin lower, or widen the subnet")
+        raise ValueError(f"host number {number} is outside {subnet}{of}; start lower, or widen the subnet")
     return subnet.network_address + number
 
 

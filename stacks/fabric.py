@@ -12,46 +12,48 @@ MacAddress = Annotated[str, Field(pattern=r"^[0-9a-f]{2}(:[0-9a-f]{2}){5}$")]
 Vmknic = Annotated[str, Field(pattern=r"^vmk\d{1,2}$")]
 Use = Literal["create", "adopt", "reference"]
 SwitchVersion = Literal["6.5.0", "6.6.0", "7.0.0", "7.0.2", "7.0.3", "8.0.0", "8.0.3", "9.0.0"]
-"""What the provider can set; the oldest ESXi host of the switch decides what may be asked for."""
+"""Versions that the provider can set; the switch's oldest ESXi host limits the choice."""
 
 
 class UplinkChoice(Section):
-    """Which physical NIC of a host becomes the uplink. All that is given must fit, and exactly one NIC may be left."""
+    """Which physical NIC of an ESXi host becomes the uplink: exactly one NIC must match everything that is set."""
 
     name: str | None = Field(default=None, pattern=r"^vmnic\d{1,3}$")
     mac: MacAddress | None = None
     driver: str | None = Field(default=None, pattern=r"^[a-z0-9_]+$")
     """ESXi's driver, such as `nmlx5_core`."""
     min_speed_mbit: int | None = Field(default=None, ge=1)
-    """Least link speed; a NIC without link has none."""
+    """Minimum link speed; a NIC without link has none."""
     rdma_device: str | None = Field(default=None, pattern=r"^vmrdma\d{1,3}$")
     """The RDMA device that the NIC carries."""
 
     @model_validator(mode="after")
     def _something_is_asked_for(self) -> Self:
         if not self.model_fields_set:
-            raise ValueError("names no NIC: give name, mac, driver, min_speed_mbit or rdma_device")
+            raise ValueError("selects no NIC; set name, mac, driver, min_speed_mbit or rdma_device")
         return self
 
 
 class Vmkernel(Section):
-    """The vmkernel adapter of a host that carries PVRDMA's control traffic: one to be made, or one that is there."""
+    """The vmkernel adapter of an ESXi host that carries PVRDMA's control traffic: a new or an existing one."""
 
     address: IPv4Interface | None = None
-    """Makes an adapter with this address on the switch's port group."""
+    """Creates an adapter with this address on the switch's port group."""
     existing: Vmknic | None = None
-    """Takes one that is there, and never moves it."""
+    """Uses an existing adapter, and never moves it."""
     use: Literal["reference", "adopt"] = "reference"
-    """Of an existing one. reference: nothing of it is changed. adopt: what is declared here is set, and stays set."""
+    """How to use an existing adapter. reference: never changes it. adopt: sets what is declared here, and keeps it."""
     mtu_bytes: int | None = Field(default=None, ge=1280, le=9000)
-    """Set on an adopted adapter; one that is made has its switch's."""
+    """MTU of an adopted adapter; a new one has its switch's."""
 
     @model_validator(mode="after")
     def _made_or_taken(self) -> Self:
         if (self.address is None) == (self.existing is None):
-            raise ValueError("wants either address (one is made) or existing (one is taken, such as vmk0)")
+            raise ValueError("set either address (for a new adapter) or existing (such as vmk0)")
         if (self.use == "adopt") != (self.mtu_bytes is not None) or (self.use == "adopt" and self.existing is None):
-            raise ValueError("use: adopt and mtu_bytes go together, with existing: what else it has is never changed")
+            raise ValueError(
+                "use: adopt needs existing and mtu_bytes, and mtu_bytes needs use: adopt; set them together"
+            )
         return self
 
 
@@ -59,7 +61,7 @@ class EsxiHost(Section):
     """An ESXi host of the cluster."""
 
     name: InventoryName
-    """As vCenter's inventory has it."""
+    """Name in vCenter's inventory."""
     uplink: UplinkChoice | None = None
     """Where this host differs from the switch's `uplink`."""
     vmkernel: Vmkernel | None = None
@@ -67,58 +69,58 @@ class EsxiHost(Section):
 
 
 class DistributedSwitch(Section):
-    """A distributed switch with one uplink a host: PVRDMA supports no teaming, so a second NIC is a second switch."""
+    """A distributed switch with one uplink per ESXi host. PVRDMA has no teaming: a second NIC is a second switch."""
 
     name: InventoryName
     rail: Name
     """The rail that its port group carries."""
     use: Use = "create"
-    """create: ours, removed with the stack; the name must be free. adopt: one that is there gets what is declared here
-    (version, MTU, network I/O control, the hosts as members), nothing else of it changes, and it is never removed.
-    reference: only looked up; its ports, hosts and MTU are left alone."""
+    """create: a new switch, removed with the stack; its name must be free. adopt: an existing switch that gets what is
+    declared here (version, MTU, network I/O control, the hosts as members); nothing else changes, and it is never
+    removed. reference: only looked up; its ports, hosts and MTU are left alone."""
     version: SwitchVersion = "7.0.3"
     mtu_bytes: int = Field(default=9000, ge=1280, le=9000)
     """vCenter allows 9000 at most."""
     uplink: UplinkChoice
     network_io_control: bool = False
-    """The guides turn it off: it would share bandwidth out between kinds of traffic. Read back after it is made."""
+    """Network I/O control. The guides turn it off, since it would divide bandwidth between kinds of traffic."""
     port_group: InventoryName
     port_group_use: Use | None = None
-    """The same choice for the port group; None: as `use`."""
+    """How to use the port group, as in `use`; None: the same as `use`."""
     vlan_id: int = Field(default=0, ge=0, le=4094)
     """VLAN of the port group; 0 is untagged."""
     hosts: tuple[EsxiHost, ...] = Field(min_length=1)
 
     @property
     def group_use(self) -> Use:
-        """Whether the port group is made, adopted or only looked up."""
+        """Whether the port group is created, adopted or only looked up."""
         return self.port_group_use or self.use
 
     @property
     def carries_pvrdma(self) -> bool:
-        """Whether a host has a vmkernel adapter on it, and PVRDMA so a way between hosts."""
+        """Whether an ESXi host has a vmkernel adapter on it, so that PVRDMA reaches other ESXi hosts."""
         return any(host.vmkernel is not None for host in self.hosts)
 
     def declared(self, name: str) -> bool:
-        """Whether the lab file itself gives the field: an adopted object gets no default of ours."""
+        """Whether the lab file sets the field: rocelab applies no defaults to an adopted object."""
         return name in self.model_fields_set
 
     @model_validator(mode="after")
     def _a_new_switch_has_new_port_groups(self) -> Self:
         if self.use == "create" and self.group_use != "create":
-            raise ValueError(f"port_group_use {self.group_use}: a switch that is made here has no port group yet")
+            raise ValueError(f"port_group_use is {self.group_use}, but a new switch has no port group yet; set create")
         return self
 
     @model_validator(mode="after")
     def _each_host_once(self) -> Self:
         names = [host.name for host in self.hosts]
         if twice := sorted({name for name in names if names.count(name) > 1}):
-            raise ValueError(f"host {twice[0]} stands here twice: remove one")
+            raise ValueError(f"host {twice[0]} is listed twice; remove one")
         return self
 
 
 class Fabric(Section):
-    """A vCenter and what is placed in it."""
+    """A vCenter, and what rocelab creates in it."""
 
     vcenter: str = Field(pattern=r"^[A-Za-z0-9.-]+$")
     """Host name or address."""
@@ -128,22 +130,22 @@ class Fabric(Section):
     """The stack secret `rocelab:vcenterPassword`, or the simulator's `password_file`."""
     password_file: Path | None = None
     host_keys: Literal["known_hosts", "secret", "file"] = "known_hosts"
-    """The SSH host keys of machines that are made here. known_hosts: as of every node, written down by hand. secret:
-    derived from the stack secret `rocelab:hostKeySeed` and given to each machine by guestinfo before its first start,
-    for cloud-init (21.3 or newer in the template); the same key is what every connection wants to see."""
+    """The SSH host keys of VMs that rocelab creates. known_hosts: you add them, as for every node. secret: derived
+    from the stack secret `rocelab:hostKeySeed` and passed to each VM by guestinfo before its first start, for
+    cloud-init (21.3 or newer in the template); every connection then requires that key."""
     host_keys_file: Path | None = None
-    """For `file`: the simulator's secret, in place of the stack's."""
+    """For `file`: the simulator's secret, instead of the stack's."""
     ca_file: Path | None = None
-    """Certificate authority of the vCenter. None: the system's, unless a thumbprint is given."""
+    """Certificate authority of the vCenter. None: the system's, unless a thumbprint is set."""
     thumbprint_sha256: str | None = Field(default=None, pattern=r"^[0-9a-f]{64}$")
-    """sha256 of the vCenter's own certificate, hexadecimal without colons; then nothing else may answer."""
+    """sha256 of the vCenter's certificate, hexadecimal without colons; no other certificate is then accepted."""
     datacenter: InventoryName
     cluster: InventoryName
     switches: tuple[DistributedSwitch, ...] = Field(min_length=1)
     preflight: Literal["enforce", "warn"] = "enforce"
-    """What a fault of hosts or switches does before anything is changed: it stops the run, or is only told."""
+    """What a fault of ESXi hosts or switches does before anything is changed: stop the run, or only warn."""
     pvrdma_firewall: bool = True
-    """Opens the `pvrdma` ruleset (TCP 28250 to 28761) on hosts with a vmkernel adapter. Nothing is ever narrowed."""
+    """Opens the `pvrdma` ruleset (TCP 28250 to 28761) on ESXi hosts with a vmkernel adapter. Never closes a port."""
     allow_management_vmkernel: bool = False
     """Whether PVRDMA may share the adapter of the management address."""
 
@@ -152,7 +154,7 @@ class Fabric(Section):
         tagged = [host.name for switch in self.switches for host in switch.hosts if host.vmkernel is not None]
         if twice := sorted({name for name in tagged if tagged.count(name) > 1}):
             raise ValueError(
-                f"host {twice[0]} has a vmkernel on two switches, and Net.PVRDMAVmknic names one: leave one out"
+                f"host {twice[0]} has a vmkernel on two switches, but Net.PVRDMAVmknic takes one; remove one"
             )
         return self
 
@@ -169,5 +171,5 @@ def read_password(fabric: Fabric, root: Path) -> str:
     except OSError as error:
         raise LabError(
             f"fabric.password_file: {fabric.password_file} cannot be read ({error.strerror}). "
-            "The simulator's is written by: make up"
+            "For the simulator, `make up` writes it"
         ) from None

@@ -62,7 +62,7 @@ def field_faults(error: ValidationError, model: type[BaseModel]) -> list[Fault]:
     deeper = {detail["loc"][:-depth] for detail in details for depth in range(1, len(detail["loc"]))}
     for detail in details:
         if detail["type"] == "too_short" and detail["loc"] in deeper:
-            continue  # it is short only because its items were refused
+            continue  # it is too short only because its items were refused
         cause = detail.get("ctx", {}).get("error")
         if isinstance(cause, BrokenRulesError):
             faults.extend(cause.faults)
@@ -96,11 +96,11 @@ def _text(detail: ErrorDetails, model: type[BaseModel]) -> str:
         owner = _model_at(detail["loc"][:-1], model)
         return _unknown_key(str(detail["loc"][-1]), list(owner.model_fields) if owner else [])
     if kind == "value_error" and not isinstance(value, str):
-        return message  # a validator of ours, which says all
+        return message  # from a validator of this package, complete in itself
     if kind == "union_tag_not_found":
         return f"{detail['ctx']['discriminator']} is missing"
     if kind == "union_tag_invalid":
-        return f"{detail['ctx']['tag']!r} is none of {detail['ctx']['expected_tags']}"
+        return f"{detail['ctx']['tag']!r} is not one of {detail['ctx']['expected_tags']}"
     shown = f"{value!r}"[:LONGEST_VALUE] if isinstance(value, str | int | float | bool) or value is None else ""
     joint = ": " if kind == "value_error" else " " if shown else ""
     return f"{shown}{joint}{message}. {_meaning(detail['loc'], model)}".rstrip()
@@ -113,7 +113,7 @@ def _unknown_key(key: str, known: list[str]) -> str:
 
 
 def _meaning(loc: Path, model: type[BaseModel]) -> str:
-    """The first sentence of a field's docstring: what belongs there."""
+    """The first sentence of a field's docstring."""
     owner = _model_at(loc[:-1], model)
     text = field_docstrings(owner).get(str(loc[-1]), "") if owner and loc else ""
     return text.replace("\n", " ").split(". ")[0]
@@ -138,7 +138,7 @@ def _first_model(annotation: Any) -> type[BaseModel] | None:  # annotations have
 
 
 def _valid_parts(given: object, model: type[BaseModel]) -> Parts:
-    """What of a refused file is valid by itself, so that the rules between sections can still be tried."""
+    """The valid parts of a refused file, so that the rules between sections can still be checked."""
     sections = given if isinstance(given, Mapping) else {}
 
     def valid(kind: type[T], value: object) -> T | None:
@@ -172,7 +172,7 @@ def _valid_parts(given: object, model: type[BaseModel]) -> Parts:
 
 
 def _line_of(path: Path, file_text: str) -> int | None:
-    """The line where a path stands in the stack file; of its nearest parent when the key itself is missing."""
+    """The line of a path in the stack file, or of its nearest parent when the key is missing."""
     try:
         node = compose_yaml(file_text)
     except yaml.YAMLError:

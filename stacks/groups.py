@@ -18,12 +18,12 @@ T = TypeVar("T")
 
 
 class Progression(Section, Generic[T]):
-    """The value of the first of a group; each next one is `step` further on."""
+    """A progression: the value of the group's first member, and the step to each next one."""
 
     first: T
     """Value of the group's first."""
     step: int = Field(default=1, ge=1, le=65_536)
-    """How far apart: numbers, addresses, or subnets of that size."""
+    """The distance, in numbers, addresses, or subnets of that size."""
 
 
 def _kind_of_value(value: object) -> str:
@@ -45,18 +45,18 @@ Subnets = Annotated[
 
 
 class PodGroup(Section):
-    """What pods see of each rail of a group. Addresses are host numbers: 10 is .10 of each rail's own subnet."""
+    """Pod networks of a group's rails. Addresses are host numbers: 10 is .10 of each rail's own subnet."""
 
     vlan_id: Numbers | None
-    """VLAN that each VF gets when it is given to a pod; null: none, so pods are untagged as the hosts are."""
+    """VLAN of each VF in a pod; null: none, so pods are untagged like the hosts."""
     subnet: Subnets
     """Subnet of the pods' interfaces on each rail."""
     pool: tuple[int, int]
     """Host numbers of the pool's first and last address in each subnet, such as [10, 249]."""
     gateway: int | None = None
-    """Host number of the router of a routed rail; it must lie outside the pool."""
+    """Host number of a routed rail's router; it must be outside the pool."""
     addresses_per_node: int = Field(ge=1, le=1024)
-    """Block of the pool that one node takes; at least its VF count, or pods wait for an address."""
+    """Block of the pool per node; at least its VF count, or some pods get no address."""
 
 
 class Segment(Section):
@@ -67,7 +67,7 @@ class Segment(Section):
     subnet: Subnets
     """Part of each rail's `host_subnet`, such as {first: 10.10.1.0/26, step: 4}."""
     gateway: int
-    """Host number of the leaf in it, such as 1."""
+    """Host number of the leaf in this subnet, such as 1."""
     first_host: int = Field(ge=1)
     """Host number of the first of `nodes`; the others follow."""
 
@@ -75,26 +75,26 @@ class Segment(Section):
 class Links(Section):
     """A subnet of two addresses (/31) for each cable: the node's, and the leaf's as its gateway.
 
-    They are counted from the begin of `host_subnet`. A node's number among them is its `rail_host`, 0 for the first.
+    They are counted from the start of `host_subnet`. A node's number among them is its `rail_host`, 0 for the first.
     """
 
     host: Literal["low", "high"]
-    """Which of the two addresses the node has."""
+    """Which of the two addresses is the node's."""
     order: Literal["node", "rail"] = "node"
     """node: each rail counts its own nodes. rail: the first node's rails come first, then the second's; all rails of
     the group have one `host_subnet`."""
 
 
 class RailGroup(Section):
-    """Rails that differ by their numbers only."""
+    """Rails that differ only in their numbers."""
 
     names: NameSet
     """Names of the rails, such as `rail-[1-8]`."""
     mtu_bytes: MtuBytes | None = None
     """Ethernet MTU of PFs, idle VFs and pods; None: the default of a rail."""
     host_subnet: Subnets
-    """Untagged subnet of the PFs' own addresses; a node's number in it is its `rail_host`. With `segments` or `links`
-    the range that they are cut from."""
+    """Untagged subnet of the PFs' own addresses; a node's host number in it is its `rail_host`. With `segments` or
+    `links`, the range that their subnets are cut from."""
     host_gateway: int | None = None
     """Host number of the PFs' router in each rail's `host_subnet`, such as 1 or 254."""
     segments: tuple[Segment, ...] = ()
@@ -102,7 +102,7 @@ class RailGroup(Section):
     links: Links | None = None
     """A subnet for each cable; None: each rail is one subnet."""
     pod: PodGroup | None = None
-    """None: no pod uses these rails, as under Slurm."""
+    """The rails' pod networks. None: no pod uses these rails, as under Slurm."""
     resource_prefix: str | None = None
     """Vendor part of the device-plugin resource; None: the default of a rail."""
     resource_name: NameSet | None = None
@@ -114,14 +114,14 @@ class RailGroup(Section):
     def _one_way_to_a_subnet(self) -> Self:
         ways = [("segments", self.segments), ("links", self.links), ("host_gateway", self.host_gateway is not None)]
         if len(said := [name for name, given in ways if given]) > 1:
-            raise ValueError(f"{' and '.join(said)}: each gives the PFs their routers; keep one")
+            raise ValueError(f"{' and '.join(said)} each set the PFs' routers; keep one")
         if self.links and self.links.order == "rail" and isinstance(self.host_subnet, Progression):
-            raise ValueError("links.order is rail, so all rails are cut from one host_subnet: write it without first")
+            raise ValueError("links.order is rail, so all rails share one host_subnet; write it without first")
         return self
 
 
 class GroupPf(Section):
-    """A PF of every node of a class, or several at once: sets that are as long as `rail`."""
+    """A PF of every node of a class, or several PFs at once with sets as long as `rail`."""
 
     rail: NameSet
     """Rail of the PF; with a set of rails, `interface` and `rdma_device` are sets too."""
@@ -134,13 +134,13 @@ class GroupPf(Section):
     driver: Driver | None = None
     """Kernel driver; None: the default of a PF."""
     pci: PciAddress | None = None
-    """Where the NIC is in every node of the class; only of a PF that is written alone."""
+    """PCI address of the NIC in every node of the class; only for a PF that is written alone."""
     convert_infiniband: bool | None = None
     """Whether a port in InfiniBand mode is switched to Ethernet."""
 
 
 class ExceptionPf(Section):
-    """How a PF of one node differs from its class's."""
+    """How a PF of one node differs from its class."""
 
     interface: InterfaceName | None = None
     rdma_device: str | None = None
@@ -149,12 +149,12 @@ class ExceptionPf(Section):
     pci: PciAddress | None = None
     convert_infiniband: bool | None = None
     address: IPv4Interface | None = None
-    """Instead of the one that the group gives."""
+    """Address of the PF, instead of the group's."""
     gateway: IPv4Address | None = None
 
 
 class NodeValues(Section):
-    """What a class, a group or an exception may say of nodes; each value is that of the node's own field."""
+    """Fields of nodes that a class, a group or an exception may set; each is the node's own field."""
 
     kind: Literal["bare_metal", "vsphere_vm"] | None = None
     state: Literal["active", "drained", "absent"] | None = None
@@ -174,48 +174,48 @@ class NodeClass(NodeValues):
 
 
 class NodeException(NodeValues):
-    """How one node of a group differs. What equals the group's own value is refused: it would only look different."""
+    """How one node of a group differs. A value that equals the group's is refused, since it changes nothing."""
 
     formerly: Name | None = None
     address: IPv4Address | None = None
-    """Management address, instead of the one that the group gives."""
+    """Management address, instead of the group's."""
     pfs: Mapping[Name, ExceptionPf] = Field(default_factory=dict)
     """By rail, how the node's PF differs."""
 
 
 class NodeGroup(NodeValues):
-    """Nodes that differ by their numbers only, and the few that do not."""
+    """Nodes that differ only in their numbers, and the exceptions."""
 
     names: NameSet
     """Names of the nodes, such as `gpu[01-64]`."""
     node_class: Name | None = Field(default=None, alias="class")
-    """One of `node_classes`; None: the group says everything itself."""
+    """One of `node_classes`; None: the group sets everything itself."""
     address: Addresses
     """Management addresses, such as {first: 192.0.2.11}."""
     rail_host: Numbers | None = None
-    """Host number of each node on every rail, such as {first: 11}: the first node is .11 everywhere. On rails with
-    links it counts the cables from 0; on rails with segments it is not used."""
+    """Host number of each node on every rail, such as {first: 11}: the first node is .11 on each rail. On rails with
+    links it counts the cables from 0; rails with segments ignore it."""
     pfs: tuple[GroupPf, ...] | None = None
     """The PFs of every node, instead of the class's."""
     exceptions: Mapping[Name, NodeException] = Field(default_factory=dict, alias="except")
-    """By node, how it differs from the others of the group."""
+    """Exceptions by node."""
 
 
 class CableGroup(Section):
-    """Cables between nodes and switches: leaf k serves rail k, or one leaf serves the rails that are named."""
+    """Cables between nodes and switches: leaf k serves rail k, or one leaf serves all the listed rails."""
 
     nodes: NameSet
     """Nodes, such as `gpu[01-64]`."""
     rails: NameSet
-    """As many rails as the group has switches: switch k has the cables of rail k. On one switch any number."""
+    """As many rails as the group has switches: switch k has the cables of rail k. A single switch takes any number."""
     port: NameSet
-    """Switch ports, such as `Ethernet[0-252/4]`: one for each node; on one switch each node's rails one by one."""
+    """Switch ports, such as `Ethernet[0-252/4]`: one per node; on a single switch, each node's rails one by one."""
 
 
 class SwitchGroup(Section):
-    """Switches of one OS that differ by their numbers only; one switch is a group as well.
+    """Switches of one OS that differ only in their numbers; a single switch is a group as well.
 
-    Any other key is that of each switch, and its own model checks it.
+    Any other key applies to each switch, whose own model checks it.
     """
 
     model_config = ConfigDict(extra="allow")

@@ -1,4 +1,4 @@
-"""What a lab asks of its virtual machines' guests, and of Bitfusion's clients, beyond what every host gets."""
+"""What VMs' guests and Bitfusion's clients need beyond what every host gets."""
 
 from ipaddress import IPv4Address
 from typing import Literal
@@ -10,19 +10,19 @@ from stacks.software import Download, Version
 
 
 class GuestNetwork(Section):
-    """The rails' addresses also in the guest's own network configuration, for people and for the next boot."""
+    """Writes the rails' addresses into the guest's own network configuration too, for people and for the next boot."""
 
     tool: Literal["auto", "netplan", "nmcli"] = "auto"
-    """What keeps them. auto: netplan where it is installed, else NetworkManager."""
+    """Where to write them. auto: netplan where it is installed, otherwise NetworkManager."""
 
 
 class Guests(Section):
     """Guests of the nodes of kind vsphere_vm."""
 
     network: GuestNetwork | None = None
-    """None: only this program's unit sets the rails' addresses at boot."""
+    """None: only rocelab's systemd unit sets the rails' addresses at boot."""
     initramfs: bool = False
-    """Whether Ubuntu's and Debian's initramfs is written anew when module options change; it takes a minute."""
+    """Whether to rebuild Ubuntu's and Debian's initramfs when module options change; it takes a minute."""
 
 
 class BitfusionClient(Section):
@@ -32,18 +32,17 @@ class BitfusionClient(Section):
     """
 
     nodes: tuple[Name, ...] = Field(min_length=1)
-    """Nodes that become clients, virtual machines or bare metal."""
+    """Nodes that become clients, VMs or bare metal."""
     version: Version = "3.0.1-4"
-    """As its package has it; client and server have to be of one release."""
+    """Version of the package; client and server must be of one release."""
     package: Download
     """The client's .deb or .rpm for the nodes' distribution."""
     servers: tuple[IPv4Address, ...] = ()
-    """Addresses on the rails of servers that are there already. Those that this lab makes stand in
-    `bitfusion.servers` alone."""
+    """Rail addresses of existing servers. Servers that this lab creates belong in `bitfusion.servers` only."""
     authorisation: Literal["vcenter", "token"] = "vcenter"
-    """vcenter: each VM is enabled in vCenter's plug-in, by hand, and only checked here. token: the stack secret
+    """vcenter: you enable each VM in vCenter's plug-in, and rocelab only checks it. token: the stack secret
     `rocelab:bitfusionToken`, the plug-in's .tar in base64, which bare metal needs."""
     sample: str = Field(default="/workspace/tensorrt/bin/sample_mnist", pattern=r"^/[A-Za-z0-9_./-]+$", max_length=200)
-    """Program of the end proof: one GPU of each server runs it."""
+    """Program of the final proof, which runs on one GPU of each server."""
     latency_max_us: float = Field(default=50.0, gt=0, le=1000)
-    """Bitfusion's own recommendation for the way between client and server (the article's introduction)."""
+    """Bitfusion's recommended maximum latency between client and server (the article's introduction)."""

@@ -1,8 +1,8 @@
-"""The host keys that must answer: from known_hosts, or made here for the machines that the lab makes itself.
+"""The pinned SSH host keys: from known_hosts, or derived for the VMs that the lab creates itself.
 
-A machine that is cloned in this run has no key that anybody could have written down. So its key pair is derived from
-one secret of the stack and from where it answers, which is what known_hosts goes by too: the private half is given to
-the machine before it starts, the public half is what a connection wants to see.
+Nobody can know the host key of a VM that is cloned in this run. So rocelab derives its key pair from one stack secret
+and the VM's address and port, which known_hosts uses too. The VM receives the private half before it starts; every
+connection requires the public half.
 """
 
 import base64
@@ -32,34 +32,34 @@ Places = Mapping[str, tuple[IPv4Address, int]]
 
 @dataclass(frozen=True, slots=True)
 class HostKey:
-    """A pair of keys by which a machine proves that it is itself."""
+    """The key pair that proves a VM's identity."""
 
     private: str = field(repr=False)
-    """As OpenSSH keeps it in a file; always the same text for the same key, so that nothing is seen to change."""
+    """The key as an OpenSSH file; the same key always gives the same text, so that no change shows."""
     public: str
     """`ssh-ed25519 AAAA…`"""
 
 
 def pinned_keys(lab: Lab, places: Places, root: Path, secret: Callable[[str], object]) -> dict[str, str]:
-    """The only key that may answer at each place, by node.
+    """The pinned key of each place, by node.
 
     Args:
-        lab: whose nodes they are.
-        places: the nodes asked for.
-        root: what relative paths begin at.
-        secret: value of a secret of the stack, None where it has none.
+        lab: the lab of the nodes.
+        places: the requested nodes.
+        root: base of relative paths.
+        secret: returns the value of a stack secret, or None.
 
     Raises:
-        LabError: naming each node without one, and what gives it one.
+        LabError: lists each node without a key, and how to add one.
     """
     return keys_beside(machine_keys(lab, places, root, secret), lab, places, root)
 
 
 def keys_beside(made: Mapping[str, HostKey], lab: Lab, places: Places, root: Path) -> dict[str, str]:
-    """The same where the key pairs of the machines are known already: of all others known_hosts must name the key.
+    """The pinned key of each place, with known key pairs for some VMs; known_hosts must have the keys of all others.
 
     Raises:
-        LabError: naming each node without one.
+        LabError: lists each node without a key.
     """
     others = {name: place for name, place in places.items() if name not in made}
     known = read_host_keys(lab.access, others, root) if others else {}
@@ -67,13 +67,13 @@ def keys_beside(made: Mapping[str, HostKey], lab: Lab, places: Places, root: Pat
 
 
 def machine_keys(lab: Lab, places: Places, root: Path, secret: Callable[[str], object]) -> dict[str, HostKey]:
-    """The key pairs of the machines that the lab makes; none where their keys are written down in known_hosts.
+    """The key pairs of the VMs that the lab creates; empty if known_hosts has their keys.
 
     Raises:
         LabError: when the secret is missing, with the command that sets it.
     """
     new = {node.name for node in lab.nodes if isinstance(node, VsphereVm) and isinstance(node.machine, Machine)}
-    machines = new & places.keys()  # one that was there before has a key of its own
+    machines = new & places.keys()  # an adopted VM has its own key
     if lab.fabric is None or lab.fabric.host_keys == "known_hosts" or not machines:
         return {}
     seed = _seed(lab.fabric, root, secret)
@@ -81,8 +81,8 @@ def machine_keys(lab: Lab, places: Places, root: Path, secret: Callable[[str], o
 
 
 def host_key(seed: str, address: IPv4Address, port: int) -> HostKey:
-    """The key pair of the machine that answers there; without the seed nobody can tell it."""
-    # a tenth of a second, which labs without machines need not pay
+    """The key pair of the VM at this address; only the seed's owner can compute it."""
+    # this import takes a tenth of a second, which labs without VMs need not pay
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey  # noqa: PLC0415
 
     purpose = f"rocelab ssh host key\0{address}\0{port}"
@@ -94,7 +94,7 @@ def host_key(seed: str, address: IPv4Address, port: int) -> HostKey:
 
 def _seed(fabric: Fabric, root: Path, secret: Callable[[str], object]) -> str:
     if fabric.host_keys == "file":
-        where, remedy = f"fabric.host_keys_file: {fabric.host_keys_file}", "The simulator's is written by: make up"
+        where, remedy = f"fabric.host_keys_file: {fabric.host_keys_file}", "For the simulator, `make up` writes it"
         try:
             found: object = (root / (fabric.host_keys_file or "")).read_text().strip()
         except OSError as error:
@@ -105,16 +105,14 @@ def _seed(fabric: Fabric, root: Path, secret: Callable[[str], object]) -> str:
         found = secret(SEED_KEY)
     if not isinstance(found, str) or len(found) < LEAST_SEED:
         has = f"{len(found)} characters" if isinstance(found, str) else "nothing"
-        raise LabError(
-            f"{where} has {has}, and {LEAST_SEED} or more are needed: host keys of machines are made from it. {remedy}"
-        )
+        raise LabError(f"{where} has {has}, but the host keys of VMs need {LEAST_SEED} characters or more. {remedy}")
     return found
 
 
 def _openssh(secret: bytes, public: bytes) -> str:
     """A private key in OpenSSH's own format (its PROTOCOL.key), which sshd reads everywhere; not encrypted."""
     pair = _field(KIND.encode()) + _field(public)
-    # the number stands there twice, by which OpenSSH sees a wrong passphrase; it is drawn by lot where there is one
+    # the number is repeated so that OpenSSH can detect a wrong passphrase; it is random where there is a passphrase
     check = hashlib.sha256(public).digest()[:4] * 2
     body = check + pair + _field(secret + public) + _field(b"rocelab")
     body += bytes(range(1, 1 + -len(body) % 8))

@@ -1,4 +1,4 @@
-"""What may be done to the hosts without asking again: reboots, repairs, and how careful to be."""
+"""What rocelab may do to the hosts by itself: reboots, repairs, and how careful to be."""
 
 from typing import Literal
 
@@ -11,18 +11,18 @@ RepairClass = Literal["none", "link", "service", "reboot"]
 
 
 class HostPolicy(Section):
-    """Limits of what runs by itself. The defaults never reboot and never take a VF away from a pod."""
+    """Limits of automatic changes. The defaults never reboot a host and never take a VF away from a pod."""
 
     repair: RepairClass = "service"
-    """Drift is repaired up to this class; what needs more is reported."""
+    """Drift is repaired up to this class, and otherwise only reported."""
     allow_reboot: bool = False
     """Whether a pending reboot is carried out, in a roll, instead of only reported."""
     reboot: Literal["rolling", "parallel"] = "rolling"
     """rolling: one canary, then batches. parallel: all at once, for hosts without workloads only."""
     max_unavailable: int = Field(default=1, ge=1, le=64)
-    """Hosts that a roll takes down at once after the canary."""
+    """Number of hosts that a roll takes down at once after the canary."""
     reboot_budget_s: Seconds = 1800
-    """Time for the whole roll; what is left is done by the next run."""
+    """Time limit of the whole roll; the next run does the rest."""
     reboot_wait_s: Seconds = 900
     """How long one host may take to come back: servers with much memory need minutes."""
     revert_after_s: Seconds = 120

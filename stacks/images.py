@@ -1,4 +1,4 @@
-"""The images that benchmark jobs run: how each is built, and where the finished one lies."""
+"""The images that benchmark jobs run: how to build each, and where the result is stored."""
 
 from dataclasses import dataclass
 from typing import Annotated, Literal
@@ -21,12 +21,12 @@ class BenchmarkRecipe(Section):
     )
     """CUDA with its compiler on Ubuntu. CUDA 12 is the last that supports the V100."""
     nccl: PackageVersion = "2.25.1-1+cuda12.8"
-    """NCCL of NVIDIA's CUDA repository, which the base brings along; it goes with the base's CUDA."""
+    """Version in NVIDIA's CUDA repository, which the base image includes; it must match the base's CUDA."""
     gpu_architectures: tuple[Annotated[int, Field(ge=50, le=130)], ...] = (70, 80, 90)
     """Compute capabilities that nccl-tests is built for: V100, A100, H100."""
     verbs: Literal["distribution", "vendor"] = "distribution"
-    """Whose user space for RDMA. distribution: Ubuntu's rdma-core, which has every driver, PVRDMA's too. vendor:
-    DOCA-OFED's, for NICs newer than the distribution; it does not support PVRDMA."""
+    """Source of the RDMA libraries. distribution: Ubuntu's rdma-core, which has every driver, including PVRDMA's.
+    vendor: DOCA-OFED's, for NICs newer than the distribution; it does not support PVRDMA."""
     vendor_repository: str = Field(
         default="https://linux.mellanox.com/public/repo/doca/3.2.1/ubuntu24.04/x86_64",
         pattern=r"^https://[^\s\"']+$",
@@ -39,14 +39,14 @@ class TrainingRecipe(Section):
     """The image of the Horovod and tf_cnn_benchmarks jobs, and how it is built."""
 
     image: Image
-    """Where jobs find the finished image: by digest, once it is pushed."""
+    """The finished image; set its digest once it is pushed."""
     base: Image = "nvcr.io/nvidia/tensorflow:24.03-tf2-py3"
     """TensorFlow 2.15 with Horovod: the last with Keras 2, which both benchmarks need, and it supports the V100.
 
-    A tag, which its publisher may move: write `…@sha256:…` to build from the same base again.
+    Its publisher may move the tag: write `…@sha256:…` to always build from the same base.
     """
     verbs: Literal["base", "distribution"] = "base"
-    """base: the vendor's RDMA libraries that the base brings. distribution: they are replaced by Ubuntu's, which
+    """base: keeps the base image's RDMA libraries from the vendor. distribution: replaces them with Ubuntu's, which
     PVRDMA needs."""
 
 

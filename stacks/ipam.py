@@ -1,4 +1,4 @@
-"""Who gives a pod its address on a rail. The range is the rail's own, `rails[].pod`, whoever gives it."""
+"""What gives a pod its address on a rail. The range is always the rail's own, `rails[].pod`."""
 
 from typing import Annotated, ClassVar, Literal
 
@@ -8,7 +8,7 @@ from stacks.base import Section
 
 
 class IpamBase(Section):
-    """What rules between sections ask of every IPAM."""
+    """What rules between sections need to know about every IPAM."""
 
     IN_BLOCKS: ClassVar[bool] = False
     """Whether a node has no more addresses than its block (`pod.addresses_per_node`)."""
@@ -17,7 +17,7 @@ class IpamBase(Section):
 
 
 class NvIpam(IpamBase):
-    """Each node takes a block of the rail's pool and hands it out by itself: fast, and no address twice."""
+    """Each node owns a block of the rail's pool and assigns its addresses: fast and without conflicts."""
 
     IN_BLOCKS = True
 
@@ -33,14 +33,14 @@ class Whereabouts(IpamBase):
 class Dhcp(IpamBase):
     """The lab's own DHCP server on each rail's pod VLAN, as the guide has it; a daemon on each node renews leases.
 
-    The pool of `rails[].pod` is then the server's business and only describes it.
+    The server owns the pool; `rails[].pod` only describes it.
     """
 
     kind: Literal["dhcp"]
 
 
 class Static(IpamBase):
-    """Each pod names its addresses in its own annotation. For a few pods by hand; replicas would all have one."""
+    """Each pod sets its addresses in its own annotation. For a few pods only: replicas would share one address."""
 
     NAMED_BY_PODS = True
 

@@ -30,38 +30,38 @@ from stacks.system import System
 
 
 class Sections(Section):
-    """The sections that are written as they are, without groups."""
+    """The sections without groups."""
 
     name: Name
-    """Name of the lab. It marks the cluster's identity in the state, so a new name is a new lab."""
+    """Name of the lab. It identifies the cluster in the state, so a new name is a new lab."""
     kind: Literal["virtual", "hardware"]
-    """virtual: the simulator on loopback; every result is labelled simulated. hardware: real machines."""
+    """virtual: the simulator on loopback; every result is labeled simulated. hardware: real machines."""
     access: Access
     hosts: HostPolicy = HostPolicy()
     system: System = System()
     driver: NicDriver = NicDriver()
     firmware: Firmware = Firmware()
     gpu: Gpu | None = None
-    """None: nobody looks at GPUs."""
+    """None: rocelab leaves GPUs alone."""
     guests: Guests | None = None
-    """None: guests of virtual machines get what every host gets, and nothing more."""
+    """None: VM guests get no settings beyond those of every host."""
     licence: Licence | None = None
-    """None: the lab's GPUs need no licence, or somebody else looks after it."""
+    """None: the lab's GPUs need no license, or you manage it elsewhere."""
     bitfusion_client: BitfusionClient | None = None
     """None: no node borrows GPUs."""
     runtime: Runtime | None = None
-    """None: the container runtime of the hosts is left as it is, its limits included."""
+    """None: rocelab leaves the hosts' container runtime alone, including its limits."""
     qos: Qos | None = None
-    """None: the lab leaves quality of service on NICs and switches alone."""
+    """None: rocelab leaves quality of service on NICs and switches alone."""
     fabric: Fabric | None = None
     bitfusion: Bitfusion | None = None
-    """None: no servers of Bitfusion are made; its clients are `bitfusion_client`."""
+    """None: rocelab creates no Bitfusion servers; for clients see `bitfusion_client`."""
     cluster: Cluster | None = None
     benchmarks: Benchmarks | None = None
     report: Report = Report()
     ports: Ports = Ports()
     images: Images | None = None
-    """Recipes of the benchmark images, for those who build them."""
+    """Recipes of the benchmark images, if you build them yourself."""
     simulator: Simulator | None = None
     """Only for labs of kind virtual. None: the nodes are as small as can be, and kwok plays their kubelets."""
 
@@ -72,7 +72,7 @@ class Lab(Sections):
     rails: tuple[Rail, ...] = Field(min_length=1)
     nodes: tuple[Node, ...] = Field(min_length=1, max_length=10_000)
     switches: Switches = ()
-    """The switches between the nodes. Empty: whoever runs them gets no text and no check."""
+    """The switches between the nodes. Empty: rocelab renders no switch configuration and checks none."""
 
     @model_validator(mode="after")
     def _sections_fit_together(self) -> Self:
@@ -94,12 +94,12 @@ class Lab(Sections):
 
     @property
     def active_nodes(self) -> tuple[Node, ...]:
-        """The nodes that are configured and measured."""
+        """The nodes that rocelab configures and measures."""
         return tuple(node for node in self.nodes if node.state == "active")
 
     @property
     def bitfusion_addresses(self) -> tuple[ByRail, ...]:
-        """Where Bitfusion's clients find its servers: those that this lab makes, or those it names."""
+        """Addresses of the Bitfusion servers that this lab creates or lists."""
         if self.bitfusion is not None:
             return self.bitfusion.addresses
         return named_addresses(self.bitfusion_client.servers, self.rails) if self.bitfusion_client else ()

@@ -14,7 +14,7 @@ from stacks.switches import Switch
 
 
 def is_group(entry: object) -> bool:
-    """Whether an entry stands for several: it has `names` where one rail, node or switch has `name`."""
+    """Whether an entry is a group: it has `names` instead of `name`."""
     return "names" in entry if isinstance(entry, dict) else hasattr(entry, "names")
 
 
@@ -52,14 +52,14 @@ class LabFile(Sections):
 
     rails: tuple[AnyRail, ...] = Field(min_length=1)
     node_classes: Mapping[Name, NodeClass] = Field(default_factory=dict)
-    """Server models by name: what all nodes of a class have in common."""
+    """Server models by name, with the fields that all nodes of a class share."""
     nodes: tuple[AnyNode, ...] = Field(min_length=1)
     switches: tuple[AnySwitch, ...] = ()
-    """The switches between the nodes. Empty: they get no text and no check."""
+    """The switches between the nodes. Empty: rocelab renders no switch configuration and checks none."""
 
 
 def has_groups(given: object) -> bool:
-    """Whether a file uses anything that `expand` has to spell out; a file without is a lab as it stands."""
+    """Whether a file has groups that `expand` must spell out."""
     if not isinstance(given, dict):
         return False
     entries = (given.get(key) for key in ("rails", "nodes", "switches"))

@@ -20,12 +20,12 @@ NLS_PORT = 443
 
 
 class NlsLicence(Section):
-    """NVIDIA's licence system. Its client token is the stack secret `rocelab:licenceToken`, and never stands here."""
+    """NVIDIA's license system. Its client token is the stack secret `rocelab:licenceToken`, never part of this file."""
 
     kind: Literal["nls"]
     product: Product = "by_vgpu_type"
     server: ServerName = "api.cls.licensing.nvidia.com"
-    """Where the token points to, for the ports that have to be open: a site's own service (DLS), or NVIDIA's (CLS)."""
+    """Servers that the token points to, so that their ports can be checked: your own (DLS), or NVIDIA's (CLS)."""
 
 
 class LegacyLicence(Section):
@@ -39,4 +39,4 @@ class LegacyLicence(Section):
 
 
 Licence = Annotated[NlsLicence | LegacyLicence, Field(discriminator="kind")]
-"""Where the guest drivers get their licence; machines of kind vsphere_vm with GPUs ask for one."""
+"""Where the guest drivers get their license, which nodes of kind vsphere_vm with GPUs need."""

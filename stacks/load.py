@@ -24,22 +24,22 @@ SKIPS_CHECKPOINTS = "PULUMI_SKIP_CHECKPOINTS"
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Credentials:
-    """What opens hosts, cluster and vCenter, and the keys that must answer."""
+    """Credentials of hosts, cluster and vCenter, and the pinned host keys."""
 
     private_key: pulumi.Output[str] | None
     """None: a running ssh-agent has it."""
     host_keys: dict[str, str]
     """`ssh-ed25519 AAAA…` by node name."""
     kubeconfig: pulumi.Output[str] | None
-    """None: the lab has no cluster, or makes one, which is asked for it once it is there."""
+    """None: the lab has no cluster, or creates one and reads its kubeconfig afterwards."""
     switch_keys: dict[str, str] = field(default_factory=dict)
-    """The host key of each switch that the lab applies to, by its name."""
+    """The host key of each switch that rocelab configures, by name."""
     vcenter_password: pulumi.Output[str] | None = None
     """None: the lab has no fabric."""
     machine_keys: dict[str, HostKey] = field(default_factory=dict)
-    """The host key pairs that machines are given, by node name; `host_keys` has their public halves."""
+    """The host key pairs that VMs receive, by node name; `host_keys` has their public halves."""
     files: dict[str, pulumi.Output[str]] = field(default_factory=dict)
-    """What nodes get as files, by the secret's key; empty in most labs."""
+    """Secrets that nodes receive as files, by the secret's key; empty in most labs."""
 
 
 def load_lab(config: pulumi.Config) -> Lab:
@@ -47,7 +47,7 @@ def load_lab(config: pulumi.Config) -> Lab:
     name = f"Pulumi.{pulumi.get_stack()}.yaml"
     if pulumi.runtime.is_config_secret(config.full_key("lab")):
         raise pulumi.RunError(
-            f"{name}: rocelab:lab must not be a secret: reviews would not see it. Secrets have own keys"
+            f"{name}: rocelab:lab must not be a secret: reviewers must see it. Keep secrets under separate keys"
         )
     text = config.require("lab")
     try:
@@ -56,8 +56,8 @@ def load_lab(config: pulumi.Config) -> Lab:
         raise pulumi.RunError(str(error)) from None
     if lab.fabric is not None and os.environ.get(SKIPS_CHECKPOINTS, "").lower() in ("1", "true"):
         raise pulumi.RunError(
-            f"{SKIPS_CHECKPOINTS} is set in this shell, and {name} describes virtual machines and switches. A run "
-            "that is killed would forget what it made (docs/decisions/0007-state-once.md).\n"
+            f"{SKIPS_CHECKPOINTS} is set in this shell, but {name} describes VMs and switches. An interrupted run "
+            "would lose track of what it created (docs/decisions/0007-state-once.md).\n"
             f'  unset {SKIPS_CHECKPOINTS}, or: eval "$(make env STACK={pulumi.get_stack()})"'
         )
     return lab
@@ -74,7 +74,7 @@ def _file_of(lab: str, path: Path) -> str | None:
 
 
 def load_credentials(lab: Lab, config: pulumi.Config) -> Credentials:
-    """Reads keys and kubeconfig from where the lab says they are."""
+    """Reads keys and kubeconfig from the places that the lab file sets."""
     root = Path.cwd()
     try:
         key: pulumi.Output[str] | None = None
@@ -82,7 +82,7 @@ def load_credentials(lab: Lab, config: pulumi.Config) -> Credentials:
             key = pulumi.Output.secret(read_private_key(lab.access, root))
         elif lab.access.identity == "secret":
             key = config.require_secret("sshPrivateKey")
-        # in clear in this process alone: a public half must be known to describe a connection
+        # plain text in this process only: describing a connection needs the public half
         made = machine_keys(lab, lab.endpoints(), root, config.get)
         host_keys = keys_beside(made, lab, lab.endpoints(), root)
         return Credentials(

@@ -1,4 +1,4 @@
-"""The machines: how each is reached, and which of its NICs stands on which rail."""
+"""The nodes: how each is reached, and which of its NICs is on which rail."""
 
 from collections.abc import Iterable
 from ipaddress import IPv4Address, IPv4Interface
@@ -13,20 +13,20 @@ from stacks.rails import Rail
 Driver = Literal["mlx5_core", "igb", "vmxnet3"]
 
 MOST_VFS: dict[Driver, int] = {"mlx5_core": 127, "igb": 7, "vmxnet3": 0}
-"""VFs per PF that a driver makes: NVIDIA's SR-IOV page (DOCA 3.2) says 127 a port; igb stops at 7, measured.
+"""VFs per PF that a driver creates: 127 per port on NVIDIA's SR-IOV page (DOCA 3.2); 7 measured for igb.
 
-A VM's vmxnet3 has none: PVRDMA is the second function of the same device, and shared by whoever runs in the VM.
+A VM's vmxnet3 has none: PVRDMA is the second function of the same device, shared by all programs in the VM.
 """
 
 
 SEVERAL_PVRDMA = 19
 """Virtual hardware from which on a VM may have more than one PVRDMA adapter (vSphere 7.0 U2).
 
-"Hardware Features Available with Virtual Machine Compatibility Settings" in vSphere's documentation; before, VMware's
-KB 328676 knows one.
+"Hardware Features Available with Virtual Machine Compatibility Settings" in vSphere's documentation; for older ones,
+VMware's KB 328676 allows one adapter.
 """
 MOST_PVRDMA = 10
-"""By the same table."""
+"""PVRDMA adapters per VM, from the same table."""
 
 
 class Pf(Section):
@@ -36,24 +36,24 @@ class Pf(Section):
     interface: InterfaceName
     """The PF's netdev as the host names it."""
     driver: Driver = "mlx5_core"
-    """Kernel driver. igb is the simulator's NIC: it has SR-IOV but no RDMA, so soft-RoCE stands in."""
+    """Kernel driver. igb is the simulator's NIC: it has SR-IOV but no RDMA, so soft-RoCE replaces it."""
     pci: PciAddress | None = None
-    """Where the NIC is, which no kernel or driver renames. A host whose `interface` is another NIC is refused."""
+    """The NIC's PCI address, which no kernel or driver changes. A host whose `interface` is another NIC is refused."""
     address: IPv4Interface
     """The PF's address with prefix length, inside the rail's host subnet."""
     gateway: IPv4Address | None = None
-    """Router of this PF's own subnet, where a rail has one for each leaf or for each cable. None: the rail's."""
+    """Router of this PF's subnet, if the rail has a subnet per leaf or per cable. None: the rail's router."""
     vfs: int = Field(ge=0, le=127)
-    """How many VFs the PF is split into. A change removes all of them first, so none may be in use."""
+    """How many VFs the PF is split into. A change removes all VFs first, so none may be in use."""
     rdma_device: str = Field(pattern=r"^[a-z][a-z0-9_]*$", max_length=20)
     """RDMA device of the PF, such as `mlx5_0`."""
     convert_infiniband: bool = False
-    """Whether a VPI port in InfiniBand mode is switched to Ethernet, which takes `firmware.manage` and a reboot.
-    Without it such a port is refused: an InfiniBand fabric that somebody uses would lose it."""
+    """Whether a VPI port in InfiniBand mode is switched to Ethernet, which needs `firmware.manage` and a reboot.
+    Otherwise such a port is refused, since an InfiniBand fabric may still use it."""
 
     @property
     def point_to_point(self) -> bool:
-        """Whether its cable is a network of its own: host and router, and a switch port that is in no VLAN."""
+        """Whether its cable is its own network: only host and router, and a switch port without VLAN."""
         return self.gateway is not None and self.address.network.prefixlen >= 30
 
     @property
@@ -69,7 +69,7 @@ class Pf(Section):
         ends = (subnet.network_address, subnet.broadcast_address) if subnet.prefixlen < 31 else ()
         if gateway not in subnet or gateway == self.address.ip or gateway in ends:
             raise ValueError(
-                f"gateway {gateway} is no neighbour of {self.address} on {self.interface}: take the router's own "
+                f"gateway {gateway} is not a neighbor of {self.address} on {self.interface}; set the router's "
                 f"address in {subnet}"
             )
         return self
@@ -79,36 +79,36 @@ class Pf(Section):
         most = MOST_VFS[self.driver]
         if self.vfs > most:
             raise ValueError(
-                f"vfs {self.vfs} on {self.interface}: the {self.driver} driver makes at most {most}; lower it"
+                f"vfs {self.vfs} on {self.interface}, but the {self.driver} driver creates at most {most}; lower it"
             )
         return self
 
 
 class NodeBase(Section):
-    """What every node has, whatever it runs on."""
+    """The fields of every node, bare metal or VM."""
 
     name: Name
     """Name of the machine and of its Kubernetes node."""
     formerly: Name | None = None
-    """The name it had in this lab before: a rename instead of one machine leaving and one joining."""
+    """Its previous name in this lab: renames the node instead of replacing it."""
     state: Literal["active", "drained", "absent"] = "active"
-    """active: configured and measured. drained: known but left alone. absent: everything of ours is undone."""
+    """active: configured and measured. drained: known but left alone. absent: rocelab undoes all its changes."""
     address: IPv4Address
-    """Management address, where SSH answers. It never lies on a rail."""
+    """Management address, for SSH. It must not be on a rail."""
     ssh_port: Port = 22
     management_interface: InterfaceName
-    """Carries the management address. No step ever touches it."""
+    """The interface with the management address. No step ever touches it."""
     role: Literal["worker", "control_plane"] = "worker"
-    """What the node is in a cluster that is made here (`cluster.bootstrap`); elsewhere it says nothing."""
+    """The node's role in a cluster that rocelab creates (`cluster.bootstrap`); otherwise it has no effect."""
     gpus: int = Field(default=8, ge=0, le=16)
-    """GPUs that a benchmark worker on this node takes."""
+    """GPUs that a benchmark worker on this node requests."""
     pfs: tuple[Pf, ...] = ()
     """The node's PFs; a control plane may have none."""
 
     @model_validator(mode="after")
     def _only_a_control_plane_has_no_pf(self) -> Self:
         if not self.pfs and self.role == "worker":
-            raise ValueError("pfs: a worker without a PF has no part in any rail; list one, or make it a control_plane")
+            raise ValueError("pfs: a worker without a PF is on no rail; list a PF, or set role: control_plane")
         return self
 
     @model_validator(mode="after")
@@ -117,12 +117,12 @@ class NodeBase(Section):
             values = [value for pf in self.pfs if (value := getattr(pf, field)) is not None]
             if twice := sorted({value for value in values if values.count(value) > 1}):
                 raise ValueError(
-                    f"two PFs share {field} {twice[0]}: RoCE wants one NIC a rail and no bond; give each its own"
+                    f"two PFs share {field} {twice[0]}: RoCE needs one NIC per rail and no bond; give each its own"
                 )
         if self.management_interface in {pf.interface for pf in self.pfs}:
             raise ValueError(
                 f"{self.management_interface} is the management interface and a PF: "
-                "its link flaps would cut off this very session; take another NIC for the rail"
+                "its link flaps would cut off rocelab's own session; use another NIC for the rail"
             )
         return self
 
@@ -132,18 +132,18 @@ class NodeBase(Section):
 
 
 class BareMetal(NodeBase):
-    """A machine of its own (or the simulator's image of one) with SR-IOV NICs."""
+    """A physical machine (or the simulator's image of one) with SR-IOV NICs."""
 
     kind: Literal["bare_metal"] = "bare_metal"
 
 
 class VsphereVm(NodeBase):
-    """A VM that the fabric makes or adopts: a management adapter, and a PVRDMA adapter on each of its rails."""
+    """A VM that the fabric creates or adopts: a management adapter, and a PVRDMA adapter on each of its rails."""
 
     kind: Literal["vsphere_vm"]
     machine: AnyMachine
     vgpu: Vgpu | None = None
-    """None: none of ours, and one that somebody adds by hand is drift."""
+    """None: no vGPU; one that is added by hand is drift."""
 
     @model_validator(mode="after")
     def _gpus_are_the_vgpus(self) -> Self:
@@ -151,12 +151,12 @@ class VsphereVm(NodeBase):
             return self
         if self.gpus != self.vgpu.count:
             raise ValueError(
-                f"gpus {self.gpus}, and the machine has {self.vgpu.count} of {self.vgpu.profile}: "
-                "a benchmark would wait for what is not there; write the same number"
+                f"gpus {self.gpus}, but the VM has {self.vgpu.count} of {self.vgpu.profile}: "
+                "a benchmark would wait for missing GPUs; write the same number"
             )
         if isinstance(self.machine, Machine) and self.machine.firmware != "efi":
             raise ValueError(
-                f"vgpu {self.vgpu.profile} on firmware bios, which cannot map its memory: take a template with efi"
+                f"vgpu {self.vgpu.profile} on firmware bios, which cannot map its memory; use a template with efi"
             )
         return self
 
@@ -166,19 +166,19 @@ class VsphereVm(NodeBase):
             raise ValueError(f"vfs {split.vfs} on {split.interface}: a PVRDMA adapter has no VFs; write 0")
         if len(self.pfs) > MOST_PVRDMA:
             raise ValueError(
-                f"{len(self.pfs)} PVRDMA adapters: vSphere allows {MOST_PVRDMA} a VM; leave the others out"
+                f"{len(self.pfs)} PVRDMA adapters, but vSphere allows {MOST_PVRDMA} per VM; remove the others"
             )
         if len(self.pfs) > 1 and not self.machine.several_pvrdma and not self.knows_several_pvrdma:
             raise ValueError(
-                f"{len(self.pfs)} PVRDMA adapters: VMware documents one a VM (KB 328676) before virtual hardware "
-                f"{SEVERAL_PVRDMA} (ESXi 7.0 U2); raise machine.hardware_version, leave the others out, or set "
+                f"{len(self.pfs)} PVRDMA adapters, but VMware documents one per VM (KB 328676) before virtual hardware "
+                f"{SEVERAL_PVRDMA} (ESXi 7.0 U2); raise machine.hardware_version, remove the others, or set "
                 "machine.several_pvrdma: true"
             )
         return self
 
     @property
     def knows_several_pvrdma(self) -> bool:
-        """Whether its virtual hardware may have several PVRDMA adapters; of an existing VM it is not known here."""
+        """Whether its virtual hardware may have several PVRDMA adapters; unknown for an existing VM."""
         return isinstance(self.machine, Machine) and self.machine.hardware_version >= SEVERAL_PVRDMA
 
 
@@ -190,10 +190,10 @@ def _kind_of(node: object) -> str:
 Node = Annotated[
     Annotated[BareMetal, Tag("bare_metal")] | Annotated[VsphereVm, Tag("vsphere_vm")], Discriminator(_kind_of)
 ]
-"""Every kind of node; one that does not say is bare metal."""
+"""Every kind of node; the default is bare metal."""
 
 
 def routed_rails(rails: Iterable[Rail], nodes: Iterable[NodeBase]) -> frozenset[str]:
-    """Rails with a router: one for the whole subnet, or one for each PF's."""
+    """Rails with a router: one for the whole rail, or one per PF subnet."""
     whole = {rail.name for rail in rails if rail.host_gateway is not None}
     return frozenset(whole | {pf.rail for node in nodes for pf in node.pfs if pf.gateway is not None})

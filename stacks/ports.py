@@ -1,4 +1,4 @@
-"""What the port matrix of a lab has to be told: how pods talk to each other, and who else is on the network."""
+"""Input of a lab's port matrix: how pods talk to each other, and which other servers the nodes need."""
 
 from typing import Annotated, Literal
 
@@ -10,11 +10,11 @@ PodNetwork = Literal["flannel", "calico_bgp", "calico_ipip", "calico_vxlan", "ot
 
 
 class Ports(Section):
-    """The lab's port matrix (`rocelab ports`); it changes nothing, it says what has to be open."""
+    """The lab's port matrix (`rocelab ports`): it lists the ports that must be open, and changes nothing."""
 
     pod_network: PodNetwork = "other"
-    """Primary network of the pods in a cluster that is not made here. The vSphere RDG's is calico_bgp."""
+    """Primary pod network of a cluster that rocelab does not create. The vSphere RDG uses calico_bgp."""
     typha: bool = False
-    """Whether Calico's Typha runs (it does from some dozens of nodes on)."""
+    """Whether Calico's Typha runs (usual from some dozens of nodes)."""
     extra_servers: tuple[Annotated[str, Field(pattern=r"^[a-zA-Z0-9.-]+:\d{1,5}$", max_length=260)], ...] = ()
-    """Further servers that every node needs, `name:port` over TCP: registries, mirrors, file servers."""
+    """Further servers that every node needs, as `name:port` (TCP): registries, mirrors, file servers."""

@@ -19,7 +19,7 @@ class Qos(Section):
     """
 
     mode: Literal["lossy", "lossless"] = "lossy"
-    """lossy: ECN alone, as seed A has it. lossless: priority flow control too, which NIC and switch must both have."""
+    """lossy: ECN only, as in the DeepOps RoCE guide. lossless: also priority flow control, on both NIC and switch."""
     dscp: Dscp = 26
     """Code point of RoCE traffic."""
     priority: Priority = 3
@@ -27,11 +27,11 @@ class Qos(Section):
     cnp_dscp: Dscp = 48
     """Code point of congestion notification packets."""
     cnp_priority: Priority = 6
-    """Priority of congestion notification packets; the switch serves it first."""
+    """Priority of congestion notification packets; the switch sends it first."""
     ecn_min_kbytes: int = Field(default=150, ge=1, le=10_000)
-    """Fill of a switch queue at which marking begins (seed A)."""
+    """Fill level of a switch queue at which marking begins (the DeepOps RoCE guide)."""
     ecn_max_kbytes: int = Field(default=1500, ge=1, le=100_000)
-    """Fill of a switch queue from which every packet is marked (seed A)."""
+    """Fill level of a switch queue from which every packet is marked (the DeepOps RoCE guide)."""
 
     @property
     def tos(self) -> int:
@@ -41,9 +41,9 @@ class Qos(Section):
     @model_validator(mode="after")
     def _classes_and_thresholds_make_sense(self) -> "Qos":
         if self.priority == self.cnp_priority or self.dscp == self.cnp_dscp:
-            raise ValueError("notifications share priority or DSCP with the traffic that they slow down: separate them")
+            raise ValueError("notifications share priority or DSCP with the traffic that they slow down; separate them")
         if self.ecn_min_kbytes >= self.ecn_max_kbytes:
             raise ValueError(
-                f"ecn_min_kbytes {self.ecn_min_kbytes} is not below ecn_max_kbytes {self.ecn_max_kbytes}: raise it"
+                f"ecn_max_kbytes {self.ecn_max_kbytes} is not above ecn_min_kbytes {self.ecn_min_kbytes}; raise it"
             )
         return self

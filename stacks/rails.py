@@ -9,10 +9,10 @@ from stacks.base import MtuBytes, Name, ResourceName, Section, VlanId
 
 
 class PodSide(Section):
-    """What pods see of a rail: a VLAN of their own, and addresses that no host uses."""
+    """A rail's pod network: its own VLAN, and addresses that no host uses."""
 
     vlan_id: VlanId | None
-    """VLAN that each VF gets when it is given to a pod; null: none, so pods are untagged as the hosts are."""
+    """VLAN of each VF in a pod; null: none, so pods are untagged like the hosts."""
     subnet: IPv4Network
     """Subnet of the pods' interfaces on this rail."""
     first_address: IPv4Address
@@ -20,22 +20,22 @@ class PodSide(Section):
     last_address: IPv4Address
     """Last address of the pool."""
     gateway: IPv4Address | None = None
-    """Router of a routed rail; it must lie outside the pool. None: the rail is one layer-2 domain."""
+    """Router of a routed rail; it must be outside the pool. None: the rail is one layer-2 domain."""
     addresses_per_node: int = Field(ge=1, le=1024)
-    """Block of the pool that one node takes; at least its VF count, or pods wait for an address."""
+    """Block of the pool per node; at least its VF count, or some pods get no address."""
 
     @model_validator(mode="after")
     def _pool_lies_in_its_subnet(self) -> "PodSide":
         for field in ("first_address", "last_address"):
             address: IPv4Address = getattr(self, field)
             if address not in self.subnet:
-                raise ValueError(f"{field} {address} lies outside subnet {self.subnet}: choose one inside")
+                raise ValueError(f"{field} {address} is outside subnet {self.subnet}; choose an address inside it")
         if self.last_address < self.first_address:
             raise ValueError(
-                f"the pool ends at {self.last_address}, before it begins at {self.first_address}: swap them"
+                f"the pool ends at {self.last_address}, before it begins at {self.first_address}; swap them"
             )
         if self.gateway is not None and self.first_address <= self.gateway <= self.last_address:
-            raise ValueError(f"gateway {self.gateway} lies inside the pool: shorten the pool or move the gateway")
+            raise ValueError(f"gateway {self.gateway} is inside the pool; shorten the pool or move the gateway")
         return self
 
     @property
@@ -44,7 +44,7 @@ class PodSide(Section):
         return self._blocks()[1]
 
     def outside_blocks(self) -> Iterator[tuple[IPv4Address, IPv4Address]]:
-        """The address ranges of the subnet, network and broadcast left out, that lie in no whole block of the pool."""
+        """The subnet's address ranges outside the pool's whole blocks, without network and broadcast addresses."""
         low, high = self.subnet.network_address + 1, self.subnet.broadcast_address - 1
         first, count = self._blocks()
         end = first + count * self.addresses_per_node
@@ -54,7 +54,7 @@ class PodSide(Section):
             yield end, high
 
     def _blocks(self) -> tuple[IPv4Address, int]:
-        """First whole block inside the pool, and their number.
+        """First whole block inside the pool, and the number of whole blocks.
 
         nv-ipam counts blocks from the first address of the subnet, wherever the pool begins, and a block that the
         pool cuts through serves fewer pods than the node has VFs.
@@ -67,24 +67,24 @@ class PodSide(Section):
 
 
 class Rail(Section):
-    """One rail. Its NICs share a subnet with nobody else, as RoCE over several NICs needs."""
+    """One rail. Only its own NICs are in its subnet, as RoCE over several NICs needs."""
 
     name: Name
     """Key of the rail in every logical name; a new name is a new rail."""
     mtu_bytes: MtuBytes = 9000
     """Ethernet MTU of PFs, idle VFs and pods. 4200 or more gives the RDMA path MTU of 4096."""
     host_subnet: IPv4Network
-    """Untagged subnet of the PFs' own addresses. Where each PF has a gateway of its own: the range of their subnets."""
+    """Untagged subnet of the PFs' own addresses, or the range of their subnets if PFs have their own gateways."""
     host_gateway: IPv4Address | None = None
     """Router of the PFs on a routed rail: each PF then answers by its own routing table. None: one layer-2 domain."""
     pod: PodSide | None = None
-    """None: no pod uses this rail, as under Slurm; nothing in a cluster is made for it."""
+    """The rail's pod network. None: no pod uses this rail, as under Slurm, so the cluster gets nothing for it."""
     resource_prefix: str = Field(default="intel.com", pattern=r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$")
-    """Vendor part of the device-plugin resource; seed A uses the plugin's default."""
+    """Vendor part of the device-plugin resource; the DeepOps RoCE guide uses the plugin's default."""
     resource_name: ResourceName = Field(default_factory=lambda rail: str(rail.get("name", "")).replace("-", "_"))
-    """Device-plugin resource of this rail's VFs, such as `sriov_111`; left out, it is named after the rail."""
+    """Device-plugin resource of this rail's VFs, such as `sriov_111`; defaults to a name after the rail's."""
     network_name: Name = Field(default_factory=lambda rail: str(rail.get("name", "")))
-    """NetworkAttachmentDefinition of this rail, such as `sriov111`; left out, it is named after the rail."""
+    """NetworkAttachmentDefinition of this rail, such as `sriov111`; defaults to a name after the rail's."""
 
     @model_validator(mode="after")
     def _gateway_is_a_host_of_the_subnet(self) -> "Rail":
@@ -93,13 +93,13 @@ class Rail(Section):
             gateway not in subnet or gateway in (subnet.network_address, subnet.broadcast_address)
         ):
             raise ValueError(
-                f"host_gateway {gateway} is no host of host_subnet {subnet}: take the router's address there"
+                f"host_gateway {gateway} is not a host address in host_subnet {subnet}; set the router's address there"
             )
         return self
 
     @property
     def resource(self) -> str:
-        """The resource as pods ask for it, such as `intel.com/sriov_111`."""
+        """The resource that pods request, such as `intel.com/sriov_111`."""
         return f"{self.resource_prefix}/{self.resource_name}"
 
     @property

@@ -21,7 +21,7 @@ def parse_lab(text: str, file_name: str, file_text: str | None = None) -> Lab:
     """The lab of a JSON text; all faults of it are reported at once.
 
     Raises:
-        LabError: with a line a fault, at most fifteen.
+        LabError: with one line per fault, at most fifteen.
     """
     given = json.loads(text)
     expanded = _expanded(text, file_name, file_text) if has_groups(given) else None
@@ -79,13 +79,13 @@ def _lab_text(path: Path) -> tuple[str, str]:
     """The lab of a stack file as JSON, and the file's own text."""
     try:
         if path.stat().st_size > LARGEST_FILE_BYTES:
-            raise LabError(f"{path.name}: larger than {LARGEST_FILE_BYTES} bytes, so it is no stack file")
+            raise LabError(f"{path.name} exceeds {LARGEST_FILE_BYTES} bytes; not a valid stack file")
         text = path.read_text(encoding="utf-8")
         content = load_yaml(text)
     except OSError as error:
         raise LabError(f"{path.name} cannot be read: {error.strerror}") from None
     except UnicodeDecodeError as error:
-        raise LabError(f"{path.name} is not UTF-8 (byte {error.start}): save it as UTF-8") from None
+        raise LabError(f"{path.name} is not UTF-8 (byte {error.start}); save it as UTF-8") from None
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         where = f" at line {mark.line + 1}" if mark else ""
@@ -93,5 +93,5 @@ def _lab_text(path: Path) -> tuple[str, str]:
     config = content.get("config") if isinstance(content, dict) else None
     lab = config.get(KEY) if isinstance(config, dict) else None
     if lab is None:
-        raise LabError(f"{path.name} has no config key {KEY}: copy the one of Pulumi.lab.yaml")
+        raise LabError(f"{path.name} has no config key {KEY}; copy it from Pulumi.lab.yaml")
     return json.dumps(lab, default=str), text

@@ -1,4 +1,4 @@
-"""Where what was measured is kept, so that another checkout of the stack reads the same."""
+"""Where results are stored, so that another checkout of the stack reads the same ones."""
 
 from pathlib import PurePosixPath
 
@@ -8,10 +8,10 @@ from stacks.base import Section
 
 
 class Report(Section):
-    """The memory of the validation: raw outputs, whole records and the history of a lab."""
+    """The validation's store: raw outputs, complete records and the history of a lab."""
 
     store: str | None = Field(default=None, min_length=1, max_length=400)
-    """Folder, absolute or relative to the checkout; each lab has its own one in it, named after the lab.
+    """Folder, absolute or relative to the checkout; each lab has a subfolder with its name.
 
     None: `.sim/runs` for virtual labs, `rocelab/runs` in the user's state folder (XDG) for hardware.
     """
@@ -22,11 +22,11 @@ class Report(Section):
         if store is None:
             return None
         if "://" in store:
-            raise ValueError(f"{store} is no folder: mount what it stands for, and name the mount point")
+            raise ValueError(f"{store} is not a folder; mount the share, and set the mount point")
         if store.startswith("~"):
-            raise ValueError(f"{store} means another folder for each user: write it out")
+            raise ValueError(f"{store}: `~` differs per user; use an absolute path")
         if any(ord(letter) < 32 for letter in store):
-            raise ValueError("holds a control character")
+            raise ValueError("contains a control character; remove it")
         if ".." in PurePosixPath(store).parts:
-            raise ValueError(f"{store} leaves the checkout by '..': write an absolute path")
+            raise ValueError(f"{store} leaves the checkout by '..'; use an absolute path")
         return store

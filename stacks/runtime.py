@@ -11,18 +11,18 @@ ImageName = Annotated[str, Field(pattern=r"^[a-z0-9.-]+(:\d+)?/[^\s@]+$", max_le
 
 
 class Containerd(Installed):
-    """containerd. keep: version and configuration are left alone. packaged: both are ours."""
+    """containerd. keep: leaves version and configuration alone. packaged: rocelab manages both."""
 
     source: Literal["keep", "packaged"] = "keep"
     sandbox_image: ImageName | None = None
-    """The pause image of every pod. None: that of `cluster.bootstrap.version`, from `bootstrap.image_repository` where
-    there is one. kubeadm fetches that one and warns of another, for which pods would wait."""
+    """The pause image of every pod. None: that of `cluster.bootstrap.version`, from `bootstrap.image_repository` if
+    set. kubeadm fetches that image and warns about any other, which pods would wait for."""
 
 
 class Runtime(Section):
-    """What containers run under."""
+    """The hosts' container runtime."""
 
     containerd: Containerd = Containerd()
     memlock: Literal["unlimited", "keep"] = "unlimited"
-    """containerd's default of 8 MiB makes ibv_reg_mr fail, and NCCL then takes TCP without a word
+    """Limit of locked memory. With containerd's default of 8 MiB ibv_reg_mr fails, and NCCL silently uses TCP
     (NVIDIA/nvidia-container-toolkit#2037)."""

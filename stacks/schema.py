@@ -16,7 +16,7 @@ SCHEMA_FILE = Path(__file__).with_name("lab.schema.json")
 
 
 class _Described(GenerateJsonSchema):
-    """With the docstrings of fields as their descriptions."""
+    """Generates a schema with the fields' docstrings as descriptions."""
 
     def model_schema(self, schema: core_schema.ModelSchema) -> JsonSchemaValue:
         """One section."""
@@ -28,7 +28,7 @@ class _Described(GenerateJsonSchema):
 
 
 def stack_file_schema() -> str:
-    """The schema as text, with the lab under the place where a stack file has it."""
+    """The schema as text, with the lab under its key of a stack file."""
     lab = LabFile.model_json_schema(mode="validation", schema_generator=_Described)
     definitions = lab.pop("$defs")
     _complete_switch_groups(definitions)
@@ -44,7 +44,7 @@ def stack_file_schema() -> str:
 
 
 def _complete_switch_groups(definitions: dict[str, JsonSchemaValue]) -> None:
-    """A group takes every key that a switch of some OS takes."""
+    """Allows a group every key that a switch of any OS has."""
     group, by_os = definitions["SwitchGroup"], members(Switch, "os")
     known: JsonSchemaValue = {}
     for model in by_os.values():

@@ -1,4 +1,4 @@
-"""Secrets that end as files on nodes: which there are, and where each of them comes from."""
+"""Stack secrets that become files on nodes."""
 
 from dataclasses import dataclass
 
@@ -20,7 +20,7 @@ class SecretFile:
 
 
 def secret_files(lab: Lab) -> tuple[SecretFile, ...]:
-    """The files that a lab needs; none in most."""
+    """The files that a lab needs; most labs need none."""
     found = []
     if isinstance(lab.licence, NlsLicence):
         found.append(
@@ -33,5 +33,5 @@ def secret_files(lab: Lab) -> tuple[SecretFile, ...]:
 
 
 def licensed_nodes(lab: Lab) -> tuple[Node, ...]:
-    """Machines whose GPUs need a licence."""
+    """VMs whose GPUs need a license."""
     return tuple(node for node in lab.active_nodes if isinstance(node, VsphereVm) and node.gpus)

@@ -11,7 +11,7 @@ from typing import Annotated
 from pydantic import AfterValidator, Field
 
 MOST_NAMES = 10_000
-"""Names of one set: as many nodes as a lab may have. `gpu[1-1000000]` is a slip."""
+"""Most names in one set: as many nodes as a lab may have. `gpu[1-1000000]` is a typing error."""
 
 LONGEST_NUMBER = 9
 """Digits of a number in a bracket."""
@@ -34,7 +34,7 @@ def names_of(text: str) -> tuple[str, ...]:
     numbers = _numbers(parts["items"])
     if len(set(numbers)) < len(numbers):
         twice = next(number for number in numbers if numbers.count(number) > 1)
-        raise ValueError(f"{parts['before']}{twice}{parts['after']} is in it twice: leave one out")
+        raise ValueError(f"{parts['before']}{twice}{parts['after']} is listed twice; remove one")
     return tuple(f"{parts['before']}{number}{parts['after']}" for number in numbers)
 
 
@@ -43,12 +43,12 @@ def _numbers(items: str) -> list[str]:
     for item in items.split(","):
         match = _ITEM.fullmatch(item.strip())
         if match is None:
-            raise ValueError(f"{item!r} is neither a number nor a range: write 7, 1-64 or 0-252/4")
+            raise ValueError(f"{item!r} is neither a number nor a range; write 7, 1-64 or 0-252/4")
         found += _range(match, MOST_NAMES - len(found))
     padded = [number for number in found if number != "0" and number.startswith("0")]
     if padded and len({len(number) for number in found}) > 1:
         other = next(number for number in found if len(number) != len(padded[0]))
-        raise ValueError(f"{padded[0]} and {other} differ in length: pad all numbers alike, as in [008-100]")
+        raise ValueError(f"{padded[0]} and {other} differ in length; pad all numbers alike, as in [008-100]")
     return found
 
 
@@ -56,21 +56,21 @@ def _range(item: re.Match[str], most: int) -> list[str]:
     first, last, step = item["first"], item["last"] or item["first"], int(item["step"] or 1)
     padded = any(len(number) > 1 and number.startswith("0") for number in (first, last))
     if padded and len(first) != len(last):
-        raise ValueError(f"{first} and {last} differ in length: pad both alike, as in [008-100]")
+        raise ValueError(f"{first} and {last} differ in length; pad both alike, as in [008-100]")
     if step == 0:
-        raise ValueError(f"{item[0]} has step 0 and would never end: write 1 or more")
+        raise ValueError(f"{item[0]} has step 0 and would never end; write 1 or more")
     numbers = range(int(first), int(last) + 1, step)
     if not numbers:
-        raise ValueError(f"{item[0]} ends before it begins: swap its numbers")
+        raise ValueError(f"{item[0]} ends before it begins; swap its numbers")
     if len(numbers) > most:
         raise ValueError(f"more than {MOST_NAMES} names; a lab has at most as many nodes")
     return [f"{number:0{len(first) if padded else 1}d}" for number in numbers]
 
 
 def folded(names: Iterable[str]) -> tuple[str, ...]:
-    """The other way round: as few sets as hold these names and no other one, sorted as people count.
+    """Folds names into as few sets as possible, in natural order.
 
-    Of names with several numbers the one is counted that gives the fewest sets: `enp[5-8]s0`, `rack1-gpu[01-16]`.
+    Names with several numbers are folded by the number that gives the fewest sets: `enp[5-8]s0`, `rack1-gpu[01-16]`.
     """
     once = sorted(set(names), key=_as_counted)
     most = max((len(re.findall(r"\d+", name)) for name in once), default=0)

@@ -1,4 +1,4 @@
-"""What is installed on hosts from a vendor: a version, the packages that bring it, and where they come from."""
+"""Vendor software on hosts: its version, its packages, and where they come from."""
 
 from typing import Annotated
 
@@ -14,43 +14,43 @@ PackageName = Annotated[str, Field(pattern=r"^[a-zA-Z0-9]([a-zA-Z0-9+._:-]*[a-zA
 
 
 class Download(Section):
-    """One file of a vendor: fetched by the host itself, and used only when its checksum is this one."""
+    """One vendor file. The host itself downloads it, and uses it only if the checksum matches."""
 
     url: Url
-    """https, a mirror of the lab (http is enough, since the checksum decides), or file:// on the host."""
+    """https, a mirror of yours (http is enough, since the checksum protects the file), or file:// on the host."""
     sha256: Sha256
-    """Of the whole file, hexadecimal, as the vendor's download page gives it."""
+    """sha256 of the file, hexadecimal, from the vendor's download page."""
 
 
 class Packaged(Section):
-    """Software that is installed from packages when, and only when, the lab asks for it."""
+    """Software that rocelab installs from packages only if the lab file requests it."""
 
     version: Version | None = None
-    """The version that the software itself reports. Without it any is taken."""
+    """The version that the software itself reports. None: any."""
     packages: tuple[PackageName, ...] = ()
-    """What is installed. They bring the rest."""
+    """Packages to install, besides what they depend on."""
     repository: Download | None = None
-    """The vendor's package (.deb or .rpm) that sets up its repository; none: the hosts have the repository."""
+    """The vendor's package (.deb or .rpm) that sets up its repository. None: the hosts have the repository."""
     replace: bool = False
-    """Whether another version that works may be removed first. Without it, what would go is only listed."""
+    """Whether another working version may be removed first. Otherwise rocelab only lists what it would remove."""
 
 
 class Installed(Packaged):
-    """Software with a `source`: keep takes what is there, packaged installs, operator leaves it to the cluster."""
+    """Software with a `source`: keep uses what is installed, packaged installs, operator leaves it to the cluster."""
 
     source: str = "keep"
 
     @model_validator(mode="after")
     def _only_packaged_software_has_packages(self) -> "Installed":
         if self.source == "packaged" and not self.is_brought():
-            raise ValueError("source is packaged and no packages are named: name those that bring it")
+            raise ValueError("source is packaged, but packages is empty; list the packages that provide it")
         if self.source != "packaged" and (self.packages or self.repository or self.replace):
             raise ValueError(
-                f"packages, repository and replace are for source packaged, and source is {self.source}: "
-                "take them out, or set source: packaged"
+                f"packages, repository and replace are for source packaged, but source is {self.source}; "
+                "remove them, or set source: packaged"
             )
         return self
 
     def is_brought(self) -> bool:
-        """Whether something is named that brings the software."""
+        """Whether anything is listed that provides the software."""
         return bool(self.packages)

@@ -46,7 +46,7 @@ class SwitchBase(Section):
     user: str = Field(default="admin", pattern=r"^[a-z_][a-z0-9_-]*$", max_length=32)
     """Login name. It opens with the lab's key (`access.identity`): a switch's password is never asked for."""
     native_vlans: Mapping[Name, VlanId] = Field(default_factory=dict)
-    """By rail, the VLAN that untagged frames of the hosts get. A rail that is not named here uses VLAN 1, as seed A."""
+    """By rail, the VLAN of the hosts' untagged frames. Other rails use VLAN 1, as in the DeepOps RoCE guide."""
     apply: bool = False
     """Whether the text is sent to the switch. False: it is an output of the stack, for whoever runs the switch."""
     allow_global: bool = False
@@ -62,7 +62,7 @@ class SwitchBase(Section):
 
 
 class OnyxSwitch(SwitchBase):
-    """NVIDIA Spectrum with Onyx, as seed A has it."""
+    """NVIDIA Spectrum with Onyx, as in the DeepOps RoCE guide."""
 
     SIMULATED = True
     LOSSLESS_IS_GLOBAL = True

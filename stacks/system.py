@@ -1,4 +1,4 @@
-"""The operating system under a node: what of it the lab asks for. Everything is left alone unless it is asked for."""
+"""The operating system of a node. rocelab leaves everything alone that the lab file does not set."""
 
 import base64
 import binascii
@@ -29,18 +29,18 @@ KEY_TYPES = ("ssh-ed25519", "ecdsa-sha2-nistp256", "ecdsa-sha2-nistp384", "ecdsa
 
 def _one_public_key(text: str) -> str:
     if "PRIVATE KEY" in text:
-        raise ValueError("a private key: put the content of the .pub file here, and make a new pair, this one is known")
+        raise ValueError("a private key, now exposed; create a new pair, and put the content of its .pub file here")
     words = text.split()
     if len(words) < 2 or words[0] not in KEY_TYPES or "\n" in text:
-        raise ValueError(f"no public key: one line that begins with one of {', '.join(KEY_TYPES)}, without options")
+        raise ValueError(f"not a public key; write one line that begins with {', '.join(KEY_TYPES)}, without options")
     try:
         known = base64.b64decode(words[1], validate=True)
     except binascii.Error:
-        raise ValueError(f"the {words[0]} key is cut or altered: copy the .pub file's line whole") from None
+        raise ValueError(f"the {words[0]} key is truncated or altered; copy the whole line of the .pub file") from None
     if not known[4:].startswith(words[0].encode()):
-        raise ValueError(f"the key says that it is no {words[0]}: copy the .pub file's line whole")
+        raise ValueError(f"the key's content is not of type {words[0]}; copy the whole line of the .pub file")
     if re.search(r"[^\x20-\x7e]", text):
-        raise ValueError("the key's comment holds characters that are not plain ASCII: leave the comment out")
+        raise ValueError("the key's comment contains characters that are not plain ASCII; remove the comment")
     return " ".join(words)
 
 
@@ -48,7 +48,7 @@ PublicKey = Annotated[str, Field(max_length=1500), AfterValidator(_one_public_ke
 
 
 class Packages(Section):
-    """Packages that every node has, by family of distributions. They are installed, and never removed again."""
+    """Packages for every node, by family of distributions. rocelab installs them, and never removes them."""
 
     debian: tuple[PackageName, ...] = ()
     """Debian and Ubuntu."""
@@ -57,22 +57,22 @@ class Packages(Section):
 
 
 class Clock(Section):
-    """A clock that is right: logs, certificates and leases of many hosts cannot be compared otherwise."""
+    """A synchronized clock, which logs, certificates and leases across hosts depend on."""
 
     daemon: Literal["keep", "chrony"] = "keep"
-    """keep: what sets the clock is left alone; only a clock that is not synchronized is a fault. chrony: installed."""
+    """keep: leaves the time service alone, and only reports an unsynchronized clock as a fault. chrony: installs it."""
     servers: tuple[TimeServer, ...] = Field(default=(), max_length=8)
-    """Servers that chrony prefers to those of the distribution. None: the distribution's only."""
+    """Servers that chrony prefers to those of the distribution. Empty: only the distribution's."""
 
     @model_validator(mode="after")
     def _servers_need_a_daemon_of_ours(self) -> "Clock":
         if self.servers and self.daemon == "keep":
-            raise ValueError("servers are given and daemon is keep, which changes nothing: set daemon: chrony")
+            raise ValueError("servers have no effect with daemon keep; set daemon: chrony")
         return self
 
 
 class KernelArguments(Section):
-    """Words on the kernel's command line. They are added and never taken away: others may rely on them by then."""
+    """Words on the kernel's command line. rocelab adds them and never removes them: others may rely on them by then."""
 
     iommu: Literal["keep", "auto", "intel", "amd"] = "keep"
     """The IOMMU in pass-through mode. auto: intel_iommu=on iommu=pt on Intel, iommu=pt on AMD, by the host's CPU."""
@@ -85,9 +85,9 @@ class KernelArguments(Section):
     def _extra_says_nothing_else_says(self) -> "KernelArguments":
         for word in self.extra:
             if word.partition("=")[0] in ("intel_iommu", "amd_iommu", "iommu") and self.iommu != "keep":
-                raise ValueError(f"extra has {word} and iommu is {self.iommu}: say it once")
+                raise ValueError(f"extra has {word}, but iommu is {self.iommu}; set only one of them")
             if word == "pci=realloc" and self.pci_realloc:
-                raise ValueError("extra has pci=realloc and pci_realloc is true: say it once")
+                raise ValueError("extra has pci=realloc, but pci_realloc is true; set only one of them")
         return self
 
 
@@ -96,42 +96,42 @@ class ManagementUser(Section):
 
     name: AccountName
     keys: tuple[PublicKey, ...] = Field(min_length=1, max_length=20)
-    """Public keys, each as its .pub file has it. Keys that are there already stay."""
+    """Public keys, each as in its .pub file. Existing keys stay."""
     uid: int | None = Field(default=None, ge=1000, le=60_000)
-    """The same on every node where files are shared. None: the host's next free one."""
+    """User id, the same on every node, which shared files need. None: the host's next free one."""
     sudo: bool = False
-    """Everything as root without a password."""
+    """Whether the user may run everything as root without a password."""
 
     @model_validator(mode="after")
     def _never_root(self) -> "ManagementUser":
         if self.name == "root":
-            raise ValueError("root is no account for people: give each a name of their own with sudo: true")
+            raise ValueError("root is not an account for people; give each person their own name, with sudo: true")
         return self
 
 
 class System(Section):
-    """What the lab asks of each node's operating system; the default touches nothing."""
+    """Settings of each node's operating system; the default changes nothing."""
 
     packages: Packages = Packages()
-    """Further packages, from the repositories that the node has."""
+    """Further packages, from the node's repositories."""
     clock: Clock | None = None
-    """None: the clock is not looked at."""
+    """None: rocelab does not check the clock."""
     kernel_arguments: KernelArguments = Field(default=KernelArguments())
-    """Set through GRUB; they hold from the next boot on, and only when hosts.allow_reboot is true."""
+    """Set through GRUB. They take effect at the next boot, and require hosts.allow_reboot: true."""
     hostname: bool = False
-    """Whether each machine is called as its node is."""
+    """Whether to set each machine's hostname to the name of its node."""
     hosts_file: bool = False
-    """Whether every node finds every other one by name: a marked block in /etc/hosts, the rest stays as it is."""
+    """Whether to add all nodes to /etc/hosts, in a marked block; the rest of the file stays unchanged."""
     cpu_governor: Literal["keep", "performance"] = "keep"
     """performance: no core saves power; benchmarks jitter otherwise."""
     users: tuple[ManagementUser, ...] = Field(default=(), max_length=50)
-    """Accounts beside the one that this program logs in with."""
+    """Accounts besides the one that rocelab logs in with."""
 
     @model_validator(mode="after")
     def _each_user_once(self) -> "System":
         names, uids = [user.name for user in self.users], [user.uid for user in self.users if user.uid]
         if twice := sorted({name for name in names if names.count(name) > 1}):
-            raise ValueError(f"two users are called {twice[0]}: give each a name of its own")
+            raise ValueError(f"two users have the name {twice[0]}; give each its own")
         if same := sorted({uid for uid in uids if uids.count(uid) > 1}):
-            raise ValueError(f"two users have uid {same[0]}: their files would be each other's; give each its own")
+            raise ValueError(f"two users have uid {same[0]}, so they would own each other's files; give each its own")
         return self

@@ -1,4 +1,4 @@
-"""The guard of the convenience commands: they act on simulator labs only."""
+"""Guards the `make` commands, which act on simulator labs only."""
 
 import argparse
 import sys
@@ -9,7 +9,7 @@ from stacks.read import read_stack_file
 
 
 def refusal(stack: str, on_hardware: str = "") -> str | None:
-    """Why a stack may not be touched by `make`, with the command that does the same there; None when it is virtual."""
+    """Why `make` refuses a stack, with the command to use instead; None when the stack is virtual."""
     try:
         lab = read_stack_file(Path(f"Pulumi.{stack}.yaml"))
     except LabError as error:
@@ -17,7 +17,7 @@ def refusal(stack: str, on_hardware: str = "") -> str | None:
     if lab.kind == "virtual":
         return None
     return (
-        f"stack {stack} is of kind {lab.kind}, and make touches virtual labs only.\n"
+        f"stack {stack} is of kind {lab.kind}, but make acts on virtual labs only.\n"
         f'  With your own backend: eval "$(make env STACK={stack})" && '
         f"{on_hardware or f'pulumi up --stack {stack}'}"
     )
@@ -31,7 +31,7 @@ def main(arguments: list[str] | None = None) -> int:
         "command",
         nargs=argparse.REMAINDER,
         metavar="COMMAND",
-        help="what does the same on hardware (default: pulumi up)",
+        help="command that does the same on hardware (default: pulumi up)",
     )
     asked = parser.parse_args(arguments)
     text = refusal(asked.stack, " ".join(asked.command))

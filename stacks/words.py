@@ -8,12 +8,12 @@ def plural(count: int, noun: str, nouns: str = "") -> str:
 
     Args:
         count: how many.
-        noun: of one.
-        nouns: of several, where that is not the noun with an s.
+        noun: the singular.
+        nouns: the plural, if it is not the singular with an s.
     """
     return f"{count} {noun if count == 1 else nouns or f'{noun}s'}"
 
 
 def some(names: Sequence[str], most: int) -> str:
-    """The first of several, and how many more there are: `gpu01, gpu02 and 3 more`; empty of none."""
+    """The first names, and how many more there are: `gpu01, gpu02 and 3 more`; empty for no names."""
     return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")

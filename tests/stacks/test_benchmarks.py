@@ -28,21 +28,21 @@ def said_of(**verbs: Any) -> str:
 @pytest.mark.parametrize(
     ("verbs", "expected"),
     [
-        ({"tests": ["ib_write_bw", "ib_write_bw"]}, "tests names ib_write_bw twice"),
+        ({"tests": ["ib_write_bw", "ib_write_bw"]}, "tests lists ib_write_bw twice"),
         ({"tests": []}, "tests"),
         ({"tests": ["ib_atomic_bw"]}, "tests"),
-        ({"tests": ["ib_write_lat"], "both_ways": True}, "both_ways measures bandwidths"),
-        ({"queue_pairs": 65}, "queue_pairs 65: 1 to 64, or auto"),
-        ({"sizes": [4096, 2]}, "sizes do not rise"),
-        ({"sizes": [2, 16_777_216]}, "16777216 bytes; perftest sends 2 to 8388608"),
+        ({"tests": ["ib_write_lat"], "both_ways": True}, "both_ways measures bandwidth"),
+        ({"queue_pairs": 65}, "queue_pairs is 65; set 1 to 64, or auto"),
+        ({"sizes": [4096, 2]}, "sizes are not ascending"),
+        ({"sizes": [2, 16_777_216]}, "16777216 bytes, but perftest sends 2 to 8388608"),
         ({"duration_s": 60, "timeout_s": 60}, "at least 70"),
-        ({"iterations": None, "timeout_s": 12}, "ends a run of duration_s 5 before it can report: at least 15"),
+        ({"iterations": None, "timeout_s": 12}, "ends a run of duration_s 5 before it can report; set at least 15"),
         ({"incast": 2}, "benchmarks.verbs.incast: 2 senders need one receiver more"),
         (
             {"first_port": 65_535},
             "benchmarks.verbs.first_port: 65535 leaves too few of the 2 ports",
         ),
-        ({"latency": {"warn_above_us": 20, "fail_above_us": 10}}, "warn_above_us 20.0 lies above fail_above_us 10.0"),
+        ({"latency": {"warn_above_us": 20, "fail_above_us": 10}}, "warn_above_us 20.0 is above fail_above_us 10.0"),
     ],
 )
 def test_what_cannot_be_measured_is_refused(verbs: dict[str, Any], expected: str) -> None:

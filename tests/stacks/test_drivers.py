@@ -30,14 +30,14 @@ CASES: dict[str, tuple[Edit, str, str]] = {
     "MLNX_OFED from nowhere": (
         put("driver", {"source": "mlnx_ofed", "version": "24.10-1.1.4.0"}),
         "driver",
-        "give url and sha256 of the .tgz",
+        "set the .tgz's url and sha256",
     ),
-    "a download for what is kept": (put("driver", {"source": "keep", "download": FILE}), "driver", "take it out"),
-    "keep that replaces": (put("driver", {"source": "keep", "replace": True}), "driver", "take replace out"),
+    "a download for what is kept": (put("driver", {"source": "keep", "download": FILE}), "driver", "remove download"),
+    "keep that replaces": (put("driver", {"source": "keep", "replace": True}), "driver", "remove replace"),
     "a version of the kernel's own": (
         put("driver", {"source": "inbox", "version": "6.8"}),
         "driver",
-        "take version out",
+        "remove version",
     ),
     "an operator without a cluster": (
         lambda lab: (lab.pop("cluster"), lab.update(driver={"source": "operator"})),
@@ -65,7 +65,7 @@ CASES: dict[str, tuple[Edit, str, str]] = {
         "this lab has no rail rail-z; rails: rail-a, rail-b",
     ),
     "a firmware version that is none": (put("firmware", {"version": "latest"}), "firmware.version", "match pattern"),
-    "packages that nobody names": (put("gpu", {"driver": {"source": "packaged"}}), "gpu.driver", "name those"),
+    "packages that nobody names": (put("gpu", {"driver": {"source": "packaged"}}), "gpu.driver", "list the packages"),
     "packages for what is kept": (
         put("runtime", {"containerd": {"packages": ["containerd"]}}),
         "runtime.containerd",

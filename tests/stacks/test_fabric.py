@@ -57,8 +57,8 @@ def second(fabric: dict[str, Any], **changes: Any) -> dict[str, Any]:
     [
         (lambda f, lab: f["switches"][0].update(rail="rail-x"), "fabric.switches[0].rail: this lab has no rail rail-x"),
         (lambda f, lab: f["switches"][0].update(mtu_bytes=1500), "is below the 9000 of rail-a"),
-        (lambda f, lab: f["switches"][0].update(uplink={}), "names no NIC"),
-        (lambda f, lab: f["switches"][0]["hosts"][0].update(vmkernel={}), "wants either address"),
+        (lambda f, lab: f["switches"][0].update(uplink={}), "selects no NIC"),
+        (lambda f, lab: f["switches"][0]["hosts"][0].update(vmkernel={}), "set either address"),
         (
             lambda f, lab: f["switches"][0]["hosts"][0].update(vmkernel={"address": "192.168.0.24/24"}),
             "is outside host_subnet 10.10.11.0/24",
@@ -71,7 +71,7 @@ def second(fabric: dict[str, Any], **changes: Any) -> dict[str, Any]:
             lambda f, lab: f["switches"].append(second(f, name="b", rail="rail-b")),
             "host esx1 has a vmkernel on two switches",
         ),
-        (lambda f, lab: f["switches"][0]["hosts"].append({"name": "esx1"}), "host esx1 stands here twice"),
+        (lambda f, lab: f["switches"][0]["hosts"].append({"name": "esx1"}), "host esx1 is listed twice"),
         (
             lambda f, lab: f["switches"].append(second(f, name="b", rail="rail-b", hosts=[{"name": "esx3"}])),
             "fabric.switches[1].hosts[0]: uplink esx3: name vmnic4 is also that of fabric.switches[0].hosts[2]",

@@ -132,7 +132,7 @@ CASES: dict[str, tuple[Edit, str, str]] = {
     "a cable to a node that is none": (
         put("switches/0/ports", [{"nodes": "gpu[02-65]", "rails": "rail-[1-8]", "port": "Ethernet[0-252/4]"}]),
         "switches[0].ports[0]",
-        "gpu65 is no node of this lab with a PF on rail-1; and 7 more",
+        "this lab has no node gpu65 with a PF on rail-1; and 7 more",
     ),
     "a key that switches of no OS have": (
         put("switches/0/mtu", 9216),
@@ -152,7 +152,7 @@ CASES: dict[str, tuple[Edit, str, str]] = {
     "an OS that nobody knows": (
         put("switches/0/os", "ios"),
         "switches[0]",
-        "leaf1: 'ios' is none of .*'onyx'.*; and 7 more",
+        "leaf1: 'ios' is not one of .*'onyx'.*; and 7 more",
     ),
     "a group of switches without an OS": (
         lambda lab: lab["switches"][0].pop("os"),
@@ -165,7 +165,7 @@ CASES: dict[str, tuple[Edit, str, str]] = {
         "a group has names",
     ),
     "a bracket that does not close": (put("nodes/0/names", "gpu[01-64"), "nodes[0].names", "pattern|brackets"),
-    "a name twice in a set": (put("nodes/0/names", "gpu[01-64,17]"), "nodes[0].names", "gpu17 is in it twice"),
+    "a name twice in a set": (put("nodes/0/names", "gpu[01-64,17]"), "nodes[0].names", "gpu17 is listed twice"),
     "a group of one name with another": (
         lambda lab: lab["nodes"].append({**lab["nodes"][0], "names": "gpu64", "except": {}}),
         "nodes[1].names",
@@ -174,12 +174,12 @@ CASES: dict[str, tuple[Edit, str, str]] = {
     "an exception for no node": (
         put("nodes/0/except/gpu99", {"state": "drained"}),
         "nodes[0].except.gpu99",
-        r"gpu99 is none of gpu\[01-64\]",
+        r"gpu99 is not in gpu\[01-64\]",
     ),
     "an exception that says what the class says": (
         put("nodes/0/except/gpu17", {"management_interface": "eno1"}),
         "nodes[0].except.gpu17.management_interface",
-        "eno1 is what the group has anyway",
+        "eno1 is already the group's value",
     ),
     "an exception for a rail without PF": (
         put("nodes/0/except/gpu17", {"pfs": {"rail-9": {"vfs": 1}}}),
@@ -189,7 +189,7 @@ CASES: dict[str, tuple[Edit, str, str]] = {
     "a progression that leaves its subnet": (
         put("nodes/0/rail_host", {"first": 200}),
         "nodes[0].rail_host",
-        "gpu57: host number 256 lies outside 10.10.1.0/24 of rail-1.*; and 63 more",
+        "gpu57: host number 256 is outside 10.10.1.0/24 of rail-1.*; and 63 more",
     ),
     "a progression that leaves IPv4": (
         put("nodes/0/address", {"first": "255.255.255.250"}),
@@ -209,17 +209,17 @@ CASES: dict[str, tuple[Edit, str, str]] = {
     "nodes without a number on their rails": (
         lambda lab: lab["nodes"][0].pop("rail_host"),
         "nodes[0].rail_host",
-        "gpu01: missing, and rail-1 counts its hosts.*; and 511 more",
+        "gpu01: missing, but rail-1 counts its hosts.*; and 511 more",
     ),
     "a class that is not there": (
         put("nodes/0/class", "dgx"),
         "nodes[0].class",
-        "dgx is no class; node_classes: xe9680",
+        "node_classes has no dgx; it has xe9680",
     ),
     "a PF on no rail": (
         lambda lab: lab["node_classes"]["xe9680"]["pfs"][0].update(rail="rail-0"),
         "node_classes.xe9680.pfs[0].rail",
-        "rail-0 is no rail of this lab",
+        "this lab has no rail rail-0",
     ),
     "an address of the router": (
         put("rails/0/host_gateway", 74),

@@ -120,7 +120,7 @@ def test_machines_whose_keys_are_written_down_are_given_none(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize(
-    ("seed", "words"), [(None, "rocelab:hostKeySeed has nothing"), ("short", "has 5 characters, and 32 or more")]
+    ("seed", "words"), [(None, "rocelab:hostKeySeed has nothing"), ("short", "has 5 characters, but .* need 32")]
 )
 def test_a_secret_that_is_missing_or_short_is_refused_with_the_command_that_sets_it(
     tmp_path: Path, seed: str | None, words: str
@@ -136,7 +136,7 @@ def test_a_secret_that_is_missing_or_short_is_refused_with_the_command_that_sets
 
 def test_the_simulators_secret_is_a_file_that_sim_up_writes(tmp_path: Path) -> None:
     lab = lab_with(host_keys="file", host_keys_file="seed")
-    with pytest.raises(LabError, match=r"fabric\.host_keys_file: seed cannot be read .* make up"):
+    with pytest.raises(LabError, match=r"fabric\.host_keys_file: seed cannot be read .*make up"):
         pinned_keys(lab, lab.endpoints(), tmp_path, NOTHING.get)
 
     (tmp_path / "seed").write_text(f"{SEED}\n")

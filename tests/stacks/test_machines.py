@@ -71,14 +71,14 @@ def test_the_lab_itself_and_a_vgpu_worker_are_taken():
 
 
 CASES: dict[str, tuple[list[Edit], str]] = {
-    "hardware of no ESXi": ([machine(hardware_version=16)], "hardware_version 16 is of no ESXi"),
+    "hardware of no ESXi": ([machine(hardware_version=16)], "no ESXi has hardware_version 16"),
     "hardware older than PVRDMA": ([machine(hardware_version=12)], "hardware_version: 12 should be greater than or"),
     "a Windows guest": (
         [machine(guest_id="windows9Server64Guest")],
-        "guest_id windows9Server64Guest is no 64-bit Linux",
+        "guest_id windows9Server64Guest is not a 64-bit Linux",
     ),
-    "a 32-bit guest": ([machine(guest_id="ubuntuGuest")], "guest_id ubuntuGuest is no 64-bit Linux"),
-    "a guest that vCenter does not know": ([machine(guest_id="otherGuest64")], "otherGuest64 is no 64-bit Linux"),
+    "a 32-bit guest": ([machine(guest_id="ubuntuGuest")], "guest_id ubuntuGuest is not a 64-bit Linux"),
+    "a guest that vCenter does not know": ([machine(guest_id="otherGuest64")], "otherGuest64 is not a 64-bit Linux"),
     "less memory reserved than there is": ([machine(memory_reservation_mbytes=1024)], "unknown key"),
     "a second PVRDMA adapter": (
         [
@@ -86,7 +86,7 @@ CASES: dict[str, tuple[list[Edit], str]] = {
                 {**lab["nodes"][0]["pfs"][0], "interface": "enp6s0", "rail": "b", "rdma_device": "rxe1"}
             )
         ],
-        "2 PVRDMA adapters: VMware documents one a VM (KB 328676)",
+        "2 PVRDMA adapters, but VMware documents one per VM (KB 328676)",
     ),
     "VFs of PVRDMA": (
         [lambda lab: lab["nodes"][0]["pfs"][0].update(vfs=2, driver="igb")],
@@ -127,11 +127,11 @@ CASES: dict[str, tuple[list[Edit], str]] = {
     ),
     "a machine that is there and cloned at once": (
         [machine(existing="corp-gpu")],
-        "template, datastore, disk_gbytes, guest_id, firmware, management_network beside existing: corp-gpu",
+        "template, datastore, disk_gbytes, guest_id, firmware, management_network with existing: corp-gpu",
     ),
     "hardware of a machine that is there": (
         [existing(hardware_version=18)],
-        "nodes[0].machine: hardware_version beside existing: corp-gpu: a machine that is there is not cloned, moved or",
+        "nodes[0].machine: hardware_version with existing: corp-gpu: an existing VM is not cloned, moved or",
     ),
     "a key that no machine that is there has": (
         [existing(alow_power_off=True)],
@@ -154,7 +154,7 @@ CASES: dict[str, tuple[list[Edit], str]] = {
         "rocev1 cannot cross the routers",
     ),
     "a vGPU without EFI": ([machine(firmware="bios")], "on firmware bios"),
-    "GPUs that are not there": ([machine(firmware="efi"), node(vgpu=VGPU, gpus=2)], "gpus 2, and the machine has 1"),
+    "GPUs that are not there": ([machine(firmware="efi"), node(vgpu=VGPU, gpus=2)], "gpus 2, but the VM has 1"),
     "a desktop vGPU": (
         [machine(firmware="efi"), node(vgpu={"profile": "grid_v100d-1b"})],
         "is of the B series, which has no CUDA",
@@ -162,7 +162,7 @@ CASES: dict[str, tuple[list[Edit], str]] = {
     "a profile that is none": ([machine(firmware="efi"), node(vgpu={"profile": "V100"})], "nodes[0].vgpu.profile"),
     "MMIO space that is no power of two": (
         [machine(firmware="efi"), node(vgpu={**VGPU, "mmio_gbytes": 48})],
-        "mmio_gbytes 48 is no power of two",
+        "mmio_gbytes 48 is not a power of two",
     ),
 }
 

@@ -19,7 +19,7 @@ def test_the_defaults_are_those_of_the_switch_and_of_seed_a():
     [
         ({"cnp_priority": 3}, "separate them"),
         ({"cnp_dscp": 26}, "separate them"),
-        ({"ecn_min_kbytes": 1500}, "not below ecn_max_kbytes 1500"),
+        ({"ecn_min_kbytes": 1500}, "ecn_max_kbytes 1500 is not above"),
         ({"dscp": 64}, "less than or equal to 63"),
         ({"priority": 8}, "less than or equal to 7"),
     ],

@@ -71,7 +71,7 @@ CASES: dict[str, tuple[Edit, str, str]] = {
     "8 VFs on igb": (
         put("nodes.0.pfs.0.vfs", 8),
         "nodes[0].pfs[0]",
-        "vfs 8 on enp5s0: the igb driver makes at most 7; lower it",
+        "vfs 8 on enp5s0, but the igb driver creates at most 7; lower it",
     ),
     "a negative number of VFs": (put("nodes.0.pfs.0.vfs", -1), "nodes[0].pfs[0].vfs", "greater than or equal to 0"),
     "two nodes at one address": (
@@ -148,7 +148,7 @@ CASES: dict[str, tuple[Edit, str, str]] = {
         "rails[0].host_subnet",
         "has host bits set. Untagged subnet",
     ),
-    "a pool outside its subnet": (put("rails.0.pod.last_address", "10.20.9.9"), "rails[0].pod", "lies outside subnet"),
+    "a pool outside its subnet": (put("rails.0.pod.last_address", "10.20.9.9"), "rails[0].pod", "is outside subnet"),
     "a pool that ends before it begins": (put("rails.0.pod.last_address", "10.20.111.5"), "rails[0].pod", "swap them"),
     "a gateway inside the pool": (put("rails.0.pod.gateway", "10.20.111.20"), "rails[0].pod", "inside the pool"),
     "a block smaller than the VFs": (
@@ -293,7 +293,7 @@ def test_other_encodings_and_huge_files_are_refused(tmp_path: Path) -> None:
 
     with pytest.raises(LabError, match="not UTF-8"):
         read_stack_file(latin)
-    with pytest.raises(LabError, match="larger than"):
+    with pytest.raises(LabError, match="exceeds"):
         read_stack_file(huge)
     with pytest.raises(LabError, match="cannot be read: No such file"):
         read_stack_file(tmp_path / "none.yaml")

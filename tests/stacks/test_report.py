@@ -31,9 +31,9 @@ def test_a_folder_is_taken(store: str) -> None:
 @pytest.mark.parametrize(
     ("store", "remedy"),
     [
-        ("s3://bucket/lab", "name the mount point"),
-        ("~/results", "write it out"),
-        ("../results", "write an absolute path"),
+        ("s3://bucket/lab", "set the mount point"),
+        ("~/results", "use an absolute path"),
+        ("../results", "use an absolute path"),
         ("", "at least 1 character"),
         ("a\nb", "control character"),
     ],

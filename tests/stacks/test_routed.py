@@ -110,12 +110,12 @@ REFUSED: dict[str, tuple[tuple[Edit, ...], str, str]] = {
     "a router that is no neighbour": (
         (links, pf(0, 0, gateway="10.10.11.5")),
         "nodes[0].pfs[0]",
-        "gateway 10.10.11.5 is no neighbour of 10.10.11.0/31",
+        "gateway 10.10.11.5 is not a neighbor of 10.10.11.0/31",
     ),
     "a router with the PF's own address": (
         (links, pf(0, 0, gateway="10.10.11.0")),
         "nodes[0].pfs[0]",
-        "is no neighbour",
+        "is not a neighbor",
     ),
     "a router with another PF's address": (
         (links, pf(1, 0, address="10.10.11.1/31", gateway="10.10.11.0")),
@@ -203,7 +203,7 @@ REFUSED_GROUPS: dict[str, tuple[tuple[Edit, ...], str, str]] = {
     "more cables than the range holds": (
         (rails(host_subnet={"first": "172.16.0.0/26"}),),
         "nodes[0].rail_host",
-        "gpu33: host number 64 lies outside 172.16.0.0/26 of rail-1.*; and 255 more",
+        "gpu33: host number 64 is outside 172.16.0.0/26 of rail-1.*; and 255 more",
     ),
     "a range for each rail, and all rails in one order": (
         (rails(links={"host": "low", "order": "rail"}),),
@@ -224,7 +224,7 @@ REFUSED_GROUPS: dict[str, tuple[tuple[Edit, ...], str, str]] = {
     "a segment of a node that is none": (
         (segmented, lambda lab: lab["rails"][0]["segments"][1].update(nodes="gpu[33-65]")),
         "rails[0].segments[1].nodes",
-        "gpu65 is no node of this lab",
+        "this lab has no node gpu65",
     ),
     "a segment outside its rail": (
         (segmented, lambda lab: lab["rails"][0]["segments"][1].update(subnet={"first": "10.11.0.64/26", "step": 2})),
@@ -234,7 +234,7 @@ REFUSED_GROUPS: dict[str, tuple[tuple[Edit, ...], str, str]] = {
     "a number that nothing counts by": (
         (segmented, lambda lab: lab["nodes"][0].update(rail_host={"first": 11})),
         "nodes[0].rail_host",
-        "nothing counts by it",
+        "rail_host has no effect",
     ),
 }
 

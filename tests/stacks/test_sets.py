@@ -50,7 +50,7 @@ def test_any_numbers_written_as_ranges_come_back() -> None:
         ("gpu[1-064]", "1 and 064 differ in length"),
         ("gpu[01-100]", "01 and 100 differ in length"),
         ("gpu[01,2]", "01 and 2 differ in length"),
-        ("gpu[1-4,3]", "gpu3 is in it twice"),
+        ("gpu[1-4,3]", "gpu3 is listed twice"),
         ("gpu[1-1000000]", f"more than {MOST_NAMES} names"),
         ("gpu[1-9000,10001-19000]", f"more than {MOST_NAMES} names"),
     ],

@@ -33,8 +33,8 @@ def test_virtual_hardware_of_7_0_u2_may_have_several_without_a_word_of_the_lab()
 @pytest.mark.parametrize(
     ("adapters", "version", "said"),
     [
-        (2, 18, "one a VM (KB 328676) before virtual hardware 19 (ESXi 7.0 U2); raise machine.hardware_version"),
-        (11, 19, "11 PVRDMA adapters: vSphere allows 10 a VM"),
+        (2, 18, "one per VM (KB 328676) before virtual hardware 19 (ESXi 7.0 U2); raise machine.hardware_version"),
+        (11, 19, "11 PVRDMA adapters, but vSphere allows 10 per VM"),
     ],
 )
 def test_more_than_the_virtual_hardware_knows_are_refused(adapters: int, version: int, said: str) -> None:

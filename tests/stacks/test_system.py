@@ -39,20 +39,20 @@ def test_nothing_is_asked_for_by_default(lab):
         ({"clock": {"daemon": "chrony", "servers": ["a b"]}}, "should match pattern"),
         ({"kernel_arguments": {"extra": ['quiet"; reboot']}}, "should match pattern"),
         ({"kernel_arguments": {"extra": ["$(reboot)"]}}, "should match pattern"),
-        ({"kernel_arguments": {"iommu": "auto", "extra": ["iommu=nopt"]}}, "say it once"),
-        ({"kernel_arguments": {"pci_realloc": True, "extra": ["pci=realloc"]}}, "say it once"),
+        ({"kernel_arguments": {"iommu": "auto", "extra": ["iommu=nopt"]}}, "set only one of them"),
+        ({"kernel_arguments": {"pci_realloc": True, "extra": ["pci=realloc"]}}, "set only one of them"),
         ({"cpu_governor": "ondemand"}, "'keep' or 'performance'"),
-        ({"users": [user(name="root")]}, "root is no account for people"),
+        ({"users": [user(name="root")]}, "root is not an account for people"),
         ({"users": [user(name="a.b")]}, "should match pattern"),
-        ({"users": [user(), user()]}, "two users are called ops"),
+        ({"users": [user(), user()]}, "two users have the name ops"),
         ({"users": [user(uid=1500), user(name="mlops", uid=1500)]}, "two users have uid 1500"),
         ({"users": [user(uid=0)]}, "greater than or equal to 1000"),
         ({"users": [user(keys=[])]}, "at least 1 item"),
-        ({"users": [user(keys=["ssh-dss AAAA x"])]}, "no public key"),
-        ({"users": [user(keys=[KEY[:-3]])]}, "cut or altered"),
-        ({"users": [user(keys=[KEY.replace("ssh-ed25519 ", "ssh-rsa ")])]}, "says that it is no ssh-rsa"),
+        ({"users": [user(keys=["ssh-dss AAAA x"])]}, "not a public key"),
+        ({"users": [user(keys=[KEY[:-3]])]}, "truncated or altered"),
+        ({"users": [user(keys=[KEY.replace("ssh-ed25519 ", "ssh-rsa ")])]}, "content is not of type ssh-rsa"),
         ({"users": [user(keys=[f'command="sh" {KEY}'])]}, "without options"),
-        ({"users": [user(keys=[f"{KEY}\n{KEY}"])]}, "no public key"),
+        ({"users": [user(keys=[f"{KEY}\n{KEY}"])]}, "not a public key"),
     ],
 )
 def test_it_is_refused_with_the_reason(given, said):
@@ -68,7 +68,7 @@ def test_a_private_key_is_refused_and_never_shown():
     with pytest.raises(LabError) as refused:
         parse_lab(json.dumps(content), "Pulumi.bad.yaml")
 
-    assert "a private key: put the content of the .pub file here" in str(refused.value)
+    assert "a private key, now exposed; create a new pair" in str(refused.value)
     assert "b3BlbnNz" not in str(refused.value)
 
 
