@@ -17,7 +17,7 @@ LEAST_HARDWARE = 13
 
 
 def properties_of(bitfusion: Bitfusion, server: BitfusionServer, fabric: Fabric) -> dict[str, str]:
-    """What a server is told, but for the password."""
+    """The properties of a server, without the password."""
     keys, first = bitfusion.keys, bitfusion.servers[0]
     told = dict(bitfusion.properties)
     addresses = [server.address, *(adapter.address for adapter in server.adapters)]
@@ -58,31 +58,31 @@ def spelled_out(told: Mapping[str, str], descriptor: Descriptor) -> dict[str, st
 
 
 def faults_of(told: Mapping[str, str], password_key: str | None, descriptor: Descriptor) -> Iterator[str]:
-    """What the OVA would not take, or would miss: it says so only in its guest, after it was powered on."""
+    """Properties that the OVA would reject or miss; it would report them only in its guest, after power-on."""
     known = descriptor.properties
     given = {**told, **({password_key: "?"} if password_key else {})}
     for key, value in given.items():
         if key not in known:
             names = ", ".join(sorted(one.key for one in known.values() if one.configurable)) or "nothing"
-            yield f"the OVA does not ask for {key}; it asks for {names}"
+            yield f"the OVA has no property {key}; it has {names}"
         elif not known[key].configurable:
-            yield f"the OVA's {key} is fixed (userConfigurable is false): take it out"
+            yield f"the OVA's {key} is fixed (userConfigurable is false); remove it"
         elif key != password_key and (wrong := _type_fault(known[key], value)):
             yield f"{key}: {value!r} is {wrong}"
     missing = sorted(one.key for one in known.values() if one.required and one.configurable and not given.get(one.key))
     if missing:
-        yield f"the OVA requires {', '.join(missing)}: name it in bitfusion.keys or bitfusion.properties"
+        yield f"the OVA requires {', '.join(missing)}; set it in bitfusion.keys or bitfusion.properties"
     if (version := descriptor.hardware_version) is not None and version < LEAST_HARDWARE:
         yield (
-            f"the OVA has virtual hardware {version}, and PVRDMA needs {LEAST_HARDWARE} or newer: take a newer OVA, "
-            "since nothing here raises it"
+            f"the OVA has virtual hardware {version}, but PVRDMA needs {LEAST_HARDWARE} or newer; use a newer OVA, "
+            "since rocelab cannot raise it"
         )
     if descriptor.guest_id and not LINUX_64.match(descriptor.guest_id):
-        yield f"the OVA's guest is {descriptor.guest_id}, and PVRDMA has a driver for 64-bit Linux alone: take another"
+        yield f"the OVA's guest is {descriptor.guest_id}, but PVRDMA has drivers only for 64-bit Linux; use another OVA"
     if len(descriptor.networks) > 1:
         yield (
-            f"the OVA has {len(descriptor.networks)} networks ({', '.join(descriptor.networks)}), and their order on "
-            "adapters is not told anywhere: only an OVA with one is deployed, the other adapters are added to it"
+            f"the OVA has {len(descriptor.networks)} networks ({', '.join(descriptor.networks)}), but declares "
+            "no order of adapters; use an OVA with one network, to which rocelab adds the other adapters"
         )
 
 
@@ -99,8 +99,8 @@ def checked_descriptor(bitfusion: Bitfusion, root: Path) -> Descriptor:
         raise LabError(f"bitfusion.ova: {bitfusion.ova} cannot be read ({error.strerror})") from None
     if found != bitfusion.sha256:
         raise LabError(
-            f"bitfusion.ova: {bitfusion.ova} has sha256 {found}, and the lab names {bitfusion.sha256}: "
-            "nothing is deployed; get the right file, or write its sum"
+            f"bitfusion.ova: {bitfusion.ova} has sha256 {found}, but the lab file sets {bitfusion.sha256}; "
+            "nothing was deployed. Get the right file, or correct bitfusion.sha256"
         )
     return read_descriptor(path)
 

@@ -54,7 +54,7 @@ class Hcas:
         try:
             return self._looked(asked)
         except (vmodl.MethodFault, OSError, HTTPException) as error:
-            raise LabError(f"the vCenter does not tell where the machines run: {explained(error)}") from None
+            raise LabError(f"the vCenter does not report where the VMs run: {explained(error)}") from None
 
     def _looked(self, asked: list[tuple[str, str]]) -> dict[tuple[str, str], Seen]:
         places = machines_on_hosts(self._vcenter, {machine for _, machine in asked})
@@ -96,7 +96,7 @@ class Hcas:
             switch = self._switches.get(rail)
             known = next((one for one in switch.hosts if one.name == host), None) if switch else None
             if switch is None or known is None:
-                raise LabError(f"{host}: the lab names no uplink of rail {rail} there (fabric.switches)")
+                raise LabError(f"{host}: the lab file sets no uplink for rail {rail} there; add it in fabric.switches")
             nics = self._vcenter.nics(self._vcenter.host(host))
             nic = choose(host, nics, known.uplink or switch.uplink, switch.name, rdma=True)
             self._devices[rail, host] = nic.rdma_device

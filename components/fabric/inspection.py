@@ -161,7 +161,7 @@ def _ours(olds: Props, key: str) -> frozenset[str]:
 def _told(faults: list[str]) -> str:
     rest = len(faults) - MOST_LINES
     lines = [f"  {fault}" for fault in faults[:MOST_LINES]] + ([f"  and {rest} more"] if rest > 0 else [])
-    closing = "Nothing was changed. fabric.preflight: warn goes on in spite of it."
+    closing = "Nothing was changed. To continue anyway, set fabric.preflight: warn."
     return "\n".join(["the fabric is not fit for PVRDMA:", *lines, closing])
 
 

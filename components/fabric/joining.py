@@ -1,6 +1,6 @@
-"""What is said when a switch or port group is not made, or a host gets no adapter there, or would get two.
+"""Error hooks that explain why a switch, port group or vmkernel adapter could not be created.
 
-By the engine's hooks. Nothing is removed: whose a switch is that this stack does not know, only its owner can tell.
+They remove nothing: only the owner of a switch that this stack does not know can decide about it.
 """
 
 import asyncio
@@ -82,7 +82,7 @@ class Joining:
                     pulumi.log.error(said)
             # an error here would take the place of the provider's own, which is the one to be read
             except (LabError, OSError, HTTPException, vmodl.MethodFault) as error:
-                pulumi.log.warn(f"{self.name}: no look at what is wrong: {error}")
+                pulumi.log.warn(f"{self.name}: cannot look for the cause: {error}")
             return False
 
         return pulumi.ResourceHookBinding(on_error=[pulumi.ErrorHook(f"{self.name}-{key}", explain)])
@@ -124,17 +124,18 @@ def unknown_switch(vcenter: VCenter, datacenter: str, switch: DistributedSwitch)
         uplinks = found["config"].uplinkPortgroup or []
         groups = _names(vcenter, [one for one in found.get("portgroup") or [] if one not in uplinks])
         said = (
-            f"distributed switch {switch.name} is in the vCenter, and this stack does not know it: nothing was removed."
+            f"distributed switch {switch.name} exists in the vCenter, but this stack does not know it. "
+            "Nothing was removed."
         )
         if not hosts and not groups:
             yield (
-                f"{said} It has no host and no port group, as one that was left half made. Delete it in vCenter, then "
-                "run it again"
+                f"{said} It has no host and no port group, so its creation was probably interrupted. Delete it in "
+                "vCenter, then run again"
             )
         else:
             yield (
-                f"{said} It has {hosts or 'no hosts'}, and {groups or 'no port group'}: use: adopt takes it over as it "
-                "is, or choose another name; delete it in vCenter only if a stopped run of this lab has left it"
+                f"{said} It has {hosts or 'no hosts'}, and {groups or 'no port group'}. To manage it, set use: adopt; "
+                "otherwise choose another name. Delete it in vCenter only if an interrupted run of this lab left it"
             )
 
 
@@ -144,11 +145,11 @@ def unknown_group(vcenter: VCenter, datacenter: str, switch: DistributedSwitch) 
     for _, found in collect_all(vcenter.content, vim.Network, ["name", "vm"], place):
         if found["name"] == switch.port_group:
             users = _names(vcenter, found.get("vm") or [])
-            keep = "; or keep it: port_group_use: adopt" if switch.use != "create" else ""
+            keep = ", or set port_group_use: adopt to keep it" if switch.use != "create" else ""
             yield (
-                f"network {switch.port_group} is in the vCenter, and this stack does not know it: nothing was removed. "
-                f"{users or 'No VM'} is connected to it. One that was left by a run that was stopped: delete it in "
-                f"vCenter, then run it again{keep}; any other: choose another name"
+                f"network {switch.port_group} exists in the vCenter, but this stack does not know it. Nothing was "
+                f"removed. {users or 'No VM'} is connected to it. If an interrupted run left it, delete it in vCenter "
+                f"and run again{keep}; otherwise choose another name"
             )
 
 
@@ -160,8 +161,8 @@ def left(vcenter: VCenter, switch: DistributedSwitch, host: str) -> Iterable[str
     """What to do where a host is not on the switch of its adapter."""
     if not vcenter.uplinks(vcenter.host(host), switch.name):
         yield (
-            f"{host}: is no member of {switch.name} any more, so that it gets no vmkernel adapter there: "
-            "pulumi up --refresh --run-program puts it back"
+            f"{host}: is no longer a member of {switch.name}, so it gets no vmkernel adapter there; run "
+            "pulumi up --refresh --run-program to add it again"
         )
 
 

@@ -1,4 +1,4 @@
-"""What an OVA or OVF file says of itself: its networks, and the properties that it wants to know."""
+"""The networks and properties that the descriptor of an OVA or OVF file declares."""
 
 import re
 import tarfile
@@ -12,12 +12,12 @@ OVF = "{http://schemas.dmtf.org/ovf/envelope/1}"
 VSSD = "{http://schemas.dmtf.org/wbem/wscim/1/cim-schema/2/CIM_VirtualSystemSettingData}"
 VMW = "{http://www.vmware.com/schema/ovf}"
 MOST_BYTES = 4_000_000
-"""A descriptor is text of some kilobytes; what is larger is none."""
+"""Largest descriptor; real ones are text of some kilobytes."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Property:
-    """One thing that the appliance asks for."""
+    """One property of the appliance."""
 
     key: str
     type: str
@@ -53,9 +53,9 @@ def read_descriptor(path: Path) -> Descriptor:
     except OSError as error:
         raise LabError(f"{path} cannot be read: {error.strerror}") from None
     except tarfile.TarError:
-        raise LabError(f"{path} is no OVA: it is not a tar archive") from None
+        raise LabError(f"{path} is not a tar archive, so not a valid OVA") from None
     if len(text) > MOST_BYTES:
-        raise LabError(f"{path}: its descriptor is larger than {MOST_BYTES} bytes, so it is none")
+        raise LabError(f"{path}: its descriptor exceeds {MOST_BYTES} bytes; not a valid OVF")
     return parse_descriptor(text, str(path))
 
 
@@ -66,13 +66,13 @@ def parse_descriptor(text: bytes, name: str) -> Descriptor:
         LabError: when it is no OVF 1.x envelope.
     """
     if b"<!ENTITY" in text:
-        raise LabError(f"{name}: its descriptor defines entities, which OVF never does: it is not read")
+        raise LabError(f"{name}: its descriptor defines XML entities; not a valid OVF")
     try:
         root = ET.fromstring(text)  # noqa: S314  # without entities there is nothing to blow up
     except ET.ParseError as error:
-        raise LabError(f"{name}: its descriptor is no XML: {error}") from None
+        raise LabError(f"{name}: its descriptor is not XML: {error}") from None
     if root.tag != f"{OVF}Envelope":
-        raise LabError(f"{name}: its descriptor is no OVF 1.x envelope but {root.tag}")
+        raise LabError(f"{name}: its descriptor is {root.tag}, not an OVF 1.x envelope")
     networks = [one.get(f"{OVF}name", "") for one in root.iter(f"{OVF}Network")]
     found = [_property(one) for one in root.iter(f"{OVF}Property")]
     types = " ".join(one.text or "" for one in root.iter(f"{VSSD}VirtualSystemType"))  # several, with blanks between
@@ -90,7 +90,7 @@ def _from_ova(path: Path) -> bytes:
         for member in archive:
             if member.name.endswith(".ovf") and (content := archive.extractfile(member)) is not None:
                 return content.read(MOST_BYTES + 1)
-    raise LabError(f"{path} is no OVA: it holds no .ovf file")
+    raise LabError(f"{path} contains no .ovf file; not a valid OVA")
 
 
 def _property(node: ET.Element) -> Property:

@@ -68,14 +68,14 @@ def fabric_of(lab: Lab) -> Fabric:
         LabError: when it has none.
     """
     if lab.fabric is None:
-        raise LabError(f"lab {lab.name} has no fabric, so that it needs no vCenter user")
+        raise LabError(f"lab {lab.name} has no fabric, so it needs no vCenter user")
     return lab.fabric
 
 
 def _put(vcenter: VCenter, name: str, ids: list[str]) -> str:
     manager = vcenter.content.authorizationManager
     if manager is None:
-        raise LabError("this is no vCenter: a single host has no roles of this kind")
+        raise LabError("not a vCenter: a single ESXi host has no such roles")
     with doing(f"role {name}", "set its privileges"):
         for role in manager.roleList:
             if role.name == name:

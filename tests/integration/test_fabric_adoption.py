@@ -97,8 +97,8 @@ def test_a_name_that_is_taken_stops_a_preview_with_both_remedies(vsphere: Vspher
 
     said = vsphere.pulumi("preview", fails=True)
 
-    assert "distributed switch corp exists and is not this stack's: use: adopt takes it over" in said
-    assert "network corp-rdma exists and is not this stack's" in said
+    assert "distributed switch corp exists, but does not belong to this stack; set use: adopt" in said
+    assert "network corp-rdma exists, but does not belong to this stack" in said
     assert "Traceback" not in said
     vsphere.pulumi("up", fails=True)
     assert seen(vsphere) == before, "nothing was changed"

@@ -19,8 +19,8 @@ pytestmark = [pytest.mark.sim, pytest.mark.whole]
 H0, H1, H2 = "DC0_C0_H0", "DC0_C0_H1", "DC0_C0_H2"
 TEMPLATE, SPARE = "DC0_C0_RP0_VM0", "spare"
 LEFT = (
-    "distributed switch rail-a is in the vCenter, and this stack does not know it: nothing was removed. It has no host "
-    "and no port group, as one that was left half made. Delete it in vCenter, then run it again"
+    "distributed switch rail-a exists in the vCenter, but this stack does not know it. Nothing was removed. "
+    "It has no host and no port group, so its creation was probably interrupted. Delete it in vCenter, then run again"
 )
 
 
@@ -114,8 +114,8 @@ def test_a_port_group_of_that_name_that_the_stack_does_not_know_is_named(stack: 
         done(network_named(vcenter.host(H0), "rail-a-hosts").Destroy_Task())
         done(theirs.Destroy_Task())
 
-    assert "network rail-a-hosts is in the vCenter, and this stack does not know it: nothing was removed" in said
-    assert "No VM is connected to it. One that was left by a run that was stopped: delete it in vCenter" in said
+    assert "network rail-a-hosts exists in the vCenter, but this stack does not know it. Nothing was removed" in said
+    assert "No VM is connected to it. If an interrupted run left it, delete it in vCenter" in said
 
 
 def test_a_host_that_leaves_its_switch_is_named_and_comes_back(stack: Vsphere, control: Control) -> None:
@@ -125,8 +125,8 @@ def test_a_host_that_leaves_its_switch_is_named_and_comes_back(stack: Vsphere, c
     first = words(stack.pulumi("up", fails=True))
 
     assert "The host is no member of the distributed switch." in first
-    assert f"{H0}: is no member of rail-a any more" in first
-    assert "pulumi up --refresh --run-program puts it back" in first
+    assert f"{H0}: is no longer a member of rail-a" in first
+    assert "pulumi up --refresh --run-program to add it again" in first
     assert not machines(stack, "gpu01"), "none starts before every host is set up"
 
 
@@ -142,7 +142,8 @@ def test_an_adapter_that_a_killed_run_has_left_is_named_and_gets_no_double(stack
         adapters = sorted(vcenter.vmkernel_names(vcenter.host(H0)))
         vcenter.host(H0).configManager.networkSystem.RemoveVirtualNic(left)
 
-    assert f"{H0}: {left} has 10.10.11.201 already, and is not this stack's: vmkernel: {{existing: {left}}}" in said
+    assert f"{H0}: {left} already has 10.10.11.201, but does not belong to this stack" in said
+    assert f"set vmkernel: {{existing: {left}}}" in said
     assert adapters == ["vmk0", left]
 
 

@@ -102,9 +102,9 @@ def test_what_machines_are_made_from_is_named_where_it_is_missing(troubled: Trou
         troubled.stack.nodes = []
 
     told = (
-        "nodes.gpu01.machine.template: the datacenter has no VM or template gone that our user may see; it has DC0_H0_",
-        "nodes.gpu01.machine.datastore: the datacenter has no datastore nvme that our user may see; it has LocalDS_0",
-        "nodes.gpu02.machine.firmware: efi, and template DC0_H0_VM0 was installed for bios",
+        "machine.template: the datacenter has no VM or template gone that fabric.user may see; it has DC0_H0_",
+        "machine.datastore: the datacenter has no datastore nvme that fabric.user may see; it has LocalDS_0",
+        "nodes.gpu02.machine.firmware: efi, but template DC0_H0_VM0 was installed for bios",
     )
     assert [one for one in told if one not in said] == [], said
 
@@ -120,10 +120,10 @@ def test_unfit_hosts_and_missing_rights_stop_a_run_before_anything_is_changed(tr
         "DC0_C0_H1: vmnic4, its uplink on rail-a, has no link",
         "DC0_C0_H1: the physical switch at vmnic4 announces an MTU of 1500, less than the 9000",
         "DC0_C0_H2: a host profile is attached",
-        "our user lacks the privilege Host.Config.NetService on DC0_C0_H0, DC0_C0_H1, DC0_C0_H2 and 1 more",
+        "fabric.user lacks the privilege Host.Config.NetService on DC0_C0_H0, DC0_C0_H1, DC0_C0_H2 and 1 more",
         "ESXi is not the same on all hosts: 8.0.2 build 1 on DC0_C0_H1",
-        "DC0_C0_H2: ntpd does not run",
-        "Nothing was changed. fabric.preflight: warn goes on in spite of it.",
+        "DC0_C0_H2: ntpd is stopped",
+        "Nothing was changed. To continue anyway, set fabric.preflight: warn.",
     )
     assert [one for one in told if one not in " ".join(said.split())] == []
     assert "Traceback" not in said
@@ -141,7 +141,7 @@ def test_a_refused_call_names_host_and_privilege_and_the_next_run_goes_on(troubl
     troubled.stack.pulumi("up")
 
     assert re.search(rf"DC0_C0_H\d: cannot set {OPTION} to 'vmk\d'", said)
-    assert "our user lacks the privilege Host.Config.AdvancedConfig" in said
+    assert "fabric.user lacks the privilege Host.Config.AdvancedConfig" in said
     assert "Traceback" not in said
     assert troubled.stack.seen("DC0_C0_H0") == ("vmk1", True)
     assert troubled.stack.seen("DC0_C0_H1") == ("vmk0", True)
@@ -223,7 +223,7 @@ def test_hosts_of_6_7_are_asked_by_esxcli_and_get_the_same_uplinks(troubled: Tro
 
     said = " ".join(refused.split())
     assert "DC0_C0_H0: which NIC has vmrdma0 cannot be told: ESXi before 7.0 tells it by esxcli alone" in said
-    assert "our user lacks the privilege Host.Config.Settings" in said
+    assert "fabric.user lacks the privilege Host.Config.Settings" in said
     assert "has no RDMA device" not in said
     assert troubled.uplinks() == ["vmnic4"] * len(switch["hosts"])
     assert troubled.switch().productInfo.version == "6.6.0"

@@ -115,7 +115,10 @@ def test_what_is_not_known_is_said_of_each_machine(vcenter: VCenter) -> None:
     finally:
         done(machine.RelocateVM_Task(vim.vm.RelocateSpec(host=vcenter.host(H0))))
 
-    assert found["pvrdma", MACHINE].why == f"{H2}: the lab names no uplink of rail pvrdma there (fabric.switches)"
+    assert (
+        found["pvrdma", MACHINE].why
+        == f"{H2}: the lab file sets no uplink for rail pvrdma there; add it in fabric.switches"
+    )
     assert "one VM named nobody" in found["pvrdma", "nobody"].why
 
 

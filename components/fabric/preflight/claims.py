@@ -1,4 +1,4 @@
-"""Whether what a lab names in a vCenter is free, there to be adopted, or there to make machines from. Pure."""
+"""Checks that names in a vCenter are free, adoptable, or usable to create VMs. Pure."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import NamedTuple
@@ -45,14 +45,14 @@ def refused_adapters(switches: Sequence[DistributedSwitch], facts: FabricFacts, 
             if owner == name:
                 yield taken_address(name, vmk, address)
             else:
-                yield f"{name}: its new vmkernel adapter is to get {address}, which {vmk} of {owner} has: take another"
+                yield f"{name}: its new vmkernel adapter cannot use {address}: {vmk} of {owner} has it; use another"
 
 
 def taken_address(host: str, vmk: str, address: str) -> str:
     """What is said of an address that the host has, on an adapter that the stack knows nothing of."""
     return (
-        f"{host}: {vmk} has {address} already, and is not this stack's: vmkernel: {{existing: {vmk}}} in place of the "
-        f"address takes it as it is; or remove {vmk} there, or give another address"
+        f"{host}: {vmk} already has {address}, but does not belong to this stack; to use it, set "
+        f"vmkernel: {{existing: {vmk}}} instead of the address; otherwise remove {vmk} there, or set another address"
     )
 
 
@@ -80,12 +80,15 @@ def refused_names(switches: Sequence[DistributedSwitch], facts: FabricFacts, our
         if switch.use == "create":
             if existing is not None and switch.name not in ours:
                 yield (
-                    f"distributed switch {switch.name} exists and is not this stack's: use: adopt takes it over as it "
-                    "is, use: reference only uses it; or choose another name"
+                    f"distributed switch {switch.name} exists, but does not belong to this stack; set use: adopt to "
+                    "manage it, set use: reference to only use it, or choose another name"
                 )
         elif existing is None:
             others = ", ".join(sorted(facts.switches)) or "none"
-            yield f"distributed switch {switch.name} is to be {_past(switch.use)}, and there is none; there is {others}"
+            yield (
+                f"distributed switch {switch.name} cannot be {_past(switch.use)}: it does not exist; "
+                f"the datacenter has {others}"
+            )
         yield from _group(switch, existing, facts, ours)
 
 
@@ -96,31 +99,31 @@ def _group(
     if switch.group_use == "create":
         if switch.port_group in facts.networks and f"{switch.name}/{switch.port_group}" not in ours:
             yield (
-                f"network {switch.port_group} exists and is not this stack's: port_group_use: adopt takes it over "
-                f"where it belongs to {switch.name}, reference only uses it; or choose another name"
+                f"network {switch.port_group} exists, but does not belong to this stack; if it is on {switch.name}, "
+                "set port_group_use: adopt to manage it or reference to only use it; otherwise choose another name"
             )
     elif existing is not None and switch.port_group not in groups:
         yield (
-            f"port group {switch.port_group} is to be {_past(switch.group_use)}, and {switch.name} has none of that "
-            f"name; it has {', '.join(sorted(groups)) or 'none'}"
+            f"port group {switch.port_group} cannot be {_past(switch.group_use)}: {switch.name} does not have it; "
+            f"it has {', '.join(sorted(groups)) or 'none'}"
         )
     elif switch.group_use == "reference" and switch.declared("vlan_id") and existing is not None:
         found = groups[switch.port_group]
         if found != switch.vlan_id:
             yield (
-                f"port group {switch.port_group} has {_vlan(found)}, the lab says {switch.vlan_id}: mend the lab, "
-                "or port_group_use: adopt sets it"
+                f"port group {switch.port_group} has {_vlan(found)}, but the lab file sets {switch.vlan_id}; correct "
+                "vlan_id in the lab file, or set port_group_use: adopt to change the port group"
             )
 
 
 def refused_mtus(switches: Sequence[DistributedSwitch], facts: FabricFacts) -> Iterator[str]:
-    """A sentence for each switch that is only looked up, and is not what the lab says of it."""
+    """A sentence for each referenced switch that differs from the lab file."""
     for switch in switches:
         existing = facts.switches.get(switch.name)
         if switch.use == "reference" and existing is not None and existing.mtu_bytes < switch.mtu_bytes:
             yield (
                 f"distributed switch {switch.name} has an MTU of {existing.mtu_bytes}, less than the "
-                f"{switch.mtu_bytes} of the lab: raise it there, or use: adopt sets it"
+                f"{switch.mtu_bytes} of the lab file; raise it in vCenter, or set use: adopt"
             )
 
 
@@ -150,9 +153,9 @@ class _Asked(NamedTuple):
 
 
 MOST_NAMES = 8
-"""Of those that there are, in an error."""
+"""Most existing names that an error lists."""
 WHAT = {"template": "VM or template", "datastore": "datastore", "management_network": "network", "host": "host"}
-"""How the things are called that a field names."""
+"""The kind of object that each field names."""
 
 
 def refused_supplies(lab: Lab, facts: FabricFacts) -> Iterator[str]:
@@ -177,7 +180,7 @@ def refused_supplies(lab: Lab, facts: FabricFacts) -> Iterator[str]:
             templates = [one for one in there[field] if field == "template" and facts.machines[one].template]
             others = ", ".join(sorted(templates or there[field])[:MOST_NAMES]) or "none"
             path = where.replace("*", some(machines, 3))
-            yield f"{path}: the datacenter has no {WHAT[field]} {name} that our user may see; it has {others}"
+            yield f"{path}: the datacenter has no {WHAT[field]} {name} that fabric.user may see; it has {others}"
     yield from _templates(lab, facts)
     yield from _old_hosts(lab, facts)
 
@@ -195,20 +198,20 @@ def _asked(lab: Lab) -> Iterator[tuple[_Asked, str]]:
 
 
 def _templates(lab: Lab, facts: FabricFacts) -> Iterator[str]:
-    """Of a template only: an ordinary VM that is cloned may be changed at any time before."""
+    """Checks templates only: an ordinary VM may still change before it is cloned."""
     for node, machine in _new_machines(lab):
         found = facts.machines.get(machine.template)
         if found is None or not found.template:
             continue
         if found.firmware not in ("", machine.firmware):
             yield (
-                f"nodes.{node.name}.machine.firmware: {machine.firmware}, and template {machine.template} was "
-                f"installed for {found.firmware}: it would not boot; write {found.firmware}, or take another template"
+                f"nodes.{node.name}.machine.firmware: {machine.firmware}, but template {machine.template} was "
+                f"installed for {found.firmware} and would not boot; set {found.firmware}, or use another template"
             )
         if found.guest_id not in ("", machine.guest_id):
             yield (
-                f"nodes.{node.name}.machine.guest_id: {machine.guest_id}, and template {machine.template} has "
-                f"{found.guest_id}; write that"
+                f"nodes.{node.name}.machine.guest_id: {machine.guest_id}, but template {machine.template} has "
+                f"{found.guest_id}; set guest_id to that"
             )
 
 

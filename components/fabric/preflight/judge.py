@@ -1,7 +1,7 @@
-"""Judges what hosts and switches are like before anything is changed: what breaks PVRDMA, and what is only odd.
+"""Judges ESXi hosts and switches before anything is changed.
 
-A fault is what makes PVRDMA fail or fall back to TCP without a word, or what our run could not finish. Everything
-else, such as hosts that are not alike, makes results hard to compare and is a warning. Pure: facts in, sentences out.
+A fault makes PVRDMA fail or silently fall back to TCP, or would interrupt the run. Everything else, such as ESXi hosts
+that differ, makes results hard to compare and is a warning. Pure: facts in, sentences out.
 """
 
 import re
@@ -80,8 +80,8 @@ def judge(
         for name, (_, nic) in chosen.items():
             taken.setdefault((name, nic.name), []).append(switch.name)
     faults += [
-        f"{host}: {nic} would be the uplink of {' and '.join(names)}, and a NIC has one switch: tell them apart by "
-        "uplink.name or uplink.mac"
+        f"{host}: {nic} would be the uplink of {' and '.join(names)}, but a NIC belongs to one switch; set "
+        "uplink.name or uplink.mac for each"
         for (host, nic), names in taken.items()
         if len(names) > 1
     ]
@@ -98,14 +98,14 @@ def judge(
 def _cluster(facts: FabricFacts) -> Iterator[str]:
     if facts.under_configuration_profile:
         yield (
-            "the cluster is kept by vSphere Configuration Profiles, which would undo Net.PVRDMAVmknic and the pvrdma "
-            "ruleset at the next remediation: put both into its document, or move the hosts to a cluster without one"
+            "vSphere Configuration Profiles manage the cluster and would undo Net.PVRDMAVmknic and the pvrdma ruleset "
+            "at the next remediation; add both to the profile's document, or move the hosts to a cluster without one"
         )
     for privilege, objects in sorted(facts.lacking.items()):
         if privilege.startswith(ON_HOSTS):
             yield (
-                f"our user lacks the privilege {privilege} on {some(objects, 3)}: give it the role that "
-                "rocelab role prints"
+                f"fabric.user lacks the privilege {privilege} on {some(objects, 3)}; grant it the role that "
+                "`rocelab role` prints"
             )
 
 
@@ -113,15 +113,15 @@ def _elsewhere(facts: FabricFacts) -> Iterator[str]:
     for privilege, objects in sorted(facts.lacking.items()):
         if not privilege.startswith(ON_HOSTS):
             yield (
-                f"our user lacks the privilege {privilege} on {some(objects, 3)}: unless it has it on the folders and "
-                "networks concerned, the vCenter will refuse what needs it"
+                f"fabric.user lacks the privilege {privilege} on {some(objects, 3)}; without it on the folders and "
+                "networks concerned, the vCenter refuses the calls that need it. Grant it there"
             )
 
 
 def _absent(host: HostFacts | None) -> str:
     if host is None:
-        return "no such host in the datacenter that our user may see; mend its name in fabric.switches"
-    return "is not connected to the vCenter; reconnect it, or take it out of fabric.switches"
+        return "the datacenter has no such host that fabric.user may see; correct its name in fabric.switches"
+    return "is not connected to the vCenter; reconnect it, or remove it from fabric.switches"
 
 
 def _uplink(switch: DistributedSwitch, name: str, host: HostFacts, facts: FabricFacts) -> Nic:
@@ -140,8 +140,8 @@ def _uplink(switch: DistributedSwitch, name: str, host: HostFacts, facts: Fabric
         return nic
     if len(nics) != 1:
         raise LabError(
-            f"{name}: has {len(nics)} uplinks on {switch.name}, and PVRDMA wants exactly one; "
-            f"{'add the host with its NIC' if not nics else 'take the others away'} there, or leave the host out"
+            f"{name}: has {len(nics)} uplinks on {switch.name}, but PVRDMA needs exactly one; "
+            f"{'add the host with its NIC' if not nics else 'remove the others'} there, or remove the host from the lab"
         )
     if rdma:
         refuse_without_rdma(name, nics[0])
@@ -152,45 +152,45 @@ def _path(switch: DistributedSwitch, host: HostFacts, nic: Nic, mtu_bytes: int) 
     newest = newest_switch(host.version)  # none: it has no PVRDMA at all, which is told elsewhere
     if newest and (switch.use == "create" or switch.declared("version")) and not joins(host.version, switch.version):
         yield (
-            f"{host.name}: ESXi {host.version} cannot join {switch.name} of version {switch.version}: "
-            f"declare {newest}, or leave the host out"
+            f"{host.name}: ESXi {host.version} cannot join {switch.name} of version {switch.version}; "
+            f"set version {newest}, or remove the host"
         )
     if not nic.speed_mbit:
         yield (
-            f"{host.name}: {nic.name}, its uplink on {switch.name}, has no link: plug the cable in, enable the "
+            f"{host.name}: {nic.name}, its uplink on {switch.name}, has no link; plug the cable in, enable the "
             "switch port, and set a VPI adapter's port type to Ethernet"
         )
     elif switch.carries_pvrdma and nic.rdma_state and not nic.rdma_state.startswith(WORKING):
         yield (
             f"{host.name}: {nic.rdma_device} of {nic.name}, its uplink on {switch.name}, is {nic.rdma_state} and not "
-            "active, so PVRDMA would fall back to TCP without a word: look for the RDMA driver's messages in the "
-            "host's vmkernel.log, and for firmware that does not fit it"
+            "active, so PVRDMA would silently fall back to TCP; look for the RDMA driver's messages in the "
+            "host's vmkernel.log, and check that the firmware fits the driver"
         )
     announced = host.neighbour_mtu_bytes.get(nic.name)
     if announced is not None and announced < mtu_bytes:
         yield (
             f"{host.name}: the physical switch at {nic.name} announces an MTU of {announced}, less than the "
-            f"{mtu_bytes} of {switch.rail}: frames would be lost; raise it on the port"
+            f"{mtu_bytes} of {switch.rail}, so frames would be lost; raise it on the port"
         )
 
 
 def _host(host: HostFacts, *, needs_vgpu: bool) -> Iterator[str]:
     numbers = tuple(int(word) for word in host.version.split(".")[:2] if word.isdigit())
     if numbers and numbers < OLDEST:
-        yield f"{host.name}: ESXi {host.version} has no PVRDMA; it came with 6.5"
+        yield f"{host.name}: ESXi {host.version} has no PVRDMA; upgrade to 6.5 or newer"
     if host.under_profile:
         yield (
-            f"{host.name}: a host profile is attached, which would undo our settings at the next remediation: "
-            "put them into the profile, or detach it"
+            f"{host.name}: its host profile would undo rocelab's settings at the next remediation; "
+            "add them to the profile, or detach it"
         )
     if needs_vgpu and not host.vgpu_profiles:
         yield (
-            f"{host.name}: offers no vGPU, and a machine of this lab asks for one: install NVIDIA's host driver (VIB) "
-            "that fits this ESXi build, and reboot"
+            f"{host.name}: offers no vGPU, but a VM of this lab needs one; install NVIDIA's host driver (VIB) "
+            "for this ESXi build, and reboot"
         )
     if needs_vgpu and host.graphics not in (SHARED_DIRECT, ""):
         yield (
-            f"{host.name}: its graphics type is {host.graphics}, and vGPUs need {SHARED_DIRECT}: "
+            f"{host.name}: its graphics type is {host.graphics}, but vGPUs need {SHARED_DIRECT}; "
             "set Host Graphics to Shared Direct, and restart Xorg or reboot"
         )
     elif needs_vgpu and (idle := _idle(host)) and len(idle) == len(host.gpu_graphics):
@@ -213,11 +213,11 @@ def _oddities(host: HostFacts, *, needs_vgpu: bool) -> Iterator[str]:
             "where it is to have some, set it, and restart Xorg or reboot"
         )
     if host.maintenance:
-        yield f"{host.name}: is in maintenance mode, so that no machine starts there"
+        yield f"{host.name}: is in maintenance mode, so no VM starts there"
     if not host.ntp_servers:
-        yield f"{host.name}: has no NTP server, so that its clock and its logs drift: set one"
+        yield f"{host.name}: has no NTP server, so its clock and logs drift; set one"
     elif not host.ntp_running:
-        yield f"{host.name}: ntpd does not run, although servers are set: start it, with the policy on"
+        yield f"{host.name}: ntpd is stopped although servers are set; start it with the host"
 
 
 def _vmkernels(
@@ -231,7 +231,7 @@ def _vmkernels(
             if found is not None and not adopted and found.mtu_bytes < rail_mtu_bytes[switch.rail]:
                 yield (
                     f"{wanted.name}: {name} has an MTU of {found.mtu_bytes}, the rail {rail_mtu_bytes[switch.rail]}: "
-                    "PVRDMA's control traffic works so, other traffic of it stays at small frames"
+                    "PVRDMA's control traffic works, but other traffic of the adapter uses small frames"
                 )
 
 
@@ -274,7 +274,7 @@ ALIKE_WITH_GPUS: Mapping[str, Kinds] = {
     "way from the uplink to the GPUs": lambda host, nic: host.pcie.ways(nic.pci, host.gpu_graphics),
     "graphics type of the GPUs now": lambda host, _: ", ".join(sorted(set(host.gpu_graphics.values()))),
 }
-"""Of hosts that may get a machine with a vGPU; another may have whatever GPUs it likes."""
+"""Compared only between ESXi hosts that may get a VM with a vGPU; GPUs of other ESXi hosts may differ."""
 
 
 def unlike(switch: str, chosen: Mapping[str, tuple[HostFacts, Nic]], vgpu: Collection[str]) -> Iterator[str]:
@@ -296,7 +296,7 @@ def _differing(switch: str, alike: Mapping[str, Kinds], chosen: Mapping[str, tup
             groups[kind(host, nic)].append(name)
         if len(groups) > 1:
             ordered = sorted(groups.items(), key=lambda group: (len(group[1]), group[0]))
-            told = "; ".join(f"{value or 'none or not told'} on {some(names, 3)}" for value, names in ordered)
+            told = "; ".join(f"{value or 'none or not reported'} on {some(names, 3)}" for value, names in ordered)
             yield f"{switch}: {what} is not the same on all hosts: {told}"
 
 
@@ -315,9 +315,9 @@ def blocked(switches: Sequence[DistributedSwitch], facts: FabricFacts) -> Iterat
             ]
             if out:
                 yield (
-                    f"{name}: its firewall ruleset {RULESET} lets in {', '.join(host.pvrdma_allows) or 'nobody'}, and "
-                    f"not {some(out, 3)}: PVRDMA between them fails. Add the network "
-                    f"(esxcli network firewall ruleset allowedip add -r {RULESET} -i ...), or let in all addresses"
+                    f"{name}: its firewall ruleset {RULESET} allows {', '.join(host.pvrdma_allows) or 'nothing'}, but "
+                    f"not {some(out, 3)}, so PVRDMA between them fails. Add the network "
+                    f"(esxcli network firewall ruleset allowedip add -r {RULESET} -i ...), or allow all addresses"
                 )
 
 
@@ -362,8 +362,8 @@ def other_branches(lab: Lab, hosts: Iterable[HostFacts]) -> Iterator[str]:
             by_branch.setdefault(max(known), []).append(host.name)
     for branch, names in sorted(by_branch.items()):
         yield (
-            f"vGPU driver of branch {branch} on {some(names, MOST_HOSTS)}, and gpu.driver.version asks for {guest} in "
-            "the guests: take both from one release of vGPU (nvidia-smi on the host shows its)"
+            f"vGPU driver of branch {branch} on {some(names, MOST_HOSTS)}, but gpu.driver.version sets {guest} for "
+            "the guests; use drivers of one vGPU release (nvidia-smi on the ESXi host shows its version)"
         )
 
 
@@ -384,7 +384,7 @@ def unlossless(lab: Lab) -> Iterator[str]:
     if lab.simulated or not pvrdma or (lab.switches and lab.qos is not None and lab.qos.mode == "lossless"):
         return
     yield (
-        "PVRDMA wants a network that drops no frame, and this lab does not see to it (switches, and "
-        "qos.mode: lossless): priority flow control or global pause, on the physical switches and on each host's HCA "
+        "PVRDMA needs a lossless network, but this lab does not configure one (switches and qos.mode: lossless); "
+        "enable priority flow control or global pause on the physical switches and on each ESXi host's HCA "
         "(nmlx5_core: pfctx and pfcrx)"
     )

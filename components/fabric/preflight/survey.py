@@ -52,7 +52,7 @@ COMPLIANCE = frozenset({"compliant", "nonCompliant", "running"})
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Scope:
-    """What is looked at."""
+    """What the survey reads."""
 
     datacenter: str
     cluster: str
@@ -232,7 +232,7 @@ def _entry(rows: Sequence[tuple[Any, Found]], what: str, name: str) -> tuple[Any
         if found["name"] == name:
             return entity, found
     others = ", ".join(sorted(str(found["name"]) for _, found in rows)) or "none"
-    raise LabError(f"fabric.{what}: the vCenter has no {name} that our user may see; it has {others}")
+    raise LabError(f"fabric.{what}: the vCenter has no {name} that fabric.user may see; it has {others}")
 
 
 def allowed(rulesets: Iterable[vim.host.Ruleset]) -> tuple[str, ...] | None:
@@ -373,10 +373,10 @@ INFINIBAND, ETHERNET = 0x0207, 0x0200
 """PCI classes of network controllers: a VPI adapter's port bears the class of its port type."""
 WHY_NO_VMNIC = {
     INFINIBAND: (
-        "its port type is InfiniBand, of which ESXi makes no NIC: set it to Ethernet (mlxconfig: LINK_TYPE_P1=2, or P2 "
-        "for the second port), and reboot"
+        "its port type is InfiniBand, for which ESXi creates no NIC; set it to Ethernet (mlxconfig: LINK_TYPE_P1=2, or "
+        "P2 for the second port), and reboot"
     ),
-    ETHERNET: "it is passed through to machines, or the host's driver did not take it: look for it in vmkernel.log",
+    ETHERNET: "it is passed through to VMs, or the ESXi host's driver did not claim it; look for it in vmkernel.log",
 }
 
 

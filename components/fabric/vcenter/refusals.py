@@ -23,7 +23,7 @@ def explained(fault: Exception) -> str:
         # managers of a host have no name of their own, and whoever asked them has said which host it was
         place = f" on {_named(fault.object)}" if isinstance(fault.object, vim.ManagedEntity) else ""
         return (
-            f"our user lacks the privilege {fault.privilegeId or 'that this needs'}{place}. "
+            f"fabric.user lacks the privilege {fault.privilegeId or 'that this needs'}{place}. "
             "The role with all of them: rocelab role"
         )
     if isinstance(fault, vmodl.fault.ManagedObjectNotFound):

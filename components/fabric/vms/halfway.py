@@ -91,7 +91,7 @@ def refuse_unready(vcenter: VCenter, uuid: str, name: str, guest_s: float) -> No
     if status == FAILED:
         raise LabError(
             f"{name}: its guest was not given name and addresses{f' ({said})' if said else ''}: its "
-            "/var/log/vmware-imc/toolsDeployPkg.log says why; mend the template, which needs open-vm-tools and perl. "
+            "/var/log/vmware-imc/toolsDeployPkg.log says why; fix the template, which needs open-vm-tools and perl. "
             + ANEW.format(name=name)
         )
 

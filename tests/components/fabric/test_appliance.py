@@ -113,12 +113,12 @@ def test_the_stub_takes_all_that_it_is_told(lab: Lab, ova: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        ({"colour": "red"}, "the OVA does not ask for colour; it asks for adapter1.ip"),
+        ({"colour": "red"}, "the OVA has no property colour; it has adapter1.ip"),
         ({"version": "9"}, "the OVA's version is fixed"),
         ({"gateway": "router"}, "gateway: 'router' is no IPv4 address"),
         ({"licence": "yes"}, "licence: 'yes' is neither True nor False"),
         ({"adapter2.mtu": "jumbo"}, "adapter2.mtu: 'jumbo' is no number (uint16)"),
-        ({"hostname": ""}, "the OVA requires hostname: name it in bitfusion.keys or bitfusion.properties"),
+        ({"hostname": ""}, "the OVA requires hostname; set it in bitfusion.keys or bitfusion.properties"),
     ],
 )
 def test_what_the_ova_would_not_take_is_named_before_it_is_deployed(lab: Lab, ova: Path, change, said) -> None:
@@ -144,9 +144,13 @@ def hardware_of(systems: str, guest: str) -> Descriptor:
 @pytest.mark.parametrize(
     ("systems", "guest", "said"),
     [
-        ("vmx-11", "ubuntu64Guest", "the OVA has virtual hardware 11, and PVRDMA needs 13 or newer"),
-        ("vmx-13", "windows9Server64Guest", "the OVA's guest is windows9Server64Guest, and PVRDMA has a driver for"),
-        ("vmx-13", "ubuntuGuest", "64-bit Linux alone"),
+        ("vmx-11", "ubuntu64Guest", "the OVA has virtual hardware 11, but PVRDMA needs 13 or newer"),
+        (
+            "vmx-13",
+            "windows9Server64Guest",
+            "the OVA's guest is windows9Server64Guest, but PVRDMA has drivers only for",
+        ),
+        ("vmx-13", "ubuntuGuest", "only for 64-bit Linux"),
     ],
 )
 def test_an_ova_that_could_have_no_pvrdma_is_refused_in_the_preview(
@@ -169,9 +173,9 @@ def test_an_ova_that_could_have_pvrdma_or_does_not_tell_is_passed(lab: Lab, syst
 @pytest.mark.parametrize(
     ("content", "said"),
     [
-        (b"<a", "is no XML"),
-        (b"<a/>", "no OVF 1.x envelope"),
-        (b'<!DOCTYPE a [<!ENTITY b "c">]><a>&b;</a>', "defines entities"),
+        (b"<a", "is not XML"),
+        (b"<a/>", "not an OVF 1.x envelope"),
+        (b'<!DOCTYPE a [<!ENTITY b "c">]><a>&b;</a>', "defines XML entities"),
     ],
 )
 def test_what_is_no_descriptor_is_refused(tmp_path: Path, content: bytes, said: str) -> None:
@@ -188,9 +192,9 @@ def test_what_is_no_ova_and_another_file_than_the_named_one_are_refused(tmp_path
     assert right.bitfusion
     assert wrong.bitfusion
 
-    with pytest.raises(LabError, match="is no OVA: it is not a tar archive"):
+    with pytest.raises(LabError, match="is not a tar archive, so not a valid OVA"):
         read_descriptor(tmp_path / "x.ova")
-    with pytest.raises(LabError, match="and the lab names 0000"):
+    with pytest.raises(LabError, match="but the lab file sets 0000"):
         checked_descriptor(wrong.bitfusion, ROOT)
     assert checked_descriptor(right.bitfusion, ROOT).networks == ("Management",)
 

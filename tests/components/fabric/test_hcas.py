@@ -107,5 +107,5 @@ def test_a_vcenter_that_breaks_off_is_one_reason_for_all(vcenter, monkeypatch):
 
     monkeypatch.setattr(spread, "collect_all", broken)
 
-    with pytest.raises(LabError, match="does not tell where the machines run: reset by peer"):
+    with pytest.raises(LabError, match="does not report where the VMs run: reset by peer"):
         hcas.Hcas(vcenter, FABRIC).look([("a", "gpu01")])

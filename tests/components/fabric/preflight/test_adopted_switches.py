@@ -38,7 +38,7 @@ def test_a_host_with_the_lab_s_nic_or_without_one_is_passed() -> None:
 
 
 def test_a_host_with_two_uplinks_is_refused_although_one_of_them_is_the_lab_s() -> None:
-    assert "esx1: has 2 uplinks on roce, and PVRDMA wants exactly one" in faults("vmnic4", "vmnic5")[0]
+    assert "esx1: has 2 uplinks on roce, but PVRDMA needs exactly one" in faults("vmnic4", "vmnic5")[0]
 
 
 @pytest.mark.parametrize(("now", "said"), [("7.0.3", ["7.0.3"]), ("7.0.2", []), ("6.6.0", []), ("own", [])])

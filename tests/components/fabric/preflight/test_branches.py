@@ -33,7 +33,7 @@ def test_another_branch_is_one_warning_that_names_the_hosts_and_both_sides(rdg: 
     found = list(other_branches(asking(rdg, "535.154.05"), hosts))
 
     assert len(found) == 1
-    assert found[0].startswith("vGPU driver of branch 430 on sc2esx24, sc2esx25, and gpu.driver.version asks for 535.1")
+    assert found[0].startswith("vGPU driver of branch 430 on sc2esx24, sc2esx25, but gpu.driver.version sets 535.1")
 
 
 @pytest.mark.parametrize(

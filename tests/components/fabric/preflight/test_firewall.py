@@ -76,11 +76,11 @@ def test_a_list_that_has_all_others_or_none_that_is_known_is_passed_without_a_wo
         (
             MADE,
             ("192.168.0.25",),
-            "esx1: its firewall ruleset pvrdma lets in 192.168.0.25, and not esx3 (192.168.0.26)",
+            "esx1: its firewall ruleset pvrdma allows 192.168.0.25, but not esx3 (192.168.0.26)",
         ),
-        (TAKEN, ("192.168.0.0/24",), "lets in 192.168.0.0/24, and not esx2 (10.0.0.2), esx3 (10.0.0.3): PVRDMA"),
-        (MADE, (), "lets in nobody, and not esx2 (192.168.0.25), esx3 (192.168.0.26): PVRDMA"),
-        ((*MADE, *TAKEN), (), "esx4 (10.0.0.4) and 2 more: PVRDMA"),
+        (TAKEN, ("192.168.0.0/24",), "allows 192.168.0.0/24, but not esx2 (10.0.0.2), esx3 (10.0.0.3), so PVRDMA"),
+        (MADE, (), "allows nothing, but not esx2 (192.168.0.25), esx3 (192.168.0.26), so PVRDMA"),
+        ((*MADE, *TAKEN), (), "esx4 (10.0.0.4) and 2 more, so PVRDMA"),
     ],
 )
 def test_a_list_that_leaves_another_host_out_is_a_warning_with_the_remedy(vmkernels, allows, said):
@@ -88,5 +88,5 @@ def test_a_list_that_leaves_another_host_out_is_a_warning_with_the_remedy(vmkern
 
     assert said in told
     assert told.endswith(
-        "Add the network (esxcli network firewall ruleset allowedip add -r pvrdma -i ...), or let in all addresses"
+        "Add the network (esxcli network firewall ruleset allowedip add -r pvrdma -i ...), or allow all addresses"
     )

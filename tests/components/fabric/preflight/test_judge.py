@@ -74,9 +74,9 @@ def test_hosts_that_are_alike_and_fit_are_passed_without_a_word():
     ("change", "said"),
     [
         ({"connected": False}, r"esx1: is not connected to the vCenter; reconnect it"),
-        ({"version": "6.0.0"}, r"esx1: ESXi 6.0.0 has no PVRDMA; it came with 6.5"),
-        ({"under_profile": True}, r"esx1: a host profile is attached.*detach it"),
-        ({"nics": (replace(NIC, speed_mbit=0),)}, r"esx1: vmnic4, its uplink on roce, has no link: .*port type"),
+        ({"version": "6.0.0"}, r"esx1: ESXi 6.0.0 has no PVRDMA; upgrade to 6.5 or newer"),
+        ({"under_profile": True}, r"esx1: its host profile would undo.*detach it"),
+        ({"nics": (replace(NIC, speed_mbit=0),)}, r"esx1: vmnic4, its uplink on roce, has no link; .*port type"),
         ({"nics": (replace(NIC, rdma_device=""),)}, r"esx1: no NIC is rdma_device vmrdma0; it has vmnic4"),
         ({"nics": (replace(NIC, rdma_state="down"),)}, r"esx1: vmrdma0 of vmnic4, .* is down and not active.*vmkernel"),
         ({"nics": (replace(NIC, rdma_state="down", speed_mbit=0),)}, r"esx1: vmnic4, its uplink on roce, has no link"),
@@ -87,7 +87,7 @@ def test_hosts_that_are_alike_and_fit_are_passed_without_a_word():
         ({"nics": (replace(NIC, switch="vSwitch0"),)}, r"esx1: vmnic4 .* is in use. It is never taken away"),
         ({"neighbour_mtu_bytes": {"vmnic4": 1400}}, r"announces an MTU of 1400, less than the 1500 of pvrdma"),
         ({"vgpu_profiles": frozenset()}, r"esx1: offers no vGPU.*install NVIDIA's host driver"),
-        ({"graphics": "shared"}, r"esx1: its graphics type is shared, and vGPUs need sharedDirect"),
+        ({"graphics": "shared"}, r"esx1: its graphics type is shared, but vGPUs need sharedDirect"),
     ],
 )
 def test_what_breaks_pvrdma_is_a_fault_that_names_host_and_remedy(change, said):
@@ -110,12 +110,12 @@ def test_an_rdma_device_that_works_or_tells_nothing_is_passed(state):
             "roce: ESXi is not the same on all hosts: 8.0.2 build 1 on esx2; 8.0.2 build 22380479 on esx1",
         ),
         ({"nics": (replace(NIC, driver_version="4.1"),)}, "driver version of the uplink is not the same"),
-        ({"nics": (replace(NIC, driver_version=""),)}, "none or not told on esx2"),
+        ({"nics": (replace(NIC, driver_version=""),)}, "none or not reported on esx2"),
         ({"nics": (replace(NIC, pci="0000:af:00.0"),)}, "PCIe placement of the uplink is not the same"),
         ({"nics": (replace(NIC, speed_mbit=25_000),)}, "link speed of the uplink is not the same"),
         ({"maintenance": True}, "esx2: is in maintenance mode"),
         ({"ntp_servers": ()}, "esx2: has no NTP server"),
-        ({"ntp_running": False}, "esx2: ntpd does not run"),
+        ({"ntp_running": False}, "esx2: ntpd is stopped"),
     ],
 )
 def test_what_is_only_odd_is_a_warning(change, said):
@@ -194,7 +194,7 @@ def test_an_uplink_far_from_all_gpus_is_a_warning_where_a_vgpu_machine_may_run()
         (with_gpus("0000:5e:00.0", numa_node=1), "way from the uplink to the GPUs is not the same on all hosts: "),
         (
             replace(HOST, gpu_graphics={}),
-            "PCIe placement of the GPUs is not the same on all hosts: none or not told on esx2; ",
+            "PCIe placement of the GPUs is not the same on all hosts: none or not reported on esx2; ",
         ),
     ],
 )
@@ -239,24 +239,24 @@ def test_a_host_that_is_not_there_a_profile_and_a_missing_privilege_are_faults()
 
     faults = "\n".join(judge([a_switch()], alone, {"pvrdma": 1500}, frozenset()).faults)
 
-    assert "esx2: no such host in the datacenter" in faults
-    assert "kept by vSphere Configuration Profiles" in faults
+    assert "esx2: the datacenter has no such host" in faults
+    assert "vSphere Configuration Profiles manage the cluster" in faults
     assert "lacks the privilege Host.Config.Network on esx1" in faults
 
 
 @pytest.mark.parametrize(
     ("esxi", "version", "remedy"),
     [
-        ("6.7.0", "8.0.3", "declare 6.6.0, or leave the host out"),
-        ("7.0.1", "7.0.2", "declare 7.0.0, or leave the host out"),
-        ("8.0.2", "8.0.3", "declare 8.0.0, or leave the host out"),
-        ("8.0.3", "9.0.0", "declare 8.0.3, or leave the host out"),
+        ("6.7.0", "8.0.3", "set version 6.6.0, or remove the host"),
+        ("7.0.1", "7.0.2", "set version 7.0.0, or remove the host"),
+        ("8.0.2", "8.0.3", "set version 8.0.0, or remove the host"),
+        ("8.0.3", "9.0.0", "set version 8.0.3, or remove the host"),
     ],
 )
 def test_a_host_that_is_older_than_the_switch_is_refused_with_the_version_that_it_can_join(esxi, version, remedy):
     found = verdict(replace(HOST, version=esxi), switch=a_switch(hosts=[{"name": "esx1"}], version=version))
 
-    assert found.faults == (f"esx1: ESXi {esxi} cannot join roce of version {version}: {remedy}",)
+    assert found.faults == (f"esx1: ESXi {esxi} cannot join roce of version {version}; {remedy}",)
 
 
 @pytest.mark.parametrize(
@@ -279,8 +279,8 @@ def test_two_switches_that_come_to_the_same_nic_of_a_host_are_refused():
     faults = judge([first, second], facts, {"pvrdma": 1500, "nvme": 1500}, frozenset()).faults
 
     assert faults == tuple(
-        f"{host}: vmnic4 would be the uplink of roce and nvme, and a NIC has one switch: tell them apart by "
-        "uplink.name or uplink.mac"
+        f"{host}: vmnic4 would be the uplink of roce and nvme, but a NIC belongs to one switch; set "
+        "uplink.name or uplink.mac for each"
         for host in ("esx1", "esx2")
     )
 
@@ -291,7 +291,7 @@ def test_a_privilege_that_a_folder_may_give_is_a_warning():
     said = judge([a_switch(hosts=[{"name": "esx1"}])], found, {"pvrdma": 1500}, frozenset())
 
     assert said.faults == ()
-    assert said.warnings[0].startswith("our user lacks the privilege DVSwitch.Create on DC0: unless")
+    assert said.warnings[0].startswith("fabric.user lacks the privilege DVSwitch.Create on DC0; without")
 
 
 def test_small_frames_of_an_adapter_that_is_left_as_it_is_are_told():
@@ -321,14 +321,14 @@ def test_what_is_to_be_there_and_is_not_is_refused_with_what_there_is(use):
 
     assert claims(a_switch(use=use), existing=elsewhere) == [
         (
-            f"distributed switch roce is to be {'adopted' if use == 'adopt' else 'referenced'}, and there is none; "
-            "there is other"
+            f"distributed switch roce cannot be {'adopted' if use == 'adopt' else 'referenced'}: it does not exist; "
+            "the datacenter has other"
         )
     ]
     assert claims(a_switch(use=use, port_group="nvme")) == [
         (
-            f"port group nvme is to be {'adopted' if use == 'adopt' else 'referenced'}, "
-            "and roce has none of that name; it has pvrdma"
+            f"port group nvme cannot be {'adopted' if use == 'adopt' else 'referenced'}: "
+            "roce does not have it; it has pvrdma"
         )
     ]
 
@@ -337,7 +337,7 @@ def test_a_referenced_switch_that_is_not_as_the_lab_says_is_refused_and_an_adopt
     small = replace(EXISTING, mtu_bytes=1500)
 
     assert "has an MTU of 1500, less than the 9000 of the lab" in claims(a_switch(use="reference"), existing=small)[0]
-    assert "pvrdma has VLAN 0, the lab says 7" in claims(a_switch(use="reference", vlan_id=7))[0]
+    assert "pvrdma has VLAN 0, but the lab file sets 7" in claims(a_switch(use="reference", vlan_id=7))[0]
     assert claims(a_switch(use="adopt", vlan_id=7), existing=small) == []
 
 

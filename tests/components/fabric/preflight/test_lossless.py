@@ -28,7 +28,7 @@ def said(host: Any = HOST, **others: Any) -> list[str]:
 def test_a_lab_that_lets_frames_be_dropped_is_told_what_pvrdma_wants(others: dict[str, Any]) -> None:
     [warned] = said(**others)
 
-    assert "priority flow control or global pause, on the physical switches and on each host's HCA" in warned
+    assert "priority flow control or global pause on the physical switches and on each ESXi host's HCA" in warned
 
 
 @pytest.mark.parametrize(

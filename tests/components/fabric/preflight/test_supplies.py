@@ -43,7 +43,7 @@ def test_what_is_there_and_fits_is_passed_without_a_word() -> None:
     assert refused() == []
 
 
-SEEN = "that our user may see; it has"
+SEEN = "that fabric.user may see; it has"
 
 
 @pytest.mark.parametrize(
@@ -84,10 +84,10 @@ def test_a_template_of_another_firmware_or_guest_is_refused_and_an_ordinary_mach
     said = refused(replace(FACTS, machines={"DC0_C0_RP0_VM0": other}))
 
     assert (
-        "nodes.gpu01.machine.firmware: efi, and template DC0_C0_RP0_VM0 was installed for bios: it would not boot; "
-        "write bios, or take another template"
+        "nodes.gpu01.machine.firmware: efi, but template DC0_C0_RP0_VM0 was installed for bios and would not boot; "
+        "set bios, or use another template"
     ) in said
-    guest = "debian12_64Guest, and template DC0_C0_RP0_VM0 has ubuntu64Guest; write that"
+    guest = "debian12_64Guest, but template DC0_C0_RP0_VM0 has ubuntu64Guest; set guest_id to that"
     assert f"nodes.gpu02.machine.guest_id: {guest}" in said
     assert len(said) == 4
     assert refused(replace(FACTS, machines={"DC0_C0_RP0_VM0": replace(other, template=False)})) == []

@@ -43,5 +43,5 @@ def test_a_fault_without_words_gives_its_name_and_no_dump(fault: vmodl.MethodFau
 def test_a_missing_privilege_comes_with_the_command_that_lists_them() -> None:
     said = explained(vim.fault.NoPermission(privilegeId="Host.Config.NetService", msg="Permission denied"))
 
-    assert said.startswith("our user lacks the privilege Host.Config.NetService. ")
+    assert said.startswith("fabric.user lacks the privilege Host.Config.NetService. ")
     assert said.endswith("rocelab role")

@@ -124,4 +124,4 @@ def test_of_the_hosts_of_a_switch_only_those_are_named_whose_nic_another_has():
 def test_a_host_is_told_off_its_switch_only_where_it_is(uplink_of, named):
     said = list(left(Hosts({"esx01": uplink_of}), SWITCH, "esx01"))
 
-    assert [one.startswith("esx01: is no member of rdma any more") for one in said] == [True] * named
+    assert [one.startswith("esx01: is no longer a member of rdma") for one in said] == [True] * named
