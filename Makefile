@@ -1,4 +1,4 @@
-# Convenience for simulator stacks; whoever has hardware uses `eval "$$(make env)"` and the pulumi CLI (README).
+# Commands for simulator stacks. On hardware, use `eval "$$(make env)"` and the pulumi CLI (README).
 STACK ?= lab
 IN := engine/run $(STACK)
 PYTHON := .venv/bin/python
@@ -9,19 +9,19 @@ PYTHON := .venv/bin/python
 help:  ## This list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*##/\t/' | column -t -s "$$(printf '\t')"
 
-setup:  ## Python packages, the Pulumi engine, its plugins, pinned upstream manifests, and the simulator's programs
+setup:  ## Installs Python packages, the Pulumi engine, plugins, pinned upstream manifests, and simulator programs
 	@engine/setup --stack $(STACK)
 	@$(PYTHON) -m components.cli store
 
 env:  ## Prints the environment for the plain pulumi CLI: eval "$$(make env)"
 	@engine/env --stack $(STACK)
 
-doctor:  ## What is installed, where it comes from, and what is missing for which command
+doctor:  ## Lists what is installed, where it comes from, and what each command still needs
 	@engine/doctor --stack $(STACK)
 
-# The commands below act on labs of kind virtual only: never on machines that somebody needs. The guard says what does
-# the same there; the checks, where nodes are started, what only this machine's owner can add, and where a lab is brought
-# up, that no other one has the simulator; all before anything is built.
+# The commands below act on labs of kind virtual only, never on real machines. Before anything is built, the guard names
+# the command to use on hardware, CHECK reports what only this machine's owner can install, and ALONE makes sure that
+# no other lab uses the simulator.
 ON_HARDWARE = pulumi up --stack $(STACK)
 CHECK =
 ALONE =
@@ -35,13 +35,13 @@ virtual:
 	@engine/setup --stack $(STACK)
 	@$(PYTHON) -m components.cli store
 
-# for a stack that nobody has made, no simulator need start; a preview leaves a state without resources
+# a stack without resources needs no simulator; a preview leaves such a state
 made: virtual
 	@grep -qs '"urn"' .sim/state/.pulumi/stacks/rocelab/$(STACK).json || \
 	  { echo "stack $(STACK) has not been made yet: make up STACK=$(STACK) makes it" >&2; exit 1; }
 
 # refresh: a node that was killed or reset comes back as its clean snapshot, which the state cannot know
-up: virtual  ## Everything: simulator, pulumi up, verdict
+up: virtual  ## Starts the simulator, runs pulumi up, and reports the verdict
 	@$(IN) sim up --stack $(STACK)
 	@$(IN) python -m engine.recover $(STACK)
 	@$(IN) pulumi stack select --create $(STACK)
@@ -50,53 +50,53 @@ up: virtual  ## Everything: simulator, pulumi up, verdict
 	    --after-up $$status $$begun; exit $$status
 
 preview: ON_HARDWARE = pulumi preview --diff --stack $(STACK)
-preview: virtual  ## What an up would change
+preview: virtual  ## Shows what `make up` would change
 	@$(IN) sim up --stack $(STACK)
 	@$(IN) pulumi stack select --create $(STACK)
 	$(IN) pulumi preview --diff --stack $(STACK)
 
 drift: ON_HARDWARE = pulumi preview --refresh --run-program --diff --stack $(STACK)
-drift: made  ## What differs on the hosts and in the cluster from what the stack says
+drift: made  ## Shows where hosts and cluster differ from the stack
 	@$(IN) sim up --stack $(STACK)
 	$(IN) pulumi preview --refresh --run-program --diff --stack $(STACK)
 
 RUNS = $(IN) sim status --stack $(STACK) > /dev/null || \
-  { echo "the simulator does not run: make up STACK=$(STACK) starts it and puts the hosts back" >&2; exit 1; }
+  { echo "the simulator does not run: make up STACK=$(STACK) starts it and configures the hosts" >&2; exit 1; }
 
 # not started here: hosts that come back as their clean snapshots would be measured as they are
 validate: MEASURE = $(if $(REBASELINE),rebaseline,again)
 validate: ON_HARDWARE = ROCELAB_VALIDATE=$(MEASURE) pulumi up --stack $(STACK)
-validate: made  ## Measures again, whatever has been measured (REBASELINE=1: earlier runs are no measure any more)
+validate: made  ## Measures again, even if nothing changed (REBASELINE=1 discards earlier baselines)
 	@$(RUNS)
 	ROCELAB_VALIDATE=$(MEASURE) $(IN) pulumi up --yes --skip-preview --stack $(STACK)
 
 ports: ON_HARDWARE = rocelab ports --check --stack $(STACK)
-ports: made  ## Tries each way of the lab's port matrix, from where it has to be open
+ports: made  ## Tests each connection of the lab's port matrix from its source
 	@$(RUNS)
 	@$(IN) rocelab ports --check --stack $(STACK)
 
-history: setup  ## The last runs of a lab: verdicts, values, and what they are compared with
+history: setup  ## Lists a lab's last runs: verdicts, values and baselines
 	@$(IN) rocelab history --stack $(STACK)
 
 report: ON_HARDWARE = rocelab report --folder report --stack $(STACK)
-report: made  ## The last run as HTML, Markdown, JSON, CTRF and JUnit in .sim/report
+report: made  ## Writes the last run as HTML, Markdown, JSON, CTRF and JUnit to .sim/report
 	@$(IN) rocelab report --stack $(STACK) --folder .sim/report
 
 recover: ON_HARDWARE = pulumi cancel --stack $(STACK) && \
   pulumi refresh --run-program --clear-pending-creates --stack $(STACK)
-recover: virtual  ## Clears what a killed run left
+recover: virtual  ## Cleans up after an interrupted run
 	@$(IN) python -m engine.recover $(STACK)
 
 destroy: ON_HARDWARE = pulumi destroy --run-program --stack $(STACK)
-destroy: made  ## Undoes everything on the hosts and in the cluster
+destroy: made  ## Undoes all changes on the hosts and in the cluster
 	@$(IN) sim up --stack $(STACK)
 	@$(IN) python -m engine.recover $(STACK)
 	$(IN) pulumi destroy --yes --run-program --skip-preview --stack $(STACK)
 
-down:  ## Stops the simulator; its state stays
+down:  ## Stops the simulator and keeps its state
 	@if [ -x .engine/bin/sim ]; then $(IN) sim down; fi
 
-check:  ## Format, lint, types
+check:  ## Checks format, lint and types
 	@engine/setup --dev --python-only
 	.venv/bin/ruff format --check .
 	.venv/bin/ruff check .

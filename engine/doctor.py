@@ -13,7 +13,7 @@ from engine.places import VENV
 
 
 def engine_findings(stack: str | None) -> tuple[list[Finding], list[Part]]:
-    """A finding per part of the engine, and the parts that setup has yet to make for the stack."""
+    """A finding per part of the engine, and the parts that setup still has to provide for the stack."""
     needs = needed(PARTS, stack)
     findings: list[Finding] = []
     absent: list[Part] = []
@@ -61,8 +61,8 @@ def table(findings: list[Finding]) -> str:
 def main() -> int:
     """The command `engine/doctor`; 1 when something is missing."""
     parser = argparse.ArgumentParser(prog="engine/doctor", description=(__doc__ or "").split("\n", 1)[0])
-    parser.add_argument("--json", action="store_true", help="for programs")
-    parser.add_argument("--stack", help="miss only what the lab of this stack needs")
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    parser.add_argument("--stack", help="check only what the lab of this stack needs")
     options = parser.parse_args()
     parts, absent = engine_findings(options.stack)
     in_pods = STANDINS_IN_PODS if options.stack and has_real_pods(options.stack) else ()

@@ -248,7 +248,7 @@ def main() -> int:
                 programs.stop()
                 raise
     except (KeyboardInterrupt, Interrupted):
-        sys.stderr.write("engine: interrupted; nothing partial is left, the next setup goes on from here\n")
+        sys.stderr.write("engine: interrupted; nothing partial is left, and the next setup resumes here\n")
         return 130
     except EngineError as error:
         sys.stderr.write(f"engine: {error}\n")

@@ -168,7 +168,7 @@ def recover(stack: str, checkout: Path, state: Path) -> int:
     """Puts the stack into a state from which `pulumi up` converges; 1 when somebody else is at work."""
     held = list(locks(state, stack))
     if alive := [lock for lock in held if not lock.owner_is_dead()]:
-        _say(f"another run (pid {alive[0].pid} on {alive[0].hostname}) holds stack {stack}: wait for it, or end it")
+        _say(f"another run (pid {alive[0].pid} on {alive[0].hostname}) holds stack {stack}; wait for it, or end it")
         return 1
     for lock in held:
         lock.path.unlink(missing_ok=True)

@@ -133,5 +133,5 @@ def _blob(layout: Path, digest: str) -> Path:
     found = re.fullmatch(r"sha256:([0-9a-f]{64})", digest)
     path = layout / "blobs" / "sha256" / (found[1] if found else "")
     if found is None or not path.is_file():
-        raise LabError(f"{layout} lacks the blob {digest}: copy the image anew")
+        raise LabError(f"{layout} lacks the blob {digest}: copy the image again")
     return path
