@@ -33,7 +33,8 @@ def changes(done: Done) -> str:
 
 def nodes_named(done: Done) -> set[str]:
     """Which hosts the changes of a preview concern."""
-    return set(re.findall(r"gpu\d\d", changes(done)))
+    before, _, _ = changes(done).partition("validation-measurement")  # which forgets the last verdict of all hosts
+    return set(re.findall(r"gpu\d\d", before))
 
 
 @pytest.fixture(scope="module")
@@ -52,7 +53,7 @@ def test_a_lab_comes_up_and_works(stack: Stack) -> None:
     validation = stack.outputs()["validation"]
     assert validation["function"] == "pass", json.dumps(validation)[:3000]
     assert validation["performance"].startswith("not rated"), "the simulator's speed says nothing about hardware"
-    rows = {(row["test"], row.get("shape", "one_way"), row["rail"]): row for row in validation["tests"]}
+    rows = {(row["test"], row.get("shape", "one_way"), row.get("rail")): row for row in validation["tests"]}
     for test, rail in product(("ib_write_bw", "ib_write_lat"), ("rail-a", "rail-b")):
         row = rows[test, "one_way", rail]
         assert (row["function"], row["measured"], row["failed"], row["skipped"]) == ("pass", 2, 0, 0), "both directions"

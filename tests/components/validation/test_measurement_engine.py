@@ -72,6 +72,7 @@ def pulumi(tmp_path: Path) -> Pulumi:
         **environment("lab"),
         "PULUMI_BACKEND_URL": f"file://{tmp_path / 'state'}",
         "PYTHONPATH": str(ROOT),
+        "XDG_STATE_HOME": str(tmp_path / "runs"),
     }
 
     def run(*words: str, **more: str) -> subprocess.CompletedProcess[str]:
