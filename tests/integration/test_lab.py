@@ -33,7 +33,7 @@ def changes(done: Done) -> str:
 
 def nodes_named(done: Done) -> set[str]:
     """Which hosts the changes of a preview concern."""
-    before, _, _ = changes(done).partition("validation-measurement")  # which forgets the last verdict of all hosts
+    before, _, _ = changes(done).partition("validation:Measurement")  # which forgets the last verdict of all hosts
     return set(re.findall(r"gpu\d\d", before))
 
 
