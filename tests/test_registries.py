@@ -222,7 +222,7 @@ def test_a_new_switch_os_is_rendered_checked_and_talked_to(copy: Copy) -> None:
     other_ports = copy.lab_file(lambda lab: lab["switches"][0].update(os="toy"))
     assert "switches[0].ports.gpu01.enp5s0: '1/1'" in copy.refused("switches", "--config-file", other_ports)
     unknown = copy.lab_file(lambda lab: lab["switches"][0].update(os="ios"))
-    assert "'ios' is none of 'toy', " in copy.refused("switches", "--config-file", unknown)
+    assert "'ios' is not one of 'toy', " in copy.refused("switches", "--config-file", unknown)
 
     file = copy.lab_file(toys)
     answer = copy.evaluated(f"""
@@ -315,7 +315,7 @@ answer = {{
     assert answer["pools"] == {}
     assert "busybox" in copy.told("image", "list", "--config-file", file)
     unknown = copy.lab_file(lambda lab: lab["cluster"].update(ipam={"kind": "x"}))
-    assert "'x' is none of 'host_local', " in copy.refused("ports", "--config-file", unknown)
+    assert "'x' is not one of 'host_local', " in copy.refused("ports", "--config-file", unknown)
 
 
 def test_a_new_host_setting_reaches_the_host_and_is_undone(copy: Copy) -> None:

@@ -96,7 +96,7 @@ def test_the_environment_reaches_the_driver_container(lab):
     ("given", "said"),
     [
         ({"source": "keep", "container_env": UNLOAD}, "container_env is for source operator"),
-        ({"source": "operator", "container_env": {"UBUNTU_PRO_TOKEN": "x"}}, "in clear"),
+        ({"source": "operator", "container_env": {"UBUNTU_PRO_TOKEN": "x"}}, "plain text"),
         ({"source": "operator", "container_env": {"lower": "x"}}, "should match pattern"),
     ],
 )

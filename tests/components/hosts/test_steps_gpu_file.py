@@ -85,7 +85,7 @@ def test_secure_boot_refuses_a_file_that_builds_its_modules_before_anything_chan
             {"source": "keep", "package": {"url": "https://x.example/a.deb", "sha256": "0" * 64}},
             "package is for source",
         ),
-        ({"source": "packaged"}, "no packages are named"),
+        ({"source": "packaged"}, "packages is empty"),
     ],
 )
 def test_a_file_without_an_order_and_an_order_without_a_file_are_refused(driver_section, told):

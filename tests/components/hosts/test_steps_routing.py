@@ -167,8 +167,8 @@ def test_a_changed_router_shows_as_a_link_field(lab: Lab) -> None:
 @pytest.mark.parametrize(
     ("gateway", "said"),
     [
-        ("10.10.12.1", "no host of host_subnet 10.10.11.0/24"),
-        ("10.10.11.255", "no host of host_subnet"),
+        ("10.10.12.1", "not a host address in host_subnet 10.10.11.0/24"),
+        ("10.10.11.255", "not a host address in host_subnet"),
         ("10.10.11.11", "is the host_gateway of rail-a"),
     ],
 )
