@@ -48,7 +48,7 @@ class SwitchBase(Section):
     native_vlans: Mapping[Name, VlanId] = Field(default_factory=dict)
     """By rail, the VLAN of the hosts' untagged frames. Other rails use VLAN 1, as in the DeepOps RoCE guide."""
     apply: bool = False
-    """Whether the text is sent to the switch. False: it is an output of the stack, for whoever runs the switch."""
+    """Whether the text is sent to the switch. False: it is an output of the stack, to be applied by hand."""
     allow_global: bool = False
     """Whether commands that concern ports of others are part of it: switch-wide QoS. Never without being asked."""
     save: bool = True

@@ -82,7 +82,7 @@ def read_outputs(stack: Stack, file: Path | None) -> dict[str, JsonValue]:
 
 
 def _ask(stack: Stack) -> str:
-    _ = stack.file  # a name that nobody has is told with those that are close
+    _ = stack.file  # raises for an unknown name, with the nearest ones
     try:
         return ask_pulumi("stack", "output", "--json", "--stack", stack.name)
     except UnreachableError as error:

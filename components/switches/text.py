@@ -1,4 +1,4 @@
-"""A switch's configuration as text, for whoever runs the switch: pure, the same lab gives the same bytes."""
+"""A switch's configuration as text, to be applied by hand: pure, the same lab gives the same bytes."""
 
 import hashlib
 from collections.abc import Iterator

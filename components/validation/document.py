@@ -7,6 +7,7 @@ from typing import Literal
 from pydantic import Field
 
 from components.cluster.rails import populated_rails
+from components.validation.judging.stale import HostStates
 from components.validation.judging.verdict import Beside, judge
 from components.validation.memory.history import Entry, history_of
 from components.validation.planning.plan import Plan
@@ -82,7 +83,7 @@ def declared_rails(lab: Lab) -> tuple[DeclaredRail, ...]:
     )
 
 
-def with_inventory(record: RunRecord, hosts: Mapping[str, Mapping[str, object]]) -> RunRecord:
+def with_inventory(record: RunRecord, hosts: HostStates) -> RunRecord:
     """The record with what the hosts' own commands printed of their kernels and NICs."""
     return record.model_copy(
         update={"hosts": {name: _described(facts, hosts.get(name, {})) for name, facts in record.hosts.items()}}

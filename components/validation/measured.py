@@ -1,12 +1,12 @@
 """One measurement from its plan to the stored run document: run, compared, confirmed, judged."""
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from components.validation.document import RunDocument, bounds_digest, declared_rails, with_inventory
 from components.validation.judging import regression
-from components.validation.judging.stale import made_stale
+from components.validation.judging.stale import HostStates, made_stale
 from components.validation.judging.verdict import function_of
 from components.validation.memory import store
 from components.validation.memory.entry import ASKED, entry_of, judged, values_of
@@ -33,7 +33,7 @@ class MeasurementRequest:
     lab: Lab
     plan: Plan
     root: Path
-    hosts: Mapping[str, Mapping[str, object]] = field(default_factory=dict)
+    hosts: HostStates = field(default_factory=dict)
     """What the hosts' own commands printed, by node."""
     before: History
     """What the state remembers; the store's memory joins it."""

@@ -5,7 +5,6 @@ The path of this module stands in the state of every stack: it must not move.
 
 import asyncio
 import os
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
@@ -16,6 +15,7 @@ from pydantic import JsonValue, ValidationError
 
 from components.ssh.configured import Configured
 from components.ssh.credentials import Setting, access_to, configured_lab
+from components.validation.judging.stale import HostStates
 from components.validation.measured import MeasurementRequest, carried_out, verdict_by
 from components.validation.memory.history import history_in
 from components.validation.memory.redact import needles_of, redacted_fields
@@ -34,10 +34,9 @@ PLUGIN_LEVELS = 2
 
 ASKED = "ROCELAB_VALIDATE"
 """Environment variable by which a run of the engine is asked to measure: `again`, or `rebaseline`, which also lets
-comparisons begin anew. An input would measure a second time when it goes away."""
+comparisons start over. An input would measure a second time when it goes away."""
 
 Properties = dict[str, JsonValue]
-HostStates = Mapping[str, Mapping[str, object]]
 
 
 class MeasurementProvider(Configured, ResourceProvider):

@@ -199,7 +199,7 @@ def test_a_reference_changes_nothing_and_is_refused_where_the_lab_says_something
     switch["vlan_id"] = 111
     vsphere.pulumi("up")
 
-    assert "port group corp-rdma has VLAN 111, the lab says 7" in said
+    assert "port group corp-rdma has VLAN 111, but the lab file sets 7" in said
     assert seen(vsphere) == before
     assert vsphere.seen("DC0_C0_H0") == ("vmk1", True), "an adapter of ours on a port group of theirs"
     vsphere.pulumi("destroy", "--run-program")

@@ -96,7 +96,7 @@ def _definition(kind: str, plural: str, spec: Manifest, allocation: Manifest) ->
                     "name": "v1alpha1",
                     "served": True,
                     "storage": True,
-                    # allocations are the controller's: whoever sets the spec cannot touch them
+                    # the controller writes allocations: setting the spec cannot touch them
                     "subresources": {"status": {}},
                     "schema": {"openAPIV3Schema": _object(top, ["spec"])},
                 }

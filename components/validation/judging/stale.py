@@ -64,7 +64,7 @@ def after_up(summary: Summary, begun: str, *, failed: bool) -> Summary:
     """The same judgement where it is of this up; where it is of an earlier one, and this one failed, it is old.
 
     Args:
-        summary: what stands in the state now.
+        summary: the verdict in the state.
         begun: when `pulumi up` was started, as `Summary.started_at` is written.
         failed: whether it did.
     """
@@ -72,8 +72,8 @@ def after_up(summary: Summary, begun: str, *, failed: bool) -> Summary:
     gate_closed = closed(summary.mode, summary.function, summary.performance)
     if not failed or summary.started_at >= begun or gate_closed:
         return summary
-    told = f"pulumi up failed, and did not measure: this is the verdict of run {summary.run_id}"
-    return made_stale(summary, (told,))
+    why = f"pulumi up failed, and did not measure: this is the verdict of run {summary.run_id}"
+    return made_stale(summary, (why,))
 
 
 def _part(value: object, keys: tuple[str, ...]) -> dict[str, object]:

@@ -87,7 +87,7 @@ class _Check:
 
     def result(self) -> PodRails:
         """Starts the pods, waits, and judges what they say."""
-        self.sweep(RUN_LABEL)  # of a run that was killed: whoever holds the hosts' lease is the only runner of the lab
+        self.sweep(RUN_LABEL)  # pods of a killed run: with the hosts' lease held, no other run is using them
         for node in self.plan.nodes:
             self.api.create(self.pods_path, self.plan.document(node, self.lab, self.run_id))
         self._wait_for_start()
