@@ -23,7 +23,7 @@ def test_of_nothing(): pass
 """
 
 
-@pytest.mark.parametrize("workers", ["0", "2"])
+@pytest.mark.parametrize("workers", ["0", pytest.param("2", marks=pytest.mark.whole)])
 def test_a_lane_lists_what_it_leaves_out_by_choice_and_by_time(tmp_path: Path, workers: str) -> None:
     (tmp_path / "test_it.py").write_text(FILE)
     ini = "-o", "markers=sim\nwhole"

@@ -54,5 +54,6 @@ async def until_told(work: Coroutine[object, object, T]) -> T:
     task = asyncio.ensure_future(work)
     loop = asyncio.get_running_loop()
     for sign in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-        loop.add_signal_handler(sign, task.cancel)
+        if signal.getsignal(sign) != signal.SIG_IGN:  # what nohup ignores stays ignored
+            loop.add_signal_handler(sign, task.cancel)
     return await task

@@ -72,6 +72,7 @@ def test_the_browser_is_told_to_ask_nobody(page: str) -> None:
     assert "://" not in re.sub(r'xmlns="http://www.w3.org/2000/svg"', "", page)
 
 
+@pytest.mark.whole
 def test_the_same_material_gives_the_same_bytes_in_another_process(page: str) -> None:
     program = (
         "import sys; from tests.components.report.synthetic import Model; "
@@ -128,6 +129,7 @@ def test_what_hosts_say_does_not_act() -> None:
     Structure(found)
 
 
+@pytest.mark.usefixtures("charts_left_out")
 def test_everything_of_a_simulated_lab_is_labelled() -> None:
     page = render_html(Model(simulated=True).material())
     rows = page.partition('id="tests"')[2].partition("</table>")[0].split("<tr>")[2:]
@@ -138,6 +140,7 @@ def test_everything_of_a_simulated_lab_is_labelled() -> None:
     assert "MTU 4096:" not in page, "no ceiling stands beside a simulated speed"
 
 
+@pytest.mark.usefixtures("charts_left_out")
 def test_a_stale_pass_is_not_green() -> None:
     material = Model().material()
     passed = material.summary.model_copy(

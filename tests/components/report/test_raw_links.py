@@ -19,6 +19,8 @@ from tests.components.report.synthetic import Model, bandwidth_text
 from tests.components.validation.labs import changed, hardware, measured, plan_for, record
 from tests.conftest import ROOT
 
+pytestmark = pytest.mark.usefixtures("charts_left_out")
+
 GO = ("gpu01", "gpu02")
 SAMPLES = {"rail-a": (97.0, 95.0, 60.0), "rail-b": (70.0, 71.0, 70.5)}
 DIRECTIONS = [(f"rail-{rail}", *ends) for rail in "ab" for ends in (GO, GO[::-1])]

@@ -174,8 +174,8 @@ def test_a_wrong_host_key_sends_nothing_and_is_a_result(lab: Lab) -> None:
 
 
 def test_a_server_that_never_sees_a_packet_is_ended_with_its_client(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(verbs, "GRACE_S", 1)
-    monkeypatch.setattr(course, "WARM_UP_S", 1)
+    monkeypatch.setattr(verbs, "GRACE_S", 0.1)
+    monkeypatch.setattr(course, "WARM_UP_S", 0.5)
     hosts = two_hosts()
     hosts[1].programs["server"] = listening_for_ever
     hosts[0].programs["client"] = stalled
