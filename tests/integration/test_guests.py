@@ -105,7 +105,10 @@ def test_netplan_and_networkd_keep_the_rail_s_address_and_the_peer_answers(guest
     assert lease("gpu01") < lease_s, "the management interface has noticed nothing: its lease is still the first one"
 
 
+@pytest.mark.whole
 def test_a_reboot_brings_it_back_without_this_program(guests: Guests) -> None:
+    assert guests.do("apply", "gpu01").failed is None
+    guests.do("confirm", "gpu01")
     on_node(
         "gpu01", "sudo systemctl disable rocelab-rdma.service 2>/dev/null; sudo rm -f /etc/systemd/system/*/rocelab*"
     )

@@ -117,6 +117,7 @@ def disturbed_up(stack: Stack, disturb: Callable[[], None]) -> Run:
     return disturbed(command, ROOT, stack.env, AT_WORK, disturb)
 
 
+@pytest.mark.whole
 def test_all_that_was_killed_at_rest_is_named_and_comes_back(lab_stack: Stack) -> None:
     for process in PROCESSES.values():
         process.send(signal.SIGKILL)

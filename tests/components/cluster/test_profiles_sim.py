@@ -73,7 +73,9 @@ def _established(api: Api, path: str) -> None:
     collection, name = path.rsplit("/", 1)
 
     def served_now(found: Any) -> bool:
-        return any(c["type"] == "Established" and c["status"] == "True" for c in found["status"].get("conditions") or [])
+        return any(
+            c["type"] == "Established" and c["status"] == "True" for c in found["status"].get("conditions") or []
+        )
 
     if served_now(api.get(path)):
         return
