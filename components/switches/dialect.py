@@ -60,10 +60,15 @@ class Sessions:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Sitting:
-    """The commands around a change."""
+    """The commands around a change.
+
+    They are sent in this order: hello, begin, the lines, commit, end; then, once the ports have been read again and are
+    right, confirm and save.
+    """
 
     talk: Literal["cli", "shell"]
-    """cli: one interactive session, command by command. shell: each command is a program of its own."""
+    """cli: one interactive session, command by command; an answer with a line that begins with `%` is a refusal.
+    shell: each command is a program of its own; an exit code other than 0 is a refusal."""
     hello: Sequence[str] = ()
     """At the begin of every session."""
     begin: Sequence[str] = ()
@@ -120,7 +125,7 @@ class Dialect(ABC):
 
     @abstractmethod
     def port_lines(self, port: str, settings: PortSettings, fields: frozenset[str]) -> list[str]:
-        """Sets these fields of a port."""
+        """Sets these fields of a port. They have the names of `PortSettings.fields()`, such as `vlans` or `ecn_tc3`."""
 
     def usual(self, settings: PortSettings) -> frozenset[str]:
         """Fields that every switch has so from the start: the text leaves them out, the verification does not."""
@@ -128,7 +133,11 @@ class Dialect(ABC):
         return frozenset()
 
     def shared_lines(self, settings: Sequence[PortSettings]) -> list[str]:
-        """Creates named profiles that only our ports refer to."""
+        """Creates named profiles that only our ports refer to.
+
+        A port of an OS with such profiles reports in `PortSettings.profiles` to which ones it refers. An undo passes
+        the same names to `port_lines`, and a port that the lab configures has none there.
+        """
         del settings
         return []
 

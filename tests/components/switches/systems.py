@@ -1,4 +1,7 @@
-"""What the tests expect of each switch OS: a new one needs an entry in PORTS, WRONG, ORDER and BACK, and a sample."""
+"""What the tests expect of each switch OS.
+
+A new one needs an entry in PORTS, WRONG, ORDER and BACK, one in CANCEL if it stages changes, and a sample.
+"""
 
 import json
 

@@ -14,7 +14,7 @@ from stacks.base import members
 from stacks.qos import Qos
 from stacks.switches import Switch
 from tests.components.switches.labs import switch_entry, with_switches
-from tests.components.switches.systems import BACK, ORDER, PORTS, SAMPLES, WRONG, answers_of
+from tests.components.switches.systems import BACK, CANCEL, ORDER, PORTS, SAMPLES, WRONG, answers_of
 
 SYSTEMS = tuple(members(Switch, "os"))
 
@@ -23,6 +23,8 @@ def test_every_os_has_ports_samples_wrong_values_and_an_order_of_commands() -> N
     for table in (PORTS, WRONG, ORDER, BACK):
         assert set(table) == set(SYSTEMS)
     assert {file.stem for file in SAMPLES.glob("*.json")} == set(SYSTEMS)
+    stages = {system for system in SYSTEMS if dialect_of(first_port(system)[1]).sitting("lab", 300).commit}
+    assert set(CANCEL) == stages
 
 
 def first_port(system: str):
