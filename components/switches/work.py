@@ -223,5 +223,5 @@ def _refuse_wrong(switch: str, asked: Mapping[str, PortSettings], found: Mapping
     wrong = [f"  {port} {each}" for port, of in asked.items() for each in differences(of, found[port].settings)]
     if wrong:
         more = [f"  and {len(wrong) - MOST_SHOWN} more"] if len(wrong) > MOST_SHOWN else []
-        text = f"{switch} took the commands, and is not as it was told:"
+        text = f"{switch} took the commands, but these values are not the ones that were sent:"
         raise WrongValueError("\n".join([text, *wrong[:MOST_SHOWN], *more]))
