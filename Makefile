@@ -131,4 +131,4 @@ bench:  ## Times of the stages, as docs/benchmarks.md has them
 	@$(IN) python -m simulator.bench
 
 clean: down  ## Removes the simulator's state, the engine's links and the Python environment; the cache stays
-	rm -rf .sim .engine .venv .mypy_cache .pytest_cache .ruff_cache
+	rm -rf .sim .engine .venv .hypothesis .mypy_cache .pytest_cache .ruff_cache

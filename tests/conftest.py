@@ -6,6 +6,8 @@ from pathlib import Path
 from unittest import mock
 
 import pytest
+from hypothesis import settings
+from hypothesis.internal.conjecture import providers
 
 from stacks.lab import Lab
 from stacks.read import read_stack_file
@@ -19,6 +21,12 @@ ROOT = Path(__file__).parent.parent
 for name in ("PYTHONUNBUFFERED", "PYTHONDONTWRITEBYTECODE", "PYTHONPATH"):
     os.environ.pop(name, None)  # what this shell sets must not decide whether the product works
 os.umask(0o022)  # nor this: files of a made-up host have the rights that a host's have
+
+# The same examples in every run, and no more than a fast lane can afford. Without a deadline: the machine may be busy.
+settings.register_profile("same", derandomize=True, database=None, deadline=None, max_examples=50)
+settings.load_profile("same")
+# Hypothesis also tries numbers of the modules that are imported by then, which differ with the order of the tests.
+providers.is_local_module_file = lambda _path: False
 
 
 @pytest.fixture(autouse=True)

@@ -1,11 +1,13 @@
 """What is derived from a rail."""
 
-from ipaddress import IPv4Address
+from ipaddress import IPv4Address, IPv4Network
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from stacks.lab import Lab
-from stacks.rails import Rail
+from stacks.rails import PodSide, Rail
 
 
 @pytest.mark.parametrize(
@@ -31,31 +33,32 @@ def test_only_whole_blocks_of_the_pool_are_handed_out(lab: Lab) -> None:
     assert pod.block_count == 10
 
 
-@pytest.mark.parametrize(
-    ("first", "last", "size", "count"),
-    [
-        ("10.20.111.1", "10.20.111.254", 8, 31),
-        ("10.20.111.0", "10.20.111.255", 8, 31),
-        ("10.20.111.17", "10.20.111.24", 8, 1),
-        ("10.20.111.18", "10.20.111.31", 8, 0),
-        ("10.20.111.250", "10.20.111.255", 8, 0),
-        ("10.20.111.255", "10.20.111.255", 1, 0),
-        ("10.20.111.10", "10.20.111.99", 1, 90),
-    ],
-)
-def test_blocks_and_what_lies_outside_make_up_the_subnet(
-    lab: Lab, first: str, last: str, size: int, count: int
-) -> None:
-    places = {"first_address": IPv4Address(first), "last_address": IPv4Address(last), "addresses_per_node": size}
-    pod = lab.rails[0].pod.model_copy(update=places)
+@st.composite
+def pools(draw: st.DrawFn) -> PodSide:
+    """A pool anywhere in a subnet, which may begin at the network's address and end at the broadcast address."""
+    subnet = IPv4Network(f"10.20.0.0/{draw(st.integers(22, 30))}")
+    places = st.integers(int(subnet.network_address), int(subnet.broadcast_address))
+    first, last = sorted(draw(st.tuples(places, places)))
+    return PodSide(
+        vlan_id=111,
+        subnet=subnet,
+        first_address=IPv4Address(first),
+        last_address=IPv4Address(last),
+        addresses_per_node=draw(st.integers(1, 40)),
+    )
+
+
+@given(pod=pools())
+def test_a_block_is_handed_out_if_all_of_it_is_in_the_pool_and_everything_else_is_outside(pod: PodSide) -> None:
+    network, broadcast, size = *map(int, (pod.subnet[0], pod.subnet[-1])), pod.addresses_per_node
+    first, last = int(pod.first_address), min(int(pod.last_address), broadcast - 1)
+    blocks = [range(start, start + size) for start in range(network + 1, broadcast, size)]
+    whole = [block for block in blocks if first <= block[0] and block[-1] <= last]
 
     outside = [address for start, end in pod.outside_blocks() for address in range(int(start), int(end) + 1)]
-    inside = set(range(int(pod.subnet.network_address) + 1, int(pod.subnet.broadcast_address))) - set(outside)
 
-    assert pod.block_count == count
-    assert len(inside) == count * size
-    assert len(set(outside)) + len(inside) == 254
-    assert all(int(pod.first_address) <= address <= int(pod.last_address) for address in inside)
+    assert pod.block_count == len(whole)
+    assert sorted([*outside, *(address for block in whole for address in block)]) == list(range(network + 1, broadcast))
 
 
 def test_pods_ask_for_the_resource_of_seed_a(lab: Lab) -> None:

