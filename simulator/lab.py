@@ -6,7 +6,7 @@ from pathlib import Path
 from simulator.nodes.part import Nodes, RealPods
 from simulator.packages.part import Packages
 from simulator.part import Part, SimulatorError
-from simulator.plane.kubelets import archive
+from simulator.plane.kubelets import archive, section
 from simulator.plane.layout import Layout
 from simulator.plane.part import ControlPlane
 from simulator.switch.part import FRONT, Switch
@@ -60,7 +60,8 @@ def simulator_of(stack: str, state: Path) -> Simulator:
         raise SimulatorError(f"stack {stack} is of kind {lab.kind}: the simulator plays labs of kind virtual only")
     binaries = CHECKOUT / ".engine" / "bin"
     layout = Layout(state.absolute(), binaries)
-    real_pods = RealPods(binaries, lambda address: archive(lab, layout, address)) if lab.has_real_pods else None
+    bill = section(lab).bill if lab.has_real_pods else None
+    real_pods = RealPods(binaries, bill, lambda address: archive(lab, layout, address)) if bill else None
     nodes = Nodes(lab, state, lambda: powered(state), real_pods)
     plane = ControlPlane(lab, state, binaries)
     vcenter = VCenter(lab, state, binaries, Guests(command(stack), nodes.end_guests))

@@ -16,12 +16,32 @@ LAYER = "application/vnd.oci.image.layer.v1.tar"
 PATH = "/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin:/"
 
 
+@dataclass(frozen=True, slots=True)
+class Text:
+    """A file written here."""
+
+    content: str
+    executable: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """A symbolic link."""
+
+    target: str
+
+
+File = Path | Text | Link
+"""A program, a whole folder, or what is written here."""
+Layer = Mapping[str, File] | Path
+"""Files by their path in the image, where `.` is its root; or a finished tar archive."""
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Image:
     """What is in an image, layer by layer."""
 
-    layers: Sequence[Mapping[str, Path]]
-    """Programs and whole folders by their path in the image; `.` is its root."""
+    layers: Sequence[Layer]
     entrypoint: Sequence[str] = ()
 
 
@@ -43,14 +63,14 @@ class _Archive:
             self.file(f"blobs/sha256/{digest}", content)
         return {"mediaType": media_type, "digest": f"sha256:{digest}", "size": len(content)}
 
-    def layer(self, files: Mapping[str, Path]) -> bytes:
-        key = repr(sorted(files.items()))
+    def layer(self, layer: Layer) -> bytes:
+        key = repr(layer)
         if key not in self.layers:
-            self.layers[key] = _layer(files)
+            self.layers[key] = layer.read_bytes() if isinstance(layer, Path) else _layer(layer)
         return self.layers[key]
 
     def image(self, image: Image) -> dict[str, Any]:
-        layers = [self.layer(files) for files in image.layers]
+        layers = [self.layer(layer) for layer in image.layers]
         config = {
             "architecture": "amd64",
             "os": "linux",
@@ -82,11 +102,21 @@ def write_archive(file: Path, images: Mapping[str, Image]) -> None:
         archive.file("index.json", json.dumps(index).encode())
 
 
-def _layer(files: Mapping[str, Path]) -> bytes:
+def _layer(files: Mapping[str, File]) -> bytes:
     content = io.BytesIO()
     with tarfile.open(fileobj=content, mode="w") as tar:
         for name, source in files.items():
-            tar.add(source, name, filter=of_root)
+            if isinstance(source, Path):
+                tar.add(source, name, filter=of_root)
+                continue
+            info = tarfile.TarInfo(name)
+            if isinstance(source, Link):
+                info.type, info.linkname = tarfile.SYMTYPE, source.target
+                tar.addfile(info)
+            else:
+                text = source.content.encode()
+                info.size, info.mode = len(text), 0o755 if source.executable else 0o644
+                tar.addfile(info, io.BytesIO(text))
     return content.getvalue()
 
 

@@ -10,13 +10,14 @@ from pathlib import Path
 from simulator.nodes.accelerator import choose
 from simulator.nodes.access import give_keys, write_ssh_files
 from simulator.nodes.identity import give_key, given_key
-from simulator.nodes.image import build_image
+from simulator.nodes.image import Image, build_image
 from simulator.nodes.machine import KUBERNETES, MOST_MACHINES, SSH_PORT, Machine, machines_of
 from simulator.nodes.node import Boot, Node, memory_available_mib, processors, recorded_machines
 from simulator.nodes.pods_image import build_pods_image
 from simulator.nodes.qemu import find_qemu
 from simulator.part import SUSPENDED, Report, SimulatorError, Status
 from simulator.switch.client import SwitchClient
+from stacks.bill import Bill
 from stacks.lab import Lab
 from stacks.nodes import VsphereVm
 from stacks.words import plural
@@ -31,6 +32,8 @@ class RealPods:
 
     binaries: Path
     """The engine's folder of programs."""
+    bill: Bill
+    """The names of the lab's container images."""
     kubernetes: Callable[[str], bytes]
     """An archive with what the kubelet of the node with this address starts with: settings, identity, pod network."""
 
@@ -66,9 +69,13 @@ class Nodes:
 
     def build(self, report: Report) -> Boot:
         """Makes what the cache lacks, and finds out how guests run fastest here."""
-        image = build_pods_image(self._real_pods.binaries, report) if self._real_pods else build_image(report)
+        image = self._image(report)
         qemu = find_qemu(report)
         return Boot(qemu, image, choose(qemu, image, report))
+
+    def _image(self, report: Report) -> Image:
+        pods = self._real_pods
+        return build_pods_image(pods.binaries, pods.bill, report) if pods else build_image(report)
 
     def up(self, report: Report) -> None:
         """Starts the nodes that do not run, and returns when all take logins."""

@@ -12,9 +12,10 @@ from simulator.nodes import debian, oci
 from simulator.nodes.cache import cache_folder, made_once, need_space
 from simulator.nodes.image import GUEST_RECIPE, PACKAGES, UNWANTED_FILES, Image, Variant, fill_image
 from simulator.nodes.kernel import build_kernel
+from simulator.nodes.pod_images import container_images, engine_programs, pod_images
 from simulator.nodes.tree import handles
-from simulator.part import Report, SimulatorError
-from stacks.bill import pause_image
+from simulator.part import Report
+from stacks.bill import Bill, pause_image
 
 PODS_RECIPE = Path(__file__).with_name("guest_pods.sh")
 PODS_PACKAGES = (
@@ -28,25 +29,23 @@ ROOT_BYTES = 8 << 30
 """Size that the guest sees; the file is sparse."""
 IMAGE_BYTES = 1800 << 20
 """Space that kernel, initrd and the used part of the root take, with room to spare."""
-SHELL_IMAGE = "localhost/rocelab/shell:1"
-"""Debian's busybox: for a pod that looks around."""
 
 
-def build_pods_image(binaries: Path, report: Report) -> Image:
+def build_pods_image(binaries: Path, bill: Bill, report: Report) -> Image:
     """The image of this recipe, made when the cache lacks it.
 
     Args:
         binaries: The engine's folder of programs.
+        bill: The names of the lab's container images.
         report: Takes what is being made.
 
     Raises:
         SimulatorError: when the engine's programs are missing.
     """
-    programs = {name: (binaries / name).resolve() for name in PROGRAMS}
-    if missing := [name for name, path in programs.items() if not path.exists()]:
-        raise SimulatorError(f"{', '.join(missing)}: not built, and this lab's nodes need them. Run: make setup")
+    programs = engine_programs(set(PROGRAMS), binaries)
     kernel = build_kernel(report)
-    images = container_images(debian.fetched(("busybox-static",), report))
+    busybox = debian.fetched(("busybox-static",), report) / "bin/busybox"
+    images = container_images(pod_images(bill), binaries, busybox)
     recipe = [
         *(GUEST_RECIPE.read_text(), PODS_RECIPE.read_text(), str(ROOT_BYTES), *PODS_PACKAGES, *UNWANTED_FILES),
         # the folders' names say what is in them
@@ -68,16 +67,6 @@ def build_pods_image(binaries: Path, report: Report) -> Image:
         layer.unlink()
 
     return Image(made_once("pods-image", "\n".join(recipe), fill, report))
-
-
-def container_images(busybox: Path) -> dict[str, oci.Image]:
-    """Images by the names under which pods ask for them; each has one layer, which needs no overlay to be unpacked."""
-    shell = {"bin/busybox": busybox / "bin/busybox"}
-    return {
-        # stand-in: it holds the namespaces of a pod, and reaps no orphans
-        pause_image(None): oci.Image(layers=[shell], entrypoint=["/bin/busybox", "sleep", "infinity"]),
-        SHELL_IMAGE: oci.Image(layers=[shell], entrypoint=["/bin/busybox", "sh"]),
-    }
 
 
 def _write_layer(file: Path, programs: Mapping[str, Path], images: Mapping[str, oci.Image]) -> None:

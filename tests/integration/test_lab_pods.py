@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from simulator.nodes.pods_image import SHELL_IMAGE
+from simulator.nodes.pod_images import SHELL_IMAGE
 from simulator.plane.api import Api
 from simulator.plane.layout import Layout
 from tests.integration.conftest import ENGINE, sim

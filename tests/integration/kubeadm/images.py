@@ -6,7 +6,7 @@ They have the names that kubeadm asks for, and hold what was built here from the
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from simulator.nodes.oci import Image
+from simulator.nodes.oci import Image, Layer
 
 
 def cluster_images(programs: Mapping[str, Path], plane: Path, proxy: Path, names: Sequence[str]) -> dict[str, Image]:
@@ -21,7 +21,7 @@ def cluster_images(programs: Mapping[str, Path], plane: Path, proxy: Path, names
     found = {}
     for name in names:
         what = kind(name)
-        layers: list[Mapping[str, Path]] = [{f"usr/local/bin/{what}": programs.get(what, programs["shim"])}]
+        layers: list[Layer] = [{f"usr/local/bin/{what}": programs.get(what, programs["shim"])}]
         if what in ("kube-apiserver", "kube-controller-manager", "kube-scheduler"):
             layers.insert(0, {"plane": plane})  # the same in all three, and stored once
         elif what == "kube-proxy":

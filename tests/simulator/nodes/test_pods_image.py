@@ -1,20 +1,24 @@
 """The image of nodes with real pods: what it is made of, and what it leaves alone."""
 
+import io
+import json
 import re
+import tarfile
 from pathlib import Path
 
 import pytest
 
-from simulator.nodes import image, kernel, pods_image
+from simulator.nodes import image, kernel, oci, pod_images, pods_image
+from simulator.nodes.pod_images import PodImage
 from simulator.part import SimulatorError
-from stacks.bill import pause_image
+from stacks.bill import Bill, pause_image
 
 
 def test_without_the_engines_programs_nothing_is_made_and_each_is_named(tmp_path: Path):
     (tmp_path / "kubelet").touch()
 
     with pytest.raises(SimulatorError, match=r"^containerd, containerd-shim-runc-v2, ctr: not built.* make setup"):
-        pods_image.build_pods_image(tmp_path, lambda _: None)
+        pods_image.build_pods_image(tmp_path, Bill(), lambda _: None)
 
 
 def test_each_package_of_the_kernel_is_pinned():
@@ -34,9 +38,64 @@ def test_a_node_has_one_kernel():
     assert not [package for package in pods_image.PODS_PACKAGES if package.startswith("linux-image")]
 
 
-def test_every_image_is_named_in_full_since_the_kubelet_completes_short_names(tmp_path: Path):
-    images = pods_image.container_images(tmp_path)
+def test_every_image_is_named_in_full_since_the_kubelet_completes_short_names():
+    images = pod_images.pod_images(Bill())
 
     assert pause_image(None) in images
     assert all(re.fullmatch(r"[a-z0-9.-]+/[^:]+:[\w.-]+", name) for name in images)
-    assert all(len(found.layers) == 1 for found in images.values()), "a second layer takes an overlay to be unpacked"
+
+
+def test_an_image_holds_a_program_of_the_engine_a_shell_and_users_in_one_layer(tmp_path: Path, busybox: Path):
+    (tmp_path / "agent").write_text("an agent")
+    image = PodImage(programs={"usr/bin/agent": "agent"}, files={"start": oci.Text("go", executable=True)})
+
+    assert files_of(pod_images.container_images({"a/b:1": image}, tmp_path, busybox), tmp_path) == {
+        "usr/bin/agent": "an agent",
+        "start": "go",
+        "bin/busybox": busybox.read_text(),
+        "bin/sh": "-> busybox",
+        "bin/cat": "-> busybox",
+        "etc/passwd": "root:x:0:0:root:/root:/bin/sh\nnobody:x:65534:65534:nobody:/:/bin/false\n",
+        "etc/group": "root:x:0:\nnobody:x:65534:\n",
+    }
+
+
+def test_an_image_of_a_whole_system_is_its_archive(tmp_path: Path, busybox: Path):
+    system = tmp_path / "system.tar"
+    with tarfile.open(system, "w") as tar:
+        tar.add(busybox, "sbin/init")
+
+    found = pod_images.container_images({"a/b:1": PodImage(tree=system)}, tmp_path, busybox)
+
+    assert list(files_of(found, tmp_path)) == ["sbin/init"]
+
+
+def test_an_image_without_its_program_is_not_made(tmp_path: Path, busybox: Path):
+    with pytest.raises(SimulatorError, match=r"^agent: not built"):
+        pod_images.container_images({"a/b:1": PodImage(programs={"agent": "agent"})}, tmp_path, busybox)
+
+
+@pytest.fixture
+def busybox(tmp_path: Path) -> Path:
+    """A program that lists its commands."""
+    path = tmp_path / "busybox"
+    path.write_text("#!/bin/sh\nprintf 'busybox\\nsh\\ncat\\n'\n")
+    path.chmod(0o755)
+    return path
+
+
+def files_of(images: dict[str, oci.Image], folder: Path) -> dict[str, str]:
+    """What the only layer of the only image holds, read from the archive that containerd imports."""
+    archive = folder / "images.tar"
+    oci.write_archive(archive, images)
+    with tarfile.open(archive) as tar:
+        content = {member.name: b"".join(tar.extractfile(member) or []) for member in tar}
+    [manifest] = json.loads(content["index.json"])["manifests"]
+    blob = {f"sha256:{name.rpartition('/')[2]}": data for name, data in content.items()}
+    [layer] = json.loads(blob[manifest["digest"]])["layers"]
+    with tarfile.open(fileobj=io.BytesIO(blob[layer["digest"]])) as tar:
+        assert {(member.uid, member.gid) for member in tar} == {(0, 0)}
+        return {
+            member.name: f"-> {member.linkname}" if member.issym() else b"".join(tar.extractfile(member) or []).decode()
+            for member in tar
+        }
