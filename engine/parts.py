@@ -15,6 +15,8 @@ ETCD = "3.6.8"
 KWOK = "0.8.0"
 CONTAINERD = "2.3.7"
 
+MULTUS = "gopkg.in/k8snetworkplumbingwg/multus-cni.v4"
+PLUMBING = "github.com/k8snetworkplumbingwg"
 CONTAINERD_MODULE = "github.com/containerd/containerd/v2"
 SDK_MODULE = "github.com/pulumi/pulumi/sdk/v3"
 VERSION_OF_PULUMI = f"{SDK_MODULE}/go/common/version.Version"
@@ -325,6 +327,66 @@ PARTS = (
             flags=("-tags=no_btrfs,no_devmapper,no_zfs,no_tracing",),
             seconds=105,
             disk_mb=900,
+        ),
+        wanted_by="make up of a lab with real pods",
+        only_for=REAL_PODS,
+    ),
+    Part(
+        name="multus",
+        version="4.3.0",
+        binaries=("multus-daemon", "multus-shim", "install_multus", "passthru-cni"),
+        build=Build(
+            module="pods",
+            package=" ".join(
+                f"{MULTUS}/cmd/{name}" for name in ("multus-daemon", "multus-shim", "install_multus", "passthru-cni")
+            ),
+            seconds=25,
+            disk_mb=300,
+        ),
+        wanted_by="make up of a lab with real pods",
+        only_for=REAL_PODS,
+    ),
+    *(
+        Part(
+            name=name,
+            version="0.9.4",
+            binaries=(name,),
+            build=Build(module="pods", package=f"{PLUMBING}/whereabouts/cmd{folder}", seconds=15, disk_mb=100),
+            wanted_by="make up of a lab with real pods",
+            only_for=REAL_PODS,
+        )
+        for name, folder in (
+            ("whereabouts", ""),
+            ("whereabouts-control-loop", "/controlloop"),
+            ("whereabouts-reconciler", "/reconciler"),
+        )
+    ),
+    Part(
+        name="rdma-cni",
+        version="1.6.0",
+        binaries=("rdma-cni",),
+        build=Build(module="pods", package=f"{PLUMBING}/rdma-cni/cmd/rdma", seconds=5, disk_mb=50),
+        wanted_by="make up of a lab with real pods",
+        only_for=REAL_PODS,
+    ),
+    Part(
+        name="sriov-cni",
+        version="2.10.0",
+        binaries=("sriov-cni",),
+        build=Build(module="pods", package="./sriov-cni", is_standin=True, seconds=5, disk_mb=50),
+        wanted_by="make up of a lab with real pods",
+        only_for=REAL_PODS,
+    ),
+    Part(
+        name="sriov-device-plugin",
+        version="0.0.0-20221127172732",
+        binaries=("sriovdp",),
+        build=Build(
+            module="pods",
+            package=f"{PLUMBING}/sriov-network-device-plugin/cmd/sriovdp",
+            prepare="sriov-device-plugin/adapt.py",
+            seconds=10,
+            disk_mb=100,
         ),
         wanted_by="make up of a lab with real pods",
         only_for=REAL_PODS,

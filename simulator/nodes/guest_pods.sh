@@ -61,6 +61,20 @@ printf '[Match]\nName=enp0s5\n[Link]\nUnmanaged=yes\n' > /etc/systemd/network/05
 # soft-RoCE below a PCI function would be renamed after it, as mlx5's devices are; the lab names it rxe0
 ln -s /dev/null /etc/udev/rules.d/60-rdma-persistent-naming.rules
 
+# a VF of a ConnectX comes with its RDMA device; here soft-RoCE is added to each, also when it is back from a pod that
+# died with the device
+cat > /usr/local/sbin/lab-vf-rdma <<'X'
+#!/bin/sh -e
+PATH=/usr/sbin:/usr/bin:/sbin:/bin
+vf=/sys/bus/pci/devices/$1
+[ ! -e "$vf/infiniband" ] || exit 0
+modprobe rdma_rxe
+rdma link add "rxe_$(echo "${1#*:}" | tr :. __)" type rxe netdev "$(ls "$vf/net")"
+X
+chmod 755 /usr/local/sbin/lab-vf-rdma
+echo 'ACTION=="add", SUBSYSTEM=="net", DRIVERS=="igbvf", RUN+="/usr/local/sbin/lab-vf-rdma $id"' \
+  > /etc/udev/rules.d/90-lab-vf-rdma.rules
+
 # -- the API, for pods: its service's address is on a dummy interface of this node, and leads through the door
 printf '[Socket]\nListenStream=0.0.0.0:443\n[Install]\nWantedBy=sockets.target\n' > $units/lab-api.socket
 printf '[Service]\nExecStart=/lib/systemd/systemd-socket-proxyd 192.168.1.8:6443\n' > $units/lab-api.service

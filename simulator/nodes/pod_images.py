@@ -11,6 +11,7 @@ from pathlib import Path
 from simulator.nodes import oci
 from simulator.nodes.cache import run
 from simulator.part import SimulatorError
+from simulator.plane.upstream import ENGINE, files_of
 from stacks.bill import Bill, pause_image
 
 SHELL_IMAGE = "localhost/rocelab/shell:1"
@@ -20,6 +21,31 @@ _USERS = {
     "etc/group": oci.Text("root:x:0:\nnobody:x:65534:\n"),
 }
 
+_PLUMBING = "github.com/k8snetworkplumbingwg"
+_INSTALL_SRIOV = """#!/bin/sh
+set -e
+cp -f /usr/bin/sriov /host/opt/cni/bin/
+trap : TERM INT
+sleep 2147483647 & wait
+"""
+_PCI_IDS = """8086  Intel Corporation
+\t10c9  82576 Gigabit Network Connection
+\t10ca  82576 Virtual Function
+
+C 02  Network controller
+\t00  Ethernet controller
+"""
+"""What the device plugin reads to name devices in its log, and does not start without: of all that is known, the
+simulated NICs."""
+
+
+@dataclass(frozen=True, slots=True)
+class ModuleFile:
+    """A script of a pinned upstream release, as its image has it."""
+
+    module: str
+    path: str
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PodImage:
@@ -27,7 +53,7 @@ class PodImage:
 
     programs: Mapping[str, str] = field(default_factory=dict)
     """Programs of the engine, by their path in the image."""
-    files: Mapping[str, oci.File] = field(default_factory=dict)
+    files: Mapping[str, oci.File | ModuleFile] = field(default_factory=dict)
     entrypoint: Sequence[str] = ()
     has_shell: bool = True
     """Whether busybox and its commands are in it, as in an image made from Alpine."""
@@ -41,6 +67,50 @@ def pod_images(bill: Bill) -> dict[str, PodImage]:
         # stand-in: it holds the namespaces of a pod, and reaps no orphans
         pause_image(None): PodImage(entrypoint=["/bin/busybox", "sleep", "infinity"]),
         SHELL_IMAGE: PodImage(entrypoint=["/bin/busybox", "sh"]),
+        bill.multus: PodImage(
+            programs={
+                f"usr/src/multus-cni/bin/{name}": program
+                for name, program in {
+                    "multus-daemon": "multus-daemon",
+                    "multus-shim": "multus-shim",
+                    "install_multus": "install_multus",
+                    "passthru": "passthru-cni",
+                }.items()
+            },
+            entrypoint=["/usr/src/multus-cni/bin/multus-daemon"],
+        ),
+        # stand-in: engine/pods/sriov-cni
+        bill.sriov_cni: PodImage(
+            programs={"usr/bin/sriov": "sriov-cni"},
+            files={"entrypoint.sh": oci.Text(_INSTALL_SRIOV, executable=True)},
+            entrypoint=["/entrypoint.sh"],
+        ),
+        # older than the bill's, with an adapter: engine/pods/sriov-device-plugin
+        bill.sriov_device_plugin: PodImage(
+            programs={"usr/bin/sriovdp": "sriovdp"},
+            files={
+                "entrypoint.sh": ModuleFile(f"{_PLUMBING}/sriov-network-device-plugin", "images/entrypoint.sh"),
+                "usr/share/misc/pci.ids": oci.Text(_PCI_IDS),
+            },
+            entrypoint=["/entrypoint.sh"],
+        ),
+        bill.rdma_cni: PodImage(
+            programs={"usr/bin/rdma": "rdma-cni"},
+            files={"entrypoint.sh": ModuleFile(f"{_PLUMBING}/rdma-cni", "images/entrypoint.sh")},
+            entrypoint=["/entrypoint.sh"],
+        ),
+        bill.whereabouts: PodImage(
+            programs={
+                "whereabouts": "whereabouts",
+                "ip-control-loop": "whereabouts-control-loop",
+                "ip-reconciler": "whereabouts-reconciler",
+            },
+            files={
+                name: ModuleFile(f"{_PLUMBING}/whereabouts", f"script/{name}")
+                for name in ("install-cni.sh", "lib.sh", "token-watcher.sh")
+            },
+            entrypoint=["/install-cni.sh"],
+        ),
     }
 
 
@@ -62,7 +132,7 @@ def container_images(images: Mapping[str, PodImage], binaries: Path, busybox: Pa
         files = {
             **(shell if image.has_shell else _USERS),
             **{path: programs[program] for path, program in image.programs.items()},
-            **image.files,
+            **{path: _written(file) for path, file in image.files.items()},
         }
         found[name] = oci.Image(layers=[image.tree or files], entrypoint=image.entrypoint)
     return found
@@ -74,10 +144,19 @@ def engine_programs(names: set[str], binaries: Path) -> dict[str, Path]:
     Raises:
         SimulatorError: naming those that are not built.
     """
-    found = {name: (binaries / name).resolve() for name in sorted(names)}
+    standins = binaries.with_name("standins")
+    found = {name: (standins if (standins / name).exists() else binaries) / name for name in sorted(names)}
+    found = {name: path.resolve() for name, path in found.items()}
     if missing := [name for name, path in found.items() if not path.exists()]:
         raise SimulatorError(f"{', '.join(missing)}: not built, and this lab's nodes need them. Run: make setup")
     return found
+
+
+def _written(file: oci.File | ModuleFile) -> oci.File:
+    if not isinstance(file, ModuleFile):
+        return file
+    [path] = files_of(file.module, ENGINE / "pods", [file.path]).values()
+    return oci.Text(path.read_text(), executable=True)
 
 
 def _commands(busybox: Path) -> list[str]:

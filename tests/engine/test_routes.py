@@ -186,7 +186,10 @@ def test_what_only_the_simulator_needs_is_said_to_be_needed_by_it_alone() -> Non
     assert install.HARDWARE not in install.explain([pulumi, *simulators])
 
 
-REAL_PODS = {"kubelet", "containerd"}
+REAL_PODS = {
+    *("kubelet", "containerd", "multus", "whereabouts", "whereabouts-control-loop", "whereabouts-reconciler"),
+    *("rdma-cni", "sriov-cni", "sriov-device-plugin"),
+}
 
 
 @pytest.mark.parametrize(
@@ -274,7 +277,7 @@ def test_without_go_setup_ends_well_for_hardware_and_names_what_the_simulator_la
     assert linked == set(there)
     assert (install.HARDWARE in said) == (status == 1)
     assert ("no `go` on PATH" in said) == (status == 1)
-    without = "without plane, kwok, mpi-operator, vcenter, kubelet, containerd, which lab hardware does not need"
+    without = "without plane, kwok, mpi-operator, vcenter, kubelet, containerd, multus, whereabouts, "
     assert (without in said) == (status == 0)
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from engine.parts import PARTS, REAL_PODS
 from simulator.nodes import image, kernel, oci, pod_images, pods_image
 from simulator.nodes.pod_images import PodImage
 from simulator.part import SimulatorError
@@ -99,3 +100,21 @@ def files_of(images: dict[str, oci.Image], folder: Path) -> dict[str, str]:
             member.name: f"-> {member.linkname}" if member.issym() else b"".join(tar.extractfile(member) or []).decode()
             for member in tar
         }
+
+
+def test_each_program_in_an_image_is_a_part_of_the_engine_that_only_real_pods_need():
+    built = {binary for part in PARTS if part.only_for == REAL_PODS for binary in part.binaries}
+    images = pod_images.pod_images(Bill())
+
+    assert {name for image in images.values() for name in image.programs.values()} <= built
+
+
+def test_a_stand_in_is_found_beside_the_other_programs(tmp_path: Path):
+    for folder, name in (("bin", "agent"), ("standins", "plugin")):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / name).touch()
+
+    assert pod_images.engine_programs({"agent", "plugin"}, tmp_path / "bin") == {
+        "agent": tmp_path / "bin/agent",
+        "plugin": tmp_path / "standins/plugin",
+    }
