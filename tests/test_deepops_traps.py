@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from components.cluster.definitions import upstream_files
 from components.cluster.images import images_of
 from components.cluster.profiles import networks, programs
+from components.cluster.store import upstream_files
 from components.hosts import delivery, secret_files
 from components.hosts.calls import SENT
 from components.hosts.document import host_document

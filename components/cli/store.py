@@ -4,8 +4,7 @@ import click
 
 from components.cli.exits import Exit, exit_of
 from components.cli.options import examples, json_option, print_errors, print_json
-from components.cluster.definitions import upstream_files
-from components.cluster.store import Store, operator_definitions
+from components.cluster.store import Store, operator_definitions, upstream_files
 from stacks.base import LabError
 
 

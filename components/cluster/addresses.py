@@ -19,11 +19,16 @@ class AddressSource(ABC):
 
     name: ClassVar[str] = ""
     """Names the resources of its program. It must not change: resources of that name are in the state."""
-    kinds: ClassVar[Mapping[str, Upstream | Manifest]] = {}
-    """Its custom resource definitions by short key: pinned files of a release, or definitions written here."""
+    kinds: ClassVar[Mapping[str, Manifest]] = {}
+    """Custom resource definitions that are written here, by short key. Pinned files: `IpamBase.DEFINITIONS`."""
 
     def __init__(self, cluster: Cluster) -> None:
         self.cluster = cluster
+
+    @property
+    def definitions(self) -> dict[str, Upstream | Manifest]:
+        """All its custom resource definitions by short key."""
+        return {**self.cluster.ipam.DEFINITIONS, **self.kinds}
 
     @abstractmethod
     def for_rail(self, rail: Rail) -> Manifest:

@@ -5,18 +5,11 @@ from typing import cast
 
 from pydantic import JsonValue
 
-from components.cluster.ipam import kinds_of_all
 from components.cluster.manifests import Manifest
 from components.cluster.store import Store
 from stacks.base import LabError
-from stacks.bill import MPIJOBS_DEFINITION, NETWORKS_DEFINITION, Upstream
+from stacks.bill import Upstream
 from stacks.safe_yaml import load_yaml
-
-
-def upstream_files() -> tuple[Upstream, ...]:
-    """Every file that some lab needs."""
-    kinds = (NETWORKS_DEFINITION, MPIJOBS_DEFINITION, *kinds_of_all().values())
-    return tuple(kind for kind in kinds if isinstance(kind, Upstream))
 
 
 def read_definitions(store: Store, kinds: Mapping[str, Upstream | Manifest]) -> Mapping[str, Manifest]:

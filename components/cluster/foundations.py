@@ -42,7 +42,7 @@ class Foundations:
             ordered.append(self._placed(key, manifest, pulumi.ResourceOptions(depends_on=list(ordered))))
         operated = ordered if isinstance(cluster.delivery, SriovOperator) else []
         source = placed_source(cluster)
-        pools = [defined[key] for key in source.kinds] if source else []
+        pools = [defined[key] for key in source.definitions] if source else []
         networks = [defined["networks"]] if "networks" in defined else operated
         return {
             "multus": networks,

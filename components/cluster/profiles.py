@@ -72,7 +72,7 @@ def kinds(cluster: Cluster) -> dict[str, Upstream | Manifest]:
     return {
         **({} if isinstance(cluster.delivery, SriovOperator | Pvrdma) else {"networks": NETWORKS_DEFINITION}),
         "mpijobs": MPIJOBS_DEFINITION,
-        **(source.kinds if source else {}),
+        **(source.definitions if source else {}),
     }
 
 

@@ -11,8 +11,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from stacks.base import LabError
-from stacks.bill import OPERATOR_DEFINITIONS, Upstream
+from stacks.base import LabError, members
+from stacks.bill import MPIJOBS_DEFINITION, NETWORKS_DEFINITION, OPERATOR_DEFINITIONS, Upstream
+from stacks.ipam import Ipam, IpamBase
 
 LARGEST_FILE_BYTES = 5_000_000
 GO_TIMEOUT_S = 300
@@ -169,6 +170,12 @@ def _title(file: Upstream) -> str:
 def _remedy(file: Upstream) -> str:
     where = f"<folder>/{file.name}-{file.version}/{Path(file.path).name}"
     return f"Open one route, or put the file at {where} and set ROCELAB_MIRROR=<folder>"
+
+
+def upstream_files() -> tuple[Upstream, ...]:
+    """Every file that some lab needs."""
+    models = [model for model in members(Ipam, "kind").values() if issubclass(model, IpamBase)]
+    return (NETWORKS_DEFINITION, MPIJOBS_DEFINITION, *(file for model in models for file in model.DEFINITIONS.values()))
 
 
 def operator_definitions(store: Store) -> dict[str, str]:

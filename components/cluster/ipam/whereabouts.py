@@ -1,8 +1,5 @@
 """Whereabouts: one list of a rail's addresses for the whole cluster, kept in custom resources."""
 
-from collections.abc import Mapping
-from typing import ClassVar
-
 from components.cluster.addresses import AddressSource
 from components.cluster.manifests import (
     CNI_BIN,
@@ -23,20 +20,14 @@ from components.cluster.manifests import (
     unprivileged,
 )
 from components.cluster.rails import pod_side
-from stacks.bill import Upstream
 from stacks.cluster import Cluster
+from stacks.ipam import WHEREABOUTS_SHA256
 from stacks.rails import Rail
 
 APP = "whereabouts"
 RECONCILER = "whereabouts-reconciler"
 CONFIG = "whereabouts-config"
 GROUP = "whereabouts.cni.cncf.io"
-SHA256 = {
-    "ippools": "8957e53f260e5ee0ad6560743d02c609ff21e15f6c3b23851971522b3bf6027a",
-    "overlappingrangeipreservations": "59ff31b1cbe8ff7732160f3f533a71884c4bb03b18d2aa48c97b0a2aadcc4cb0",
-    "nodeslicepools": "30fa5262387a7e66e9fe4e8bc4968d8ec95d160667a3634bf53a91ed0b6b4c74",
-}
-"""Of the definitions in the release that `cluster.bill.whereabouts` names."""
 RECONCILED_AT = "30 4 * * *"
 """Daily: addresses of pods that ended while their node was down are freed then."""
 
@@ -45,15 +36,6 @@ class WhereaboutsList(AddressSource):
     """One list for the whole cluster."""
 
     name = "whereabouts"
-    kinds: ClassVar[Mapping[str, Upstream]] = {
-        f"whereabouts-{kind}": Upstream(
-            module="github.com/k8snetworkplumbingwg/whereabouts",
-            version="v0.9.4",
-            path=f"doc/crds/{GROUP}_{kind}.yaml",
-            sha256=sha256,
-        )
-        for kind, sha256 in SHA256.items()
-    }
 
     def for_rail(self, rail: Rail) -> Manifest:
         pod = pod_side(rail)
@@ -76,7 +58,7 @@ class WhereaboutsList(AddressSource):
             "whereabouts-cni",
             APP,
             [
-                rule(GROUP, list(SHA256), change),
+                rule(GROUP, list(WHEREABOUTS_SHA256), change),
                 rule("", ["pods", "nodes"], ["get", "list", "watch"]),
                 rule("k8s.cni.cncf.io", ["network-attachment-definitions"], ["get", "list", "watch"]),
                 rule("", ["events"], ["create", "patch", "update", "get"]),

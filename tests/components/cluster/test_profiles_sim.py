@@ -10,15 +10,15 @@ from typing import Any
 import pytest
 import yaml
 
-from components.cluster.definitions import parse_definition, read_definitions
-from components.cluster.ipam import kinds_of_all
+from components.cluster.definitions import parse_definition
+from components.cluster.ipam.nv_ipam import NvIpamPools
 from components.cluster.manifests import Manifest
 from components.cluster.node_checks import GPU, wanted
-from components.cluster.store import Store
+from components.cluster.store import Store, upstream_files
 from simulator.plane.api import Api, ApiError
 from simulator.plane.layout import Layout
 from stacks.base import LabError
-from stacks.bill import NETWORKS_DEFINITION, OPERATOR_DEFINITIONS, Upstream
+from stacks.bill import MPIJOBS_DEFINITION, OPERATOR_DEFINITIONS, Upstream
 from stacks.drivers import NicDriver
 from stacks.gpus import Gpu
 from stacks.lab import Lab
@@ -41,7 +41,8 @@ Served = dict[str, Upstream]
 def served(api: Api) -> Iterator[Served]:
     """The server with all definitions that profiles speak to, and the namespaces that objects lie in."""
     store, found = Store.from_environment(), {}
-    manifests = list(read_definitions(store, {"networks": NETWORKS_DEFINITION, **kinds_of_all()}).values())
+    files = [file for file in upstream_files() if file != MPIJOBS_DEFINITION]  # the simulator's own stays there
+    manifests = [*NvIpamPools.kinds.values(), *(parse_definition(store.read(file)) for file in files)]
     for name, releases in OPERATOR_DEFINITIONS.items():
         for release in releases:
             try:

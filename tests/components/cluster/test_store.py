@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from components.cli.app import main
-from components.cluster.definitions import parse_definition, upstream_files, without_prose
-from components.cluster.store import Store
+from components.cluster.definitions import parse_definition, without_prose
+from components.cluster.store import Store, upstream_files
 from stacks.base import LabError
 from stacks.bill import Upstream
 
