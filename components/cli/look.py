@@ -2,6 +2,7 @@
 
 import base64
 import hashlib
+import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from ipaddress import IPv4Address
@@ -22,6 +23,8 @@ from components.switches.os import SWITCH_OSES
 from stacks.access import KnownHosts
 from stacks.sets import folded, names_of
 from stacks.words import plural
+
+SWITCH = re.compile(r"(?P<name>[^=]+)=(?P<os>[^@]+)@(?P<address>[^:]+)(:(?P<port>\d{1,5}))?")
 
 
 @click.command(
@@ -49,7 +52,7 @@ from stacks.words import plural
     "--switch",
     "switches",
     multiple=True,
-    metavar="NAME=OS@ADDRESS",
+    metavar="NAME=OS@ADDRESS[:PORT]",
     help=f"Read this switch too. OS is one of {', '.join(SWITCH_OSES)}. Repeat it for more.",
 )
 @click.option("--switch-user", default="admin", show_default=True, metavar="NAME", help="Log in to switches as this.")
@@ -79,6 +82,8 @@ def command(
     """
     cluster = kubeconfig.read_text() if kubeconfig else None
     if not sets:
+        if user or known_hosts or key or switches:
+            raise click.UsageError("--user, --known-hosts, --key and --switch go with --hosts; a lab file has its own")
         request = _of_stack(stack, cluster, sudo=not no_sudo)
     else:
         if user is None or known_hosts is None:
@@ -143,15 +148,16 @@ def _targets(sets: Iterable[str], user: str, port: int) -> list[Target]:
 
 
 def _switch(text: str, user: str) -> SwitchTarget:
-    name, _, place = text.partition("=")
-    system, _, address = place.partition("@")
-    if not name or system not in SWITCH_OSES:
+    found = SWITCH.fullmatch(text)
+    port = int(found["port"] or 22) if found else 0
+    if found is None or found["os"] not in SWITCH_OSES or not 1 <= port <= 65535:
         oses = ", ".join(SWITCH_OSES)
-        raise click.BadParameter(f"{text}: write NAME=OS@ADDRESS, OS one of {oses}", param_hint="--switch")
+        raise click.BadParameter(f"{text}: write NAME=OS@ADDRESS[:PORT], OS one of {oses}", param_hint="--switch")
     try:
-        return SwitchTarget(name=name, os=system, address=IPv4Address(address), user=user)
+        address = IPv4Address(found["address"])
     except ValueError as error:
         raise click.BadParameter(f"{text}: {error}", param_hint="--switch") from None
+    return SwitchTarget(name=found["name"], os=found["os"], address=address, ssh_port=port, user=user)
 
 
 def _summary(out: Path, inventory: Inventory) -> str:

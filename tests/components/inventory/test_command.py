@@ -48,6 +48,17 @@ def test_hosts_are_named_by_sets_with_or_without_addresses(asked: list[Request])
     ]
 
 
+@pytest.mark.parametrize(("place", "port"), [("192.0.2.201", 22), ("192.0.2.201:2222", 2222)])
+def test_a_switch_is_named_with_its_system_and_the_port_of_its_ssh(
+    asked: list[Request], place: str, port: int
+) -> None:
+    main(["look", "--hosts", "gpu01", *LOGIN, "--switch", f"leaf1=sonic@{place}", "--switch-user", "ops"])
+
+    [switch] = asked[0].switches
+    assert (switch.name, switch.os, str(switch.address)) == ("leaf1", "sonic", "192.0.2.201")
+    assert (switch.ssh_port, switch.user) == (port, "ops")
+
+
 def test_without_hosts_the_nodes_and_switches_of_a_lab_are_looked_at(asked: list[Request]) -> None:
     file = tree_of(Path.cwd())
 
@@ -114,8 +125,10 @@ def test_a_look_at_everything_ends_with_0(asked: list[Request], monkeypatch: pyt
         ("--hosts", "gpu01", "--hosts", "gpu01", *LOGIN),
         ("--hosts", "gpu01", *LOGIN, "--switch", "leaf1=ios@192.0.2.201"),
         ("--hosts", "gpu01", *LOGIN, "--switch", "leaf1=sonic@leaf1"),
+        ("--hosts", "gpu01", *LOGIN, "--switch", "leaf1=sonic@192.0.2.201:99999"),
+        ("--switch", "leaf1=sonic@192.0.2.201"),
     ],
-    ids=["no login", "unequal sets", "no set", "twice", "system", "address"],
+    ids=["no login", "unequal sets", "no set", "twice", "system", "address", "port", "no hosts"],
 )
 def test_bad_words_end_with_2_and_nothing_is_asked(asked: list[Request], words: tuple[str, ...]) -> None:
     assert main(["look", *words]) == 2
