@@ -1,4 +1,4 @@
-"""What is wrong with the rails in pods: pure functions from what the cluster and the pods say to faults by name."""
+"""Faults of the rails in pods, by code: pure functions of what the cluster and the pods report."""
 
 import re
 from collections import Counter
@@ -10,12 +10,13 @@ from components.validation.planning.pods import PodPlan, PodRail
 from components.validation.records import PodFault, RailInPods
 from stacks.words import plural, some
 
+AGENT_LABEL = "app.kubernetes.io/name"
 AGENTS = {
     "multus": "Multus",
     "sriov-device-plugin": "the SR-IOV device plugin",
     "rdma-shared-device-plugin": "the RDMA shared device plugin",
 }
-"""What has to run on each node, by the label app.kubernetes.io/name of its pod."""
+"""What must run on each node, by `AGENT_LABEL` of its pod."""
 FULL = (
     "no free addresses in the allocated range",
     "could not allocate ip in range",
@@ -35,52 +36,52 @@ LONGEST = 220
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class NodeSays:
-    """What the cluster says of a node."""
+class NodeState:
+    """A node as the cluster reports it."""
 
     capacity: Mapping[str, str] = field(default_factory=dict)
     allocatable: Mapping[str, str] = field(default_factory=dict)
-    away: Sequence[str] = ()
+    missing_agents: Sequence[str] = ()
     """Agents of `AGENTS` that have a DaemonSet and no ready pod on the node, by label."""
     holders: Mapping[str, Sequence[str]] = field(default_factory=dict)
     """Other pods on the node by resource."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class PodSays:
-    """What the cluster says of a pod of the check."""
+class PodState:
+    """A pod of the check as the cluster reports it."""
 
     unscheduled: str = ""
     """The scheduler's message."""
     sandbox: str = ""
     """The last message of FailedCreatePodSandBox."""
     pull: str = ""
-    """What keeps its image away, whatever is tried."""
+    """Why its image can never be pulled."""
     ended: str = ""
     """Why it is no longer running."""
 
 
-def start_faults(plan: PodPlan, node: str, says: NodeSays, pod: PodSays) -> tuple[PodFault, ...]:
-    """Why a pod has not started; empty when nobody tells a reason yet."""
-    return tuple(_start_faults(plan, node, says, pod))
+def start_faults(plan: PodPlan, node: str, state: NodeState, pod: PodState) -> tuple[PodFault, ...]:
+    """Why a pod has not started; empty while no reason is known."""
+    return tuple(_start_faults(plan, node, state, pod))
 
 
 def not_started(node: str, within_s: float, why: str) -> PodFault:
-    """A pod that has not started, for no reason that would last."""
+    """A pod that has not started in time, without a lasting reason."""
     what = f"its pod has not started within {within_s:.0f} s{f': {why}' if why else ''}"
     return PodFault(code="POD_NOT_STARTED", node=node, what=_short(what))
 
 
-def _start_faults(plan: PodPlan, node: str, says: NodeSays, pod: PodSays) -> Iterator[PodFault]:
+def _start_faults(plan: PodPlan, node: str, state: NodeState, pod: PodState) -> Iterator[PodFault]:
     rails = plan.rails_of(node)
     if pod.pull:
         yield PodFault(code="POD_IMAGE", node=node, what=pod.pull)
     elif pod.sandbox:
-        yield _sandbox_fault(rails, node, says, pod.sandbox)
+        yield _sandbox_fault(rails, node, state, pod.sandbox)
     elif pod.unscheduled:
         lacking = [rail for rail in rails if f"Insufficient {rail.resource}" in pod.unscheduled]
         for rail in lacking:
-            yield _device_fault(plan, rail, node, says)
+            yield _device_fault(plan, rail, node, state)
         if not lacking:
             hint = "kubectl describe node; nodes.state: drained leaves it out"
             yield PodFault(code="POD_NOT_SCHEDULED", node=node, what=_short(pod.unscheduled), hint=hint)
@@ -88,15 +89,15 @@ def _start_faults(plan: PodPlan, node: str, says: NodeSays, pod: PodSays) -> Ite
         yield PodFault(code="POD_ENDED", node=node, what=pod.ended)
 
 
-def _device_fault(plan: PodPlan, rail: PodRail, node: str, says: NodeSays) -> PodFault:
+def _device_fault(plan: PodPlan, rail: PodRail, node: str, state: NodeState) -> PodFault:
     """Why a node has no device of a rail to give.
 
     The kubelet counts devices of a plugin that has gone in capacity, and not in allocatable; it forgets a resource only
     minutes later (kubernetes, pkg/kubelet/cm/devicemanager/manager.go, GetCapacity).
     """
     known = {"node": node, "rail": rail.name}
-    capacity, free = (_count(found.get(rail.resource)) for found in (says.capacity, says.allocatable))
-    plugin = next((label for label in says.away if label != "multus"), None)
+    capacity, free = (_count(found.get(rail.resource)) for found in (state.capacity, state.allocatable))
+    plugin = next((label for label in state.missing_agents if label != "multus"), None)
     if plugin or (capacity and not free):
         return PodFault(
             code="DEVICE_PLUGIN_DEAD",
@@ -106,10 +107,10 @@ def _device_fault(plan: PodPlan, rail: PodRail, node: str, says: NodeSays) -> Po
             hint="kubectl -n kube-system get pods -o wide; look at the log of its pod on the node and delete it: "
             "its DaemonSet starts another",
         )
-    if rail.resource not in says.capacity:
+    if rail.resource not in state.capacity:
         prefix = rail.resource.partition("/")[0]
         named = {one.resource for one in plan.rails}
-        others = sorted(name for name in says.capacity if name.startswith(f"{prefix}/") and name not in named)
+        others = sorted(name for name in state.capacity if name.startswith(f"{prefix}/") and name not in named)
         if others:
             return PodFault(
                 code="RESOURCE_NAME",
@@ -129,12 +130,12 @@ def _device_fault(plan: PodPlan, rail: PodRail, node: str, says: NodeSays) -> Po
     return PodFault(
         code="DEVICES_HELD",
         **known,
-        what=f"all {free} {rail.resource} are held by {some(says.holders.get(rail.resource, ()), 2) or 'pods'}",
+        what=f"all {free} {rail.resource} are held by {some(state.holders.get(rail.resource, ()), 2) or 'pods'}",
         hint="wait until these pods end, or raise nodes[].pfs[].vfs",
     )
 
 
-def _sandbox_fault(rails: Sequence[PodRail], node: str, says: NodeSays, message: str) -> PodFault:
+def _sandbox_fault(rails: Sequence[PodRail], node: str, state: NodeState, message: str) -> PodFault:
     """What a message of FailedCreatePodSandBox means."""
     found = NAMED_NETWORK.search(message)
     name = next((text for text in found.groups() if text), "") if found else ""
@@ -148,7 +149,7 @@ def _sandbox_fault(rails: Sequence[PodRail], node: str, says: NodeSays, message:
             hint="set bin_dir to /opt/cni/bin in /etc/containerd/config.toml and restart containerd; see that the "
             "plugin's installer runs on the node",
         )
-    if all(text in message for text in MULTUS_AWAY) or "multus" in says.away:
+    if all(text in message for text in MULTUS_AWAY) or "multus" in state.missing_agents:
         return PodFault(
             code="MULTUS_DOWN",
             node=node,

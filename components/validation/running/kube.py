@@ -102,11 +102,18 @@ class Node(_Part):
     metadata: Meta
 
 
+class Reference(_Part):
+    """The object that an event is about."""
+
+    name: str = ""
+
+
 class Event(_Part):
-    """What a controller said about an object."""
+    """What a controller reported about an object."""
 
     reason: str = ""
     message: str = ""
+    about: Reference = Field(default=Reference(), alias="involvedObject")
 
 
 T = TypeVar("T", bound=_Part)

@@ -1,4 +1,4 @@
-"""Starts a pod on each node with all of its rails, has them ping each other, and takes them away again."""
+"""Starts a pod on each node with all of its rails, lets the pods ping each other, and deletes them."""
 
 import threading
 import time
@@ -12,9 +12,10 @@ from components.jobs.rail_pod import CHECK_LABEL, PEERS
 from components.jobs.registry import look
 from components.kubernetes.client import KubernetesApi, at
 from components.validation.judging.pod_faults import (
+    AGENT_LABEL,
     AGENTS,
-    NodeSays,
-    PodSays,
+    NodeState,
+    PodState,
     few_of,
     leak_faults,
     not_started,
@@ -36,13 +37,15 @@ from stacks.base import LabError
 from stacks.words import plural
 
 POLL_S = 2.0
+REASONS_S = 10.0
+"""How often the cluster is asked why pods wait. Events, nodes and agents are long lists on a large cluster."""
 ANNOUNCE_S = 30.0
 START_S = {True: 300, False: 900}
-"""Until each pod has said what it has, by simulated or not: as for a job, a node may first pull a large image."""
+"""Limit until each pod has reported, by simulated or not. As for a job, a node may first pull a large image."""
 LASTING_S = {True: 120, False: 60}
-"""How long a pod may stay away for a reason that it tells: the kubelet tries again every few seconds."""
+"""How long the reason why a pod waits must last to count as a fault: the kubelet retries every few seconds."""
 PINGS_S = 180
-"""For all pings of all pods; each node's run sixteen at a time."""
+"""For all pings of all pods; each node runs sixteen at a time."""
 MOST_FAULTS = 40
 MOST_LOG_BYTES = 200_000
 NO_REAL_POD = "kwok plays the nodes' kubelets, so no pod runs"
@@ -54,7 +57,7 @@ Say = Callable[[str], None]
 
 @dataclass(kw_only=True)
 class _Check:
-    """One run of the check."""
+    """The check of the rails in pods, while it runs."""
 
     api: KubernetesApi
     plan: PodPlan
@@ -67,26 +70,26 @@ class _Check:
     """By node."""
     facts: dict[str, PodFacts] = field(default_factory=dict)
     faults: dict[str, tuple[PodFault, ...]] = field(default_factory=dict)
-    """Of pods that have not started, by node."""
+    """Why pods have not started, by node."""
     networks: dict[str, Sequence[Network]] = field(default_factory=dict)
     pulling: dict[str, str] = field(default_factory=dict)
-    """What a registry last said, by node."""
+    """Why an image pull is being retried, by node."""
 
     @property
     def pods_path(self) -> str:
-        """The collection."""
+        """Where the API has the namespace's pods."""
         return f"/api/v1/namespaces/{self.plan.namespace}/pods"
 
-    def sweep(self, what: str) -> None:
-        """Takes the check's pods away; what stays ends by itself."""
+    def sweep(self, label: str) -> None:
+        """Deletes the check's pods with this label; a pod that stays ends by itself."""
         try:
-            for pod in self._pods(f"{LAB_LABEL}={self.lab},{CHECK_LABEL},{what}"):
+            for pod in self._pods(f"{LAB_LABEL}={self.lab},{CHECK_LABEL},{label}"):
                 self.api.delete(f"{self.pods_path}/{pod.metadata.name}")
         except LabError as error:
             self.say(f"pods of the check could not be deleted ({error}); they end by themselves within half an hour")
 
     def result(self) -> PodRails:
-        """Starts the pods, waits, and judges what they say."""
+        """Starts the pods, waits for their reports and pings, and judges them."""
         self.sweep(RUN_LABEL)  # pods of a killed run: with the hosts' lease held, no other run is using them
         for node in self.plan.nodes:
             self.api.create(self.pods_path, self.plan.document(node, self.lab, self.run_id))
@@ -100,7 +103,7 @@ class _Check:
 
     def _judged(self) -> PodRails:
         answers = {rail.name: self._answers(rail) for rail in self.plan.rails}
-        faults = [fault for found in self.faults.values() for fault in found]
+        faults = [fault for of_pod in self.faults.values() for fault in of_pod]
         for node, facts in self.facts.items():
             faults += pod_faults(self.plan, node, facts, self.networks[node])
         faults += shared_addresses(self.plan, self.networks)
@@ -115,55 +118,65 @@ class _Check:
         return PodRails(outcome=outcome, reason=reason, rails=rails, faults=kept, left_out=left_out)
 
     def _answers(self, rail: PodRail) -> dict[tuple[str, str], str]:
-        """The answers of the pairs that were tried and have one."""
-        found = {
+        """Results of the pings, for the pairs that have one."""
+        answers = {
             pair: self.facts[pair[0]].reached.get((rail.name, pair[1])) for pair in rail.pairs if pair[0] in self.facts
         }
-        return {pair: answer for pair, answer in found.items() if answer}
+        return {pair: answer for pair, answer in answers.items() if answer}
 
     def _wait_for_start(self) -> None:
-        begun = said_s = time.monotonic()
+        begun = announced_s = explained_s = time.monotonic()
         since: dict[tuple[str, str], float] = {}
-        while True:
-            waiting = self._look()
+        while waiting := self._waiting():
             now = time.monotonic()
-            lasting: list[str] = []
-            for node in waiting:
-                first = since.setdefault((node, str(self.faults.get(node, ()))), now)
-                if self.faults.get(node) and now - first >= LASTING_S[self.simulated]:
-                    lasting.append(node)
+            if now - explained_s >= REASONS_S:
+                explained_s = now
+                self._explain(waiting)
+            explained = [node for node in waiting if self.faults.get(node)]
+            first_s = {node: since.setdefault((node, str(self.faults[node])), now) for node in explained}
+            lasting = [node for node in explained if now - first_s[node] >= LASTING_S[self.simulated]]
             if len(lasting) == len(waiting) or now - begun > START_S[self.simulated]:
                 break
-            if now - said_s >= ANNOUNCE_S:
-                said_s = now
-                why = next((self.faults[node][0].what for node in waiting if self.faults.get(node)), "starting")
+            if now - announced_s >= ANNOUNCE_S:
+                announced_s = now
+                why = self.faults[explained[0]][0].what if explained else "starting"
                 self.say(f"pod_rails: {plural(len(waiting), 'pod')} not there after {now - begun:.0f} s: {why}")
             if self.stop.wait(POLL_S):
-                raise LabError("the run was ended")
+                raise LabError("the run was stopped")
         for node in waiting:
             if not self.faults.get(node):
                 self.faults[node] = (not_started(node, START_S[self.simulated], self.pulling.get(node, "")),)
 
-    def _look(self) -> list[str]:
-        """Looks at all pods once; returns the nodes whose pod has not said what it has."""
-        found = {pod.metadata.name: pod for pod in self._pods(f"{LAB_LABEL}={self.lab},{RUN_LABEL}={self.run_id}")}
-        waiting = []
+    def _waiting(self) -> dict[str, Pod | None]:
+        """Looks at the check's pods once; returns those that have not reported, by node."""
+        selector = f"{LAB_LABEL}={self.lab},{RUN_LABEL}={self.run_id}"
+        pods = {pod.metadata.name: pod for pod in self._pods(selector)}
+        waiting: dict[str, Pod | None] = {}
         for node in self.plan.nodes:
             if node in self.facts:
                 continue
-            pod = found.get(self.plan.pod_name(self.run_id, node))
+            pod = pods.get(self.plan.pod_name(self.run_id, node))
             if pod is not None and pod.status.phase == "Running" and self._read(node).reported:
                 self.facts[node] = parse_pod(self.logs[node])
                 self.networks[node] = networks_of(pod.metadata.annotations.get(NETWORK_STATUS, ""))
                 self.faults.pop(node, None)
             else:
-                waiting.append(node)
-        if waiting:
-            says = self._nodes(waiting)
-            for node in waiting:
-                pod = found.get(self.plan.pod_name(self.run_id, node))
-                self.faults[node] = start_faults(self.plan, node, says[node], self._pod_says(pod))
+                waiting[node] = pod
         return waiting
+
+    def _explain(self, waiting: Mapping[str, Pod | None]) -> None:
+        """Asks the cluster why these pods wait, in as few requests as that takes."""
+        selector = "involvedObject.kind=Pod,reason=FailedCreatePodSandBox"
+        events = objects(self.api, self.pods_path.replace("/pods", "/events"), Event, {"fieldSelector": selector})
+        sandbox = {event.about.name: event.message for event in events}
+        nodes = {str(at(node, "metadata", "name")): node for node in self.api.items("/api/v1/nodes")}
+        selector = f"{AGENT_LABEL} in ({','.join(AGENTS)})"
+        agents = objects(self.api, "/api/v1/pods", Pod, {"labelSelector": selector})
+        for node, pod in waiting.items():
+            pod_state = self._pod_state(pod, sandbox)
+            holders = self._holders(node) if pod_state.unscheduled else {}
+            node_state = _node_state(node, nodes.get(node), agents, holders)
+            self.faults[node] = start_faults(self.plan, node, node_state, pod_state)
 
     def _wait_for_pings(self) -> None:
         begun = time.monotonic()
@@ -173,7 +186,7 @@ class _Check:
             if all(facts.done for facts in self.facts.values()) or time.monotonic() - begun > PINGS_S:
                 return
             if self.stop.wait(POLL_S):
-                raise LabError("the run was ended")
+                raise LabError("the run was stopped")
 
     def _read(self, node: str) -> PodFacts:
         path = f"{self.pods_path}/{self.plan.pod_name(self.run_id, node)}/log"
@@ -181,7 +194,7 @@ class _Check:
         return parse_pod(self.logs[node])
 
     def _peers(self, node: str) -> list[str]:
-        """What a pod is to ping, in the form that its script reads."""
+        """Peers that a pod pings, as lines that its script reads."""
         lines = []
         for rail in self.plan.rails_of(node):
             own = self._network(node, rail)
@@ -199,7 +212,7 @@ class _Check:
         return lines
 
     def _apart(self, rail: PodRail, interface: str, peer: str) -> list[str]:
-        """The interfaces of a peer that must not answer on a rail; and its own one there, which has to."""
+        """Pings to interfaces of a peer that must not answer on this rail, and to the one that must."""
         if not self.plan.own_vf or rail.routed or rail.vlan_id is None:
             return []
         others = [
@@ -220,51 +233,46 @@ class _Check:
     def _pods(self, selector: str) -> list[Pod]:
         return objects(self.api, self.pods_path, Pod, {"labelSelector": selector})
 
-    def _pod_says(self, pod: Pod | None) -> PodSays:
+    def _pod_state(self, pod: Pod | None, sandbox: Mapping[str, str]) -> PodState:
         if pod is None:
-            return PodSays(ended="the pod is gone")
-        path, name = f"/api/v1/namespaces/{self.plan.namespace}/events", pod.metadata.name
-        events = objects(self.api, path, Event, {"fieldSelector": f"involvedObject.name={name}"})
-        sandbox = [event.message for event in events if event.reason == "FailedCreatePodSandBox"]
+            return PodState(ended="the pod is gone")
         unscheduled = [
             one.message for one in pod.status.conditions if one.type == "PodScheduled" and one.status == "False"
         ]
         pull = pull_fault([pod], self.plan.image)
         if pull and not pull.final:
             self.pulling[pod.spec.node] = pull.text  # a slow registry gets the whole time, as for a job
-        return PodSays(
+        return PodState(
             unscheduled=unscheduled[0] if unscheduled else "",
-            sandbox=sandbox[-1] if sandbox and pod.status.phase == "Pending" else "",
+            sandbox=sandbox.get(pod.metadata.name, "") if pod.status.phase == "Pending" else "",
             pull=pull.text if pull and pull.final else "",
             ended=f"its pod has ended ({pod.status.phase})" if pod.status.phase in ("Failed", "Succeeded") else "",
         )
 
-    def _nodes(self, names: Sequence[str]) -> dict[str, NodeSays]:
-        nodes = {str(at(node, "metadata", "name")): node for node in self.api.items("/api/v1/nodes")}
-        pods = objects(self.api, "/api/v1/pods", Pod)
-        return {name: _node_says(self.plan, name, nodes.get(name), pods) for name in names}
+    def _holders(self, node: str) -> dict[str, list[str]]:
+        """Pods that hold devices of the rails on a node, by resource."""
+        resources = {rail.resource for rail in self.plan.rails}
+        holders: dict[str, list[str]] = {}
+        for pod in objects(self.api, "/api/v1/pods", Pod, {"fieldSelector": f"spec.nodeName={node}"}):
+            if pod.status.phase not in ("Succeeded", "Failed"):
+                for resource in {name for one in pod.spec.containers for name in one.resources.limits} & resources:
+                    holders.setdefault(resource, []).append(f"{pod.metadata.namespace}/{pod.metadata.name}")
+        return holders
 
 
-def _node_says(plan: PodPlan, name: str, node: dict[str, JsonValue] | None, pods: Sequence[Pod]) -> NodeSays:
-    """What the cluster says of a node, with the agents that should run there."""
-    label = "app.kubernetes.io/name"
-    agents = [pod for pod in pods if pod.metadata.labels.get(label) in AGENTS]
-    expected = {pod.metadata.labels[label] for pod in agents}
+def _node_state(
+    name: str, node: dict[str, JsonValue] | None, agents: Sequence[Pod], holders: Mapping[str, Sequence[str]]
+) -> NodeState:
+    """The state of a node, with the agents that should run there."""
     ready = {
-        pod.metadata.labels[label]
+        pod.metadata.labels[AGENT_LABEL]
         for pod in agents
         if pod.spec.node == name and any(one.type == "Ready" and one.status == "True" for one in pod.status.conditions)
     }
-    resources = {rail.resource for rail in plan.rails}
-    holders: dict[str, list[str]] = {}
-    for pod in pods:
-        if pod.spec.node == name and pod.status.phase not in ("Succeeded", "Failed"):
-            for resource in {r for wants in pod.spec.containers for r in wants.resources.limits} & resources:
-                holders.setdefault(resource, []).append(f"{pod.metadata.namespace}/{pod.metadata.name}")
-    return NodeSays(
+    return NodeState(
         capacity=_counts(at(node, "status", "capacity")),
         allocatable=_counts(at(node, "status", "allocatable")),
-        away=sorted(expected - ready),
+        missing_agents=sorted({pod.metadata.labels[AGENT_LABEL] for pod in agents} - ready),
         holders=holders,
     )
 

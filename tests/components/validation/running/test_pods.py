@@ -29,6 +29,7 @@ PLUGIN = "sriov-device-plugin"
 @pytest.fixture(autouse=True)
 def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pods, "POLL_S", 0.01)
+    monkeypatch.setattr(pods, "REASONS_S", 0.02)
     monkeypatch.setattr(pods, "START_S", {True: 2, False: 2})
     monkeypatch.setattr(pods, "LASTING_S", {True: 0.05, False: 0.05})
     monkeypatch.setattr(pods, "PINGS_S", 2)
@@ -58,6 +59,8 @@ class Cluster(FakeApi):
     peers: dict[str, str] = field(default_factory=dict)
     marked: bool = False
     others: list[Object] = field(default_factory=list)
+    asked: list[tuple[str, dict[str, list[str]]]] = field(default_factory=list)
+    """Every collection that was listed, with its selectors."""
 
     def answer(self, method: str, path: str, query: dict[str, list[str]], body: bytes) -> tuple[int, str]:
         last = path.rpartition("/")[2]
@@ -66,19 +69,30 @@ class Cluster(FakeApi):
             return 200, "{}"
         if last == "log":
             return 200, self._log(path.split("/")[-2])
-        if last == "events":
-            node = query["fieldSelector"][0].removeprefix("involvedObject.name=").removeprefix("bench-r1-")
-            message = self.events_of.get(node)
-            return 200, items([{"reason": "FailedCreatePodSandBox", "message": message}] if message else [])
-        if last == "nodes":
-            return 200, items([self._node(node) for node in sorted(self._numbers())])
-        if last == "pods" and method == "GET":
-            named = "labelSelector" in query
-            return 200, items(self._made() if named else [*self._made(), *self._agents(), *self.others])
+        if method == "GET" and last in ("events", "nodes", "pods"):
+            self.asked.append((last, query))
+            return 200, items({"events": self._events, "nodes": self._nodes, "pods": self._listed}[last](query))
         return super().answer(method, path, query, body)
 
     def _numbers(self) -> dict[str, int]:
         return {f"gpu{n:02}": n for n in range(1, 40)}
+
+    def _events(self, query: dict[str, list[str]]) -> list[Object]:
+        assert query["fieldSelector"] == ["involvedObject.kind=Pod,reason=FailedCreatePodSandBox"]
+        return [
+            {"reason": "FailedCreatePodSandBox", "message": message, "involvedObject": {"name": f"bench-r1-{node}"}}
+            for node, message in self.events_of.items()
+        ]
+
+    def _nodes(self, _query: dict[str, list[str]]) -> list[Object]:
+        return [self._node(node) for node in sorted(self._numbers())]
+
+    def _listed(self, query: dict[str, list[str]]) -> list[Object]:
+        """Pods by the selectors that the check uses; without one, an answer would be the whole cluster."""
+        if node := query.get("fieldSelector", [""])[0].removeprefix("spec.nodeName="):
+            return [pod for pod in map(_any, [*self._made(), *self.others]) if pod["spec"]["nodeName"] == node]
+        assert query["labelSelector"], "all pods of the cluster"
+        return self._agents() if " in (" in query["labelSelector"][0] else self._made()
 
     def _made(self) -> list[Object]:
         return [self._pod(str(made["metadata"]["name"])) for made in map(_any, self.created)]  # type: ignore[index]
@@ -439,6 +453,22 @@ def test_a_server_that_refuses_the_pods_makes_the_check_an_error_and_no_fault_of
     assert (result.outcome, result.faults) == ("error", ())
     [test] = judge_pods(plan, record(plan).model_copy(update={"pods": result}))
     assert test.function == "error"
+
+
+def test_reasons_are_looked_up_at_most_every_interval_and_only_while_a_pod_waits(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pods, "REASONS_S", 1.5)
+    monkeypatch.setattr(pods, "START_S", {True: 30, False: 30})
+    waiting, well = Cluster(events_of={"gpu02": SHIM + NO_DAEMON}), Cluster()
+    result, _ = run(lab, waiting)
+    run(lab, well)
+
+    assert codes(result) == [("MULTUS_DOWN", "gpu02", "")]
+    looks = [kind for kind, _ in waiting.asked]
+    assert looks.count("events") == 1
+    assert looks.count("pods") > looks.count("events") + 2, "the check's own pods are watched all the time"
+    assert [kind for kind, _ in well.asked].count("events") == 0
 
 
 def test_a_stopped_run_takes_its_pods_away(lab: Lab) -> None:
