@@ -26,7 +26,7 @@ from components.hosts.program.machine import StepError
 from components.hosts.program.places import DOCUMENT_FILE, STATE, UNIT_FILE, UNIT_LINK
 from components.hosts.roll import REBOOT, UNIT_STATE, batches, reach_command
 from components.ssh.admin import READ
-from components.validation.running import remote
+from components.validation.benchmarks.verbs import commands as remote
 from stacks.bill import OPERATOR_DEFINITIONS
 from stacks.cluster import Cluster
 from stacks.drivers import NicDriver

@@ -24,7 +24,7 @@ SENT, RECEIVED = "Bytes sent", "Bytes received"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Seen:
+class HcaState:
     """The HCA below one machine on one rail, as it was at one moment."""
 
     host: str = ""
@@ -44,7 +44,7 @@ class Hcas:
         self._vcenter, self._switches = vcenter, {switch.rail: switch for switch in fabric.switches}
         self._devices: dict[tuple[str, str], str] = {}
 
-    def look(self, wanted: Iterable[tuple[str, str]]) -> dict[tuple[str, str], Seen]:
+    def look(self, wanted: Iterable[tuple[str, str]]) -> dict[tuple[str, str], HcaState]:
         """The HCA of each (rail, machine); what cannot be read of one is said there. Blocks.
 
         Raises:
@@ -56,33 +56,35 @@ class Hcas:
         except (vmodl.MethodFault, OSError, HTTPException) as error:
             raise LabError(f"the vCenter does not report where the VMs run: {explained(error)}") from None
 
-    def _looked(self, asked: list[tuple[str, str]]) -> dict[tuple[str, str], Seen]:
+    def _looked(self, asked: list[tuple[str, str]]) -> dict[tuple[str, str], HcaState]:
         places = machines_on_hosts(self._vcenter, {machine for _, machine in asked})
-        counted: dict[tuple[str, str], Seen] = {}
+        counted: dict[tuple[str, str], HcaState] = {}
         found = {}
         for rail, machine in asked:
             host = places.get(machine)
             if host is None:
-                found[rail, machine] = Seen(why=f"the vCenter does not have one VM named {machine}, or not its host")
+                found[rail, machine] = HcaState(
+                    why=f"the vCenter does not have one VM named {machine}, or not its host"
+                )
                 continue
             if (rail, host) not in counted:
                 counted[rail, host] = self._counted(rail, host)
             found[rail, machine] = counted[rail, host]
         return found
 
-    def _counted(self, rail: str, host: str) -> Seen:
+    def _counted(self, rail: str, host: str) -> HcaState:
         device = ""
         try:
             device = self._device(rail, host)
             rows = esxcli(self._vcenter.host(host), host, STATISTICS, device=device)
         except LabError as error:
-            return Seen(host=host, device=device, why=str(error))
+            return HcaState(host=host, device=device, why=str(error))
         row = rows[0] if rows else {}
         sent, received = number_of(row, SENT), number_of(row, RECEIVED)
         lacking = [name for name, value in ((SENT, sent), (RECEIVED, received)) if value is None]
         told = ", ".join(sorted(row)) or "nothing"
         why = f"{host}: esxcli {STATISTICS} tells no {' and no '.join(lacking)}, but {told}"
-        return Seen(
+        return HcaState(
             host=host, device=device, sent_bytes=sent, received_bytes=received, why=why[:300] if lacking else ""
         )
 

@@ -26,7 +26,7 @@ from components.report.lines import (
 )
 from components.report.shapes import Matrix, Trend, bytes_text, matrices, mtu_chains, sizes, trends
 from components.report.sources import Material, RawFile, names_again
-from components.validation.judging.comparison import comparisons
+from components.validation.judging.jobs import comparisons
 from components.validation.records import HostFacts, JobResult, RunRecord, TransferResult, unit_text
 from components.validation.summary import JudgedTest, Summary
 from stacks.words import plural, some

@@ -15,8 +15,8 @@ from components.jobs.bitfusion import BitfusionCheck
 from components.ssh.connection import connected
 from components.ssh.credentials import Login
 from components.ssh.session import Done, run
-from components.validation.parsers.perftest import ResultFormatError, cause_of, parse_bandwidth, parse_latency
-from components.validation.running.remote import LATE, bounded
+from components.validation.benchmarks.verbs.commands import LATE, bounded
+from components.validation.benchmarks.verbs.perftest import ResultFormatError, cause_of, parse_bandwidth, parse_latency
 from stacks.base import LabError
 
 PROOF_S = 600

@@ -9,13 +9,13 @@ from pathlib import Path
 
 from components.ssh.credentials import Access, Setting, access_to
 from components.stack import Stack
+from components.validation.benchmarks.verbs.hcas import hcas_of
 from components.validation.document import RunDocument, declared_rails
 from components.validation.memory.redact import needles_of
 from components.validation.memory.store import RAW, store_of, write_bundle, write_document
-from components.validation.planning.only import Only, only
+from components.validation.planning.part import Only, only
 from components.validation.planning.plan import Plan, plan_of
 from components.validation.records import RunRecord
-from components.validation.running.hcas import hcas_of
 from components.validation.running.journal import Kept
 from components.validation.running.parent import while_alive
 from components.validation.running.runner import Around, measure

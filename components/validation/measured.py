@@ -11,7 +11,7 @@ from components.validation.judging.verdict import function_of
 from components.validation.memory import store
 from components.validation.memory.entry import ASKED, entry_of, judged, values_of
 from components.validation.memory.history import Entry, History
-from components.validation.planning.confirming import confirming
+from components.validation.planning.part import confirming
 from components.validation.planning.plan import Plan
 from components.validation.records import RunRecord
 from components.validation.running.runner import Run

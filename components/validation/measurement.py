@@ -15,13 +15,13 @@ from pydantic import JsonValue, ValidationError
 
 from components.ssh.configured import Configured
 from components.ssh.credentials import Setting, access_to, configured_lab
+from components.validation.benchmarks.verbs.hcas import hcas_of
 from components.validation.judging.stale import HostStates
 from components.validation.measured import MeasurementRequest, carried_out, verdict_by
 from components.validation.memory.history import history_in
 from components.validation.memory.redact import needles_of, redacted_fields
+from components.validation.planning.part import quarantined, without
 from components.validation.planning.plan import Plan, plan_of
-from components.validation.planning.quarantine import quarantined, without
-from components.validation.running.hcas import hcas_of
 from components.validation.running.journal import Kept
 from components.validation.running.parent import while_alive
 from components.validation.running.runner import Around, Run, all_failed, measure

@@ -152,8 +152,6 @@ class NcclResult(Frozen):
     """The log was recorded somewhere else and played by a simulated node: it says nothing about this lab."""
     busbw_gbyte_s: float | None = None
     """Median out-of-place busbw of the rows from 1 GiB up (else of the largest), in 10^9 bytes a second."""
-    at_least_bytes: int | None = None
-    """Smallest message size that the median is over."""
     largest_busbw_gbyte_s: float | None = None
     """Out-of-place busbw of the largest message alone, as guides quote it."""
     average_busbw_gbyte_s: float | None = None

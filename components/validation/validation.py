@@ -15,8 +15,8 @@ from components.validation.judging.verdict import in_cluster
 from components.validation.measured import verdict_by
 from components.validation.measurement import Measurement, MeasurementArgs
 from components.validation.output import output_of
+from components.validation.planning.part import quarantined
 from components.validation.planning.plan import Plan, plan_of
-from components.validation.planning.quarantine import quarantined
 from components.validation.summary import Summary
 from stacks.base import LabError
 from stacks.benchmarks import Benchmarks

@@ -9,7 +9,7 @@ from pydantic import JsonValue
 from components.jobs.mpijob import Program
 from components.jobs.workers import Workers
 from components.validation.benchmarks import SCRIPTS, Reading, TrainingBenchmark, horovod_variables
-from components.validation.parsers.lines import INTEGER, ResultFormatError, integer, lines_of, number, of_one_rank
+from components.validation.parsers import INTEGER, ResultFormatError, integer, lines_of, number, of_one_rank
 from stacks.words import plural
 
 _VALUE = r"[0-9]{1,9}\.[0-9]"

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from components.jobs.mpijob import Program
 from components.jobs.workers import Workers
 from components.validation.benchmarks import SCRIPTS, Reading, TrainingBenchmark, horovod_variables
-from components.validation.parsers.lines import INTEGER, Line, ResultFormatError, integer, lines_of, number
+from components.validation.parsers import INTEGER, Line, ResultFormatError, integer, lines_of, number
 from stacks.words import plural
 
 _VALUE = r"[0-9]{1,12}\.[0-9]{1,3}"

@@ -60,7 +60,6 @@ class Evidence(Frozen):
     """Slow in the run, good when fewer ran at once."""
     median_ratio: float | None
     """Of the values in the run to what a sound path reaches; None when all failed."""
-    median_ratio_again: float | None = None
 
 
 class Fault(Frozen):
@@ -155,12 +154,6 @@ def evidence_of(numbers: Iterable[int], repeated: Repeated) -> Evidence:
     fabric = repeated.fabric
     chosen = [(number, fabric.ways[number]) for number in numbers]
     ratios = [ratio for _, way in chosen if (ratio := fabric.ratio(way, fabric.values[way])) is not None]
-    later = [
-        fabric.fair(way, value) / repeated.levels[way.rail]
-        for _, way in chosen
-        for value in repeated.values.get(way, ())
-        if value
-    ]
     return Evidence(
         tested=len(chosen),
         bad=sum(fabric.first[number] > 0 for number, _ in chosen),
@@ -168,7 +161,6 @@ def evidence_of(numbers: Iterable[int], repeated: Repeated) -> Evidence:
         measured_again=sum(way in repeated.values for _, way in chosen),
         recovered=sum(repeated.cleared(number) for number, _ in chosen),
         median_ratio=round(median(ratios), 4) if ratios and fabric.rated else None,
-        median_ratio_again=round(median(later), 4) if later and fabric.rated else None,
     )
 
 

@@ -1,118 +1,19 @@
-"""The judgement over jobs: NCCL against what the rails measured, applications and transports side by side."""
+"""The verdict on comparisons of transports and on applications: whether they ran, and what a transport gains. Pure."""
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from statistics import fmean, median
 
-from components.validation.judging.levels import main_stage
-from components.validation.judging.states import NOTHING, SHOWN_ONLY, SIMULATED, function_of_counts, rate
-from components.validation.physics.ceilings import Path, bandwidth_ceiling
-from components.validation.physics.nccl import Job, nccl_ceiling
+from components.validation.judging.states import SHOWN_ONLY, SIMULATED, function_of_counts
+from components.validation.judging.statistics import interval_of_ratio, repeats
 from components.validation.planning.jobs import in_turn
 from components.validation.planning.plan import Plan
-from components.validation.records import JobResult, NcclResult, Outcome, RunRecord
+from components.validation.records import JobResult, Outcome, RunRecord
 from components.validation.summary import Finding, Function, JudgedTest
-from stacks.benchmarks import Benchmarks
 from stacks.words import plural
 
-REPLAYED = "replayed"
 FUNCTIONS: dict[Outcome, Function] = {"measured": "pass", "failed": "fail", "skipped": "skip", "error": "error"}
-
-
-def judge_nccl(plan: Plan, benchmarks: Benchmarks, record: RunRecord) -> JudgedTest:
-    """The all-reduce over all rails."""
-    result = record.nccl or NcclResult(outcome="failed", reasons=("no result",))
-    shown = JudgedTest(
-        test="nccl_all_reduce",
-        shape="",
-        rail=None,
-        function="replayed" if result.replayed else FUNCTIONS[result.outcome],
-        performance="not rated",
-        because=REPLAYED if result.replayed else SIMULATED if record.simulated else NOTHING,
-        median=result.busbw_gbyte_s,
-        unit="GB/s",
-        measured=int(result.outcome == "measured"),
-        failed=int(result.outcome == "failed"),
-        skipped=int(result.outcome == "skipped"),
-        errors=int(result.outcome == "error"),
-    )
-    if result.replayed or record.simulated or result.busbw_gbyte_s is None:
-        return shown
-    return _rated(plan, benchmarks, record, shown, result.busbw_gbyte_s)
-
-
-def _rated(
-    plan: Plan, benchmarks: Benchmarks, record: RunRecord, shown: JudgedTest, busbw_gbyte_s: float
-) -> JudgedTest:
-    if plan.nccl is None or benchmarks.nccl is None:
-        return shown
-    rails, measured = rails_gbit_s(plan, record)
-    if not rails:
-        return shown.model_copy(update={"because": "no rail that it runs over was measured, or tells its line rate"})
-    # NCCL_ALGO=Ring is pinned, so each ring crosses each rail's NIC once
-    ranks = len(plan.nccl.nodes)
-    job = Job(nodes=len(plan.nccl.nodes), ranks=ranks)
-    alone = [ring.busbw_gbyte_s for ring in record.rings if ring.busbw_gbyte_s]
-    ceiling = nccl_ceiling(
-        rails, job, measured=measured, verbs=plan.verbs.test, within_gbyte_s=min(alone, default=None)
-    )
-    threshold = benchmarks.nccl.threshold_measured if measured else benchmarks.nccl.threshold
-    ratio = busbw_gbyte_s / ceiling.value
-    return shown.model_copy(
-        update={
-            "performance": rate(ratio, threshold),
-            "because": "",
-            "ceiling": round(ceiling.value, 3),
-            "basis": f"{ceiling.basis}{_largest(record, ceiling.value)}",
-            "ratio": round(ratio, 4),
-        }
-    )
-
-
-def _largest(record: RunRecord, ceiling_gbyte_s: float) -> str:
-    """The row that guides quote, beside the median of all large ones that is judged."""
-    largest = record.nccl.largest_busbw_gbyte_s if record.nccl else None
-    if largest is None or record.nccl is None or largest == record.nccl.busbw_gbyte_s:
-        return ""
-    return f"; its largest row alone, {largest:.2f} GB/s, is {largest / ceiling_gbyte_s:.1%} of that"
-
-
-def rails_gbit_s(plan: Plan, record: RunRecord) -> tuple[list[float], bool]:
-    """What each rail of NCCL's carries, and whether that was measured; empty where nobody knows."""
-    measured = _measured_gbit_s(plan, record)
-    return measured or _computed_gbit_s(plan, record), bool(measured)
-
-
-def _measured_gbit_s(plan: Plan, record: RunRecord) -> list[float]:
-    """Median verbs bandwidth of each rail that NCCL uses; empty unless all have one."""
-    stage = main_stage(plan)
-    if stage is None or plan.nccl is None:
-        return []
-    found = [record.series_of(stage.test, stage.shape, rail) for rail in plan.nccl.rails]
-    medians = [series.median for series in found if series and series.median]
-    return medians if len(medians) == len(plan.nccl.rails) else []
-
-
-def _computed_gbit_s(plan: Plan, record: RunRecord) -> list[float]:
-    """Computed goodput of each rail that NCCL uses: of its slowest port, as any transfer told; empty unless all did."""
-    found = []
-    for name in plan.nccl.rails if plan.nccl else ():
-        mtu_bytes = plan.rail(name).path_mtu_bytes
-        ports = {
-            Path(
-                line_rate_gbit_s=t.line_rate_gbit_s,
-                path_mtu_bytes=mtu_bytes,
-                pcie_gbit_s=t.pcie_gbit_s,
-                ports_on_slot=t.ports_on_slot,
-            )
-            for t in record.transfers
-            if t.rail == name and t.line_rate_gbit_s
-        }
-        ceilings = [bandwidth_ceiling(path).value for path in ports]
-        if not ceilings:
-            return []
-        found.append(min(ceilings))
-    return found
 
 
 def judge_jobs(plan: Plan, record: RunRecord) -> Iterator[JudgedTest]:
@@ -138,7 +39,7 @@ def _several(key: tuple[str, str], jobs: list[JobResult], planned: int, *, simul
         rail=None,
         function="replayed" if replayed else function_of_counts(planned, errors=count["error"], **outcomes),
         performance="not rated",
-        because=REPLAYED if replayed else SIMULATED if simulated else SHOWN_ONLY,
+        because="replayed" if replayed else SIMULATED if simulated else SHOWN_ONLY,
         median=median(values) if values else None,
         unit=jobs[0].unit if jobs else "",
         errors=count["error"],
@@ -165,4 +66,90 @@ def job_findings(record: RunRecord) -> Iterator[Finding]:
                 f"{' and '.join(f'{value:g}' for value in job.dropped)} are outliers, "
                 f"without them the median is {job.value:.1f}",
                 hint="single slow iterations come from other work on the node: data loading, clocks, another job",
+            )
+
+
+FAST_GBIT_S = 100.0
+SUSPICIOUS = 1.2
+"""From 100 Gbit/s up NCCL over RDMA is at least twice as fast as over TCP; less than this is no RDMA."""
+OVERHEAD = 0.97
+"""Seed A: virtual functions in pods are as fast as the hosts' own ports; less than this share of it is overhead."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Comparison:
+    """One program over several transports, by medians over all their runs without outliers."""
+
+    program: str
+    unit: str
+    roce: float
+    tcp: float | None = None
+    host: float | None = None
+    speedup: float | None = None
+    """RoCE over TCP."""
+    speedup_interval: tuple[float, float] | None = None
+    """95 %, by bootstrap; None with fewer than five values on a side."""
+    sriov_overhead_percent: float | None = None
+    """What RoCE in pods lacks to the hosts' own network; below 0 where it is faster."""
+
+    @property
+    def sriov_costs(self) -> bool | None:
+        """Whether virtual functions cost more than the 3 % that runs differ by anyway."""
+        return None if self.host is None else self.roce / self.host < OVERHEAD
+
+
+def comparisons(jobs: Sequence[JobResult]) -> list[Comparison]:
+    """Every program that ran over RoCE and over another transport; recorded logs are compared with nothing."""
+    found = (_of(program, jobs) for program in dict.fromkeys(job.program for job in jobs))
+    return [comparison for comparison in found if comparison]
+
+
+def _of(program: str, jobs: Sequence[JobResult]) -> Comparison | None:
+    samples = {transport: _samples(jobs, program, transport) for transport in ("roce", "tcp", "host")}
+    if not samples["roce"] or not (samples["tcp"] or samples["host"]):
+        return None
+    middle = {transport: repeats(values).median for transport, values in samples.items() if values}
+    roce, tcp, host = middle["roce"], middle.get("tcp"), middle.get("host")
+    return Comparison(
+        program=program,
+        unit=next(job.unit for job in jobs if job.program == program),
+        roce=roce,
+        tcp=tcp,
+        host=host,
+        speedup=roce / tcp if tcp else None,
+        speedup_interval=interval_of_ratio(samples["roce"], samples["tcp"]),
+        sriov_overhead_percent=(1 - roce / host) * 100 if host else None,
+    )
+
+
+def _samples(jobs: Sequence[JobResult], program: str, transport: str) -> list[float]:
+    return [
+        value
+        for job in jobs
+        if (job.program, job.transport, job.outcome) == (program, transport, "measured") and not job.replayed
+        for value in job.samples
+    ]
+
+
+def comparison_findings(record: RunRecord) -> Iterator[Finding]:
+    """What a comparison makes suspect; nothing in the simulator, whose speeds are nobody's."""
+    if record.simulated:
+        return
+    lines = [transfer.line_rate_gbit_s for transfer in record.transfers if transfer.line_rate_gbit_s]
+    for one in comparisons(record.jobs):
+        slow = one.speedup is not None and one.speedup < SUSPICIOUS
+        if one.program == "nccl_all_reduce" and slow and lines and min(lines) >= FAST_GBIT_S:
+            yield Finding(
+                code="SOCKET_FALLBACK",
+                where="nccl_all_reduce roce",
+                evidence=f"{one.roce:.2f} {one.unit} over RoCE is {one.speedup:.2f} times TCP at {min(lines):g} Gbit/s",
+                hint="read the job's log for NET/IB and GDRDMA; RDMA is twice as fast as TCP at this rate",
+            )
+        if one.sriov_costs:
+            yield Finding(
+                code="SRIOV_OVERHEAD",
+                where=f"{one.program} roce",
+                evidence=f"{one.roce:.2f} {one.unit} in pods, {one.host:.2f} in the hosts' own network: "
+                f"{one.sriov_overhead_percent:.1f} % less",
+                hint="compare MTU, GID index and NUMA node of VF and PF, and whether GPUDirect is on in both logs",
             )

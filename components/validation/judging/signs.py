@@ -3,17 +3,24 @@
 from collections.abc import Iterator, Mapping
 from statistics import median
 
+from components.validation.benchmarks.verbs.judge import (
+    JITTER,
+    OPERATIONS,
+    ceiling_of,
+    jitters,
+    path_of,
+    settled,
+    transfers_of,
+)
+from components.validation.benchmarks.verbs.stages import Stage
 from components.validation.judging.evidence import Way
 from components.validation.judging.findings import Located
 from components.validation.judging.levels import compared_stage, fabric_of, main_stage
 from components.validation.judging.localise import Localiser
 from components.validation.judging.states import where_of
 from components.validation.judging.statistics import LEAST_FOR_INTERVAL, NORMAL, mad
-from components.validation.judging.verbs import OPERATIONS, ceiling_of, path_of, settled, transfers_of
-from components.validation.physics.latency import JITTER, jitters
 from components.validation.physics.mtu import MtuFingerprint, mtu_fingerprint
 from components.validation.planning.plan import Plan, PlannedRail
-from components.validation.planning.stages import Stage
 from components.validation.records import RunRecord, TransferResult
 from components.validation.summary import Finding, Performance
 

@@ -4,7 +4,7 @@ import math
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass
-from statistics import fmean, median
+from statistics import fmean, median, stdev
 
 OUTLIER_Z = 3.5
 """Modified z score from which on a value is an outlier (Iglewicz and Hoaglin, How to Detect and Handle Outliers)."""
@@ -23,8 +23,6 @@ class Repeats:
 
     median: float
     """Without the dropped ones, unless they are too many."""
-    least: float
-    greatest: float
     cv: float
     """Standard deviation of the kept values over their mean; 0 for a single one."""
     kept: tuple[float, ...]
@@ -62,8 +60,6 @@ def repeats(values: Sequence[float]) -> Repeats:
     kept = tuple(value for number, value in enumerate(values) if unstable or number not in found)
     return Repeats(
         median=median(kept),
-        least=min(kept),
-        greatest=max(kept),
         cv=cv(kept),
         kept=kept,
         dropped=() if unstable else tuple(values[number] for number in sorted(found)),
@@ -76,9 +72,7 @@ def cv(values: Sequence[float]) -> float:
     if len(values) < 2:
         return 0.0
     mean = fmean(values)
-    if mean == 0:
-        return 0.0
-    return math.sqrt(math.fsum((value - mean) ** 2 for value in values) / (len(values) - 1)) / abs(mean)
+    return stdev(values) / abs(mean) if mean else 0.0
 
 
 def interval_of_ratio(

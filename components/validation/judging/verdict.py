@@ -3,16 +3,21 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from components.validation.benchmarks.gpu_memory import gpu_memory_findings, judge_gpu_memory
+from components.validation.benchmarks.nccl.judge import judge_nccl, network_findings
+from components.validation.benchmarks.nccl.rings import judge_rings, ring_findings
+from components.validation.benchmarks.pod_rails.judge import judge_pods, pod_findings, pod_reasons
+from components.validation.benchmarks.verbs.judge import (
+    crowded,
+    judge_stage,
+    only_with_fewer,
+    second_try_findings,
+    transfers_of,
+)
 from components.validation.judging import regression
-from components.validation.judging.comparison import comparison_findings
-from components.validation.judging.gpu_memory import gpu_memory_findings, judge_gpu_memory
-from components.validation.judging.jobs import job_findings, judge_jobs, judge_nccl
+from components.validation.judging.jobs import comparison_findings, job_findings, judge_jobs
 from components.validation.judging.levels import compared_stage
-from components.validation.judging.network import network_findings
-from components.validation.judging.pods import judge_pods, pod_findings, pod_reasons
 from components.validation.judging.pvrdma import PATH, path_findings, path_reasons, path_tests
-from components.validation.judging.rings import judge_rings, ring_findings
-from components.validation.judging.second_try import crowded, only_with_fewer, second_try_findings
 from components.validation.judging.signs import (
     Topology,
     counter_findings,
@@ -30,7 +35,6 @@ from components.validation.judging.states import (
     too_many,
     worse_of,
 )
-from components.validation.judging.verbs import judge_stage, transfers_of
 from components.validation.memory.history import Entry, History
 from components.validation.planning.plan import Plan
 from components.validation.records import RunRecord, TransferResult

@@ -3,9 +3,9 @@
 import hashlib
 from statistics import median
 
+from components.validation.benchmarks.verbs.judge import pooled_cv, transfers_of
 from components.validation.judging.pvrdma import NOT_PROVEN, PATH, proof_in_words
 from components.validation.judging.states import function_of_tests
-from components.validation.judging.verbs import pooled_cv, transfers_of
 from components.validation.memory.history import Entry, Value
 from components.validation.planning.plan import Plan
 from components.validation.records import JobResult, RunRecord

@@ -10,11 +10,11 @@ from components.kubernetes.client import KubernetesApi
 from components.ssh.connection import Connection, connected
 from components.ssh.credentials import Access, Login
 from components.ssh.session import run, session
+from components.validation.benchmarks.verbs.commands import HELD, INSPECT, inspect, inspect_words, lease
+from components.validation.benchmarks.verbs.ports import Ports, parse_ports
+from components.validation.benchmarks.verbs.run import Bench, BusyError, as_raw
 from components.validation.planning.plan import Plan
 from components.validation.running.kube import holders
-from components.validation.running.ports import Ports, parse_ports
-from components.validation.running.remote import HELD, INSPECT, inspect, inspect_words, lease
-from components.validation.running.verbs import Bench, BusyError, as_raw
 from stacks.base import LabError
 from stacks.words import some
 

@@ -1,32 +1,29 @@
 """Runs the jobs of a comparison and of an application one after the other, and reads each one's log."""
 
 import threading
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from components.kubernetes.client import KubernetesApi
 from components.validation.benchmarks import ALL_REDUCE, training_benchmark, unit_of
+from components.validation.benchmarks.nccl.log import parse_nccl_log
+from components.validation.benchmarks.nccl.run import curve_of, faults_of_table, network_details, off_rail
+from components.validation.benchmarks.nccl.table import parse_nccl
 from components.validation.judging.statistics import repeats
-from components.validation.parsers.nccl import NcclLog, parse_nccl
-from components.validation.parsers.nccl_log import parse_nccl_log
 from components.validation.planning.jobs import PlannedJob, in_turn
 from components.validation.planning.plan import Plan
-from components.validation.records import JobResult
+from components.validation.records import JobResult, Outcome
 from components.validation.running.evidence import evidence_of
 from components.validation.running.mpijob import (
     JobError,
     MpiJobs,
     Say,
     Waiting,
-    curve_of,
     delete_quietly,
-    network_details,
-    off_rail,
     wait,
 )
-from components.validation.running.outcomes import not_run, without_a_run
 from components.validation.running.pulls import refuse_missing_image
 from stacks.base import LabError
-from stacks.words import plural
 
 NO_RECORDING = "the nodes show recorded logs, and there is none of this job"
 
@@ -101,7 +98,7 @@ class _Turn:
                 wait(jobs, name, Waiting.of(job.name, workers, simulated=self.plan.simulated), self.say, stop)
                 log, replayed = jobs.log(name), jobs.replayed(name)
                 silent = replayed and not log.strip()
-                result = not_run(job, "skipped", NO_RECORDING) if silent else _read(job, log, replayed=replayed)
+                result = not_run(job, "skipped", NO_RECORDING) if silent else read_job(job, log, replayed=replayed)
             except JobError as error:
                 log = jobs.log(name) if error.has_log else ""
                 if not stop.is_set():
@@ -115,7 +112,7 @@ class _Turn:
         return result.model_copy(update={"job": name}), log
 
 
-def _read(job: PlannedJob, log: str, *, replayed: bool) -> JobResult:
+def read_job(job: PlannedJob, log: str, *, replayed: bool) -> JobResult:
     """The numbers of a log.
 
     Raises:
@@ -124,7 +121,7 @@ def _read(job: PlannedJob, log: str, *, replayed: bool) -> JobResult:
     if job.program == ALL_REDUCE:
         table = parse_nccl(log)
         # a recorded log comes from other machines: to compare it with this lab's plan would say nothing
-        faults = [] if replayed else _faults(job, table)
+        faults = [] if replayed else faults_of_table(table, job.transport, job.largest_bytes)
         samples = tuple(row.out_of_place.busbw_gbyte_s for row in table.large)
         network = parse_nccl_log(log)
         return _measured(job, samples, faults, replayed=replayed).model_copy(
@@ -132,21 +129,6 @@ def _read(job: PlannedJob, log: str, *, replayed: bool) -> JobResult:
         )
     reading = training_benchmark(job.program).read(log, job.workers.ranks if job.workers else 1)
     return _measured(job, reading.samples, [], replayed=replayed).model_copy(update={"details": reading.details})
-
-
-def _faults(job: PlannedJob, table: NcclLog) -> list[str]:
-    """What the log says against the job: a comparison of RoCE with what is no RoCE would be worse than none."""
-    wanted = "socket" if job.transport == "tcp" else "ib"
-    faults = []
-    if table.out_of_bounds or table.wrong:
-        faults.append(
-            f"{plural(table.wrong or table.out_of_bounds, 'value')} came out wrong: memory, GPU or transport is broken"
-        )
-    if table.transport != wanted:
-        faults.append(f"NCCL reported {table.transport or 'no transport at all'}, the job is over {job.transport}")
-    if job.largest_bytes and table.rows[-1].size_bytes < job.largest_bytes:
-        faults.append(f"the table ends at {table.rows[-1].size_bytes} bytes, {job.largest_bytes} were asked for")
-    return faults
 
 
 def _measured(job: PlannedJob, samples: tuple[float, ...], faults: list[str], *, replayed: bool) -> JobResult:
@@ -161,4 +143,18 @@ def _measured(job: PlannedJob, samples: tuple[float, ...], faults: list[str], *,
         samples=samples,
         dropped=several.dropped,
         value=round(several.median, 4),
+    )
+
+
+def without_a_run(jobs: Sequence[PlannedJob], outcome: Outcome, reason: str) -> list[JobResult]:
+    """The same outcome for each job in its turn; one that is impossible anyway says that."""
+    return [not_run(job, outcome, reason) for job in in_turn(jobs)]
+
+
+def not_run(job: PlannedJob, outcome: Outcome, reason: str) -> JobResult:
+    """A result without a number."""
+    if job.workers is None:
+        outcome, reason = "skipped", job.impossible
+    return JobResult(
+        program=job.program, transport=job.transport, outcome=outcome, reasons=(reason,), unit=unit_of(job.program)
     )

@@ -1,4 +1,4 @@
-"""Creates the all-reduce MPIJob, waits for its end, collects the launcher's log, and takes the job away again."""
+"""Creates an MPIJob, waits for its end, reads the launcher's log, and deletes the job."""
 
 import threading
 import time
@@ -11,17 +11,10 @@ from pydantic import JsonValue
 
 from components.jobs.image.speaks import refusal_in
 from components.jobs.mpijob import GROUP, LAB_LABEL, PLURAL, RUN_LABEL, VERSION
-from components.jobs.programs import all_reduce_job, job_name
 from components.jobs.workers import Workers
 from components.kubernetes.client import ApiError, KubernetesApi
-from components.validation.parsers.nccl import LARGE_BYTES, NcclLog, parse_nccl
-from components.validation.parsers.nccl_log import NcclNetwork, parse_nccl_log, rail_faults, rails_by_order
-from components.validation.planning.plan import Plan
-from components.validation.records import CurvePoint, NcclResult
-from components.validation.running.checks import faults_of_nccl
-from components.validation.running.evidence import evidence_of
 from components.validation.running.kube import Event, Job, Node, Pod, objects
-from components.validation.running.pulls import PullFault, pull_fault, refuse_missing_image
+from components.validation.running.pulls import PullFault, pull_fault
 from stacks.base import LabError
 
 POLL_S = 1.0
@@ -33,13 +26,9 @@ takes a minute for each pod that it starts."""
 PLAYED_S = 90
 """The same where kwok plays the kubelets: a pod that does not run by then never will."""
 LARGEST_LOG_BYTES = 16_000_000
-NCCL_LOG = "nccl_all_reduce.log"
-"""Name of the launcher's log in the run's bundle."""
 REPLAYED = "rocelab.dev/replayed-logs"
 """Label or annotation of nodes whose pods show recorded logs."""
 LONG_AGO = datetime.min.replace(tzinfo=UTC)
-
-MOST_FAULTS = 4
 
 Say = Callable[[str], None]
 
@@ -133,62 +122,6 @@ class MpiJobs:
         return objects(self._api, f"{self._core}/pods", Pod, {"labelSelector": selector})
 
 
-def run_nccl(
-    plan: Plan, run_id: str, kubeconfig: str, say: Say, stop: threading.Event
-) -> tuple[NcclResult, dict[str, str]]:
-    """Runs the job to its end; whatever happens is a result. Blocks: call it in a thread.
-
-    Returns:
-        The result, and by name the launcher's log and, of a job that failed, what else there is to look at.
-    """
-    if plan.nccl is None:
-        raise ValueError("the plan has no NCCL job")
-    try:
-        api = KubernetesApi(kubeconfig)
-    except LabError as error:
-        return NcclResult(outcome="failed", reasons=(str(error),)), {}
-    name, raw = job_name(run_id), dict[str, str]()
-    jobs, made = MpiJobs(api, plan.nccl, plan.lab), False
-    try:
-        try:
-            if not plan.simulated:  # a simulated node pulls nothing
-                refuse_missing_image(plan.nccl, say)
-            for old in jobs.sweep():
-                say(f"job {old} of a killed run deleted")
-            jobs.create(all_reduce_job(plan.nccl, plan.lab, run_id))
-            made = True
-            result = _result(plan, jobs, name, raw, say, stop)
-        except LabError as error:
-            # not replayed: that the job ran to its end is the operator's real work, whoever wrote the log
-            result = NcclResult(outcome="failed", job=name if made else "", reasons=(str(error),))
-        if made and result.outcome == "failed" and not stop.is_set():
-            raw |= evidence_of(api, plan.nccl.namespace, name)
-        return result, raw
-    finally:
-        if made:
-            delete_quietly(jobs, name, say)
-        api.close()
-
-
-def _result(  # noqa: PLR0913, PLR0917  # one step of the above
-    plan: Plan, jobs: MpiJobs, name: str, raw: dict[str, str], say: Say, stop: threading.Event
-) -> NcclResult:
-    """Waits for the job and reads its log, which `raw` gets.
-
-    Raises:
-        LabError: when it ended badly.
-    """
-    if plan.nccl is None:
-        raise ValueError("the plan has no NCCL job")
-    try:
-        wait(jobs, name, Waiting.of("nccl_all_reduce", plan.nccl, simulated=plan.simulated), say, stop)
-    except JobError as error:
-        raw[NCCL_LOG] = jobs.log(name) if error.has_log else ""
-        raise error.with_log(raw[NCCL_LOG]) from None
-    raw[NCCL_LOG] = jobs.log(name)
-    return _read(plan, name, raw[NCCL_LOG], replayed=jobs.replayed(name))
-
-
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Waiting:
     """What is waited for, and how long at most."""
@@ -255,60 +188,9 @@ def wait(  # noqa: PLR0913, PLR0917  # what is waited for, and what is done mean
     raise JobError("the run was ended", has_log=False)
 
 
-def _read(plan: Plan, name: str, log: str, *, replayed: bool) -> NcclResult:
-    try:
-        table = parse_nccl(log)
-    except LabError as error:
-        return NcclResult(outcome="failed", job=name, replayed=replayed, reasons=(str(error),), raw=NCCL_LOG)
-    # a recorded log comes from other machines: to compare it with this lab's plan would say nothing
-    faults = [] if replayed else faults_of_nccl(table, plan)
-    network = parse_nccl_log(log)
-    return NcclResult(
-        outcome="failed" if faults else "measured",
-        reasons=tuple(faults),
-        job=name,
-        replayed=replayed,
-        busbw_gbyte_s=table.busbw_gbyte_s,
-        at_least_bytes=min(LARGE_BYTES, table.large[0].size_bytes),
-        largest_busbw_gbyte_s=table.rows[-1].out_of_place.busbw_gbyte_s,
-        average_busbw_gbyte_s=table.average_busbw_gbyte_s,
-        rows=len(table.rows),
-        wrong=table.wrong,
-        transport=table.transport,
-        network=network_details(network),
-        off_rail=off_rail(network),
-        curve=curve_of(table),
-        raw=NCCL_LOG,
-    )
-
-
-def off_rail(network: NcclNetwork) -> tuple[str, ...]:
-    """A few channels that left the rails, by the order in which each rank names the devices of its own."""
-    return tuple(rail_faults(network, rails_by_order(network))[:MOST_FAULTS])
-
-
-def curve_of(table: NcclLog) -> tuple[CurvePoint, ...]:
-    """Out-of-place busbw by message size, as tables are drawn."""
-    return tuple(CurvePoint(message_bytes=r.size_bytes, value=r.out_of_place.busbw_gbyte_s) for r in table.rows)
-
-
 def delete_quietly(jobs: MpiJobs, name: str, say: Say) -> None:
     """Takes a job away; what stays is the next run's to delete."""
     try:
         jobs.delete(name)
     except LabError as error:
         say(f"job {name} could not be deleted ({error}); the next run does it")
-
-
-def network_details(network: NcclNetwork) -> dict[str, JsonValue]:
-    """What NCCL told of its network, as far as it did; shown, never judged."""
-    devices: list[JsonValue] = list(dict.fromkeys(d for found in network.used_devices.values() for d in found))
-    told: dict[str, JsonValue] = {
-        "nccl": network.version,
-        "cuda_driver": network.cuda_driver,
-        "algorithm": network.algorithm,
-        "pinned_net": network.pinned_net,
-        "gpu_direct": network.gpu_direct,
-        "devices": devices or None,
-    }
-    return {name: value for name, value in told.items() if value is not None}

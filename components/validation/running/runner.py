@@ -4,12 +4,21 @@ import asyncio
 import secrets
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from typing import TypeVar
 
 from components.ssh.credentials import Access
-from components.validation.judging.pods import broken_pods
+from components.validation.benchmarks.gpu_memory import measure_gpu_memory
+from components.validation.benchmarks.nccl.rings import run_rings
+from components.validation.benchmarks.nccl.run import run_nccl
+from components.validation.benchmarks.pod_rails.judge import broken_pods
+from components.validation.benchmarks.pod_rails.run import run_pods
+from components.validation.benchmarks.verbs.course import Course, Progress, Say
+from components.validation.benchmarks.verbs.hcas import Hcas
+from components.validation.benchmarks.verbs.ports import differing_versions, state_of
+from components.validation.benchmarks.verbs.run import Bench, BusyError
 from components.validation.planning.jobs import in_turn
 from components.validation.planning.plan import Plan
 from components.validation.records import (
@@ -23,15 +32,14 @@ from components.validation.records import (
     RunRecord,
     TransferResult,
 )
-from components.validation.running.below import Hcas
-from components.validation.running.course import Course, Progress, Say
-from components.validation.running.gpu_memory import measure_gpu_memory
 from components.validation.running.hosts import taken
+from components.validation.running.jobs import run_jobs, without_a_run
 from components.validation.running.journal import Head, Journal, Kept, now_s
-from components.validation.running.outcomes import without_a_run
-from components.validation.running.ports import differing_versions, state_of
-from components.validation.running.verbs import Bench, BusyError
 from stacks.words import plural
+
+T = TypeVar("T")
+InCluster = Callable[[Plan, str, str, Say, threading.Event], T]
+"""Runs pods or jobs of the plan, by run id and kubeconfig."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -175,13 +183,7 @@ async def _pods(plan: Plan, run_id: str, access: Access, say: Say, raw: dict[str
         return None
     if access.kubeconfig is None:
         return PodRails(outcome="skipped", reason="no kubeconfig")
-    from components.validation.running.pods import run_pods  # noqa: PLC0415  # loads the Kubernetes client, a second
-
-    stop = threading.Event()
-    try:
-        found, logs = await asyncio.to_thread(run_pods, plan, run_id, access.kubeconfig, say, stop)
-    finally:
-        stop.set()  # cancelled: the thread sees it within seconds and deletes the pods
+    found, logs = await _in_thread(run_pods, plan, run_id, access.kubeconfig, say)
     reached, pairs = sum(rail.reached for rail in found.rails), sum(rail.pairs for rail in found.rails)
     words = [fault.code for fault in found.faults[:2]] or [found.reason or f"{reached} of {plural(pairs, 'pair')}"]
     say(f"pod_rails {'not run' if found.played else found.outcome}: {'; '.join(words)}")
@@ -194,13 +196,7 @@ async def _rings(plan: Plan, run_id: str, access: Access, say: Say) -> tuple[tup
     nodes = plan.nccl.nodes if plan.nccl else ()
     if access.kubeconfig is None or not nodes:
         return tuple(NodeRing(node=node, outcome="skipped", reason="no kubeconfig") for node in nodes), {}
-    from components.validation.running.rings import run_rings  # noqa: PLC0415  # loads the Kubernetes client, a second
-
-    stop = threading.Event()
-    try:
-        rings, logs = await asyncio.to_thread(run_rings, plan, run_id, access.kubeconfig, say, stop)
-    finally:
-        stop.set()  # cancelled: the thread sees it within a second and deletes the job
+    rings, logs = await _in_thread(run_rings, plan, run_id, access.kubeconfig, say)
     slowest = min((ring for ring in rings if ring.busbw_gbyte_s), key=lambda ring: ring.of_itself, default=None)
     bad = [f"{ring.node} {ring.outcome}: {ring.reason}" for ring in rings if ring.outcome != "measured"]
     told = [f"slowest {slowest.node}, {slowest.of_itself:.2f} GB/s"] if slowest else []
@@ -214,13 +210,7 @@ async def _nccl(plan: Plan, run_id: str, access: Access, broken: str, say: Say) 
         return NcclResult(outcome="skipped", reasons=("no kubeconfig",)), {}
     if broken:
         return NcclResult(outcome="skipped", reasons=(broken,)), {}
-    from components.validation.running.mpijob import run_nccl  # noqa: PLC0415  # loads the Kubernetes client, a second
-
-    stop = threading.Event()
-    try:
-        result, logs = await asyncio.to_thread(run_nccl, plan, run_id, access.kubeconfig, say, stop)
-    finally:
-        stop.set()  # cancelled: the thread sees it within a second and deletes the job
+    result, logs = await _in_thread(run_nccl, plan, run_id, access.kubeconfig, say)
     shown_value = f"{result.busbw_gbyte_s:.2f} GB/s" if result.busbw_gbyte_s is not None else "; ".join(result.reasons)
     say(f"nccl_all_reduce {result.outcome}{' (replayed)' if result.replayed else ''}: {shown_value}")
     return result, logs
@@ -234,13 +224,16 @@ async def _jobs(
         return [], {}
     if access.kubeconfig is None or broken:
         return without_a_run(plan.jobs, "skipped", broken or "no kubeconfig"), {}
-    from components.validation.running.jobs import run_jobs  # noqa: PLC0415  # loads the Kubernetes client, a second
+    return await _in_thread(run_jobs, plan, run_id, access.kubeconfig, say)
 
+
+async def _in_thread(run: InCluster[T], plan: Plan, run_id: str, kubeconfig: str, say: Say) -> T:
+    """Runs what blocks; when the run is cancelled, the thread sees it within seconds and deletes its pods and jobs."""
     stop = threading.Event()
     try:
-        return await asyncio.to_thread(run_jobs, plan, run_id, access.kubeconfig, say, stop)
+        return await asyncio.to_thread(run, plan, run_id, kubeconfig, say, stop)
     finally:
-        stop.set()  # cancelled: the thread sees it within a second and deletes the job
+        stop.set()
 
 
 def _broken(

@@ -5,9 +5,12 @@ from ipaddress import IPv4Address
 
 from components.report.sources import Material, raw_files
 from components.ssh.session import Done
+from components.validation.benchmarks.nccl.run import NCCL_LOG, curve_of
+from components.validation.benchmarks.nccl.table import parse_nccl
+from components.validation.benchmarks.verbs.commands import INSPECT
+from components.validation.benchmarks.verbs.run import as_raw
 from components.validation.document import DeclaredRail, RunDocument
 from components.validation.memory.history import Entry, Value
-from components.validation.parsers.nccl import parse_nccl
 from components.validation.physics.ceilings import Path, bandwidth_ceiling
 from components.validation.planning.plan import End, Plan, PlannedRail, plan_of
 from components.validation.records import (
@@ -20,9 +23,6 @@ from components.validation.records import (
     VerbsTest,
 )
 from components.validation.running.hosts import LOOKS, SCRIPT
-from components.validation.running.mpijob import NCCL_LOG, curve_of
-from components.validation.running.remote import INSPECT
-from components.validation.running.verbs import as_raw
 from components.validation.summary import Finding, JudgedTest, Pair, Regression, Summary
 from stacks.read import read_stack_file
 from tests.conftest import ROOT

@@ -13,7 +13,7 @@ import asyncssh
 
 from components.ssh.connection import Endpoint
 from components.ssh.credentials import Login
-from components.validation.running.remote import BOUNDED, INSPECT, LEASE, LISTENING, REACH
+from components.validation.benchmarks.verbs.commands import BOUNDED, INSPECT, LEASE, LISTENING, REACH
 
 Process = asyncssh.SSHServerProcess[str]
 Program = Callable[[Process, list[str]], Awaitable[None]]

@@ -7,8 +7,9 @@ from typing import get_args
 
 import pytest
 
+from components.validation.benchmarks.verbs import judge as verbs
 from components.validation.colours import COLOUR, colour_of
-from components.validation.judging import regression, states, verbs
+from components.validation.judging import regression, states
 from components.validation.judging.findings import CODES, CONGESTION
 from components.validation.memory import history, store
 from components.validation.summary import Function, Performance, Regression, Summary, closed

@@ -10,7 +10,7 @@ import pulumi_kubernetes as kubernetes
 import pytest
 
 from components.validation.document import RunDocument
-from components.validation.planning.quarantine import quarantined, without
+from components.validation.planning.part import quarantined, without
 from components.validation.validation import Validation, ValidationArgs
 from stacks.lab import Lab
 from tests.components.validation.labs import changed, plan_for, record, reduced, with_nodes

@@ -2,7 +2,7 @@
 
 import pytest
 
-from components.validation.judging.network import network_findings
+from components.validation.benchmarks.nccl.judge import network_findings
 from components.validation.records import JobResult, NcclResult
 from stacks.lab import Lab
 from stacks.transports import Comparison

@@ -2,8 +2,8 @@
 
 import pytest
 
+from components.validation.benchmarks.nccl.judge import nccl_ceiling
 from components.validation.judging.verdict import judge
-from components.validation.physics.nccl import Job, nccl_ceiling
 from components.validation.records import NodeRing, RunRecord
 from components.validation.summary import JudgedTest, Summary
 from stacks.lab import Lab
@@ -31,14 +31,13 @@ def test_eight_rails_of_400g_are_held_against_the_node_s_own_ring() -> None:
     (nccl-tests#212; recorded here with 359.5). Against the rails alone 355 GB/s would be a warning for ever.
     """
     rails = [392.1] * 8
-    job = Job(nodes=8, ranks=64)
 
-    alone = nccl_ceiling(rails, job, measured=True)
-    found = nccl_ceiling(rails, job, measured=True, within_gbyte_s=359.5)
+    alone = nccl_ceiling(rails, measured=True)
+    found = nccl_ceiling(rails, measured=True, within_gbyte_s=359.5)
 
     assert (found.value, found.limited_by) == (359.5, "node")
     assert 355 / alone.value < 0.93 < 355 / found.value
-    assert nccl_ceiling([92.4] * 2, job, measured=True, within_gbyte_s=359.5).limited_by == "measured verbs"
+    assert nccl_ceiling([92.4] * 2, measured=True, within_gbyte_s=359.5).limited_by == "measured verbs"
 
 
 def test_nccl_passes_on_nodes_that_are_slower_than_their_rails(lab: Lab) -> None:

@@ -3,7 +3,7 @@
 import pytest
 
 from components.report.lines import cells
-from components.validation.judging.second_try import CODE, CROWDED_SHARE
+from components.validation.benchmarks.verbs.judge import CODE, CROWDED_SHARE
 from components.validation.judging.states import UNSTABLE_SHARE
 from components.validation.judging.verdict import Beside, function_of, judge
 from components.validation.memory.entry import passes

@@ -2,9 +2,9 @@
 
 import pytest
 
+from components.validation.benchmarks.nccl.table import parse_nccl
 from components.validation.judging.statistics import repeats
 from components.validation.judging.verdict import judge
-from components.validation.parsers.nccl import parse_nccl
 from components.validation.records import JobResult, NcclResult
 from components.validation.summary import Summary
 from stacks.lab import Lab

@@ -6,11 +6,11 @@ import pytest
 
 from components.report.markdown import render_markdown
 from components.report.sources import Material
+from components.validation.benchmarks.nccl.run import read_nccl
+from components.validation.benchmarks.verbs.perftest import parse_bandwidth
 from components.validation.judging.verdict import judge
-from components.validation.parsers.perftest import parse_bandwidth
 from components.validation.records import RunRecord
-from components.validation.running.jobs import _read as read_job
-from components.validation.running.mpijob import _read as read_nccl
+from components.validation.running.jobs import read_job
 from stacks.lab import Lab
 from stacks.transports import Application
 from tests.components.validation.labs import changed, hardware, measured, plan_for, record
@@ -31,7 +31,7 @@ def run(lab: Lab) -> tuple[Lab, RunRecord]:
         for transfers in plan.rounds_of(stage)
         for t in transfers
     ]
-    reduced = read_nccl(plan, "guide", OVER_RDMA + nccl("seed_a"), replayed=False)
+    reduced = read_nccl(plan.nccl, "guide", OVER_RDMA + nccl("seed_a"), replayed=False)
     trained = read_job(plan.jobs[0], sample("training/seed_a.txt"), replayed=False)
     return real, record(plan, nccl=reduced, also=bandwidths).model_copy(update={"jobs": (trained,)})
 
@@ -92,7 +92,7 @@ def test_the_same_table_over_sockets_is_no_pass_however_fast(run: tuple[Lab, Run
     assert real.benchmarks
     plan = plan_for(real)
     log = OVER_RDMA.replace("NET/IB : Using [0]mlx5_0:1/RoCE [1]mlx5_1:1/RoCE ;", "NET/Socket : Using [0]eth0:10.0.0.1")
-    fallen = read_nccl(plan, "guide", log + nccl("seed_a"), replayed=False)
+    fallen = read_nccl(plan.nccl, "guide", log + nccl("seed_a"), replayed=False)
     summary = judge(plan, real.benchmarks, found.model_copy(update={"nccl": fallen}))
 
     assert summary.function == "fail"

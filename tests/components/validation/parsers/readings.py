@@ -4,11 +4,11 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 from components.validation.benchmarks.horovod import parse_training
+from components.validation.benchmarks.nccl.log import parse_nccl_log, rail_faults, rails_by_order
+from components.validation.benchmarks.nccl.table import NcclTable, parse_nccl
 from components.validation.benchmarks.tf_cnn import parse_tf_cnn
-from components.validation.parsers.lines import ResultFormatError
-from components.validation.parsers.nccl import NcclLog, parse_nccl
-from components.validation.parsers.nccl_log import parse_nccl_log, rail_faults, rails_by_order
-from components.validation.parsers.perftest import parse_bandwidth, parse_latency
+from components.validation.benchmarks.verbs.perftest import parse_bandwidth, parse_latency
+from components.validation.parsers import ResultFormatError
 from tests.components.validation.samples import composed, sample
 
 
@@ -83,7 +83,7 @@ def _latency(title: str, sizes: list[int]) -> Read:
     return read
 
 
-def _of_table(log: NcclLog, *, names_collective: bool) -> Iterator[tuple[str, tuple[float, float]]]:
+def _of_table(log: NcclTable, *, names_collective: bool) -> Iterator[tuple[str, tuple[float, float]]]:
     yield "mean", (log.average_busbw_gbyte_s, 0.0111)
     yield "wrong", (log.wrong or 0, 0)
     yield "busbw", (log.busbw_gbyte_s, 0.0101)

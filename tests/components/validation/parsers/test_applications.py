@@ -4,7 +4,7 @@ import pytest
 
 from components.validation.benchmarks.horovod import parse_training
 from components.validation.benchmarks.tf_cnn import parse_tf_cnn
-from components.validation.parsers.lines import ResultFormatError, lines_of
+from components.validation.parsers import ResultFormatError, lines_of
 from tests.components.validation.samples import composed, sample
 
 SEED_A = sample("training/seed_a.txt")

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from components.validation.parsers.lines import ResultFormatError
+from components.validation.parsers import ResultFormatError
 from tests.components.validation.parsers.mutations import MUTATIONS
 from tests.components.validation.parsers.readings import CASES, Case, Reading
 

@@ -4,8 +4,8 @@ import random
 
 import pytest
 
-from components.validation.parsers.lines import ResultFormatError
-from components.validation.parsers.nccl import parse_nccl
+from components.validation.benchmarks.nccl.table import parse_nccl
+from components.validation.parsers import ResultFormatError
 from tests.components.validation.samples import composed, nccl
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from components.validation.parsers.nccl_log import parse_nccl_log, rail_faults, rails_by_order
+from components.validation.benchmarks.nccl.log import parse_nccl_log, rail_faults, rails_by_order
 from tests.components.validation.samples import composed, nccl
 
 OLD, NEW = composed("nccl_log_2_5.txt"), composed("nccl_log_2_28.txt")

@@ -5,7 +5,7 @@ from ipaddress import ip_address
 
 import pytest
 
-from components.validation.parsers.perftest import ResultFormatError, cause_of, parse_bandwidth
+from components.validation.benchmarks.verbs.perftest import ResultFormatError, cause_of, parse_bandwidth
 from tests.components.validation.samples import perftest
 
 
@@ -54,7 +54,7 @@ def test_the_header_decides_the_unit(unit: str) -> None:
     [
         ("", "no perftest output"),
         (perftest("pp.client"), "no perftest output"),
-        (perftest("wlat.client"), "no bandwidth test"),
+        (perftest("wlat.client"), "not a bandwidth test"),
         (perftest("wbw.client").split(" 65536")[0], "cut short"),
         (perftest("wbw.client").split(" TX depth")[0], "the header lacks"),
         (perftest("wbw.client").split(" #bytes")[0], "ended before it measured"),

@@ -4,7 +4,7 @@ from itertools import pairwise
 
 import pytest
 
-from components.validation.parsers.perftest import ResultFormatError, cause_of, parse_bandwidth, parse_latency
+from components.validation.benchmarks.verbs.perftest import ResultFormatError, cause_of, parse_bandwidth, parse_latency
 from tests.components.validation.samples import composed, perftest
 
 
@@ -122,7 +122,7 @@ def test_a_deviation_that_perftest_could_work_out_is_a_number_that_fits() -> Non
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
-        (perftest("wbw.client"), "is no latency test"),
+        (perftest("wbw.client"), "is not a latency test"),
         (perftest("v45_no_deviation.client").replace("10812.78", "nan"), "'nan' is no number"),
         (perftest("wlat.client").replace("742.88 ", "9742.88"), "out of order"),
         (perftest("wlat.client").replace("2132.01", "213201"), "a damaged row"),

@@ -2,7 +2,7 @@
 
 import pytest
 
-from components.validation.physics.latency import jitters, ways_of
+from components.validation.benchmarks.verbs.judge import jitters, ways_of
 
 
 @pytest.mark.parametrize(

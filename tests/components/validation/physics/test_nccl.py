@@ -1,11 +1,9 @@
-"""NCCL's ceiling: from measured verbs, from computed ones, and with algorithms that are no ring."""
+"""NCCL's ceiling, from measured verbs and from computed ones."""
 
 import pytest
 
+from components.validation.benchmarks.nccl.judge import nccl_ceiling
 from components.validation.physics.ceilings import Path, bandwidth_ceiling
-from components.validation.physics.nccl import Job, nccl_ceiling
-
-SEED_A = Job(nodes=2, ranks=16)
 
 
 @pytest.mark.parametrize(
@@ -22,7 +20,7 @@ SEED_A = Job(nodes=2, ranks=16)
 )
 def test_busbw_of_computed_rails(nics: int, line_rate: float, at_1024: float, at_4096: float) -> None:
     found = [
-        nccl_ceiling([bandwidth_ceiling(path).value] * nics, SEED_A, measured=False).value
+        nccl_ceiling([bandwidth_ceiling(path).value] * nics, measured=False).value
         for path in (Path(line_rate_gbit_s=line_rate, path_mtu_bytes=mtu) for mtu in (1024, 4096))
     ]
 
@@ -30,19 +28,8 @@ def test_busbw_of_computed_rails(nics: int, line_rate: float, at_1024: float, at
 
 
 def test_seed_a_s_busbw_is_what_its_verbs_predict() -> None:
-    ceiling = nccl_ceiling([92.40, 92.40], SEED_A, measured=True)
+    ceiling = nccl_ceiling([92.40, 92.40], measured=True)
 
     assert round(22.92 / ceiling.value, 3) == 0.992
     assert ceiling.basis == "measured ib_write_bw of 2 rails"
     assert ceiling.limited_by == "measured verbs"
-
-
-@pytest.mark.parametrize(("nodes", "factor"), [(2, 1.875), (4, 1.29), (8, 1.125)])
-def test_an_algorithm_that_reduces_inside_the_node_may_exceed_the_ring(nodes: int, factor: float) -> None:
-    tree = nccl_ceiling([100.0], Job(nodes=nodes, ranks=8 * nodes, algorithm="Tree"), measured=True)
-    free = nccl_ceiling([100.0], Job(nodes=nodes, ranks=8 * nodes, algorithm=None), measured=True)
-
-    assert tree.value / 12.5 == pytest.approx(factor, abs=0.005)
-    assert free.value == tree.value
-    assert "Tree" in tree.basis
-    assert "chose its algorithm" in free.basis

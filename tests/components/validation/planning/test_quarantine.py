@@ -3,8 +3,8 @@
 import pytest
 
 from components.validation.judging.verdict import function_of, in_cluster, judge
-from components.validation.planning.quarantine import quarantined, without
-from components.validation.running.outcomes import without_a_run
+from components.validation.planning.part import quarantined, without
+from components.validation.running.jobs import without_a_run
 from components.validation.summary import closed
 from stacks.lab import Lab
 from stacks.transports import Comparison

@@ -5,12 +5,13 @@ from ipaddress import IPv4Address
 
 import pytest
 
-from components.validation.parsers.nccl import parse_nccl
-from components.validation.parsers.perftest import parse_bandwidth
+from components.validation.benchmarks.nccl.run import faults_of_table
+from components.validation.benchmarks.nccl.table import parse_nccl
+from components.validation.benchmarks.verbs.perftest import parse_bandwidth
+from components.validation.benchmarks.verbs.reading import Expected, faults_of_end
 from components.validation.planning.plan import End, PlannedRail
-from components.validation.running.checks import Expected, faults_of_end, faults_of_nccl
 from stacks.lab import Lab
-from tests.components.validation.labs import changed, plan_for
+from tests.components.validation.labs import plan_for
 from tests.components.validation.samples import nccl, perftest
 
 CLIENT = End(node="gpu02", device="rxe0", interface="enp5s0", address=IPv4Address("10.10.11.12"))
@@ -65,20 +66,17 @@ def test_a_recorded_run_over_the_connection_manager_has_no_fault_where_it_is_ask
     assert faults_of_end(run, replace(asked, rdma_cm=False)) == ["gpu02: rdma_cm is True, the lab says False"]
 
 
-def test_a_fallback_to_sockets_is_a_fault_even_when_all_else_is_well(lab: Lab) -> None:
-    faults = faults_of_nccl(parse_nccl(nccl("tagged_debug")), plan_for(lab))
+def test_a_fallback_to_sockets_is_a_fault_even_when_all_else_is_well() -> None:
+    faults = faults_of_table(parse_nccl(nccl("tagged_debug")), "roce", 2**31)
 
     assert any("sockets instead of RDMA" in fault for fault in faults)
-    assert any("ends at 67108864 bytes, 2147483648 were asked for" in fault for fault in faults)
+    assert any("ends at 67108864 bytes, not at 2147483648" in fault for fault in faults)
 
 
-def test_wrong_elements_are_a_fault(lab: Lab) -> None:
-    assert lab.benchmarks
-    assert lab.benchmarks.nccl
-    small = changed(lab, nccl=lab.benchmarks.nccl.model_copy(update={"largest_bytes": 2**26}))
+def test_wrong_elements_are_a_fault() -> None:
     text = "vm:1:1 [0] NCCL INFO NET/IB : Using [0]mlx5_0:1/RoCE\n" + nccl("broadcast")
 
     damaged = text.replace("333.48       0", "333.48       3").replace("values : 0 OK", "values : 2 FAILED")
 
-    assert faults_of_nccl(parse_nccl(text), plan_for(small)) == []
-    assert "3 values came out wrong" in faults_of_nccl(parse_nccl(damaged), plan_for(small))[0]
+    assert faults_of_table(parse_nccl(text), "roce", 2**26) == []
+    assert "3 values came out wrong" in faults_of_table(parse_nccl(damaged), "roce", 2**26)[0]

@@ -5,10 +5,10 @@ import threading
 
 import pytest
 
+from components.validation.benchmarks.nccl.run import run_nccl
 from components.validation.memory.redact import needles, redacted
 from components.validation.running import evidence
 from components.validation.running.evidence import evidence_of
-from components.validation.running.mpijob import run_nccl
 from stacks.base import LabError
 from stacks.lab import Lab
 from tests.components.validation.fake_api import FakeApi, serving

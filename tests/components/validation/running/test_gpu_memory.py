@@ -13,13 +13,13 @@ from pathlib import Path
 import pytest
 
 from components.ssh.session import Done
-from components.validation.parsers.perftest import cause_of, parse_bandwidth
+from components.validation.benchmarks.gpu_memory import measure_gpu_memory
+from components.validation.benchmarks.verbs.commands import inspect
+from components.validation.benchmarks.verbs.perftest import cause_of, parse_bandwidth
+from components.validation.benchmarks.verbs.ports import parse_ports
+from components.validation.benchmarks.verbs.run import Bench
 from components.validation.planning.plan import Plan
 from components.validation.records import GpuTransfer, TransferResult
-from components.validation.running.gpu_memory import measure_gpu_memory
-from components.validation.running.ports import parse_ports
-from components.validation.running.remote import inspect
-from components.validation.running.verbs import Bench
 from stacks.base import LabError
 from stacks.lab import Lab
 from tests.components.validation.labs import hardware, measured, plan_for, with_nodes

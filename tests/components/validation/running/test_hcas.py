@@ -8,15 +8,15 @@ from pathlib import Path
 import pytest
 
 from components.ssh.credentials import Access
+from components.validation.benchmarks.verbs.hcas import hcas_of, proven_round
+from components.validation.benchmarks.verbs.run import Bench
+from components.validation.benchmarks.verbs.schedule import Transfer
+from components.validation.benchmarks.verbs.stages import Stage
 from components.validation.judging.pvrdma import proof_of_hardware
 from components.validation.judging.verdict import function_of
 from components.validation.planning.plan import Plan
-from components.validation.planning.schedule import Transfer
-from components.validation.planning.stages import Stage
 from components.validation.records import RunRecord, TransferResult
-from components.validation.running.hcas import hcas_of, proven_round
 from components.validation.running.runner import Around, measure
-from components.validation.running.verbs import Bench
 from stacks.base import LabError
 from stacks.lab import Lab
 from tests.components.validation.fakes import running
@@ -27,7 +27,7 @@ GBIT_S = 90.0
 
 
 @dataclass(frozen=True, kw_only=True)
-class Seen:
+class HcaState:
     host: str = ""
     device: str = "vmrdma0"
     sent_bytes: int | None = 1_000
@@ -40,23 +40,23 @@ class Vcenter:
     """Machines on hosts whose HCAs count what is carried, as far as it does not go another way."""
 
     places: dict[str, str]
-    seen: dict[str, Seen] = field(default_factory=dict)
+    seen: dict[str, HcaState] = field(default_factory=dict)
     looks: int = 0
     between: Callable[["Vcenter"], None] = lambda _: None
     """Happens after the first look."""
 
-    def look(self, wanted: Iterable[tuple[str, str]]) -> Mapping[tuple[str, str], Seen]:
+    def look(self, wanted: Iterable[tuple[str, str]]) -> Mapping[tuple[str, str], HcaState]:
         self.looks += 1
         found = {(rail, node): self.below(node) for rail, node in wanted}
         if self.looks == 1:
             self.between(self)
         return found
 
-    def below(self, node: str) -> Seen:
+    def below(self, node: str) -> HcaState:
         if node not in self.places:
-            return Seen(device="", sent_bytes=None, received_bytes=None, why=f"no VM named {node}")
+            return HcaState(device="", sent_bytes=None, received_bytes=None, why=f"no VM named {node}")
         host = self.places[node]
-        return self.seen.setdefault(host, Seen(host=host))
+        return self.seen.setdefault(host, HcaState(host=host))
 
     def carry(self, sender: str, receiver: str, count: int) -> None:
         for node, sent, received in ((sender, count, 0), (receiver, 0, count)):
@@ -185,7 +185,7 @@ def test_a_machine_that_moved_meanwhile_proves_nothing(lab: Lab) -> None:
 
 
 def test_a_host_that_tells_no_counters_leaves_them_unknown_with_its_reason(lab: Lab) -> None:
-    blind = Seen(host="esx2", sent_bytes=None, received_bytes=None, why="esx2: no such command")
+    blind = HcaState(host="esx2", sent_bytes=None, received_bytes=None, why="esx2: no such command")
     (over,) = (one for one in ran(bench_of(pvrdma(lab), Vcenter(dict(APART), {"esx2": blind}))) if one.hcas)
 
     assert proof_of_hardware(over.hcas).outcome == "unknown"
@@ -208,7 +208,7 @@ def test_without_a_vcenter_everything_is_measured_and_nothing_proven(lab: Lab) -
 
 def test_a_vcenter_that_breaks_off_is_a_reason_and_no_end_of_the_run(lab: Lab) -> None:
     class Broken(Vcenter):
-        def look(self, wanted: Iterable[tuple[str, str]]) -> Mapping[tuple[str, str], Seen]:
+        def look(self, wanted: Iterable[tuple[str, str]]) -> Mapping[tuple[str, str], HcaState]:
             if self.looks:
                 raise LabError("vCenter broke off")
             return super().look(wanted)

@@ -57,7 +57,7 @@ def test_sockets_are_right_for_tcp_and_wrong_for_roce(lab: Lab) -> None:
 
     assert (by_transport["tcp"].outcome, by_transport["tcp"].value) == ("measured", 268.83)
     assert by_transport["roce"].outcome == "failed"
-    assert by_transport["roce"].reasons == ("NCCL reported socket, the job is over roce",)
+    assert by_transport["roce"].reasons == ("NCCL reported sockets instead of RDMA (NET/IB)",)
     assert by_transport["tcp"].details["nccl"] == "2.28.3+cuda13.0"
 
 

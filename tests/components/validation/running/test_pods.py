@@ -10,14 +10,14 @@ from typing import Any
 
 import pytest
 
-from components.validation.judging.pods import judge_pods
+from components.validation.benchmarks.pod_rails import run as pods
+from components.validation.benchmarks.pod_rails.judge import judge_pods
+from components.validation.benchmarks.pod_rails.plan import pairs_of
+from components.validation.benchmarks.pod_rails.run import NO_REAL_POD, run_pods
 from components.validation.judging.verdict import judge
 from components.validation.planning.plan import Plan
-from components.validation.planning.pods import pairs_of
 from components.validation.records import PodRails
-from components.validation.running import pods
 from components.validation.running.mpijob import REPLAYED
-from components.validation.running.pods import NO_REAL_POD, run_pods
 from stacks.lab import Lab
 from tests.components.validation.fake_api import FakeApi, Object, items, serving
 from tests.components.validation.labs import hardware, plan_for, record, reduced, with_nodes

@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from components.validation.running.ports import parse_ports
+from components.validation.benchmarks.verbs.ports import parse_ports
 from stacks.base import LabError
 from stacks.lab import Lab
 from tests.components.validation.labs import plan_for

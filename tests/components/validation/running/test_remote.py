@@ -12,10 +12,19 @@ from pathlib import Path
 import pytest
 
 from components.jobs.ranks import nccl_variables
+from components.validation.benchmarks.verbs.commands import (
+    INSPECT,
+    LEASE,
+    TAKEN,
+    Side,
+    bounded,
+    grown,
+    inspect,
+    perftest,
+)
+from components.validation.benchmarks.verbs.stages import Stage
 from components.validation.planning.plan import Plan
-from components.validation.planning.stages import Stage
 from components.validation.running import parent
-from components.validation.running.remote import INSPECT, LEASE, TAKEN, Side, bounded, grown, inspect, perftest
 from stacks.lab import Lab
 from stacks.qos import Qos
 from tests.components.validation.labs import plan_for

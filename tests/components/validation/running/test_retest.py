@@ -5,13 +5,13 @@ from collections.abc import Awaitable, Callable, Mapping
 
 import pytest
 
+from components.validation.benchmarks.verbs.retest import joined, retest, second_try
+from components.validation.benchmarks.verbs.run import Bench
+from components.validation.benchmarks.verbs.schedule import Transfer
+from components.validation.benchmarks.verbs.stages import Stage
 from components.validation.judging.localise import MANY
 from components.validation.judging.verdict import function_of
-from components.validation.planning.schedule import Transfer
-from components.validation.planning.stages import Stage
 from components.validation.records import TransferResult
-from components.validation.running.retest import joined, retest, second_try
-from components.validation.running.verbs import Bench
 from stacks.lab import Lab
 from tests.components.validation.fakes import Process
 from tests.components.validation.labs import measured, plan_for, with_nodes

@@ -9,12 +9,14 @@ import pytest
 
 from components.ssh import connection
 from components.ssh.credentials import Access, Login
+from components.validation.benchmarks.verbs import course
+from components.validation.benchmarks.verbs import run as verbs
+from components.validation.benchmarks.verbs.commands import INSPECT, TAKEN
+from components.validation.benchmarks.verbs.ports import parse_ports
 from components.validation.judging.verdict import function_of
 from components.validation.planning.plan import Plan
 from components.validation.records import PodFault, PodRails, RunRecord
-from components.validation.running import course, pods, verbs
-from components.validation.running.ports import parse_ports
-from components.validation.running.remote import INSPECT, TAKEN
+from components.validation.running import runner
 from components.validation.running.runner import Run, all_failed, measure
 from stacks.lab import Lab
 from tests.components.validation.fakes import (
@@ -115,7 +117,7 @@ def test_pods_are_checked_before_the_job_and_a_job_over_rails_that_pods_lack_is_
     plan = only_verbs.model_copy(update={"pods": whole.pods, "nccl": whole.nccl})
     fault = PodFault(code="MULTUS_DOWN", node="gpu02", what="Multus does not answer")
     found = PodRails(outcome="failed", faults=(fault,))
-    monkeypatch.setattr(pods, "run_pods", lambda *_: (found, {"pods/gpu01": "rocelab reported"}))
+    monkeypatch.setattr(runner, "run_pods", lambda *_: (found, {"pods/gpu01": "rocelab reported"}))
     lines: list[str] = []
 
     async def measured() -> Run:

@@ -5,8 +5,8 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from components.validation.parsers.pod_rails import Network, PodFacts, PodRailFacts, variable_of
-from components.validation.planning.pods import PodPlan, PodRail
+from components.validation.benchmarks.pod_rails.log import Network, PodFacts, PodRailFacts, variable_of
+from components.validation.benchmarks.pod_rails.plan import PodPlan, PodRail
 from components.validation.records import PodFault, RailInPods
 from stacks.words import plural, some
 

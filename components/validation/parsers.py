@@ -1,4 +1,4 @@
-"""A log as lines: without what terminals, launchers and log collectors put around them. Judges nothing."""
+"""Reads lines and numbers from the logs of benchmark tools. Judges nothing."""
 
 import re
 from dataclasses import dataclass

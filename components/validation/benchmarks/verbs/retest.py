@@ -6,15 +6,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
+from components.validation.benchmarks.verbs.hcas import proven_round
+from components.validation.benchmarks.verbs.run import Bench
+from components.validation.benchmarks.verbs.schedule import Transfer
+from components.validation.benchmarks.verbs.stages import Stage
 from components.validation.judging.evidence import Value, Way
 from components.validation.judging.levels import fabric_of, first_value
 from components.validation.judging.localise import Localiser
 from components.validation.planning.plan import Plan
-from components.validation.planning.schedule import Transfer
-from components.validation.planning.stages import Stage
 from components.validation.records import TransferResult
-from components.validation.running.hcas import proven_round
-from components.validation.running.verbs import Bench
 from stacks.words import plural
 
 LEAST_S, SHARE = 60.0, 0.25

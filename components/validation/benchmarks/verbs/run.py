@@ -1,23 +1,36 @@
-"""Runs perftest between two hosts over SSH, both ends bounded, and reads what they say."""
+"""Runs perftest between two hosts over SSH, both ends bounded in time, and reads what they print."""
 
 import asyncio
 import time
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from ipaddress import IPv4Address
+from typing import TYPE_CHECKING
 
 from components.ssh.connection import Connection, NoAnswerError
 from components.ssh.session import Done, session
-from components.validation.parsers.perftest import cause_of
-from components.validation.planning.plan import Plan
-from components.validation.planning.schedule import Transfer
-from components.validation.planning.stages import Stage
+from components.validation.benchmarks.verbs.commands import (
+    LATE,
+    LISTENING,
+    NO_CLOCK,
+    TAKEN,
+    Side,
+    bounded,
+    grown,
+    perftest,
+)
+from components.validation.benchmarks.verbs.perftest import cause_of
+from components.validation.benchmarks.verbs.ports import Ports
+from components.validation.benchmarks.verbs.reading import Expected, NotToldError, Reading, read
+from components.validation.benchmarks.verbs.schedule import Transfer
+from components.validation.benchmarks.verbs.stages import Stage
+from components.validation.planning.plan import End, Plan, PlannedRail
 from components.validation.records import CurvePoint, TransferResult, raw_names
-from components.validation.running.below import Hcas
-from components.validation.running.ports import Ports
-from components.validation.running.readings import Asked, Ends, NotToldError, Reading, read
-from components.validation.running.remote import LATE, LISTENING, NO_CLOCK, TAKEN, Side, bounded, grown, perftest
 from stacks.base import LabError
+
+if TYPE_CHECKING:
+    from components.validation.benchmarks.verbs.hcas import Hcas
 
 LISTEN_S = 20
 GRACE_S = 15
@@ -28,6 +41,17 @@ CLOCK_TRIES = 3
 
 class BusyError(LabError):
     """Somebody else uses the fabric; nothing was loaded."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Ends:
+    """Both ends of a transfer."""
+
+    rail: PlannedRail
+    client: End
+    server: End
+    client_gid_index: int
+    server_gid_index: int
 
 
 @dataclass(kw_only=True, slots=True)
@@ -48,8 +72,8 @@ class Bench:
     """What of its frames does not pass; by rail, client, server."""
     raw: dict[str, str] = field(default_factory=dict)
     """What was printed, by a name that says where."""
-    hcas: Hcas | None = None
-    """Who tells what the ports below PVRDMA machines count; None where nobody can."""
+    hcas: "Hcas | None" = None
+    """Reads the counters of the ports below PVRDMA machines; None without a vCenter."""
     on_slot: dict[tuple[str, str], int] = field(init=False)
     """Rails behind the PCIe link of a device, by node and device; missing where the host does not tell the slot."""
 
@@ -187,38 +211,42 @@ class Bench:
         Raises:
             LabError: when it does not end well.
         """
-        verbs, client, server = self.plan.verbs, ends.client, ends.server
-        queue_pairs = self.queue_pairs_of(stage, transfer.rail)
-        called = Side(
-            end=server,
-            gid_index=ends.server_gid_index,
-            port=transfer.port,
-            queue_pairs=queue_pairs,
-            message_bytes=size,
-            pinned=self.ports[server.node].pinned(server.device),
-            gpu=gpus[1],
-        )
-        caller = Side(
-            end=client,
-            gid_index=ends.client_gid_index,
-            port=transfer.port,
-            queue_pairs=queue_pairs,
-            message_bytes=size,
-            pinned=self.ports[client.node].pinned(client.device),
-            server=server.address,
-            gpu=gpus[0],
-        )
-        serve, write = (perftest(stage, side, verbs, simulated=self.plan.simulated) for side in (called, caller))
+        verbs, queue_pairs = self.plan.verbs, self.queue_pairs_of(stage, transfer.rail)
+
+        def side(end: End, gid_index: int, gpu: tuple[str, ...], server: IPv4Address | None = None) -> Side:
+            return Side(
+                end=end,
+                gid_index=gid_index,
+                port=transfer.port,
+                queue_pairs=queue_pairs,
+                message_bytes=size,
+                pinned=self.ports[end.node].pinned(end.device),
+                server=server,
+                gpu=gpu,
+            )
+
+        server = side(ends.server, ends.server_gid_index, gpus[1])
+        client = side(ends.client, ends.client_gid_index, gpus[0], ends.server.address)
+        serve, write = (perftest(stage, one, verbs, simulated=self.plan.simulated) for one in (server, client))
         for _ in range(CLOCK_TRIES):
             done = await self._both(transfer, serve, write, name)
             if not any(NO_CLOCK in end.err for end in done):
                 break
-        iterations = None if "-D" in write else stage.iterations * queue_pairs
-        asked = Asked(stage=stage, message_bytes=size, iterations=iterations, rdma_cm=verbs.rdma_cm)
-        reading = read(ends, asked, done[0].out, done[1].out)
-        counters = Counter(grown(done[0].err))
-        counters.update(grown(done[1].err))
-        reading.counters.update(counters)
+
+        def expected(end: Side, peer: Side) -> Expected:
+            return Expected(
+                stage=stage,
+                rail=ends.rail,
+                end=end.end,
+                peer=peer.end,
+                gid_index=end.gid_index,
+                message_bytes=size,
+                iterations=None if "-D" in write else stage.iterations * queue_pairs,
+                rdma_cm=verbs.rdma_cm,
+            )
+
+        reading = read(expected(client, server), expected(server, client), done[0].out, done[1].out)
+        reading.counters.update(Counter(grown(done[0].err)) + Counter(grown(done[1].err)))
         return reading
 
     async def _both(self, transfer: Transfer, serve: list[str], write: list[str], name: str) -> tuple[Done, Done]:

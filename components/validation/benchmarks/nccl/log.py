@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-from components.validation.parsers.lines import Line, lines_of
+from components.validation.parsers import Line, lines_of
 
 Transport = Literal["ib", "socket"]
 MOST_WARNINGS = 20

@@ -1,12 +1,12 @@
-"""What runs on a host for a test, as text. Values are arguments, never parts of a script."""
+"""The commands that run on a host for a test. Values are arguments, never parts of a script."""
 
 import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 from ipaddress import IPv4Address
 
+from components.validation.benchmarks.verbs.stages import Stage, VerbsPlan
 from components.validation.planning.plan import End
-from components.validation.planning.stages import Stage, VerbsPlan
 
 LISTENING = "@listening"
 GREW = "@grew"

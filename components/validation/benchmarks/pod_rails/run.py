@@ -11,7 +11,7 @@ from components.jobs.mpijob import LAB_LABEL, RUN_LABEL
 from components.jobs.rail_pod import CHECK_LABEL, PEERS
 from components.jobs.registry import look
 from components.kubernetes.client import KubernetesApi, at
-from components.validation.judging.pod_faults import (
+from components.validation.benchmarks.pod_rails.faults import (
     AGENT_LABEL,
     AGENTS,
     NodeState,
@@ -25,9 +25,9 @@ from components.validation.judging.pod_faults import (
     shared_addresses,
     start_faults,
 )
-from components.validation.parsers.pod_rails import Network, PodFacts, networks_of, parse_pod
+from components.validation.benchmarks.pod_rails.log import Network, PodFacts, networks_of, parse_pod
+from components.validation.benchmarks.pod_rails.plan import PodPlan, PodRail
 from components.validation.planning.plan import Plan
-from components.validation.planning.pods import PodPlan, PodRail
 from components.validation.records import PodFault, PodRails
 from components.validation.running.evidence import NETWORK_STATUS
 from components.validation.running.kube import Event, Pod, objects

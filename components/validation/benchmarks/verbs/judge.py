@@ -1,10 +1,11 @@
-"""The judgement over perftest: bandwidths against their ceilings and their rail's median, latencies against bounds."""
+"""The verdict on perftest: bandwidths against ceilings and the median of their rail, latencies against bounds. Pure."""
 
 import math
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from statistics import median
 
-from components.validation.judging import second_try
+from components.validation.benchmarks.verbs.stages import Stage
 from components.validation.judging.states import (
     NOTHING,
     SHOWN_ONLY,
@@ -13,15 +14,14 @@ from components.validation.judging.states import (
     function_of_counts,
     rate,
     too_many,
+    where_of,
     worse_of,
 )
 from components.validation.judging.statistics import cv, repeats
 from components.validation.physics.ceilings import Ceiling, Operation, Path, bandwidth_ceiling
-from components.validation.physics.latency import USUAL_HARDWARE, USUAL_PVRDMA, ways_of
 from components.validation.planning.plan import Plan, PlannedRail
-from components.validation.planning.stages import Stage
 from components.validation.records import UNIT_OF, RunRecord, Series, TransferResult
-from components.validation.summary import JudgedTest, Pair, Performance
+from components.validation.summary import Finding, JudgedTest, Pair, Performance
 from stacks.benchmarks import Benchmarks, Threshold
 
 NO_LINE_RATE = "the ports do not tell their line rate"
@@ -83,7 +83,7 @@ def function_of_stage(plan: Plan, stage: Stage, rail: str, record: RunRecord) ->
     return function_of_counts(
         planned - inside,
         measured=found.measured,
-        failed=found.failed + second_try.crowded(transfers_of(record, stage, rail), found.measured),
+        failed=found.failed + crowded(transfers_of(record, stage, rail), found.measured),
         skipped=found.skipped - inside,
         errors=found.errors,
     )
@@ -127,7 +127,7 @@ def _bandwidth(
         return shown.model_copy(update={"because": NO_LINE_RATE})
     threshold = benchmarks.verbs.threshold_of(stage.test, stage.shape, pvrdma=rail.pvrdma)
     ratio, ceiling, worst = min(rated, key=lambda one: one[0])
-    once = second_try.state_of(measured, shown.measured)
+    once = state_of_failed_tries(measured, shown.measured)
     among = against_the_others([(value, t) for value, _, t in rated], benchmarks.verbs.threshold_pair)
     state = worse_of(rate(ratio, threshold), among, spread(measured), once)
     silent = len(measured) - len(rated)
@@ -179,7 +179,7 @@ def _latency(
     basis = USUAL_PVRDMA if rail.pvrdma else USUAL_HARDWARE
     return shown.model_copy(
         update={
-            "performance": worse_of(state, second_try.state_of(measured, shown.measured)),
+            "performance": worse_of(state, state_of_failed_tries(measured, shown.measured)),
             "because": "",
             "ceiling": bounds.warn_above_us * ways,
             "basis": f"bound {'one way' if ways == 1 else 'there and back'}, a value and no ceiling: {basis}",
@@ -191,3 +191,81 @@ def pooled_cv(measured: list[TransferResult]) -> float | None:
     """Spread over the repeats of all transfers together; None where nothing was repeated."""
     found = [cv(t.samples) for t in measured if len(t.samples) > 1]
     return round(math.sqrt(math.fsum(one * one for one in found) / len(found)), 4) if found else None
+
+
+CODE = "FAILED_ONCE"
+CROWDED_SHARE = 0.2
+"""Of a test's transfers on a rail: where more, and more than one, work only with fewer beside them, the fabric does not
+carry what the plan asks of it."""
+
+
+def state_of_failed_tries(measured: Sequence[TransferResult], among: int) -> Performance:
+    """What failed tries make of a test: a single one is to be looked at; where there are many, no number stands.
+
+    Args:
+        measured: the transfers that the record still has one by one; what failed once stays in it the longest.
+        among: how many were measured, of which a record that must be small only counts the smooth ones.
+    """
+    count = sum(bool(t.failed_once) for t in measured)
+    if not count:
+        return "pass"
+    return "unstable" if too_many(count, among) else "warn"
+
+
+def only_with_fewer(transfer: TransferResult) -> bool:
+    """Whether it failed under the load of the plan, and was measured under a smaller one."""
+    return transfer.second_try and transfer.at_once < transfer.failed_at_once
+
+
+def crowded(measured: Sequence[TransferResult], among: int) -> int:
+    """How many transfers work only beside fewer others, where they are too many for chance among so many; else 0."""
+    count = sum(map(only_with_fewer, measured))
+    return count if count > max(1, CROWDED_SHARE * among) else 0
+
+
+def second_try_findings(record: RunRecord) -> Iterator[Finding]:
+    """Which transfers they are, those of a test together, with the reason of the first."""
+    tests: dict[tuple[str, str], list[TransferResult]] = {}
+    for t in record.transfers:
+        if t.outcome == "measured" and t.failed_once:
+            tests.setdefault((t.test, t.shape), []).append(t)
+    for (test, shape), found in tests.items():
+        first = found[0]
+        name = test if shape == "one_way" else f"{test} {shape}"
+        if first.second_try:
+            told = f"{first.failed_once}; measured at another try, with {_beside(first.at_once, first.failed_at_once)}"
+        else:
+            told = f"measured, then with {_beside(first.failed_at_once, first.at_once)} {first.failed_once}"
+        yield Finding(
+            code=CODE,
+            where=where_of(found),
+            evidence=f"{name} {told}",
+            hint=f"run {test} between the two a few times, alone and beside the others, and compare the error counters "
+            "of both ports before and after",
+        )
+
+
+def _beside(at_once: int, before: int) -> str:
+    """A load, and the one that it is to be compared with."""
+    return f"{at_once} at once instead of {before}" if at_once != before else f"as many at once ({at_once})"
+
+
+USUAL_HARDWARE = "1.2 to 2.5 us are usual through one switch"
+"""Back to back 0.8 to 0.9 us, 0.25 to 0.6 us a hop; a VF is as fast as its PF."""
+USUAL_PVRDMA = "PVRDMA's hardware path needs less than 10 us"
+"""Its bound of 50 us is what Bitfusion still works with (VMware's guide)."""
+
+ROUND_TRIPS = ("ib_read_lat", "ib_atomic_lat")
+"""Tests whose numbers are whole round trips: the other ones print half of them."""
+JITTER = 10.0
+"""99th percentile over median, as records keep it, from which on a host's sleep states or interrupts are likely."""
+
+
+def ways_of(test: str) -> int:
+    """How many directions the number has that perftest prints: a read's or an atomic's is a whole round trip."""
+    return 2 if test in ROUND_TRIPS else 1
+
+
+def jitters(median_us: float, tail_us: float) -> bool:
+    """Whether the 99th percentile is so far from the median that the host, not the fabric, is the likely reason."""
+    return median_us > 0 and tail_us / median_us > JITTER

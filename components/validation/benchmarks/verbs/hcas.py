@@ -4,29 +4,59 @@ import asyncio
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Literal
+from typing import Literal, Protocol
 
 from components.ssh.credentials import Setting
+from components.validation.benchmarks.verbs.run import Bench, run_round
+from components.validation.benchmarks.verbs.schedule import Transfer
+from components.validation.benchmarks.verbs.stages import Stage
 from components.validation.planning.plan import Plan
-from components.validation.planning.schedule import Transfer
-from components.validation.planning.stages import Stage
 from components.validation.records import HcaCount, TransferResult
-from components.validation.running.below import Hcas, Seen
-from components.validation.running.verbs import Bench, run_round
 from stacks.base import LabError
 from stacks.lab import Lab
 
 Way = Literal["sent", "received"]
 
 
-class Unseen:
-    """A vCenter that cannot be entered: nothing is known of any HCA, and that is no reason to measure nothing."""
+class HcaState(Protocol):
+    """The HCA below one machine at one moment."""
+
+    @property
+    def host(self) -> str:
+        """ESXi host; empty where it is unknown."""
+
+    @property
+    def device(self) -> str:
+        """RDMA device of the host."""
+
+    @property
+    def sent_bytes(self) -> int | None:
+        """Counted since the host started; None where it cannot be read."""
+
+    @property
+    def received_bytes(self) -> int | None:
+        """The same for what came in."""
+
+    @property
+    def why(self) -> str:
+        """Why something is unknown."""
+
+
+class Hcas(Protocol):
+    """Reads the HCAs below machines, such as from a vCenter."""
+
+    def look(self, wanted: Iterable[tuple[str, str]]) -> Mapping[tuple[str, str], HcaState]:
+        """By (rail, machine). Blocks; raises LabError when nothing can be read."""
+
+
+class Unreadable:
+    """A vCenter that refuses the login: no HCA is known, and the run goes ahead without them."""
 
     def __init__(self, why: str) -> None:
         self._why = why
 
-    def look(self, _wanted: Iterable[tuple[str, str]]) -> Mapping[tuple[str, str], Seen]:
-        """Tells why."""
+    def look(self, _wanted: Iterable[tuple[str, str]]) -> Mapping[tuple[str, str], HcaState]:
+        """Raises the reason."""
         raise LabError(self._why)
 
 
@@ -42,7 +72,7 @@ def hcas_of(lab: Lab, plan: Plan, setting: Setting, root: Path) -> Iterator[Hcas
         try:
             hcas: Hcas = stack.enter_context(opened(lab.fabric, setting, root))
         except LabError as error:
-            hcas = Unseen(str(error))
+            hcas = Unreadable(str(error))
         yield hcas
 
 
@@ -78,7 +108,7 @@ async def proven_round(bench: Bench, stage: Stage, transfers: list[Transfer], ta
     return results
 
 
-async def _look(hcas: Hcas | None, wanted: list[tuple[str, str]]) -> tuple[Mapping[tuple[str, str], Seen], str]:
+async def _look(hcas: Hcas | None, wanted: list[tuple[str, str]]) -> tuple[Mapping[tuple[str, str], HcaState], str]:
     """What is seen, and why nothing is."""
     if hcas is None:
         return {}, "the lab has no vCenter to ask (fabric)"
@@ -88,7 +118,7 @@ async def _look(hcas: Hcas | None, wanted: list[tuple[str, str]]) -> tuple[Mappi
         return {}, str(error)
 
 
-def _one_host(transfer: Transfer, seen: Mapping[tuple[str, str], Seen]) -> str:
+def _one_host(transfer: Transfer, seen: Mapping[tuple[str, str], HcaState]) -> str:
     """The host that both machines run on; empty where they do not, or nobody knows."""
     ends = [seen.get((transfer.rail, node)) for node in (transfer.client, transfer.server)]
     hosts = {one.host if one else "" for one in ends}
@@ -104,7 +134,7 @@ def _ends(stage: Stage, client: str, server: str) -> tuple[tuple[str, Way], tupl
 Sums = dict[tuple[str, str, Way], int]
 
 
-def _sums(plan: Plan, stage: Stage, done: Iterable[TransferResult], seen: Mapping[tuple[str, str], Seen]) -> Sums:
+def _sums(plan: Plan, stage: Stage, done: Iterable[TransferResult], seen: Mapping[tuple[str, str], HcaState]) -> Sums:
     """Payload that went through each HCA in the round, by host, device and direction."""
     sums: Sums = {}
     for one in done:
@@ -126,7 +156,7 @@ def _count(  # noqa: PLR0913, PLR0917  # one end of one transfer, in two looks
     rail: str,
     node: str,
     way: Way,
-    looks: tuple[Mapping[tuple[str, str], Seen], Mapping[tuple[str, str], Seen]],
+    looks: tuple[Mapping[tuple[str, str], HcaState], Mapping[tuple[str, str], HcaState]],
     sums: Sums,
     why: str,
 ) -> HcaCount:

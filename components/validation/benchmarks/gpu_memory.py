@@ -1,0 +1,179 @@
+"""ib_write_bw between the memories of the GPUs nearest to two NICs: GPUDirect on the wire, without NCCL."""
+
+import asyncio
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+
+from components.ssh.connection import NoAnswerError
+from components.validation.benchmarks.verbs.course import Say
+from components.validation.benchmarks.verbs.reading import NotToldError
+from components.validation.benchmarks.verbs.run import Bench, BusyError
+from components.validation.benchmarks.verbs.schedule import Transfer
+from components.validation.benchmarks.verbs.stages import Stage
+from components.validation.judging.states import function_of_counts, rate
+from components.validation.planning.plan import Plan
+from components.validation.records import GpuTransfer, RunRecord, TransferResult
+from components.validation.summary import Finding, JudgedTest
+from stacks.base import LabError
+from stacks.benchmarks import Benchmarks
+from stacks.words import plural
+
+FOLDER = "gpu-memory"
+PROOF = "allocated GPU buffer"
+"""perftest's src/cuda_memory.c says so at each end, in all versions that know CUDA."""
+
+
+async def measure_gpu_memory(bench: Bench, transfers: Sequence[TransferResult], say: Say) -> tuple[GpuTransfer, ...]:
+    """Every transfer of the plan; whatever happens is a result.
+
+    Args:
+        bench: the hosts.
+        transfers: what was measured between the hosts' memories.
+        say: for progress.
+    """
+    stage = bench.plan.main_stage
+    if stage is None:
+        return ()
+    host = {
+        (one.rail, one.client, one.server): one.value
+        for one in transfers
+        if (one.test, one.shape, one.outcome) == (stage.test, stage.shape, "measured") and one.samples
+    }
+    results: list[GpuTransfer] = []
+    rounds = bench.plan.gpu_memory
+    for number, together in enumerate(rounds, 1):
+        done = await asyncio.gather(*(_one(bench, stage, transfer, host) for transfer in together))
+        results += done
+        bad = [f"{t.rail} {t.client} to {t.server} {t.outcome}: {t.reason}" for t in done if t.outcome != "measured"]
+        good = [t for t in done if t.outcome == "measured"]
+        worst = min(good, key=lambda t: t.ratio, default=None)
+        told = f"{plural(len(good), 'transfer')} measured" if good else "nothing measured"
+        least = f", slowest {worst.gbit_s:.1f} Gbit/s, {worst.ratio:.0%} of host memory" if worst else ""
+        say(f"gpu_memory round {number}/{len(rounds)}: {'; '.join([told + least, *bad[:2]])}")
+    return tuple(results)
+
+
+async def _one(
+    bench: Bench, stage: Stage, transfer: Transfer, host: Mapping[tuple[str, str, str], float]
+) -> GpuTransfer:
+    base = GpuTransfer(rail=transfer.rail, client=transfer.client, server=transfer.server, outcome="skipped")
+    if transfer.key not in host:
+        return base.model_copy(update={"reason": "between the hosts' memories it was not measured"})
+    try:
+        ends = bench.ends_of(transfer)
+        gpus = tuple(bench.ports[end.node].gpu_words(end) for end in (ends.client, ends.server))
+    except LabError as error:
+        return base.model_copy(update={"reason": str(error)})
+    name = f"{FOLDER}/{transfer.rail}/{transfer.client}-to-{transfer.server}"
+    known = base.model_copy(
+        update={
+            "host_gbit_s": host[transfer.key],
+            "gpus": tuple(" ".join(words) for words in gpus),
+            "raw": f"{name}.client",
+        }
+    )
+    try:
+        reading = await bench.once(stage, transfer, ends, stage.message_bytes, name, (gpus[0], gpus[1]))
+    except (BusyError, NotToldError, NoAnswerError) as error:
+        return known.model_copy(update={"outcome": "error", "reason": str(error)})
+    except LabError as error:
+        return known.model_copy(update={"outcome": "failed", "reason": str(error)})
+    silent = [end for end in ("client", "server") if PROOF not in bench.raw.get(f"{name}.{end}", "")]
+    faults = [*reading.faults, *(f"the {end} does not say that its buffer is in GPU memory" for end in silent)]
+    return known.model_copy(
+        update={
+            "outcome": "failed" if faults else "measured",
+            "reason": "; ".join(faults),
+            "gbit_s": reading.value,
+        }
+    )
+
+
+HINT = (
+    "the network is fine, GPUDirect is not: look for nvidia_peermem or DMA-BUF, at ACS and IOMMU, and whether NIC and "
+    "GPU share a PCIe switch (nvidia-smi topo -m)"
+)
+
+
+def judge_gpu_memory(plan: Plan, benchmarks: Benchmarks, record: RunRecord) -> Iterator[JudgedTest]:
+    """One test over all rails, by its slowest transfer. What no host can run is no test, and a hint instead."""
+    planned = sum(map(len, plan.gpu_memory))
+    unable = sum(one.outcome == "skipped" for one in record.gpu_memory)
+    if not planned or unable == planned:
+        return
+    count = Counter(one.outcome for one in record.gpu_memory)
+    shown = JudgedTest(
+        test="gpu_memory",
+        shape="",
+        rail=None,
+        function=function_of_counts(
+            planned - unable, measured=count["measured"], failed=count["failed"], skipped=0, errors=count["error"]
+        ),
+        performance="not rated",
+        because="nothing measured",
+        unit="Gbit/s",
+        measured=count["measured"],
+        failed=count["failed"],
+        skipped=unable,
+        errors=count["error"],
+    )
+    measured = [one for one in record.gpu_memory if one.outcome == "measured" and one.ratio]
+    if not measured:
+        yield shown
+        return
+    worst = min(measured, key=lambda one: one.ratio)
+    yield shown.model_copy(
+        update={
+            "performance": rate(worst.ratio, benchmarks.verbs.threshold_pair),
+            "because": "",
+            "median": worst.gbit_s,
+            "ceiling": worst.host_gbit_s,
+            "basis": f"{_where(worst)} is the slowest, against the hosts' memories on the same way",
+            "ratio": round(worst.ratio, 4),
+        }
+    )
+
+
+def gpu_memory_findings(plan: Plan, benchmarks: Benchmarks, record: RunRecord) -> Iterator[Finding]:
+    """GPUDirect that fails or is slow where the same NICs carry host memory; and what could not be tried."""
+    if not plan.gpu_memory:
+        return
+    failed = [one for one in record.gpu_memory if one.outcome == "failed"]
+    slow = [
+        one
+        for one in record.gpu_memory
+        if one.outcome == "measured" and rate(one.ratio, benchmarks.verbs.threshold_pair) != "pass"
+    ]
+    if failed:
+        first = failed[0]
+        yield Finding(
+            code="GPUDIRECT_FAILED",
+            where=_all(failed),
+            evidence=f"{first.host_gbit_s or 0:.1f} Gbit/s between hosts' memories, between GPUs': {first.reason}",
+            hint=HINT,
+        )
+    if slow:
+        worst = min(slow, key=lambda one: one.ratio)
+        yield Finding(
+            code="GPUDIRECT_SLOW",
+            where=_all(sorted(slow, key=lambda one: one.ratio)),
+            evidence=f"{worst.gbit_s or 0:.1f} Gbit/s between the GPUs' memories ({' and '.join(worst.gpus)}), "
+            f"{worst.host_gbit_s or 0:.1f} between the hosts'",
+            hint=HINT,
+        )
+    if unable := [one for one in record.gpu_memory if one.outcome == "skipped"]:
+        yield Finding(
+            code="GPUDIRECT_UNTESTED",
+            where=_all(unable),
+            evidence=unable[0].reason,
+            hint="NCCL's own number is the first that tells of GPU memory then",
+        )
+
+
+def _where(one: GpuTransfer) -> str:
+    return f"{one.rail} {one.client} to {one.server}"
+
+
+def _all(found: Sequence[GpuTransfer]) -> str:
+    more = f" and {plural(len(found) - 1, 'other')}" if len(found) > 1 else ""
+    return f"{_where(found[0])}{more}"

@@ -1,0 +1,1 @@
+"""The all-reduce of nccl-tests: its job, its log, and how it is judged."""

@@ -1,0 +1,144 @@
+"""Runs the all-reduce over all nodes, and reads its log."""
+
+import threading
+
+from pydantic import JsonValue
+
+from components.jobs.programs import NcclPlan, all_reduce_job, job_name
+from components.jobs.workers import Transport
+from components.kubernetes.client import KubernetesApi
+from components.validation.benchmarks.nccl.log import NcclNetwork, parse_nccl_log, rail_faults, rails_by_order
+from components.validation.benchmarks.nccl.table import NcclTable, parse_nccl
+from components.validation.planning.plan import Plan
+from components.validation.records import CurvePoint, NcclResult
+from components.validation.running.evidence import evidence_of
+from components.validation.running.mpijob import JobError, MpiJobs, Say, Waiting, delete_quietly, wait
+from components.validation.running.pulls import refuse_missing_image
+from stacks.base import LabError
+from stacks.words import plural
+
+NCCL_LOG = "nccl_all_reduce.log"
+"""Name of the launcher's log in the run's bundle."""
+MOST_FAULTS = 4
+
+
+def run_nccl(
+    plan: Plan, run_id: str, kubeconfig: str, say: Say, stop: threading.Event
+) -> tuple[NcclResult, dict[str, str]]:
+    """Runs the job to its end; whatever happens is a result. Blocks: call it in a thread.
+
+    Returns:
+        The result, and by name the launcher's log and, of a job that failed, what else there is to look at.
+    """
+    if plan.nccl is None:
+        raise ValueError("the plan has no NCCL job")
+    try:
+        api = KubernetesApi(kubeconfig)
+    except LabError as error:
+        return NcclResult(outcome="failed", reasons=(str(error),)), {}
+    name, raw = job_name(run_id), dict[str, str]()
+    jobs, made = MpiJobs(api, plan.nccl, plan.lab), False
+    try:
+        try:
+            if not plan.simulated:  # a simulated node pulls nothing
+                refuse_missing_image(plan.nccl, say)
+            for old in jobs.sweep():
+                say(f"job {old} of a killed run deleted")
+            jobs.create(all_reduce_job(plan.nccl, plan.lab, run_id))
+            made = True
+            result = _result(plan, jobs, name, raw, say, stop)
+        except LabError as error:
+            # not replayed: that the job ran to its end is the operator's real work, whoever wrote the log
+            result = NcclResult(outcome="failed", job=name if made else "", reasons=(str(error),))
+        if made and result.outcome == "failed" and not stop.is_set():
+            raw |= evidence_of(api, plan.nccl.namespace, name)
+        return result, raw
+    finally:
+        if made:
+            delete_quietly(jobs, name, say)
+        api.close()
+
+
+def _result(  # noqa: PLR0913, PLR0917  # one step of the above
+    plan: Plan, jobs: MpiJobs, name: str, raw: dict[str, str], say: Say, stop: threading.Event
+) -> NcclResult:
+    """Waits for the job and reads its log, which `raw` gets.
+
+    Raises:
+        LabError: when it ended badly.
+    """
+    if plan.nccl is None:
+        raise ValueError("the plan has no NCCL job")
+    try:
+        wait(jobs, name, Waiting.of("nccl_all_reduce", plan.nccl, simulated=plan.simulated), say, stop)
+    except JobError as error:
+        raw[NCCL_LOG] = jobs.log(name) if error.has_log else ""
+        raise error.with_log(raw[NCCL_LOG]) from None
+    raw[NCCL_LOG] = jobs.log(name)
+    return read_nccl(plan.nccl, name, raw[NCCL_LOG], replayed=jobs.replayed(name))
+
+
+def read_nccl(plan: NcclPlan, name: str, log: str, *, replayed: bool) -> NcclResult:
+    """Reads the launcher's log; one that gives no number is a failed result."""
+    try:
+        table = parse_nccl(log)
+    except LabError as error:
+        return NcclResult(outcome="failed", job=name, replayed=replayed, reasons=(str(error),), raw=NCCL_LOG)
+    # a recorded log comes from other machines: to compare it with this lab's plan would say nothing
+    faults = [] if replayed else faults_of_table(table, "roce", plan.largest_bytes)
+    network = parse_nccl_log(log)
+    return NcclResult(
+        outcome="failed" if faults else "measured",
+        reasons=tuple(faults),
+        job=name,
+        replayed=replayed,
+        busbw_gbyte_s=table.busbw_gbyte_s,
+        largest_busbw_gbyte_s=table.rows[-1].out_of_place.busbw_gbyte_s,
+        average_busbw_gbyte_s=table.average_busbw_gbyte_s,
+        rows=len(table.rows),
+        wrong=table.wrong,
+        transport=table.transport,
+        network=network_details(network),
+        off_rail=off_rail(network),
+        curve=curve_of(table),
+        raw=NCCL_LOG,
+    )
+
+
+def off_rail(network: NcclNetwork) -> tuple[str, ...]:
+    """A few channels that left the rails, by the order in which each rank names the devices of its own."""
+    return tuple(rail_faults(network, rails_by_order(network))[:MOST_FAULTS])
+
+
+def curve_of(table: NcclTable) -> tuple[CurvePoint, ...]:
+    """Out-of-place busbw by message size, as tables are drawn."""
+    return tuple(CurvePoint(message_bytes=r.size_bytes, value=r.out_of_place.busbw_gbyte_s) for r in table.rows)
+
+
+def faults_of_table(table: NcclTable, transport: Transport, largest_bytes: int | None) -> list[str]:
+    """What a log says against the job; empty when the ranks reduced correctly over the transport."""
+    faults = []
+    if table.out_of_bounds or table.wrong:
+        faults.append(
+            f"{plural(table.wrong or table.out_of_bounds, 'value')} came out wrong: memory, GPU or transport is broken"
+        )
+    reported = {"socket": "sockets", "ib": "RDMA"}.get(table.transport or "", "no transport at all")
+    if table.transport != ("socket" if transport == "tcp" else "ib"):
+        faults.append(f"NCCL reported {reported} instead of {'sockets' if transport == 'tcp' else 'RDMA (NET/IB)'}")
+    if largest_bytes and table.rows[-1].size_bytes < largest_bytes:
+        faults.append(f"the table ends at {table.rows[-1].size_bytes} bytes, not at {largest_bytes}")
+    return faults
+
+
+def network_details(network: NcclNetwork) -> dict[str, JsonValue]:
+    """What NCCL told of its network, as far as it did; shown, never judged."""
+    devices: list[JsonValue] = list(dict.fromkeys(d for found in network.used_devices.values() for d in found))
+    told: dict[str, JsonValue] = {
+        "nccl": network.version,
+        "cuda_driver": network.cuda_driver,
+        "algorithm": network.algorithm,
+        "pinned_net": network.pinned_net,
+        "gpu_direct": network.gpu_direct,
+        "devices": devices or None,
+    }
+    return {name: value for name, value in told.items() if value is not None}

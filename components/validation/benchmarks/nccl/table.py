@@ -1,0 +1,341 @@
+"""Reads the table of nccl-tests, old (`error`) and new (`#wrong`), with and without extra columns. Judges nothing."""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+from statistics import median
+from typing import Literal
+
+from components.validation.benchmarks.nccl.log import transport_of
+from components.validation.parsers import (
+    INTEGER,
+    NUMBER,
+    Line,
+    ResultFormatError,
+    decimals,
+    integer,
+    lines_of,
+    number,
+    of_one_rank,
+    rounding,
+)
+from stacks.words import plural
+
+LARGE_BYTES = 2**30
+"""From here up busbw is no longer bound by latency (nccl-tests doc/PERFORMANCE.md)."""
+ALIGNED_BYTES = 2**20
+"""Below, sizes that are rounded to a multiple of the ranks do not grow evenly."""
+SLACK = 1e-6
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Placement:
+    """One half of a row. GB are 10^9 bytes."""
+
+    time_us: float
+    """Bandwidth confirms it for large messages; for small ones it stands in the log only once."""
+    algbw_gbyte_s: float
+    busbw_gbyte_s: float
+    wrong: int | None
+    """None in old tables, which print the largest error instead, and where nothing was checked."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Rounding:
+    """Half of the last printed digit of each value of a placement."""
+
+    time_us: float
+    algbw_gbyte_s: float
+    busbw_gbyte_s: float
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Row:
+    """One message size."""
+
+    size_bytes: int
+    out_of_place: Placement
+    in_place: Placement | None
+
+    @property
+    def halves(self) -> tuple[Placement, ...]:
+        """What was measured."""
+        return (self.out_of_place, self.in_place) if self.in_place else (self.out_of_place,)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class NcclTable:
+    """One whole table with its footers, and the transport that NCCL reported."""
+
+    ranks: int | None
+    """As many as the log lists devices; None where it lists none."""
+    rows: tuple[Row, ...]
+    average_busbw_gbyte_s: float
+    """As the footer prints it, over all rows and both placements: it depends on the sizes, so it is no metric."""
+    out_of_bounds: int
+    transport: Literal["ib", "socket"] | None
+
+    @property
+    def wrong(self) -> int | None:
+        """Wrong elements over all rows; None when no row says."""
+        counts = [half.wrong for row in self.rows for half in row.halves if half.wrong is not None]
+        return sum(counts) if counts else None
+
+    @property
+    def large(self) -> tuple[Row, ...]:
+        """The rows that say what the fabric carries: from 1 GiB up, else the largest one."""
+        return tuple(row for row in self.rows if row.size_bytes >= LARGE_BYTES) or self.rows[-1:]
+
+    @property
+    def busbw_gbyte_s(self) -> float:
+        """The metric: median out-of-place busbw of the large rows."""
+        return round(median([row.out_of_place.busbw_gbyte_s for row in self.large]), 4)
+
+
+Measured = tuple[int, Placement, Rounding]
+"""Size, values and how they were rounded."""
+
+
+def refuse_contradictions(halves: list[Measured], ranks: int | None) -> None:
+    """Each placement says its speed twice, and busbw is algbw times one factor in the whole table.
+
+    Raises:
+        ResultFormatError: naming the size whose values do not fit together, or the rest.
+    """
+    least, most = 0.0, 2.0
+    for size_bytes, half, half_digit in halves:
+        if half.time_us <= 0:
+            raise ResultFormatError(f"{size_bytes} bytes in {half.time_us} us: not a measurement")
+        slow = size_bytes / (half.time_us + half_digit.time_us) / 1e3 * (1 - SLACK)
+        fast = size_bytes / max(half.time_us - half_digit.time_us, half.time_us / 2) / 1e3 * (1 + SLACK)
+        if not slow - half_digit.algbw_gbyte_s <= half.algbw_gbyte_s <= fast + half_digit.algbw_gbyte_s:
+            raise _contradiction(size_bytes, half)
+        if size_bytes:
+            least = max(least, (half.busbw_gbyte_s - half_digit.busbw_gbyte_s * (1 + SLACK)) / fast)
+            most = min(most, (half.busbw_gbyte_s + half_digit.busbw_gbyte_s * (1 + SLACK)) / slow)
+        elif half.busbw_gbyte_s:
+            raise _contradiction(size_bytes, half)
+        if least > most:
+            raise _contradiction(size_bytes, half)
+    if not _is_a_factor(least, most, ranks):
+        raise ResultFormatError(f"no collective has a busbw of {least:.4f} to {most:.4f} times its algbw: contradict")
+
+
+def _contradiction(size_bytes: int, half: Placement) -> ResultFormatError:
+    return ResultFormatError(
+        f"{size_bytes} bytes: {half.time_us} us, algbw {half.algbw_gbyte_s} and busbw {half.busbw_gbyte_s} "
+        "GB/s contradict each other or the rows before"
+    )
+
+
+def _is_a_factor(least: float, most: float, ranks: int | None) -> bool:
+    """1, (n-1)/n or 2(n-1)/n (nccl-tests doc/PERFORMANCE.md); of any number of ranks when the log does not say."""
+    if least <= 1 <= most:
+        return True
+    for turns in (1, 2):
+        low, high = least / turns, most / turns
+        if ranks is not None:
+            fits = low <= (ranks - 1) / ranks <= high
+        else:
+            # some n with low <= 1 - 1/n <= high
+            fits = low < 1 and (high >= 1 or int(1 / (1 - high) + 1e-9) >= 1 / (1 - low) - 1e-9)
+        if fits:
+            return True
+    return False
+
+
+def refuse_gaps(sizes: list[int]) -> None:
+    """Sizes grow by one factor or one step: a missing or a foreign row shows.
+
+    Raises:
+        ResultFormatError: where they do not.
+    """
+    if any(later < earlier or (later == earlier and later) for earlier, later in pairwise(sizes)):
+        raise ResultFormatError("sizes do not grow from row to row: two tables, or a damaged one")
+    large = [size for size in sizes if size >= ALIGNED_BYTES]
+    steps = [later - earlier for earlier, later in pairwise(large)]
+    factors = [later / earlier for earlier, later in pairwise(large)]
+    if len(large) > 2 and not (_alike(steps) or _alike(factors)):
+        raise ResultFormatError("sizes grow neither by one factor nor by one step: a row is missing or damaged")
+
+
+def refuse_other_counts(rows: list[tuple[int, int]]) -> None:
+    """The count is the size in elements, of one rank or of all, but the same in the whole table.
+
+    Raises:
+        ResultFormatError: naming the row that differs from the one before, or has no whole number of bytes an element.
+    """
+    told = [(size, count) for size, count in rows if count]
+    for size, count in told:
+        if size % count or size * told[0][1] != told[0][0] * count:
+            raise ResultFormatError(f"{size} bytes and {count} elements contradict each other or the rows before")
+
+
+def _alike(values: list[float] | list[int]) -> bool:
+    return max(values) <= min(values) * 1.01
+
+
+def refuse_wrong_footers(
+    halves: list[Measured], average_gbyte_s: float, average_rounding: float, out_of_bounds: int
+) -> None:
+    """The footer's mean is over all rows, and it counts wrong results if and only if a row does.
+
+    Raises:
+        ResultFormatError: when rows and footers contradict each other.
+    """
+    mean = sum(half.busbw_gbyte_s for _, half, _ in halves) / len(halves)
+    allowed = sum(half_digit.busbw_gbyte_s for _, _, half_digit in halves) / len(halves) + average_rounding
+    if abs(mean - average_gbyte_s) > allowed * 1.001:
+        raise ResultFormatError(
+            f"the rows' mean busbw is {mean:.4f}, the footer says {average_gbyte_s}: rows are missing"
+        )
+    counts = [half.wrong for _, half, _ in halves if half.wrong is not None]
+    if counts and (sum(counts) > 0) != (out_of_bounds > 0):
+        raise ResultFormatError(
+            f"{sum(counts)} wrong elements in the rows and {out_of_bounds} out of bounds in the footer contradict "
+            "each other"
+        )
+
+
+_LIKE_A_ROW = re.compile(rf"^\s*{INTEGER}\s+{INTEGER}\s")
+_BOUNDS = re.compile(r"^# Out of bounds values\s*: ([0-9]{1,18}) (OK|FAILED)\s*$")
+_AVERAGE = re.compile(rf"^# Avg bus bandwidth\s*: ({NUMBER})(?: (?:OK|FAILED)?)?\s*$")
+_RANK = re.compile(r"^#\s+Rank\s+([0-9]{1,6}) ")
+_STAMP = re.compile(r"^[0-9]{4}-[0-9]{2}-[0-9]{2} [0-9]{2}:[0-9]{2}:[0-9]{2}$")
+_TIMES = ("time", "cputime")
+_PER_ITERATION = ("i_min", "i_max", "i_p99", "i_cv%")
+
+
+def parse_nccl(text: str) -> NcclTable:
+    """Reads a launcher's log, with tags, debug lines and warnings of all ranks between the rows of its one table.
+
+    Raises:
+        ResultFormatError: with the reason; a number is never guessed.
+    """
+    lines = lines_of(text)
+    heads = [number for number, line in enumerate(lines) if _is_header(line.text)]
+    if not heads:
+        raise ResultFormatError(f"no nccl-tests table among {plural(len(lines), 'line')}")
+    if len(heads) > 1:
+        raise ResultFormatError(f"{len(heads)} nccl-tests tables in one log, where one was expected")
+    return _table(lines, heads[0])
+
+
+def _is_header(text: str) -> bool:
+    words = text.lstrip("# ").split()
+    return text.startswith("#") and words[:2] == ["size", "count"] and "busbw" in words
+
+
+def _table(lines: list[Line], head: int) -> NcclTable:
+    columns = lines[head].text.lstrip("# ").split()
+    starts = _blocks(columns)
+    printed = of_one_rank([line for line in lines[head + 1 :] if _LIKE_A_ROW.match(line.text)], "rows")
+    read = [_row(columns, starts, line.text) for line in printed]
+    if not read:
+        raise ResultFormatError("the nccl-tests table has no row: the job ended before it measured")
+    bounds = _footer(_BOUNDS, lines[head:], len(read))
+    average = _footer(_AVERAGE, lines[head:], len(read))
+    out_of_bounds = integer(bounds[1], "out of bounds values")
+    if (bounds[2] == "FAILED") != (out_of_bounds > 0):
+        raise ResultFormatError(f"out of bounds values: {bounds[1]} {bounds[2]} contradict each other")
+    ranks = _ranks(lines[:head])
+    halves = [half for _, halves in read for half in halves]
+    refuse_gaps([row.size_bytes for row, _ in read])
+    counts = [integer(line.text.split()[1], "count") for line in printed]
+    refuse_other_counts([(row.size_bytes, count) for (row, _), count in zip(read, counts, strict=True)])
+    refuse_contradictions(halves, ranks)
+    average_gbyte_s = number(average[1], "average bus bandwidth")
+    # printed with six digits, whatever their number behind the point
+    refuse_wrong_footers(halves, average_gbyte_s, max(rounding(average[1]), 0.5e-6), out_of_bounds)
+    return NcclTable(
+        ranks=ranks,
+        rows=tuple(row for row, _ in read),
+        average_busbw_gbyte_s=average_gbyte_s,
+        out_of_bounds=out_of_bounds,
+        transport=transport_of(lines),
+    )
+
+
+def _ranks(lines: list[Line]) -> int | None:
+    """As many as there are devices listed; a long list is cut, and then its length tells nothing."""
+    numbers = {m[1] for line in lines if (m := _RANK.match(line.text))}
+    return len(numbers) if numbers and not any(line.text.endswith("...") for line in lines) else None
+
+
+def _blocks(columns: list[str]) -> list[int]:
+    """Where the measurements begin, out of place and in place."""
+    starts = [i for i, column in enumerate(columns) if column in _TIMES]
+    rest = columns[starts[0] :] if starts else []
+    if rest and rest[-1] == "timestamp":
+        rest = rest[:-1]
+    block = rest[: len(rest) // 2] if len(starts) == 2 else rest
+    known = block[1:3] == ["algbw", "busbw"] and block[3:4] in (["error"], ["#wrong"])
+    known = known and set(columns[2 : starts[0]]) <= {"type", "redop", "root"}
+    if not known or rest != block * len(starts) or tuple(block[4:]) not in ((), _PER_ITERATION):
+        raise ResultFormatError(f"unknown columns of an nccl-tests table: {' '.join(columns)[:120]}")
+    return starts
+
+
+def _row(columns: list[str], starts: list[int], text: str) -> tuple[Row, list[Measured]]:
+    cells = text.split()
+    if columns[-1] == "timestamp" and _STAMP.match(" ".join(cells[-2:])):
+        cells = [*cells[:-2], " ".join(cells[-2:])]  # its one column holds a date and a time
+    if len(cells) != len(columns):
+        raise ResultFormatError(
+            f"{plural(len(cells), 'value')} under {plural(len(columns), 'column')}: {' '.join(cells)[:80]}"
+        )
+    size_bytes = integer(cells[0], "size")
+    halves = list(_measured(size_bytes, columns, starts, cells))
+    if cells[starts[0]] == "N/A":
+        raise ResultFormatError(f"no out-of-place value: {' '.join(cells)[:80]}")
+    row = Row(
+        size_bytes=size_bytes,
+        out_of_place=halves[0][1],
+        in_place=halves[1][1] if len(halves) > 1 else None,
+    )
+    return row, halves
+
+
+def _measured(size_bytes: int, columns: list[str], starts: list[int], cells: list[str]) -> Iterator[Measured]:
+    """The halves of a row that were measured; some collectives have no in-place form."""
+    for start in starts:
+        time, algbw, busbw, wrong = cells[start : start + 4]
+        if time == "N/A":
+            continue
+        what = f"not a measurement: {size_bytes} bytes"
+        counted = columns[start + 3] == "#wrong"
+        if wrong != "N/A":
+            # counts above 999999 are printed like 1e+06
+            number(wrong, f"{what}, {columns[start + 3]}")
+        numbers = [number(cell, what) for cell in (time, algbw, busbw)]
+        if _lost_digits(time, algbw, busbw):
+            raise ResultFormatError(f"{what}: a cell has lost digits: {time} {algbw} {busbw}")
+        half = Placement(
+            time_us=numbers[0],
+            algbw_gbyte_s=numbers[1],
+            busbw_gbyte_s=numbers[2],
+            wrong=int(number(wrong, what)) if counted and wrong != "N/A" else None,
+        )
+        if min(half.algbw_gbyte_s, half.busbw_gbyte_s, half.wrong or 0) < 0:
+            raise ResultFormatError(f"{what}: less than nothing")
+        yield (
+            size_bytes,
+            half,
+            Rounding(time_us=rounding(time), algbw_gbyte_s=rounding(algbw), busbw_gbyte_s=rounding(busbw)),
+        )
+
+
+def _lost_digits(time: str, algbw: str, busbw: str) -> bool:
+    """Times have two decimals below 100 (old tables) or 10000 us, one below 10000, bandwidths two below 1000."""
+    enough = decimals(time) >= (2 if float(time) < 99.9 else 1 if float(time) < 9999.9 else 0)
+    return not enough or any(decimals(cell) < (2 if float(cell) < 999.9 else 0) for cell in (algbw, busbw))
+
+
+def _footer(pattern: re.Pattern[str], lines: list[Line], rows: int) -> re.Match[str]:
+    found = [m for line in lines if (m := pattern.match(line.text))]
+    if not found:
+        raise ResultFormatError(f"the nccl-tests table breaks off after {plural(rows, 'row')}: its footers are missing")
+    if len(found) > 1:
+        raise ResultFormatError("a footer of the nccl-tests table stands twice")
+    return found[0]

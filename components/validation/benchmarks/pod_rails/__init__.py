@@ -1,0 +1,1 @@
+"""The rails from inside pods: a pod per node, and pings between them."""

@@ -1,0 +1,1 @@
+"""perftest between the PFs: which transfers, how they run, what they print, and how they are judged."""

@@ -1,0 +1,427 @@
+"""Reads what perftest prints, in all versions since 2016: header, table, and why a run failed. Judges nothing."""
+
+import re
+from dataclasses import dataclass, fields
+from ipaddress import IPv4Address, IPv6Address
+from itertools import pairwise
+from typing import Any, Literal
+
+from components.validation.parsers import (
+    INTEGER,
+    NUMBER,
+    ResultFormatError,
+    decimals,
+    integer,
+    lines_of,
+    number,
+    rounding,
+)
+from stacks.words import plural
+
+_TITLE = re.compile(r"^\s*([A-Z][A-Za-z_]*(?: [A-Z][A-Za-z_]*){0,5} Test)\s*$")
+_WORDS = {
+    *("Send", "Send_imm", "RDMA_Write", "RDMA_Write_imm", "RDMA_Read", "Atomic", "CMP_AND_SWAP", "FETCH_AND_ADD"),
+    *("Bidirectional", "Post", "List", "BW", "Latency", "Multicast", "Test"),
+}
+"""All that perftest makes titles of: a damaged word must not turn a sum of two directions into one."""
+_LABELS = {
+    "device": re.compile(r"\bDevice\s*: (\S+)"),
+    "mtu": re.compile(r"^\s*Mtu\s*: ([0-9]{1,6})\[B\]\s*$"),
+    "link": re.compile(r"^\s*Link type\s*: (\S+)\s*$"),
+    "gid": re.compile(r"^\s*GID index\s*: ([0-9]{1,4})\s*$"),
+    "cm": re.compile(r"^\s*rdma_cm QPs\s*: (ON|OFF)\s*$"),
+    "qps": re.compile(r"^\s*Number of qps\s*: ([0-9]{1,5})\b"),
+}
+_NEEDED = ("device", "mtu", "link", "cm")
+_NOTES = (
+    ("Conflicting CPU frequency", "CPU frequency varies"),
+    ("BW peak won't be measured", "peak not measured"),
+)
+"""Messages that leave the average as good as it is: the TSC that was sampled is what perftest computes with."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Header:
+    """What one end says of the test before it runs."""
+
+    title: str
+    """Such as `RDMA_Write BW Test`."""
+    role: Literal["client", "server"]
+    device: str
+    path_mtu_bytes: int
+    """With rdma_cm this is the port's active MTU, not necessarily the path's; without it, the path's."""
+    link_type: str
+    gid_index: int | None
+    queue_pairs: int
+    rdma_cm: bool
+    local_gid: IPv4Address | IPv6Address | None
+    remote_gid: IPv4Address | IPv6Address | None
+    notes: tuple[str, ...]
+    """Warnings that do not make the numbers worse."""
+
+
+def header_of(lines: list[str]) -> Header:
+    """Reads the header.
+
+    Raises:
+        ResultFormatError: when there is none, more than one, or one that lacks what every version prints.
+    """
+    titles = [m[1] for line in lines if (m := _TITLE.match(line))]
+    if not titles:
+        raise ResultFormatError(f"no perftest output: no title among {plural(len(lines), 'line')}")
+    if len(titles) > 1:
+        raise ResultFormatError(f"{len(titles)} perftest outputs in one: {', '.join(titles)[:80]}")
+    title = titles[0]
+    if unknown := [word for word in title.split() if word not in _WORDS]:
+        raise ResultFormatError(f"{title}: unknown word {unknown[0]} in the title")
+    found = {key: _only(pattern, lines, f"{title}: {key}") for key, pattern in _LABELS.items()}
+    if missing := [key for key in _NEEDED if found[key] is None]:
+        raise ResultFormatError(f"{title}: the header lacks {', '.join(missing)}: cut short")
+    gid = found["gid"]
+    return Header(
+        title=title,
+        role="server" if any("Waiting for client to connect" in line for line in lines) else "client",
+        device=str(found["device"]),
+        path_mtu_bytes=int(str(found["mtu"])),
+        link_type=str(found["link"]),
+        gid_index=int(gid) if gid else None,
+        queue_pairs=int(found["qps"] or 1),
+        rdma_cm=found["cm"] == "ON",
+        local_gid=_gid_after("local address", lines),
+        remote_gid=_gid_after("remote address", lines),
+        notes=tuple(note for text, note in _NOTES if any(text in line for line in lines)),
+    )
+
+
+def _fields(header: Header) -> dict[str, Any]:
+    return {field.name: getattr(header, field.name) for field in fields(header)}
+
+
+def _only(pattern: re.Pattern[str], lines: list[str], what: str) -> str | None:
+    values = {m[1] for line in lines if (m := pattern.search(line))}
+    if len(values) > 1:
+        raise ResultFormatError(f"{what}: two values, {' and '.join(sorted(values))[:60]}")
+    return values.pop() if values else None
+
+
+def _gid_after(label: str, lines: list[str]) -> IPv4Address | IPv6Address | None:
+    """The GID in the line after `label`; perftest prints its sixteen bytes in decimal."""
+    for line, following in pairwise(lines):
+        if label in line and line.strip().startswith(label) and following.strip().startswith("GID:"):
+            words = following.split("GID:")[1].strip().split(":")
+            if len(words) != 16 or not all(re.fullmatch("[0-9]{1,3}", word) and int(word) < 256 for word in words):
+                return None
+            address = IPv6Address(bytes(map(int, words)))
+            return address.ipv4_mapped or address
+    return None
+
+
+CPU = "CPU_Util[%]"
+"""The last column, with `--cpu_util`."""
+_COLUMN = re.compile(r"#[a-z]+|tps average|[A-Za-z0-9][A-Za-z0-9.%_ ]*\[[^\]\[]{1,12}%?\]")
+_RULE = re.compile(r"^\s*-{20,}\s*$")
+_ROW = re.compile(rf"^\s*{INTEGER}(?:\s+(?:{NUMBER}|-?nan))+\s*$")
+"""Whether nan may stand in a cell is for those to say who read it."""
+_LIKE_A_ROW = re.compile(r"^\s*[0-9.]")
+_COUNTER = re.compile(r"^\t([a-z][a-z0-9_]{1,60})=([0-9]{1,19})\s*$")
+"""Printed by `-W`: how much a counter of the device grew during the test."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Table:
+    """Cells as printed; each row has as many as there are columns."""
+
+    title: str
+    columns: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    counters: dict[str, int]
+
+    def index(self, name: str) -> int:
+        """Where a column stands.
+
+        Raises:
+            ResultFormatError: when it stands nowhere, or twice.
+        """
+        if self.columns.count(name) != 1:
+            raise ResultFormatError(f"{self.title}: the table has {self.columns.count(name)} columns {name}, not one")
+        return self.columns.index(name)
+
+
+def table_of(title: str, lines: list[str]) -> Table:
+    """Reads the one table; lines of others between its rows do no harm as long as they do not begin with a number.
+
+    Raises:
+        ResultFormatError: when the table is cut, doubled, empty, or a row does not fit its header.
+    """
+    starts = [i for i, line in enumerate(lines) if line.strip().startswith("#bytes")]
+    if not starts:
+        raise ResultFormatError(f"{title}: no table: the test ended before it measured")
+    if len(starts) > 1:
+        raise ResultFormatError(f"{title}: {len(starts)} tables in one output")
+    start = starts[0]
+    columns = tuple(" ".join(column.split()) for column in _COLUMN.findall(lines[start]))
+    rest = _COLUMN.sub("", lines[start]).strip()
+    if columns[:1] != ("#bytes",) or "#iterations" not in columns or rest:
+        raise ResultFormatError(f"{title}: unknown columns: {lines[start].strip()[:80]}")
+    end = next((i for i, line in enumerate(lines) if i > start and _RULE.match(line)), None)
+    if end is None:
+        raise ResultFormatError(f"{title}: the table has no end: cut short")
+    rows = tuple(_cells(title, columns, line) for line in lines[start + 1 : end] if _LIKE_A_ROW.match(line))
+    if not rows:
+        raise ResultFormatError(f"{title}: the table has no row: nothing was measured")
+    sizes = [int(row[0]) for row in rows]
+    if len(rows) > 1 and any(later != 2 * earlier for earlier, later in pairwise(sizes)):
+        raise ResultFormatError(f"{title}: sizes do not double from row to row: a row is missing or damaged")
+    counters = {m[1]: int(m[2]) for line in lines[start + 1 : end] if (m := _COUNTER.match(line))}
+    return Table(title=title, columns=columns, rows=rows, counters=counters)
+
+
+def _cells(title: str, columns: tuple[str, ...], line: str) -> tuple[str, ...]:
+    cells = tuple(line.split())
+    if not _ROW.match(line):
+        raise ResultFormatError(f"{title}: a damaged row: {line.strip()[:80]}")
+    if len(cells) != len(columns):
+        raise ResultFormatError(
+            f"{title}: {plural(len(cells), 'value')} under {plural(len(columns), 'column')}: {line.strip()[:80]}"
+        )
+    return cells
+
+
+MIB_S_IN_GBIT_S = 2**20 * 8 / 1e9
+"""perftest's MB/sec and MiB/sec are both 2^20 bytes; its Gb/sec is 10^9 bits (perftest_parameters.c)."""
+FACTOR_OF_UNIT = {"Gb/sec": 1.0, "MB/sec": MIB_S_IN_GBIT_S, "MiB/sec": MIB_S_IN_GBIT_S}
+RATE = "MsgRate[Mpps]"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class BandwidthRow:
+    """One message size. The peak is left out: nothing else in the text confirms it, and no version prints it always."""
+
+    message_bytes: int
+    iterations: int
+    """Over all queue pairs."""
+    average_gbit_s: float
+    """In 10^9 bits a second; of a bidirectional test the sum of both directions."""
+    message_rate_mpps: float
+    cpu_percent: float | None = None
+    """With `--cpu_util`."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Bandwidth(Header):
+    """What one end of a bandwidth test printed. Both ends print the client's numbers: count one of them."""
+
+    rows: tuple[BandwidthRow, ...]
+    counters: dict[str, int]
+    """Growth of the device's counters, where `-W` asked for them."""
+
+    @property
+    def both_directions(self) -> bool:
+        """Whether the averages are sums of two directions."""
+        return "Bidirectional" in self.title
+
+
+def parse_bandwidth(text: str) -> Bandwidth:
+    """Reads one end's output; stderr may be mixed in.
+
+    Raises:
+        ResultFormatError: with the reason; a number is never guessed.
+    """
+    lines = [line.text for line in lines_of(text)]
+    header = header_of(lines)
+    if "BW" not in header.title.split():
+        raise ResultFormatError(f"{header.title} is not a bandwidth test")
+    table = table_of(header.title, lines)
+    return Bandwidth(**_fields(header), rows=_rows(table), counters=table.counters)
+
+
+def _rows(table: Table) -> tuple[BandwidthRow, ...]:
+    units = [column[len("BW average[") : -1] for column in table.columns if column.startswith("BW average[")]
+    if len(units) != 1:
+        raise ResultFormatError(f"{table.title}: the table's header has no average bandwidth")
+    if units[0] not in FACTOR_OF_UNIT:
+        raise ResultFormatError(f"{table.title}: bandwidth in {units[0]}; known are {', '.join(FACTOR_OF_UNIT)}")
+    average, rate = table.index(f"BW average[{units[0]}]"), table.index(RATE)
+    iterations = table.index("#iterations")
+    cpu = table.index(CPU) if CPU in table.columns else None
+    rows = []
+    for cells in table.rows:
+        if decimals(cells[average]) not in (2, 6) or decimals(cells[rate]) != 6:
+            raise ResultFormatError(f"{table.title}: a damaged row: {' '.join(cells)[:80]}")
+        row = BandwidthRow(
+            message_bytes=integer(cells[0], f"{table.title}: message size"),
+            iterations=integer(cells[iterations], f"{table.title}: iterations"),
+            average_gbit_s=number(cells[average], table.title) * FACTOR_OF_UNIT[units[0]],
+            message_rate_mpps=number(cells[rate], table.title),
+            cpu_percent=number(cells[cpu], table.title) if cpu is not None else None,
+        )
+        _refuse_contradiction(
+            row, rounding(cells[average]) * FACTOR_OF_UNIT[units[0]], rounding(cells[rate]), table.title
+        )
+        rows.append(row)
+    return tuple(rows)
+
+
+def _refuse_contradiction(row: BandwidthRow, average_rounding: float, rate_rounding: float, title: str) -> None:
+    """The message rate says the bandwidth in other words, so a damaged digit of either shows."""
+    gbit_of_mpps = row.message_bytes * 8 / 1e3
+    apart = abs(row.message_rate_mpps * gbit_of_mpps - row.average_gbit_s)
+    allowed = average_rounding + rate_rounding * gbit_of_mpps
+    if row.average_gbit_s <= 0 or apart > allowed * 1.001 + 1e-12:
+        raise ResultFormatError(
+            f"{title}: {row.average_gbit_s:.4f} Gbit/s and {row.message_rate_mpps} million messages of "
+            f"{row.message_bytes} bytes a second contradict each other"
+        )
+
+
+ROUND_TRIP = {"RDMA_Read", "Atomic"}
+"""First words of the titles whose times are whole round trips; those of the others are half of one."""
+LEAST, GREATEST, TYPICAL = "t_min[usec]", "t_max[usec]", "t_typical[usec]"
+AVERAGE, DEVIATION = "t_avg[usec]", "t_stdev[usec]"
+P99, P999, TPS = "99% percentile[usec]", "99.9% percentile[usec]", "tps average"
+ORDER = (LEAST, GREATEST, TYPICAL, AVERAGE, DEVIATION, P99, P999, TPS)
+"""Of all versions, whatever of them each one has."""
+SUMMED_UP_TO_US = 46_340
+"""perftest squares each distance from the mean in 32 bits: behind this one the deviation is a wrong number or -nan."""
+COLUMNS = (("#bytes", "#iterations"), ("#bytes", "#iterations", CPU))
+"""What stands around them."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class LatencyRow:
+    """One message size, in microseconds. What a version or mode does not print is None."""
+
+    message_bytes: int
+    iterations: int
+    typical_us: float | None
+    """The median."""
+    average_us: float | None
+    least_us: float | None
+    greatest_us: float | None
+    """Without the two slowest, which perftest leaves out."""
+    p99_us: float | None
+    p999_us: float | None
+
+    @property
+    def value_us(self) -> float:
+        """What stands for the row: the median, and of a run by time, which keeps no single times, the mean."""
+        value = self.typical_us if self.typical_us is not None else self.average_us
+        if value is None:
+            raise ValueError("a row of neither median nor mean is never made")
+        return value
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Latency(Header):
+    """What one end of a latency test printed: each end measures by itself."""
+
+    rows: tuple[LatencyRow, ...]
+    counters: dict[str, int]
+
+    @property
+    def round_trip(self) -> bool:
+        """Whether times are there and back again, as reads and atomics print them; else one way."""
+        return self.title.split()[0] in ROUND_TRIP
+
+
+def parse_latency(text: str) -> Latency:
+    """Reads one end's output; stderr may be mixed in.
+
+    A latency stands in the text only once: a row in which a digit was exchanged for another may still be in order.
+
+    Raises:
+        ResultFormatError: with the reason; a number is never guessed.
+    """
+    lines = [line.text for line in lines_of(text)]
+    header = header_of(lines)
+    if "Latency" not in header.title.split():
+        raise ResultFormatError(f"{header.title} is not a latency test")
+    table = table_of(header.title, lines)
+    round_trip = header.title.split()[0] in ROUND_TRIP
+    rows = tuple(_row(table, cells, round_trip=round_trip) for cells in table.rows)
+    return Latency(**_fields(header), rows=rows, counters=table.counters)
+
+
+def _row(table: Table, cells: tuple[str, ...], *, round_trip: bool) -> LatencyRow:
+    known, others = ([name for name in table.columns if (name in ORDER) is there] for there in (True, False))
+    said = {name: number(cells[table.index(name)], f"{table.title}: {name}") for name in known if name != DEVIATION}
+    if DEVIATION in known and _adds_up(said):
+        said[DEVIATION] = number(cells[table.index(DEVIATION)], f"{table.title}: {DEVIATION}")
+    if tuple(others) not in COLUMNS or known != [name for name in ORDER if name in known]:
+        raise ResultFormatError(f"{table.title}: columns that no version has: {', '.join(table.columns)[:120]}")
+    if TYPICAL not in said and not {AVERAGE, TPS} <= set(said):
+        raise ResultFormatError(f"{table.title}: no median among the columns: cycles instead of time?")
+    if any(decimals(cells[table.index(name)]) != 2 for name in said):
+        raise ResultFormatError(f"{table.title}: a damaged row: {' '.join(cells)[:80]}")
+    if any(value < 0 for value in said.values()) or said.get(TYPICAL, said.get(AVERAGE)) == 0:
+        raise ResultFormatError(f"{table.title}: a time of nothing or less: {' '.join(cells)[:80]}")
+    _refuse_disorder(table, said)
+    if TPS in said and AVERAGE in said:
+        _refuse_wrong_rate(table, cells, said, trips=1 if round_trip else 2)
+    return LatencyRow(
+        message_bytes=integer(cells[0], f"{table.title}: message size"),
+        iterations=integer(cells[table.index("#iterations")], f"{table.title}: iterations"),
+        typical_us=said.get(TYPICAL),
+        average_us=said.get(AVERAGE),
+        least_us=said.get(LEAST),
+        greatest_us=said.get(GREATEST),
+        p99_us=said.get(P99),
+        p999_us=said.get(P999),
+    )
+
+
+def _adds_up(said: dict[str, float]) -> bool:
+    """Whether the deviation can be believed."""
+    average = said.get(AVERAGE, 0.0)
+    farthest = max(abs(said.get(name, average) - average) for name in (LEAST, GREATEST))
+    return farthest < SUMMED_UP_TO_US
+
+
+def _refuse_disorder(table: Table, said: dict[str, float]) -> None:
+    """Statistics of the same times: a swapped column or a lost decimal point breaks their order."""
+    ordered = [said[name] for name in (LEAST, TYPICAL, P99, P999, GREATEST) if name in said]
+    deviation = said.get(DEVIATION, 0.0)
+    in_order = ordered == sorted(ordered)
+    if in_order and AVERAGE in said and LEAST in said and GREATEST in said:
+        in_order = said[LEAST] <= said[AVERAGE] <= said[GREATEST] and deviation <= said[GREATEST] - said[LEAST]
+        if DEVIATION in said and TYPICAL in said:
+            # mean and median lie within one deviation; perftest cuts each distance to whole microseconds
+            in_order = in_order and abs(said[AVERAGE] - said[TYPICAL]) <= deviation + 1.01
+    if not in_order:
+        numbers = ", ".join(f"{name} {value}" for name, value in said.items())
+        raise ResultFormatError(f"{table.title}: times out of order: {numbers[:160]}")
+
+
+def _refuse_wrong_rate(table: Table, cells: tuple[str, ...], said: dict[str, float], trips: int) -> None:
+    """Round trips a second are the same time in other words."""
+    average, rate = said[AVERAGE], said[TPS]
+    average_rounding, rate_rounding = rounding(cells[table.index(AVERAGE)]), rounding(cells[table.index(TPS)])
+    by_rate_us = 1e6 / rate / trips if rate > 0 else 0.0
+    if rate <= 0 or abs(by_rate_us - average) > average_rounding * 1.001 + by_rate_us * rate_rounding / rate:
+        raise ResultFormatError(f"{table.title}: {average} us and {rate} round trips a second contradict each other")
+
+
+_CAUSES = (
+    (r"Unable to find the Infiniband/RoCE device|Did not detect devices", "the RDMA device is not there"),
+    (r"Port number [0-9]+ state is Down", "the port is down: cable, switch port or link setting"),
+    (r"Couldn't connect to", "the server's port did not answer: no route on the rail, or a firewall"),
+    (r"Couldn't listen to port|Address already in use", "the port is taken: another test is running"),
+    (
+        r"(?s)^(?=.*allocated GPU buffer)(?=.*(failed to create mr|Couldn't allocate MR))",
+        "the NIC cannot register GPU memory: no nvidia_peermem, and no DMA-BUF of kernel, GPU driver and perftest",
+    ),
+    (r"Couldn't allocate MR|Cannot allocate memory", "memory could not be registered: raise the memlock limit"),
+    (r"GID types", "the ends use different RoCE versions"),
+    (r"Failed to exchange data|Incompatibility|mismatch: local", "the two ends disagree: same perftest on both?"),
+    (
+        r"Failed status(?: 12\b|-[^(\n]*\(12\))|status 12\b",
+        "retries exceeded: path MTU, VLAN, PFC or a filter on UDP 4791",
+    ),
+    (r"Failed status(?: 13\b|-[^(\n]*\(13\))|status 13\b", "receiver not ready"),
+    (r"Completion with error|Failed status", "a completion with an error: packets of this path are lost"),
+)
+
+
+def cause_of(stderr: str) -> str | None:
+    """The most likely cause of a failed run, from perftest's own messages."""
+    return next((cause for pattern, cause in _CAUSES if re.search(pattern, stderr)), None)

@@ -1,0 +1,113 @@
+"""Reads one run of a test from the outputs of both ends, and compares it with the plan. Pure."""
+
+from dataclasses import dataclass, field
+
+from components.validation.benchmarks.verbs.perftest import (
+    BandwidthRow,
+    Header,
+    LatencyRow,
+    header_of,
+    parse_bandwidth,
+    parse_latency,
+)
+from components.validation.benchmarks.verbs.stages import Stage
+from components.validation.parsers import ResultFormatError, lines_of
+from components.validation.planning.plan import End, PlannedRail
+from stacks.base import LabError
+
+TITLES = {
+    "ib_write_bw": "RDMA_Write BW Test",
+    "ib_send_bw": "Send BW Test",
+    "ib_read_bw": "RDMA_Read BW Test",
+    "ib_write_lat": "RDMA_Write Latency Test",
+    "ib_send_lat": "Send Latency Test",
+    "ib_read_lat": "RDMA_Read Latency Test",
+}
+
+
+class NotToldError(LabError):
+    """Nothing is known of the fabric: a host took no part, or its output cannot be read."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Expected:
+    """What one end of a transfer has to print."""
+
+    stage: Stage
+    rail: PlannedRail
+    end: End
+    peer: End
+    gid_index: int
+    """Read on the host: the RoCE v2 entry with the PF's own address."""
+    message_bytes: int
+    iterations: int | None
+    """Over all queue pairs; None: the test ran for a time."""
+    rdma_cm: bool = False
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Reading:
+    """The value of one run, and what contradicts the plan."""
+
+    value: float
+    """Average bandwidth in Gbit/s, or typical latency in microseconds."""
+    tail_us: float | None = None
+    """99th percentile of a latency, where the run has one."""
+    path_mtu_bytes: int
+    faults: tuple[str, ...]
+    counters: dict[str, int] = field(default_factory=dict)
+
+
+def read(client: Expected, server: Expected, client_out: str, server_out: str) -> Reading:
+    """Reads a run. The client's value counts: in most tests the server only repeats it.
+
+    Raises:
+        NotToldError: when an output gives no number.
+    """
+    try:
+        end = client.end
+        run = parse_bandwidth(client_out) if client.stage.bandwidth else parse_latency(client_out)
+        end = server.end
+        if client.stage.bandwidth:
+            other = parse_bandwidth(server_out)
+            faults = faults_of_end(other, server, other.rows[0])
+        else:
+            # the server of a read prints no table: it has nothing to do while its memory is read
+            faults = faults_of_end(header_of([line.text for line in lines_of(server_out)]), server)
+    except ResultFormatError as error:
+        raise NotToldError(f"{end.node}: {error}") from None
+    row = run.rows[0]
+    return Reading(
+        value=row.value_us if isinstance(row, LatencyRow) else row.average_gbit_s,
+        tail_us=row.p99_us if isinstance(row, LatencyRow) else None,
+        path_mtu_bytes=run.path_mtu_bytes,
+        faults=(*faults_of_end(run, client, row), *faults),
+    )
+
+
+def title_of(stage: Stage) -> str:
+    """The title that a test prints."""
+    title = TITLES[stage.test]
+    return title.replace(" BW", " Bidirectional BW") if stage.shape == "both_ways" else title
+
+
+def faults_of_end(run: Header, expected: Expected, row: BandwidthRow | LatencyRow | None = None) -> list[str]:
+    """What one end printed that contradicts the plan; empty when the transfer ran as planned."""
+    end = expected.end
+    planned: list[tuple[str, object, object]] = [
+        ("test", run.title, title_of(expected.stage)),
+        ("RDMA device", run.device, end.device),
+        ("link type", run.link_type, "Ethernet"),
+        ("path MTU", run.path_mtu_bytes, expected.rail.path_mtu_bytes),
+        ("GID index", run.gid_index, expected.gid_index),
+        ("rdma_cm", run.rdma_cm, expected.rdma_cm),
+        ("own GID", run.local_gid, end.address),
+        ("peer's GID", run.remote_gid, expected.peer.address),
+    ]
+    if row is not None:
+        planned.append(("message size", row.message_bytes, expected.message_bytes))
+        if expected.iterations is not None:
+            planned.append(("iterations", row.iterations, expected.iterations))
+    return [
+        f"{end.node}: {what} is {printed}, the lab says {want}" for what, printed, want in planned if printed != want
+    ]

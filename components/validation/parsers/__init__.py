@@ -1,1 +1,0 @@
-"""Text of benchmark tools into numbers, or a reason why not. Pure."""
