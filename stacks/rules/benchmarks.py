@@ -1,9 +1,13 @@
 """Rules of the benchmarks: what they ask for must be possible with the lab's nodes and rails."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from pathlib import PurePosixPath
 
 from stacks.benchmarks import Benchmarks
-from stacks.rules.parts import Fault, Parts
+from stacks.delivery import Pvrdma
+from stacks.images import Images
+from stacks.report import Report
+from stacks.rules.parts import Fault, Parts, Rule
 from stacks.words import plural
 
 LAST_PORT = 65_535
@@ -39,7 +43,54 @@ def _refuse_ports_beyond_the_last(parts: Parts) -> Iterator[Fault]:
         )
 
 
-BENCHMARK_RULES: tuple[Callable[[Parts], Iterator[Fault]], ...] = (
+def _refuse_vendor_verbs_for_pvrdma(parts: Parts) -> Iterator[Fault]:
+    """The Bitfusion article: the vendor's libraries do not support VMware's device, and programs silently find none."""
+    images = parts.section("images", Images)
+    if parts.cluster is None or not isinstance(parts.cluster.delivery, Pvrdma) or images is None:
+        return
+    why = "but cluster.delivery is pvrdma, whose device the vendor's libraries do not support; write distribution"
+    if images.benchmark.verbs == "vendor":
+        yield Fault(("images", "benchmark", "verbs"), f"vendor, {why}")
+    if images.training and images.training.verbs == "base":
+        yield Fault(("images", "training", "verbs"), f"base, {why}")
+
+
+def _refuse_a_port_that_a_node_s_own_sshd_has(parts: Parts) -> Iterator[Fault]:
+    """In the machine's own network the workers' sshd would not start. Simulated nodes run no pods."""
+    if parts.cluster is None or not isinstance(parts.cluster.delivery, Pvrdma) or parts.kind == "virtual":
+        return
+    port = parts.cluster.delivery.ssh_port
+    workers = (node for node in parts.nodes.values() if node.gpus and node.role == "worker")
+    taken = [node.name for node in workers if node.ssh_port == port]
+    if taken:
+        listed = ", ".join(taken[:3]) + (f" and {len(taken) - 3} more" if len(taken) > 3 else "")
+        yield Fault(
+            ("cluster", "delivery", "ssh_port"),
+            f"{port} is also the ssh_port of {listed}, and a job's workers share the host's "
+            "network; choose another port",
+        )
+
+
+THROWN_AWAY = (".sim", ".engine", ".venv")
+"""Folders of a checkout that `make clean` removes."""
+
+
+def _measurements_of_hardware_outlive_the_simulator(parts: Parts) -> Iterator[Fault]:
+    report = parts.section("report", Report)
+    if report is None or report.store is None or parts.kind != "hardware":
+        return
+    first = PurePosixPath(report.store).parts[0]
+    if first in THROWN_AWAY:
+        yield Fault(
+            ("report", "store"),
+            f"{report.store} is inside {first}, which `make clean` removes; use another folder, or remove store",
+        )
+
+
+BENCHMARK_RULES: tuple[Rule, ...] = (
     _refuse_an_incast_that_no_rail_can_hold,
     _refuse_ports_beyond_the_last,
+    _refuse_vendor_verbs_for_pvrdma,
+    _refuse_a_port_that_a_node_s_own_sshd_has,
+    _measurements_of_hardware_outlive_the_simulator,
 )

@@ -1,12 +1,12 @@
 """Rules of Bitfusion servers: their rails, addresses and hosts have to be those of the lab, and clients reach them."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from ipaddress import IPv4Address
 
 from stacks.bitfusion import Bitfusion, named_addresses, way_to
 from stacks.fabric import DistributedSwitch, Fabric
 from stacks.guests import BitfusionClient
-from stacks.rules.parts import Fault, Parts, Path, twice
+from stacks.rules.parts import Fault, Parts, Path, Rule, twice
 
 PATH = ("bitfusion", "servers")
 
@@ -74,7 +74,7 @@ def _refuse_what_stands_twice(parts: Parts) -> Iterator[Fault]:
         addresses += [
             ((*PATH, i, "adapters", j, "address"), adapter.address.ip) for j, adapter in enumerate(server.adapters)
         ]
-    # what nodes have twice among themselves is said elsewhere
+    # the core rules report what nodes share among themselves
     yield from (fault for fault in twice("name", names, "choose another") if fault.path[0] == "bitfusion")
     yield from (fault for fault in twice("address", addresses, "choose a free one") if fault.path[0] == "bitfusion")
 
@@ -89,7 +89,7 @@ def _refuse_clients_that_share_no_rail_with_a_server(parts: Parts) -> Iterator[F
     rails = {rail.name for rail in parts.rails.values()}
     nodes = {node.name: node for node in parts.nodes.values()}
     for i, name in enumerate(client.nodes):
-        # a node that is none, and a server on no rail, are told elsewhere
+        # GUEST_RULES report a node that does not exist and a server on no rail
         for server in (server for server in servers if name in nodes and rails.issuperset(server) and server):
             if way_to(server, nodes[name]) is None:
                 listed = " or ".join(server)
@@ -100,7 +100,7 @@ def _refuse_clients_that_share_no_rail_with_a_server(parts: Parts) -> Iterator[F
                 )
 
 
-BITFUSION_RULES: tuple[Callable[[Parts], Iterator[Fault]], ...] = (
+BITFUSION_RULES: tuple[Rule, ...] = (
     _refuse_servers_without_a_vcenter,
     _refuse_adapters_off_their_rail,
     _refuse_pvrdma_as_the_first_adapter,

@@ -1,13 +1,13 @@
-"""Rules of a cluster that is made here: who its control planes are, and where they are reached."""
+"""Rules of a cluster that rocelab creates: its control planes, and their endpoint."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from ipaddress import IPv4Address, IPv4Network
 
 from stacks.bootstrap import Bootstrap
-from stacks.rules.parts import Fault, Parts
+from stacks.rules.parts import Fault, Parts, Rule
 
 COUNTS = (1, 3)
-"""Control planes: one, or as many as keep a quorum when one is lost. Two lose it more often than one."""
+"""Control planes: one, or three, which keep the quorum when one is lost. Two lose it more often than one."""
 
 
 def _bootstrap(parts: Parts) -> Bootstrap | None:
@@ -64,7 +64,8 @@ def _refuse_a_second_source_of_the_kubeconfig(parts: Parts) -> Iterator[Fault]:
     for key in ("kubeconfig", "kubeconfig_file"):
         if key in parts.cluster.model_fields_set:
             yield Fault(
-                ("cluster", key), "the cluster is made here, so its kubeconfig comes from a control plane: leave it out"
+                ("cluster", key),
+                "rocelab creates this cluster and reads the kubeconfig from a control plane; remove this field",
             )
 
 
@@ -76,7 +77,7 @@ def _refuse_a_cluster_on_simulated_nodes(parts: Parts) -> Iterator[Fault]:
         )
 
 
-BOOTSTRAP_RULES: tuple[Callable[[Parts], Iterator[Fault]], ...] = (
+BOOTSTRAP_RULES: tuple[Rule, ...] = (
     _refuse_other_counts_of_control_planes,
     _refuse_an_endpoint_on_a_rail,
     _refuse_a_second_source_of_the_kubeconfig,

@@ -1,6 +1,6 @@
 """Rules of the cluster: one owner for VFs, drivers and addresses, and no way into pods that cannot work."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 from stacks.benchmarks import Benchmarks
 from stacks.cluster import Cluster
@@ -8,7 +8,7 @@ from stacks.delivery import Pvrdma, SharedRdma, SriovOperator, SriovPlain
 from stacks.drivers import NicDriver
 from stacks.gpus import Gpu
 from stacks.hosts import HostPolicy
-from stacks.rules.parts import Fault, Parts
+from stacks.rules.parts import Fault, Parts, Rule
 from stacks.words import plural
 
 
@@ -150,7 +150,7 @@ def _refuse_a_cluster_that_no_rail_reaches(parts: Parts) -> Iterator[Fault]:
 
 
 def _refuse_untagged_pods_across_routers(parts: Parts) -> Iterator[Fault]:
-    """Their subnet is one, and the untagged networks of two leaves or two cables are not."""
+    """Pods of a rail share one subnet; the untagged networks of two leaves or cables do not."""
     shared = parts.cluster is not None and isinstance(parts.cluster.delivery, SharedRdma)
     for i, rail, pod in parts.pod_rails():
         if rail.name in parts.split_rails and (shared or pod.vlan_id is None):
@@ -161,7 +161,7 @@ def _refuse_untagged_pods_across_routers(parts: Parts) -> Iterator[Fault]:
             )
 
 
-CLUSTER_RULES: tuple[Callable[[Parts], Iterator[Fault]], ...] = (
+CLUSTER_RULES: tuple[Rule, ...] = (
     _refuse_vfs_of_two_owners,
     _refuse_a_shared_device_in_exclusive_namespaces,
     _refuse_another_prefix_than_the_operator_s,

@@ -1,14 +1,14 @@
 """Rules between access, rails, nodes and cluster. Each looks at what is valid so far: all faults show at once."""
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from ipaddress import IPv4Network
 from itertools import combinations
 
 from stacks.delivery import SriovOperator, SriovPlain
 from stacks.nodes import Pf, VsphereVm
 from stacks.rails import Rail
-from stacks.rules.parts import Fault, Parts, Path, show, twice
+from stacks.rules.parts import Fault, Parts, Path, Rule, show, twice
 from stacks.simulator import Simulator
 from stacks.words import plural
 
@@ -51,7 +51,8 @@ def _refuse_former_names_in_use(parts: Parts) -> Iterator[Fault]:
     for i, node in parts.nodes.items():
         if node.formerly in names:
             yield Fault(
-                ("nodes", i, "formerly"), f"{node.formerly} is still a node here: a rename needs the old name gone"
+                ("nodes", i, "formerly"),
+                f"{node.formerly} is still a node of this lab; remove that node, or correct formerly",
             )
 
 
@@ -59,7 +60,7 @@ def _refuse_pfs_off_their_rail(parts: Parts) -> Iterator[Fault]:
     rails, split = {rail.name: rail for rail in parts.rails.values()}, parts.split_rails
     for path, _, pf in parts.pfs():
         if pf.rail not in rails:
-            # while a rail is refused for itself, the one that is meant may be that one
+            # the PF may mean a rail that is refused for another reason
             if parts.all_rails_valid:
                 yield Fault((*path, "rail"), f"this lab has no rail {pf.rail}; rails: {', '.join(rails)}")
             continue
@@ -74,7 +75,7 @@ def _refuse_pfs_off_their_rail(parts: Parts) -> Iterator[Fault]:
             )
         elif pf.address.ip in (subnet.network_address, subnet.broadcast_address):
             yield Fault(
-                (*path, "address"), f"{pf.address.ip} is the network or broadcast address of {subnet}; take a host's"
+                (*path, "address"), f"{pf.address.ip} is the network or broadcast address of {subnet}; choose another"
             )
 
 
@@ -99,7 +100,7 @@ def _refuse_a_pf_out_of_its_range(path: Path, pf: Pf, rail: Rail) -> Iterator[Fa
 
 
 def _refuse_overlapping_links(parts: Parts) -> Iterator[Fault]:
-    """On rails of several subnets each belongs to one rail, and a longer prefix would take another's addresses."""
+    """A subnet belongs to one rail: a longer prefix would take the addresses of another."""
     split = parts.split_rails
     first: dict[IPv4Network, tuple[Path, str]] = {}
     for path, _, pf in parts.pfs():
@@ -117,7 +118,7 @@ def _refuse_overlapping_links(parts: Parts) -> Iterator[Fault]:
         if inside is not None and subnet.subnet_of(inside):
             path, _ = first[subnet]
             other, _ = first[inside]
-            text = f"{subnet} is part of {inside} at {show(other)}: write one prefix length for one subnet"
+            text = f"{subnet} is part of {inside} at {show(other)}; use one prefix length per subnet"
             yield Fault(path, text, also=other)
         else:
             inside = subnet
@@ -140,7 +141,8 @@ def _refuse_overlapping_subnets(parts: Parts) -> Iterator[Fault]:
     for (_, first, one), (path, _, other) in combinations(subnets, 2):
         if one.overlaps(other):
             yield Fault(
-                path, f"{other} overlaps {first} {one}: traffic would leave by the wrong NIC; choose separate ranges"
+                path,
+                f"{other} overlaps {first} {one}: traffic would leave through the wrong NIC; choose separate ranges",
             )
     for i, node in parts.nodes.items():
         for _, owner, subnet in subnets:
@@ -172,7 +174,7 @@ def _refuse_pools_too_small(parts: Parts) -> Iterator[Fault]:
 
 
 def _refuse_interfaces_on_two_rails(parts: Parts) -> Iterator[Fault]:
-    """Server models may give one name to NICs of different rails; then the NICs' slots tell them apart."""
+    """Server models may give one name to NICs of different rails; then only the PCI addresses distinguish them."""
     if parts.cluster is None:
         return
     pods = {rail.name for _, rail, _ in parts.pod_rails()}
@@ -229,7 +231,8 @@ def _refuse_what_the_kind_forbids(parts: Parts) -> Iterator[Fault]:
 def _refuse_a_cluster_without_its_kubeconfig(parts: Parts) -> Iterator[Fault]:
     if parts.cluster and parts.cluster.kubeconfig == "file" and parts.cluster.kubeconfig_file is None:
         yield Fault(
-            ("cluster", "kubeconfig_file"), "missing, and kubeconfig is file: name the file, or use kubeconfig: secret"
+            ("cluster", "kubeconfig_file"),
+            "missing, but kubeconfig: file needs it; name the file, or set kubeconfig: secret",
         )
 
 
@@ -237,16 +240,24 @@ def _refuse_real_kubelets_without_what_they_need(parts: Parts) -> Iterator[Fault
     if parts.section("simulator", Simulator) is None:
         return
     if parts.cluster is None:
-        yield Fault(("simulator", "kubelets"), "a kubelet needs an API server: give the lab a valid section cluster")
+        yield Fault(("simulator", "kubelets"), "real kubelets need an API server; add a valid cluster section")
     for i, node in parts.nodes.items():
         if isinstance(node, VsphereVm):
             yield Fault(
                 ("nodes", i, "kind"),
-                f"{node.name} is a VM, and only bare metal has a kubelet in the simulator; take simulator out",
+                f"{node.name} is a VM, but the simulator runs real kubelets on bare metal only; remove the simulator section",
             )
 
 
-CORE_RULES: tuple[Callable[[Parts], Iterator[Fault]], ...] = (
+def _refuse_pfs_with_the_address_of_their_router(parts: Parts) -> Iterator[Fault]:
+    gateways = {rail.host_gateway: f"host_gateway of {rail.name}" for rail in parts.rails.values()}
+    gateways |= {pf.gateway: f"gateway of {node.name} on {pf.rail}" for _, node, pf in parts.pfs()}
+    for path, _, pf in parts.pfs():
+        if router := gateways.get(pf.address.ip):
+            yield Fault((*path, "address"), f"{pf.address.ip} is the {router}; give this PF a free address")
+
+
+CORE_RULES: tuple[Rule, ...] = (
     _refuse_names_given_twice,
     _refuse_former_names_in_use,
     _refuse_overlapping_subnets,
@@ -258,4 +269,5 @@ CORE_RULES: tuple[Callable[[Parts], Iterator[Fault]], ...] = (
     _refuse_what_the_kind_forbids,
     _refuse_a_cluster_without_its_kubeconfig,
     _refuse_real_kubelets_without_what_they_need,
+    _refuse_pfs_with_the_address_of_their_router,
 )

@@ -1,11 +1,12 @@
 """Rules between drivers, firmware, GPUs and the rest of the lab."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 from stacks.drivers import Firmware, NicDriver
 from stacks.gpus import Gpu
 from stacks.nodes import BareMetal
-from stacks.rules.parts import Fault, Parts, Path
+from stacks.rules.parts import Fault, Parts, Path, Rule
+from stacks.system import System
 
 
 def _refuse_operators_without_a_cluster(parts: Parts) -> Iterator[Fault]:
@@ -30,7 +31,8 @@ def _refuse_firmware_settings_that_cannot_be(parts: Parts) -> Iterator[Fault]:
         for path, _, pf in parts.pfs():
             if pf.convert_infiniband:
                 yield Fault(
-                    (*path, "convert_infiniband"), "firmware.manage is false, so nothing would be set: set it true"
+                    (*path, "convert_infiniband"),
+                    "firmware.manage is false, so the port type would not change; set it to true",
                 )
         return
     for path, _, pf in parts.pfs():
@@ -60,8 +62,22 @@ def _refuse_firmware_versions_of_nobody(parts: Parts) -> Iterator[Fault]:
             )
 
 
-DRIVER_RULES: tuple[Callable[[Parts], Iterator[Fault]], ...] = (
+def _refuse_to_change_the_login(parts: Parts) -> Iterator[Fault]:
+    """A mistake in the account that rocelab logs in with would lock everybody out, so it gets keys only."""
+    system = parts.section("system", System)
+    if system is None or parts.access is None:
+        return
+    for i, user in enumerate(system.users):
+        if user.name == parts.access.user and (user.uid is not None or user.sudo):
+            yield Fault(
+                ("system", "users", i),
+                f"{user.name} is access.user, the account rocelab logs in with; give it keys only, no uid and no sudo",
+            )
+
+
+DRIVER_RULES: tuple[Rule, ...] = (
     _refuse_operators_without_a_cluster,
     _refuse_firmware_settings_that_cannot_be,
     _refuse_firmware_versions_of_nobody,
+    _refuse_to_change_the_login,
 )

@@ -1,11 +1,11 @@
 """Rules between the vSphere fabric and the rest of the lab."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from ipaddress import AddressValueError, IPv4Address
 
 from stacks.fabric import Fabric
 from stacks.nodes import VsphereVm
-from stacks.rules.parts import Fault, Parts, Path, twice
+from stacks.rules.parts import Fault, Parts, Path, Rule, twice
 
 PATH = ("fabric", "switches")
 
@@ -55,7 +55,7 @@ def _refuse_what_stands_twice(parts: Parts) -> Iterator[Fault]:
 
 
 def _refuse_one_nic_for_two_switches(parts: Parts) -> Iterator[Fault]:
-    """The same choice finds the same NIC; whether two that differ do is seen on the host, by the preflight."""
+    """Equal choices find the same NIC. Whether two that differ do, the preflight sees on the host."""
     fabric = parts.section("fabric", Fabric)
     if fabric is None:
         return
@@ -139,7 +139,7 @@ def _is_loopback(address: str) -> bool:
         return address == "localhost"
 
 
-FABRIC_RULES: tuple[Callable[[Parts], Iterator[Fault]], ...] = (
+FABRIC_RULES: tuple[Rule, ...] = (
     _refuse_switches_off_their_rail,
     _refuse_what_stands_twice,
     _refuse_one_nic_for_two_switches,

@@ -1,24 +1,22 @@
 """Rules about the guests of virtual machines."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 from stacks.guests import BitfusionClient, Guests
 from stacks.licence import LegacyLicence, NlsLicence
 from stacks.nodes import VsphereVm
-from stacks.rules.parts import Fault, Parts
+from stacks.rules.parts import Fault, Parts, Rule
 
 
 def _refuse_guests_without_machines(parts: Parts) -> Iterator[Fault]:
     guests = parts.section("guests", Guests)
     machines = any(isinstance(node, VsphereVm) for node in parts.nodes.values())
     if guests is not None and guests.network is not None and not machines:
-        yield Fault(
-            ("guests", "network"), "no node is of kind vsphere_vm, so nothing would be done; take the section out"
-        )
+        yield Fault(("guests", "network"), "no node is of kind vsphere_vm, so this has no effect; remove it")
 
 
 def _refuse_routed_rails_in_guests(parts: Parts) -> Iterator[Fault]:
-    """Both networkd and NetworkManager take routing rules away that they did not make."""
+    """Both networkd and NetworkManager remove routing rules that they did not create."""
     guests = parts.section("guests", Guests)
     if guests is None or guests.network is None:
         return
@@ -48,7 +46,7 @@ def _refuse_bitfusion_clients_that_are_none(parts: Parts) -> Iterator[Fault]:
             yield Fault(path, f"this lab has no node {name}; nodes: {', '.join(nodes)}")
         elif client.authorisation == "vcenter" and not isinstance(nodes[name], VsphereVm):
             yield Fault(
-                path, f"{name} is bare metal, which vCenter cannot enable: set bitfusion_client.authorisation: token"
+                path, f"{name} is bare metal, which vCenter cannot enable; set bitfusion_client.authorisation: token"
             )
     yield from _servers_stand_once(client, made=parts.others.get("bitfusion") is not None)
     for i, server in enumerate(client.servers):
@@ -67,7 +65,7 @@ def _servers_stand_once(client: BitfusionClient, *, made: bool) -> Iterator[Faul
         yield Fault(path, "missing, and the lab creates no servers; list existing servers, or add bitfusion")
 
 
-GUEST_RULES: tuple[Callable[[Parts], Iterator[Fault]], ...] = (
+GUEST_RULES: tuple[Rule, ...] = (
     _refuse_guests_without_machines,
     _refuse_routed_rails_in_guests,
     _refuse_a_licence_that_nobody_needs,

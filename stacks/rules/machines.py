@@ -1,13 +1,13 @@
-"""Rules of VMs: where they may run so that PVRDMA is PVRDMA, and not a fallback to TCP or a copy in memory."""
+"""Rules of VMs: where PVRDMA works, without a fallback to TCP or to copies in memory."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 
 from stacks.benchmarks import Benchmarks
 from stacks.fabric import DistributedSwitch, Fabric
 from stacks.hosts import HostPolicy
 from stacks.machines import ExistingMachine, Machine
 from stacks.nodes import BareMetal, Node, VsphereVm
-from stacks.rules.parts import Fault, Parts, Path, twice
+from stacks.rules.parts import Fault, Parts, Path, Rule, twice
 
 PVRDMA = 13
 NATIVE_ENDPOINTS = 18
@@ -22,20 +22,20 @@ def _machines(parts: Parts) -> Iterator[tuple[int, VsphereVm]]:
 
 
 def _new_machines(parts: Parts) -> Iterator[tuple[int, VsphereVm, Machine]]:
-    """Those that are made; what one that is there is like, a run looks at."""
+    """The VMs that rocelab creates; the preflight looks at existing ones."""
     for i, node in _machines(parts):
         if isinstance(node.machine, Machine):
             yield i, node, node.machine
 
 
 def hardware_needed(node: VsphereVm, nodes: Iterable[Node], hosts: HostPolicy) -> tuple[int, str]:
-    """The least virtual hardware that does for a node among others, and what needs it."""
+    """The oldest virtual hardware that a node can have beside the others, and what needs it."""
     rails = {pf.rail for pf in node.pfs}
     if native := sorted({pf.rail for peer in nodes if isinstance(peer, BareMetal) for pf in peer.pfs} & rails):
-        return NATIVE_ENDPOINTS, f"{native[0]} has bare-metal nodes too, which PVRDMA reaches"
+        return NATIVE_ENDPOINTS, f"{native[0]} also has bare-metal nodes, which PVRDMA reaches"
     if node.pfs and hosts.rdma_namespaces == "exclusive":
-        return NAMESPACES, "hosts.rdma_namespaces is exclusive, and PVRDMA knows namespaces"
-    return (PVRDMA, "PVRDMA is there") if node.pfs else (1, "")
+        return NAMESPACES, "hosts.rdma_namespaces is exclusive, which PVRDMA supports"
+    return (PVRDMA, "PVRDMA works") if node.pfs else (1, "")
 
 
 def _switches(parts: Parts) -> dict[str, DistributedSwitch]:
@@ -67,9 +67,9 @@ def _refuse_other_drivers(parts: Parts) -> Iterator[Fault]:
 
 
 def _refuse_hosts_without_the_rail(parts: Parts) -> Iterator[Fault]:
-    """A machine on a host without the switch has no port; on one without vmkernel adapter it falls back to TCP."""
+    """A VM on a host without the switch has no port; without a vmkernel adapter it falls back to TCP."""
     switches = _switches(parts)
-    # one adapter a host serves PVRDMA on all of its switches: Net.PVRDMAVmknic has room for one name
+    # Net.PVRDMAVmknic holds one name: one adapter per host serves PVRDMA on all switches
     tagged = {host.name for switch in switches.values() for host in switch.hosts if host.vmkernel is not None}
     for i, node in _machines(parts):
         for switch in (switches[pf.rail] for pf in node.pfs if pf.rail in switches):
@@ -103,7 +103,7 @@ def _refuse_more_workers_than_hosts(parts: Parts) -> Iterator[Fault]:
 
 
 def _refuse_native_endpoints_on_old_hardware(parts: Parts) -> Iterator[Fault]:
-    """Only from virtual hardware 18 (vSphere 7.0 U1) can PVRDMA talk to what is no PVRDMA machine."""
+    """PVRDMA talks to other RDMA devices from virtual hardware 18 (vSphere 7.0 U1) on."""
     native = {pf.rail for node in parts.nodes.values() if isinstance(node, BareMetal) for pf in node.pfs}
     for i, node, machine in _new_machines(parts):
         for rail in sorted({pf.rail for pf in node.pfs} & native):
@@ -169,7 +169,7 @@ def _refuse_roce_v1_under_benchmarks(parts: Parts) -> Iterator[Fault]:
             )
 
 
-MACHINE_RULES: tuple[Callable[[Parts], Iterator[Fault]], ...] = (
+MACHINE_RULES: tuple[Rule, ...] = (
     _refuse_management_over_pvrdma,
     _refuse_other_drivers,
     _refuse_hosts_without_the_rail,

@@ -1,7 +1,7 @@
 """What a rule sees, and what it says: the valid sections of a lab file, and faults with a path."""
 
 from collections import defaultdict
-from collections.abc import Hashable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TypeVar
 
@@ -72,6 +72,9 @@ class Parts:
         for i, node in self.nodes.items():
             for j, pf in enumerate(node.pfs):
                 yield ("nodes", i, "pfs", j), node, pf
+
+
+Rule = Callable[[Parts], Iterator[Fault]]
 
 
 def twice(what: str, values: Iterable[tuple[Path, Hashable]], why: str) -> Iterator[Fault]:

@@ -1,9 +1,9 @@
 """Rules between switches and the rest: every PF on one port, every port on one PF, and an MTU chain that holds."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 from stacks.qos import Qos
-from stacks.rules.parts import Fault, Parts, Path, show, twice
+from stacks.rules.parts import Fault, Parts, Path, Rule, show, twice
 from stacks.switches import (
     DEFAULT_VLAN,
     HEADER_BYTES,
@@ -73,8 +73,8 @@ def _refuse_cables_to_nowhere(parts: Parts) -> Iterator[Fault]:
 
 
 def _refuse_pfs_without_a_port(parts: Parts) -> Iterator[Fault]:
-    # a fault, not a warning: such a PF would run at the MTU and in the VLAN of an unconfigured port, and the rail
-    # would be slow or split without a word. A switch that nobody may touch is listed with apply: false
+    # a fault, not a warning: such a PF would have the MTU and VLAN of an unconfigured port, and the rail would silently
+    # be slow or split
     switches = _switches(parts)
     mapped = {(node, interface) for _, switch in switches for node, interface, _ in cables(switch)}
     for path, node, pf in parts.pfs():
@@ -124,8 +124,7 @@ def _refuse_native_vlans_that_meet_a_pods(parts: Parts) -> Iterator[Fault]:
             if vlan == DEFAULT_VLAN and not switch.HAS_DEFAULT_VLAN:
                 yield Fault(
                     ("switches", i, "native_vlans"),
-                    f"{name} is not named, and {switch.os} has no VLAN {DEFAULT_VLAN} for its untagged frames; "
-                    "name another",
+                    f"{name} has no entry, but {switch.os} has no VLAN {DEFAULT_VLAN} for its untagged frames; add one",
                 )
             if vlan in pods:
                 yield Fault(
@@ -148,12 +147,13 @@ def _refuse_what_cannot_be_applied(parts: Parts) -> Iterator[Fault]:
             )
         if parts.kind == "hardware" and loopback:
             yield Fault(
-                ("switches", i, "address"), f"{switch.address} is loopback, where only the simulator is; kind: virtual"
+                ("switches", i, "address"),
+                f"{switch.address} is loopback, where only the simulator is; set kind: virtual",
             )
         if switch.apply and qos and qos.mode == "lossless" and not switch.allow_global and switch.LOSSLESS_IS_GLOBAL:
             yield Fault(
                 ("switches", i, "allow_global"),
-                f"false, but {switch.os} pauses only priorities that are lossless switch-wide; set it, use "
+                f"false, but {switch.os} pauses only priorities that are lossless switch-wide; set it to true, use "
                 "qos.mode: lossy, or apply: false",
             )
         for rail in parts.rails.values():
@@ -164,7 +164,7 @@ def _refuse_what_cannot_be_applied(parts: Parts) -> Iterator[Fault]:
                 )
 
 
-SWITCH_RULES: tuple[Callable[[Parts], Iterator[Fault]], ...] = (
+SWITCH_RULES: tuple[Rule, ...] = (
     _refuse_names_and_addresses_given_twice,
     _refuse_ports_and_pfs_given_twice,
     _refuse_cables_to_nowhere,

@@ -58,7 +58,7 @@ def terms(place: tuple[VCenter, Control, str], request: pytest.FixtureRequest) -
         hosts=(HOST,),
         host="",
         least_hardware=13,
-        needs="PVRDMA is there",
+        needs="PVRDMA works",
         several_pvrdma=False,
         guest_s=0,
     )

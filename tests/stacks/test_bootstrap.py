@@ -73,7 +73,7 @@ def test_a_control_plane_and_two_workers_are_a_lab():
         (bootstrap(version="v1.36.3"), "cluster.bootstrap.version", "pattern"),
         (bootstrap(version="1.33.1"), "cluster.bootstrap.version", "pattern"),
         (bootstrap(packages={"url": "https://x/"}), "cluster.bootstrap.packages", "missing"),
-        (lambda lab: lab["cluster"].update(kubeconfig="secret"), "cluster.kubeconfig", "leave it out"),
+        (lambda lab: lab["cluster"].update(kubeconfig="secret"), "cluster.kubeconfig", "remove this field"),
         (lambda lab: lab["nodes"][1].pop("pfs"), "nodes[1]", "a worker without a PF"),
         (lambda lab: lab["cluster"].pop("bootstrap"), "nodes[0].role", "only for clusters that rocelab creates"),
         (lambda lab: lab["cluster"].update(pod_subnet="10.10.0.0/16"), "cluster.pod_subnet", "overlaps rail-a"),

@@ -28,7 +28,7 @@ def test_the_vendor_s_libraries_are_refused_where_the_device_is_vmware_s() -> No
     with pytest.raises(LabError) as refused:
         parse_lab(lab("pvrdma", images), "Pulumi.x.yaml")
 
-    assert "images.benchmark.verbs: vendor, and cluster.delivery is pvrdma" in str(refused.value)
+    assert "images.benchmark.verbs: vendor, but cluster.delivery is pvrdma" in str(refused.value)
     assert "images.training.verbs: base, and cluster.delivery is pvrdma" in str(refused.value)
 
 

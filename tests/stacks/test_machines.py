@@ -219,6 +219,6 @@ def test_the_hardware_that_a_machine_needs_follows_from_whom_it_talks_to():
         lab["hosts"] = {"rdma_namespaces": "exclusive"}
         del lab["cluster"], lab["benchmarks"]
 
-    assert needed(existing()) == (13, "PVRDMA is there")
+    assert needed(existing()) == (13, "PVRDMA works")
     assert needed(existing(), exclusive)[0] == 17
     assert needed(existing(), a_bare_metal_peer, machine(1, hardware_version=18))[0] == 18

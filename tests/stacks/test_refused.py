@@ -176,7 +176,11 @@ CASES: dict[str, tuple[Edit, str, str]] = {
     "a host name with an underscore": (put("nodes.0.name", "gpu_01"), "nodes[0].name", "pattern"),
     "no node at all": (put("nodes", []), "nodes", "at least 1 item"),
     "a real machine in a virtual lab": (put("nodes.0.address", "192.168.1.5"), "nodes[0].address", "loopback only"),
-    "a former name still in use": (put("nodes.0.formerly", "gpu02"), "nodes[0].formerly", "gpu02 is still a node here"),
+    "a former name still in use": (
+        put("nodes.0.formerly", "gpu02"),
+        "nodes[0].formerly",
+        "gpu02 is still a node of this lab",
+    ),
     "an unknown former kind of state": (
         put("nodes.0.state", "off"),
         "nodes[0].state",
@@ -187,7 +191,7 @@ CASES: dict[str, tuple[Edit, str, str]] = {
     "a kubeconfig that is not named": (
         lambda lab: lab["cluster"].pop("kubeconfig_file"),
         "cluster.kubeconfig_file",
-        "missing, and kubeconfig is file",
+        "missing, but kubeconfig: file needs it",
     ),
     "an image without tag": (put("benchmarks.nccl.image", "nccl-test"), "benchmarks.nccl.image", "pattern"),
     "thresholds the wrong way round": (

@@ -118,7 +118,7 @@ def test_it_is_refused_by_path_with_a_remedy(name: str) -> None:
 
 
 def test_sonic_wants_a_vlan_for_untagged_frames() -> None:
-    with pytest.raises(LabError, match=r"native_vlans: rail-b is not named, and sonic has no VLAN 1"):
+    with pytest.raises(LabError, match=r"native_vlans: rail-b has no entry, but sonic has no VLAN 1"):
         parsed(os="sonic", native_vlans={"rail-a": 4094})
 
 
