@@ -5,7 +5,7 @@ import pulumi
 from components.cluster.bootstrap.kubeconfig import MadeCluster
 from components.cluster.cluster import RdmaCluster, RdmaClusterArgs
 from components.hosts.hosts import Hosts, HostsArgs
-from components.ports.text import output_lines
+from components.ports.matrix import output_lines
 from components.switches.switches import Switches, SwitchesArgs
 from components.validation.validation import Validation, ValidationArgs
 from stacks.load import load_credentials, load_lab

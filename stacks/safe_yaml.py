@@ -7,6 +7,7 @@ from functools import lru_cache
 from typing import Any
 
 import yaml
+from pydantic import JsonValue
 
 LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 DUMPER: Any = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
@@ -29,3 +30,23 @@ def compose_yaml(text: str) -> yaml.Node | None:
         yaml.YAMLError: when the text is not YAML.
     """
     return yaml.compose(text, Loader=LOADER)
+
+
+class _PlainDumper(DUMPER):  # type: ignore[misc]  # one of two classes, by what PyYAML was built with
+    """Repeats what appears in several places: a reviewer should not have to follow anchors."""
+
+    def ignore_aliases(self, _data: object) -> bool:
+        return True
+
+
+def _represent_text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
+    """A script in its own lines, not as one quoted string."""
+    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style="|" if "\n" in text else None)
+
+
+_PlainDumper.add_representer(str, _represent_text)
+
+
+def to_yaml(document: JsonValue) -> str:
+    """The document in its own order."""
+    return str(yaml.dump(document, Dumper=_PlainDumper, sort_keys=False, width=120))

@@ -13,8 +13,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from components.cluster.images import images_of
-from components.cluster.profiles import networks, programs
+from components.cluster.profiles import images_of, networks, programs
 from components.cluster.store import upstream_files
 from components.hosts import delivery, secret_files
 from components.hosts.calls import SENT
@@ -25,7 +24,7 @@ from components.hosts.program.distribution import family
 from components.hosts.program.machine import StepError
 from components.hosts.program.places import DOCUMENT_FILE, STATE, UNIT_FILE, UNIT_LINK
 from components.hosts.roll import REBOOT, UNIT_STATE, batches, reach_command
-from components.ssh.admin import READ
+from components.ssh.credentials import READ
 from components.validation.benchmarks.verbs import commands as remote
 from stacks.bill import OPERATOR_DEFINITIONS
 from stacks.cluster import Cluster

@@ -262,7 +262,7 @@ except NotOursError as error:
     answer = {{"first": len(first), "again": again, "saved": sent.count("keep"), "cable": str(error)}}
 """)
     assert (answer["first"], answer["again"], answer["saved"]) == (4, [], 1)
-    assert "toy1: the map says gpu01 enp5s0, LLDP says gpu02" in answer["cable"]
+    assert "toy1: switches[].ports has gpu01 enp5s0, but LLDP reports gpu02" in answer["cable"]
 
 
 def test_a_new_switch_os_is_looked_at_as_far_as_it_can_be_asked(copy: Copy) -> None:

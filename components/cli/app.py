@@ -51,7 +51,6 @@ class Verbs(click.Group):
         return list(NAMES)
 
     def get_command(self, _context: click.Context, name: str) -> click.Command | None:
-        """The command of a name."""
         if name not in NAMES:
             return None
         command: click.Command = importlib.import_module(f"components.cli.{name}").command

@@ -7,16 +7,14 @@ import click
 
 from components.cli.exits import Exit, exit_of
 from components.cli.options import Verb, examples, json_option, print_errors, print_json, stack_options
-from components.cluster.images import images_of
+from components.cluster.profiles import images_of
 from components.jobs import registry
-from components.jobs.image.pvrdma import client_dockerfile, judge, repair_dockerfile
-from components.jobs.image.pvrdma_files import read_image
-from components.jobs.image.target import RESULTS, pushed, target_of
-from components.jobs.image.tool import TOOLS, build, find_tool
-from components.jobs.pins import pins_of
-from components.jobs.text import to_yaml
+from components.jobs.image.build import RESULTS, TOOLS, build, find_tool, pushed, target_of
+from components.jobs.image.pvrdma import client_dockerfile, judge, read_image, repair_dockerfile
+from components.jobs.registry import pins_of
 from components.stack import Stack
 from stacks.base import LabError
+from stacks.safe_yaml import to_yaml
 
 UNPACKED = click.Path(exists=True, path_type=Path)
 """An unpacked root is a folder, a tar is a file."""

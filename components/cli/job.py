@@ -6,11 +6,11 @@ import click
 
 from components.cli.exits import Exit
 from components.cli.options import examples, json_option, print_json, stack_options
-from components.jobs.text import to_yaml
 from components.jobs.workers import Transport
 from components.stack import Stack
 from components.validation.lab_job import JOBS, job_of
 from stacks.benchmarks import Benchmarks
+from stacks.safe_yaml import to_yaml
 
 
 @click.command(epilog=examples("rocelab job nccl --stack dgx --transport tcp | kubectl create -f -"))

@@ -33,7 +33,7 @@ def command(stack: Stack, only_plan: bool, names: tuple[str, ...], fresh: bool, 
     The next run of the same plan continues one that was killed, within six hours and unless a host was rebooted or
     changed: it does not measure finished pairs again.
 
-    Exit code 4 means that nothing was measured, because somebody else uses the fabric.
+    Exit code 4 means that nothing was measured, because the fabric carries other traffic.
     """
     lab = stack.lab()
     plan = planned(lab, names)

@@ -42,11 +42,9 @@ def examples(*lines: str) -> str:
 
 
 def print_json(value: object) -> None:
-    """One document on stdout."""
     click.echo(json.dumps(value, indent=2))
 
 
 def print_errors(lines: Iterable[str]) -> None:
-    """Lines for people on stderr."""
     for line in lines:
         click.echo(line, err=True)

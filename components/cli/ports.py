@@ -4,11 +4,10 @@ import click
 
 from components.cli.exits import Exit, exit_of
 from components.cli.options import examples, json_option, print_json, stack_options
-from components.ports.check import faults, table, unasked
+from components.ports.check import Trial, faults, table, try_all, unasked
+from components.ports.matrix import as_json as matrix_as_json
+from components.ports.matrix import as_markdown
 from components.ports.targets import thinned
-from components.ports.text import as_json as matrix_as_json
-from components.ports.text import as_markdown
-from components.ports.trial import Trial, try_all
 from components.stack import Stack
 from stacks.lab import Lab
 from stacks.words import plural

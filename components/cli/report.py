@@ -28,7 +28,6 @@ class Instant(click.ParamType[str]):
     name = "instant"
 
     def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        """The same time in its normal form."""
         try:
             return datetime.strptime(value, WRITTEN).replace(tzinfo=UTC).strftime(WRITTEN)
         except ValueError:

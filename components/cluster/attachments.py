@@ -15,8 +15,6 @@ from stacks.lab import Lab
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class AttachmentsArgs:
-    """Inputs of `Attachments`."""
-
     lab: Lab
     cluster: Cluster
     owner: Owner

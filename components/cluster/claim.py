@@ -5,8 +5,8 @@ The path of this module stands in the state of every stack: it must not move.
 
 import json
 import logging
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
 
 import pulumi
 from pulumi.dynamic import (
@@ -20,10 +20,78 @@ from pulumi.dynamic import (
     UpdateResult,
 )
 
-from components.cluster.manifests import PART_OF, Manifest
-from components.cluster.required import Required
+from components.cluster.manifests import PART_OF, Manifest, part
+from components.cluster.mpi import NAMESPACE as MPI_NAMESPACE
+from components.cluster.profiles import programs
 from components.kubernetes.client import ApiError, KubernetesApi, at
 from stacks.base import LabError
+from stacks.cluster import Cluster
+from stacks.delivery import SriovOperator
+from stacks.lab import Lab
+
+DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+HELM = "--repo https://helm.ngc.nvidia.com/nvidia"
+NETWORK_OPERATOR, GPU_OPERATOR = "26.4.1", "v26.7.0"
+"""Chart versions whose custom resources are rendered here."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Required:
+    """One object that must exist before rocelab changes the cluster."""
+
+    path: str
+    """In the API."""
+    lack: str
+    """What to say when nothing is there: what is missing, why it is needed, and the command that brings it."""
+
+
+def required_objects(lab: Lab, cluster: Cluster) -> list[Required]:
+    """All objects that the lab's profile needs."""
+    return [*_operators(cluster), *_login(lab, cluster)]
+
+
+def _operators(cluster: Cluster) -> Iterator[Required]:
+    if isinstance(cluster.delivery, SriovOperator):
+        install = (
+            f"helm install network-operator network-operator {HELM} --version {NETWORK_OPERATOR} "
+            f"--namespace {cluster.delivery.namespace} --create-namespace --set sriovNetworkOperator.enabled=true "
+            # its SriovOperatorConfig would have two owners, Helm and this program
+            "--set sriov-network-operator.sriovOperatorConfig.deploy=false "
+            f"--set sriov-network-operator.operator.resourcePrefix={cluster.delivery.resource_prefix}"
+        )
+        for kind in ("nicclusterpolicies.mellanox.com", "sriovnetworknodepolicies.sriovnetwork.openshift.io"):
+            yield Required(path=f"{DEFINITIONS}/{kind}", lack=_lack("cluster.delivery sriov_operator", kind, install))
+    if cluster.gpus == "operator":
+        kind = "clusterpolicies.nvidia.com"
+        install = (
+            f"helm install gpu-operator gpu-operator {HELM} --version {GPU_OPERATOR} --namespace gpu-operator "
+            "--create-namespace --set clusterPolicy.deployCR=false"
+        )
+        yield Required(path=f"{DEFINITIONS}/{kind}", lack=_lack("cluster.gpus operator", kind, install))
+
+
+def _login(lab: Lab, cluster: Cluster) -> Iterator[Required]:
+    """The registry's login, in each namespace whose pods pull with it; namespaces that are made here come later."""
+    secret = cluster.registry.pull_secret
+    if not secret:
+        return
+    agents = [manifest for program in programs(lab, cluster).values() for manifest in program.runs.values()]
+    pulling = {str(part(manifest, "metadata")["namespace"]) for manifest in agents} - {MPI_NAMESPACE}
+    if isinstance(cluster.delivery, SriovOperator):
+        # its own pods are the chart's, and those that its policy asks for name the lab's login
+        pulling.add(cluster.delivery.namespace)
+    for namespace in sorted(pulling):
+        yield Required(
+            path=f"/api/v1/namespaces/{namespace}/secrets/{secret}",
+            lack=f"cluster.registry.pull_secret: {namespace} has no secret {secret}, so no pod there could pull. "
+            f"Create it: kubectl -n {namespace} create secret docker-registry {secret} --docker-server=… "
+            "--docker-username=…",
+        )
+
+
+def _lack(where: str, kind: str, install: str) -> str:
+    return f"{where}: the cluster does not know {kind}, so its operator is not installed. Install it: {install}"
+
 
 NAMESPACE, NAME = "kube-system", "rocelab-owner"
 """One fixed place: agents run on every node and definitions are the cluster's, so two labs cannot share one."""
@@ -59,7 +127,7 @@ class ClaimProvider(ResourceProvider):
         return DiffResult(changes=any(_olds.get(key) != _news.get(key) for key in ("owner", "kubeconfig", "required")))
 
     def create(self, props: Properties) -> CreateResult:
-        """Claims; what a killed run of the same stack has claimed is this one's."""
+        """Claims the cluster; a claim of an interrupted run of the same stack counts as this one's."""
         _claim(props, ())
         return CreateResult("claim", props)
 
@@ -69,7 +137,7 @@ class ClaimProvider(ResourceProvider):
             with KubernetesApi(str(props["kubeconfig"])) as api:
                 owner = owner_in(api.get(PATH))
         except LabError as error:
-            pulumi.log.warn(f"whose the cluster is cannot be seen: {error}")
+            pulumi.log.warn(f"cannot read who owns the cluster: {error}")
             return ReadResult(id_, props)
         return ReadResult(id_ if owner else None, {**props, "owner": owner})
 
@@ -79,14 +147,14 @@ class ClaimProvider(ResourceProvider):
         return UpdateResult(_news)
 
     def delete(self, _id: str, _props: Properties) -> None:
-        """Gives the cluster free, unless somebody else has it by now."""
+        """Releases the cluster, unless it has another owner by now."""
         with KubernetesApi(str(_props["kubeconfig"])) as api:
             if owner_in(api.get(PATH)) == _props["owner"]:
                 api.delete(PATH)
 
 
 def owner_in(found: Manifest | None) -> str:
-    """Whose the cluster is; empty when it is nobody's."""
+    """The cluster's owner; empty when it has none."""
     owner = at(found, "data", "owner")
     return owner if isinstance(owner, str) else ""
 
@@ -97,9 +165,9 @@ def refusal(found: Manifest | None, owner: str, also_ours: Sequence[str] = ()) -
     if found is None or theirs in (owner, *also_ours):
         return None
     return (
-        f"this cluster belongs to {theirs or 'somebody who left no name'}, and this is {owner}: nothing was changed. "
-        "Two labs cannot share the agents of one cluster: name another cluster, or destroy the other lab first. If it "
-        f"is gone for good: kubectl -n {NAMESPACE} delete configmap {NAME}"
+        f"this cluster belongs to {theirs or 'an unnamed owner'}, not to {owner}; nothing was changed. Two labs cannot "
+        "share one cluster: name another cluster, or destroy the other lab first. If that lab no longer exists, run "
+        f"kubectl -n {NAMESPACE} delete configmap {NAME}"
     )
 
 
@@ -139,8 +207,6 @@ def _claim(props: Properties, also_ours: Sequence[str]) -> None:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ClaimArgs:
-    """Inputs of `Claim`."""
-
     lab: str
     kubeconfig: pulumi.Input[str]
     required: Sequence[Required]
@@ -153,7 +219,7 @@ class Claim(Resource, module="cluster", name="Claim"):
     owner: pulumi.Output[str]
 
     def __init__(self, name: str, args: ClaimArgs, opts: pulumi.ResourceOptions | None = None) -> None:
-        required = json.dumps([each.as_dict() for each in args.required])
+        required = json.dumps([asdict(each) for each in args.required])
         inputs: Mapping[str, pulumi.Input[str]] = {
             "owner": f"lab {args.lab} of stack {pulumi.get_project()}/{pulumi.get_stack()}",
             "kubeconfig": pulumi.Output.secret(args.kubeconfig),

@@ -1,11 +1,13 @@
 """What every device plugin with a configuration of its own has in common: the pod that the kubelet talks to."""
 
 import hashlib
+import json
 from dataclasses import dataclass
 
 from pydantic import JsonValue
 
 from components.cluster.manifests import (
+    CNI_BIN,
     Manifest,
     Program,
     config_map,
@@ -16,6 +18,11 @@ from components.cluster.manifests import (
     runs,
     unprivileged,
 )
+from components.cluster.rails import interfaces, populated_rails, slots
+from stacks.cluster import Cluster
+from stacks.delivery import Pvrdma, SharedRdma
+from stacks.lab import Lab
+from stacks.rails import Rail
 
 CONFIG_ANNOTATION = "rocelab/config"
 """Digest of the configuration: plugins read it once, when they start, so another one is a new pod."""
@@ -28,7 +35,7 @@ KUBELET_FOLDERS = {
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class DevicePlugin:
-    """What tells one plugin from another."""
+    """The differences between device plugins."""
 
     app: str
     daemon_set: str
@@ -56,7 +63,7 @@ exit 1"""
 
 
 def render_plugin(plugin: DevicePlugin, namespace: str, config: str) -> Program:
-    """Its settings, and a pod on each node."""
+    """The settings of a plugin, and its pod on each node."""
     container: Manifest = {
         "name": plugin.container,
         "image": plugin.image,
@@ -104,3 +111,132 @@ def render_plugin(plugin: DevicePlugin, namespace: str, config: str) -> Program:
         needs={"config": config_map(plugin.config_map, plugin.app, namespace, {"config.json": config})},
         runs={"daemonset": daemon_set(plugin.daemon_set, plugin.app, namespace, pod, digest)},
     )
+
+
+LAYOUT_ANNOTATION = "rocelab/vf-layout"
+"""Digest of all VFs of the lab. The plugin looks for VFs once, when it starts, so a new layout is a new pod."""
+
+LOOK = """look() {
+  for vf in /sys/bus/pci/devices/*/physfn; do stat -c "%n %i" "${vf%/physfn}/driver"; done 2>/dev/null
+  stat -c "%n %i" /sys/class/misc/rdma_cm 2>/dev/null
+}"""
+"""The VFs that have a driver, and whether rdma_ucm is loaded; the inodes differ when a driver was loaded again, even
+where the addresses are the same. None of it moves into a pod's namespace with the VF.
+
+Without it nothing starts the plugin again after a reboot or a driver reload, since the lab's VFs are the same as
+before; and its pods lack /dev/infiniband/rdma_cm where rdma_ucm was loaded after it, as a container keeps the /dev that
+it started with.
+"""
+
+
+def render_device_plugin(lab: Lab, cluster: Cluster) -> Program:
+    """Offers each rail's VFs as its resource. `LAYOUT_ANNOTATION` is set by whoever knows that the VFs are there."""
+    plugin = DevicePlugin(
+        app="sriov-device-plugin",
+        daemon_set="kube-sriov-device-plugin",
+        container="kube-sriovdp",
+        image=cluster.bill.sriov_device_plugin,
+        # without --log-dir the log goes to stderr; a file on the node would grow without end
+        args=("--log-level=4",),
+        config_map="sriovdp-config",
+        config_folder="/etc/pcidp",
+        # what a pod's VF is called; Multus reads it there
+        folder=("device-info", "/var/run/k8s.cni.cncf.io/devinfo/dp"),
+        makes_folder=True,
+        looks_once=LOOK,
+    )
+    return render_plugin(plugin, cluster.system_namespace, device_plugin_config(lab, cluster))
+
+
+def device_plugin_config(lab: Lab, cluster: Cluster) -> str:
+    """The resources as JSON, one per rail.
+
+    `isRdma` stands inside the selectors: the plugin ignores it at the resource, without a word, and pods then get no
+    /dev/infiniband. The simulator's VFs have no RDMA device, which the plugin would refuse to offer; there it never
+    runs, so the text is the same for both kinds of lab.
+    """
+    found: list[JsonValue] = [
+        {
+            "resourceName": rail.resource_name,
+            "resourcePrefix": rail.resource_prefix,
+            "selectors": [
+                {
+                    "vendors": list(cluster.rdma_vendor_ids),
+                    "pfNames": list(interfaces(lab, rail)),
+                    **({"rootDevices": [*places]} if (places := slots(lab, rail)) else {}),
+                    "isRdma": True,
+                }
+            ],
+        }
+        for rail in populated_rails(lab)
+    ]
+    return json.dumps({"resourceList": found}, indent=2) + "\n"
+
+
+def render_sriov_cni(cluster: Cluster) -> Program:
+    """The plugin that moves a VF into the pod and gives it VLAN, trust and spoof check."""
+    return _cni_installer("sriov-cni", "kube-sriov-cni-ds", "kube-sriov-cni", cluster.bill.sriov_cni, cluster)
+
+
+def render_rdma_cni(cluster: Cluster) -> Program:
+    """The plugin that moves the VF's RDMA device as well; it needs exclusive RDMA namespaces on the host."""
+    return _cni_installer("rdma-cni", "kube-rdma-cni-ds", "kube-rdma-cni", cluster.bill.rdma_cni, cluster)
+
+
+def _cni_installer(app: str, name: str, container: str, image: str, cluster: Cluster) -> Program:
+    """Copies the image's plugin to the node and sleeps."""
+    copier: Manifest = {
+        "name": container,
+        "image": image,
+        "resources": resources("10m", "20Mi", "50Mi"),
+        "securityContext": unprivileged(),
+        "volumeMounts": [mount("cnibin", f"/host{CNI_BIN}")],
+    }
+    pod: Manifest = {
+        "automountServiceAccountToken": False,
+        # the plugin is copied before the node's network works, so the pod must not wait for one
+        "hostNetwork": True,
+        "containers": [copier],
+        "volumes": [host_folder("cnibin", CNI_BIN)],
+    }
+    return Program(runs={"daemonset": daemon_set(name, app, cluster.system_namespace, pod)})
+
+
+PVRDMA_VENDOR, PVRDMA_DEVICE = "15ad", "0820"
+"""The paravirtual device on the PCI bus. Its netdev is another function (vmxnet3), so no interface name leads to it."""
+RESCAN_S = 60
+"""Unlike the SR-IOV plugin it looks again by itself: a PF that comes late is found."""
+
+
+def render_shared_device_plugin(lab: Lab, cluster: Cluster, delivery: SharedRdma | Pvrdma) -> Program:
+    """Offers each rail's RDMA device under the rail's resource. It ends at once on a host with exclusive namespaces."""
+    plugin = DevicePlugin(
+        app="rdma-shared-device-plugin",
+        daemon_set="rdma-shared-dp-ds",
+        container="k8s-rdma-shared-dp-ds",
+        image=cluster.bill.rdma_shared_device_plugin,
+        config_map="rdma-devices",
+        config_folder="/k8s-rdma-shared-dev-plugin",
+        folder=("devs", "/dev"),
+    )
+    return render_plugin(plugin, cluster.system_namespace, shared_device_config(lab, delivery))
+
+
+def shared_device_config(lab: Lab, delivery: SharedRdma | Pvrdma) -> str:
+    """The resources as JSON, one per rail."""
+    found: list[JsonValue] = [
+        {
+            "resourceName": rail.resource_name,
+            "resourcePrefix": rail.resource_prefix,
+            "rdmaHcaMax": delivery.most_pods,
+            "selectors": _selectors(lab, rail, delivery),
+        }
+        for rail in populated_rails(lab)
+    ]
+    return json.dumps({"periodicUpdateInterval": RESCAN_S, "configList": found}, indent=2) + "\n"
+
+
+def _selectors(lab: Lab, rail: Rail, delivery: SharedRdma | Pvrdma) -> Manifest:
+    if isinstance(delivery, Pvrdma):
+        return {"vendors": [PVRDMA_VENDOR], "deviceIDs": [PVRDMA_DEVICE]}
+    return {"ifNames": list(interfaces(lab, rail))}

@@ -4,13 +4,11 @@ from collections.abc import Mapping
 
 import pulumi
 
-from components.cluster.definitions import read_definitions
 from components.cluster.manifests import Manifest
 from components.cluster.mpi import NAMESPACE as MPI_NAMESPACE
-from components.cluster.namespaces import render_namespaces
 from components.cluster.operators import Owner, place
-from components.cluster.profiles import kinds, placed_source, policies
-from components.cluster.store import Store
+from components.cluster.profiles import kinds, placed_source, policies, render_namespaces
+from components.cluster.store import Store, read_definitions
 from stacks.base import LabError
 from stacks.cluster import Cluster
 from stacks.delivery import SriovOperator
@@ -21,13 +19,11 @@ Waits = Mapping[str, list[pulumi.CustomResource]]
 
 
 class Foundations:
-    """Places them under the cluster's component."""
-
     def __init__(self, name: str, owner: Owner, child: pulumi.ResourceOptions) -> None:
         self._name, self._owner, self._child = name, owner, child
 
     def place(self, lab: Lab, cluster: Cluster) -> Waits:
-        """Places all of them; says who waits for what."""
+        """Places all of them, and returns what each program waits for."""
         namespaces = {
             key: self._placed(f"namespace-{key}", manifest) for key, manifest in render_namespaces(lab, cluster).items()
         }

@@ -8,13 +8,13 @@ from components.cluster.manifests import (
     Program,
     daemon_set,
     host_folder,
+    in_parts,
     metadata,
     mount,
     resources,
 )
 from components.cluster.policies import driver_by_operator
 from components.cluster.rails import present_nodes
-from components.cluster.registry import in_parts
 from stacks.cluster import Cluster
 from stacks.lab import Lab
 

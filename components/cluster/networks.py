@@ -4,8 +4,7 @@ import json
 
 from pydantic import JsonValue
 
-from components.cluster.addresses import IPS
-from components.cluster.ipam import address_source
+from components.cluster.ipam import IPS, address_source
 from components.cluster.manifests import Manifest, metadata
 from components.cluster.rails import interfaces, pod_rails, pod_side
 from stacks.cluster import Cluster

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from ipaddress import IPv4Network
 
 from pydantic import JsonValue
@@ -27,7 +27,7 @@ NODE_STATES = "/apis/sriovnetwork.openshift.io/v1/namespaces/{namespace}/sriovne
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Wanted:
-    """What the gate looks for; plain values, since they lie in the state."""
+    """What the gate expects; plain values, because the state contains them."""
 
     nodes: dict[str, dict[str, int]]
     """Resources that each active node has to offer."""
@@ -43,10 +43,6 @@ class Wanted:
     """The rails' own subnets, by the words for each: nothing else of the cluster may lie in them."""
     drain: bool | None = None
     """Whether the SR-IOV operator empties a node before its VFs change; None: no operator changes them."""
-
-    def as_dict(self) -> dict[str, JsonValue]:
-        """As JSON."""
-        return asdict(self)
 
 
 def wanted(lab: Lab, cluster: Cluster) -> Wanted:
@@ -93,14 +89,14 @@ def vf_changes(old: Wanted, new: Wanted) -> Iterator[str]:
                 counts.setdefault((resource, before, after), []).append(node)
     for (resource, before, after), nodes in sorted(counts.items()):
         yield (
-            f"{resource}: {before} => {after} VFs a PF on {some(sorted(nodes), 1)}: "
+            f"{resource}: {before} => {after} VFs per PF on {some(sorted(nodes), 1)}: "
             + (
-                "the SR-IOV operator drains each node first: its pods restart elsewhere"
+                "the SR-IOV operator drains each node first, so its pods restart elsewhere"
                 if new.drain
-                else "the SR-IOV operator takes all VFs of a PF away first, and pods that run lose theirs "
-                "(cluster.delivery.drain: true empties the nodes before)"
+                else "the SR-IOV operator removes all VFs of a PF first, so running pods lose theirs "
+                "(cluster.delivery.drain: true drains the nodes first)"
                 if before
-                else "the SR-IOV operator makes them, and no pod loses any"
+                else "the SR-IOV operator creates them, and no pod loses any"
             )
         )
 
@@ -128,17 +124,17 @@ def node_faults(name: str, node: Manifest | None, resources: Mapping[str, int], 
         return [f"the cluster has no node {name}: it has not joined, or has another name there"]
     faults = []
     if not _is_ready(node):
-        faults.append("not Ready: kubectl describe node tells why")
+        faults.append("not Ready: see kubectl describe node")
     if at(node, "spec", "unschedulable") is True:
         faults.append("cordoned: kubectl uncordon, or nodes.state: drained")
     version = str(at(node, "status", "nodeInfo", "kubeletVersion") or "").removeprefix("v")
     if kubelet and not _is_release(version, kubelet):
-        faults.append(f"kubelet {version or 'of unknown version'}, wanted {kubelet} (cluster.kubelet_version)")
+        faults.append(f"kubelet {version or 'of unknown version'}, expected {kubelet} (cluster.kubelet_version)")
     for resource, count in resources.items():
         offered = at(node, "status", "allocatable")
         found = str(offered.get(resource, 0)) if isinstance(offered, Mapping) else "0"
         if found != str(count):
-            faults.append(f"offers {found} {resource}, wanted {count}: {_why(resource, found)}")
+            faults.append(f"offers {found} {resource}, expected {count}: {_why(resource, found)}")
     return faults
 
 
@@ -173,12 +169,12 @@ def pool_faults(name: str, pool: Manifest | None, nodes: Sequence[str]) -> list[
     allocations = at(pool, "status", "allocations")
     served = {str(at(each, "nodeName")) for each in allocations} if isinstance(allocations, list) else set()
     if lacking := [node for node in nodes if node not in served]:
-        return [f"pool {name} gives no addresses to {', '.join(lacking)}: kubectl logs deploy/nv-ipam-controller"]
+        return [f"pool {name} gives no addresses to {', '.join(lacking)}; see kubectl logs deploy/nv-ipam-controller"]
     return []
 
 
 def state_faults(state: Manifest) -> list[str]:
-    """What the SR-IOV operator says of a node that it has not finished."""
+    """What the SR-IOV operator reports about a node that is not finished."""
     status = at(state, "status", "syncStatus")
     if status in (None, "Succeeded"):
         return []
@@ -214,5 +210,5 @@ def _why(resource: str, found: str) -> str:
     if resource == GPU:
         return "look at the GPU device plugin's pod on the node"
     if found == "0":
-        return "its plugin found no device when it looked, or has not started: kubectl logs of its pod, then restart it"
-    return "devices came or went after the plugin had looked: restart its pod when no job holds any"
+        return "its plugin found no device or has not started; see the logs of its pod, then restart it"
+    return "devices changed after the plugin started; restart its pod when no job holds any"

@@ -6,7 +6,7 @@ The path of this module stands in the state of every stack: it must not move.
 import json
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 import pulumi
 from pulumi.dynamic import CreateResult, DiffResult, ReadResult, Resource, ResourceProvider, UpdateResult
@@ -44,7 +44,7 @@ class NodeGateProvider(ResourceProvider):
         return DiffResult(changes=not same or _olds.get("report") != "{}")
 
     def create(self, props: Properties) -> CreateResult:
-        """Looks until everything is fine or the time is over."""
+        """Looks until there is no fault or the time is over."""
         return CreateResult("node-gate", _looked(props, float(str(props["wait_s"]))))
 
     def read(self, id_: str, props: Properties) -> ReadResult:
@@ -52,12 +52,11 @@ class NodeGateProvider(ResourceProvider):
         return ReadResult(id_, _looked(props, 0))
 
     def update(self, _id: str, _olds: Properties, _news: Properties) -> UpdateResult:
-        """Looks again."""
         return UpdateResult(_looked(_news, float(str(_news["wait_s"]))))
 
 
 def look(api: KubernetesApi, wanted: Wanted) -> Faults:
-    """Everything that stands in the way of a job now."""
+    """All reasons why jobs cannot run now."""
     nodes = {str(at(node, "metadata", "name")): node for node in api.items("/api/v1/nodes")}
     states = api.items(wanted.node_states) if wanted.node_states else []
     told = {str(at(state, "metadata", "name")): state_faults(state) for state in states}
@@ -75,7 +74,7 @@ def look(api: KubernetesApi, wanted: Wanted) -> Faults:
     for path in wanted.networks:
         _, _, within, _, network = path.rsplit("/", 4)
         if api.get(path) is None:
-            faults[f"network {within}/{network}"] = ["it is not there, so no pod that names it starts"]
+            faults[f"network {within}/{network}"] = ["does not exist, so no pod that names it starts"]
     return {name: reasons for name, reasons in faults.items() if reasons}
 
 
@@ -119,8 +118,6 @@ def _looked(props: Properties, wait_s: float) -> Properties:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class NodeGateArgs:
-    """Inputs of `NodeGate`."""
-
     wanted: Wanted
     kubeconfig: pulumi.Input[str]
     after: pulumi.Input[str]
@@ -137,7 +134,7 @@ class NodeGate(Resource, module="cluster", name="NodeGate"):
 
     def __init__(self, name: str, args: NodeGateArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         inputs: dict[str, pulumi.Input[str] | int | None] = {
-            "wanted": json.dumps(args.wanted.as_dict(), sort_keys=True),
+            "wanted": json.dumps(asdict(args.wanted), sort_keys=True),
             "kubeconfig": pulumi.Output.secret(args.kubeconfig),
             "after": args.after,
             "wait_s": args.wait_s,

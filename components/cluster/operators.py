@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 import pulumi
 
-from components.cluster.manifests import Manifest, Program
+from components.cluster.manifests import Manifest, Program, part
 
 FIELD_MANAGER = "pulumi.com/patchFieldManager"
 LAB_LABEL = "rocelab.dev/lab"
@@ -13,7 +13,7 @@ LAB_LABEL = "rocelab.dev/lab"
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Owner:
-    """The lab that an object belongs to, as the object itself says it."""
+    """The lab that an object belongs to, as its labels say."""
 
     lab: str
 
@@ -53,9 +53,9 @@ def place(
 
 def with_pod_annotations(manifest: Manifest, annotations: Mapping[str, pulumi.Input[str]]) -> Mapping[str, object]:
     """A DaemonSet or Deployment whose pods restart when one of the annotations changes."""
-    spec = _part(manifest, "spec")
-    template = _part(spec, "template")
-    metadata = _part(template, "metadata")
+    spec = part(manifest, "spec")
+    template = part(spec, "template")
+    metadata = part(template, "metadata")
     present = metadata.get("annotations")
     merged = {**(present if isinstance(present, Mapping) else {}), **annotations}
     return {
@@ -64,17 +64,8 @@ def with_pod_annotations(manifest: Manifest, annotations: Mapping[str, pulumi.In
     }
 
 
-def _part(of: Mapping[str, object], key: str) -> Mapping[str, object]:
-    part = of[key]
-    if not isinstance(part, Mapping):
-        raise TypeError(f"{key} is not a map")
-    return part
-
-
 @dataclass(frozen=True, kw_only=True, slots=True)
 class OperatorArgs:
-    """Inputs of `Operator`."""
-
     program: Program
     owner: Owner
     after: Sequence[pulumi.Resource] = ()

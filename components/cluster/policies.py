@@ -8,12 +8,10 @@ import json
 
 from pydantic import JsonValue
 
-from components.cluster.addresses import IPS
-from components.cluster.ipam import address_source
-from components.cluster.manifests import Manifest, metadata
+from components.cluster.ipam import IPS, address_source
+from components.cluster.manifests import Manifest, in_parts, metadata
 from components.cluster.networks import meta_plugins
 from components.cluster.rails import interfaces, pod_side, populated_rails, slots
-from components.cluster.registry import in_parts
 from stacks.cluster import Cluster
 from stacks.delivery import SriovOperator
 from stacks.lab import Lab

@@ -2,20 +2,25 @@
 
 from collections.abc import Iterator
 
-from components.cluster.addresses import AddressSource
+from pydantic import JsonValue
+
 from components.cluster.bootstrap.flannel import render_flannel
+from components.cluster.device_plugins import (
+    render_device_plugin,
+    render_rdma_cni,
+    render_shared_device_plugin,
+    render_sriov_cni,
+)
 from components.cluster.gpus import render_gpu_device_plugin, render_gpu_policy
-from components.cluster.ipam import address_source
-from components.cluster.manifests import Manifest, Program
+from components.cluster.ipam import AddressSource, address_source
+from components.cluster.manifests import PART_OF, Manifest, Program, through_registry
+from components.cluster.mpi import NAMESPACE as MPI_NAMESPACE
 from components.cluster.mpi import render_mpi_operator
 from components.cluster.multus import render_multus
 from components.cluster.networks import render_network
 from components.cluster.policies import render_nic_policy, render_sriov_network, render_sriov_policies
 from components.cluster.rails import populated_rails, present_nodes
-from components.cluster.registry import through_registry
-from components.cluster.shared_devices import render_shared_device_plugin
-from components.cluster.sriov import render_device_plugin, render_rdma_cni, render_sriov_cni
-from stacks.bill import MPIJOBS_DEFINITION, NETWORKS_DEFINITION, Upstream
+from stacks.bill import MPIJOBS_DEFINITION, NETWORKS_DEFINITION, Registry, Upstream
 from stacks.cluster import Cluster
 from stacks.delivery import Pvrdma, SharedRdma, SriovOperator, SriovPlain
 from stacks.lab import Lab
@@ -105,3 +110,55 @@ def _programs(lab: Lab, cluster: Cluster) -> Iterator[tuple[str, Program]]:
         yield "rdma-cni", render_rdma_cni(cluster)
     if cluster.gpus == "device_plugin" and any(node.gpus for node in present_nodes(lab)):
         yield "gpu-device-plugin", render_gpu_device_plugin(lab, cluster)
+
+
+def render_namespaces(lab: Lab, cluster: Cluster) -> dict[str, Manifest]:
+    """Namespaces that are ours, by name. Those of `cluster.namespaces` exist already and outlive the lab."""
+    made: dict[str, Manifest] = {MPI_NAMESPACE: _namespace(MPI_NAMESPACE)}
+    if lab.benchmarks is not None and lab.benchmarks.namespace not in cluster.namespaces:
+        # RDMA wants IPC_LOCK, which the baseline and restricted levels of pod security refuse
+        bench = _namespace(lab.benchmarks.namespace, {"pod-security.kubernetes.io/enforce": "privileged"})
+        made[lab.benchmarks.namespace] = bench
+    return made
+
+
+def _namespace(name: str, labels: Manifest | None = None) -> Manifest:
+    return {
+        "apiVersion": "v1",
+        "kind": "Namespace",
+        "metadata": {"name": name, "labels": {**PART_OF, **(labels or {})}},
+    }
+
+
+def images_of(lab: Lab) -> tuple[str, ...]:
+    """Images by the names that their publishers gave them, each once, sorted.
+
+    What is rendered is read, and not the bill: so nothing is mirrored that no node would pull. Operators that are
+    installed already, and drivers that they build names for, bring more: their releases list them.
+    """
+    if lab.cluster is None:
+        return ()
+    # mirrors aside: the left column is what has to be copied
+    cluster = lab.cluster.model_copy(update={"registry": Registry()})
+    rendered = [manifest for program in programs(lab, cluster).values() for manifest in program.runs.values()]
+    found = {image for manifest in [*rendered, *policies(lab, cluster).values()] for image in _images(manifest)}
+    if lab.benchmarks is not None and lab.benchmarks.nccl is not None:
+        found.add(lab.benchmarks.nccl.image)
+    if lab.images is not None and lab.images.training is not None:
+        found.add(lab.images.training.image)
+    return tuple(sorted(found))
+
+
+def _images(part: JsonValue | Manifest) -> Iterator[str]:
+    """Images of containers, and those that operators put together from repository, image and version."""
+    if isinstance(part, dict):
+        image = part.get("image")
+        if isinstance(image, str):
+            version = str(part.get("version", ""))
+            joint = "@" if version.startswith("sha256:") else ":"
+            yield f"{part['repository']}/{image}{joint}{version}" if "repository" in part else image
+        for inner in part.values():
+            yield from _images(inner)
+    elif isinstance(part, list):
+        for inner in part:
+            yield from _images(inner)

@@ -11,7 +11,7 @@ def present_nodes(lab: Lab) -> tuple[Node, ...]:
 
 
 def pod_rails(lab: Lab) -> tuple[Rail, ...]:
-    """Rails that pods use. Of the others nothing in the cluster knows."""
+    """Rails that pods use; the cluster does not know the others."""
     return tuple(rail for rail in lab.rails if rail.pod is not None)
 
 

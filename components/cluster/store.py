@@ -7,13 +7,18 @@ import subprocess
 import tempfile
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import cast
 
+from pydantic import JsonValue
+
+from components.cluster.manifests import Manifest
 from stacks.base import LabError, members
 from stacks.bill import MPIJOBS_DEFINITION, NETWORKS_DEFINITION, OPERATOR_DEFINITIONS, Upstream
 from stacks.ipam import Ipam, IpamBase
+from stacks.safe_yaml import load_yaml
 
 LARGEST_FILE_BYTES = 5_000_000
 GO_TIMEOUT_S = 300
@@ -22,7 +27,7 @@ RELEASE_TIMEOUT_S = 30
 
 
 class _NotHereError(Exception):
-    """This route does not have the file; the text says why."""
+    """A route does not have the file; the text says why."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -154,7 +159,7 @@ def _read(path: Path) -> bytes:
 def _checked(file: Upstream, content: bytes) -> bytes:
     found = hashlib.sha256(content).hexdigest()
     if found != file.sha256:
-        raise _NotHereError(f"the content is another: sha256 {found[:12]}…, pinned {file.sha256[:12]}…")
+        raise _NotHereError(f"its sha256 is {found[:12]}…, but {file.sha256[:12]}… is pinned")
     return content
 
 
@@ -164,7 +169,7 @@ def _last_line(text: str) -> str:
 
 
 def _title(file: Upstream) -> str:
-    return f"{file.path} of {file.name} {file.version} is needed, and no route has it:"
+    return f"{file.path} of {file.name} {file.version} is needed, but no route has it:"
 
 
 def _remedy(file: Upstream) -> str:
@@ -190,4 +195,36 @@ def _first_of(store: Store, releases: Sequence[Upstream]) -> str:
         except LabError:
             continue
         return f"{file.version}, {route}"
-    return "not to be had here; the tests that compare with it are skipped"
+    return "not available here; the tests that compare with it are skipped"
+
+
+def read_definitions(store: Store, kinds: Mapping[str, Upstream | Manifest]) -> Mapping[str, Manifest]:
+    """The definitions of these kinds (`profiles.kinds`).
+
+    Raises:
+        LabError: when an upstream file cannot be had, or is no definition.
+    """
+    return {
+        key: parse_definition(store.read(kind)) if isinstance(kind, Upstream) else kind for key, kind in kinds.items()
+    }
+
+
+def parse_definition(text: str) -> Manifest:
+    """A definition without its prose: the API server checks the same, and the state is a fifth of the size."""
+    found = load_yaml(text)
+    if not isinstance(found, dict) or found.get("kind") != "CustomResourceDefinition":
+        raise LabError("an upstream file of stacks/bill.py is not a CustomResourceDefinition; correct its path")
+    return cast(Manifest, without_prose(found))
+
+
+def without_prose(part: JsonValue) -> JsonValue:
+    """The same without descriptions; a property that is called `description` is a map and stays."""
+    if isinstance(part, dict):
+        return {
+            key: without_prose(value)
+            for key, value in part.items()
+            if not (key == "description" and isinstance(value, str))
+        }
+    if isinstance(part, list):
+        return [without_prose(item) for item in part]
+    return part

@@ -12,22 +12,19 @@ import pulumi
 from pulumi.dynamic import CreateResult, DiffResult, ReadResult, Resource, ResourceProvider, UpdateResult
 
 from components.fabric import login
+from components.fabric.props import Props, mapping
 from components.fabric.vcenter.client import VCenter
 from components.fabric.vcenter.objects import find
 from components.ssh.configured import Configured
 from stacks.base import LabError
 
-Props = dict[str, object]
 Kind = Literal["switch", "group", "vmkernel"]
 
 
 class AdoptedProvider(Configured, ResourceProvider):
-    """Thin: what is done stands in `keep`."""
-
     def diff(self, _id: str, _olds: Props, _news: Props) -> DiffResult:
-        """What the object has against what is declared."""
         replaces = [key for key in ("kind", "path") if _olds.get(key) != _news.get(key)]
-        now, wanted = _mapping(_olds.get("now")), _mapping(_news.get("wanted"))
+        now, wanted = mapping(_olds.get("now")), mapping(_news.get("wanted"))
         changed = {key: value for key, value in wanted.items() if now.get(key) != value}
         for key, value in changed.items():
             pulumi.log.info(f"{_news['path']}: {key} {now.get(key)!r} => {value!r}")
@@ -35,37 +32,32 @@ class AdoptedProvider(Configured, ResourceProvider):
         return DiffResult(changes=bool(replaces or changed or not same), replaces=replaces)
 
     def create(self, props: Props) -> CreateResult:
-        """Takes it over."""
         with login.configured_session(self._setting) as vcenter:
             return CreateResult(f"{vcenter.instance_uuid}/{props['path']}", keep(vcenter, props, {}))
 
     def read(self, id_: str, props: Props) -> ReadResult:
-        """What it has now of what is declared."""
         with login.configured_session(self._setting) as vcenter:
             found = find(vcenter, str(props["kind"]), str(props["path"]))
-            return ReadResult(id_, {**props, "now": found.read(_mapping(props.get("wanted")))})
+            return ReadResult(id_, {**props, "now": found.read(mapping(props.get("wanted")))})
 
     def update(self, _id: str, _olds: Props, _news: Props) -> UpdateResult:
-        """Sets what differs."""
         with login.configured_session(self._setting) as vcenter:
-            return UpdateResult(keep(vcenter, _news, _mapping(_olds.get("before"))))
+            return UpdateResult(keep(vcenter, _news, mapping(_olds.get("before"))))
 
     def delete(self, _id: str, _props: Props) -> None:
         """Lets go of it: it stays as it is, and what it was like before is told, unless it goes with the stack."""
         if _props.get("ours"):
             return
-        before = _mapping(_props.get("before"))
+        before = mapping(_props.get("before"))
         changed = [
-            f"{key} was {value!r}" for key, value in sorted(before.items()) if _mapping(_props["now"]).get(key) != value
+            f"{key} was {value!r}" for key, value in sorted(before.items()) if mapping(_props["now"]).get(key) != value
         ]
         if changed:
-            pulumi.log.warn(f"{_props['path']} stays as it is; before us its {', '.join(changed)}")
+            pulumi.log.warn(f"{_props['path']} is left as it is; before rocelab changed it, {', '.join(changed)}")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class AdoptedArgs:
-    """Inputs of `Adopted`."""
-
     kind: Kind
     path: str
     """`datacenter/switch`, `datacenter/switch/port group` or `host/vmk3`."""
@@ -76,7 +68,7 @@ class AdoptedArgs:
 
 
 class Adopted(Resource, module="fabric", name="Adopted"):
-    """An object that is used, and kept to what is declared."""
+    """An existing object that keeps its declared fields."""
 
     moid: pulumi.Output[str]
     """Managed object id; of a vmkernel adapter its name."""
@@ -99,18 +91,12 @@ def keep(vcenter: VCenter, props: Props, before: Mapping[str, object]) -> Props:
         LabError: when the object is not there, or keeps another value.
     """
     existing = find(vcenter, str(props["kind"]), str(props["path"]))
-    wanted = _mapping(props.get("wanted"))
+    wanted = mapping(props.get("wanted"))
     found = existing.read(wanted)
     if changes := {key: value for key, value in wanted.items() if found[key] != value}:
         existing.put(changes)
     now = existing.read(wanted)
     if lost := [f"{key} is {now[key]!r} instead of {value!r}" for key, value in wanted.items() if now[key] != value]:
-        raise LabError(f"{existing.place}: {', '.join(lost)} after it was set")
+        raise LabError(f"{existing.place}: {', '.join(lost)} after rocelab set it; another tool may manage it")
     asked: Props = {key: props[key] for key in ("kind", "path", "wanted", "ours") if key in props}
     return {**asked, "uuid": "", **existing.ids, "before": {**found, **before}, "now": now}
-
-
-def _mapping(value: object) -> Mapping[str, object]:
-    """The engine keeps every number as a float; ours are whole."""
-    found = value if isinstance(value, dict) else {}
-    return {key: int(one) if isinstance(one, float) else one for key, one in found.items()}

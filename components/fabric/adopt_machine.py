@@ -20,10 +20,10 @@ from pulumi.dynamic import (
 
 from components.fabric import login
 from components.fabric.machine_baseline import MachineBaseline, led_elsewhere
-from components.fabric.props import Props, whole, words
+from components.fabric.props import Props, mapping, string_map
 from components.fabric.vcenter.client import VCenter
+from components.fabric.vms.existing import ADAPTER, ExistingVm, by_instance, by_name, still_there
 from components.fabric.vms.lending import Terms, changed_lines, give, give_back, refusal, take_over, to_return
-from components.fabric.vms.theirs import ADAPTER, Theirs, by_instance, by_name, still_there
 from components.ssh.configured import Configured
 from components.ssh.credentials import configured_lab
 from stacks.base import LabError
@@ -35,23 +35,21 @@ OLD_GROUP = " (the port group before)"
 
 
 class AdoptedMachineProvider(Configured, ResourceProvider):
-    """Thin: what is allowed and what is done stands in `lending`."""
-
     def check(self, _olds: Props, news: Props) -> CheckResult:
         """Says what a new one will be given; refuses what may not be done with it, while it is still a preview."""
         anew = _asked_anew(_olds, news)
-        same = all(whole(_olds.get(key)) == whole(news.get(key)) for key in ("wanted", "terms"))
+        same = all(mapping(_olds.get(key)) == mapping(news.get(key)) for key in ("wanted", "terms"))
         if same and not anew and _olds.get("path") == news.get("path"):
             return CheckResult(news, [])
         try:
             with login.configured_session(self._setting) as vcenter:
-                theirs = _meant(vcenter, _olds, news)
-                last = _olds if theirs.instance == _olds.get("instance") else {}
+                vm = _meant(vcenter, _olds, news)
+                last = _olds if vm.instance == _olds.get("instance") else {}
                 terms = _terms_after(last, news)
-                returned, _ = to_return(theirs, _given_before(last, news))
-                said = refusal(vcenter, theirs, terms, returned, changes=anew)
-                if not said and theirs.instance != _olds.get("instance"):
-                    for line in changed_lines(theirs, _terms(news)):
+                returned, _ = to_return(vm, _given_before(last, news))
+                said = refusal(vcenter, vm, terms, returned, changes=anew)
+                if not said and vm.instance != _olds.get("instance"):
+                    for line in changed_lines(vm, _terms(news)):
                         pulumi.log.info(line)
         except LabError as error:
             said = str(error)
@@ -60,7 +58,7 @@ class AdoptedMachineProvider(Configured, ResourceProvider):
     def diff(self, _id: str, _olds: Props, _news: Props) -> DiffResult:
         """What the VM has against what is declared; the same one under another name is no other."""
         replaces = ["path"] if led_elsewhere(self._setting, _olds, _news) else []
-        now, wanted = whole(_olds.get("now")), whole(_news.get("wanted"))
+        now, wanted = mapping(_olds.get("now")), mapping(_news.get("wanted"))
         changed = {key: value for key, value in wanted.items() if now.get(key) != value}
         given = _given_before(_olds, _news)
         # what somebody has changed since stays as it is
@@ -71,32 +69,30 @@ class AdoptedMachineProvider(Configured, ResourceProvider):
         asked = ("path", "wanted", "networks", "allow_power_off", "terms")
         same = all(_olds.get(key) == _news.get(key) for key in asked)
         if held_off := bool(_olds.get("held_off")):
-            pulumi.log.info(f"{_news['path']} was shut down by a run that was killed: it is started again")
+            pulumi.log.info(f"{_news['path']} was shut down by an interrupted run; this run starts it again")
         return DiffResult(changes=bool(replaces or changed or held_off or not same), replaces=replaces)
 
     def create(self, props: Props) -> CreateResult:
-        """Gives it what it lacks."""
         with login.configured_session(self._setting) as vcenter:
-            theirs = still_there(vcenter, str(props["instance"]), str(props["path"]))
-            given = take_over(vcenter, theirs, _terms(props), was_on=bool(props.get("was_on")))
-            return CreateResult(f"{vcenter.instance_uuid}/{theirs.instance}", {**props, "now": given.now})
+            vm = still_there(vcenter, str(props["instance"]), str(props["path"]))
+            given = take_over(vcenter, vm, _terms(props), was_on=bool(props.get("was_on")))
+            return CreateResult(f"{vcenter.instance_uuid}/{vm.instance}", {**props, "now": given.now})
 
     def read(self, id_: str, props: Props) -> ReadResult:
-        """What it has now of what is declared."""
         with login.configured_session(self._setting) as vcenter:
-            theirs = by_instance(vcenter, str(props["instance"]))
-            if theirs is None:
+            vm = by_instance(vcenter, str(props["instance"]))
+            if vm is None:
                 return ReadResult("", {})
-            seen: Props = {**props, "now": theirs.read(whole(props.get("wanted")), words(props, "networks"))}
+            seen: Props = {**props, "now": vm.read(mapping(props.get("wanted")), string_map(props, "networks"))}
             seen.pop("held_off", None)  # it stands there only while it is so: else it would show as drift
-            return ReadResult(id_, {**seen, "held_off": True} if theirs.marked and not theirs.on else seen)
+            return ReadResult(id_, {**seen, "held_off": True} if vm.marked and not vm.on else seen)
 
     def update(self, _id: str, _olds: Props, _news: Props) -> UpdateResult:
-        """Sets what differs, and gives back what is declared no more."""
+        """Sets what differs, and restores fields that are no longer declared."""
         with login.configured_session(self._setting) as vcenter:
-            theirs = still_there(vcenter, str(_news["instance"]), str(_news["path"]))
-            returned, others = to_return(theirs, _given_before(_olds, _news))
-            given = give(vcenter, theirs, _terms_after(_olds, _news), returned, refuse=_asked_anew(_olds, _news))
+            vm = still_there(vcenter, str(_news["instance"]), str(_news["path"]))
+            returned, others = to_return(vm, _given_before(_olds, _news))
+            given = give(vcenter, vm, _terms_after(_olds, _news), returned, refuse=_asked_anew(_olds, _news))
         for line in others:
             pulumi.log.warn(line)
         if given.left:
@@ -104,17 +100,17 @@ class AdoptedMachineProvider(Configured, ResourceProvider):
         return UpdateResult({**_news, "now": given.now})
 
     def delete(self, _id: str, _props: Props) -> None:
-        """Gives back what it had before, and leaves the VM."""
+        """Restores the earlier values, and leaves the VM."""
         with login.configured_session(self._setting) as vcenter:
-            theirs = by_instance(vcenter, str(_props["instance"]))
-            if theirs is None:
-                pulumi.log.warn(f"{_props['path']} is gone from the vCenter: nothing is left to give back")
+            vm = by_instance(vcenter, str(_props["instance"]))
+            if vm is None:
+                pulumi.log.warn(f"{_props['path']} no longer exists in the vCenter, so nothing is restored")
                 return
-            for line in give_back(vcenter, theirs, _terms({**_props, "allow_power_off": self._allowed(_props)})):
+            for line in give_back(vcenter, vm, _terms({**_props, "allow_power_off": self._allowed(_props)})):
                 pulumi.log.warn(line)
 
     def _allowed(self, props: Props) -> bool:
-        """The lab file's word of today: the state's is that of the last run."""
+        """What the lab file says now; the state has the value of the last run."""
         named = str(props["path"]).partition("/")[2]
         nodes = [node for node in configured_lab(self._setting).nodes if isinstance(node, VsphereVm)]
         machines = [node.machine for node in nodes if isinstance(node.machine, ExistingMachine)]
@@ -124,12 +120,10 @@ class AdoptedMachineProvider(Configured, ResourceProvider):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class AdoptedMachineArgs:
-    """Inputs of `AdoptedMachine`."""
-
     path: str
     """`datacenter/name`."""
     wanted: Mapping[str, str | int | bool]
-    """By field, as `theirs` has them."""
+    """By field, as `ExistingVm.read` names them."""
     networks: Mapping[str, pulumi.Input[str]]
     """Managed object id of the port group by rail."""
     baseline: MachineBaseline
@@ -139,7 +133,7 @@ class AdoptedMachineArgs:
 
 
 class AdoptedMachine(Resource, module="fabric", name="AdoptedMachine"):
-    """A VM that is used, kept to what is declared, and given back."""
+    """An existing VM that keeps its declared fields, and gets its earlier values back on delete."""
 
     now: pulumi.Output[dict[str, object]]
 
@@ -159,13 +153,13 @@ class AdoptedMachine(Resource, module="fabric", name="AdoptedMachine"):
 
 
 def _terms(props: Props) -> Terms:
-    more = whole(props.get("terms"))
+    more = mapping(props.get("terms"))
     hosts = more.get("hosts")
     return Terms(
         path=str(props["path"]),
-        wanted=whole(props.get("wanted")),
-        before=whole(props.get("before")),
-        networks=words(props, "networks"),
+        wanted=mapping(props.get("wanted")),
+        before=mapping(props.get("before")),
+        networks=string_map(props, "networks"),
         allow_power_off=bool(props.get("allow_power_off")),
         hosts=tuple(str(host) for host in hosts) if isinstance(hosts, list) else (),
         host=str(more.get("host") or ""),
@@ -178,26 +172,26 @@ def _terms(props: Props) -> Terms:
 
 def _asked_anew(olds: Props, news: Props) -> bool:
     """Whether something else is declared of it; a port group that is not known yet is taken for the old one."""
-    wanted, networks = (whole(olds.get("wanted")), words(olds, "networks"))
-    return wanted != whole(news.get("wanted")) or networks != {**networks, **words(news, "networks")}
+    wanted, networks = (mapping(olds.get("wanted")), string_map(olds, "networks"))
+    return wanted != mapping(news.get("wanted")) or networks != {**networks, **string_map(news, "networks")}
 
 
 def _left(olds: Props, news: Props) -> dict[str, str]:
-    """The old port group by rail, of rails that have another one now."""
-    now = words(news, "networks")
-    return {rail: old for rail, old in words(olds, "networks").items() if now.get(rail, old) != old}
+    """The previous port group of each rail whose port group changed."""
+    now = string_map(news, "networks")
+    return {rail: old for rail, old in string_map(olds, "networks").items() if now.get(rail, old) != old}
 
 
 def _terms_after(olds: Props, news: Props) -> Terms:
     """What is asked of it, with the port groups that it was on: an adapter is found, and taken away, by its own."""
-    olds_too = {**words(olds, "networks"), **words(news, "networks")}
+    olds_too = {**string_map(olds, "networks"), **string_map(news, "networks")}
     left = {rail + OLD_GROUP: old for rail, old in _left(olds, news).items()}
     return replace(_terms(news), networks={**olds_too, **left})
 
 
 def _given_before(olds: Props, news: Props) -> Terms:
     """What it was given and is declared no more, and the adapters on port groups that its rails have left."""
-    before, wanted, asked = whole(olds.get("before")), whole(olds.get("wanted")), whole(news.get("wanted"))
+    before, wanted, asked = mapping(olds.get("before")), mapping(olds.get("wanted")), mapping(news.get("wanted"))
     terms = _terms_after(olds, news)
     gone = {key: value for key, value in wanted.items() if key not in asked}
     left = [rail for rail in _left(olds, news) if wanted.get(ADAPTER + rail) and not before.get(ADAPTER + rail)]
@@ -205,12 +199,12 @@ def _given_before(olds: Props, news: Props) -> Terms:
     return replace(terms, wanted={**moved, **gone}, before={**before, **dict.fromkeys(moved, False)})
 
 
-def _meant(vcenter: VCenter, olds: Props, news: Props) -> Theirs:
+def _meant(vcenter: VCenter, olds: Props, news: Props) -> ExistingVm:
     """The VM that is asked for: the same one under any name, and by its name where nobody knows more yet."""
-    theirs = _known(vcenter, olds) if olds.get("path") == news.get("path") else None
-    return theirs or _known(vcenter, news) or by_name(vcenter, str(news["path"]))
+    vm = _known(vcenter, olds) if olds.get("path") == news.get("path") else None
+    return vm or _known(vcenter, news) or by_name(vcenter, str(news["path"]))
 
 
-def _known(vcenter: VCenter, props: Props) -> Theirs | None:
+def _known(vcenter: VCenter, props: Props) -> ExistingVm | None:
     instance = props.get("instance")
     return by_instance(vcenter, instance) if isinstance(instance, str) and instance else None

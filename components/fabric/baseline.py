@@ -8,23 +8,21 @@ import pulumi
 from pulumi.dynamic import CreateResult, DiffResult, Resource, ResourceProvider
 
 from components.fabric import login
+from components.fabric.props import Props
 from components.fabric.vcenter.client import OPTION, RULESET, VCenter
 from components.ssh.configured import Configured
 from stacks.base import LabError
 
-Props = dict[str, object]
-
 
 class BaselineProvider(Configured, ResourceProvider):
-    """Looks once; what it saw stays as it was seen."""
+    """Reads the host once, and keeps those values."""
 
     def diff(self, _id: str, _olds: Props, _news: Props) -> DiffResult:
-        """Another host is another baseline; time changes nothing."""
+        """Only another host makes another baseline."""
         replaces = ["host"] if _olds.get("host") != _news.get("host") else []
         return DiffResult(changes=bool(replaces), replaces=replaces)
 
     def create(self, props: Props) -> CreateResult:
-        """Looks at the host."""
         with login.configured_session(self._setting) as vcenter:
             return CreateResult(
                 f"{vcenter.instance_uuid}/{props['host']}", {**props, **look(vcenter, str(props["host"]))}
@@ -42,7 +40,7 @@ class BaselineProvider(Configured, ResourceProvider):
 
 
 class Baseline(Resource, module="fabric", name="Baseline"):
-    """Option and ruleset of one host as they were found."""
+    """Option and ruleset of one ESXi host before rocelab changed them."""
 
     vmknic: pulumi.Output[str]
     """Value of `Net.PVRDMAVmknic`; empty on a host that was never asked."""
@@ -53,27 +51,26 @@ class Baseline(Resource, module="fabric", name="Baseline"):
 
 
 def look(vcenter: VCenter, name: str) -> Props:
-    """What the host has now."""
     host = vcenter.host(name)
     return {"vmknic": vcenter.option(host, OPTION), "firewall_open": vcenter.ruleset(host, RULESET).enabled}
 
 
 def kept(vcenter: VCenter, props: Props) -> str:
-    """What the host has instead of what was found; empty when it is the same."""
+    """What the host has instead of the baseline; empty when nothing differs."""
     name, now = str(props["host"]), look(vcenter, str(props["host"]))
     differ = [
         text
         for key, text in (
-            ("vmknic", f"{OPTION} is {now['vmknic']!r}, and was {props.get('vmknic')!r}"),
-            ("firewall_open", f"ruleset {RULESET} is {_open(now)}, and was {_open(props)}"),
+            ("vmknic", f"{OPTION} is {now['vmknic']!r}, but was {props.get('vmknic')!r}"),
+            ("firewall_open", f"ruleset {RULESET} is {_open(now)}, but was {_open(props)}"),
         )
         if now[key] != props.get(key)
     ]
     if not differ:
         return ""
     return (
-        f"{name}: {'; '.join(differ)} before this stack. Left alone: somebody else has set it since, or a run of "
-        "ours that was killed before it could write that down. In the latter case set it back by hand"
+        f"{name}: {'; '.join(differ)} before this stack. rocelab leaves it as it is: another user may have set "
+        "it since. If an interrupted run of this stack set it, set it back by hand"
     )
 
 

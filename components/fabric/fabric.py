@@ -1,11 +1,13 @@
 """The vSphere fabric of a lab: switches with their uplinks, port groups, vmkernel adapters, PVRDMA's host settings."""
 
-from collections.abc import Mapping
+import json
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import pulumi
 import pulumi_vsphere as vsphere
+from pydantic import JsonValue
 
 from components.fabric import login
 from components.fabric.adopt import Adopted, AdoptedArgs
@@ -13,12 +15,10 @@ from components.fabric.appliances import Appliances, AppliancesArgs
 from components.fabric.baseline import Baseline
 from components.fabric.inspection import Inspection, InspectionArgs
 from components.fabric.joining import Joining
-from components.fabric.machines import Machines, MachinesArgs
-from components.fabric.outline import fabric_outline
+from components.fabric.machines import Machines, MachinesArgs, machines_of
 from components.fabric.settings import HostSettings, HostSettingsArgs
 from components.fabric.uplink import Uplink, UplinkArgs
 from components.fabric.vcenter.objects import MEMBER
-from components.fabric.vms.members import machines_of
 from stacks.fabric import DistributedSwitch, EsxiHost, Fabric
 from stacks.host_keys import HostKey
 from stacks.lab import Lab
@@ -29,8 +29,6 @@ UPLINK = "uplink1"
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class VsphereFabricArgs:
-    """Inputs of `VsphereFabric`."""
-
     lab: Lab
     fabric: Fabric
     password: pulumi.Input[str]
@@ -123,7 +121,7 @@ class VsphereFabric(pulumi.ComponentResource):
         return group
 
     def _switch(self, switch: DistributedSwitch) -> pulumi.Output[str]:
-        """UUID of the switch, which is made, adopted or only looked up."""
+        """UUID of the switch, which is created, adopted or only looked up."""
         path = f"{self._fabric.datacenter}/{switch.name}"
         if switch.use == "create":
             made = self._new_switch(switch)
@@ -142,7 +140,7 @@ class VsphereFabric(pulumi.ComponentResource):
         return self._existing(f"{switch.rail}-switch", AdoptedArgs(kind="switch", path=path, wanted=wanted)).uuid
 
     def _group(self, switch: DistributedSwitch, uuid: pulumi.Output[str]) -> pulumi.Output[str]:
-        """Managed object id of the port group."""
+        """Managed object ID of the port group."""
         path = f"{self._fabric.datacenter}/{switch.name}/{switch.port_group}"
         vlan = {"vlan_id": switch.vlan_id}
         if switch.group_use == "create":
@@ -167,7 +165,7 @@ class VsphereFabric(pulumi.ComponentResource):
         )
 
     def _read_back(self, name: str, args: AdoptedArgs, made: pulumi.Resource) -> None:
-        """Keeps what the provider does not, of an object that it has made."""
+        """Sets the fields of a new object that the provider does not."""
         Adopted(f"{self._name}-{name}-read-back", args, pulumi.ResourceOptions(parent=self, depends_on=[made]))
 
     def _existing(self, name: str, args: AdoptedArgs) -> Adopted:
@@ -265,3 +263,45 @@ class VsphereFabric(pulumi.ComponentResource):
             # nothing is changed before the preflight has passed; no value of it is needed
             depends_on=[self.inspection],
         )
+
+
+LARGEST_BYTES = 900
+"""Of hosts, machines and warnings together: other stacks fetch all outputs to read one."""
+LONGEST_WARNING = 120
+MOST_WARNINGS = 2
+
+
+def fabric_outline(
+    hosts: Mapping[str, str] | None,
+    vmkernels: Mapping[str, str] | None,
+    places: Mapping[str, str] | None,
+    warnings: Sequence[str],
+) -> dict[str, JsonValue]:
+    """What was seen and made, without what does not fit; what is not known yet is empty.
+
+    Args:
+        hosts: what the preflight saw of each ESXi host.
+        vmkernels: the adapter that PVRDMA has on a host, such as `vmk3`.
+        places: ESXi host by machine.
+        warnings: the preflight's.
+    """
+    hosts, vmkernels, places = hosts or {}, vmkernels or {}, places or {}
+    lines = {host: ", ".join(filter(None, [line, vmkernels.get(host, "")])) for host, line in hosts.items()}
+    told = [text if len(text) <= LONGEST_WARNING else f"{text[: LONGEST_WARNING - 3]}..." for text in warnings]
+    for count in range(max(len(lines), len(places)), -1, -1):
+        cut: dict[str, JsonValue] = {
+            "hosts": _first(lines, count),
+            "machines": _first(places, count),
+            "warnings": [
+                *told[:MOST_WARNINGS],
+                *([f"{len(told) - MOST_WARNINGS} more"] if told[MOST_WARNINGS:] else []),
+            ],
+        }
+        if len(json.dumps(cut).encode()) <= LARGEST_BYTES:
+            return cut
+    return {}
+
+
+def _first(lines: Mapping[str, str], count: int) -> dict[str, JsonValue]:
+    shown: dict[str, JsonValue] = dict(list(lines.items())[:count])
+    return shown | ({"...": f"{len(lines) - count} more"} if len(lines) > count else {})

@@ -1,4 +1,4 @@
-"""Where PVRDMA machines run at this moment, and what the HCAs below them have counted."""
+"""Where PVRDMA VMs run now, and the counters of the HCAs below them."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -9,10 +9,10 @@ from pathlib import Path
 from pyVmomi import vmodl
 
 from components.fabric.vcenter.client import VCenter, session
-from components.fabric.vcenter.endpoint import endpoint_of
 from components.fabric.vcenter.esxcli import esxcli, number_of
 from components.fabric.vcenter.nics import choose
 from components.fabric.vcenter.refusals import explained
+from components.fabric.vcenter.session import endpoint_of
 from components.fabric.vms.spread import hosts_of_machines
 from components.ssh.credentials import Setting
 from stacks.base import LabError
@@ -20,21 +20,21 @@ from stacks.fabric import Fabric
 
 STATISTICS = "rdma device stats get"
 SENT, RECEIVED = "Bytes sent", "Bytes received"
-"""As the command's own table names them."""
+"""Columns of the command's output."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class HcaState:
-    """The HCA below one machine on one rail, as it was at one moment."""
+class HcaCounters:
+    """Counters of the HCA below one VM on one rail."""
 
     host: str = ""
-    """ESXi host; empty where nobody knows it."""
+    """ESXi host; empty: unknown."""
     device: str = ""
     """RDMA device of the host, such as `vmrdma0`."""
     sent_bytes: int | None = None
     received_bytes: int | None = None
     why: str = ""
-    """Why something of it is not known."""
+    """Why a value is unknown."""
 
 
 class Hcas:
@@ -44,55 +44,54 @@ class Hcas:
         self._vcenter, self._switches = vcenter, {switch.rail: switch for switch in fabric.switches}
         self._devices: dict[tuple[str, str], str] = {}
 
-    def look(self, wanted: Iterable[tuple[str, str]]) -> dict[tuple[str, str], HcaState]:
-        """The HCA of each (rail, machine); what cannot be read of one is said there. Blocks.
+    def look(self, machines: Iterable[tuple[str, str]]) -> dict[tuple[str, str], HcaCounters]:
+        """Counters by (rail, machine); a value that cannot be read has its reason there. Blocks.
 
         Raises:
             LabError: when the vCenter does not answer.
         """
-        asked = list(wanted)
+        asked = list(machines)
         try:
             return self._looked(asked)
         except (vmodl.MethodFault, OSError, HTTPException) as error:
             raise LabError(f"the vCenter does not report where the VMs run: {explained(error)}") from None
 
-    def _looked(self, asked: list[tuple[str, str]]) -> dict[tuple[str, str], HcaState]:
+    def _looked(self, asked: list[tuple[str, str]]) -> dict[tuple[str, str], HcaCounters]:
         places = machines_on_hosts(self._vcenter, {machine for _, machine in asked})
-        counted: dict[tuple[str, str], HcaState] = {}
+        counted: dict[tuple[str, str], HcaCounters] = {}
         found = {}
         for rail, machine in asked:
             host = places.get(machine)
             if host is None:
-                found[rail, machine] = HcaState(
-                    why=f"the vCenter does not have one VM named {machine}, or not its host"
-                )
+                why = f"the vCenter has no single VM named {machine}, or does not report its host"
+                found[rail, machine] = HcaCounters(why=why)
                 continue
             if (rail, host) not in counted:
                 counted[rail, host] = self._counted(rail, host)
             found[rail, machine] = counted[rail, host]
         return found
 
-    def _counted(self, rail: str, host: str) -> HcaState:
+    def _counted(self, rail: str, host: str) -> HcaCounters:
         device = ""
         try:
             device = self._device(rail, host)
             rows = esxcli(self._vcenter.host(host), host, STATISTICS, device=device)
         except LabError as error:
-            return HcaState(host=host, device=device, why=str(error))
+            return HcaCounters(host=host, device=device, why=str(error))
         row = rows[0] if rows else {}
         sent, received = number_of(row, SENT), number_of(row, RECEIVED)
         lacking = [name for name, value in ((SENT, sent), (RECEIVED, received)) if value is None]
-        told = ", ".join(sorted(row)) or "nothing"
-        why = f"{host}: esxcli {STATISTICS} tells no {' and no '.join(lacking)}, but {told}"
-        return HcaState(
+        reported = ", ".join(sorted(row)) or "nothing"
+        why = f"{host}: esxcli {STATISTICS} reports no {' and no '.join(lacking)}; it reports {reported}"
+        return HcaCounters(
             host=host, device=device, sent_bytes=sent, received_bytes=received, why=why[:300] if lacking else ""
         )
 
     def _device(self, rail: str, host: str) -> str:
-        """RDMA device of the rail's uplink on a host.
+        """RDMA device of the rail's uplink on an ESXi host.
 
         Raises:
-            LabError: when the rail has no switch there, or its uplink cannot be told.
+            LabError: when the rail has no switch there, or not one uplink.
         """
         if (rail, host) not in self._devices:
             switch = self._switches.get(rail)
@@ -106,7 +105,7 @@ class Hcas:
 
 
 def machines_on_hosts(vcenter: VCenter, names: Iterable[str]) -> Mapping[str, str]:
-    """The host that each machine of a name runs on now; one whose name two machines have is left out."""
+    """ESXi host by VM name; a name that two VMs have is left out."""
     wanted = set(names)
     machines: dict[str, list[str]] = {}
     for name, host in hosts_of_machines(vcenter, "name"):
@@ -117,10 +116,10 @@ def machines_on_hosts(vcenter: VCenter, names: Iterable[str]) -> Mapping[str, st
 
 @contextmanager
 def opened(fabric: Fabric, setting: Setting, root: Path) -> Iterator[Hcas]:
-    """The HCAs of a lab while its vCenter is open.
+    """The HCAs of a lab, over a session that ends with the block.
 
     Raises:
-        LabError: when it cannot be entered.
+        LabError: when the login fails.
     """
     with session(endpoint_of(fabric, setting, root)) as vcenter:
         yield Hcas(vcenter, fabric)

@@ -4,7 +4,6 @@ What it saw stands in the state, so that a preview shows a host that has changed
 state of every stack with a fabric: it never moves.
 """
 
-from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 
 import pulumi
@@ -22,6 +21,7 @@ from components.fabric.preflight.claims import (
 )
 from components.fabric.preflight.judge import judge, other_branches, unlossless
 from components.fabric.preflight.survey import Scope, kept, survey, without_vmnic
+from components.fabric.props import Props, mapping, strings
 from components.fabric.vcenter.client import VCenter
 from components.fabric.vcenter.privileges import needs_of, privileges
 from components.ssh.configured import Configured
@@ -32,7 +32,6 @@ from stacks.lab import Lab
 from stacks.machines import ExistingMachine
 from stacks.nodes import VsphereVm
 
-Props = dict[str, object]
 SEEN = ("hosts", "faults", "warnings")
 MADE = ("made", "adapters")
 """What this stack has set out to make: names, and vmkernel adapters by their address. It is ours if it is there."""
@@ -42,47 +41,46 @@ MOST_LINES = 12
 
 
 class InspectionProvider(Configured, ResourceProvider):
-    """Looks at each run, in preview too; changes nothing."""
+    """Reads hosts and switches at each run, also in a preview, and changes nothing."""
 
     def check(self, _olds: Props, news: Props) -> CheckResult:
-        """Looks, and refuses where the lab says so."""
+        """Runs the preflight, and refuses its faults if `fabric.preflight` is `enforce`."""
         lab = configured_lab(self._setting)
         if lab.fabric is None:
             raise LabError("the stack's lab has no fabric")
         with login.configured_session(self._setting) as vcenter:
             seen = look(lab, lab.fabric, vcenter, _olds)
-        for warning in [*_lines(seen, "warnings"), *(_lines(seen, "faults") if lab.fabric.preflight == "warn" else [])]:
+        for warning in [
+            *strings(seen, "warnings"),
+            *(strings(seen, "faults") if lab.fabric.preflight == "warn" else []),
+        ]:
             pulumi.log.warn(warning)
         failures = []
-        if lab.fabric.preflight == "enforce" and (faults := _lines(seen, "faults")):
+        if lab.fabric.preflight == "enforce" and (faults := strings(seen, "faults")):
             failures = [CheckFailure("fabric", _told(faults))]
         return CheckResult({**news, **seen}, failures)
 
     def diff(self, _id: str, _olds: Props, _news: Props) -> DiffResult:
-        """A host that has changed is shown with what it was and is."""
-        for host, line in _mapping(_news, "hosts").items():
-            if (before := _mapping(_olds, "hosts").get(host)) not in (None, line):
+        """Shows hosts that changed since the last run."""
+        for host, line in mapping(_news.get("hosts")).items():
+            if (before := mapping(_olds.get("hosts")).get(host)) not in (None, line):
                 pulumi.log.info(f"{host}: {before} => {line}")
         return DiffResult(changes=any(_olds.get(key) != _news.get(key) for key in (*SEEN, *MADE, KEPT, "datacenter")))
 
     def create(self, props: Props) -> CreateResult:
-        """Keeps what was seen."""
         return CreateResult(f"{props['datacenter']}/{props['cluster']}", props)
 
     def update(self, _id: str, _olds: Props, _news: Props) -> UpdateResult:
-        """Keeps what was seen now."""
         return UpdateResult(_news)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class InspectionArgs:
-    """Inputs of `Inspection`."""
-
     fabric: Fabric
 
 
 class Inspection(Resource, module="fabric", name="Inspection"):
-    """What was seen before anything was changed."""
+    """What the preflight found."""
 
     hosts: pulumi.Output[dict[str, str]]
     """A line for each ESXi host."""
@@ -116,8 +114,8 @@ def look(lab: Lab, fabric: Fabric, vcenter: VCenter, olds: Props) -> Props:
     verdict = judge(fabric.switches, facts, {rail.name: rail.mtu_bytes for rail in lab.rails}, vgpu)
     portless = without_vmnic(vcenter, [facts.hosts[name] for name in verdict.unlinked]) if verdict.unlinked else ()
     claims = [
-        *refused_names(fabric.switches, facts, _ours(olds, "made")),
-        *refused_adapters(fabric.switches, facts, _ours(olds, "adapters")),
+        *refused_names(fabric.switches, facts, frozenset(strings(olds, "made"))),
+        *refused_adapters(fabric.switches, facts, frozenset(strings(olds, "adapters"))),
         *refused_mtus(fabric.switches, facts),
         *refused_versions(fabric.switches, facts),
         *refused_supplies(lab, facts),
@@ -153,23 +151,8 @@ def hosts_with_vgpus(lab: Lab, hosts: list[str]) -> frozenset[str]:
     return frozenset(found)
 
 
-def _ours(olds: Props, key: str) -> frozenset[str]:
-    found = olds.get(key)
-    return frozenset(map(str, found)) if isinstance(found, list) else frozenset()
-
-
 def _told(faults: list[str]) -> str:
     rest = len(faults) - MOST_LINES
     lines = [f"  {fault}" for fault in faults[:MOST_LINES]] + ([f"  and {rest} more"] if rest > 0 else [])
     closing = "Nothing was changed. To continue anyway, set fabric.preflight: warn."
     return "\n".join(["the fabric is not fit for PVRDMA:", *lines, closing])
-
-
-def _lines(seen: Props, key: str) -> list[str]:
-    found = seen[key]
-    return [str(line) for line in found] if isinstance(found, list) else []
-
-
-def _mapping(props: Props, key: str) -> Mapping[str, object]:
-    found = props.get(key)
-    return found if isinstance(found, dict) else {}

@@ -18,10 +18,10 @@ from pyVmomi import vim, vmodl
 
 from components.fabric.preflight.claims import taken_address
 from components.fabric.vcenter.client import Endpoint, VCenter, session
-from components.fabric.vcenter.endpoint import peer_of
 from components.fabric.vcenter.nics import choose
 from components.fabric.vcenter.objects import entity_named
 from components.fabric.vcenter.properties import collect, collect_all
+from components.fabric.vcenter.session import peer_of
 from stacks.base import LabError
 from stacks.fabric import DistributedSwitch, Fabric
 
@@ -47,7 +47,7 @@ class Joining:
         return self._said(f"{switch.rail}-taken", lambda vcenter: taken(vcenter, switch), there)
 
     def group(self, switch: DistributedSwitch) -> pulumi.ResourceHookBinding:
-        """For a port group: whether one of its name is there."""
+        """For a port group: whether one of its name exists."""
         there = partial(unknown_group, datacenter=self.fabric.datacenter, switch=switch)
         return self._said(f"{switch.rail}-group", lambda _: (), there)
 
@@ -71,7 +71,7 @@ class Joining:
         """What `look` says is said beside any error; what `made` says where something could not be made."""
 
         async def explain(failed: pulumi.ErrorHookArgs) -> bool:
-            """True would have the engine try again at once, which frees no NIC."""
+            """Returns False: with True the engine would try again at once, which frees no NIC."""
             if failed.failed_operation == "delete":
                 return False
 
@@ -101,13 +101,13 @@ class Joining:
 
 
 def taken(vcenter: VCenter, switch: DistributedSwitch) -> Iterable[str]:
-    """The hosts that cannot bring their NIC along, each with what has it."""
+    """The hosts whose NIC is not free, each with the reason."""
     for host in switch.hosts:
         try:
             nics = vcenter.nics(vcenter.host(host.name))
             choose(host.name, nics, host.uplink or switch.uplink, switch.name, rdma=switch.carries_pvrdma)
         except LabError as error:
-            yield f"{error}; then run it again"
+            yield f"{error}; then run again"
 
 
 def unknown_switch(vcenter: VCenter, datacenter: str, switch: DistributedSwitch) -> Iterable[str]:
@@ -158,7 +158,7 @@ def _names(vcenter: VCenter, objects: Sequence[vim.ManagedEntity]) -> str:
 
 
 def left(vcenter: VCenter, switch: DistributedSwitch, host: str) -> Iterable[str]:
-    """What to do where a host is not on the switch of its adapter."""
+    """What to do about a host that is not a member of its adapter's switch."""
     if not vcenter.uplinks(vcenter.host(host), switch.name):
         yield (
             f"{host}: is no longer a member of {switch.name}, so it gets no vmkernel adapter there; run "
@@ -167,7 +167,7 @@ def left(vcenter: VCenter, switch: DistributedSwitch, host: str) -> Iterable[str
 
 
 def doubled(vcenter: VCenter, switch: DistributedSwitch, host: str) -> Iterable[str]:
-    """What has the address already that a new adapter of the host is to get."""
+    """The adapter that already has the address of the host's new one."""
     wanted = next((one.vmkernel.address for one in switch.hosts if one.name == host and one.vmkernel), None)
     for vmk, address in vcenter.vmkernel_names(vcenter.host(host)).items():
         if wanted is not None and address == str(wanted.ip):

@@ -11,7 +11,7 @@ import pulumi
 
 from components.fabric.vcenter import session as sessions
 from components.fabric.vcenter.client import VCenter, session
-from components.fabric.vcenter.endpoint import endpoint_of, peer_of
+from components.fabric.vcenter.session import endpoint_of, peer_of
 from components.ssh.credentials import Setting, configured_lab
 from stacks.base import LabError
 from stacks.fabric import Fabric

@@ -19,8 +19,8 @@ from pulumi.dynamic import (
 )
 
 from components.fabric import login
-from components.fabric.props import Props, names, whole, words
-from components.fabric.vms.theirs import by_instance, by_name, still_there
+from components.fabric.props import Props, mapping, string_map, strings
+from components.fabric.vms.existing import by_instance, by_name, still_there
 from components.ssh.configured import Configured
 from components.ssh.credentials import Setting
 from stacks.base import LabError
@@ -29,7 +29,7 @@ FOUND = ("uuid", "instance", "was_on", "found")
 
 
 class MachineBaselineProvider(Configured, ResourceProvider):
-    """Looks once at each declared field; what it saw stays as it was seen."""
+    """Reads each declared field once, and keeps its value."""
 
     def check(self, _olds: Props, news: Props) -> CheckResult:
         """Refuses another name that leads to no VM, or to two, while it is still a preview."""
@@ -47,35 +47,34 @@ class MachineBaselineProvider(Configured, ResourceProvider):
         return DiffResult(changes=bool(replaces) or not same, replaces=replaces)
 
     def create(self, props: Props) -> CreateResult:
-        """Finds the VM by its name, and looks at it."""
         with login.configured_session(self._setting) as vcenter:
-            theirs = by_name(vcenter, str(props["path"]))
+            vm = by_name(vcenter, str(props["path"]))
             found = {
-                "uuid": str(theirs.facts["config.uuid"]),
-                "instance": theirs.instance,
-                "was_on": theirs.on,
-                "found": theirs.read(names(props, "fields"), words(props, "networks")),
+                "uuid": str(vm.facts["config.uuid"]),
+                "instance": vm.instance,
+                "was_on": vm.on,
+                "found": vm.read(strings(props, "fields"), string_map(props, "networks")),
             }
-            return CreateResult(f"{vcenter.instance_uuid}/{theirs.instance}", {**props, **found})
+            return CreateResult(f"{vcenter.instance_uuid}/{vm.instance}", {**props, **found})
 
     def read(self, id_: str, props: Props) -> ReadResult:
-        """Nothing of it changes while the VM is there."""
+        """The baseline lasts as long as the VM exists."""
         with login.configured_session(self._setting) as vcenter:
             gone = by_instance(vcenter, str(props["instance"])) is None
         return ReadResult("", {}) if gone else ReadResult(id_, props)
 
     def update(self, _id: str, _olds: Props, _news: Props) -> UpdateResult:
-        """Looks at fields that are new; forgets those that are declared no more."""
+        """Reads new fields, and forgets those that are no longer declared."""
         with login.configured_session(self._setting) as vcenter:
-            theirs = still_there(vcenter, str(_olds["instance"]), str(_olds["path"]))
-            now = theirs.read(names(_news, "fields"), words(_news, "networks"))
-        kept = {key: value for key, value in whole(_olds.get("found")).items() if key in now}
+            vm = still_there(vcenter, str(_olds["instance"]), str(_olds["path"]))
+            now = vm.read(strings(_news, "fields"), string_map(_news, "networks"))
+        kept = {key: value for key, value in mapping(_olds.get("found")).items() if key in now}
         same = {key: _olds[key] for key in FOUND if key != "found"}
         return UpdateResult({**_news, **same, "found": {**now, **kept}})
 
 
 class MachineBaseline(Resource, module="fabric", name="MachineBaseline"):
-    """The declared fields of one VM as they were found."""
+    """The declared fields of one VM before rocelab changed them."""
 
     uuid: pulumi.Output[str]
     """Of its BIOS, by which the vSphere provider knows machines."""

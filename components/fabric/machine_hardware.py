@@ -19,6 +19,7 @@ from pulumi.dynamic import (
 )
 
 from components.fabric import login
+from components.fabric.props import Props, strings
 from components.fabric.vcenter.client import VCenter
 from components.fabric.vcenter.power import is_on
 from components.fabric.vms.halfway import refuse_unready
@@ -34,7 +35,6 @@ from components.fabric.vms.hardware import (
 )
 from components.ssh.configured import Configured
 
-Props = dict[str, object]
 SET = ("vgpus", "roce_version")
 
 
@@ -43,14 +43,13 @@ class HardwareProvider(Configured, ResourceProvider):
 
     def check(self, _olds: Props, news: Props) -> CheckResult:
         """Refuses what no host offers, and what would restart a machine that may not be, while it is a preview."""
-        if not _listed(news, "vgpus") and not _asks_anew(_olds, news):
+        if not strings(news, "vgpus") and not _asks_anew(_olds, news):
             return CheckResult(news, [])  # nothing to look up
         with login.configured_session(self._setting) as vcenter:
             said = refusal(vcenter, _olds, news)
         return CheckResult(news, [CheckFailure("vgpus", said)] if said else [])
 
     def diff(self, _id: str, _olds: Props, _news: Props) -> DiffResult:
-        """What the machine has against what it is to have."""
         replaces = ["machine"] if _olds.get("machine") != _news.get("machine") else []
         changed = [key for key in SET if _differs(_olds, _news, key)]
         for key in changed:
@@ -58,12 +57,10 @@ class HardwareProvider(Configured, ResourceProvider):
         return DiffResult(changes=bool(replaces or changed), replaces=replaces)
 
     def create(self, props: Props) -> CreateResult:
-        """Gives a machine of this run what it is to have."""
         self._put(props, new=True)
         return CreateResult(str(props["machine"]), props)
 
     def read(self, id_: str, props: Props) -> ReadResult:
-        """What the machine has now."""
         with login.configured_session(self._setting) as vcenter:
             found = observe(vcenter, str(props["machine"]))
         if found is None:
@@ -99,8 +96,6 @@ class HardwareProvider(Configured, ResourceProvider):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class MachineHardwareArgs:
-    """Inputs of `MachineHardware`."""
-
     name: str
     machine: pulumi.Input[str]
     """UUID of the VM."""
@@ -129,9 +124,9 @@ class MachineHardware(Resource, module="fabric", name="MachineHardware"):
 
 
 def refusal(vcenter: VCenter, olds: Props, news: Props) -> str:
-    """Why a machine may not be given this; empty when it may."""
+    """Why the VM cannot get this hardware; empty when it can."""
     wanted = _wanted(news)
-    hosts = [str(host) for host in _listed(news, "hosts")]
+    hosts = strings(news, "hosts")
     if said := refuse_unknown_profiles(vcenter, str(news["name"]), wanted.vgpus, hosts):
         return said
     asked = _asks_anew(olds, news) and not news["may_restart"]
@@ -139,7 +134,7 @@ def refusal(vcenter: VCenter, olds: Props, news: Props) -> str:
     if machine is None or not is_on(vcenter, machine):
         return ""
     found = observe(vcenter, str(news["machine"]))
-    return "" if found is None or satisfied(found, wanted) else f"{news['name']} runs, and {restart_text(wanted)}"
+    return "" if found is None or satisfied(found, wanted) else f"{news['name']} is running, but {restart_text(wanted)}"
 
 
 def keep_running(vcenter: VCenter, props: Props) -> Hardware | None:
@@ -161,14 +156,9 @@ def _asks_anew(olds: Props, news: Props) -> bool:
 
 def _wanted(props: Props) -> Hardware:
     return Hardware(
-        vgpus=tuple(sorted(str(one) for one in _listed(props, "vgpus"))),
+        vgpus=tuple(sorted(strings(props, "vgpus"))),
         roce_version=str(props.get("roce_version") or ""),
     )
-
-
-def _listed(props: Props, key: str) -> list[object]:
-    found = props.get(key)
-    return list(found) if isinstance(found, list) else []
 
 
 def _differs(olds: Props, news: Props, key: str) -> bool:

@@ -9,17 +9,19 @@ from dataclasses import dataclass, field
 import pulumi
 import pulumi_vsphere as vsphere
 
-from components.fabric.adopted_machines import AdoptionArgs, adopt
-from components.fabric.cloning import clone_hooks, clone_of
+from components.fabric.adopt_machine import AdoptedMachine, AdoptedMachineArgs
+from components.fabric.machine_baseline import MachineBaseline
 from components.fabric.machine_hardware import MachineHardware, MachineHardwareArgs
 from components.fabric.placement import Placement, PlacementArgs
+from components.fabric.vms.existing import ADAPTER, ALL, OPTION, RESERVATION, ROCE_VERSION, VGPUS
 from components.fabric.vms.guestinfo import SECRET, TOLD, guestinfo
-from components.fabric.vms.members import free, hosts_of, machines_of
+from components.fabric.vms.halfway import remedy
 from stacks.fabric import Fabric
 from stacks.host_keys import HostKey
 from stacks.lab import Lab
 from stacks.machines import ExistingMachine, Machine
 from stacks.nodes import VsphereVm
+from stacks.rules.machines import hardware_needed
 
 MANAGEMENT = "vmxnet3"
 PVRDMA = "vmxnet3vrdma"
@@ -30,8 +32,6 @@ RULES = {"apart": "workers", "planes-apart": "control-planes"}
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class MachinesArgs:
-    """Inputs of `Machines`."""
-
     lab: Lab
     fabric: Fabric
     datacenter: pulumi.Input[str]
@@ -149,7 +149,7 @@ class Machines(pulumi.ComponentResource):
         return MachineHardware(f"{self._name}-{node.name}-hardware", wanted, options)
 
     def _adopted(self, node: VsphereVm, machine: ExistingMachine) -> tuple[pulumi.Output[str], pulumi.Resource]:
-        """UUID of a VM that is there, and what stands for it."""
+        """UUID and resource of an existing VM."""
         args, hosts = self._args, hosts_of(node, self._args.fabric)
         wanted = AdoptionArgs(lab=args.lab, fabric=args.fabric, port_groups=args.port_groups, hosts=hosts)
         after = pulumi.ResourceOptions(parent=self, depends_on=set_up(hosts, args.preflight, args.settings))
@@ -168,8 +168,8 @@ class Machines(pulumi.ComponentResource):
         adapters = [(MANAGEMENT, management), *((PVRDMA, args.port_groups[pf.rail]) for pf in node.pfs)]
         if len(adapters) > 2 and not node.knows_several_pvrdma:
             pulumi.log.warn(
-                f"{node.name} has {len(adapters) - 1} PVRDMA adapters: VMware's KB 328676 allows one a VM, the "
-                "Bitfusion guide three. Nothing here can tell which is right for your version: watch its log"
+                f"{node.name} has {len(adapters) - 1} PVRDMA adapters: VMware's KB 328676 allows one per VM, the "
+                "Bitfusion article three. rocelab cannot tell which holds for your version; watch its vmware.log"
             )
         reserved = wanted.memory_mbytes if node.pfs or node.vgpu else 0
         return vsphere.VirtualMachine(
@@ -216,7 +216,7 @@ class Machines(pulumi.ComponentResource):
         )
 
     def _extra_config(self, node: VsphereVm) -> dict[str, pulumi.Input[str]]:
-        """Settings of the VM's file, its host key among them."""
+        """Settings of the VM's file, including its host key."""
         found: dict[str, pulumi.Input[str]] = {}
         if node.vgpu is not None:
             # space above 4 GB for the memory of its vGPUs (VMware's rule for large GPUs)
@@ -228,7 +228,7 @@ class Machines(pulumi.ComponentResource):
         return found
 
     def _before(self, node: VsphereVm, suffix: str) -> list[pulumi.Alias]:
-        """The name that a resource had before its node was renamed."""
+        """The resource's name before its node was renamed."""
         return [pulumi.Alias(name=f"{self._name}-{node.formerly}{suffix}")] if node.formerly else []
 
 
@@ -237,3 +237,137 @@ def set_up(
 ) -> list[pulumi.Resource]:
     """What has to be there before a machine starts on one of the hosts, and stays until it is gone."""
     return [preflight, *(settings[host] for host in hosts if host in settings)]
+
+
+def clone_hooks(name: str, lab: Lab) -> pulumi.ResourceHookBinding:
+    """What is said beside the provider's error when a VM named `name`-node cannot be made. Asks nobody."""
+    machines = {
+        f"{name}-{node.name}": (node.name, node.machine)
+        for node in machines_of(lab)
+        if isinstance(node.machine, Machine)
+    }
+
+    def explain(failed: pulumi.ErrorHookArgs) -> bool:
+        """True would have the engine try again at once, which mends none of the causes."""
+        known = machines.get(failed.name)  # a change or a removal fails for other reasons than a copy
+        if failed.failed_operation == "create" and known and (said := remedy(*known, failed.errors)):
+            pulumi.log.error(said)
+        return False
+
+    return pulumi.ResourceHookBinding(on_error=[pulumi.ErrorHook(f"{name}-remedy", explain)])
+
+
+def clone_of(node: VsphereVm, wanted: Machine, template: pulumi.Input[str]) -> vsphere.VirtualMachineCloneArgs:
+    """How a machine is made from its template.
+
+    Args:
+        node: whose machine it is.
+        wanted: the machine.
+        template: UUID of the template.
+    """
+    return vsphere.VirtualMachineCloneArgs(
+        template_uuid=template, timeout=wanted.clone_timeout_minutes, customize=_customization(node, wanted)
+    )
+
+
+def _customization(node: VsphereVm, wanted: Machine) -> vsphere.VirtualMachineCloneCustomizeArgs:
+    """Name and addresses, which vCenter matches to the adapters by position."""
+    addresses = [(str(node.address), wanted.prefix_length)]
+    addresses += [(str(pf.address.ip), pf.address.network.prefixlen) for pf in node.pfs]
+    return vsphere.VirtualMachineCloneCustomizeArgs(
+        linux_options=vsphere.VirtualMachineCloneCustomizeLinuxOptionsArgs(host_name=node.name, domain=wanted.domain),
+        network_interfaces=[
+            vsphere.VirtualMachineCloneCustomizeNetworkInterfaceArgs(ipv4_address=address, ipv4_netmask=length)
+            for address, length in addresses
+        ],
+        ipv4_gateway=str(wanted.gateway) if wanted.gateway else None,
+        dns_server_lists=[str(server) for server in wanted.dns_servers],
+        timeout=wanted.customize_timeout_minutes,
+    )
+
+
+def declared(node: VsphereVm, machine: ExistingMachine) -> dict[str, str | int | bool]:
+    """The fields that the lab file sets for a VM, without any default."""
+    wanted: dict[str, str | int | bool] = {}
+    if machine.cpus is not None:
+        wanted["cpus"] = machine.cpus
+    if machine.memory_mbytes is not None:
+        wanted["memory_mbytes"] = machine.memory_mbytes
+    if node.pfs or node.vgpu:
+        # both hand guest memory to hardware, so this is declared with them
+        wanted[RESERVATION] = ALL
+    if node.vgpu is not None:
+        wanted[VGPUS] = ",".join([node.vgpu.profile] * node.vgpu.count)
+        if node.vgpu.mmio_gbytes is not None:
+            # only where it is named: what the machine has may be more than the rule gives, and needed
+            wanted[f"{OPTION}pciPassthru.use64bitMMIO"] = "TRUE"
+            wanted[f"{OPTION}pciPassthru.64bitMMIOSizeGB"] = str(node.vgpu.mmio_gbytes)
+    for pf in node.pfs:
+        wanted[ADAPTER + pf.rail] = True
+        if machine.roce_version is not None:
+            wanted[ROCE_VERSION + pf.rail] = machine.roce_version
+    return wanted
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class AdoptionArgs:
+    """Inputs of `adopt` besides the node."""
+
+    lab: Lab
+    fabric: Fabric
+    port_groups: Mapping[str, pulumi.Input[str]]
+    """Managed object id by rail."""
+    hosts: Sequence[str]
+    """The ESXi hosts that the node's rails reach."""
+
+
+def adopt(
+    name: str, node: VsphereVm, machine: ExistingMachine, args: AdoptionArgs, opts: pulumi.ResourceOptions
+) -> tuple[MachineBaseline, AdoptedMachine]:
+    """Places one VM: what it had, then what it is given; the options are those of both."""
+    lab, fabric, port_groups = args.lab, args.fabric, args.port_groups
+    path, wanted = f"{fabric.datacenter}/{machine.existing}", declared(node, machine)
+    networks = {pf.rail: port_groups[pf.rail] for pf in node.pfs}
+    least, needs = hardware_needed(node, lab.nodes, lab.hosts)
+
+    def named(end: str) -> pulumi.ResourceOptions:
+        before = [pulumi.Alias(name=name.removesuffix(node.name) + node.formerly + end)] if node.formerly else []
+        return pulumi.ResourceOptions.merge(opts, pulumi.ResourceOptions(aliases=before))
+
+    baseline = MachineBaseline(f"{name}-baseline", path, list(wanted), networks, named("-baseline"))
+    asked = AdoptedMachineArgs(
+        path=path,
+        wanted=wanted,
+        networks=networks,
+        baseline=baseline,
+        allow_power_off=machine.allow_power_off,
+        terms={
+            "hosts": list(args.hosts),
+            "host": machine.host or "",
+            "least_hardware": least,
+            "needs": needs,
+            "several_pvrdma": machine.several_pvrdma,
+            "guest_s": 0 if lab.simulated else lab.hosts.reboot_wait_s,
+        },
+    )
+    # the baseline stands in the state before anything is set, whatever it found
+    after = pulumi.ResourceOptions.merge(named("-existing"), pulumi.ResourceOptions(depends_on=[baseline]))
+    return baseline, AdoptedMachine(f"{name}-existing", asked, after)
+
+
+def machines_of(lab: Lab) -> Sequence[VsphereVm]:
+    """The nodes that the fabric creates or adopts."""
+    return [node for node in lab.nodes if isinstance(node, VsphereVm) and node.state != "absent"]
+
+
+def free(nodes: Sequence[VsphereVm]) -> list[VsphereVm]:
+    """The nodes that the cluster places."""
+    return [node for node in nodes if node.machine.host is None]
+
+
+def hosts_of(node: VsphereVm, fabric: Fabric) -> list[str]:
+    """Where a machine may run: the host that it is pinned to, or every host of its rails' switches."""
+    if node.machine.host:
+        return [node.machine.host]
+    rails = {pf.rail for pf in node.pfs}
+    return sorted({host.name for switch in fabric.switches if switch.rail in rails for host in switch.hosts})

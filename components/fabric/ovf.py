@@ -17,8 +17,6 @@ MOST_BYTES = 4_000_000
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Property:
-    """One property of the appliance."""
-
     key: str
     type: str
     """Of OVF: string, boolean, uint16, ip and so on."""

@@ -19,13 +19,12 @@ from pulumi.dynamic import (
 )
 
 from components.fabric import login
-from components.fabric.vcenter.client import VCenter
-from components.fabric.vcenter.waits import until
+from components.fabric.props import Props, string_map, strings
+from components.fabric.vcenter.client import VCenter, until
 from components.fabric.vms.spread import drs_refusal, faults_of, places_of
 from components.ssh.configured import Configured
 from stacks.base import LabError
 
-Props = dict[str, object]
 ASKED = ("machines", "apart", "pinned")
 DRS_S = 300
 """How long DRS may take to separate machines: it looks every five minutes at most, and at each new rule."""
@@ -35,9 +34,9 @@ class PlacementProvider(Configured, ResourceProvider):
     """Looks, waits for DRS, and refuses what stays wrong; it moves nothing itself."""
 
     def check(self, _olds: Props, news: Props) -> CheckResult:
-        """Refuses machines that nobody would keep apart, before they are made."""
-        pinned, ruled = _map(news, "pinned"), _list(news, "ruled")
-        apart = [name for name in _list(news, "apart") if name in ruled]
+        """Refuses VMs that nothing would keep apart, before they are created."""
+        pinned, ruled = string_map(news, "pinned"), strings(news, "ruled")
+        apart = [name for name in strings(news, "apart") if name in ruled]
         if len(apart) < 2 or all(name in pinned for name in apart):
             return CheckResult(news, [])
         with login.configured_session(self._setting) as vcenter:
@@ -45,48 +44,46 @@ class PlacementProvider(Configured, ResourceProvider):
         return CheckResult(news, [CheckFailure("apart", said)] if said else [])
 
     def diff(self, _id: str, _olds: Props, _news: Props) -> DiffResult:
-        """Another question, or an answer that is no longer right."""
-        faults = _list(_olds, "faults")
+        """Other VMs, or a placement that is no longer right."""
+        faults = strings(_olds, "faults")
         for fault in faults:
             pulumi.log.warn(fault)
         return DiffResult(changes=bool(faults) or any(_olds.get(key) != _news.get(key) for key in ASKED))
 
     def create(self, props: Props) -> CreateResult:
-        """Waits until every machine is where it belongs."""
+        """Waits until every VM is where it belongs."""
         return CreateResult(f"placement-{props['cluster']}", self._settled(props))
 
     def read(self, id_: str, props: Props) -> ReadResult:
-        """Where they run now."""
         with login.configured_session(self._setting) as vcenter:
             return ReadResult(id_, {**props, **_seen(vcenter, props)})
 
     def update(self, _id: str, _olds: Props, _news: Props) -> UpdateResult:
-        """Waits anew."""
         return UpdateResult(self._settled(_news))
 
     def _settled(self, props: Props) -> Props:
         with login.configured_session(self._setting) as vcenter:
             seen: Props = {}
 
-            ruled = set(_list(props, "ruled"))
-            of_drs = {**props, "apart": [name for name in _list(props, "apart") if name in ruled]}
-            of_drs |= {key: {n: v for n, v in _map(props, key).items() if n in ruled} for key in ("machines", "pinned")}
+            ruled = set(strings(props, "ruled"))
+            of_drs = {**props, "apart": [name for name in strings(props, "apart") if name in ruled]}
+            of_drs |= {
+                key: {n: v for n, v in string_map(props, key).items() if n in ruled} for key in ("machines", "pinned")
+            }
 
             def right() -> bool:
                 seen.update(_seen(vcenter, props))
-                return not _faults(_map(seen, "places"), of_drs)
+                return not _faults(string_map(seen, "places"), of_drs)
 
-            waiting = f"{props['cluster']}: DRS is to move machines to hosts of their own"
+            waiting = f"{props['cluster']}: waiting for DRS to move VMs to separate hosts"
             until(right, DRS_S if props["patient"] else 0, vcenter.say, waiting)
             if seen["faults"]:
-                raise LabError("\n".join(_list(seen, "faults")))
+                raise LabError("\n".join(strings(seen, "faults")))
             return {**props, **seen}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PlacementArgs:
-    """Inputs of `Placement`."""
-
     cluster: str
     machines: Mapping[str, pulumi.Input[str]]
     """UUID by name."""
@@ -101,7 +98,7 @@ class PlacementArgs:
 
 
 class Placement(Resource, module="fabric", name="Placement"):
-    """The hosts of all machines."""
+    """The ESXi hosts of all VMs."""
 
     places: pulumi.Output[Mapping[str, str]]
     """ESXi host by machine."""
@@ -119,19 +116,9 @@ class Placement(Resource, module="fabric", name="Placement"):
 
 
 def _seen(vcenter: VCenter, props: Props) -> Props:
-    places = places_of(vcenter, _map(props, "machines"))
+    places = places_of(vcenter, string_map(props, "machines"))
     return {"places": places, "faults": _faults(places, props)}
 
 
 def _faults(places: Mapping[str, str], props: Props) -> list[str]:
-    return faults_of(places, list(_map(props, "machines")), _list(props, "apart"), _map(props, "pinned"))
-
-
-def _list(props: Props, key: str) -> list[str]:
-    found = props.get(key)
-    return [str(one) for one in found] if isinstance(found, list) else []
-
-
-def _map(props: Props, key: str) -> dict[str, str]:
-    found = props.get(key)
-    return {str(name): str(value) for name, value in found.items()} if isinstance(found, dict) else {}
+    return faults_of(places, list(string_map(props, "machines")), strings(props, "apart"), string_map(props, "pinned"))

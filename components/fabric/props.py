@@ -1,20 +1,20 @@
-"""Properties of our dynamic resources as the engine hands them back. Knows no Pulumi."""
+"""Properties of dynamic resources as the engine hands them back. Does not import Pulumi."""
 
 Props = dict[str, object]
 
 
-def whole(value: object) -> dict[str, object]:
-    """A mapping: the engine keeps every number as a float, and ours are whole."""
+def mapping(value: object) -> dict[str, object]:
+    """A mapping. The engine keeps every number as a float, and ours are integers."""
     found = value if isinstance(value, dict) else {}
-    return {str(key): int(one) if isinstance(one, float) else one for key, one in found.items()}
+    return {str(key): int(item) if isinstance(item, float) else item for key, item in found.items()}
 
 
-def names(props: Props, key: str) -> list[str]:
-    """A list of words; empty where it is not known yet."""
+def strings(props: Props, key: str) -> list[str]:
+    """A list of strings; empty while it is unknown."""
     found = props.get(key)
-    return [str(one) for one in found] if isinstance(found, list) else []
+    return [str(item) for item in found] if isinstance(found, list) else []
 
 
-def words(props: Props, key: str) -> dict[str, str]:
-    """A mapping to words, without those that are not known yet."""
-    return {name: value for name, value in whole(props.get(key)).items() if isinstance(value, str)}
+def string_map(props: Props, key: str) -> dict[str, str]:
+    """A mapping to strings, without values that are still unknown."""
+    return {name: value for name, value in mapping(props.get(key)).items() if isinstance(value, str)}

@@ -14,7 +14,6 @@ ROLE = "rocelab"
 
 
 def render(form: str, name: str, needs: Sequence[Need]) -> str:
-    """The role as text."""
     ids = privileges(needs)
     if form == "govc":
         lines = " \\\n  ".join(ids)
@@ -75,11 +74,11 @@ def fabric_of(lab: Lab) -> Fabric:
 def _put(vcenter: VCenter, name: str, ids: list[str]) -> str:
     manager = vcenter.content.authorizationManager
     if manager is None:
-        raise LabError("not a vCenter: a single ESXi host has no such roles")
+        raise LabError("this is a single ESXi host, which has no roles; name a vCenter as fabric.vcenter")
     with doing(f"role {name}", "set its privileges"):
         for role in manager.roleList:
             if role.name == name:
                 manager.UpdateAuthorizationRole(role.roleId, name, ids)
                 return "updated"
         manager.AddAuthorizationRole(name, ids)
-    return "made"
+    return "created"

@@ -19,19 +19,17 @@ from pulumi.dynamic import (
 
 from components.fabric import login
 from components.fabric.baseline import Baseline
+from components.fabric.props import Props
 from components.fabric.vcenter.client import OPTION, RULESET, VCenter
 from components.ssh.configured import Configured
 from stacks.base import LabError
 
-Props = dict[str, object]
 SET = ("vmknic", "firewall_open")
 
 
 class SettingsProvider(Configured, ResourceProvider):
-    """Thin: what is allowed stands in `refusal`, what is done in `put`."""
-
     def check(self, _olds: Props, news: Props) -> CheckResult:
-        """Refuses what would harm running machines, while it is still a preview."""
+        """Refuses, already in a preview, what would harm running VMs."""
         known = isinstance(news.get("vmknic"), str)  # it is not before the adapter is made
         if not known and _olds:
             return CheckResult(news, [])
@@ -45,7 +43,6 @@ class SettingsProvider(Configured, ResourceProvider):
         return CheckResult(news, failures)
 
     def diff(self, _id: str, _olds: Props, _news: Props) -> DiffResult:
-        """What the host has against what it is to have."""
         replaces = ["host"] if _olds.get("host") != _news.get("host") else []
         changed = [key for key in SET if _olds.get(key) != _news.get(key)]
         for key in changed:
@@ -53,13 +50,11 @@ class SettingsProvider(Configured, ResourceProvider):
         return DiffResult(changes=bool(replaces or changed), replaces=replaces)
 
     def create(self, props: Props) -> CreateResult:
-        """Sets both."""
         with login.configured_session(self._setting) as vcenter:
             put(vcenter, props)
             return CreateResult(f"{vcenter.instance_uuid}/{props['host']}", props)
 
     def read(self, id_: str, props: Props) -> ReadResult:
-        """What the host has now."""
         with login.configured_session(self._setting) as vcenter:
             host = vcenter.host(str(props["host"]))
             now: Props = {"vmknic": vcenter.option(host, OPTION)}
@@ -68,21 +63,18 @@ class SettingsProvider(Configured, ResourceProvider):
         return ReadResult(id_, {**props, **now})
 
     def update(self, _id: str, _olds: Props, _news: Props) -> UpdateResult:
-        """Sets what differs."""
         with login.configured_session(self._setting) as vcenter:
             put(vcenter, _news)
         return UpdateResult(_news)
 
     def delete(self, _id: str, _props: Props) -> None:
-        """Gives back what the baseline found."""
+        """Restores the baseline."""
         with login.configured_session(self._setting) as vcenter:
             restore(vcenter, _props)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class HostSettingsArgs:
-    """Inputs of `HostSettings`."""
-
     host: str
     vmknic: pulumi.Input[str]
     """Such as `vmk3`; ESXi chooses the number of an adapter that is made."""
@@ -92,7 +84,7 @@ class HostSettingsArgs:
 
 
 class HostSettings(Resource, module="fabric", name="HostSettings"):
-    """Both settings of one host, restored when it leaves."""
+    """Both settings of one ESXi host; delete restores them."""
 
     vmknic: pulumi.Output[str]
     """The vmkernel adapter that PVRDMA has there."""
@@ -110,7 +102,7 @@ class HostSettings(Resource, module="fabric", name="HostSettings"):
 
 
 def refusal(vcenter: VCenter, props: Props) -> str:
-    """Why the host may not get this adapter; empty when it may."""
+    """Why the host cannot use this adapter; empty when it can."""
     host, vmknic = vcenter.host(str(props["host"])), str(props["vmknic"])
     adapters = vcenter.vmkernel_names(host)
     if vmknic not in adapters:
@@ -118,8 +110,8 @@ def refusal(vcenter: VCenter, props: Props) -> str:
     now = vcenter.option(host, OPTION)
     if now not in ("", vmknic) and (running := vcenter.running_pvrdma_vms(host)):
         return (
-            f"{host.name}: {OPTION} is {now}, and {', '.join(running[:3])} run with PVRDMA over it: "
-            f"power them off before it becomes {vmknic}"
+            f"{host.name}: {OPTION} is {now}, and {', '.join(running[:3])} use PVRDMA over it; "
+            f"power them off before rocelab sets it to {vmknic}"
         )
     return ""
 
@@ -135,8 +127,8 @@ def refusal_of_new(vcenter: VCenter, props: Props) -> str:
     if not running:
         return ""
     return (
-        f"{host.name}: {OPTION} is {now}, and {', '.join(running[:3])} run with PVRDMA over it: power them off before "
-        f"an adapter that is made here takes its place, or keep it: vmkernel: {{existing: {now}}}"
+        f"{host.name}: {OPTION} is {now}, and {', '.join(running[:3])} use PVRDMA over it; power them off before "
+        f"a new adapter replaces it, or keep it with vmkernel: {{existing: {now}}}"
     )
 
 
@@ -149,9 +141,8 @@ def shut(vcenter: VCenter, props: Props) -> str:
     if found.enabled or (found.changeable and not found.required):
         return ""
     return (
-        f"{host.name}: ruleset {RULESET} is closed, and the host lets nobody change it, so that PVRDMA's control "
-        "traffic (TCP 28250 to 28761) would not come in: lift what fixes it there, or go on without by "
-        "fabric.pvrdma_firewall: false"
+        f"{host.name}: firewall ruleset {RULESET} is closed and locked, so PVRDMA's control traffic (TCP 28250 to "
+        "28761) cannot come in; unlock it on the host, or set fabric.pvrdma_firewall: false to continue without it"
     )
 
 
@@ -161,13 +152,12 @@ def warning(vcenter: VCenter, props: Props) -> str:
     if props.get("allow_management") or vmknic not in vcenter.management_vmkernels(host):
         return ""
     return (
-        f"{host.name}: {vmknic} carries management too: PVRDMA's traffic competes with it. "
-        "fabric.allow_management_vmkernel: true takes note of it"
+        f"{host.name}: {vmknic} also carries management, so PVRDMA's traffic competes with it; use another "
+        "adapter, or set fabric.allow_management_vmkernel: true to accept it"
     )
 
 
 def put(vcenter: VCenter, props: Props) -> None:
-    """Sets what is not so yet."""
     if said := refusal(vcenter, props):
         raise LabError(said)
     host = vcenter.host(str(props["host"]))
@@ -189,12 +179,15 @@ def restore(vcenter: VCenter, props: Props) -> None:
     closes = bool(props["firewall_open"] and not props["firewall_open_before"])
     changes = (ours and now != before) or (closes and vcenter.ruleset(host, RULESET).enabled)
     if changes and (running := vcenter.running_pvrdma_vms(host)):
+        closing = " and close ruleset pvrdma" if closes else ""
         raise LabError(
-            f"{host.name}: {OPTION} is to become {before!r} again{' and ruleset pvrdma closed' if closes else ''}, and "
-            f"{', '.join(running[:3])} run there with PVRDMA: power them off or move them away, then run it again"
+            f"{host.name}: rocelab must set {OPTION} back to {before!r}{closing}, "
+            f"but {', '.join(running[:3])} use PVRDMA there; power them off or move them away, then run again"
         )
     if not ours:
-        pulumi.log.warn(f"{host.name}: {OPTION} is {now!r}, not ours ({props['vmknic']!r}): left alone")
+        pulumi.log.warn(
+            f"{host.name}: {OPTION} is {now!r}, not the {props['vmknic']!r} that rocelab set; left as it is"
+        )
     elif now != before:
         vcenter.set_option(host, OPTION, before)
     if closes:

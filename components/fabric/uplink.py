@@ -16,18 +16,18 @@ from pulumi.dynamic import (
 )
 
 from components.fabric import login
+from components.fabric.props import Props
 from components.fabric.vcenter.client import VCenter
 from components.fabric.vcenter.nics import choose
 from components.ssh.configured import Configured
 from stacks.base import LabError
 from stacks.fabric import UplinkChoice
 
-Props = dict[str, object]
 ASKED = ("host", "switch", "choice", "rdma")
 
 
 class UplinkProvider(Configured, ResourceProvider):
-    """Looks; changes nothing."""
+    """Finds the NIC, and changes nothing."""
 
     def diff(self, _id: str, _olds: Props, _news: Props) -> DiffResult:
         """Another question, or a NIC that is no longer the answer; another answer is refused under running machines."""
@@ -39,7 +39,6 @@ class UplinkProvider(Configured, ResourceProvider):
         return DiffResult(changes=changes)
 
     def create(self, props: Props) -> CreateResult:
-        """Finds the NIC."""
         return CreateResult(f"{props['switch']}/{props['host']}", self._found(props))
 
     def read(self, id_: str, props: Props) -> ReadResult:
@@ -52,7 +51,6 @@ class UplinkProvider(Configured, ResourceProvider):
         return ReadResult(id_, {**props, "lost": said})
 
     def update(self, _id: str, _olds: Props, _news: Props) -> UpdateResult:
-        """Finds the NIC anew."""
         return UpdateResult(self._found(_news))
 
     def _found(self, props: Props) -> Props:
@@ -62,8 +60,6 @@ class UplinkProvider(Configured, ResourceProvider):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class UplinkArgs:
-    """Inputs of `Uplink`."""
-
     host: str
     switch: str
     choice: UplinkChoice
@@ -72,7 +68,7 @@ class UplinkArgs:
 
 
 class Uplink(Resource, module="fabric", name="Uplink"):
-    """The NIC of one host for one switch."""
+    """The NIC of one ESXi host for one switch."""
 
     device: pulumi.Output[str]
     """Such as `vmnic4`."""
@@ -92,11 +88,11 @@ def lost(vcenter: VCenter, props: Props) -> str:
     """
     now = find(vcenter, props)
     if now["mac"] != props.get("mac"):
-        return f"{now['device']} ({now['mac']}) answers to it now"
+        return f"{now['device']} ({now['mac']}) matches it now"
     on_switch = vcenter.uplinks(vcenter.host(str(props["host"])), str(props["switch"]))
     if on_switch in ((), (now["device"],)):  # a host that is no member of the switch yet, or not any more, has none
         return ""
-    return f"{props['switch']} has {', '.join(on_switch)} in its place"
+    return f"{props['switch']} has {', '.join(on_switch)} instead"
 
 
 def refusal(vcenter: VCenter, olds: Props, news: Props) -> str:
@@ -112,8 +108,8 @@ def refusal(vcenter: VCenter, olds: Props, news: Props) -> str:
     if not running:
         return ""
     return (
-        f"{news['host']}: the uplink of {news['switch']} is {now}, and {', '.join(running[:3])} run with PVRDMA "
-        f"over it: power them off before it becomes {then}"
+        f"{news['host']}: the uplink of {news['switch']} is {now}, and {', '.join(running[:3])} use PVRDMA "
+        f"over it; power them off before it becomes {then}"
     )
 
 

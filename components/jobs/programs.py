@@ -29,7 +29,7 @@ def all_reduce_job(plan: NcclPlan, lab: str, run_id: str) -> dict[str, JsonValue
 
 
 def all_reduce(plan: NcclPlan) -> Program:
-    """nccl-tests' all-reduce, one GPU a rank (seed A's table up to 2 GiB)."""
+    """nccl-tests' all-reduce with one GPU per rank (the DeepOps RoCE guide's table goes up to 2 GiB)."""
     sizes = ("-b", str(plan.smallest_bytes), "-e", str(plan.largest_bytes), "-f", "2")
     # a ring crosses each NIC once, which is what the ceiling assumes
     return Program(words=("all_reduce_perf", *sizes, "-g", "1"), variables={"NCCL_ALGO": "Ring"})

@@ -75,8 +75,6 @@ interfaces share a network.
 
 
 class RailPod(Frozen):
-    """One pod of the check."""
-
     namespace: str
     image: str
     pull_secret: str | None = None

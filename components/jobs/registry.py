@@ -6,9 +6,16 @@ import ssl
 import urllib.error
 import urllib.parse
 import urllib.request
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 from http.client import HTTPException, HTTPResponse
 from typing import Literal, cast
+
+from pydantic import JsonValue
+
+from components.cluster.profiles import images_of
+from stacks.bill import Registry
+from stacks.lab import Lab
 
 TIMEOUT_S = 5
 MANIFESTS = ", ".join(
@@ -89,7 +96,7 @@ def _ask(url: str, token: str = "") -> Found:
 
 
 def _token(challenge: str) -> str:
-    """A token for everybody, where the registry gives one."""
+    """An anonymous token, if the registry gives one."""
     words = dict(re.findall(r'(\w+)="([^"]*)"', challenge))
     realm = words.pop("realm", "")
     if not challenge.startswith("Bearer ") or not realm.startswith("https://"):
@@ -105,3 +112,65 @@ def _token(challenge: str) -> str:
 
 def _open(request: urllib.request.Request) -> HTTPResponse:
     return cast(HTTPResponse, urllib.request.urlopen(request, timeout=TIMEOUT_S))  # noqa: S310  # by the callers above
+
+
+NAMED_BY_OPERATORS = ("cluster.bill.doca_driver", "cluster.bill.gpu_driver")
+"""Their operators put a node's system, and its kernel, behind the tag: there is one image for each of them."""
+
+
+@dataclass
+class Pins:
+    """The result of `pins_of`."""
+
+    content: dict[str, JsonValue] = field(default_factory=dict)
+    """The part of the lab with digests, nested as in its file."""
+    lacking: list[str] = field(default_factory=list)
+    """Images that keep their tag, and why."""
+    unknown: list[str] = field(default_factory=list)
+    """Images whose registry could not be asked, and why."""
+
+    def add(self, place: str, image: str) -> None:
+        *above, last = place.split(".")
+        within = self.content
+        for key in above:
+            inner = within.setdefault(key, {})
+            if not isinstance(inner, dict):
+                raise TypeError(f"{place} lies inside a value")
+            within = inner
+        within[last] = image
+
+
+def pins_of(lab: Lab, ask: Callable[[str], Found]) -> Pins:
+    """The lab's images with their digests; each is asked for once, where the lab pulls it from."""
+    found = Pins()
+    registry = lab.cluster.registry if lab.cluster else Registry()
+    for place, image in _named(lab):
+        if "@" in image:
+            continue
+        if place in NAMED_BY_OPERATORS:
+            found.lacking.append(f"{place}: {image} keeps its tag, to which its operator appends each node's system")
+            continue
+        pulled = registry.resolve(image)
+        told = ask(pulled)
+        if told.digest:
+            found.add(place, f"{image}@{told.digest}")
+        elif told.outcome == "unknown":
+            found.unknown.append(f"{place}: {told.why}")
+        else:
+            why = f"{pulled} does not exist" if told.outcome == "missing" else "its registry reports no digest"
+            found.lacking.append(f"{place}: {why}")
+    return found
+
+
+def _named(lab: Lab) -> Iterator[tuple[str, str]]:
+    """Place and name of each image that the lab pulls."""
+    pulled = images_of(lab)
+    if lab.cluster is not None:
+        for name in type(lab.cluster.bill).model_fields:
+            image = str(getattr(lab.cluster.bill, name))
+            if image in pulled:
+                yield f"cluster.bill.{name}", image
+    if lab.benchmarks is not None and lab.benchmarks.nccl is not None:
+        yield "benchmarks.nccl.image", lab.benchmarks.nccl.image
+    if lab.images is not None and lab.images.training is not None:
+        yield "images.training.image", lab.images.training.image

@@ -38,7 +38,7 @@ class Attachment(Frozen):
 
 
 class HostNetwork(Frozen):
-    """What workers need that have the host's own network instead of VFs."""
+    """Settings of workers in the host's network."""
 
     interfaces: tuple[str, ...]
     """Management interfaces of the nodes, where MPI stays."""
@@ -86,7 +86,6 @@ class Workers(Frozen):
 
     @property
     def rails(self) -> tuple[str, ...]:
-        """Names of the rails in use."""
         return tuple(attached.rail for attached in self.attachments)
 
     @property
@@ -102,7 +101,7 @@ class Workers(Frozen):
 
     @property
     def ranks(self) -> int:
-        """One rank a GPU."""
+        """One rank per GPU."""
         return len(self.nodes) * self.gpus_per_node
 
     @property
@@ -113,7 +112,7 @@ class Workers(Frozen):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Wanted:
-    """What a job asks of its workers besides the lab."""
+    """What a job asks for besides the lab."""
 
     namespace: str
     image: str
@@ -131,9 +130,9 @@ def workers_of(lab: Lab, wanted: Wanted) -> Workers:
     """
     nodes = [node for node in lab.active_nodes if node.gpus and node.role == "worker"]
     if lab.cluster is None:
-        raise LabError("cluster: missing, and a job runs in one; add the section")
+        raise LabError("cluster: missing, but a job needs one; add the section")
     if len(nodes) < 2:
-        raise LabError(f"nodes: {len(nodes)} active with gpus, and a job over the fabric needs two; set state and gpus")
+        raise LabError(f"nodes: {len(nodes)} active with gpus, but a job over the fabric needs two; set state and gpus")
     delivery = lab.cluster.delivery
     in_host = wanted.transport == "host" or (wanted.transport == "roce" and isinstance(delivery, Pvrdma))
     tcp = wanted.transport == "tcp"
@@ -183,8 +182,8 @@ def _attachments(cluster: Cluster, rails: list[Rail], wanted: Wanted, *, in_host
     vfs = isinstance(cluster.delivery, SriovPlain | SriovOperator)
     if in_host and vfs and not wanted.device_resource:
         raise LabError(
-            "transport host: a container gets no /dev/infiniband by itself, and privileged ones are not made. Name the "
-            "shared device plugin's resource: --device-resource rdma/<name>"
+            "transport host: the containers are unprivileged, so a device plugin must give them /dev/infiniband; "
+            "name its resource: --device-resource rdma/<name>"
         )
     # attachments stand in the cluster's namespaces; from any other one they are reached by their full name
     home = wanted.namespace if wanted.namespace in cluster.namespaces else cluster.namespaces[0]

@@ -4,14 +4,18 @@ import asyncio
 import json
 import shlex
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby
 from pathlib import Path
 
 from components.ports import connect
-from components.ports.targets import HERE, Probe, Unproven
+from components.ports.matrix import port_matrix
+from components.ports.targets import HERE, Place, Probe, Unproven, probes, server_of
 from components.ssh.connection import Endpoint, Keys, NoAnswerError, connected
+from components.ssh.credentials import Setting, kubeconfig, login_to
 from components.ssh.session import feed
+from stacks.base import LabError
+from stacks.lab import Lab
 from stacks.words import some
 
 ANSWER_S = 120
@@ -35,14 +39,14 @@ class Answer:
 
     @property
     def told(self) -> str:
-        """For people, of a way that is good."""
+        """The result in words, if nothing is wrong."""
         if self.said == connect.REFUSED:
             return "reachable, nothing listens now"
         return f"{self.said} ({self.how})" if self.how and self.said == connect.OPEN else self.said
 
 
 async def tried(probes: Sequence[Probe], endpoints: Mapping[str, Endpoint], keys: Keys) -> list[Answer]:
-    """All connections, from all machines at once."""
+    """Tries all connections, from all machines at once."""
     by_source = {
         source: list(ours)
         for source, ours in groupby(sorted(probes, key=lambda probe: probe.source), key=lambda probe: probe.source)
@@ -68,7 +72,7 @@ async def _from(source: str, ours: list[Probe], endpoints: Mapping[str, Endpoint
 
 
 async def _on(source: str, endpoint: Endpoint, keys: Keys, asked: list[tuple[str, int]]) -> list[str]:
-    """The same on a node; one that cannot be asked says so for each of them."""
+    """Tries the connections from a node; one that cannot be reached gives that reason for each."""
     try:
         async with asyncio.timeout(ANSWER_S), connected(endpoint, keys, name=source) as connection:
             done = await feed(connection, COMMAND, json.dumps(asked).encode())
@@ -112,17 +116,17 @@ def unasked(answers: Sequence[Answer]) -> list[str]:
 
 
 def _wrong(answer: Answer) -> str:
-    """What is not as it has to be, and what to do; empty where nothing is."""
+    """What is wrong and how to fix it; empty when nothing is."""
     probe, said = answer.probe, answer.said
     if said.startswith(connect.SILENT):
-        return f"{said}: open it in the firewalls on the way, {probe.address} included"
+        return f"{said}; open it in the firewalls on the way, including that of {probe.address}"
     if said == connect.REFUSED and probe.row.listens == "always":
-        return "nothing listens, or a firewall refuses: is the service up?"
+        return "nothing listens, or a firewall rejects it; check that the service runs"
     return said if said not in (connect.OPEN, connect.REFUSED) else ""
 
 
 def table(answers: Sequence[Answer], left: Sequence[Unproven]) -> str:
-    """Everything that was tried, and what was not with the reason."""
+    """All results, and the rows that cannot be checked with the reason."""
     lines = []
     for row, group in groupby(answers, key=lambda answer: answer.probe.row):
         ours = list(group)
@@ -140,3 +144,57 @@ def table(answers: Sequence[Answer], left: Sequence[Unproven]) -> str:
         for one in left
     ]
     return "\n".join(lines) + "\n"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Trial:
+    """The results of `try_all`."""
+
+    answers: list[Answer]
+    left: list[Unproven]
+    unreached: bool
+    """The kubeconfig could not be read, or the vCenter could not be asked."""
+
+
+def try_all(lab: Lab, root: Path, setting: Setting) -> Trial:
+    """Tries them.
+
+    Raises:
+        LabError: when a key is not where the lab says.
+    """
+    login = login_to(lab, root, setting)
+    api, api_unread = _api(lab, setting, root)
+    some, left = probes(lab, api)
+    hosts, left, vcenter_unreached = _of_hosts(lab, setting, root, left)
+    answers = [*hosts, *asyncio.run(tried(some, login.endpoints, login.keys))]
+    return Trial(answers=answers, left=left, unreached=api_unread or vcenter_unreached)
+
+
+def _api(lab: Lab, setting: Setting, root: Path) -> tuple[Place | str, bool]:
+    """Where the API server answers that is no node's, or why nobody knows; and whether that is a fault."""
+    if not any("api" in (row.source, row.target) for row in port_matrix(lab)):
+        return "", False
+    try:
+        return server_of(kubeconfig(lab, setting, root) or ""), False
+    except LabError as error:
+        return f"{error}", True
+
+
+def _of_hosts(
+    lab: Lab, setting: Setting, root: Path, left: list[Unproven]
+) -> tuple[list[Answer], list[Unproven], bool]:
+    """What ESXi hosts and their vCenter tell, what of the rest then is not proven, and whether they did not answer."""
+    if lab.fabric is None:
+        return [], left, False
+    from components.fabric.vcenter.client import session  # noqa: PLC0415  # pyVmomi takes a second: for this alone
+    from components.fabric.vcenter.session import endpoint_of  # noqa: PLC0415
+    from components.ports.esxi import ASKED, asked  # noqa: PLC0415
+
+    try:
+        with session(endpoint_of(lab.fabric, setting, root)) as vcenter:
+            answers = asked(lab, lab.fabric, vcenter)
+    except LabError as error:
+        whys = [f"{error}" if one.row.way in ASKED else one.why for one in left]
+        return [], [replace(one, why=why) for one, why in zip(left, whys, strict=True)], True
+    proven = {answer.probe.row for answer in answers}
+    return answers, [one for one in left if one.row not in proven], False

@@ -26,7 +26,7 @@ async def one(places: asyncio.Semaphore, address: str, port: int) -> str:
 
 
 async def each(asked: "list[tuple[str, int]]") -> "list[str]":
-    """All of them, so many at once."""
+    """Tries all of them, at most `AT_ONCE` at a time."""
     places = asyncio.Semaphore(AT_ONCE)
     return list(await asyncio.gather(*(one(places, address, port) for address, port in asked)))
 

@@ -21,8 +21,7 @@ from components.fabric.vcenter.refusals import explained
 from components.ports import connect
 from components.ports.check import UNASKED, Answer
 from components.ports.matrix import PVRDMA_PORTS, PortRow, port_matrix
-from components.ports.pairs import pairs
-from components.ports.targets import Probe
+from components.ports.targets import Probe, pairs
 from stacks.base import LabError
 from stacks.fabric import DistributedSwitch, EsxiHost, Fabric
 from stacks.lab import Lab
@@ -73,7 +72,7 @@ def asked(lab: Lab, fabric: Fabric, vcenter: VCenter) -> list[Answer]:
                 for switch in fabric.switches:
                     answers += _between(row, switch, vcenter)
     except (vmodl.MethodFault, OSError, HTTPException) as error:
-        raise LabError(f"the vCenter does not tell what its hosts reach: {explained(error)}") from None
+        raise LabError(f"the vCenter does not report what its hosts reach: {explained(error)}") from None
     return answers
 
 
@@ -85,7 +84,7 @@ def _connections(row: PortRow, fabric: Fabric, vcenter: VCenter) -> Iterator[Ans
         source, target = ("the vCenter", name) if row.source == "vcenter" else (name, "the vCenter")
         yield Answer(
             probe=Probe(row=row, source=source, target=target, address=fabric.vcenter, port=row.first),
-            said=connect.OPEN if state == "connected" else f"the vCenter says that the host is {state}",
+            said=connect.OPEN if state == "connected" else f"the vCenter reports the host as {state}",
             how="the host is connected in the vCenter",
         )
 
@@ -129,7 +128,7 @@ def _end(switch: DistributedSwitch, vcenter: VCenter, wanted: EsxiHost, host: vi
     by_address = {own: device for device, (own, _) in adapters.items()}
     device = asked_for.existing if asked_for and asked_for.existing else by_address.get(address, "")
     if device not in adapters:
-        return End(name=wanted.name, why=f"{wanted.name} has no vmkernel adapter {device or address}: run pulumi up")
+        return End(name=wanted.name, why=f"{wanted.name} has no vmkernel adapter {device or address}; run pulumi up")
     declared = switch.mtu_bytes if address else asked_for and asked_for.mtu_bytes
     return End(
         name=wanted.name,
@@ -137,26 +136,26 @@ def _end(switch: DistributedSwitch, vcenter: VCenter, wanted: EsxiHost, host: vi
         device=device,
         address=adapters[device][0],
         mtu_bytes=declared or adapters[device][1],
-        closed="" if ruleset.enabled else f"{wanted.name}'s firewall ruleset {RULESET} is closed: run pulumi up",
+        closed="" if ruleset.enabled else f"{wanted.name}'s firewall ruleset {RULESET} is closed; run pulumi up",
         allows=allows,
     )
 
 
 def shut(one: End, other: End) -> str:
-    """What of the rulesets stands between two hosts."""
+    """Why the rulesets of two hosts block them; empty when they do not."""
     if one.closed or other.closed:
         return one.closed or other.closed
     if other.allows is None or within(one.address, other.allows):
         return ""
     lets_in = some(other.allows, 3) or "nobody"
     return (
-        f"{other.name}'s firewall ruleset {RULESET} lets in {lets_in}, and not {one.address}: "
+        f"{other.name}'s firewall ruleset {RULESET} allows {lets_in}, but not {one.address}; add it: "
         f"esxcli network firewall ruleset allowedip add -r {RULESET} -i ..."
     )
 
 
 def pinged(one: End, other: End, size: int) -> str:
-    """How a host's ping of that many bytes to another's adapter ended."""
+    """The result of an unfragmented ping of that many bytes between two hosts."""
     options = {  # in the order of their names, which a host insists on
         "count": str(PINGS),
         "df": "true",
@@ -171,16 +170,16 @@ def pinged(one: End, other: End, size: int) -> str:
         rows = esxcli(one.host, one.name, "network diag ping", **options)
     except LabError as error:
         if "too long" in str(error):
-            return f"the MTU of {one.device} is below {size + HEADERS_BYTES} bytes: run pulumi up"
+            return f"the MTU of {one.device} is below {size + HEADERS_BYTES} bytes; run pulumi up"
         return f"{UNASKED}: {error}"
     # ESXi itself writes Recieved
     counts = [number_of(rows[0], f"Summary.{word}") for word in ("Recieved", "Received")] if rows else []
     received = next((count for count in counts if count is not None), None)
     if received is None:
-        return f"{UNASKED}: {one.name} does not tell how its ping ended"
+        return f"{UNASKED}: {one.name} does not report the result of its ping"
     if received:
         return connect.OPEN
     return (
-        f"a ping of {size} bytes that may not be fragmented, from {one.device} to {other.address}, gets no answer: "
-        "look at VLAN and MTU of port group, switch and physical ports"
+        f"a ping of {size} bytes that may not be fragmented, from {one.device} to {other.address}, gets no answer; "
+        "check VLAN and MTU of port group, switch and physical ports"
     )

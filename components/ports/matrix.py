@@ -3,9 +3,12 @@
 Roles stand for machines, so that the matrix of 256 nodes is as long as that of two.
 """
 
+import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
+
+from pydantic import JsonValue
 
 from stacks.delivery import Pvrdma
 from stacks.fabric import Fabric
@@ -23,7 +26,7 @@ ROLES: dict[Role, str] = {
     "admin": "where pulumi runs",
     "node": "every node of the lab",
     "control_plane": "nodes of role control_plane",
-    "api": "control planes that are no nodes of the lab; the kubeconfig says where they answer",
+    "api": "control planes outside the lab; the kubeconfig has their address",
     "worker": "nodes of role worker",
     "client": "nodes that are Bitfusion clients",
     "esxi": "ESXi hosts of the fabric",
@@ -37,7 +40,7 @@ ROLES: dict[Role, str] = {
 
 API_PORT = 6443
 PVRDMA_PORTS = (28250, 28761)
-"""ESXi's ruleset `pvrdma`. Seeds B and C name the first of the 512 only."""
+"""ESXi's ruleset `pvrdma`. The vSphere RDG and the Bitfusion article name only the first of the 512."""
 BITFUSION_PORT = 56001
 ROCE_PORT = 4791
 EPHEMERAL = (32768, 60999)
@@ -60,12 +63,10 @@ class PortRow:
 
     @property
     def ports(self) -> str:
-        """The range as people write it."""
         return str(self.first) if self.first == self.last else f"{self.first}-{self.last}"
 
     @property
     def way(self) -> tuple[Role, Role, Protocol, int]:
-        """From, to, protocol and first port."""
         return self.source, self.target, self.protocol, self.first
 
 
@@ -108,13 +109,13 @@ def _servers(lab: Lab) -> Iterator[PortRow]:
         yield _row(
             "admin", "esxi", "tcp", 443, "disks of OVAs: they go to the host itself, and not through the vCenter"
         )
-        yield _row("bitfusion", "vcenter", "tcp", lab.fabric.port, "Bitfusion: a server enters itself there")
+        yield _row("bitfusion", "vcenter", "tcp", lab.fabric.port, "Bitfusion: a server registers itself")
         yield _row("vcenter", "bitfusion", "tcp", BITFUSION_PORT, "Bitfusion: the vCenter's plug-in asks the servers")
 
 
 def _hosts(lab: Lab) -> Iterator[PortRow]:
     for port in dict.fromkeys(node.ssh_port for node in lab.active_nodes):
-        yield _row("admin", "node", "tcp", port, "SSH: everything that is done on nodes")
+        yield _row("admin", "node", "tcp", port, "SSH: all work on nodes")
     for port in dict.fromkeys(switch.ssh_port for switch in lab.switches if switch.apply):
         yield _row("admin", "switch", "tcp", port, "SSH: the switch's configuration")
     if lab.system.clock and lab.system.clock.servers:
@@ -159,11 +160,11 @@ def _rails(lab: Lab) -> Iterator[PortRow]:
         return
     first = benchmarks.verbs.first_port
     ports = (first, first + len(lab.rails) - 1)
-    yield _row("worker", "worker", "tcp", ports, "perftest finds its peer", "rail", "on demand")
+    yield _row("worker", "worker", "tcp", ports, "perftest connects to its peer", "rail", "on demand")
     if lab.cluster and isinstance(lab.cluster.delivery, Pvrdma) and (benchmarks.nccl or benchmarks.application):
-        why = "MPI starts its ranks over sshd, in the machine's own network"
+        why = "MPI starts its ranks over sshd, in the host's network"
         yield _row("worker", "worker", "tcp", lab.cluster.delivery.ssh_port, why, listens="on demand")
-        yield _row("worker", "worker", "tcp", EPHEMERAL, "MPI and NCCL among themselves", listens="on demand")
+        yield _row("worker", "worker", "tcp", EPHEMERAL, "MPI and NCCL between ranks", listens="on demand")
 
 
 def _guests(lab: Lab) -> Iterator[PortRow]:
@@ -173,3 +174,46 @@ def _guests(lab: Lab) -> Iterator[PortRow]:
     if lab.bitfusion_client is not None:
         yield _row("client", "bitfusion", "tcp", BITFUSION_PORT, "Bitfusion: GPUs on request", "rail")
         yield _row("client", "bitfusion", "udp", ROCE_PORT, "RoCE v2", "rail", "on demand")
+
+
+def as_markdown(lab: Lab) -> str:
+    """A document for the administrator of the firewalls."""
+    rows = port_matrix(lab)
+    used = [role for role in ROLES if any(role in (row.source, row.target) for row in rows)]
+    lines = [
+        f"# Ports of lab {lab.name}",
+        "",
+        "| from | to | protocol | port | network | why |",
+        "|---|---|---|---|---|---|",
+    ]
+    lines += [
+        f"| {row.source} | {row.target} | {row.protocol} | {row.ports} | {row.network} | {_why(row)} |" for row in rows
+    ]
+    lines += ["", *(f"- **{role}**: {ROLES[role]}" for role in used)]
+    return "\n".join(lines) + "\n"
+
+
+def as_json(lab: Lab) -> str:
+    rows: list[JsonValue] = [
+        {
+            "from": row.source,
+            "to": row.target,
+            "protocol": row.protocol,
+            "first": row.first,
+            "last": row.last,
+            "network": row.network,
+            "listens": row.listens,
+            "why": row.why,
+        }
+        for row in port_matrix(lab)
+    ]
+    return json.dumps({"lab": lab.name, "rows": rows}, indent=2) + "\n"
+
+
+def output_lines(lab: Lab) -> list[str]:
+    """One line per row, however many nodes there are."""
+    return [f"{row.source} -> {row.target} {row.protocol} {row.ports}: {row.why}" for row in port_matrix(lab)]
+
+
+def _why(row: PortRow) -> str:
+    return f"{row.why}; open on demand" if row.listens == "on demand" else row.why

@@ -1,30 +1,92 @@
 """Which connections prove a row: from each machine of a role to the machines of another. Pure."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from ipaddress import ip_address
+from typing import TypeVar
+from urllib.parse import urlsplit
 
-from components.ports.api import Place, only_here
+import yaml
+
 from components.ports.matrix import PortRow, Role, port_matrix
-from components.ports.pairs import ALL_PAIRS, pairs, steps
+from stacks.base import LabError
 from stacks.bitfusion import way_to
 from stacks.lab import Lab
 from stacks.nodes import Node
 
+Machine = TypeVar("Machine")
+
+ALL_PAIRS = 16
+"""So many machines of one role all try each other; of more each tries a few, since pairs grow with the square."""
+
+
+def pairs(machines: Sequence[Machine]) -> Iterator[tuple[Machine, Machine]]:
+    """Who tries whom: all others, or of many those 1, 2, 4, ... places further on, round the list.
+
+    Each is both ends at least once. The steps lead to neighbours of one rack and to machines far apart.
+    """
+    many = len(machines)
+    further = steps(many) if many > ALL_PAIRS else range(1, many)
+    for i, one in enumerate(machines):
+        yield from ((one, machines[(i + step) % many]) for step in further)
+
+
+def steps(many: int) -> list[int]:
+    """Distances in the list at which each machine picks its peers: 1, 2, 4, ..."""
+    return [1 << power for power in range((many - 1).bit_length())]
+
+
+Place = tuple[str, int]
+"""Name or address, and port."""
+
+
+def server_of(kubeconfig: str) -> Place:
+    """The server of the current context.
+
+    Raises:
+        LabError: when none can be told, or it is behind a proxy, where a connection of ours would prove nothing.
+    """
+    try:
+        said = yaml.safe_load(kubeconfig)
+        context = _named(said, "context", said.get("current-context"))
+        cluster = _named(said, "cluster", context.get("cluster"))
+        server = urlsplit(str(cluster.get("server") or ""))
+        port = server.port or (80 if server.scheme == "http" else 443)
+    except (yaml.YAMLError, AttributeError, TypeError, ValueError):
+        raise LabError("the kubeconfig cannot be read") from None
+    if not server.hostname:
+        raise LabError("the kubeconfig's current context names no server")
+    if cluster.get("proxy-url"):
+        raise LabError("the kubeconfig uses a proxy to the API server; check with kubectl get nodes")
+    return server.hostname, port
+
+
+def only_here(place: Place) -> bool:
+    """Whether it is an address of this machine alone, such as the end of a tunnel."""
+    try:
+        return place[0] == "localhost" or ip_address(place[0]).is_loopback
+    except ValueError:
+        return False
+
+
+def _named(said: Mapping[str, list[Mapping[str, object]]], kind: str, name: object) -> Mapping[str, object]:
+    found = next((one[kind] for one in said.get(f"{kind}s") or () if one.get("name") == name), None)
+    return found if isinstance(found, Mapping) else {}
+
+
 HERE = ""
 """The machine on which this runs, in the place of a node's name."""
-UNASKED_API = "the kubeconfig says where it answers: kubectl get nodes proves it"
+UNASKED_API = "the kubeconfig has its address; check with kubectl get nodes"
 ELSEWHERE: dict[Role, str] = {
-    "esxi": "an ESXi host: nc -z there",
-    "vcenter": "the vCenter: nc -z there",
-    "api": "the control planes: kubectl logs and kubectl exec prove it",
+    "esxi": "an ESXi host; check with nc -z there",
+    "vcenter": "the vCenter; check with nc -z there",
+    "api": "the control planes; check with kubectl logs and kubectl exec",
 }
 OF_NODES: frozenset[Role] = frozenset({"node", "control_plane", "worker", "client"})
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Probe:
-    """One connection to try."""
-
     row: PortRow
     source: str
     """Node, or who else connects, or `HERE`."""
@@ -37,13 +99,12 @@ class Probe:
 
     @property
     def ports(self) -> str:
-        """For people."""
         return self.row.ports if self.whole_range else str(self.port)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Unproven:
-    """A row that no connection of ours can prove, and why."""
+    """A row that no connection can prove, with the reason."""
 
     row: PortRow
     why: str
@@ -74,20 +135,20 @@ def probes(lab: Lab, api: Place | str = UNASKED_API) -> tuple[list[Probe], list[
 
 
 def thinned(lab: Lab) -> list[str]:
-    """Rows of which not every pair of machines is tried, and which are."""
+    """A line per row of which only some pairs of machines are tried."""
     lines = []
     for row in port_matrix(lab):
         many = len(members(lab, row.source))
         if row.source == row.target and many > ALL_PAIRS and not _unprovable(lab, row, UNASKED_API):
             lines.append(
                 f"{row.source} -> {row.target} {row.protocol} {row.ports}: each of {many} tries {len(steps(many))} "
-                f"others, those 1, 2, 4, ... places further on in the lab file, and not all {many - 1}"
+                f"others (1, 2, 4, ... places further in the lab file), not all {many - 1}"
             )
     return lines
 
 
 def members(lab: Lab, role: Role) -> list[Node]:
-    """The nodes of a role; empty for what is no node."""
+    """The nodes of a role; empty for other machines."""
     match role:
         case "node":
             return list(lab.active_nodes)
@@ -117,7 +178,7 @@ def _ways(lab: Lab, row: PortRow, api: Place | str) -> Iterator[tuple[str, str, 
 
 
 def _pairs(lab: Lab, row: PortRow, rail: str | None = None) -> Iterable[tuple[Node, Node]]:
-    """Who connects to whom, on one rail where it is one."""
+    """The pairs that connect, on one rail if one is named."""
     sources, targets = (
         [node for node in members(lab, role) if rail is None or node.pf_on(rail)] for role in (row.source, row.target)
     )
@@ -128,24 +189,24 @@ def _pairs(lab: Lab, row: PortRow, rail: str | None = None) -> Iterable[tuple[No
 
 def _unprovable(lab: Lab, row: PortRow, api: Place | str) -> str:
     if row.protocol != "tcp":
-        return "a datagram that nobody answers proves nothing: look at the firewall, or run the benchmarks"
+        return "an unanswered datagram proves nothing; check the firewall, or run the benchmarks"
     if row.source in ELSEWHERE:
-        return f"it would have to come from {ELSEWHERE[row.source]}"
+        return f"it must come from {ELSEWHERE[row.source]}"
     if row.source != "admin" and not members(lab, row.source):
         return f"no node of the lab is a {row.source}"
     if lab.simulated and row.source != "admin" and row.network == "management":
-        return "the simulator's nodes have no management network among themselves"
+        return "the simulator's nodes have no management network between them"
     if lab.simulated and row.target == "esxi":
         return "the simulator's ESXi hosts have no address: disks of OVAs go to its vCenter"
     return _unknown(row, api) if row.target == "api" else ""
 
 
 def _unknown(row: PortRow, api: Place | str) -> str:
-    """Why the API server's place is not known to who connects."""
+    """Why the API server's address is unknown; empty when it is known."""
     if isinstance(api, str):
         return api
     if row.source != "admin" and only_here(api):
-        return f"the kubeconfig names {api[0]}, which is another machine on each: kubectl get nodes proves it"
+        return f"the kubeconfig names {api[0]}, which is local to each node; check with kubectl get nodes"
     return ""
 
 

@@ -6,7 +6,7 @@ from components.ssh.credentials import Setting
 
 
 class Config(Protocol):
-    """The stack's configuration as a provider is handed it."""
+    """The stack's configuration as the engine hands it to a provider."""
 
     def get(self, key: str) -> str | None:
         """Value of a key, secrets included; None when there is none."""

@@ -40,7 +40,7 @@ class Endpoint(Section):
 
 
 class NoAnswerError(UnreachableError):
-    """A host that could not be asked; the text says why."""
+    """A host did not answer; the text says why."""
 
 
 class BrokenError(NoAnswerError):

@@ -4,12 +4,14 @@ For a dynamic provider the stack's configuration is the only way by which a secr
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from components.ssh.admin import admin_config, control_planes_of
-from components.ssh.connection import Endpoint, Keys, keys_of
+import yaml
+
+from components.ssh.connection import Endpoint, Keys, NoAnswerError, connected, keys_of
+from components.ssh.session import feed
 from stacks.access import read_private_key
 from stacks.base import LabError
 from stacks.cluster import read_kubeconfig
@@ -24,7 +26,7 @@ Setting = Callable[[str], object]
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Login:
-    """How to get into the nodes."""
+    """SSH login of all nodes."""
 
     private_key: str | None = field(repr=False)
     """Text of the key; None: the running ssh-agent has it."""
@@ -33,13 +35,12 @@ class Login:
 
     @property
     def keys(self) -> Keys:
-        """The key as a connection takes it."""
         return keys_of(self.private_key)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Access:
-    """What opens the hosts and the cluster."""
+    """SSH login of the nodes, and the kubeconfig."""
 
     login: Login
     kubeconfig: str | None = field(repr=False)
@@ -107,7 +108,6 @@ def endpoints_of(lab: Lab, keys: dict[str, str]) -> dict[str, Endpoint]:
 
 
 def endpoint_of(lab: Lab, node: Node, host_key: str) -> Endpoint:
-    """Where a node's SSH answers."""
     return Endpoint(address=str(node.address), port=node.ssh_port, user=lab.access.user, host_key=host_key)
 
 
@@ -134,3 +134,50 @@ def required_secret(setting: Setting, name: str) -> str:
     if not isinstance(value, str) or not value:
         raise LabError(f"the stack has no secret rocelab:{name}; set it: pulumi config set --secret rocelab:{name}")
     return value
+
+
+READ = "exec sudo -n cat /etc/kubernetes/admin.conf"
+READ_S = 30
+
+
+def control_planes_of(lab: Lab, endpoints: dict[str, Endpoint]) -> list[tuple[str, Endpoint]]:
+    """The control planes that are active, in the lab's order; none where the cluster exists by itself."""
+    if lab.cluster is None or lab.cluster.bootstrap is None:
+        return []
+    return [(node.name, endpoints[node.name]) for node in lab.active_nodes if node.role == "control_plane"]
+
+
+async def admin_config(planes: Sequence[tuple[str, Endpoint]], keys: Keys) -> str:
+    """The text of the first one that a control plane has.
+
+    Raises:
+        LabError: with what each control plane said.
+    """
+    said: list[str] = []
+    for name, endpoint in planes:
+        try:
+            async with asyncio.timeout(READ_S), connected(endpoint, keys, name=name) as connection:
+                done = await feed(connection, READ, b"")
+        except NoAnswerError as error:
+            said.append(f"  {error}")
+        except TimeoutError:
+            said.append(f"  {name} ({endpoint.place}) gave no answer within {READ_S} s")
+        else:
+            if done.code == 0 and is_kubeconfig(done.out):
+                return done.out
+            last = (done.err.strip().splitlines() or ["it contains no kubeconfig"])[-1]
+            said.append(f"  {name}: /etc/kubernetes/admin.conf: {last[:160]}")
+    raise LabError(
+        "\n".join(
+            ["cluster.bootstrap: no control plane returned a kubeconfig:", *said, "See the output hosts for why."]
+        )
+    )
+
+
+def is_kubeconfig(text: str) -> bool:
+    """Whether it names a cluster; what it says beyond that is for who uses it."""
+    try:
+        found = yaml.safe_load(text)
+    except yaml.YAMLError:
+        return False
+    return isinstance(found, dict) and found.get("kind") == "Config" and bool(found.get("clusters"))

@@ -47,7 +47,6 @@ class Session:
             return (await self._process.stdout.readline()).strip()
 
     async def done(self, timeout_s: float) -> Done:
-        """Waits for the end."""
         async with asyncio.timeout(timeout_s):
             out, err = await asyncio.gather(_all(self._process.stdout), _all(self._process.stderr))
             await self._process.wait_closed()

@@ -30,7 +30,6 @@ class Terminal:
         self._name: str | None = None
 
     async def greet(self) -> None:
-        """Waits for the first prompt."""
         await self._until_prompt("login")
 
     async def ask(self, command: str) -> str:

@@ -4,8 +4,14 @@ A running configuration holds password hashes, so its text never enters the stat
 """
 
 import hashlib
+import json
 import os
+from collections.abc import Iterable, Mapping
 from pathlib import Path
+
+from pydantic import ValidationError
+
+from components.switches.settings import PortSettings
 
 KEPT = 20
 """Backups of a switch that stay; older ones are removed."""
@@ -32,3 +38,38 @@ def write_backup(folder: Path, switch: str, text: str) -> str:
     for old in files[:-KEPT]:
         old.unlink(missing_ok=True)
     return name
+
+
+class FirstTouch:
+    """One switch's file beside its backups. It counts only for ports that carry the lab's marker and no state knows."""
+
+    def __init__(self, folder: Path, switch: str) -> None:
+        self._file = folder / f"{switch}-before.json"
+
+    def read(self) -> dict[str, PortSettings]:
+        """Settings by port; empty without a file that this version can read."""
+        try:
+            content = json.loads(self._file.read_text())
+            return {port: PortSettings.model_validate(settings) for port, settings in content.items()}
+        except (OSError, ValueError, AttributeError, ValidationError):
+            return {}
+
+    def add(self, before: Mapping[str, PortSettings]) -> None:
+        """Before the first line is sent; a port that was given up and taken again gets its new values."""
+        self._write({**self.read(), **before})
+
+    def drop(self, ports: Iterable[str]) -> None:
+        """Forgets ports that are restored."""
+        given_up = set(ports)
+        self._write({port: settings for port, settings in self.read().items() if port not in given_up})
+
+    def _write(self, before: Mapping[str, PortSettings]) -> None:
+        if not before:
+            self._file.unlink(missing_ok=True)
+            return
+        self._file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        unfinished = self._file.with_suffix(".partial")
+        unfinished.touch(mode=0o600)
+        plain = {port: settings.model_dump(mode="json", exclude_defaults=True) for port, settings in before.items()}
+        unfinished.write_text(json.dumps(plain, sort_keys=True))
+        unfinished.replace(self._file)

@@ -20,20 +20,20 @@ Object = dict[str, JsonValue]
 
 
 class AnswerError(LabError):
-    """An answer of a switch that cannot be read."""
+    """A switch gave an answer that rocelab cannot read."""
 
 
 class RefusedError(LabError):
-    """A command that a switch does not take."""
+    """A switch refused a command."""
 
 
 class UnconfirmedError(LabError):
-    """A change of somebody else that is in force for a while only."""
+    """Another user's change waits for its confirmation."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Left:
-    """A change that was begun on a switch, as the switch lists it."""
+    """An unfinished change, as the switch lists it."""
 
     name: str
     """By which the switch knows it: a session's name, a revision's number."""
@@ -47,7 +47,7 @@ class Left:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Sessions:
-    """How changes that were begun are listed, and ended from outside."""
+    """How unfinished changes are listed and ended."""
 
     listing: str
     drop: str
@@ -117,7 +117,7 @@ class Dialect(ABC):
 
     @abstractmethod
     def sitting(self, lab: str, confirm_s: int) -> Sitting:
-        """How a change begins, comes into force, and ends."""
+        """How a change begins, takes effect and ends."""
 
     @abstractmethod
     def vlan_lines(self, vlans: Sequence[int]) -> list[str]:
@@ -133,17 +133,13 @@ class Dialect(ABC):
         return frozenset()
 
     def shared_lines(self, settings: Sequence[PortSettings]) -> list[str]:
-        """Creates named profiles that only our ports refer to.
-
-        A port of an OS with such profiles reports in `PortSettings.profiles` to which ones it refers. An undo passes
-        the same names to `port_lines`, and a port that the lab configures has none there.
-        """
+        """Creates named profiles that only the lab's ports use."""
         del settings
         return []
 
     @abstractmethod
     def global_lines(self, qos: Qos) -> list[str]:
-        """What concerns the whole switch: only with `allow_global`."""
+        """Switch-wide settings, sent only with `allow_global`."""
 
     @abstractmethod
     def questions(self, ports: Sequence[str]) -> list[str]:
@@ -197,7 +193,7 @@ class Dialect(ABC):
 
 
 def ranges(text: str) -> list[str]:
-    """`111,200-210` by its parts."""
+    """The parts of `111,200-210`."""
     return [part for part in text.replace(" ", "").split(",") if part]
 
 
@@ -223,13 +219,13 @@ def numbers_in(text: str) -> list[int]:
 
 
 def numbered(pattern: str, names: Iterable[str]) -> list[str]:
-    """Those names that match as a whole, in the order of their numbers."""
+    """The names that match, in the order of their numbers."""
     found = [name for name in names if re.fullmatch(pattern, name)]
     return sorted(found, key=lambda name: [int(number) for number in re.findall(r"\d+", name)])
 
 
 def json_in(answers: Mapping[str, str], command: str) -> JsonValue:
-    """The answer to a command as JSON; an empty object for an empty answer."""
+    """The answer to a command as JSON; an empty answer is an empty object."""
     text = answers.get(command, "")
     try:
         found: JsonValue = json.loads(text) if text.strip() else {}
@@ -257,7 +253,7 @@ def lldpctl_neighbour(answers: Mapping[str, str], port: str) -> Neighbour | None
             about = heard["port"]
             return Neighbour(system, frozenset({str(about["id"]["value"]), str(about.get("descr", ""))} - {""}))
     except (ValueError, KeyError, TypeError, AttributeError, StopIteration) as error:
-        raise AnswerError(f"{LLDPCTL}: an answer without {error}") from None
+        raise AnswerError(f"{LLDPCTL}: the answer lacks {error}") from None
     return None
 
 

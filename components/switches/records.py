@@ -31,17 +31,15 @@ class SwitchRecord(Section):
 
     @property
     def dialect(self) -> Dialect:
-        """Its language."""
         return dialect_of(self.switch)
 
     @property
     def sitting(self) -> Sitting:
-        """How a change is made."""
         return self.dialect.sitting(self.lab, self.switch.confirm_s)
 
 
 def wanted_record(lab: Lab, switch: Switch, host_key: str) -> SwitchRecord:
-    """What the lab says of a switch."""
+    """The record that the lab file describes."""
     shared = dialect_of(switch).global_lines(lab.qos) if lab.qos and switch.allow_global else []
     endpoint = Endpoint(address=str(switch.address), port=switch.ssh_port, user=switch.user, host_key=host_key)
     return SwitchRecord(
@@ -54,7 +52,7 @@ def wanted_record(lab: Lab, switch: Switch, host_key: str) -> SwitchRecord:
 
 
 def record_of(props: Mapping[str, object]) -> SwitchRecord:
-    """The switch among a resource's properties."""
+    """The record in a resource's properties."""
     return SwitchRecord.model_validate_json(str(props["record"]))
 
 
@@ -75,25 +73,24 @@ def ports_of(props: Mapping[str, object]) -> dict[str, PortSettings]:
 
 
 def properties_of(ports: Mapping[str, PortSettings]) -> dict[str, str]:
-    """The other way round."""
+    """The ports as a resource's properties."""
     return {PREFIX + port: settings.text() for port, settings in ports.items()}
 
 
 def before_of(props: Mapping[str, object]) -> dict[str, PortSettings]:
-    """What was there before us, by port."""
+    """Settings by port before rocelab changed them."""
     text = props.get("before")
     found = json.loads(text) if isinstance(text, str) else {}
     return {port: PortSettings.model_validate(settings) for port, settings in found.items()}
 
 
 def before_text(before: Mapping[str, PortSettings]) -> str:
-    """The other way round."""
     plain = {port: settings.model_dump(mode="json", exclude_defaults=True) for port, settings in before.items()}
     return json.dumps(plain, sort_keys=True)
 
 
 def task_of(record: SwitchRecord, ports: Mapping[str, PortSettings], lab: Lab | None) -> Task:
-    """What is to be done; with the lab, its cables are compared with LLDP."""
+    """The work on a switch; with the lab, its cables are compared with LLDP."""
     cables: tuple[Cable, ...] = cables_of(lab, record.switch) if lab else ()
     return Task(
         lab=record.lab,

@@ -19,7 +19,7 @@ class Ecn(Section):
 
 
 class PortSettings(Section):
-    """A port. What is None or not named is left as it is."""
+    """Settings of a port; what is None or missing is left as it is."""
 
     description: str
     mode: str | None
@@ -46,7 +46,7 @@ class PortSettings(Section):
 
     @property
     def owner(self) -> str | None:
-        """The lab whose port this is; None when it is nobody's."""
+        """The lab that owns the port; None when no lab does."""
         return self.description.split(":")[1] if self.description.startswith(MARKER) else None
 
     def fields(self) -> dict[str, str | int]:
@@ -66,7 +66,7 @@ class PortSettings(Section):
         return flat | {f"scheduling_tc{tc}": how for tc, how in self.scheduling.items()}
 
     def narrowed(self, fields: frozenset[str]) -> "PortSettings":
-        """The same with only these of the fields that can be left alone."""
+        """The same settings with only these optional fields."""
         return self.model_copy(
             update={
                 "trust": self.trust if "trust" in fields else None,
@@ -78,13 +78,13 @@ class PortSettings(Section):
         )
 
     def text(self) -> str:
-        """As it stands in the state."""
+        """The settings as the state keeps them."""
         return self.model_dump_json(exclude_defaults=True)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Cable:
-    """A mapped port: what hangs on it and what is wanted of it."""
+    """A mapped port: the PF at its other end, and its settings in the lab."""
 
     port: str
     node: str
@@ -95,7 +95,7 @@ class Cable:
 
 @dataclass(frozen=True, slots=True)
 class Neighbour:
-    """What LLDP says of a port's other end."""
+    """What LLDP reports about a port's other end."""
 
     system: str
     ports: frozenset[str]
@@ -123,7 +123,7 @@ class LearnedMac:
 
 @dataclass(frozen=True, slots=True)
 class PortFacts:
-    """What a switch tells of a port."""
+    """What a switch reports about a port."""
 
     settings: PortSettings
     neighbour: Neighbour | None = None
@@ -134,14 +134,14 @@ class PortFacts:
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """A field that is not as it is asked for."""
+    """A field that differs from the lab."""
 
     field: str
     asked: str | int
     found: str | int | None
 
     def __str__(self) -> str:
-        return f"{self.field}: asked {self.asked}, found {'nothing' if self.found is None else self.found}"
+        return f"{self.field}: expected {self.asked}, found {'nothing' if self.found is None else self.found}"
 
 
 def cables_of(lab: Lab, switch: Switch) -> tuple[Cable, ...]:
@@ -185,7 +185,7 @@ def wanted_settings(lab: Lab, switch: Switch, rail: Rail, *, routed: bool = Fals
 
 
 def differences(wanted: PortSettings, found: PortSettings) -> Iterator[Difference]:
-    """Every field that is asked for and is not so."""
+    """The fields that differ from the lab."""
     there = found.fields()
     for field, asked in wanted.fields().items():
         if there.get(field) != asked:
@@ -222,7 +222,6 @@ def wrong_cable(cable: Cable, neighbour: Neighbour | None, lab_interfaces: Mappi
     seen = sorted(neighbour.ports & lab_interfaces.get(system, frozenset()))
     # a name that no node has may be a node's own idea of its name; one that another node has is a wrong cable
     if (system in lab_interfaces and system != cable.node) or (seen and cable.interface not in seen):
-        return (
-            f"{cable.port}: the map says {cable.node} {cable.interface}, LLDP says {system} {' '.join(seen)}".rstrip()
-        )
+        mapped, reported = f"{cable.node} {cable.interface}", " ".join([system, *seen])
+        return f"{cable.port}: switches[].ports has {mapped}, but LLDP reports {reported}"
     return None

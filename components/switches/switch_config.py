@@ -26,8 +26,7 @@ from components.ssh import credentials
 from components.ssh.configured import Configured
 from components.ssh.connection import Keys, NoAnswerError, keys_of
 from components.switches import backup
-from components.switches.first_touch import FirstTouch
-from components.switches.leftovers import unconfirmed
+from components.switches.backup import FirstTouch
 from components.switches.records import (
     PREFIX,
     SwitchRecord,
@@ -40,7 +39,7 @@ from components.switches.records import (
 )
 from components.switches.settings import PortFacts, PortSettings, differences
 from components.switches.talk import talking
-from components.switches.work import Outcome, Task, configure, merged, observe, refusals, restore
+from components.switches.work import Outcome, Task, configure, merged, observe, refusals, restore, unconfirmed
 from stacks.base import LabError
 from stacks.lab import Lab
 from stacks.words import plural
@@ -62,7 +61,7 @@ class SwitchConfigProvider(Configured, ResourceProvider):
         try:
             found = asyncio.run(self._look(record, wanted))
         except NoAnswerError as error:
-            pulumi.log.warn(f"{error}; to leave it alone: switches[].apply: false")
+            pulumi.log.warn(f"{error}; to skip it, set switches[].apply: false")
             return CheckResult(news, [])
         said = refusals(task_of(record, wanted, self._lab()), found)
         now = properties_of({port: facts.settings for port, facts in found.items()})
@@ -70,13 +69,11 @@ class SwitchConfigProvider(Configured, ResourceProvider):
         return CheckResult(news, [CheckFailure("ports", f"{record.switch.name}: {text}") for text in said])
 
     def diff(self, _id: str, _olds: Props, _news: Props) -> DiffResult:
-        """Says what changes on which port."""
         _say(change_lines(_olds, _news))
         plain = {key for key in {*_olds, *_news} if not key.startswith("__") and key not in OUTPUTS}
         return DiffResult(changes=any(_olds.get(key) != _news.get(key) for key in plain))
 
     def create(self, props: Props) -> CreateResult:
-        """Configures a switch that was not ours."""
         with _plainly():
             return CreateResult(record_of(props).switch.name, self._converged({}, props))
 
@@ -86,7 +83,7 @@ class SwitchConfigProvider(Configured, ResourceProvider):
         try:
             found = asyncio.run(self._look(record, ports))
         except NoAnswerError as error:
-            pulumi.log.warn(f"{error}; its ports are shown as they were seen last")
+            pulumi.log.warn(f"{error}; its ports are shown as last seen")
             found = {port: PortFacts(settings) for port, settings in ports.items()}
         for text in refusals(task_of(record, ports, self._lab()), found):
             pulumi.log.warn(f"{record.switch.name}: {text}")
@@ -96,7 +93,7 @@ class SwitchConfigProvider(Configured, ResourceProvider):
         return ReadResult(id_, outs, inputs)
 
     def update(self, _id: str, _olds: Props, _news: Props) -> UpdateResult:
-        """Puts right what differs, and gives up ports that left the map."""
+        """Sets what differs, and restores ports that left the map."""
         with _plainly():
             return UpdateResult(self._converged(_olds, _news))
 
@@ -213,7 +210,7 @@ def change_lines(olds: Mapping[str, object], news: Mapping[str, object]) -> Iter
             continue
         for each in differences(wanted, before[port]):
             yield f"{name} {port}: {each.field} {each.found or 'none'} => {each.asked}"
-    yield from (f"{name} {port}: leaves: what was there before us is put back" for port in before if port not in after)
+    yield from (f"{name} {port}: leaves: its earlier settings are restored" for port in before if port not in after)
 
 
 def _comparable(found: PortSettings, wanted: PortSettings) -> PortSettings:

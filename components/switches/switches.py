@@ -20,8 +20,6 @@ Facts = Mapping[str, Mapping[str, object]]
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SwitchesArgs:
-    """Inputs of `Switches`."""
-
     lab: Lab
     credentials: Credentials
 

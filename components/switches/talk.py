@@ -17,7 +17,7 @@ ERROR = re.compile(r"^ *% *(.+)$", re.MULTILINE)
 
 
 class Talk(Protocol):
-    """One open conversation."""
+    """One open connection to a switch."""
 
     async def ask(self, command: str) -> str:
         """Gives a command and returns what the switch prints.
@@ -29,13 +29,12 @@ class Talk(Protocol):
 
 
 class Cli:
-    """The command line of a switch as people use it."""
+    """The interactive command line of a switch."""
 
     def __init__(self, opened: Terminal) -> None:
         self._terminal = opened
 
     async def ask(self, command: str) -> str:
-        """Gives a command."""
         answer = await self._terminal.ask(command)
         if found := ERROR.search(answer):
             raise RefusedError(f"the switch refuses `{command}`: {found[1].strip()}")
@@ -49,7 +48,6 @@ class Shell:
         self._connection = connection
 
     async def ask(self, command: str) -> str:
-        """Runs a command; what it prints."""
         done = await run(self._connection, command, ANSWER_S)
         if done.code is None:
             raise BrokenError(f"the connection broke at `{command}`")

@@ -12,7 +12,7 @@ from stacks.switches import Switch
 
 
 def vlans_of(cables: tuple[Cable, ...]) -> list[int]:
-    """The VLANs that these ports are members of."""
+    """The VLANs of these ports."""
     wanted = [cable.wanted for cable in cables if cable.wanted.mode is not None]
     return sorted({vlan for one in wanted for vlan in (one.native_vlan or 1, *numbers_in(one.tagged_vlans))})
 
@@ -66,5 +66,5 @@ def _lines(lab: Lab, switch: Switch, dialect: Dialect) -> Iterator[str]:
 
 
 def digest_of(text: str) -> str:
-    """By which a stack's output names a text."""
+    """The digest that a stack's output shows for a text."""
     return hashlib.sha256(text.encode()).hexdigest()

@@ -4,9 +4,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from components.ssh.connection import NoAnswerError
-from components.switches.dialect import AnswerError, Dialect, RefusedError, Sitting
-from components.switches.first_touch import FirstTouch
-from components.switches.leftovers import cleared
+from components.switches.backup import FirstTouch
+from components.switches.dialect import AnswerError, Dialect, Left, RefusedError, Sitting, UnconfirmedError
 from components.switches.settings import (
     Cable,
     PortFacts,
@@ -17,6 +16,70 @@ from components.switches.settings import (
 )
 from components.switches.talk import Talk
 from stacks.base import LabError
+
+
+async def cleared(talk: Talk, switch: str, sitting: Sitting) -> Sitting:
+    """Ends what this lab's earlier runs left; the same sitting, under a name that the switch does not know.
+
+    To be asked before anything is read: a change that waits for its confirmation looks as if it were there to stay,
+    and staged lines of a killed run would be committed with those of this one. The engine locks the stack, so no other
+    run of this lab is at work there.
+
+    Raises:
+        UnconfirmedError: when somebody else's change waits for its confirmation; nothing was changed.
+    """
+    sessions = sitting.sessions
+    if sessions is None:
+        return sitting
+    left = sessions.read(await talk.ask(sessions.listing), sessions.mark)
+    for one in left:
+        if one.state == "unconfirmed" and not one.ours:
+            raise UnconfirmedError(
+                f"{switch}: nothing was changed. Change {one.name} of another user ({one.said}) is active but not "
+                "confirmed, and would mix with rocelab's. Confirm it on the switch, revert it "
+                f"(`{sessions.drop.format(one.name)}`) or wait until it expires; then run again"
+            )
+    for one in left:
+        if one.state != "ended":
+            await talk.ask(sessions.drop.format(one.name))
+    return _with_name(sitting, _free(sitting.session, {one.name for one in left})) if sitting.session else sitting
+
+
+async def unconfirmed(talk: Talk, switch: str, sitting: Sitting) -> list[str]:
+    """Of each change that is in force and may be taken back at any moment, a warning: what is read may not last."""
+    sessions = sitting.sessions
+    if sessions is None:
+        return []
+    left = sessions.read(await talk.ask(sessions.listing), sessions.mark)
+    return [f"{switch}: change {one.name} {_whose(one)}" for one in left if one.state == "unconfirmed"]
+
+
+def _whose(one: Left) -> str:
+    if one.ours:
+        return "of an interrupted run is active but was never confirmed; the next up reverts it first"
+    return f"of another user ({one.said}) is not confirmed; no up changes anything until it is confirmed or reverted"
+
+
+def _free(name: str, known: set[str]) -> str:
+    """A session name that is not in the switch's list, where ended sessions stay for a while."""
+    numbered = (f"{name}-{number}" for number in range(2, len(known) + 3))
+    return next(one for one in (name, *numbered) if one not in known)
+
+
+def _with_name(sitting: Sitting, name: str) -> Sitting:
+    def renamed(commands: Sequence[str]) -> tuple[str, ...]:
+        return tuple(
+            " ".join(name if word == sitting.session else word for word in command.split(" ")) for command in commands
+        )
+
+    return replace(
+        sitting,
+        session=name,
+        begin=renamed(sitting.begin),
+        confirm=renamed(sitting.confirm),
+        abandon=renamed(sitting.abandon),
+    )
+
 
 LAYER_2 = ("access", "trunk", "tagged-only")
 MOST_SHOWN = 10
@@ -30,12 +93,12 @@ class NotOursError(LabError):
 
 
 class WrongValueError(LabError):
-    """A switch that says yes and does something else."""
+    """A switch accepted a command, but has another value."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Task:
-    """What is wanted of one switch."""
+    """The work on one switch."""
 
     lab: str
     switch: str
@@ -55,7 +118,7 @@ class Task:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Outcome:
-    """What a switch is afterwards."""
+    """The result of `configure`."""
 
     before: Mapping[str, PortSettings]
     """By port, what was there before the change; of the asked fields."""
@@ -76,21 +139,21 @@ async def observe(talk: Talk, dialect: Dialect, ports: Mapping[str, PortSettings
 
 
 def refusals(task: Task, found: Mapping[str, PortFacts]) -> list[str]:
-    """Why these ports must not be touched; each with its remedy."""
+    """Why rocelab must not change these ports, each with its remedy."""
     said = []
     for port, facts in found.items():
         owner = facts.settings.owner
         if owner not in (None, task.lab):
             said.append(
-                f"{port} belongs to lab {owner} (its description is {facts.settings.description}): "
-                "let that lab give it up, or remove the description on the switch"
+                f"{port} belongs to lab {owner} (its description is {facts.settings.description}); "
+                "remove it from that lab, or clear the description on the switch"
             )
         elif facts.settings.mode not in LAYER_2 and not (port in task.ports and task.ports[port].mode is None):
-            said.append(f"{port} is in mode {facts.settings.mode}, no member of VLANs: make it a switch port first")
+            said.append(f"{port} is in mode {facts.settings.mode}, which has no VLANs; make it a switch port first")
         said += [f"{port} {fault}" for fault in facts.faults]
     heard = [(cable, found[cable.port].neighbour) for cable in task.cables if cable.port in found]
     wrong = [text for cable, neighbour in heard if (text := wrong_cable(cable, neighbour, task.interfaces))]
-    return said + [f"{text}: correct switches[].ports, or plug the cable where the map has it" for text in wrong]
+    return said + [f"{text}; correct switches[].ports, or move the cable" for text in wrong]
 
 
 async def configure(talk: Talk, task: Task, keep: Backup, first: FirstTouch | None = None) -> Outcome:
@@ -157,11 +220,11 @@ async def restore(talk: Talk, task: Task, before: Mapping[str, PortSettings]) ->
     _refuse_wrong(task.switch, needed, after)
     for command in (*task.sitting.confirm, *(task.sitting.save if task.save else ())):
         await talk.ask(command)
-    return [f"{port}: as before us" for port in needed]
+    return [f"{port}: restored" for port in needed]
 
 
 def merged(before: Mapping[str, PortSettings], now: Mapping[str, PortSettings]) -> dict[str, PortSettings]:
-    """What was there before us: the first record of a port counts."""
+    """The earliest known settings per port."""
     return {port: completed(before.get(port), settings) for port, settings in now.items()}
 
 
@@ -201,7 +264,7 @@ async def _take_back(
 ) -> str:
     """Puts the values that ran until now back after a failure; in words, whether that worked."""
     if task.sitting.commit and isinstance(error, RefusedError):
-        return "It was refused before it came into force."
+        return "The switch refused it before anything took effect."
     try:
         if task.sitting.abandon:
             for command in task.sitting.abandon:
@@ -209,8 +272,8 @@ async def _take_back(
         else:
             await _send(talk, task.sitting, _port_lines(task.dialect, running, fields))
     except (RefusedError, NoAnswerError) as again:
-        return f"The old values could not be put back ({again}): they are in the backup."
-    return "The old values were put back."
+        return f"The old values could not be restored ({again}); they are in the backup."
+    return "The old values were restored."
 
 
 async def _verified(talk: Talk, task: Task) -> dict[str, PortFacts]:
@@ -223,5 +286,5 @@ def _refuse_wrong(switch: str, asked: Mapping[str, PortSettings], found: Mapping
     wrong = [f"  {port} {each}" for port, of in asked.items() for each in differences(of, found[port].settings)]
     if wrong:
         more = [f"  and {len(wrong) - MOST_SHOWN} more"] if len(wrong) > MOST_SHOWN else []
-        text = f"{switch} took the commands, but these values are not the ones that were sent:"
+        text = f"{switch} accepted the commands, but its settings differ:"
         raise WrongValueError("\n".join([text, *wrong[:MOST_SHOWN], *more]))

@@ -245,7 +245,8 @@ def _refuse_real_kubelets_without_what_they_need(parts: Parts) -> Iterator[Fault
         if isinstance(node, VsphereVm):
             yield Fault(
                 ("nodes", i, "kind"),
-                f"{node.name} is a VM, but the simulator runs real kubelets on bare metal only; remove the simulator section",
+                f"{node.name} is a VM, but the simulator runs real kubelets on bare metal only; "
+                "remove the simulator section",
             )
 
 

@@ -2,7 +2,7 @@
 
 from typing import ClassVar
 
-from components.cluster.addresses import AddressSource
+from components.cluster.ipam import AddressSource
 from components.cluster.manifests import Manifest, Program, daemon_set
 from components.cluster.rails import pod_side
 from stacks.rails import Rail

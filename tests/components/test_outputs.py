@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from components.fabric.outline import fabric_outline
+from components.fabric.fabric import fabric_outline
 from components.outputs import few_faults, outline
 from components.validation.judging.stale import made_stale
 from components.validation.judging.verdict import in_cluster, judge
@@ -45,8 +45,8 @@ def test_where_all_are_at_fault_the_first_ones_are_named() -> None:
 
 
 def test_faults_of_the_cluster_are_cut_in_the_same_way() -> None:
-    few = {"gpu001": ["offers 0 intel.com/sriov_111, wanted 4", "cordoned"]}
-    many = {f"gpu{n:03}": ["offers 0 intel.com/sriov_111, wanted 4"] * 4 for n in range(256)}
+    few = {"gpu001": ["offers 0 intel.com/sriov_111, expected 4", "cordoned"]}
+    many = {f"gpu{n:03}": ["offers 0 intel.com/sriov_111, expected 4"] * 4 for n in range(256)}
 
     assert few_faults(few) == few
     assert len(json.dumps(few_faults(many))) <= 1_500
@@ -113,7 +113,7 @@ def test_a_small_verdict_is_complete(lab: Lab) -> None:
 
 @pytest.mark.whole
 def test_all_outputs_of_a_lab_of_256_nodes_stay_within_16_kb_although_everything_is_at_fault(lab: Lab) -> None:
-    faults = {f"gpu{n:03}": ["offers 0 intel.com/sriov_111, wanted 4"] * 4 for n in range(256)}
+    faults = {f"gpu{n:03}": ["offers 0 intel.com/sriov_111, expected 4"] * 4 for n in range(256)}
     attachments = {
         rail.name: {"resource": "intel.com/sriov_111", "network": "x" * 40, "mtu_bytes": 9000} for rail in lab.rails
     }

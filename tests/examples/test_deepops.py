@@ -8,7 +8,7 @@ import jsonschema
 import pytest
 import yaml
 
-from components.jobs.image.target import target_of
+from components.jobs.image.build import target_of
 from components.validation.lab_job import job_of
 from stacks.base import LabError
 from stacks.lab import Lab

@@ -269,7 +269,7 @@ def test_frames_vlan_and_nic_that_somebody_changes_by_hand_are_seen_and_put_back
 
     assert re.search(r"maxMtu\s*: 1600 => 4200", of_resource(shown, "fabric-rail-a-switch"))
     assert re.search(r'"vmnic4" => "vmnic5"', of_resource(shown, "fabric-rail-a-switch"))
-    assert "rail-a has vmnic5 in its place" in of_resource(shown, "fabric-rail-a-DC0_C0_H2-uplink")
+    assert "rail-a has vmnic5 instead" in of_resource(shown, "fabric-rail-a-DC0_C0_H2-uplink")
     assert re.search(r"vlanId\s*: 222 => 111", of_resource(shown, "fabric-rail-a-group"))
     assert re.search(r"mtu\s*: 1500 => 4200", of_resource(shown, "fabric-rail-a-DC0_C0_H0-vmkernel"))
     assert frames_and_vlan(vsphere) == wanted
@@ -324,7 +324,7 @@ def test_an_uplink_in_doubt_stops_before_anything_changes(vsphere: Vsphere) -> N
     finally:
         vsphere.fabric["switches"][0]["uplink"] = uplink
 
-    assert "2 NICs are driver nmlx5_core" in said
+    assert "2 NICs match driver nmlx5_core" in said
     assert "Traceback" not in said
     vsphere.pulumi("up")
 
@@ -390,7 +390,7 @@ def test_the_adapter_of_running_pvrdma_machines_is_not_changed_under_them(vspher
         said = vsphere.pulumi("preview", "--refresh", "--run-program", fails=True)
 
         assert f"{OPTION} is vmk7, and " in said
-        assert "run with PVRDMA over it: power them off before it becomes vmk0" in said
+        assert "use PVRDMA over it; power them off before rocelab sets it to vmk0" in said
         vcenter.set_option(host, OPTION, "vmk0")
         vsphere.pulumi("up", "--refresh", "--run-program")
 
@@ -416,7 +416,7 @@ def a_pvrdma_machine_on(host: vim.HostSystem) -> str:
 def test_destroy_gives_every_host_back_what_it_had_but_not_under_running_machines(vsphere: Vsphere) -> None:
     said = vsphere.pulumi("destroy", "--run-program", fails=True)
 
-    assert f"DC0_C0_H1: {OPTION} is to become '' again and ruleset pvrdma closed, and worker run there" in said
+    assert f"DC0_C0_H1: {OPTION} back to '' and close ruleset pvrdma, but worker use PVRDMA there" in said
     assert vsphere.seen("DC0_C0_H1") == ("vmk0", True), "somebody else's machine runs there with PVRDMA"
     with session(vsphere.endpoint) as vcenter:
         done(machine_named(vcenter.host("DC0_C0_H1"), "worker").PowerOffVM_Task())

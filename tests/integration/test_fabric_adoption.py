@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 from pyVmomi import vim
 
-from components.fabric.vcenter.client import session
-from components.fabric.vcenter.waits import TOLD_AFTER_S
+from components.fabric.vcenter.client import TOLD_AFTER_S, session
 from simulator.vcenter.control import SOCKET, Control
 from tests.integration.conftest import require_engine
 from tests.integration.role import CALLED, beyond_the_role
@@ -116,13 +115,13 @@ def test_adopting_sets_what_is_declared_and_nothing_else(vsphere: Vsphere) -> No
     before, machine_before = seen(vsphere), of_their_machine(vsphere)
 
     said = vsphere.pulumi("preview", fails=True)
-    assert "DC0/corp-gpu runs, and adapter.rail-a, cpus can only be changed while it is off" in said
+    assert "DC0/corp-gpu is running, but adapter.rail-a, cpus can only be changed while it is powered off" in said
     assert "Traceback" not in said
     vsphere.nodes[0]["machine"]["allow_power_off"] = True
     told = vsphere.pulumi("up")
     vsphere.pulumi("up", "--expect-no-changes")
 
-    assert "DC0/corp-gpu: adapter.rail-a False => True: shut down for it, and started again" in told
+    assert "DC0/corp-gpu: adapter.rail-a False => True: shuts the VM down and starts it again" in told
     machine = of_their_machine(vsphere)
     assert machine["adapters"] == [*machine_before["adapters"], "VirtualVmxnet3Vrdma"]
     assert (machine["cpus"], machine["memory"]) == (4, (machine_before["memory"][0], True))
@@ -149,7 +148,7 @@ def test_what_somebody_changes_of_it_by_hand_is_seen_and_put_back(vsphere: Vsphe
     mended = vsphere.pulumi("up", "--refresh", "--run-program")
 
     control.clear()
-    assert re.search(r"corp: vCenter is to change mtu_bytes: not done after 1\d s; 600 s at most", mended), mended
+    assert re.search(r"waiting for vCenter to change mtu_bytes: not done after 1\d s; 600 s", mended), mended
     assert re.search(r"DC0/corp: mtu_bytes 1600 => 9000", shown), shown
     assert re.search(r"DC0/corp-gpu: memory_reservation_mbytes 1024 => 'all'", shown), shown
     assert "contact" not in shown
@@ -163,7 +162,7 @@ def test_a_version_never_goes_back_and_the_error_says_what_to_declare(vsphere: V
 
     said = vsphere.pulumi("up", fails=True)
 
-    assert "corp: has version 7.0.2, and a switch never goes back to 6.6.0: declare 7.0.2" in said
+    assert "corp: has version 7.0.2 and cannot go back to 6.6.0; set version: 7.0.2" in said
     switch["version"] = "7.0.3"
     vsphere.pulumi("up")
     assert seen(vsphere)["version"] == "7.0.3"
@@ -186,7 +185,7 @@ def test_a_destroy_leaves_it_and_says_what_was_different_before(vsphere: Vsphere
     vsphere.nodes = []
 
     assert seen(vsphere) == kept
-    assert re.search(r"DC0/corp stays as it is; before us its .*mtu_bytes was 1500, version was '7.0.2'", said), said
+    assert re.search(r"DC0/corp is left as it is; .*mtu_bytes was 1500, version was '7.0.2'", said), said
 
 
 def test_a_reference_changes_nothing_and_is_refused_where_the_lab_says_something_else(vsphere: Vsphere) -> None:

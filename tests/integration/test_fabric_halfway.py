@@ -81,7 +81,7 @@ def test_a_nic_that_another_switch_takes_after_the_preflight_is_named_and_never_
     second = words(stack.pulumi("preview", fails=True))
     control.change_host(H1, nic="vmnic4", nic_switch="")
 
-    told = "uplink of vSwitch1) is in use. It is never taken away; choose another, or free it by hand"
+    told = "uplink of vSwitch1) is in use, and rocelab never takes a NIC away; choose another, or free it"
     assert "Cannot complete a vSphere Distributed Switch operation for one or more host members." in first
     assert [f"{H1}: vmnic4" in said and told in said for said in (first, second)] == [True, True]
     assert f"{H0}: vmnic4" not in first, "only whose NIC is taken"
@@ -159,12 +159,12 @@ def test_a_copy_that_nobody_was_told_of_is_named_and_left_to_its_owner(stack: Vs
     control.fault("customise", times=1)
     after = words(stack.pulumi("up", fails=True))
 
-    assert f"nodes.gpu01: the copy of template {TEMPLATE} to datastore LocalDS_0 was not done within" in said
+    assert f"nodes.gpu01: the copy of template {TEMPLATE} to datastore LocalDS_0 did not end within" in said
     assert "machine.clone_timeout_minutes (30)" in said
     assert stack.seen(H0) == ("vmk1", True), "the host that had left its switch was set up by this run"
-    assert "nodes.gpu01: a VM of that name is in the vCenter and not in this stack. Nothing was touched" in again
+    assert "nodes.gpu01: a VM of that name exists in the vCenter, but this stack does not know it" in again
     assert (len(left), kept) == (1, left)
-    assert "nodes.gpu01: its guest did not take name and addresses (machine.customize_timeout_minutes: 10)" in after
+    assert "nodes.gpu01: its guest did not apply its name and addresses" in after
 
 
 def test_a_guest_without_name_and_addresses_does_not_pass_for_one_that_is_made(
@@ -174,8 +174,8 @@ def test_a_guest_without_name_and_addresses_does_not_pass_for_one_that_is_made(
     take_away(stack, "gpu01")
     stack.pulumi("up", "--refresh", "--run-program")
 
-    assert "gpu01: its guest was not given name and addresses (NicSettingMismatch)" in said
-    assert "To have it made anew: delete gpu01 in vCenter, then pulumi up --refresh --run-program" in said
+    assert "gpu01: its guest failed to apply its name and addresses (NicSettingMismatch)" in said
+    assert "To create it again, delete gpu01 in vCenter, then run pulumi up --refresh --run-program" in said
     assert len(machines(stack, "gpu01")) == 1
 
 
@@ -189,7 +189,7 @@ def test_somebody_else_s_machine_of_that_name_is_left_alone(stack: Vsphere, cont
     kept = machines(stack, "gpu02")
     take_away(stack, "gpu02")
 
-    assert "nodes.gpu02: a VM of that name is in the vCenter and not in this stack. Nothing was touched" in said
+    assert "nodes.gpu02: a VM of that name exists in the vCenter, but this stack does not know it" in said
     assert kept == theirs
 
 
@@ -206,5 +206,5 @@ def test_a_template_that_goes_away_before_it_is_copied_is_named(stack: Vsphere, 
     stack.pulumi("up")
     stack.pulumi("up", "--expect-no-changes")
 
-    assert f"nodes.gpu02: template {SPARE}, or something else that its copy needs, went away during the run" in said
+    assert f"nodes.gpu02: template {SPARE}, or another object that the copy needs, disappeared during the run" in said
     assert beyond_the_role(control.calls(), ["AddDVPortgroup_Task", "CreateVM_Task"]) == []

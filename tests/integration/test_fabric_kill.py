@@ -184,5 +184,5 @@ def test_a_destroy_right_after_a_killed_up_names_what_it_cannot_know_to_be_ours(
 
     said = killed.stack.pulumi("destroy", "--run-program")
 
-    assert f"{HOST}: Net.PVRDMAVmknic is '{OURS}', and was '{THEIRS}' before this stack" in said
+    assert f"{HOST}: Net.PVRDMAVmknic is '{OURS}', but was '{THEIRS}' before this stack" in said
     assert killed.recorded("Baseline") is None

@@ -71,7 +71,7 @@ def test_another_certificate_than_the_pinned_one_gets_no_password_from_anybody(t
     finally:
         troubled.stack.fabric["thumbprint_sha256"] = right
 
-    assert f"has another certificate, sha256 {right}: nothing was sent" in said
+    assert f"presents a certificate with sha256 {right}, not fabric.thumbprint_sha256" in said
     assert "Traceback" not in said
     assert troubled.control.calls() == before, "neither the provider nor a session of ours has spoken to it"
 
@@ -171,7 +171,7 @@ def test_sessions_that_end_again_and_again_are_told_without_a_loop(troubled: Tro
 
     said = troubled.stack.pulumi("up", "--refresh", "--run-program", fails=True)
 
-    assert "ended our session twice within one task" in said
+    assert "ended the session twice within one task" in said
     assert troubled.control.calls()["UpdateOptions"] - before == 2
     troubled.control.clear()
     troubled.stack.pulumi("up", "--refresh", "--run-program")
@@ -222,7 +222,7 @@ def test_hosts_of_6_7_are_asked_by_esxcli_and_get_the_same_uplinks(troubled: Tro
     troubled.stack.pulumi("up", "--refresh", "--run-program", "--expect-no-changes")
 
     said = " ".join(refused.split())
-    assert "DC0_C0_H0: which NIC has vmrdma0 cannot be told: ESXi before 7.0 tells it by esxcli alone" in said
+    assert "DC0_C0_H0: rocelab cannot tell which NIC has vmrdma0: ESXi before 7.0" in said
     assert "fabric.user lacks the privilege Host.Config.Settings" in said
     assert "has no RDMA device" not in said
     assert troubled.uplinks() == ["vmnic4"] * len(switch["hosts"])

@@ -142,6 +142,6 @@ def test_every_way_of_the_matrix_is_tried_and_a_blocked_one_named(stack: Stack) 
         stack.repair().succeeded()
 
     assert any(
-        "gpu01 -> gpu02 enp132s0 tcp 18516 (perftest finds its peer): no answer" in line
+        "gpu01 -> gpu02 enp132s0 tcp 18516 (perftest connects to its peer): no answer" in line
         for line in bad.text.splitlines()
     )

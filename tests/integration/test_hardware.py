@@ -66,7 +66,7 @@ def test_a_new_machine_gets_its_vgpus_and_is_on_again(vcenter: VCenter, worker: 
 def test_a_machine_in_use_is_not_restarted_unless_that_is_allowed(vcenter: VCenter, worker: str) -> None:
     wanted = Hardware(vgpus=("grid_v100d-8c",), roce_version="")
 
-    with pytest.raises(LabError, match="gpu01 runs, and 1 x grid_v100d-8c can only be given while it is off: drain"):
+    with pytest.raises(LabError, match="gpu01 is running, but 1 x grid_v100d-8c can only be set while"):
         put(vcenter, worker, "gpu01", wanted, IN_USE)
     assert observe(vcenter, worker) == NONE
     put(vcenter, worker, "gpu01", wanted, ALLOWED)
@@ -122,7 +122,7 @@ def test_a_machine_that_is_gone_is_said_to_be(vcenter: VCenter) -> None:
     gone = "00000000-0000-0000-0000-000000000000"
 
     assert observe(vcenter, gone) is None
-    with pytest.raises(LabError, match="gpu09: its VM is gone from the vCenter"):
+    with pytest.raises(LabError, match="gpu09: its VM no longer exists in the vCenter"):
         put(vcenter, gone, "gpu09", NONE, NEW)
 
 
@@ -154,6 +154,6 @@ def test_nobody_keeps_machines_apart_where_drs_is_off_or_only_advises(vcenter: V
     manual = drs_refusal(vcenter, "DC0_C0", ["gpu01", "gpu02"])
     configure(enabled=True, defaultVmBehavior="fullyAutomated")
 
-    assert "DRS is off in cluster DC0_C0, so nobody keeps gpu01, gpu02 apart: pin each" in off
+    assert "DRS is off in cluster DC0_C0, so nothing keeps gpu01, gpu02 apart; pin each" in off
     assert "DRS is manual in cluster DC0_C0" in manual
     assert drs_refusal(vcenter, "DC0_C0", ["gpu01", "gpu02"]) == ""

@@ -18,14 +18,14 @@ import pytest
 import yaml
 
 from components.cluster.bootstrap.join import unite
-from components.cluster.bootstrap.part import forget, part
+from components.cluster.bootstrap.nodes import forget, part
 from components.hosts.calls import Hosts
 from components.hosts.drain import Cluster
 from components.hosts.records import HostRecord, wanted_record
 from components.hosts.repair import Crew, Outcome
 from components.kubernetes.client import KubernetesApi, at
-from components.ssh.admin import admin_config
 from components.ssh.connection import keys_of
+from components.ssh.credentials import admin_config
 from simulator.nodes.image import build_image
 from stacks.hosts import HostPolicy
 from stacks.lab import Lab
@@ -132,7 +132,7 @@ def _from_nothing_to_ready(made: Made) -> None:
     words = [name for name in made.machines if first.results[name] != {"status": "ready"}]
     assert not words, [first.results, *(made.machines[name].journal() for name in words)]
     joined = [f"{name}: joins as {made.roles[name].replace('_', ' ')}" for name in others]
-    assert made.said == [f"{begins}: makes the cluster", *joined]
+    assert made.said == [f"{begins}: creates the cluster", *joined]
 
     api = KubernetesApi(made.kubeconfig())
     try:

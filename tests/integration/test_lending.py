@@ -8,8 +8,8 @@ import pytest
 from pyVmomi import vim
 
 from components.fabric.vcenter.client import VCenter, session
+from components.fabric.vms.existing import ExistingVm, by_instance, by_name
 from components.fabric.vms.lending import Terms, changed_lines, give, give_back, refusal, take_over
-from components.fabric.vms.theirs import Theirs, by_instance, by_name
 from simulator.vcenter.control import SOCKET, Control
 from stacks.base import LabError
 from tests.integration.conftest import ENGINE
@@ -64,7 +64,7 @@ def terms(place: tuple[VCenter, Control, str], request: pytest.FixtureRequest) -
     )
 
 
-def seen(vcenter: VCenter, terms: Terms) -> Theirs:
+def seen(vcenter: VCenter, terms: Terms) -> ExistingVm:
     return by_name(vcenter, terms.path)
 
 
@@ -83,7 +83,7 @@ def test_a_machine_that_runs_is_not_stopped_without_the_word(vcenter: VCenter, t
         f"{terms.path} runs, and adapter.rail-a, roce_version.rail-a can only be changed while it is"
     )
     assert "machine.allow_power_off: true" in said
-    with pytest.raises(LabError, match="can only be changed while it is off"):
+    with pytest.raises(LabError, match="can only be changed while it is powered off"):
         give(vcenter, seen(vcenter, terms), terms, {}, refuse=True)
     assert has(vcenter, terms) == terms.before
     assert seen(vcenter, terms).on
@@ -104,7 +104,7 @@ def test_it_is_given_what_is_asked_and_runs_again_and_gets_all_of_it_back(vcente
 
     given = give(vcenter, seen(vcenter, terms), terms, {}, refuse=True)
 
-    assert f"{terms.path}: adapter.rail-a False => True: shut down for it, and started again" in lines
+    assert f"{terms.path}: adapter.rail-a False => True: shuts the VM down and starts it again" in lines
     assert (given.now, given.left) == (terms.wanted, "")
     assert seen(vcenter, terms).on
     assert give_back(vcenter, seen(vcenter, terms), terms) == []
@@ -160,7 +160,7 @@ def test_one_that_somebody_powered_off_for_it_is_not_started(vcenter: VCenter, t
 def test_drift_that_needs_it_off_is_told_and_left_and_the_rest_is_mended(vcenter: VCenter, terms: Terms) -> None:
     given = give(vcenter, seen(vcenter, terms), terms, {}, refuse=False)
 
-    assert "can only be changed while it is off" in given.left
+    assert "can only be changed while it is powered off" in given.left
     assert given.now == {**terms.before, "memory_reservation_mbytes": "all"}
 
 
@@ -183,7 +183,7 @@ def test_what_somebody_else_changed_since_is_theirs(vcenter: VCenter, terms: Ter
 
     said = give_back(vcenter, seen(vcenter, terms), terms)
 
-    assert said == [f"{terms.path}: cpus is 8, not ours (4): left alone"]
+    assert said == [f"{terms.path}: cpus is 8, not the 4 that rocelab set; left as it is"]
     assert has(vcenter, terms) == {**terms.before, "cpus": 8}
 
 
@@ -192,7 +192,7 @@ def test_nothing_is_given_back_while_it_runs_without_the_word_and_the_error_says
 ) -> None:
     give(vcenter, seen(vcenter, terms), allowed(terms), {}, refuse=True)
 
-    with pytest.raises(LabError, match=r"power it off yourself\. Until then it keeps what it was given"):
+    with pytest.raises(LabError, match=r"power it off yourself\. Until then it keeps its current settings"):
         give_back(vcenter, seen(vcenter, terms), terms)
 
     assert has(vcenter, terms) == terms.wanted
@@ -206,7 +206,7 @@ def test_a_name_that_two_machines_have_is_refused_with_where_they_are(vcenter: V
     with pytest.raises(LabError) as refused:
         by_name(vcenter, terms.path)
 
-    assert f"there are 2 VMs of that name, one in folder elsewhere on {HOST} and one in folder vm" in str(refused.value)
+    assert f"2 VMs have that name: one in folder elsewhere on {HOST} and one in folder vm" in str(refused.value)
     assert "rename one of them in vCenter" in str(refused.value)
 
 
@@ -232,8 +232,8 @@ def test_a_machine_is_the_same_under_another_name_and_none_when_it_is_gone(vcent
     ("change", "words"),
     [
         ({"least_hardware": 99, "needs": "something is there"}, "and something is there from 99 on: upgrade it"),
-        ({"hosts": ("DC0_C0_H2",)}, f"is on {HOST}, which its rails do not reach: move it to DC0_C0_H2"),
-        ({"host": "DC0_C0_H1"}, f"is on {HOST}, and is to be on DC0_C0_H1 (machine.host): move it there"),
+        ({"hosts": ("DC0_C0_H2",)}, f"is on {HOST}, which its rails do not reach; move it to DC0_C0_H2"),
+        ({"host": "DC0_C0_H1"}, f"is on {HOST}, but machine.host is DC0_C0_H1; move it there"),
     ],
     ids=["hardware", "rails", "host"],
 )
@@ -252,4 +252,4 @@ def test_a_second_pvrdma_adapter_and_a_template_are_refused(place: tuple[VCenter
     assert refusal(vcenter, seen(vcenter, terms), replace(other, several_pvrdma=True)) == ""
     done(seen(vcenter, terms).machine.PowerOffVM_Task())
     machine_named(vcenter.host(HOST), seen(vcenter, terms).name).MarkAsTemplate()
-    assert "is a template: give it as machine.template" in refusal(vcenter, seen(vcenter, terms), allowed(terms))
+    assert "is a template; name it as machine.template" in refusal(vcenter, seen(vcenter, terms), allowed(terms))

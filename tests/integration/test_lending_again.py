@@ -11,8 +11,8 @@ from components.fabric import login
 from components.fabric.adopt_machine import AdoptedMachineProvider
 from components.fabric.machine_baseline import MachineBaselineProvider
 from components.fabric.vcenter.client import VCenter, session
-from components.fabric.vms import theirs_changes
-from components.fabric.vms.theirs import MARK, Theirs, by_instance, by_name
+from components.fabric.vms import existing
+from components.fabric.vms.existing import MARK, ExistingVm, by_instance, by_name
 from simulator.vcenter.control import SOCKET, Control
 from stacks.base import LabError
 from tests.integration.conftest import ENGINE
@@ -26,7 +26,7 @@ pytestmark = [
 
 HOST = HOSTS[0]
 Props = dict[str, Any]
-REAL_TURN_OFF = theirs_changes.turn_off
+REAL_TURN_OFF = existing.turn_off
 
 
 @pytest.fixture(scope="module")
@@ -68,7 +68,7 @@ class Lent:
         self.state: Props = {}
 
     @property
-    def theirs(self) -> Theirs:
+    def theirs(self) -> ExistingVm:
         found = by_instance(self.vcenter, self.baseline["instance"])
         assert found is not None
         return found
@@ -143,7 +143,7 @@ def test_a_rail_that_leaves_takes_its_adapter_with_it(lent: Lent, rails: dict[st
     del lent.networks["rail-b"], lent.wanted["adapter.rail-b"]
     lent.allow_power_off = False
     assert [said.partition(":")[0] for said in lent.refused()] == [
-        f"{lent.path} runs, and adapter.rail-b can only be changed while it is off"
+        f"{lent.path} is running, but adapter.rail-b can only be changed while it is powered off"
     ]
     lent.allow_power_off = True
     assert lent.refused() == []
@@ -159,8 +159,8 @@ def test_an_adapter_moves_to_the_port_group_that_its_rail_has_now(
 ) -> None:
     lent.networks["rail-a"] = rails["new-a"]
     lent.allow_power_off = False
-    assert "can only be changed while it is off" in "".join(lent.refused())
-    with pytest.raises(LabError, match="can only be changed while it is off"):
+    assert "can only be changed while it is powered off" in "".join(lent.refused())
+    with pytest.raises(LabError, match="can only be changed while it is powered off"):
         lent.up()
     lent.allow_power_off = True
     lent.up()
@@ -200,7 +200,7 @@ def test_other_terms_are_asked_about_and_drift_refuses_nothing(lent: Lent) -> No
     lent.terms["guest_s"] = 1
     assert lent.refused() == [], "drift is told and left"
     lent.terms["host"] = "DC0_C0_H1"
-    assert f"is on {HOST}, and is to be on DC0_C0_H1 (machine.host)" in "".join(lent.refused())
+    assert f"is on {HOST}, but machine.host is DC0_C0_H1" in "".join(lent.refused())
 
 
 class KilledError(BaseException):
@@ -215,7 +215,7 @@ def test_a_run_that_is_killed_while_it_is_off_is_made_good_by_the_next_one(
 
     lent.wanted["cpus"] = 2
     with monkeypatch.context() as patch:
-        patch.setattr(theirs_changes, "_runs_again", killed)
+        patch.setattr(existing, "_runs_again", killed)
         with pytest.raises(KilledError):
             lent.up()
     assert not lent.theirs.on
@@ -262,7 +262,7 @@ def test_why_a_change_was_refused_is_told_beside_why_it_does_not_start(
         REAL_TURN_OFF(*given)
         raise LabError("it has other plans")
 
-    monkeypatch.setattr(theirs_changes, "turn_off", off_and_refused)
+    monkeypatch.setattr(existing, "turn_off", off_and_refused)
     with pytest.raises(LabError) as said:
         lent.up()
 

@@ -76,7 +76,7 @@ def test_a_vgpu_that_somebody_takes_away_is_seen_and_only_given_back_where_a_res
 
         said = vsphere.pulumi("up", "--refresh", "--run-program")
         assert "gpu01: vgpus [] => ['grid_v100d-32c']: restarts the machine" in said
-        assert "gpu01 was changed by hand: 1 x grid_v100d-32c and rocev2 can only be given while it is off" in said
+        assert "gpu01 was changed by hand: 1 x grid_v100d-32c and rocev2 can only be set" in said
         assert hardware(vcenter, "gpu01") == Hardware(vgpus=(), roce_version="rocev2"), "it runs, and is left alone"
 
         vsphere.hosts = {"allow_reboot": True}
@@ -103,7 +103,7 @@ def test_an_uplink_is_not_changed_under_running_machines(vsphere: Vsphere) -> No
     finally:
         del host["uplink"]
 
-    assert "DC0_C0_H1: the uplink of rail-a is vmnic4, and gpu01 run with PVRDMA over it" in said
+    assert "DC0_C0_H1: the uplink of rail-a is vmnic4, and gpu01 use PVRDMA over it" in said
     assert "power them off before it becomes vmnic5" in said
     assert "Traceback" not in said
 
@@ -117,7 +117,7 @@ def test_a_nic_that_somebody_moves_is_not_put_back_under_running_machines(vspher
         finally:
             move_uplink(vcenter, H1, "vmnic4")
 
-    assert "DC0_C0_H1: the uplink of rail-a is vmnic5, and gpu01 run with PVRDMA over it" in said
+    assert "DC0_C0_H1: the uplink of rail-a is vmnic5, and gpu01 use PVRDMA over it" in said
     assert "power them off before it becomes vmnic4" in said
 
 
@@ -129,7 +129,7 @@ def test_two_workers_that_somebody_puts_on_one_host_are_named(vsphere: Vsphere) 
         said = vsphere.pulumi("up", "--refresh", "--run-program", fails=True)
         done(second.RelocateVM_Task(vim.vm.RelocateSpec(host=vcenter.host(H2))))
 
-    assert "gpu01 and gpu02 run on DC0_C0_H1, one host: they would talk by memory copies" in said
+    assert "gpu01 and gpu02 run on the same host DC0_C0_H1, where they exchange data by memory copies" in said
     assert "Traceback" not in said
     vsphere.pulumi("up", "--refresh", "--run-program")
 

@@ -114,7 +114,7 @@ def test_a_host_that_may_not_be_asked_is_not_said_to_have_no_rdma_device(vcenter
     for asked in ({"rdma_device": "vmrdma0"}, {"name": "vmnic4"}):
         with pytest.raises(LabError) as said:
             choose(H1, nics, UplinkChoice.model_validate(asked), "roce", rdma=True)
-        assert "cannot be told: ESXi before 7.0 tells it by esxcli alone, and cannot run esxcli" in str(said.value)
+        assert "ESXi before 7.0 reports it through esxcli only, and cannot run esxcli" in str(said.value)
         assert "lacks the privilege Host.Config.Settings" in str(said.value)
 
 

@@ -101,8 +101,8 @@ def test_a_port_that_takes_less_than_it_says_fails_the_stack_with_both_numbers(
 
     failed = lab_stack.pulumi("up", "--target", "**::switches**").failed()
 
-    assert "1/5 mtu_bytes: asked 9216, found 4000" in failed.text, failed.text[-4000:]
-    assert "The old values were put back." in failed.text
+    assert "1/5 mtu_bytes: expected 9216, found 4000" in failed.text, failed.text[-4000:]
+    assert "The old values were restored." in failed.text
     assert "Traceback" not in failed.text
     frames.set("gpu02", "enp5s0", most_mtu_bytes=9216)
     assert set(configs(frames).values()) == {UNUSED}
@@ -152,7 +152,7 @@ def test_a_cable_that_hangs_elsewhere_than_the_map_says_is_refused_and_nothing_c
     with lab_stack.edited(swap):
         refused = lab_stack.pulumi("up", "--target", "**::switches**").failed()
 
-    assert "1/5: the map says gpu01 enp5s0, LLDP says gpu02 enp5s0" in refused.text, refused.text[-4000:]
+    assert "1/5: switches[].ports has gpu01 enp5s0, but LLDP reports gpu02 enp5s0" in refused.text, refused.text[-4000:]
     assert configs(frames) == before
 
 

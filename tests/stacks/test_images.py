@@ -29,7 +29,7 @@ def test_the_vendor_s_libraries_are_refused_where_the_device_is_vmware_s() -> No
         parse_lab(lab("pvrdma", images), "Pulumi.x.yaml")
 
     assert "images.benchmark.verbs: vendor, but cluster.delivery is pvrdma" in str(refused.value)
-    assert "images.training.verbs: base, and cluster.delivery is pvrdma" in str(refused.value)
+    assert "images.training.verbs: base, but cluster.delivery is pvrdma" in str(refused.value)
 
 
 def test_they_are_fine_elsewhere_and_ubuntu_s_everywhere() -> None:

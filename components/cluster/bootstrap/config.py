@@ -42,7 +42,7 @@ class Invitation:
 
 
 def init_config(lab: Lab, node: Node, invitation: Invitation) -> str:
-    """For the first control plane, and for inviting from any of them."""
+    """The configuration of the first control plane, also used to invite nodes."""
     cluster, bootstrap = sections(lab)
     init: Document = {
         "apiVersion": API,
@@ -95,7 +95,7 @@ def api_endpoint(lab: Lab) -> str:
 
 
 def control_planes(lab: Lab) -> list[Node]:
-    """In the lab's order; the first of them makes the cluster."""
+    """In the order of the lab file; the first creates the cluster."""
     return [node for node in lab.nodes if node.role == "control_plane" and node.state != "absent"]
 
 

@@ -34,7 +34,7 @@ class Seen(Section):
 
     @property
     def is_member(self) -> bool:
-        """Whether it is wholly in a cluster, of this lab or another."""
+        """Whether the host is a full member of a cluster, of this lab or another."""
         return bool(self.role) and not self.unfinished
 
 
@@ -76,7 +76,11 @@ def decide(at: Situation) -> Decision:
     clusters = {at.seen[name].ca for name in holders}
     if len(clusters) > 1:
         named = "; ".join(f"{name}: {at.seen[name].server}, CA {at.seen[name].ca[:12]}" for name in holders)
-        return _all_refused(at, f"the control planes are of different clusters ({named})", "decide which one stays")
+        return _all_refused(
+            at,
+            f"the control planes belong to different clusters ({named})",
+            "decide which one stays, then kubeadm reset the others",
+        )
     if not holders:
         return _without_a_cluster(at, planes)
     ca = clusters.pop()
@@ -96,18 +100,18 @@ def _without_a_cluster(at: Situation, planes: Sequence[str]) -> Decision:
     if silent:
         return _all_refused(
             at,
-            f"{', '.join(silent)} is not asked or does not answer, and may hold the lab's cluster",
-            "no cluster is begun beside one that may exist: bring it back; or take it out of the lab (state: absent)",
+            f"{', '.join(silent)} is drained or does not answer, but may hold the lab's cluster",
+            "rocelab creates no second cluster: bring it back, or remove it from the lab (state: absent)",
         )
     if at.known_ca:
         return _all_refused(
             at,
-            f"the lab had a cluster (CA {at.known_ca[:12]}), and no control plane has it any more",
-            "restore etcd and /etc/kubernetes/pki on a control plane; to begin anew instead: pulumi destroy, then up",
+            f"the lab had a cluster (CA {at.known_ca[:12]}), but no control plane has it any more",
+            "restore etcd and /etc/kubernetes/pki on a control plane; or start over: pulumi destroy, then pulumi up",
         )
     first = planes[0]
     if first not in at.ready:
-        return _all_refused(at, f"{first} makes the cluster, and is not ready", f"mend {first} first: see its result")
+        return _all_refused(at, f"{first} creates the cluster, but is not ready", f"fix {first} first; see its result")
     foreign = {name: reason for name in at.ready if (reason := _refusal(at, name, ""))}
     if first in foreign:
         return Decision(refused=foreign)
@@ -115,7 +119,7 @@ def _without_a_cluster(at: Situation, planes: Sequence[str]) -> Decision:
 
 
 def _holds(seen: Seen | None, known_ca: str) -> bool:
-    """Whether a host is a control plane that can let others in."""
+    """Whether a host is a control plane that can invite others."""
     return seen is not None and seen.role == "control_plane" and seen.is_member and known_ca in ("", seen.ca)
 
 
@@ -125,30 +129,30 @@ def _belongs(at: Situation, name: str, ca: str) -> bool:
 
 
 def _refusal(at: Situation, name: str, ca: str) -> Refusal | None:
-    """Why a host is left as it is; None when it belongs already or may join."""
+    """Why a host cannot join; None when it can or is a member."""
     seen = at.seen.get(name)
     if seen is None:
-        return _failed("it does not answer", "mend it and run again")
+        return _failed("it does not answer", "make it reachable, then run again")
     if seen.unfinished:
         return None  # ours, cut off in the middle: it is cleaned and joins
     if not seen.is_member:
-        foreign = "kubeadm was at work on it before, and not for this lab"
-        hint = "look what is in /etc/kubernetes and /var/lib/etcd; if it may go: kubeadm reset"
+        foreign = "kubeadm has configured it before, but not for this lab"
+        hint = "check /etc/kubernetes and /var/lib/etcd; if nobody needs them, run kubeadm reset"
         return _failed(foreign, hint) if seen.remains else None
     reasons = (
         (
             seen.ca != ca,
             f"it is in another cluster ({seen.server}, CA {seen.ca[:12]})",
-            f"drain it there and run kubeadm reset on it, or take nodes.{name} out of this lab",
+            f"drain it there and run kubeadm reset on it, or remove nodes.{name} from this lab",
         ),
         (
             seen.node != name,
             f"it is in the cluster as {seen.node}",
-            "a node keeps its name while it is in: give that name back, or let it leave (state: absent) and join again",
+            "a member cannot change its name: restore it, or let the node leave (state: absent) and join again",
         ),
         (
             seen.role != at.roles[name],
-            f"it is in the cluster as {seen.role}, and nodes.{name}.role is {at.roles[name]}",
+            f"it is in the cluster as {seen.role}, but nodes.{name}.role is {at.roles[name]}",
             "set its state to absent, run, and set it back: it joins in its new role",
         ),
     )

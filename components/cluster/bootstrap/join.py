@@ -36,7 +36,7 @@ TOKEN_LETTERS = string.ascii_lowercase + string.digits
 
 @dataclass
 class _Work:
-    """One run: what is known so far, and what came of it."""
+    """One run."""
 
     crew: Crew
     lab: Lab
@@ -58,7 +58,7 @@ class _Work:
         return await self.crew.hosts.call(record.endpoint, verb, document)
 
     async def does(self, verb: str, name: str, **kubeadm: JsonValue) -> Report | None:
-        """The same as work whose failure is the host's result; None then."""
+        """The same, but a failure becomes the host's result; None then."""
         try:
             report = await self.ask(verb, name, **kubeadm)
         except NoAnswerError as error:
@@ -104,7 +104,7 @@ async def unite(
         if decision.init not in work.failed:
             decision = decide(_situation(work, records, outcome, known_ca))
         else:
-            waits = f"{decision.init} could not make the cluster"
+            waits = f"{decision.init} could not create the cluster"
             others = [name for name in work.records if name != decision.init and _is_ready(outcome, name)]
             work.failed |= {name: _waiting(waits) for name in others if name not in decision.refused}
     work.failed |= decision.refused
@@ -119,7 +119,7 @@ async def unite(
 
 
 async def _begin(work: _Work, name: str) -> None:
-    work.crew.say(f"{name}: makes the cluster")
+    work.crew.say(f"{name}: creates the cluster")
     invitation = new_invitation()
     made = await work.does("cluster-init", name, config=init_config(work.lab, work.node(name), invitation))
     if made is not None:
@@ -127,14 +127,14 @@ async def _begin(work: _Work, name: str) -> None:
 
 
 async def _let_in(work: _Work, decision: Decision) -> None:
-    """All joins of a run: one invitation, which ends with it."""
+    """All joins of a run, with one invitation that ends with the run."""
     invitation, host = new_invitation(), decision.host
     config = init_config(work.lab, work.node(host), invitation)
     asked: dict[str, JsonValue] = {"config": config, "token_id": invitation.token_id}
     invited = await work.does("cluster-invite", host, **asked, control_plane=bool(decision.control_planes))
     if invited is None:
         why = work.failed.pop(host)
-        text = f"{host} cannot let it in: {why['reason']}"
+        text = f"{host} cannot invite it: {why['reason']}"
         for name in [*decision.control_planes, *decision.workers]:
             work.failed[name] = {"status": "failed", "step": STEP, "reason": text, "hint": why.get("hint", "")}
         return
@@ -173,7 +173,7 @@ async def _take_back(work: _Work, host: str, invitation: Invitation) -> None:
     try:
         await work.ask("cluster-uninvite", host, token_id=invitation.token_id)
     except NoAnswerError:
-        work.crew.say(f"{host}: token {invitation.token_id} could not be taken back; it ends by itself within an hour")
+        work.crew.say(f"{host}: token {invitation.token_id} could not be revoked; it expires within an hour")
 
 
 def _situation(work: _Work, records: Mapping[str, HostRecord], outcome: Outcome, known_ca: str) -> Situation:
@@ -222,4 +222,9 @@ def _is_ready(outcome: Outcome, name: str) -> bool:
 
 
 def _waiting(reason: str) -> Refusal:
-    return {"status": "failed", "step": STEP, "reason": f"not in the cluster: {reason}", "hint": "mend that first"}
+    return {
+        "status": "failed",
+        "step": STEP,
+        "reason": f"not in the cluster: {reason}",
+        "hint": "fix that first, then run again",
+    }

@@ -19,8 +19,8 @@ from pulumi.dynamic import (
 )
 
 from components.ssh import credentials
-from components.ssh.admin import admin_config, control_planes_of
 from components.ssh.configured import Configured
+from components.ssh.credentials import admin_config, control_planes_of
 from stacks.base import LabError
 
 Props = dict[str, object]
@@ -30,7 +30,6 @@ class KubeconfigProvider(Configured, ResourceProvider):
     """Thin: which hosts are asked comes from the lab of the run, not from the state."""
 
     def diff(self, _id: str, _olds: Props, _news: Props) -> DiffResult:
-        """Another cluster, or none so far."""
         return DiffResult(changes=_olds.get("cluster") != _news.get("cluster"))
 
     def create(self, props: Props) -> CreateResult:
@@ -51,7 +50,6 @@ class KubeconfigProvider(Configured, ResourceProvider):
             return ReadResult(id_, props, inputs)
 
     def update(self, _id: str, _olds: Props, _news: Props) -> UpdateResult:
-        """Reads that of the other cluster."""
         return UpdateResult({**_news, "kubeconfig": self._read()})
 
     def _read(self) -> str:

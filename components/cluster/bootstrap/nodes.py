@@ -3,20 +3,89 @@
 Where the cluster exists by itself, nothing here does anything.
 """
 
+import asyncio
 from collections.abc import Callable, Mapping
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 from components.cluster.bootstrap.decide import STEP, Refusal
 from components.cluster.bootstrap.join import remembered_ca, unite
-from components.cluster.bootstrap.part import forget, leaving, part
+from components.hosts.calls import Say
 from components.hosts.drain import Cluster, Drainer, DrainError
 from components.hosts.facts import Facts
 from components.hosts.records import HostRecord
 from components.hosts.repair import Crew, Outcome
-from components.ssh.admin import admin_config, control_planes_of
-from components.ssh.credentials import Login
+from components.ssh.connection import answers
+from components.ssh.credentials import Login, admin_config, control_planes_of
 from stacks.base import LabError
 from stacks.lab import Lab
+
+GREETING_S = 5.0
+
+
+class Leaver(Drainer, Protocol):
+    """What a node's removal needs besides a drain."""
+
+    def knows(self, node: str) -> bool:
+        """Whether there is such a node."""
+
+    def forget(self, node: str) -> None:
+        """Deletes the node object; fine when it is gone."""
+
+
+def leaving(olds: Mapping[str, HostRecord], news: Mapping[str, HostRecord]) -> dict[str, HostRecord]:
+    """Hosts that were in the lab's cluster and are to be undone now. One that is renamed stays."""
+    renamed = {record.formerly for record in news.values()}
+    gone = {name: old for name, old in olds.items() if name not in news and name not in renamed}
+    gone |= {name: new for name, new in news.items() if new.state == "absent" and _was_here(olds.get(name))}
+    return {name: record for name, record in gone.items() if record.state != "drained" and _is_node(record)}
+
+
+async def part(cluster: Leaver, say: Say, gone: Mapping[str, HostRecord]) -> dict[str, Refusal]:
+    """Empties the nodes; those that keep their pods, with the reason: they must not be undone."""
+    kept: dict[str, Refusal] = {}
+
+    async def one(name: str, record: HostRecord) -> None:
+        if not await answers(record.endpoint.address, record.endpoint.port, GREETING_S):
+            return  # its pods have nobody to end them, and its undo will say that it is silent
+        try:
+            if await asyncio.to_thread(cluster.knows, name):
+                say(f"{name}: leaves the cluster: cordoned and drained")
+                await asyncio.to_thread(cluster.cordon, name)
+                await asyncio.to_thread(cluster.empty, name)
+        except DrainError as error:
+            kept[name] = {
+                "status": "failed",
+                "step": STEP,
+                "reason": f"{error}; it is cordoned and still a node",
+                "hint": "end or move those pods, or delete the node with kubectl; then run again",
+            }
+
+    await asyncio.gather(*(one(name, record) for name, record in gone.items()))
+    return kept
+
+
+async def forget(cluster: Leaver, gone: Mapping[str, HostRecord], outcome: Outcome) -> None:
+    """Deletes the node objects of hosts that are undone; what fails is told in their result."""
+    for name in gone:
+        result = outcome.results.get(name, {})
+        if result.get("status") != "undone":
+            continue
+        # with a reason nothing was undone: the machine stays under another name, or another one answers there
+        stays = "reason" in result
+        try:
+            await asyncio.to_thread(cluster.uncordon if stays else cluster.forget, name)
+        except DrainError as error:
+            outcome.results[name] = {**result, "reason": f"{error}: see kubectl get node {name}"}
+
+
+def _was_here(old: HostRecord | None) -> bool:
+    # an absent host whose undo did not end has trouble, and is tried again
+    return old is not None and (old.state == "active" or bool(old.trouble))
+
+
+def _is_node(record: HostRecord) -> bool:
+    return isinstance(record.document.get("kubernetes"), dict)
+
 
 T = TypeVar("T")
 WayIn = Callable[[], tuple[Lab, Login]]
@@ -43,7 +112,7 @@ class Nodes:
             config = await self._kubeconfig(facts)
         except LabError as error:
             reason = str(error).splitlines()[0]
-            hint = "bring a control plane back; or destroy the stack, which needs none"
+            hint = "bring a control plane back, or destroy the stack, which needs none"
             return {name: {"status": "failed", "step": STEP, "reason": reason, "hint": hint} for name in self._gone}
         if config is None:
             return {}  # no control plane stays: the cluster ends with its nodes
@@ -96,7 +165,7 @@ class _NoWayIn:
         self._reason = reason
 
     def cordon(self, node: str) -> bool:
-        raise DrainError(f"{node} cannot be emptied: {self._reason}")
+        raise DrainError(f"{node} cannot be drained: {self._reason}")
 
     def empty(self, node: str) -> None:
         self.cordon(node)
@@ -106,5 +175,5 @@ class _NoWayIn:
 
 
 def without(records: Mapping[str, T], names: Mapping[str, object]) -> dict[str, T]:
-    """The records of other names."""
+    """The records without these names."""
     return {name: record for name, record in records.items() if name not in names}

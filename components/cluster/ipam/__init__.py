@@ -1,8 +1,57 @@
 """The IPAMs, one file each: plugin, program, pools and definitions. `cluster.ipam.kind` names the file."""
 
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from typing import ClassVar
+
 from components.by_name import class_named
-from components.cluster.addresses import AddressSource
+from components.cluster.manifests import Manifest, Program
+from stacks.bill import Upstream
 from stacks.cluster import Cluster
+from stacks.lab import Lab
+from stacks.rails import Rail
+
+IPS: Manifest = {"ips": True}
+"""Capability of a plugin whose pods name their addresses themselves (`Static.NAMED_BY_PODS`)."""
+
+
+class AddressSource(ABC):
+    """One IPAM in one cluster. Pure: it renders manifests. Only `for_rail` has to be there."""
+
+    name: ClassVar[str] = ""
+    """Names the resources of its program. It must not change: resources of that name are in the state."""
+    kinds: ClassVar[Mapping[str, Manifest]] = {}
+    """Custom resource definitions that are written here, by short key. Pinned files: `IpamBase.DEFINITIONS`."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self.cluster = cluster
+
+    @property
+    def definitions(self) -> dict[str, Upstream | Manifest]:
+        """All its custom resource definitions by short key."""
+        return {**self.cluster.ipam.DEFINITIONS, **self.kinds}
+
+    @abstractmethod
+    def for_rail(self, rail: Rail) -> Manifest:
+        """The `ipam` object of the rail's CNI configuration."""
+
+    def program(self) -> Program | None:
+        """What runs in the cluster. None: the CNI plugin on the nodes is enough."""
+        return None
+
+    def pools(self, lab: Lab) -> dict[str, Manifest]:
+        """Custom resources with the addresses, by `<rail>-pool`."""
+        del lab
+        return {}
+
+    def blocks(self, lab: Lab) -> dict[str, list[str]]:
+        """What jobs wait for: path of each pool in the API, and the active nodes that must have a block of it."""
+        del lab
+        return {}
+
+    def in_nic_policy(self) -> Manifest:
+        """Its part of the NicClusterPolicy, if the network operator can run it: program and kinds come with that."""
+        return {}
 
 
 def address_source(cluster: Cluster) -> AddressSource:

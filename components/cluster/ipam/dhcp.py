@@ -1,6 +1,6 @@
 """The DHCP daemon of the CNI plugins: the plugin itself lives for a moment, and leases have to be renewed."""
 
-from components.cluster.addresses import AddressSource
+from components.cluster.ipam import AddressSource
 from components.cluster.manifests import CNI_BIN, Manifest, Program, daemon_set, host_folder, mount, resources
 from stacks.rails import Rail
 

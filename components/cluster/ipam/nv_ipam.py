@@ -5,7 +5,7 @@ from typing import ClassVar
 
 from pydantic import JsonValue
 
-from components.cluster.addresses import AddressSource
+from components.cluster.ipam import AddressSource
 from components.cluster.manifests import (
     CNI_BIN,
     PART_OF,
@@ -18,6 +18,7 @@ from components.cluster.manifests import (
     deployment,
     env_field,
     host_folder,
+    in_parts,
     metadata,
     mount,
     ready_when,
@@ -27,7 +28,6 @@ from components.cluster.manifests import (
     unprivileged,
 )
 from components.cluster.rails import nodes_on, pod_side, populated_rails
-from components.cluster.registry import in_parts
 from stacks.cluster import Cluster
 from stacks.delivery import SriovOperator
 from stacks.lab import Lab

@@ -1,6 +1,6 @@
 """Whereabouts: one list of a rail's addresses for the whole cluster, kept in custom resources."""
 
-from components.cluster.addresses import AddressSource
+from components.cluster.ipam import AddressSource
 from components.cluster.manifests import (
     CNI_BIN,
     Manifest,

@@ -225,10 +225,10 @@ def _old_hosts(lab: Lab, facts: FabricFacts) -> Iterator[str]:
             host = facts.hosts.get(name)
             newest = newest_hardware(host.version) if host is not None else None
             if host is not None and newest is not None and machine.hardware_version > newest:
+                supported = f"up to {newest}" if newest else "none with PVRDMA"
                 yield (
-                    f"nodes.{node.name}.machine.hardware_version: {machine.hardware_version}, and {name}, where it may "
-                    f"run, has ESXi {host.version}, which knows {newest or 'none of PVRDMA'}: lower it, or take newer "
-                    "hosts"
+                    f"nodes.{node.name}.machine.hardware_version: {machine.hardware_version}, but {name}, where it may "
+                    f"run, has ESXi {host.version}, which supports {supported}; lower it, or use newer hosts"
                 )
 
 

@@ -46,8 +46,6 @@ class Pcie:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class VmkernelFacts:
-    """A vmkernel adapter of a host."""
-
     address: str
     mtu_bytes: int
 
@@ -105,14 +103,11 @@ class HostFacts:
         return self.packages.driver if self.packages else ""
 
     def nic(self, name: str) -> Nic | None:
-        """One of its NICs."""
         return next((nic for nic in self.nics if nic.name == name), None)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SwitchFacts:
-    """A distributed switch as it is."""
-
     name: str
     uuid: str
     version: str
@@ -126,7 +121,7 @@ class SwitchFacts:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class MachineFacts:
-    """A VM or template as something to clone."""
+    """A VM or template that can be cloned."""
 
     template: bool
     firmware: str
@@ -136,7 +131,7 @@ class MachineFacts:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class FabricFacts:
-    """Everything that the preflight looks at."""
+    """All input of the preflight."""
 
     hosts: Mapping[str, HostFacts]
     switches: Mapping[str, SwitchFacts]

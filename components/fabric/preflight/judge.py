@@ -32,8 +32,6 @@ SHARED_DIRECT = "sharedDirect"
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Verdict:
-    """What the preflight says."""
-
     faults: tuple[str, ...]
     warnings: tuple[str, ...]
     hosts: Mapping[str, str]
@@ -195,9 +193,8 @@ def _host(host: HostFacts, *, needs_vgpu: bool) -> Iterator[str]:
         )
     elif needs_vgpu and (idle := _idle(host)) and len(idle) == len(host.gpu_graphics):
         yield (
-            f"{host.name}: the graphics type of GPU {some(idle, 3)} still is {host.gpu_graphics[idle[0]]}, and vGPUs "
-            f"need {SHARED_DIRECT}: set it for the GPU too where it has a setting of its own, and restart Xorg or "
-            "reboot"
+            f"{host.name}: the graphics type of GPU {some(idle, 3)} is still {host.gpu_graphics[idle[0]]}, but vGPUs "
+            f"need {SHARED_DIRECT}; set it for the GPU too if it has its own setting, then restart Xorg or reboot"
         )
 
 
@@ -209,8 +206,8 @@ def _idle(host: HostFacts) -> list[str]:
 def _oddities(host: HostFacts, *, needs_vgpu: bool) -> Iterator[str]:
     if needs_vgpu and 0 < len(idle := _idle(host)) < len(host.gpu_graphics):
         yield (
-            f"{host.name}: the graphics type of GPU {some(idle, 3)} is not {SHARED_DIRECT} now, so it takes no vGPU: "
-            "where it is to have some, set it, and restart Xorg or reboot"
+            f"{host.name}: the graphics type of GPU {some(idle, 3)} is not {SHARED_DIRECT} now, so it offers no "
+            "vGPU; to use it, set the type, then restart Xorg or reboot"
         )
     if host.maintenance:
         yield f"{host.name}: is in maintenance mode, so no VM starts there"
@@ -240,8 +237,7 @@ def _far(switch: DistributedSwitch, host: HostFacts, nic: Nic) -> Iterator[str]:
     if gpus and all(host.pcie.way(nic.pci, gpu) == ACROSS for gpu in gpus):
         yield (
             f"{host.name}: {nic.name}, its uplink on {switch.name}, is on another NUMA node than GPU {some(gpus, 3)}: "
-            "what a machine with a vGPU sends crosses between them, and with one node a socket between the processors; "
-            "choose a NIC on theirs where there is one"
+            "traffic of VMs with a vGPU crosses between NUMA nodes; choose a NIC on the GPUs' node if there is one"
         )
 
 
@@ -335,7 +331,7 @@ def _vmkernel_addresses(hosts: Sequence[EsxiHost], facts: FabricFacts) -> Mappin
 
 
 def within(address: str, listed: Sequence[str]) -> bool:
-    """Whether a list of addresses and networks has the address."""
+    """Whether a list of addresses and networks contains the address."""
     return any(ip_address(address) in ip_network(one, strict=False) for one in listed)
 
 

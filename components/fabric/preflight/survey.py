@@ -161,7 +161,7 @@ def _lacking(
     places: Mapping[Where, Sequence[tuple[vim.ManagedEntity, str]]],
     privileges: Mapping[Where, Sequence[str]],
 ) -> dict[str, tuple[str, ...]]:
-    """Privileges that our user lacks, with the objects."""
+    """Privileges that `fabric.user` lacks, with the objects."""
     found: dict[str, list[str]] = defaultdict(list)
     login = known(content, "sessionManager.currentSession").key
     manager = known(content, "authorizationManager")
@@ -300,7 +300,7 @@ LONGEST_DRIVER = 200
 
 
 def kept(state: object) -> dict[str, Packages]:
-    """What the state has of each host; nothing of one that cannot be read."""
+    """Packages by host from the state, without entries that cannot be read."""
     found = {}
     for host, told in state.items() if isinstance(state, Mapping) else ():
         if isinstance(told, Mapping):
@@ -381,7 +381,7 @@ WHY_NO_VMNIC = {
 
 
 def without_vmnic(vcenter: VCenter, hosts: Sequence[HostFacts]) -> Iterator[str]:
-    """A sentence for each such port of hosts that have no uplink."""
+    """A sentence per Mellanox port without a vmnic, on hosts without an uplink."""
     entities = [vcenter.host(host.name) for host in hosts]
     for host, found in zip(hosts, collect(vcenter.content, entities, ["hardware.pciDevice"]), strict=True):
         known = {nic.pci for nic in host.nics}
@@ -390,7 +390,7 @@ def without_vmnic(vcenter: VCenter, hosts: Sequence[HostFacts]) -> Iterator[str]
 
 
 def portless(devices: Iterable[vim.host.PciDevice], nics: Collection[str]) -> Iterator[tuple[str, int]]:
-    """Address and class of each port of theirs that is none of these NICs."""
+    """Address and class of each Mellanox port that is none of these NICs."""
     for one in devices:
         # the API's short is signed; its virtual functions are machines' own, and have no vmnic either
         if one.vendorId & 0xFFFF == MELLANOX and one.id not in nics and "Virtual" not in (one.deviceName or ""):

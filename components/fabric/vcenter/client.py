@@ -4,19 +4,46 @@ A plain class with its own tests; the dynamic resources around it are thin. It r
 hold values that the types of pyVmomi do not know.
 """
 
-from collections.abc import Iterator, Sequence
+import time
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
 from pyVmomi import vim, vmodl
 
-from components.fabric.vcenter.nics import Nic, nics_of
+from components.fabric.vcenter.nics import Nic, RdmaDevices, asked, described, listed, nics_of
 from components.fabric.vcenter.properties import Found, collect, collect_all, known
-from components.fabric.vcenter.rdma import RdmaDevices, asked, described, listed
 from components.fabric.vcenter.refusals import doing
 from components.fabric.vcenter.session import Endpoint, connected
-from components.fabric.vcenter.waits import Say
 from stacks.base import LabError
+
+Say = Callable[[str], None]
+
+POLL_S = 1.0
+TOLD_AFTER_S = 10.0
+"""Most tasks end sooner. The next line comes after twice the time, so that ten minutes are six lines and not sixty."""
+
+
+def until(done: Callable[[], bool], bound_s: float, say: Say, waiting: str) -> bool:
+    """Waits until something is done; False when it is not within `bound_s`.
+
+    Args:
+        done: asked once a second.
+        bound_s: how long at most.
+        say: gets a line when it takes long.
+        waiting: for what, as the line has it.
+    """
+    began, told_after_s = time.monotonic(), TOLD_AFTER_S
+    while not done():
+        passed_s = time.monotonic() - began
+        if passed_s >= bound_s:
+            return False
+        if passed_s >= told_after_s:
+            say(f"{waiting}: not done after {passed_s:.0f} s; {bound_s:.0f} s at most")
+            told_after_s *= 2
+        time.sleep(POLL_S)
+    return True
+
 
 __all__ = ["OPTION", "RULESET", "Endpoint", "Ruleset", "VCenter", "session"]
 
@@ -28,7 +55,7 @@ RULESET = "pvrdma"
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Ruleset:
-    """A firewall ruleset of a host."""
+    """A firewall ruleset of an ESXi host."""
 
     enabled: bool
     required: bool
@@ -38,8 +65,6 @@ class Ruleset:
 
 
 class VCenter:
-    """One session with a vCenter."""
-
     def __init__(self, instance: vim.ServiceInstance, say: Say = lambda _: None) -> None:
         self.say = say
         """Gets a line when the vCenter takes long."""
@@ -74,7 +99,9 @@ class VCenter:
         found = collect(self.content, [host], ["name", "config.product", "config.network"])[0]
         name, network, product = str(found.get("name", host)), found.get("config.network"), found.get("config.product")
         if network is None:
-            raise LabError(f"{name} does not tell its NICs: is it connected, and may our user see it?")
+            raise LabError(
+                f"{name} does not report its NICs; check that it is connected and that fabric.user may see it"
+            )
         return nics_of(network, self.rdma(host, name, product.version if product else "", network))
 
     def rdma(self, host: vim.HostSystem, name: str, version: str, network: vim.host.NetworkInfo) -> RdmaDevices:
@@ -159,7 +186,7 @@ class VCenter:
         if found.enabled == enabled:
             return
         if found.required or not found.changeable:
-            raise LabError(f"{host.name}: ruleset {key} is fixed by the host and is {_word(enabled=found.enabled)}")
+            raise LabError(f"{host.name}: the host locks ruleset {key}, which is {_word(enabled=found.enabled)}")
         firewall = known(host, "configManager.firewallSystem")
         with doing(host.name, f"{'open' if enabled else 'close'} ruleset {key}"):
             (firewall.EnableRuleset if enabled else firewall.DisableRuleset)(key)

@@ -31,7 +31,7 @@ HOST, ARGUMENT = "vim.rocelab.Host", "vim.rocelab.SoapArgument"
 
 
 def _describe() -> None:
-    """Makes the types of the calls known to pyVmomi."""
+    """Registers the types of the calls with pyVmomi."""
     fault, result, executer = "vim.rocelab.SoapFault", "vim.rocelab.SoapResult", "vim.rocelab.MethodExecuter"
     text = ("string", VERSION)
     properties = {
@@ -91,7 +91,7 @@ def rows_of(answer: str) -> list[dict[str, str]]:
         LabError: when it is no answer of esxcli.
     """
     if len(answer) > LARGEST_BYTES or "<!" in answer:  # no answer has a document type, which could blow it up
-        raise LabError(f"an answer of {len(answer)} bytes is none of esxcli")
+        raise LabError(f"an answer of {len(answer)} bytes is not XML of esxcli")
     try:
         root = ET.fromstring(answer)  # noqa: S314  # without a document type there is nothing to expand
     except ET.ParseError as error:
@@ -111,7 +111,7 @@ def _fields(of: ET.Element) -> Iterator[tuple[str, str]]:
 
 
 def number_of(row: Mapping[str, str], name: str) -> int | None:
-    """A number by its name, however the host spells it; None without one."""
+    """A number by its name, in any spelling; None without one."""
     text = text_of(row, name)
     return int(text) if text.isdecimal() else None
 

@@ -1,13 +1,81 @@
 """Physical NICs of an ESXi host, and the choice of one: a pure function, so that a doubt is refused, never guessed."""
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 
 from pyVmomi import vim
 
-from components.fabric.vcenter.rdma import RdmaDevices
+from components.fabric.vcenter.esxcli import esxcli, text_of
 from stacks.base import LabError
 from stacks.fabric import UplinkChoice
+
+DEVICES = "rdma device list"
+NAME, UPLINK, STATE = "Name", "Paired Uplink", "State"
+"""As the command's own table names them."""
+FIRST_TELLING = 7
+"""The major release of ESXi whose description of a host's network has `rdmaDevice`."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RdmaDevice:
+    """The RDMA device of a physical NIC."""
+
+    name: str
+    """Such as `vmrdma0`."""
+    state: str
+    """Such as `active` or `down`, in small letters; empty: the host does not tell."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RdmaDevices:
+    """The RDMA devices of an ESXi host."""
+
+    of: Mapping[str, RdmaDevice] = field(default_factory=dict)
+    """By the name of the NIC."""
+    untold: str = ""
+    """Why nobody knows what there is; empty: those above are all."""
+
+
+def asked(version: str, network: vim.host.NetworkInfo) -> bool:
+    """Whether a host's devices are told by esxcli alone: it is older than 7.0, or of a release that we do not know."""
+    major = version.partition(".")[0]
+    return not network.rdmaDevice and not (major.isdecimal() and int(major) >= FIRST_TELLING)
+
+
+def described(network: vim.host.NetworkInfo) -> RdmaDevices:
+    """The devices in the host's network configuration."""
+    names: dict[object, str] = {nic.key: nic.device for nic in network.pnic or []}
+    return RdmaDevices(
+        of={
+            names[device.backing.pairedUplink]: RdmaDevice(
+                name=device.device, state=str(device.connectionInfo.state or "").lower()
+            )
+            for device in network.rdmaDevice or []
+            if isinstance(device.backing, vim.host.RdmaDevice.PnicBacking) and device.backing.pairedUplink in names
+        }
+    )
+
+
+def listed(host: vim.HostSystem, place: str) -> RdmaDevices:
+    """The devices as esxcli lists them. What a host does not answer is never taken for none.
+
+    Args:
+        host: which is asked.
+        place: its name.
+    """
+    try:
+        rows = [row for row in esxcli(host, place, DEVICES) if row]
+    except LabError as error:
+        return RdmaDevices(untold=str(error).removeprefix(f"{place}: "))
+    found = {
+        uplink: RdmaDevice(name=name, state=text_of(row, STATE).lower())
+        for row in rows
+        if (uplink := text_of(row, UPLINK)) and (name := text_of(row, NAME))
+    }
+    if rows and not found:
+        fields = ", ".join(sorted({key for row in rows for key in row}))
+        return RdmaDevices(untold=f"esxcli {DEVICES} reports no {NAME} with a {UPLINK}; it reports {fields}"[:300])
+    return RdmaDevices(of=found)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -82,17 +150,17 @@ def choose(host: str, nics: Iterable[Nic], choice: UplinkChoice, switch: str, *,
     fitting = [nic for nic in known if _fits(nic, choice)]
     listed = "; ".join(map(str, fitting or known)) or "none"
     if not fitting and choice.rdma_device and (untold := next((nic for nic in known if nic.rdma_untold), None)):
-        raise LabError(f"{host}: which NIC has {choice.rdma_device} cannot be told: {_unasked(untold)}")
+        raise LabError(f"{host}: rocelab cannot tell which NIC has {choice.rdma_device}: {_unasked(untold)}")
     if not fitting:
-        raise LabError(f"{host}: no NIC is {_asked(choice)}; it has {listed}")
+        raise LabError(f"{host}: no NIC matches {_asked(choice)}; it has {listed}")
     if len(fitting) > 1:
         raise LabError(
-            f"{host}: {len(fitting)} NICs are {_asked(choice)}: {listed}. PVRDMA allows one uplink a switch; "
-            "name one by uplink.name or uplink.mac"
+            f"{host}: {len(fitting)} NICs match {_asked(choice)}: {listed}. PVRDMA allows one uplink per switch; "
+            "choose one with uplink.name or uplink.mac"
         )
     nic = fitting[0]
     if nic.switch not in ("", switch):
-        raise LabError(f"{host}: {nic} is in use. It is never taken away; choose another, or free it by hand")
+        raise LabError(f"{host}: {nic} is in use, and rocelab never takes a NIC away; choose another, or free it")
     if rdma:
         refuse_without_rdma(host, nic)
     return nic
@@ -107,14 +175,14 @@ def refuse_without_rdma(host: str, nic: Nic) -> None:
     if nic.rdma_device:
         return
     if nic.rdma_untold:
-        raise LabError(f"{host}: whether {nic} has an RDMA device cannot be told: {_unasked(nic)}")
-    raise LabError(f"{host}: {nic} has no RDMA device, so PVRDMA would fall back to TCP without a word")
+        raise LabError(f"{host}: rocelab cannot tell whether {nic} has an RDMA device: {_unasked(nic)}")
+    raise LabError(f"{host}: {nic} has no RDMA device, so PVRDMA would silently fall back to TCP; choose another")
 
 
 def _unasked(nic: Nic) -> str:
     return (
-        f"ESXi before 7.0 tells it by esxcli alone, and {nic.rdma_untold}. Let our user run it on this host, or update "
-        "the host to 7.0"
+        f"ESXi before 7.0 reports it through esxcli only, and {nic.rdma_untold}. Let fabric.user run esxcli on this "
+        "host, or upgrade the host to 7.0"
     )
 
 

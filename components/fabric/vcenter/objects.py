@@ -20,7 +20,7 @@ MEMBER = "member."
 
 
 class Existing(Protocol):
-    """An object that is there."""
+    """An existing object."""
 
     place: str
     """How it is named in an error."""
@@ -52,13 +52,11 @@ def find(vcenter: VCenter, kind: str, path: str) -> Existing:
     for group in known(switch, "portgroup"):
         if group.name == rest[1]:
             return ExistingGroup(vcenter, group, rest[1])
-    raise LabError(f"port group {rest[1]}: {rest[0]} has none of that name")
+    raise LabError(f"switch {rest[0]} has no port group {rest[1]}")
 
 
 @dataclass(slots=True)
 class ExistingSwitch:
-    """A distributed switch."""
-
     _vcenter: VCenter
     _switch: Any
     place: str
@@ -121,8 +119,6 @@ class ExistingSwitch:
 
 @dataclass(slots=True)
 class ExistingGroup:
-    """A distributed port group."""
-
     _vcenter: VCenter
     _group: Any
     place: str
@@ -149,13 +145,11 @@ class ExistingGroup:
             self._vcenter,
             lambda: self._group.ReconfigureDVPortgroup_Task(spec),
             self.place,
-            f"give it VLAN {changes['vlan_id']}",
+            f"set VLAN {changes['vlan_id']}",
         )
 
 
 class ExistingVmkernel:
-    """A vmkernel adapter of a host."""
-
     def __init__(self, vcenter: VCenter, host: str, device: str) -> None:
         self.place = f"{host}/{device}"
         self._host, self._device = vcenter.host(host), device
@@ -166,7 +160,6 @@ class ExistingVmkernel:
         return {"moid": self._device}
 
     def read(self, fields: Values) -> dict[str, object]:
-        """Its MTU."""
         nic = next((one for one in known(self._host, "config.network").vnic or [] if one.device == self._device), None)
         if nic is None:
             raise LabError(f"{self.place}: the host has no such vmkernel adapter")
@@ -175,7 +168,7 @@ class ExistingVmkernel:
     def put(self, changes: Values) -> None:
         """Sets its MTU: fields that a specification leaves out keep their values."""
         network = known(self._host, "configManager.networkSystem")
-        with doing(self.place, f"give it an MTU of {changes['mtu_bytes']}"):
+        with doing(self.place, f"set an MTU of {changes['mtu_bytes']}"):
             network.UpdateVirtualNic(
                 self._device, vim.host.VirtualNic.Specification(mtu=int(str(changes["mtu_bytes"])))
             )
@@ -196,15 +189,15 @@ def entity_named(vcenter: VCenter, kind: type[vim.ManagedEntity], name: str, bel
 
 
 def older(switch: str, now: str, wanted: str) -> str:
-    """What is said of a version that a switch is to go back to."""
-    return f"{switch}: has version {now}, and a switch never goes back to {wanted}: declare {now}"
+    """The fault of a declared version that is older than the switch's."""
+    return f"{switch}: has version {now} and cannot go back to {wanted}; set version: {now}"
 
 
 def unswapped(switch: str, now: str, wanted: str) -> str:
     """What is said of a host that is on an adopted switch with another NIC than the lab's."""
     return (
-        f"is on {switch} with {now}, and the lab says {wanted}. An uplink is never swapped here: mend the lab's "
-        "uplink, or the switch by hand"
+        f"is on {switch} with {now}, but the lab file sets {wanted}, and rocelab never replaces an uplink; correct the "
+        "lab file's uplink, or change the NIC in vCenter"
     )
 
 

@@ -5,10 +5,9 @@ from typing import cast
 
 from pyVmomi import vim, vmodl
 
-from components.fabric.vcenter.client import VCenter
+from components.fabric.vcenter.client import VCenter, until
 from components.fabric.vcenter.properties import collect
 from components.fabric.vcenter.refusals import doing
-from components.fabric.vcenter.waits import until
 from stacks.base import LabError
 
 TASK_S = 600
@@ -28,8 +27,8 @@ def finish(vcenter: VCenter, begin: Callable[[], vim.Task], place: str, what: st
     def ended() -> bool:
         return str(_one(vcenter, task, "info.state")) in ("success", "error")
 
-    if not until(ended, TASK_S, vcenter.say, f"{place}: vCenter is to {what}"):
-        raise LabError(f"{place}: vCenter is still busy with it after {TASK_S} s ({what}); look at its task list there")
+    if not until(ended, TASK_S, vcenter.say, f"{place}: waiting for vCenter to {what}"):
+        raise LabError(f"{place}: vCenter did not {what} within {TASK_S} s; look at its task list")
     fault = _one(vcenter, task, "info.error")
     if isinstance(fault, vmodl.MethodFault):
         with doing(place, what):
@@ -37,7 +36,6 @@ def finish(vcenter: VCenter, begin: Callable[[], vim.Task], place: str, what: st
 
 
 def is_on(vcenter: VCenter, machine: vim.VirtualMachine) -> bool:
-    """Whether a machine runs."""
     return str(_one(vcenter, machine, "runtime.powerState")) == "poweredOn"
 
 
@@ -47,7 +45,9 @@ def turn_off(vcenter: VCenter, machine: vim.VirtualMachine, name: str) -> None:
     if tools == "guestToolsRunning":
         with doing(name, "shut the guest down"):
             machine.ShutdownGuest()
-        off = until(lambda: not is_on(vcenter, machine), SHUTDOWN_S, vcenter.say, f"{name}: its guest shuts down")
+        off = until(
+            lambda: not is_on(vcenter, machine), SHUTDOWN_S, vcenter.say, f"{name}: waiting for its guest to shut down"
+        )
         if off:
             return
     if is_on(vcenter, machine):
@@ -65,8 +65,10 @@ def turn_on(vcenter: VCenter, machine: vim.VirtualMachine, name: str, *, guest_s
     def answers() -> bool:
         return str(_one(vcenter, machine, "guest.toolsRunningStatus")) == "guestToolsRunning"
 
-    if guest_s and not until(answers, guest_s, vcenter.say, f"{name}: its guest tools come up"):
-        raise LabError(f"{name} is on, and its guest tools do not answer within {guest_s} s: look at its console")
+    if guest_s and not until(answers, guest_s, vcenter.say, f"{name}: waiting for its guest tools"):
+        raise LabError(
+            f"{name} is powered on, but its guest tools did not answer within {guest_s} s; look at its console"
+        )
 
 
 def _one(vcenter: VCenter, owner: vim.ManagedEntity | vim.Task, path: str) -> object:

@@ -167,7 +167,7 @@ It reads the version of the vGPU driver; the same privilege lets its owner chang
 
 
 def needs_of(lab: Lab, fabric: Fabric) -> tuple[Need, ...]:
-    """What this lab does."""
+    """The calls that this lab makes."""
     parts = set(_parts(lab, fabric))
     return tuple(need for need in NEEDS if need.part in parts)
 

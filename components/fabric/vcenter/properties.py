@@ -24,7 +24,9 @@ def known(owner: object, path: str) -> Any:  # what the API says there is option
         value = getattr(value, step)
         if value is None:
             name = getattr(owner, "name", "the vCenter")
-            raise LabError(f"{name} does not tell its {path}: is it connected, and may our user see it?")
+            raise LabError(
+                f"{name} does not report its {path}; check that it is connected and that fabric.user may see it"
+            )
     return value
 
 

@@ -9,7 +9,7 @@ from stacks.base import LabError
 
 
 def message(error: Exception) -> str:
-    """What an error says of itself; its name when it says nothing."""
+    """The text of an error, or its class name when it has none."""
     # a fault without words prints all its fields, none of which says anything either
     said = getattr(error, "msg", None) or ("" if isinstance(error, vmodl.MethodFault) else str(error))
     return str(said or type(error).__name__)
@@ -24,12 +24,12 @@ def explained(fault: Exception) -> str:
         place = f" on {_named(fault.object)}" if isinstance(fault.object, vim.ManagedEntity) else ""
         return (
             f"fabric.user lacks the privilege {fault.privilegeId or 'that this needs'}{place}. "
-            "The role with all of them: rocelab role"
+            "`rocelab role` prints a role with all that rocelab needs"
         )
     if isinstance(fault, vmodl.fault.ManagedObjectNotFound):
-        return f"{fault.obj} is gone: somebody removed it just now. Run it again with --refresh"
+        return f"{fault.obj} no longer exists; run again with --refresh"
     refused = _refused_value(fault)
-    return f"{_own_words(fault)}{f'; the value that it refuses is {refused}' if refused else ''}"
+    return f"{_own_words(fault)}{f'; refused value: {refused}' if refused else ''}"
 
 
 @contextmanager

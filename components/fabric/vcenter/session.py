@@ -5,21 +5,23 @@ import socket
 import ssl
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from pyVim.connect import Disconnect, SmartConnect
 from pyVmomi import SoapAdapter, vim, vmodl
 
 from components.fabric.vcenter.refusals import explained, message
+from components.ssh.credentials import Setting, required_secret
 from stacks.base import LabError, UnreachableError
+from stacks.fabric import Fabric, read_password
 
 CONNECT_S = 20
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Endpoint:
-    """Where the vCenter is, who logs in, and by what it is known."""
+    """Address, login and pinned identity of a vCenter."""
 
     address: str
     port: int
@@ -50,12 +52,14 @@ def connected(endpoint: Endpoint) -> Iterator[vim.ServiceInstance]:
         yield vim.ServiceInstance("ServiceInstance", _Relogging(first._GetStub(), endpoint))
     except vim.fault.NotAuthenticated:
         raise LabError(
-            f"{where} ended our session twice within one task: look for a short session limit there, then run it again"
+            f"{where} ended the session twice within one task; raise its session limit, then run again"
         ) from None
     except vmodl.MethodFault as fault:
         raise LabError(f"{where}: {explained(fault)}") from None
     except (ConnectionError, TimeoutError) as error:
-        raise LabError(f"{where} broke off: {message(error)}; what was done is in the state, run it again") from None
+        raise LabError(
+            f"{where} broke the connection: {message(error)}. What was done is in the state; run again"
+        ) from None
     finally:
         Disconnect(first)
 
@@ -85,10 +89,12 @@ def _reaching(endpoint: Endpoint) -> Iterator[None]:
         yield
     except vim.fault.InvalidLogin:
         raise LabError(
-            f"{_named(endpoint)} refuses the login of {endpoint.user}: mend rocelab:vcenterPassword"
+            f"{_named(endpoint)} refuses the login of {endpoint.user}; correct rocelab:vcenterPassword"
         ) from None
     except ssl.SSLCertVerificationError as error:
-        raise LabError(f"{_named(endpoint)}: {error.verify_message}; name its authority as fabric.ca_file") from None
+        raise LabError(
+            f"{_named(endpoint)}: {error.verify_message}; set fabric.ca_file to its certificate authority"
+        ) from None
     except (OSError, vmodl.MethodFault) as error:
         raise UnreachableError(f"{_named(endpoint)} does not answer: {message(error)}") from None
 
@@ -133,10 +139,32 @@ def _trust(endpoint: Endpoint) -> ssl.SSLContext:
     found = hashlib.sha256(ssl.PEM_cert_to_DER_cert(presented)).hexdigest()
     if found != endpoint.thumbprint_sha256:
         raise LabError(
-            f"vCenter {endpoint.address}:{endpoint.port} has another certificate, sha256 {found}: nothing was sent"
+            f"{_named(endpoint)} presents a certificate with sha256 {found}, not fabric.thumbprint_sha256; nothing was "
+            "sent. If this is your vCenter, correct the thumbprint"
         )
     # pinned: exactly this certificate may answer, whatever name it bears
     context = ssl.create_default_context(cadata=presented)
     context.check_hostname = False
     context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
     return context
+
+
+def endpoint_of(fabric: Fabric, setting: Setting, root: Path) -> Endpoint:
+    """The vCenter of a lab.
+
+    Raises:
+        LabError: when its password is not where the lab says.
+    """
+    in_file = fabric.password == "file"  # noqa: S105  # where it is, not what
+    password = read_password(fabric, root) if in_file else required_secret(setting, "vcenterPassword")
+    return replace(peer_of(fabric, root), user=fabric.user, password=password)
+
+
+def peer_of(fabric: Fabric, root: Path) -> Endpoint:
+    """The vCenter of a lab without a login."""
+    return Endpoint(
+        address=fabric.vcenter,
+        port=fabric.port,
+        ca_file=root / fabric.ca_file if fabric.ca_file else None,
+        thumbprint_sha256=fabric.thumbprint_sha256,
+    )

@@ -18,14 +18,14 @@ SECRET = (USERDATA,)
 
 
 def guestinfo(node: VsphereVm, key: HostKey) -> dict[str, str]:
-    """The settings of the VM, as cloud-init looks for them."""
+    """The VM settings that cloud-init reads."""
     told = {USERDATA: _userdata(key), METADATA: _metadata(node)}
     encoded = {name: base64.b64encode(text.encode()).decode() for name, text in told.items()}
     return encoded | {f"{name}.encoding": "base64" for name in told}
 
 
 def _userdata(key: HostKey) -> str:
-    """The template's own keys go, and this one comes, before sshd starts."""
+    """Replaces the template's host keys with this one before sshd starts."""
     wanted = {
         "ssh_deletekeys": True,
         "ssh_keys": {"ed25519_private": key.private, "ed25519_public": key.public},

@@ -8,10 +8,9 @@ from collections.abc import Sequence
 
 from pyVmomi import vim, vmodl
 
-from components.fabric.vcenter.client import VCenter
+from components.fabric.vcenter.client import VCenter, until
 from components.fabric.vcenter.power import is_on
 from components.fabric.vcenter.properties import collect
-from components.fabric.vcenter.waits import until
 from components.fabric.vms.hardware import find
 from stacks.base import LabError
 from stacks.machines import Machine
@@ -20,45 +19,45 @@ STATUS = "guest.customizationInfo"
 """vSphere 7.0.2 and newer tell there how far the customisation of a guest is."""
 BUSY = ("TOOLSDEPLOYPKG_PENDING", "TOOLSDEPLOYPKG_RUNNING")
 FAILED = "TOOLSDEPLOYPKG_FAILED"
-ANEW = "To have it made anew: delete {name} in vCenter, then pulumi up --refresh --run-program"
+RECREATE = "To create it again, delete {name} in vCenter, then run pulumi up --refresh --run-program"
 """Not by replacing it: a machine of a real lab is protected, and what is gone needs no leave to be made."""
 CAUSES = (
     (
         ("waiting for clone", "operation timed out"),
         (
-            "the copy of template {template} to datastore {datastore} was not done within "
-            "machine.clone_timeout_minutes ({clone_timeout_minutes}), or vCenter did not tell. It may go on: when "
-            "vCenter's task list shows it no more, delete what it has left under the name {node}, then run this again"
+            "the copy of template {template} to datastore {datastore} did not end within "
+            "machine.clone_timeout_minutes ({clone_timeout_minutes}). It may still run: wait until it leaves vCenter's "
+            "task list, delete the VM {node} that it left, then run again"
         ),
     ),
     (
         ("already exists", "duplicatename"),
         (
-            "a VM of that name is in the vCenter and not in this stack. Nothing was touched: a copy that a run before "
-            "left, off and never started, is to be deleted there; anything else is renamed, or taken over as it is by "
+            "a VM of that name exists in the vCenter, but this stack does not know it. Nothing was changed. If an "
+            "earlier run left it (powered off, never started), delete it; otherwise rename it, or adopt it with "
             "nodes.{node}.machine: {{existing: {node}}}"
         ),
     ),
     (
         ("customization failed",),
         (
-            "its guest did not take name and addresses (machine.customize_timeout_minutes: "
-            "{customize_timeout_minutes}). Look at its console; the next run waits for it, and says what it finds. "
-            "{anew}"
+            "its guest did not apply its name and addresses (machine.customize_timeout_minutes: "
+            "{customize_timeout_minutes}). Look at its console; the next run waits for the guest and reports what it "
+            "finds. {recreate}"
         ),
     ),
     (
         ("available ip address", "routable"),
         (
-            "it runs, and its guest tools told no address within machine.address_timeout_minutes "
-            "({address_timeout_minutes}): look at its console and at {management_network}, then run this again"
+            "it runs, but its guest tools reported no address within machine.address_timeout_minutes "
+            "({address_timeout_minutes}); check its console and {management_network}, then run again"
         ),
     ),
     (
         ("cannot locate virtual machine or template", "has already been deleted", "managedobjectnotfound"),
         (
-            "template {template}, or something else that its copy needs, went away during the run: put it back, or "
-            "name another, then run this again; what is made already stays"
+            "template {template}, or another object that the copy needs, disappeared during the run; restore it or "
+            "name another, then run again. What was created already stays"
         ),
     ),
 )
@@ -82,17 +81,19 @@ def refuse_unready(vcenter: VCenter, uuid: str, name: str, guest_s: float) -> No
     machine = find(vcenter, uuid)
     if machine is None or not is_on(vcenter, machine):
         return  # whoever comes next says so, or starts it: only then its guest is customised
-    if not until(lambda: _customised(vcenter, machine)[0] not in BUSY, guest_s, vcenter.say, f"{name}: customisation"):
+    if not until(
+        lambda: _customised(vcenter, machine)[0] not in BUSY, guest_s, vcenter.say, f"{name}: waiting for its guest"
+    ):
         raise LabError(
-            f"{name}: its guest has not taken name and addresses after {guest_s:.0f} s more: look at its console, then "
-            f"run it again. {ANEW.format(name=name)}"
+            f"{name}: its guest did not apply its name and addresses within another {guest_s:.0f} s; look at its "
+            f"console, then run again. {RECREATE.format(name=name)}"
         )
     status, said = _customised(vcenter, machine)
     if status == FAILED:
         raise LabError(
-            f"{name}: its guest was not given name and addresses{f' ({said})' if said else ''}: its "
-            "/var/log/vmware-imc/toolsDeployPkg.log says why; fix the template, which needs open-vm-tools and perl. "
-            + ANEW.format(name=name)
+            f"{name}: its guest failed to apply its name and addresses{f' ({said})' if said else ''}; see its "
+            "/var/log/vmware-imc/toolsDeployPkg.log, and fix the template, which needs open-vm-tools and perl. "
+            + RECREATE.format(name=name)
         )
 
 
@@ -106,7 +107,7 @@ def remedy(name: str, machine: Machine, errors: Sequence[str]) -> str:
     """
     said = errors[0].lower() if errors else ""
     cause = next((text for words, text in CAUSES if any(word in said for word in words)), "")
-    told = {**machine.model_dump(), "node": name, "anew": ANEW.format(name=name)}
+    told = {**machine.model_dump(), "node": name, "recreate": RECREATE.format(name=name)}
     return f"nodes.{name}: {cause.format(**told)}" if cause else ""
 
 

@@ -17,7 +17,7 @@ from stacks.base import LabError
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Hardware:
-    """vGPUs and RoCE version, wanted or found."""
+    """vGPUs and RoCE version of a VM."""
 
     vgpus: tuple[str, ...]
     """Profiles, one entry a vGPU, sorted."""
@@ -27,7 +27,7 @@ class Hardware:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Change:
-    """How far one may go to give a machine what it lacks."""
+    """What a change of hardware may do to the VM."""
 
     new: bool
     """Made in this run: nobody works on it yet, and it is left running."""
@@ -37,7 +37,7 @@ class Change:
 
 
 def observe(vcenter: VCenter, uuid: str) -> Hardware | None:
-    """What a machine has; None when it is gone."""
+    """The VM's hardware; None when the VM no longer exists."""
     machine = find(vcenter, uuid)
     if machine is None:
         return None
@@ -67,8 +67,10 @@ def refuse_unknown_profiles(vcenter: VCenter, name: str, profiles: Iterable[str]
         if lacking:
             known = ", ".join(offered[lacking[0]]) or "none: no vGPU manager, or host graphics are not Shared Direct"
             having = [host for host in offered if host not in lacking]
-            remedy = f"or pin it to {having[0]} (machine.host)" if having else "and look at the host's graphics"
-            return f"{name}: {lacking[0]} does not offer vGPU {profile}; it offers {known}. Take one of these, {remedy}"
+            remedy = f"or pin it to {having[0]} (machine.host)" if having else "or check the host's graphics settings"
+            return (
+                f"{name}: {lacking[0]} does not offer vGPU {profile}; it offers {known}. Choose one of these, {remedy}"
+            )
     return ""
 
 
@@ -80,32 +82,31 @@ def put(vcenter: VCenter, uuid: str, name: str, wanted: Hardware, change: Change
     """
     machine = find(vcenter, uuid)
     if machine is None:
-        raise LabError(f"{name}: its VM is gone from the vCenter; run it again with --refresh")
+        raise LabError(f"{name}: its VM no longer exists in the vCenter; run again with --refresh")
     specs = device_changes(_devices(vcenter, machine), wanted)
     running = is_on(vcenter, machine)
     if specs:
         if running and not (change.new or change.may_restart):
-            raise LabError(f"{name} runs, and {restart_text(wanted)}")
+            raise LabError(f"{name} is running, but {restart_text(wanted)}")
         if running:
             turn_off(vcenter, machine, name)
         asked = vim.vm.ConfigSpec(deviceChange=specs)
-        finish(vcenter, lambda: machine.ReconfigVM_Task(asked), name, f"give it {_words(wanted)}")
+        finish(vcenter, lambda: machine.ReconfigVM_Task(asked), name, f"set {_words(wanted)}")
     if (change.new or running) and not is_on(vcenter, machine):
         turn_on(vcenter, machine, name, guest_s=change.guest_s)
     found = observe(vcenter, uuid)
     if found is None or not satisfied(found, wanted):
-        raise LabError(f"{name} has {_words(found) if found else 'vanished'} after it was given {_words(wanted)}")
+        raise LabError(f"{name} has {_words(found) if found else 'vanished'} after rocelab set {_words(wanted)}")
 
 
 def satisfied(found: Hardware, wanted: Hardware) -> bool:
-    """Whether nothing has to change."""
     return found.vgpus == wanted.vgpus and wanted.roce_version in ("", found.roce_version)
 
 
 def restart_text(wanted: Hardware) -> str:
-    """Why a running machine is not touched, and what lets it be."""
+    """Why rocelab does not change a running VM, and what permits it."""
     return (
-        f"{_words(wanted)} can only be given while it is off: drain it, then set hosts.allow_reboot: true, "
+        f"{_words(wanted)} can only be set while it is powered off; drain it, then set hosts.allow_reboot: true, "
         "or power it off yourself"
     )
 
@@ -145,7 +146,7 @@ def _devices(vcenter: VCenter, machine: vim.VirtualMachine) -> list[vim.vm.devic
 
 
 def vgpus_among(devices: Sequence[vim.vm.device.VirtualDevice]) -> list[vim.vm.device.VirtualPCIPassthrough]:
-    """The vGPUs; other PCI devices are none."""
+    """The vGPUs among the devices, without other PCI devices."""
     shared = vim.vm.device.VirtualPCIPassthrough.VmiopBackingInfo
     return [
         one
@@ -155,12 +156,10 @@ def vgpus_among(devices: Sequence[vim.vm.device.VirtualDevice]) -> list[vim.vm.d
 
 
 def profile_of(device: vim.vm.device.VirtualPCIPassthrough) -> str:
-    """Profile of a vGPU."""
     return str(getattr(device.backing, "vgpu", ""))
 
 
 def pvrdma_among(devices: Sequence[vim.vm.device.VirtualDevice]) -> list[vim.vm.device.VirtualVmxnet3Vrdma]:
-    """The PVRDMA adapters."""
     return [one for one in devices if isinstance(one, vim.vm.device.VirtualVmxnet3Vrdma)]
 
 

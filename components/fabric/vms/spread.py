@@ -31,19 +31,19 @@ def faults_of(
     places: Mapping[str, str], machines: Sequence[str], apart: Sequence[str], pinned: Mapping[str, str]
 ) -> list[str]:
     """What is wrong: machines that are gone, that share a host, or that left the host that they are to stay on."""
-    faults = [f"{name}: its VM is gone from the vCenter" for name in machines if name not in places]
+    faults = [f"{name}: its VM no longer exists in the vCenter" for name in machines if name not in places]
     by_host: dict[str, list[str]] = {}
     for name in apart:
         if name in places:
             by_host.setdefault(places[name], []).append(name)
     faults += [
-        f"{' and '.join(names)} run on {host}, one host: they would talk by memory copies, and nothing would be "
-        "measured. Move one (vMotion), pin them by machine.host, or say machine.apart: false"
+        f"{' and '.join(names)} run on the same host {host}, where they exchange data by memory copies, so the "
+        "network would not be measured; move one (vMotion), pin them with machine.host, or set machine.apart: false"
         for host, names in sorted(by_host.items())
         if len(names) > 1
     ]
     faults += [
-        f"{name} runs on {places[name]} and is to stay on {host} (machine.host)"
+        f"{name} runs on {places[name]}, but machine.host is {host}; move it there, or correct machine.host"
         for name, host in pinned.items()
         if name in places and places[name] != host
     ]
@@ -59,11 +59,14 @@ def drs_refusal(vcenter: VCenter, cluster: str, machines: Sequence[str]) -> str:
     config = _drs(vcenter, cluster)
     named = ", ".join(machines)
     if not config.enabled:
-        return f"DRS is off in cluster {cluster}, so nobody keeps {named} apart: pin each to a host (machine.host)"
+        return (
+            f"DRS is off in cluster {cluster}, so nothing keeps {named} apart; pin each to a host (machine.host), or "
+            "turn DRS on"
+        )
     if config.defaultVmBehavior not in (None, "fullyAutomated"):  # unset is the API's default, which is that
         return (
-            f"DRS is {config.defaultVmBehavior} in cluster {cluster}: it separates {named} only when somebody agrees; "
-            "set it to fully automated, or pin each to a host (machine.host)"
+            f"DRS is {config.defaultVmBehavior} in cluster {cluster}: it separates {named} only when an administrator "
+            "agrees; set it to fully automated, or pin each to a host (machine.host)"
         )
     return ""
 

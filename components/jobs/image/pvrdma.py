@@ -3,14 +3,143 @@
 Codename and packages come from the image itself: each release has its own.
 """
 
+import json
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass
+import tarfile
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path, PurePosixPath
 
-from components.jobs.image.pvrdma_files import ImageFiles
 from components.jobs.image.speaks import PROVIDER, VENDOR, VENDOR_FOLDER, at_build
 from stacks.base import LabError
 from stacks.guests import BitfusionClient
+
+CONTENT = re.compile(
+    r"^(etc/os-release|usr/lib/os-release|var/lib/dpkg/status|var/lib/dpkg/status\.d/[^/]+"
+    r"|usr/lib/[^/]+/libibverbs\.so\.1\.[0-9.]+|lib/[^/]+/libibverbs\.so\.1\.[0-9.]+)$"
+)
+"""Files whose content is read."""
+NAMES = re.compile(
+    r"^(etc/libibverbs\.d/.+\.driver|(usr/)?lib/[^/]+/libibverbs/.+\.so|opt/mellanox/DEBS/.+"
+    r"|etc/apt/sources\.list\.d/.+)$"
+)
+"""Files of which it matters that they are there."""
+LARGEST_FILE_BYTES = 20_000_000
+WHITEOUT, OPAQUE = ".wh.", ".wh..wh..opq"
+
+
+@dataclass
+class ImageFiles:
+    """What was found, by path without a leading slash."""
+
+    content: dict[str, bytes] = field(default_factory=dict)
+    names: set[str] = field(default_factory=set)
+
+    def add(self, path: str, content: bytes | None) -> None:
+        if content is not None:
+            self.content[path] = content
+        self.names.add(path)
+
+    def remove(self, path: str) -> None:
+        """Removes a file, or a folder with its content."""
+        for known in [known for known in self.names if known == path or known.startswith(path + "/")]:
+            self.names.discard(known)
+            self.content.pop(known, None)
+
+
+def read_image(place: Path) -> ImageFiles:
+    """The files of an unpacked root, of its tar (`docker export`), or of an OCI layout (`skopeo copy … oci:folder`).
+
+    Raises:
+        LabError: when it is none of them.
+    """
+    if (place / "oci-layout").is_file():
+        return _of_layers(_oci_layers(place))
+    if (place / "etc").is_dir():
+        return _of_folder(place)
+    if place.is_file() and tarfile.is_tarfile(place):
+        found = ImageFiles()
+        with tarfile.open(place) as tar:
+            _take(found, tar)
+        if found.content:
+            return found
+        raise LabError(
+            f"{place} is a tar without a root file system; use `docker export` of a container, or an OCI layout"
+        )
+    raise LabError(
+        f"{place} is not an image; name the folder of an unpacked root, its tar (docker export), or an OCI layout "
+        "(skopeo copy docker://… oci:FOLDER)"
+    )
+
+
+def _of_folder(root: Path) -> ImageFiles:
+    """Does not follow links out of the root, which is untrusted."""
+    found = ImageFiles()
+    for folder in ("etc", "usr/lib", "lib", "var/lib/dpkg", "opt/mellanox"):
+        if (root / folder).is_symlink():
+            continue
+        for path in sorted((root / folder).rglob("*")):
+            name = path.relative_to(root).as_posix()
+            if CONTENT.match(name) and path.is_file() and not path.is_symlink():
+                found.add(name, path.read_bytes()[:LARGEST_FILE_BYTES])
+            elif NAMES.match(name):
+                found.add(name, None)
+    return found
+
+
+def _of_layers(layers: Iterable[Path]) -> ImageFiles:
+    found = ImageFiles()
+    for layer in layers:
+        try:
+            with tarfile.open(layer) as tar:
+                _take(found, tar)
+        except tarfile.ReadError:
+            raise LabError(
+                f"layer {layer.name[:12]} is not a tar that Python reads (zstd?); copy it with "
+                "--dest-compress-format gzip"
+            ) from None
+    return found
+
+
+def _take(found: ImageFiles, tar: tarfile.TarFile) -> None:
+    """Applies one layer with its whiteouts over the layers below."""
+    for member in tar:
+        path = PurePosixPath(member.name)
+        name = path.as_posix().removeprefix("./").lstrip("/")
+        if path.name == OPAQUE:
+            found.remove(PurePosixPath(name).parent.as_posix())
+        elif path.name.startswith(WHITEOUT):
+            found.remove((PurePosixPath(name).parent / path.name.removeprefix(WHITEOUT)).as_posix())
+        elif CONTENT.match(name) and member.isfile() and member.size <= LARGEST_FILE_BYTES:
+            file = tar.extractfile(member)
+            found.add(name, file.read() if file else None)
+        elif NAMES.match(name) and not member.isdir():
+            found.add(name, None)
+
+
+def _oci_layers(layout: Path) -> Iterator[Path]:
+    """The layers of the layout's one image for amd64, the lowest first."""
+    manifest = json.loads((layout / "index.json").read_text())
+    while "layers" not in manifest:
+        fitting = [
+            one
+            for one in manifest.get("manifests", [])
+            if one.get("platform", {}).get("architecture", "amd64") == "amd64"
+        ]
+        if len(fitting) != 1:
+            raise LabError(f"{layout} holds {len(fitting)} images for amd64; copy one of them into its own folder")
+        manifest = json.loads(_blob(layout, fitting[0]["digest"]).read_text())
+    for layer in manifest["layers"]:
+        yield _blob(layout, layer["digest"])
+
+
+def _blob(layout: Path, digest: str) -> Path:
+    found = re.fullmatch(r"sha256:([0-9a-f]{64})", digest)
+    path = layout / "blobs" / "sha256" / (found[1] if found else "")
+    if found is None or not path.is_file():
+        raise LabError(f"{layout} lacks the blob {digest}; copy the image again")
+    return path
+
 
 VERBS = re.compile(r"^(ibverbs-providers|ibverbs-utils|libibverbs[a-z0-9-]*|librdmacm[a-z0-9-]*|rdma-core|rdmacm-utils"
                    r"|perftest|infiniband-diags|libibumad[a-z0-9-]*|libibmad[a-z0-9-]*)$")  # fmt: skip
@@ -48,7 +177,9 @@ def judge(files: ImageFiles) -> Verbs:
     system = _os_release(files)
     name = system.get("ID", "")
     if name not in ("debian", "ubuntu"):
-        raise LabError(f"the image is {name or 'of no known distribution'}: this looks at Debian's and Ubuntu's only")
+        raise LabError(
+            f"the image is {name or 'of an unknown distribution'}; only Debian and Ubuntu images can be checked"
+        )
     packages = _packages(files)
     vendor = tuple(sorted(package for package, (version, by) in packages.items() if _is_vendors(version, by)))
     return Verbs(
@@ -67,17 +198,17 @@ def judge(files: ImageFiles) -> Verbs:
 def _reasons(files: ImageFiles, packages: dict[str, tuple[str, str]], vendor: tuple[str, ...]) -> list[str]:
     reasons = []
     if "libibverbs1" not in packages:
-        return ["libibverbs1 is not installed: nothing in it can speak RDMA"]
+        return ["libibverbs1 is not installed, so no program can use RDMA"]
     if vendor:
         listed = ", ".join(f"{name} {packages[name][0]}" for name in vendor)
-        reasons.append(f"the vendor's builds are installed, which do not know {PROVIDER}: {listed}")
+        reasons.append(f"the vendor's builds are installed, which do not support {PROVIDER}: {listed}")
     wanted = _abi(files)
     providers = {path.rpartition("/")[2] for path in files.names if "/libibverbs/" in path}
     found = [name for name in providers if name.startswith(f"lib{PROVIDER}-rdmav")]
     if f"etc/libibverbs.d/{PROVIDER}.driver" not in files.names or not found:
-        reasons.append(f"ibverbs-providers brings no {PROVIDER}: its .driver file or its library is missing")
+        reasons.append(f"ibverbs-providers has no {PROVIDER}: its .driver file or its library is missing")
     elif wanted and f"lib{PROVIDER}-rdmav{wanted}.so" not in found:
-        reasons.append(f"libibverbs loads providers of rdmav{wanted}, and there is {' '.join(found)}")
+        reasons.append(f"libibverbs loads providers of rdmav{wanted}, but the image has {' '.join(found)}")
     return reasons
 
 

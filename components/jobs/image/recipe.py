@@ -93,7 +93,7 @@ def training_dockerfile(recipe: TrainingRecipe) -> str:
 
 
 def recipe_digest(dockerfile: str) -> str:
-    """What an image was built from, in twelve digits."""
+    """Twelve digits that identify a recipe."""
     return hashlib.sha256(dockerfile.encode()).hexdigest()[:12]
 
 
@@ -203,5 +203,5 @@ def _ssh() -> str:
 
 
 def _check(*commands: str) -> str:
-    """The image fails to build rather than a job to start."""
+    """Makes the build fail, not a job."""
     return _run("/usr/sbin/sshd -t", *commands)

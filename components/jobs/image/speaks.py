@@ -52,7 +52,7 @@ def at_build(root: str = "") -> tuple[str, ...]:
 
 
 def refusal_in(log: str) -> str:
-    """The sentence of a rank that ended itself; empty when none did."""
+    """The sentence with which a rank ended itself; empty when none did."""
     return next((line[line.index(REFUSED) :].strip() for line in log.splitlines() if REFUSED in line), "")
 
 

@@ -12,7 +12,6 @@ SWITCH_OSES = members(Switch, "os")
 
 
 def dialect_of(switch: Switch) -> Dialect:
-    """How to talk to this switch."""
     dialect: type[Dialect] = class_named(__name__, switch.os, Dialect)
     return dialect(switch)
 

@@ -27,8 +27,6 @@ DEFAULT_MTU_BYTES = 1500
 
 
 class Eos(Dialect):
-    """Arista switches."""
-
     title = "Arista EOS"
     comment = "!"
     port_list = "show running-config interfaces"
@@ -101,7 +99,7 @@ class Eos(Dialect):
         section, lldp = _of_port(port)
         words = answers.get(section, "")
         if f"interface {port}" not in words:
-            raise AnswerError(f"{section}: the answer says nothing of {port}: {words.strip()[:80]!r}")
+            raise AnswerError(f"{section}: the answer does not mention {port}: {words.strip()[:80]!r}")
         mode, native, tagged = _read_membership(words)
         points = {
             int(point): int(tc)
@@ -127,7 +125,7 @@ class Eos(Dialect):
         )
         queues = set(re.findall(r"^ +((?:uc-)?tx-queue) \d", answers.get(QUEUES, ""), re.MULTILINE))
         wrong = wanted.ecn and queues and self._queue not in queues
-        faults = (f"has {queues.pop()}: set switches[].queue_word to it",) if wrong else ()
+        faults = (f"has queues named {queues.pop()}; set switches[].queue_word to that",) if wrong else ()
         return PortFacts(settings, _neighbour(answers.get(lldp, "")), faults)
 
     def backup(self) -> str:

@@ -87,7 +87,6 @@ class Nvue(Dialect):
         return lines
 
     def shared_lines(self, settings: Sequence[PortSettings]) -> list[str]:
-        """Profiles of our own name."""
         one = next((each for each in settings if each.ecn), None)
         if one is None:
             return []
@@ -115,7 +114,7 @@ class Nvue(Dialect):
     def facts(self, port: str, answers: Mapping[str, str], wanted: PortSettings) -> PortFacts:
         interface = object_at(json_in(answers, _of_port(port)))
         if not interface:
-            raise AnswerError(f"{_of_port(port)}: the answer says nothing of {port}")
+            raise AnswerError(f"{_of_port(port)}: the answer does not mention {port}")
         quality = object_at(interface, "qos")
         # without a profile of its own a port has the one that all have
         profiles = {kind: str(object_at(quality, kind).get("profile", "")) for kind in KINDS}

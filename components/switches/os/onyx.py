@@ -182,7 +182,7 @@ def _entry(answers: Mapping[str, str], command: str, key: str, *, needed: bool =
     """The object of a port: releases print it under the port's name, or in a list with the name as its header."""
     found = _find(json_in(answers, command), key)
     if found is None and needed:
-        raise AnswerError(f"{command}: the answer says nothing of {key}")
+        raise AnswerError(f"{command}: the answer does not mention {key}")
     return found or {}
 
 

@@ -30,8 +30,6 @@ DEFAULT_MTU_BYTES = 9100
 
 
 class Sonic(Dialect):
-    """Switches with SONiC."""
-
     title = "SONiC"
     port_list = DATABASE
     lldp_table = LLDPCTL
@@ -44,13 +42,13 @@ class Sonic(Dialect):
             talk="shell",
             save=("sudo config save -y",),
             notes=(
-                "SONiC takes nothing back by itself: what is there before is in the backup.",
+                "SONiC reverts nothing by itself; the earlier configuration is in the backup.",
                 "Lossless needs SONiC's tc_to_pg_map, tc_to_queue_map, pfc_to_queue_map and BUFFER_PG with headroom.",
             ),
         )
 
     def vlan_lines(self, vlans: Sequence[int]) -> list[str]:
-        """SONiC refuses to make a VLAN that is there."""
+        """SONiC refuses to create a VLAN that exists."""
         return [
             f"sonic-db-cli CONFIG_DB exists 'VLAN|Vlan{vlan}' | grep -q 1 || sudo config vlan add {vlan}"
             for vlan in vlans

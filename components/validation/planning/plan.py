@@ -7,7 +7,6 @@ from ipaddress import IPv4Address
 from itertools import islice
 
 from components.jobs.programs import NcclPlan, all_reduce_job, node_ring_job
-from components.jobs.text import to_yaml
 from components.jobs.workers import Wanted, workers_of
 from components.validation.benchmarks.pod_rails.plan import HARDWARE_S, SIMULATED_S, PodPlan, pods_of
 from components.validation.benchmarks.verbs.schedule import (
@@ -34,6 +33,7 @@ from stacks.base import LabError
 from stacks.benchmarks import ITERATIONS, Benchmarks, Nccl
 from stacks.lab import Lab
 from stacks.nodes import VsphereVm
+from stacks.safe_yaml import to_yaml
 from stacks.words import plural
 
 MOST_PAIRED_NODES = 16

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from components.cluster.sriov import LAYOUT_ANNOTATION
+from components.cluster.device_plugins import LAYOUT_ANNOTATION
 from components.cluster.store import Store
 from simulator.plane.api import FIELD_MANAGER, Api
 from simulator.plane.layout import Layout
@@ -125,7 +125,7 @@ def test_a_node_that_offers_too_few_vfs_is_named_and_holds_nothing_up(applied: L
     offer("3")
     try:
         told = applied.up(LONE_LAYOUT="fewer")
-        assert f"gpu02: offers 3 {resource}, wanted 4" in told
+        assert f"gpu02: offers 3 {resource}, expected 4" in told
         assert applied.output("faults").keys() == {"gpu02"}
     finally:
         offer("4")
@@ -148,7 +148,7 @@ def test_what_somebody_else_manages_is_not_taken_over(applied: Lone, api: Api) -
 
 def test_another_stack_is_refused_before_anything_changes(applied: Lone, layout: Layout, folder: Path) -> None:
     other = project("elsewhere", layout, folder)
-    ours = "this cluster belongs to lab lab of stack rocelab/lone, and this is lab lab of stack elsewhere/lone"
+    ours = "this cluster belongs to lab lab of stack rocelab/lone, not to lab lab of stack elsewhere/lone"
 
     assert ours in other.run("preview", fails=True), "a review shows it before anybody runs anything"
     assert ours in other.up(fails=True)

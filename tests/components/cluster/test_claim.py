@@ -78,7 +78,7 @@ def test_another_s_cluster_is_refused_with_its_name_and_stays_as_it_is(cluster: 
     with pytest.raises(ClaimedError) as refused:
         ClaimProvider().create(PROPS)
 
-    assert f"belongs to {THEIRS}, and this is {OURS}: nothing was changed" in str(refused.value)
+    assert f"belongs to {THEIRS}, not to {OURS}; nothing was changed" in str(refused.value)
     assert "kubectl -n kube-system delete configmap rocelab-owner" in str(refused.value)
     assert cluster[claim.PATH] == owned(THEIRS)
 
@@ -153,5 +153,5 @@ def test_what_is_lacking_is_said_before_the_cluster_is_claimed(cluster: dict[str
 
 
 def test_a_claim_without_a_name_is_nobody_s_to_take() -> None:
-    assert "somebody who left no name" in (refusal({"data": {}}, OURS) or "")
+    assert "an unnamed owner" in (refusal({"data": {}}, OURS) or "")
     assert refusal(None, OURS) is None

@@ -7,8 +7,8 @@ import pulumi
 import pytest
 
 from components.cluster.cluster import RdmaCluster, RdmaClusterArgs
+from components.cluster.device_plugins import LAYOUT_ANNOTATION
 from components.cluster.operators import FIELD_MANAGER
-from components.cluster.sriov import LAYOUT_ANNOTATION
 from stacks.base import LabError
 from stacks.lab import Lab
 from tests.components.cluster.conftest import PROFILES, Golden, profiled

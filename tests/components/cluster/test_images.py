@@ -5,10 +5,9 @@ from pathlib import Path
 import pytest
 
 from components.cli.app import main
-from components.cluster.images import images_of
-from components.cluster.profiles import programs
-from components.cluster.registry import in_parts
-from components.cluster.required import required
+from components.cluster.claim import required_objects
+from components.cluster.manifests import in_parts
+from components.cluster.profiles import images_of, programs
 from stacks.bill import Registry
 from stacks.images import Images, TrainingRecipe
 from stacks.lab import Lab
@@ -101,7 +100,7 @@ def test_the_command_shows_the_name_and_the_mirror(
 def test_a_login_that_is_not_in_the_cluster_is_told_before_anything_is_placed(lab: Lab) -> None:
     secured = mirrored(lab)
     assert secured.cluster is not None
-    [lack] = required(secured, secured.cluster)
+    [lack] = required_objects(secured, secured.cluster)
 
     assert lack.path == "/api/v1/namespaces/kube-system/secrets/lab-registry"
     assert "kubectl -n kube-system create secret docker-registry lab-registry" in lack.lack
@@ -113,7 +112,7 @@ def test_the_login_is_looked_for_where_pods_pull_with_it_and_nowhere_else(lab: L
     def namespaces(variant: Lab) -> list[str]:
         secured = mirrored(variant)
         assert secured.cluster is not None
-        needed = [each.path for each in required(secured, secured.cluster)]
+        needed = [each.path for each in required_objects(secured, secured.cluster)]
         return [path.split("/")[4] for path in needed if path.endswith("/secrets/lab-registry")]
 
     operated = {"profile": "sriov_operator", "vfs": 8}
@@ -125,7 +124,7 @@ def test_the_login_is_looked_for_where_pods_pull_with_it_and_nowhere_else(lab: L
 def test_an_operator_that_is_not_installed_is_named_with_its_command(lab: Lab) -> None:
     operated = profiled(lab, {"profile": "sriov_operator", "vfs": 8}, gpus="operator")
     assert operated.cluster is not None
-    lacks = {each.path.rpartition("/")[2]: each.lack for each in required(operated, operated.cluster)}
+    lacks = {each.path.rpartition("/")[2]: each.lack for each in required_objects(operated, operated.cluster)}
 
     assert set(lacks) == {
         "nicclusterpolicies.mellanox.com",
@@ -136,4 +135,4 @@ def test_an_operator_that_is_not_installed_is_named_with_its_command(lab: Lab) -
     assert "sriovOperatorConfig.deploy=false" in lacks["nicclusterpolicies.mellanox.com"], "it would have two owners"
     assert "clusterPolicy.deployCR=false" in lacks["clusterpolicies.nvidia.com"]
     assert lab.cluster is not None
-    assert required(lab, lab.cluster) == []
+    assert required_objects(lab, lab.cluster) == []

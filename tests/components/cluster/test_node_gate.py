@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import Any
 
 import pytest
@@ -49,9 +49,9 @@ def test_a_node_that_is_as_the_lab_says_has_no_fault() -> None:
         ({**node(), "spec": {"unschedulable": True}}, "cordoned"),
         (
             {"status": {"conditions": [{"type": "Ready", "status": "True"}]}},
-            f"offers 0 {A}, wanted 4: its plugin found no device when it looked, or has not started",
+            f"offers 0 {A}, expected 4: its plugin found no device or has not started",
         ),
-        (node(**{A: "3"}), f"offers 3 {A}, wanted 4: devices came or went"),
+        (node(**{A: "3"}), f"offers 3 {A}, expected 4: devices changed after the plugin started"),
     ],
 )
 def test_each_fault_is_said_with_both_numbers_and_what_to_do(found: Any, said: str) -> None:
@@ -150,11 +150,11 @@ def test_a_preview_says_what_another_number_of_the_operator_s_vfs_does(lab: Lab)
     roughly = list(vf_changes(operated(lab, 4), operated(lab, 8, drain=False)))
 
     assert gently == [
-        f"nvidia.com/sriov_{vlan}: 4 => 8 VFs a PF on gpu01 and 1 more: the SR-IOV operator drains each node first: "
-        "its pods restart elsewhere"
+        f"nvidia.com/sriov_{vlan}: 4 => 8 VFs per PF on gpu01 and 1 more: the SR-IOV operator drains each node "
+        "first, so its pods restart elsewhere"
         for vlan in (111, 112)
     ]
-    assert all("pods that run lose theirs (cluster.delivery.drain: true" in line for line in roughly)
+    assert all("so running pods lose theirs (cluster.delivery.drain: true" in line for line in roughly)
     assert len(roughly) == 2
 
 
@@ -163,16 +163,16 @@ def test_a_pf_that_leaves_or_joins_its_rail_is_said_too(lab: Lab) -> None:
     nodes = {**both.nodes, "gpu01": {"nvidia.com/sriov_111": 4, "nvidia.com/gpu": 8}}
 
     left, joined = (
-        "nvidia.com/sriov_112: 4 => 0 VFs a PF on gpu01: ",
-        "nvidia.com/sriov_112: 0 => 4 VFs a PF on gpu01: ",
+        "nvidia.com/sriov_112: 4 => 0 VFs per PF on gpu01: ",
+        "nvidia.com/sriov_112: 0 => 4 VFs per PF on gpu01: ",
     )
     [line] = vf_changes(both, replace(both, nodes=nodes))
-    assert line.startswith(f"{left}the SR-IOV operator takes all VFs of a PF away first")
+    assert line.startswith(f"{left}the SR-IOV operator removes all VFs of a PF first")
     assert list(vf_changes(gentle, replace(gentle, nodes=nodes))) == [
-        f"{left}the SR-IOV operator drains each node first: its pods restart elsewhere"
+        f"{left}the SR-IOV operator drains each node first, so its pods restart elsewhere"
     ]
     assert list(vf_changes(replace(both, nodes=nodes), both)) == [
-        f"{joined}the SR-IOV operator makes them, and no pod loses any"
+        f"{joined}the SR-IOV operator creates them, and no pod loses any"
     ]
 
 
@@ -186,10 +186,10 @@ def test_nothing_is_said_of_vfs_that_stay_or_that_the_hosts_own(lab: Lab) -> Non
 
 
 def test_a_preview_of_the_gate_says_it(lab: Lab, capsys: pytest.CaptureFixture[str]) -> None:
-    old, new = ({"wanted": json.dumps(operated(lab, vfs).as_dict()), "report": "{}"} for vfs in (4, 8))
+    old, new = ({"wanted": json.dumps(asdict(operated(lab, vfs))), "report": "{}"} for vfs in (4, 8))
 
     assert NodeGateProvider().diff("g", old, new).changes
-    assert "nvidia.com/sriov_111: 4 => 8 VFs a PF" in capsys.readouterr().err
+    assert "nvidia.com/sriov_111: 4 => 8 VFs per PF" in capsys.readouterr().err
 
 
 def test_each_profile_wants_what_its_plugin_offers(lab: Lab) -> None:
@@ -266,7 +266,7 @@ def there(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
 
 def props(lab: Lab, wait_s: float = 0) -> dict[str, object]:
     assert lab.cluster is not None
-    text = json.dumps(wanted(lab, lab.cluster).as_dict())
+    text = json.dumps(asdict(wanted(lab, lab.cluster)))
     return {"wanted": text, "kubeconfig": "{}", "after": "x", "wait_s": wait_s}
 
 

@@ -10,11 +10,10 @@ from typing import Any
 import pytest
 import yaml
 
-from components.cluster.definitions import parse_definition
 from components.cluster.ipam.nv_ipam import NvIpamPools
 from components.cluster.manifests import Manifest
 from components.cluster.node_checks import GPU, wanted
-from components.cluster.store import Store, upstream_files
+from components.cluster.store import Store, parse_definition, upstream_files
 from simulator.plane.api import Api, ApiError
 from simulator.plane.layout import Layout
 from stacks.base import LabError

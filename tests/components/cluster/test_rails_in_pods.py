@@ -8,13 +8,13 @@ import pytest
 from pydantic import JsonValue, ValidationError
 
 from components.cluster.attachments import describe
+from components.cluster.device_plugins import device_plugin_config
 from components.cluster.ipam.nv_ipam import NvIpamPools
 from components.cluster.manifests import Manifest
 from components.cluster.networks import RESOURCE_ANNOTATION, render_network
 from components.cluster.node_checks import wanted
 from components.cluster.policies import render_sriov_network
 from components.cluster.profiles import networks, policies, pools, programs
-from components.cluster.sriov import device_plugin_config
 from stacks.cluster import Cluster
 from stacks.lab import Lab
 from tests.components.cluster.conftest import PROFILES, exclusive, parts, profiled

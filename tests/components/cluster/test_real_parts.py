@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from components.cluster import device_plugins, sriov
+from components.cluster import device_plugins
 from components.cluster.cluster import GATE_S
 from components.cluster.multus import READY
 from components.cluster.profiles import programs
@@ -66,7 +66,7 @@ def test_multus_may_wait_for_the_primary_network_as_long_as_it_does_itself(lab: 
 
 def test_the_device_plugin_s_configuration_has_only_keys_that_its_release_reads(lab: Lab, cluster: Cluster) -> None:
     release = cluster.bill.sriov_device_plugin.rpartition(":v")[2].split(".")
-    config = json.loads(sriov.device_plugin_config(lab, cluster))
+    config = json.loads(device_plugins.device_plugin_config(lab, cluster))
 
     assert config.keys() == {"resourceList"}
     assert tuple(map(int, release[:2])) >= SELECTOR_LISTS, "else each list of one selector has to be an object"

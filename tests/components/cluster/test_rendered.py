@@ -8,8 +8,7 @@ from pydantic import TypeAdapter
 
 from components.cluster.ipam import address_source
 from components.cluster.manifests import Manifest, Program
-from components.cluster.namespaces import render_namespaces
-from components.cluster.profiles import kinds, networks, policies, pools, programs
+from components.cluster.profiles import kinds, networks, policies, pools, programs, render_namespaces
 from stacks.base import members
 from stacks.bill import Upstream
 from stacks.cluster import Cluster

@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 
 from components.cli.app import main
-from components.cluster.definitions import parse_definition, without_prose
-from components.cluster.store import Store, upstream_files
+from components.cluster.store import Store, parse_definition, upstream_files, without_prose
 from stacks.base import LabError
 from stacks.bill import Upstream
 
@@ -113,7 +112,7 @@ def test_content_with_another_hash_is_never_used(store: Store, release: type[Rel
     with pytest.raises(LabError) as refused:
         store.fetch(file)
 
-    assert str(refused.value).count("the content is another: sha256") == 2
+    assert str(refused.value).count("its sha256 is") == 2
     assert not store.path(file).exists()
 
 
@@ -150,7 +149,7 @@ def test_the_error_names_every_route_and_how_to_open_one(tmp_path: Path, no_go: 
         store.fetch(file_of(TEXT))
 
     lines = str(refused.value).splitlines()
-    assert lines[0] == "deploy/crd.yaml of thing v1.0.0 is needed, and no route has it:"
+    assert lines[0] == "deploy/crd.yaml of thing v1.0.0 is needed, but no route has it:"
     assert [line.split()[0] for line in lines[1:5]] == ["cache", "mirror", "module", "release"]
     assert "ROCELAB_MIRROR names no folder" in lines[2]
     assert "403 Forbidden" in lines[3]
@@ -199,5 +198,5 @@ def test_prose_is_left_out_and_a_property_called_description_stays() -> None:
 
 
 def test_a_file_that_is_no_definition_is_refused() -> None:
-    with pytest.raises(LabError, match="no CustomResourceDefinition"):
+    with pytest.raises(LabError, match="not a CustomResourceDefinition"):
         parse_definition("kind: ConfigMap\n")

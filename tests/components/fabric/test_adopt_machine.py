@@ -10,7 +10,7 @@ from pulumi.output import Unknown
 from components.fabric import adopt_machine, login, machine_baseline
 from components.fabric.adopt_machine import AdoptedMachineProvider
 from components.fabric.machine_baseline import MachineBaselineProvider
-from components.fabric.vms import theirs
+from components.fabric.vms import existing
 from stacks.base import LabError
 
 WANTED = {"cpus": 8, "adapter.rail-a": True}
@@ -49,7 +49,7 @@ def leads_to(monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
 
     def by_name(_vcenter: object, path: str) -> SimpleNamespace:
         if path not in by_path:
-            raise LabError(f"{path}: there is no VM of that name")
+            raise LabError(f"{path}: fabric.user sees no VM of that name")
         return SimpleNamespace(instance=by_path[path])
 
     monkeypatch.setattr(login, "configured_session", lambda _setting: nullcontext())
@@ -87,7 +87,7 @@ def test_a_field_that_somebody_has_changed_since_is_shown_as_nothing_that_we_cha
 
 def test_a_machine_that_a_killed_run_has_left_off_is_a_change(said: list[str]) -> None:
     assert diff(said, {**STATE, "held_off": True}, ASKED)[0] is True
-    assert said == ["DC0/corp-gpu was shut down by a run that was killed: it is started again"]
+    assert said == ["DC0/corp-gpu was shut down by an interrupted run; this run starts it again"]
 
 
 def test_other_terms_and_port_groups_are_asked_about_and_unknown_ones_are_not(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -104,12 +104,12 @@ def test_other_terms_and_port_groups_are_asked_about_and_unknown_ones_are_not(mo
 
 def test_a_machine_whose_host_is_away_is_an_error_that_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     facts = {"name": "corp-gpu", "runtime.connectionState": "inaccessible"}
-    monkeypatch.setattr(theirs, "collect", lambda *_: [facts])
+    monkeypatch.setattr(existing, "collect", lambda *_: [facts])
     search = SimpleNamespace(FindByUuid=lambda *_: "vm-1")
     vcenter: Any = SimpleNamespace(content=SimpleNamespace(searchIndex=search))
 
-    with pytest.raises(LabError, match="corp-gpu is inaccessible in the vCenter: its settings cannot be read"):
-        theirs.by_instance(vcenter, "uuid-1")
+    with pytest.raises(LabError, match="corp-gpu is inaccessible in the vCenter, so its settings cannot be read"):
+        existing.by_instance(vcenter, "uuid-1")
 
 
 def test_another_machine_is_another_resource(said: list[str], leads_to: dict[str, str]) -> None:
@@ -163,6 +163,6 @@ def test_a_new_name_that_leads_nowhere_is_refused_at_preview(leads_to: dict[str,
     check = MachineBaselineProvider().check
 
     assert [one.reason for one in check(olds, {**olds, "path": "DC0/none"}).failures] == [
-        "DC0/none: there is no VM of that name"
+        "DC0/none: fabric.user sees no VM of that name"
     ]
     assert check({}, {**olds, "path": "DC0/none"}).failures == [], "a first preview is refused by the one beside it"

@@ -13,7 +13,7 @@ import yaml
 
 from components.cli.app import main
 from components.fabric import appliances
-from components.fabric.appliance import checked_descriptor, faults_of, properties_of, spelled_out
+from components.fabric.appliances import checked_descriptor, faults_of, properties_of, spelled_out
 from components.fabric.fabric import VsphereFabric, VsphereFabricArgs
 from components.fabric.ovf import Descriptor, parse_descriptor, read_descriptor
 from stacks.base import LabError
@@ -115,9 +115,9 @@ def test_the_stub_takes_all_that_it_is_told(lab: Lab, ova: Path) -> None:
     [
         ({"colour": "red"}, "the OVA has no property colour; it has adapter1.ip"),
         ({"version": "9"}, "the OVA's version is fixed"),
-        ({"gateway": "router"}, "gateway: 'router' is no IPv4 address"),
+        ({"gateway": "router"}, "gateway: 'router' is not an IPv4 address"),
         ({"licence": "yes"}, "licence: 'yes' is neither True nor False"),
-        ({"adapter2.mtu": "jumbo"}, "adapter2.mtu: 'jumbo' is no number (uint16)"),
+        ({"adapter2.mtu": "jumbo"}, "adapter2.mtu: 'jumbo' is not a number (uint16)"),
         ({"hostname": ""}, "the OVA requires hostname; set it in bitfusion.keys or bitfusion.properties"),
     ],
 )
@@ -262,7 +262,7 @@ def test_a_server_with_two_pvrdma_adapters_has_both_and_the_documents_conflict_i
     assert [one["adapterType"] for one in first["networkInterfaces"]] == ["vmxnet3", *["vmxnet3vrdma"] * 2]
     assert len(second["networkInterfaces"]) == 2
     [warned] = [one for one in said if "KB 328676" in one]
-    assert warned.startswith("bitfusion01 has 2 PVRDMA adapters: the Bitfusion guide allows three, ")
+    assert warned.startswith("bitfusion01 has 2 PVRDMA adapters: the Bitfusion article allows three, ")
 
 
 def test_all_adapters_are_there_before_power_on_and_the_first_is_management(seen: Recorded) -> None:

@@ -91,7 +91,7 @@ def test_a_table_without_the_two_counters_is_unknown_and_names_what_it_has(vcent
     seen = found["a", "gpu01"]
 
     assert (seen.sent_bytes, seen.received_bytes) == (5, None)
-    assert seen.why.endswith("tells no Bytes received, but BytesSent, PacketsSent")
+    assert seen.why.endswith("reports no Bytes received; it reports BytesSent, PacketsSent")
 
 
 def test_a_host_that_refuses_the_command_is_unknown_and_still_a_place(vcenter, monkeypatch):

@@ -2,7 +2,7 @@
 
 import json
 
-from components.fabric.outline import LARGEST_BYTES, MOST_WARNINGS, fabric_outline
+from components.fabric.fabric import LARGEST_BYTES, MOST_WARNINGS, fabric_outline
 
 LINE = "ESXi 8.0.2 build 22380479, vmnic4 nmlx5_core 4.23.0.36 at 0000:3b:00.0 100000 Mbit/s"
 

@@ -67,7 +67,7 @@ def test_a_cluster_without_drs_is_taken_where_every_machine_has_its_host(places:
 def test_drs_is_waited_for_where_a_rule_of_ours_is_broken(places: dict[str, str], waits: list[float]) -> None:
     places |= {"gpu01": "esx1", "gpu02": "esx1"}
 
-    with pytest.raises(LabError, match="gpu01 and gpu02 run on esx1"):
+    with pytest.raises(LabError, match="gpu01 and gpu02 run on the same host esx1"):
         PlacementProvider().create(dict(ASKED))
 
     assert waits == [DRS_S]
@@ -76,7 +76,7 @@ def test_drs_is_waited_for_where_a_rule_of_ours_is_broken(places: dict[str, str]
 def test_what_nobody_will_move_is_a_fault_at_once(places: dict[str, str], waits: list[float]) -> None:
     places |= {"gpu01": "esx1", "gpu02": "esx1"}
 
-    with pytest.raises(LabError, match="gpu01 and gpu02 run on esx1"):
+    with pytest.raises(LabError, match="gpu01 and gpu02 run on the same host esx1"):
         PlacementProvider().create(dict(ADOPTED))
 
     assert waits == []

@@ -3,7 +3,7 @@
 from google.protobuf import struct_pb2
 from pulumi.runtime import rpc
 
-from components.fabric.props import whole, words
+from components.fabric.props import mapping, string_map
 
 
 def test_what_is_not_known_yet_is_left_out_of_words_and_numbers_are_whole() -> None:
@@ -12,5 +12,5 @@ def test_what_is_not_known_yet_is_left_out_of_words_and_numbers_are_whole() -> N
 
     props = rpc.deserialize_properties(sent, keep_unknowns=True)
 
-    assert words(props, "networks") == {"rail-a": "dvportgroup-1"}
-    assert whole(props["wanted"]) == {"cpus": 8}
+    assert string_map(props, "networks") == {"rail-a": "dvportgroup-1"}
+    assert mapping(props["wanted"]) == {"cpus": 8}

@@ -50,7 +50,7 @@ def test_an_adapter_that_is_not_there_is_refused_with_those_that_are():
 
 def test_a_management_adapter_is_allowed_with_a_warning_unless_the_lab_knows_of_it():
     assert refusal(Answering(), wanted("vmk0")) == ""
-    assert "vmk0 carries management too" in warning(Answering(), wanted("vmk0"))
+    assert "vmk0 also carries management" in warning(Answering(), wanted("vmk0"))
     assert warning(Answering(), wanted("vmk0", allow_management=True)) == ""
     assert warning(Answering(), wanted("vmk3")) == ""
 
@@ -59,7 +59,7 @@ def test_the_adapter_of_running_machines_is_not_changed():
     vcenter = Answering()
     vcenter.option_value, vcenter.running = "vmk0", ("gpu01",)
 
-    assert "gpu01 run with PVRDMA over it: power them off before it becomes vmk3" in refusal(vcenter, wanted("vmk3"))
+    assert "gpu01 use PVRDMA over it; power them off before rocelab sets it to vmk3" in refusal(vcenter, wanted("vmk3"))
     vcenter.running = ()
     assert refusal(vcenter, wanted("vmk3")) == "", "nobody runs over it"
 
@@ -94,9 +94,9 @@ def test_what_was_found_is_given_back_the_option_before_the_ruleset():
 @pytest.mark.parametrize(
     ("props", "said"),
     [
-        (OURS, "Net.PVRDMAVmknic is to become '' again and ruleset pvrdma closed, and theirs run there with PVRDMA"),
-        (OURS | {"firewall_open_before": True}, "is to become '' again, and theirs run there"),
-        (OURS | {"vmknic_before": "vmk3"}, "power them off or move them away, then run it again"),
+        (OURS, "rocelab must set Net.PVRDMAVmknic back to '' and close ruleset pvrdma, but theirs use PVRDMA there"),
+        (OURS | {"firewall_open_before": True}, "back to '', but theirs use PVRDMA there"),
+        (OURS | {"vmknic_before": "vmk3"}, "power them off or move them away, then run again"),
     ],
 )
 def test_nothing_is_taken_back_under_somebodys_running_machines(props, said):
@@ -128,7 +128,7 @@ def test_an_option_that_somebody_has_changed_since_stays_theirs(monkeypatch):
     restore(vcenter, OURS)
 
     assert [one for one in vcenter.calls if one[0] == "option"] == []
-    assert "Net.PVRDMAVmknic is 'vmk7', not ours ('vmk3'): left alone" in warned[0]
+    assert "Net.PVRDMAVmknic is 'vmk7', not the 'vmk3' that rocelab set; left as it is" in warned[0]
 
 
 @pytest.mark.parametrize(
@@ -137,9 +137,9 @@ def test_an_option_that_somebody_has_changed_since_stays_theirs(monkeypatch):
         (
             "vmk3",
             True,
-            "Net.PVRDMAVmknic is 'vmk3', and was ''; ruleset pvrdma is open, and was closed before this stack",
+            "Net.PVRDMAVmknic is 'vmk3', but was ''; ruleset pvrdma is open, but was closed before this stack",
         ),
-        ("vmk3", False, "Net.PVRDMAVmknic is 'vmk3', and was '' before this stack"),
+        ("vmk3", False, "Net.PVRDMAVmknic is 'vmk3', but was '' before this stack"),
         ("", False, ""),
     ],
 )
@@ -186,8 +186,8 @@ def test_an_adapter_that_is_still_to_be_made_is_refused_where_machines_run_over_
 
     assert bool(failures) == refused
     if refused:
-        assert "theirs run with PVRDMA over it: power them off before" in failures[0].reason
-        assert "or keep it: vmkernel: {existing: vmk3}" in failures[0].reason
+        assert "theirs use PVRDMA over it; power them off before" in failures[0].reason
+        assert "or keep it with vmkernel: {existing: vmk3}" in failures[0].reason
 
 
 @pytest.mark.parametrize(
@@ -209,9 +209,7 @@ def test_a_ruleset_that_the_host_keeps_closed_is_refused_in_the_preview(found, a
         failures = provider.check({}, wanted(vmknic, firewall_open=asked)).failures
 
         assert [one.property for one in failures] == (["firewall_open"] if refused else [])
-        assert all(
-            "esx1: ruleset pvrdma is closed, and the host lets nobody change it" in one.reason for one in failures
-        )
+        assert all("esx1: firewall ruleset pvrdma is closed and locked" in one.reason for one in failures)
 
 
 def test_a_ruleset_that_the_host_fixes_is_never_tried(monkeypatch):
@@ -219,7 +217,7 @@ def test_a_ruleset_that_the_host_fixes_is_never_tried(monkeypatch):
     monkeypatch.setattr(client, "known", lambda _host, _path: rulesets)
     vcenter = VCenter.__new__(VCenter)
 
-    with pytest.raises(LabError, match="esx1: ruleset pvrdma is fixed by the host and is closed"):
+    with pytest.raises(LabError, match="esx1: the host locks ruleset pvrdma, which is closed"):
         vcenter.set_ruleset(Host(), RULESET, enabled=True)
     vcenter.set_ruleset(Host(), RULESET, enabled=False)  # it is so already
 

@@ -58,7 +58,7 @@ def test_an_uplink_that_is_where_it_belongs_or_on_no_switch_yet_stands(on_switch
 
 @pytest.mark.parametrize(
     ("on_switch", "said"),
-    [(("vmnic5",), "rails has vmnic5 in its place"), (("vmnic4", "vmnic5"), "rails has vmnic4, vmnic5 in its place")],
+    [(("vmnic5",), "rails has vmnic5 instead"), (("vmnic4", "vmnic5"), "rails has vmnic4, vmnic5 instead")],
 )
 def test_a_nic_that_somebody_put_in_its_place_is_seen(monkeypatch, on_switch, said):
     read = provider(monkeypatch, Answering(*on_switch)).read("rails/esx1", STANDS).outs
@@ -67,9 +67,7 @@ def test_a_nic_that_somebody_put_in_its_place_is_seen(monkeypatch, on_switch, sa
 
 
 def test_a_nic_with_another_address_is_seen():
-    assert (
-        lost(Answering("vmnic4"), {**STANDS, "mac": "ec:0d:9a:00:00:99"}) == f"vmnic4 ({FOURTH.mac}) answers to it now"
-    )
+    assert lost(Answering("vmnic4"), {**STANDS, "mac": "ec:0d:9a:00:00:99"}) == f"vmnic4 ({FOURTH.mac}) matches it now"
 
 
 def test_a_nic_that_went_to_another_switch_is_seen(monkeypatch):
@@ -88,8 +86,7 @@ def test_a_nic_that_was_moved_by_hand_is_not_put_back_under_running_machines(mon
         provider(monkeypatch, moved).diff("rails/esx1", seen, ASKED)
 
     assert str(error.value) == (
-        "esx1: the uplink of rails is vmnic5, and gpu01 run with PVRDMA over it: "
-        "power them off before it becomes vmnic4"
+        "esx1: the uplink of rails is vmnic5, and gpu01 use PVRDMA over it; power them off before it becomes vmnic4"
     )
     assert provider(monkeypatch, Answering("vmnic5")).diff("rails/esx1", seen, ASKED).changes, "nobody runs over it"
 
@@ -102,7 +99,7 @@ def test_another_choice_is_refused_under_running_machines_and_so_is_one_whose_sw
     for on_switch in (("vmnic4",), ()):
         said = refusal(Answering(*on_switch, running=("gpu01",)), STANDS, OTHER)
 
-        assert "the uplink of rails is vmnic4, and gpu01 run" in said
+        assert "the uplink of rails is vmnic4, and gpu01 use" in said
 
 
 def test_another_host_is_another_uplink():

@@ -49,9 +49,7 @@ def test_hosts_are_named_by_sets_with_or_without_addresses(asked: list[Request])
 
 
 @pytest.mark.parametrize(("place", "port"), [("192.0.2.201", 22), ("192.0.2.201:2222", 2222)])
-def test_a_switch_is_named_with_its_system_and_the_port_of_its_ssh(
-    asked: list[Request], place: str, port: int
-) -> None:
+def test_a_switch_is_named_with_its_system_and_the_port_of_its_ssh(asked: list[Request], place: str, port: int) -> None:
     main(["look", "--hosts", "gpu01", *LOGIN, "--switch", f"leaf1=sonic@{place}", "--switch-user", "ops"])
 
     [switch] = asked[0].switches

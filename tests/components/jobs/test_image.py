@@ -9,8 +9,8 @@ import pytest
 import yaml
 
 from components.cli.app import main
+from components.jobs.image.build import target_of
 from components.jobs.image.recipe import benchmark_dockerfile, training_dockerfile
-from components.jobs.image.target import target_of
 from stacks.base import LabError
 from stacks.images import BenchmarkRecipe, Images, TrainingRecipe
 from stacks.lab import Lab
@@ -185,7 +185,7 @@ def test_a_failed_build_shows_the_tool_s_last_lines_and_pushes_nothing(
 def test_a_push_without_a_digest_is_no_success(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
     install(place, "docker", DOCKER.replace("digest:", "").replace(DIGEST, ""))
     assert main(["image", "push"]) == 2
-    assert "told no digest" in capsys.readouterr().err
+    assert "reported no digest" in capsys.readouterr().err
 
 
 def test_an_image_named_by_digest_is_built_under_the_recipe_s_own_tag(lab: Lab) -> None:

@@ -7,11 +7,9 @@ import pytest
 import yaml
 
 from components.cli.app import main
-from components.cluster.images import images_of
-from components.cluster.profiles import programs
+from components.cluster.profiles import images_of, programs
 from components.jobs import registry
-from components.jobs.pins import pins_of
-from components.jobs.registry import Found
+from components.jobs.registry import Found, pins_of
 from stacks.bill import Registry
 from stacks.lab import Lab
 from tests.components.cluster.conftest import profiled
@@ -105,7 +103,7 @@ def test_an_image_that_cannot_be_pinned_is_named_and_the_others_are_printed(
     assert main(["image", "pin"]) == 1
     out, err = capsys.readouterr()
 
-    assert err == "benchmarks.nccl.image: 192.168.100.10:5000/nccl-roce-test:seed-a is not there\n"
+    assert err == "benchmarks.nccl.image: 192.168.100.10:5000/nccl-roce-test:seed-a does not exist\n"
     assert set(yaml.safe_load(out)) == {"cluster"}
 
 

@@ -12,8 +12,7 @@ from pathlib import Path
 import pytest
 
 from components.cli.app import main
-from components.jobs.image.pvrdma import client_dockerfile, judge, repair_dockerfile
-from components.jobs.image.pvrdma_files import read_image
+from components.jobs.image.pvrdma import client_dockerfile, judge, read_image, repair_dockerfile
 from components.jobs.image.speaks import REFUSED, at_build, at_start, refusal_in
 from stacks.base import LabError
 from stacks.guests import BitfusionClient
@@ -108,7 +107,7 @@ def test_an_image_with_the_vendor_s_libraries_is_refused_with_their_names(tmp_pa
 
     assert verbs.vendor == ("ibverbs-providers", "ibverbs-utils", "libibverbs-dev", "libibverbs1")
     assert "libibverbs1 51mlnx1-1.51246" in verbs.reasons[0]
-    assert "brings no vmw_pvrdma" in verbs.reasons[1]
+    assert "ibverbs-providers has no vmw_pvrdma" in verbs.reasons[1]
     assert "perftest" not in verbs.packages, "it was removed, and only its configuration is left"
 
 
@@ -169,14 +168,14 @@ def test_a_provider_of_another_abi_is_no_provider(tmp_path):
 
     verbs = judge(read_image(as_folder(tree, tmp_path / "image")))
 
-    assert verbs.reasons == ("libibverbs loads providers of rdmav57, and there is libvmw_pvrdma-rdmav34.so",)
+    assert verbs.reasons == ("libibverbs loads providers of rdmav57, but the image has libvmw_pvrdma-rdmav34.so",)
 
 
 def test_an_image_without_verbs_is_refused_in_one_line(tmp_path):
     tree = {**DEBIAN, "var/lib/dpkg/status": b"Package: libc6\nStatus: install ok installed\nVersion: 2.36\n"}
 
     assert judge(read_image(as_folder(tree, tmp_path / "image"))).reasons == (
-        "libibverbs1 is not installed: nothing in it can speak RDMA",
+        "libibverbs1 is not installed, so no program can use RDMA",
     )
 
 
@@ -184,7 +183,7 @@ def test_an_image_without_verbs_is_refused_in_one_line(tmp_path):
     ("tree", "said"),
     [
         ({**DEBIAN, "etc/os-release": b"ID=rocky\n"}, "the image is rocky"),
-        ({"etc/hostname": b"x"}, "of no known distribution"),
+        ({"etc/hostname": b"x"}, "of an unknown distribution"),
     ],
 )
 def test_what_cannot_be_judged_is_not_judged(tmp_path, tree, said):
@@ -265,7 +264,7 @@ def test_links_out_of_an_unpacked_root_are_not_followed(tmp_path):
     (image / "etc/os-release").symlink_to(secret / "etc/os-release")
     (image / "var").symlink_to(secret / "var")
 
-    with pytest.raises(LabError, match="of no known distribution"):
+    with pytest.raises(LabError, match="of an unknown distribution"):
         judge(read_image(image))
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from components.jobs.image.speaks import REFUSED, refusal_in
-from components.jobs.ranks import rank_script
+from components.jobs.mpijob import rank_script
 from components.jobs.workers import Workers
 from stacks.lab import Lab
 from tests.components.validation.labs import plan_for

@@ -44,7 +44,7 @@ def test_a_host_is_asked_with_its_options_in_the_order_of_their_names(asked):
     [
         ({"Summary.Recieved": "0", "Summary.PacketLost": "100"}, "from vmk3 to 192.168.0.2, gets no answer"),
         ({"Summary.Received": "1"}, connect.OPEN),
-        ({"Summary.PacketLost": "0"}, "not asked: esx1 does not tell how its ping ended"),
+        ({"Summary.PacketLost": "0"}, "not asked: esx1 does not report the result of its ping"),
         (LabError("esx1: cannot ping: sendto() failed (Message too long)"), "the MTU of vmk3 is below 9000 bytes"),
         (LabError("esx1: lacks the privilege X"), "not asked: esx1: lacks the privilege X"),
     ],
@@ -63,6 +63,6 @@ def test_a_list_of_allowed_addresses_that_leaves_a_peer_out_is_named():
     assert shut(ONE, end(allows=None)) == ""
     assert shut(ONE, end(allows=("192.168.0.1",))) == ""
     assert shut(ONE, end(allows=("10.0.0.0/8", "192.168.0.0/24"))) == ""
-    assert "lets in 192.168.0.3, and not 192.168.0.1" in shut(ONE, end(allows=("192.168.0.3",)))
-    assert "lets in nobody" in shut(ONE, end(allows=()))
+    assert "allows 192.168.0.3, but not 192.168.0.1" in shut(ONE, end(allows=("192.168.0.3",)))
+    assert "allows nobody" in shut(ONE, end(allows=()))
     assert shut(ONE, end(closed="esx2 is closed")) == "esx2 is closed"

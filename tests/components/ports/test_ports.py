@@ -15,11 +15,9 @@ import yaml
 
 from components.cli.app import main
 from components.ports import connect
-from components.ports.api import server_of
 from components.ports.check import COMMAND, Answer, faults, table, tried
-from components.ports.matrix import PVRDMA_PORTS, PortRow, port_matrix
-from components.ports.targets import Probe, Unproven, probes, thinned
-from components.ports.text import as_json, as_markdown, output_lines
+from components.ports.matrix import PVRDMA_PORTS, PortRow, as_json, as_markdown, output_lines, port_matrix
+from components.ports.targets import Probe, Unproven, probes, server_of, thinned
 from components.ssh.credentials import Login
 from stacks.base import LabError
 from stacks.lab import Lab
@@ -180,7 +178,7 @@ def test_each_way_is_tried_from_every_machine_of_its_role_to_all_others():
     assert {(node, plane, 6443) for node in ("gpu01", "gpu02") for plane in planes} <= found
     assert {(plane, node, 10250) for plane in planes for node in ("gpu01", "gpu02")} <= found
     assert {("gpu01", "gpu02 enp5s0", 18515), ("gpu02", "gpu01 enp5s0", 18515)} <= found
-    assert {one.row.protocol for one in left} == {"udp"}, "a datagram that nobody answers proves nothing"
+    assert {one.row.protocol for one in left} == {"udp"}, "an unanswered datagram proves nothing"
 
 
 @pytest.mark.parametrize(("kind", "port"), [("legacy", 7070), ("nls", 443)])
@@ -265,15 +263,15 @@ def test_an_api_at_a_tunnel_s_end_is_tried_from_here_alone():
     for place in (("127.0.0.1", 6443), ("localhost", 6443)):
         some, left = probes(lab, place)
         assert [one.source for one in some if one.row.target == "api"] == [""]
-        assert any("another machine on each" in one.why for one in left)
+        assert any("local to each node" in one.why for one in left)
 
 
 def test_a_kubeconfig_that_is_not_there_is_told_as_the_reason(capsys, monkeypatch, tmp_path):
     def none_to_try(_lab: Lab, api: object) -> tuple[list[Probe], list[Unproven]]:
         return [], [Unproven(row=probe(1).row, why=str(api))]
 
-    monkeypatch.setattr("components.ports.trial.login_to", lambda *_: Login(private_key=None, endpoints={}))
-    monkeypatch.setattr("components.ports.trial.probes", none_to_try)
+    monkeypatch.setattr("components.ports.check.login_to", lambda *_: Login(private_key=None, endpoints={}))
+    monkeypatch.setattr("components.ports.check.probes", none_to_try)
     monkeypatch.chdir(tmp_path)
 
     assert main(["ports", "--config-file", str(ROOT / "Pulumi.lab-pvrdma.yaml"), "--check"]) == 4
@@ -285,8 +283,8 @@ def test_a_vcenter_that_cannot_be_entered_is_the_reason_why_its_hosts_are_not_as
     async def none_answers(*_: object) -> list[Answer]:
         return []
 
-    monkeypatch.setattr("components.ports.trial.login_to", lambda *_: Login(private_key=None, endpoints={}))
-    monkeypatch.setattr("components.ports.trial.tried", none_answers)
+    monkeypatch.setattr("components.ports.check.login_to", lambda *_: Login(private_key=None, endpoints={}))
+    monkeypatch.setattr("components.ports.check.tried", none_answers)
     monkeypatch.chdir(tmp_path)
 
     assert main(["ports", "--config-file", str(ROOT / "Pulumi.lab-pvrdma.yaml"), "--check"]) == 4
@@ -294,7 +292,7 @@ def test_a_vcenter_that_cannot_be_entered_is_the_reason_why_its_hosts_are_not_as
     out = capsys.readouterr().out
     for way in ("esxi -> esxi tcp 28250-28761", "vcenter -> esxi tcp 443", "esxi -> vcenter udp 902"):
         assert f"{way}: not checkable: fabric.password_file" in out
-    assert "vcenter -> esxi tcp 902: not checkable: it would have to come from the vCenter" in out
+    assert "vcenter -> esxi tcp 902: not checkable: it must come from the vCenter" in out
 
 
 # -- the check itself, on sockets
@@ -324,7 +322,7 @@ def test_a_service_that_is_gone_is_a_fault_and_one_on_demand_is_none(listening):
 
     assert [answer.said for answer in answers] == [connect.OPEN, connect.REFUSED, connect.REFUSED]
     assert faults(answers) == [
-        f"here -> gpu01 tcp {gone} (a test): nothing listens, or a firewall refuses: is the service up?"
+        f"here -> gpu01 tcp {gone} (a test): nothing listens, or a firewall rejects it; check that the service runs"
     ]
     assert f"here -> gpu01 tcp {gone}: reachable, nothing listens now" in table(answers, [])
 
@@ -346,7 +344,8 @@ def test_a_way_that_is_blocked_is_named_with_from_to_and_port(monkeypatch):
 
     assert answers[0].said == connect.SILENT
     assert faults(answers) == [
-        f"here -> gpu01 tcp {port} (a test): no answer: open it in the firewalls on the way, 127.0.0.1 included"
+        f"here -> gpu01 tcp {port} (a test): no answer; open it in the firewalls on the way, including that of "
+        "127.0.0.1"
     ]
 
 
@@ -363,7 +362,7 @@ def test_machines_that_find_the_same_are_named_in_one_line():
     one, two = faults([Answer(probe=probe(443, source="gpu01"), said=connect.OPEN), *blocked, *unasked])
 
     names = "gpu02, gpu03, gpu04, gpu05, gpu06, gpu07, gpu08, gpu09 and 3 more"
-    assert one.startswith(f"{names} -> gpu01 tcp 443 (a test): no answer: open it")
+    assert one.startswith(f"{names} -> gpu01 tcp 443 (a test): no answer; open it")
     assert two.startswith("gpu20 -> gpu01 tcp 0 (a test), gpu01 tcp 1 (a test)")
     assert two.endswith("and 2 more: not asked: gpu20 is down")
 

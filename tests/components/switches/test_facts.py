@@ -139,7 +139,7 @@ def test_the_queues_of_an_eos_port_are_called_as_the_switch_calls_them() -> None
     deep = {command: text.replace("uc-tx-queue", "tx-queue") for command, text in answers.items()}
 
     assert facts("eos").faults == ()
-    assert facts("eos", answers=deep).faults == ("has tx-queue: set switches[].queue_word to it",)
+    assert facts("eos", answers=deep).faults == ("has queues named tx-queue; set switches[].queue_word to that",)
     silent = {**answers, "show running-config all | include tx-queue": ""}
     assert facts("eos", answers=silent).faults == (), "what the switch does not tell is not held against the lab"
 
@@ -179,8 +179,8 @@ def test_the_map_is_compared_with_what_is_heard() -> None:
 
     assert said("gpu01", "enp5s0") is None
     assert said("gpu01.example.com", "aa:bb:cc:dd:ee:01") is None, "a MAC alone contradicts nothing"
-    assert said("gpu01", "enp132s0") == "1/1: the map says gpu01 enp5s0, LLDP says gpu01 enp132s0"
-    assert said("gpu02", "enp5s0") == "1/1: the map says gpu01 enp5s0, LLDP says gpu02 enp5s0"
+    assert said("gpu01", "enp132s0") == "1/1: switches[].ports has gpu01 enp5s0, but LLDP reports gpu01 enp132s0"
+    assert said("gpu02", "enp5s0") == "1/1: switches[].ports has gpu01 enp5s0, but LLDP reports gpu02 enp5s0"
     assert said("storage7", "enp5s0") is None, "a name that no node has may be a node's own"
     assert wrong_cable(cable, None, interfaces) is None
 

@@ -6,12 +6,11 @@ import json
 import pytest
 
 from components.switches.dialect import RefusedError, UnconfirmedError
-from components.switches.leftovers import unconfirmed
 from components.switches.os import dialect_of
 from components.switches.records import task_of, wanted_record
 from components.switches.settings import cables_of
 from components.switches.text import switch_text
-from components.switches.work import NotOursError, Outcome, Task, WrongValueError, configure, restore
+from components.switches.work import NotOursError, Outcome, Task, WrongValueError, configure, restore, unconfirmed
 from tests.components.switches.labs import switch_entry, with_switches
 from tests.components.switches.systems import BACK, CANCEL, ORDER, PORTS, REVISIONS, WRONG, answers_of
 
@@ -75,7 +74,7 @@ def test_a_wrong_value_is_taken_back_by_the_switch_where_it_can_and_never_saved(
     talk = Scripted(system, {})
     talk.after = talk.before  # it says yes and does nothing
 
-    with pytest.raises(WrongValueError, match=r"mtu_bytes: asked 921\d, found \d+"):
+    with pytest.raises(WrongValueError, match=r"mtu_bytes: expected 921\d, found \d+"):
         run(system, talk)
 
     assert talk.told[-len(BACK[system]) :] == BACK[system]
@@ -86,7 +85,7 @@ def test_a_wrong_value_is_taken_back_by_the_switch_where_it_can_and_never_saved(
 def test_a_refused_command_drops_the_staged_change(system: str) -> None:
     talk = Scripted(system, answers_of(system), refuses="mtu 921")
 
-    with pytest.raises(RefusedError, match="It was refused before it came into force"):
+    with pytest.raises(RefusedError, match="The switch refused it before anything took effect"):
         run(system, talk)
 
     assert talk.told[-1:] == CANCEL[system]
@@ -182,7 +181,7 @@ def test_a_session_whose_timer_runs_is_told_to_whoever_only_looks() -> None:
     said = [asyncio.run(unconfirmed(talk, "sw1", task("eos").sitting)) for talk in (running, staged)]
 
     assert len(said[0]) == 1
-    assert said[0][0].startswith("sw1: change rocelab-lab of a killed run is in force")
+    assert said[0][0].startswith("sw1: change rocelab-lab of an interrupted run is active")
     assert said[1] == [], "staged lines change nothing that is read"
     assert running.told == ["show configuration sessions"]
 
@@ -244,7 +243,7 @@ def test_an_unconfirmed_revision_of_somebody_else_stops_everything_and_is_told(m
     with pytest.raises(UnconfirmedError, match="sw1: nothing was changed") as refused:
         run("nvue", talk)
 
-    assert f"Change 22 of somebody else ({message}, cumulus)" in str(refused.value)
+    assert f"Change 22 of another user ({message}, cumulus)" in str(refused.value)
     assert "`nv config apply 22 --confirm-no`" in str(refused.value)
     assert talk.told == [REVISIONS]
 
@@ -259,7 +258,8 @@ def test_a_revision_that_waits_for_nothing_is_left_alone(state: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("message", "says"), [("rocelab:lab", "of a killed run is in force"), ("theirs", "somebody else (theirs, cumulus)")]
+    ("message", "says"),
+    [("rocelab:lab", "of an interrupted run is active"), ("theirs", "another user (theirs, cumulus)")],
 )
 def test_whoever_only_looks_is_told_of_an_unconfirmed_revision(message: str, says: str) -> None:
     talk = Unconfirmed(revisions(message))

@@ -186,7 +186,7 @@ def test_a_cable_that_was_moved_and_a_port_that_was_taken_are_told_at_a_refresh(
 
     taken, moved = rig.backups
     assert taken.startswith("sw1: 1/2 belongs to lab other")
-    assert moved.startswith("sw1: 1/1: the map says gpu01 enp5s0, LLDP says gpu02 enp5s0")
+    assert moved.startswith("sw1: 1/1: switches[].ports has gpu01 enp5s0, but LLDP reports gpu02 enp5s0")
 
 
 def test_what_was_there_before_us_outlives_a_state_that_was_never_written(rig: Engineered) -> None:
@@ -212,7 +212,7 @@ def test_a_port_that_leaves_the_map_is_put_back_and_the_others_stay(rig: Enginee
 
     rig.backups.clear()
     assert rig.provider(smaller).diff("sw1", outs, news).changes is True
-    assert "sw1 1/5: leaves: what was there before us is put back" in rig.backups
+    assert "sw1 1/5: leaves: its earlier settings are restored" in rig.backups
     after = rig.provider(smaller).update("sw1", outs, news).outs
 
     assert rig.frames.configs["gpu02", "enp5s0"] == PortConfig(1, frozenset(), 1500)
@@ -254,7 +254,7 @@ def test_a_silent_switch_is_a_warning_at_preview_and_keeps_its_place_at_destroy(
     silent = {**outs, "record": rig.record(elsewhere).model_dump_json()}
 
     assert rig.provider(elsewhere).check({}, silent).failures == []
-    assert "to leave it alone: switches[].apply: false" in rig.backups[-1]
+    assert "to skip it, set switches[].apply: false" in rig.backups[-1]
     assert rig.provider(elsewhere).read("sw1", silent).outs["port_1/1"] == outs["port_1/1"]
     with pytest.raises(Exception, match=r"sw1 \(127.0.0.1:1\) does not answer"):
         rig.provider(elsewhere).delete("sw1", silent)

@@ -10,8 +10,8 @@ import asyncssh
 import pytest
 
 from components.ssh.connection import Endpoint, NoAnswerError
+from components.switches.backup import FirstTouch
 from components.switches.dialect import RefusedError
-from components.switches.first_touch import FirstTouch
 from components.switches.records import SwitchRecord, task_of, wanted_record
 from components.switches.settings import PortFacts, PortSettings, cables_of
 from components.switches.talk import Talk, talking
@@ -167,11 +167,11 @@ def test_a_switch_that_says_yes_and_does_not_is_an_error_with_both_numbers_and_i
     before = dict(rig.frames.configs)
     rig.frames.stuck.add(("gpu02", "enp5s0"))
 
-    with pytest.raises(WrongValueError, match=r"1/5 mtu_bytes: asked 9216, found 1500") as error:
+    with pytest.raises(WrongValueError, match=r"1/5 mtu_bytes: expected 9216, found 1500") as error:
         rig.configure(rig.lab())
 
     assert "1/1" not in str(error.value)
-    assert "The old values were put back." in str(error.value)
+    assert "The old values were restored." in str(error.value)
     assert rig.frames.configs == before
     assert rig.look(rig.lab())["1/1"].settings.owner is None
 
@@ -186,7 +186,7 @@ def test_a_refused_command_is_named_and_the_old_values_come_back(rig: Rig, monke
     with pytest.raises(RefusedError, match=r"refuses `interface ethernet 1/1 qos trust L3`: Not licensed") as error:
         rig.configure(rig.lab())
 
-    assert "The old values were put back." in str(error.value)
+    assert "The old values were restored." in str(error.value)
     assert rig.frames.configs == before
 
 
@@ -209,7 +209,7 @@ def test_a_refused_update_leaves_the_values_that_ran_and_not_those_from_before_t
         return "% Too large\n" if line == "interface ethernet 1/6 mtu 9100 force" else answer(self, line)
 
     monkeypatch.setattr(Console, "answer", refusing)
-    with pytest.raises(RefusedError, match=r"Too large\nThe old values were put back\."):
+    with pytest.raises(RefusedError, match=r"Too large\nThe old values were restored\."):
         asyncio.run(work(rig.lab(mtu_bytes=9100)))
 
     assert "interface ethernet 1/1 mtu 9100 force" in sent
@@ -233,7 +233,7 @@ def test_a_cable_that_is_plugged_elsewhere_is_refused_before_anything_changes(ri
     heard = {"chassis": "52:54:00:11:00:02", "port": "enp5s0", "port_description": "", "system": "gpu02"}
     rig.frames.lldp["gpu01", "enp5s0"] = heard
 
-    with pytest.raises(NotOursError, match=r"1/1: the map says gpu01 enp5s0, LLDP says gpu02 enp5s0"):
+    with pytest.raises(NotOursError, match=r"1/1: switches\[\]\.ports has gpu01 enp5s0, but LLDP reports gpu02 enp5s0"):
         rig.configure(rig.lab())
 
     assert rig.frames.configs["gpu01", "enp5s0"].mtu_bytes == 1500
@@ -263,7 +263,7 @@ def test_what_was_there_before_us_comes_back(rig: Rig) -> None:
 
     done = rig.restore(rig.lab(), dict(outcome.before))
 
-    assert done == [f"{port}: as before us" for port in ("1/1", "1/2", "1/5", "1/6")]
+    assert done == [f"{port}: restored" for port in ("1/1", "1/2", "1/5", "1/6")]
     assert rig.frames.configs == before
     assert rig.look(rig.lab()) == shown
     assert shown["1/1"].settings.description == "uplink-of-somebody"
@@ -346,7 +346,7 @@ def test_a_port_that_somebody_else_has_taken_meanwhile_is_not_put_back(rig: Rig)
     outcome = rig.configure(rig.lab())
     rig.by_hand("configure terminal", "interface ethernet 1/1 description rocelab:other:rail-x")
 
-    assert "1/1: as before us" not in rig.restore(rig.lab(), dict(outcome.before))
+    assert "1/1: restored" not in rig.restore(rig.lab(), dict(outcome.before))
     assert rig.frames.configs["gpu01", "enp5s0"].mtu_bytes == 9216
 
 
@@ -359,7 +359,7 @@ def test_a_lossless_switch_without_switch_wide_pfc_is_found_out(rig: Rig) -> Non
         async with rig.talk() as talk:
             await configure(talk, task, rig.backups.append)
 
-    with pytest.raises(WrongValueError, match=r"1/1 pfc_3: asked on, found off"):
+    with pytest.raises(WrongValueError, match=r"1/1 pfc_3: expected on, found off"):
         asyncio.run(work())
     assert "1/1 pfc_3 off => on" in rig.configure(lossless).changed
 

@@ -121,10 +121,10 @@ def test_the_verdict_is_the_output_typed_and_small(lab: Lab) -> None:
 
 
 def test_a_node_at_fault_fails_the_function_axis_whatever_was_measured(lab: Lab) -> None:
-    _, said = built(lab, faults={"gpu02": ["offers 3 intel.com/sriov_111, wanted 4", "cordoned"]})
+    _, said = built(lab, faults={"gpu02": ["offers 3 intel.com/sriov_111, expected 4", "cordoned"]})
 
     assert said["function"] == "fail"
-    assert said["reasons"][0] == "gpu02: offers 3 intel.com/sriov_111, wanted 4; cordoned"
+    assert said["reasons"][0] == "gpu02: offers 3 intel.com/sriov_111, expected 4; cordoned"
 
 
 FAILED = {"status": "failed", "step": "vfs", "reason": "VF 1 is in use", "hint": "drain the node"}
@@ -135,7 +135,7 @@ def test_a_host_that_failed_leaves_the_others_their_measurement_and_a_partial_ve
     results = {f"gpu0{n}": {"status": "ready"} for n in (1, 2, 4)} | {"gpu03": FAILED}
 
     # the cluster misses that host's VFs too, which is the same fault once more
-    seen, said = built(four, results=results, faults={"gpu03": ["offers 0 intel.com/sriov_111, wanted 4"]})
+    seen, said = built(four, results=results, faults={"gpu03": ["offers 0 intel.com/sriov_111, expected 4"]})
 
     assert seen["validation-measurement"].inputs["hosts"]["gpu03"] == {"status": "failed"}
     assert said["function"] == "partial"

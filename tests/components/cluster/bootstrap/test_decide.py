@@ -54,7 +54,7 @@ def test_nothing_is_begun_while_a_control_plane_is_silent():
     found = decided({"cp01": NOTHING, "cp03": NOTHING, "gpu01": NOTHING}, 3)
 
     assert found.init == ""
-    assert "cp02 is not asked or does not answer, and may hold the lab's cluster" in found.refused["cp01"]["reason"]
+    assert "cp02 is drained or does not answer, but may hold the lab's cluster" in found.refused["cp01"]["reason"]
     assert set(found.refused) == {"cp01", "cp03", "gpu01"}
 
 
@@ -142,4 +142,4 @@ def test_the_cluster_is_not_begun_on_a_host_that_is_not_ready():
     found = decided({"cp01": NOTHING, "gpu01": NOTHING}, ready=frozenset({"gpu01"}))
 
     assert found.init == ""
-    assert "cp01 makes the cluster, and is not ready" in found.refused["gpu01"]["reason"]
+    assert "cp01 creates the cluster, but is not ready" in found.refused["gpu01"]["reason"]

@@ -113,7 +113,7 @@ def leaving(monkeypatch: pytest.MonkeyPatch) -> FakeCluster:
 
     monkeypatch.setattr("components.cluster.bootstrap.nodes.admin_config", admin)
     monkeypatch.setattr("components.cluster.bootstrap.nodes.Cluster", lambda _config: cluster)
-    monkeypatch.setattr("components.cluster.bootstrap.part.answers", answers)
+    monkeypatch.setattr("components.cluster.bootstrap.nodes.answers", answers)
     return cluster
 
 

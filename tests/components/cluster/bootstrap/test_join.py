@@ -36,7 +36,7 @@ def test_fresh_hosts_become_one_cluster(machines):
 
     assert outcome.results == {"cp01": READY, "gpu01": READY, "gpu02": READY}
     assert machines.plane.members == ["cp01", "gpu01", "gpu02"]
-    assert machines.said == ["cp01: makes the cluster", "gpu01: joins as worker", "gpu02: joins as worker"]
+    assert machines.said == ["cp01: creates the cluster", "gpu01: joins as worker", "gpu02: joins as worker"]
 
 
 def test_a_second_run_asks_and_does_nothing(machines):
@@ -144,7 +144,7 @@ def test_a_silent_control_plane_begins_nothing_and_lets_nobody_in(machines):
     assert machines.calls == []
     assert outcome.results["cp01"]["status"] == "unreachable"
     assert "cp01" not in outcome.facts, "what was known of it must not be replaced by less"
-    assert "cp01 is not asked or does not answer" in outcome.results["gpu01"]["reason"]
+    assert "cp01 is drained or does not answer" in outcome.results["gpu01"]["reason"]
 
 
 def test_a_cluster_that_is_lost_is_not_begun_anew(machines):
@@ -172,7 +172,7 @@ def test_a_cluster_that_cannot_be_made_stops_there_with_the_reason(machines):
     outcome = machines.unite()
 
     assert "CPUs 1 is less than 2" in outcome.results["cp01"]["reason"]
-    assert "cp01 could not make the cluster" in outcome.results["gpu01"]["reason"]
+    assert "cp01 could not create the cluster" in outcome.results["gpu01"]["reason"]
     assert [verb for verb, _ in machines.calls] == ["cluster-init"]
 
 
@@ -182,7 +182,7 @@ def test_a_control_plane_that_cannot_invite_is_the_reason_of_who_waits(machines)
     outcome = machines.unite()
 
     assert outcome.results["cp01"] == READY
-    assert "cp01 cannot let it in" in outcome.results["gpu02"]["reason"]
+    assert "cp01 cannot invite it" in outcome.results["gpu02"]["reason"]
     assert "no leader" in outcome.results["gpu02"]["reason"]
 
 

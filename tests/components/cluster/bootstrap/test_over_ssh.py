@@ -14,8 +14,8 @@ from components.hosts.calls import Hosts
 from components.hosts.pack import packed
 from components.hosts.program.main import perform
 from components.hosts.repair import Crew, Outcome
-from components.ssh.admin import READ, admin_config, control_planes_of, is_kubeconfig
 from components.ssh.connection import keys_of
+from components.ssh.credentials import READ, admin_config, control_planes_of, is_kubeconfig
 from stacks.base import LabError
 from stacks.hosts import HostPolicy
 from stacks.lab import Lab
@@ -100,7 +100,7 @@ def test_what_each_control_plane_said_is_told_and_nothing_of_what_it_has():
 
     text = str(refused.value)
     assert "cp01: /etc/kubernetes/admin.conf: sudo: a password is required" in text
-    assert "cp02: /etc/kubernetes/admin.conf: no kubeconfig in it" in text
+    assert "cp02: /etc/kubernetes/admin.conf: it contains no kubeconfig" in text
     assert "hunter2" not in text
 
 

@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from components.cluster.bootstrap.nodes import Nodes, without
-from components.cluster.bootstrap.part import forget, leaving, part
+from components.cluster.bootstrap.nodes import Nodes, forget, leaving, part, without
 from components.hosts.drain import DrainError
 from components.hosts.repair import Crew, Outcome
 from components.ssh.connection import Endpoint
@@ -65,7 +64,7 @@ def greeting(monkeypatch: pytest.MonkeyPatch) -> set[str]:
     async def answers(address: str, _port: int, _timeout_s: float) -> bool:
         return address not in silent
 
-    monkeypatch.setattr("components.cluster.bootstrap.part.answers", answers)
+    monkeypatch.setattr("components.cluster.bootstrap.nodes.answers", answers)
     return silent
 
 

@@ -30,7 +30,7 @@ def faults(*members: str) -> tuple[str, ...]:
 def test_a_host_that_is_on_the_switch_with_another_nic_is_refused_in_the_preview() -> None:
     [said] = faults("vmnic5")
 
-    assert said.startswith("esx1: is on roce with vmnic5, and the lab says vmnic4. An uplink is never swapped here: ")
+    assert said.startswith("esx1: is on roce with vmnic5, but the lab file sets vmnic4")
 
 
 def test_a_host_with_the_lab_s_nic_or_without_one_is_passed() -> None:
@@ -46,7 +46,7 @@ def test_a_version_that_would_go_back_is_refused_in_the_preview(now: str, said: 
     facts = FabricFacts(hosts={}, switches={"roce": replace(EXISTING, version=now)})
 
     assert list(refused_versions([adopted(version="7.0.2")], facts)) == [
-        f"roce: has version {one}, and a switch never goes back to 7.0.2: declare {one}" for one in said
+        f"roce: has version {one} and cannot go back to 7.0.2; set version: {one}" for one in said
     ]
     assert list(refused_versions([adopted()], facts)) == [], "a version that nobody declares is nobody's wish"
 
@@ -58,5 +58,5 @@ def test_an_uplink_that_was_swapped_after_the_preview_is_not_swapped_back() -> N
     switch = SimpleNamespace(config=SimpleNamespace(configVersion="1", host=[member]))
     vcenter = SimpleNamespace(host=lambda _name: host)
 
-    with pytest.raises(LabError, match=r"esx1: is on corp with vmnic5, .* An uplink is never swapped here"):
+    with pytest.raises(LabError, match=r"esx1: is on corp with vmnic5, .* rocelab never replaces an uplink"):
         ExistingSwitch(vcenter, switch, "corp").put({f"{MEMBER}esx1": "vmnic4"})

@@ -77,14 +77,14 @@ def test_hosts_that_are_alike_and_fit_are_passed_without_a_word():
         ({"version": "6.0.0"}, r"esx1: ESXi 6.0.0 has no PVRDMA; upgrade to 6.5 or newer"),
         ({"under_profile": True}, r"esx1: its host profile would undo.*detach it"),
         ({"nics": (replace(NIC, speed_mbit=0),)}, r"esx1: vmnic4, its uplink on roce, has no link; .*port type"),
-        ({"nics": (replace(NIC, rdma_device=""),)}, r"esx1: no NIC is rdma_device vmrdma0; it has vmnic4"),
+        ({"nics": (replace(NIC, rdma_device=""),)}, r"esx1: no NIC matches rdma_device vmrdma0; it has vmnic4"),
         ({"nics": (replace(NIC, rdma_state="down"),)}, r"esx1: vmrdma0 of vmnic4, .* is down and not active.*vmkernel"),
         ({"nics": (replace(NIC, rdma_state="down", speed_mbit=0),)}, r"esx1: vmnic4, its uplink on roce, has no link"),
         (
             {"nics": (replace(NIC, rdma_device="", rdma_untold="cannot run esxcli"),)},
-            r"which NIC has vmrdma0 cannot be told: .*, and cannot run esxcli\. Let our user run it",
+            r"cannot tell which NIC has vmrdma0: .*, and cannot run esxcli\. Let fabric.user run esxcli",
         ),
-        ({"nics": (replace(NIC, switch="vSwitch0"),)}, r"esx1: vmnic4 .* is in use. It is never taken away"),
+        ({"nics": (replace(NIC, switch="vSwitch0"),)}, r"esx1: vmnic4 .* is in use, and rocelab never"),
         ({"neighbour_mtu_bytes": {"vmnic4": 1400}}, r"announces an MTU of 1400, less than the 1500 of pvrdma"),
         ({"vgpu_profiles": frozenset()}, r"esx1: offers no vGPU.*install NVIDIA's host driver"),
         ({"graphics": "shared"}, r"esx1: its graphics type is shared, but vGPUs need sharedDirect"),
@@ -130,7 +130,7 @@ def test_gpus_that_still_have_the_old_graphics_type_are_a_fault_although_the_def
 
     assert found.warnings == ()
     assert len(found.faults) == 1
-    assert "esx1: the graphics type of GPU 0000:5e:00.0, 0000:af:00.0 still is shared, and" in found.faults[0]
+    assert "esx1: the graphics type of GPU 0000:5e:00.0, 0000:af:00.0 is still shared, but" in found.faults[0]
     assert "restart Xorg or reboot" in found.faults[0]
 
 
@@ -182,7 +182,7 @@ def test_an_uplink_far_from_all_gpus_is_a_warning_where_a_vgpu_machine_may_run()
     assert found.faults == ()
     assert len(found.warnings) == 1
     assert found.warnings[0].startswith(
-        "esx1: vmnic4, its uplink on roce, is on another NUMA node than GPU 0000:af:00.0: what a machine with a vGPU"
+        "esx1: vmnic4, its uplink on roce, is on another NUMA node than GPU 0000:af:00.0: traffic of VMs with a vGPU"
     )
     assert verdict(far, near, vgpu=["esx2"]).warnings == ()
 

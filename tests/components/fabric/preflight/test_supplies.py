@@ -108,8 +108,8 @@ def test_virtual_hardware_that_a_host_is_too_old_for_is_refused_with_what_it_run
 
     said = refused(facts, lab)
 
-    where = f"nodes.gpu01.machine.hardware_version: {wanted}, and DC0_C0_H1, where it may run, has ESXi {esxi}"
-    assert said == ([f"{where}, which knows {newest}: lower it, or take newer hosts"] if newest else [])
+    where = f"nodes.gpu01.machine.hardware_version: {wanted}, but DC0_C0_H1, where it may run, has ESXi {esxi}"
+    assert said == ([f"{where}, which supports up to {newest}; lower it, or use newer hosts"] if newest else [])
 
 
 def test_only_the_host_that_a_machine_is_pinned_to_has_to_run_its_hardware() -> None:

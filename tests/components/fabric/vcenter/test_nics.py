@@ -36,12 +36,12 @@ def test_the_one_that_fits_is_taken(asked, name):
         (
             {"driver": "nmlx5_core"},
             True,
-            "esx1: 2 NICs are driver nmlx5_core: vmnic4 .* vmnic5 .*name one by uplink.name",
+            "esx1: 2 NICs match driver nmlx5_core: vmnic4 .* vmnic5 .*choose one with uplink.name",
         ),
-        ({"driver": "i40en"}, True, "no NIC is driver i40en; it has vmnic0 .*vmnic6"),
-        ({"name": "vmnic0"}, False, "uplink of vSwitch0.* is in use. It is never taken away"),
-        ({"name": "vmnic6"}, True, "has no RDMA device, so PVRDMA would fall back to TCP"),
-        ({"name": "vmnic5", "min_speed_mbit": 1}, True, "no NIC is"),
+        ({"driver": "i40en"}, True, "no NIC matches driver i40en; it has vmnic0 .*vmnic6"),
+        ({"name": "vmnic0"}, False, "uplink of vSwitch0.* is in use, and rocelab never takes a NIC away"),
+        ({"name": "vmnic6"}, True, "has no RDMA device, so PVRDMA would silently fall back to TCP"),
+        ({"name": "vmnic5", "min_speed_mbit": 1}, True, "no NIC matches"),
     ],
 )
 def test_what_is_in_doubt_is_refused_with_the_list(asked, rdma, said):
@@ -60,13 +60,13 @@ def test_a_nic_that_is_this_switchs_uplink_already_is_no_conflict():
 @pytest.mark.parametrize(
     ("asked", "said"),
     [
-        ({"rdma_device": "vmrdma0"}, "esx1: which NIC has vmrdma0 cannot be told"),
-        ({"name": "vmnic4"}, r"esx1: whether vmnic4 \(.*\) has an RDMA device cannot be told"),
+        ({"rdma_device": "vmrdma0"}, "esx1: rocelab cannot tell which NIC has vmrdma0"),
+        ({"name": "vmnic4"}, r"esx1: rocelab cannot tell whether vmnic4 \(.*\) has an RDMA device"),
     ],
 )
 def test_a_host_that_does_not_tell_its_rdma_devices_is_refused_with_why_and_the_remedy(asked, said):
     silent = [replace(nic, rdma_device="", rdma_untold="cannot run esxcli: no privilege") for nic in NICS]
-    why = "ESXi before 7.0 tells it by esxcli alone, and cannot run esxcli: no privilege. Let our user run it"
+    why = "ESXi before 7.0 reports it through esxcli only, and cannot run esxcli: no privilege"
 
     with pytest.raises(LabError, match=f"{said}: {why}"):
         choose("esx1", silent, UplinkChoice(**asked), "rails", rdma=True)

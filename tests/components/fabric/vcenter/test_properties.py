@@ -12,8 +12,8 @@ from pyVmomi.Version import IsChildVersion
 import components.fabric
 from components.fabric.preflight.survey import HOST_PATHS
 from components.fabric.vcenter.properties import collect, knows
+from components.fabric.vms.existing import PATHS
 from components.fabric.vms.halfway import STATUS
-from components.fabric.vms.theirs import PATHS
 
 SITE = "vim.version.version14"
 """6.7.2, which vCenter 6.7 U2 speaks."""

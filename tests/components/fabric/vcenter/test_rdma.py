@@ -5,9 +5,9 @@ from types import SimpleNamespace
 import pytest
 from pyVmomi import vim
 
-from components.fabric.vcenter import client, rdma
+from components.fabric.vcenter import client, nics
 from components.fabric.vcenter.client import VCenter
-from components.fabric.vcenter.rdma import RdmaDevice, RdmaDevices, asked, described, listed
+from components.fabric.vcenter.nics import RdmaDevice, RdmaDevices, asked, described, listed
 from stacks.base import LabError
 
 UPLINK = "key-vim.host.PhysicalNic-vmnic4"
@@ -43,7 +43,7 @@ def answered(monkeypatch, *rows):
             raise rows[0]
         return list(rows)
 
-    monkeypatch.setattr(rdma, "esxcli", answer)
+    monkeypatch.setattr(nics, "esxcli", answer)
     return listed(None, "esx1")
 
 
@@ -94,7 +94,7 @@ def test_a_device_without_a_nic_belongs_to_none(monkeypatch):
 
 def test_a_table_of_other_fields_is_not_taken_for_none(monkeypatch):
     assert answered(monkeypatch, {"Device": "vmrdma0", "Uplink": "vmnic4"}).untold == (
-        "esxcli rdma device list tells no Name with a Paired Uplink, but Device, Uplink"
+        "esxcli rdma device list reports no Name with a Paired Uplink; it reports Device, Uplink"
     )
 
 

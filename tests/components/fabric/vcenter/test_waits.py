@@ -2,7 +2,9 @@
 
 import pytest
 
-from components.fabric.vcenter import waits
+from components.fabric.vcenter import client
+
+WAITING = "roce: waiting for vCenter to set mtu_bytes"
 
 
 class Clock:
@@ -21,29 +23,27 @@ class Clock:
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     clock = Clock()
-    monkeypatch.setattr(waits, "time", clock)
+    monkeypatch.setattr(client, "time", clock)
     return clock
 
 
 def test_what_ends_soon_is_waited_for_without_a_word(clock: Clock) -> None:
     said: list[str] = []
 
-    assert waits.until(lambda: clock.now_s >= 9, 600, said.append, "roce: vCenter is to set mtu_bytes")
+    assert client.until(lambda: clock.now_s >= 9, 600, said.append, WAITING)
     assert (clock.now_s, said) == (9, [])
 
 
 def test_what_takes_long_is_told_with_what_and_how_long_and_ever_less_often(clock: Clock) -> None:
     said: list[str] = []
 
-    assert waits.until(lambda: clock.now_s >= 60, 600, said.append, "roce: vCenter is to set mtu_bytes")
-    assert said == [
-        f"roce: vCenter is to set mtu_bytes: not done after {passed} s; 600 s at most" for passed in (10, 20, 40)
-    ]
+    assert client.until(lambda: clock.now_s >= 60, 600, said.append, WAITING)
+    assert said == [f"{WAITING}: not done after {passed} s; 600 s at most" for passed in (10, 20, 40)]
 
 
 def test_the_bound_ends_the_wait_and_six_lines_are_the_most(clock: Clock) -> None:
     said: list[str] = []
 
-    assert not waits.until(lambda: False, 600, said.append, "gpu01: its guest shuts down")
+    assert not client.until(lambda: False, 600, said.append, "gpu01: waiting for its guest to shut down")
     assert clock.now_s == 600
     assert len(said) == 6

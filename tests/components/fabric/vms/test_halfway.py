@@ -25,18 +25,18 @@ VM = vim.VirtualMachine("vm-1")
     [
         (
             "error cloning virtual machine: timeout waiting for clone to complete",
-            "the copy of template ubuntu to datastore nvme was not done within machine.clone_timeout_minutes (30)",
+            "the copy of template ubuntu to datastore nvme did not end within machine.clone_timeout_minutes (30)",
         ),
         (
             'Virtual machine customization failed on "/DC0/vm/gpu01":\n\ntimeout waiting for customization to complete',
-            "its guest did not take name and addresses (machine.customize_timeout_minutes: 10)",
+            "its guest did not apply its name and addresses (machine.customize_timeout_minutes: 10)",
         ),
-        ("timeout waiting for an available IP address", "told no address within machine.address_timeout_minutes (15)"),
+        ("timeout waiting for an available IP address", "within machine.address_timeout_minutes (15)"),
         (
             'cannot locate virtual machine or template with UUID "4216"',
-            "template ubuntu, or something else that its copy needs, went away during the run: put it back",
+            "template ubuntu, or another object that the copy needs, disappeared during the run; restore it",
         ),
-        ("The name 'gpu01' already exists.", "taken over as it is by nodes.gpu01.machine: {existing: gpu01}"),
+        ("The name 'gpu01' already exists.", "adopt it with nodes.gpu01.machine: {existing: gpu01}"),
     ],
 )
 def test_the_remedy_names_the_node_the_cause_and_its_field(said, told):
@@ -74,13 +74,13 @@ def test_a_machine_that_never_started_is_left_to_whoever_starts_it(monkeypatch):
 @pytest.mark.parametrize(
     ("status", "told"),
     [
-        ("TOOLSDEPLOYPKG_RUNNING", "its guest has not taken name and addresses after 0 s more"),
-        ("TOOLSDEPLOYPKG_PENDING", "its guest has not taken name and addresses after 0 s more"),
-        ("TOOLSDEPLOYPKG_FAILED", r"its guest was not given name and addresses \(no perl\)"),
+        ("TOOLSDEPLOYPKG_RUNNING", "its guest did not apply its name and addresses within another 0 s"),
+        ("TOOLSDEPLOYPKG_PENDING", "its guest did not apply its name and addresses within another 0 s"),
+        ("TOOLSDEPLOYPKG_FAILED", r"its guest failed to apply its name and addresses \(no perl\)"),
     ],
 )
 def test_a_guest_that_is_not_customised_is_told_with_the_way_on(monkeypatch, status, told):
-    with pytest.raises(LabError, match=rf"^gpu01: {told}.* delete gpu01 in vCenter, then pulumi up --refresh"):
+    with pytest.raises(LabError, match=rf"^gpu01: {told}.* delete gpu01 in vCenter, then run pulumi up --refresh"):
         unready(monkeypatch, status=status, words="no perl")
 
 

@@ -17,9 +17,9 @@ def test_machines_on_hosts_of_their_own_are_no_fault():
 @pytest.mark.parametrize(
     ("places", "pinned", "said"),
     [
-        ({"gpu01": "esx1", "gpu02": "esx1", "plane01": "esx1"}, {}, "gpu01 and gpu02 run on esx1, one host"),
-        ({"gpu01": "esx1", "gpu02": "esx2", "plane01": "esx1"}, {"gpu02": "esx3"}, "gpu02 runs on esx2 and is to stay"),
-        ({"gpu01": "esx1", "gpu02": "esx2"}, {}, "plane01: its VM is gone"),
+        ({"gpu01": "esx1", "gpu02": "esx1", "plane01": "esx1"}, {}, "gpu01 and gpu02 run on the same host esx1"),
+        ({"gpu01": "esx1", "gpu02": "esx2", "plane01": "esx1"}, {"gpu02": "esx3"}, "gpu02 runs on esx2, but machine"),
+        ({"gpu01": "esx1", "gpu02": "esx2"}, {}, "plane01: its VM no longer exists"),
     ],
 )
 def test_what_is_wrong_is_named(places, pinned, said):

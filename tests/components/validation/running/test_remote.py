@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from components.jobs.ranks import nccl_variables
+from components.jobs.mpijob import nccl_variables
 from components.validation.benchmarks.verbs.commands import (
     INSPECT,
     LEASE,
