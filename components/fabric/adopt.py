@@ -9,19 +9,18 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 import pulumi
-from pulumi.dynamic import CreateResult, DiffResult, ReadResult, Resource, ResourceProvider, UpdateResult
+from pulumi.dynamic import CreateResult, DiffResult, ReadResult, Resource, UpdateResult
 
-from components.fabric import login
+from components.fabric.login import VCenterProvider
 from components.fabric.props import Props, mapping
 from components.fabric.vcenter.client import VCenter
 from components.fabric.vcenter.objects import find
-from components.ssh.configured import Configured
 from stacks.base import LabError
 
 Kind = Literal["switch", "group", "vmkernel"]
 
 
-class AdoptedProvider(Configured, ResourceProvider):
+class AdoptedProvider(VCenterProvider):
     def diff(self, _id: str, _olds: Props, _news: Props) -> DiffResult:
         replaces = [key for key in ("kind", "path") if _olds.get(key) != _news.get(key)]
         now, wanted = mapping(_olds.get("now")), mapping(_news.get("wanted"))
@@ -32,16 +31,16 @@ class AdoptedProvider(Configured, ResourceProvider):
         return DiffResult(changes=bool(replaces or changed or not same), replaces=replaces)
 
     def create(self, props: Props) -> CreateResult:
-        with login.configured_session(self._setting) as vcenter:
+        with self._vcenter() as vcenter:
             return CreateResult(f"{vcenter.instance_uuid}/{props['path']}", keep(vcenter, props, {}))
 
     def read(self, id_: str, props: Props) -> ReadResult:
-        with login.configured_session(self._setting) as vcenter:
+        with self._vcenter() as vcenter:
             found = find(vcenter, str(props["kind"]), str(props["path"]))
             return ReadResult(id_, {**props, "now": found.read(mapping(props.get("wanted")))})
 
     def update(self, _id: str, _olds: Props, _news: Props) -> UpdateResult:
-        with login.configured_session(self._setting) as vcenter:
+        with self._vcenter() as vcenter:
             return UpdateResult(keep(vcenter, _news, mapping(_olds.get("before"))))
 
     def delete(self, _id: str, _props: Props) -> None:

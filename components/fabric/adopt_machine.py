@@ -14,17 +14,15 @@ from pulumi.dynamic import (
     DiffResult,
     ReadResult,
     Resource,
-    ResourceProvider,
     UpdateResult,
 )
 
-from components.fabric import login
+from components.fabric.login import VCenterProvider
 from components.fabric.machine_baseline import MachineBaseline, led_elsewhere
 from components.fabric.props import Props, mapping, string_map
 from components.fabric.vcenter.client import VCenter
 from components.fabric.vms.existing import ADAPTER, ExistingVm, by_instance, by_name, still_there
 from components.fabric.vms.lending import Terms, changed_lines, give, give_back, refusal, take_over, to_return
-from components.ssh.configured import Configured
 from components.ssh.credentials import configured_lab
 from stacks.base import LabError
 from stacks.machines import ExistingMachine
@@ -34,7 +32,7 @@ OLD_GROUP = " (the port group before)"
 """After the name of a rail, where it has another port group than at the last run."""
 
 
-class AdoptedMachineProvider(Configured, ResourceProvider):
+class AdoptedMachineProvider(VCenterProvider):
     def check(self, _olds: Props, news: Props) -> CheckResult:
         """Says what a new one will be given; refuses what may not be done with it, while it is still a preview."""
         anew = _asked_anew(_olds, news)
@@ -42,7 +40,7 @@ class AdoptedMachineProvider(Configured, ResourceProvider):
         if same and not anew and _olds.get("path") == news.get("path"):
             return CheckResult(news, [])
         try:
-            with login.configured_session(self._setting) as vcenter:
+            with self._vcenter() as vcenter:
                 vm = _meant(vcenter, _olds, news)
                 last = _olds if vm.instance == _olds.get("instance") else {}
                 terms = _terms_after(last, news)
@@ -73,13 +71,13 @@ class AdoptedMachineProvider(Configured, ResourceProvider):
         return DiffResult(changes=bool(replaces or changed or held_off or not same), replaces=replaces)
 
     def create(self, props: Props) -> CreateResult:
-        with login.configured_session(self._setting) as vcenter:
+        with self._vcenter() as vcenter:
             vm = still_there(vcenter, str(props["instance"]), str(props["path"]))
             given = take_over(vcenter, vm, _terms(props), was_on=bool(props.get("was_on")))
             return CreateResult(f"{vcenter.instance_uuid}/{vm.instance}", {**props, "now": given.now})
 
     def read(self, id_: str, props: Props) -> ReadResult:
-        with login.configured_session(self._setting) as vcenter:
+        with self._vcenter() as vcenter:
             vm = by_instance(vcenter, str(props["instance"]))
             if vm is None:
                 return ReadResult("", {})
@@ -89,7 +87,7 @@ class AdoptedMachineProvider(Configured, ResourceProvider):
 
     def update(self, _id: str, _olds: Props, _news: Props) -> UpdateResult:
         """Sets what differs, and restores fields that are no longer declared."""
-        with login.configured_session(self._setting) as vcenter:
+        with self._vcenter() as vcenter:
             vm = still_there(vcenter, str(_news["instance"]), str(_news["path"]))
             returned, others = to_return(vm, _given_before(_olds, _news))
             given = give(vcenter, vm, _terms_after(_olds, _news), returned, refuse=_asked_anew(_olds, _news))
@@ -101,7 +99,7 @@ class AdoptedMachineProvider(Configured, ResourceProvider):
 
     def delete(self, _id: str, _props: Props) -> None:
         """Restores the earlier values, and leaves the VM."""
-        with login.configured_session(self._setting) as vcenter:
+        with self._vcenter() as vcenter:
             vm = by_instance(vcenter, str(_props["instance"]))
             if vm is None:
                 pulumi.log.warn(f"{_props['path']} no longer exists in the vCenter, so nothing is restored")

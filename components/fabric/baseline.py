@@ -5,16 +5,15 @@ state of every stack with a fabric: it never moves.
 """
 
 import pulumi
-from pulumi.dynamic import CreateResult, DiffResult, Resource, ResourceProvider
+from pulumi.dynamic import CreateResult, DiffResult, Resource
 
-from components.fabric import login
+from components.fabric.login import VCenterProvider
 from components.fabric.props import Props
 from components.fabric.vcenter.client import OPTION, RULESET, VCenter
-from components.ssh.configured import Configured
 from stacks.base import LabError
 
 
-class BaselineProvider(Configured, ResourceProvider):
+class BaselineProvider(VCenterProvider):
     """Reads the host once, and keeps those values."""
 
     def diff(self, _id: str, _olds: Props, _news: Props) -> DiffResult:
@@ -23,7 +22,7 @@ class BaselineProvider(Configured, ResourceProvider):
         return DiffResult(changes=bool(replaces), replaces=replaces)
 
     def create(self, props: Props) -> CreateResult:
-        with login.configured_session(self._setting) as vcenter:
+        with self._vcenter() as vcenter:
             return CreateResult(
                 f"{vcenter.instance_uuid}/{props['host']}", {**props, **look(vcenter, str(props["host"]))}
             )
@@ -31,7 +30,7 @@ class BaselineProvider(Configured, ResourceProvider):
     def delete(self, _id: str, props: Props) -> None:
         """Tells what was not given back. That is the settings' own work; a killed run may have set them unrecorded."""
         try:
-            with login.configured_session(self._setting) as vcenter:
+            with self._vcenter() as vcenter:
                 said = kept(vcenter, props)
         except LabError:
             return  # a host that has left is nobody's to put right, and whatever else fails here fails for the settings

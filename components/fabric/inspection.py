@@ -7,9 +7,9 @@ state of every stack with a fabric: it never moves.
 from dataclasses import asdict, dataclass
 
 import pulumi
-from pulumi.dynamic import CheckFailure, CheckResult, CreateResult, DiffResult, Resource, ResourceProvider, UpdateResult
+from pulumi.dynamic import CheckFailure, CheckResult, CreateResult, DiffResult, Resource, UpdateResult
 
-from components.fabric import login
+from components.fabric.login import VCenterProvider
 from components.fabric.preflight.claims import (
     adapters_made,
     names_made,
@@ -24,7 +24,6 @@ from components.fabric.preflight.survey import Scope, kept, survey, without_vmni
 from components.fabric.props import Props, mapping, strings
 from components.fabric.vcenter.client import VCenter
 from components.fabric.vcenter.privileges import needs_of, privileges
-from components.ssh.configured import Configured
 from components.ssh.credentials import configured_lab
 from stacks.base import LabError
 from stacks.fabric import Fabric
@@ -40,7 +39,7 @@ KEPT = "packages"
 MOST_LINES = 12
 
 
-class InspectionProvider(Configured, ResourceProvider):
+class InspectionProvider(VCenterProvider):
     """Reads hosts and switches at each run, also in a preview, and changes nothing."""
 
     def check(self, _olds: Props, news: Props) -> CheckResult:
@@ -48,7 +47,7 @@ class InspectionProvider(Configured, ResourceProvider):
         lab = configured_lab(self._setting)
         if lab.fabric is None:
             raise LabError("the stack's lab has no fabric")
-        with login.configured_session(self._setting) as vcenter:
+        with self._vcenter() as vcenter:
             seen = look(lab, lab.fabric, vcenter, _olds)
         for warning in [
             *strings(seen, "warnings"),

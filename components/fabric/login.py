@@ -1,20 +1,26 @@
-"""How a provider of this layer gets into the vCenter: from the stack's configuration, never through a property.
-
-And how the program looks, before anything is sent there, that it is the right one.
-"""
+"""The login of this layer's providers: from the stack's configuration, never through a property."""
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
 import pulumi
+from pulumi.dynamic import ResourceProvider
 
 from components.fabric.vcenter import session as sessions
 from components.fabric.vcenter.client import VCenter, session
 from components.fabric.vcenter.session import endpoint_of, peer_of
+from components.ssh.configured import Configured
 from components.ssh.credentials import Setting, configured_lab
 from stacks.base import LabError
 from stacks.fabric import Fabric
+
+
+class VCenterProvider(Configured, ResourceProvider):
+    """A dynamic provider that works on the vCenter of the stack's lab."""
+
+    def _vcenter(self) -> AbstractContextManager[VCenter]:
+        return configured_session(self._setting)
 
 
 @contextmanager
@@ -22,7 +28,7 @@ def configured_session(setting: Setting) -> Iterator[VCenter]:
     """A session with the vCenter of the stack's lab.
 
     Raises:
-        LabError: when the lab has none, or it cannot be entered.
+        LabError: when the lab has no vCenter, or the login fails.
     """
     fabric = configured_lab(setting).fabric
     if fabric is None:
@@ -32,17 +38,18 @@ def configured_session(setting: Setting) -> Iterator[VCenter]:
 
 
 def has_own_trust(fabric: Fabric) -> bool:
-    """Whether the lab says itself what the vCenter is known by, in place of the system's authorities."""
+    """Whether the lab pins its vCenter itself, instead of trusting the system's authorities."""
     return fabric.ca_file is not None or fabric.thumbprint_sha256 is not None
 
 
 def refuse_another_peer(fabric: Fabric) -> None:
-    """Looks at the certificate before there is a vSphere provider, which knows the system's authorities alone.
+    """Checks the certificate of a pinned vCenter before the vSphere provider exists.
 
-    Told to do without them, it would send the password to whatever answers, and before any session of ours.
+    That provider knows the system's authorities only. Without this check it would have to skip verification, and send
+    the password to whatever answers.
 
     Raises:
-        pulumi.RunError: when it is another vCenter, or none answers.
+        pulumi.RunError: when another vCenter answers, or none does.
     """
     if not has_own_trust(fabric):
         return

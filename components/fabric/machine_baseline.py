@@ -14,21 +14,20 @@ from pulumi.dynamic import (
     DiffResult,
     ReadResult,
     Resource,
-    ResourceProvider,
     UpdateResult,
 )
 
 from components.fabric import login
+from components.fabric.login import VCenterProvider
 from components.fabric.props import Props, mapping, string_map, strings
 from components.fabric.vms.existing import by_instance, by_name, still_there
-from components.ssh.configured import Configured
 from components.ssh.credentials import Setting
 from stacks.base import LabError
 
 FOUND = ("uuid", "instance", "was_on", "found")
 
 
-class MachineBaselineProvider(Configured, ResourceProvider):
+class MachineBaselineProvider(VCenterProvider):
     """Reads each declared field once, and keeps its value."""
 
     def check(self, _olds: Props, news: Props) -> CheckResult:
@@ -47,7 +46,7 @@ class MachineBaselineProvider(Configured, ResourceProvider):
         return DiffResult(changes=bool(replaces) or not same, replaces=replaces)
 
     def create(self, props: Props) -> CreateResult:
-        with login.configured_session(self._setting) as vcenter:
+        with self._vcenter() as vcenter:
             vm = by_name(vcenter, str(props["path"]))
             found = {
                 "uuid": str(vm.facts["config.uuid"]),
@@ -59,13 +58,13 @@ class MachineBaselineProvider(Configured, ResourceProvider):
 
     def read(self, id_: str, props: Props) -> ReadResult:
         """The baseline lasts as long as the VM exists."""
-        with login.configured_session(self._setting) as vcenter:
+        with self._vcenter() as vcenter:
             gone = by_instance(vcenter, str(props["instance"])) is None
         return ReadResult("", {}) if gone else ReadResult(id_, props)
 
     def update(self, _id: str, _olds: Props, _news: Props) -> UpdateResult:
         """Reads new fields, and forgets those that are no longer declared."""
-        with login.configured_session(self._setting) as vcenter:
+        with self._vcenter() as vcenter:
             vm = still_there(vcenter, str(_olds["instance"]), str(_olds["path"]))
             now = vm.read(strings(_news, "fields"), string_map(_news, "networks"))
         kept = {key: value for key, value in mapping(_olds.get("found")).items() if key in now}

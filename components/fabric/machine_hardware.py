@@ -14,11 +14,10 @@ from pulumi.dynamic import (
     DiffResult,
     ReadResult,
     Resource,
-    ResourceProvider,
     UpdateResult,
 )
 
-from components.fabric import login
+from components.fabric.login import VCenterProvider
 from components.fabric.props import Props, strings
 from components.fabric.vcenter.client import VCenter
 from components.fabric.vcenter.power import is_on
@@ -33,19 +32,18 @@ from components.fabric.vms.hardware import (
     restart_text,
     satisfied,
 )
-from components.ssh.configured import Configured
 
 SET = ("vgpus", "roce_version")
 
 
-class HardwareProvider(Configured, ResourceProvider):
+class HardwareProvider(VCenterProvider):
     """Thin: what is allowed stands in `refusal`, what is done in `hardware.put`."""
 
     def check(self, _olds: Props, news: Props) -> CheckResult:
         """Refuses what no host offers, and what would restart a machine that may not be, while it is a preview."""
         if not strings(news, "vgpus") and not _asks_anew(_olds, news):
             return CheckResult(news, [])  # nothing to look up
-        with login.configured_session(self._setting) as vcenter:
+        with self._vcenter() as vcenter:
             said = refusal(vcenter, _olds, news)
         return CheckResult(news, [CheckFailure("vgpus", said)] if said else [])
 
@@ -61,7 +59,7 @@ class HardwareProvider(Configured, ResourceProvider):
         return CreateResult(str(props["machine"]), props)
 
     def read(self, id_: str, props: Props) -> ReadResult:
-        with login.configured_session(self._setting) as vcenter:
+        with self._vcenter() as vcenter:
             found = observe(vcenter, str(props["machine"]))
         if found is None:
             return ReadResult("", {})
@@ -71,7 +69,7 @@ class HardwareProvider(Configured, ResourceProvider):
 
     def update(self, _id: str, _olds: Props, _news: Props) -> UpdateResult:
         """Gives a machine that may be in use what differs; where it may not be restarted, what differs stays."""
-        with login.configured_session(self._setting) as vcenter:
+        with self._vcenter() as vcenter:
             kept = keep_running(vcenter, _news)
         if kept is None:
             self._put(_news, new=False)
@@ -80,7 +78,7 @@ class HardwareProvider(Configured, ResourceProvider):
 
     def delete(self, _id: str, _props: Props) -> None:
         """Takes the vGPUs away again. A RoCE version stays: its VM is deleted next, and is not restarted for that."""
-        with login.configured_session(self._setting) as vcenter:
+        with self._vcenter() as vcenter:
             if find(vcenter, str(_props["machine"])) is None:
                 return
             change = Change(new=False, may_restart=True, guest_s=0)
@@ -88,7 +86,7 @@ class HardwareProvider(Configured, ResourceProvider):
 
     def _put(self, props: Props, *, new: bool) -> None:
         change = Change(new=new, may_restart=bool(props["may_restart"]), guest_s=int(float(str(props["guest_s"]))))
-        with login.configured_session(self._setting) as vcenter:
+        with self._vcenter() as vcenter:
             if new:
                 refuse_unready(vcenter, str(props["machine"]), str(props["name"]), change.guest_s)
             put(vcenter, str(props["machine"]), str(props["name"]), _wanted(props), change)

@@ -14,15 +14,13 @@ from pulumi.dynamic import (
     DiffResult,
     ReadResult,
     Resource,
-    ResourceProvider,
     UpdateResult,
 )
 
-from components.fabric import login
+from components.fabric.login import VCenterProvider
 from components.fabric.props import Props, string_map, strings
 from components.fabric.vcenter.client import VCenter, until
 from components.fabric.vms.spread import drs_refusal, faults_of, places_of
-from components.ssh.configured import Configured
 from stacks.base import LabError
 
 ASKED = ("machines", "apart", "pinned")
@@ -30,7 +28,7 @@ DRS_S = 300
 """How long DRS may take to separate machines: it looks every five minutes at most, and at each new rule."""
 
 
-class PlacementProvider(Configured, ResourceProvider):
+class PlacementProvider(VCenterProvider):
     """Looks, waits for DRS, and refuses what stays wrong; it moves nothing itself."""
 
     def check(self, _olds: Props, news: Props) -> CheckResult:
@@ -39,7 +37,7 @@ class PlacementProvider(Configured, ResourceProvider):
         apart = [name for name in strings(news, "apart") if name in ruled]
         if len(apart) < 2 or all(name in pinned for name in apart):
             return CheckResult(news, [])
-        with login.configured_session(self._setting) as vcenter:
+        with self._vcenter() as vcenter:
             said = drs_refusal(vcenter, str(news["cluster"]), apart)
         return CheckResult(news, [CheckFailure("apart", said)] if said else [])
 
@@ -55,14 +53,14 @@ class PlacementProvider(Configured, ResourceProvider):
         return CreateResult(f"placement-{props['cluster']}", self._settled(props))
 
     def read(self, id_: str, props: Props) -> ReadResult:
-        with login.configured_session(self._setting) as vcenter:
+        with self._vcenter() as vcenter:
             return ReadResult(id_, {**props, **_seen(vcenter, props)})
 
     def update(self, _id: str, _olds: Props, _news: Props) -> UpdateResult:
         return UpdateResult(self._settled(_news))
 
     def _settled(self, props: Props) -> Props:
-        with login.configured_session(self._setting) as vcenter:
+        with self._vcenter() as vcenter:
             seen: Props = {}
 
             ruled = set(strings(props, "ruled"))

@@ -13,27 +13,25 @@ from pulumi.dynamic import (
     DiffResult,
     ReadResult,
     Resource,
-    ResourceProvider,
     UpdateResult,
 )
 
-from components.fabric import login
 from components.fabric.baseline import Baseline
+from components.fabric.login import VCenterProvider
 from components.fabric.props import Props
 from components.fabric.vcenter.client import OPTION, RULESET, VCenter
-from components.ssh.configured import Configured
 from stacks.base import LabError
 
 SET = ("vmknic", "firewall_open")
 
 
-class SettingsProvider(Configured, ResourceProvider):
+class SettingsProvider(VCenterProvider):
     def check(self, _olds: Props, news: Props) -> CheckResult:
         """Refuses, already in a preview, what would harm running VMs."""
         known = isinstance(news.get("vmknic"), str)  # it is not before the adapter is made
         if not known and _olds:
             return CheckResult(news, [])
-        with login.configured_session(self._setting) as vcenter:
+        with self._vcenter() as vcenter:
             said = refusal(vcenter, news) if known else refusal_of_new(vcenter, news)
             failures = [CheckFailure("vmknic", said)] if said else []
             if said := shut(vcenter, news):
@@ -50,12 +48,12 @@ class SettingsProvider(Configured, ResourceProvider):
         return DiffResult(changes=bool(replaces or changed), replaces=replaces)
 
     def create(self, props: Props) -> CreateResult:
-        with login.configured_session(self._setting) as vcenter:
+        with self._vcenter() as vcenter:
             put(vcenter, props)
             return CreateResult(f"{vcenter.instance_uuid}/{props['host']}", props)
 
     def read(self, id_: str, props: Props) -> ReadResult:
-        with login.configured_session(self._setting) as vcenter:
+        with self._vcenter() as vcenter:
             host = vcenter.host(str(props["host"]))
             now: Props = {"vmknic": vcenter.option(host, OPTION)}
             # a ruleset that we were not asked to open is none of ours, open or closed
@@ -63,13 +61,13 @@ class SettingsProvider(Configured, ResourceProvider):
         return ReadResult(id_, {**props, **now})
 
     def update(self, _id: str, _olds: Props, _news: Props) -> UpdateResult:
-        with login.configured_session(self._setting) as vcenter:
+        with self._vcenter() as vcenter:
             put(vcenter, _news)
         return UpdateResult(_news)
 
     def delete(self, _id: str, _props: Props) -> None:
         """Restores the baseline."""
-        with login.configured_session(self._setting) as vcenter:
+        with self._vcenter() as vcenter:
             restore(vcenter, _props)
 
 

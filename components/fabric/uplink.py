@@ -11,29 +11,27 @@ from pulumi.dynamic import (
     DiffResult,
     ReadResult,
     Resource,
-    ResourceProvider,
     UpdateResult,
 )
 
-from components.fabric import login
+from components.fabric.login import VCenterProvider
 from components.fabric.props import Props
 from components.fabric.vcenter.client import VCenter
 from components.fabric.vcenter.nics import choose
-from components.ssh.configured import Configured
 from stacks.base import LabError
 from stacks.fabric import UplinkChoice
 
 ASKED = ("host", "switch", "choice", "rdma")
 
 
-class UplinkProvider(Configured, ResourceProvider):
+class UplinkProvider(VCenterProvider):
     """Finds the NIC, and changes nothing."""
 
     def diff(self, _id: str, _olds: Props, _news: Props) -> DiffResult:
         """Another question, or a NIC that is no longer the answer; another answer is refused under running machines."""
         changes = bool(_olds.get("lost")) or any(_olds.get(key) != _news.get(key) for key in ASKED)
         if changes:
-            with login.configured_session(self._setting) as vcenter:
+            with self._vcenter() as vcenter:
                 if said := refusal(vcenter, _olds, _news):
                     raise LabError(said)
         return DiffResult(changes=changes)
@@ -44,7 +42,7 @@ class UplinkProvider(Configured, ResourceProvider):
     def read(self, id_: str, props: Props) -> ReadResult:
         """Asks again; the answer that stands is kept, and marked when it no longer holds."""
         try:
-            with login.configured_session(self._setting) as vcenter:
+            with self._vcenter() as vcenter:
                 said = lost(vcenter, props)
         except LabError as error:
             said = str(error)
@@ -54,7 +52,7 @@ class UplinkProvider(Configured, ResourceProvider):
         return UpdateResult(self._found(_news))
 
     def _found(self, props: Props) -> Props:
-        with login.configured_session(self._setting) as vcenter:
+        with self._vcenter() as vcenter:
             return {**{key: props[key] for key in ASKED}, **find(vcenter, props), "lost": ""}
 
 

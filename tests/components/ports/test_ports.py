@@ -343,10 +343,8 @@ def test_a_way_that_is_blocked_is_named_with_from_to_and_port(monkeypatch):
             filler.close()
 
     assert answers[0].said == connect.SILENT
-    assert faults(answers) == [
-        f"here -> gpu01 tcp {port} (a test): no answer; open it in the firewalls on the way, including that of "
-        "127.0.0.1"
-    ]
+    remedy = "open it in the firewalls on the way, including that of 127.0.0.1"
+    assert faults(answers) == [f"here -> gpu01 tcp {port} (a test): no answer; {remedy}"]
 
 
 def test_a_node_that_cannot_be_asked_says_nothing_of_the_way():
