@@ -16,7 +16,8 @@ from components.ssh.connection import connected
 from components.ssh.credentials import Login
 from components.ssh.session import Done, run
 from components.validation.benchmarks.verbs.commands import LATE, bounded
-from components.validation.benchmarks.verbs.perftest import ResultFormatError, cause_of, parse_bandwidth, parse_latency
+from components.validation.benchmarks.verbs.perftest import cause_of, parse_bandwidth, parse_latency
+from components.validation.parsers import ResultFormatError
 from stacks.base import LabError
 
 PROOF_S = 600

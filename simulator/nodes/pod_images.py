@@ -129,7 +129,7 @@ def container_images(images: Mapping[str, PodImage], binaries: Path, busybox: Pa
     shell = {"bin/busybox": busybox, **{f"bin/{name}": oci.Link("busybox") for name in _commands(busybox)}, **_USERS}
     found = {}
     for name, image in images.items():
-        files = {
+        files: oci.Layer = {
             **(shell if image.has_shell else _USERS),
             **{path: programs[program] for path, program in image.programs.items()},
             **{path: _written(file) for path, file in image.files.items()},
