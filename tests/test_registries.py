@@ -287,7 +287,7 @@ answer = {
 
     assert answer["mtus"] == {"toy1": 1500, "toy2": 9000}
     assert ["not read" in reason for reason in answer["reasons"]] == [True, True]
-    assert "toy, " in copy.told("look", "--help")
+    assert "toy" in copy.told("look", "--help")
 
 
 def test_a_new_ipam_is_in_networks_programs_definitions_images_and_rules(copy: Copy) -> None:
@@ -382,7 +382,7 @@ def test_a_new_training_benchmark_is_planned_offered_read_and_shown(copy: Copy) 
 from pathlib import Path
 from components.validation.benchmarks import training_benchmark
 from components.validation.planning.plan import plan_of
-from components.validation.running.outcomes import without_a_run
+from components.validation.running.jobs import without_a_run
 from stacks.read import read_stack_file
 
 plan = plan_of(read_stack_file(Path({file!r})))

@@ -126,15 +126,20 @@ def container_images(images: Mapping[str, PodImage], binaries: Path, busybox: Pa
         SimulatorError: when the engine's programs are missing.
     """
     programs = engine_programs({name for image in images.values() for name in image.programs.values()}, binaries)
-    shell = {"bin/busybox": busybox, **{f"bin/{name}": oci.Link("busybox") for name in _commands(busybox)}, **_USERS}
+    shell: dict[str, oci.File] = {
+        "bin/busybox": busybox,
+        **{f"bin/{name}": oci.Link("busybox") for name in _commands(busybox)},
+        **_USERS,
+    }
     found = {}
     for name, image in images.items():
-        files: oci.Layer = {
+        files: dict[str, oci.File] = {
             **(shell if image.has_shell else _USERS),
             **{path: programs[program] for path, program in image.programs.items()},
             **{path: _written(file) for path, file in image.files.items()},
         }
-        found[name] = oci.Image(layers=[image.tree or files], entrypoint=image.entrypoint)
+        layer: oci.Layer = image.tree or files
+        found[name] = oci.Image(layers=[layer], entrypoint=image.entrypoint)
     return found
 
 
