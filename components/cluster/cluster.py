@@ -83,7 +83,7 @@ class RdmaCluster(pulumi.ComponentResource):
                     program=program,
                     owner=owner,
                     after=after.get(key, []),
-                    roll_out=ROLL_OUT if lab.simulated else None,
+                    roll_out=None if lab.has_real_pods else ROLL_OUT,
                     pod_annotations={LAYOUT_ANNOTATION: args.vf_layout} if key == DEVICE_PLUGIN else {},
                 ),
                 child,

@@ -25,6 +25,9 @@ from stacks.nodes import Node
 SHORTEST_TIMEOUT_S = 900
 SPARE_S = 300
 """For the lock, the connection and its repetitions: the host's own bound has to come first, since it says what hung."""
+DIAL_S = 10
+BUSY_DIAL_S = 60
+"""The same on emulated machines with a kubelet, where pods start meanwhile."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -104,7 +107,7 @@ class Hosts(pulumi.ComponentResource):
             private_key=args.credentials.private_key,
             host_key=args.credentials.host_keys[node.name],
             dial_error_limit=2,
-            per_dial_timeout=10,
+            per_dial_timeout=DIAL_S if args.lab.simulator is None else BUSY_DIAL_S,
         )
         longest = f"{max(SHORTEST_TIMEOUT_S, deadline_s(args.lab) + SPARE_S)}s"
         return remote.Command(

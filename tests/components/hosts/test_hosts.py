@@ -19,6 +19,7 @@ from components.ssh.connection import NoAnswerError
 from stacks.hosts import HostPolicy
 from stacks.lab import Lab
 from stacks.load import Credentials
+from stacks.simulator import Simulator
 from tests.components.hosts.test_repair import FakeHosts, record
 from tests.engine import Engine, Recorded
 
@@ -68,6 +69,12 @@ def test_every_connection_pins_its_hosts_key_and_gives_up_soon(seen):
     assert connection["hostKey"] == "ssh-ed25519 key-of-gpu01"
     assert (connection["dialErrorLimit"], connection["perDialTimeout"]) == (2, 10)
     assert "connection" in seen["hosts-gpu01"].secrets
+
+
+def test_an_emulated_host_whose_pods_start_meanwhile_is_given_time(lab: Lab):
+    seen = build(lab.model_copy(update={"simulator": Simulator(kubelets="real")}))
+
+    assert seen["hosts-gpu01"].inputs["connection"]["perDialTimeout"] == 60
 
 
 def test_with_an_agent_no_private_key_stands_in_a_connection(lab):
