@@ -35,12 +35,12 @@ virtual:
 	@engine/setup --stack $(STACK)
 	@$(PYTHON) -m components.cli store
 
-# a stack without resources needs no simulator; a preview leaves such a state
+# A stack without resources needs no simulator. `make preview` leaves such a stack.
 made: virtual
 	@grep -qs '"urn"' .sim/state/.pulumi/stacks/rocelab/$(STACK).json || \
 	  { echo "stack $(STACK) has not been made yet: make up STACK=$(STACK) makes it" >&2; exit 1; }
 
-# refresh: a node that was killed or reset comes back as its clean snapshot, which the state cannot know
+# --refresh: a node that was killed or reset comes back as its clean snapshot, and the state does not show that
 up: virtual  ## Starts the simulator, runs pulumi up, and reports the verdict
 	@$(IN) sim up --stack $(STACK)
 	@$(IN) python -m engine.recover $(STACK)
@@ -63,7 +63,7 @@ drift: made  ## Shows where hosts and cluster differ from the stack
 RUNS = $(IN) sim status --stack $(STACK) > /dev/null || \
   { echo "the simulator does not run: make up STACK=$(STACK) starts it and configures the hosts" >&2; exit 1; }
 
-# not started here: hosts that come back as their clean snapshots would be measured as they are
+# Does not start the simulator: restarted hosts come back as clean snapshots and would be measured unconfigured.
 validate: MEASURE = $(if $(REBASELINE),rebaseline,again)
 validate: ON_HARDWARE = ROCELAB_VALIDATE=$(MEASURE) pulumi up --stack $(STACK)
 validate: made  ## Measures again, even if nothing changed (REBASELINE=1 discards earlier baselines)
@@ -102,7 +102,7 @@ check:  ## Checks format, lint and types
 	.venv/bin/ruff check .
 	.venv/bin/mypy
 
-# Each lane ends with a list of what it leaves out. Unit tests share nothing, so every core takes some.
+# Each lane ends with a list of what it leaves out. Unit tests share nothing, so they run on all cores.
 PYTEST := .venv/bin/pytest
 UNIT := $(PYTEST) --quiet --numprocesses auto --dist worksteal
 
@@ -110,7 +110,7 @@ test-unit:  ## Fast tests, a minute: no engine, no simulator
 	@engine/setup --dev --python-only
 	$(UNIT) -m "not sim and not whole"
 
-# Tests of one file, and all that use the one simulator, stay in their order; vCenters and others run beside them.
+# The tests of one file run in order, and so do all tests that use the one simulator. Other files run in parallel.
 SIM := $(PYTEST) --quiet --numprocesses 2 --dist loadscope --no-loadscope-reorder --durations=15
 SIM_SETUP = engine/setup --dev --stack $(STACK) && $(PYTHON) -m components.cli store --operators
 
@@ -126,7 +126,7 @@ test-whole:  ## What test-all runs beyond test
 	$(UNIT) -m "whole and not sim"
 	$(SIM) -m "whole and sim"
 
-bench:  ## Times of the stages, as docs/benchmarks.md has them
+bench:  ## Measures the times listed in docs/benchmarks.md
 	@engine/setup --dev --stack $(STACK)
 	@$(IN) python -m simulator.bench
 

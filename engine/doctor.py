@@ -1,4 +1,4 @@
-"""What is installed, where it comes from, and what is missing for which command. Changes nothing."""
+"""Lists what is installed, where it comes from, and what each command still needs. Changes nothing."""
 
 import argparse
 import json
@@ -30,11 +30,11 @@ def engine_findings(stack: str | None) -> tuple[list[Finding], list[Part]]:
 
 
 STANDINS_IN_PODS = (Finding("pause image", "Debian's busybox", "stand-in"),)
-"""What the image store of nodes with real pods has under the name of something else."""
+"""Images on nodes with real pods that are not what their names say."""
 
 
 def python_finding() -> Finding:
-    """The Python that runs this, and whether `.venv` is as the lock files say."""
+    """The Python that runs this, and whether `.venv` matches the lock files."""
     installed = python_env.installed_locks()
     version = platform.python_version()
     if not installed:
@@ -46,7 +46,7 @@ def python_finding() -> Finding:
 
 
 def table(findings: list[Finding]) -> str:
-    """The findings as aligned columns, then a line for each that is missing."""
+    """The findings as aligned columns, then a line per missing item."""
     rows = [("part", "version", "origin")]
     rows += [(one.part, one.version, "MISSING" if one.lack else one.origin) for one in findings]
     widths = [max(len(row[column]) for row in rows) for column in (0, 1)]

@@ -1,9 +1,9 @@
-"""The environment that the pulumi CLI needs here: the one source of `make env` and of every command of ours.
+"""The environment that the pulumi CLI needs in this checkout. `make env` and every command of ours take it from here.
 
 Labs of hosts and a cluster save their state once, at the end of a run (docs/decisions/0007-state-once.md).
 
-Stacks of kind `virtual` get the file backend of the simulator, its throwaway passphrase, and a PULUMI_HOME with the
-stand-ins. All other stacks keep the user's own home, backend and passphrase, and cannot find a stand-in.
+Stacks of kind `virtual` get the simulator's file backend, its throwaway passphrase, and a PULUMI_HOME with the
+stand-ins. All other stacks keep your own home, backend and passphrase, and cannot find a stand-in.
 """
 
 import argparse
@@ -20,36 +20,36 @@ from engine.places import BIN, HOME, ROOT, STANDINS, VENV
 
 STATE = ROOT / ".sim" / "state"
 
-THROWAWAY_PASSPHRASE = "rocelab-simulator"  # noqa: S105  (protects nothing: simulator stacks hold no secret of anybody)
+THROWAWAY_PASSPHRASE = "rocelab-simulator"  # noqa: S105  (protects nothing: simulator stacks hold no real secret)
 
 KEY = "rocelab:lab"
-"""As in stacks/read.py, whose models take half a second to import."""
+"""As in stacks/read.py, which takes half a second to import."""
 
 PARALLEL = 64
-"""Resource operations at a time. The engine's default, four per core, queues hosts on a small machine."""
+"""Concurrent resource operations. The engine's default, four per core, queues hosts on a small machine."""
 
 GC_PERCENT = 400
-"""The engine lives for seconds: at 256 hosts collecting its memory less often saves a tenth of its work."""
+"""The engine lives for seconds; with 256 hosts, less garbage collection saves a tenth of its processor time."""
 
 
 def environment(stack: str | None, current: Mapping[str, str] = os.environ) -> dict[str, str | None]:
-    """Variables to set, or with None to unset, on top of `current`.
+    """Variables to set on top of `current`; None means unset.
 
-    A variable is unset only where it still holds what this function gave it for a simulator stack.
+    A variable is unset only if it still has the value that this function gave it for a simulator stack.
 
     Raises:
-        EngineError: when the stack's file is there but cannot be read.
+        EngineError: if the stack's file exists but cannot be read.
     """
     virtual = {
         "PULUMI_HOME": str(HOME),
         "PULUMI_BACKEND_URL": f"file://{STATE}",
         "PULUMI_CONFIG_PASSPHRASE": THROWAWAY_PASSPHRASE,
-        # Plugins then come from PULUMI_HOME by exact version; on PATH the engine takes any version and warns.
+        # Takes plugins from PULUMI_HOME by exact version; from PATH the engine takes any version and warns.
         "PULUMI_IGNORE_AMBIENT_PLUGINS": "true",
     }
     lab = traits_of(stack)
     is_virtual = "virtual" in lab
-    # what is made twice without harm may be forgotten by a run that is killed; a virtual machine may not
+    # a killed run may lose the record of anything that can safely be created twice; virtual machines cannot
     once = {"PULUMI_SKIP_CHECKPOINTS": "true"}
     gives = (virtual if is_virtual else {}) | (once if lab and "fabric" not in lab else {})
     folders = [BIN, STANDINS, VENV / "bin"] if is_virtual else [BIN, VENV / "bin"]
@@ -65,10 +65,10 @@ def environment(stack: str | None, current: Mapping[str, str] = os.environ) -> d
 
 
 def traits_of(stack: str | None) -> set[str]:
-    """Kind and sections of a stack's lab; nothing without a file: what is not known to be a simulator is hardware.
+    """Kind and sections of a stack's lab; empty without a file, which means hardware.
 
     Raises:
-        EngineError: when the file is there and no lab can be read from it.
+        EngineError: if the file exists but holds no readable lab.
     """
     path = ROOT / f"Pulumi.{stack}.yaml"
     if stack is None or not path.exists():
@@ -79,13 +79,13 @@ def traits_of(stack: str | None) -> set[str]:
     except (OSError, yaml.YAMLError, KeyError, TypeError, AttributeError) as error:
         reason = str(error).splitlines()[0]
         raise EngineError(
-            f"{path.name} holds no lab that can be read ({type(error).__name__}: {reason}); its faults by line: "
+            f"{path.name} holds no readable lab ({type(error).__name__}: {reason}); list its faults by line: "
             f"python -m stacks.virtual {stack}"
         ) from None
 
 
 def export_lines(variables: Mapping[str, str | None]) -> str:
-    """The variables as lines that a shell evaluates."""
+    """The variables as shell commands."""
     return "".join(
         f"unset {name}\n" if value is None else f"export {name}={shlex.quote(value)}\n"
         for name, value in variables.items()
@@ -101,7 +101,7 @@ def _path(folders: list[Path], current: str) -> str:
 def main() -> int:
     """The command `engine/env`."""
     parser = argparse.ArgumentParser(prog="engine/env", description=(__doc__ or "").split("\n", 1)[0])
-    parser.add_argument("--stack", help="add what a simulator stack needs, when this stack is one")
+    parser.add_argument("--stack", help="add what this stack needs, if it is a simulator stack")
     options = parser.parse_args()
     try:
         variables = environment(options.stack)
@@ -109,7 +109,7 @@ def main() -> int:
         sys.stderr.write(f"{error}\n")
         return 1
     if variables.get("PULUMI_BACKEND_URL"):
-        STATE.mkdir(parents=True, exist_ok=True)  # the file backend does not make its folder
+        STATE.mkdir(parents=True, exist_ok=True)  # the file backend does not create its folder
     sys.stdout.write(export_lines(variables))
     return 0
 

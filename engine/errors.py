@@ -2,4 +2,4 @@
 
 
 class EngineError(Exception):
-    """Something the user can act on: shown as it is, without a traceback."""
+    """An error that you can act on; shown without a traceback."""

@@ -1,4 +1,4 @@
-"""One line of the doctor's table, and how programs are asked for it."""
+"""One line of the doctor's table."""
 
 import shutil
 import subprocess
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Finding:
-    """Something looked at. It is missing when `lack` says so."""
+    """One checked item; missing if `lack` is set."""
 
     part: str
     version: str
@@ -21,7 +21,7 @@ class Finding:
     remedy: str = ""
 
     def to_json(self) -> dict[str, str | bool]:
-        """The finding for programs."""
+        """The finding as `--json` prints it."""
         fields = {"part": self.part, "version": self.version, "origin": self.origin}
         if not self.lack:
             return {**fields, "missing": False}
@@ -29,7 +29,7 @@ class Finding:
 
 
 def said_by(*command: str) -> str:
-    """What a program prints, or nothing when it is not there or fails."""
+    """What a program prints; empty if it is not installed or fails."""
     if shutil.which(command[0]) is None:
         return ""
     done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)

@@ -15,11 +15,11 @@ from engine.store import sources
 from stacks.words import plural
 
 Report = Callable[[str], None]
-"""Takes what a part is doing at the moment."""
+"""Receives what is being done for a part."""
 
 
 def environment(part: Part) -> dict[str, str]:
-    """Environment of a build: proxies and checksum database are the user's, what decides about the bytes is ours."""
+    """Environment of a build: your proxies and checksum database, but our settings for all that changes the bytes."""
     return {
         **os.environ,
         "CGO_ENABLED": "0",
@@ -33,11 +33,11 @@ def environment(part: Part) -> dict[str, str]:
 
 
 def what_go_lacks() -> str:
-    """Why nothing can be built here, or an empty string."""
+    """Why this machine cannot build; empty if it can."""
     if shutil.which("go") is None:
-        wanted = "\n".join(line for line in (SOURCES / "go" / "go.mod").read_text().splitlines() if line[:3] == "go ")
-        return f"no `go` on PATH (wanted: {wanted} or newer, which can be unpacked anywhere without root)"
-    # Asked inside a module: an older go then either fetches the toolchain that go.mod wants, or says why it may not.
+        version = "".join(line for line in (SOURCES / "go" / "go.mod").read_text().splitlines() if line[:3] == "go ")
+        return f"no `go` on PATH; unpack {version} or newer anywhere, no root needed"
+    # Run inside a module: an older go either fetches the toolchain that go.mod names, or says why it may not.
     done = subprocess.run(
         ["go", "env", "GOVERSION"],
         cwd=SOURCES / "go",
@@ -50,7 +50,7 @@ def what_go_lacks() -> str:
 
 
 def what_disk_lacks(parts: list[Part]) -> str:
-    """Says when a folder that Go fills has too little room for these parts, or nothing."""
+    """Which of Go's folders is too small for these parts; empty if none is."""
     needed_mb = sum(part.build.disk_mb for part in parts)
     done = subprocess.run(["go", "env", "GOCACHE", "GOMODCACHE"], capture_output=True, text=True, check=True)
     for folder in map(Path, done.stdout.split()):
@@ -58,7 +58,7 @@ def what_disk_lacks(parts: list[Part]) -> str:
         free_mb = shutil.disk_usage(existing).free // 2**20
         if free_mb < needed_mb:
             names = ", ".join(part.name for part in parts)
-            return f"{free_mb} MB free under {folder}, building {names} takes up to {needed_mb} MB"
+            return f"{free_mb} MB free under {folder}, but building {names} needs up to {needed_mb} MB"
     return ""
 
 
@@ -66,7 +66,7 @@ def build(part: Part, target: Path, programs: Programs, report: Report) -> None:
     """Builds the part into the folder `target`.
 
     Raises:
-        EngineError: with the last lines of what go said.
+        EngineError: with the last lines of go's output.
     """
     LOGS.mkdir(parents=True, exist_ok=True)
     log = LOGS / f"{part.name}.log"
@@ -107,7 +107,7 @@ def _go_build(part: Part, target: Path) -> list[str | Path]:
 
 
 def _copy_sources(part: Part, scratch: Path) -> None:
-    """A copy, since preparing writes files and go may write go.mod: the checkout stays clean."""
+    """Copies the sources, because the prepare script writes files and go may write go.mod."""
     for path in sources(part):
         copy = scratch / path.relative_to(SOURCES / part.build.module)
         copy.parent.mkdir(parents=True, exist_ok=True)

@@ -1,7 +1,7 @@
-"""Puts the Python environment, the engine and its plugins in place; what is there already is left alone.
+"""Installs the Python environment, the engine and its plugins; leaves alone what is installed already.
 
-For each part three routes are tried in order: installed by the user in the version wanted, the official download,
-a build from pinned Go modules. Downloads and builds lie in the cache; `.engine` holds links to them.
+Each part has three routes, tried in this order: your own installation of exactly this version, the official download,
+a build from pinned Go modules. Downloads and builds are in the cache; `.engine` holds links to them.
 """
 
 import argparse
@@ -29,11 +29,11 @@ from engine.release import Downloads
 from stacks.words import plural
 
 CORES_PER_BUILD = 4
-"""A build keeps that many cores busy. Two that begin together compile the packages that both need twice."""
+"""A build keeps this many cores busy. Two builds that start together compile their common packages twice."""
 
 IMAGE = "nodes' image"
 MAX_ERROR_LINES = 14
-HARDWARE = "hardware needs none of these: make setup STACK=<name of its stack>"
+HARDWARE = "hardware labs need none of these: make setup STACK=<name of the stack>"
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ class Located:
 
 
 class MissingError(EngineError):
-    """No route led to a part; holds what each lacked."""
+    """No route provides a part; holds what each route lacks."""
 
     def __init__(self, part: Part, lacks: dict[str, str]) -> None:
         super().__init__(part.name)
@@ -57,7 +57,7 @@ class MissingError(EngineError):
 
 
 def locate(part: Part) -> Located | None:
-    """The part as it is on this machine, without network or building."""
+    """The part as this machine has it; uses no network and builds nothing."""
     with contextlib.suppress(EngineError):
         return Located(part, "path", installed.find(part))
     for folder in (store.official_folder(part), store.built_folder(part)):
@@ -67,19 +67,19 @@ def locate(part: Part) -> Located | None:
 
 
 def wanted_for(stack: str | None) -> tuple[Part, ...]:
-    """What the stack's lab needs and what is there already: labs that use it keep it. All parts without a stack."""
+    """What the stack's lab needs, and what is installed already for other labs. All parts without a stack."""
     needs = needed(PARTS, stack)
     return tuple(part for part in PARTS if part in needs or locate(part))
 
 
 def _for_tests(stack: str | None) -> tuple[Part, ...]:
-    """Everything but what real pods need: minutes of compiling for one file of the longest lane."""
+    """Everything but what real pods need: that takes minutes to compile, for one file of the longest lane."""
     needs = needed(PARTS, stack)
     return (*(part for part in PARTS if part in needs or part.only_for != REAL_PODS), *TEST_PARTS)
 
 
 def _lacks_image(stack: str | None) -> bool:
-    """Whether the image is made beside the parts; one with real pods is made of some of them, so it comes after."""
+    """Whether to make the image beside the parts. An image with real pods contains some of them, so it comes later."""
     return stack is not None and is_simulated(stack) and not has_real_pods(stack) and not nodes_image.is_built()
 
 
@@ -96,12 +96,12 @@ class Setup:
     def place(
         self, parts: Sequence[Part], *, ask_again: bool = False, image_for: str | None = None
     ) -> tuple[list[Located], list[MissingError]]:
-        """Locates each part or makes it, and meanwhile the nodes' image when a simulated lab waits for it.
+        """Locates or makes each part, and meanwhile the nodes' image if a simulated lab needs it.
 
         Args:
-            parts: What is wanted.
-            ask_again: Try the downloads even for what has been built.
-            image_for: The stack of the simulated lab.
+            parts: Parts to place.
+            ask_again: Try the downloads even for parts that were built.
+            image_for: Stack of the simulated lab.
         """
         found = [located for part in parts if (located := locate(part))]
         if ask_again:
@@ -109,7 +109,7 @@ class Setup:
         names = {located.part.name for located in found}
         todo = sorted((part for part in parts if part.name not in names), key=lambda part: -part.build.seconds)
         if todo and not is_supported():
-            lack = f"only for Linux x86_64, this is {system()}"
+            lack = f"available for Linux x86_64 only, this is {system()}"
             return found, [_missing(part, {"official": lack, "build": lack}) for part in todo]
         if todo:
             self._build_lack = gobuild.what_go_lacks() or gobuild.what_disk_lacks(todo)
@@ -129,18 +129,18 @@ class Setup:
                     except MissingError as error:
                         missing.append(error)
                 if missing:
-                    self._programs.stop()  # nobody can use the image yet
+                    self._programs.stop()  # without the parts the image is useless
                 elif image:
                     image.result()
             except BaseException:
-                # Before the pools are left, since leaving them waits for what they run.
+                # Stop first: leaving the pools waits for what they run.
                 pool.shutdown(wait=False, cancel_futures=True)
                 self._programs.stop()
                 raise
         return made, missing
 
     def _make_image(self, stack: str) -> None:
-        """What goes wrong here goes wrong again, and is said, where the nodes are started."""
+        """Ignores failures: `sim up` makes the image again and reports them."""
         self._progress.doing(IMAGE, "starts")
         log = LOGS / "nodes-image.log"
         LOGS.mkdir(parents=True, exist_ok=True)
@@ -167,9 +167,9 @@ class Setup:
 
     def _download(self, part: Part) -> Located:
         if not part.releases:
-            raise EngineError("there is none")
+            raise EngineError("there is no official download")
         folder = store.official_folder(part)
-        self._progress.doing(part.name, "asking for the official download")
+        self._progress.doing(part.name, "looking for the official download")
         with store.making(folder, lambda: self._waits(part)) as target:
             if target:
                 start = time.monotonic()
@@ -195,7 +195,7 @@ class Setup:
         return Located(part, origin, folder)
 
     def _waits(self, part: Part) -> None:
-        self._progress.doing(part.name, "another setup is making it, waiting")
+        self._progress.doing(part.name, "waiting for another setup that makes it")
 
 
 def _missing(part: Part, lacks: dict[str, str]) -> MissingError:
@@ -207,7 +207,7 @@ def _missing(part: Part, lacks: dict[str, str]) -> MissingError:
 
 
 def explain(missing: Sequence[MissingError]) -> str:
-    """One error for all that is missing: parts that lack the same stand together, with what needs them."""
+    """One error for all missing parts, grouped by what they lack, with the commands that need them."""
     groups: dict[str, list[Part]] = {}
     for one in missing:
         what = "\n".join(f"  {route + ':':<10}{lack}" for route, lack in one.lacks.items())
@@ -215,7 +215,7 @@ def explain(missing: Sequence[MissingError]) -> str:
     lines: list[str] = []
     for what, parts in groups.items():
         wanted_by = "; ".join(dict.fromkeys(part.wanted_by for part in parts))
-        lines += [f"no route to {', '.join(part.name for part in parts)}, wanted by {wanted_by}", *what.split("\n")]
+        lines += [f"cannot provide {', '.join(part.name for part in parts)}, needed by {wanted_by}", *what.split("\n")]
     last = [HARDWARE] if all(one.part.is_of_the_simulator for one in missing) else []
     return "\n".join([*lines[: MAX_ERROR_LINES - len(last)], *last])
 
@@ -223,10 +223,10 @@ def explain(missing: Sequence[MissingError]) -> str:
 def main() -> int:
     """The command `engine/setup`."""
     parser = argparse.ArgumentParser(prog="engine/setup", description=(__doc__ or "").split("\n", 1)[0])
-    parser.add_argument("--dev", action="store_true", help="also what tests and checks need")
-    parser.add_argument("--python-only", action="store_true", help="only the Python environment")
-    parser.add_argument("--stack", help="leave out what the lab of this stack does not need")
-    parser.add_argument("--ask-again", action="store_true", help="try official downloads of parts built earlier")
+    parser.add_argument("--dev", action="store_true", help="also install what tests and checks need")
+    parser.add_argument("--python-only", action="store_true", help="install the Python environment only")
+    parser.add_argument("--stack", help="install only what the lab of this stack needs")
+    parser.add_argument("--ask-again", action="store_true", help="try the official downloads of parts that were built")
     options = parser.parse_args()
     signal.signal(signal.SIGTERM, _interrupt)
     programs = Programs()
@@ -248,7 +248,7 @@ def main() -> int:
                 programs.stop()
                 raise
     except (KeyboardInterrupt, Interrupted):
-        sys.stderr.write("engine: interrupted; nothing partial is left, and the next setup resumes here\n")
+        sys.stderr.write("engine: interrupted; no partial files are left, and the next setup resumes here\n")
         return 130
     except EngineError as error:
         sys.stderr.write(f"engine: {error}\n")
@@ -263,13 +263,13 @@ def main() -> int:
 
 
 def _take(lock: TextIO, progress: Progress) -> None:
-    """Lets one setup of a checkout run at a time: the second one finds all done."""
+    """Lets one setup per checkout run at a time."""
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
-        progress.doing("setup", "another setup of this checkout runs, waiting for it")
+        progress.doing("setup", "waiting for another setup of this checkout")
         fcntl.flock(lock, fcntl.LOCK_EX)
-        progress.done("setup", "its turn")
+        progress.done("setup", "continues")
 
 
 def _interrupt(_number: int, _frame: FrameType | None) -> None:

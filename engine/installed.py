@@ -1,4 +1,4 @@
-"""The first route: what the user has installed already, in exactly the version wanted."""
+"""The first route: your own installation of exactly the required version."""
 
 import json
 import os
@@ -11,7 +11,7 @@ from engine.parts import Part
 from engine.places import ENGINE, ROOT, VENV, cache
 
 MEMORY = ENGINE / "versions.json"
-"""Version per program, keyed by path, size and time of change: asking costs a second, remembering nothing."""
+"""Version per program, keyed by path, size and time of change. Running a program for its version takes a second."""
 
 ASKING_TIMEOUT_S = 20.0
 NOTHING = "none installed"
@@ -21,12 +21,12 @@ def find(part: Part) -> Path:
     """The folder that holds the part's binaries.
 
     Raises:
-        EngineError: with what was found instead.
+        EngineError: naming what is installed instead.
     """
     if part.name == "pulumi":
         return _find_cli(part)
     if part.is_of_the_simulator:
-        raise EngineError("not looked for: the simulator takes its own")
+        raise EngineError("not used: the simulator has its own")
     return _find_plugin(part)
 
 
@@ -49,7 +49,7 @@ def _find_plugin(part: Part) -> Path:
     name = part.binaries[0]
     home = Path(os.environ.get("PULUMI_HOME") or Path.home() / ".pulumi")
     installed = home / "plugins" / f"resource-{part.name}-v{part.version}"
-    # in a shell with `make env`, the home is ours, and links there lead to what is being set up
+    # in a shell with `make env`, PULUMI_HOME is ours and links to what is being installed
     if os.access(installed / name, os.X_OK) and not _ours(installed / name):
         return installed
     seen: list[str] = []
@@ -63,7 +63,7 @@ def _find_plugin(part: Part) -> Path:
 
 
 def _on_path(name: str) -> Iterator[Path]:
-    """Programs of this name that are not ours: neither of a checkout, this one or another, nor in the cache."""
+    """Programs of this name that belong to no checkout of rocelab and not to its cache."""
     for folder in os.environ.get("PATH", "").split(os.pathsep):
         program = Path(folder) / name
         if not folder or not os.access(program, os.X_OK):
@@ -78,7 +78,7 @@ def _ours(program: Path) -> bool:
 
 
 def _version(program: Path, command: list[str]) -> str:
-    """What the program says of itself, from memory when it has not changed; empty when it cannot be run."""
+    """The version that the program reports, remembered until it changes; empty if it does not run."""
     facts = program.stat()
     key = f"{program} {facts.st_size} {facts.st_mtime_ns}"
     try:

@@ -1,4 +1,4 @@
-"""What stands in `.engine`: the programs, the stand-ins apart from them, and the plugin folder of simulator stacks."""
+"""Links in `.engine`: programs, stand-ins in a folder of their own, and the plugin folder of simulator stacks."""
 
 import os
 import shutil
@@ -10,17 +10,17 @@ from engine.places import BIN, HOME, SIM, SOURCES, STANDINS
 
 PYTHON = SOURCES / "language_python"
 OWN_HOST = PYTHON / LANGUAGE_HOST
-"""Used wherever the CLI was built: the official host's module cannot be had."""
+"""Used with a CLI that was built: the official host's module is not available."""
 
 OWN_DYNAMIC = PYTHON / DYNAMIC_PLUGIN
-"""Used always: the official one goes on working after its engine was killed."""
+"""Always used: the official plugin keeps working after its engine was killed."""
 
 ROCELAB = SOURCES / "rocelab"
-"""The command line, whichever folder it is called from."""
+"""Starts the command line from any folder."""
 
 
 def place(located: Mapping[str, tuple[str, Path]]) -> None:
-    """Makes the links for (origin, folder) per part name, and removes those of an earlier run that no longer hold."""
+    """Makes the links for (origin, folder) per part name, and removes outdated links."""
     wanted: dict[Path, Path] = {BIN / "sim": SIM, BIN / "rocelab": ROCELAB}
     for part in (*PARTS, *TEST_PARTS):
         if part.name not in located:
@@ -30,7 +30,7 @@ def place(located: Mapping[str, tuple[str, Path]]) -> None:
         for binary in part.binaries:
             wanted[home / binary] = _target(binary, origin, folder)
         if part.is_plugin:
-            # Found here a plugin is taken by its version and silently; on PATH the engine warns at each run.
+            # The engine takes a plugin from here silently, by version. For a plugin on PATH it warns at each run.
             wanted[plugin_folder(part) / part.binaries[0]] = home / part.binaries[0]
     _remove_stale(set(wanted))
     _refuse_logs()
@@ -61,13 +61,13 @@ def _remove_stale(wanted: set[Path]) -> None:
             if link not in wanted:
                 link.unlink()
     for folder in (HOME / "plugins").glob("resource-*"):
-        # Beside the folders the engine keeps files of its own, such as the time of the last use.
+        # The engine keeps files beside the folders, such as the time of the last use.
         if folder.is_dir() and all(link.parent != folder for link in wanted):
             shutil.rmtree(folder)
 
 
 def _refuse_logs() -> None:
-    """Simulator stacks keep no engine logs: each run writes all that it sees, a fifth of its work and much disk."""
+    """Turns engine logs off for simulator stacks: they take a fifth of the processor time and much disk space."""
     logs = HOME / "logs"
     if logs.is_dir() and not logs.is_symlink():
         shutil.rmtree(logs)
@@ -78,20 +78,20 @@ def _refuse_logs() -> None:
 def _link(link: Path, target: Path) -> None:
     if link.is_symlink() and link.readlink() == target:
         return
-    # By renaming, so that a running command never finds the name missing.
+    # Renamed into place, so that the name is never missing for a running command.
     fresh = _fresh(link)
     fresh.symlink_to(target)
     fresh.replace(link)
 
 
 def _place_cli(path: Path, target: Path) -> None:
-    """Not a symbolic link: the CLI resolves its own path and wants its language host beside it, else it warns."""
+    """Makes a hard link: the CLI resolves its own path, and warns without its language host beside it."""
     if path.exists() and not path.is_symlink() and _is_same(path, target):
         return
     fresh = _fresh(path)
     try:
         fresh.hardlink_to(target)
-    except OSError:  # the cache lies on another file system, or hard links to it are not allowed
+    except OSError:  # the cache is on another file system, or hard links are not allowed
         shutil.copy2(target, fresh)
     fresh.replace(path)
 

@@ -1,4 +1,4 @@
-"""What this machine offers besides the engine: tools, disk, KVM. Looks only; installs nothing."""
+"""Checks what this machine offers: tools, disk, memory, KVM. Installs nothing."""
 
 import fcntl
 import os
@@ -18,7 +18,7 @@ KVM = Path("/dev/kvm")
 KVM_CREATE_VM = 0xAE01  # _IO(KVMIO, 1) of linux/kvm.h
 
 ROOM_FOR_NODES_MB = 3000
-"""The nodes' image while it is built, and the disks of a few nodes."""
+"""For building the nodes' image, and for the disks of a few nodes."""
 
 MEMINFO = Path("/proc/meminfo")
 MEMORY_OF_A_LAB_MB = 2500
@@ -33,7 +33,7 @@ def look(to_build: list[Part]) -> list[Finding]:
 def _system() -> Finding:
     if is_supported():
         return Finding("system", system(), "this machine")
-    works = "works here: the models, the unit tests, and preview against hardware with an installed pulumi"
+    works = "you can still use the models, the unit tests, and previews of hardware labs with an installed pulumi"
     return Finding("system", system(), "this machine", "not Linux x86_64", "make up, make test", works)
 
 
@@ -59,7 +59,7 @@ def _qemu() -> Finding:
 
 
 def _kvm() -> Finding:
-    """Making a machine is the proof that can be had without a guest; make up also tries one."""
+    """Creates a virtual machine, which needs no guest; `make up` also boots a kernel in one."""
     try:
         device = os.open(KVM, os.O_RDWR | os.O_CLOEXEC)
     except OSError as error:
@@ -67,18 +67,20 @@ def _kvm() -> Finding:
     try:
         os.close(fcntl.ioctl(device, KVM_CREATE_VM, 0))
     except OSError as error:
-        return Finding("kvm", "no", f"makes no machine: {error.strerror}; nodes are emulated, several times slower")
+        return Finding("kvm", "no", f"creates no machine: {error.strerror}; nodes are emulated, several times slower")
     finally:
         os.close(device)
-    return Finding("kvm", "yes", "makes a machine; make up also tries whether a kernel runs in it")
+    return Finding("kvm", "yes", "creates a machine; make up also checks that a kernel runs in it")
 
 
 def _memory() -> Finding:
-    """What the kernel says can be had without swapping; a lab of two nodes that runs already has taken its part."""
+    """Memory that is available without swapping. A running lab already has its share."""
     found = re.search(r"^MemAvailable:\s+(\d+) kB$", MEMINFO.read_text() if MEMINFO.exists() else "", re.MULTILINE)
     free_mb = int(found[1]) >> 10 if found else 0
-    lack = "" if free_mb >= MEMORY_OF_A_LAB_MB or not found else f"{MEMORY_OF_A_LAB_MB} MB wanted by two nodes"
-    return Finding("memory", f"{free_mb} MB free" if found else "-", "this machine", lack, "make up", "end something")
+    lack = "" if free_mb >= MEMORY_OF_A_LAB_MB or not found else f"two nodes need {MEMORY_OF_A_LAB_MB} MB"
+    return Finding(
+        "memory", f"{free_mb} MB free" if found else "-", "this machine", lack, "make up", "end other programs"
+    )
 
 
 def _ssh() -> Finding:
@@ -94,7 +96,7 @@ def _disk(to_build: list[Part]) -> Finding:
     place = next(path for path in [cache(), *cache().parents] if path.exists())
     free_mb = min(shutil.disk_usage(place).free, shutil.disk_usage(ROOT).free) >> 20
     needed_mb = ROOM_FOR_NODES_MB + sum(part.build.disk_mb for part in to_build)
-    lack = "" if free_mb >= needed_mb else f"{needed_mb} MB wanted"
+    lack = "" if free_mb >= needed_mb else f"{needed_mb} MB needed"
     return Finding(
-        "disk", f"{free_mb} MB free", str(place), lack, "make setup, make up", "free some, or set XDG_CACHE_HOME"
+        "disk", f"{free_mb} MB free", str(place), lack, "make setup, make up", "free some space, or set XDG_CACHE_HOME"
     )

@@ -1,4 +1,4 @@
-"""Which parts of the engine a stack needs: a lab without vSphere waits for no vSphere provider."""
+"""Which parts of the engine a stack needs. A lab without vSphere does not wait for the vSphere provider."""
 
 import re
 from collections.abc import Sequence
@@ -7,7 +7,7 @@ from engine.parts import PARTS, REAL_PODS, SIMULATOR, Part
 from engine.places import ROOT
 
 UNKNOWN = {"cluster", "fabric"}
-"""A stack without a file is taken for hardware that may have everything."""
+"""A stack without a file counts as hardware that may have everything."""
 
 LAB = re.compile(
     r"""^(?P<indent> *)["']?rocelab:lab["']?: *(?:#.*)?\n(?P<content>(?:(?P=indent) .*\n|[ \t]*\n|[ \t]*#.*\n)*)""",
@@ -17,7 +17,7 @@ KEY = re.compile(r"""(?P<indent> +)["']?(?P<name>\w+)["']?:(?: +(?P<value>[^#\n]
 
 
 def needed(parts: Sequence[Part], stack: str | None) -> tuple[Part, ...]:
-    """Those parts that the stack's lab needs; all of them without a stack, and when its file cannot be understood."""
+    """The parts that the stack's lab needs; all parts without a stack, or if its file cannot be read."""
     if stack is None:
         return tuple(parts)
     path = ROOT / f"Pulumi.{stack}.yaml"
@@ -36,9 +36,9 @@ def has_real_pods(stack: str) -> bool:
 
 
 def traits(text: str) -> set[str]:
-    """The kind of a stack file's lab and the names of its sections; empty when the lab is not written line by line.
+    """The kind of a stack file's lab and the names of its sections; empty unless the lab is in block style.
 
-    Read without a YAML parser, which the Python that runs setup need not have.
+    Works without a YAML parser, which the Python that runs setup may not have.
     """
     lab = LAB.search(f"{text}\n")
     keys = [found for line in lab["content"].splitlines() if (found := KEY.match(line))] if lab else []

@@ -1,6 +1,6 @@
-"""What building the nodes' image asks of this machine, found out before the minutes in which the engine is built.
+"""What this machine needs for building the nodes' image, checked before the minutes that building the engine takes.
 
-The simulator asks the same when it builds the image (simulator/nodes/image.py and debian.py), which is its last step.
+The simulator checks the same when it builds the image, which comes last (simulator/nodes/image.py and debian.py).
 """
 
 import os
@@ -14,7 +14,7 @@ from engine.findings import Finding, said_by
 from engine.places import cache, is_supported
 
 TOOLS = {"mke2fs": "e2fsprogs", "apt-get": "apt", "dpkg-deb": "dpkg", "perl": "perl"}
-"""Programs that the build calls, and the packages that have them."""
+"""Programs that the build calls, and their packages."""
 
 SUITE = "bookworm"
 SUBORDINATE_IDS = (Path("/etc/subuid"), Path("/etc/subgid"))
@@ -22,19 +22,19 @@ WANTED_BY = "make up (image of the nodes)"
 
 
 def is_built() -> bool:
-    """Whether some image lies in the cache: then the recipe has changed at most, and that is rare."""
+    """Whether the cache has any image. Its recipe may have changed since, which is rare."""
     found = (cache().parent / "nodes").glob("image-*")
     return any(path.is_dir() and not path.suffix for path in found)
 
 
 def findings() -> list[Finding]:
-    """Programs, where packages come from, and ids for a namespace in which no root is needed."""
+    """Programs, package sources, and what a user namespace needs, so that the build works without root."""
     return [_tools(), _source(), *([] if os.geteuid() == 0 else [_ids(), _namespace()])]
 
 
 def main() -> int:
-    """Says what is missing, and 1, as long as no image is built. A namespace is the kernel's word, and only told."""
-    if is_built() or not is_supported():  # elsewhere setup says that nothing of it works
+    """Prints what is missing and returns 1, unless an image exists. Ignores the namespace check, which may be wrong."""
+    if is_built() or not is_supported():  # elsewhere setup reports that builds are not possible
         return 0
     lacks = [one for one in findings() if one.lack and one.part != "namespace"]
     for one in lacks:
@@ -54,8 +54,8 @@ def _tools() -> Finding:
 
 def _source() -> Finding:
     if shutil.which("apt-get") is None:
-        return Finding("image source", "-", "asked of apt-get, which is not here")
-    # lists that are nowhere make apt name each file that it would fetch; the network is not asked
+        return Finding("image source", "-", "unknown: no apt-get here")
+    # without stored lists, apt names each file that it would fetch, without using the network
     listed = said_by("apt-get", "-o", "Dir::State::Lists=/nonexistent", "update", "--print-uris")
     if re.search(rf"^'\S+/dists/{SUITE}/InRelease'", listed, re.MULTILINE):
         return Finding("image source", SUITE, "apt")
@@ -64,7 +64,7 @@ def _source() -> Finding:
 
 
 def _ids() -> Finding:
-    """By the user's name: mmdebstrap, which makes the tree, reads no numbers there."""
+    """By name: mmdebstrap, which makes the tree, does not look for numeric ids there."""
     user = _user()
     lacking = [path for path in SUBORDINATE_IDS if user not in _owners(path)]
     if not lacking:
@@ -77,7 +77,7 @@ def _ids() -> Finding:
 def _user() -> str:
     try:
         return pwd.getpwuid(os.getuid()).pw_name
-    except KeyError:  # a container that runs as a bare number
+    except KeyError:  # a container whose user has no name
         return str(os.getuid())
 
 
@@ -92,7 +92,7 @@ def _namespace() -> Finding:
     if shutil.which("unshare") is None or said_by("unshare", "--user", "--map-root-user", "id", "-u") == "0":
         return Finding("namespace", "-", "kernel")
     remedy = "allow it: sysctl kernel.apparmor_restrict_unprivileged_userns=0, or user.max_user_namespaces above 0"
-    return Finding("namespace", "-", "-", "the kernel gives this user no user namespace", WANTED_BY, remedy)
+    return Finding("namespace", "-", "-", "the kernel does not let this user create user namespaces", WANTED_BY, remedy)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The table of what the engine consists of: versions, where each part comes from, and how it is built.
+"""The table of parts: versions, where each part comes from, and how it is built.
 
 The versions of the plugins are those of the SDKs in requirements.in (a test compares them). To raise one, see
 README.md in this folder.
@@ -59,11 +59,11 @@ NOT_INLINED = (
     "k8s.io/kubernetes",
     "sigs.k8s.io/kustomize",
 )
-"""Packages that compile in two thirds of the time without inlining, and run as fast as is needed."""
+"""Packages that compile in two thirds of the time without inlining, and are still fast enough."""
 
 COMPILER_FLAGS = ("all=-dwarf=false", *(f"{path}/...=-dwarf=false -l" for path in NOT_INLINED))
-"""The linker leaves debugging information out, so the compiler need not write it: a quarter of its work. The same for
-all parts, or Go would compile what they share once for each."""
+"""Without debugging information, which the linker drops anyway: a quarter of the compiler's work. All parts have the
+same flags, so that Go compiles their common packages once."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,10 +71,10 @@ class Build:
     """How a part is built from the Go module in its folder."""
 
     module: str = "go"
-    """The folder of the Go module. The part's own sources lie in a folder of it that has the part's name."""
+    """The folder of the Go module. The part's own sources are in its subfolder with the part's name."""
 
     package: str = "."
-    """One Go package, or several with spaces between: then each binary has the name of its package's folder."""
+    """One Go package, or several separated by spaces; then each binary is named after its package's folder."""
 
     version_variable: str = ""
     """Set by the linker to `version`; empty where the program knows its version."""
@@ -88,32 +88,32 @@ class Build:
     """Files of the Pulumi SDK's module, placed beside the binary."""
 
     is_standin: bool = False
-    """What is built here stands in for an official plugin that cannot be built: for simulator stacks only."""
+    """Whether this build replaces an official plugin that cannot be built: for simulator stacks only."""
 
     seconds: int
-    """Measured on two cores with empty caches; decides the order, the longest first."""
+    """Measured on two cores with empty caches. The longest build starts first."""
 
     disk_mb: int
-    """Room that sources and compiled packages take, with empty caches."""
+    """Disk space for sources and compiled packages, with empty caches."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Release:
-    """An official download: a .tar.gz, or a program as it is."""
+    """An official download: a .tar.gz or a program."""
 
     url: str
     checksums: str = ""
-    """The published file that holds its sha256."""
+    """URL of the published file with its sha256."""
 
     sha256: str = ""
-    """Pinned here, where none is published."""
+    """Pinned here if none is published."""
 
     programs: tuple[str, ...] = ()
-    """What is taken from it; empty: the part's binaries."""
+    """Programs to take from it; empty: the part's binaries."""
 
     @property
     def filename(self) -> str:
-        """The download's name, by which its line in the checksums file is found."""
+        """Name of the download in the checksums file."""
         return self.url.rpartition("/")[2]
 
 
@@ -121,7 +121,7 @@ SIMULATOR = frozenset({"virtual"})
 CLUSTER = frozenset({"cluster"})
 FABRIC = frozenset({"fabric"})
 REAL_PODS = frozenset({"virtual", "simulator"})
-"""Simulated labs whose section `simulator` asks for real kubelets."""
+"""Simulated labs whose section `simulator` has real kubelets."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -139,14 +139,14 @@ class Part:
 
     build: Build
     wanted_by: str
-    """What does not work without it; shown by the doctor, and where it cannot be had."""
+    """What does not work without it; shown by `engine/doctor` and in errors."""
 
     only_for: frozenset[str] = frozenset()
-    """Kind and sections that a lab must all have to need the part; empty: every lab needs it."""
+    """A lab needs the part if it has all of these kinds and sections; empty: every lab needs it."""
 
     @property
     def is_of_the_simulator(self) -> bool:
-        """Only the simulator runs it, and looks for none that is installed."""
+        """Whether only the simulator runs it. Your own installations of such parts are not used."""
         return self.only_for >= SIMULATOR
 
     @property
@@ -268,7 +268,7 @@ PARTS = (
         releases=(
             Release(
                 url=f"https://github.com/kubernetes-sigs/kwok/releases/download/v{KWOK}/kwok-linux-amd64",
-                # kwok publishes no checksums; this one stands in Arch's package kwok-bin 0.8.0
+                # kwok publishes no checksums; this one is from Arch's package kwok-bin 0.8.0
                 sha256="f5a4385a2ae1b9dd7f8acae18e002a75c0ebba124ae9d7259aa8dadb50711f46",
                 programs=("kwok",),
             ),
@@ -323,7 +323,7 @@ PARTS = (
             ),
             version_variable=f"{CONTAINERD_MODULE}/version.Version",
             version=CONTAINERD,
-            # what nothing here uses need not be compiled
+            # leaves out what nothing here uses
             flags=("-tags=no_btrfs,no_devmapper,no_zfs,no_tracing",),
             seconds=105,
             disk_mb=900,
@@ -405,8 +405,8 @@ TEST_PARTS = (
             seconds=95,
             disk_mb=1000,
         ),
-        wanted_by="tests of what kubeadm is given",
+        wanted_by="tests with kubeadm",
         only_for=SIMULATOR,
     ),
 )
-"""What tests ask beside the engine; `engine/setup --dev` places it, and nobody else waits for it."""
+"""Only tests need these; `engine/setup --dev` places them."""

@@ -1,4 +1,4 @@
-"""Where the engine's files lie. Nothing here creates anything."""
+"""Where the engine's files are. Nothing here creates any."""
 
 import os
 import platform
@@ -13,7 +13,7 @@ STANDINS = ENGINE / "standins"
 """Stand-ins have a folder of their own, so that the environment of a hardware stack cannot find them."""
 
 HOME = ENGINE / "home"
-"""PULUMI_HOME of simulator stacks: plugins by version, stand-ins included. Hardware stacks keep the user's own."""
+"""PULUMI_HOME of simulator stacks: plugins by version, with stand-ins. Hardware stacks keep your own."""
 
 LOGS = ENGINE / "logs"
 VENV = ROOT / ".venv"
@@ -21,7 +21,7 @@ SOURCES = ROOT / "engine"
 """One folder per Go module built."""
 
 SIM = SOURCES / "sim"
-"""Starts the simulator, whichever folder it is called from."""
+"""Starts the simulator from any folder."""
 
 
 def cache() -> Path:
@@ -36,5 +36,5 @@ def is_supported() -> bool:
 
 
 def system() -> str:
-    """The system's name, as it stands in an error."""
+    """The system's name for messages."""
     return f"{platform.system()} {platform.machine()}"

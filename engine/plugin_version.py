@@ -1,4 +1,4 @@
-"""Asks a resource plugin for its version the way the engine does: python engine/plugin_version.py <program>."""
+"""Prints the version of a resource plugin, read as the engine reads it: python engine/plugin_version.py <program>."""
 
 import subprocess
 import sys
@@ -12,8 +12,8 @@ TIMEOUT_S = 10.0
 
 
 def ask(program: str) -> str:
-    """Starts the plugin, asks, ends it."""
-    # Plugins want an engine's address; one that is never called will do.
+    """Starts the plugin, reads its version, and ends it."""
+    # A plugin requires an engine's address, but never calls it here.
     plugin = subprocess.Popen([program, "127.0.0.1:1"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
     try:
         port = int((plugin.stdout.readline() if plugin.stdout else "").strip())

@@ -1,4 +1,4 @@
-"""Runs long programs so that they can be ended, with everything they started, from another thread."""
+"""Runs long programs that another thread can end, with everything that they started."""
 
 import contextlib
 import os
@@ -15,8 +15,8 @@ TAIL_LINES = 8
 GRACE_S = 3.0
 
 
-class Interrupted(Exception):  # noqa: N818  (a wish of the user, not an error)
-    """The user asked to stop."""
+class Interrupted(Exception):  # noqa: N818  (a request, not an error)
+    """Ctrl-C or SIGTERM."""
 
 
 class Programs:
@@ -28,7 +28,7 @@ class Programs:
         self._lock = threading.Lock()
 
     def stop(self) -> None:
-        """Ends the running programs: politely, then for good."""
+        """Ends the running programs with SIGTERM, then with SIGKILL."""
         self._stopped.set()
         with self._lock:
             running = list(self._running)
@@ -41,7 +41,7 @@ class Programs:
                 _signal_group(program, signal.SIGKILL)
 
     def raise_if_stopped(self) -> None:
-        """For loops that run no program, such as a download."""
+        """Raises `Interrupted` after `stop`, for loops that run no program, such as a download."""
         if self._stopped.is_set():
             raise Interrupted
 
@@ -54,15 +54,15 @@ class Programs:
         log: Path,
         on_line: Callable[[str], None] = lambda _: None,
     ) -> None:
-        """Runs a program to its end, each line of its output into `log` and `on_line`.
+        """Runs a program to its end, and sends each line of its output to `log` and `on_line`.
 
         Raises:
-            EngineError: with the last lines of the output, when the program fails.
+            EngineError: if the program fails, with the last lines of its output.
         """
         tail: deque[str] = deque(maxlen=TAIL_LINES)
         with self._lock:
             self.raise_if_stopped()
-            # A session of its own: a program's children are ended with it, and Ctrl-C reaches only this process.
+            # In a session of its own: it ends with its children, and Ctrl-C reaches only this process.
             program = subprocess.Popen(
                 command,
                 cwd=cwd,

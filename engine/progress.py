@@ -1,4 +1,4 @@
-"""Progress of several parts at once: a block of lines that is refreshed on a terminal, plain lines elsewhere."""
+"""Progress of several parts at once: a block of lines that refreshes on a terminal, plain lines elsewhere."""
 
 import sys
 import threading
@@ -9,7 +9,7 @@ from typing import TextIO
 
 REFRESH_S = 0.5
 HEARTBEAT_S = 60.0
-"""Without a terminal, how often a part that still works says so: a silent log looks like a hang."""
+"""How often a running part prints a line without a terminal: a silent log looks like a hang."""
 
 
 @dataclass
@@ -21,7 +21,7 @@ class _Line:
 
 
 class Progress:
-    """Used as a context; every method may be called from any thread."""
+    """A context manager whose methods may be called from any thread."""
 
     def __init__(self, out: TextIO = sys.stderr) -> None:
         self._out = out
@@ -45,7 +45,7 @@ class Progress:
             self._erase()
 
     def doing(self, name: str, what: str) -> None:
-        """What a part is doing now; the first call starts its clock."""
+        """Sets what a part is doing; the first call starts its clock."""
         with self._lock:
             if name not in self._lines:
                 self._lines[name] = _Line(name)
@@ -54,7 +54,7 @@ class Progress:
             self._lines[name].doing = what
 
     def done(self, name: str, result: str) -> None:
-        """The part's last line, which stays."""
+        """Prints the part's last line, which stays."""
         with self._lock:
             line = self._lines.pop(name, None) or _Line(name)
             self._erase()

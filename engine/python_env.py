@@ -1,4 +1,4 @@
-"""The Python environment `.venv`, made from the lock files and nothing else."""
+"""The Python environment `.venv`, made from the lock files only."""
 
 import hashlib
 import json
@@ -18,16 +18,16 @@ LOCKS = {"runtime": ROOT / "requirements.txt", "dev": ROOT / "requirements-dev.t
 
 
 def wanted(dev: bool, installed: dict[str, str]) -> dict[str, str]:
-    """Hash per lock file. What was installed once for development is kept up to date from then on."""
+    """Hash per lock file. Packages for development, once installed, are kept up to date."""
     names = ["runtime", "dev"] if dev or "dev" in installed else ["runtime"]
     return {name: hashlib.sha256(LOCKS[name].read_bytes()).hexdigest() for name in names}
 
 
 def ensure(dev: bool, programs: Programs, progress: Progress) -> None:
-    """Installs what the lock files say; does nothing when their hashes are those installed last.
+    """Installs what the lock files list, unless it is installed already.
 
     Raises:
-        EngineError: when the environment cannot be made.
+        EngineError: if the environment cannot be made.
     """
     installed = installed_locks()
     locks = wanted(dev, installed)
@@ -47,7 +47,7 @@ def ensure(dev: bool, programs: Programs, progress: Progress) -> None:
         cwd=ROOT,
         env=dict(os.environ),
         log=log,
-        # "Collecting <package> (from -r <file>)": where it was asked for, and whose path it is, helps nobody
+        # of "Collecting <package> (from -r <file>)" only the package is of interest
         on_line=lambda line: (
             progress.doing("python", " ".join(line.split()[:2])) if line[:10] == "Collecting" else None
         ),
@@ -57,7 +57,7 @@ def ensure(dev: bool, programs: Programs, progress: Progress) -> None:
 
 
 def installed_locks() -> dict[str, str]:
-    """Hash per lock file as installed last; empty when that is unknown or the environment does not run."""
+    """Hash per installed lock file; empty if unknown, or if the environment has no Python."""
     try:
         stamp = json.loads(STAMP.read_text())
     except (OSError, ValueError):
@@ -66,7 +66,7 @@ def installed_locks() -> dict[str, str]:
 
 
 def _runs(python: Path, *arguments: str) -> bool:
-    """Whether a Python starts and does what is asked: its base may have been removed since."""
+    """Whether a Python starts and succeeds: its base may have been removed."""
     if not python.exists():
         return False
     return subprocess.run([python, *arguments], capture_output=True, check=False).returncode == 0
@@ -76,9 +76,9 @@ def _make(programs: Programs, log: Path) -> None:
     """Makes the environment, or adds pip to one that lacks it."""
     if not _runs(VENV / "bin" / "python", "-c", ""):
         shutil.rmtree(VENV, ignore_errors=True)
-    # Inside another environment, that one's Python would be the base and vanish with it.
+    # In another environment, its Python would become the base and vanish with it.
     base = getattr(sys, "_base_executable", None) or sys.executable
     try:
         programs.run([base, "-m", "venv", VENV], cwd=ROOT, env=dict(os.environ), log=log)
     except EngineError as error:
-        raise EngineError(f"{error}\nOn Debian and Ubuntu, venv is a package of its own: python3-venv") from None
+        raise EngineError(f"{error}\nOn Debian and Ubuntu, install the package python3-venv") from None

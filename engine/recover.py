@@ -1,15 +1,14 @@
-"""After a killed run, or a simulator that was stopped: makes a stack fit for the next `up`.
+"""Prepares a stack for the next `up` after a run was killed or the simulator was stopped.
 
-It clears a lock whose owner is dead, ends orphaned plugins, settles pending creates, and forgets what was in a
-simulated vCenter that is no more.
+It clears locks of dead processes, ends orphaned plugins, drops pending creates, and forgets what was in a simulated
+vCenter that no longer exists.
 
-A create that was under way when the engine died is dropped from the state, and the next `up` makes it again:
-every resource of this program is safe to create twice (the host program checks before it acts, the Kubernetes
-provider takes over an object of the same name). Nothing that the state does not name as our own pending create
-is touched.
+A pending create is one that was under way when the engine died. The next `up` creates the resource again, which is safe
+for every resource of this program: the host program checks before it acts, and the Kubernetes provider takes over an
+object of the same name. Nothing else in the state changes.
 
-The simulated vCenter keeps its inventory in memory, and its machines go with it. A stack that remembers another one
-than runs now loses what it remembers of fabric and hosts; cluster, records of measurements and configuration stay.
+The simulated vCenter keeps its inventory in memory, and its machines end with it. If another vCenter runs now than the
+one in the state, fabric and hosts are removed from the state; cluster, measurements and configuration stay.
 """
 
 import argparse
@@ -26,32 +25,32 @@ from typing import Any
 
 from stacks.words import plural
 
-Resource = dict[str, Any]  # as the engine exports it
+Resource = dict[str, Any]  # in an exported stack
 
 PROJECT = "rocelab"
 INSTANCE = Path(".sim", "vcenter", "instance")
-"""The identity of the simulated vCenter, as `sim up` writes it; it is another one at each start."""
+"""The identity of the simulated vCenter, written by `sim up`. It differs after each start."""
 GONE_WITH_A_VCENTER = ("fabric:VsphereFabric", "hosts:Hosts")
-"""Components of ours. The machines' disks go with the inventory, so their hosts are as new as the switches are."""
+"""Our components that depend on a vCenter's inventory. The machines' disks go with it, so their hosts are new too."""
 IDENTIFIED = re.compile(r"([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})/")
-"""The ids of what is set in a vCenter begin with its identity."""
+"""Ids of settings in a vCenter begin with its identity."""
 
 
 @dataclass(frozen=True)
 class Lock:
-    """Who holds a stack, as the file backend notes it."""
+    """A lock of the file backend on a stack."""
 
     path: Path
     pid: int
     hostname: str
 
     def owner_is_dead(self) -> bool:
-        """Only a process of this machine can be known to be dead."""
+        """Whether the owner is known to be dead, which is only possible on this machine."""
         return self.hostname == os.uname().nodename and not _runs(self.pid)
 
 
 def _runs(pid: int) -> bool:
-    """A killed process that nobody has waited for, as below a process 1 that reaps no orphans, runs no more."""
+    """Whether a process runs; a zombie, as under a process 1 that reaps no orphans, does not."""
     try:
         return _state_and_parent(pid)[0] not in "ZX"
     except (FileNotFoundError, ProcessLookupError):
@@ -59,25 +58,25 @@ def _runs(pid: int) -> bool:
 
 
 def _state_and_parent(pid: int) -> tuple[str, int]:
-    # the command's name stands in brackets and may hold anything, so fields are counted from its end
+    # the command name in brackets may contain anything, so count fields from its end
     state, parent, *_ = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return state, int(parent)
 
 
 def locks(state: Path, stack: str) -> Iterator[Lock]:
-    """The locks on a stack of the file backend in `state`."""
+    """The locks that the file backend in `state` has on a stack."""
     for path in sorted((state / ".pulumi" / "locks" / "organization" / PROJECT / stack).glob("*.json")):
         try:
             content = json.loads(path.read_text())
             yield Lock(path, int(content["pid"]), str(content["hostname"]))
         except (OSError, ValueError, KeyError):
-            yield Lock(path, 0, os.uname().nodename)  # cut short by a full disk or a kill: nobody holds it
+            yield Lock(path, 0, os.uname().nodename)  # truncated by a full disk or a kill: nobody holds it
 
 
 def orphans(checkout: Path, engine: Path) -> Iterator[tuple[int, str]]:
-    """Plugins of a dead engine: our binary or our interpreter, started in this checkout, below no engine that lives.
+    """Plugins of a dead engine: our binaries or interpreter, started in this checkout, without a living engine above.
 
-    Who adopts them differs: process 1, a session's `systemd --user`, a container's init.
+    Their new parent can be process 1, a session's `systemd --user`, or a container's init.
     """
     for entry in Path("/proc").iterdir():
         if not entry.name.isdigit():
@@ -94,7 +93,7 @@ def orphans(checkout: Path, engine: Path) -> Iterator[tuple[int, str]]:
 
 
 def _has_engine(pid: int) -> bool:
-    """Whether a pulumi is above the process, at once or with others between: a language host starts the program."""
+    """Whether a pulumi is an ancestor of the process: the language host between them starts the program."""
     while (pid := _state_and_parent(pid)[1]) > 1:
         if Path(_words(pid)[0]).name == "pulumi":
             return True
@@ -102,7 +101,7 @@ def _has_engine(pid: int) -> bool:
 
 
 def _plugin(words: list[str]) -> Path | None:
-    """The plugin that a command line starts, by itself or through an interpreter; the checkout may be called alike."""
+    """The plugin that a command line starts, directly or through an interpreter."""
     return next((path for word in words[:3] if (path := Path(word)).name.startswith("pulumi-")), None)
 
 
@@ -111,7 +110,7 @@ def _words(pid: int) -> list[str]:
 
 
 def settle(exported: dict[str, object]) -> list[str]:
-    """Takes the pending creates out of an exported stack; returns their URNs."""
+    """Removes the pending creates from an exported stack and returns their URNs."""
     deployment = exported.get("deployment")
     pending = deployment.get("pending_operations") if isinstance(deployment, dict) else None
     if not isinstance(deployment, dict) or not pending:
@@ -122,7 +121,7 @@ def settle(exported: dict[str, object]) -> list[str]:
 
 
 def remembered_vcenters(resources: list[Resource]) -> set[str]:
-    """Identities of the simulated vCenters that a stack has set something in; none where one of them is a real one."""
+    """Identities of the simulated vCenters in the state; empty if any vCenter there is real."""
     servers = [_inputs(one).get("vsphereServer", "") for one in resources if one["type"] == "pulumi:providers:vsphere"]
     if not servers or not all(str(server).startswith("127.") for server in servers):
         return set()
@@ -132,7 +131,7 @@ def remembered_vcenters(resources: list[Resource]) -> set[str]:
 
 
 def forget(exported: dict[str, object], vcenter: str) -> int:
-    """Takes what went with another simulated vCenter than this one out of an exported stack; how much it was."""
+    """Removes from an exported stack what was lost with another simulated vCenter; returns the number of resources."""
     deployment = exported.get("deployment")
     resources = deployment.get("resources") if isinstance(deployment, dict) else None
     if not isinstance(deployment, dict) or not resources or not remembered_vcenters(resources) - {vcenter}:
@@ -140,7 +139,7 @@ def forget(exported: dict[str, object], vcenter: str) -> int:
     gone = {one["urn"] for one in resources if _is_gone(one["urn"])}
     kept = [one for one in resources if one["urn"] not in gone]
     for one in kept:
-        # the engine takes no state in which something waits for what is not there
+        # the engine refuses a state with dependencies on missing resources
         one["dependencies"] = [urn for urn in one.get("dependencies") or [] if urn not in gone]
         by_property = one.get("propertyDependencies") or {}
         one["propertyDependencies"] = {
@@ -165,17 +164,17 @@ def _inputs(resource: Resource) -> Mapping[str, object]:
 
 
 def recover(stack: str, checkout: Path, state: Path) -> int:
-    """Puts the stack into a state from which `pulumi up` converges; 1 when somebody else is at work."""
+    """Brings the stack into a state from which `pulumi up` converges; returns 1 if another run holds the stack."""
     held = list(locks(state, stack))
     if alive := [lock for lock in held if not lock.owner_is_dead()]:
-        _say(f"another run (pid {alive[0].pid} on {alive[0].hostname}) holds stack {stack}; wait for it, or end it")
+        _say(f"another run (pid {alive[0].pid} on {alive[0].hostname}) holds stack {stack}; wait for it or end it")
         return 1
     for lock in held:
         lock.path.unlink(missing_ok=True)
-        _say(f"lock of the dead process {lock.pid} cleared")
+        _say(f"cleared the lock of the dead process {lock.pid}")
     for pid, name in orphans(checkout, checkout / ".engine"):
         os.kill(pid, signal.SIGTERM)
-        _say(f"orphaned {name} ({pid}) ended")
+        _say(f"ended orphaned {name} ({pid})")
     if not (state / ".pulumi" / "stacks" / PROJECT / f"{stack}.json").exists():
         return 0
     exported = json.loads(_pulumi("stack", "export", "--stack", stack))
@@ -183,10 +182,10 @@ def recover(stack: str, checkout: Path, state: Path) -> int:
     if pending or forgotten:
         _pulumi("stack", "import", "--stack", stack, text=json.dumps(exported))
     for urn in pending:
-        _say(f"pending create dropped, the next up makes it again: {urn.rpartition('::')[2]}")
+        _say(f"dropped a pending create, the next up creates it again: {urn.rpartition('::')[2]}")
     if forgotten:
         gone = plural(forgotten, "resource")
-        _say(f"the simulated vCenter is a new one: {gone} went with the old one, the next up makes them")
+        _say(f"the simulated vCenter is new: {gone} were lost with the old one, the next up creates them")
     return 0
 
 
@@ -194,8 +193,8 @@ def _forgotten(exported: dict[str, object], checkout: Path) -> int:
     try:
         running = (checkout / INSTANCE).read_text().strip()
     except FileNotFoundError:
-        return 0  # nobody has started one, or a simulator older than this file
-    # empty after a full disk or a kill: then nobody knows whether it is another one
+        return 0  # no vCenter was started
+    # empty after a full disk or a kill: the identity is unknown
     return forget(exported, running) if running else 0
 
 
@@ -218,10 +217,15 @@ def main(arguments: list[str] | None = None) -> int:
     )
     parser.add_argument("stack", nargs="?", default="lab", metavar="STACK", help="default: %(default)s")
     parser.add_argument(
-        "state", nargs="?", type=Path, default=root / ".sim" / "state", metavar="FOLDER", help="of the file backend"
+        "state",
+        nargs="?",
+        type=Path,
+        default=root / ".sim" / "state",
+        metavar="FOLDER",
+        help="folder of the file backend",
     )
-    asked = parser.parse_args(arguments)
-    return recover(asked.stack, root, asked.state)
+    options = parser.parse_args(arguments)
+    return recover(options.stack, root, options.state)
 
 
 if __name__ == "__main__":

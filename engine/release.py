@@ -1,4 +1,4 @@
-"""The second route: the official download, taken only when its sha256 is the published one."""
+"""The second route: the official download, used only if its sha256 is the published one."""
 
 import hashlib
 import shutil
@@ -22,7 +22,7 @@ CHUNK_BYTES = 1 << 20
 
 
 class Downloads:
-    """Downloads of one run; a site that cannot be reached is asked once."""
+    """Downloads of one run; an unreachable site is tried once."""
 
     def __init__(self, programs: Programs) -> None:
         self._programs = programs
@@ -33,7 +33,7 @@ class Downloads:
         """Places the part's binaries in the folder `target`.
 
         Raises:
-            EngineError: with what the route lacked.
+            EngineError: saying why there is no download.
         """
         for release in part.releases:
             self._fetch(release, release.programs or part.binaries, target, report)
@@ -43,8 +43,8 @@ class Downloads:
     def _fetch(self, release: Release, programs: tuple[str, ...], target: Path, report: Callable[[str], None]) -> None:
         expected = release.sha256
         if not expected:
-            report("asking for the official download")
-            with self._asking:  # one by one, so that parts do not wait side by side for the same dead site
+            report("looking for the official download")
+            with self._asking:  # one at a time, so that several parts do not wait for the same dead site
                 listing = self._read(release.checksums).decode(errors="replace")
             expected = _published_sha256(listing, release.filename)
         download = target / release.filename
@@ -61,7 +61,7 @@ class Downloads:
         if site in self._refusals:
             raise EngineError(self._refusals[site])
         try:
-            # The address comes from the parts table, which has https only (a test compares).
+            # The URL is from the parts table, where all are https (a test checks).
             return cast("IO[bytes]", urllib.request.urlopen(url, timeout=CONNECT_TIMEOUT_S))  # noqa: S310
         except urllib.error.HTTPError as error:
             raise EngineError(f"{url}: HTTP {error.code}") from None
@@ -88,11 +88,11 @@ class Downloads:
                     reported = time.monotonic()
                     report(f"downloading ({size >> 20} MB)")
         if digest.hexdigest() != expected:
-            raise EngineError(f"{url}: sha256 is {digest.hexdigest()}, published is {expected}: not used")
+            raise EngineError(f"{url}: sha256 is {digest.hexdigest()}, but {expected} is published; not used")
 
 
 def _published_sha256(listing: str, filename: str) -> str:
-    if len(listing.split()) == 1:  # a file of its own for each download
+    if len(listing.split()) == 1:  # one file per download
         return listing.strip().lower()
     for line in listing.splitlines():
         words = line.split()
@@ -102,7 +102,7 @@ def _published_sha256(listing: str, filename: str) -> str:
 
 
 def _unpack(archive: Path, programs: Iterable[str], target: Path) -> None:
-    """Takes the wanted files by name, wherever in the archive, and nothing else: no path of the archive is used."""
+    """Extracts these programs by name, from any folder of the archive; paths of the archive are not used."""
     with tarfile.open(archive) as tar:
         for member in tar:
             name = member.name.rpartition("/")[2]

@@ -19,8 +19,8 @@ pytest_plugins = ("tests.lanes",)
 ROOT = Path(__file__).parent.parent
 
 for name in ("PYTHONUNBUFFERED", "PYTHONDONTWRITEBYTECODE", "PYTHONPATH"):
-    os.environ.pop(name, None)  # what this shell sets must not decide whether the product works
-os.umask(0o022)  # nor this: files of a made-up host have the rights that a host's have
+    os.environ.pop(name, None)  # the caller's shell must not influence results
+os.umask(0o022)  # files of a fake host get the permissions that a real host gives them
 
 # The same examples in every run, and no more than a fast lane can afford. Without a deadline: the machine may be busy.
 settings.register_profile("same", derandomize=True, database=None, deadline=None, max_examples=50)
@@ -31,16 +31,16 @@ providers.is_local_module_file = lambda _path: False
 
 @pytest.fixture(autouse=True)
 def _the_process_stays_as_it_was() -> Iterator[None]:
-    """So that no test ends in one way after some others and in another way alone."""
+    """Tests must not depend on the order in which they run."""
     before = Process()
     yield
     changed = before.restore()
-    assert not changed, f"the test has left changes of the whole process behind: {', '.join(changed)}"
+    assert not changed, f"the test changed the whole process and did not restore it: {', '.join(changed)}"
 
 
 @pytest.fixture(autouse=True)
 def _disks_are_not_waited_for(request: pytest.FixtureRequest) -> Iterator[None]:
-    """No test here pulls the plug, and 8,000 writes of a fake host's files would wait for the disk."""
+    """No unit test cuts the power, and 8,000 writes to files of fake hosts would wait for the disk."""
     if request.node.get_closest_marker("sim"):
         yield
     else:
@@ -50,9 +50,9 @@ def _disks_are_not_waited_for(request: pytest.FixtureRequest) -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def lab() -> Lab:
-    """The reference lab: seed A's topology on the simulator, without its switch and quality of service.
+    """The reference lab: the DeepOps RoCE guide's topology on the simulator, without switch and quality of service.
 
-    They concern every port and every host, so tests that are about them ask for them.
+    Those affect every port and every host, so only the tests about them add them.
     """
     return read_stack_file(ROOT / "Pulumi.lab.yaml").model_copy(update={"switches": (), "qos": None})
 

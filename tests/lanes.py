@@ -1,4 +1,4 @@
-"""What a run of the tests leaves out, said at its end, and the hour at which it stops starting more.
+"""Reports what a test run leaves out, and starts no further test after a deadline.
 
 `make test-unit`, `make test` and `make test-all` choose tests by the markers `sim` and `whole` (pyproject.toml).
 """
@@ -16,14 +16,14 @@ import pytest
 from xdist.scheduler import LoadScopeScheduling
 
 UNTIL = "ROCELAB_TESTS_UNTIL"
-"""Seconds since the epoch after which no further test on the simulator starts: for a machine with a time limit."""
+"""Deadline in seconds since the epoch; after it, no further simulator test starts."""
 
 _LANE: pytest.StashKey[Counter[str]] = pytest.StashKey()
 _LATE: pytest.StashKey[Counter[str]] = pytest.StashKey()
 _REASON = "no time left for it"
 SIMULATOR = "simulator"
 USES_SIMULATOR = re.compile(r"[(,] *simulator: |conftest import (\w+, )*sim\b")
-"""A file that asks for the one simulator, or for its command."""
+"""Matches a file that uses the one simulator or the `sim` command."""
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -31,7 +31,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 class Sequences(LoadScopeScheduling):  # type: ignore[misc]  # pytest-xdist has no types for it
-    """A file is a sequence, and all that use the one simulator are one too."""
+    """The tests of a file run in sequence, and so do all tests that use the one simulator."""
 
     def _split_scope(self, nodeid: str) -> str:
         return _sequence(nodeid.partition("::")[0])
@@ -39,12 +39,12 @@ class Sequences(LoadScopeScheduling):  # type: ignore[misc]  # pytest-xdist has 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Sequences | None:
-    """For `--dist loadscope`. xdist's own groups (loadgroup) name tests in a way that pytest 9.2 no longer has."""
+    """For `--dist loadscope`. xdist's own groups (loadgroup) rely on test names that pytest 9.2 no longer has."""
     return Sequences(config, log) if config.getoption("dist") == "loadscope" else None
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The longest sequence first, so that the short ones fill the other worker."""
+    """Starts the longest sequence first, so that short ones fill the other worker."""
     items.sort(key=lambda item: _sequence(_file(item)) != SIMULATOR)
 
 
@@ -57,7 +57,7 @@ def _sequence(file: str) -> str:
 
 
 def pytest_deselected(items: Sequence[pytest.Item]) -> None:
-    """Fast tests are part of every lane, so they are never left out: make has run them before."""
+    """Does not count unit tests: `make` has run them before every other lane."""
     for item in items:
         if any(item.get_closest_marker(name) for name in ("sim", "whole")):
             item.config.stash[_LANE][_file(item)] += 1
@@ -65,7 +65,7 @@ def pytest_deselected(items: Sequence[pytest.Item]) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Skips before any fixture starts; the fixtures of a file that has begun still end in their order."""
+    """Skips before any fixture starts. A file that has begun still tears its fixtures down in order."""
     until = os.environ.get(UNTIL)
     if until and time.time() > float(until) and item.get_closest_marker("sim"):
         item.config.stash[_LATE][_file(item)] += 1
@@ -73,7 +73,7 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
-    """A worker of pytest-xdist hands its counts to the process that prints."""
+    """Hands the counts of a pytest-xdist worker to the process that prints."""
     if hasattr(session.config, "workeroutput"):
         session.config.workeroutput["lane"] = dict(session.config.stash[_LANE])
         session.config.workeroutput["late"] = dict(session.config.stash[_LATE])
@@ -87,7 +87,7 @@ def pytest_testnodedown(node: Any) -> None:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
-    """Says loudly what did not run: a green lane is a statement about that lane alone."""
+    """Lists what did not run, because a green lane proves only that lane."""
     for why, files in (("not in this lane", config.stash[_LANE]), (_REASON, config.stash[_LATE])):
         if files:
             terminalreporter.section(f"left out: {files.total()} tests, {why}")

@@ -57,7 +57,7 @@ def test_the_lock_of_a_dead_process_is_cleared_and_said(tmp_path: Path, capsys: 
 
     assert recover("lab", tmp_path, tmp_path) == 0
     assert not path.exists()
-    assert "lock of the dead process 4000000 cleared" in capsys.readouterr().out
+    assert "cleared the lock of the dead process 4000000" in capsys.readouterr().out
 
 
 def test_a_lock_cut_short_by_a_full_disk_counts_as_nobodys(tmp_path: Path) -> None:
@@ -193,4 +193,4 @@ def test_a_new_vcenter_is_said_in_one_line_and_the_state_changed_once(
     assert recover("lab", tmp_path, tmp_path) == 0
     said = capsys.readouterr().out
     assert len(imported) == imports
-    assert said.count("the simulated vCenter is a new one: 5 resources went with the old one") == imports
+    assert said.count("the simulated vCenter is new: 5 resources were lost with the old one") == imports

@@ -1,1 +1,1 @@
-"""Language host for Python programs, used where the CLI was built and the official host cannot be had."""
+"""Language host for Python programs, used with a CLI that was built: the official host's module is not available."""

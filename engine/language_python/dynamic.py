@@ -1,6 +1,6 @@
-"""Runs the SDK's plugin for dynamic providers, and ends it when the engine that started it is gone.
+"""Runs the SDK's plugin for dynamic providers, and ends it when its engine is gone.
 
-An operation that is under way ends with it: nobody would record its result, and the next run would meet it at work.
+An operation under way ends too: its result would not be recorded, and it would interfere with the next run.
 """
 
 import os
@@ -14,7 +14,7 @@ PARENT_POLL_S = 1.0
 
 
 def watch(parent: int) -> None:
-    """Ends the process once its parent is another one than at its start."""
+    """Ends the process once its parent has changed."""
     while os.getppid() == parent:
         time.sleep(PARENT_POLL_S)
     os._exit(1)
@@ -23,8 +23,7 @@ def watch(parent: int) -> None:
 def main() -> None:
     """Arguments: the path that the engine started, then the engine's own."""
     threading.Thread(target=watch, args=(os.getppid(),), daemon=True).start()
-    # As `python -m` would have it: the program's folder comes first, instead of this file's, in which modules of a
-    # provider would be looked for.
+    # As with `python -m`, look for modules of providers in the program's folder first, not in this file's.
     sys.path[0] = str(Path.cwd())
     sys.argv = sys.argv[1:]
     runpy.run_module("pulumi.dynamic", run_name="__main__", alter_sys=True)

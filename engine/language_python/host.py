@@ -1,10 +1,10 @@
 """The language host: a gRPC server that runs Python programs for the engine.
 
-Standard output carries the port and then only what the program prints. It ends at SIGINT at once, since the engine
-waits five seconds for a host that does not, and when the engine that started it is gone.
+Standard output carries the port, then only what the program prints. The host ends on SIGINT at once, because the engine
+waits up to five seconds for it, and when its engine is gone.
 """
 
-# ruff: noqa: N802  (the methods are named by the protocol)
+# ruff: noqa: N802  (the protocol names the methods)
 
 import json
 import os
@@ -23,7 +23,7 @@ from pulumi.runtime.proto import language_pb2, language_pb2_grpc, plugin_pb2  # 
 
 VERSION = "3.259.0"
 SHOWN = 32
-"""Exit code of a program whose error the user has seen already."""
+"""Exit code of a program whose error has been shown already."""
 
 LONGEST_CONFIG_BYTES = 128 * 1024 - len("PULUMI_CONFIG=") - 1
 """Linux passes at most 128 KiB in one environment variable, name and end included (MAX_ARG_STRLEN)."""
@@ -33,18 +33,18 @@ PARENT_POLL_S = 1.0
 
 
 class NoPythonError(Exception):
-    """The project names an environment that is not there; the text says how to make it."""
+    """The project names an environment that does not exist; the text says how to create it."""
 
 
 def interpreter(root: Path, options: Mapping[str, object]) -> Path:
-    """The Python of the `virtualenv` that Pulumi.yaml names; without one, what PULUMI_PYTHON_CMD or PATH gives.
+    """The Python of the `virtualenv` in Pulumi.yaml; without one, PULUMI_PYTHON_CMD or the Python on PATH.
 
     Args:
-        root: folder of Pulumi.yaml, from which a relative path counts.
+        root: folder of Pulumi.yaml, the base of a relative path.
         options: `runtime.options` of Pulumi.yaml.
 
     Raises:
-        NoPythonError: when the named environment holds no Python.
+        NoPythonError: if the named environment has no Python.
     """
     name = options.get("virtualenv")
     if not name:
@@ -56,7 +56,7 @@ def interpreter(root: Path, options: Mapping[str, object]) -> Path:
 
 
 def activated(python: Path) -> dict[str, str]:
-    """The environment as `activate` of a virtualenv would leave it."""
+    """The environment after `activate` of a virtualenv."""
     env = dict(os.environ)
     if python.is_absolute():
         env["VIRTUAL_ENV"] = str(python.parent.parent)
@@ -66,7 +66,7 @@ def activated(python: Path) -> dict[str, str]:
 
 
 class Host(language_pb2_grpc.LanguageRuntimeServicer):
-    """What the CLI asks of a language; the rest (code generation, packaging) stays unimplemented."""
+    """What the CLI needs of a language; code generation and packaging are not implemented."""
 
     def __init__(self, runner: Path, engine: str) -> None:
         self._runner = runner
@@ -76,19 +76,19 @@ class Host(language_pb2_grpc.LanguageRuntimeServicer):
     def Handshake(
         self, request: language_pb2.LanguageHandshakeRequest, context: grpc.ServicerContext
     ) -> language_pb2.LanguageHandshakeResponse:
-        """Tells the host its engine's address."""
+        """Receives the engine's address."""
         self._engine = request.engine_address or self._engine
         return language_pb2.LanguageHandshakeResponse()
 
     def GetPluginInfo(self, request: empty_pb2.Empty, context: grpc.ServicerContext) -> plugin_pb2.PluginInfo:
-        """Version of this host: that of the CLI."""
+        """The version of this host, which is the CLI's."""
         return plugin_pb2.PluginInfo(version=VERSION)
 
     def About(self, request: language_pb2.AboutRequest, context: grpc.ServicerContext) -> language_pb2.AboutResponse:
-        """For `pulumi about`: the interpreter that a program gets."""
+        """For `pulumi about`: the interpreter that runs programs."""
         python = self._python(request.info, context)
-        ask = "import platform; print(platform.python_version())"
-        done = subprocess.run([python, "-c", ask], capture_output=True, check=False)
+        program = "import platform; print(platform.python_version())"
+        done = subprocess.run([python, "-c", program], capture_output=True, check=False)
         return language_pb2.AboutResponse(executable=str(python), version=done.stdout.decode().strip())
 
     def GetRequiredPlugins(
@@ -102,14 +102,14 @@ class Host(language_pb2_grpc.LanguageRuntimeServicer):
     ) -> language_pb2.GetRequiredPackagesResponse:
         """None: the engine finds plugins on PATH when a resource needs them.
 
-        All SDKs are installed for every lab; to list their plugins would demand that of vSphere from labs without it.
+        All SDKs are installed for every lab. Listing their plugins would require vSphere's plugin in labs without it.
         """
         return language_pb2.GetRequiredPackagesResponse()
 
     def RuntimeOptionsPrompts(
         self, request: language_pb2.RuntimeOptionsRequest, context: grpc.ServicerContext
     ) -> language_pb2.RuntimeOptionsResponse:
-        """`pulumi new` has nothing to ask: Pulumi.yaml names toolchain and environment."""
+        """None for `pulumi new`: Pulumi.yaml names toolchain and environment."""
         return language_pb2.RuntimeOptionsResponse()
 
     def Template(
@@ -121,7 +121,7 @@ class Host(language_pb2_grpc.LanguageRuntimeServicer):
     def GetProgramDependencies(
         self, request: language_pb2.GetProgramDependenciesRequest, context: grpc.ServicerContext
     ) -> language_pb2.GetProgramDependenciesResponse:
-        """Packages of the program's environment; without `transitiveDependencies` those that no other needs."""
+        """Packages of the program's environment; without `transitiveDependencies`, those that no other needs."""
         flags = ["--format=json", "--disable-pip-version-check"]
         if not request.transitiveDependencies:
             flags.append("--not-required")
@@ -135,7 +135,7 @@ class Host(language_pb2_grpc.LanguageRuntimeServicer):
     def InstallDependencies(
         self, request: language_pb2.InstallDependenciesRequest, context: grpc.ServicerContext
     ) -> Iterator[language_pb2.InstallDependenciesResponse]:
-        """For `pulumi install`: the packages of requirements.txt, whose hashes pip then demands."""
+        """For `pulumi install`: installs requirements.txt, with pip checking its hashes."""
         folder = Path(request.directory)
         options = json_format.MessageToDict(request.info.options)
         environment = folder / str(options.get("virtualenv") or ".venv")
@@ -160,8 +160,8 @@ class Host(language_pb2_grpc.LanguageRuntimeServicer):
         config = json.dumps(dict(request.config))
         if len(config) > LONGEST_CONFIG_BYTES:
             return language_pb2.RunResponse(
-                error=f"the stack's configuration has {len(config)} bytes; the runner takes it from an environment "
-                f"variable, which holds {LONGEST_CONFIG_BYTES}: split the lab"
+                error=f"the stack's configuration has {len(config)} bytes, but the variable that carries it "
+                f"holds {LONGEST_CONFIG_BYTES}; split the lab"
             )
         env = activated(python) | {
             "PULUMI_CONFIG": config,
@@ -178,12 +178,12 @@ class Host(language_pb2_grpc.LanguageRuntimeServicer):
         return language_pb2.RunResponse(error=f"Program exited with non-zero exit code: {code}" if code else "")
 
     def Cancel(self, request: empty_pb2.Empty, context: grpc.ServicerContext) -> empty_pb2.Empty:
-        """Asks a running program to end."""
+        """Ends a running program."""
         self.end_program()
         return empty_pb2.Empty()
 
     def end_program(self) -> None:
-        """Ends the program if one runs: without its engine it can do nothing any more."""
+        """Ends the program if it runs: it is useless without its engine."""
         if self._program and self._program.poll() is None:
             self._program.terminate()
 
@@ -211,7 +211,7 @@ class Host(language_pb2_grpc.LanguageRuntimeServicer):
 
 
 def main() -> None:
-    """Arguments: the path that the engine started, then the engine's own, of which the address is the last."""
+    """Arguments: the path that the engine started, then the engine's own arguments; the last is its address."""
     parent = os.getppid()
     me, *arguments = sys.argv[1:]
     engine = arguments[-1] if arguments else ""

@@ -1,10 +1,10 @@
-"""Runs the official program runner, and tells the host by the exit code when an error has been shown already.
+"""Runs the official program runner; the exit code tells the host whether an error has been shown already.
 
-The SDK sends four debug messages for each resource, one by one, and waits for each: a second at 256 hosts, of which
-nobody sees a word without `pulumi --debug`. They are dropped unless PULUMI_PYTHON_DEBUG is set.
+The SDK sends four debug messages per resource and waits for each. With 256 hosts that takes a second, and they are
+visible only with `pulumi --debug`. They are dropped unless PULUMI_PYTHON_DEBUG is set.
 
-The runner ends with 1 after a `pulumi.RunError`, whose text it has logged, just as after a silent `sys.exit(1)`. The
-engine would add "exited with non-zero exit code" to a message that is complete without it.
+The runner exits with 1 both after a `pulumi.RunError`, which it logs, and after a silent `sys.exit(1)`. Without this
+wrapper, the engine would add "exited with non-zero exit code" to a message that is complete.
 """
 
 import os
@@ -14,7 +14,7 @@ import sys
 import pulumi  # noqa: TID251  (part of the engine, not of the program)
 
 SHOWN = 32
-"""The runner's own code for: the error has been shown."""
+"""Exit code of a program whose error has been shown already."""
 
 _errors: list[str] = []
 _log_error = pulumi.log.error
@@ -34,7 +34,7 @@ def _unsaid(
 
 
 def main() -> None:
-    """Arguments: the runner, then the runner's own."""
+    """Arguments: the runner, then its arguments."""
     del sys.argv[0]
     pulumi.log.error = _remembering
     if not os.environ.get("PULUMI_PYTHON_DEBUG"):

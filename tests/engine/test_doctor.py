@@ -124,7 +124,7 @@ def test_a_kvm_that_makes_no_machine_is_no_kvm(monkeypatch: pytest.MonkeyPatch, 
     found = by_part(machine.look([]))["kvm"]
 
     assert (found.version, found.lack) == ("no", ""), "emulation does what KVM does, slower"
-    assert "makes no machine" in found.origin
+    assert "creates no machine" in found.origin
 
 
 def test_a_kvm_that_may_not_be_opened_is_no_kvm(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -144,7 +144,7 @@ def test_too_little_memory_is_said_with_what_two_nodes_take(tmp_path: Path, monk
         meminfo.write_text(text)
         return next(one for one in machine.look([]) if one.part == "memory")
 
-    assert memory("MemTotal: 9 kB\nMemAvailable:    1048576 kB\n").lack == "2500 MB wanted by two nodes"
+    assert memory("MemTotal: 9 kB\nMemAvailable:    1048576 kB\n").lack == "two nodes need 2500 MB"
     enough = memory("MemAvailable:   25165824 kB\n")
     assert (enough.version, enough.lack) == ("24576 MB free", "")
     assert memory("").lack == "", "what the kernel does not tell is not missing"

@@ -20,7 +20,7 @@ def write(stacks: Path, name: str, latest: object) -> None:
     (stacks / name).write_text(json.dumps({"version": 3, "checkpoint": {"stack": name, "latest": latest}}))
 
 
-def test_another_lab_that_is_up_is_named_with_what_takes_it_away(
+def test_another_lab_that_is_up_is_named_with_the_command_that_destroys_it(
     stacks: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     write(stacks, "lab.json", {"resources": [{"urn": "u"}]})
@@ -28,15 +28,15 @@ def test_another_lab_that_is_up_is_named_with_what_takes_it_away(
 
     assert one_lab.main(["lab-pvrdma"]) == 1
     said = capsys.readouterr().err
-    assert "taken by lab lab," in said
-    assert "  make destroy STACK=lab, then this again\n" in said
+    assert "lab lab uses the simulator" in said
+    assert "make destroy STACK=lab," in said
 
 
-def test_of_a_lab_without_its_file_both_ways_are_named(stacks: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_both_remedies_are_named_for_a_lab_without_its_file(stacks: Path, capsys: pytest.CaptureFixture[str]) -> None:
     write(stacks, "gone.json", {"resources": [{"urn": "u"}]})
 
     assert one_lab.main(["lab"]) == 1
-    assert "put Pulumi.gone.yaml back" in (said := capsys.readouterr().err)
+    assert "restoring Pulumi.gone.yaml" in (said := capsys.readouterr().err)
     assert "make clean" in said
 
 

@@ -136,4 +136,4 @@ def test_recovery_ends_an_orphan_and_says_so(
     assert recover("lab", tmp_path, tmp_path / "state") == 0
 
     assert family.says() == f"{family.plugin} 15"
-    assert f"orphaned {PLUGIN} ({family.plugin}) ended" in capsys.readouterr().out
+    assert f"ended orphaned {PLUGIN} ({family.plugin})" in capsys.readouterr().out

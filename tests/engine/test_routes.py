@@ -168,7 +168,7 @@ def test_no_route_is_one_error_that_names_the_three(monkeypatch: pytest.MonkeyPa
 
     text = install.explain(missing)
     assert found == []
-    assert text.splitlines()[0] == "no route to kubernetes, vsphere, wanted by tests"
+    assert text.splitlines()[0] == "cannot provide kubernetes, vsphere, needed by tests"
     assert [line.split()[0] for line in text.splitlines()[1:]] == ["path:", "official:", "build:"]
     assert "no `go` on PATH" in text
 
@@ -181,7 +181,7 @@ def test_what_only_the_simulator_needs_is_said_to_be_needed_by_it_alone() -> Non
     text = install.explain(simulators)
 
     assert {one.part.name for one in simulators} == {"plane", "kwok", "mpi-operator", "vcenter", *REAL_PODS}
-    assert "wanted by make up (the simulator's control plane); make up of a lab with a fabric" in text
+    assert "needed by make up (the simulator's control plane); make up of a lab with a fabric" in text
     assert text.splitlines()[-1] == install.HARDWARE
     assert install.HARDWARE not in install.explain([pulumi, *simulators])
 

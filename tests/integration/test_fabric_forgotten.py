@@ -61,7 +61,7 @@ def test_a_stack_starts_afresh_in_a_new_vcenter_and_keeps_what_was_not_in_the_ol
         said = capsys.readouterr().out
         done = stack.pulumi("up", "--refresh", "--run-program")
 
-        assert "recover: the simulated vCenter is a new one" in said
+        assert "recover: the simulated vCenter is new" in said
         made = re.findall(r"\+ .* (\S+) creat", done)
         assert "fabric-preflight" in made, done
         assert "kept" not in made, "it never was in the vCenter"
