@@ -16,6 +16,7 @@ from components.cluster.node_checks import wanted
 from components.cluster.node_gate import NodeGate, NodeGateArgs
 from components.cluster.operators import Operator, OperatorArgs, Owner
 from components.cluster.profiles import DEVICE_PLUGIN, programs
+from components.cluster.roll_out import announce
 from components.outputs import few_faults
 from stacks.cluster import Cluster
 from stacks.lab import Lab
@@ -98,8 +99,9 @@ class RdmaCluster(pulumi.ComponentResource):
             child,
         )
         self.attachments = describe(lab, cluster)
-        running = [program for operator in operators for program in operator.running]
-        everything = [*attached.placed, *after["policies"], *running]
+        running = {path: program for operator in operators for path, program in operator.running.items()}
+        announce(running, args.kubeconfig)
+        everything = [*attached.placed, *after["policies"], *running.values()]
         patience = "virtual" if lab.simulated else "operator" if after["policies"] else "plain"
         gate = NodeGate(
             f"{name}-nodes",

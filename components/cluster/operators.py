@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 import pulumi
 
 from components.cluster.manifests import Manifest, Program, part
+from components.cluster.roll_out import path_of
 
 FIELD_MANAGER = "pulumi.com/patchFieldManager"
 LAB_LABEL = "rocelab.dev/lab"
@@ -79,8 +80,8 @@ class OperatorArgs:
 class Operator(pulumi.ComponentResource):
     """One program of the cluster: ready when each of its pods is."""
 
-    running: Sequence[pulumi.CustomResource]
-    """Its DaemonSets and Deployments; the provider waits until they are rolled out."""
+    running: Mapping[str, pulumi.CustomResource]
+    """Its DaemonSets and Deployments by path in the API; the provider waits until they are rolled out."""
 
     def __init__(self, name: str, args: OperatorArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("rocelab:cluster:Operator", name, None, opts)
@@ -89,9 +90,9 @@ class Operator(pulumi.ComponentResource):
             place(f"{name}-{key}", manifest, args.owner, _child(self, args.after))
             for key, manifest in args.program.needs.items()
         ]
-        self.running = [
+        self.running = {
             # without account, rights, settings and the kinds it watches, a pod fails and is tried again ever later
-            place(
+            path_of(manifest): place(
                 f"{name}-{key}",
                 with_pod_annotations(manifest, args.pod_annotations) if args.pod_annotations else manifest,
                 args.owner,
@@ -100,7 +101,7 @@ class Operator(pulumi.ComponentResource):
                 ),
             )
             for key, manifest in args.program.runs.items()
-        ]
+        }
         self.register_outputs({})
 
 

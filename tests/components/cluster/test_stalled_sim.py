@@ -17,6 +17,8 @@ from tests.simulator.plane.running import NEEDS_PROGRAMS, Plane, running
 pytestmark = [pytest.mark.sim, NEEDS_PROGRAMS]
 
 AT_WORK = re.compile(r"DaemonSet cluster-\S+ creating")
+LONGEST_SILENCE_S = 60
+"""Longer waits say what they wait for."""
 PROCESSES = ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kwok", "mpi-operator-keeper")
 
 
@@ -61,6 +63,7 @@ def test_a_process_killed_in_the_middle_of_an_up_is_named_and_the_next_up_conver
     )
 
     print(run.shown(name))
+    assert run.silence_s < LONGEST_SILENCE_S, run.before_silence
     said = converges(plane, lone)
     assert f"{name} had died" in said
 
@@ -80,5 +83,6 @@ def test_a_cluster_that_stands_still_in_the_middle_of_an_up_is_named_and_the_nex
     run = disturbed(lone.command("up", "--yes", "--skip-preview"), lone.folder, lone.env, AT_WORK, stand_still)
 
     print(run.shown("all"))
+    assert run.silence_s < LONGEST_SILENCE_S, run.before_silence
     said = converges(plane, lone)
     assert f"a signal had suspended {', '.join(PROCESSES)}: all continue" in said

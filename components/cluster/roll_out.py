@@ -1,0 +1,90 @@
+"""Says every half minute which pods a roll-out still waits for.
+
+The Kubernetes provider says it only when something changes, so the log of a long wait would end there.
+"""
+
+import contextvars
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+
+import pulumi
+
+from components.cluster.manifests import Manifest
+from components.kubernetes.client import KubernetesApi, Object, at
+from stacks.base import LabError
+
+ANNOUNCE_S = 30.0
+
+
+def announce(running: Mapping[str, pulumi.CustomResource], kubeconfig: pulumi.Input[str]) -> None:
+    """Logs the missing pods of DaemonSets and Deployments, by path in the API, until the engine is done with them.
+
+    A thread does it, which ends with the program. The program lives as long as the engine waits for its resources.
+    """
+    if pulumi.runtime.is_dry_run():
+        return
+    pending = set(running)
+
+    def until_done(path: str, resource: pulumi.CustomResource) -> None:
+        resource.id.apply(lambda _: pending.discard(path))
+
+    for path, resource in running.items():
+        until_done(path, resource)
+    context = contextvars.copy_context()  # holds the SDK's connection to the engine
+
+    def start(text: str) -> None:
+        threading.Thread(target=context.run, args=(report, text, pending, _log), daemon=True).start()
+
+    pulumi.Output.from_input(kubeconfig).apply(start)
+
+
+def report(kubeconfig: str, pending: set[str], say: Callable[[str], None]) -> None:
+    """Says what is missing every `ANNOUNCE_S`, until nothing is pending."""
+    begun_s = time.monotonic()
+    while True:
+        time.sleep(ANNOUNCE_S)
+        if not pending:
+            return
+        try:
+            with KubernetesApi(kubeconfig) as api:
+                missing = list(_missing(api, sorted(pending)))
+        except LabError as error:
+            missing = [str(error)]
+        if missing:
+            say(f"still waiting after {time.monotonic() - begun_s:.0f} s: {'; '.join(missing)}")
+
+
+def path_of(manifest: Manifest) -> str:
+    """The path of a DaemonSet or Deployment in the API."""
+    namespace, name = at(manifest, "metadata", "namespace"), at(manifest, "metadata", "name")
+    return f"/apis/apps/v1/namespaces/{namespace}/{str(manifest['kind']).lower()}s/{name}"
+
+
+def shortfall(found: Object) -> str:
+    """How many pods of a DaemonSet or Deployment are ready, or nothing when all are."""
+    if _count(found, "status", "observedGeneration") < _count(found, "metadata", "generation"):
+        return "the controller manager has not seen it yet"
+    if found.get("kind") == "DaemonSet":
+        pods = _count(found, "status", "desiredNumberScheduled")
+        ready = min(_count(found, "status", key) for key in ("numberAvailable", "updatedNumberScheduled"))
+    else:
+        pods = _count(found, "spec", "replicas")
+        ready = min(_count(found, "status", key) for key in ("availableReplicas", "updatedReplicas"))
+    return f"{ready} of {pods} ready" if ready < pods else ""
+
+
+def _missing(api: KubernetesApi, paths: list[str]) -> Iterator[str]:
+    for path in paths:
+        found = api.get(path)
+        if found is not None and (lack := shortfall(found)):
+            yield f"{found['kind']} {at(found, 'metadata', 'namespace')}/{at(found, 'metadata', 'name')}: {lack}"
+
+
+def _count(found: Object, *path: str) -> int:
+    value = at(found, *path)
+    return value if isinstance(value, int) else 0
+
+
+def _log(text: str) -> None:
+    pulumi.log.info(text, ephemeral=True)
