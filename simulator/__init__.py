@@ -1,1 +1,1 @@
-"""A whole lab on loopback: nodes, switch, control plane and vCenter, without hardware. Command `sim`."""
+"""A lab on loopback without hardware: nodes, switch, control plane and vCenter. Command `sim`."""

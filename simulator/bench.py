@@ -1,4 +1,4 @@
-"""Times of what a user waits for, warm: `make bench`. Each figure is of this machine, so compare ratios."""
+"""Measures what you wait for, with warm caches: `make bench`. Results depend on the machine, so compare ratios."""
 
 import argparse
 import os
@@ -32,11 +32,11 @@ STAGES = (
     ("destroy", "make destroy", None),
     ("stop", "make down", None),
 )
-"""What, its command, and the bound that the README promises in seconds."""
+"""Stage, command, and its promised bound in seconds."""
 
 
 def timed(command: str, log: Path) -> tuple[float, bool]:
-    """Wall time of a command, and whether it succeeded; all that it prints goes to the log."""
+    """Wall time of a command, and whether it succeeded. Its output goes to the log."""
     begin = time.monotonic()
     with log.open("w") as printed:
         done = subprocess.run(
@@ -52,10 +52,10 @@ def timed(command: str, log: Path) -> tuple[float, bool]:
 
 
 def reference_lab() -> list[Figure]:
-    """The stages of the reference lab in order; the first, which only prepares, may fail.
+    """Measures the stages of the reference lab in order. The first only prepares and may fail.
 
     Raises:
-        SimulatorError: with the end of the log of a stage that failed.
+        SimulatorError: with the end of the failed stage's log.
     """
     figures = []
     for position, (what, command, bound_s) in enumerate(STAGES):
@@ -63,24 +63,24 @@ def reference_lab() -> list[Figure]:
         seconds, succeeded = timed(command, log)
         if position and not succeeded:
             end = "\n".join(log.read_text(errors="replace").splitlines()[-LAST_LINES:])
-            raise SimulatorError(f"{command} failed, all of it in {log}:\n{end}")
+            raise SimulatorError(f"{command} failed; full log: {log}\n{end}")
         figures.append(Figure(what=what, command=command, value=seconds, unit="s", bound=bound_s))
     return figures
 
 
 def main(arguments: list[str]) -> int:
-    """Measures all that `make bench` promises, or the named parts of it."""
-    asked = _parser().parse_args(arguments)
+    """Measures all parts, or those named."""
+    options = _parser().parse_args(arguments)
     parts: dict[str, Callable[[], Iterable[Figure]]] = {
         "lab": reference_lab,
         "scale": lambda: measure_many_hosts(LOGS / "scale"),
         "validation": lambda: bench_validation.many_hosts(LOGS / "validation"),
-        "localisation": lambda: bench_validation.localisation(whole=asked.whole),
+        "localisation": lambda: bench_validation.localisation(whole=options.whole),
     }
     LOGS.mkdir(parents=True, exist_ok=True)
     title = f"load {os.getloadavg()[0]:.1f} before"
     try:
-        figures = [figure for part in asked.parts or PARTS for figure in parts[part]()]
+        figures = [figure for part in options.parts or PARTS for figure in parts[part]()]
     except SimulatorError as error:
         sys.stderr.write(f"{error}\n")
         return 1
@@ -90,10 +90,10 @@ def main(arguments: list[str]) -> int:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m simulator.bench", description=__doc__)
+    parser.add_argument("parts", nargs="*", type=_part, metavar="PART", help=f"{', '.join(PARTS)} (default: all)")
     parser.add_argument(
-        "parts", nargs="*", type=_part, metavar="PART", help=f"of {', '.join(PARTS)}; all of them without any"
+        "--whole", action="store_true", help="simulate as many fabrics as docs/validation.md; takes an hour"
     )
-    parser.add_argument("--whole", action="store_true", help="localise as often as docs/validation.md does: an hour")
     return parser
 
 
@@ -104,7 +104,7 @@ def _part(word: str) -> str:
 
 
 def as_table(figures: Iterable[Figure], title: str) -> Table:
-    """What was measured beside what is promised; what is over it is marked."""
+    """Measured beside promised values; marks those over the bound."""
     table = Table("stage", "command", "measured", "promised", "processor time", title=title)
     for figure in figures:
         bound = f"{figure.bound:.4g} {figure.unit}" if figure.bound is not None else ""

@@ -1,4 +1,4 @@
-"""What the validation of a large lab costs, and how often the search for faults is right."""
+"""Measures the cost of validating a large lab, and how often the search for faults is right."""
 
 import json
 import re
@@ -15,9 +15,9 @@ LIMIT_S = 900
 WHOLE_LIMIT_S = 4 * 3600
 
 RUN_AND_REPORT_S, MEMORY_MBYTE, PAGE_MBYTE = 60.0, 300.0, 5.0
-"""Promised for every pair of 64 nodes on two rails, without what the tests themselves take."""
+"""Bounds for every pair of 64 nodes on two rails, without the time of the benchmarks themselves."""
 WRONG_SHARE, ACCUSED_SHARE = 0.01, 1 / 2000
-"""Of simulated fabrics with a fault, and of sound ones."""
+"""Bounds: wrong answers on simulated fabrics with a fault, and accused fabrics without one."""
 FEW_SEEDS, FEW_CLEAN = 10, 240
 SEEDS, CLEAN = 200, 2000
 
@@ -26,10 +26,10 @@ ACCUSED = re.compile(r"^clean fabrics accused: (?P<accused>\d+) of (?P<all>\d+),
 
 
 def many_hosts(folder: Path) -> Iterator[Figure]:
-    """Every pair of 64 hosts on two rails: what the validation costs beside the tests themselves.
+    """Measures the validation of every pair of 64 hosts on two rails, without the benchmarks themselves.
 
     Raises:
-        SimulatorError: when it did not end well.
+        SimulatorError: if it failed.
     """
     module = "tests.components.validation.scale"
     found, shown = json.loads(_printed(module, str(folder))), f"python -m {module}"
@@ -49,13 +49,13 @@ def many_hosts(folder: Path) -> Iterator[Figure]:
 
 
 def localisation(*, whole: bool) -> Iterator[Figure]:
-    """How often a known fault was named and nothing else, and how often a sound fabric was accused.
+    """Measures how often exactly the known fault is named, and how often a fabric without faults is accused.
 
     Args:
-        whole: as many fabrics as docs/validation.md tells of, which takes an hour; else a few of each size.
+        whole: as many fabrics as docs/validation.md lists, which takes an hour; otherwise a few of each size.
 
     Raises:
-        SimulatorError: when it did not run to its end.
+        SimulatorError: if it failed.
     """
     module = "tests.components.validation.judging.simulation"
     options = ["--seeds", str(SEEDS if whole else FEW_SEEDS), "--clean", str(CLEAN if whole else FEW_CLEAN)]
@@ -64,10 +64,10 @@ def localisation(*, whole: bool) -> Iterator[Figure]:
 
 
 def read_matrix(printed: str, command: str) -> Iterator[Figure]:
-    """The figures in what the simulation printed.
+    """The figures in the output of the simulation.
 
     Raises:
-        SimulatorError: when there is no matrix in it.
+        SimulatorError: if the output has no matrix.
     """
     lines = [found for line in printed.splitlines() if (found := RIGHT.match(line))]
     clean = [found for line in printed.splitlines() if (found := ACCUSED.match(line))]
@@ -85,7 +85,7 @@ def read_matrix(printed: str, command: str) -> Iterator[Figure]:
 
 
 def _printed(module: str, *arguments: str, limit_s: float = LIMIT_S) -> str:
-    """What a module of the tests prints; it is a process of its own, so that its memory is its own."""
+    """The output of a test module, run as a separate process to measure its memory."""
     command = [sys.executable, "-m", module, *arguments]
     try:
         done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=limit_s, check=False)

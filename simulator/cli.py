@@ -22,16 +22,16 @@ from stacks.base import LabError
 
 STATE = CHECKOUT / ".sim"
 _EPILOG = f"""environment:
-  {VARIABLE}=kvm|tcg   how guests run; without it KVM where it really works, else emulation
-  XDG_CACHE_HOME           the image and QEMU lie in its rocelab/nodes (default ~/.cache)
-  TMPDIR                   needs 1.5 GB while the image is built
+  {VARIABLE}=kvm|tcg   how guests run; default: KVM if a kernel boots with it, otherwise emulation
+  XDG_CACHE_HOME           its folder rocelab/nodes holds image and QEMU (default ~/.cache)
+  TMPDIR                   needs 1.5 GB free while the image is built
 
-Everything listens on 127.0.0.0/8 and unix sockets. State, keys and logs lie in .sim/.
-What it measures is behaviour: no figure of it says anything about hardware."""
+Everything listens on 127.0.0.0/8 and unix sockets. State, keys and logs are in .sim/.
+The simulator shows behavior; its figures say nothing about hardware."""
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Runs one verb; 0 when it did what it says."""
+    """Runs one verb and returns its exit code."""
     options = _parser().parse_args(arguments)
     try:
         simulator = simulator_of(options.stack, STATE)
@@ -40,13 +40,13 @@ def main(arguments: list[str] | None = None) -> int:
         print(f"error: {error}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
-        print("interrupted: what was started still runs; sim down stops it", file=sys.stderr)
+        print("interrupted: started processes keep running; stop them with sim down", file=sys.stderr)
         return 130
     return code
 
 
 def up(simulator: Simulator, options: argparse.Namespace) -> int:
-    """Starts the switch, which the nodes are cabled to, then everything else at once."""
+    """Starts the switch, to which the nodes are cabled, then everything else in parallel."""
     begin = time.monotonic()
     first: list[Part] = [simulator.switch]
     parts = simulator.chosen(options.parts)
@@ -58,7 +58,7 @@ def up(simulator: Simulator, options: argparse.Namespace) -> int:
 
 
 def status(simulator: Simulator, _: argparse.Namespace) -> int:
-    """A line for each process; 1 unless all that are needed run."""
+    """Prints a line per process; returns 1 unless all required ones run."""
     with ThreadPoolExecutor() as pool:
         lines = [line for found in pool.map(lambda part: part.status(), simulator.parts) for line in found]
     print(tables.of_states(lines))
@@ -66,11 +66,11 @@ def status(simulator: Simulator, _: argparse.Namespace) -> int:
 
 
 def reset(simulator: Simulator, options: argparse.Namespace) -> int:
-    """Puts everything back to its first start: nodes to their snapshots, ports to the lab's configuration."""
+    """Resets everything to its first start: nodes to their snapshots, ports to the lab's configuration."""
     begin = time.monotonic()
     with _alone():
         parts = simulator.chosen(options.parts)
-        # a kubelet that starts with its node must not see the cluster's old content
+        # a kubelet that starts with its node must not see old content of the cluster
         _on_all([part for part in parts if part is simulator.plane], lambda part, report: part.down(report), begin)
         for part in parts:  # the switch first: the nodes' carriers follow its cables
             _on_all([part], lambda part, report: part.reset(report), begin)
@@ -78,7 +78,7 @@ def reset(simulator: Simulator, options: argparse.Namespace) -> int:
 
 
 def down(simulator: Simulator, options: argparse.Namespace) -> int:
-    """Ends every process; disks, keys and logs stay."""
+    """Stops all processes and keeps disks, keys and logs."""
     with _alone():
         chosen = simulator.chosen(options.parts) + ([] if options.parts else list(simulator.unneeded))
         _on_all(chosen, lambda part, report: part.down(report), time.monotonic())
@@ -86,39 +86,39 @@ def down(simulator: Simulator, options: argparse.Namespace) -> int:
 
 
 def build(simulator: Simulator, _: argparse.Namespace) -> int:
-    """Makes what nodes boot from."""
-    boot = simulator.nodes.build(_teller("nodes", time.monotonic()))
+    """Makes the nodes' image."""
+    boot = simulator.nodes.build(_reporter("nodes", time.monotonic()))
     print(f"QEMU {boot.qemu.version} ({boot.accelerator.kind}), image {boot.image.folder}")
     return 0
 
 
 def ssh(simulator: Simulator, options: argparse.Namespace) -> int:
-    """Becomes an ssh to a node."""
+    """Logs in to a node with ssh."""
     simulator.nodes.node(options.node)
     command = ["ssh", "-F", str(simulator.nodes.folder / SSH_CONFIG), options.node, *options.command]
-    os.execvp(command[0], command)  # noqa: S606  # to become ssh is the point: terminal, signals and exit status
+    os.execvp(command[0], command)  # noqa: S606  # ssh gets terminal and signals and sets the exit status
 
 
 def show_logs(simulator: Simulator, options: argparse.Namespace) -> int:
-    """Prints the end of a process's logs, or which there are."""
+    """Prints the end of a process's logs, or the names of all logs."""
     print(logs.read(simulator.state, options.name, options.lines) if options.name else logs.names(simulator.state))
     return 0
 
 
 def switch_show(simulator: Simulator, _: argparse.Namespace) -> int:
-    """A line for each port."""
+    """Prints a line per port."""
     print(tables.of_ports(simulator.switch.client.show()))
     return 0
 
 
 def switch_plug(simulator: Simulator, options: argparse.Namespace) -> int:
-    """Pulls a cable or puts it in."""
+    """Unplugs or plugs a cable."""
     simulator.nodes.plug(options.node, options.nic, options.plugged)
     return 0
 
 
 def switch_set(simulator: Simulator, options: argparse.Namespace) -> int:
-    """Changes a port; what is not named stays."""
+    """Changes a port; options that are not given stay."""
     fields = ("mtu_bytes", "most_mtu_bytes", "tagged_vlans", "native_vlan", "loss_percent", "delay_ms")
     change = {name: getattr(options, name) for name in fields if getattr(options, name) is not None}
     machine = simulator.nodes.node(options.node).machine
@@ -140,31 +140,34 @@ def _parser() -> argparse.ArgumentParser:
         return made
 
     for name, act, text in (
-        ("up", up, "start what does not run, and return when all of it answers"),
-        ("reset", reset, "put everything back to its first start, without stopping it"),
-        ("down", down, "end every process; disks, keys and logs stay"),
+        ("up", up, "start what does not run, and wait until everything answers"),
+        ("reset", reset, "reset everything to its first start, without stopping it"),
+        ("down", down, "stop all processes; keep disks, keys and logs"),
     ):
         verb(name, act, text).add_argument(
             "parts", nargs="*", metavar="PART", help="only these: switch, nodes, plane, packages, vcenter"
         )
-    verb("status", status, "a line for each process; fails unless all run")
-    verb("build", build, "make what nodes boot from, in the cache (up does it too)")
-    to_node = verb("ssh", ssh, "log in to a node, or run a command there")
+    verb("status", status, "print a line per process; fail unless all run")
+    verb("build", build, "make the nodes' image in the cache (up does it too)")
+    to_node = verb("ssh", ssh, "log in to a node, or run a command on it")
     to_node.add_argument("node", metavar="NODE")
     to_node.add_argument("command", nargs=argparse.REMAINDER, metavar="COMMAND")
-    log = verb("logs", show_logs, "the end of a process's logs; without NAME: which there are")
+    log = verb("logs", show_logs, "print the end of a process's logs; without NAME, list all logs")
     log.add_argument("name", nargs="?", metavar="NAME")
-    log.add_argument("-n", "--lines", type=int, default=40, help="how many lines of each log (default: %(default)s)")
-    add_vcenter_verbs(verb("vcenter", status, "faults of the simulated vCenter, on purpose"))
-    _add_switch_verbs(verb("switch", switch_show, "what the switch's ports do, and faults on purpose"))
+    log.add_argument("-n", "--lines", type=int, default=40, help="number of lines of each log (default: %(default)s)")
+    add_vcenter_verbs(verb("vcenter", status, "inject faults into the simulated vCenter"))
+    _add_switch_verbs(verb("switch", switch_show, "show the switch's ports, or inject faults"))
     return parser
 
 
 def _add_switch_verbs(switch: argparse.ArgumentParser) -> None:
     verbs = switch.add_subparsers(metavar="show|pull|plug|set")
-    verbs.add_parser("show", help="a line for each port (also without a verb)").set_defaults(act=switch_show)
+    verbs.add_parser("show", help="print a line per port (default)").set_defaults(act=switch_show)
     changing = []
-    for name, plugged, text in (("pull", False, "pull a cable: the node sees NO-CARRIER"), ("plug", True, "put it in")):
+    for name, plugged, text in (
+        ("pull", False, "unplug a cable (NO-CARRIER on the node)"),
+        ("plug", True, "plug it in"),
+    ):
         changing.append(verbs.add_parser(name, help=text, description=text))
         changing[-1].set_defaults(act=switch_plug, plugged=plugged)
     change = verbs.add_parser(
@@ -172,14 +175,14 @@ def _add_switch_verbs(switch: argparse.ArgumentParser) -> None:
     )
     change.set_defaults(act=switch_set)
     change.add_argument("--mtu", dest="mtu_bytes", type=int, help="largest payload in bytes")
-    change.add_argument("--most-mtu", dest="most_mtu_bytes", type=int, help="a larger MTU becomes this one silently")
-    change.add_argument("--vlans", dest="tagged_vlans", type=_vlans, help="tagged VLANs, as 111,112; '' for none")
+    change.add_argument("--most-mtu", dest="most_mtu_bytes", type=int, help="silently reduce larger MTUs to this one")
+    change.add_argument("--vlans", dest="tagged_vlans", type=_vlans, help="tagged VLANs, such as 111,112; '' for none")
     change.add_argument("--native", dest="native_vlan", type=int, help="VLAN of untagged frames")
-    change.add_argument("--loss", dest="loss_percent", type=float, help="frames lost, in percent, each way")
-    change.add_argument("--delay", dest="delay_ms", type=float, help="time on the cable in ms, each way")
+    change.add_argument("--loss", dest="loss_percent", type=float, help="percentage of frames lost in each direction")
+    change.add_argument("--delay", dest="delay_ms", type=float, help="delay in ms in each direction")
     for each in (*changing, change):
         each.add_argument("node", metavar="NODE")
-        each.add_argument("nic", metavar="NIC", help="interface of the node, as enp5s0")
+        each.add_argument("nic", metavar="NIC", help="interface of the node, such as enp5s0")
 
 
 def _vlans(text: str) -> list[int]:
@@ -187,10 +190,10 @@ def _vlans(text: str) -> list[int]:
 
 
 def _on_all(parts: list[Part], act: Callable[[Part, Report], None], begin: float) -> None:
-    """Does `act` on all parts at once; when all have ended, raises if any failed."""
+    """Runs `act` on all parts in parallel; raises after all have ended if any failed."""
 
     def one(part: Part) -> str:
-        report = _teller(part.name, begin)
+        report = _reporter(part.name, begin)
         try:
             act(part, report)
         except (SimulatorError, OSError) as error:
@@ -206,26 +209,26 @@ def _on_all(parts: list[Part], act: Callable[[Part, Report], None], begin: float
 _PRINTING = threading.Lock()
 
 
-def _teller(name: str, begin: float) -> Report:
-    """Prints lines of progress with the part's name and the time since the command began."""
+def _reporter(name: str, begin: float) -> Report:
+    """Prints progress with the part's name and the time since the command began."""
 
-    def tell(text: str) -> None:
-        # work that has begun is ended, whether or not somebody still reads of it
+    def report(text: str) -> None:
+        # finish the work even if nobody reads the output any more
         with _PRINTING, suppress(BrokenPipeError):
             print(f"{name:<14}{time.monotonic() - begin:6.1f} s  {text}", flush=True)
 
-    return tell
+    return report
 
 
 @contextmanager
 def _alone() -> Iterator[None]:
-    """Keeps other commands that start or stop things waiting; the kernel lets go when this one dies."""
+    """Lets one command at a time start or stop things; the kernel releases the lock of a dead process."""
     STATE.mkdir(exist_ok=True)
     with (STATE / "lock").open("w") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            waiting = "another sim command is at work in this checkout: waiting for it"
+            waiting = "waiting for another sim command in this checkout"
             print(waiting, flush=True)
             with announced(waiting, lambda text: print(text, flush=True)):
                 fcntl.flock(lock, fcntl.LOCK_EX)
@@ -233,14 +236,14 @@ def _alone() -> Iterator[None]:
 
 
 def _nobody_reads() -> bool:
-    """Whether what our output goes to has been closed at its other end."""
+    """Whether the reader of our output has closed it."""
     output = select.poll()
     output.register(sys.stdout.fileno(), 0)
     return any(state & select.POLLERR for _, state in output.poll(0))
 
 
 if __name__ == "__main__":
-    # `sim logs gpu01 | head` ends without a complaint, and no closed connection to a part ends it without a word
+    # `sim logs gpu01 | head` ends silently; a closed connection to a part is an error
     try:
         try:
             ended = main()
@@ -250,5 +253,5 @@ if __name__ == "__main__":
         if _nobody_reads():
             signal.signal(signal.SIGPIPE, signal.SIG_DFL)
             os.kill(os.getpid(), signal.SIGPIPE)
-        sys.exit(f"error: a part of the simulator hung up ({error}); sim status tells which ones run")
+        sys.exit(f"error: a part of the simulator closed its connection ({error}); see sim status")
     sys.exit(ended)

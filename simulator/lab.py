@@ -1,4 +1,4 @@
-"""Which parts the simulator of a stack has."""
+"""The parts of a stack's simulator."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,7 +19,7 @@ CHECKOUT = Path(__file__).parents[1]
 
 @dataclass(frozen=True)
 class Simulator:
-    """The parts of one lab; all that they write lies in `state`."""
+    """The parts of one lab, which keep their files in `state`."""
 
     state: Path
     nodes: Nodes
@@ -27,24 +27,24 @@ class Simulator:
     plane: ControlPlane
     others: tuple[Part, ...]
     unneeded: tuple[Part, ...]
-    """Parts that this lab does without; another stack may have left them running."""
+    """Parts that this lab does not need; another stack may have left them running."""
 
     @property
     def parts(self) -> list[Part]:
-        """All parts, the switch first, since the nodes are cabled to it."""
+        """All parts. The switch is first, because the nodes are cabled to it."""
         return [self.switch, self.nodes, *self.others]
 
     def chosen(self, names: list[str]) -> list[Part]:
-        """The parts of these names, or all.
+        """The parts with these names; all without names.
 
         Raises:
-            SimulatorError: for a name that is no part of this lab.
+            SimulatorError: if this lab has no part of that name.
         """
         known = {
             part.name.rpartition(" ")[2].lower(): part for part in self.parts
         }  # "plane" is enough for the control plane
         if unknown := [name for name in names if name not in known]:
-            raise SimulatorError(f"no part {', '.join(unknown)}; this lab has: {', '.join(known)}")
+            raise SimulatorError(f"no part {', '.join(unknown)}; this lab's parts: {', '.join(known)}")
         return [part for name, part in known.items() if not names or name in names]
 
 
@@ -52,12 +52,12 @@ def simulator_of(stack: str, state: Path) -> Simulator:
     """The simulator of a stack's lab.
 
     Raises:
-        LabError: when the stack file is missing or refused.
-        SimulatorError: when the lab is of real machines.
+        LabError: if the stack file is missing or invalid.
+        SimulatorError: if the lab has real machines.
     """
     lab = read_stack_file(CHECKOUT / f"Pulumi.{stack}.yaml")
     if lab.kind != "virtual":
-        raise SimulatorError(f"stack {stack} is of kind {lab.kind}: the simulator plays labs of kind virtual only")
+        raise SimulatorError(f"stack {stack} is of kind {lab.kind}; the simulator runs labs of kind virtual only")
     binaries = CHECKOUT / ".engine" / "bin"
     layout = Layout(state.absolute(), binaries)
     bill = section(lab).bill if lab.has_real_pods else None

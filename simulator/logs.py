@@ -1,4 +1,4 @@
-"""What the simulator's processes have written."""
+"""The logs of the simulator's processes."""
 
 from pathlib import Path
 
@@ -9,11 +9,11 @@ def read(state: Path, name: str, lines: int) -> str:
     """The end of each log of a process or node.
 
     Raises:
-        SimulatorError: naming the logs that there are.
+        SimulatorError: naming the existing logs.
     """
     found = _logs(state)
     if name not in found:
-        raise SimulatorError(f"no log of {name}; there are:\n{names(state)}")
+        raise SimulatorError(f"no log of {name}; existing logs:\n{names(state)}")
     texts = []
     for path in found[name]:
         end = path.read_text(errors="replace").splitlines()[-lines:]
@@ -22,12 +22,12 @@ def read(state: Path, name: str, lines: int) -> str:
 
 
 def names(state: Path) -> str:
-    """Every name that `read` takes."""
+    """All names that `read` accepts."""
     return "\n".join(f"  {name}" for name in sorted(_logs(state))) or "  none yet: sim up"
 
 
 def _logs(state: Path) -> dict[str, list[Path]]:
-    """Logs by name: a node's by the node, any other by its file."""
+    """Logs by name: of a node, or of the file."""
     found: dict[str, list[Path]] = {}
     for path in sorted([*state.glob("*/*.log"), *state.glob("*/*/*.log")]):
         name = path.parent.name if path.parent.parent.name == "nodes" else path.stem

@@ -1,4 +1,4 @@
-"""What the pieces of the simulator have in common: how each starts, tells its state, and ends."""
+"""What all parts of the simulator have in common: how each starts, reports its state, and ends."""
 
 import threading
 import time
@@ -8,25 +8,25 @@ from dataclasses import dataclass
 from typing import Literal, Protocol
 
 Report = Callable[[str], None]
-"""Takes one line of progress; whoever calls a part adds name and elapsed time."""
+"""Receives a line of progress. The caller adds the part's name and the elapsed time."""
 
 
 class SimulatorError(Exception):
-    """Something that the user can act on; shown without a traceback."""
+    """An error that you can act on; shown without a traceback."""
 
 
 REPORT_EVERY_S = 15.0
 
 
 class Wait:
-    """A bounded wait that says every 15 s what it waits for, so that none of them looks like a hang."""
+    """A bounded wait that reports every 15 s what it waits for, so that it never looks like a hang."""
 
     def __init__(self, what: str, timeout_s: float, report: Report, pause_s: float = 0.1) -> None:
         self._what, self._timeout_s, self._report, self._pause_s = what, timeout_s, report, pause_s
         self._begun_s = self._said_s = time.monotonic()
 
-    def goes_on(self, detail: str = "") -> bool:
-        """Pauses before the next look; False when time is over."""
+    def continues(self, detail: str = "") -> bool:
+        """Pauses before the next check; False when time is up."""
         now_s = time.monotonic()
         if now_s > self._begun_s + self._timeout_s:
             return False
@@ -39,7 +39,7 @@ class Wait:
 
 @contextmanager
 def announced(what: str, report: Report) -> Iterator[None]:
-    """Says every 15 s that something is still under way while the block does it in one blocking call."""
+    """Reports every 15 s that a blocking call in the block is still under way."""
     ended, begun_s = threading.Event(), time.monotonic()
 
     def announce() -> None:
@@ -55,8 +55,8 @@ def announced(what: str, report: Report) -> Iterator[None]:
         thread.join()
 
 
-SUSPENDED = "suspended by a signal: sim up lets it continue"
-"""Detail of a process that is there and does nothing."""
+SUSPENDED = "suspended by a signal; sim up resumes it"
+"""Detail of a suspended process."""
 
 
 @dataclass(frozen=True)
@@ -66,28 +66,28 @@ class Status:
     name: str
     address: str
     state: Literal["running", "idle", "stopped", "died", "not answering"]
-    """idle: nobody has asked for it yet, so all is well without it."""
+    """idle: not needed yet."""
     detail: str = ""
     pid: int | None = None
 
 
 class Part(Protocol):
-    """One piece of the simulator. Every verb may be called twice and finds the same end."""
+    """One part of the simulator. Calling a method twice has the same result as once."""
 
     name: str
 
     def up(self, report: Report) -> None:
-        """Starts what does not run and returns when all of it answers.
+        """Starts what does not run, and returns when all processes answer.
 
         Raises:
-            SimulatorError: with the last lines of the log of what did not start.
+            SimulatorError: with the last log lines of the process that did not start.
         """
 
     def status(self) -> list[Status]:
-        """A line for each process, also for those that are stopped."""
+        """A line per process, including stopped ones."""
 
     def reset(self, report: Report) -> None:
-        """Puts the part back to its state after the first start."""
+        """Resets the part to its state after the first start."""
 
     def down(self, report: Report) -> None:
-        """Ends every process of the part and waits for its end; state on disk stays."""
+        """Ends all processes of the part and waits for their end; state on disk stays."""

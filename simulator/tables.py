@@ -1,4 +1,4 @@
-"""What `sim status` and `sim switch show` print."""
+"""The tables of `sim status` and `sim switch show`."""
 
 from collections.abc import Sequence
 
@@ -7,7 +7,7 @@ from simulator.switch.client import PortState
 
 
 def of_states(lines: Sequence[Status]) -> str:
-    """A line for each process; what has more to say than a line follows indented."""
+    """A line per process; longer details follow indented."""
     rows = [
         (line.name, line.address, str(line.pid or "-"), line.state, "" if "\n" in line.detail else line.detail.strip())
         for line in lines
@@ -20,7 +20,7 @@ def of_states(lines: Sequence[Status]) -> str:
 
 
 def of_ports(ports: Sequence[PortState]) -> str:
-    """A line for each port: cable, configuration, and what passed or was dropped."""
+    """A line per port: cable, configuration, and counters."""
     rows = []
     for port in ports:
         config, counters = port.config, port.counters

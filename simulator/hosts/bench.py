@@ -1,4 +1,4 @@
-"""What a lab of many hosts costs on the real engine: times of the usual commands, and bytes of state a host."""
+"""Measures a lab of many hosts on the real engine: times of the usual commands, and bytes of state per host."""
 
 import json
 import os
@@ -21,7 +21,7 @@ from stacks.words import plural
 COUNT = 256
 FIRST, PORT = IPv4Address("127.1.0.1"), 2222
 RUNS = 3
-"""The quickest of these counts: whatever else the machine does only ever makes a run longer."""
+"""The fastest of these runs counts, because other load can only slow a run down."""
 LIMIT_S = 600
 
 UP = "pulumi up --yes --skip-preview"
@@ -31,19 +31,19 @@ STAGES = (
     ("up without a change", f"{UP} --expect-no-changes", 5.0, RUNS),
     ("up with refresh", f"{UP} --refresh --run-program --expect-no-changes", 8.0, RUNS),
 )
-"""What, its command, the bound in seconds, and how often."""
+"""Stage, command, bound in seconds, number of runs."""
 STATE_KBYTE = 12.0
-"""Bound on the state of a host, in 1000 bytes, all resources of the stack counted."""
+"""Bound on the state per host in 1000 bytes, over all resources of the stack."""
 OUTPUTS_KBYTE = 16.384
-"""Bound on all outputs of a stack together: another stack that reads one fetches all of them."""
+"""Bound on all outputs of a stack: another stack that reads one of them fetches all."""
 MEASURED = {
     "budget_s": 86_400,
     "repeats": 1,
     "verbs": {"tests": ["ib_write_bw"], "sizes": [], "queue_pairs": 1, "iterations": 1000},
 }
-"""Sampled, as there are so many hosts: the ring and fifteen random pairings."""
+"""With so many hosts, a sample of pairs: the ring and fifteen random pairings."""
 DEAD_EACH = 16
-"""Each sixteenth host does not answer: what is wrong takes more room than what is in order."""
+"""Every sixteenth host does not answer, because faults take more room than results."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -56,7 +56,7 @@ class Figure:
     unit: str
     bound: float | None = None
     cpu_s: float | None = None
-    """Processor time of the command and all that it started: what other programs do changes it little."""
+    """Processor time of the command and its children, on which other load has little influence."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -69,16 +69,16 @@ class Run:
 
 
 def measure(folder: Path) -> Iterator[Figure]:
-    """Runs all stages on a lab of its own.
+    """Runs all stages on a new lab.
 
     Raises:
-        SimulatorError: with the place of the log of a command that failed.
+        SimulatorError: with the log of the failed command.
     """
     shutil.rmtree(folder, ignore_errors=True)
     with many_hosts(folder, COUNT, FIRST, PORT) as hosts:
         (folder / "state").mkdir()
         env = {**os.environ, "PULUMI_BACKEND_URL": f"file://{folder / 'state'}"}
-        # `stack init` writes a salt into the stack file of its folder, which must not be the checkout
+        # `stack init` writes a salt to the stack file in its folder, so it must not run in the checkout
         shutil.copy(ROOT / "Pulumi.yaml", folder)
         pulumi(hosts, env, f"pulumi --cwd {folder} stack init {hosts.stack}", "init")
         for number, (what, command, bound_s, runs) in enumerate(STAGES):
@@ -88,7 +88,7 @@ def measure(folder: Path) -> Iterator[Figure]:
             yield Figure(what=what, command=command, value=wall_s, unit="s", bound=bound_s, cpu_s=cpu_s)
         exported = pulumi(hosts, env, f"pulumi stack export --stack {hosts.stack}", "export").text
         yield Figure(
-            what="state of a host",
+            what="state per host",
             command="pulumi stack export",
             value=state_bytes(exported) / COUNT / 1000,
             unit="kB",
@@ -98,7 +98,7 @@ def measure(folder: Path) -> Iterator[Figure]:
 
 
 def _validated(hosts: ManyHosts, env: Mapping[str, str]) -> Iterator[Figure]:
-    """The first validation, while some of the hosts are dead, and the outputs of the stack then."""
+    """The first validation with some hosts dead, and the size of the stack's outputs."""
     lab = yaml.safe_load(hosts.stack_file.read_text())["config"]["rocelab:lab"]
     labfile.write(hosts.stack_file, {**lab, "benchmarks": MEASURED})
     dead = [node["name"] for node in lab["nodes"][::DEAD_EACH]]
@@ -110,7 +110,7 @@ def _validated(hosts: ManyHosts, env: Mapping[str, str]) -> Iterator[Figure]:
     yield Figure(what=what, command=command, value=run.wall_s, unit="s", cpu_s=run.cpu_s)
     outputs = json.loads(pulumi(hosts, env, f"pulumi stack output --json --stack {hosts.stack}", "outputs").text)
     if outputs["validation"]["function"] == "pass" or len(outputs["validation"]["quarantined"]) < 2:
-        raise SimulatorError(f"dead hosts did not show in the verdict: {str(outputs['validation'])[:300]}")
+        raise SimulatorError(f"the verdict does not show the dead hosts: {str(outputs['validation'])[:300]}")
     size = len(json.dumps(outputs, separators=(",", ":")).encode())
     yield Figure(
         what="outputs of the stack", command="pulumi stack output", value=size / 1000, unit="kB", bound=OUTPUTS_KBYTE
@@ -118,10 +118,10 @@ def _validated(hosts: ManyHosts, env: Mapping[str, str]) -> Iterator[Figure]:
 
 
 def pulumi(hosts: ManyHosts, env: Mapping[str, str], command: str, name: str) -> Run:
-    """Runs a command; all that it prints is kept in the folder.
+    """Runs a command and keeps its output in the folder.
 
     Raises:
-        SimulatorError: when it failed.
+        SimulatorError: if it failed.
     """
     log = hosts.folder / f"{name}.log"
     begin, before = time.monotonic(), _cpu_s()
@@ -138,7 +138,7 @@ def pulumi(hosts: ManyHosts, env: Mapping[str, str], command: str, name: str) ->
         ).returncode
     run = Run(wall_s=time.monotonic() - begin, cpu_s=_cpu_s() - before, text=log.read_text(errors="replace"))
     if code:
-        raise SimulatorError(f"{command} failed, all of it in {log}:\n{run.text[-2000:]}")
+        raise SimulatorError(f"{command} failed; full log: {log}\n{run.text[-2000:]}")
     return run
 
 

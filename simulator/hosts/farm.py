@@ -1,4 +1,4 @@
-"""SSH servers for many hosts in one process, and the faults that each can be given while it runs."""
+"""SSH servers for many hosts in one process, with faults that can change at run time."""
 
 import asyncio
 import contextlib
@@ -16,12 +16,12 @@ from simulator.hosts.look import nonsense
 from simulator.hosts.traffic import Port, Traffic
 
 FAULTS = ("dead", "silent", "foreign", "reset", "stuck", "floods", "lies", "slow", "failed", "carries")
-"""What a host can be told to do.
+"""Faults of a host.
 
-dead: hangs up; silent: accepts and says nothing; foreign: shows another host key; reset: breaks off in the middle;
-stuck: runs a command and never answers; floods: prints 10 MB; lies: looks at itself and says nonsense;
-`slow SECONDS`: takes so long for an apply; `failed STEP`: this step fails; `carries SHARE`: its links carry this much
-of what they should.
+dead: closes connections; silent: accepts a connection and sends nothing; foreign: presents another host key; reset:
+aborts the connection during a command; stuck: never finishes a command; floods: prints 10 MB; lies: sends nonsense;
+`slow SECONDS`: an apply takes this long; `failed STEP`: this step fails; `carries SHARE`: its links carry this share of
+their bandwidth.
 """
 BACKLOG = 64
 FLOOD = b"x" * 10_000_000
@@ -29,15 +29,15 @@ FLOOD = b"x" * 10_000_000
 
 @dataclass
 class Farm:
-    """Hosts by name, each at an address of its own."""
+    """Hosts by name, each with its own address."""
 
     places: dict[str, IPv4Address]
     port: int
     user_key: asyncssh.SSHKey
     faults_file: Path | None = None
-    """JSON object of faults by host name; read again whenever it changed."""
+    """JSON object of faults by host name; read again when it changes."""
     log_file: Path | None = None
-    """A line for each command that was answered: host and verb, or for a benchmark client its test and server."""
+    """A line per answered command: host and verb, or test and server for a benchmark client."""
     run_s: float = 0.0
     """How long each benchmark run takes."""
     ports: list[Port] = field(default_factory=list)
@@ -52,11 +52,11 @@ class Farm:
 
     @property
     def known_hosts(self) -> str:
-        """A line for each host."""
+        """A line per host."""
         return "".join(f"[{at}]:{self.port} {_public(self.keys[name])}\n" for name, at in self.places.items())
 
     async def start(self) -> None:
-        """Listens for all of them."""
+        """Starts all servers."""
         self.traffic = Traffic(self.ports, self.run_s)
         self._foreign = await self._options_of(asyncssh.generate_private_key("ssh-ed25519"))
         for name, address in self.places.items():
@@ -69,7 +69,7 @@ class Farm:
             self._begin(self._accept(name, listener))
 
     async def stop(self) -> None:
-        """Ends everything that is open."""
+        """Closes all connections and servers."""
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -77,7 +77,7 @@ class Farm:
             listener.close()
 
     def fault_of(self, name: str) -> tuple[str, str]:
-        """The fault of a host and its value; both empty when it has none."""
+        """The fault of a host and its value; both empty without a fault."""
         if self.faults_file is not None and self.faults_file.exists():
             changed_ns = self.faults_file.stat().st_mtime_ns
             if changed_ns != self._read_at_ns:
@@ -154,7 +154,7 @@ class Farm:
 
 
 def places_of(names: Iterable[str], first: IPv4Address) -> dict[str, IPv4Address]:
-    """An address for each name, 250 in each /24, beginning with the first one's network."""
+    """An address per name, 250 per /24, starting in the network of `first`."""
     base = int(first) & ~0xFF
     return {name: IPv4Address(base + (i // 250 << 8) + i % 250 + 1) for i, name in enumerate(names)}
 

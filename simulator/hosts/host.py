@@ -1,6 +1,6 @@
-"""One simulated host: a few files, what was applied to it, and the answers of its host program.
+"""One simulated host: a few files, its applied settings, and the answers of its host program.
 
-The commands are recognised, not run: a host that does what a shell would is a node of `simulator/nodes`.
+It recognizes commands and does not run them. For hosts with a real shell, see `simulator/nodes`.
 """
 
 import json
@@ -14,9 +14,9 @@ from simulator.hosts import look, program
 from simulator.hosts.traffic import Port
 
 FACTORY = {"rdma_namespaces": "shared"}
-"""Fields that are as wanted on a machine that nobody has touched."""
+"""Fields that already conform on a new machine."""
 LINK_FIELDS = ("address", "mtu_bytes", "up")
-"""What the real program puts back when no new connection confirms it."""
+"""Fields that the real program restores unless a new connection confirms them."""
 
 STARTED = re.compile(rb"exec sudo -n python3 -I -c .* (?P<size>\d+) (?P<verb>\w+)$", re.DOTALL)
 INSTALLED = re.compile(
@@ -31,7 +31,7 @@ SAID = re.compile(rb"echo '(?P<text>.*)'|exit (?P<code>\d+)")
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Answer:
-    """How a command ended."""
+    """The result of a command."""
 
     out: str = ""
     err: str = ""
@@ -40,28 +40,28 @@ class Answer:
 
 @dataclass
 class SimHost:
-    """One host; all of it is gone with the process."""
+    """One host, which exists only in memory."""
 
     name: str
     files: dict[str, str] = field(default_factory=dict)
-    """sha256 of the program that lies at each path."""
+    """sha256 of the program by path."""
     fields: dict[str, Any] = field(default_factory=lambda: dict(FACTORY))
     machine_id: str = field(default_factory=lambda: secrets.token_hex(16))
     boot_id: str = field(default_factory=lambda: secrets.token_hex(16))
     unconfirmed: dict[str, Any] | None = None
-    """Link fields from before an apply that nobody has confirmed yet."""
+    """Link fields from before an unconfirmed apply."""
     revert_at_s: float = 0.0
     ports: list[Port] = field(default_factory=list)
     asked: list[str] = field(default_factory=list)
-    """Verbs in their order; whatever else was run is `other`."""
+    """Verbs in order; any other command is `other`."""
 
     def answer(self, command: str, sent: bytes, failing: str = "") -> Answer:
-        """What a command prints.
+        """The result of a command.
 
         Args:
             command: as SSH carried it.
-            sent: all of its input.
-            failing: step that fails in every apply; empty for none.
+            sent: its standard input.
+            failing: step that fails in each apply; empty: none.
         """
         text = command.encode()
         if started := STARTED.match(text):
@@ -98,7 +98,7 @@ class SimHost:
         if verb == "apply":
             wrong = [key for key in wanted if self.fields.get(key) != wanted[key] and (only is None or key in only)]
             failed = (
-                {"step": failing, "reason": f"{failing} was told to fail", "hint": "take the fault away"}
+                {"step": failing, "reason": f"fault injected into {failing}", "hint": "remove the fault"}
                 if failing
                 else None
             )

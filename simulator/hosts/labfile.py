@@ -1,4 +1,4 @@
-"""The stack file of a lab of many simulated hosts: two rails with pods, or eight routed ones without."""
+"""Stack files for many simulated hosts: two rails with pods, or eight routed rails without."""
 
 from collections.abc import Mapping
 from ipaddress import IPv4Address
@@ -11,11 +11,11 @@ from simulator.hosts.traffic import Port
 from stacks.lab import Lab
 
 INTERFACES = ("enp5s0", "enp132s0", "enp6s0", "enp133s0", "enp7s0", "enp134s0", "enp8s0", "enp135s0")
-"""Of a host's PFs, in the order of the rails."""
+"""Interfaces of a host's PFs in the order of the rails."""
 
 
 def lab_of(name: str, places: Mapping[str, IPv4Address], port: int, folder: Path, *, rails: int = 2) -> dict[str, Any]:
-    """The lab as its file says it; keys and known_hosts lie in the folder. Four VFs a PF, nothing to measure."""
+    """A lab with four VFs per PF and no benchmarks; keys and known_hosts are in the folder."""
     numbers = range(rails)
     return {
         **_head(name, folder),
@@ -25,7 +25,7 @@ def lab_of(name: str, places: Mapping[str, IPv4Address], port: int, folder: Path
 
 
 def routed_lab_of(name: str, places: Mapping[str, IPv4Address], port: int, folder: Path) -> dict[str, Any]:
-    """The same hosts as groups: eight rails of /31 links, and no pods. All of them lie in one /24."""
+    """The same hosts as groups: eight rails of /31 links and no pods. All addresses are in one /24."""
     hosts = list(places)
     return {
         **_head(name, folder),
@@ -57,19 +57,19 @@ def routed_lab_of(name: str, places: Mapping[str, IPv4Address], port: int, folde
 
 
 def ports_of(lab: Lab) -> list[Port]:
-    """Every PF of a lab, as traffic goes through it."""
+    """Every PF of a lab."""
     return [Port(node.name, pf.rdma_device, pf.interface, str(pf.address.ip)) for node in lab.nodes for pf in node.pfs]
 
 
 def write(file: Path, lab: Mapping[str, Any]) -> None:
-    """Writes the stack file, beside whatever else it has."""
+    """Writes the lab to the stack file and keeps its other content."""
     found = yaml.safe_load(file.read_text()) if file.exists() else {}
     found.setdefault("config", {})["rocelab:lab"] = dict(lab)
     file.write_text(yaml.safe_dump(found, sort_keys=False))
 
 
 def pf_address(number: int, rail: int) -> str:
-    """Of a host's PF, both counted from 0."""
+    """Address of a host's PF; both numbers start at 0."""
     return f"10.{64 + rail}.{number // 250}.{number % 250 + 1}"
 
 

@@ -1,4 +1,4 @@
-"""What a simulated host answers to the host program's verb `look`: as much as a server with so many NICs and GPUs."""
+"""What a simulated host answers to the host program's verb `look`: as much as a server with these NICs and GPUs."""
 
 import json
 from collections.abc import Sequence
@@ -8,7 +8,7 @@ from simulator.hosts.traffic import Port
 
 Json = dict[str, Any]
 COUNTERS = 60
-"""Of a port, as many as mlx5 has of those that an inventory takes."""
+"""Counters per port: as many as an inventory reads from mlx5."""
 PRIORITIES = range(8)
 
 
@@ -38,7 +38,7 @@ def answer(name: str, boot_id: str, ports: Sequence[Port]) -> str:
 
 
 def nonsense(printed: str) -> str:
-    """The same answer with values of other types, and with escapes for a terminal."""
+    """The same answer with wrong types and terminal escapes."""
     document = json.loads(printed)
     if "pfs" in document:
         document["pfs"]["value"][0].update(mtu_bytes={"value": "jumbo", "source": 5}, carrier=[1], addresses="all")

@@ -1,4 +1,4 @@
-"""The pure part of the host program, out of the very archive that was sent: it knows what a host has to answer."""
+"""The pure part of the host program, imported from the archive that was sent: it computes what a host should answer."""
 
 import hashlib
 import importlib
@@ -17,20 +17,20 @@ _SEEN: dict[str, bytes] = {}
 
 
 def keep(archive: bytes) -> str:
-    """Remembers an archive; its sha256, hexadecimal."""
+    """Stores an archive and returns its sha256."""
     digest = hashlib.sha256(archive).hexdigest()
     _SEEN[digest] = archive
     return digest
 
 
 def wanted_fields(digest: str, document: Document) -> Fields:
-    """What a conforming host answers, by the program of this digest."""
+    """What a conforming host answers, according to the program with this digest."""
     return _wanted_fields_of(digest)(document)
 
 
 @cache
 def _wanted_fields_of(digest: str) -> Callable[[Document], Fields]:
-    """The function out of one archive. Another archive has the same module names, so the earlier ones are let go."""
+    """The function from one archive. All archives have the same module names, so earlier modules are removed."""
     for name in [name for name in sys.modules if name.partition(".")[0] == PACKAGE]:
         del sys.modules[name]
     with tempfile.TemporaryDirectory() as folder:

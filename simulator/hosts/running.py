@@ -1,4 +1,4 @@
-"""The simulated hosts as a process of their own, with the stack file of the lab that they are."""
+"""Runs the simulated hosts as a separate process."""
 
 import sys
 from collections.abc import Iterator
@@ -15,7 +15,7 @@ START_S = 60
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ManyHosts:
-    """Hosts that run; their files lie in the folder."""
+    """Running hosts with their files in `folder`."""
 
     folder: Path
     stack: str
@@ -27,17 +27,17 @@ class ManyHosts:
 
     @property
     def faults_file(self) -> Path:
-        """Takes a fault for each host, see `simulator.hosts.farm.FAULTS`."""
+        """Faults by host; see `simulator.hosts.farm.FAULTS`."""
         return self.folder / "faults.json"
 
     def asked(self) -> list[str]:
-        """A line for each command that was answered: host and verb."""
+        """A line per answered command: host and verb."""
         log = self.folder / "asked.log"
         return log.read_text().splitlines() if log.exists() else []
 
 
 @contextmanager
-def many_hosts(  # noqa: PLR0913, PLR0917  # each of them is an option of the process
+def many_hosts(  # noqa: PLR0913, PLR0917  # each is an option of the process
     folder: Path,
     count: int,
     first: IPv4Address,
@@ -47,19 +47,19 @@ def many_hosts(  # noqa: PLR0913, PLR0917  # each of them is an option of the pr
     *,
     routed: bool = False,
 ) -> Iterator[ManyHosts]:
-    """Runs hosts while the block does.
+    """Runs hosts during the block.
 
     Args:
-        folder: for the lab file, the key, known_hosts and faults.json.
-        count: how many.
-        first: address of the first.
-        port: of all of them.
+        folder: folder of the lab file, the key, known_hosts and faults.json.
+        count: number of hosts.
+        first: address of the first host.
+        port: port of every host.
         stack: name of the stack and the lab.
         run_s: how long each benchmark run takes.
         routed: eight routed rails without pods instead of two with pods.
 
     Raises:
-        SimulatorError: when they do not listen, with the end of their log.
+        SimulatorError: if they do not listen, with the end of their log.
     """
     folder.mkdir(parents=True, exist_ok=True)
     daemon, ready = Daemon("hosts", folder), folder / "ready"

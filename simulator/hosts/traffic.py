@@ -1,7 +1,7 @@
-"""What the simulated hosts answer to the runner of the benchmarks: a fabric that is made up, and says so.
+"""What the simulated hosts answer to the benchmark runner: an invented fabric, labeled as simulated.
 
-The commands are recognised by what only they contain. Nothing is sent from host to host: both ends of a test meet in
-this process, and its result is drawn around a level, the same for the same two ends.
+Commands are recognized by their unique parts. Hosts send nothing to each other: both ends of a test meet in this
+process, and its result is drawn around a level and repeatable for the same two ends.
 """
 
 import asyncio
@@ -14,10 +14,10 @@ from typing import NamedTuple
 import asyncssh
 
 QUEUE_PAIRS = "rdma -j resource show qp"
-"""Only the look at a host before the tests asks for them."""
+"""Only the check of a host before the tests runs this."""
 LINE_GBIT_S = 1.0
 LEVEL = 0.972
-"""Of the line rate: 99.2 % of what the path MTU of 4096 leaves."""
+"""Share of the line rate: 99.2 % of what a path MTU of 4096 allows."""
 SPREAD = 0.002
 LATENCY_US = 12.0
 RULE = "-" * 87
@@ -35,7 +35,7 @@ class Port(NamedTuple):
 
 @dataclass
 class Traffic:
-    """All PFs of the hosts, and the servers that wait for a client."""
+    """All PFs of the hosts, and the servers that wait for clients."""
 
     ports: list[Port]
     run_s: float = 0.0
@@ -43,9 +43,9 @@ class Traffic:
     waiting: dict[tuple[str, str], "asyncio.Future[Port | None]"] = field(default_factory=dict)
     leases: set[str] = field(default_factory=set)
     one_pair_share: float = 1.0
-    """What a single queue pair carries of a link."""
+    """Share of a link that a single queue pair carries."""
     shares: dict[str, float] = field(default_factory=dict)
-    """What a host's links carry of what they should."""
+    """Share of its bandwidth that a host's links carry."""
 
     @staticmethod
     def understands(command: str) -> bool:
@@ -53,10 +53,10 @@ class Traffic:
         return any(mark in command for mark in ("echo @listening", "flock -n -E 75", QUEUE_PAIRS, "ping -q -n"))
 
     async def run(self, host: str, process: asyncssh.SSHServerProcess[bytes]) -> str:
-        """Answers a command; a run and a lease end with their input.
+        """Answers a command; runs and leases end with their input.
 
         Returns:
-            What a client has done to its end: test and server's address. Empty for all else.
+            For a client that finished: test and address of the server. Otherwise empty.
         """
         words = shlex.split(process.command or "")
         script = words.index("-c") + 1
@@ -98,7 +98,7 @@ class Traffic:
         return "".join(f"{line}\n" for line in lines)
 
     async def _bounded(self, host: str, process: asyncssh.SSHServerProcess[bytes], words: list[str]) -> str:
-        """One end of a test; with a port number first it is the server."""
+        """One end of a test; a nonzero port marks the server."""
         server, command = words[1] != "0", words[4:]
         test, options = command[0], _options(command[1:])
         own = next(port for port in self.ports if (port.host, port.device) == (host, options["-d"]))
@@ -124,7 +124,7 @@ class Traffic:
         return "" if server else f"{test} {peer.address}"
 
     async def _client_of(self, own: Port, number: str, process: asyncssh.SSHServerProcess[bytes]) -> Port | None:
-        """The client that calls; None when the input closes before."""
+        """The client that connects; None if the input closes first."""
         key = own.address, number
         called: asyncio.Future[Port | None] = asyncio.get_running_loop().create_future()
         self.waiting[key] = called
@@ -145,7 +145,7 @@ class Traffic:
 
     def _value(self, test: str, client: Port, server: Port, queue_pairs: int) -> float:
         """Gbit/s, or microseconds."""
-        drawn = random.Random("/".join((test, *client, *server)))  # noqa: S311  # a made-up value, nothing secret
+        drawn = random.Random("/".join((test, *client, *server)))  # noqa: S311  # an invented value, not a secret
         noise = 1 + drawn.gauss(0, SPREAD)
         share = min(self.shares.get(client.host, 1.0), self.shares.get(server.host, 1.0))
         carried = share * min(1.0, queue_pairs * self.one_pair_share)
@@ -153,7 +153,7 @@ class Traffic:
 
 
 def _printed(test: str, options: Mapping[str, str], own: Port, peer: Port, value: float) -> str:
-    """As perftest 4.5 prints it."""
+    """Output in the format of perftest 4.5."""
     verb, latency = test.split("_")[1], test.endswith("_lat")
     words = (
         [TITLES[verb], "Latency"] if latency else [TITLES[verb], *(["Bidirectional"] if "-b" in options else []), "BW"]
@@ -192,7 +192,7 @@ def _latency(size: int, count: int, value_us: float) -> list[str]:
 
 
 def _options(words: list[str]) -> dict[str, str]:
-    """Options by name; those that stand alone are empty."""
+    """Options by name; empty for those without a value."""
     return {
         word: following if not following.startswith("-") else ""
         for word, following in zip(words, [*words[1:], ""], strict=True)

@@ -1,7 +1,7 @@
-"""KVM where it really works, else emulation (TCG).
+"""Chooses KVM if it really works, otherwise emulation (TCG).
 
-Opening /dev/kvm and making a machine with it proves little: some clouds offer a KVM that takes both and then runs an
-ordinary guest kernel so slowly that it never boots. So the proof is our own kernel, started until its first program.
+Opening /dev/kvm and creating a machine proves little: on some clouds both succeed, but an ordinary guest kernel runs so
+slowly that it never boots. So the test boots our own kernel up to its first program.
 """
 
 import fcntl
@@ -25,7 +25,7 @@ _KVM = Path("/dev/kvm")
 _KVM_CREATE_VM = 0xAE01  # _IO(KVMIO, 1) of linux/kvm.h
 _PROBE_WORDS = "rocelab: the kernel runs"
 _PROBE_TIMEOUT_S = 8
-"""Working KVM takes under a second to our first program, emulation 2 to 4."""
+"""With KVM our first program starts within a second, with emulation after 2 to 4."""
 
 
 @dataclass(frozen=True)
@@ -36,23 +36,23 @@ class Accelerator:
 
     @property
     def options(self) -> tuple[str, ...]:
-        """The words of QEMU's command line."""
+        """QEMU's options."""
         if self.kind == "kvm":
             return ("-accel", "kvm", "-cpu", "host")
-        # tb-size: more translated code than this makes each node larger and no faster
+        # tb-size: more translated code makes nodes larger but not faster
         return ("-accel", "tcg,thread=multi,tb-size=96", "-cpu", "max")
 
     @property
     def identity(self) -> str:
-        """What a snapshot depends on: with KVM the guest sees this very machine's CPU."""
+        """Part of what a snapshot depends on: with KVM the guest sees this machine's CPU."""
         return f"kvm {_cpu()}" if self.kind == "kvm" else "tcg"
 
 
 def choose(qemu: Qemu, image: Image, report: Report) -> Accelerator:
-    """The accelerator to use; what the probe found is remembered until this machine's next boot.
+    """The accelerator to use. The result of the test is kept until this machine reboots.
 
     Raises:
-        SimulatorError: when the environment forces one that does not work, or names none.
+        SimulatorError: if the environment names an unknown accelerator, or one that does not work.
     """
     forced = os.environ.get(VARIABLE, "")
     if forced not in ("", "kvm", "tcg"):
@@ -70,7 +70,7 @@ def choose(qemu: Qemu, image: Image, report: Report) -> Accelerator:
 
 
 def refusal_of_kvm() -> str | None:
-    """Why this machine's KVM makes no virtual machine; None when it does."""
+    """Why KVM creates no virtual machine here; None if it does."""
     try:
         device = os.open(_KVM, os.O_RDWR | os.O_CLOEXEC)
     except OSError as error:
@@ -78,14 +78,14 @@ def refusal_of_kvm() -> str | None:
     try:
         os.close(fcntl.ioctl(device, _KVM_CREATE_VM, 0))
     except OSError as error:
-        return f"{_KVM} makes no virtual machine: {error.strerror}"
+        return f"{_KVM} creates no virtual machine: {error.strerror}"
     finally:
         os.close(device)
     return None
 
 
 def _remembered_probe(qemu: Qemu, image: Image, report: Report) -> str | None:
-    """What the probe says, run once for each boot of this machine, QEMU and image."""
+    """The result of the test, which runs once per boot of this machine, QEMU and image."""
     boot = Path("/proc/sys/kernel/random/boot_id").read_text()
     memory = cache_folder() / f"kvm-{digest(boot, qemu.version, str(image.folder))}.probed"
     if not memory.exists():
@@ -100,7 +100,7 @@ def _remembered_probe(qemu: Qemu, image: Image, report: Report) -> str | None:
 
 
 def _probe(qemu: Qemu, image: Image) -> str | None:
-    """Why our kernel does not run with KVM; None when it does."""
+    """Why our kernel does not run with KVM; None if it does."""
     command = [qemu.system, *qemu.options, *Accelerator("kvm").options, "-M", "q35", "-m", "256", "-nodefaults"]
     command += ["-no-user-config", "-display", "none", "-serial", "stdio", "-no-reboot", "-kernel", str(image.kernel)]
     command += ["-initrd", str(image.initrd), "-append", "console=ttyS0 quiet panic=-1 rocelab_probe=1"]

@@ -1,4 +1,4 @@
-"""Keys of the simulated lab, made once per simulator, and the files by which OpenSSH and the lab find them."""
+"""The simulated lab's SSH keys, made once per simulator, with known_hosts and ssh_config."""
 
 import os
 import shutil
@@ -15,7 +15,7 @@ SSH_CONFIG = "ssh_config"
 
 
 def give_keys(folder: Path, machines: list[Machine]) -> None:
-    """Makes the lab's key pair and a host key for each machine that has none."""
+    """Makes the lab's key pair, and a host key for each machine without one."""
     need_programs({"ssh": "openssh-client", "ssh-keygen": "openssh-client"}, "the simulator")
     _make_key(folder / USER_KEY)
     for machine in machines:
@@ -24,7 +24,7 @@ def give_keys(folder: Path, machines: list[Machine]) -> None:
 
 
 def write_ssh_files(folder: Path, machines: list[Machine], lab_names: Mapping[str, str]) -> None:
-    """Writes known_hosts and ssh_config for all machines; `lab_names` gives what the lab calls an address."""
+    """Writes known_hosts and ssh_config for all machines; `lab_names` maps addresses to names in the lab."""
     known_hosts, config = "", ""
     for machine in machines:
         known_hosts += "".join(f"[{machine.address}]:{SSH_PORT} {key}\n" for key in public_keys(folder / machine.name))
@@ -33,7 +33,7 @@ def write_ssh_files(folder: Path, machines: list[Machine], lab_names: Mapping[st
     config += (
         f'Host *\n  Port {SSH_PORT}\n  User {GUEST_USER}\n  IdentityFile "{folder / USER_KEY}"\n  IdentitiesOnly yes\n'
         f'  UserKnownHostsFile "{folder / "known_hosts"}"\n  StrictHostKeyChecking yes\n  BatchMode yes\n'
-        # a node that reboots or is reset leaves its sessions open and silent for ever: QEMU's own network keeps them
+        # QEMU's network keeps the sessions of a rebooted or reset node open forever, so probe them
         "  ConnectTimeout 20\n  ServerAliveInterval 10\n  ServerAliveCountMax 6\n"
     )
     switch = folder.parent / "switch" / "known_hosts"  # the switch is up before the nodes
@@ -44,12 +44,12 @@ def write_ssh_files(folder: Path, machines: list[Machine], lab_names: Mapping[st
 def _make_key(key: Path) -> None:
     key.parent.mkdir(parents=True, exist_ok=True)
     if not (key.exists() and key.with_name(f"{key.name}.pub").exists()):
-        key.unlink(missing_ok=True)  # half a pair: ssh-keygen would ask whether to overwrite it
+        key.unlink(missing_ok=True)  # half a pair, which ssh-keygen would not overwrite without a question
         run("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", "rocelab", "-f", str(key))
 
 
 def _replace(path: Path, text: str) -> None:
-    """Writes a file at once, since an ssh may be reading it."""
+    """Replaces a file in one step, because an ssh may be reading it."""
     partial = path.with_name(f"{path.name}.{os.getpid()}")
     partial.write_text(text)
     partial.rename(path)

@@ -1,4 +1,4 @@
-"""What is made once per recipe and shared by all checkouts, and running the programs that make it."""
+"""A cache of files that are made once per recipe and shared by all checkouts."""
 
 import fcntl
 import hashlib
@@ -15,12 +15,12 @@ LAST_LINES = 10
 
 
 def cache_folder() -> Path:
-    """Where made things live: outside the checkout, so that a second clone starts warm."""
+    """The cache, outside the checkout, so that a second clone starts warm."""
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "rocelab" / "nodes"
 
 
 def digest(*texts: str) -> str:
-    """A short name for `texts`; two lists that differ in any place have two names."""
+    """A short hash of a list of texts."""
     return hashlib.sha256("\0".join(texts).encode()).hexdigest()[:12]
 
 
@@ -28,7 +28,7 @@ def run(*command: str, env: Mapping[str, str] | None = None, pass_fds: tuple[int
     """Runs a program and returns its output.
 
     Raises:
-        SimulatorError: with the last lines that it printed when it fails.
+        SimulatorError: if it fails, with the last lines of its output.
     """
     done = subprocess.run(
         command,
@@ -48,9 +48,9 @@ def run(*command: str, env: Mapping[str, str] | None = None, pass_fds: tuple[int
 
 
 def made_once(kind: str, recipe: str, make: Callable[[Path], None], report: Report) -> Path:
-    """The folder that `make` fills for this recipe; it gets its name only when complete.
+    """The folder that `make` fills for this recipe. It gets its name only when complete.
 
-    One lock a folder, since making one may need another; a second checkout waits for the first one's build.
+    One lock per folder, because making one may need another. A second checkout waits for the first one's build.
     """
     folder = cache_folder() / f"{kind}-{digest(recipe)}"
     if folder.exists():
@@ -60,7 +60,7 @@ def made_once(kind: str, recipe: str, make: Callable[[Path], None], report: Repo
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            waiting = f"{folder.name}: another command is making it, waiting"
+            waiting = f"{folder.name}: waiting for another command that makes it"
             report(waiting)
             with announced(waiting, report):
                 fcntl.flock(lock, fcntl.LOCK_EX)
@@ -78,25 +78,25 @@ def made_once(kind: str, recipe: str, make: Callable[[Path], None], report: Repo
 
 
 def need_space(folder: Path, needed_bytes: int, what: str) -> None:
-    """Refuses to begin what would fill a disk.
+    """Refuses to start without enough disk space.
 
     Raises:
-        SimulatorError: naming the folder, what is free there and what is needed.
+        SimulatorError: naming the folder, its free space and the required space.
     """
     there = next(place for place in (folder, *folder.parents) if place.exists())
     free_bytes = shutil.disk_usage(there).free
     if free_bytes < needed_bytes:
         raise SimulatorError(
-            f"no disk space for {what}: {folder} has {free_bytes >> 20} MiB free and {needed_bytes >> 20} MiB are "
-            f"needed.\n  Free some there, or choose another place: XDG_CACHE_HOME for the cache, TMPDIR while building."
+            f"no disk space for {what}: {folder} has {free_bytes >> 20} MiB free, needs {needed_bytes >> 20} MiB.\n"
+            "  Free some space there, or set another folder: XDG_CACHE_HOME for the cache, TMPDIR for building."
         )
 
 
 def need_programs(packages: Mapping[str, str], purpose: str) -> None:
-    """Refuses to begin without the programs that `purpose` runs; `packages` maps each to its Debian package.
+    """Refuses to start without the programs that `purpose` needs; `packages` maps each to its Debian package.
 
     Raises:
-        SimulatorError: naming every program that is missing, and its package.
+        SimulatorError: naming the missing programs and their packages.
     """
     path = f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin"
     if missing := [name for name in packages if shutil.which(name, path=path) is None]:

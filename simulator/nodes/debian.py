@@ -1,4 +1,4 @@
-"""Debian packages without installing them: from the mirrors of this machine's own apt, unpacked into the cache."""
+"""Debian packages, unpacked into the cache instead of installed, from the mirrors of this machine's apt."""
 
 import re
 import shutil
@@ -10,22 +10,22 @@ from simulator.part import Report, SimulatorError
 
 KEYRING = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
 PACKAGE_BYTES = 400 << 20
-"""Space that QEMU and what it needs take while they are unpacked, with room to spare (measured: 150 MiB)."""
+"""Space for unpacking QEMU and its dependencies, with room to spare (measured: 150 MiB)."""
 
 
 def sources(*suites: str) -> list[str]:
     """Source lines for `suites` on the mirrors that this machine's apt uses.
 
     Raises:
-        SimulatorError: when apt has no source for Debian 12.
+        SimulatorError: if apt has no source for Debian 12.
     """
     need_programs({"apt-get": "apt", "dpkg-deb": "dpkg"}, "building the nodes' image")
     listed = run("apt-get", "-o", "Dir::State::Lists=/nonexistent", "update", "--print-uris")
     mirrors = {suite: uri for uri, suite in re.findall(r"^'(\S+)/dists/(\S+)/InRelease'", listed, re.MULTILINE)}
     if "bookworm" not in mirrors:
         raise SimulatorError(
-            "apt on this machine has no source for Debian 12 (bookworm), from which the nodes' image is built.\n"
-            "  Add one under /etc/apt/sources.list.d/, then run the command again; nothing from it gets installed."
+            "apt on this machine has no source for Debian 12 (bookworm), which the nodes' image is built from.\n"
+            "  Add one under /etc/apt/sources.list.d/ and run the command again. Nothing from it will be installed."
         )
     for suite in ("bookworm-backports", "trixie", "trixie-updates", "trixie-backports"):
         mirrors.setdefault(suite, mirrors["bookworm"])
@@ -34,11 +34,11 @@ def sources(*suites: str) -> list[str]:
 
 
 def unpacked(packages: tuple[str, ...], report: Report) -> Path:
-    """A folder with `packages` of the backports, and what they need that this machine lacks, unpacked."""
+    """A folder with `packages` from the backports, unpacked with the dependencies that this machine lacks."""
 
     def download(folder: Path) -> None:
         need_space(folder, PACKAGE_BYTES, " and ".join(packages))
-        # `package/release` would not do the same for what the package depends on
+        # `package/release` would not apply to dependencies
         apt = _private_apt(
             folder, "bookworm", "bookworm-backports", options=["APT::Default-Release=bookworm-backports"]
         )
@@ -49,7 +49,7 @@ def unpacked(packages: tuple[str, ...], report: Report) -> Path:
 
 
 def fetched(packages: tuple[str, ...], report: Report) -> Path:
-    """A folder with `packages` of Debian 12 unpacked, whether or not this machine has them installed."""
+    """A folder with `packages` of Debian 12 unpacked, even if this machine has them installed."""
 
     def download(folder: Path) -> None:
         apt = _private_apt(folder, "bookworm", "bookworm-updates", "bookworm-security")
@@ -60,7 +60,7 @@ def fetched(packages: tuple[str, ...], report: Report) -> Path:
 
 
 def _private_apt(folder: Path, *suites: str, options: Sequence[str] = ()) -> list[str]:
-    """An apt with a memory of its own, in `folder`: the machine's stays as it is, and root is not needed."""
+    """An apt with its own state in `folder`: does not touch the machine's apt and needs no root."""
     apt = folder / "apt"
     for name in ("lists", "archives"):
         (apt / name / "partial").mkdir(parents=True)
@@ -74,7 +74,7 @@ def _private_apt(folder: Path, *suites: str, options: Sequence[str] = ()) -> lis
         "APT::Sandbox::User=",
         "APT::Install-Recommends=false",
         "APT::Keep-Downloaded-Packages=true",
-        # it takes dpkg's lock even when it only downloads
+        # apt locks dpkg even for downloads
         "Debug::NoLocking=true",
         *options,
     ]
@@ -90,5 +90,5 @@ def _unpack(folder: Path) -> None:
 
 
 def library_path(root: Path) -> str:
-    """Where programs of an unpacked folder find their libraries."""
+    """LD_LIBRARY_PATH for programs of an unpacked folder."""
     return f"{root}/usr/lib/x86_64-linux-gnu:{root}/lib/x86_64-linux-gnu"

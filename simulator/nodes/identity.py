@@ -1,4 +1,4 @@
-"""The host key that a node was given in place of its own, as a VM gets one from the vCenter that made it."""
+"""Host keys that replace a node's own, as a VM gets one from the vCenter that created it."""
 
 from pathlib import Path
 
@@ -8,14 +8,14 @@ from simulator.part import SimulatorError
 
 GIVEN_KEY = "given_host_key"
 TAKE_KEY = (
-    # loaded anew, the module sees what this QEMU was started with; a snapshot remembers the one that it was made in
+    # reloaded, the module sees the files of this QEMU; after a snapshot it still has those of the old one
     "sudo modprobe -r qemu_fw_cfg; sudo /usr/local/sbin/lab-identity && sudo systemctl restart ssh.service"
 )
-"""Makes a guest that came out of a snapshot present the key that it would have read at a boot."""
+"""Makes a guest restored from a snapshot present the key that it would read at boot."""
 
 
 def given_key(folder: Path) -> str | None:
-    """The private key that a node was given; None: it has its own."""
+    """The private key given to a node; None: it uses its own."""
     try:
         return (folder / GIVEN_KEY).read_text()
     except FileNotFoundError:
@@ -23,10 +23,10 @@ def given_key(folder: Path) -> str | None:
 
 
 def give_key(folder: Path, private_key: str | None) -> None:
-    """Gives a node a key from its next start on; None: its own.
+    """Gives a node a key for its next start; None: its own.
 
     Raises:
-        SimulatorError: when the text is no private key.
+        SimulatorError: if the text is not a private key.
     """
     private, public = folder / GIVEN_KEY, folder / f"{GIVEN_KEY}.pub"
     for old in (private, public):
@@ -44,18 +44,18 @@ def give_key(folder: Path, private_key: str | None) -> None:
 
 
 def key_file(folder: Path) -> str:
-    """The file of the key that a node is to present, in its folder."""
+    """Name of the key file that a node should use, in its folder."""
     return GIVEN_KEY if (folder / GIVEN_KEY).exists() else HOST_KEY
 
 
 def public_keys(folder: Path) -> list[str]:
-    """`ssh-ed25519 AAAA…` of a node: its own key, which it presents until it was given another, and that one."""
+    """`ssh-ed25519 AAAA…` of a node's own key and of the key given to it, if any."""
     files = [folder / f"{HOST_KEY}.pub", folder / f"{GIVEN_KEY}.pub"]
     return [" ".join(file.read_text().split()[:2]) for file in files if file.exists()]
 
 
 def presents(machine: Machine, folder: Path) -> bool:
-    """Whether ssh of a running node presents the key that it is to have."""
+    """Whether ssh on a running node presents the right key."""
     wanted = (folder / f"{key_file(folder)}.pub").read_text().split()[1]
     try:
         seen = run("ssh-keyscan", "-T", "10", "-t", "ed25519", "-p", str(SSH_PORT), machine.address)

@@ -1,4 +1,4 @@
-"""What every node boots from: a kernel, a tiny initrd and a Debian 12 root, built once per recipe."""
+"""The nodes' image: a kernel, a tiny initrd and a Debian 12 root, built once per recipe."""
 
 import os
 import shlex
@@ -16,7 +16,7 @@ GUEST_RECIPE = Path(__file__).with_name("guest.sh")
 PACKAGES = (
     # a machine
     *("systemd-sysv", "dbus", "udev", "kmod", "libnss-myhostname", "linux-image-amd64", "busybox-static"),
-    # what the hosts of a lab have: logins, networking, and the Python on which host programs run
+    # as on the hosts of a lab: logins, networking, and Python for the host program
     *("openssh-server", "sudo", "iproute2", "iputils-ping", "ethtool", "pciutils", "procps", "tcpdump"),
     *("netplan.io", "python3"),
     # RDMA and its benchmarks
@@ -30,7 +30,7 @@ UNWANTED_FILES = (
 ROOT_SIZE_BYTES = 3 << 30
 """Size that the guest sees; the file is sparse."""
 IMAGE_BYTES = 900 << 20
-"""Space that kernel, initrd and the used part of the root take, with room to spare (measured: 660 MiB)."""
+"""Space for kernel, initrd and the used part of the root, with room to spare (measured: 660 MiB)."""
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class Image:
 
     @property
     def root(self) -> Path:
-        """Root disk, which every node's own disk is laid over."""
+        """Root disk, the base of every node's own disk."""
         return self.folder / "root"
 
     @property
@@ -51,12 +51,12 @@ class Image:
 
     @property
     def initrd(self) -> Path:
-        """Loads the disk's drivers and hands over: nothing else, since emulated time is dear."""
+        """Only loads the disk's drivers and mounts the root, because emulation is slow."""
         return self.folder / "initrd"
 
 
 def build_image(report: Report) -> Image:
-    """The image of this recipe, made when the cache lacks it. Package versions are no part of the recipe's name."""
+    """The image of this recipe, made if the cache lacks it. The recipe's name does not depend on package versions."""
     recipe = [GUEST_RECIPE.read_text(), GUEST_USER, str(ROOT_SIZE_BYTES), *PACKAGES, *UNWANTED_FILES]
     return Image(made_once("image", "\n".join(recipe), lambda folder: _make(folder, report), report))
 
@@ -77,7 +77,7 @@ class Variant:
     """Hooks of the tree, before the recipe runs in it."""
     after: Sequence[str] = ()
     inputs: Sequence[Handle] = ()
-    """What the hooks read."""
+    """Files that the hooks read."""
 
 
 def fill_image(image: Image, variant: Variant, report: Report) -> None:

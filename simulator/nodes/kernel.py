@@ -12,10 +12,10 @@ from simulator.nodes.tree import Tree, handles, make_tree
 from simulator.part import Report
 
 VERSION = "7.3.4-1~bpo13+1"
-"""Of Debian's package linux in trixie-backports, which keeps the newest only: to raise it, change this and `RELEASE`.
-The patch applies to the source that comes with it, or the build stops."""
+"""Version of Debian's package linux in trixie-backports, which keeps only the newest. To raise it, change this and
+`RELEASE`. The build stops if the patch does not apply to its source."""
 RELEASE = "7.3.4+deb13-amd64"
-"""What `uname -r` says."""
+"""Output of `uname -r`."""
 _SERIES, _ABI = "7.3", RELEASE.removesuffix("-amd64")
 PACKAGES = (
     *(f"linux-{part}-{RELEASE}={VERSION}" for part in ("base", "binary", "modules", "headers")),
@@ -28,11 +28,11 @@ BUILD = Path(__file__).with_name("kernel.sh")
 PATCH = Path(__file__).with_name("rdma_rxe.patch")
 ARCHIVE = "kernel.tar"
 ARCHIVE_BYTES = 400 << 20
-"""Space that kernel and modules take, with room to spare."""
+"""Space for kernel and modules, with room to spare."""
 
 
 def build_kernel(report: Report) -> Path:
-    """An archive with the kernel and its modules, made when the cache lacks it."""
+    """An archive with the kernel and its modules, made if the cache lacks it."""
     recipe = [BUILD.read_text(), PATCH.read_text(), *PACKAGES]
     return made_once("kernel", "\n".join(recipe), lambda folder: _make(folder, report), report) / ARCHIVE
 

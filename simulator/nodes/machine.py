@@ -1,4 +1,4 @@
-"""A node as hardware: number, NICs and their slots, and QEMU's command line that makes it so. Starts nothing."""
+"""A node as hardware: number, NICs and slots, and QEMU's command line for it. Starts nothing."""
 
 import re
 import shlex
@@ -16,28 +16,28 @@ from stacks.nodes import Node
 
 MEMORY_MIB = 448
 REAL_PODS_MEMORY_MIB = 2048
-"""With a kubelet, containerd and room for what pods ask for."""
+"""Enough for a kubelet, containerd and pods."""
 POD_NIC = "enp0s5"
 """The NIC of the pod network, on a machine with real pods."""
 API_DOOR = "192.168.1.8"
-"""The API server, seen from a machine with real pods: beside the repository's address."""
+"""Address of the API server on a machine with real pods, next to the repository's address."""
 API_SERVER = ("127.0.12.200", 6443)
 KUBELET_PORT = 10250
 KUBERNETES = "kubernetes.tar"
-"""File with what the kubelet of a machine with real pods starts with."""
+"""File with the settings and identity of the kubelet on a machine with real pods."""
 MOST_MACHINES = 64
-"""Guests' DHCP addresses and MACs are derived from the number; far more than two cores can run."""
+"""Limit of the guests' DHCP addresses and MACs, which contain the number."""
 NODE_NETWORK = "127.0.12."
 SSH_PORT = 2222
 HOST_KEY = "host_key"
-"""File with the key that ssh of a machine presents, unless it was given another."""
+"""File with the machine's own SSH host key."""
 REPOSITORY = ("127.0.12.202", 8080)
-"""Where the package repository listens."""
+"""Address and port of the package repository."""
 MODELS = ("igb", "vmxnet3")
-"""What a simulated NIC may be; over both of them soft-RoCE stands in for RDMA."""
+"""Models of simulated NICs. On both, soft-RoCE replaces hardware RDMA."""
 _DOOR = Path(__file__).parents[1] / "packages" / "door.py"
 _FIRST_NIC_SLOT = 8
-"""Slots 2 to 5 of the root bus hold disk, management NIC, random numbers and the NIC of the pod network."""
+"""Slots 2 to 5 of the root bus have disk, management NIC, random numbers and the NIC of the pod network."""
 
 
 @dataclass(frozen=True)
@@ -47,17 +47,17 @@ class Nic:
     interface: str
     rail: str
     model: str = "igb"
-    """QEMU's name of it, which is that of its driver as well."""
+    """QEMU's name for it, which is also its driver's name."""
 
     @property
     def bus(self) -> int:
-        """PCI bus of the NIC, from which the guest makes the interface's name."""
+        """PCI bus of the NIC, which determines the interface's name in the guest."""
         return int(self.interface[len("enp") : -len("s0")])
 
 
 @dataclass(frozen=True)
 class Machine:
-    """Machine `number`. The number is what it is, as a serial number; the lab may call it as it likes."""
+    """Machine `number`. The number identifies it; its name in the lab may change."""
 
     number: int
     hostname: str
@@ -77,15 +77,15 @@ class Machine:
 
     @property
     def address(self) -> str:
-        """Where its ssh answers, at port 2222."""
+        """Its SSH address; the port is 2222."""
         return f"{NODE_NETWORK}{self.number}"
 
     def mac(self, position: int) -> str:
-        """Hardware address: 0 is the management NIC, others count the rails."""
+        """MAC address of a NIC; position 0 is the management NIC, then come the rails."""
         return f"52:54:00:{position * 0x11:02x}:00:{self.number:02x}"
 
     def command(self, qemu: Qemu, image: Image, accelerator: Accelerator, host_key: str = HOST_KEY) -> list[str]:
-        """QEMU's command line, all but the disk's file; paths are relative to the machine's folder."""
+        """QEMU's command line without the disk's file; paths are relative to the machine's folder."""
         management = f"user,id=management,restrict=on,net=192.168.1.0/24,dhcpstart=192.168.1.{10 + self.number}"
         words = [qemu.system, *qemu.options, *accelerator.options, "-name", self.name]
         words += ["-M", "q35,usb=off,vmport=off", "-smp", "2" if self.real_pods else "1", "-m", str(self.memory_mib)]
@@ -93,7 +93,7 @@ class Machine:
         words += ["-serial", "file:console.log", "-qmp", "unix:monitor.sock,server=on,wait=off"]
         words += ["-device", "virtio-blk-pci,drive=disk,bus=pcie.0,addr=2"]
         words += ["-device", "virtio-rng-pci,bus=pcie.0,addr=4"]
-        # restrict=on: through its management NIC the guest reaches nobody but the repository; only ssh comes in
+        # restrict=on: over the management NIC, the guest reaches only the repository, and only ssh reaches the guest
         doors = [f"hostfwd=tcp:{self.address}:{SSH_PORT}-:22", f"guestfwd={_door('192.168.1.9:80', REPOSITORY)}"]
         if self.real_pods:
             doors.append(f"hostfwd=tcp:{self.address}:{KUBELET_PORT}-:{KUBELET_PORT}")
@@ -113,7 +113,7 @@ class Machine:
         return words
 
     def _nic(self, position: int, nic: Nic) -> list[str]:
-        # a host bridge of its own, since only that lets us choose the bus number; the NIC's bus is the next one
+        # only a host bridge lets us choose the bus number; the NIC's bus is the next one
         bridge = f"pxb-pcie,id=bridge{position},bus_nr={nic.bus - 1},bus=pcie.0,addr={_FIRST_NIC_SLOT - 1 + position}"
         port = f"pcie-root-port,id=port{position},bus=bridge{position},slot=0,chassis={9 + position}"
         card = f"{nic.model},netdev={nic.interface},bus=port{position},mac={self.mac(position)},romfile="
@@ -132,7 +132,7 @@ class Machine:
         return f"local.type=unix,local.path={interface}.sock,remote.type=unix,remote.path={self.cable(interface)}"
 
     def cable(self, interface: str) -> str:
-        """The switch's end of a NIC's cable, seen from the machine's folder."""
+        """The switch's end of a NIC's cable, relative to the machine's folder."""
         return f"../../switch/{self.name}-{interface}.sock"
 
     def _kernel_arguments(self) -> str:
@@ -146,24 +146,24 @@ class Machine:
 
 
 def _door(inside: str, server: tuple[str, int]) -> str:
-    """A guest's way out: an address of its own network, each of whose connections QEMU gives to our program."""
-    # QEMU's libraries, where it was unpacked, are not those of our Python
+    """A guest's way out: QEMU passes each connection to this address of its network to our program."""
+    # the libraries of an unpacked QEMU do not fit our Python
     words = ["env", "-u", "LD_LIBRARY_PATH", "-u", "QEMU_MODULE_DIR", sys.executable, "-I", "-S", str(_DOOR)]
     command = shlex.join([*words, server[0], str(server[1])])
     return f"tcp:{inside}-cmd:{command}".replace(",", ",,")
 
 
 def machines_of(lab: Lab) -> list[Machine]:
-    """The machines that a lab's nodes need, in the lab's order.
+    """The machines for a lab's nodes, in the lab's order.
 
     Raises:
-        SimulatorError: naming every node that the simulator cannot be.
+        SimulatorError: naming every node that the simulator cannot run.
     """
     faults = [fault for node in lab.nodes if (fault := _unfit(node))]
     if len(lab.nodes) > MOST_MACHINES:
-        faults.append(f"nodes: {len(lab.nodes)} machines are asked for, the simulator runs {MOST_MACHINES} at most")
+        faults.append(f"nodes: the lab has {len(lab.nodes)}, the simulator runs at most {MOST_MACHINES}")
     if faults:
-        raise SimulatorError("the simulator cannot be this lab:\n" + "\n".join(f"  {fault}" for fault in faults[:12]))
+        raise SimulatorError("the simulator cannot run this lab:\n" + "\n".join(f"  {fault}" for fault in faults[:12]))
     return [
         Machine(
             _number(node.address),
@@ -178,21 +178,21 @@ def machines_of(lab: Lab) -> list[Machine]:
 def _unfit(node: Node) -> str | None:
     if not 1 <= _number(node.address) <= MOST_MACHINES or node.ssh_port != SSH_PORT:
         return (
-            f"nodes.{node.name}: {node.address}:{node.ssh_port} is not a simulated machine's: "
+            f"nodes.{node.name}: {node.address}:{node.ssh_port} is not the address of a simulated machine; "
             f"use {NODE_NETWORK}1 to {NODE_NETWORK}{MOST_MACHINES}, port {SSH_PORT}"
         )
     for pf in node.pfs:
         bus = re.fullmatch(r"enp([0-9]+)s0", pf.interface)
         if bus is None or not 4 <= int(bus[1]) <= 248:
-            return f"nodes.{node.name}.pfs: {pf.interface}: a simulated NIC is called enp<bus>s0, bus 4 to 248"
+            return f"nodes.{node.name}.pfs: {pf.interface}: names of simulated NICs are enp4s0 to enp248s0"
         if pf.driver not in MODELS:
-            return f"nodes.{node.name}.pfs: {pf.interface} has driver {pf.driver}; a simulated NIC: {', '.join(MODELS)}"
+            return f"nodes.{node.name}.pfs: {pf.interface} has driver {pf.driver}, not {' or '.join(MODELS)}"
     if len({pf.interface for pf in node.pfs}) > 4:
-        return f"nodes.{node.name}.pfs: {len(node.pfs)} NICs; a simulated machine has 4 at most"
+        return f"nodes.{node.name}.pfs: {len(node.pfs)} NICs; a simulated machine has at most 4"
     return None
 
 
 def _number(address: IPv4Address) -> int:
-    """A machine's number by its address; 0 for an address of no machine."""
+    """The number of the machine at an address; 0 if no machine has it."""
     text = str(address)
     return int(text.rpartition(".")[2]) if text.startswith(NODE_NETWORK) else 0

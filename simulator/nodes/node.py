@@ -23,10 +23,10 @@ from simulator.process import Daemon, refuse_a_taken_port
 
 SNAPSHOT = "clean"
 SSH_WAIT_S = 600
-"""A first boot takes 20 s on idle cores; on crowded ones ten times that has been seen."""
+"""A first boot takes 20 s on idle cores, and took ten times as long on busy ones."""
 DISK_BYTES = 300 << 20
-"""What a fresh disk and its snapshot take, with room to spare (measured: 150 to 180 MiB)."""
-# what a deployment starts first, so that the snapshot has it in memory already
+"""Space for a new disk and its snapshot, with room to spare (measured: 150 to 180 MiB)."""
+# what a deployment runs first, so that the snapshot already has it in memory
 _WARM_UP = "python3 -I -c 'import json, subprocess, ipaddress, fcntl, hashlib'; rdma link; ip -j addr; sudo -n true"
 
 _RUNTIME_STARTED = (
@@ -34,12 +34,12 @@ _RUNTIME_STARTED = (
     "systemctl -q is-active containerd && systemctl -q is-active lab-kubernetes"
 )
 _START_KUBELET = "sudo systemctl enable --quiet --now --no-block kubelet"
-"""After the snapshot, since one that has spoken to an API server would remember it; at a boot it starts by itself."""
+"""Runs after the snapshot, which must not contain a kubelet that knows an API server. At boot it starts by itself."""
 
 
 @dataclass(frozen=True)
 class Boot:
-    """What a node is started with."""
+    """Everything that a node boots with."""
 
     qemu: Qemu
     image: Image
@@ -47,7 +47,7 @@ class Boot:
 
 
 class Node:
-    """A machine with its folder `.sim/nodes/<name>`."""
+    """A machine and its folder `.sim/nodes/<name>`."""
 
     def __init__(self, machine: Machine, nodes_folder: Path) -> None:
         self.machine = machine
@@ -57,11 +57,11 @@ class Node:
 
     @property
     def was_started(self) -> bool:
-        """Whether it was started and not stopped since; it may have died."""
+        """Whether it was started and not stopped; it may have died."""
         return self.daemon.pid_file.exists()
 
     def up(self, boot: Boot, first_boots: AbstractContextManager[object], report: Report) -> None:
-        """Leaves a running node as it is; else starts it from its snapshot, or boots it afresh inside `first_boots`."""
+        """Starts the node, unless it runs, from its snapshot; without a snapshot, boots it inside `first_boots`."""
         ingredients = self._ingredients(boot)
         disk = self._disk(ingredients)
         has_snapshot = disk.exists() and _has_snapshot(boot.qemu, disk, report)
@@ -75,7 +75,7 @@ class Node:
                 return
             report(f"stopping it: {self._what_changed(ingredients)}")
         elif self.was_started:
-            report(f"had died, starting it again; its last words:\n{self.last_words()}")
+            report(f"had died, starting it again; end of its log:\n{self.last_words()}")
         self.stop()
         refuse_a_taken_port(self.machine.name, self.machine.address, SSH_PORT)
         if self.machine.real_pods:
@@ -84,25 +84,25 @@ class Node:
             with first_boots:
                 report(f"first boot ({boot.accelerator.kind})")
                 self._boot_first(boot, disk, ingredients, report)
-            if key_file(self.folder) == GIVEN_KEY:  # a snapshot is of the machine as it is by itself
+            if key_file(self.folder) == GIVEN_KEY:  # the snapshot must have the machine's own key
                 self.stop()
                 self._restored(boot, disk, report)
         self._start_kubelet()
         report("answers")
 
     def prepare(self, boot: Boot, first_boots: AbstractContextManager[object], report: Report) -> None:
-        """Makes the snapshot that a start needs, and leaves the node off."""
+        """Makes the snapshot that a start needs, and leaves the node powered off."""
         disk = self._disk(self._ingredients(boot))
         if not (disk.exists() and _has_snapshot(boot.qemu, disk, report)):
             self.up(boot, first_boots, report)
         self.stop()
-        report("is off, and can be started")
+        report("is off and ready to start")
 
     def reset(self, report: Report) -> None:
-        """Puts memory and disk of the running node back to the snapshot.
+        """Resets memory and disk of the running node to the snapshot.
 
         Raises:
-            SimulatorError: when the node does not run.
+            SimulatorError: if the node does not run.
         """
         if self.daemon.pid() is None:
             raise SimulatorError(f"{self.machine.name} does not run: sim up\n{self.last_words()}")
@@ -110,41 +110,41 @@ class Node:
         self.wait_for_ssh(report)
         self._take_given_key(report)
         self._start_kubelet()
-        report("as after its first boot")
+        report("reset to its first boot")
 
     def stop(self) -> None:
-        """Ends QEMU and waits for its end; the disk stays."""
+        """Stops QEMU and waits for its end; the disk stays."""
         self.daemon.stop()
         for left in self.folder.glob("*.sock"):
             left.unlink(missing_ok=True)
 
     def set_links(self, nics: Iterable[Nic], unplugged: set[str]) -> None:
-        """Gives each NIC the carrier that its cable has; what is right already is left alone."""
+        """Sets each NIC's carrier according to its cable."""
         for nic in nics:
             qmp.ask(self.folder, "set_link", name=nic.interface, up=nic.interface not in unplugged)
 
     def answers(self) -> bool:
-        """Whether an SSH server greets: much cheaper for the guest than a login."""
+        """Whether an SSH server sends its greeting, which costs the guest much less than a login."""
         try:
             with socket.create_connection((self.machine.address, SSH_PORT), timeout=3) as connection:
-                return connection.recv(4) == b"SSH-"  # QEMU itself accepts, whatever the guest does
+                return connection.recv(4) == b"SSH-"  # QEMU accepts connections even if the guest does not
         except OSError:
             return False
 
     def wait_for_ssh(self, report: Report, login: bool = True) -> None:
-        """Waits until ssh greets and, with `login`, until a login could set the guest's clock.
+        """Waits until ssh sends its greeting and, with `login`, until a login has set the guest's clock.
 
-        A snapshot leaves the clock in the past: file times, certificates and logs would be wrong.
+        After a snapshot the clock is in the past, which would break file times, certificates and logs.
         """
         wait = Wait("ssh", SSH_WAIT_S, report, pause_s=0.2)
         while not (self.answers() and (not login or self._set_clock())):
             if self.daemon.pid() is None:
-                raise SimulatorError(f"{self.machine.name}: QEMU has ended by itself\n{self.last_words()}")
-            if not wait.goes_on():
+                raise SimulatorError(f"{self.machine.name}: QEMU ended by itself\n{self.last_words()}")
+            if not wait.continues():
                 raise SimulatorError(f"{self.machine.name}: no ssh login after {SSH_WAIT_S} s\n{self.last_words()}")
 
     def last_words(self) -> str:
-        """What QEMU and the guest's console said last."""
+        """The last lines of QEMU's log and the guest's console."""
         words = [self.daemon.last_words()]
         console = self.folder / "console.log"
         if console.exists():
@@ -164,11 +164,11 @@ class Node:
         self._ssh(_WARM_UP)
         if self.machine.real_pods and not self._ssh(_RUNTIME_STARTED):
             raise SimulatorError(f"{self.machine.name}: containerd does not start\n{self.last_words()}")
-        # before anyone makes VFs: those that come back in a new process are dead
+        # before VFs exist, because restored VFs do not work in a new process
         qmp.human(self.folder, f"savevm {SNAPSHOT}")
 
     def _restored(self, boot: Boot, disk: Path, report: Report) -> bool:
-        """Whether the node came back from its snapshot; a QEMU that was killed may have left the disk unreadable."""
+        """Whether the node starts from its snapshot; a killed QEMU may have damaged the disk."""
         command = self._command(boot, disk, key_file(self.folder))
         self.daemon.start([*command, "-loadvm", SNAPSHOT], env=boot.qemu.environment)
         try:
@@ -177,22 +177,20 @@ class Node:
         except SimulatorError:
             if self.daemon.pid() is not None:
                 raise
-            report(f"its snapshot does not start, booting it afresh:\n{self.daemon.last_words()}")
+            report(f"its snapshot does not start, booting it again:\n{self.daemon.last_words()}")
             return False
         return True
 
     def _take_given_key(self, report: Report) -> None:
-        """Lets a guest out of a snapshot present the key that it was given; a boot reads it by itself."""
+        """Makes a guest restored from a snapshot present the given key, which it would read at boot."""
         if key_file(self.folder) != GIVEN_KEY:
             return
         self._ssh(TAKE_KEY)
-        wait = Wait("ssh with the key that it was given", SSH_WAIT_S, report, pause_s=0.2)
+        wait = Wait("ssh with the given host key", SSH_WAIT_S, report, pause_s=0.2)
         while not presents(self.machine, self.folder):
-            if self.daemon.pid() is None or not wait.goes_on():
-                raise SimulatorError(
-                    f"{self.machine.name} does not take the key that it was given\n{self.last_words()}"
-                )
-        report("presents the key that it was given")
+            if self.daemon.pid() is None or not wait.continues():
+                raise SimulatorError(f"{self.machine.name} does not present the given host key\n{self.last_words()}")
+        report("presents the given host key")
 
     def _disk(self, ingredients: dict[str, str]) -> Path:
         return self.folder / f"disk-{digest(*ingredients.values())}.qcow2"
@@ -213,7 +211,7 @@ class Node:
         return subprocess.run(login, stdin=subprocess.DEVNULL, capture_output=True, check=False).returncode == 0
 
     def _ingredients(self, boot: Boot) -> dict[str, str]:
-        """All that a snapshot depends on: it holds the state of every emulated device, and of memory."""
+        """Everything that a snapshot depends on: it contains memory and the state of every device."""
         root = boot.image.root.stat()
         command = self.machine.command(boot.qemu, boot.image, boot.accelerator)
         keys = [(self.folder / name).read_text() for name in ("host_key.pub", "authorized_key")]
@@ -237,16 +235,16 @@ class Node:
 
 
 def _has_snapshot(qemu: Qemu, disk: Path, report: Report) -> bool:
-    """Whether the first boot of this disk was completed; -U reads it beside a running QEMU."""
+    """Whether this disk has a snapshot; -U allows reading it while QEMU runs."""
     try:
         return SNAPSHOT in qemu.disk_tool("snapshot", "-U", "-l", str(disk)).split()
     except SimulatorError as error:
-        report(f"its disk cannot be read, booting it afresh:\n{error}")
+        report(f"its disk cannot be read, booting it again:\n{error}")
         return False
 
 
 def recorded_machines(nodes_folder: Path) -> list[Machine]:
-    """The machines that were booted in this simulator, with the names that they got then."""
+    """The machines that were booted in this simulator, with their names at that time."""
     found = []
     for path in sorted(nodes_folder.glob("gpu[0-9][0-9]/machine.json")):
         record = json.loads(path.read_text())
@@ -256,11 +254,11 @@ def recorded_machines(nodes_folder: Path) -> list[Machine]:
 
 
 def memory_available_mib() -> int:
-    """Memory that new processes may take on this machine."""
+    """Memory available to new processes."""
     lines = Path("/proc/meminfo").read_text().splitlines()
     return next((int(line.split()[1]) >> 10 for line in lines if line.startswith("MemAvailable")), 1 << 30)
 
 
 def processors() -> int:
-    """Processors that this process may use."""
+    """Processors available to this process."""
     return len(os.sched_getaffinity(0))

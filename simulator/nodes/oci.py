@@ -1,4 +1,4 @@
-"""Container images as an OCI archive, which containerd imports; made of files, without a container engine."""
+"""Writes container images from files as an OCI archive that containerd imports, without a container engine."""
 
 import hashlib
 import io
@@ -39,7 +39,7 @@ Layer = Mapping[str, File] | Path
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Image:
-    """What is in an image, layer by layer."""
+    """The content of an image, layer by layer."""
 
     layers: Sequence[Layer]
     entrypoint: Sequence[str] = ()
@@ -90,7 +90,7 @@ class _Archive:
 
 
 def write_archive(file: Path, images: Mapping[str, Image]) -> None:
-    """Writes all images into one archive; what they have in common is in it once."""
+    """Writes all images to one archive, with common layers stored once."""
     with tarfile.open(file, "w") as tar:
         archive = _Archive(tar)
         manifests = [

@@ -1,4 +1,4 @@
-"""All nodes of a lab as one part of the simulator."""
+"""The nodes of a lab as a part of the simulator."""
 
 import fcntl
 import threading
@@ -23,25 +23,25 @@ from stacks.nodes import VsphereVm
 from stacks.words import plural
 
 Powered = Callable[[], Mapping[str, str | None]]
-"""Addresses of the VMs that are on in the vCenter, with the private host key that each was given, if it was."""
+"""Addresses of the VMs that are on in the vCenter, with the private host key given to each, if any."""
 
 
 @dataclass(frozen=True)
 class RealPods:
-    """What machines with real pods need of the other parts."""
+    """What machines with real pods need from other parts."""
 
     binaries: Path
     """The engine's folder of programs."""
     bill: Bill
     """The names of the lab's container images."""
     kubernetes: Callable[[str], bytes]
-    """An archive with what the kubelet of the node with this address starts with: settings, identity, pod network."""
+    """Maps a node's address to an archive for its kubelet: settings, identity, pod network."""
 
 
 class Nodes:
-    """The lab's machines. Those that an earlier lab had keep running until `down`: somebody must undo them first.
+    """The lab's machines. Machines of an earlier lab keep running until `down`, because its stack must undo them first.
 
-    Nodes that are guests of VMs run while their VM is on, and are only made ready by `up`.
+    Nodes that are guests of VMs run while their VM is on; `up` only prepares them.
     """
 
     name = "nodes"
@@ -54,7 +54,7 @@ class Nodes:
         self._switch = SwitchClient(state / "switch")
         self._lab_names = {str(node.address): node.name for node in lab.nodes}
         recorded = {machine.number: machine for machine in recorded_machines(self.folder)}
-        # a machine that the lab calls by a new name stays the machine that it is
+        # a machine keeps its hostname when the lab renames its node
         self.wanted = [
             replace(machine, hostname=recorded[machine.number].hostname) if machine.number in recorded else machine
             for machine in machines_of(lab)
@@ -78,7 +78,7 @@ class Nodes:
         return build_pods_image(pods.binaries, pods.bill, report) if pods else build_image(report)
 
     def up(self, report: Report) -> None:
-        """Starts the nodes that do not run, and returns when all take logins."""
+        """Starts the nodes that do not run, and returns when all accept logins."""
         nodes = self._nodes(self.wanted)
         powered = self._powered() if self._guests else {}
         running = [node for node in nodes if node.machine.address not in self._guests - powered.keys()]
@@ -91,7 +91,9 @@ class Nodes:
                 _write_secret(node.folder / KUBERNETES, self._real_pods.kubernetes(node.machine.address))
         boot = self.build(report)
         _refuse_too_little_memory([node for node in nodes if node.daemon.pid() is None])
-        first_boots = threading.Semaphore(processors())  # more only slow each other down: a boot is pure computing
+        first_boots = threading.Semaphore(
+            processors()
+        )  # more would only slow each other down, because a boot is CPU-bound
 
         def start(node: Node, tell: Report) -> None:
             (node.up if node in running else node.prepare)(boot, first_boots, tell)
@@ -100,10 +102,10 @@ class Nodes:
         self._set_links(running)
         for node in self._nodes(self.others):
             if node.daemon.pid() is not None:
-                report(f"{node.machine.name} at {node.machine.address} still runs; this lab does not name it")
+                report(f"{node.machine.name} at {node.machine.address} still runs, but is not in this lab")
 
     def start_guest(self, address: str, private_key: str | None, report: Report) -> bool:
-        """Starts the node that is the guest of a VM, with the host key that the VM was given; False: there is none."""
+        """Starts the node that is a VM's guest with the VM's host key; returns False if there is no such node."""
         machine = next((one for one in self.wanted if one.address == address and address in self._guests), None)
         if machine is None:
             return False
@@ -118,7 +120,7 @@ class Nodes:
         return True
 
     def end_guests(self, addresses: Iterable[str] | None = None) -> list[str]:
-        """Ends the nodes at these addresses that are guests of VMs, or all that are; returns their names."""
+        """Stops the nodes at these addresses that are guests of VMs (default: all guests); returns their names."""
         bare = {machine.address for machine in self.wanted} - self._guests
         ended = []
         for node in self._started():
@@ -130,13 +132,13 @@ class Nodes:
         return ended
 
     def status(self) -> list[Status]:
-        """A line for each node of the lab, and for each other that was started."""
+        """A line per node of the lab, and per other node that was started."""
         nodes = [*self._nodes(self.wanted), *(node for node in self._nodes(self.others) if node.was_started)]
         with ThreadPoolExecutor(max_workers=MOST_MACHINES) as pool:
             return list(pool.map(self._status, nodes))
 
     def reset(self, report: Report) -> None:
-        """Puts all started nodes back to their snapshots, live."""
+        """Resets all started nodes to their snapshots."""
         nodes = self._started()
         if not nodes:
             if self._guests:
@@ -146,26 +148,26 @@ class Nodes:
         self._set_links(nodes)
 
     def down(self, report: Report) -> None:
-        """Ends every node; keys and disks stay."""
+        """Stops all nodes; keys and disks stay."""
         nodes = self._started()
         _on_all(nodes, lambda node, _: node.stop(), report)
         if nodes:
             report(f"{', '.join(node.machine.name for node in nodes)} stopped")
 
     def node(self, name: str) -> Node:
-        """The node of that name, as the lab or the machine itself has it.
+        """The node with that name in the lab, or that machine name.
 
         Raises:
-            SimulatorError: naming those that there are.
+            SimulatorError: naming the existing nodes.
         """
         for machine in self.machines:
             if name in (machine.name, self._lab_names.get(machine.address)):
                 return Node(machine, self.folder)
         known = ", ".join(self._lab_names.get(machine.address, machine.name) for machine in self.machines)
-        raise SimulatorError(f"no node {name}; there are: {known}")
+        raise SimulatorError(f"no node {name}; existing nodes: {known}")
 
     def plug(self, node_name: str, nic: str, plugged: bool) -> None:
-        """Puts a cable in or pulls it: at the switch, and as the guest's carrier when it runs."""
+        """Plugs or unplugs a cable: at the switch, and as carrier of a running guest."""
         node = self.node(node_name)
         self._switch.set(node.machine.name, nic, plugged=plugged)
         if node.daemon.pid() is not None:
@@ -179,23 +181,23 @@ class Nodes:
             if node.was_started:
                 return Status(name, address, "died", node.last_words())
             if node.machine.address in self._guests:
-                return Status(name, address, "idle", "a VM's guest: runs while its VM is on")
+                return Status(name, address, "idle", "guest of a VM: runs while the VM is on")
             return Status(name, address, "stopped")
         if node.daemon.is_suspended:
             return Status(name, address, "not answering", SUSPENDED, pid)
         detail = "" if node.machine.address in self._lab_names else "not in this lab"
         if not node.answers():
-            return Status(name, address, "not answering", "no ssh: it boots, or see sim logs", pid)
+            return Status(name, address, "not answering", "no ssh: still booting, or see sim logs", pid)
         return Status(name, address, "running", detail, pid)
 
     def _write_ssh_files(self) -> None:
-        """Writes them as things are now; two guests may start at once, and the later writer must know both."""
+        """Writes them under a lock, because two guests may start at once and the later writer must include both."""
         with (self.folder / "ssh_files.lock").open("w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             write_ssh_files(self.folder, self.machines, self._lab_names)
 
     def _set_links(self, nodes: Iterable[Node]) -> None:
-        """A new QEMU, and a restored snapshot, believe that every cable is in."""
+        """Sets the carriers: a new QEMU and a restored snapshot assume that every cable is plugged in."""
         pulled = {(port.node, port.nic) for port in self._switch.show() if not port.config.plugged}
         for node in nodes:
             node.set_links(node.machine.nics, {nic for name, nic in pulled if name == node.machine.name})
@@ -208,7 +210,7 @@ class Nodes:
 
 
 def _on_all(nodes: list[Node], act: Callable[[Node, Report], None], report: Report) -> None:
-    """Does `act` on all nodes at once; when all have ended, raises if any failed."""
+    """Runs `act` on all nodes in parallel; raises after all have ended if any failed."""
 
     def one(node: Node) -> str:
         try:
@@ -224,17 +226,17 @@ def _on_all(nodes: list[Node], act: Callable[[Node, Report], None], report: Repo
 
 
 def _give(node: Node, private_key: str | None, report: Report) -> None:
-    """Gives a node this host key, or its own; one that runs with another is ended first."""
+    """Gives a node this host key, or its own; stops a node that runs with another key."""
     if given_key(node.folder) == private_key:
         return
     if node.daemon.pid() is not None:
-        report(f"{node.machine.name}: stopping it, since its host key is another now")
+        report(f"{node.machine.name}: stopping it, because its host key has changed")
         node.stop()
     give_key(node.folder, private_key)
 
 
 def _write_secret(file: Path, content: bytes) -> None:
-    """For the owner's eyes only, and at once: a QEMU that starts may be reading it."""
+    """Replaces a file that only the owner can read in one step, because a starting QEMU may be reading it."""
     partial = file.with_name(f"{file.name}.partial")
     partial.unlink(missing_ok=True)
     partial.touch(mode=0o600)
@@ -246,6 +248,6 @@ def _refuse_too_little_memory(new: list[Node]) -> None:
     needed_mib, available_mib = sum(node.machine.memory_mib for node in new), memory_available_mib()
     if needed_mib > available_mib:
         raise SimulatorError(
-            f"{plural(len(new), 'node')} need {needed_mib} MiB of memory and {available_mib} MiB are available: "
-            "end other programs, or take nodes out of the lab"
+            f"{plural(len(new), 'node')} need {needed_mib} MiB of memory, but {available_mib} MiB are available; "
+            "end other programs, or remove nodes from the lab"
         )

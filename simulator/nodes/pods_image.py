@@ -1,7 +1,6 @@
-"""What nodes with real pods boot from: the nodes' image with a newer kernel, a container runtime and a kubelet.
+"""The image of nodes with real pods: the nodes' image with a newer kernel, a container runtime and a kubelet.
 
-Container images cannot be pulled, since a node reaches no registry: they are made here, and lie unpacked in
-containerd's store before the node boots.
+A node reaches no registry, so container images are made here and unpacked in containerd's store before the node boots.
 """
 
 import tarfile
@@ -20,11 +19,11 @@ from stacks.bill import Bill, pause_image
 PODS_RECIPE = Path(__file__).with_name("guest_pods.sh")
 PODS_PACKAGES = (
     *(package for package in PACKAGES if package != "linux-image-amd64"),
-    # cpio: for the initrd; it comes with the packages of Debian 12's kernel
+    # cpio: for the initrd; otherwise Debian 12's kernel packages bring it
     *("runc", "containernetworking-plugins", "cpio"),
 )
 PROGRAMS = ("kubelet", "containerd", "containerd-shim-runc-v2", "ctr")
-"""Made by the engine."""
+"""Built by the engine."""
 ROOT_BYTES = 8 << 30
 """Size that the guest sees; the file is sparse."""
 IMAGE_BYTES = 1800 << 20
@@ -40,7 +39,7 @@ def build_pods_image(binaries: Path, bill: Bill, report: Report) -> Image:
         report: Takes what is being made.
 
     Raises:
-        SimulatorError: when the engine's programs are missing.
+        SimulatorError: if the engine's programs are missing.
     """
     programs = engine_programs(set(PROGRAMS), binaries)
     kernel = build_kernel(report)
@@ -48,7 +47,7 @@ def build_pods_image(binaries: Path, bill: Bill, report: Report) -> Image:
     images = container_images(pod_images(bill), binaries, busybox)
     recipe = [
         *(GUEST_RECIPE.read_text(), PODS_RECIPE.read_text(), str(ROOT_BYTES), *PODS_PACKAGES, *UNWANTED_FILES),
-        # the folders' names say what is in them
+        # folder names contain a hash of their content
         *(str(kernel), *map(str, programs.values()), repr(images)),
     ]
 

@@ -16,7 +16,7 @@ OLDEST_MAJOR = 8
 
 @dataclass(frozen=True)
 class Qemu:
-    """One QEMU installation; an unpacked one must be told where its parts are."""
+    """A QEMU installation. An unpacked one needs the paths of its parts."""
 
     programs: Path
     options: tuple[str, ...]
@@ -29,16 +29,16 @@ class Qemu:
 
     @property
     def environment(self) -> dict[str, str]:
-        """The environment that its programs need."""
+        """The environment for its programs."""
         return {**os.environ, **dict(self.own_environment)}
 
     @cached_property
     def version(self) -> str:
-        """Its version; asking for it also proves that the program starts on this machine."""
+        """Its version, which also proves that the program starts on this machine."""
         printed = run(self.system, "--version", env=self.environment)
         found = re.search(r"version (\d\S*)", printed)
         if found is None:
-            raise SimulatorError(f"{self.system} --version says no version: {printed[:200]}")
+            raise SimulatorError(f"{self.system} --version prints no version: {printed[:200]}")
         return found.group(1)
 
     def disk_tool(self, *arguments: str) -> str:
@@ -56,7 +56,7 @@ def find_qemu(report: Report) -> Qemu:
     firmware = [("-L", f"{root}/usr/{path}") for path in ("share/qemu", "share/seabios", "lib/ipxe/qemu")]
     own_parts = (
         ("LD_LIBRARY_PATH", debian.library_path(root)),
-        # without it the modules of an older QEMU on this machine would be loaded, which aborts
+        # otherwise it loads the modules of an older installed QEMU and aborts
         ("QEMU_MODULE_DIR", f"{root}/usr/lib/x86_64-linux-gnu/qemu"),
     )
     return Qemu(root / "usr" / "bin", tuple(word for pair in firmware for word in pair), own_parts)

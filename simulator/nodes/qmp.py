@@ -1,4 +1,4 @@
-"""QEMU's monitor: one question, one answer, over a unix socket in the node's folder."""
+"""QEMU's monitor: one command and its answer over a unix socket in the node's folder."""
 
 import json
 import os
@@ -10,18 +10,18 @@ from simulator.part import SimulatorError
 
 SOCKET = "monitor.sock"
 _TIMEOUT_S = 120
-"""A snapshot is written in under a second; a machine busy with other work has taken twenty."""
+"""Writing a snapshot takes under a second, but took 20 s on a busy machine."""
 
 
 def ask(folder: Path, execute: str, **arguments: object) -> object:
-    """Gives QEMU one command and returns what it answers.
+    """Sends QEMU a command and returns its answer.
 
     Raises:
-        SimulatorError: when QEMU refuses the command, does not listen, or ends while it is at it.
+        SimulatorError: if QEMU refuses the command, does not listen, or ends during it.
     """
     try:
         with _connect(folder) as connection, connection.makefile("r") as lines:
-            # QEMU greets first, and takes commands only after its capabilities were agreed upon
+            # QEMU sends a greeting, and accepts commands only after capabilities are negotiated
             _send(connection, "qmp_capabilities", {})
             _send(connection, execute, arguments)
             answers = _answers(json.loads(line) for line in lines)
@@ -34,7 +34,7 @@ def ask(folder: Path, execute: str, **arguments: object) -> object:
 
 
 def human(folder: Path, command: str) -> None:
-    """Gives QEMU a command of its human monitor, which prints nothing when all went well."""
+    """Sends a command to QEMU's human monitor, which prints nothing on success."""
     if complaint := ask(folder, "human-monitor-command", **{"command-line": command}):
         raise SimulatorError(f"{folder.name}: {command}: {str(complaint).strip()}")
 
@@ -42,7 +42,7 @@ def human(folder: Path, command: str) -> None:
 def _connect(folder: Path) -> socket.socket:
     connection = socket.socket(socket.AF_UNIX)
     connection.settimeout(_TIMEOUT_S)
-    # a socket's path holds 107 bytes at most; this one is short wherever the checkout lies
+    # a socket's path has at most 107 bytes; this one is short in any checkout
     directory = os.open(folder, os.O_PATH | os.O_DIRECTORY)
     try:
         connection.connect(f"/proc/self/fd/{directory}/{SOCKET}")

@@ -1,4 +1,4 @@
-"""Debian trees made in a user namespace, so that root is not needed; nothing of them stays but the files taken out."""
+"""Debian trees, made in a user namespace without root. Only the files that hooks take out of a tree stay."""
 
 import fcntl
 import os
@@ -13,7 +13,7 @@ from simulator.nodes.cache import need_programs, need_space, run
 from simulator.part import Report
 
 TREE_BYTES = 1500 << 20
-"""Space for a tree and the packages in it, while it is made."""
+"""Space for making a tree."""
 PROGRAMS = {"mke2fs": "e2fsprogs", "perl": "perl"}
 
 
@@ -21,7 +21,7 @@ PROGRAMS = {"mke2fs": "e2fsprogs", "perl": "perl"}
 class Handle:
     """An open file that hooks read or write by its number.
 
-    In the namespace we are somebody else, who may not even enter our home.
+    In the namespace we are another user, who may not even enter our home.
     """
 
     descriptor: int
@@ -32,10 +32,10 @@ class Handle:
 
 @contextmanager
 def handles(*paths: Path) -> Iterator[list[Handle]]:
-    """Opens files for a tree's hooks: those that exist to be read, the others to be filled.
+    """Opens files for a tree's hooks: existing files for reading, the others for writing.
 
-    What was filled is read-only afterwards. The numbers are above 9, because mmdebstrap hands its own to `sh`, whose
-    redirections take one digit only.
+    Written files become read-only. The numbers are 20 or more: lower ones could collide with mmdebstrap's own, which
+    must have one digit for `sh`.
     """
     filled = [not path.exists() for path in paths]
     opened = [_handle(path, fill) for path, fill in zip(paths, filled, strict=True)]
@@ -43,7 +43,7 @@ def handles(*paths: Path) -> Iterator[list[Handle]]:
         yield opened
         for handle, fill in zip(opened, filled, strict=True):
             if fill:
-                os.fchmod(handle.descriptor, 0o444)  # one write would ruin it for all that is laid over it
+                os.fchmod(handle.descriptor, 0o444)  # one write would break every disk that is based on it
     finally:
         for handle in opened:
             os.close(handle.descriptor)
@@ -51,7 +51,7 @@ def handles(*paths: Path) -> Iterator[list[Handle]]:
 
 @dataclass(frozen=True)
 class Tree:
-    """What a tree is made of."""
+    """The recipe of a tree."""
 
     suite: str
     sources: Sequence[str]
@@ -59,21 +59,21 @@ class Tree:
     hooks: Sequence[str]
     """Options of mmdebstrap; for their commands `$1` is the tree."""
     files: Sequence[Handle]
-    """What the hooks name."""
+    """Files that the hooks use."""
 
 
 def make_tree(tree: Tree, purpose: str, report: Report) -> None:
-    """Makes a tree with its packages and what they need, and runs its hooks."""
-    # the namespace's ids come from /etc/subuid through newuidmap; root maps its own
+    """Makes a tree with its packages and their dependencies, and runs its hooks."""
+    # newuidmap takes the namespace's ids from /etc/subuid; root maps its own
     need_programs(PROGRAMS if os.geteuid() == 0 else {**PROGRAMS, "newuidmap": "uidmap"}, purpose)
     need_space(Path(tempfile.gettempdir()), TREE_BYTES, purpose)
     builder = debian.unpacked(("mmdebstrap",), report)
-    # the machine's proxies and its rules about old mirrors hold for the tree's packages too
+    # the machine's proxies and its rule about old mirrors also apply to the tree's packages
     rules = run("apt-config", "dump", "--no-empty", "Acquire::http", "Acquire::https", "Acquire::Check-Valid-Until")
     run(
         *["mmdebstrap", "--mode=unshare", "--format=null", "--variant=minbase", f"--include={','.join(tree.packages)}"],
         *[*(f"--aptopt={rule}" for rule in rules.splitlines()), *tree.hooks, tree.suite, "-", *tree.sources],
-        # INITRD=No: the stock one takes long to make and is used by nobody
+        # INITRD=No: the default initrd takes long to make and is not used
         env={**os.environ, "PATH": f"{builder}/usr/bin:{os.environ['PATH']}:/usr/sbin:/sbin", "INITRD": "No"},
         pass_fds=tuple(handle.descriptor for handle in tree.files),
     )

@@ -1,10 +1,10 @@
-"""What the repository has: stand-ins for NVIDIA's DOCA-OFED and for containerd, as far as hosts look at them."""
+"""The repository's packages: stand-ins for NVIDIA's DOCA-OFED and for containerd, as far as hosts check them."""
 
 from simulator.packages.deb import File, Package
 from simulator.packages.module import module_file
 
 URL = "http://192.168.1.9"
-"""Where a node finds the repository: a door of its own in its management network."""
+"""The repository's URL on nodes."""
 OFED_VERSION = "25.07-0.9.7"
 CONTAINERD_VERSION = "2.1.4"
 KEYRING = "/usr/share/keyrings/doca-simulated.gpg"
@@ -75,10 +75,10 @@ systemctl disable -q --now containerd.service
 
 
 def packages(kernel: str) -> list[Package]:
-    """Everything in the pool.
+    """All packages.
 
     Args:
-        kernel: release of the nodes' kernel, whose headers a driver build asks for.
+        kernel: release of the nodes' kernel, for the headers that a driver build needs.
     """
     source = f"/usr/src/mlnx-ofed-kernel-{OFED_VERSION}"
     module = module_file(
@@ -142,7 +142,7 @@ def packages(kernel: str) -> list[Package]:
 
 
 def repository_package(keyring: bytes | None) -> Package:
-    """What `doca-host` is at the vendor's: it tells apt where the repository is, and by which key it is signed."""
+    """The counterpart of the vendor's `doca-host`: configures apt with the repository and its key."""
     trust = f"Signed-By: {KEYRING}" if keyring else "Trusted: yes"
     source = f"# Stand-in of the simulator.\nTypes: deb\nURIs: {URL}\nSuites: stable\nComponents: main\n{trust}\n"
     keys = {KEYRING: File(content=keyring)} if keyring else {}

@@ -1,4 +1,4 @@
-"""Debian packages as bytes: the same from the same contents, so that a checksum can stand in a lab file."""
+"""Debian packages as reproducible bytes, so that a lab file can contain their checksum."""
 
 import gzip
 import hashlib
@@ -28,18 +28,18 @@ class Package:
     summary: str
     depends: tuple[str, ...] = ()
     files: Mapping[str, File] = field(default_factory=dict)
-    """By absolute path."""
+    """Files by absolute path."""
     scripts: Mapping[str, str] = field(default_factory=dict)
     """Maintainer scripts by name: postinst, prerm."""
 
     @property
     def file_name(self) -> str:
-        """As it lies in the pool."""
+        """Its name in the pool."""
         return f"{self.name}_{self.version}_amd64.deb"
 
     @property
     def control(self) -> str:
-        """The paragraph that describes it, in the package and in the index."""
+        """The control paragraph, in the package and in the index."""
         lines = [
             f"Package: {self.name}",
             f"Version: {self.version}",
@@ -50,7 +50,7 @@ class Package:
         return "\n".join([*lines, f"Description: {self.summary}", f" {STAND_IN}"]) + "\n"
 
     def packed(self) -> bytes:
-        """The .deb: an ar archive of the format's version, the control files, and the files."""
+        """The .deb: an ar archive with the format's version, control files and data files."""
         scripts = {name: File(content=text.encode(), mode=0o755) for name, text in self.scripts.items()}
         control = {"control": File(content=self.control.encode()), **scripts}
         members = {"debian-binary": b"2.0\n", "control.tar.gz": _tar(control), "data.tar.gz": _tar(self.files)}
@@ -81,7 +81,7 @@ def _tar(files: Mapping[str, File]) -> bytes:
             entry = tarfile.TarInfo(f"./{path.lstrip('/')}")
             entry.mode, entry.size = file.mode, len(file.content)
             archive.addfile(entry, io.BytesIO(file.content))
-    # level 0 only stores: compressors of different versions make different bytes
+    # level 0 only stores: the output of compressors differs between versions
     return gzip.compress(packing.getvalue(), compresslevel=0, mtime=0)
 
 

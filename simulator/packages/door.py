@@ -1,6 +1,6 @@
-"""One connection of a guest, which QEMU gives us as stdin, carried to a server: `python door.py ADDRESS PORT`.
+"""Forwards a guest's connection, which QEMU passes as stdin, to a server: `python door.py ADDRESS PORT`.
 
-QEMU starts it for each connection to the one address in the management network that leads anywhere.
+QEMU starts it for each connection to a forwarded address in the management network.
 """
 
 import os
@@ -10,7 +10,7 @@ import threading
 
 
 def carry(one: socket.socket, other: socket.socket) -> None:
-    """Copies until one side has said all."""
+    """Copies until one side closes."""
     try:
         while data := one.recv(1 << 16):
             other.sendall(data)
@@ -20,7 +20,7 @@ def carry(one: socket.socket, other: socket.socket) -> None:
 
 
 def main(address: str, port: str) -> None:
-    """Ends with the connection."""
+    """Runs until the connection ends."""
     guest = socket.socket(fileno=os.dup(0))
     with guest, socket.create_connection((address, int(port))) as server:
         up = threading.Thread(target=carry, args=(guest, server), daemon=True)

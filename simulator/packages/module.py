@@ -1,4 +1,4 @@
-"""A kernel module that says of itself what modinfo reads, and contains nothing to run."""
+"""A kernel module with metadata for modinfo and no code."""
 
 import struct
 from collections.abc import Mapping
@@ -9,7 +9,7 @@ _X86_64, _RELOCATABLE, _PROGBITS, _STRTAB = 62, 1, 1, 3
 
 
 def module_file(says: Mapping[str, str]) -> bytes:
-    """An ELF object with one section .modinfo, as kmod's tools take it; a kernel refuses to load it."""
+    """An ELF object with a section .modinfo for kmod's tools; a kernel refuses to load it."""
     info = b"".join(f"{key}={value}\0".encode() for key, value in says.items())
     names = b"\0.modinfo\0.shstrtab\0"
     info_at = _HEADER.size

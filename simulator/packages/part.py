@@ -29,12 +29,12 @@ class Packages:
 
     @property
     def repository(self) -> Path:
-        """What is served; its name says from which recipe it was made."""
+        """The served folder, named after a hash of its recipe."""
         code = [path.read_text() for path in sorted(Path(__file__).parent.glob("*.py"))]
         return self.folder / f"repository-{digest(*code)}"
 
     def up(self, report: Report) -> None:
-        """Makes the repository when the recipe is new, and serves it."""
+        """Makes the repository if its recipe has changed, and serves it."""
         if not self.repository.exists():
             self._daemon.stop()
             self.make(kernel_release(build_image(report).kernel))
@@ -52,7 +52,7 @@ class Packages:
         report(f"ready; for a stack file: {os.path.relpath(self.repository / SNIPPET, CHECKOUT)}")
 
     def make(self, kernel: str) -> None:
-        """Makes the repository anew; it gets its name only when complete."""
+        """Makes the repository. The folder gets its name only when complete."""
         shutil.rmtree(self.folder, ignore_errors=True)
         partial = self.folder / "partial"
         partial.mkdir(parents=True)
@@ -70,14 +70,14 @@ class Packages:
             return [Status(self.name, where, "not answering", SUSPENDED, pid)]
         if not self._answers():
             return [Status(self.name, where, "not answering", self._daemon.last_words(), pid)]
-        return [Status(self.name, where, "running", "stand-ins of a vendor's", pid)]
+        return [Status(self.name, where, "running", "stand-ins for a vendor's packages", pid)]
 
     def reset(self, report: Report) -> None:
-        """There is nothing to put back: nobody writes to it."""
+        """Nothing to reset: nobody writes to the repository."""
         self.up(report)
 
     def down(self, report: Report) -> None:
-        """Ends the server."""
+        """Stops the server."""
         ran = self._daemon.pid() is not None
         self._daemon.stop()
         if ran:

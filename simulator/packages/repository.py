@@ -1,4 +1,4 @@
-"""A Debian repository as a folder: pool, indices, Release, and a signature where gpg is to be had."""
+"""A Debian repository as a folder: pool, indices, Release, and a signature if gpg is installed."""
 
 import hashlib
 import shutil
@@ -15,11 +15,11 @@ POOL = "pool"
 INDEX = "main/binary-amd64/Packages"
 REPOSITORY_PACKAGE = "doca-host.deb"
 SNIPPET = "driver.yaml"
-"""What a stack file says to have the driver from here, checksum included."""
+"""File with the section of a stack file for this driver, with its checksum."""
 
 
 def make_repository(folder: Path, kernel: str) -> None:
-    """Fills an empty folder with everything that a node's apt reads."""
+    """Fills an empty folder with everything that apt on a node reads."""
     (folder / POOL).mkdir()
     entries = []
     for package in packages(kernel):
@@ -35,7 +35,7 @@ def make_repository(folder: Path, kernel: str) -> None:
 
 
 def release(indices: Mapping[str, bytes]) -> str:
-    """The file that vouches for the indices."""
+    """The file with the checksums of the indices."""
     lines = ["Origin: simulator", "Label: simulated", "Suite: stable", "Codename: stable", "Architectures: amd64"]
     lines += ["Components: main", f"Date: {time.strftime('%a, %d %b %Y %H:%M:%S UTC', time.gmtime())}", "SHA256:"]
     lines += [f" {hashlib.sha256(text).hexdigest()} {len(text)} {name}" for name, text in indices.items()]
@@ -43,10 +43,10 @@ def release(indices: Mapping[str, bytes]) -> str:
 
 
 def sign(suite: Path) -> bytes | None:
-    """Writes InRelease, signed by a key that is forgotten afterwards; the public key, or None where there is no gpg."""
+    """Writes InRelease, signed with a throwaway key; returns the public key, or None without gpg."""
     if not (shutil.which("gpg") and shutil.which("gpgconf")):
         return None
-    home = Path(tempfile.mkdtemp(prefix="rocelab-gpg-"))  # short: the agent's socket lies in it
+    home = Path(tempfile.mkdtemp(prefix="rocelab-gpg-"))  # short, because it contains the agent's socket
     gpg = ("gpg", "--homedir", str(home), "--batch", "--quiet", "--no-tty")
     try:
         name = "the simulator's packages"
@@ -73,7 +73,7 @@ def snippet(sha256: str) -> str:
 
 
 def kernel_release(image: Path) -> str:
-    """Release of a Linux boot image, which its header points to (Linux: Documentation/arch/x86/boot.rst)."""
+    """The release in the header of a Linux boot image (Linux: Documentation/arch/x86/boot.rst)."""
     with image.open("rb") as file:
         head = file.read(1 << 16)
     at = int.from_bytes(head[0x20E:0x210], "little") + 0x200

@@ -1,7 +1,7 @@
-"""The few verbs of the Kubernetes API that the simulator needs, over the standard library alone.
+"""The few verbs of the Kubernetes API that the simulator needs, with nothing but the standard library.
 
-The official client takes a second to import, which is half of a warm `sim up`, and the keeper of the MPI operator
-would carry it in memory all day.
+The official client takes a second to import, which is half of a warm `sim up`, and would stay in the memory of the MPI
+operator's keeper.
 """
 
 import json
@@ -13,16 +13,16 @@ from typing import Any, Self
 from simulator.plane.layout import Layout
 
 Object = dict[str, Any]
-"""A Kubernetes object as JSON; its shape is the server's business."""
+"""A Kubernetes object as JSON, not validated here."""
 
 FIELD_MANAGER = "rocelab-simulator"
 
 ENDED = (RemoteDisconnected, BrokenPipeError, ConnectionResetError, ssl.SSLEOFError)
-"""How a connection shows that the other side has ended it."""
+"""Errors of a connection that the server has closed."""
 
 
 class ApiError(Exception):
-    """The server's refusal: HTTP status and its own words."""
+    """The server's refusal, with HTTP status and message."""
 
     def __init__(self, status: int, message: str) -> None:
         self.status = status
@@ -30,7 +30,7 @@ class ApiError(Exception):
 
 
 class Api:
-    """The API server, as one of the cluster's client identities. Not for several threads at once."""
+    """A client of the API server with one of the cluster's identities. Not thread-safe."""
 
     def __init__(
         self, layout: Layout, client: str = "admin", *, port: int | None = None, timeout_s: float = 15
@@ -48,13 +48,13 @@ class Api:
         self.close()
 
     def close(self) -> None:
-        """Ends the connection; the next verb makes a new one."""
+        """Closes the connection; the next verb opens a new one."""
         if self._connection is not None:
             self._connection.close()
             self._connection = None
 
     def get(self, path: str) -> Object | None:
-        """The object at a path; None when there is none."""
+        """The object at a path, or None."""
         try:
             return self._json("GET", path)
         except ApiError as error:
@@ -63,7 +63,7 @@ class Api:
             raise
 
     def text(self, path: str) -> str:
-        """What the server says at a path that is no object, such as a log."""
+        """The content of a path that is not an object, such as a log."""
         return self._request("GET", path).decode()
 
     def items(self, path: str) -> list[Object]:
@@ -72,7 +72,7 @@ class Api:
         return found
 
     def apply(self, path: str, manifest: Object | str, *, dry_run: bool = False) -> Object:
-        """Server-side apply; a text is sent as it is, so that upstream's YAML needs no parsing here."""
+        """Server-side apply. Text is sent unchanged, so that upstream's YAML need not be parsed."""
         body = manifest if isinstance(manifest, str) else json.dumps(manifest)
         query = f"{path}?fieldManager={FIELD_MANAGER}&force=true{'&dryRun=All' if dry_run else ''}"
         return self._json("PATCH", query, body, "application/apply-patch+yaml")
@@ -120,12 +120,12 @@ class Api:
         return found
 
     def _request(self, method: str, path: str, body: str | None = None, content_type: str = "") -> bytes:
-        """One exchange over a connection that is kept: the server ends one that was idle for minutes."""
+        """Sends a request over the open connection, and again over a new one if the server has closed it."""
         kept = self._connection is not None
         try:
             return self._exchange(method, path, body, content_type)
         except ENDED:
-            if not kept or method == "POST":  # what was created may have been so before the connection ended
+            if not kept or method == "POST":  # the object may have been created before the connection ended
                 raise
             return self._exchange(method, path, body, content_type)
 

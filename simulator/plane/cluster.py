@@ -1,4 +1,4 @@
-"""What the simulator itself puts into its cluster: fake kubelets, their rules, the lab's nodes, the replayed logs."""
+"""What the simulator creates in its cluster: fake kubelets, their rules, the lab's nodes, the replayed logs."""
 
 from collections.abc import Callable
 from datetime import datetime
@@ -28,18 +28,18 @@ STAGES = (
 STAGE_PATH = "/apis/kwok.x-k8s.io/v1alpha1/stages"
 ROLE = "kustomize/rbac/role.yaml"
 JOB_TAKES_MS = 1500
-"""How long a Job's pod runs: long enough that the MPI operator sees launcher and workers run together."""
+"""Run time of a Job's pod: long enough for the MPI operator to see launcher and workers run together."""
 POLL_S = 0.1
 
 
 def upstream_files(build: Path) -> dict[str, Path]:
-    """The manifests of kwok itself, from the release that its binary is built from."""
+    """Manifests of kwok itself, from the release that its binary is built from."""
     crds = [f"kustomize/crd/bases/kwok.x-k8s.io_{name}.yaml" for name in CRDS]
     return files_of(KWOK, build, [*crds, *(f"kustomize/stage/{name}.yaml" for name in STAGES), ROLE])
 
 
 def install_kwok(api: Api, upstream: dict[str, Path], report: Report) -> None:
-    """The resource types, rights and rules of behaviour of kwok; applied again, nothing changes."""
+    """Applies kwok's resource types, rights and rules."""
     for name in CRDS:
         path = f"/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{name}.kwok.x-k8s.io"
         api.apply(path, upstream[f"kustomize/crd/bases/kwok.x-k8s.io_{name}.yaml"].read_text())
@@ -55,7 +55,7 @@ def install_kwok(api: Api, upstream: dict[str, Path], report: Report) -> None:
 
 
 def steady_completion(text: str) -> Object:
-    """Upstream's rule for pods of Jobs, with a fixed time to completion instead of a random one."""
+    """Upstream's rule for pods of Jobs, with a fixed instead of a random time to completion."""
     stage: Object = yaml.safe_load(text)
     delay = stage["spec"]["delay"]
     delay["durationMilliseconds"] = JOB_TAKES_MS
@@ -67,18 +67,18 @@ def steady_completion(text: str) -> Object:
 def show_recording(api: Api, lab: Lab, folder: Path, recording: str) -> None:
     """Makes launchers of the benchmark namespace show one of the recordings."""
     if recording not in recordings.names():
-        raise SimulatorError(f"no recording {recording}; there are: {', '.join(recordings.names())}")
+        raise SimulatorError(f"no recording {recording}; existing recordings: {', '.join(recordings.names())}")
     path = f"/apis/kwok.x-k8s.io/v1alpha1/clusterlogs/{recordings.CLUSTER_LOGS}"
     api.apply(path, recordings.cluster_logs(lab, folder, recording))
 
 
 def place_nodes(api: Api, lab: Lab, layout: Layout, report: Report) -> None:
-    """Makes the cluster's nodes those of the lab file: adds, changes and removes, and tells what it did."""
+    """Adds, changes and removes nodes so that the cluster has those of the lab file, and reports each change."""
     wanted = {node.name: node for node in lab.active_nodes}
     present = {node["metadata"]["name"]: node for node in api.items(f"/api/v1/nodes?labelSelector={nodes.SIMULATED}")}
     for name in sorted(present.keys() - wanted.keys()):
         api.delete(f"/api/v1/nodes/{name}")
-        report(f"node {name} has left: the lab file no longer has it active")
+        report(f"removed node {name}, which is no longer active in the lab file")
     for name, node in wanted.items():
         current = api.apply(f"/api/v1/nodes/{name}", nodes.node_object(lab, node))
         if patch := nodes.node_status(lab, node, layout, current.get("status", {})):
@@ -88,35 +88,35 @@ def place_nodes(api: Api, lab: Lab, layout: Layout, report: Report) -> None:
 
 
 def look_back(api: Api, since: datetime, report: Report) -> None:
-    """Says what has happened to nodes and pods since a time, and is about to be put right."""
+    """Reports what happened to nodes and pods since a time and will be repaired."""
     for name, time in health.lost_nodes(api.items(health.LOST_NODES), since).items():
-        report(f"node {name} counted as lost at {time.astimezone():%H:%M:%S}: its cluster stood still, or slept")
+        report(f"node {name} counted as lost at {time.astimezone():%H:%M:%S}: the cluster was suspended or asleep")
     if pods := list(health.unready_pods(api.items(health.RUNNING_PODS))):
         report(f"not ready since then: {', '.join(pods)}")
 
 
 def free_nodes(api: Api, lab: Lab) -> None:
-    """Takes the heartbeats of a kwok that has ended away, which the next one would only take over after 40 s."""
+    """Deletes the heartbeats of an earlier kwok, which a new one would only take over after 40 s."""
     for node in lab.active_nodes:
         api.delete(f"{health.HEARTBEATS}/{node.name}")
 
 
 def wait_for_pods(api: Api, timeout_s: float, report: Report) -> None:
-    """Waits until every pod is ready whose containers are."""
+    """Waits until every pod with ready containers is ready."""
     wait_until(
         lambda: not any(health.unready_pods(api.items(health.RUNNING_PODS))), timeout_s, "readiness of the pods", report
     )
 
 
 def wait_for_nodes(api: Api, lab: Lab, layout: Layout, timeout_s: float, report: Report) -> None:
-    """Waits until every node of the lab is ready, untainted, and offers what the lab file says."""
+    """Waits until every node of the lab is ready, untainted, and has the resources of the lab file."""
 
     def settled() -> bool:
         found = {node["metadata"]["name"]: node for node in api.items("/api/v1/nodes")}
         for node in lab.active_nodes:
             if node.name not in found or not nodes.is_usable(found[node.name]):
                 return False
-            # kwok fills in a status of its own when it sees a node before our first patch: ours is put back
+            # kwok sets its own status if it sees a node before our first patch, so patch it again
             if patch := nodes.node_status(lab, node, layout, found[node.name].get("status", {})):
                 api.merge(f"/api/v1/nodes/{node.name}/status", patch)
                 return False
@@ -126,7 +126,7 @@ def wait_for_nodes(api: Api, lab: Lab, layout: Layout, timeout_s: float, report:
 
 
 def controllers_work(api: Api) -> bool:
-    """Whether the controller manager does its work: pods need the service account that it makes."""
+    """Whether the controller manager works: pods need the service account that it creates."""
     return api.get("/api/v1/namespaces/default/serviceaccounts/default") is not None
 
 
@@ -134,7 +134,7 @@ def wait_until(settled: Callable[[], bool], timeout_s: float, what: str, report:
     """Waits for a state of the cluster.
 
     Raises:
-        SimulatorError: when time is over.
+        SimulatorError: when time is up.
     """
     wait = Wait(what, timeout_s, report, POLL_S)
     while True:
@@ -145,8 +145,8 @@ def wait_until(settled: Callable[[], bool], timeout_s: float, what: str, report:
             last = f" (last answer: {error})"
         else:
             last = ""
-        if not wait.goes_on(last):
-            raise SimulatorError(f"no {what} after {timeout_s:.0f} s{last}; see: sim status, sim logs")
+        if not wait.continues(last):
+            raise SimulatorError(f"no {what} after {timeout_s:.0f} s{last}; see sim status and sim logs")
 
 
 def established(api: Api, name: str) -> bool:

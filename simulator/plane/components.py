@@ -1,4 +1,4 @@
-"""Command lines of the cluster's processes. Pure, so that each flag is seen in a test and in a review."""
+"""Command lines of the cluster's processes. Pure, so that tests see each flag."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -9,12 +9,12 @@ from stacks.lab import Lab
 
 POD_SUBNET = "10.244.0.0/16"
 SERVICE_SUBNET = "10.96.0.0/16"
-"""What kubeadm users take; only for labs without a cluster section."""
+"""kubeadm's usual value, for labs without a cluster section."""
 
 
 @dataclass(frozen=True)
 class Component:
-    """One process: its name, program, flags and the address it takes, if any."""
+    """One process: name, command line, environment and port, if any."""
 
     name: str
     command: tuple[str, ...]
@@ -29,7 +29,7 @@ def etcd(layout: Layout) -> Component:
 
 
 def apiserver(layout: Layout, lab: Lab) -> Component:
-    """The API server: RBAC, all default admission, schema pruning and server-side apply as everywhere."""
+    """The API server, with RBAC and all default admission."""
     services = str(lab.cluster.service_subnet) if lab.cluster else SERVICE_SUBNET
     serving = api_identity(lab, layout)
     flags = (
@@ -37,10 +37,10 @@ def apiserver(layout: Layout, lab: Lab) -> Component:
         f"--bind-address={layout.address}",
         f"--secure-port={layout.api_port}",
         f"--advertise-address={layout.address}",
-        # a loopback address is refused as the endpoint of the service `kubernetes`, which no pod here calls
+        # the service `kubernetes`, which no pod here calls, cannot have a loopback address as endpoint
         "--endpoint-reconciler-type=none",
         f"--service-cluster-ip-range={services}",
-        # a kubelet's rights end at its own node and its pods
+        # restricts each kubelet to its own node and pods
         *(
             ("--authorization-mode=Node,RBAC", "--enable-admission-plugins=NodeRestriction")
             if lab.has_real_pods
@@ -58,7 +58,7 @@ def apiserver(layout: Layout, lab: Lab) -> Component:
         f"--kubelet-certificate-authority={layout.pki('ca.crt')}",
         f"--kubelet-client-certificate={layout.pki('apiserver-to-kubelet.crt')}",
         f"--kubelet-client-key={layout.pki('apiserver-to-kubelet.key')}",
-        # where kubelets answer, fake or real; a node's InternalIP is the lab's business
+        # kubelets, fake or real, answer at the ExternalIP; the lab file sets a node's InternalIP
         "--kubelet-preferred-address-types=ExternalIP",
         "--profiling=false",
     )
@@ -66,13 +66,13 @@ def apiserver(layout: Layout, lab: Lab) -> Component:
 
 
 def controller_manager(layout: Layout) -> Component:
-    """All default controllers, each with its own service account as kubeadm sets it up."""
+    """All default controllers, each with its own service account, as with kubeadm."""
     flags = (
         f"--kubeconfig={layout.folder / 'controller-manager.kubeconfig'}",
         "--secure-port=0",
         "--leader-elect=false",
         "--use-service-account-credentials=true",
-        # by default it holds itself back so much that a new cluster waits 5 s for its first service accounts
+        # with the default limits, a new cluster waits 5 s for its first service accounts
         "--kube-api-qps=200",
         "--kube-api-burst=400",
         f"--root-ca-file={layout.pki('ca.crt')}",
@@ -83,7 +83,7 @@ def controller_manager(layout: Layout) -> Component:
 
 
 def scheduler(layout: Layout) -> Component:
-    """The scheduler, which counts VFs and GPUs like any other resource."""
+    """The scheduler."""
     flags = (
         f"--kubeconfig={layout.folder / 'scheduler.kubeconfig'}",
         "--secure-port=0",
@@ -116,10 +116,10 @@ def _component(layout: Layout, name: str, command: tuple[str, ...], port: int | 
 
 
 def environment(layout: Layout) -> dict[str, str]:
-    """The whole environment of a process: nothing of the user's, so no proxy, KUBECONFIG or ~/.kwok counts."""
+    """The whole environment of a process: no proxy, KUBECONFIG or ~/.kwok of yours applies."""
     return {
         "HOME": str(layout.folder),
         "PATH": "/usr/bin:/bin",
-        # hands memory back early: five processes share a laptop with two virtual machines
+        # returns memory early: five processes share a laptop with two virtual machines
         "GOGC": "50",
     }

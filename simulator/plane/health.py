@@ -1,8 +1,8 @@
-"""What has happened to the nodes and pods of a cluster whose processes were stopped, or whose machine slept. Pure.
+"""Finds what happened to nodes and pods while the cluster's processes were suspended or the machine slept. Pure.
 
-A node whose heartbeat is late is marked by the node lifecycle controller, and every pod on it with it. On hardware the
-kubelet sets its pods' conditions right as soon as it reaches the API server. kwok reacts to what a `Stage` selects, and
-none of upstream's selects a running pod that is not ready: so there is one of ours.
+If a node's heartbeat is late, the node lifecycle controller marks the node and its pods as not ready. On hardware the
+kubelet corrects its pods as soon as it reaches the API server. kwok acts on pods that a `Stage` selects, and none of
+upstream's selects a running pod that is not ready, so we add one.
 """
 
 from collections.abc import Iterable, Iterator
@@ -24,7 +24,7 @@ READY_AGAIN: Object = {
             "matchExpressions": [
                 {"key": ".metadata.deletionTimestamp", "operator": "DoesNotExist"},
                 {"key": ".status.phase", "operator": "In", "values": ["Running"]},
-                # the controller changes this condition alone; a pod whose containers are not ready rightly is not
+                # the controller changes only `Ready`; a pod whose containers are not ready is rightly not ready
                 {
                     "key": '.status.conditions.[] | select( .type == "ContainersReady" ) | .status',
                     "operator": "In",
@@ -44,11 +44,11 @@ READY_AGAIN: Object = {
         },
     },
 }
-"""What a kubelet does: a pod whose containers are ready is ready, whatever somebody else has written meanwhile."""
+"""Makes kwok do what a kubelet does: set pods with ready containers to ready again."""
 
 
 def lost_nodes(events: Iterable[Object], since: datetime) -> dict[str, datetime]:
-    """When each node was last marked as not ready, if that was after `since`."""
+    """When each node was last marked as not ready, if after `since`."""
     times = {
         event["involvedObject"]["name"]: _time(event["lastTimestamp"]) for event in events if event.get("lastTimestamp")
     }
@@ -56,7 +56,7 @@ def lost_nodes(events: Iterable[Object], since: datetime) -> dict[str, datetime]
 
 
 def unready_pods(pods: Iterable[Object]) -> Iterator[str]:
-    """Pods that are not ready although their containers are."""
+    """Pods that are not ready, although their containers are."""
     for pod in pods:
         metadata = pod["metadata"]
         conditions = {c["type"]: c["status"] for c in pod["status"].get("conditions") or []}

@@ -1,9 +1,9 @@
-"""Runs the real MPI operator for as long as the cluster has a Deployment of it.
+"""Runs the real MPI operator while the cluster has a Deployment of it.
 
-The fake kubelets start no program. This process stands in for the one pod whose work is needed: it watches the
-Deployments, and runs the operator's binary with the Deployment's arguments and the rights of its service account.
-So a program that forgets the operator, its rights, its namespace or its resource type fails here as it would on
-hardware. An operator that ends by itself is started again with a growing pause, as a kubelet does it.
+The fake kubelets start no programs. This process replaces the one pod that has to run: it watches the Deployments and
+runs the operator's binary with the Deployment's arguments and the rights of its service account. So a program that
+forgets the operator, its rights, its namespace or its resource type fails here as on hardware. If the operator ends by
+itself, it is started again after growing pauses, as by a kubelet.
 """
 
 import argparse
@@ -29,15 +29,15 @@ NAME = "mpi-operator-keeper"
 OPERATOR = "mpi-operator"
 DEPLOYMENTS = "/apis/apps/v1/deployments"
 HEALTH_ADDRESS = "MPI_OPERATOR_HEALTH_ADDRESS"
-"""Read by the engine's build of the operator; upstream's own main listens on port 8080 of every interface."""
+"""Read by the engine's build of the operator; upstream's listens on port 8080 of every interface."""
 CHECK_S = 0.5
 PAUSES_S = (0.5, 1, 2, 4, 8)
 HEALTHY_S = 30
-"""An operator that lived this long starts over with the shortest pause."""
+"""After an operator ran this long, pauses start over with the shortest."""
 
 
 @dataclass(frozen=True)
-class Wanted:
+class OperatorSpec:
     """The operator as its Deployment describes it."""
 
     namespace: str
@@ -45,8 +45,8 @@ class Wanted:
     arguments: tuple[str, ...]
 
 
-def wanted(deployments: list[Object]) -> Wanted | None:
-    """The first Deployment with replicas whose image is called mpi-operator, whatever the registry and tag."""
+def operator_spec(deployments: list[Object]) -> OperatorSpec | None:
+    """From the first Deployment with replicas whose image is named mpi-operator, in any registry and with any tag."""
     for deployment in sorted(deployments, key=lambda found: str(found["metadata"]["namespace"])):
         pod = deployment["spec"]["template"]["spec"]
         for container in pod["containers"]:
@@ -54,28 +54,28 @@ def wanted(deployments: list[Object]) -> Wanted | None:
             if image == OPERATOR and deployment["spec"].get("replicas", 1) > 0:
                 namespace = deployment["metadata"]["namespace"]
                 account = pod.get("serviceAccountName", "default")
-                return Wanted(namespace, account, tuple(container.get("args", ())))
+                return OperatorSpec(namespace, account, tuple(container.get("args", ())))
     return None
 
 
 class Keeper:
-    """Holds the operator's process to what the Deployments say."""
+    """Keeps the operator's process as the Deployments specify."""
 
     def __init__(self, layout: Layout, program: Path) -> None:
         self._layout = layout
         self._program = program
         self._daemon = Daemon(OPERATOR, layout.folder)
-        self._news: queue.Queue[Wanted | None] = queue.Queue()
-        self._running: Wanted | None = None
+        self._news: queue.Queue[OperatorSpec | None] = queue.Queue()
+        self._running: OperatorSpec | None = None
         self._started_s = 0.0
         self._failures = 0
 
     def run(self) -> NoReturn:
-        """Goes on until the process is asked to end, and ends the operator then."""
-        # one that a killed keeper has left behind
+        """Runs until the process is ended, then ends the operator."""
+        # a killed keeper may have left one
         self._daemon.stop()
         threading.Thread(target=self._watch, daemon=True).start()
-        target: Wanted | None = None
+        target: OperatorSpec | None = None
         try:
             while True:
                 with contextlib.suppress(queue.Empty):
@@ -84,51 +84,51 @@ class Keeper:
         finally:
             self._daemon.stop()
 
-    def _bring_to(self, target: Wanted | None) -> None:
-        """Ends, starts or leaves alone the operator, once."""
+    def _bring_to(self, target: OperatorSpec | None) -> None:
+        """Stops or starts the operator if necessary."""
         if target != self._running:
             self._daemon.stop()
             self._running = target
             self._failures = 0
-            say(f"operator wanted: {target}" if target else "no Deployment asks for the operator")
+            say(f"operator to run: {target}" if target else "no Deployment has the operator")
             if target:
                 self._start(target)
         elif target and self._daemon.pid() is None and self._pause_is_over():
             self._start(target)
 
-    def _start(self, target: Wanted) -> None:
-        """Starts the operator. Its predecessor is dead, so its lease is taken away instead of waited for (15 s)."""
+    def _start(self, target: OperatorSpec) -> None:
+        """Starts the operator. Deletes the lease of its dead predecessor, which would expire after 15 s."""
         config = self._layout.folder / "mpi-operator.kubeconfig"
         kubeconfig.write(config, kubeconfig.render(self._layout, "admin", (target.namespace, target.account)))
         try:
             with Api(self._layout) as api:
                 api.delete(f"/apis/coordination.k8s.io/v1/namespaces/{target.namespace}/leases/{OPERATOR}")
         except (ApiError, OSError, HTTPException) as error:
-            say(f"lease of the last operator: {error}")
+            say(f"cannot delete the lease of the last operator: {error}")
         health = f"{self._layout.address}:{self._layout.operator_port}"
         env = {**environment(self._layout), HEALTH_ADDRESS: health, "KUBECONFIG": str(config)}
         self._daemon.start([str(self._program), *target.arguments], env)
         self._started_s = time.monotonic()
 
     def _pause_is_over(self) -> bool:
-        """Counts a death when it is first seen, and tells when the next start is due."""
+        """Whether the next start is due; counts failures."""
         if time.monotonic() - self._started_s > HEALTHY_S:
             self._failures = 0
         pause = PAUSES_S[min(self._failures, len(PAUSES_S) - 1)]
         if time.monotonic() - self._started_s < pause:
             return False
         self._failures += 1
-        say(f"operator ended by itself; it is started again\n{self._daemon.last_words()}")
+        say(f"operator ended by itself, starting it again\n{self._daemon.last_words()}")
         return True
 
     def _watch(self) -> None:
-        """Tells the other thread at every change of the Deployments what is wanted."""
+        """Sends the main thread a new specification when the Deployments change."""
         while True:
             try:
                 with Api(self._layout) as api:
                     listed = api.get(DEPLOYMENTS) or {}
                 found = {item["metadata"]["uid"]: item for item in listed["items"]}
-                self._news.put(wanted(list(found.values())))
+                self._news.put(operator_spec(list(found.values())))
                 version = listed["metadata"]["resourceVersion"]
                 for event in api.watch(DEPLOYMENTS, {"resourceVersion": version}):
                     if event["type"] == "ERROR":
@@ -137,20 +137,20 @@ class Keeper:
                     found.pop(item["metadata"]["uid"], None)
                     if event["type"] != "DELETED":
                         found[item["metadata"]["uid"]] = item
-                    self._news.put(wanted(list(found.values())))
+                    self._news.put(operator_spec(list(found.values())))
             except (ApiError, OSError, HTTPException, ValueError, KeyError) as error:
                 say(f"API server: {type(error).__name__}: {error}")
                 time.sleep(1)
 
 
 def say(text: str) -> None:
-    """One entry of the log."""
+    """Writes a log entry."""
     sys.stdout.write(f"{time.strftime('%H:%M:%S')} {text}\n")
     sys.stdout.flush()
 
 
 def command(layout: Layout) -> tuple[str, ...]:
-    """The command line that starts the keeper of a cluster; a new build of the operator is another command line."""
+    """The command line of a cluster's keeper, which changes with each build of the operator."""
     program = str((layout.binaries / OPERATOR).resolve())
     places = ("--state", str(layout.state), "--operator", program, "--address", layout.address)
     return (sys.executable, "-m", "simulator.plane.keeper", *places)
@@ -163,7 +163,7 @@ def main() -> None:
     parser.add_argument("--operator", type=Path, required=True)
     parser.add_argument("--address", required=True)
     given = parser.parse_args()
-    # the operator is a child: its end must be visible in /proc without a wait
+    # so that a dead operator, which is a child, does not stay a zombie
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit())
     layout = Layout(given.state, given.operator.parent, given.address)

@@ -1,4 +1,4 @@
-"""kubeconfig files with everything embedded: one for people and Pulumi, one for each part of the cluster."""
+"""kubeconfig files with embedded certificates: one for people and Pulumi, one per part of the cluster."""
 
 import base64
 import json
@@ -10,13 +10,13 @@ CONTEXT = "rocelab-simulator"
 
 
 def render(layout: Layout, client: str, acts_as: tuple[str, str] | None = None, server: str = "") -> str:
-    """A kubeconfig that needs no other file, as JSON, which every reader of YAML takes.
+    """A kubeconfig with embedded certificates, as JSON, which is valid YAML.
 
     Args:
         layout: The cluster.
         client: Name of a client certificate of `simulator.plane.pki`.
         acts_as: Namespace and name of the service account whose rights count instead of the client's.
-        server: URL by which the client reaches the API server; empty: the one on this machine.
+        server: The client's URL of the API server; empty: the URL on this machine.
     """
 
     def data(name: str) -> str:
@@ -47,7 +47,7 @@ def render(layout: Layout, client: str, acts_as: tuple[str, str] | None = None, 
 
 
 def write(path: Path, text: str) -> None:
-    """Writes a kubeconfig for the owner's eyes only; a reader sees the old text or the new one, never a part."""
+    """Writes a kubeconfig that only the owner can read. Replaces it in one step, for concurrent readers."""
     if path.exists() and path.read_text() == text:
         return
     partial = path.with_name(path.name + ".partial")

@@ -1,4 +1,4 @@
-"""What the kubelet of a node with real pods starts with: settings, identity, its share of the pod network."""
+"""The files of a real kubelet: settings, identity, its share of the pod network."""
 
 import io
 import json
@@ -21,7 +21,7 @@ _PER_NODE = 24
 
 @dataclass(frozen=True)
 class PodNetwork:
-    """Who has which addresses: plain routes over the NICs of the pod network, and no agent on the nodes."""
+    """Addresses of the pod network. Nodes have plain routes between their NICs and run no agent."""
 
     cluster: Cluster
 
@@ -29,7 +29,7 @@ class PodNetwork:
         """Addresses of the node's pods, by the machine's number.
 
         Raises:
-            SimulatorError: when the lab's pod network has too few.
+            SimulatorError: if the lab's pod network has too few.
         """
         return self._shares()[_number(node)]
 
@@ -39,7 +39,7 @@ class PodNetwork:
 
     @property
     def api_service(self) -> IPv4Address:
-        """Address of the service `kubernetes`: the first one of all services."""
+        """Address of the service `kubernetes`: the first service address."""
         return self.cluster.service_subnet[1]
 
     @property
@@ -49,11 +49,11 @@ class PodNetwork:
     def _shares(self) -> list[IPv4Network]:
         subnet = self.cluster.pod_subnet
         if subnet.prefixlen > 16:
-            raise SimulatorError(f"cluster.pod_subnet: {subnet} is too small for simulated nodes; take a /16 or more")
+            raise SimulatorError(f"cluster.pod_subnet: {subnet} is too small for simulated nodes; use a /16 or larger")
         return list(subnet.subnets(new_prefix=_PER_NODE))
 
     def commands(self, node: Node, others: list[Node]) -> str:
-        """The node's links and routes, as `ip -batch` reads them."""
+        """The node's links and routes, as input of `ip -batch`."""
         lines = [
             f"link set {POD_NIC} up",
             f"address add {self.address(node)}/{_PER_NODE} dev {POD_NIC}",
@@ -73,34 +73,34 @@ class PodNetwork:
 
 
 def api_identity(lab: Lab, layout: Layout) -> str:
-    """Name of the API server's certificate: real pods reach it at further addresses."""
+    """Name of the API server's certificate. Real pods reach the server at more addresses."""
     return f"apiserver-{'-'.join(_api_addresses(lab, layout))}" if lab.has_real_pods else "apiserver"
 
 
 def make_api_identity(lab: Lab, layout: Layout) -> None:
-    """Makes the certificate that real pods need, unless it is there."""
+    """Makes the certificate that real pods need, unless it exists."""
     from simulator.plane import pki  # noqa: PLC0415  # takes a fifth of a second, and other labs need it once
 
     pki.issue_further(layout.folder / "pki", api_identity(lab, layout), _api_addresses(lab, layout))
 
 
 def _api_addresses(lab: Lab, layout: Layout) -> list[str]:
-    """On this machine, through a node's door, and in pods."""
+    """Addresses of the API server: on this machine, on nodes, and in pods."""
     return [layout.address, API_DOOR, str(PodNetwork(section(lab)).api_service)]
 
 
 def section(lab: Lab) -> Cluster:
-    """The lab's cluster, which a lab with real kubelets has."""
+    """The lab's cluster, which a lab with real kubelets must have."""
     if lab.cluster is None:
         raise SimulatorError(f"lab {lab.name} has real kubelets and no section cluster")
     return lab.cluster
 
 
 def archive(lab: Lab, layout: Layout, address: str) -> bytes:
-    """What the node at this address unpacks at its root; the same bytes as long as nothing of it changes.
+    """The archive that the node at this address unpacks at its root. Equal content has equal bytes.
 
     Raises:
-        SimulatorError: when the lab's pod network has too few addresses.
+        SimulatorError: if the lab's pod network has too few addresses.
     """
     node = next(node for node in lab.nodes if str(node.address) == address)
     others = [other for other in lab.active_nodes if other.name != node.name]
@@ -148,7 +148,7 @@ def _settings() -> dict[str, object]:
         # the simulator makes the Node objects, with the addresses at which the API server reaches the kubelets
         "registerNode": False,
         "resolvConf": "",
-        # an image that was collected could not be pulled again
+        # images cannot be pulled again
         "imageGCHighThresholdPercent": 100,
         "evictionHard": {"memory.available": "50Mi"},
     }

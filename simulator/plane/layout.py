@@ -1,4 +1,4 @@
-"""Where the control plane listens and where its files lie."""
+"""Addresses and files of the control plane."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -8,24 +8,24 @@ ADDRESS = "127.0.12.200"
 
 @dataclass(frozen=True)
 class Layout:
-    """The fixed places of one simulated cluster."""
+    """Addresses and files of one simulated cluster."""
 
     state: Path
     """The simulator's folder, `.sim`."""
     binaries: Path
     """Folder with `plane`, `kwok` and `mpi-operator`."""
     address: str = ADDRESS
-    """Loopback address of all that listens."""
+    """Loopback address on which everything listens."""
     api_port: int = 6443
     etcd_port: int = 2379
     kubelet_port: int = 10247
     """One fake kubelet serves all nodes."""
     operator_port: int = 10290
-    """Health endpoint of the MPI operator; not its usual 8080, which many a developer's machine has taken."""
+    """Health endpoint of the MPI operator, instead of its default 8080, which is often in use."""
 
     @property
     def folder(self) -> Path:
-        """All files of the cluster but the kubeconfig."""
+        """All files of the cluster except the kubeconfig."""
         return self.state / "plane"
 
     @property
@@ -44,5 +44,5 @@ class Layout:
         return f"http://{self.address}:{self.etcd_port}"
 
     def pki(self, name: str) -> Path:
-        """A file of the cluster's own certificates and keys."""
+        """A file of the cluster's certificates and keys."""
         return self.folder / "pki" / name

@@ -8,19 +8,19 @@ from stacks.lab import Lab
 from stacks.nodes import Node
 
 SIMULATED = "rocelab.dev/simulated"
-"""Label of every node that the simulator made, and so may delete."""
+"""Label of nodes that the simulator created and may delete."""
 REPLAYED_LOGS = "rocelab.dev/replayed-logs"
-"""Label of nodes whose pods run nothing: a log read there is a recording of another machine, never a measurement."""
+"""Label of nodes whose pods run nothing: their logs are recordings from other machines, not measurements."""
 
 CPU_THREADS = 80
 MEMORY_GIB = 512
-"""A DGX-1, the worker of seed A: two 20-core Xeons and 512 GiB."""
+"""A DGX-1, the worker node of the DeepOps RoCE guide: two 20-core Xeons and 512 GiB."""
 PODS = 110
 """kubelet's default."""
 
 
 def resources(lab: Lab, node: Node) -> dict[str, str]:
-    """What a node offers: its size, its GPUs, and on each rail the VFs that the device plugin would find."""
+    """A node's resources: its size, its GPUs, and per rail the VFs that the device plugin would find."""
     offered = {"cpu": str(CPU_THREADS), "memory": f"{MEMORY_GIB}Gi", "pods": str(PODS)}
     if node.gpus:
         offered["nvidia.com/gpu"] = str(node.gpus)
@@ -32,7 +32,7 @@ def resources(lab: Lab, node: Node) -> dict[str, str]:
 
 
 def node_object(lab: Lab, node: Node) -> Object:
-    """The node itself. Without taints: pods need no toleration that hardware would not ask for."""
+    """The Node object. It has no taints, so that pods need the same tolerations as on hardware."""
     fake = {} if lab.has_real_pods else {"annotations": {"kwok.x-k8s.io/node": "fake"}}
     return {
         "apiVersion": "v1",
@@ -52,10 +52,10 @@ def node_object(lab: Lab, node: Node) -> Object:
 
 
 def node_status(lab: Lab, node: Node, layout: Layout, current: Object) -> Object:
-    """The status patch that brings a node to what the lab file says; `{}` when it is there already.
+    """The patch that brings a node's status to the lab file; `{}` if nothing differs.
 
-    Resources that the lab no longer has are nulls, since a merge patch keeps what it does not name. A real kubelet says
-    itself what its node offers.
+    Resources that the lab no longer has are null, because a merge patch keeps what it does not name. A real kubelet
+    reports its node's resources itself.
     """
     if lab.has_real_pods:
         return _addresses(current, str(PodNetwork(section(lab)).address(node)), node, str(node.address))
@@ -73,14 +73,14 @@ def _addresses(current: Object, internal: str, node: Node, kubelet: str) -> Obje
     addresses = [
         {"type": "InternalIP", "address": internal},
         {"type": "Hostname", "address": node.name},
-        # the API server is told to look for kubelets at this type of address
+        # the API server is configured to reach kubelets at this type of address
         {"type": "ExternalIP", "address": kubelet},
     ]
     return {"status": {"addresses": addresses}} if current.get("addresses") != addresses else {}
 
 
 def is_usable(node: Object) -> bool:
-    """Whether a node is Ready, without a taint of the time when it was not. A cordon is the owner's business."""
+    """Whether a node is Ready and has no not-ready or unreachable taint. Ignores cordons."""
     ready = any(c["type"] == "Ready" and c["status"] == "True" for c in node.get("status", {}).get("conditions") or [])
     taints = {taint["key"] for taint in node.get("spec", {}).get("taints") or []}
     return ready and not taints & {"node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"}

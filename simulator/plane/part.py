@@ -1,4 +1,4 @@
-"""The control plane as a part of the simulator: starts, watches over and ends the cluster's processes."""
+"""The control plane as a part of the simulator."""
 
 import json
 import shutil
@@ -19,14 +19,14 @@ from stacks.lab import Lab
 from stacks.words import plural
 
 START_S = 90
-"""Bound on one start. It takes 3 s here; a laptop that boots two nodes at the same time is given a lot more."""
+"""Bound on one start, which takes 3 s on idle cores and much longer while two nodes boot."""
 KUBELETS_S = 1800
-"""The same with real kubelets, whose nodes boot and start them meanwhile: a minute or two on idle cores."""
+"""The same with real kubelets, whose nodes boot meanwhile: a minute or two on idle cores."""
 FAKE = ((keeper.NAME,), ("kwok", keeper.OPERATOR))
-"""What stands in for kubelets and the pods that they would run, in the order of ending."""
+"""What replaces kubelets and their pods, in the order of stopping."""
 CONTROLLERS = "service accounts (kube-controller-manager)"
 STATUS_S = 2
-"""An API server without its database answers late or never; a status must not wait for it."""
+"""Timeout of status requests: an API server without its database answers late or never."""
 
 
 class ControlPlane:
@@ -40,7 +40,7 @@ class ControlPlane:
         self._engine = engine
 
     def up(self, report: Report) -> None:
-        """Starts what does not run, brings the nodes to what the lab file says, waits until all of it answers."""
+        """Starts what does not run, updates the nodes to the lab file, and waits until everything answers."""
         layout = self._layout
         layout.folder.mkdir(parents=True, exist_ok=True)
         upstream = {} if self._lab.has_real_pods else self._kwok_manifests(report)
@@ -48,7 +48,7 @@ class ControlPlane:
             from simulator.plane import pki  # noqa: PLC0415  # takes a fifth of a second, and is needed once
 
             pki.issue(layout.folder / "pki", layout.address)
-            report("certificates made")
+            report("created certificates")
         if self._lab.has_real_pods:
             kubelets.make_api_identity(self._lab, layout)
         else:
@@ -72,13 +72,13 @@ class ControlPlane:
             return cluster.upstream_files(self._engine / "go")
 
     def _start(self, upstream: dict[str, Path], report: Report) -> bool:
-        """Starts database and API server, then the rest; tells whether any of it had to be started."""
+        """Starts database and API server, then the rest; returns whether anything had to be started."""
         layout = self._layout
         apiserver = components.apiserver(layout, self._lab)
         if self._ensure(components.etcd(layout), report):
             if self._daemon(apiserver.name).has_died:
                 report(f"{apiserver.name} had died; started again")
-            # left alone it takes 20 s to come back to a database that was away, and politely asked 10 s to end
+            # otherwise it takes 20 s to reconnect to its database, or 10 s to end after SIGTERM
             self._daemon(apiserver.name).stop(patience_s=1)
         started = self._ensure(apiserver, report)
         with Api(layout) as api, Api(layout, port=layout.kubelet_port) as kubelet:
@@ -89,12 +89,12 @@ class ControlPlane:
         return started
 
     def _start_the_rest(self, api: Api, kubelet: Api, upstream: dict[str, Path], report: Report) -> bool:
-        """Starts what needs an API server and waits for all of it; tells whether it started any."""
+        """Starts what needs an API server and waits for it; returns whether anything had to be started."""
         layout, lab = self._layout, self._lab
         started = self._ensure(components.controller_manager(layout), report)
         started |= self._ensure(components.scheduler(layout), report)
         if lab.has_real_pods:
-            for group in FAKE:  # of another lab that had this simulator
+            for group in FAKE:  # of another lab
                 self._stop(group)
             cluster.place_nodes(api, lab, layout, report)
             cluster.wait_until(lambda: cluster.controllers_work(api), START_S, CONTROLLERS, report)
@@ -125,40 +125,40 @@ class ControlPlane:
 
     @property
     def _last_up(self) -> Path:
-        """A file whose time is the end of the last `up` that succeeded."""
+        """A file whose modification time is the end of the last successful `up`."""
         return self._layout.folder / "last-up"
 
     def _last_up_time(self) -> datetime:
         try:
             return datetime.fromtimestamp(self._last_up.stat().st_mtime, UTC)
         except FileNotFoundError:
-            return datetime.now(UTC)  # the first one: nothing has happened yet
+            return datetime.now(UTC)  # the first `up`
 
     def replay(self, recording: str) -> None:
-        """Makes launchers of the benchmark namespace show another recording until the next `up`."""
+        """Makes launchers in the benchmark namespace show another recording until the next `up`."""
         with Api(self._layout) as api:
             cluster.show_recording(api, self._lab, self._layout.folder / "recordings", recording)
 
     def status(self) -> list[Status]:
-        """A line for each process."""
+        """A line per process."""
         own = self._kubelets_status() if self._lab.has_real_pods else self._operator_status()
         return [*(self._status(component) for component in self._components()), own]
 
     def reset(self, report: Report) -> None:
-        """Throws the cluster's content away and starts an empty one; certificates and kubeconfig stay valid."""
+        """Deletes the cluster's content and starts an empty cluster; certificates and kubeconfig stay valid."""
         self.down(report)
         shutil.rmtree(self._layout.folder / "etcd", ignore_errors=True)
-        report("content thrown away")
+        report("deleted the content")
         self.up(report)
 
     def down(self, report: Report) -> None:
-        """Ends every process: first what would start or report on another one, the database last."""
+        """Stops all processes: first those that would restart or report others, the database last."""
         clients = ["kube-scheduler", "kube-controller-manager"]
         ended = [group for group in (*FAKE, clients, ["kube-apiserver"], ["etcd"]) if self._stop(group)]
-        report("stopped" if ended else "was stopped")
+        report("stopped" if ended else "was not running")
 
     def _stop(self, names: Iterable[str]) -> bool:
-        """Ends some processes at the same time; tells whether any ran."""
+        """Stops processes in parallel; returns whether any ran."""
         daemons = [self._daemon(name) for name in names]
         ran = any(daemon.pid() is not None for daemon in daemons)
         with ThreadPoolExecutor() as pool:
@@ -190,18 +190,18 @@ class ControlPlane:
             kubeconfig.write(layout.folder / f"{client}.kubeconfig", kubeconfig.render(layout, client))
 
     def _end_what_has_changed(self, report: Report) -> None:
-        """Ends all when a program or its flags are not those of its start: the processes depend on each other."""
+        """Stops all processes if any program or its flags have changed, because they depend on each other."""
         changed = [
             component.name
             for component in self._components()
             if self._daemon(component.name).pid() is not None and self._started_as(component) != _as_text(component)
         ]
         if changed:
-            report(f"all of it is started again: program or flags have changed of {', '.join(changed)}")
+            report(f"restarting everything: program or flags of {', '.join(changed)} have changed")
             self.down(lambda _: None)
 
     def _ensure(self, component: Component, report: Report) -> bool:
-        """Starts a component unless it runs; tells whether it did."""
+        """Starts a component unless it runs; returns whether it did."""
         daemon = self._daemon(component.name)
         if daemon.pid() is not None:
             return False
@@ -244,7 +244,7 @@ class ControlPlane:
         return Status("kubelets", "-", "running", self._nodes())
 
     def _operator_status(self) -> Status:
-        """The operator's line: it may rightly not run, as long as nothing has deployed it."""
+        """The operator's line. It need not run until something deploys it."""
         daemon = self._daemon(keeper.OPERATOR)
         address = f"{self._layout.address}:{self._layout.operator_port}"
         if (pid := daemon.pid()) is not None:
@@ -254,7 +254,7 @@ class ControlPlane:
         if daemon.pid_file.exists() and self._daemon(keeper.NAME).pid() is not None:
             return Status(keeper.OPERATOR, address, "died", daemon.last_words())
         if self._daemon(keeper.NAME).pid() is not None:
-            return Status(keeper.OPERATOR, address, "idle", "no Deployment asks for it")
+            return Status(keeper.OPERATOR, address, "idle", "no Deployment has it")
         return Status(keeper.OPERATOR, address, "stopped")
 
     def _answers(self) -> bool:

@@ -1,4 +1,4 @@
-"""The cluster's own certificate authority: a server certificate for each server, one identity for each client."""
+"""The cluster's certificate authority, with a certificate per server and an identity per client."""
 
 import shutil
 import threading
@@ -17,12 +17,12 @@ VALID_FOR = timedelta(days=3650)
 _LOCK = threading.Lock()
 """Control plane and nodes start at the same time."""
 CLOCK_SKEW = timedelta(days=1)
-"""A laptop that slept or travelled must not find its own certificates not yet valid."""
+"""Certificates stay valid if the clock of a laptop is set back."""
 
 
 @dataclass(frozen=True)
 class Client:
-    """A user as Kubernetes reads it out of a client certificate."""
+    """A user, as Kubernetes reads it from a client certificate."""
 
     file: str
     user: str
@@ -41,16 +41,16 @@ CLIENTS = (
 
 
 def issue(folder: Path, address: str) -> bool:
-    """Makes all keys and certificates of a cluster unless they are there; tells whether it did.
+    """Makes all keys and certificates of a cluster unless they exist; returns whether it did.
 
-    The folder gets its name last, so that an interrupted run leaves nothing that looks whole.
+    The folder gets its name last, so that an interrupted run leaves no incomplete folder of that name.
     """
     with _LOCK:
         return _issue(folder, address)
 
 
 def issue_for_kubelet(folder: Path, name: str, addresses: Sequence[str]) -> tuple[str, str]:
-    """Makes the identities of a node's kubelet unless they are there: names of its client's and its server's files."""
+    """Makes the identities of a node's kubelet unless they exist; returns the names of its client and server files."""
     client, server = f"kubelet-{name}", f"kubelet-{name}-server"
     with _LOCK:
         authority = Authority(folder)
@@ -62,7 +62,7 @@ def issue_for_kubelet(folder: Path, name: str, addresses: Sequence[str]) -> tupl
 
 
 def issue_further(folder: Path, server: str, addresses: Sequence[str]) -> None:
-    """Makes one more identity of a server unless it is there."""
+    """Makes one more identity of a server unless it exists."""
     with _LOCK:
         if not (folder / f"{server}.crt").exists():
             Authority(folder).sign_server(server, *addresses)
@@ -87,10 +87,10 @@ def _issue(folder: Path, address: str) -> bool:
 
 
 class Authority:
-    """Signs for one server and its clients; its key stays in their folder."""
+    """Signs certificates for one server and its clients; its key stays in their folder."""
 
     def __init__(self, folder: Path) -> None:
-        """Takes the authority of this folder, or makes a new one."""
+        """Uses the authority in this folder, or makes a new one."""
         self._folder = folder
         self._name = _name("rocelab simulator")
         if (folder / "ca.crt").exists():
@@ -107,7 +107,7 @@ class Authority:
         (folder / "ca.crt").write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
 
     def sign_server(self, file: str, *addresses: str) -> None:
-        """Writes key and certificate of a server at some addresses."""
+        """Writes key and certificate of a server with these addresses."""
         hosts = [*(x509.IPAddress(ip_address(one)) for one in addresses), *map(x509.DNSName, SERVER_NAMES)]
         self._sign(file, _name(file), hosts)
 

@@ -1,4 +1,4 @@
-"""Recorded benchmark outputs as pod logs. Pure, but for the reading of the recordings."""
+"""Recorded benchmark outputs as pod logs. Pure, except for reading the recordings."""
 
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -9,24 +9,24 @@ from stacks.lab import Lab
 FOLDER = Path(__file__).parents[1] / "recordings"
 DEFAULT = "nccl_all_reduce_seed_a"
 LAUNCHERS = ("launcher", "launcher-nccl-all-reduce-roce")
-"""Containers of MPIJobs' launcher pods that show the chosen recording."""
+"""Containers of launcher pods that show the chosen recording."""
 OTHERS = {"launcher-horovod-roce": "horovod_seed_a"}
-"""Containers that have a recording of their own; every other one of the namespace is silent."""
+"""Containers with their own recording. All other containers of the namespace are silent."""
 NAMESPACE = "rocelab-bench"
-"""For labs that have no benchmarks section."""
+"""For labs without a benchmarks section."""
 CLUSTER_LOGS = "rocelab-replay"
 SILENCE = "silence"
 
 
 def names() -> list[str]:
-    """The recordings there are."""
+    """Names of all recordings."""
     return sorted(path.stem for path in FOLDER.glob("*.log"))
 
 
 def to_cri(text: str) -> str:
-    """A log as container runtimes write it, one time and stream a line.
+    """A log in the format of container runtimes, with time and stream on each line.
 
-    The time begins at the epoch: nobody can take it for the time of a measurement.
+    Times start at the epoch, so that they cannot be mistaken for the time of a measurement.
     """
     began = datetime(1970, 1, 1, tzinfo=UTC)
     stamps = (began + timedelta(milliseconds=n) for n in range(len(text.splitlines())))
@@ -37,7 +37,7 @@ def to_cri(text: str) -> str:
 
 
 def write_cri(folder: Path) -> None:
-    """Puts every recording, and the empty log, where the fake kubelet reads them."""
+    """Writes every recording and an empty log to the folder that the fake kubelet reads."""
     folder.mkdir(parents=True, exist_ok=True)
     for name in names():
         (folder / f"{name}.log").write_text(to_cri((FOLDER / f"{name}.log").read_text()))
@@ -45,7 +45,7 @@ def write_cri(folder: Path) -> None:
 
 
 def cluster_logs(lab: Lab, folder: Path, recording: str = DEFAULT) -> Object:
-    """Which log the pods of the benchmark namespace show. kwok chooses by namespace and container name only."""
+    """Selects the logs of the benchmark namespace's pods. kwok selects by namespace and container name only."""
     namespace = lab.benchmarks.namespace if lab.benchmarks else NAMESPACE
     return {
         "apiVersion": "kwok.x-k8s.io/v1alpha1",

@@ -1,4 +1,4 @@
-"""Files of pinned upstream releases, out of the Go modules whose checksums the engine's go.sum holds."""
+"""Files of pinned upstream releases, from Go modules with checksums in the engine's go.sum."""
 
 import hashlib
 import json
@@ -15,7 +15,7 @@ ENGINE = Path(__file__).parents[2] / "engine"
 
 
 def cache_root() -> Path:
-    """Where everything that survives a clone lies."""
+    """The cache, which all checkouts share."""
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "rocelab"
 
 
@@ -23,24 +23,24 @@ def pinned(build: Path, module: str) -> tuple[str, str]:
     """Version and checksum of a module as the Go module in folder `build` pins them.
 
     Raises:
-        SimulatorError: when go.mod or go.sum has no line for it.
+        SimulatorError: if go.mod or go.sum has no line for it.
     """
     try:
         requirements, sums = (build / "go.mod").read_text(), (build / "go.sum").read_text()
     except OSError as error:
-        raise SimulatorError(f"{error.filename}: {error.strerror}; the checkout is not whole") from None
+        raise SimulatorError(f"{error.filename}: {error.strerror}; the checkout is incomplete") from None
     version = re.search(rf"^(?:require\s+|\s+){re.escape(module)}\s+(v\S+)", requirements, re.MULTILINE)
     found = version and re.search(rf"^{re.escape(module)} {re.escape(version[1])} (h1:\S+)$", sums, re.MULTILINE)
     if not version or not found:
-        raise SimulatorError(f"{build.name}/go.mod and go.sum do not pin {module}: take them from the repository")
+        raise SimulatorError(f"{build.name}/go.mod and go.sum do not pin {module}; restore them from the repository")
     return version[1], found[1]
 
 
 def files_of(module: str, build: Path, files: Sequence[str]) -> dict[str, Path]:
-    """Path of each wanted file of a module, copied once into the cache, so that later starts need no Go.
+    """Paths of files of a module, copied once to the cache, so that later starts need no Go.
 
     Raises:
-        SimulatorError: when the module cannot be had, or lacks a file.
+        SimulatorError: if the module is not available or lacks a file.
     """
     version, checksum = pinned(build, module)
     wanted = "\n".join([checksum, *files])
@@ -61,19 +61,19 @@ def files_of(module: str, build: Path, files: Sequence[str]) -> dict[str, Path]:
         try:
             partial.rename(folder)
         except OSError:
-            # another `sim up` was faster, with the same content
+            # another `sim up` has written the same content
             shutil.rmtree(partial)
     return {file: folder / file for file in files}
 
 
 def _download(module: str, version: str, build: Path) -> Path:
-    """The module's folder; go compares it with go.sum before it hands it out."""
+    """The module's folder, after go has compared it with go.sum."""
     command = ["go", "mod", "download", "-json", f"{module}@{version}"]
     try:
         done = subprocess.run(command, cwd=build, capture_output=True, text=True, timeout=300, check=False)
     except FileNotFoundError:
         raise SimulatorError(
-            f"go is not on PATH; it fetches {module} {version} once. Install Go, then: sim up"
+            f"go is not on PATH, but has to fetch {module} {version} once. Install Go, then run sim up"
         ) from None
     except subprocess.TimeoutExpired:
         raise SimulatorError(f"{' '.join(command)}: no answer after 300 s; see go env GOPROXY") from None

@@ -1,4 +1,4 @@
-"""Talking to the running switch."""
+"""A client of the running switch."""
 
 import json
 import os
@@ -13,27 +13,27 @@ from simulator.switch.ports import PortConfig
 
 _TIMEOUT_S = 10
 FRONT_KEY, FRONT_KEPT = "host_key", "front.json"
-"""Files of the SSH server in front, whose own module takes half a second to import."""
+"""Files of the SSH server, named here because its module takes half a second to import."""
 
 
 @dataclass(frozen=True)
 class PortState:
-    """A port as the switch tells it."""
+    """A port as the switch reports it."""
 
     node: str
     nic: str
     config: PortConfig
     changed: bool
-    """Whether it differs from what the lab says."""
+    """Whether it differs from the lab's configuration."""
     counters: dict[str, int]
     stations: tuple[str, ...]
     lldp: dict[str, str] | None = None
-    """What the node says of itself: chassis, port, port_description and system."""
+    """The node's LLDP announcement: chassis, port, port_description and system."""
 
 
 @dataclass(frozen=True)
 class SwitchClient:
-    """One question, one answer, over the control socket in the switch's folder."""
+    """Sends requests over the control socket in the switch's folder."""
 
     folder: Path
 
@@ -42,7 +42,7 @@ class SwitchClient:
         return _states(self._ask({"verb": "show"}))
 
     def ensure(self, ports: dict[tuple[str, str], PortConfig]) -> list[str]:
-        """Gives the switch the lab's ports, by node and NIC; returns the names of those that were new."""
+        """Sends the switch the lab's ports by node and NIC; returns the names of new ports."""
         wanted = [{"node": node, "nic": nic, "home": config_as_json(home)} for (node, nic), home in ports.items()]
         return cast("list[str]", self._ask({"verb": "ensure", "ports": wanted})["added"])
 
@@ -51,7 +51,7 @@ class SwitchClient:
         return _states(self._ask({"verb": "set", "node": node, "nic": nic, "change": change}))[0]
 
     def reset(self) -> None:
-        """Puts every port back to the lab's configuration."""
+        """Resets every port to the lab's configuration."""
         self._ask({"verb": "reset"})
 
     def answers(self) -> bool:
@@ -67,7 +67,7 @@ class SwitchClient:
             with socket.socket(socket.AF_UNIX) as connection:
                 connection.settimeout(_TIMEOUT_S)
                 directory = os.open(self.folder, os.O_PATH | os.O_DIRECTORY)
-                try:  # a socket's path holds 107 bytes at most
+                try:  # a socket's path has at most 107 bytes
                     connection.connect(f"/proc/self/fd/{directory}/control.sock")
                 finally:
                     os.close(directory)
@@ -92,5 +92,5 @@ def _states(answer: dict[str, object]) -> list[PortState]:
             stations=tuple(port["stations"]),
             lldp=port["lldp"],
         )
-        for port in answer["ports"]  # type: ignore[attr-defined]  # our own switch's words
+        for port in answer["ports"]  # type: ignore[attr-defined]  # sent by our own switch
     ]

@@ -1,4 +1,4 @@
-"""The switch's control language: one JSON object a line each way, over `.sim/switch/control.sock`."""
+"""The switch's control protocol: one JSON object per line in each direction, over `.sim/switch/control.sock`."""
 
 import json
 from collections.abc import Callable
@@ -11,11 +11,11 @@ Answer = dict[str, object]
 
 
 class CommandError(Exception):
-    """A command that cannot be carried out; the text goes back to whoever gave it."""
+    """A command that cannot be executed; its sender receives the text."""
 
 
 class Commands:
-    """Carries out the verbs `show`, `ensure`, `set` and `reset`."""
+    """Executes the verbs `show`, `ensure`, `set` and `reset`."""
 
     def __init__(
         self, forwarding: Forwarding, plug_in: Callable[[Port], None], drop_queue: Callable[[Port], None]
@@ -25,7 +25,7 @@ class Commands:
         self._drop_queue = drop_queue
 
     def answer(self, line: bytes) -> bytes:
-        """The answer to one line; a fault in it is an answer too."""
+        """The answer to one line, which may be an error."""
         try:
             request = json.loads(line)
             verb = request.pop("verb")
@@ -41,7 +41,7 @@ class Commands:
         return {"ports": [self._describe(port) for port in self._forwarding.ports.values()]}
 
     def _ensure(self, request: Answer) -> Answer:
-        """Takes the lab's ports: new ones are made, known ones follow a changed lab."""
+        """Adds new ports, and updates known ports to a changed lab."""
         added = []
         for wanted in cast("list[Answer]", request["ports"]):
             home = config_of(cast("Answer", wanted["home"]))
@@ -78,7 +78,7 @@ class Commands:
         name = f"{request['node']}-{request['nic']}"
         if name not in ports:
             known = ", ".join(f"{port.node} {port.nic}" for port in ports.values()) or "none"
-            raise CommandError(f"no port for {request['node']} {request['nic']}; there are: {known}")
+            raise CommandError(f"no port for {request['node']} {request['nic']}; existing ports: {known}")
         return ports[name]
 
     def _describe(self, port: Port) -> Answer:
@@ -94,15 +94,15 @@ class Commands:
 
 
 def config_as_json(config: PortConfig) -> Answer:
-    """A configuration as it goes over the socket."""
+    """A configuration as JSON."""
     return {**asdict(config), "tagged_vlans": sorted(config.tagged_vlans)}
 
 
 def config_changes(values: Answer) -> Answer:
-    """The fields of a configuration that a command names, in their own types.
+    """The fields of a configuration in a command, with their types.
 
     Raises:
-        CommandError: for a name that is no field.
+        CommandError: for an unknown field.
     """
     if unknown := sorted(set(values) - {field.name for field in fields(PortConfig)}):
         raise CommandError(f"unknown: {', '.join(unknown)}")
@@ -113,7 +113,7 @@ def config_changes(values: Answer) -> Answer:
 
 
 def config_of(values: Answer) -> PortConfig:
-    """A whole configuration from what came over the socket."""
+    """A configuration from JSON."""
     config = PortConfig(**config_changes(values))  # type: ignore[arg-type]  # checked by faults
     if faults := config.faults():
         raise CommandError("; ".join(faults))

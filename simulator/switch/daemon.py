@@ -1,7 +1,7 @@
-"""The switch's process: one socket pair a port, one control socket, one thread. `python -m simulator.switch.daemon`.
+"""The switch's process: one socket pair per port, one control socket, one thread. `python -m simulator.switch.daemon`.
 
-The sockets are unix datagram sockets, not UDP: a sender whose receiver is behind waits instead of losing the frame, and
-nobody else on the machine can inject frames. Each NIC's end is made by QEMU in the node's folder.
+The sockets are unix datagram sockets, not UDP: a sender waits for a slow receiver instead of losing the frame, and no
+other user can inject frames. QEMU makes each NIC's end in the node's folder.
 """
 
 import argparse
@@ -22,13 +22,13 @@ from simulator.switch.ports import Delivery, Forwarding, Port
 CONTROL = "control.sock"
 LARGEST_FRAME_BYTES = 16_384
 QUEUE_FRAMES = 1024
-"""Frames that wait for one node: at RoCE's 4 KiB path MTU 4 MiB, the order of a real switch's buffer."""
+"""Queue per node: 4 MiB at RoCE's path MTU of 4 KiB, about as large as a real switch's buffer."""
 _BATCH = 32
-"""Frames taken from one port before the others get their turn."""
+"""Frames to take from one port before the next port."""
 
 
 class Cable:
-    """The switch's end of a NIC's cable: a socket to receive by, and one to send by when QEMU is there."""
+    """The switch's end of a NIC's cable: a socket for receiving, and one for sending while QEMU runs."""
 
     def __init__(self, port: Port, selector: selectors.BaseSelector) -> None:
         self.port = port
@@ -39,11 +39,11 @@ class Cable:
         path.unlink(missing_ok=True)
         self.incoming = _datagram_socket()
         self.incoming.bind(str(path))
-        # a socket of its own for sending: one that is connected to a QEMU would refuse that QEMU's successor
+        # a separate socket for sending: one connected to a QEMU would refuse the next QEMU
         self._outgoing: socket.socket | None = None
 
     def send(self, frame: bytes) -> None:
-        """Sends a frame now, or queues it when the node takes none at the moment."""
+        """Sends a frame, or queues it if the node accepts none at the moment."""
         if self.queue:
             if len(self.queue) >= QUEUE_FRAMES:
                 self.port.counters.dropped_full += 1
@@ -54,21 +54,21 @@ class Cable:
             self._watch(True)
 
     def flush(self) -> None:
-        """Sends what waits, as far as the node takes it."""
+        """Sends queued frames as long as the node accepts them."""
         while self.queue and self._sent(self.queue[0]):
             self.queue.popleft()
-        # the socket may be another one by now, which is not watched yet
+        # the socket may be a new one, which is not watched yet
         self._watch(bool(self.queue))
 
     def drop_queue(self) -> None:
-        """Forgets what waits: a pulled cable delivers nothing."""
+        """Drops queued frames: an unplugged cable delivers nothing."""
         if self.queue:
             self.queue.clear()
             self._watch(False)
 
     def _sent(self, frame: bytes) -> bool:
-        """Whether the frame is dealt with: delivered, or lost because no QEMU is there."""
-        for _ in range(2):  # the second time for a QEMU that was started since
+        """Whether the frame is done: delivered, or lost because no QEMU runs."""
+        for _ in range(2):  # the second attempt is for a new QEMU
             if self._outgoing is None and not self._connect():
                 return True
             try:
@@ -99,19 +99,19 @@ class Cable:
             self._outgoing.close()
             self._outgoing = None
 
-    def _watch(self, wanted: bool) -> None:
-        """Asks to be told when the node takes frames again."""
+    def _watch(self, enabled: bool) -> None:
+        """Watches, or stops watching, for the node to accept frames again."""
         if self._outgoing is None:
             return
         watched = self._outgoing.fileno() in self._selector.get_map()
-        if wanted and not watched:
+        if enabled and not watched:
             self._selector.register(self._outgoing, selectors.EVENT_WRITE, self.flush)
-        elif watched and not wanted:
+        elif watched and not enabled:
             self._selector.unregister(self._outgoing)
 
 
 class Daemon:
-    """Moves frames between cables, and answers commands between frames."""
+    """Moves frames between cables, and executes commands in between."""
 
     def __init__(self) -> None:
         self.forwarding = Forwarding()
@@ -122,13 +122,13 @@ class Daemon:
         self.commands = Commands(self.forwarding, self.plug_in, lambda port: self.cables[port.name].drop_queue())
 
     def plug_in(self, port: Port) -> None:
-        """Makes a port that was added."""
+        """Adds a port."""
         self.forwarding.add(port)
         cable = self.cables[port.name] = Cable(port, self.selector)
         self.selector.register(cable.incoming, selectors.EVENT_READ, lambda: self._receive(cable))
 
     def run(self) -> None:
-        """Runs until it is ended by a signal."""
+        """Runs until a signal ends it."""
         Path(CONTROL).unlink(missing_ok=True)
         with socket.socket(socket.AF_UNIX) as listener:
             listener.bind(CONTROL)
@@ -152,7 +152,7 @@ class Daemon:
                         self.cables[delivery.port.name].send(delivery.frame)
 
     def _patience_s(self) -> float | None:
-        """Until when nothing needs to be done by itself."""
+        """Time until the next delayed delivery."""
         return max(0.0, self._late[0][0] - time.monotonic()) if self._late else None
 
     def _deliver_late(self) -> None:

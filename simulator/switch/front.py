@@ -1,6 +1,6 @@
-"""The SSH server in front of the frame switch: `python -m simulator.switch.front FOLDER ADDRESS PORT`.
+"""The SSH server of the frame switch: `python -m simulator.switch.front FOLDER ADDRESS PORT`.
 
-Its account has a command line and no shell, as Onyx gives it: a command that comes with the connection is refused.
+As on Onyx, its account has a command line but no shell: a command that comes with the connection is refused.
 """
 
 import argparse
@@ -20,22 +20,22 @@ REFUSAL = "UNIX shell commands cannot be executed using this account.\n"
 
 
 class Door(asyncssh.SSHServer):
-    """Lets the lab's key in; it may be made after this process began."""
+    """Accepts the lab's key, which may be created after this process started."""
 
     def __init__(self, keys: Path) -> None:
         self._keys = keys
 
     def begin_auth(self, username: str) -> bool:
-        """Everybody has to show a key."""
+        """Requires authentication."""
         del username
         return True
 
     def public_key_auth_supported(self) -> bool:
-        """Nothing else is."""
+        """Only keys are supported."""
         return True
 
     def validate_public_key(self, username: str, key: asyncssh.SSHKey) -> bool:
-        """Whether it is the lab's."""
+        """Whether the key is the lab's."""
         try:
             known = asyncssh.read_public_key(self._keys)
         except (OSError, asyncssh.KeyImportError):
@@ -44,7 +44,7 @@ class Door(asyncssh.SSHServer):
 
 
 async def serve(frames: Frames, folder: Path, keys: Path, address: str, port: int) -> asyncssh.SSHAcceptor:
-    """A listening server; what it keeps and its host key lie in the folder."""
+    """A listening server, with its settings and host key in the folder."""
     panel = Panel(frames, folder / FRONT_KEPT)
 
     async def session(process: asyncssh.SSHServerProcess[str]) -> None:
@@ -89,8 +89,8 @@ def main() -> None:
     parser.add_argument("folder", type=Path, help="the switch's state folder")
     parser.add_argument("address")
     parser.add_argument("port", type=int)
-    asked = parser.parse_args()
-    asyncio.run(_run(asked.folder.absolute(), asked.address, asked.port))
+    options = parser.parse_args()
+    asyncio.run(_run(options.folder.absolute(), options.address, options.port))
 
 
 if __name__ == "__main__":

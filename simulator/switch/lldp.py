@@ -1,4 +1,4 @@
-"""What a node says of itself over LLDP (IEEE 802.1AB): read from the frames that it really sends."""
+"""LLDP announcements (IEEE 802.1AB), read from the frames that nodes send."""
 
 from dataclasses import dataclass
 
@@ -9,7 +9,7 @@ _MAC_SUBTYPES = {_CHASSIS: 4, _PORT: 3}
 
 @dataclass(frozen=True)
 class Heard:
-    """The last announcement behind a port."""
+    """The last announcement received on a port."""
 
     chassis: str
     port: str
@@ -18,7 +18,7 @@ class Heard:
 
 
 def heard_in(frame: bytes) -> Heard | None:
-    """The announcement in a frame; None when it is none, or broken."""
+    """The announcement in a frame, or None if the frame has no valid one."""
     if frame[12:14] != ETHERTYPE:
         return None
     found: dict[int, str] = {}
@@ -35,7 +35,7 @@ def heard_in(frame: bytes) -> Heard | None:
 
 
 def _text(kind: int, value: bytes) -> str:
-    if kind in _MAC_SUBTYPES:  # the first byte says what kind of name follows
+    if kind in _MAC_SUBTYPES:  # the first byte is the kind of name
         subtype, value = value[:1], value[1:]
         if subtype == bytes([_MAC_SUBTYPES[kind]]):
             return value.hex(":")

@@ -1,4 +1,4 @@
-"""The Onyx command line: the subset that a RoCE lab needs. Pure but for the panel that it works on."""
+"""The Onyx command line, as far as a RoCE lab needs it. Pure, except for its panel."""
 
 import re
 from collections.abc import Callable
@@ -13,11 +13,11 @@ LARGEST_MTU_BYTES = 9216
 
 
 class RefusedError(Exception):
-    """What Onyx answers behind a percent sign."""
+    """An error that Onyx prints after a percent sign."""
 
 
 class Console:
-    """One session: its mode, and what each line does."""
+    """One session with its configuration mode."""
 
     def __init__(self, panel: Panel, name: str = "sim-sw1") -> None:
         self._panel = panel
@@ -34,7 +34,7 @@ class Console:
         return f"{self._name} [simulated: master] {mode}{'#' if self._enabled else '>'} "
 
     def answer(self, line: str) -> str:
-        """What a line prints; it ends with a newline unless it is empty."""
+        """The output of a line, which ends with a newline unless it is empty."""
         words = " ".join(line.split())
         try:
             said = self._act(words) if words else ""
@@ -117,7 +117,7 @@ class Console:
             raise RefusedError(f'Unrecognized command "{words}"')
 
     def change(self, number: str, edit: Callable[[Quality], None]) -> None:
-        """Changes what is kept of a port."""
+        """Changes a port's stored settings."""
         kept = self._panel.kept()
         edit(kept.ports.setdefault(number, Quality()))
         kept.saved = False
@@ -132,7 +132,7 @@ class Console:
         return set(self._panel.ports()[number].config.tagged_vlans)
 
     def known_vlan(self, vlan: int) -> int:
-        """The VLAN, if somebody has made it."""
+        """The VLAN, if it exists."""
         if vlan not in onyx_show.known_vlans(self._panel):
             raise RefusedError(f"VLAN {vlan} does not exist")
         return vlan
@@ -215,4 +215,4 @@ SETTINGS: tuple[tuple[str, Setter], ...] = (
     (r"dcb priority-flow-control mode on force|no dcb priority-flow-control mode force", _pause),
     (r"traffic-class ([0-7]) dcb ets (strict|wrr \d+)", _schedule),
 )
-"""What can be set on a port, and by whom it is carried out."""
+"""The settings of a port and their functions."""

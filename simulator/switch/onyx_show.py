@@ -1,4 +1,4 @@
-"""What Onyx shows: tables for people, and the JSON that `| json-print` makes of them."""
+"""Onyx's show commands: tables for people, and JSON with `| json-print`."""
 
 import json
 import re
@@ -14,10 +14,10 @@ FRAME_BYTES = 22
 
 
 def answer(panel: Panel, words: str) -> str:
-    """What a show command prints; behind a percent sign when there is no such."""
-    command, _, wanted = words.partition(" | ")
-    as_json = wanted == "json-print"
-    if wanted and not as_json:
+    """The output of a show command; an error with a percent sign for an unknown one."""
+    command, _, output_filter = words.partition(" | ")
+    as_json = output_filter == "json-print"
+    if output_filter and not as_json:
         return f'% Unrecognized command "{words}"'
     if command == "show running-config":
         return running_config(panel)
@@ -32,13 +32,13 @@ def answer(panel: Panel, words: str) -> str:
 
 
 def known_vlans(panel: Panel) -> set[int]:
-    """The VLANs that were made, and those that ports are members of."""
+    """The VLANs that were created, and those with member ports."""
     members = {vlan for port in panel.ports().values() for vlan in (port.config.native_vlan, *port.config.tagged_vlans)}
     return {DEFAULT_VLAN, *panel.kept().vlans, *members}
 
 
 def running_config(panel: Panel) -> str:
-    """The lines that make the switch what it is."""
+    """The running configuration."""
     kept = panel.kept()
     lines = ["## simulated Onyx: VLANs and MTU work, everything else is kept and shown"]
     lines += [f"vlan {vlan}" for vlan in sorted(known_vlans(panel) - {DEFAULT_VLAN})]
@@ -61,7 +61,7 @@ def running_config(panel: Panel) -> str:
 
 
 def mode_of(port: PortState, quality: Quality) -> str:
-    """What was set, or what the VLANs say."""
+    """The configured mode, or the one that follows from the VLANs."""
     return quality.mode or ("hybrid" if port.config.tagged_vlans else "access")
 
 
@@ -172,7 +172,7 @@ SHOWS: tuple[tuple[str, Callable[[Panel, str], Json]], ...] = (
 
 
 def _table(content: Json, indent: str = "") -> str:
-    """The same for people: a line a value, names as titles."""
+    """The same for people: a line per value, with names as titles."""
     if isinstance(content, list):
         return "\n".join(_table(each, indent) for each in content)
     if not isinstance(content, dict):

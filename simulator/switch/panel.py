@@ -1,6 +1,6 @@
-"""The front panel: ports by the numbers that Onyx gives them, and what is set on them.
+"""The front panel: ports by Onyx's numbers, and their settings.
 
-VLANs and MTU are the frame switch's own and work. Everything else is kept and shown, and has no effect on frames.
+VLANs and MTU work: the frame switch applies them. All other settings are stored and shown, without effect on frames.
 """
 
 import json
@@ -11,38 +11,38 @@ from typing import Any, Protocol
 from simulator.switch.client import PortState
 
 PORTS_A_NODE = 4
-"""A node has at most four NICs, so its ports keep their numbers whatever the lab."""
+"""A node has at most four NICs, so port numbers do not depend on the lab."""
 TRAFFIC_CLASSES = range(8)
 DEFAULT_WEIGHT = 12
 
 
 @dataclass
 class Quality:
-    """What a port keeps and shows: emulated."""
+    """Emulated settings of a port: stored and shown."""
 
     description: str = ""
     mode: str = ""
-    """Empty: nobody has set it, so it follows from the VLANs."""
+    """Empty if not set; then it follows from the VLANs."""
     trust: str = "L2"
     dscp: dict[str, int] = field(default_factory=dict)
-    """Code points that are not mapped by their upper three bits."""
+    """Code points with another mapping than by their upper three bits."""
     ecn: dict[str, tuple[int, int]] = field(default_factory=dict)
-    """By traffic class, the thresholds in KB."""
+    """Thresholds in KB by traffic class."""
     pfc: bool = False
     scheduling: dict[str, str] = field(default_factory=dict)
-    """By traffic class, `strict` or `wrr <weight>`."""
+    """`strict` or `wrr <weight>` by traffic class."""
 
 
 @dataclass
 class Kept:
-    """What the switch keeps beside the frame switch's ports."""
+    """Stored settings other than those of the frame switch."""
 
     vlans: list[int] = field(default_factory=list)
     pfc_enabled: bool = False
     pfc_priorities: list[int] = field(default_factory=list)
     lldp: bool = True
     extra: list[str] = field(default_factory=list)
-    """Switch-wide lines that are kept as they came."""
+    """Switch-wide lines, stored unchanged."""
     ports: dict[str, Quality] = field(default_factory=dict)
     saved: bool = False
 
@@ -58,14 +58,14 @@ class Frames(Protocol):
 
 
 class Panel:
-    """Ports by number. What is kept lies in a file, so that it outlives the process and a reset only removes it."""
+    """Ports by number. Stored settings are in a file, which outlives the process; a reset removes the file."""
 
     def __init__(self, frames: Frames, file: Path) -> None:
         self._frames = frames
         self._file = file
 
     def ports(self) -> dict[str, PortState]:
-        """The frame switch's ports by number, as `1/5` for the first NIC of the second machine."""
+        """The frame switch's ports by number: `1/5` is the first NIC of the second machine."""
         seen: dict[str, int] = {}
         found = {}
         for port in self._frames.show():
@@ -75,12 +75,12 @@ class Panel:
         return found
 
     def set(self, number: str, **change: object) -> None:
-        """Changes what moves frames."""
+        """Changes a port of the frame switch."""
         port = self.ports()[number]
         self._frames.set(port.node, port.nic, **change)
 
     def kept(self) -> Kept:
-        """What is kept."""
+        """The stored settings."""
         try:
             content: dict[str, Any] = json.loads(self._file.read_text())
         except FileNotFoundError:
@@ -92,11 +92,11 @@ class Panel:
         return Kept(**content, ports=ports)
 
     def keep(self, kept: Kept) -> None:
-        """Keeps it."""
+        """Stores settings."""
         unfinished = self._file.with_suffix(".partial")
         unfinished.write_text(json.dumps(asdict(kept)))
         unfinished.replace(self._file)
 
     def quality(self, number: str) -> Quality:
-        """What is kept of a port."""
+        """The stored settings of a port."""
         return replace(self.kept().ports.get(number, Quality()))

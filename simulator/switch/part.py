@@ -1,4 +1,4 @@
-"""The frame switch as a part of the simulator: its processes, and a port for each NIC of the lab."""
+"""The frame switch as a part of the simulator, with a port per NIC of the lab."""
 
 import socket
 import sys
@@ -15,27 +15,27 @@ from stacks.words import plural
 
 CHECKOUT = Path(__file__).parents[2]
 FRONT = ("127.0.12.250", 2222)
-"""Where the switch's SSH answers."""
+"""Address and port of the switch's SSH server."""
 KNOWN_HOSTS = "known_hosts"
 _HIGHEST_VLAN = 4094
 
 
 class Switch:
-    """The switch that the rails run through."""
+    """The switch that connects the rails."""
 
     name = "switch"
 
     def __init__(self, lab: Lab, machines: list[Machine], state: Path, place: tuple[str, int] | None = None) -> None:
         self.client = SwitchClient(state / "switch")
         self._place = place
-        """Address and port of the SSH server in front; None: there is none."""
+        """Address and port of the SSH server; None: no SSH."""
         self._daemon = Daemon("switch", state / "switch")
         self._front = Daemon("front", state / "switch")
         self._code_file = state / "switch" / "code"
         self._ports = ports_of(lab, machines)
 
     def up(self, report: Report) -> None:
-        """Starts the switch if it does not run, and makes a port for each NIC."""
+        """Starts the switch unless it runs, and makes a port per NIC."""
         for daemon in (self._daemon, self._front):
             if daemon.resume():
                 report(f"a signal had suspended {daemon.name}; it continues")
@@ -46,12 +46,12 @@ class Switch:
             report("had died: starting it again" if self._daemon.pid_file.exists() else "starting")
             self._start(code, report)
         elif self._code_file.read_text() != code:
-            report("its program has changed: starting it again, every port as the lab says")
+            report("its program has changed: restarting it, with all ports as in the lab file")
             self._start(code, report)
         added = self.client.ensure(self._ports)
         changed = [f"{port.node} {port.nic}" for port in self.client.show() if port.changed]
         if changed:
-            report(f"ports set by hand stay so: {', '.join(changed)} (sim reset puts them back)")
+            report(f"ports set by hand stay unchanged: {', '.join(changed)} (sim reset resets them)")
         report(plural(len(self._ports), "port") + (f", {len(added)} new" if added else ""))
         self._up_front(report)
 
@@ -81,7 +81,7 @@ class Switch:
         self._daemon.wait_until(self.client.answers, 30, "answer", report)
 
     def status(self) -> list[Status]:
-        """A line for the frames, with what was done to its ports, and one for the SSH server in front."""
+        """A line for the frame switch, with changed ports, and one for its SSH server."""
         if self._place is None:
             return [self._status()]
         where, pid = "{}:{}".format(*self._place), self._front.pid()
@@ -106,18 +106,18 @@ class Switch:
             ports = self.client.show()
         except SimulatorError as error:
             return Status(self.name, address, "not answering", str(error), pid)
-        pulled = [f"{port.node} {port.nic} is pulled" for port in ports if not port.config.plugged]
+        pulled = [f"{port.node} {port.nic} is unplugged" for port in ports if not port.config.plugged]
         others = [f"{port.node} {port.nic} is changed" for port in ports if port.changed and port.config.plugged]
         return Status(self.name, address, "running", "; ".join([plural(len(ports), "port"), *pulled, *others]), pid)
 
     def reset(self, report: Report) -> None:
-        """Every port as the lab says: cables in, no loss, counters at zero."""
+        """Resets every port to the lab file: cables plugged in, no loss, counters at zero."""
         self.client.reset()
         (self._front.folder / FRONT_KEPT).unlink(missing_ok=True)
-        report("all ports as the lab says")
+        report("all ports reset to the lab file")
 
     def down(self, report: Report) -> None:
-        """Ends the switch's processes."""
+        """Stops the switch's processes."""
         was_there = self._daemon.pid() is not None
         self._front.stop()
         self._daemon.stop()
@@ -136,11 +136,10 @@ def _greets(address: str, port: int) -> bool:
 
 
 def ports_of(lab: Lab, machines: list[Machine]) -> dict[tuple[str, str], PortConfig]:
-    """A port for each NIC on a rail of the lab, by machine and NIC.
+    """A port per NIC on a rail of the lab, by machine and NIC.
 
-    Rails are separate: each has an untagged VLAN of its own inside the switch, chosen from the top of the range where
-    no pod VLAN lies, and carries its pods' VLAN tagged. So has the network of the pods' first interface, on machines
-    with real pods.
+    Rails are separate: each has its own untagged VLAN inside the switch, from the top of the range and different from
+    all pod VLANs, and carries its pods' VLAN tagged. On machines with real pods, the pod network has a VLAN too.
     """
     pods = {rail.name: frozenset({rail.pod.vlan_id} if rail.pod and rail.pod.vlan_id else ()) for rail in lab.rails}
     pod_vlans = frozenset[int]().union(*pods.values())

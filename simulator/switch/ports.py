@@ -1,4 +1,4 @@
-"""What the switch does with a frame: pure, so that every rule can be tested without a socket or a clock."""
+"""The switch's forwarding rules. Pure, so that tests need no socket and no clock."""
 
 import random
 from collections.abc import Callable, Iterable, Iterator
@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, field, fields, replace
 from simulator.switch.lldp import Heard, heard_in
 
 AGEING_S = 300.0
-"""A learned address is forgotten after this time without a frame from it (IEEE 802.1Q default)."""
+"""Time without a frame after which a learned address is forgotten (IEEE 802.1Q default)."""
 MOST_STATIONS = 16_384
 LARGEST_MTU_BYTES = 9216
 HEADER_BYTES = 14
@@ -17,7 +17,7 @@ _TPID = b"\x81\x00"
 
 @dataclass(frozen=True)
 class PortConfig:
-    """What can be configured on a port, or done to its cable."""
+    """Settings of a port and its cable."""
 
     native_vlan: int
     """VLAN of untagged frames; frames of it leave untagged."""
@@ -26,17 +26,17 @@ class PortConfig:
     mtu_bytes: int = LARGEST_MTU_BYTES
     """Largest payload; a longer frame is dropped and counted, in both directions."""
     most_mtu_bytes: int = LARGEST_MTU_BYTES
-    """What the port really takes at most: a larger MTU is accepted without a word and is this one. A fault on
-    purpose, as of a port that somebody has limited elsewhere."""
+    """Larger MTUs are accepted but silently reduced to this one: an injected fault, as with a port that is limited
+    elsewhere."""
     plugged: bool = True
-    """Whether the cable is in."""
+    """Whether the cable is plugged in."""
     loss_percent: float = 0.0
-    """Share of frames that the cable loses, in each direction."""
+    """Percentage of frames that the cable loses in each direction."""
     delay_ms: float = 0.0
-    """Time that a frame is on the cable, in each direction."""
+    """Delay of the cable in each direction."""
 
     def faults(self) -> list[str]:
-        """What is wrong with the values, each with the limit."""
+        """Invalid values, each with its limit."""
         found = [
             f"VLAN {vlan}: 1 to 4094 are allowed"
             for vlan in sorted({self.native_vlan, *self.tagged_vlans})
@@ -55,7 +55,7 @@ class PortConfig:
 
 @dataclass
 class Counters:
-    """What passed a port and what it dropped, since the switch or its last reset began. `in` is from the node."""
+    """Frames that passed or were dropped since start or reset. `in` is from the node."""
 
     in_frames: int = 0
     in_bytes: int = 0
@@ -66,7 +66,7 @@ class Counters:
     dropped_mtu: int = 0
     dropped_lost: int = 0
     dropped_full: int = 0
-    """The node took no frames for so long that its queue here was full."""
+    """The node accepted no frames for so long that its queue was full."""
 
     def present(self) -> dict[str, int]:
         """The counters that are not zero."""
@@ -75,7 +75,7 @@ class Counters:
 
 @dataclass(eq=False)
 class Port:
-    """One port: the NIC that is cabled to it, and its configuration now and as the lab has it."""
+    """One port: its NIC, its configuration, and the lab's configuration."""
 
     node: str
     nic: str
@@ -83,7 +83,7 @@ class Port:
     config: PortConfig = field(init=False)
     counters: Counters = field(default_factory=Counters)
     heard: Heard | None = None
-    """What the node last said of itself over LLDP; forgotten when the cable is pulled."""
+    """The node's last LLDP announcement; forgotten when the cable is unplugged."""
     chance: Callable[[], float] = field(init=False)
     """The next random number below 1; seeded by the port's name, so that a run can be repeated."""
 
@@ -92,18 +92,18 @@ class Port:
 
     @property
     def name(self) -> str:
-        """As in the socket's file: node and NIC."""
+        """Node and NIC, as in the name of the socket."""
         return f"{self.node}-{self.nic}"
 
     def reset(self) -> None:
-        """Back to the lab's configuration, cable in, counters at zero."""
+        """Resets to the lab's configuration, with the cable plugged in and counters at zero."""
         self.config = self.home
         self.counters = Counters()
         self.heard = None
-        self.chance = random.Random(self.name).random  # noqa: S311  # frames are lost, not secrets made
+        self.chance = random.Random(self.name).random  # noqa: S311  # drops frames, makes no secrets
 
     def rehome(self, home: PortConfig) -> None:
-        """Takes a changed lab; what somebody has set on the port by hand stays."""
+        """Updates the port to a changed lab; fields that were set by hand stay."""
         self.config = replace(
             self.config,
             **{
@@ -140,19 +140,19 @@ class Forwarding:
         self._learned: dict[tuple[int, bytes], tuple[Port, float]] = {}
 
     def add(self, port: Port) -> None:
-        """Takes a new port."""
+        """Adds a port."""
         self.ports[port.name] = port
 
     def forget(self, port: Port) -> None:
-        """Unlearns what was behind a port: its cable was pulled, or its VLANs changed."""
+        """Forgets the addresses learned on a port, because its cable was unplugged or its VLANs changed."""
         self._learned = {key: entry for key, entry in self._learned.items() if entry[0] is not port}
 
     def learned(self, port: Port) -> list[tuple[int, str]]:
-        """VLAN and address of the stations seen behind a port."""
+        """VLAN and address of the stations learned on a port."""
         return sorted((vlan, mac.hex(":")) for (vlan, mac), entry in self._learned.items() if entry[0] is port)
 
     def forward(self, ingress: Port, frame: bytes, now_s: float) -> list[Delivery]:
-        """Where a frame that came in goes; what is dropped is counted at the port that dropped it."""
+        """Where a received frame goes; drops are counted at the port that drops."""
         counters, config = ingress.counters, ingress.config
         tagged = frame[12:14] == _TPID
         if not config.plugged:
@@ -170,7 +170,7 @@ class Forwarding:
             return []
         counters.in_frames += 1
         counters.in_bytes += len(frame)
-        if heard := heard_in(frame):  # for the bridge itself, which forwards none of them (IEEE 802.1AB)
+        if heard := heard_in(frame):  # for the bridge itself; never forwarded (IEEE 802.1AB)
             ingress.heard = heard
             return []
         self._learn(vlan, frame[6:12], ingress, now_s)
@@ -179,7 +179,7 @@ class Forwarding:
     def _learn(self, vlan: int, mac: bytes, port: Port, now_s: float) -> None:
         key = (vlan, mac)
         if mac[0] & 1 or (key not in self._learned and len(self._learned) >= MOST_STATIONS):
-            return  # a group address is nobody's; and what finds no room is flooded
+            return  # group addresses are not learned; without room, frames are flooded
         self._learned[key] = (port, now_s)
 
     def _deliver(self, ingress: Port, frame: bytes, vlan: int, now_s: float) -> Iterator[Delivery]:
@@ -197,7 +197,7 @@ class Forwarding:
                 yield Delivery(port, out, (ingress.config.delay_ms + config.delay_ms) / 1000)
 
     def _egress(self, ingress: Port, frame: bytes, vlan: int, now_s: float) -> Iterable[Port]:
-        """The ports that a frame leaves through, never the one that it came in by."""
+        """The ports that a frame leaves through, never the one that received it."""
         entry = self._learned.get((vlan, frame[0:6]))
         if entry is not None and now_s - entry[1] <= AGEING_S:
             known = entry[0]
@@ -210,7 +210,7 @@ def _carries(port: Port, vlan: int) -> bool:
 
 
 def _vlan_of(frame: bytes, tagged: bool, config: PortConfig) -> int | None:
-    """The VLAN that a frame belongs to; None when its port does not carry it, or it is no Ethernet frame."""
+    """The frame's VLAN; None if its port does not carry it, or if it is not an Ethernet frame."""
     if len(frame) < HEADER_BYTES + (TAG_BYTES if tagged else 0):
         return None
     if not tagged:
@@ -222,7 +222,7 @@ def _vlan_of(frame: bytes, tagged: bool, config: PortConfig) -> int | None:
 
 
 def _with_tag(frame: bytes, vlan: int) -> bytes:
-    """The frame with a tag of that VLAN; a tag that it has keeps its priority."""
+    """The frame tagged with that VLAN; an existing tag keeps its priority."""
     if frame[12:14] != _TPID:
         return frame[:12] + _TPID + vlan.to_bytes(2, "big") + frame[12:]
     if int.from_bytes(frame[14:16], "big") & 0x0FFF == vlan:

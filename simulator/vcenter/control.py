@@ -1,4 +1,4 @@
-"""Asks the simulated vCenter to go wrong, over the unix socket that it listens on for that."""
+"""Injects faults into the simulated vCenter over its control socket."""
 
 import json
 import socket
@@ -15,7 +15,7 @@ ANSWER_S = 10
 
 @dataclass(frozen=True)
 class Guest:
-    """A VM that is on, as its guest sees it."""
+    """A VM that is on, with the data that its guest sees."""
 
     name: str
     address: str
@@ -35,42 +35,42 @@ class _UnixConnection(HTTPConnection):
 
 
 class Control:
-    """What may be done to a simulated vCenter beside its API."""
+    """Controls a simulated vCenter outside its API."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
 
     def fault(self, kind: str, **given: object) -> None:
-        """Asks for one fault: expire [method]; slow method, seconds; refuse method, privilege; revoke privilege.
+        """Injects a fault: expire [method]; slow method, seconds; refuse method, privilege; revoke privilege.
 
-        Or for what stops a run half-way: meanwhile method, does: somebody else is quicker than a call (`host`: a change
-        as below, `delete`: a VM, `leave`: host and switch); untold: a copy is made, and a timeout told; customise: a
-        guest gets no name and addresses. `times` limits how many calls it meets.
+        Faults that stop a run half-way: meanwhile method, does: another user acts before a call (`host`: a change as
+        below, `delete`: a VM, `leave`: host and switch); untold: a copy succeeds, but a timeout is reported;
+        customise: a guest gets no name and addresses. `times` limits the number of affected calls.
         """
         self._ask("POST", "/faults", {"kind": kind, **given})
 
     def change_host(self, name: str, **given: object) -> None:
-        """Does to a host what an administrator did: build, nic with link_mbit or nic_switch, and others."""
+        """Changes a host as its administrator could: build, nic with link_mbit or nic_switch, and others."""
         self._ask("POST", "/hosts", {"name": name, **given})
 
     def clear(self) -> None:
-        """Ends all faults; hosts stay as they were changed."""
+        """Ends all faults; changes to hosts stay."""
         self._ask("DELETE", "/faults")
 
     def hold(self, method: str) -> None:
-        """Keeps calls of that name waiting before anything is done, so that their caller can be killed within one."""
+        """Holds calls of that name before they do anything, so that the caller can be killed during one."""
         self._ask("PUT", f"/holds/{method}")
 
     def held(self) -> dict[str, int]:
-        """How many calls wait, by the names that are held."""
+        """The number of held calls by name."""
         return {str(name): int(count) for name, count in json.loads(self._ask("GET", "/holds")).items()}
 
     def release(self) -> None:
-        """Holds nothing more. Calls that were held are refused, not done: their callers may be gone."""
+        """Ends all holds. Held calls are refused, not executed, because their callers may be gone."""
         self._ask("DELETE", "/holds")
 
     def calls(self) -> dict[str, int]:
-        """How often each call was made since the start."""
+        """The number of calls by name since the start."""
         return {str(name): int(count) for name, count in json.loads(self._ask("GET", "/calls")).items()}
 
     def guests(self) -> list[Guest]:

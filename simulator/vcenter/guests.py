@@ -1,6 +1,6 @@
-"""Guests of the simulated vCenter's VMs: a VM that is powered on gets the node at the address that it was given.
+"""Guests of the simulated vCenter's VMs: a VM that is powered on gets the node at its address.
 
-The vCenter runs `sim vcenter guest` for each change of a VM's power, with the order on stdin, and waits for its end.
+The vCenter runs `sim vcenter guest` when a VM is powered on or off, with a request on stdin, and waits for its end.
 """
 
 import base64
@@ -23,26 +23,26 @@ _SIM = Path(__file__).parents[2] / "engine" / "sim"
 
 
 def command(stack: str) -> tuple[str, ...]:
-    """What the vCenter of a stack's lab runs for its guests."""
+    """The command that the vCenter of a stack's lab runs for its guests."""
     return (str(_SIM), "vcenter", "--stack", stack, "guest")
 
 
 def obey(nodes: Nodes, state: Path) -> None:
-    """Carries out the order on stdin, and prints where the guest answers.
+    """Executes the request on stdin and prints the guest's address.
 
     Raises:
-        SimulatorError: when the order cannot be read, or the guest does not start.
+        SimulatorError: if the guest does not start.
     """
     vcenter = os.getppid()
-    order = json.load(sys.stdin)
-    address = str(order["address"])
+    request = json.load(sys.stdin)
+    address = str(request["address"])
     with (state / "lock").open("w") as lock:
-        # beside other guests, and not while a command starts or stops the whole lab
+        # in parallel with other guests, but not while a command starts or stops the lab
         fcntl.flock(lock, fcntl.LOCK_SH)
         if os.getppid() != vcenter:
-            raise SimulatorError("the vCenter has ended, and its VMs with it")
-        if order["power"] == "on":
-            started = nodes.start_guest(address, host_key(order["guestinfo"]), _tell)
+            raise SimulatorError("the vCenter and its VMs have ended")
+        if request["power"] == "on":
+            started = nodes.start_guest(address, host_key(request["guestinfo"]), _report)
             print(json.dumps({"address": address if started else ""}))
         else:
             nodes.end_guests([address])
@@ -50,10 +50,10 @@ def obey(nodes: Nodes, state: Path) -> None:
 
 
 def host_key(guestinfo: Mapping[str, str]) -> str | None:
-    """The private host key that a VM is given: what cloud-init in the guest would take from its user data.
+    """A VM's private host key, which cloud-init in the guest would take from its user data.
 
     Raises:
-        SimulatorError: when cloud-init could not read it either.
+        SimulatorError: if cloud-init could not read the user data.
     """
     text = guestinfo.get(USERDATA)
     if text is None:
@@ -61,18 +61,18 @@ def host_key(guestinfo: Mapping[str, str]) -> str | None:
     try:
         if guestinfo.get(f"{USERDATA}.encoding") in ("base64", "b64"):
             text = base64.b64decode(text, validate=True).decode()
-        wanted = yaml.safe_load(text)
+        user_data = yaml.safe_load(text)
     except (binascii.Error, UnicodeDecodeError, yaml.YAMLError) as error:
-        # never the error's own text, which quotes what it could not read
+        # without the error's text, which quotes the user data
         raise SimulatorError(f"{USERDATA} cannot be read: {type(error).__name__}") from None
-    if not text.startswith("#cloud-config\n") or not isinstance(wanted, dict):
-        raise SimulatorError(f"{USERDATA} is no cloud-config: its first line has to be #cloud-config")
-    keys = wanted.get("ssh_keys") or {}
+    if not text.startswith("#cloud-config\n") or not isinstance(user_data, dict):
+        raise SimulatorError(f"{USERDATA} is not a cloud-config: its first line must be #cloud-config")
+    keys = user_data.get("ssh_keys") or {}
     return str(keys["ed25519_private"]) if "ed25519_private" in keys else None
 
 
 def powered(state: Path) -> dict[str, str | None]:
-    """Addresses of the VMs that are on, with the host key of each; none while no vCenter runs."""
+    """Addresses of the VMs that are on, with their host keys; empty if no vCenter runs."""
     path = state.absolute() / "vcenter" / SOCKET
     if not path.exists():
         return {}
@@ -83,5 +83,5 @@ def powered(state: Path) -> dict[str, str | None]:
     return {guest.address: host_key(guest.guestinfo) for guest in found}
 
 
-def _tell(text: str) -> None:
+def _report(text: str) -> None:
     print(text, file=sys.stderr, flush=True)

@@ -1,4 +1,4 @@
-"""The simulated vCenter as a part of the simulator, for labs with a fabric. Its inventory lives in memory only."""
+"""The simulated vCenter as a part of the simulator, for labs with a fabric. Its inventory is only in memory."""
 
 import os
 import re
@@ -20,29 +20,29 @@ from stacks.lab import Lab
 
 NAME = "vcenter"
 INSTANCE = "instance"
-"""File with the identity of the vCenter that runs: a new one at each start, and its inventory is empty then."""
+"""File with the identity of the running vCenter. Each start has a new identity and an empty inventory."""
 START_S = 30
-ASKED_WHO_IT_IS = (
+IDENTITY_REQUEST = (
     '<Envelope xmlns="http://schemas.xmlsoap.org/soap/envelope/"><Body><RetrieveServiceContent xmlns="urn:vim25">'
     '<_this type="ServiceInstance">ServiceInstance</_this></RetrieveServiceContent></Body></Envelope>'
 )
 ENVIRONMENT = {"PATH": "/usr/bin:/bin"}
 FOR_GUESTS = ("PATH", "HOME", "XDG_CACHE_HOME", "TMPDIR", VARIABLE)
-"""What starting a node takes of the environment: where programs, image and QEMU are."""
+"""Environment variables that starting a node needs: where programs, image and QEMU are."""
 
 
 @dataclass(frozen=True)
 class Guests:
-    """What VMs of this vCenter have inside."""
+    """How the guests of VMs are started and stopped."""
 
     command: tuple[str, ...]
-    """Starts or ends one."""
+    """Starts or stops a guest."""
     end: Callable[[], list[str]]
-    """Ends all, and names them: they go with the inventory."""
+    """Stops all guests, because they end with the inventory; returns their names."""
 
 
 class VCenter:
-    """govmomi's simulator behind TLS, with one user and a password of its own."""
+    """govmomi's simulator behind TLS, with one user and a generated password."""
 
     name = "vCenter"
 
@@ -55,16 +55,16 @@ class VCenter:
 
     @property
     def password_file(self) -> Path:
-        """The password of the lab's vCenter user; the stack secret `rocelab:vcenterPassword` is its content."""
+        """File with the vCenter user's password, which is the stack secret `rocelab:vcenterPassword`."""
         return self._folder / "password"
 
     @property
     def authority_file(self) -> Path:
-        """The certificate that a client must trust."""
+        """The CA certificate that clients must trust."""
         return self._folder / "pki" / "ca.crt"
 
     def up(self, report: Report) -> None:
-        """Starts the vCenter unless it runs; a lab without a fabric needs none."""
+        """Starts the vCenter unless it runs. A lab without a fabric has none."""
         if self._fabric is None:
             return
         address, port = _loopback(self._fabric), self._fabric.port
@@ -78,15 +78,15 @@ class VCenter:
         self._daemon.wait_until(
             lambda: self._answers(address, port), START_S, f"answer on https://{address}:{port}", report
         )
-        # A stack that remembers another one remembers nothing that is there: engine.recover compares. Whole or not at
-        # all, since nothing is another one too.
+        # engine.recover compares it with the identity in a stack's state. Written in one step: an empty file would be
+        # another identity.
         partial = self._folder / f"{INSTANCE}.partial"
         partial.write_text(self._identity(address, port))
         partial.replace(self._folder / INSTANCE)
         report(f"ready: https://{address}:{port}, user {self._fabric.user}")
 
     def status(self) -> list[Status]:
-        """One line, or none for a lab without a fabric."""
+        """One line; none for a lab without a fabric."""
         if self._fabric is None:
             return []
         address = f"{self._fabric.vcenter}:{self._fabric.port}"
@@ -101,17 +101,17 @@ class VCenter:
         return [Status(self.name, address, "running", f"user {self._fabric.user}", pid)]
 
     def reset(self, report: Report) -> None:
-        """Starts with the first inventory again; password and certificate stay."""
+        """Restarts with the first inventory; password and certificate stay."""
         self.down(report)
         self.up(report)
 
     def down(self, report: Report) -> None:
-        """Ends the vCenter."""
+        """Stops the vCenter."""
         ran = self._daemon.pid() is not None
         self._daemon.stop()
         ended = self._guests.end() if self._guests else []
         if ran:
-            report(f"stopped, and its VMs with it: {', '.join(ended)}" if ended else "stopped")
+            report(f"stopped, with its VMs {', '.join(ended)}" if ended else "stopped")
 
     def _start(self, address: str, port: int) -> None:
         if self._fabric is None or not self._program.exists():
@@ -130,9 +130,9 @@ class VCenter:
         self._daemon.start([str(self._program), *flags, *command], {**ENVIRONMENT, **own})
 
     def _make_secrets(self, address: str) -> None:
-        """A password, a certificate, and what machines' host keys are made from, once.
+        """Makes a password, a certificate, and the seed of machines' host keys, unless they exist.
 
-        The folder gets its name last, so that no half of it is taken.
+        The folder gets its name last, so that an incomplete one is never used.
         """
         pki = self._folder / "pki"
         if not (pki / address).exists():
@@ -160,12 +160,12 @@ class VCenter:
 
     def _identity(self, address: str, port: int) -> str:
         try:
-            _, text = self._ask(address, port, "POST", "/sdk", ASKED_WHO_IT_IS)
+            _, text = self._ask(address, port, "POST", "/sdk", IDENTITY_REQUEST)
         except (OSError, HTTPException) as error:
-            raise SimulatorError(f"{self.name}: it does not say who it is ({error})") from None
+            raise SimulatorError(f"{self.name}: it does not report its identity ({error})") from None
         found = re.search("<instanceUuid>([0-9a-f-]{36})</instanceUuid>", text)
         if found is None:
-            raise SimulatorError(f"{self.name}: it does not say who it is")
+            raise SimulatorError(f"{self.name}: it does not report its identity")
         return found[1]
 
     def _ask(self, address: str, port: int, verb: str, path: str, body: str | None = None) -> tuple[int, str]:
@@ -180,13 +180,13 @@ class VCenter:
 
 
 def _loopback(fabric: Fabric) -> str:
-    """The vCenter's address, which the simulator can only take on the loopback."""
+    """The vCenter's address, which must be a loopback address."""
     try:
         if IPv4Address(fabric.vcenter).is_loopback:
             return fabric.vcenter
     except AddressValueError:
         pass
     raise SimulatorError(
-        f"fabric.vcenter: {fabric.vcenter} is no loopback address, and the simulator listens nowhere else;"
-        " a virtual lab has 127.0.12.201 with port 8989"
+        f"fabric.vcenter: {fabric.vcenter} is not a loopback address, where the simulator listens; set 127.0.12.201"
+        " with port 8989"
     )

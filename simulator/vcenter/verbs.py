@@ -1,4 +1,4 @@
-"""The verbs of `sim vcenter`: what goes wrong in the simulated vCenter, on purpose."""
+"""The verbs of `sim vcenter`, which inject faults into the simulated vCenter."""
 
 import argparse
 from collections.abc import Callable
@@ -11,7 +11,7 @@ Act = Callable[[Simulator, argparse.Namespace], int]
 
 
 def add_vcenter_verbs(vcenter: argparse.ArgumentParser) -> None:
-    """Adds them to the parser of `sim vcenter`."""
+    """Adds the verbs to the parser of `sim vcenter`."""
     verbs = vcenter.add_subparsers(required=True, metavar="VERB")
 
     def verb(name: str, act: Act, text: str, *words: str) -> argparse.ArgumentParser:
@@ -21,26 +21,26 @@ def add_vcenter_verbs(vcenter: argparse.ArgumentParser) -> None:
             made.add_argument(word, metavar=word.upper())
         return made
 
-    expire = verb("expire", _expire, "end all sessions, as an idle limit does")
-    expire.add_argument("method", nargs="?", metavar="METHOD", help="only the session that next makes this call")
-    slow = verb("slow", _slow, "let a call, or the task that it begins, take its time", "method")
+    expire = verb("expire", _expire, "end all sessions, as an idle timeout does")
+    expire.add_argument("method", nargs="?", metavar="METHOD", help="end only the session that next makes this call")
+    slow = verb("slow", _slow, "delay a call, or the task that it starts", "method")
     slow.add_argument("seconds", type=float, metavar="SECONDS")
-    refuse = verb("refuse", _refuse, "refuse a call for want of a privilege", "method", "privilege")
+    refuse = verb("refuse", _refuse, "refuse a call for lack of a privilege", "method", "privilege")
     for limited in (slow, refuse):
-        limited.add_argument("--times", type=int, default=0, help="how many calls it meets (default: until cleared)")
-    verb("revoke", _revoke, "tell whoever asks that our user lacks a privilege", "privilege")
+        limited.add_argument("--times", type=int, default=0, help="number of affected calls (default: until cleared)")
+    verb("revoke", _revoke, "report that the lab's user lacks a privilege", "privilege")
     verb("clear", _clear, "end all faults")
-    verb("calls", _calls, "how often each call was made")
-    verb("guest", _guest, "start or end a VM's guest, as the vCenter says on stdin (for its own use)")
-    host = verb("host", _host, "change a host as its administrator would", "name")
-    host.add_argument("--version", help="another ESXi version; before 8.0 it tells less of its NICs")
-    host.add_argument("--build", help="another ESXi build")
-    host.add_argument("--nic", help="the NIC that the next four are about")
-    host.add_argument("--driver-version", help="the version of its driver")
-    host.add_argument("--pci", help="where it is plugged in: 0000:af:00.0 is far from the GPUs")
-    host.add_argument("--link-mbit", type=int, help="its link speed; 0: no link")
-    host.add_argument("--announced-mtu-bytes", type=int, help="the MTU that the physical switch announces at it")
-    host.add_argument("--graphics-type", help="default graphics type, as shared or sharedDirect")
+    verb("calls", _calls, "print the number of calls by name")
+    verb("guest", _guest, "start or stop a VM's guest (used by the vCenter, with a request on stdin)")
+    host = verb("host", _host, "change a host as its administrator could", "name")
+    host.add_argument("--version", help="ESXi version; before 8.0 it reports less about its NICs")
+    host.add_argument("--build", help="ESXi build")
+    host.add_argument("--nic", help="NIC for the next four options")
+    host.add_argument("--driver-version", help="driver version of the NIC")
+    host.add_argument("--pci", help="PCI address of the NIC; 0000:af:00.0 is far from the GPUs")
+    host.add_argument("--link-mbit", type=int, help="link speed of the NIC; 0: no link")
+    host.add_argument("--announced-mtu-bytes", type=int, help="MTU that the physical switch announces to the NIC")
+    host.add_argument("--graphics-type", help="default graphics type, such as shared or sharedDirect")
 
 
 def _expire(simulator: Simulator, options: argparse.Namespace) -> int:

@@ -44,12 +44,12 @@ def test_a_stack_that_does_not_exist_is_an_error_of_one_line(capsys: pytest.Capt
 
 def test_a_part_that_does_not_exist_is_refused_with_those_that_do(capsys: pytest.CaptureFixture[str]):
     assert cli.main(["up", "nods"]) == 1
-    assert "no part nods; this lab has: switch, nodes, plane" in capsys.readouterr().err
+    assert "no part nods; this lab's parts: switch, nodes, plane" in capsys.readouterr().err
 
 
 def test_a_node_that_does_not_exist_is_refused(capsys: pytest.CaptureFixture[str]):
     assert cli.main(["ssh", "gpu77", "true"]) == 1
-    assert "no node gpu77; there are: gpu01, gpu02" in capsys.readouterr().err
+    assert "no node gpu77; existing nodes: gpu01, gpu02" in capsys.readouterr().err
 
 
 @pytest.mark.sim
@@ -62,7 +62,7 @@ def test_two_commands_at_once_wait_for_each_other(tmp_path: Path, monkeypatch: p
         fcntl.flock(lock, fcntl.LOCK_EX)
         second = subprocess.Popen([sys.executable, "-c", script, tmp_path], cwd=ROOT, stdout=subprocess.PIPE, text=True)
         assert second.stdout is not None
-        assert "another sim command is at work in this checkout" in second.stdout.readline()
+        assert "waiting for another sim command in this checkout" in second.stdout.readline()
         time.sleep(0.1)
         assert second.poll() is None
     assert second.communicate(timeout=20)[0] == "mine\n"
@@ -143,7 +143,7 @@ def test_logs_are_found_by_node_and_by_process(tmp_path: Path):
 
     assert logs.names(tmp_path).split() == ["gpu01", "switch"]
     assert logs.read(tmp_path, "gpu01", 2).splitlines()[1:3] == ["b", "c"]
-    with pytest.raises(SimulatorError, match=r"no log of etcd; there are:\n  gpu01\n  switch"):
+    with pytest.raises(SimulatorError, match=r"no log of etcd; existing logs:\n  gpu01\n  switch"):
         logs.read(tmp_path, "etcd", 2)
 
 

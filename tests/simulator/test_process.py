@@ -68,7 +68,7 @@ def test_a_wait_says_what_it_waits_for_and_ends(monkeypatch: pytest.MonkeyPatch)
     said: list[str] = []
     wait = Wait("two nodes", 0.2, said.append, pause_s=0.01)
 
-    while wait.goes_on(" (last answer: none)"):
+    while wait.continues(" (last answer: none)"):
         assert len(said) < 50
 
     assert len(said) >= 2

@@ -111,4 +111,4 @@ def test_a_device_that_makes_no_machine_is_told(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.undo()
     monkeypatch.setattr(accelerator, "_KVM", Path("/dev/null"))
 
-    assert accelerator.refusal_of_kvm() == f"/dev/null makes no virtual machine: {os.strerror(25)}"
+    assert accelerator.refusal_of_kvm() == f"/dev/null creates no virtual machine: {os.strerror(25)}"

@@ -60,7 +60,7 @@ def test_two_commands_at_once_make_it_once_and_the_second_says_that_it_waits():
     first.join()
 
     assert made == [1]
-    assert "another command is making it, waiting" in said[0]
+    assert "waiting for another command that makes it" in said[0]
 
 
 def test_a_full_disk_is_refused_before_the_work_begins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
@@ -68,7 +68,7 @@ def test_a_full_disk_is_refused_before_the_work_begins(tmp_path: Path, monkeypat
     monkeypatch.setattr(cache.shutil, "disk_usage", lambda _: usage(0, 0, 100 << 20))
 
     with pytest.raises(
-        SimulatorError, match=rf"no disk space for the image: {tmp_path}/x/y has 100 MiB free and 900 MiB"
+        SimulatorError, match=rf"no disk space for the image: {tmp_path}/x/y has 100 MiB free, needs 900 MiB"
     ):
         cache.need_space(tmp_path / "x" / "y", 900 << 20, "the image")
 

@@ -65,7 +65,7 @@ def test_a_machine_that_left_the_lab_keeps_its_port_and_its_keys(lab: Lab, tmp_p
 
 
 def test_an_unknown_node_is_refused_with_those_that_there_are(lab: Lab, tmp_path: Path):
-    with pytest.raises(SimulatorError, match="no node gpu09; there are: gpu01, worker-b"):
+    with pytest.raises(SimulatorError, match="no node gpu09; existing nodes: gpu01, worker-b"):
         Nodes(renamed(lab, "worker-b"), tmp_path).node("gpu09")
 
 
@@ -104,7 +104,7 @@ def test_too_little_memory_is_refused_with_both_numbers(lab: Lab, tmp_path: Path
     monkeypatch.setattr(part_module, "memory_available_mib", lambda: 500)
     monkeypatch.setattr(Nodes, "build", lambda *_: None)
 
-    with pytest.raises(SimulatorError, match="2 nodes need 896 MiB of memory and 500 MiB are available"):
+    with pytest.raises(SimulatorError, match="2 nodes need 896 MiB of memory, but 500 MiB are available"):
         Nodes(lab, tmp_path).up(lambda _: None)
 
 
@@ -142,7 +142,7 @@ def test_a_taken_port_is_named_before_anything_starts(lab: Lab, tmp_path: Path):
         other.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         other.bind(("127.0.12.57", 2222))
         other.listen()
-        with pytest.raises(SimulatorError, match=r"gpu57: 127.0.12.57:2222 is taken by another process"):
+        with pytest.raises(SimulatorError, match=r"gpu57: another process uses 127.0.12.57:2222"):
             rig.up()
 
     assert not rig.node.was_started
@@ -151,7 +151,7 @@ def test_a_taken_port_is_named_before_anything_starts(lab: Lab, tmp_path: Path):
 def test_a_qemu_that_ends_by_itself_is_an_error_with_its_last_words(lab: Lab, tmp_path: Path):
     rig = Rig(lab, tmp_path, "echo 'qemu-system-x86_64: no such device' >&2; exit 1")
 
-    with pytest.raises(SimulatorError, match=r"gpu57: QEMU has ended by itself\n  qemu.log: .*no such device"):
+    with pytest.raises(SimulatorError, match=r"gpu57: QEMU ended by itself\n  qemu.log: .*no such device"):
         rig.up()
 
 

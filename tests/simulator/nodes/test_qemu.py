@@ -62,6 +62,6 @@ def test_a_machine_without_qemu_gets_the_backport(backport: Path):
 def test_what_says_no_version_is_refused_by_what_it_said(tmp_path: Path, backport: Path):
     installed(tmp_path / "bin", "this is not QEMU", "qemu-img")
 
-    with pytest.raises(SimulatorError, match=r"--version says no version: this is not QEMU"):
+    with pytest.raises(SimulatorError, match=r"--version prints no version: this is not QEMU"):
         found()
     assert not backport.exists()

@@ -165,7 +165,7 @@ def test_it_serves_and_stops(part: Packages) -> None:
 
 
 def test_a_taken_port_is_named(part: Packages) -> None:
-    with socket.create_server(part._place), pytest.raises(SimulatorError, match="is taken by another process"):
+    with socket.create_server(part._place), pytest.raises(SimulatorError, match="another process uses"):
         part.up(print)
 
 

@@ -53,7 +53,7 @@ def test_a_vcenter_that_is_not_on_the_loopback_is_refused(with_fabric: Lab, tmp_
     assert with_fabric.fabric is not None
     real = with_fabric.fabric.model_copy(update={"vcenter": "vcenter.lab.example"})
 
-    with pytest.raises(SimulatorError, match=r"fabric\.vcenter: vcenter\.lab\.example is no loopback address"):
+    with pytest.raises(SimulatorError, match=r"fabric\.vcenter: vcenter\.lab\.example is not a loopback address"):
         VCenter(with_fabric.model_copy(update={"fabric": real}), tmp_path, tmp_path).up(print)
 
 

@@ -160,7 +160,7 @@ def test_the_switch_tells_what_passed_and_what_it_dropped(rig: Rig):
 def test_a_wrong_value_and_an_unknown_port_are_refused_and_change_nothing(rig: Rig):
     with pytest.raises(SimulatorError, match=r"gpu01 enp5s0: mtu 9300: 68 to 9216 bytes"):
         rig.switch.client.set("gpu01", "enp5s0", mtu_bytes=9300)
-    with pytest.raises(SimulatorError, match=r"no port for gpu01 enp6s0; there are: gpu01 enp5s0"):
+    with pytest.raises(SimulatorError, match=r"no port for gpu01 enp6s0; existing ports: gpu01 enp5s0"):
         rig.switch.client.set("gpu01", "enp6s0", mtu_bytes=1500)
     with pytest.raises(SimulatorError, match="unknown: speed"):
         rig.switch.client.set("gpu01", "enp5s0", speed=100)
@@ -198,7 +198,7 @@ def test_a_second_up_starts_nothing_and_keeps_what_was_set(rig: Rig):
     rig.switch.up(rig.said.append)
 
     assert rig.switch.status()[0].pid == pid
-    assert rig.said == ["ports set by hand stay so: gpu01 enp5s0 (sim reset puts them back)", "4 ports"]
+    assert rig.said == ["ports set by hand stay unchanged: gpu01 enp5s0 (sim reset resets them)", "4 ports"]
 
 
 def test_after_a_kill_status_says_so_and_up_heals(rig: Rig):
@@ -220,7 +220,7 @@ def test_a_changed_program_is_started_again(rig: Rig):
 
     rig.switch.up(rig.said.append)
 
-    assert "its program has changed: starting it again, every port as the lab says" in rig.said
+    assert "its program has changed: restarting it, with all ports as in the lab file" in rig.said
 
 
 def test_down_leaves_no_process_and_no_socket(rig: Rig):

@@ -50,8 +50,8 @@ def test_a_machine_that_is_told_nothing_keeps_the_key_of_its_template() -> None:
     ("told", "words"),
     [
         ({"guestinfo.userdata": "canary!", "guestinfo.userdata.encoding": "base64"}, "cannot be read: Error"),
-        ({"guestinfo.userdata": "ssh_keys: {ed25519_private: canary}"}, "its first line has to be #cloud-config"),
-        ({"guestinfo.userdata": "#cloud-config\n- canary"}, "is no cloud-config"),
+        ({"guestinfo.userdata": "ssh_keys: {ed25519_private: canary}"}, "its first line must be #cloud-config"),
+        ({"guestinfo.userdata": "#cloud-config\n- canary"}, "is not a cloud-config"),
         ({"guestinfo.userdata": "#cloud-config\na: [canary"}, "cannot be read: ParserError"),
     ],
 )
@@ -145,7 +145,7 @@ def test_an_order_of_a_vcenter_that_has_ended_meanwhile_is_not_carried_out(
     nodes, parents = FakeNodes(), iter([7, 1])
     monkeypatch.setattr(os, "getppid", lambda: next(parents))
 
-    with pytest.raises(SimulatorError, match="the vCenter has ended"):
+    with pytest.raises(SimulatorError, match="the vCenter and its VMs have ended"):
         ordered(nodes, tmp_path, monkeypatch, power="on")
 
     assert nodes.asked == []
