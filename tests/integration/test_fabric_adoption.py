@@ -10,8 +10,8 @@ from pyVmomi import vim
 from components.fabric.vcenter.client import TOLD_AFTER_S, session
 from simulator.vcenter.control import SOCKET, Control
 from tests.integration.conftest import require_engine
+from tests.integration.fabric_stack import Vsphere, a_stack, a_worker
 from tests.integration.role import CALLED, beyond_the_role
-from tests.integration.test_fabric import Vsphere, a_stack, a_worker
 from tests.integration.vcenter import HOSTS, a_machine, done, machine_named, running
 
 pytestmark = pytest.mark.sim

@@ -14,7 +14,7 @@ from simulator.vcenter.part import VCenter
 from stacks.read import parse_lab
 from tests.conftest import ROOT
 from tests.integration.conftest import ENGINE, require_engine
-from tests.integration.test_fabric import PROGRAM, a_stack
+from tests.integration.fabric_stack import PROGRAM, a_stack
 from tests.integration.vcenter import PASSWORD, thumbprint
 
 pytestmark = [pytest.mark.sim, pytest.mark.whole]

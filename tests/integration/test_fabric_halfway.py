@@ -10,8 +10,8 @@ from components.fabric.vcenter.client import VCenter, session
 from components.fabric.vcenter.power import is_on
 from simulator.vcenter.control import SOCKET, Control
 from tests.integration.conftest import require_engine
+from tests.integration.fabric_stack import Vsphere, a_stack, a_worker
 from tests.integration.role import beyond_the_role
-from tests.integration.test_fabric import Vsphere, a_stack, a_worker
 from tests.integration.vcenter import a_machine, done, network_named, running
 
 pytestmark = [pytest.mark.sim, pytest.mark.whole]

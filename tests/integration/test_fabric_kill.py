@@ -17,7 +17,7 @@ from components.fabric.vcenter.client import OPTION, session
 from engine.recover import recover
 from simulator.vcenter.control import SOCKET, Control
 from tests.integration.conftest import require_engine
-from tests.integration.test_fabric import Vsphere, a_stack
+from tests.integration.fabric_stack import Vsphere, a_stack
 from tests.integration.vcenter import PASSWORD, running
 
 pytestmark = [pytest.mark.sim, pytest.mark.whole]

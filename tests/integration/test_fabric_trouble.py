@@ -11,8 +11,8 @@ from components.fabric.vcenter.client import OPTION, session
 from simulator.vcenter.control import SOCKET, Control
 from stacks.base import LabError
 from tests.integration.conftest import require_engine
+from tests.integration.fabric_stack import Vsphere, a_stack, a_worker
 from tests.integration.role import beyond_the_role
-from tests.integration.test_fabric import Vsphere, a_stack, a_worker
 from tests.integration.vcenter import done, machine_named, network_named, running
 
 pytestmark = [pytest.mark.sim, pytest.mark.whole]

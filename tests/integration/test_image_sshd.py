@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.components.jobs.test_image import RECIPES
+from tests.components.jobs.recipes import RECIPES
 from tests.integration.stack import on_node
 
 pytestmark = [pytest.mark.sim, pytest.mark.whole]

@@ -13,8 +13,8 @@ from components.fabric.vms.hardware import Hardware, observe
 from simulator.vcenter.control import SOCKET, Control
 from tests.components.fabric.ova import KEYS, stub_ova
 from tests.integration.conftest import require_engine
+from tests.integration.fabric_stack import Vsphere, a_stack, a_worker
 from tests.integration.role import CALLED, beyond_the_role
-from tests.integration.test_fabric import Vsphere, a_stack, a_worker
 from tests.integration.vcenter import PASSWORD, done, machine_named, move_uplink, running
 
 pytestmark = pytest.mark.sim

@@ -13,7 +13,7 @@ from components.cluster.bootstrap.join import new_invitation
 from components.cluster.profiles import programs
 from simulator.plane.api import Api
 from simulator.plane.layout import Layout
-from tests.components.cluster.bootstrap.test_config import KUBEADM, ONE
+from tests.components.cluster.bootstrap.kubeadm_labs import KUBEADM, ONE
 from tests.components.cluster.readback import kinds_of, missing, path_of
 
 pytestmark = pytest.mark.sim

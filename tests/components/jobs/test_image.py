@@ -10,20 +10,14 @@ import yaml
 
 from components.cli.app import main
 from components.jobs.image.build import target_of
-from components.jobs.image.recipe import benchmark_dockerfile, training_dockerfile
+from components.jobs.image.recipe import benchmark_dockerfile
 from stacks.base import LabError
-from stacks.images import BenchmarkRecipe, Images, TrainingRecipe
+from stacks.images import BenchmarkRecipe, Images
 from stacks.lab import Lab
+from tests.components.jobs.recipes import RECIPES, TRAINING
 from tests.conftest import ROOT
 
 DIGEST = "sha256:" + "ab" * 32
-TRAINING = TrainingRecipe(image="registry.example:5000/horovod:24.03")
-RECIPES = {
-    "benchmark-distribution": benchmark_dockerfile(BenchmarkRecipe()),
-    "benchmark-vendor": benchmark_dockerfile(BenchmarkRecipe(verbs="vendor")),
-    "training": training_dockerfile(TRAINING),
-    "training-distribution": training_dockerfile(TRAINING.model_copy(update={"verbs": "distribution"})),
-}
 GOLDEN = ROOT / "tests" / "golden" / "jobs"
 
 # as little of each tool as the command uses; every call is written down

@@ -16,38 +16,15 @@ from components.switches.records import SwitchRecord, task_of, wanted_record
 from components.switches.settings import PortFacts, PortSettings, cables_of
 from components.switches.talk import Talk, talking
 from components.switches.work import NotOursError, Outcome, Task, WrongValueError, configure, observe, restore
-from simulator.switch.client import FRONT_KEY, PortState
+from simulator.switch.client import FRONT_KEY
 from simulator.switch.front import serve
 from simulator.switch.onyx import Console
 from simulator.switch.ports import PortConfig
 from stacks.lab import Lab
+from tests.components.switches.frame_switch import FrameSwitch
 from tests.components.switches.labs import switch_entry, with_switches
 
 ADDRESS = "127.0.0.1"
-
-
-class Frames:
-    """A frame switch of four ports as they come out of the box; `stuck` ones never take an MTU."""
-
-    def __init__(self) -> None:
-        plain = PortConfig(native_vlan=1, mtu_bytes=1500)
-        self.configs = {(node, nic): plain for node in ("gpu01", "gpu02") for nic in ("enp5s0", "enp132s0")}
-        self.stuck: set[tuple[str, str]] = set()
-        self.lldp: dict[tuple[str, str], dict[str, str]] = {}
-
-    def show(self) -> list[PortState]:
-        return [
-            PortState(node, nic, config, False, {}, (), self.lldp.get((node, nic)))
-            for (node, nic), config in self.configs.items()
-        ]
-
-    def set(self, node: str, nic: str, **change: object) -> PortState:
-        if "tagged_vlans" in change:
-            change["tagged_vlans"] = frozenset(change["tagged_vlans"])
-        if (node, nic) in self.stuck:
-            change.pop("mtu_bytes", None)
-        self.configs[node, nic] = replace(self.configs[node, nic], **change)
-        return self.show()[0]
 
 
 class Rig:
@@ -55,7 +32,7 @@ class Rig:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.frames = Frames()
+        self.frames = FrameSwitch()
         self.key = asyncssh.generate_private_key("ssh-ed25519")
         self.host_key = asyncssh.generate_private_key("ssh-ed25519")
         self.host_key.write_private_key(str(folder / FRONT_KEY))

@@ -2,24 +2,14 @@
 
 import re
 from ipaddress import IPv4Address
-from pathlib import Path
 
 import pytest
 
-from simulator.nodes.accelerator import Accelerator
-from simulator.nodes.image import Image
-from simulator.nodes.machine import Machine, machines_of
-from simulator.nodes.qemu import Qemu
+from simulator.nodes.machine import machines_of
 from simulator.part import SimulatorError
 from stacks.lab import Lab
 from stacks.simulator import Simulator
-
-QEMU = Qemu(Path("/usr/bin"), ("-L", "/firmware"), ())
-IMAGE = Image(Path("/cache/image-1"))
-
-
-def words(machine: Machine, kind: str = "tcg") -> str:
-    return " ".join(machine.command(QEMU, IMAGE, Accelerator(kind)))  # type: ignore[arg-type]
+from tests.simulator.nodes.hardware import words
 
 
 def with_node(lab: Lab, **changes: object) -> Lab:

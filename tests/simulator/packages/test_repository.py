@@ -25,7 +25,7 @@ from simulator.part import SimulatorError
 from stacks.drivers import NicDriver
 from stacks.lab import Lab
 from tests.conftest import ROOT
-from tests.simulator.nodes.test_machine import words
+from tests.simulator.nodes.hardware import words
 
 pytestmark = pytest.mark.sim
 

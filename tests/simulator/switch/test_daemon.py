@@ -16,8 +16,7 @@ from simulator.part import SimulatorError
 from simulator.switch.part import Switch, ports_of
 from stacks.lab import Lab
 from stacks.simulator import Simulator
-from tests.simulator.switch.test_onyx import lldp_frame
-from tests.simulator.switch.test_ports import BROADCAST, GPU01, GPU02, frame
+from tests.simulator.switch.frames import BROADCAST, GPU01, GPU02, frame, lldp_frame
 
 pytestmark = pytest.mark.sim
 

@@ -20,19 +20,19 @@ from simulator.switch.panel import Panel
 from simulator.switch.part import KNOWN_HOSTS, Switch
 from simulator.switch.ports import PortConfig
 from stacks.lab import Lab
-from tests.components.switches.test_work import Frames
-from tests.simulator.switch.test_ports import BROADCAST, GPU01, frame
+from tests.components.switches.frame_switch import FrameSwitch
+from tests.simulator.switch.frames import BROADCAST, GPU01, frame, lldp_frame
 
 SEED_LINE = "traffic-class 3 congestion-control ecn minimum-absolute 150 maximum-absolute 1500"
 
 
 @pytest.fixture
-def frames() -> Frames:
-    return Frames()
+def frames() -> FrameSwitch:
+    return FrameSwitch()
 
 
 @pytest.fixture
-def console(frames: Frames, tmp_path: Path) -> Console:
+def console(frames: FrameSwitch, tmp_path: Path) -> Console:
     made = Console(Panel(frames, tmp_path / "front.json"))
     for line in ("enable", "configure terminal"):
         assert made.answer(line) == ""
@@ -53,7 +53,7 @@ def test_the_guides_own_line_is_taken_for_a_range_of_ports(console: Console) -> 
     assert shown(console, "interfaces ethernet 1/5 congestion-control")[4] == {"header": "TC-3", "Mode": "none"}
 
 
-def test_vlans_and_mtu_are_those_of_the_frames(console: Console, frames: Frames) -> None:
+def test_vlans_and_mtu_are_those_of_the_frames(console: Console, frames: FrameSwitch) -> None:
     for line in (
         "vlan 111",
         "exit",
@@ -93,7 +93,7 @@ def test_vlans_and_mtu_are_those_of_the_frames(console: Console, frames: Frames)
     ],
 )
 def test_what_it_does_not_take_is_refused_behind_a_percent_sign_and_changes_nothing(
-    console: Console, frames: Frames, line: str, said: str
+    console: Console, frames: FrameSwitch, line: str, said: str
 ) -> None:
     before = dict(frames.configs)
 
@@ -104,7 +104,7 @@ def test_what_it_does_not_take_is_refused_behind_a_percent_sign_and_changes_noth
     assert frames.configs == before
 
 
-def test_nothing_can_be_configured_without_the_mode_for_it(frames: Frames, tmp_path: Path) -> None:
+def test_nothing_can_be_configured_without_the_mode_for_it(frames: FrameSwitch, tmp_path: Path) -> None:
     console = Console(Panel(frames, tmp_path / "front.json"))
 
     assert console.answer("configure terminal").startswith("%")
@@ -128,21 +128,12 @@ def test_the_running_configuration_makes_the_same_switch_again(console: Console,
         console.answer(line)
     console.answer(f"interface ethernet 1/1 {SEED_LINE}")
     text = console.answer("show running-config")
-    other = Frames()
+    other = FrameSwitch()
     again = Console(Panel(other, tmp_path / "again.json"))
     for line in ("enable", "configure terminal", *text.splitlines()[1:]):
         assert again.answer(line) == "", line
 
     assert again.answer("show running-config").splitlines() == text.splitlines()
-
-
-def lldp_frame(system: str, port: str) -> bytes:
-    def part(kind: int, value: bytes) -> bytes:
-        return (kind << 9 | len(value)).to_bytes(2, "big") + value
-
-    parts = part(1, b"\x04" + GPU01) + part(2, b"\x05" + port.encode()) + part(3, b"\x00\x78")
-    parts += part(5, system.encode()) + part(0, b"")
-    return bytes.fromhex("0180c200000e") + GPU01 + b"\x88\xcc" + parts
 
 
 def test_an_announcement_is_read_from_the_frame() -> None:

@@ -3,16 +3,9 @@
 import pytest
 
 from simulator.switch.ports import AGEING_S, Delivery, Forwarding, Port, PortConfig
+from tests.simulator.switch.frames import BROADCAST, GPU01, GPU02, GPU03, frame
 
-GPU01, GPU02, GPU03 = (bytes.fromhex(f"52540011000{number}") for number in (1, 2, 3))
-BROADCAST = b"\xff" * 6
-IPV4 = b"\x08\x00"
 RAIL = PortConfig(native_vlan=4094, tagged_vlans=frozenset({111}))
-
-
-def frame(to: bytes, source: bytes, payload: int = 100, vlan: int | None = None, priority: int = 0) -> bytes:
-    tag = b"" if vlan is None else b"\x81\x00" + (priority << 13 | vlan).to_bytes(2, "big")
-    return to + source + tag + IPV4 + b"x" * payload
 
 
 def switch(*configs: PortConfig) -> tuple[Forwarding, list[Port]]:

@@ -1,31 +1,20 @@
 """What kubeadm reads: exact text, and the word of a real kubeadm on it."""
 
-import json
 import os
-import shutil
 import subprocess
 from pathlib import Path
 
 import pytest
 import yaml
 
-from components.cluster.bootstrap.config import Invitation, api_endpoint, init_config, join_config
-from stacks.lab import Lab
+from components.cluster.bootstrap.config import api_endpoint, init_config, join_config
+from tests.components.cluster.bootstrap.kubeadm_labs import INVITATION, KUBEADM, ONE, THREE
 from tests.conftest import ROOT
-from tests.labs import made_here
 
 GOLDEN = ROOT / "tests" / "golden" / "cluster" / "bootstrap"
-INVITATION = Invitation(token="abcdef.0123456789abcdef", certificate_key="ab" * 32)
 HASHES = ["sha256:" + "12" * 32]
-KUBEADM = shutil.which("kubeadm", path=f"{ROOT / '.engine/bin'}:{os.environ['PATH']}")
 
 
-def lab_of(planes: int, **bootstrap: object) -> Lab:
-    return Lab.model_validate_json(json.dumps(made_here(planes, **bootstrap)))
-
-
-ONE = lab_of(1)
-THREE = lab_of(3, reserved_cpus="0-3", topology_manager="single-numa-node", image_repository="registry.lab:5000/k8s")
 TEXTS = {
     "init-one": init_config(ONE, ONE.nodes[0], INVITATION),
     "init-three": init_config(THREE, THREE.nodes[0], INVITATION),
