@@ -5,6 +5,7 @@ import hashlib
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from ipaddress import IPv4Address
 from pathlib import Path
 
@@ -56,6 +57,7 @@ SWITCH = re.compile(r"(?P<name>[^=]+)=(?P<os>[^@]+)@(?P<address>[^:]+)(:(?P<port
     help=f"Read this switch too. OS is one of {', '.join(SWITCH_OSES)}. Repeat it for more.",
 )
 @click.option("--switch-user", default="admin", show_default=True, metavar="NAME", help="Log in to switches as this.")
+@click.option("--firmware", is_flag=True, help="Ask NVIDIA's NICs which settings wait for a boot, with mstconfig.")
 @click.option("--no-sudo", is_flag=True, help="Do not become root on the hosts: more stays unknown.")
 @click.option("--out", type=NEW_FILE, default="inventory.json", show_default=True, metavar="FILE", help="Write this.")
 @json_option
@@ -69,6 +71,7 @@ def command(
     kubeconfig: Path | None,
     switches: tuple[str, ...],
     switch_user: str,
+    firmware: bool,
     no_sudo: bool,
     out: Path,
     as_json: bool,
@@ -84,7 +87,7 @@ def command(
     if not sets:
         if user or known_hosts or key or switches:
             raise click.UsageError("--user, --known-hosts, --key and --switch go with --hosts; a lab file has its own")
-        request = _of_stack(stack, cluster, sudo=not no_sudo)
+        request = _of_stack(stack, cluster)
     else:
         if user is None or known_hosts is None:
             raise click.UsageError("--hosts needs --user and --known-hosts")
@@ -93,9 +96,9 @@ def command(
             known_hosts=KnownHosts(known_hosts.read_text().splitlines()),
             private_key=key.read_text() if key else None,
             kubeconfig=cluster,
-            sudo=not no_sudo,
             switches=[_switch(text, switch_user) for text in switches],
         )
+    request = replace(request, sudo=not no_sudo, firmware=firmware)
     inventory = look(request, lambda line: click.echo(line, err=True))
     save(inventory, out)
     missing = list(unread(inventory))
@@ -107,7 +110,7 @@ def command(
     return exit_of(findings=False, unreached=bool(missing))
 
 
-def _of_stack(stack: Stack, kubeconfig: str | None, *, sudo: bool) -> Request:
+def _of_stack(stack: Stack, kubeconfig: str | None) -> Request:
     lab = stack.lab()
     user = lab.access.user
     if kubeconfig is None and lab.cluster is not None and lab.cluster.bootstrap is None:
@@ -120,7 +123,6 @@ def _of_stack(stack: Stack, kubeconfig: str | None, *, sudo: bool) -> Request:
         known_hosts=KnownHosts((stack.root / lab.access.known_hosts_file).read_text().splitlines()),
         private_key=credentials.private_key(lab, stack.secret, stack.root),
         kubeconfig=kubeconfig,
-        sudo=sudo,
         switches=[
             SwitchTarget(
                 name=switch.name, os=switch.os, address=switch.address, ssh_port=switch.ssh_port, user=switch.user

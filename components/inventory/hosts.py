@@ -48,12 +48,13 @@ class HostLooks:
         keys: what the login shows.
         known: host keys; a host that is not among them is not logged in to.
         sudo: whether to become root where the login may without a password.
+        firmware: whether to ask NICs for settings that wait for a boot.
         say: gets a line about the progress now and then.
     """
 
-    def __init__(self, keys: Keys, known: KnownHosts, *, sudo: bool, say: Say) -> None:
+    def __init__(self, keys: Keys, known: KnownHosts, *, sudo: bool, firmware: bool = False, say: Say) -> None:
         self._keys, self._known, self._say = keys, known, say
-        self._command = command(sudo=sudo)
+        self._command = command(sudo=sudo, firmware=firmware)
         self._greeting = asyncio.Semaphore(GREETING_AT_ONCE)
         self._places = asyncio.Semaphore(AT_ONCE)
         self._done = self._unread = 0
@@ -121,9 +122,10 @@ def pinned(known: KnownHosts, names: Iterable[str], port: int) -> str:
     return ""
 
 
-def command(*, sudo: bool) -> str:
+def command(*, sudo: bool, firmware: bool = False) -> str:
     """What runs on a host. Python writes no bytecode (-B): as root it would, beside modules that have none yet."""
-    program = f'python3 -I -B -c "{LOADER}" {len(packed())} look'
+    verb = "look_firmware" if firmware else "look"
+    program = f'python3 -I -B -c "{LOADER}" {len(packed())} {verb}'
     as_root = f"if sudo -n true 2>/dev/null; then exec sudo -n {program}; fi; " if sudo else ""
     return f"{as_root}exec {program}"
 

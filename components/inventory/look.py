@@ -24,6 +24,7 @@ class Request:
     """None: the ssh-agent has it."""
     kubeconfig: str | None = field(default=None, repr=False)
     sudo: bool = True
+    firmware: bool = False
     switches: Sequence[SwitchTarget] = ()
 
 
@@ -50,7 +51,7 @@ async def _look(request: Request, say: Say) -> Inventory:
     read_at = datetime.now(UTC)
     keys = keys_of(request.private_key)
     hosts, switches, cluster = await asyncio.gather(
-        HostLooks(keys, request.known_hosts, sudo=request.sudo, say=say).look(request.hosts),
+        HostLooks(keys, request.known_hosts, sudo=request.sudo, firmware=request.firmware, say=say).look(request.hosts),
         look_at_switches(request.switches, keys, request.known_hosts),
         asyncio.to_thread(_cluster, request.kubeconfig),
     )

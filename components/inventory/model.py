@@ -138,6 +138,16 @@ class Counters:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class PendingSetting:
+    """A setting of a NIC's firmware that the next boot changes."""
+
+    name: str
+    """Such as `NUM_OF_VFS`."""
+    now: str
+    next: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Pf:
     """A physical function: a port of a NIC on PCI that is no VF, whatever it is used for."""
 
@@ -158,6 +168,8 @@ class Pf:
     hca_type: Reading[str] = NOT_READ
     """Part of the NIC as the RDMA stack names it: `MT4123`."""
     firmware: Reading[str] = NOT_READ
+    pending_firmware: Reading[tuple[PendingSetting, ...]] = NOT_READ
+    """Read only when asked for."""
     dev_port: Reading[int] = NOT_READ
     port_name: Reading[str] = NOT_READ
     """`phys_port_name`, such as `p0`; empty where the driver names none."""

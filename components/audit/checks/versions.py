@@ -6,8 +6,10 @@ from dataclasses import replace
 from components.audit.findings import Fault, Severity
 from components.audit.registry import PRACTICE, check
 from components.audit.view import View, fault
+from components.inventory.reading import NOT_READ
 
 CLUSTER_HEALTH = "https://github.com/imbue-ai/cluster-health"
+NEXT_BOOT = "https://docs.nvidia.com/networking/display/mftv4280/examples+of+mlxconfig+usage"
 FABRIC_MANAGER = "https://docs.nvidia.com/datacenter/tesla/fabric-manager-user-guide/index.html"
 
 
@@ -43,6 +45,24 @@ def nic_model(view: View) -> Iterator[Fault]:
         (port for port in view.ports if not all(one.soft for one in port.pf.rdma.or_else(()))),
         lambda port: port.pf.board_id,
     )
+
+
+@check(
+    "firmware-pending",
+    Severity.MEDIUM,
+    title="Settings of the NIC's firmware wait for a boot",
+    good="the same settings now and from the next boot on",
+    why="the next reboot, whenever that is, changes what the NIC is: its VFs, its link type, its place on PCIe",
+    source=NEXT_BOOT,
+    remedy="drain the node and boot it cold, or set them back with mstconfig",
+)
+def firmware_pending(view: View) -> Iterator[Fault]:
+    if all(port.pf.pending_firmware is NOT_READ for port in view.ports):
+        view.skip("", "not asked for: rocelab look --firmware")
+        return
+    for port, reading, pending in view.each(view.ports, lambda port: port.pf.pending_firmware):
+        for each in pending:
+            yield fault(port, reading, f"{each.name} {each.now}", f"{each.next}, as from the next boot on")
 
 
 @check(

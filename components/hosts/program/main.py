@@ -19,7 +19,7 @@ from .revert import revert
 from .steps import wanted_fields
 from .verbs import Failure, apply, confirm, facts, failure, probe, reboots_needed, undo
 
-VERBS = ("apply", "probe", "confirm", "revert", "undo", "boot", "look", *CLUSTER_VERBS)
+VERBS = ("apply", "probe", "confirm", "revert", "undo", "boot", "look", "look_firmware", *CLUSTER_VERBS)
 
 
 ANNOUNCE_S = 30.0
@@ -39,8 +39,8 @@ def main(arguments: Sequence[str], program: bytes) -> int:
     verb, machine = arguments[0], Machine()
     if verb == "revert":
         return revert(machine)
-    if verb == "look":
-        return look_around()
+    if verb in ("look", "look_firmware"):
+        return look_around(firmware=verb == "look_firmware")
     if verb == "boot" and not machine.exists(DOCUMENT_FILE):
         sys.stderr.write("no confirmed document yet: nothing to do\n")
         return 0

@@ -240,6 +240,7 @@ def pf(k: int, n: int) -> Pf:
         board_id=known("MT_0000000838", f"{rdma}/board_id"),
         hca_type=known("MT4129", f"{rdma}/hca_type"),
         firmware=known("28.45.1200", f"{rdma}/fw_ver"),
+        pending_firmware=known((), "mstconfig -e query"),
         dev_port=known(0, f"{net}/dev_port"),
         port_name=known("p0", f"{net}/phys_port_name"),
         up=known(value=True, source="ip -j addr"),

@@ -17,8 +17,18 @@ from components.hosts.program.look.run import look
 from components.hosts.program.look.system import complaints, containerd_memlock, modinfo
 from components.inventory.answer import Place, host_of
 from components.inventory.hosts import command
-from components.inventory.model import ConfigFile, Gid, Host, NearestGpus, Neighbour, Pf, Route, Rule
-from components.inventory.reading import known
+from components.inventory.model import (
+    ConfigFile,
+    Gid,
+    Host,
+    NearestGpus,
+    Neighbour,
+    PendingSetting,
+    Pf,
+    Route,
+    Rule,
+)
+from components.inventory.reading import NOT_READ, known
 from tests.components.inventory.tree import FIRST, GPU, KERNEL_LOG, MANAGEMENT, SECOND, SERIAL, Tree
 
 PLACE = Place(name="gpu01", address="192.0.2.11", ssh_port=22, user="ops")
@@ -138,6 +148,31 @@ def test_what_a_nic_does_not_tell_is_unknown_with_the_reason(tree: Tree) -> None
     assert not management.hca_type.is_known
     assert management.rdma.value == ()
     assert management.vfs_total.value == 0
+
+
+def test_firmware_settings_are_asked_for_only_on_request_and_only_of_nvidias_nics(tree: Tree) -> None:
+    answers = {
+        "--version": "mstconfig, mstflint 4.26.0\n",
+        f"-d {FIRST} -e query": (
+            "Configurations:          Default      Current      Next Boot\n"
+            "*        NUM_OF_VFS      8            8            16\n"
+            "         SRIOV_EN        True(1)      True(1)      True(1)\n"
+            "*        LINK_TYPE_P1    ETH(2)       ETH(2)       IB(1)\n"
+        ),
+    }
+    tree.program("mstconfig", answers, otherwise="echo '-E- Failed to open the device' >&2; exit 3")
+    machine = ReadOnly(str(tree.root), str(tree.programs), 20)
+
+    plain = seen(tree)
+    asked = host_of(json.dumps(look(machine, deadline_s=60, firmware=True)), PLACE, datetime.now(UTC))
+
+    assert pf_of(plain, FIRST).pending_firmware is NOT_READ
+    assert pf_of(asked, FIRST).pending_firmware.value == (
+        PendingSetting(name="LINK_TYPE_P1", now="2", next="1"),
+        PendingSetting(name="NUM_OF_VFS", now="8", next="16"),
+    )
+    assert "Failed to open the device" in pf_of(asked, SECOND).pending_firmware.unknown
+    assert pf_of(asked, MANAGEMENT).pending_firmware.value == ()
 
 
 def test_system_network_and_carriers_are_read(tree: Tree) -> None:

@@ -5,7 +5,9 @@ from functools import partial
 from typing import Any, Callable, Dict, List, Tuple
 
 from ..host import Host
+from ..machine import StepError
 from ..qos import MLNX_QOS, cnp_files, map_of, pause_aspect, port_aspects
+from ..steps.firmware import query
 from . import lldp, network, pci
 from .config_files import SOURCE, config_files
 from .leaves import Json, Leaf, UnknownError, file_leaves, number, printed, printed_json, reading
@@ -15,6 +17,7 @@ from .system import uptime_s
 UP = 1
 """IFF_UP of an interface's flags."""
 UNTOLD = ("Operation not supported",)
+FIRMWARE_DRIVERS = ("mlx5_core", "mlx4_core")
 ESWITCH_DRIVERS = ("mlx5_core", "bnxt_en", "ice", "nfp")
 PRIORITIES = range(8)
 SPEED = re.compile(r"(\d+)base\w*/")
@@ -43,9 +46,10 @@ class Nic:
         virtio = [name for name in self.machine.names(self.device) if re.match(r"virtio\d+$", name)]
         return own or [name for each in virtio for name in self.machine.names(f"{self.device}/{each}/net")]
 
-    def leaves(self) -> List[Leaf]:
+    def leaves(self, firmware: bool) -> List[Leaf]:
         """All of it. What asks a program comes last: a program may hang where a file does not."""
-        return [*self._of_pci(), *self._of_the_port(), *self._of_programs()]
+        asked = [Leaf("pending_firmware", f"mstconfig -d {self.address} -e query", self._pending_firmware)]
+        return [*self._of_pci(), *self._of_the_port(), *self._of_programs(), *(asked if firmware else [])]
 
     def qos_leaves(self) -> List[Leaf]:
         """What the port does with marked packets."""
@@ -242,6 +246,20 @@ class Nic:
         return str(
             printed_json(self.machine.run("devlink", "-j", "dev", "eswitch", "show", place))["dev"][place]["mode"]
         )
+
+    def _pending_firmware(self) -> List[Json]:
+        """Only NVIDIA's tool tells, and only of NVIDIA's NICs."""
+        if self.machine.target(f"{self.device}/driver") not in FIRMWARE_DRIVERS:
+            return []
+        try:
+            settings = query(self.machine, self.address)
+        except StepError as error:
+            raise UnknownError(error.reason) from None
+        return [
+            {"name": name, "now": str(each.now), "next": str(each.next)}
+            for name, each in sorted(settings.items())
+            if each.now != each.next
+        ]
 
     def _pause(self) -> List[str]:
         self._needs_interface()

@@ -17,8 +17,8 @@ DEADLINE_S = 30.0
 NICENESS = 10
 
 
-def look(machine: ReadOnly, deadline_s: float = DEADLINE_S) -> Json:
-    """The host, as an inventory has it. Never raises, and ends in time."""
+def look(machine: ReadOnly, deadline_s: float = DEADLINE_S, firmware: bool = False) -> Json:
+    """The host, as an inventory has it; `firmware` asks that of the NICs too. Never raises, and ends in time."""
     end_s = time.monotonic() + deadline_s
     found: Json = {"schema": SCHEMA, "system": {}, "network": {}, "carriers": {}}
     listed: Dict[str, Json] = {}
@@ -36,7 +36,7 @@ def look(machine: ReadOnly, deadline_s: float = DEADLINE_S) -> Json:
     for address, each in nics.items():
         pf: Json = {"pci": address, "qos": {}}
         pfs.append(pf)
-        sections += [Section(each.leaves(), pf), Section(each.qos_leaves(), pf["qos"])]
+        sections += [Section(each.leaves(firmware=firmware), pf), Section(each.qos_leaves(), pf["qos"])]
     threads = [(section, _started(section)) for section in sections]
     gpus: Dict[str, Json] = {}
     of_gpus = _started(Section([], {}), target=lambda: gpus.update(all=reading(pci.DEVICES, lambda: pci.gpus(machine))))
@@ -74,8 +74,8 @@ def _copied(found: Any) -> Any:
     return [_copied(value) for value in found] if isinstance(found, list) else found
 
 
-def look_around() -> int:
+def look_around(firmware: bool) -> int:
     """The verb: it needs no document, takes no lock, and lets whatever else runs on the host go first."""
     os.nice(NICENESS)
-    sys.stdout.write(json.dumps(look(ReadOnly()), separators=(",", ":")) + "\n")
+    sys.stdout.write(json.dumps(look(ReadOnly(), firmware=firmware), separators=(",", ":")) + "\n")
     return 0
