@@ -9,9 +9,10 @@ from typing import Any
 from components.discovery.cluster import cluster_of
 from components.discovery.folding import fold
 from components.discovery.nodes import plan_of
+from components.discovery.operators import leave_to_operators
 from components.discovery.plan import Entry, Plan
 from components.discovery.ports import ports_of
-from components.discovery.questions import Answers, Notice, Question
+from components.discovery.questions import Answers, Evidence, Notice, Question
 from components.discovery.rails import RailOfPorts, infer_rails
 from components.discovery.switches import switches_of
 from components.discovery.text import stack_text
@@ -27,6 +28,8 @@ HEAD = """\
 # Drivers, firmware, QoS, routes and switches are left as they are until you say otherwise: docs/lab-file.md.
 """
 HOST_KEY = "ssh-ed25519 "
+FIRST = ("one-subnet",)
+"""Questions that others are only a consequence of."""
 USER = "root"
 """Of a host of which the look kept no login name."""
 
@@ -92,7 +95,9 @@ def draft_of(
     read = [host for host in inventory.hosts if not host.unread]
     virtual = bool(read) and all(host.address.startswith("127.") for host in read)
     ports = ports_of(inventory, virtual=virtual)
-    found = infer_rails(ports.ports, answers.by_port())
+    silent = {host.name for host in inventory.hosts if host.unread}
+    answered = {place: rail for place, rail in answers.by_port().items() if place[0] not in silent}
+    found = infer_rails(ports.ports, answered)
     plan = plan_of(inventory, found.rails, found.asked, answers.host_subnets)
     lab: dict[str, Any] = {
         "name": name,
@@ -111,15 +116,31 @@ def draft_of(
     if loaded:
         text, loaded = _written(lab, loaded, plan)
     hosts = {node: host for host in read if (node := plan.names.get(host.name))}
+    questions = (*found.questions, *plan.questions)
+    if read and not found.rails and not questions:
+        questions = (_no_port(read),)
     return Draft(
         name=name,
         text=text,
         lab=loaded,
         hosts=hosts,
-        questions=(*found.questions, *plan.questions),
+        questions=tuple(sorted(questions, key=lambda each: each.code not in FIRST)),
         notices=(*ports.notices, *found.notices, *plan.notices),
         rails=found.rails,
         unread=tuple(_unread(inventory)),
+    )
+
+
+def _no_port(hosts: Sequence[Host]) -> Question:
+    evidence = Evidence()
+    for host in hosts:
+        ports = host.pfs.fold(lambda pfs: plural(len(pfs), "NIC port"), lambda why: f"NIC ports unknown: {why}")
+        evidence.add(host.name, ports)
+    return Question(
+        code="no-port",
+        nodes=tuple(host.name for host in hosts),
+        text="Where are the NICs of the rails? No port can be one: it takes an RDMA device of the driver mlx5_core.",
+        evidence=(*evidence.lines(), "what was noticed below says why ports were left out"),
     )
 
 
@@ -139,6 +160,7 @@ def _unread(inventory: Inventory) -> list[str]:
 def _sections(inventory: Inventory, rails: Sequence[RailOfPorts], answers: Answers, plan: Plan) -> Entry:
     """Everything below access, in the order in which people read it."""
     cluster = cluster_of(inventory, rails, answers, plan)
+    leave_to_operators(inventory, cluster, plan)
     switches = switches_of(inventory, rails, plan)
     exclusive = plan.rdma_namespaces == "exclusive"
     return {

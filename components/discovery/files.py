@@ -39,7 +39,7 @@ def written(draft: Draft, probes: Probes, folder: Path) -> list[Path]:
         draft.text,
         first_up.as_markdown(draft, probes, datetime.now(UTC)),
         draft.known_hosts if draft.text else "",
-        questions.as_markdown(draft.name, draft.questions, draft.notices),
+        questions.as_markdown(draft.name, draft.questions, draft.notices, draft.unread),
     )
     folder.mkdir(parents=True, exist_ok=True)
     found = []

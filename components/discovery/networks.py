@@ -10,9 +10,12 @@ from components.discovery.ports import RailPort
 from components.discovery.questions import Evidence, Notice, Question
 from components.discovery.rails import RailOfPorts
 from stacks.base import LabError
+from stacks.words import some
 
 FIRST_HOST = 11
 """Host number of the first node where addresses are given: routers are below it."""
+FEW = 4
+"""Nodes whose addresses a question shows."""
 LINK_PREFIX = 30
 """From this prefix length on, a subnet is one cable's."""
 
@@ -25,6 +28,8 @@ class RailNetwork:
     mtu_bytes: int
     routed: bool
     """Whether each PF has a gateway of its own."""
+    is_given: bool
+    """Whether an answer gives the ports their addresses."""
     ports: Mapping[str, RailPort]
     """Those whose address fits, by host."""
     odd: Mapping[str, str]
@@ -43,8 +48,9 @@ def networks_of(
     """
     found = {}
     for rail in rails:
-        given = _with_addresses(rail, host_subnets[rail.name]) if rail.name in host_subnets else rail
-        if (network := _network_of(given, plan)) is not None:
+        is_given = rail.name in host_subnets
+        addressed = _with_addresses(rail, host_subnets[rail.name]) if is_given else rail
+        if (network := _network_of(addressed, plan, is_given=is_given)) is not None:
             found[rail.name] = network
     return _refuse_shared_subnets(_with_common_ranges(found), plan)
 
@@ -67,7 +73,7 @@ def _with_addresses(rail: RailOfPorts, subnet: IPv4Network) -> RailOfPorts:
     return replace(rail, ports=ports)
 
 
-def _network_of(rail: RailOfPorts, plan: Plan) -> RailNetwork | None:
+def _network_of(rail: RailOfPorts, plan: Plan, *, is_given: bool) -> RailNetwork | None:
     """Subnet and MTU of a rail; None with a question when they cannot be told."""
     addressed = {node: port for node, port in rail.ports.items() if port.address}
     mtus = Counter(port.mtu_bytes for port in rail.ports.values() if port.mtu_bytes and 1500 <= port.mtu_bytes <= 9216)
@@ -105,6 +111,7 @@ def _network_of(rail: RailOfPorts, plan: Plan) -> RailNetwork | None:
         range=smallest_range(subnets),
         mtu_bytes=mtus.most_common(1)[0][0] or 0,
         routed=routed,
+        is_given=is_given,
         ports=addressed,
         odd=odd,
     )
@@ -157,12 +164,43 @@ def _refuse_shared_subnets(networks: dict[str, RailNetwork], plan: Plan) -> dict
     found = dict(networks)
     for subnet, rails in by_range.items():
         if len(rails) > 1:
-            text = (
-                f"{', '.join(rails)} are one subnet, {subnet}: a lab file has one per rail, since NICs of one subnet "
-                "answer for each other. Renumber the rails"
-            )
-            nodes = dict.fromkeys(node for name in rails for node in networks[name].ports)
-            plan.questions.append(Question(code="one-subnet", nodes=tuple(nodes), text=text))
+            plan.questions.append(_one_subnet(subnet, [port for name in rails for port in found[name].ports.values()]))
             for name in rails:
                 del found[name]
     return found
+
+
+def ask_about_shared_subnets(ports: Iterable[RailPort], plan: Plan) -> None:
+    """The same of ports on no rail: without subnets of their own they may well lack evidence."""
+    by_subnet: dict[IPv4Network, list[RailPort]] = defaultdict(list)
+    for port in sorted(ports, key=lambda each: (each.node, each.pci)):
+        if port.address:
+            by_subnet[port.address.network].append(port)
+    for subnet, same in by_subnet.items():
+        counts = Counter(port.node for port in same)
+        if sum(count > 1 for count in counts.values()) * 2 > len(counts):
+            plan.questions.append(_one_subnet(subnet, same))
+
+
+def _one_subnet(subnet: IPv4Network, ports: Sequence[RailPort]) -> Question:
+    by_node: dict[str, list[str]] = defaultdict(list)
+    for port in ports:
+        by_node[port.node].append(f"{port.interface} {port.address}")
+    addresses = [f"{node}: {', '.join(own)}" for node, own in by_node.items()]
+    interfaces = some(sorted({port.interface for port in ports}), 8)
+    why = "NICs of one subnet answer for each other's addresses, so that RDMA connects to the wrong one"
+    how = (
+        "give the first NIC of each node an address in 10.10.1.0/24, the second one in 10.10.2.0/24, and so on, in the "
+        "files that set them at boot; then run `rocelab discover` again"
+    )
+    return Question(
+        code="one-subnet",
+        nodes=tuple(by_node),
+        text=f"{interfaces} are all in {subnet}, and a lab file has one subnet per rail. Which gets which new one?",
+        evidence=(
+            *addresses[:FEW],
+            *([f"and {len(addresses) - FEW} more nodes"] if len(addresses) > FEW else []),
+            why,
+            how,
+        ),
+    )

@@ -12,11 +12,12 @@ from ipaddress import IPv4Network, ip_address
 
 from pydantic import ValidationError
 
-from components.discovery.networks import RailNetwork, networks_of
+from components.discovery.networks import RailNetwork, ask_about_shared_subnets, networks_of
 from components.discovery.plan import Entry, Plan
 from components.discovery.ports import RailPort
 from components.discovery.questions import Notice, Question
 from components.discovery.rails import RailOfPorts
+from components.inventory.kube import KubeNodes
 from components.inventory.model import Host, Inventory
 from components.inventory.reading import majority
 from stacks.nodes import MOST_VFS, BareMetal
@@ -41,7 +42,9 @@ def plan_of(
     """
     plan = Plan(rdma_namespaces=majority(host.system.rdma_namespaces for host in inventory.hosts))
     networks = networks_of(rails, host_subnets, plan)
-    _Nodes(inventory, networks, list(asked), plan).add()
+    in_question = list(asked)
+    ask_about_shared_subnets(in_question, plan)
+    _Nodes(inventory, networks, in_question, plan).add()
     used = {pf["rail"] for node in plan.nodes for pf in node["pfs"]}
     plan.rails = [
         {"name": name, "mtu_bytes": network.mtu_bytes, "host_subnet": str(network.range)}
@@ -190,7 +193,7 @@ def _deviations(host: Host, networks: Mapping[str, RailNetwork], namespaces: str
             continue
         if port.mtu_bytes != network.mtu_bytes:
             yield f"{rail}: MTU {port.mtu_bytes or 'unknown'}, and {network.mtu_bytes} at its peers"
-        if port.up is False or port.carrier is False:
+        if port.carrier is False or (port.up is False and not network.is_given):
             yield f"{rail}: {port.interface} has no link"
         if port.vfs is None:
             yield f"{rail}: how many VFs {port.interface} has is unknown"
@@ -208,14 +211,13 @@ def _management_interface(host: Host) -> str:
 
 def _names_of(inventory: Inventory) -> dict[str, str]:
     """The node of each host: as the cluster calls it, else as it was given, else as it calls itself."""
-    in_cluster: dict[str, str] = {}
-    for node in inventory.cluster.nodes.or_else(()) if inventory.cluster else ():
-        in_cluster |= dict.fromkeys((node.name, *node.internal_ips), node.name)
+    in_cluster = KubeNodes(inventory.cluster)
     found: dict[str, str] = {}
     taken: set[str] = set()
     for host in inventory.hosts:
         own = host.system.hostname.or_else("")
-        given = [in_cluster.get(host.name, ""), in_cluster.get(host.address, ""), in_cluster.get(own, "")]
+        node = in_cluster.of(host)
+        given = [node.name if node else ""]
         if not _is_address(host.name):
             given.append(host.name.partition(".")[0].lower())
         given.append(own.partition(".")[0].lower())
@@ -236,13 +238,11 @@ def _is_address(text: str) -> bool:
 
 def _gpus_of(inventory: Inventory) -> Callable[[Host], int]:
     """How many GPUs a worker may take on a host: what the cluster offers, else what is plugged in."""
-    offered: dict[str, int] = {}
-    for node in inventory.cluster.nodes.or_else(()) if inventory.cluster else ():
-        if (count := node.capacity.get(GPU_RESOURCE, "")).isdecimal():
-            offered |= dict.fromkeys((node.name, *node.internal_ips), int(count))
+    in_cluster = KubeNodes(inventory.cluster)
 
     def gpus(host: Host) -> int:
-        found = offered.get(host.name, offered.get(host.address, len(host.gpus.or_else(()))))
-        return min(found, 16)
+        node = in_cluster.of(host)
+        offered = node.capacity.get(GPU_RESOURCE, "") if node else ""
+        return min(int(offered) if offered.isdecimal() else len(host.gpus.or_else(())), 16)
 
     return gpus

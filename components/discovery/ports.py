@@ -94,9 +94,12 @@ def ports_of(inventory: Inventory, *, virtual: bool) -> Ports:
     left_out: dict[tuple[str, str], list[str]] = defaultdict(list)
     for host in inventory.hosts:
         carriers = _carriers(host)
+        stand_ins = 0
         for pf in host.pfs.or_else(()):
+            soft_name = f"rxe{stand_ins}" if virtual else ""
+            stand_ins += pf.driver.value == STAND_IN and not carriers.keys() & {*pf.interfaces.or_else(())}
             for interface in pf.interfaces.or_else(()) or ("",):
-                match _refusal(pf, interface, carriers, virtual=virtual):
+                match _refusal(pf, interface, carriers, soft_name):
                     case RdmaPort() as rdma:
                         found.append(_Found(host, pf, interface, rdma))
                     case (str() as code, str() as text):
@@ -112,15 +115,18 @@ def ports_of(inventory: Inventory, *, virtual: bool) -> Ports:
     )
 
 
-def _refusal(
-    pf: Pf, interface: str, carriers: Mapping[str, str], *, virtual: bool
-) -> RdmaPort | tuple[str, str] | None:
-    """The RDMA device of a candidate, why it is none, or None for a port that nobody would take for one."""
-    devices = [rdma for rdma in pf.rdma.or_else(()) if virtual or not rdma.soft]
+def _refusal(pf: Pf, interface: str, carriers: Mapping[str, str], soft_name: str) -> RdmaPort | tuple[str, str] | None:
+    """The RDMA device of a candidate, why it is none, or None for a port that nobody would take for one.
+
+    `soft_name` is of its soft-RoCE where that counts, else empty.
+    """
+    devices = [rdma for rdma in pf.rdma.or_else(()) if soft_name or not rdma.soft]
+    if soft_name and not devices and pf.driver.value == STAND_IN:
+        devices = [RdmaPort(device=soft_name, soft=True)]  # as `up` makes it
     name, driver, master = interface or pf.pci, pf.driver.or_else(""), pf.master.or_else("")
     if not devices:
         return ("no-rdma", f"{name} has no RDMA device") if pf.vendor_id.or_else("") == NVIDIA else None
-    known = driver == "mlx5_core" or (driver == STAND_IN and virtual)
+    known = driver == "mlx5_core" or (driver == STAND_IN and bool(soft_name))
     refusals = {
         "no-interface": "" if interface else f"{name} has no network interface: no driver, or a pod has it",
         "carrier": f"{name} is no rail: {carriers[interface]}" if interface in carriers else "",

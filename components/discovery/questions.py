@@ -1,6 +1,6 @@
 """What discovery could not decide, what it noticed, and how both are written down."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from ipaddress import IPv4Network
 from pathlib import Path
@@ -118,7 +118,7 @@ class Evidence:
         return (*shown, f"and {left} more rows") if left else tuple(shown)
 
 
-def as_markdown(name: str, questions: Iterable[Question], notices: Iterable[Notice]) -> str:
+def as_markdown(name: str, questions: Iterable[Question], notices: Iterable[Notice], unread: Sequence[str] = ()) -> str:
     """questions.md."""
     asked, noticed = list(questions), list(notices)
     lines = [f"# {name}: open questions", ""]
@@ -131,6 +131,9 @@ def as_markdown(name: str, questions: Iterable[Question], notices: Iterable[Noti
         ]
     else:
         lines += ["None.", ""]
+    if unread:
+        lines += ["## Not read", "", "The draft knows nothing of these. Look again when they answer.", ""]
+        lines += [*(f"- {each}" for each in unread), ""]
     for number, question in enumerate(asked, 1):
         lines += [f"## {number}. {question.text}", "", f"`{question.code}`, {names(question.nodes) or 'the lab'}", ""]
         if question.evidence:

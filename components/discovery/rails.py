@@ -13,6 +13,7 @@ from components.discovery.links import link_labels
 from components.discovery.ports import RailPort
 from components.discovery.questions import NONE, Evidence, Notice, Question, names, port_answer
 from stacks.base import LabError
+from stacks.sets import folded
 from stacks.words import plural, some
 
 Kind = Literal["gpu", "leaf", "subnet"]
@@ -109,13 +110,21 @@ class _Inference:
     # questions about whole columns
 
     def _unused(self, unused: list[RailPort], ports: Sequence[RailPort]) -> None:
-        """Slots without cable and address on every node: nobody uses them, and nothing has to be asked."""
+        """Slots without cable and address on every node: a question where these are all, else nobody uses them."""
         used = {(port.server, port.pci) for port in ports if not port.is_unused}
+        idle = {port.server for port in ports} - {port.server for port in ports if not port.is_unused}
         evidence: dict[str, list[str]] = defaultdict(list)
+        not_set_up: dict[str, list[RailPort]] = defaultdict(list)
         for port in unused:
-            if (port.server, port.pci) not in used:
-                self._asked.add(port)
+            if (port.server, port.pci) in used:
+                continue
+            self._asked.add(port)
+            if port.server in idle and port.carrier is not False:
+                not_set_up[port.node].append(port)
+            else:
                 evidence[port.interface].append(port.node)
+        if not_set_up:
+            self._questions.append(_how_to_set_up(not_set_up))
         for interface, nodes in evidence.items():
             self._notices.append(
                 Notice(code="unused", nodes=tuple(nodes), text=f"{interface} has neither cable nor address")
@@ -314,6 +323,26 @@ class _Inference:
             notices=tuple(self._notices),
             asked=frozenset(self._asked),
         )
+
+
+def _how_to_set_up(ports: Mapping[str, Sequence[RailPort]]) -> Question:
+    """Which of the ports that nobody has set up are rails, with lines that make each of them one."""
+    evidence = Evidence()
+    alike: dict[tuple[str, ...], list[str]] = defaultdict(list)
+    for node, own in ports.items():
+        in_order = sorted(own, key=lambda port: port.pci)
+        alike[tuple(f"{port.interface}: rail-{n}" for n, port in enumerate(in_order, 1))].append(node)
+        evidence.add(node, ", ".join(f"{port.interface} at {port.pci}" for port in in_order))
+    most = max(len(said) for said in alike)
+    lines = [f'  "{name}": {{{", ".join(said)}}}' for said, nodes in alike.items() for name in folded(nodes)]
+    subnets = ", ".join(f"rail-{n}: SUBNET" for n in range(1, most + 1))
+    return Question(
+        code="not-set-up",
+        nodes=tuple(ports),
+        text="Which of these ports are rails? None is up or has an address: only slots are evidence.",
+        evidence=evidence.lines(),
+        answer="\n".join(["ports:", *lines, f"host_subnets: {{{subnets}}}"]),
+    )
 
 
 def _answered(ports: Sequence[RailPort], answers: Mapping[tuple[str, str], str]) -> dict[RailPort, str]:

@@ -3,11 +3,10 @@
 from collections.abc import Iterator
 from ipaddress import IPv4Address, IPv4Network
 
-from pydantic import JsonValue
-
 from components.audit.findings import Fault, Severity
 from components.audit.registry import check
 from components.audit.view import View, fault
+from components.inventory.kube import KubeNodes, managed_pfs
 from components.inventory.model import Attachment, KubeNode
 from stacks.delivery import SriovOperator
 
@@ -31,8 +30,8 @@ NO_CLUSTER = "no cluster in the inventory"
 )
 def vfs(view: View) -> Iterator[Fault]:
     for port, reading, count in view.each((port for port in view.ports if port.declared), lambda port: port.pf.vfs_num):
-        if port.declared and count != port.declared.vfs:
-            yield fault(port, reading, str(count), str(port.declared.vfs))
+        if port.declared and count != (wanted := _wanted_vfs(view, port.declared.vfs)):
+            yield fault(port, reading, str(count), str(wanted))
     yield from view.unlike_peers((port for port in view.ports if not port.declared), lambda port: port.pf.vfs_num)
 
 
@@ -84,30 +83,31 @@ def _nodes(view: View) -> dict[str, KubeNode]:
         for host in view.fleet.hosts:
             view.skip(host.name, NO_CLUSTER)
         return {}
-    found = view.read("", cluster.nodes) or ()
-    by_name = {node.name: node for node in found}
-    by_address = {address: node for node in found for address in node.internal_ips}
+    view.read("", cluster.nodes)
+    in_cluster = KubeNodes(cluster)
     nodes: dict[str, KubeNode] = {}
     for host in view.fleet.hosts:
         declared = view.fleet.node(host)
-        names = (host.name, declared.name if declared else "", host.system.hostname.or_else(""))
-        node = next((by_name[name] for name in names if name in by_name), by_address.get(host.address))
-        if node:
+        if node := in_cluster.of(host, *([declared.name] if declared else [])):
             nodes[host.name] = node
     return nodes
+
+
+def _operated(view: View) -> SriovOperator | None:
+    """How the operator makes the VFs, where the lab file leaves them to it."""
+    delivery = view.lab.cluster.delivery if view.lab and view.lab.cluster else None
+    return delivery if isinstance(delivery, SriovOperator) else None
+
+
+def _wanted_vfs(view: View, declared: int) -> int:
+    operated = _operated(view)
+    return operated.vfs if operated else declared
 
 
 def _offers_vfs(view: View) -> bool:
     """Whether device plugins offer VFs: not where pods share PFs."""
     cluster = view.lab.cluster if view.lab else None
     return cluster is None or cluster.delivery.profile.startswith("sriov")
-
-
-def _managed(spec: dict[str, JsonValue]) -> set[str]:
-    """PCI addresses of the PFs that the SR-IOV operator makes VFs on."""
-    interfaces = spec.get("interfaces")
-    found = [one for one in interfaces if isinstance(one, dict)] if isinstance(interfaces, list) else []
-    return {str(one.get("pciAddress")) for one in found if one.get("numVfs") and not one.get("externallyManaged")}
 
 
 @check(
@@ -117,20 +117,18 @@ def _managed(spec: dict[str, JsonValue]) -> set[str]:
     good="either the SR-IOV operator or the host",
     why="each resets what the other made, and pods lose their VFs",
     source=EXTERNAL,
-    remedy="remove the PF from the operator's policies, set externallyManaged: true, or remove the host's unit",
+    remedy="take the PF out of the operator's policies, or let the operator make its VFs: profile sriov_operator",
 )
 def vf_owners(view: View) -> Iterator[Fault]:
     cluster, nodes = view.fleet.inventory.cluster, _nodes(view)
     states = view.read("", cluster.sriov_node_states) if cluster else None
-    managed = {state.name: _managed(state.spec) for state in states or ()}
-    by_lab = view.lab is not None and view.lab.cluster is not None
-    operator = view.lab and view.lab.cluster and isinstance(view.lab.cluster.delivery, SriovOperator)
+    managed = {state.name: managed_pfs(state) for state in states or ()}
     for port in view.ports:
         node = nodes.get(port.node)
         if node is None or port.pf.pci not in managed.get(node.name, ()):
             continue
         files = [file.path for file in port.pf.config_files.or_else(()) if file.vfs]
-        if files or (by_lab and not operator and port.declared and port.declared.vfs):
+        if files or (port.declared and port.declared.vfs and not _operated(view)):
             yield fault(port, port.pf.config_files, "SR-IOV operator and host", "one owner")
 
 
@@ -151,7 +149,7 @@ def vf_operator(view: View) -> Iterator[Fault]:
     hosts = {node.name: host for host, node in _nodes(view).items()}
     for state in view.read("", cluster.sriov_node_states) or ():
         said = str(state.status.get("syncStatus", "") or "none")
-        if said != "Succeeded" and _managed(state.spec):
+        if said != "Succeeded" and managed_pfs(state):
             name = hosts.get(state.name, state.name)
             yield view.cluster_fault(cluster.sriov_node_states.source, "", said, "Succeeded", node=name)
 

@@ -1,5 +1,6 @@
 """What an audit makes of many faults at once: it finds all of them, invents none, and folds and waives them."""
 
+import json
 from dataclasses import replace
 from datetime import date
 from pathlib import Path
@@ -16,10 +17,12 @@ from components.inventory.document import save
 from components.inventory.model import Inventory
 from components.inventory.reading import known, unknown
 from stacks.base import LabError
+from stacks.lab import Lab
 from tests.components.audit.spoilt import (
     HOSTS,
     SPOILS,
     both,
+    cluster,
     counters,
     crossed,
     earlier,
@@ -31,6 +34,7 @@ from tests.components.audit.spoilt import (
     pf,
     qos,
     rdma,
+    state,
     switch_port,
     system,
     with_address,
@@ -314,3 +318,33 @@ def test_cables_of_the_lab_file_decide_even_between_two_hosts() -> None:
     found = [one for one in audit(crossed("gpu02")(inventory), given).findings if one.code == "cross-cabled"]
     assert {one.wanted for one in found} == {"leaf1 Ethernet4", "leaf2 Ethernet4"}
     assert {one.nodes for one in found} == {("gpu02",)}
+
+
+def vfs_left_to_the_operator(delivered: int) -> Audit:
+    content = lab().model_dump(mode="json", exclude_unset=True)
+    for node in content["nodes"]:
+        for one in node["pfs"]:
+            one["vfs"] = 0
+    content["cluster"]["delivery"] = {"profile": "sriov_operator", "vfs": delivered}
+    inventory = cluster(sriov_node_states=(state(),))(healthy())
+    return audit(inventory, Lab.model_validate_json(json.dumps(content)))
+
+
+@pytest.mark.parametrize(("delivered", "found"), [(4, set()), (3, {"vfs"})])
+def test_vfs_that_a_lab_file_leaves_to_the_operator_are_counted_as_its_policy_says(
+    delivered: int, found: set[str]
+) -> None:
+    assert set(codes(vfs_left_to_the_operator(delivered))) == found
+
+
+def test_a_lab_file_without_a_cluster_that_makes_vfs_beside_the_operator_has_two_owners() -> None:
+    content = lab().model_dump(mode="json", exclude_unset=True)
+    del content["cluster"]
+    for rail in content["rails"]:
+        for key in ("pod", "resource_prefix", "resource_name", "network_name"):
+            rail.pop(key, None)
+    inventory = cluster(sriov_node_states=(state(),))(healthy())
+
+    [finding] = audit(inventory, Lab.model_validate_json(json.dumps(content))).findings
+
+    assert (finding.code, finding.places) == ("vf-owners", (("gpu02", "ens1np0"),))

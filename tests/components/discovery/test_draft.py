@@ -18,7 +18,7 @@ from components.inventory.reading import known, unknown
 from stacks.base import LabError
 from stacks.lab import Lab
 from stacks.read import KEY, read_stack_file
-from tests.components.discovery.spoilt import UNREAD, address, bare, codes, each_pf, leaf, moved, one_pf
+from tests.components.discovery.spoilt import UNREAD, address, bare, codes, each_pf, leaf, moved, one_pf, without
 from tests.components.inventory.fabricate import changed, fabricate, pci_of
 from tests.conftest import ROOT
 
@@ -173,7 +173,53 @@ def test_rails_of_one_subnet_are_refused_with_the_rails_named() -> None:
 
     assert (draft.text, draft.lab) == ("", None)
     assert codes(draft.questions) == ["one-subnet"]
+    assert draft.questions[0].evidence[0] == "gpu01: ens1np0 10.9.1.1/16, ens2np0 10.9.2.1/16"
     assert [rail.name for rail in draft.rails] == ["rail-1", "rail-2"], "they are known all the same"
+
+
+def test_ports_of_one_subnet_without_other_evidence_hear_first_that_they_need_subnets() -> None:
+    inventory = each_pf(each_pf(bare(6, 2), without("gpu", "leaf")), one_subnet)
+
+    draft = drafted(inventory)
+
+    assert codes(draft.questions) == ["one-subnet", "too-little", "too-little"]
+    assert draft.questions[0].nodes == ("gpu01", "gpu02", "gpu03", "gpu04", "gpu05", "gpu06")
+    assert "and 2 more nodes" in draft.questions[0].evidence
+
+
+def one_subnet(n: int, k: int, pf: Pf) -> Pf:
+    return replace(pf, addresses=address(f"10.9.{k}.{n}/16"))
+
+
+def test_ports_that_are_down_get_what_the_answer_gives_them_and_their_nodes_are_active(tmp_path: Path) -> None:
+    down = {"up": known(value=False, source="sysfs"), "carrier": unknown("it is down"), "addresses": known((), "ip")}
+    inventory = each_pf(bare(3, 2), lambda _n, _k, pf: replace(pf, **down))
+    ports = {"gpu[01-03]": {"ens1np0": "rail-1", "ens2np0": "rail-2"}}
+    subnets = {f"rail-{k}": IPv4Network(f"10.10.{k}.0/24") for k in (1, 2)}
+
+    lab = loaded(drafted(inventory, Answers(ports=ports, host_subnets=subnets, cluster="leave")), tmp_path)
+
+    assert {node.state for node in lab.nodes} == {"active"}
+    assert str(lab.nodes[2].pf_on("rail-2").address) == "10.10.2.13/24"
+
+
+def test_hosts_without_any_port_for_a_rail_are_a_question() -> None:
+    inventory = each_pf(bare(3, 2), lambda _n, _k, pf: replace(pf, rdma=known((), "/sys")))
+
+    draft = drafted(inventory)
+
+    assert (draft.text, codes(draft.questions)) == ("", ["no-port"])
+    assert set(codes(draft.notices)) == {"no-rdma", "no-rail"}
+
+
+def test_in_a_virtual_lab_a_nic_has_the_soft_rdma_device_that_the_first_up_makes(tmp_path: Path) -> None:
+    """The simulator's nodes before anybody has configured them."""
+    inventory = each_pf(bare(2, 2), lambda _n, _k, pf: replace(pf, driver=known("igb", "/sys"), rdma=known((), "/sys")))
+    hosts = tuple(replace(host, address=f"127.0.12.{n}") for n, host in enumerate(inventory.hosts, 1))
+
+    lab = loaded(drafted(replace(inventory, hosts=hosts)), tmp_path)
+
+    assert (lab.kind, [pf.rdma_device for pf in lab.nodes[1].pfs]) == ("virtual", ["rxe0", "rxe1"])
 
 
 def test_rails_without_any_address_are_asked_about_and_get_theirs_from_the_answer(tmp_path: Path) -> None:
@@ -213,6 +259,18 @@ def test_a_host_that_was_not_read_is_left_out_and_reported() -> None:
 
     assert set(states(draft)) == {"gpu01", "gpu03"}
     assert draft.unread == ("gpu02: refuses the login of ops",)
+    assert "## Not read" in as_markdown("pod1", draft.questions, draft.notices, draft.unread)
+
+
+def test_an_answer_for_a_host_that_was_not_read_waits_for_the_next_look() -> None:
+    silent = Host(name="gpu02", address="198.18.0.2", unread="refuses the login of ops")
+    answers = Answers(ports={"gpu[01-03]": {"ens1np0": "none"}}, cluster="leave")
+
+    draft = drafted(changed(fabricate(3, 2, switches=False), "gpu02", lambda _: silent), answers)
+
+    assert {rail.name for rail in draft.rails} == {"rail-1"}
+    with pytest.raises(LabError, match="no such candidate: gpu04"):
+        drafted(fabricate(3, 2), Answers(ports={"gpu04": {"ens1np0": "none"}}))
 
 
 def test_a_host_whose_management_interface_is_unknown_is_left_out_and_asked_about() -> None:
@@ -534,6 +592,49 @@ def test_an_adopted_operator_owns_the_vfs(tmp_path: Path) -> None:
         "resource_prefix": "nvidia.com",
     }
     assert {pf.vfs for node in lab.nodes for pf in node.pfs} == {0}
+
+
+def with_operator(*nodes: str, **spec: Any) -> Inventory:
+    """The networks, with VFs on the first NIC of these nodes made by the SR-IOV operator."""
+    inventory = with_networks()
+    assert inventory.cluster is not None
+    interface = {"pciAddress": pci_of(1), "numVfs": 4, **spec}
+    states = tuple(CustomObject(namespace="operator", name=name, spec={"interfaces": [interface]}) for name in nodes)
+    policy = CustomObject(namespace="operator", name="rails", spec={"numVfs": 4})
+    cluster = replace(inventory.cluster, sriov_node_states=known(states, "GET"), sriov_policies=known((policy,), "GET"))
+    return replace(inventory, cluster=cluster)
+
+
+def test_nodes_on_which_an_operator_makes_vfs_too_are_drained_and_asked_about() -> None:
+    draft = drafted(with_operator("gpu01", "gpu03"))
+
+    assert states(draft) == {"gpu01": "drained", "gpu02": "active", "gpu03": "drained"}
+    [question] = draft.questions
+    assert (question.code, question.nodes) == ("vf-owners", ("gpu01", "gpu03"))
+    assert question.evidence[:2] == ("gpu[01,03]: ens1np0 has 4 VFs", "policies: rails")
+    assert question.answer.startswith("cluster: adopt")
+
+
+@pytest.mark.parametrize(
+    "inventory", [with_operator(), with_operator("gpu01", numVfs=0), with_operator("gpu01", externallyManaged=True)]
+)
+def test_an_operator_that_makes_no_vfs_is_no_question(inventory: Inventory) -> None:
+    draft = drafted(inventory)
+
+    assert (draft.questions, set(states(draft).values())) == ((), {"active"})
+
+
+def test_a_driver_from_a_container_and_an_unknown_operator_are_noticed() -> None:
+    inventory = with_operator()
+    assert inventory.cluster is not None
+    policy = CustomObject(namespace="", name="nic-cluster-policy", spec={"ofedDriver": {"version": "25.04"}})
+    cluster = replace(
+        inventory.cluster, nic_cluster_policies=known((policy,), "GET"), sriov_node_states=unknown("403 Forbidden")
+    )
+
+    draft = drafted(replace(inventory, cluster=cluster))
+
+    assert codes(draft.notices) == ["driver-owner", "vf-owners"]
 
 
 def test_nodes_are_called_as_the_cluster_calls_them() -> None:

@@ -7,7 +7,7 @@ import pytest
 
 from components.discovery.ports import ports_of
 from components.inventory.model import Link, MacEntry, Neighbour, Pf, Route, Switch, SwitchPort
-from components.inventory.reading import known
+from components.inventory.reading import known, unknown
 from stacks.base import LabError
 from tests.components.discovery.spoilt import (
     UNREAD,
@@ -231,6 +231,32 @@ def test_a_second_port_that_nobody_uses_is_no_question() -> None:
     found = inferred(each_pf(bare(3, 3), dual))
 
     assert by_rail(found) == healthy(3, 2)
+    assert (found.questions, codes(found.notices)) == ((), ["unused"])
+
+
+def not_set_up(pf: Pf) -> Pf:
+    """As on a server whose operating system has just been installed."""
+    no_carrier = unknown("the kernel does not tell while the interface is down")
+    down = {"up": known(value=False, source="sysfs"), "carrier": no_carrier}
+    return replace(pf, addresses=known((), "ip"), lldp=UNREAD, **down)
+
+
+def test_ports_that_nobody_has_set_up_are_one_question_whose_answer_makes_them_rails() -> None:
+    inventory = each_pf(bare(3, 2), lambda _n, _k, pf: not_set_up(pf))
+
+    found = inferred(inventory)
+    answered = inferred(inventory, {(f"gpu0{n}", f"ens{k}np0"): f"rail-{k}" for n in (1, 2, 3) for k in (1, 2)})
+
+    assert (found.rails, codes(found.questions)) == ((), ["not-set-up"])
+    assert found.questions[0].answer == (
+        'ports:\n  "gpu[01-03]": {ens1np0: rail-1, ens2np0: rail-2}\nhost_subnets: {rail-1: SUBNET, rail-2: SUBNET}'
+    )
+    assert (by_rail(answered), answered.questions) == (healthy(3, 2), ())
+
+
+def test_a_port_that_nobody_has_set_up_beside_others_is_no_question() -> None:
+    found = inferred(each_pf(bare(3, 2), lambda _n, k, pf: not_set_up(pf) if k == 2 else pf))
+
     assert (found.questions, codes(found.notices)) == ((), ["unused"])
 
 
