@@ -3,6 +3,10 @@
 import random
 from collections.abc import Callable
 
+from hypothesis import strategies as st
+
+Mutation = Callable[[str, random.Random], str]
+
 FOREIGN = (
     "Warning: Permanently added '10.244.1.7' (ED25519) to the list of known hosts.",
     "--------------------------------------------------------------------------",
@@ -122,7 +126,7 @@ def tag(text: str, dice: random.Random) -> str:
     return "".join(prefix + line for line in text.splitlines(keepends=True))
 
 
-MUTATIONS: tuple[Callable[[str, random.Random], str], ...] = (
+MUTATIONS: tuple[Mutation, ...] = (
     flip_bits,
     flip_bits,
     other_digit,
@@ -142,4 +146,14 @@ MUTATIONS: tuple[Callable[[str, random.Random], str], ...] = (
     through_a_terminal,
     tag,
 )
-"""Those that only change numbers stand here more often: they are the ones that could pass."""
+"""Those that only change numbers are here more often, because they are the ones that could pass."""
+
+
+def with_characters_replaced(text: str) -> st.SearchStrategy[str]:
+    """The text with one to eight characters replaced by nothing or by another one."""
+    return st.builds(
+        lambda start, inserted, lost: text[:start] + inserted + text[start + lost :],
+        st.integers(0, len(text) - 1),
+        st.sampled_from(["", "\n", "9", "\x00", "-"]),
+        st.integers(1, 8),
+    )
