@@ -1,9 +1,10 @@
 """The seeds' jobs in v2beta1: what they ask for comes from the rails, and what kept such jobs from working is set."""
 
-import random
 import re
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from components.jobs.mpijob import RUN_LABEL
 from components.jobs.programs import job_name
@@ -36,30 +37,39 @@ def test_seed_a_s_job_takes_annotation_and_limits_from_the_same_rails(lab: Lab) 
     assert "-np 16 " in arguments(job)
 
 
-@pytest.mark.parametrize("seed", range(40))
-def test_annotation_and_limits_never_disagree_whatever_the_rails_are(lab: Lab, seed: int) -> None:
-    """Labs of random rails, VF counts, prefixes and namespaces: each network has its resource, and the other way."""
-    drawn = random.Random(seed)  # noqa: S311  # a choice, not a secret
-    rails = tuple(rail_of(lab.rails[0], number, drawn) for number in range(drawn.randint(1, 8)))
+NO_PF = None
+PFS = st.lists(st.lists(st.sampled_from([1, 2, 3, 0, NO_PF]), min_size=8, max_size=8), min_size=2, max_size=5)
+"""By node and rail the number of VFs."""
+
+
+@given(
+    prefixes=st.lists(st.sampled_from(["intel.com", "nvidia.com"]), min_size=1, max_size=8),
+    pfs=PFS,
+    namespaces=st.lists(st.sampled_from(["default", "rocelab-bench", "team"]), min_size=1, unique=True),
+)
+def test_annotation_and_limits_never_disagree_whatever_the_rails_are(
+    lab: Lab, prefixes: list[str], pfs: list[list[int | None]], namespaces: list[str]
+) -> None:
+    """Each network has its resource, and each resource its network."""
+    rails = tuple(rail_of(lab.rails[0], number, prefix) for number, prefix in enumerate(prefixes))
     nodes = tuple(
         node.model_copy(
             update={
                 "pfs": tuple(
-                    node.pfs[0].model_copy(update={"rail": rail.name, "interface": f"p{i}", "vfs": drawn.randint(0, 2)})
-                    for i, rail in enumerate(rails)
-                    if drawn.random() < 0.9
+                    node.pfs[0].model_copy(update={"rail": rail.name, "interface": f"p{i}", "vfs": vfs})
+                    for i, (rail, vfs) in enumerate(zip(rails, by_rail, strict=False))
+                    if vfs is not NO_PF
                 )
             }
         )
-        for node in with_nodes(lab, drawn.randint(2, 5)).nodes
+        for node, by_rail in zip(with_nodes(lab, len(pfs)).nodes, pfs, strict=True)
     )
     assert lab.cluster
-    namespaces = tuple(drawn.sample(["default", "rocelab-bench", "team"], drawn.randint(1, 3)))
     drawn_lab = lab.model_copy(
         update={
             "rails": rails,
             "nodes": nodes,
-            "cluster": lab.cluster.model_copy(update={"namespaces": namespaces}),
+            "cluster": lab.cluster.model_copy(update={"namespaces": tuple(namespaces)}),
         }
     )
     usable = [rail for rail in rails if all((pf := node.pf_on(rail.name)) and pf.vfs for node in nodes)]
@@ -77,9 +87,9 @@ def test_annotation_and_limits_never_disagree_whatever_the_rails_are(lab: Lab, s
         assert {network.partition("/")[0] for network in networks} <= set(namespaces)
 
 
-def rail_of(rail: Rail, number: int, drawn: random.Random) -> Rail:
+def rail_of(rail: Rail, number: int, prefix: str) -> Rail:
     names = {"name": f"rail-{number}", "resource_name": f"vf_{number}", "network_name": f"net{number}"}
-    return rail.model_copy(update={**names, "resource_prefix": drawn.choice(["intel.com", "nvidia.com"])})
+    return rail.model_copy(update={**names, "resource_prefix": prefix})
 
 
 @pytest.mark.parametrize("transport", TRANSPORTS)

@@ -4,8 +4,10 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from components.validation.benchmarks.verbs.retest import joined, retest, second_try
+from components.validation.benchmarks.verbs.retest import apart, joined, retest, second_try
 from components.validation.benchmarks.verbs.run import Bench
 from components.validation.benchmarks.verbs.schedule import Transfer
 from components.validation.benchmarks.verbs.stages import Stage
@@ -196,3 +198,19 @@ def test_two_nodes_whose_transfer_failed_once_take_part_in_the_later_tests(lab: 
     later = [t for t in record.transfers if t.test == "ib_send_bw"]
     assert later
     assert "skipped" not in {t.outcome for t in later}
+
+
+RAILS, NODES = ["rail-a", "rail-b"], ["gpu01", "gpu02", "gpu03", "gpu04", "gpu05"]
+ENDS = st.lists(st.sampled_from(NODES), min_size=2, max_size=2, unique=True)
+TRANSFERS = st.builds(lambda rail, ends: Transfer(rail, *ends, 18515), st.sampled_from(RAILS), ENDS)
+
+
+@given(transfers=st.lists(TRANSFERS, unique=True), most=st.integers(1, 6))
+def test_rounds_of_further_tries_have_each_transfer_once_and_no_nic_twice(transfers: list[Transfer], most: int) -> None:
+    rounds = apart(transfers, most)
+
+    assert sorted(transfer for packed in rounds for transfer in packed) == sorted(transfers)
+    for packed in rounds:
+        nics = [(transfer.rail, node) for transfer in packed for node in (transfer.client, transfer.server)]
+        assert len(nics) == len(set(nics))
+        assert 1 <= len(packed) <= most
