@@ -2,14 +2,14 @@
 
 from collections.abc import Mapping
 
-from components.hosts.calls import Hosts, Report, each
+from components.hosts.calls import HostCalls, Report, each
 from components.hosts.records import HostRecord
 from stacks.base import LabError
 
 
 async def probed(records: Mapping[str, HostRecord], private_key: str | None) -> dict[str, Report | str]:
     """The answer of each host, or why there is none."""
-    hosts = Hosts(private_key)
+    hosts = HostCalls(private_key)
     found: dict[str, Report | str] = {}
 
     async def probe(name: str, record: HostRecord) -> None:

@@ -62,7 +62,7 @@ class Report:
     failed: dict[str, str] | None = None
 
 
-class Hosts:
+class HostCalls:
     """Calls to hosts with one key (None: the ssh-agent's), so many at once, each over a connection of its own."""
 
     def __init__(self, private_key: str | None, say: Say = _silent) -> None:

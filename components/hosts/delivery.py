@@ -13,7 +13,7 @@ from pathlib import Path
 import pulumi
 from pulumi.dynamic import CreateResult, DiffResult, Resource, ResourceProvider, UpdateResult
 
-from components.hosts.calls import Hosts, each
+from components.hosts.calls import HostCalls, each
 from components.hosts.pack import digest, packed
 from components.hosts.program.places import copy_of
 from components.ssh import credentials
@@ -49,7 +49,7 @@ class DeliveryProvider(Configured, ResourceProvider):
 
     def sent(self, _lab: Lab, login: Login) -> Coroutine[None, None, None]:
         """Sends it to all hosts at once."""
-        return send(Hosts(login.private_key), login.endpoints)
+        return send(HostCalls(login.private_key), login.endpoints)
 
     def _send(self) -> None:
         lab = credentials.configured_lab(self._setting)
@@ -78,7 +78,7 @@ def receive_command() -> str:
     return f'cat > "$HOME/{copy}.new" && mv "$HOME/{copy}.new" "$HOME/{copy}"'
 
 
-async def send(hosts: Hosts, endpoints: Mapping[str, Endpoint]) -> None:
+async def send(hosts: HostCalls, endpoints: Mapping[str, Endpoint]) -> None:
     """Copies the program to each host. A host that does not take it is told by its own command, with the remedy."""
 
     async def one(_name: str, endpoint: Endpoint) -> None:

@@ -9,14 +9,6 @@ from pydantic import BaseModel, JsonValue
 from components.hosts.program import steps
 from components.hosts.program.places import DEADLINE_S, SCHEMA
 from components.hosts.program.step import Value
-from components.hosts.sections.drivers import (
-    driver_container_section,
-    driver_seconds,
-    driver_section,
-    firmware_section,
-    firmware_versions_section,
-)
-from components.hosts.sections.gpus import gpu_seconds, gpu_section
 from components.hosts.sections.guests import (
     bitfusion_section,
     guest_network_section,
@@ -24,10 +16,20 @@ from components.hosts.sections.guests import (
     initramfs_section,
     licence_section,
 )
-from components.hosts.sections.kubernetes import kubernetes_section
-from components.hosts.sections.network import qos_section, routing_of
-from components.hosts.sections.runtime import cni_folders_section, runtime_seconds, runtime_section
-from components.hosts.sections.system import system_seconds, system_sections
+from components.hosts.sections.software import (
+    cni_folders_section,
+    driver_container_section,
+    driver_seconds,
+    driver_section,
+    firmware_section,
+    firmware_versions_section,
+    gpu_seconds,
+    gpu_section,
+    kubernetes_section,
+    runtime_seconds,
+    runtime_section,
+)
+from components.hosts.sections.system import qos_section, routing_of, system_seconds, system_sections
 from stacks.lab import Lab
 from stacks.nodes import Node, Pf
 

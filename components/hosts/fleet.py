@@ -21,7 +21,7 @@ from pulumi.dynamic import (
 )
 
 from components.cluster.bootstrap.nodes import Nodes, without
-from components.hosts.calls import Hosts
+from components.hosts.calls import HostCalls, Report
 from components.hosts.changes import change_lines, reboots_refused, silent_text
 from components.hosts.facts import Facts
 from components.hosts.layout import mark_after, missed, plain, same_layout, vfs_came
@@ -41,8 +41,10 @@ Props = dict[str, object]
 GREETING_S = 2.0
 OUTPUTS = ("results", "facts")
 SEEN_NOW: Facts = {}
-"""What the hosts said of themselves at the refresh of this very run, which a refresh cannot keep in the state: facts
-that change with every pod would show as drift."""
+"""What the hosts reported at the refresh of this very run. A refresh cannot keep it in the state: facts that change
+with every pod would show as drift."""
+CONFIRMED: dict[str, Report] = {}
+"""What the hosts reported when they were confirmed in this very run; `check` keeps it out of inputs and state."""
 
 
 class FleetProvider(Configured, ResourceProvider):
@@ -50,6 +52,8 @@ class FleetProvider(Configured, ResourceProvider):
 
     def check(self, _olds: Props, news: Props) -> CheckResult:
         """Refuses what the lab does not allow, while it is still a preview, and warns of hosts that are silent."""
+        CONFIRMED.clear()
+        CONFIRMED.update(_reports(news.pop("confirmed", None)))
         records = records_of(news)
         for name in asyncio.run(_silent(records)):
             pulumi.log.warn(silent_text(name, records[name].endpoint, GREETING_S))
@@ -126,7 +130,8 @@ class FleetProvider(Configured, ResourceProvider):
         crew = self._crew(policy)
         nodes = Nodes(crew, news, self._way_in)
         kept = await nodes.part(olds, news, facts)
-        outcome = await converge(crew, without(olds, kept), without(news, kept), facts)
+        confirmed = {name: CONFIRMED.pop(name) for name in list(CONFIRMED)}
+        outcome = await converge(crew, without(olds, kept), without(news, kept), facts, confirmed)
         await nodes.parted(kept, outcome)
         waiting = sorted(name for name, result in outcome.results.items() if result["status"] == "needs_reboot")
         if waiting and policy.allow_reboot:
@@ -144,9 +149,9 @@ class FleetProvider(Configured, ResourceProvider):
     def _crew(self, policy: HostPolicy) -> Crew:
         return Crew(hosts=self._hosts(), policy=policy, say=pulumi.log.info)
 
-    def _hosts(self) -> Hosts:
+    def _hosts(self) -> HostCalls:
         lab = credentials.configured_lab(self._setting)
-        return Hosts(credentials.private_key(lab, self._setting, Path.cwd()), pulumi.log.info)
+        return HostCalls(credentials.private_key(lab, self._setting, Path.cwd()), pulumi.log.info)
 
 
 class Fleet(Resource, module="hosts", name="Fleet"):
@@ -195,6 +200,12 @@ def _facts(props: Mapping[str, object]) -> Facts:
     text = props.get("facts")
     found = json.loads(text) if isinstance(text, str) else {}
     return found if isinstance(found, dict) else {}
+
+
+def _reports(confirmed: object) -> dict[str, Report]:
+    """The reports in the input; none in a preview, which does not know them."""
+    found = json.loads(confirmed) if isinstance(confirmed, str) and confirmed.startswith("{") else {}
+    return {name: Report(**report) for name, report in found.items()}
 
 
 def _remembered(outcome: Outcome, before: Facts) -> Facts:

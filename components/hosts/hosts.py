@@ -1,22 +1,25 @@
-"""The hosts of a lab: per host the program and the command that starts it, then the Fleet that looks after all."""
+"""Hosts: per host the program and the command that starts it, then the Fleet, which looks after all of them."""
 
+import asyncio
 import json
+import threading
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import asdict, dataclass
 
 import pulumi
 from pulumi_command import remote
 
-from components.hosts.confirm import Confirmer
+from components.hosts.calls import HostCalls, Report
 from components.hosts.delivery import Delivery
 from components.hosts.document import deadline_s, document_text, vf_layout
 from components.hosts.fleet import Fleet
 from components.hosts.pack import digest
 from components.hosts.program.places import SCHEMA, copy_of
 from components.hosts.records import HostRecord, wanted_record
-from components.hosts.remedy import remedy
 from components.hosts.secret_files import SecretFiles, files_digest
 from components.outputs import outline
+from components.ssh.connection import NoAnswerError
 from components.ssh.credentials import endpoints_of
 from stacks.lab import Lab
 from stacks.load import Credentials
@@ -77,6 +80,9 @@ class Hosts(pulumi.ComponentResource):
         forgiving = pulumi.ResourceHookOptions(ignore_errors=True)
         self._confirm = pulumi.ResourceHook(f"{name}-confirm", lambda seen: confirmer.confirm(seen.name), forgiving)
         commands = [self._configure(name, args, node, records[node.name]) for node in lab.active_nodes]
+        # a command's id is known when its hook has ended
+        ended = pulumi.Output.all(*(command.id for command in commands))
+        marks["confirmed"] = ended.apply(lambda _: confirmer.reports())
         fleet = Fleet(
             f"{name}-fleet",
             records,
@@ -151,4 +157,65 @@ def start_command() -> str:
         f"  exec sudo -n python3 -I {copy} apply\n"
         f"fi\n"
         f"echo '{report}'"
+    )
+
+
+class Confirmer:
+    """Confirms each host over a new connection as soon as its own command has ended, and keeps its report.
+
+    A host reverts its network changes when nobody confirms them in time. If the Fleet confirmed all hosts at the end,
+    one slow or failing command would cost all others their changes.
+
+    The calls run in a thread of their own. In the program's event loop they would hang: a registration occupies one of
+    the loop's threads until the hooks of its resource have ended, and with as many resources as threads none is left
+    for connecting.
+    """
+
+    def __init__(self, records: Mapping[str, HostRecord], private_key: Callable[[], Awaitable[str | None]]) -> None:
+        """Opens no connection yet.
+
+        Args:
+            records: of the hosts, by the name of the command of each.
+            private_key: read at first use; None stands for the ssh-agent's keys.
+        """
+        self._records, self._private_key = records, private_key
+        self._reports: dict[str, Report] = {}
+        self._worker: tuple[HostCalls, asyncio.AbstractEventLoop] | None = None
+
+    async def confirm(self, command: str) -> None:
+        """Confirms one host. If that fails, the Fleet tries again and reports the reason."""
+        key = await self._private_key()
+        if self._worker is None:
+            self._worker = (HostCalls(key), asyncio.new_event_loop())
+            threading.Thread(target=self._worker[1].run_forever, name="confirm", daemon=True).start()
+        hosts, loop = self._worker
+        record = self._records[command]
+        call = asyncio.run_coroutine_threadsafe(hosts.call(record.endpoint, "confirm", record.document), loop)
+        with suppress(NoAnswerError):
+            self._reports[str(record.document["host"])] = await asyncio.wrap_future(call)
+
+    def reports(self) -> str:
+        """What the hosts reported, as JSON by host."""
+        return json.dumps({host: asdict(report) for host, report in self._reports.items()})
+
+
+CAUSES = (
+    (("host key mismatch", "host key"), "answers with another host key than access.known_hosts_file; nothing was sent"),
+    (("unable to authenticate", "no supported methods"), "refuses the login: wrong user or private key"),
+    (("connection refused",), "refuses the connection: is sshd running there?"),
+    (("no route to host", "network is unreachable"), "cannot be reached: no route"),
+    (("i/o timeout", "deadline exceeded"), "does not answer"),
+    (("a password is required", "sudo:"), "lets its user run nothing as root: sudo without a password is needed"),
+    (("python3: not found", "python3: command not found", "No such file"), "has no python3"),
+)
+"""Words in the provider's error, and what they mean; the first that fits counts."""
+
+
+def remedy(node: Node, error: str) -> str:
+    """One line with host, address, cause and the two ways on."""
+    cause = next((text for words, text in CAUSES if any(word.lower() in error.lower() for word in words)), None)
+    said = cause or f"failed: {' '.join(error.split())[:200]}"
+    return (
+        f"nodes.{node.name}: {node.name} ({node.address}:{node.ssh_port}) {said}. Mend it and run again, "
+        f"or set nodes.{node.name}.state: drained to go on without it"
     )

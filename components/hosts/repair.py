@@ -2,15 +2,16 @@
 
 import asyncio
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
+from types import MappingProxyType
 
 from pydantic import JsonValue
 
-from components.hosts.calls import Hosts, Report, Say, each
+from components.hosts.calls import HostCalls, Report, Say, each
 from components.hosts.changes import shorten
 from components.hosts.effects import follows_a_reboot, may_repair, repair_class
 from components.hosts.facts import Facts, kept, qos_limits, warnings_of
-from components.hosts.peers import silent_peers
 from components.hosts.records import HostRecord
 from components.ssh.connection import NoAnswerError
 from stacks.hosts import HostPolicy
@@ -26,7 +27,7 @@ STAYS = "its VFs, links, /etc drop-ins and unit rocelab-rdma.service stay on it"
 class Crew:
     """What every piece of work on the hosts needs."""
 
-    hosts: Hosts
+    hosts: HostCalls
     policy: HostPolicy
     say: Say
 
@@ -59,7 +60,7 @@ def unreachable(name: str, error: NoAnswerError) -> Result:
     }
 
 
-async def observe(hosts: Hosts, records: Mapping[str, HostRecord], facts: Facts) -> dict[str, HostRecord]:
+async def observe(hosts: HostCalls, records: Mapping[str, HostRecord], facts: Facts) -> dict[str, HostRecord]:
     """The same records with what is in place of what was; a host that does not answer says so there.
 
     Args:
@@ -94,15 +95,30 @@ def _outside(record: HostRecord, report: Report) -> str:
     return "" if membership["role"] else "it is a node of no cluster"
 
 
-async def converge(crew: Crew, olds: Mapping[str, HostRecord], news: Mapping[str, HostRecord], facts: Facts) -> Outcome:
-    """Makes the hosts what is wanted as far as the policy allows, and undoes those that left."""
+async def converge(
+    crew: Crew,
+    olds: Mapping[str, HostRecord],
+    news: Mapping[str, HostRecord],
+    facts: Facts,
+    confirmed: Mapping[str, Report] = MappingProxyType({}),
+) -> Outcome:
+    """Repairs the hosts as far as the policy allows, and undoes those that left.
+
+    Args:
+        crew: how hosts are called, and the policy.
+        olds: the hosts of the last run.
+        news: the hosts of the lab.
+        facts: what hosts reported before.
+        confirmed: what hosts reported when they were confirmed in this run; they are not asked again.
+    """
     outcome = Outcome()
 
     async def keep(name: str, new: HostRecord) -> None:
         if new.state == "drained":
             outcome.note(name, new, {"status": "drained"})
         elif new.state == "active":
-            await _bring_up(crew, name, olds.get(name) or olds.get(new.formerly or ""), new, outcome)
+            old = olds.get(name) or olds.get(new.formerly or "")
+            await _bring_up(crew, name, old, new, outcome, confirmed.get(name))
 
     await each(news, keep)
     machines = {str(known.get("machine_id")) for known in outcome.facts.values()}
@@ -207,14 +223,16 @@ def reverted(report: Report, wrong: Sequence[str]) -> str:
     )
 
 
-async def _bring_up(crew: Crew, name: str, old: HostRecord | None, new: HostRecord, outcome: Outcome) -> None:
+async def _bring_up(  # noqa: PLR0913, PLR0917  # one host of the above
+    crew: Crew, name: str, old: HostRecord | None, new: HostRecord, outcome: Outcome, confirmed: Report | None
+) -> None:
     call, document = crew.hosts.call, new.document
     failed = None
-    # what is asked for anew is carried out; what has drifted is put back as far as the policy allows
+    # what the lab file changed is carried out; what has drifted is repaired as far as the policy allows
     deploys = old is None or old.state != "active" or old.document != document or old.unfinished
     try:
-        # a connection of its own, so it is also the word that a pending revert waits for
-        report = await call(new.endpoint, "confirm", document)
+        # over a new connection, which is the confirmation that a pending revert waits for
+        report = confirmed or await call(new.endpoint, "confirm", document)
         wrong = [key for key, value in new.fields.items() if report.fields.get(key) != value]
         outcome.found_wrong[name] = wrong
         if undone := reverted(report, wrong):
@@ -250,3 +268,49 @@ def _cannot_run(report: Report) -> bool:
 def _machine_id(facts: Facts, name: str) -> str:
     known = facts.get(name)
     return str(known.get("machine_id", "")) if isinstance(known, dict) else ""
+
+
+async def silent_peers(hosts: HostCalls, records: Mapping[str, HostRecord], facts: dict[str, Facts]) -> dict[str, str]:
+    """Per host the peers that did not answer, or no whole frame: a cable, a VLAN, an MTU, or a machine that is down.
+
+    Hosts are looked at while others are put right, so one that heard nothing is asked once more.
+
+    Args:
+        hosts: how they are called.
+        records: the hosts of the lab.
+        facts: what they said of themselves; takes what they say when they are asked again.
+    """
+    names = _by_address(records)
+
+    async def ask(name: str, record: HostRecord) -> None:
+        with suppress(NoAnswerError):
+            facts[name] = kept(await hosts.call(record.endpoint, "probe", record.document))
+
+    await each({name: records[name] for name in _unheard(facts, names) if name in records}, ask)
+    return _unheard(facts, names)
+
+
+def _by_address(records: Mapping[str, HostRecord]) -> dict[str, str]:
+    """Whose each address on a rail is."""
+    found = {}
+    for name, record in records.items():
+        pfs = record.document.get("pfs")
+        for pf in pfs if isinstance(pfs, list) else ():
+            if isinstance(pf, dict):
+                found[str(pf.get("address", "")).partition("/")[0]] = name
+    return found
+
+
+def _unheard(facts: Mapping[str, Facts], names: Mapping[str, str]) -> dict[str, str]:
+    found = {}
+    for host, known in sorted(facts.items()):
+        network = known.get("guest_network")
+        answers = network.get("ping") if isinstance(network, dict) else None
+        lines = []
+        for interface, answer in sorted(answers.items()) if isinstance(answers, dict) else ():
+            address, _, said = str(answer).partition(" ")
+            if said != "answers":
+                lines.append(f"{interface} to {names.get(address, 'a host')} ({address}): {said}")
+        if lines:
+            found[host] = "; ".join(lines)
+    return found

@@ -11,7 +11,7 @@ from collections.abc import Coroutine, Mapping
 import pulumi
 from pulumi.dynamic import Resource
 
-from components.hosts.calls import Hosts, each
+from components.hosts.calls import HostCalls, each
 from components.hosts.delivery import RECEIVE_S, DeliveryProvider, endpoints_digest
 from components.hosts.program.secret_files import PREFIX
 from components.ssh import credentials
@@ -27,7 +27,7 @@ class SecretFilesProvider(DeliveryProvider):
 
     def sent(self, lab: Lab, login: credentials.Login) -> Coroutine[None, None, None]:
         """Brings each node its files."""
-        return send_files(Hosts(login.private_key), login.endpoints, files_of(lab, self._setting))
+        return send_files(HostCalls(login.private_key), login.endpoints, files_of(lab, self._setting))
 
 
 class SecretFiles(Resource, module="hosts", name="SecretFiles"):
@@ -70,7 +70,9 @@ def receive_command(name: str) -> str:
     return f'umask 077 && cat > "{place}.new" && mv "{place}.new" "{place}"'
 
 
-async def send_files(hosts: Hosts, endpoints: Mapping[str, Endpoint], files: Mapping[str, Mapping[str, bytes]]) -> None:
+async def send_files(
+    hosts: HostCalls, endpoints: Mapping[str, Endpoint], files: Mapping[str, Mapping[str, bytes]]
+) -> None:
     """Brings each node its files. A host that does not take them is told by its own step, with the remedy."""
 
     async def one(name: str, endpoint: Endpoint) -> None:

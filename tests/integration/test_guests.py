@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 import yaml
 
-from components.hosts.calls import Hosts, Report
+from components.hosts.calls import HostCalls, Report
 from components.hosts.document import host_document, wanted_fields
 from components.hosts.program.guest import NETPLAN, RUN_NETWORKS
 from components.ssh.credentials import login_to
@@ -54,7 +54,7 @@ class Guests:
         """One verb on several nodes at once."""
 
         async def all_of_them() -> list[Report]:
-            hosts = Hosts(self._key)
+            hosts = HostCalls(self._key)
             calls = (hosts.call(self._endpoints[name], verb, self.documents[name]) for name in names)
             return await asyncio.gather(*calls)
 

@@ -19,7 +19,7 @@ import yaml
 
 from components.cluster.bootstrap.join import unite
 from components.cluster.bootstrap.nodes import forget, part
-from components.hosts.calls import Hosts
+from components.hosts.calls import HostCalls
 from components.hosts.drain import Cluster
 from components.hosts.records import HostRecord, wanted_record
 from components.hosts.repair import Crew, Outcome
@@ -60,7 +60,7 @@ class Made:
         self.roles = {node.name: node.role for node in chosen}
         self.lan = Lan(folder, {name: ADDRESSES[name] for name in self.roles})
         self.machines = self.lan.machines
-        self.hosts = Hosts(self.lan.key)
+        self.hosts = HostCalls(self.lan.key)
         self.said: list[str] = []
 
     def records(self) -> dict[str, HostRecord]:

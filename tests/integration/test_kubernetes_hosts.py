@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from components.hosts.calls import Hosts, Report
+from components.hosts.calls import HostCalls, Report
 from components.hosts.document import host_document
 from components.ssh.credentials import endpoints_of, host_keys, private_key
 from stacks.lab import Lab
@@ -47,7 +47,7 @@ def ask(lab: Lab, verb: str, *, kubernetes: bool = True, **values: Any) -> Repor
     node = next(node for node in lab.nodes if node.name == NODE)
     document = {**host_document(lab, node), **({"kubernetes": SECTION} if kubernetes else {}), **values}
     endpoint = endpoints_of(lab, host_keys(lab, ROOT))[NODE]
-    report = asyncio.run(Hosts(private_key(lab, {}.get, ROOT)).call(endpoint, verb, document))
+    report = asyncio.run(HostCalls(private_key(lab, {}.get, ROOT)).call(endpoint, verb, document))
     assert report.failed is None
     return report
 

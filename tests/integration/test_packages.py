@@ -10,7 +10,7 @@ import pytest
 import yaml
 from pydantic import JsonValue
 
-from components.hosts.calls import Hosts, Report
+from components.hosts.calls import HostCalls, Report
 from components.hosts.document import host_document, wanted_fields
 from components.ssh.connection import Endpoint
 from components.ssh.credentials import endpoint_of
@@ -36,7 +36,7 @@ class Node:
     """The first node, with what the lab asks of it."""
 
     endpoint: Endpoint
-    hosts: Hosts
+    hosts: HostCalls
     document: dict[str, JsonValue]
 
     def call(self, verb: str, **changes: JsonValue) -> Report:
@@ -57,7 +57,7 @@ def node(simulator: Path, lab: Lab) -> Iterator[Node]:
     asked = lab.model_copy(update={"driver": NicDriver.model_validate(driver), "runtime": runtime})
     first = lab.nodes[0]
     key = read_host_keys(lab.access, lab.endpoints(), ROOT)[first.name]
-    hosts = Hosts(read_private_key(lab.access, ROOT))
+    hosts = HostCalls(read_private_key(lab.access, ROOT))
     yield Node(endpoint_of(lab, first, key), hosts, host_document(asked, first))
     done = sim(environment("lab"), "reset", "nodes")
     assert done.returncode == 0, done.stdout

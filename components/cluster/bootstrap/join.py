@@ -18,8 +18,7 @@ from pydantic import JsonValue, ValidationError
 from components.cluster.bootstrap.config import Invitation, init_config, join_config
 from components.cluster.bootstrap.decide import STEP, Decision, Refusal, Role, Seen, Situation, decide
 from components.hosts.calls import Report
-from components.hosts.program.membership import KUBEADM_S, RESET_S
-from components.hosts.program.registration import REGISTERED_S
+from components.hosts.program.membership import KUBEADM_S, REGISTERED_S, RESET_S
 from components.hosts.records import HostRecord
 from components.hosts.repair import Crew, Outcome, unreachable
 from components.ssh.connection import NoAnswerError

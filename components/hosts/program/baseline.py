@@ -4,9 +4,8 @@ import json
 from typing import Any, Dict, Iterable, List, Optional, Tuple
 
 from .carriers import refuse_what_carries_the_host
-from .files import load_json
 from .host import Host
-from .machine import StepError
+from .machine import StepError, load_json
 from .places import BASELINE_FILE
 from .steps import STEPS
 

@@ -4,9 +4,8 @@ import os
 import re
 from typing import Dict, Iterable, List, Tuple
 
-from .files import load_json
 from .host import Host
-from .machine import Machine, StepError
+from .machine import Machine, StepError, load_json
 from .places import BASELINE_FILE
 
 NETWORK_FILESYSTEMS = re.compile(

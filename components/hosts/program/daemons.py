@@ -7,11 +7,10 @@ could take an address away, and the management interface is theirs.
 import re
 from typing import Dict, Tuple
 
-from .files import load_json
 from .guest import NETPLAN
 from .guest_others import SCRIPTS, definition_of
 from .host import Host
-from .machine import Machine, StepError
+from .machine import Machine, StepError, load_json
 from .places import BASELINE_FILE, NETWORK_MANAGER_FILE, NETWORKD_FILE
 
 GUESTS_DRIVER = "vmxnet3"

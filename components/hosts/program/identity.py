@@ -9,9 +9,8 @@ import json
 from typing import Dict, List, NamedTuple
 
 from .carriers import refuse_what_carries_the_host
-from .files import load_json
 from .host import Host
-from .machine import Machine, StepError
+from .machine import Machine, StepError, load_json
 from .ofed import MODULE
 from .places import LINK_FILE, NICS_FILE
 

@@ -1,9 +1,10 @@
 """Files and programs of the host: the only way by which a step sees or changes it."""
 
+import json
 import os
 import subprocess
 import time
-from typing import Callable, List, NamedTuple, Union
+from typing import Any, Callable, Dict, List, NamedTuple, Union
 
 SELINUX = "security.selinux"
 
@@ -146,3 +147,25 @@ def _label_as(target: str, descriptor: int) -> None:
         os.setxattr(descriptor, SELINUX, os.getxattr(target, SELINUX))
     except OSError:
         return  # there is no such file yet, or no SELinux
+
+
+def load_json(machine: Machine, path: str) -> Dict[str, Any]:
+    """A file of ours; empty when it is missing.
+
+    Raises:
+        StepError: when it is damaged.
+    """
+    text = machine.read(path)
+    try:
+        found = json.loads(text) if text else {}
+    except ValueError:
+        raise StepError(f"{path} is damaged", "move it away; what it recorded is lost") from None
+    return found if isinstance(found, dict) else {}
+
+
+def load_names(machine: Machine, path: str) -> List[str]:
+    """A list of names; empty when it is missing or damaged."""
+    try:
+        return [str(item) for item in json.loads(machine.read(path))]
+    except (ValueError, TypeError):
+        return []

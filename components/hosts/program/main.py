@@ -13,11 +13,21 @@ from .lock import locked, wait_for_boot
 from .look.run import look_around
 from .machine import Machine, StepError
 from .membership import CLUSTER_VERBS, answer
-from .owner import OwnerError, refuse_another_owner
 from .places import BOOT_DEVICE_WAIT_S, BOOT_LOCK_WAIT_S, DEADLINE_S, DOCUMENT_FILE, SCHEMA
 from .revert import revert
 from .steps import wanted_fields
-from .verbs import Failure, apply, confirm, facts, failure, probe, reboots_needed, undo
+from .verbs import (
+    Failure,
+    OwnerError,
+    apply,
+    confirm,
+    facts,
+    failure,
+    probe,
+    reboots_needed,
+    refuse_another_owner,
+    undo,
+)
 
 VERBS = ("apply", "probe", "confirm", "revert", "undo", "boot", "look", "look_firmware", *CLUSTER_VERBS)
 

@@ -1,15 +1,14 @@
 """What the program can be asked to do. Each verb may run twice, and may have been killed the time before."""
 
 import hashlib
+import json
 import os
-from typing import Any, Dict, List, Optional, Set, Tuple
+from typing import Any, Dict, List, Optional, Sequence, Set, Tuple
 
 from .baseline import forgotten, give_all_back, give_back, give_steps_back, record_baseline
-from .files import load_names
-from .host import Host
+from .host import Document, Host
 from .identity import remember_nics, restore_names
-from .machine import Machine, StepError
-from .owner import claim
+from .machine import Machine, StepError, load_names
 from .places import (
     BASELINE_FILE,
     COPY_PREFIX,
@@ -33,7 +32,6 @@ from .revert import PROGRAM_COPY, arm_revert
 from .step import Fields, Step, Value
 from .steps import STEPS
 from .steps.persistence import UNCONFIRMED
-from .upgrades import refuse_upgrade
 
 Failure = Dict[str, str]
 WARNINGS = "warnings"
@@ -210,3 +208,59 @@ def _remove_copies(machine: Machine, but: str = "") -> None:
             for name in machine.names(words[5]):
                 if name.startswith(COPY_PREFIX) and name != but:
                     machine.remove(f"{words[5]}/{name}")
+
+
+class OwnerError(StepError):
+    """The host belongs to another stack."""
+
+
+def refuse_another_owner(host: Host) -> None:
+    """Asked before anything changes, an undo or a confirmation included.
+
+    Raises:
+        OwnerError: with the owner's name, and how a host is handed over.
+    """
+    owner, asking = host.machine.read(OWNER_FILE), _name(host)
+    if owner and asking and owner != asking:
+        raise OwnerError(
+            f"this host belongs to {owner}, and {asking} asks: nothing was changed",
+            f"take it out of one of them; to hand it over for good: sudo rm {OWNER_FILE} on it, then run again",
+        )
+
+
+def claim(host: Host) -> None:
+    """Writes the owner down; a host that was changed before there were owners gets one by it."""
+    if _name(host) and not host.machine.read(OWNER_FILE):
+        host.machine.put(OWNER_FILE, _name(host) + "\n")
+
+
+def _name(host: Host) -> str:
+    return str(host.document.get("owner", ""))
+
+
+def refuse_upgrade(host: Host, steps: Sequence[Step]) -> None:
+    """Asked before anything changes.
+
+    Raises:
+        StepError: when the document wants another version of what was installed here, and this host has the old one.
+    """
+    before = _last_document(host)
+    for step in steps:
+        old, new = step.installs(before), step.installs(host.document)
+        field = step.name
+        if old is None or new is None or old == new or step.observed(host)[field] == step.wanted(host.document)[field]:
+            continue  # what somebody upgraded by hand is as wanted
+        raise StepError(
+            f"{field} {old} => {new}: this host runs {old}, and nothing rolls an upgrade over hosts at work yet",
+            f"drain it, install {new} by hand, reboot, uncordon it, then pulumi up --refresh --run-program; "
+            f"or set the version back to {old}",
+        )
+
+
+def _last_document(host: Host) -> Document:
+    """What was last confirmed here; nothing on a host that is new or was undone."""
+    try:
+        document = json.loads(host.machine.read(DOCUMENT_FILE) or "{}")
+    except ValueError:
+        return {}  # damaged: the run that follows writes it anew, and the Fleet refuses by its own records
+    return dict(document) if isinstance(document, dict) else {}

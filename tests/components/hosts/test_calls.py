@@ -12,7 +12,7 @@ import asyncssh
 import pytest
 
 from components.hosts import calls
-from components.hosts.calls import Hosts, Report
+from components.hosts.calls import HostCalls, Report
 from components.ssh import connection
 from components.ssh.connection import Endpoint, NoAnswerError
 
@@ -55,7 +55,7 @@ async def server(serve: Serve, accept: asyncssh.SSHKey = USER_KEY) -> AsyncItera
 def ask(serve: Serve, accept: asyncssh.SSHKey = USER_KEY, pinned: asyncssh.SSHKey = HOST_KEY) -> Report:
     async def scene() -> Report:
         async with server(serve, accept) as port:
-            return await Hosts(text_of(USER_KEY)).call(endpoint(port, pinned), "probe", DOCUMENT)
+            return await HostCalls(text_of(USER_KEY)).call(endpoint(port, pinned), "probe", DOCUMENT)
 
     return asyncio.run(scene())
 
@@ -152,7 +152,7 @@ def test_a_host_that_accepts_and_then_says_nothing_is_left_in_time(monkeypatch):
         begin = time.monotonic()
 
         async def scene() -> None:
-            await Hosts(text_of(USER_KEY)).call(endpoint(silent.getsockname()[1]), "probe", DOCUMENT)
+            await HostCalls(text_of(USER_KEY)).call(endpoint(silent.getsockname()[1]), "probe", DOCUMENT)
 
         with pytest.raises(NoAnswerError):
             asyncio.run(scene())
@@ -170,7 +170,7 @@ def test_a_long_call_says_again_and_again_what_it_waits_for(monkeypatch):
 
     async def scene() -> None:
         async with server(serve) as port:
-            await Hosts(text_of(USER_KEY), said.append).call(endpoint(port), "probe", {**DOCUMENT, "host": "gpu01"})
+            await HostCalls(text_of(USER_KEY), said.append).call(endpoint(port), "probe", {**DOCUMENT, "host": "gpu01"})
         count = len(said)
         await asyncio.sleep(0.1)
         assert len(said) == count
@@ -186,7 +186,7 @@ def test_a_command_that_never_ends_is_left_in_time():
 
     async def scene() -> None:
         async with server(serve) as port:
-            await Hosts(text_of(USER_KEY)).run(endpoint(port), "true", answer_s=0.5)
+            await HostCalls(text_of(USER_KEY)).run(endpoint(port), "true", answer_s=0.5)
 
     with pytest.raises(NoAnswerError, match="no answer in time"):
         asyncio.run(scene())
@@ -194,7 +194,7 @@ def test_a_command_that_never_ends_is_left_in_time():
 
 def test_a_port_where_nobody_listens_is_named():
     async def scene() -> None:
-        await Hosts(text_of(USER_KEY)).run(endpoint(1), "true")
+        await HostCalls(text_of(USER_KEY)).run(endpoint(1), "true")
 
     with pytest.raises(NoAnswerError, match=r"127\.0\.0\.1:1"):
         asyncio.run(scene())
@@ -215,7 +215,7 @@ def test_no_more_hosts_are_asked_at_once_than_allowed(monkeypatch):
 
     async def scene() -> None:
         async with server(serve) as port:
-            hosts = Hosts(text_of(USER_KEY))
+            hosts = HostCalls(text_of(USER_KEY))
             await asyncio.gather(*(hosts.run(endpoint(port), "true") for _ in range(10)))
 
     asyncio.run(scene())

@@ -15,11 +15,11 @@ from components.hosts.document import wanted_fields
 from components.hosts.pack import LOADER, SOURCES, START, packed
 from components.hosts.program import main as program_main
 from components.hosts.program.host import Host
-from components.hosts.program.links import link_state
 from components.hosts.program.machine import Done
 from components.hosts.program.main import announce, perform
 from components.hosts.program.places import BASELINE_FILE, MODPROBE_FILE, STATE, SYSCTL_FILE, UNIT_LINK
 from components.hosts.program.pods import CHECKPOINT, live_pods
+from components.hosts.program.revert import link_state
 from tests.components.hosts.kernel import PFS, FakeHost, addresses
 
 PROGRAM = b"print('the program')\n"

@@ -3,6 +3,7 @@
 import asyncio
 import base64
 import json
+from dataclasses import asdict
 from typing import Any
 
 import dill
@@ -10,11 +11,12 @@ import pulumi
 import pytest
 from pulumi.dynamic import Config, ConfigureRequest
 
-from components.hosts import confirm, fleet, pack, repair
+from components.hosts import fleet, pack, repair
+from components.hosts import hosts as hosts_module
+from components.hosts.calls import Report
 from components.hosts.fleet import FleetProvider
-from components.hosts.hosts import Hosts, HostsArgs, start_command
+from components.hosts.hosts import Confirmer, Hosts, HostsArgs, remedy, start_command
 from components.hosts.records import HostRecord, properties_of, records_of, wanted_record
-from components.hosts.remedy import remedy
 from components.ssh.connection import NoAnswerError
 from stacks.hosts import HostPolicy
 from stacks.lab import Lab
@@ -152,18 +154,24 @@ def test_a_failed_command_gets_its_remedy_beside_the_providers_error_and_is_not_
     assert "nodes.gpu02.state: drained" in capsys.readouterr().err
 
 
-def test_each_host_is_confirmed_by_a_new_connection_as_soon_as_its_own_command_has_ended(seen, monkeypatch):
+def test_each_host_is_confirmed_by_a_new_connection_as_soon_as_its_own_command_has_ended(lab, monkeypatch):
     asked: list[tuple[str, int, str]] = []
 
     class Calls:
         def __init__(self, key: str | None) -> None:
             assert key == CANARY
 
-        async def call(self, endpoint: Any, verb: str, document: Any) -> None:
+        async def call(self, endpoint: Any, verb: str, document: Any) -> Report:
             asked.append((verb, endpoint.port, document["host"]))
-            raise NoAnswerError("it is left to the Fleet")
+            if document["host"] == "gpu02":
+                raise NoAnswerError("the Fleet asks again")
+            return Report(host="gpu01", changed=["confirmed"])
 
-    monkeypatch.setattr(confirm, "Hosts", Calls)
+    monkeypatch.setattr(hosts_module, "HostCalls", Calls)
+    reports = Confirmer.reports
+    kept: list[Confirmer] = []
+    monkeypatch.setattr(Confirmer, "reports", lambda self: kept.append(self) or reports(self))
+    seen = build(lab)
     hook = seen.hooks["hosts-confirm"]
 
     async def ended() -> None:
@@ -173,6 +181,10 @@ def test_each_host_is_confirmed_by_a_new_connection_as_soon_as_its_own_command_h
 
     assert sorted(asked) == [("confirm", 2222, "gpu01"), ("confirm", 2222, "gpu02")]
     assert hook.opts.ignore_errors is True
+    assert json.loads(seen["hosts-fleet"].inputs["confirmed"]) == {}, "the recording engine ran no hook before it"
+    assert {name: report["changed"] for name, report in json.loads(reports(kept[0])).items()} == {
+        "gpu01": ["confirmed"]
+    }
 
 
 # -- the provider
@@ -216,6 +228,27 @@ def test_create_gives_results_and_facts_as_data(hosts):
     assert json.loads(outs["results"]) == {"gpu01": {"status": "ready"}}
     assert json.loads(outs["facts"]) == {"gpu01": {"machine_id": "machine-2201", "boot_id": "0", "repairs": 0}}
     assert outs["host_gpu01"] == one.text()
+
+
+def test_a_host_that_was_confirmed_in_this_run_is_not_asked_again_and_its_report_enters_no_state(hosts):
+    one, two = record("gpu01", 1), record("gpu02", 2)
+    hosts.knows(one)
+    hosts.knows(two)
+    report = asyncio.run(hosts.call(one.endpoint, "confirm", one.document))
+    hosts.calls.clear()
+    provider = FleetProvider()
+
+    checked = provider.check({}, {**props(one, two), "confirmed": json.dumps({"gpu01": asdict(report)})})
+    outs = provider.create(checked.inputs).outs
+    later = provider.update("fleet", outs, props(one, two))
+
+    assert "confirmed" not in checked.inputs
+    assert {name: result["status"] for name, result in json.loads(outs["results"]).items()} == {
+        "gpu01": "ready",
+        "gpu02": "ready",
+    }
+    assert (hosts.verbs(2201), hosts.verbs(2202)) == (["confirm"], ["confirm", "confirm"]), "once each, by the update"
+    assert json.loads(later.outs["facts"])["gpu01"] == json.loads(outs["facts"])["gpu01"]
 
 
 def test_a_repair_is_counted_so_that_what_was_measured_before_is_obsolete(hosts):

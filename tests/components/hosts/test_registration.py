@@ -15,7 +15,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
 from components.hosts.program.machine import Machine, StepError
-from components.hosts.program.registration import CERTIFICATE, PAUSE_S, REGISTERED_S, wait_until_registered
+from components.hosts.program.membership import CERTIFICATE, PAUSE_S, REGISTERED_S, wait_until_registered
 
 CA = "/etc/kubernetes/pki/ca.crt"
 

@@ -12,7 +12,7 @@ from typing import TypeVar
 import asyncssh
 import pytest
 
-from components.hosts.calls import Hosts, Report
+from components.hosts.calls import HostCalls, Report
 from components.hosts.delivery import send
 from components.hosts.document import wanted_fields
 from components.hosts.hosts import start_command
@@ -32,7 +32,7 @@ def free_port() -> int:
         return int(probe.getsockname()[1])
 
 
-def with_farm(folder: Path, act: Callable[[Farm, Hosts, dict[str, HostRecord]], Awaitable[T]]) -> T:
+def with_farm(folder: Path, act: Callable[[Farm, HostCalls, dict[str, HostRecord]], Awaitable[T]]) -> T:
     """Does something with three hosts, at addresses that no other run uses at the same time."""
 
     async def whole() -> T:
@@ -43,7 +43,7 @@ def with_farm(folder: Path, act: Callable[[Farm, Hosts, dict[str, HostRecord]], 
         keys = {name: " ".join(key.export_public_key().decode().split()[:2]) for name, key in farm.keys.items()}
         records = {node.name: wanted_record(lab, node, keys[node.name]) for node in lab.nodes}
         try:
-            return await act(farm, Hosts(KEY.export_private_key().decode()), records)
+            return await act(farm, HostCalls(KEY.export_private_key().decode()), records)
         finally:
             await farm.stop()
 
@@ -51,7 +51,7 @@ def with_farm(folder: Path, act: Callable[[Farm, Hosts, dict[str, HostRecord]], 
 
 
 def test_a_host_is_what_was_applied_to_it_and_an_undo_takes_it_away(tmp_path: Path) -> None:
-    async def act(farm: Farm, hosts: Hosts, records: dict[str, HostRecord]) -> list[Report]:
+    async def act(farm: Farm, hosts: HostCalls, records: dict[str, HostRecord]) -> list[Report]:
         one = records["gpu0001"]
         verbs = ("probe", "apply", "confirm", "undo", "probe")
         return [await hosts.call(one.endpoint, verb, one.document) for verb in verbs]
@@ -74,7 +74,7 @@ def lab_document() -> dict[str, object]:
 
 
 def test_a_command_runs_the_program_that_was_delivered_and_says_when_there_is_none(tmp_path: Path) -> None:
-    async def act(farm: Farm, hosts: Hosts, records: dict[str, HostRecord]) -> list[dict[str, object]]:
+    async def act(farm: Farm, hosts: HostCalls, records: dict[str, HostRecord]) -> list[dict[str, object]]:
         one = records["gpu0001"]
         sent = json.dumps(one.document).encode()
         early = await hosts.run(one.endpoint, start_command(), sent)
@@ -89,7 +89,7 @@ def test_a_command_runs_the_program_that_was_delivered_and_says_when_there_is_no
 
 
 def test_what_nobody_confirms_is_taken_back_in_time(tmp_path: Path) -> None:
-    async def act(farm: Farm, hosts: Hosts, records: dict[str, HostRecord]) -> Report:
+    async def act(farm: Farm, hosts: HostCalls, records: dict[str, HostRecord]) -> Report:
         one = records["gpu0001"]
         await hosts.call(one.endpoint, "apply", one.document)
         farm.hosts["gpu0001"].revert_at_s = 0.0
@@ -105,7 +105,7 @@ def test_what_nobody_confirms_is_taken_back_in_time(tmp_path: Path) -> None:
 def test_a_fault_concerns_its_host_alone(tmp_path: Path, fault: str, expected: str) -> None:
     (tmp_path / "faults.json").write_text(json.dumps({"gpu0002": fault}))
 
-    async def act(farm: Farm, hosts: Hosts, records: dict[str, HostRecord]) -> Report:
+    async def act(farm: Farm, hosts: HostCalls, records: dict[str, HostRecord]) -> Report:
         with pytest.raises(NoAnswerError, match=expected):
             await hosts.call(records["gpu0002"].endpoint, "probe", records["gpu0002"].document)
         return await hosts.call(records["gpu0003"].endpoint, "probe", records["gpu0003"].document)
@@ -116,7 +116,7 @@ def test_a_fault_concerns_its_host_alone(tmp_path: Path, fault: str, expected: s
 def test_a_step_that_is_told_to_fail_changes_nothing(tmp_path: Path) -> None:
     (tmp_path / "faults.json").write_text(json.dumps({"gpu0001": "failed vfs"}))
 
-    async def act(farm: Farm, hosts: Hosts, records: dict[str, HostRecord]) -> Report:
+    async def act(farm: Farm, hosts: HostCalls, records: dict[str, HostRecord]) -> Report:
         return await hosts.call(records["gpu0001"].endpoint, "apply", records["gpu0001"].document)
 
     report = with_farm(tmp_path, act)

@@ -5,9 +5,8 @@ from typing import Any, Dict, Set
 from ..carriers import refuse_what_carries_the_host, refuse_what_others_use
 from ..daemons import refuse_defined_rails
 from ..host import Document, Host
-from ..links import link_changes, link_state
 from ..machine import StepError
-from ..revert import arm_revert
+from ..revert import arm_revert, link_changes, link_state
 from ..step import Before, Fields, Step, interface_of
 
 LINK_FIELDS = {"mtu_bytes": "mtu_bytes", "up": "link", "addresses": "address"}

@@ -10,7 +10,7 @@ import asyncssh
 import pytest
 
 from components.cluster.bootstrap.join import unite
-from components.hosts.calls import Hosts
+from components.hosts.calls import HostCalls
 from components.hosts.pack import packed
 from components.hosts.program.main import perform
 from components.hosts.repair import Crew, Outcome
@@ -53,7 +53,7 @@ def test_a_cluster_is_made_over_ssh_and_no_command_line_has_a_secret(
             for name, record in machines.records().items():
                 port = await stack.enter_async_context(server(serve(machines, name, commands)))
                 records[name] = record.model_copy(update={"endpoint": endpoint(port)})
-            crew = Crew(hosts=Hosts(text_of(USER_KEY)), policy=HostPolicy(), say=lambda _text: None)
+            crew = Crew(hosts=HostCalls(text_of(USER_KEY)), policy=HostPolicy(), say=lambda _text: None)
             await unite(crew, machines.lab, records, outcome, {})
 
     asyncio.run(scene())
