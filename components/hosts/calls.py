@@ -1,4 +1,4 @@
-"""The host program over SSH: a deadline on everything, and answers instead of exceptions."""
+"""Runs the host program over SSH, each call within a deadline."""
 
 import asyncio
 import json
@@ -18,11 +18,11 @@ from components.ssh.session import feed
 T = TypeVar("T")
 
 AT_ONCE = 64
-"""Hosts that are talked to at the same time."""
+"""Connections at the same time."""
 SPARE_S = LOCK_WAIT_S
-"""The host's own bounds come first, so that its answer tells what took so long."""
+"""Above the host's own deadlines, so its answer can say what took so long."""
 ANNOUNCE_S = 30.0
-"""A wait that is longer says what it waits for, and again after each such time."""
+"""How often a long wait says what it waits for."""
 SENT = "exec sudo -n python3 -I -c "
 
 
@@ -35,7 +35,7 @@ def _silent(_: str) -> None:
 
 @asynccontextmanager
 async def announced(what: Callable[[], str], say: Say) -> AsyncIterator[None]:
-    """Says again and again what is waited for while the block waits."""
+    """Says at intervals what the block waits for."""
     begun_s = time.monotonic()
 
     async def announce() -> None:
@@ -63,7 +63,7 @@ class Report:
 
 
 class HostCalls:
-    """Calls to hosts with one key (None: the ssh-agent's), so many at once, each over a connection of its own."""
+    """Calls hosts with one private key (None: the ssh-agent's keys), each call over its own connection."""
 
     def __init__(self, private_key: str | None, say: Say = _silent) -> None:
         self._keys = keys_of(private_key)
@@ -71,10 +71,10 @@ class HostCalls:
         self._places = asyncio.Semaphore(AT_ONCE)
 
     async def call(self, endpoint: Endpoint, verb: str, document: Mapping[str, JsonValue]) -> Report:
-        """Runs a verb of the host program. A connection that breaks is tried once more: each verb may run twice.
+        """Runs a verb of the host program. If the connection breaks, it tries once more: each verb may run twice.
 
         Raises:
-            NoAnswerError: when the host cannot be asked.
+            NoAnswerError: when the host cannot be reached.
         """
         command = f'{SENT}"{LOADER}" {len(packed())} {verb}'
         sent = packed() + json.dumps(document).encode()
@@ -90,10 +90,10 @@ class HostCalls:
         return parse_report(out)
 
     async def run(self, endpoint: Endpoint, command: str, sent: bytes = b"", answer_s: float = DEADLINE_S) -> str:
-        """Runs a command to its end; its stdout.
+        """Runs a command to its end and returns its stdout.
 
         Raises:
-            NoAnswerError: when the host cannot be asked, or the command fails.
+            NoAnswerError: when the host cannot be reached, or the command fails.
         """
         async with self._places:
             try:
@@ -110,10 +110,10 @@ class HostCalls:
 
 
 def parse_report(out: str) -> Report:
-    """The report in a host's answer: its last line.
+    """The report in the last line of a host's answer.
 
     Raises:
-        NoAnswerError: when that is none.
+        NoAnswerError: when that line is not a report.
     """
     try:
         found = json.loads(out.strip().splitlines()[-1])
@@ -124,5 +124,5 @@ def parse_report(out: str) -> Report:
 
 
 async def each(names: Mapping[str, T], act: Callable[[str, T], Awaitable[None]]) -> None:
-    """Does something with all hosts at once."""
+    """Acts on all hosts at once."""
     await asyncio.gather(*(act(name, value) for name, value in names.items()))

@@ -1,4 +1,4 @@
-"""What a preview says about hosts, and what it refuses: pure functions of old and new records."""
+"""What a preview reports about hosts and what it refuses: pure functions of old and new records."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -22,13 +22,13 @@ SILENT = "does not answer over SSH"
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Change:
-    """One thing that becomes different on one host, with what it does to the host."""
+    """One change on one host, and its effect on that host."""
 
     host: str
     what: str
     """A field such as `enp5s0.mtu_bytes`, or words."""
     values: str = ""
-    """What was and what is asked for."""
+    """Old and new value."""
     cost: str = ""
     """The effect in words, with what is known of it."""
     effect: Effect | Literal["joins", "leaves", "unread"] = "none"
@@ -40,10 +40,10 @@ class Change:
 
 
 def silent_text(name: str, endpoint: Endpoint, seconds: float) -> str:
-    """What a preview says of a host that it could not greet."""
+    """The warning about a host that does not answer."""
     return (
         f"{name} ({endpoint.address}:{endpoint.port}) {SILENT} within {seconds:.0f} s; "
-        f"to go on without it: nodes.{name}.state: drained"
+        f"to leave it out: nodes.{name}.state: drained"
     )
 
 
@@ -66,10 +66,10 @@ def changes(
     """What changes, host by host and field by field.
 
     Args:
-        olds: the hosts as they were, or as they were seen.
-        news: the hosts as they are wanted.
-        facts: per host what it said of itself; see `losses`.
-        now: against which the age of the facts is counted.
+        olds: the hosts as they were last read.
+        news: the hosts that the lab file describes.
+        facts: per host what it reported; see `losses`.
+        now: the age of the facts counts up to this time.
     """
     now = now or datetime.now(UTC)
     renamed = {new.formerly for new in news.values()}
@@ -94,7 +94,7 @@ def changes(
 def reboots_refused(olds: Mapping[str, HostRecord], news: Mapping[str, HostRecord]) -> Iterator[str]:
     """A text for each change that needs a reboot on a host that is configured already.
 
-    Both sides are what was asked for. A deviation that was only seen never blocks a run.
+    It compares the lab file with the last applied one. Drift alone never blocks a run.
     """
     for name, new in news.items():
         old = olds.get(name) or olds.get(new.formerly or "")
@@ -138,7 +138,7 @@ def _changes(name: str, old: HostRecord, new: HostRecord, known: Known | None, n
         users = f"{old.endpoint.user} => {new.endpoint.user}"
         yield Change(host=name, what="logged in to as", values=users, cost=WORDS["none"])
     if old.unfinished and old.fields == new.fields and not old.trouble:
-        yield Change(host=name, what="the last run did not get to its end", cost="goes on")
+        yield Change(host=name, what="the last run did not finish", cost="continues")
     if old.state == new.state == "active" and not old.trouble:
         for field in {**new.fields, **old.fields}:
             before, after = old.fields.get(field, "none"), new.fields.get(field, "none")

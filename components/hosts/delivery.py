@@ -1,7 +1,7 @@
-"""The host program brought to all hosts at once, before the commands that start it.
+"""Copies the host program to all hosts at once, before the commands that start it.
 
-One resource for all of them: a copy per host as a resource of its own would keep each host's connection in the state
-twice more. The path of this module stands in the state of every stack: it never moves.
+One resource serves all hosts: one per host would store each host's connection twice more in the state. Every state
+contains the path of this module, so it must not move.
 """
 
 import asyncio
@@ -28,27 +28,27 @@ RECEIVE_S = 60
 
 
 class DeliveryProvider(Configured, ResourceProvider):
-    """Thin: the hosts come from the lab, the program from this very checkout."""
+    """Takes the hosts from the lab and the program from this checkout."""
 
     sends = "program"
-    """Its input is a digest of what is sent, beside the one of the hosts."""
+    """Name of the input with the digest of what is sent."""
 
     def diff(self, _id: str, _olds: Props, _news: Props) -> DiffResult:
-        """Other content, or other hosts."""
+        """Changes with the content or with the hosts."""
         return DiffResult(changes=any(_olds.get(key) != _news.get(key) for key in (self.sends, "hosts")))
 
     def create(self, props: Props) -> CreateResult:
-        """Sends it to every active host that needs it."""
+        """Sends the content to every active host."""
         self._send()
         return CreateResult(self.sends, props)
 
     def update(self, _id: str, _olds: Props, _news: Props) -> UpdateResult:
-        """Sends it again: to write a file twice costs less than to ask."""
+        """Sends it again: writing a file twice costs less than asking for it."""
         self._send()
         return UpdateResult(_news)
 
     def sent(self, _lab: Lab, login: Login) -> Coroutine[None, None, None]:
-        """Sends it to all hosts at once."""
+        """Sends the program to all hosts at once."""
         return send(HostCalls(login.private_key), login.endpoints)
 
     def _send(self) -> None:
@@ -67,19 +67,19 @@ class Delivery(Resource, module="hosts", name="Delivery"):
 
 
 def endpoints_digest(endpoints: Mapping[str, Endpoint]) -> str:
-    """Changes when a host comes, goes, or is reached in another way."""
+    """Changes when a host joins, leaves, or has another endpoint."""
     hosts = json.dumps({host: endpoint.model_dump() for host, endpoint in endpoints.items()}, sort_keys=True)
     return hashlib.sha256(hosts.encode()).hexdigest()
 
 
 def receive_command() -> str:
-    """Writes the program whole or not at all; its name tells which it is, so other stacks' programs stay."""
+    """Writes the program atomically, under a name with its digest, so programs of other stacks stay."""
     copy = copy_of(digest())
     return f'cat > "$HOME/{copy}.new" && mv "$HOME/{copy}.new" "$HOME/{copy}"'
 
 
 async def send(hosts: HostCalls, endpoints: Mapping[str, Endpoint]) -> None:
-    """Copies the program to each host. A host that does not take it is told by its own command, with the remedy."""
+    """Copies the program to each host. If that fails, the host's own command reports it, with the remedy."""
 
     async def one(_name: str, endpoint: Endpoint) -> None:
         try:

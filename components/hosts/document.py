@@ -1,4 +1,4 @@
-"""What one host is to be, as the one JSON document that its program reads: pure functions of the lab."""
+"""The target state of a host, as the JSON document that the host program reads: pure functions of the lab."""
 
 import hashlib
 import json
@@ -41,7 +41,7 @@ SOFT_ROCE_MODULE = "rdma_rxe"
 def host_document(lab: Lab, node: Node) -> dict[str, JsonValue]:
     """The document of a node; the same lab gives the same text."""
     soft = any(pf.soft_roce for pf in node.pfs)
-    # a section that the lab does not ask for is not there, so that documents written before it stay as they are
+    # sections that the lab does not ask for are left out, so a new kind of section changes no existing document
     sections: dict[str, JsonValue | None] = {
         **repeated_sections(lab),
         **system_sections(lab, node),
@@ -75,7 +75,7 @@ def host_document(lab: Lab, node: Node) -> dict[str, JsonValue]:
 
 
 def repeated_sections(lab: Lab) -> dict[str, JsonValue]:
-    """The sections that repeat a field of the lab file, of the steps that say so."""
+    """The sections that repeat a field of the lab file, for the steps that name one."""
     found: dict[str, JsonValue] = {}
     for step in (step for step in steps.STEPS if step.setting):
         *above, field = step.setting.split(".")
@@ -86,7 +86,7 @@ def repeated_sections(lab: Lab) -> dict[str, JsonValue]:
 
 
 def deadline_s(lab: Lab) -> int:
-    """Bound of a run on a host: packages and driver builds take minutes, all the rest seconds."""
+    """Deadline of a run on a host: packages and driver builds take minutes, everything else takes seconds."""
     longer_s = system_seconds(lab) + driver_seconds(lab) + gpu_seconds(lab) + runtime_seconds(lab) + guest_seconds(lab)
     return DEADLINE_S + longer_s
 
@@ -97,12 +97,12 @@ def wanted_fields(document: dict[str, JsonValue]) -> dict[str, JsonValue]:
 
 
 def document_text(document: dict[str, JsonValue]) -> str:
-    """As it goes over stdin, readable in a preview's diff."""
+    """The text on stdin, readable in a preview's diff."""
     return json.dumps(document, indent=1) + "\n"
 
 
 def vf_layout(lab: Lab) -> str:
-    """Digest of what a device plugin sees: it changes when VFs appear, vanish or move to another rail."""
+    """Digest of the VFs: it changes when VFs are added, removed or moved to another rail."""
     layout = [(node.name, pf.interface, pf.rail, pf.vfs) for node in lab.active_nodes for pf in node.pfs]
     return hashlib.sha256(json.dumps(layout).encode()).hexdigest()[:16]
 
@@ -125,7 +125,7 @@ def _pf_document(lab: Lab, node: Node, pf: Pf) -> dict[str, JsonValue]:
 
 
 def _vf_owner(lab: Lab) -> dict[str, JsonValue]:
-    """Who makes the VFs where the hosts do not: their number is then nothing that a host has to have."""
+    """Marks VFs that an operator creates: the host program then leaves their number alone."""
     operated = lab.cluster is not None and lab.cluster.delivery.profile == "sriov_operator"
     return {"vf_owner": "operator"} if operated else {}
 

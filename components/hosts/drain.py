@@ -1,4 +1,4 @@
-"""Taking a node out of the cluster before its reboot, and giving it back."""
+"""Drains a node before its reboot, and opens it again."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -8,11 +8,11 @@ from typing import Protocol
 from components.kubernetes.client import ApiError, KubernetesApi, Object, at
 
 DRAIN_S = 300
-"""Bound on one drain; a pod that does not go by then stops the roll."""
+"""Limit of one drain; a pod that stays longer stops the roll."""
 
 
 class DrainError(Exception):
-    """A node whose pods do not go; the text names them."""
+    """A node whose pods cannot be evicted; the text names them."""
 
 
 class Drainer(Protocol):

@@ -1,4 +1,4 @@
-"""What hosts say of themselves: which of it later runs need, and which of it people have to be told."""
+"""Facts that hosts report: which of them stay in the state, and which become messages."""
 
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
@@ -13,17 +13,17 @@ from stacks.words import some
 Facts = dict[str, JsonValue]
 
 KEPT_FACTS = ("machine_id", "boot_id", "kernel", "warnings", *(fact for step in STEPS for fact in step.keeps))
-"""Written when something is put right, so an up without changes writes none, whatever a ping says today."""
+"""The state changes only with a repair, so facts that change by themselves are not kept."""
 
 
 def kept(report: Report) -> Facts:
-    """The facts that later runs need, small enough to stand in the state."""
+    """The facts that later runs need; they stay in the state."""
     known = {key: report.facts[key] for key in KEPT_FACTS if key in report.facts}
     return known | vf_facts(report.facts, datetime.now(UTC))
 
 
 def qos_limits(facts: Mapping[str, Facts]) -> Iterator[str]:
-    """A line for each way in which PFs cannot be set or looked at as the lab's quality of service asks."""
+    """A line for each reason why PFs cannot have the lab's quality of service."""
     by_form: dict[str, list[str]] = {}
     for name, known in sorted(facts.items()):
         forms = known.get("qos")
@@ -35,7 +35,7 @@ def qos_limits(facts: Mapping[str, Facts]) -> Iterator[str]:
 
 
 def warnings_of(facts: Mapping[str, Facts]) -> Iterator[str]:
-    """A line for each warning of the hosts; one that many of them give is told once."""
+    """A line for each warning; a warning of several hosts appears once."""
     by_text: dict[str, list[str]] = {}
     for name, known in sorted(facts.items()):
         texts = known.get("warnings")

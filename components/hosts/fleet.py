@@ -1,6 +1,6 @@
-"""All hosts of a lab as one resource: what each is to be in the inputs, what each is in the outputs.
+"""All hosts of a lab as one resource: target states in the inputs, actual states in the outputs.
 
-The path of this module stands in the state of every stack: it never moves.
+Every state contains the path of this module, so it must not move.
 """
 
 import asyncio
@@ -48,10 +48,10 @@ CONFIRMED: dict[str, Report] = {}
 
 
 class FleetProvider(Configured, ResourceProvider):
-    """Thin: what is to be done with hosts stands in `repair` and `roll`, what is to be said in `changes`."""
+    """The engine's view of the hosts; `repair` and `roll` do the work, `changes` words the messages."""
 
     def check(self, _olds: Props, news: Props) -> CheckResult:
-        """Refuses what the lab does not allow, while it is still a preview, and warns of hosts that are silent."""
+        """Refuses in the preview what the lab does not allow, and warns of hosts that do not answer."""
         CONFIRMED.clear()
         CONFIRMED.update(_reports(news.pop("confirmed", None)))
         records = records_of(news)
@@ -60,13 +60,13 @@ class FleetProvider(Configured, ResourceProvider):
         failures = [CheckFailure("versions", text) for text in refused_upgrades(records_of(_olds), records)]
         if not _policy(news).allow_reboot:
             refused = reboots_refused(records_of(_olds), records)
-            # named by a property with a short value: the engine prints it before the reason
+            # the engine prints the property's value before the reason, so a short one is named
             failures += [CheckFailure("allow_reboot", text) for text in refused]
         failures += [CheckFailure("vf_layout", text) for text in vfs_refused(records_of(_olds), records, SEEN_NOW)]
         return CheckResult(news, failures)
 
     def diff(self, _id: str, _olds: Props, _news: Props) -> DiffResult:
-        """Says what changes on which host, with the effect."""
+        """Reports what changes on which host, with the effect."""
         seen, wanted = records_of(_olds), records_of(_news)
         lines = list(change_lines(seen, wanted, {**_facts(_olds), **SEEN_NOW}))
         lacking = any(list(missed(seen.get(name), new)) for name, new in wanted.items())
@@ -78,24 +78,24 @@ class FleetProvider(Configured, ResourceProvider):
         return DiffResult(changes=bool(lines) or any(_olds.get(key) != _news[key] for key in others))
 
     def create(self, props: Props) -> CreateResult:
-        """Looks after hosts that were configured by their commands."""
+        """Checks the hosts after their commands have configured them."""
         return CreateResult("fleet", self._converged({}, props))
 
     def read(self, id_: str, props: Props) -> ReadResult:
-        """Looks at all hosts; one that does not answer is data."""
+        """Reads all hosts; one that does not answer is data."""
         seen = properties_of(asyncio.run(observe(self._hosts(), records_of(props), SEEN_NOW)))
         outs = {**props, **seen}
         inputs = {key: value for key, value in outs.items() if key not in OUTPUTS and not key.startswith("__")}
-        if "vf_layout" in inputs:  # else each refresh would show the count as a change of what was asked for
+        if "vf_layout" in inputs:  # else each refresh would show the count as a changed input
             inputs["vf_layout"] = plain(inputs["vf_layout"])
         return ReadResult(id_, outs, inputs)
 
     def update(self, _id: str, _olds: Props, _news: Props) -> UpdateResult:
-        """Puts right what differs, as far as the policy allows."""
+        """Repairs what deviates, as far as the policy allows."""
         return UpdateResult(self._converged(_olds, _news))
 
     def delete(self, _id: str, _props: Props) -> None:
-        """Undoes all hosts. One that cannot be reached is reported and holds nothing up."""
+        """Undoes all hosts. One that cannot be reached is reported and does not delay the others."""
         crew = self._crew(_policy(_props))
         results = asyncio.run(undo_all(crew, records_of(_props), _facts(_props)))
         for name, result in results.items():
@@ -155,14 +155,14 @@ class FleetProvider(Configured, ResourceProvider):
 
 
 class Fleet(Resource, module="hosts", name="Fleet"):
-    """The hosts of a lab after their commands: probed, repaired, rebooted in a roll, undone when they leave."""
+    """The hosts of a lab: checked after their commands, repaired, rebooted in a roll, undone when they leave."""
 
     results: pulumi.Output[str]
     """JSON: status of each host, with reason and hint where it is not ready."""
     facts: pulumi.Output[str]
-    """JSON: what each host said of itself."""
+    """JSON: what each host reported."""
     vf_layout: pulumi.Output[str]
-    """Mark of the VFs that a device plugin finds (see `layout`); known once they are there."""
+    """Mark of the VFs that a device plugin finds (see `layout`); known once they exist."""
 
     def __init__(
         self,
@@ -209,7 +209,7 @@ def _reports(confirmed: object) -> dict[str, Report]:
 
 
 def _remembered(outcome: Outcome, before: Facts) -> Facts:
-    """Facts of all hosts, those of silent ones from before, and how often each was repaired."""
+    """Facts of all hosts, earlier ones for hosts that do not answer, and how often each was repaired."""
     facts: Facts = {}
     for name in outcome.records:
         old = before.get(name)

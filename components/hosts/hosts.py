@@ -27,7 +27,7 @@ from stacks.nodes import Node
 
 SHORTEST_TIMEOUT_S = 900
 SPARE_S = 300
-"""For the lock, the connection and its repetitions: the host's own bound has to come first, since it says what hung."""
+"""For the lock, the connection and its retries. The host's own deadline comes first, because it says what hung."""
 DIAL_S = 10
 BUSY_DIAL_S = 60
 """The same on emulated machines with a kubelet, where pods start meanwhile."""
@@ -42,10 +42,10 @@ class HostsArgs:
 
 
 class Hosts(pulumi.ComponentResource):
-    """Every active host configured, confirmed over a new connection, and judged.
+    """Configures every active host, confirms it over a new connection, and checks it.
 
     The commands have no `delete` and no `triggers`: with them a renamed host would be undone after it was set up.
-    Undo is the Fleet's, by machine.
+    The Fleet undoes hosts, by machine ID.
     """
 
     results: pulumi.Output[Mapping[str, Mapping[str, str]]]
@@ -56,7 +56,7 @@ class Hosts(pulumi.ComponentResource):
     facts: pulumi.Output[Mapping[str, Mapping[str, object]]]
     """Per host: machine id, kernel, RDMA devices (soft-RoCE named as simulated)."""
     vf_layout: pulumi.Output[str]
-    """Mark of all VFs (see `layout`): another one makes a device plugin look again. Known when they are there."""
+    """Mark of all VFs (see `layout`): when it changes, device plugins restart. Known once the VFs exist."""
 
     def __init__(self, name: str, args: HostsArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("rocelab:hosts:Hosts", name, None, opts)
@@ -68,7 +68,7 @@ class Hosts(pulumi.ComponentResource):
         files, marks = args.credentials.files, {"vf_layout": pulumi.Output.from_input(vf_layout(lab))}
         self._brought: list[pulumi.Resource] = [self._program]
         if files:
-            # another secret changes no document, and still has to get to its place: the Fleet looks at it too
+            # a changed secret changes no document, but must still be installed, so the Fleet sees its digest
             marks["files"] = files_digest(files)
             kept = pulumi.ResourceOptions(parent=self)
             self._brought.append(SecretFiles(f"{name}-files", endpoints, marks["files"], kept))
@@ -76,7 +76,7 @@ class Hosts(pulumi.ComponentResource):
         keys = args.credentials.host_keys
         records = {node.name: wanted_record(lab, node, keys[node.name], owner) for node in lab.nodes}
         confirmer = Confirmer({f"{name}-{node}": record for node, record in records.items()}, self._key(args))
-        # a host that cannot be confirmed is no fault of its command: the Fleet says what it is
+        # a host that cannot be confirmed is not a failure of its command: the Fleet reports it
         forgiving = pulumi.ResourceHookOptions(ignore_errors=True)
         self._confirm = pulumi.ResourceHook(f"{name}-confirm", lambda seen: confirmer.confirm(seen.name), forgiving)
         commands = [self._configure(name, args, node, records[node.name]) for node in lab.active_nodes]
@@ -88,7 +88,7 @@ class Hosts(pulumi.ComponentResource):
             records,
             lab.hosts,
             marks,
-            # what the commands do to the hosts is nothing that a value shows
+            # no output shows what the commands did to the hosts
             pulumi.ResourceOptions(parent=self, depends_on=commands),
         )
         self.results = fleet.results.apply(json.loads)
@@ -98,7 +98,7 @@ class Hosts(pulumi.ComponentResource):
         self.register_outputs({"results": self.results, "facts": self.facts, "vf_layout": self.vf_layout})
 
     def _key(self, args: HostsArgs) -> Callable[[], Awaitable[str | None]]:
-        """The private key's text, for whoever connects while the program runs."""
+        """Reads the private key's text while the program runs."""
 
         async def text() -> str | None:
             return await args.credentials.private_key.future() if args.credentials.private_key else None
@@ -138,13 +138,13 @@ class Hosts(pulumi.ComponentResource):
 
 
 def _explain(node: Node, failed: pulumi.ErrorHookArgs) -> bool:
-    """Says what to do beside the provider's own error; true would try again, which the provider has done by itself."""
+    """Adds the remedy to the provider's error. True would retry, which the provider has already done."""
     pulumi.log.error(remedy(node, failed.errors[0] if failed.errors else ""))
     return False
 
 
 def start_command() -> str:
-    """Starts the copied program when it is the very one that was sent; else says so as data, in its own form."""
+    """Starts the copied program if it is the one that was sent; otherwise prints a report that says so."""
     copy = copy_of(digest())
     failed = {
         "step": "program",
@@ -208,14 +208,14 @@ CAUSES = (
     (("a password is required", "sudo:"), "lets its user run nothing as root: sudo without a password is needed"),
     (("python3: not found", "python3: command not found", "No such file"), "has no python3"),
 )
-"""Words in the provider's error, and what they mean; the first that fits counts."""
+"""Words in the provider's error, and what they mean; the first match counts."""
 
 
 def remedy(node: Node, error: str) -> str:
-    """One line with host, address, cause and the two ways on."""
+    """One line with host, address, cause and two remedies."""
     cause = next((text for words, text in CAUSES if any(word.lower() in error.lower() for word in words)), None)
     said = cause or f"failed: {' '.join(error.split())[:200]}"
     return (
-        f"nodes.{node.name}: {node.name} ({node.address}:{node.ssh_port}) {said}. Mend it and run again, "
-        f"or set nodes.{node.name}.state: drained to go on without it"
+        f"nodes.{node.name}: {node.name} ({node.address}:{node.ssh_port}) {said}. Fix it and run again, "
+        f"or set nodes.{node.name}.state: drained to leave it out"
     )

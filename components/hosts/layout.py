@@ -1,7 +1,7 @@
-"""The mark of all VFs, by which a device plugin knows that it has to look again. Pure.
+"""The mark of all VFs: when it changes, device plugins restart, because they look for VFs only when they start. Pure.
 
-It is the digest of what the lab asks for, and behind a dot how often VFs came under the same digest: on a host whose
-VFs failed at first, or were lost and put back, the plugin has looked too early, and nothing in the lab file changed.
+It is the digest of the VFs in the lab file and, after a dot, how often VFs appeared later under the same digest: they
+failed at first, or were lost and created again, so a plugin looked too early although the lab file did not change.
 """
 
 from collections.abc import Collection, Iterator, Mapping
@@ -13,12 +13,12 @@ DOT = "."
 
 
 def same_layout(one: object, other: object) -> bool:
-    """Whether two marks are of the same lab's VFs."""
+    """Whether two marks stand for the same VFs in the lab file."""
     return plain(one) == plain(other)
 
 
 def plain(mark: object) -> str:
-    """The digest alone, as it stands among the inputs."""
+    """The digest alone, as in the inputs."""
     return str(mark).partition(DOT)[0]
 
 
@@ -26,9 +26,9 @@ def mark_after(old: object, wanted: object, came: bool) -> str:
     """The mark after a run.
 
     Args:
-        old: that of the last run, if there was one.
-        wanted: the digest that the lab gives.
-        came: whether VFs came that the last run had not found.
+        old: the mark of the last run, if there was one.
+        wanted: the digest of the lab file.
+        came: whether VFs appeared that the last run had not found.
     """
     if old is None or not same_layout(old, wanted):
         return plain(wanted)
@@ -37,7 +37,7 @@ def mark_after(old: object, wanted: object, came: bool) -> str:
 
 
 def missed(seen: HostRecord | None, new: HostRecord) -> Iterator[str]:
-    """Fields of the numbers of VFs that were found other than they are wanted now."""
+    """The fields whose number of VFs differs from the target."""
     if seen is None or seen.state != "active" or new.state != "active" or seen.trouble:
         return
     yield from (field for field, value in _numbers(new) if seen.fields.get(field, value) != value)
@@ -46,12 +46,12 @@ def missed(seen: HostRecord | None, new: HostRecord) -> Iterator[str]:
 def vfs_came(
     olds: Mapping[str, HostRecord], now: Mapping[str, HostRecord], found_wrong: Mapping[str, Collection[str]]
 ) -> bool:
-    """Whether a host has VFs as wanted that the last run, or the first look of this one, had not found so.
+    """Whether a host now has all VFs that the last run, or the start of this one, did not find.
 
     Args:
-        olds: the hosts as they were seen last.
-        now: the hosts as they were seen at the end of this run.
-        found_wrong: per host the fields that its first look found wrong.
+        olds: the hosts as they were last read.
+        now: the hosts at the end of this run.
+        found_wrong: per host the fields that deviated at the start of this run.
     """
     for name, record in now.items():
         old = olds.get(name) or olds.get(record.formerly or "")

@@ -1,7 +1,7 @@
-"""What stands in the state about each host: one JSON text each, so that numbers stay numbers and a diff has a name.
+"""Hosts in the state: one JSON text per host, so numbers stay numbers and a diff names the host.
 
-The state has every text twice, for inputs and outputs, so nothing is written that can be worked out: what all hosts
-have in common stands once for all, and fields only where they are not what the document asks for.
+The state holds each text twice, as input and as output. Sections that all hosts share are therefore written once, and
+fields only where they differ from what the document asks for.
 """
 
 import json
@@ -24,17 +24,17 @@ Document = dict[str, JsonValue]
 
 
 class HostRecord(Section):
-    """One host: how it is reached, what is wanted of it, and (after a look at it) what is."""
+    """One host: its endpoint, its target state, and its fields as they were last read."""
 
     state: Literal["active", "drained", "absent"]
     formerly: str | None = None
     endpoint: Endpoint
     fields: dict[str, JsonValue]
-    """Wanted in the inputs; in the outputs what was seen last."""
+    """In the inputs the target values; in the outputs the values that were last read."""
     trouble: str = ""
-    """Why the last look at the host failed; empty in the inputs."""
+    """Why the host could not be read; empty in the inputs."""
     unfinished: bool = False
-    """Whether the last run was to carry the document out and did not get to the end; never in the inputs."""
+    """Whether the last run did not finish applying the document; never in the inputs."""
     document: Document
     """All that a repair or an undo needs, also when the lab file no longer names the host."""
 
@@ -44,7 +44,7 @@ class HostRecord(Section):
         return given if "fields" in given else {**given, "fields": _fields_of(given)}
 
     def text(self, shared: Document | None = None) -> str:
-        """As it stands in the state; sorted, since another order of the same would look like a change."""
+        """The text for the state; sorted, because another order would look like a change."""
         content = self.model_dump(mode="json", exclude_defaults=True)
         content["document"] = {key: value for key, value in self.document.items() if key not in (shared or {})}
         if self.fields == _fields_of({**content, "document": self.document}):
@@ -53,18 +53,18 @@ class HostRecord(Section):
 
 
 def _fields_of(content: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
-    """The fields of a host that is as its document asks."""
+    """The fields of a host that conforms to its document."""
     document = content.get("document")
     if content.get("state") != "active" or not isinstance(document, dict):
         return {}
     try:
         return wanted_fields(document)
-    except (KeyError, TypeError):  # written by another version of us
+    except (KeyError, TypeError):  # written by another version of rocelab
         return {}
 
 
 def wanted_record(lab: Lab, node: Node, host_key: str, owner: str = "") -> HostRecord:
-    """What the lab wants of a node; with an owner the host refuses every other one."""
+    """The target state of a node. With an owner, the host refuses every other one."""
     document: Document = {**host_document(lab, node), **({"owner": owner} if owner else {})}
     return HostRecord(
         state=node.state,
@@ -76,7 +76,7 @@ def wanted_record(lab: Lab, node: Node, host_key: str, owner: str = "") -> HostR
 
 
 def records_of(properties: Mapping[str, object]) -> dict[str, HostRecord]:
-    """The hosts among a resource's properties. What is unknown, or of another version of us, is left out."""
+    """The hosts among a resource's properties, without those that are unknown or unreadable."""
     found: dict[str, HostRecord] = {}
     text = properties.get(SHARED)
     shared = json.loads(text) if isinstance(text, str) else {}
@@ -92,14 +92,14 @@ def records_of(properties: Mapping[str, object]) -> dict[str, HostRecord]:
 
 
 def properties_of(records: Mapping[str, HostRecord]) -> dict[str, str]:
-    """The other way round."""
+    """The properties for these hosts."""
     shared = _shared([record.document for record in records.values()])
     texts = {PREFIX + name: record.text(shared) for name, record in records.items()}
     return {**texts, SHARED: json.dumps(shared, sort_keys=True)}
 
 
 def _shared(documents: list[Document]) -> Document:
-    """The sections that all documents have alike; none for a single one, which would then be empty."""
+    """The sections that are the same in all documents; none for a single document, which would become empty."""
     if len(documents) < 2:
         return {}
     first, *others = documents

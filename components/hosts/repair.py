@@ -1,4 +1,4 @@
-"""What the fleet does to its hosts: look, confirm, put right, and undo. Whatever a host does, the answer is data."""
+"""Observe, confirm, repair and undo hosts. Whatever a host does, the answer is data."""
 
 import asyncio
 from collections.abc import Mapping, Sequence
@@ -25,7 +25,7 @@ STAYS = "its VFs, links, /etc drop-ins and unit rocelab-rdma.service stay on it"
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Crew:
-    """What every piece of work on the hosts needs."""
+    """How hosts are called, what the lab allows, and where progress goes."""
 
     hosts: HostCalls
     policy: HostPolicy
@@ -34,39 +34,39 @@ class Crew:
 
 @dataclass
 class Outcome:
-    """What came of it, by host."""
+    """The hosts after the work, by name."""
 
     records: dict[str, HostRecord] = field(default_factory=dict)
     results: dict[str, Result] = field(default_factory=dict)
     facts: dict[str, Facts] = field(default_factory=dict)
     repaired: set[str] = field(default_factory=set)
-    """Hosts on which something was put right: what was measured on them before is obsolete."""
+    """Hosts that were repaired: earlier measurements on them are obsolete."""
     found_wrong: dict[str, list[str]] = field(default_factory=dict)
-    """Per host the fields that were not as wanted at its first look."""
+    """Per host the fields that deviated when it was first read."""
 
     def note(self, name: str, record: HostRecord, result: Result, report: Report | None = None) -> None:
-        """Keeps what is known of a host now."""
+        """Records the state of a host."""
         self.records[name], self.results[name] = record, result
         if report is not None:
             self.facts[name] = kept(report)
 
 
 def unreachable(name: str, error: NoAnswerError) -> Result:
-    """The result of a host that cannot be asked."""
+    """The result of a host that does not answer."""
     return {
         "status": "unreachable",
         "reason": str(error),
-        "hint": f"mend it and run again, or set nodes.{name}.state: drained to go on without it",
+        "hint": f"fix it and run again, or set nodes.{name}.state: drained to leave it out",
     }
 
 
 async def observe(hosts: HostCalls, records: Mapping[str, HostRecord], facts: Facts) -> dict[str, HostRecord]:
-    """The same records with what is in place of what was; a host that does not answer says so there.
+    """The records with the fields as they are now; a host that does not answer says so in its record.
 
     Args:
         hosts: how they are called.
         records: what was.
-        facts: takes what the hosts say of themselves.
+        facts: receives what the hosts report.
     """
     seen = dict(records)
 
@@ -88,7 +88,7 @@ async def observe(hosts: HostCalls, records: Mapping[str, HostRecord], facts: Fa
 
 
 def _outside(record: HostRecord, report: Report) -> str:
-    """Says when a host of a cluster that is made here is in none; no field shows it, since no step puts it right."""
+    """Reports a host that has left the cluster that rocelab made. No field shows that, because no step repairs it."""
     membership = report.facts.get("kubernetes")
     if "kubernetes" not in record.document or not isinstance(membership, dict):
         return ""
@@ -133,7 +133,7 @@ async def converge(
         result = await leave(crew, name, record, _machine_id(facts, name), machines)
         outcome.results[name] = result
         if name in news:
-            # what could not be undone is seen again by the next run
+            # the next run tries again what could not be undone
             trouble = "" if result["status"] == "undone" else result["reason"]
             outcome.records[name] = record.model_copy(update={"trouble": trouble})
 
@@ -147,7 +147,7 @@ async def converge(
 
 
 async def leave(crew: Crew, name: str, record: HostRecord, machine_id: str, kept: set[str]) -> Result:
-    """Undoes a host, unless another machine answers there by now, or the same machine is kept under another name."""
+    """Undoes a host, unless another machine now answers at its address, or the machine stays under another name."""
     try:
         async with asyncio.timeout(UNDO_S):
             looked = await crew.hosts.call(record.endpoint, "probe", record.document)
@@ -169,7 +169,7 @@ async def leave(crew: Crew, name: str, record: HostRecord, machine_id: str, kept
 
 
 def _nameless(looked: Report) -> Result:
-    failed = looked.failed or {"reason": "it does not tell its machine id"}
+    failed = looked.failed or {"reason": "it does not report its machine ID"}
     if _cannot_run(looked):
         return {"status": "left", "reason": f"{failed['reason']}: nothing can be undone there"}
     return {"status": "failed", **failed}
@@ -190,7 +190,7 @@ async def undo_all(crew: Crew, records: Mapping[str, HostRecord], facts: Facts) 
 
 
 def result_of(name: str, new: HostRecord, report: Report, failed: dict[str, str] | None, policy: HostPolicy) -> Result:
-    """The judgement over a host that has answered."""
+    """The result of a host that has answered."""
     wrong = {key: value for key, value in new.fields.items() if report.fields.get(key) != value}
     if not wrong and report.failed is None:
         return {"status": "ready"}
@@ -206,12 +206,12 @@ def result_of(name: str, new: HostRecord, report: Report, failed: dict[str, str]
         "step": "drift",
         "reason": f"{key} is {shorten(report.fields.get(key))}, wanted {shorten(value)}{undone and f'; {undone}'}",
         "hint": f"its repair is of class {repair_class(key)}, and hosts.repair allows {policy.repair}; "
-        f"raise it, or mend {name} by hand",
+        f"raise it, or repair {name} by hand",
     }
 
 
 def reverted(report: Report, wrong: Sequence[str]) -> str:
-    """Why links are not as they were set, when the host itself has put them back."""
+    """Names the links that the host itself has reverted."""
     links = report.facts.get("reverted")
     found = (
         [link for link in links if any(key.startswith(f"{link}.") for key in wrong)] if isinstance(links, list) else []
@@ -239,7 +239,7 @@ async def _bring_up(  # noqa: PLR0913, PLR0917  # one host of the above
             crew.say(f"{name}: {undone}")
         only = [key for key in new.fields if deploys or may_repair(key, crew.policy.repair)]
         if set(wrong) & set(only) and not _is_anothers(report) and not _cannot_run(report):
-            crew.say(f"{name}: puts right {', '.join(key for key in wrong if key in only)}")
+            crew.say(f"{name}: repairs {', '.join(key for key in wrong if key in only)}")
             outcome.repaired.add(name)
             failed = (await call(new.endpoint, "apply", {**document, "only": list[JsonValue](only)})).failed
             report = await call(new.endpoint, "confirm", document)
@@ -256,12 +256,12 @@ async def _bring_up(  # noqa: PLR0913, PLR0917  # one host of the above
 
 
 def _is_anothers(report: Report) -> bool:
-    """Whether the host belongs to another stack, which it says before anything changes."""
+    """Whether the host belongs to another stack; it reports that before anything changes."""
     return report.failed is not None and report.failed["step"] == "owner"
 
 
 def _cannot_run(report: Report) -> bool:
-    """Whether the host's python3 is too old for the program, so that nothing was looked at and nothing can be done."""
+    """Whether the host's python3 is too old for the program, so nothing was read and nothing can be done."""
     return report.failed is not None and report.failed["step"] == "program"
 
 
@@ -271,14 +271,14 @@ def _machine_id(facts: Facts, name: str) -> str:
 
 
 async def silent_peers(hosts: HostCalls, records: Mapping[str, HostRecord], facts: dict[str, Facts]) -> dict[str, str]:
-    """Per host the peers that did not answer, or no whole frame: a cable, a VLAN, an MTU, or a machine that is down.
+    """Per host the peers that did not answer, or not to full frames: a cable, a VLAN, an MTU, or a host that is down.
 
-    Hosts are looked at while others are put right, so one that heard nothing is asked once more.
+    A peer may have been under repair when it was pinged, so a host that heard nothing is asked once more.
 
     Args:
         hosts: how they are called.
         records: the hosts of the lab.
-        facts: what they said of themselves; takes what they say when they are asked again.
+        facts: what the hosts reported; receives the new reports.
     """
     names = _by_address(records)
 
@@ -291,7 +291,7 @@ async def silent_peers(hosts: HostCalls, records: Mapping[str, HostRecord], fact
 
 
 def _by_address(records: Mapping[str, HostRecord]) -> dict[str, str]:
-    """Whose each address on a rail is."""
+    """Host by its address on a rail."""
     found = {}
     for name, record in records.items():
         pfs = record.document.get("pfs")

@@ -33,12 +33,12 @@ class Roll:
     """None: the lab has no cluster."""
 
     async def run(self, names: Sequence[str], outcome: Outcome) -> None:
-        """Reboots these hosts; what came of it replaces their results."""
+        """Reboots these hosts and replaces their results."""
         deadline = time.monotonic() + self.crew.policy.reboot_budget_s
         stopped = ""
         for batch in batches(names, self.crew.policy, _control_planes(self.records)):
             if not stopped and time.monotonic() > deadline:
-                stopped = "partial: the reboot budget is used up; the next run goes on"
+                stopped = "partial: the reboot budget is used up; the next run continues"
             if stopped:
                 for name in batch:
                     outcome.results[name] = {**outcome.results[name], "hint": stopped}
@@ -63,12 +63,12 @@ class Roll:
             outcome.note(name, seen, result, report)
         except (NoAnswerError, DrainError) as error:
             reason = f"{error}{'; it stays cordoned' if closed else ''}"
-            result = {"status": "failed", "step": "reboot", "reason": reason, "hint": "mend it, then run again"}
+            result = {"status": "failed", "step": "reboot", "reason": reason, "hint": "fix it, then run again"}
             outcome.note(name, record.model_copy(update={"trouble": reason}), result)
         return result
 
     async def _emptied(self, name: str) -> bool:
-        """Whether the node has to be opened again afterwards. One that keeps its pods is opened at once."""
+        """Drains the node; returns whether it must be uncordoned later. If that fails, it is uncordoned at once."""
         if self.drainer is None:
             return False
         self.crew.say(f"{name}: cordoned and drained")
@@ -104,7 +104,7 @@ class Roll:
         raise NoAnswerError(f"not back {self.crew.policy.reboot_wait_s} s after its reboot ({last or 'same boot'})")
 
     async def _unit_has_ended(self, endpoint: Endpoint) -> bool:
-        """Whether our unit has done what it can, so that waiting on is pointless."""
+        """Whether the boot unit has ended, so further waiting is pointless."""
         said = (await self.crew.hosts.run(endpoint, UNIT_STATE, answer_s=60)).split()
         has_run = any(re.match(r"ExecMainExit\w+=[1-9]", word) for word in said)
         return "ActiveState=failed" in said or (has_run and "ActiveState=activating" not in said)
@@ -118,18 +118,18 @@ class Roll:
 
 
 def reach_command(interface: str, peers: Sequence[str]) -> str:
-    """Succeeds when one of the first peers answers; any one is proof, and one may be away."""
+    """Succeeds when one of the first peers answers: one is proof enough, and another may be down."""
     tries = " || ".join(f"sudo -n ping -c1 -W2 -I {interface} {peer}" for peer in peers[:ASKED_PEERS])
     return f"({tries}) >/dev/null"
 
 
 def batches(names: Sequence[str], policy: HostPolicy, alone: Container[str] = ()) -> Iterator[list[str]]:
-    """Who reboots together: one canary, then so many as the policy allows; or all at once when it says so.
+    """The hosts that reboot together: one canary, then as many as the policy allows, or all at once.
 
     Args:
         names: hosts that wait for a reboot.
-        policy: how many may be away at once.
-        alone: hosts that never go together with another, and last: two control planes away are a lost quorum.
+        policy: how many may be down at once.
+        alone: hosts that reboot last and never together: two control planes down lose the quorum.
     """
     others = [name for name in names if name not in alone]
     size = len(others) if policy.reboot == "parallel" else policy.max_unavailable

@@ -1,7 +1,7 @@
-"""Secrets brought to the nodes that need them as files, before the commands that start the host program.
+"""Copies secrets as files to the nodes that need them, before the commands that start the host program.
 
-They go over stdin into a file for its owner alone: no document, state, log or command line ever holds one. The path of
-this module stands in the state of stacks with such secrets: it never moves.
+They travel over stdin into a file that only its owner can read: no document, state, log or command line contains one.
+States of stacks with such secrets contain the path of this module, so it must not move.
 """
 
 import hashlib
@@ -21,17 +21,17 @@ from stacks.secret_files import secret_files
 
 
 class SecretFilesProvider(DeliveryProvider):
-    """Thin: which files, and on which nodes, comes from the lab; their content from the stack's configuration."""
+    """Takes files and nodes from the lab, and the content from the stack's configuration."""
 
     sends = "files"
 
     def sent(self, lab: Lab, login: credentials.Login) -> Coroutine[None, None, None]:
-        """Brings each node its files."""
+        """Sends each node its files."""
         return send_files(HostCalls(login.private_key), login.endpoints, files_of(lab, self._setting))
 
 
 class SecretFiles(Resource, module="hosts", name="SecretFiles"):
-    """The files of a lab's secrets, on their nodes. What is in place is the steps' business, and so is its removal."""
+    """The files with a lab's secrets on their nodes. Steps install and remove them."""
 
     def __init__(
         self,
@@ -45,7 +45,7 @@ class SecretFiles(Resource, module="hosts", name="SecretFiles"):
 
 
 def files_digest(files: Mapping[str, pulumi.Output[str]]) -> pulumi.Output[str]:
-    """Changes with any of the secrets, and is one itself."""
+    """Changes with any of the secrets, and is a secret itself."""
     given = pulumi.Output.all(**files)
     return given.apply(lambda texts: hashlib.sha256(json.dumps(texts, sort_keys=True).encode()).hexdigest())
 
@@ -65,7 +65,7 @@ def files_of(lab: Lab, setting: credentials.Setting) -> dict[str, dict[str, byte
 
 
 def receive_command(name: str) -> str:
-    """Keeps stdin as a file that only the login reads, whole or not at all."""
+    """Writes stdin atomically to a file that only the login user can read."""
     place = f"$HOME/{PREFIX}{name}"
     return f'umask 077 && cat > "{place}.new" && mv "{place}.new" "{place}"'
 
@@ -73,7 +73,7 @@ def receive_command(name: str) -> str:
 async def send_files(
     hosts: HostCalls, endpoints: Mapping[str, Endpoint], files: Mapping[str, Mapping[str, bytes]]
 ) -> None:
-    """Brings each node its files. A host that does not take them is told by its own step, with the remedy."""
+    """Sends each node its files. If that fails, the step that needs the file reports it, with the remedy."""
 
     async def one(name: str, endpoint: Endpoint) -> None:
         try:

@@ -1,6 +1,6 @@
-"""Versions that this program never raises by itself: a pure function of old and new records.
+"""Version changes that rocelab refuses: a pure function of old and new records.
 
-Drivers and Kubernetes it installs once; firmware it only compares, and the way to another version is as much by hand.
+It installs drivers and Kubernetes once and only compares firmware; you upgrade all of them by hand.
 """
 
 from collections.abc import Iterator, Mapping
@@ -16,20 +16,20 @@ MOST_NAMED = 3
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Software:
-    """Something that a host runs in a version of the lab's."""
+    """Software whose version the lab file names."""
 
     path: str
-    """Where its section stands in a host's document."""
+    """Path of its section in a host's document."""
     setting: str
-    """Where its version stands in the lab file."""
+    """The field of the lab file with its version."""
     field: str
-    """What a host reports of it. A host that reports what is wanted now was upgraded by hand already."""
+    """The field that a host reports. A host that reports the new version was already upgraded by hand."""
     installed: str = ""
-    """What its section has only when it is installed by us, rather than found and verified; empty: every section."""
+    """Key that its section has only when rocelab installs it; empty: rocelab always does."""
     per_pf: bool = False
-    """Its section has a version for each PF, and its field is one of each."""
+    """Whether section and field have one version per PF."""
     by_hand: str
-    """What to do on each host, one after the other."""
+    """What to do on each host in turn."""
 
 
 DRAINED = "kubectl drain it, {}, kubectl uncordon it"
@@ -84,7 +84,7 @@ def refused_upgrades(olds: Mapping[str, HostRecord], news: Mapping[str, HostReco
 
 
 def _changes(software: Software, old: HostRecord, new: HostRecord) -> set[tuple[str, str]]:
-    """Old and new version where both are the lab's, and the host has not got the new one yet."""
+    """Old and new version, where the lab file names both and the host does not run the new one yet."""
     if "absent" in (old.state, new.state) or not _is_ours(software, new):
         return set()
     before, after = _versions(software, old), _versions(software, new)

@@ -37,7 +37,7 @@ class HandRun:
 
     @property
     def busy(self) -> bool:
-        """Nothing was measured, because somebody else uses the fabric."""
+        """Whether nothing was measured because the fabric is in use."""
         transfers = self.record.transfers
         return bool(transfers) and all(t.reasons[:1] and t.reasons[0].startswith("busy:") for t in transfers)
 
@@ -82,7 +82,7 @@ def _needles(secret: Setting, access: Access) -> tuple[str, ...]:
     try:
         return needles_of(secret, access)
     except LabError as error:
-        sys.stderr.write(f"secrets of the stack are not known, so outputs are not redacted of them: {error}\n")
+        sys.stderr.write(f"the stack's secrets are unknown, so they are not redacted from the outputs: {error}\n")
         return needles_of(lambda _: None, access)
 
 

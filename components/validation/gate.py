@@ -15,13 +15,13 @@ from pydantic import JsonValue
 from components.validation.summary import closed
 
 SETTLE_S = 1.0
-"""The stack's outputs go to the engine in the moment in which the gate starts; failing stops everything else."""
+"""The stack's outputs reach the engine while the gate starts; a failure stops everything else."""
 
 Properties = dict[str, JsonValue]
 
 
 class VerdictError(Exception):
-    """The lab does not do what its file demands."""
+    """The lab does not meet its file."""
 
 
 class GateProvider(ResourceProvider):
@@ -30,7 +30,7 @@ class GateProvider(ResourceProvider):
     serialize_as_secret_always = False
 
     def diff(self, _id: str, _olds: Properties, _news: Properties) -> DiffResult:
-        """Looks again whenever the verdict or the mode changed; a gate that failed is not in the state at all."""
+        """Checks again when verdict or mode changed; a gate that failed is not in the state."""
         return DiffResult(changes=any(_olds.get(key) != _news.get(key) for key in ("mode", "function", "performance")))
 
     def create(self, props: Properties) -> CreateResult:
@@ -55,7 +55,7 @@ def _message(function: str, performance: str, reasons: str) -> str:
     return (
         f"the lab does not pass. function: {function}, performance: {performance}\n{reasons}\n"
         "The stack output `validation` has the whole verdict. After a repair: pulumi up, or to measure in any case "
-        "ROCELAB_VALIDATE=again pulumi up; to let it pass as it is: benchmarks.mode warn"
+        "ROCELAB_VALIDATE=again pulumi up; to accept this result, set benchmarks.mode: warn"
     )
 
 

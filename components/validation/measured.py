@@ -21,14 +21,14 @@ from stacks.lab import Lab
 
 Say = Callable[[str], None]
 Runs = Callable[[Plan], Awaitable[Run]]
-"""Carries a plan out."""
+"""Runs a plan."""
 TREND = 20
 """Runs that a document remembers: a report charts them."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class MeasurementRequest:
-    """One measurement as it is asked for."""
+    """The inputs of one measurement."""
 
     lab: Lab
     plan: Plan
@@ -38,7 +38,7 @@ class MeasurementRequest:
     before: History
     """What the state remembers; the store's memory joins it."""
     rebaseline: bool = False
-    """A human says that runs up to now are no measure any more."""
+    """Whether to discard earlier baselines."""
     secrets: tuple[str, ...] = ()
     """Texts that must not be kept."""
 
@@ -59,7 +59,7 @@ class Measured:
 
 
 async def carried_out(request: MeasurementRequest, runs: Runs, say: Say) -> Measured:
-    """Measures once, and what was worse than the baseline a second time."""
+    """Measures, and repeats what was worse than the baseline."""
     folder, plan = request.folder, request.plan
     earlier = store.read(folder, request.lab.name)
     history = request.before.merged(earlier)
@@ -88,7 +88,7 @@ async def carried_out(request: MeasurementRequest, runs: Runs, say: Say) -> Meas
 
 
 def verdict_by(lab: Lab, verdict: Summary, root: Path) -> Summary:
-    """The verdict by the lab's bounds of now; for edited bounds the stored run is judged again."""
+    """The verdict by the current bounds; after an edit of the bounds, the stored run is judged again."""
     benchmarks = lab.benchmarks or Benchmarks()
     mode = {"mode": benchmarks.mode}
     if verdict.bounds == bounds_digest(benchmarks):
@@ -112,7 +112,7 @@ def _trend(history: History, earlier: list[Entry], entry: Entry) -> tuple[Entry,
 
 
 def _asked(request: MeasurementRequest, history: History, record: RunRecord) -> str:
-    """The run at which comparisons start: this one, or the one that the last run named."""
+    """The run from which comparisons start: this one, or the one that the last run names."""
     if request.rebaseline:
         return record.run_id
     return history.entries[-1].config.get(ASKED, "") if history.entries else ""

@@ -1,6 +1,6 @@
-"""The measurement as a resource: made again when its fingerprint changes or when asked, never in a preview.
+"""The measurement as a resource: repeated when its fingerprint changes or on request, never in a preview.
 
-The path of this module stands in the state of every stack: it must not move.
+Every state contains the path of this module, so it must not move.
 """
 
 import asyncio
@@ -30,22 +30,22 @@ from stacks.base import LabError
 from stacks.lab import Lab
 
 PLUGIN_LEVELS = 2
-"""The engine starts this provider through a shell that outlives it."""
+"""The engine starts this provider through a shell that survives the engine."""
 
 ASKED = "ROCELAB_VALIDATE"
-"""Environment variable by which a run of the engine is asked to measure: `again`, or `rebaseline`, which also lets
-comparisons start over. An input would measure a second time when it goes away."""
+"""Environment variable that requests a measurement: `again`, or `rebaseline`, which also discards earlier baselines.
+An input would cause a second measurement when it is removed."""
 
 Properties = dict[str, JsonValue]
 
 
 class MeasurementProvider(Configured, ResourceProvider):
-    """Runs the plan in create and update. What it finds is data: it fails for no verdict and no silent host."""
+    """Runs the plan in create and update. Results are data: no verdict and no silent host makes it fail."""
 
     serialize_as_secret_always = False  # its code holds no secret, and a preview should say nothing of it
 
     def diff(self, _id: str, _olds: Properties, _news: Properties) -> DiffResult:
-        """The fingerprint counts, and whether the last result was whole and let an up pass; or that somebody asks."""
+        """Measures again when the fingerprint changed, the last result was incomplete or too slow, or on request."""
         why = _why(_olds, _news, self._setting)
         if why:
             pulumi.log.info(f"validation is measured again: {why}")
@@ -105,16 +105,16 @@ class MeasurementArgs:
     fingerprint: pulumi.Input[str]
     """Of all that the result depends on."""
     hosts: pulumi.Input[HostStates]
-    """The hosts as they are: a later run says by it what has changed since."""
+    """The hosts as they are; a later run reports what has changed since."""
     rerun: str
     """`on_change` or `asked`."""
 
 
 class Measurement(Resource, module="validation", name="Measurement"):
-    """One run of the plan, kept until something changes that it depends on."""
+    """One run of the plan, valid until something changes that it depends on."""
 
     plan_digest: pulumi.Output[str]
-    """Of the plan that was carried out: with `rerun: asked` not always that of the lab file."""
+    """Digest of the measured plan; with `rerun: asked` the lab file may have another one."""
     hosts: pulumi.Output[dict[str, Any]]
     """The hosts when it was measured."""
     verdict: pulumi.Output[dict[str, Any]]
@@ -138,7 +138,7 @@ class Measurement(Resource, module="validation", name="Measurement"):
 
 
 def _why(olds: Properties, news: Properties, setting: Setting) -> str | None:
-    """Why it has to be measured again; None when it has not. An empty text needs no words: the fingerprint shows."""
+    """Why to measure again; None: no need. Empty: the changed fingerprint shows it."""
     if os.environ.get(ASKED):
         return f"{ASKED} asks for it"
     verdict = _verdict(olds)
@@ -155,9 +155,9 @@ def _why(olds: Properties, news: Properties, setting: Setting) -> str | None:
 
 
 def _too_slow(verdict: Summary, lab: Lab) -> bool:
-    """Whether its speed fails each up until it is measured again: another cable or transceiver is no fact of a host.
+    """Whether the speed fails each up until the next measurement: no fact of a host shows a replaced cable.
 
-    By the bounds of then and by those of now, since an edit of a bound measures nothing.
+    It must fail by the old bounds and by the current ones, because an edited bound measures nothing.
     """
     enforced = lab.benchmarks is not None and lab.benchmarks.mode == "enforce"
     return enforced and verdict.performance == verdict_by(lab, verdict, Path.cwd()).performance == "fail"

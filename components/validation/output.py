@@ -55,7 +55,7 @@ def _smaller(summary: Summary) -> Iterator[Summary]:
         if left <= 0:
             continue
         chosen = set(map(id, tests[:count]))
-        counted = f"{plural(left, 'more test stands', 'more tests stand')} in the report, none worse than those shown"
+        counted = f"{plural(left, 'more test is', 'more tests are')} in the report, none worse than those shown"
         yield summary.model_copy(
             update={
                 "tests": tuple(test for test in summary.tests if id(test) in chosen),

@@ -69,7 +69,7 @@ def number(cell: str, what: str) -> float:
         ResultFormatError: when it is none.
     """
     if not _NUMBER.fullmatch(cell):
-        raise ResultFormatError(f"{what}: {cell[:30]!r} is no number")
+        raise ResultFormatError(f"{what}: {cell[:30]!r} is not a number")
     return float(cell)
 
 
@@ -80,7 +80,7 @@ def integer(cell: str, what: str) -> int:
         ResultFormatError: when it is none.
     """
     if not re.fullmatch(INTEGER, cell):
-        raise ResultFormatError(f"{what}: {cell[:30]!r} is no whole number")
+        raise ResultFormatError(f"{what}: {cell[:30]!r} is not a whole number")
     return int(cell)
 
 

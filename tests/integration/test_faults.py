@@ -101,7 +101,7 @@ def test_quality_of_service_and_routing_hold_in_a_real_kernel(rails: Rails) -> N
     on_node("gpu01", f"echo 0 | sudo tee {TOS}; sudo ethtool -A enp5s0 rx on tx on; sudo ip rule del pref 10100")
 
     rails.converge()
-    assert "gpu01: puts right enp5s0.routing, enp5s0.global_pause, enp5s0.roce_tos" in rails.said
+    assert "gpu01: repairs enp5s0.routing, enp5s0.global_pause, enp5s0.roce_tos" in rails.said
     assert on_node("gpu01", f"cat {TOS}") == "106"
 
 
@@ -138,7 +138,7 @@ def test_a_pulled_cable_and_a_small_mtu_fail_the_verdict_by_rail_and_host_and_ar
 
     until(lambda: on_node("gpu01", "cat /sys/class/net/enp132s0/carrier") == "1", 30, "carrier")
     assert {result["status"] for result in rails.converge().results.values()} == {"ready"}
-    assert "gpu02: puts right enp5s0.mtu_bytes" in rails.said
+    assert "gpu02: repairs enp5s0.mtu_bytes" in rails.said
     healed = rails.verdict()
     assert healed.function == "pass", healed.reasons
 

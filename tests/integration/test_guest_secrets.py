@@ -114,7 +114,7 @@ def test_another_token_gets_to_its_place_though_no_document_changes(stack: Stack
     done = stack.up().succeeded()
 
     assert on_node(NODE, "sudo cat ~root/.bitfusion/client.yaml") == "second-canary client.yaml"
-    assert "gpu01: puts right bitfusion_token" in done.text
+    assert "gpu01: repairs bitfusion_token" in done.text
     assert in_clear(stack, text, "second-canary") == []
 
 

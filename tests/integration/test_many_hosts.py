@@ -66,7 +66,7 @@ def test_a_slow_host_and_a_failed_one_cost_the_others_nothing(hosts: ManyHosts, 
     assert results["gpu0003"]["step"] == "vfs"
     asked = hosts.asked()
     assert asked.count("gpu0001 apply") == 1, "its network was confirmed before the slow host had ended"
-    assert "gpu0001: puts right" not in done.text
+    assert "gpu0001: repairs" not in done.text
 
 
 def test_the_next_run_starts_where_the_last_one_ended(hosts: ManyHosts, stack: Stack) -> None:

@@ -34,7 +34,7 @@ def refuse_what_carries_the_host(host: Host, pfs: Iterable[str]) -> None:
             known = ", ".join(sorted(name for name in host.links() if name != "lo"))
             real = real_name(host, pf)
             raise StepError(
-                f"{pf} is no network device of this host; it has {known}"
+                f"{pf} is not a network device of this host; it has {known}"
                 if real == pf
                 else f"{pf} is another name (altname) of {real}, and device plugins know a NIC by its first name only",
                 f"write interface: {real} for this PF"

@@ -50,7 +50,7 @@ def refuse_defined_rails(host: Host) -> None:
         path = definition_of(host.machine, name) if pf["driver"] != GUESTS_DRIVER else ""
         if path:
             raise StepError(
-                f"{path} defines {name}, so that two would set its address and MTU",
+                f"{path} defines {name}, so two owners would set its address and MTU",
                 f"{_remedy(path, name)}; or name another NIC as this rail",
             )
 

@@ -34,7 +34,7 @@ class Host:
         self._remembered: Dict[str, Any] = {}
 
     def remembered(self, key: str, look: Callable[[], Any]) -> Any:
-        """The answer of a look that costs a program's time, until something changes."""
+        """Caches the answer of a slow look until something changes."""
         if key not in self._remembered:
             self._remembered[key] = look()
         return self._remembered[key]
@@ -47,12 +47,12 @@ class Host:
         return self._links
 
     def forget(self) -> None:
-        """Looks again from here on: something has changed, or an old answer would be dangerous."""
+        """Drops all cached answers: something has changed, or an old answer would be dangerous."""
         self._links, self._opened = None, (False, None)
         self._remembered = {}
 
     def reboot_reasons(self) -> Dict[str, str]:
-        """Why each field that waits for a reboot does so."""
+        """The fields that wait for a reboot, each with the reason."""
         try:
             found = json.loads(self.machine.read(REBOOT_FILE) or "{}")
         except ValueError:
@@ -60,17 +60,17 @@ class Host:
         return {str(field): str(reason) for field, reason in found.items()}
 
     def wait_for_reboot(self, field: str, reason: str) -> None:
-        """Notes that a field is set and holds from the next boot on."""
+        """Records that a field takes effect at the next boot."""
         self.machine.put(REBOOT_FILE, json.dumps({**self.reboot_reasons(), field: reason}, sort_keys=True) + "\n")
 
     def ip_batch(self, lines: Sequence[str]) -> None:
-        """Several changes of the network by one program."""
+        """Makes several network changes with one program."""
         if lines:
             self.forget()
             self.machine.must("ip", "-batch", "-", stdin="\n".join(lines) + "\n")
 
     def addresses(self, netdev: str) -> List[str]:
-        """Its IPv4 addresses with prefix length, sorted; those of one link only are left out."""
+        """Its IPv4 addresses with prefix length, sorted, without link-local ones."""
         infos = self.links().get(netdev, {}).get("addr_info", [])
         return sorted(
             f"{info['local']}/{info['prefixlen']}"
@@ -79,7 +79,7 @@ class Host:
         )
 
     def is_up(self, netdev: str) -> bool:
-        """Whether it is set up; a cable is another matter."""
+        """Whether it is administratively up, with or without a cable."""
         return "UP" in self.links().get(netdev, {}).get("flags", [])
 
     def vfs(self, pf: str) -> List[Vf]:
@@ -108,9 +108,9 @@ class Host:
         return sorted({*own, *(name for name, parent in self.rdma_parents().items() if parent == pf)})
 
     def uses(self, pf: str) -> Dict[int, str]:
-        """Why each VF in use must be left alone, by its index. What cannot be known counts as in use.
+        """Why each VF that is in use must be left alone, by index. What cannot be read counts as in use.
 
-        A VF without driver has no netdev and no RDMA device, so that nobody can use it, whatever lists say.
+        A VF without a driver has no netdev and no RDMA device, so nothing can use it, whatever the lists say.
         """
         vfs = [vf for vf in self.vfs(pf) if vf.driver]
         allocated = allocated_devices(self.machine) if vfs else set()
@@ -140,8 +140,8 @@ class Host:
     def opened_devices(self) -> Optional[Set[str]]:
         """RDMA devices that a process has open; None when that cannot be listed.
 
-        Open is enough, without a queue pair: the kernel waits for the last process when such a device is removed,
-        and who removes it hangs beyond any signal (seen with soft-RoCE on a VF).
+        An open device is enough, even without a queue pair: when it is removed, the kernel waits for the last process,
+        and the program that removes it hangs and ignores signals (seen with soft-RoCE on a VF).
         """
         known, found = self._opened
         if not known:

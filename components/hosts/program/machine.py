@@ -1,4 +1,4 @@
-"""Files and programs of the host: the only way by which a step sees or changes it."""
+"""Files and programs of the host. Steps read and change the host only through this module."""
 
 import json
 import os
@@ -10,7 +10,7 @@ SELINUX = "security.selinux"
 
 
 class StepError(Exception):
-    """A step that cannot be done: what was found, and what to do about it."""
+    """A step that failed: the reason, and what to do about it."""
 
     def __init__(self, reason: str, hint: str = "") -> None:
         super().__init__(reason)
@@ -40,7 +40,7 @@ class Machine:
         return os.path.lexists(self.path(path))
 
     def read(self, path: str) -> str:
-        """The text without the blanks around it; empty when it cannot be read."""
+        """The stripped text; empty when it cannot be read."""
         try:
             with open(self.path(path), encoding="utf-8", errors="replace") as file:
                 return file.read().strip()
@@ -48,7 +48,7 @@ class Machine:
             return ""
 
     def write(self, path: str, value: str) -> None:
-        """Sets an attribute of the kernel, which takes it in one write and answers by the error."""
+        """Sets a kernel attribute in one write; the kernel refuses it with an error."""
         descriptor = os.open(self.path(path), os.O_WRONLY)
         try:
             os.write(descriptor, value.encode())
@@ -64,7 +64,7 @@ class Machine:
             return b""
 
     def put(self, path: str, content: Union[str, bytes], mode: int = 0o644) -> None:
-        """Installs a file whole: after a crash there is the old one or the new one."""
+        """Writes a file atomically: after a crash there is the old one or the new one."""
         target = self.path(path)
         os.makedirs(os.path.dirname(target), mode=0o755, exist_ok=True)
         with open(target + ".new", "wb") as file:
@@ -76,11 +76,11 @@ class Machine:
         os.replace(target + ".new", target)
 
     def make_folder(self, path: str) -> None:
-        """Makes a folder where there is none. In configfs that is how an object of the kernel is made."""
+        """Creates a folder if there is none. In configfs that creates a kernel object."""
         os.makedirs(self.path(path), exist_ok=True)
 
     def remove(self, path: str) -> bool:
-        """Removes a file, a link or an empty folder; whether there was one."""
+        """Removes a file, a link or an empty folder; returns whether there was one."""
         target = self.path(path)
         try:
             os.rmdir(target) if os.path.isdir(target) and not os.path.islink(target) else os.remove(target)
@@ -96,14 +96,14 @@ class Machine:
             return []
 
     def target(self, path: str) -> str:
-        """Last part of what a link points to; empty when it is none."""
+        """Last part of a link's target; empty when it is not a link."""
         try:
             return os.path.basename(os.readlink(self.path(path)))
         except OSError:
             return ""
 
     def run(self, *words: str, stdin: str = "", timeout_s: float = 30) -> Done:
-        """Runs a program with a bound on its time; one that is missing ends with 127."""
+        """Runs a program within a time limit; a missing one ends with 127."""
         environment = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin:/usr/local/bin", "LC_ALL": "C"}
         try:
             ended = subprocess.run(
@@ -116,7 +116,7 @@ class Machine:
         return Done(ended.returncode, ended.stdout, ended.stderr)
 
     def must(self, *words: str, stdin: str = "", timeout_s: float = 30) -> str:
-        """Runs a program that has to succeed; what it printed."""
+        """Runs a program that must succeed, and returns what it printed."""
         done = self.run(*words, stdin=stdin, timeout_s=timeout_s)
         if done.code:
             said = " / ".join((done.err or done.out).strip().splitlines()[-3:])
@@ -124,7 +124,7 @@ class Machine:
         return done.out
 
     def now_s(self) -> float:
-        """Seconds since the machine started; they go on over a change of its clock."""
+        """Seconds since the machine started; a change of its clock does not affect them."""
         return time.monotonic()
 
     def pause(self, seconds: float) -> None:
@@ -132,7 +132,7 @@ class Machine:
         time.sleep(seconds)
 
     def wait(self, ready: Callable[[], bool], timeout_s: float) -> bool:
-        """Whether it became so in time."""
+        """Waits for a condition; returns whether it was met in time."""
         end = self.now_s() + timeout_s
         while not ready():
             if self.now_s() > end:
@@ -150,7 +150,7 @@ def _label_as(target: str, descriptor: int) -> None:
 
 
 def load_json(machine: Machine, path: str) -> Dict[str, Any]:
-    """A file of ours; empty when it is missing.
+    """A JSON file that this program wrote; empty when it is missing.
 
     Raises:
         StepError: when it is damaged.

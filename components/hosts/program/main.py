@@ -33,15 +33,15 @@ VERBS = ("apply", "probe", "confirm", "revert", "undo", "boot", "look", "look_fi
 
 
 ANNOUNCE_S = 30.0
-"""How often a run says what it does; the caller shows stderr while it waits."""
+"""How often a run reports its step; the caller shows stderr while it waits."""
 
 
 def main(arguments: Sequence[str], program: bytes) -> int:
-    """One verb; its result is the one line on stdout.
+    """Runs one verb; its result is the one line on stdout.
 
     Args:
         arguments: the verb.
-        program: this very program as it was packed, to be installed on the host.
+        program: this program as it was packed, to be installed on the host.
     """
     if len(arguments) != 1 or arguments[0] not in VERBS:
         sys.stderr.write(f"usage: host.pyz {' | '.join(VERBS)}\n")
@@ -95,7 +95,7 @@ def perform(verb: str, machine: Machine, text: str, program: bytes) -> Dict[str,
             result["facts"] = facts(host)
             result["fields"] = probe(host)
             result["needs_reboot"] = sorted(reboots_needed(host, result["fields"]).values())
-        if verb in ("apply", "boot"):  # kept in the state or a log: what is as wanted needs no words
+        if verb in ("apply", "boot"):  # kept in the state or a log: only deviations matter there
             wanted = wanted_fields(host.document)
             result["fields"] = {key: value for key, value in result["fields"].items() if value != wanted[key]}
     except StepError as error:
@@ -112,7 +112,7 @@ def perform(verb: str, machine: Machine, text: str, program: bytes) -> Dict[str,
 
 
 def boot(host: Host, text: str) -> Tuple[Host, Optional[Failure]]:
-    """Sets what is confirmed once the devices are there; no check of the owner, who installed the unit."""
+    """Applies the confirmed document once the devices exist. The owner installed the unit, so it is not checked."""
     machine = host.machine
     machine.wait(lambda: devices_are_there(host), BOOT_DEVICE_WAIT_S)
     with locked(machine, BOOT_LOCK_WAIT_S, confirmed=True):
@@ -123,7 +123,7 @@ def boot(host: Host, text: str) -> Tuple[Host, Optional[Failure]]:
 
 
 def announce(doing: Callable[[], str]) -> threading.Event:
-    """Says on stderr what is under way, again and again until the event is set."""
+    """Reports progress on stderr at intervals until the event is set."""
     ended = threading.Event()
 
     def announce_until_ended() -> None:
@@ -141,7 +141,7 @@ def read_document(text: str) -> Document:
     """The document on stdin.
 
     Raises:
-        StepError: when it is none of this program's schema.
+        StepError: when it does not have this program's schema.
     """
     try:
         document = json.loads(text)

@@ -1,7 +1,7 @@
-"""A host's part in a cluster that is made here: what it is, and what kubeadm is asked to do about it.
+"""A host's membership in the cluster that rocelab makes with kubeadm.
 
-Tokens and keys come on stdin, lie in memory (/run) while kubeadm reads them, and are never an argument, a line of a
-log or a part of the answer. Progress is kept on the host: what a killed run left half done is told from what is whole.
+Tokens and keys come on stdin, lie in memory (/run) while kubeadm reads them, and are never in an argument, a log or the
+answer. A journal on the host tells an unfinished kubeadm run from a finished one.
 """
 
 import base64
@@ -27,20 +27,20 @@ REMAINS = (
     KUBERNETES + "/manifests/etcd.yaml",
     "/var/lib/etcd/member",
 )
-"""Any of them means that kubeadm was at work here."""
+"""Any of them means that kubeadm has run here."""
 JOURNAL_FILE = STATE + "/kubeadm.json"
 CONFIG_FILE = RUN + "/kubeadm.yaml"
 CNI_FILES = ("/etc/cni/net.d/10-flannel.conflist",)
 CNI_LINKS = ("flannel.1", "cni0")
 KUBEADM_S = 720
-"""Bound on one kubeadm: images of the control plane are pulled in it."""
+"""Limit of one kubeadm run, which pulls the images of the control plane."""
 RESET_S = 180
 SECRETS = re.compile(r"\b[a-z0-9]{6}\.[a-z0-9]{16}\b|\b[0-9a-f]{64}\b")
 """Join tokens and certificate keys, as kubeadm writes them."""
 
 
 def membership(machine: Machine) -> Dict[str, Any]:
-    """What this host is in a cluster, from its files alone: it answers while the API server does not."""
+    """The membership by the host's files alone, so it is known while the API server is down."""
     kubelet = machine.read(KUBELET_CONFIG)
     server = re.search(r"^\s*server:\s*(\S+)", kubelet, re.MULTILINE)
     journal = load_json(machine, JOURNAL_FILE)
@@ -67,7 +67,7 @@ def join(host: Host) -> None:
 
 
 def invite(host: Host) -> None:
-    """Makes the API server know the token, and keeps the control plane's certificates ready for who has the key."""
+    """Creates the join token and, for control planes, uploads the certificates for the holder of the key."""
     given = host.document["kubeadm"]
     with_config = ("--config", CONFIG_FILE)
     uninvite(host)  # a verb may run twice, and kubeadm refuses a token that is known
@@ -78,13 +78,13 @@ def invite(host: Host) -> None:
 
 
 def uninvite(host: Host) -> None:
-    """Makes the token worthless. Its first six characters are its name, and no secret."""
+    """Deletes the join token. Its first six characters are its name, not a secret."""
     name = host.document["kubeadm"]["token_id"]
     host.machine.run("kubeadm", "token", "delete", name, "--kubeconfig", ADMIN_CONFIG, timeout_s=60)
 
 
 def give_up(host: Host) -> None:
-    """Takes the host out of a cluster that this lab has put it into; any other stays."""
+    """Takes the host out of its cluster if this lab put it there."""
     if host.machine.exists(JOURNAL_FILE):
         _reset(host)
         host.machine.remove(JOURNAL_FILE)
@@ -96,11 +96,11 @@ CLUSTER_VERBS: Dict[str, Callable[[Host], None]] = {
     "cluster-invite": invite,
     "cluster-uninvite": uninvite,
 }
-"""What the program can be asked to do about the cluster, beside its steps."""
+"""The verbs for the cluster."""
 
 
 def answer(host: Host) -> Dict[str, Any]:
-    """What a cluster verb tells: the membership afterwards, and the certificate that a joining host has to expect."""
+    """The answer of a cluster verb: the membership, and the CA certificate that a joining host has to expect."""
     return {"kubernetes": membership(host.machine), "ca_pem": host.machine.read(CA_FILE)}
 
 
@@ -113,8 +113,8 @@ def _once(host: Host, doing: str, words: Tuple[str, ...]) -> None:
         _reset(host)  # a run of ours was cut off here: kubeadm refuses to go on, and nothing of worth exists yet
     elif found["remains"]:
         raise StepError(
-            "kubeadm was at work on this host before, and not for this lab",
-            "look what is in /etc/kubernetes and /var/lib/etcd; if it may go: kubeadm reset",
+            "kubeadm has run on this host before, and not for this lab",
+            "look at /etc/kubernetes and /var/lib/etcd; if you do not need them: kubeadm reset",
         )
     if machine.run("kubeadm", "version", "-o", "short").code:
         raise StepError("kubeadm does not run on this host", "see its step kubernetes_packages")
@@ -151,14 +151,14 @@ def _kubeadm(host: Host, words: Tuple[str, ...]) -> None:
 
 
 def _said(text: str) -> str:
-    """What kubeadm complains of, without secrets: its errors, else its last lines."""
+    """Errors of kubeadm, else its last lines, without secrets."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     errors = [line for line in lines if line.startswith(("[ERROR", "error"))]
     return SECRETS.sub("…", " / ".join(errors[:4] or lines[-3:]))[:900]
 
 
 def _reset(host: Host) -> None:
-    """Runs kubeadm reset and removes what it only names. Firewall rules stay until the next boot."""
+    """Runs kubeadm reset, and removes what it only lists. Firewall rules stay until the next boot."""
     machine = host.machine
     socket = (host.document.get("kubernetes") or {}).get("cri_socket", "")
     chosen = ("--cri-socket", socket) if socket else ()
@@ -189,7 +189,10 @@ PAUSE_S = 1
 
 
 def wait_until_registered(machine: Machine, server: str, node: str, ca_file: str) -> None:
-    """Returns as soon as the API server knows the node, or cannot be asked: what kubeadm said counts then.
+    """Returns as soon as the API server knows the node, or cannot be asked: then kubeadm's own result counts.
+
+    kubeadm join of a worker succeeds as soon as the kubelet has answered once. A kubelet that dies right after, at each
+    start, never registers. A node of the same name from an earlier join is not told apart from the new one.
 
     Raises:
         StepError: when the API server answers, and has no such node.
@@ -198,7 +201,7 @@ def wait_until_registered(machine: Machine, server: str, node: str, ca_file: str
     while _knows(machine, server, node, ca_file) is False:
         if machine.now_s() > end_s:
             raise StepError(
-                f"kubeadm join ended well, and after {REGISTERED_S} s the cluster has no node {node}: its kubelet "
+                f"kubeadm join succeeded, but after {REGISTERED_S} s the cluster has no node {node}: its kubelet "
                 "does not stay up",
                 "the next run cleans up and tries again; on the host: journalctl -u kubelet",
             )

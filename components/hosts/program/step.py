@@ -1,4 +1,4 @@
-"""What a step is: one aspect of a host that is checked, applied, verified, and put back."""
+"""The base class of steps: one aspect of a host that is checked, applied, verified, and undone."""
 
 from typing import Any, Callable, Dict, List, Optional, Set, Tuple, Union
 
@@ -8,83 +8,83 @@ from .machine import StepError
 Value = Union[str, int, List[str]]
 Fields = Dict[str, Value]
 Before = Dict[str, Any]
-"""What was there before us, as JSON."""
+"""The state before rocelab changed anything, as JSON."""
 
 
 class Step:
-    """One aspect of a host. `wanted` and `observed` have the same fields, so that equal means conforming.
+    """One aspect of a host. `wanted` and `observed` return the same fields; equal values mean that the host conforms.
 
-    A field is `name` or `interface.name`. A step whose section the document does not have wants nothing.
+    A field is `name` or `interface.name`. A step without a section in the document wants nothing.
     """
 
     name = ""
     """Also that of its section in the document."""
     order = 0
-    """When its turn comes. 100: looks, 200: operating system, 300: drivers, GPUs and runtime, 400: kernel, 500: network
-    and devices, 600: licenses, 700: Kubernetes, 800: what must see all of that. What takes minutes comes before the
-    network, whose changes wait for a new connection to confirm them."""
+    """Its turn. 100: steps that only look, 200: operating system, 300: drivers, GPUs and runtime, 400: kernel, 500:
+    network and devices, 600: licenses, 700: Kubernetes, 800: what needs all of that. Steps that take minutes come
+    before the network, whose changes wait for confirmation over a new connection."""
     setting = ""
     """The field of the lab file that its section repeats, such as `system.clock`; there is no section where the field
     has its default. Empty: `hosts/sections/` writes the section."""
     keeps: Tuple[str, ...] = ()
-    """Which of its facts later runs need, so that they stay in the state."""
+    """Facts that later runs need; they stay in the state."""
     at_boot = True
-    """Whether the unit does it at each boot. What survives a reboot by itself is not done again."""
+    """Whether the boot unit applies it at each boot; False for what survives a reboot."""
     waits_for: Tuple[str, ...] = ()
-    """Steps whose pending reboot makes this one pointless before it."""
+    """Steps whose pending reboot must happen before this one makes sense."""
     effects: Dict[str, str] = {}
-    """Per last part of a field's name: what a change of it does (none, link, pods, reboot, replace)."""
+    """By the last part of a field's name: the effect of a change (none, link, pods, reboot, replace)."""
     repairs: Dict[str, str] = {}
-    """The same fields: how much putting one back disturbs (none, link, service, reboot)."""
+    """The same fields: how disruptive a repair is (none, link, service, reboot)."""
 
     def wanted(self, document: Document) -> Fields:
-        """What the document asks for."""
+        """The target values in the document."""
         raise NotImplementedError
 
     def concerns(self, document: Document) -> bool:
-        """Whether the document asks for anything of it. Steps without fields, which only look, say so themselves."""
+        """Whether the document concerns this step. Steps that only look have no fields, and override this."""
         return bool(self.wanted(document))
 
     def observed(self, host: Host) -> Fields:
-        """What is."""
+        """The actual values."""
         raise NotImplementedError
 
     def refuse(self, host: Host) -> None:
-        """Asked before anything changes: may this be done here at all?
+        """Refuses, before anything changes, what must not be done on this host.
 
         Raises:
-            StepError: when not.
+            StepError: with the reason.
         """
 
     def installs(self, document: Document) -> Optional[str]:
-        """The version that this step installs once and never raises; its field is called like the step."""
+        """The version that this step installs once and never upgrades; its field has the name of the step."""
         return None
 
     def apply(self, host: Host, wrong: Set[str]) -> None:
-        """Makes the fields that are wrong right."""
+        """Repairs the fields that deviate."""
         raise NotImplementedError
 
     def facts(self, host: Host) -> Dict[str, Any]:
-        """What only the host knows, and nobody has to ask for."""
+        """What only the host knows."""
         return {}
 
     def before(self, host: Host) -> Before:
-        """What an undo of the whole host needs; recorded once, before anything changes."""
+        """What the undo of the host needs; recorded once, before anything changes."""
         return {}
 
     def before_pf(self, host: Host, pf: str) -> Before:
-        """What an undo of a PF needs; recorded once, under keys that no other step uses."""
+        """What the undo of a PF needs; recorded once, under keys that no other step uses."""
         return {}
 
     def undo_pfs(self, host: Host, pfs: Dict[str, Before]) -> None:
-        """Puts PFs back to what was recorded of them."""
+        """Restores PFs to their recorded state."""
 
     def undo(self, host: Host, before: Before) -> None:
-        """Puts the rest of the host back."""
+        """Restores the rest of the host."""
 
 
 def told(look: Callable[[], Value]) -> Value:
-    """What a look finds; why it cannot be told is a finding too, and no reason to know nothing of the host."""
+    """The result of a look, or the reason why there is none: one failed look must not hide the rest of the host."""
     try:
         return look()
     except StepError as error:

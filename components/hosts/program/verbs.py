@@ -1,4 +1,4 @@
-"""What the program can be asked to do. Each verb may run twice, and may have been killed the time before."""
+"""The verbs of the program. Each may run twice, and an earlier run may have been killed at any point."""
 
 import hashlib
 import json
@@ -35,11 +35,11 @@ from .steps.persistence import UNCONFIRMED
 
 Failure = Dict[str, str]
 WARNINGS = "warnings"
-"""The one fact that several steps may tell; every other one has a name of its own."""
+"""The only fact that several steps may report; all others have a name of their own."""
 
 
 def apply(host: Host, only: Optional[Set[str]]) -> Optional[Failure]:
-    """Does each step whose fields are wrong; the first failure, after all steps were tried."""
+    """Applies each step whose fields deviate; returns the first failure after all steps were tried."""
     try:
         restore_names(host)
     except StepError as error:
@@ -68,7 +68,7 @@ def apply(host: Host, only: Optional[Set[str]]) -> Optional[Failure]:
         try:
             apply_step(host, step, only)
         except StepError as error:
-            # the other steps do not build on this one, and a host half made is mended sooner
+            # the other steps do not depend on this one, so they still run
             failed = failed or failure(step.name, error)
     host.at = "looks at the host"
     if host.armed:
@@ -95,7 +95,7 @@ def apply_step(host: Host, step: Step, only: Optional[Set[str]]) -> None:
 
 
 def confirm(host: Host) -> None:
-    """A new connection has come in, so the network that it came over stays."""
+    """A new connection proves that the network works, so its changes stay."""
     machine = host.machine
     if machine.remove(REVERT_FILE):
         host.changed.append("confirmed")
@@ -105,7 +105,7 @@ def confirm(host: Host) -> None:
 
 
 def undo(host: Host) -> None:
-    """Leaves the host as it was before us. Packages stay."""
+    """Restores the host to its state before rocelab. Packages stay."""
     machine = host.machine
     machine.remove(REVERT_FILE)
     runs = machine.names("/run/systemd/transient") + machine.names("/run/systemd/units")
@@ -125,7 +125,7 @@ def undo(host: Host) -> None:
 
 
 def probe(host: Host) -> Fields:
-    """Every field as it is."""
+    """The actual value of every field."""
     fields: Fields = {}
     for step in STEPS:
         if step.wanted(host.document):
@@ -134,7 +134,7 @@ def probe(host: Host) -> Fields:
 
 
 def facts(host: Host) -> Dict[str, Any]:
-    """What only the host knows."""
+    """The facts of the host and of its steps."""
     machine = host.machine
     names = [pf["interface"] for pf in host.pfs if pf["interface"] in host.links()]
     found: Dict[str, Any] = {
@@ -158,7 +158,7 @@ def facts(host: Host) -> Dict[str, Any]:
 
 
 def reboots_needed(host: Host, fields: Fields) -> Dict[str, str]:
-    """Fields that wait for a reboot and are still not as wanted, each with the reason."""
+    """Fields that wait for a reboot and still deviate, each with the reason."""
     wanted: Fields = {}
     for step in STEPS:
         wanted.update(step.wanted(host.document))
@@ -172,7 +172,7 @@ def failure(step: str, error: StepError) -> Failure:
 
 
 def _wrong_fields(host: Host, step: Step, only: Optional[Set[str]]) -> Dict[str, Tuple[Value, Value]]:
-    """Found and wanted of each field of a step that does not conform, as far as it may be repaired."""
+    """Actual and target value of each field of a step that deviates and may be repaired."""
     wanted = step.wanted(host.document)
     observed = step.observed(host) if wanted else {}
     return {
@@ -183,7 +183,7 @@ def _wrong_fields(host: Host, step: Step, only: Optional[Set[str]]) -> Dict[str,
 
 
 def _left_out_at_boot(host: Host, step: Step) -> bool:
-    """Whether the unit has nothing to do with it: what is no part of a boot must not stop one either."""
+    """Whether the boot unit skips the step, so it cannot delay a boot either."""
     return host.booting and not step.at_boot
 
 
@@ -195,12 +195,12 @@ def _waits(host: Host, step: Step) -> bool:
 
 
 def _awaits_confirmation(wrong: Dict[str, Tuple[Value, Value]]) -> bool:
-    """Whether all is in place, and only the word of a new connection is missing."""
+    """Whether only the confirmation over a new connection is missing."""
     return "unit" in wrong and wrong["unit"][0] == UNCONFIRMED
 
 
 def _remove_copies(machine: Machine, but: str = "") -> None:
-    """Copies of older programs go when a newer one runs, and all of them with an undo."""
+    """Removes copies of older programs, or all of them in an undo."""
     user = os.environ.get("SUDO_USER", "")
     for line in machine.read("/etc/passwd").splitlines():
         words = line.split(":")
@@ -215,7 +215,7 @@ class OwnerError(StepError):
 
 
 def refuse_another_owner(host: Host) -> None:
-    """Asked before anything changes, an undo or a confirmation included.
+    """Refuses every change, undo and confirmation by another stack.
 
     Raises:
         OwnerError: with the owner's name, and how a host is handed over.
@@ -229,7 +229,7 @@ def refuse_another_owner(host: Host) -> None:
 
 
 def claim(host: Host) -> None:
-    """Writes the owner down; a host that was changed before there were owners gets one by it."""
+    """Records the owner of a host that has none."""
     if _name(host) and not host.machine.read(OWNER_FILE):
         host.machine.put(OWNER_FILE, _name(host) + "\n")
 
@@ -239,7 +239,7 @@ def _name(host: Host) -> str:
 
 
 def refuse_upgrade(host: Host, steps: Sequence[Step]) -> None:
-    """Asked before anything changes.
+    """Refuses an upgrade. Without a preview the hosts' commands start before the Fleet can refuse it.
 
     Raises:
         StepError: when the document wants another version of what was installed here, and this host has the old one.
@@ -249,7 +249,7 @@ def refuse_upgrade(host: Host, steps: Sequence[Step]) -> None:
         old, new = step.installs(before), step.installs(host.document)
         field = step.name
         if old is None or new is None or old == new or step.observed(host)[field] == step.wanted(host.document)[field]:
-            continue  # what somebody upgraded by hand is as wanted
+            continue  # upgraded by hand: the field has its target value
         raise StepError(
             f"{field} {old} => {new}: this host runs {old}, and nothing rolls an upgrade over hosts at work yet",
             f"drain it, install {new} by hand, reboot, uncordon it, then pulumi up --refresh --run-program; "
@@ -258,9 +258,9 @@ def refuse_upgrade(host: Host, steps: Sequence[Step]) -> None:
 
 
 def _last_document(host: Host) -> Document:
-    """What was last confirmed here; nothing on a host that is new or was undone."""
+    """The document that was last confirmed; empty on a host that is new or was undone."""
     try:
         document = json.loads(host.machine.read(DOCUMENT_FILE) or "{}")
     except ValueError:
-        return {}  # damaged: the run that follows writes it anew, and the Fleet refuses by its own records
+        return {}  # damaged: this run writes it again, and the Fleet refuses by its own records
     return dict(document) if isinstance(document, dict) else {}

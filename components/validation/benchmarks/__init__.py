@@ -1,4 +1,4 @@
-"""The training benchmarks, one file each: what runs, and how its log is read. `application.program` names the file."""
+"""The benchmarks. A training benchmark is a file, named by `application.program`; the others have a folder."""
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
@@ -14,12 +14,12 @@ from components.validation.records import Unit
 SCRIPTS = "/opt/benchmarks"
 """Where the training image keeps the scripts that it fetched at their pinned commits."""
 ALL_REDUCE = "nccl_all_reduce"
-"""The collective: it has a plan and a ceiling of its own, and is no training."""
+"""The collective of nccl-tests; it is not a training benchmark."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Reading:
-    """What a log says."""
+    """The numbers of a log."""
 
     samples: tuple[float, ...]
     """In the benchmark's unit, for one GPU; their median is the value."""
@@ -54,7 +54,7 @@ def training_benchmark(name: str) -> TrainingBenchmark:
 
 
 def horovod_variables(workers: Workers) -> dict[str, str]:
-    """Seed B: with RDMA Horovod must not use MPI from several threads; over TCP it may."""
+    """With RDMA, Horovod must not use MPI from several threads; over TCP it may (vSphere RDG)."""
     return {"HOROVOD_MPI_THREADS_DISABLE": "0" if workers.transport == "tcp" else "1"}
 
 

@@ -20,7 +20,7 @@ _PER_DEVICE = re.compile(rf"^\s+({INTEGER}) per device\s*$")
 BATCHES = 200
 """Enough for its mean: the first hundred batches are not counted by its own default."""
 BATCHES_BY_HAND = 10_000
-"""Seed B's; the job's deadline bounds them."""
+"""As in the vSphere RDG; the job's deadline ends them."""
 RANKS_APART = 0.02
 """How far the totals of ranks that run in step may differ: each takes its own time over the same steps."""
 STEPS_APART = 0.10
@@ -28,7 +28,7 @@ STEPS_APART = 0.10
 
 
 class TfCnnBenchmark(TrainingBenchmark):
-    """ResNet-50 with synthetic data and seed B's options."""
+    """ResNet-50 with synthetic data and the options of the vSphere RDG."""
 
     def program(self, workers: Workers, *, by_hand: bool = False) -> Program:
         script = f"{SCRIPTS}/tf_cnn_benchmarks/tf_cnn_benchmarks.py"

@@ -19,7 +19,7 @@ PROVEN, NOT_PROVEN = "proven", "not proven"
 LEAST_SHARE = 0.9
 """Of the bytes written. Counters are read before and after by commands, and may leave a reading's last moment out."""
 MOST_SHARE = 1.5
-"""Beyond this somebody else used the port too, and a growth proves nothing of our bytes."""
+"""Above this share others used the port too, so its growth proves nothing."""
 
 HINTS = {
     FALLBACK: "look at Net.PVRDMAVmknic and the pvrdma ruleset on both hosts, at the uplink's RDMA device, and in the "

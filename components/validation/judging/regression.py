@@ -1,4 +1,4 @@
-"""This run against the last one that passed: worse by more than noise, and twice, before anybody is told so. Pure."""
+"""Compares a run with the last one that passed. It is worse only by more than noise, in two measurements. Pure."""
 
 import math
 from collections.abc import Iterator
@@ -12,7 +12,7 @@ LEAST_BANDWIDTH, LEAST_LATENCY = 0.05, 0.10
 SPREADS = 3.0
 """Coefficients of variation that a change has to exceed."""
 CREEP = 0.08
-"""Loss against the best of the remembered runs: many small steps, each of them too small to be told."""
+"""Loss against the best remembered run: many small steps, each too small to report."""
 LEAST_CREEP_RUNS = 2
 MOST_REASONS = 6
 
@@ -138,7 +138,7 @@ def _other_config(entry: Entry, baseline: Entry) -> Iterator[str]:
 
 
 def _told(entry: Entry, baseline: Entry) -> Iterator[str]:
-    """Values that moved all the same: whoever changed the configuration wants to know what it did."""
+    """Values that moved with the changed configuration: shown, not judged."""
     for name, now in entry.values.items():
         before = baseline.values.get(name)
         if before and abs(change(now.median, before.median)) > limit(now, before):

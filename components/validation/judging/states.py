@@ -1,4 +1,4 @@
-"""How states of parts make the state of a whole. They are never mixed up, and nothing that is missing is green."""
+"""Combines the states of parts into the state of a whole. A missing result never counts as a pass."""
 
 from collections.abc import Iterable, Sequence
 from typing import Literal
@@ -9,14 +9,14 @@ from stacks.benchmarks import Threshold
 
 SIMULATED = "simulated"
 SHOWN_ONLY = "shown only"
-"""Of tests that nothing demands a value of: curves, incast, applications."""
+"""For tests without a required value: curves, incast, applications."""
 NOTHING = "nothing measured"
 COUNTS_FOR_NOTHING = ("replayed", "not run")
 
 Overall = Literal["pass", "fail", "skip", "error"]
 
 UNSTABLE_SHARE = 0.01
-"""Of transfers whose tries disagree beyond repair: up to it a rail has a number, as in large labs some always do."""
+"""Tolerated share of transfers with inconsistent tries; in large labs there are always some."""
 
 MOST_TEXTS = 8
 LONGEST_TEXT = 300
@@ -70,7 +70,7 @@ def rate(ratio: float, threshold: Threshold) -> Performance:
 
 
 def too_many(torn: int, count: int) -> bool:
-    """Whether so many transfers disagree with themselves that no number stands for a test: one may always do."""
+    """Whether too many transfers have inconsistent repeats for the test to have a value; one is tolerated."""
     return torn > max(1, UNSTABLE_SHARE * count) or torn == count
 
 

@@ -12,7 +12,7 @@ from components.validation.records import JobResult, RunRecord
 from components.validation.summary import Summary
 
 ASKED = "rebaseline"
-"""Part of a configuration that only a human changes: runs before it are no measure any more."""
+"""Part of a configuration that only you change: it discards earlier baselines."""
 PVRDMA_PATH = "PVRDMA path"
 """Part of a configuration: whether the HCAs' counters proved that the values are those of RDMA."""
 RATED = ("one_way", "both_ways")
@@ -24,7 +24,7 @@ def entry_of(plan: Plan, record: RunRecord, asked: str = "") -> Entry:
     Args:
         plan: what was measured.
         record: what came of it.
-        asked: run from which on a human wants comparisons to begin anew.
+        asked: the run from which comparisons start over.
     """
     return Entry(
         lab=plan.lab,

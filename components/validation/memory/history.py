@@ -98,7 +98,7 @@ def history_of(entries: Iterable[Entry]) -> History:
 
 
 def history_in(kept: object) -> History:
-    """The history of a stack's state; an unreadable one is none, since it must not keep anybody from measuring."""
+    """The history in a stack's state; an unreadable one counts as empty, so it never prevents a measurement."""
     try:
         return History.model_validate(kept)
     except ValidationError:

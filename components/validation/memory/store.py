@@ -81,7 +81,7 @@ def append(folder: Path, entry: Entry) -> None:
     handle = os.open(folder / HISTORY, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o644)
     try:
         if not _ends_with_a_line(handle):
-            line = b"\n" + line  # whoever wrote before was killed within a line
+            line = b"\n" + line  # the last line is incomplete after a kill
         os.write(handle, line)
         os.fsync(handle)
     finally:

@@ -1,7 +1,7 @@
-"""What a job that failed leaves for whoever looks later: its pods, their events and logs, networks and nodes.
+"""Evidence of a failed job: its pods with their events and logs, networks and nodes.
 
-It is gathered before the job is taken away, and written to the store without secrets. Values of environment variables
-are left out at once, but for those that steer the transport.
+It is collected before the job is deleted, and stored without secrets. Values of environment variables are left out,
+except those that configure the transport.
 """
 
 import json
@@ -26,7 +26,7 @@ NOISE = ("managedFields", "kubectl.kubernetes.io/last-applied-configuration")
 
 
 def evidence_of(api: KubernetesApi, namespace: str, job: str) -> dict[str, str]:
-    """The texts by name; what cannot be read is said instead, since a second fault must not hide the first."""
+    """The texts by name. A text that cannot be read says why, so a second fault does not hide the first."""
     core = f"/api/v1/namespaces/{namespace}"
     selector = {"labelSelector": f"training.kubeflow.org/job-name={job}"}
     found = {

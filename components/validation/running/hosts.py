@@ -1,4 +1,4 @@
-"""Takes the hosts of a plan for a run: connected, leased, looked at, and used by nobody else."""
+"""Prepares the hosts of a plan: connects, takes the leases, reads the ports, and refuses a fabric in use."""
 
 import asyncio
 import shlex
@@ -25,14 +25,14 @@ KEEPALIVE_S = 5
 INSPECT_S = 30
 LEASE_S = 15
 LOOKS, SCRIPT = "hosts/", "look.sh"
-"""Where the raw outputs have what each host told of itself, beside the script that asked."""
+"""Names of the raw outputs of each host's look, and of the script."""
 LEASE_MARGIN_S = 900
-"""A lease outlives the estimate by this, and never a lost connection."""
+"""A lease lasts this much longer than the estimate, but never survives a lost connection."""
 
 
 @dataclass(kw_only=True, slots=True)
 class _Taken:
-    """The hosts while they are being taken."""
+    """The hosts while they are prepared."""
 
     connections: dict[str, Connection] = field(default_factory=dict)
     unreachable: dict[str, str] = field(default_factory=dict)
@@ -40,7 +40,7 @@ class _Taken:
 
 @asynccontextmanager
 async def taken(plan: Plan, access: Access, run_id: str, notes: list[str]) -> AsyncIterator[Bench]:
-    """The hosts of the plan; all that is held of them ends with the block.
+    """The hosts of the plan; connections and leases end with the block.
 
     Raises:
         BusyError: when another run or program uses the fabric.
@@ -85,7 +85,7 @@ async def _connected(stack: AsyncExitStack, plan: Plan, login: Login) -> _Taken:
 
 
 async def _lease(stack: AsyncExitStack, connection: Connection, node: str, run_id: str, limit_s: int) -> str:
-    """Takes a host's lease until the stack ends; returns why it has none, if not because another run has it."""
+    """Holds a host's lease until the stack ends; returns why it has none, unless another run holds it."""
     try:
         holder = await stack.enter_async_context(session(connection, lease(run_id, limit_s)))
         said = await holder.first_line(LEASE_S)
@@ -102,7 +102,7 @@ async def _lease(stack: AsyncExitStack, connection: Connection, node: str, run_i
 
 
 async def _inspect(plan: Plan, connection: Connection, node: str) -> tuple[str, Ports | str, str]:
-    """The node, its ports or why they are unknown, and what it said, as it is kept."""
+    """The node, its ports or why they are unknown, and the raw output."""
     ends = [end for rail in plan.rails for end in rail.ends if end.node == node]
     try:
         done = await run(connection, inspect(plan.verbs.tests, ends), INSPECT_S)
@@ -116,7 +116,7 @@ async def _inspect(plan: Plan, connection: Connection, node: str) -> tuple[str, 
 
 
 def _pods(plan: Plan, kubeconfig: str | None) -> tuple[str, list[str]]:
-    """Why the cluster could not be asked, empty when it was; and pods that hold a rail. Blocks."""
+    """Why the cluster could not be asked, or empty; and pods that hold a rail. Blocks."""
     if kubeconfig is None:
         return "no cluster to ask for pods on the rails", []
     try:

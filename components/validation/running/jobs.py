@@ -88,7 +88,7 @@ class _Turn:
         if workers is None:
             return not_run(job, "skipped", ""), ""
         if stop.is_set():
-            return not_run(job, "skipped", "the run was ended"), ""
+            return not_run(job, "skipped", "the run was stopped"), ""
         jobs, name = MpiJobs(self.api, workers, self.plan.lab), job.job_name(self.run_id, self.turn)
         try:
             if not self.plan.simulated:  # a simulated node pulls nothing
@@ -107,7 +107,7 @@ class _Turn:
             finally:
                 delete_quietly(jobs, name, self.say)
         except LabError as error:
-            # not replayed: that the job ran to its end is the operator's real work, whoever wrote the log
+            # not replayed: the operator really ran the job, even if the log is a recording
             result = not_run(job, "failed", str(error))
         return result.model_copy(update={"job": name}), log
 

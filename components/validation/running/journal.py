@@ -1,4 +1,4 @@
-"""What a run has measured so far, kept beside its bundles: after a kill the next run goes on where it stopped."""
+"""The journal of a run in progress: after a kill, the next run resumes where it stopped."""
 
 import os
 from collections.abc import Callable, Mapping, Sequence
@@ -14,7 +14,7 @@ from components.validation.records import Frozen, TransferResult
 from stacks.words import plural
 
 OLDEST_S = 6 * 3600
-"""After hours a fabric is another one."""
+"""After hours, a fabric may have changed."""
 
 Key = tuple[str, str, str, str, str]
 
@@ -27,13 +27,13 @@ class Head(Frozen):
     plan_digest: str
     fingerprint: str
     hosts: dict[str, str] = Field(default_factory=dict)
-    """Digest of what each host told of itself: a reboot or another MTU makes another host of it."""
+    """Digest of each host's facts: after a reboot or with another MTU its transfers are measured again."""
     began_s: float
     """Seconds since 1970."""
 
 
 class Entry(Frozen):
-    """Any further line: one finished transfer with its outputs, or the queue pairs that were found."""
+    """Any further line: one finished transfer with its outputs, or the number of queue pairs per rail."""
 
     transfer: TransferResult | None = None
     raw: dict[str, str] = Field(default_factory=dict)
@@ -42,17 +42,17 @@ class Entry(Frozen):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Kept:
-    """Where a journal is kept, and what of it."""
+    """Where a journal is kept, and how."""
 
     folder: Path
     fresh: bool = False
-    """An older run is not gone on with, and its file begins anew: whoever ends this one goes on with this one."""
+    """Whether to start over instead of resuming an older run. If this run is killed, the next one resumes it."""
     secrets: tuple[str, ...] = ()
     """Texts that must not be written."""
 
 
 class Journal:
-    """One file a plan and fingerprint. Only whoever holds the lease of the hosts opens it."""
+    """One file per plan and fingerprint. Only the run that holds the hosts' lease opens it."""
 
     def __init__(self, path: Path, head: Head, secrets: tuple[str, ...] = ()) -> None:
         self.path, self.head, self._secrets = path, head, secrets
@@ -62,7 +62,7 @@ class Journal:
 
     @classmethod
     def open(cls, kept: Kept, head: Head, say: Callable[[str], None]) -> Self:
-        """Goes on with a run of the same plan and fingerprint, as far as its hosts are as they were, or begins one."""
+        """Resumes a run of the same plan and fingerprint, for hosts that have not changed, or starts one."""
         kept.folder.mkdir(parents=True, exist_ok=True)
         path = kept.folder / f"journal-{head.plan_digest[:12]}-{head.fingerprint[:12] or 'by-hand'}.jsonl"
         found = cls(path, head, kept.secrets)
@@ -70,26 +70,26 @@ class Journal:
         if whole is None:
             if path.exists():
                 why = "as was asked" if kept.fresh else "the run that left it was of other hosts, or is too old"
-                say(f"begins anew and takes nothing of {path.name}, {why}")
+                say(f"starts a new run and reuses nothing of {path.name}, {why}")
             found._file = path.open("wb")
             found._append([head.model_dump_json()])
             return found
         found._file = path.open("ab")
-        found._file.truncate(whole)  # whoever wrote it may have been killed within a line
+        found._file.truncate(whole)  # the last line may be incomplete after a kill
         if found.head.hosts != head.hosts:
             found._rewrite(head.hosts)
         say(
-            f"goes on with run {found.head.run_id}, which was ended: "
+            f"resumes run {found.head.run_id}, which was interrupted: "
             f"{plural(len(found.finished), 'transfer is', 'transfers are')} measured already ({path.name})"
         )
         return found
 
     def take(self, result: Key) -> Entry | None:
-        """What a killed run has measured already."""
+        """What a killed run has already measured."""
         return self.finished.get(result)
 
     def add(self, results: Sequence[TransferResult], raw: Mapping[str, str]) -> None:
-        """Writes what is finished to the disk; what failed is tried again by the next run."""
+        """Writes finished transfers to the disk; the next run tries failed ones again."""
         self._append(
             [
                 Entry(transfer=result, raw=self._outputs(result, raw)).model_dump_json(exclude_defaults=True)
@@ -164,7 +164,7 @@ def key_of(result: TransferResult) -> Key:
 
 
 def now_s() -> float:
-    """Of the calendar, since the run that goes on is another process."""
+    """Wall-clock time: a different process resumes the run."""
     return datetime.now(UTC).timestamp()
 
 

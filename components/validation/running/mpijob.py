@@ -34,14 +34,14 @@ Say = Callable[[str], None]
 
 
 class JobError(LabError):
-    """The job ended badly, or did not start."""
+    """The job failed, or did not start."""
 
     def __init__(self, text: str, *, has_log: bool) -> None:
         super().__init__(text)
         self.has_log = has_log
 
     def with_log(self, log: str) -> "JobError":
-        """The same and what a rank said of its own image: the operator knows that the launcher failed, and not why."""
+        """The same error with what a rank said of its image: the operator knows only that the launcher failed."""
         refusal = refusal_in(log)
         return JobError(f"{self}; {refusal}", has_log=self.has_log) if refusal else self
 
@@ -55,7 +55,7 @@ class MpiJobs:
         self._core = f"/api/v1/namespaces/{workers.namespace}"
 
     def sweep(self) -> list[str]:
-        """Deletes jobs that a killed run left: whoever holds the lease is the only runner of the lab."""
+        """Deletes jobs of a killed run: the holder of the lease is the lab's only run."""
         found = objects(self._api, self._jobs, Job, {"labelSelector": f"{LAB_LABEL}={self._lab},{RUN_LABEL}"})
         for job in found:
             self.delete(job.metadata.name)
@@ -74,7 +74,7 @@ class MpiJobs:
         return {c.type: c.message for c in job.status.conditions if c.status == "True"}
 
     def refused(self, name: str) -> str:
-        """Why the operator will not start the job: it says so only in an event, and the job then sits idle."""
+        """Why the operator refuses the job: it says so only in an event, and the job stays idle."""
         events = objects(self._api, f"{self._core}/events", Event, {"fieldSelector": f"involvedObject.name={name}"})
         return next((event.message for event in events if event.reason == "ValidationError"), "")
 
@@ -90,7 +90,7 @@ class MpiJobs:
             for condition in pod.status.conditions:
                 if condition.status == "False" and condition.message:
                     return f"{pod.metadata.name}: {condition.message[:200]}"
-        return "no pod tells why"
+        return "no pod reports why"
 
     def log(self, name: str) -> str:
         """The newest launcher's log."""
@@ -102,17 +102,17 @@ class MpiJobs:
         return self._api.text(path, {"limitBytes": str(LARGEST_LOG_BYTES)})
 
     def node_of(self, name: str) -> dict[str, str]:
-        """Node of each worker's pod, while there are any: the operator takes workers away when the job ends."""
+        """Node of each worker's pod, while the job runs: the operator deletes workers when it ends."""
         return {pod.metadata.name: pod.spec.node for pod in self._pods(name, "worker") if pod.spec.node}
 
     def replayed(self, name: str) -> bool:
-        """Whether any node that the job may lie on shows recorded logs: one is enough to believe none."""
+        """Whether any node that the job may run on shows recorded logs: one is enough to distrust the log."""
         names = {pod.spec.node for pod in self._pods(name)} | set(self._workers.nodes)
         nodes = [node.metadata for node in objects(self._api, "/api/v1/nodes", Node) if node.metadata.name in names]
         return any((node.annotations | node.labels).get(REPLAYED) == "true" for node in nodes)
 
     def delete(self, name: str) -> None:
-        """Takes the job and all that it made away."""
+        """Deletes the job with all its pods."""
         self._api.delete(f"{self._jobs}/{name}")
 
     def _pods(self, name: str, role: str = "") -> list[Pod]:
@@ -124,7 +124,7 @@ class MpiJobs:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Waiting:
-    """What is waited for, and how long at most."""
+    """The job that is waited for, and the time limits."""
 
     what: str
     workers: int
@@ -145,7 +145,7 @@ def wait(  # noqa: PLR0913, PLR0917  # what is waited for, and what is done mean
     stop: threading.Event,
     running_now: Callable[[], None] | None = None,
 ) -> None:
-    """Waits until the job succeeded, or there is no hope; never longer than start and run may take.
+    """Waits until the job has succeeded or cannot succeed, within the limits for start and run.
 
     Args:
         jobs: of the lab.
@@ -181,15 +181,15 @@ def wait(  # noqa: PLR0913, PLR0917  # what is waited for, and what is done mean
         if not running and not asked and waited_s > PLAYED_S:
             asked, start_s = True, PLAYED_S if jobs.replayed(name) else start_s
         if not running and waited_s > start_s:
-            why = jobs.waiting_for(name) if conditions else "the MPI operator does not touch it: does it run?"
+            why = jobs.waiting_for(name) if conditions else "the MPI operator ignores it: is it running?"
             raise JobError(f"not started after {waited_s:.0f} s: {why}", has_log=False)
         if waited_s > start_s + waiting.timeout_s:
             raise JobError(f"no end after {waited_s:.0f} s", has_log=True)
-    raise JobError("the run was ended", has_log=False)
+    raise JobError("the run was stopped", has_log=False)
 
 
 def delete_quietly(jobs: MpiJobs, name: str, say: Say) -> None:
-    """Takes a job away; what stays is the next run's to delete."""
+    """Deletes a job; if that fails, the next run does it."""
     try:
         jobs.delete(name)
     except LabError as error:

@@ -1,4 +1,4 @@
-"""Ends a run whose starter is gone: a killed engine must not leave load on a fabric."""
+"""Stops a run when the process that started it is gone: a killed engine must not leave load on a fabric."""
 
 import asyncio
 import os
@@ -30,7 +30,7 @@ def ancestors(levels: int) -> dict[int, str]:
 
 
 async def while_alive(work: Coroutine[object, object, T], levels: int) -> T:
-    """Does the work unless one of the process's ancestors ends first; then it is cancelled and cleans up.
+    """Runs the work, and cancels it when one of the process's ancestors ends first.
 
     Args:
         work: what to do.
@@ -45,7 +45,7 @@ async def while_alive(work: Coroutine[object, object, T], levels: int) -> T:
         if any(_born(pid) != born for pid, born in watched.items()):
             task.cancel()
             await asyncio.wait([task])
-            raise OrphanedError("the run was ended, because the process that asked for it has died")
+            raise OrphanedError("the run was stopped because the process that asked for it has died")
         try:
             await asyncio.wait([task], timeout=POLL_S)
         except asyncio.CancelledError:

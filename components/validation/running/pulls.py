@@ -1,4 +1,4 @@
-"""An image that cannot be had: found before there is a job, or told from its pods, instead of a wait for a timeout."""
+"""Finds images that cannot be pulled, in the registry before a job starts or by its pods, without waiting."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from stacks.base import LabError
 REASONS = ("ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull", "ImageInspectError")
 FINAL_REASONS = ("InvalidImageName", "ErrImageNeverPull")
 FINAL_WORDS = ("not found", "manifest unknown", "unauthorized", "denied", "server gave HTTP response to HTTPS client")
-"""A kubelet goes on trying for ever; after these it cannot succeed. A timeout of the registry may pass."""
+"""A kubelet retries forever; after these it cannot succeed, while a timeout of the registry may pass."""
 BUILD_IT = "Build and push it: rocelab image push"
 
 
@@ -25,7 +25,7 @@ class PullFault:
 
 
 def pull_fault(pods: Sequence[Pod], image: str) -> PullFault | None:
-    """What keeps a pod from its image, the hopeless before what may pass; None when no kubelet complains."""
+    """Why a pod does not get its image, final reasons first; None when no kubelet complains."""
     faults = []
     for pod in pods:
         for container in pod.status.containers:

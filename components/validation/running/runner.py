@@ -1,4 +1,4 @@
-"""Carries a plan out on the real hosts and cluster, and never fails for what it finds there."""
+"""Runs a plan on the hosts and the cluster. Their faults are results, never exceptions."""
 
 import asyncio
 import secrets
@@ -52,20 +52,20 @@ class Run:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Around:
-    """What a run is told beside its plan."""
+    """The surroundings of a run, besides its plan."""
 
     journal: Kept | None = None
-    """Where to keep what is measured so far: with it a run that was killed is gone on with."""
+    """Where measured transfers are kept, so the next run can resume a killed one."""
     progress: Progress | None = None
     hcas: Hcas | None = None
-    """Who tells what the ports below PVRDMA machines count."""
+    """Reads the counters below PVRDMA machines."""
 
 
 ALONE = Around()
 
 
 async def measure(plan: Plan, access: Access, say: Say, fingerprint: str = "", around: Around = ALONE) -> Run:
-    """Carries the plan out. Faults of hosts and cluster are results, never exceptions."""
+    """Runs the plan. Faults of hosts and cluster are results, never exceptions."""
     started, clock = datetime.now(UTC), time.monotonic()
     run_id = _run_id(started)
     say(f"run {run_id}: {shown(plan)}")
@@ -95,7 +95,7 @@ async def measure(plan: Plan, access: Access, say: Say, fingerprint: str = "", a
             journal = _journal(bench, head, around, say)
             if journal and journal.finished:
                 own = plural(len(journal.finished), "transfer is", "transfers are")
-                notes.append(f"goes on with run {journal.head.run_id}: {own} its own")
+                notes.append(f"resumes run {journal.head.run_id}: {own} its own")
             finished = False
             try:
                 course = Course(bench=bench, say=say, journal=journal, progress=around.progress, notes=notes)
@@ -148,7 +148,7 @@ def shown(plan: Plan) -> str:
 
 
 def all_failed(plan: Plan, reason: str, fingerprint: str) -> Run:
-    """The run that could not begin, as a result like any other."""
+    """The result of a run that could not start."""
     started = datetime.now(UTC)
     transfers, pods, gpu_memory, rings, nccl = _all(plan, "error", reason)
     record = RunRecord(
@@ -169,7 +169,7 @@ def all_failed(plan: Plan, reason: str, fingerprint: str) -> Run:
 
 
 def _journal(bench: Bench, head: Head, around: Around, say: Say) -> Journal | None:
-    """Opened once the hosts are leased: then nobody else writes it."""
+    """Opens the journal once the hosts are leased, so there is no other writer."""
     if around.journal is None:
         return None
     journal = Journal.open(around.journal, head, say)
@@ -178,7 +178,7 @@ def _journal(bench: Bench, head: Head, around: Around, say: Say) -> Journal | No
 
 
 async def _pods(plan: Plan, run_id: str, access: Access, say: Say, raw: dict[str, str]) -> PodRails | None:
-    """The rails from inside pods, whatever the hosts' own do: pods have another VLAN. `raw` gets what they print."""
+    """Checks the rails from inside pods, even if the hosts' own fail: pods have another VLAN."""
     if plan.pods is None or plan.pods.impossible:
         return None
     if access.kubeconfig is None:
@@ -192,7 +192,7 @@ async def _pods(plan: Plan, run_id: str, access: Access, say: Say, raw: dict[str
 
 
 async def _rings(plan: Plan, run_id: str, access: Access, say: Say) -> tuple[tuple[NodeRing, ...], dict[str, str]]:
-    """NCCL within each node alone: it needs no rail, so it runs whatever these do."""
+    """Runs NCCL within each node alone. It needs no rail, so it runs even if these fail."""
     nodes = plan.nccl.nodes if plan.nccl else ()
     if access.kubeconfig is None or not nodes:
         return tuple(NodeRing(node=node, outcome="skipped", reason="no kubeconfig") for node in nodes), {}
@@ -205,7 +205,7 @@ async def _rings(plan: Plan, run_id: str, access: Access, say: Say) -> tuple[tup
 
 
 async def _nccl(plan: Plan, run_id: str, access: Access, broken: str, say: Say) -> tuple[NcclResult, dict[str, str]]:
-    """The job, unless the rails do not work yet: NCCL would only hang on them until its time is over."""
+    """Runs the job, unless the rails do not work: NCCL would hang until its time limit."""
     if access.kubeconfig is None:
         return NcclResult(outcome="skipped", reasons=("no kubeconfig",)), {}
     if broken:
@@ -219,7 +219,7 @@ async def _nccl(plan: Plan, run_id: str, access: Access, broken: str, say: Say) 
 async def _jobs(
     plan: Plan, run_id: str, access: Access, broken: str, say: Say
 ) -> tuple[list[JobResult], dict[str, str]]:
-    """The further jobs, unless what they build upon does not work."""
+    """Runs the further jobs, unless their foundation does not work."""
     if not plan.jobs:
         return [], {}
     if access.kubeconfig is None or broken:
@@ -239,7 +239,7 @@ async def _in_thread(run: InCluster[T], plan: Plan, run_id: str, kubeconfig: str
 def _broken(
     transfers: list[TransferResult], rings: Sequence[NodeRing], nccl: NcclResult | None, pods: PodRails | None
 ) -> str:
-    """Why a job would only hang; empty when rails, pods and nodes, and NCCL where it ran, do what they should."""
+    """Why a job would hang; empty when rails, pods, nodes and NCCL work."""
     if transfer := next((one for one in transfers if one.outcome != "measured" and not one.same_host), None):
         return f"{transfer.test} did not pass on every rail"
     if broken := broken_pods(pods):
@@ -252,7 +252,7 @@ def _broken(
 def _all(
     plan: Plan, outcome: Outcome, reason: str
 ) -> tuple[list[TransferResult], PodRails | None, tuple[GpuTransfer, ...], tuple[NodeRing, ...], NcclResult | None]:
-    """The same outcome for everything that was planned."""
+    """The same outcome for everything in the plan."""
     transfers = [
         TransferResult(
             test=stage.test,

@@ -1,4 +1,4 @@
-"""What a run by hand shows: a line for each thing that happened, and below them how far it is."""
+"""The terminal output of `rocelab measure`: a line per event, and a progress bar below."""
 
 import asyncio
 import signal

@@ -86,7 +86,7 @@ def test_a_member_of_a_bond_is_refused_untouched_although_the_bond_carries_nothi
 
     result = run("apply", machine, document)
 
-    assert result["failed"]["reason"] == "enp132s0 is a member of bond7, and RoCE wants one NIC a rail and no bond"
+    assert result["failed"]["reason"] == "enp132s0 is a member of bond7, and a RoCE rail needs a NIC, not a bond"
     assert "take it out of bond7" in result["failed"]["hint"]
     assert machine.written == []
 

@@ -154,7 +154,7 @@ def test_drift_is_put_back_on_the_host_concerned_alone(hosts, said):
     assert hosts.verbs(2201) == ["confirm"]
     assert hosts.verbs(2202) == ["confirm", "apply", "confirm"], "a repair is confirmed over a new connection too"
     assert outcome.results["gpu02"] == {"status": "ready"}
-    assert said == ["gpu02: puts right enp5s0.mtu_bytes"]
+    assert said == ["gpu02: repairs enp5s0.mtu_bytes"]
     assert outcome.repaired == {"gpu02"}
 
 
@@ -442,7 +442,7 @@ def test_a_used_up_budget_leaves_the_rest_for_the_next_run(hosts, said, monkeypa
     outcome, _ = rolled(hosts, said, monkeypatch, reboot_budget_s=100)
 
     assert outcome.results["gpu01"]["status"] == "ready"
-    assert outcome.results["gpu03"]["hint"] == "partial: the reboot budget is used up; the next run goes on"
+    assert outcome.results["gpu03"]["hint"] == "partial: the reboot budget is used up; the next run continues"
 
 
 @pytest.mark.parametrize(

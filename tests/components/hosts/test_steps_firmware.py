@@ -98,7 +98,7 @@ def test_a_version_that_nobody_tells_is_unknown_and_not_taken_for_the_right_one(
         ("enp5s0.firmware_version", "unknown"),
     ]
     failed = run("apply", host, asks(lab, firmware={"version": "16.35.4030"}))["failed"]
-    assert failed["reason"] == "enp132s0 does not tell its firmware, and firmware.version is 16.35.4030"
+    assert failed["reason"] == "enp132s0 does not report its firmware, and firmware.version is 16.35.4030"
     assert "is ethtool installed" in failed["hint"]
 
 

@@ -157,7 +157,7 @@ def test_an_undo_that_fails_is_said_and_tried_again_by_the_next_run(lab, debian)
     failed = run("apply", debian, document_of(lab, {}))["failed"]
 
     assert failed["step"] == "hosts_file"
-    assert "somebody has edited the marks" in failed["hint"]
+    assert "the marks were edited" in failed["hint"]
     debian.file("/etc/hosts", text + "\n")
     assert run("apply", debian, document_of(lab, {}))["failed"] is None
     assert debian.read("/etc/hosts") + "\n" == HOSTS

@@ -74,7 +74,7 @@ def test_where_the_engine_does_not_open_the_secrets_it_says_that_outputs_are_not
 
     assert run_by_hand() == 0
     (told,) = (line for line in capsys.readouterr().err.splitlines() if "redacted" in line)
-    assert told.startswith("secrets of the stack are not known, so outputs are not redacted of them: ")
+    assert told.startswith("the stack's secrets are unknown, so they are not redacted from the outputs: ")
     assert told.endswith("incorrect passphrase")
     kept = arounds[0].journal
     assert kept

@@ -141,7 +141,7 @@ def _unpacked(machine: Machine) -> Dict[str, str]:
         if any(len(places) != 1 for places in found.values()):
             raise StepError(
                 f"Bitfusion's token holds {', '.join(members) or 'nothing'}, not {', '.join(FILES)}",
-                "download it anew in vCenter's plug-in, tab Tokens",
+                "download it again in vCenter's plug-in, tab Tokens",
             )
         return {name: machine.must("tar", "-xOf", machine.path(ARCHIVE), places[0]) for name, places in found.items()}
     finally:

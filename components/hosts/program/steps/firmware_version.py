@@ -32,7 +32,7 @@ class FirmwareVersion(Step):
             found = running(host.machine, pf)
             if not found:
                 raise StepError(
-                    f"{pf} does not tell its firmware, and firmware.version is {version}",
+                    f"{pf} does not report its firmware, and firmware.version is {version}",
                     f"is ethtool installed (system.packages)? A NIC of which `ethtool -i {pf}` names no "
                     "firmware-version cannot be compared: name firmware.version_by_rail for the others instead",
                 )

@@ -44,7 +44,7 @@ class GpuDirect(Step):
         if asked == "dmabuf":
             raise StepError(
                 f"GPUDirect by dmabuf is asked for: {self.observed(host)['gpudirect']}",
-                "mend that, or set gpu.gpudirect: auto",
+                "fix that, or set gpu.gpudirect: auto",
             )
         done = host.machine.run("modprobe", "-a", PEERMEM)
         if done.code:

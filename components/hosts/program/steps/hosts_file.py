@@ -11,7 +11,7 @@ from ..step import Fields, Step, told
 HOSTS_FILE = "/etc/hosts"
 CLOUD_FOLDER = "/etc/cloud/cloud.cfg.d"
 CLOUD_FILE = CLOUD_FOLDER + "/99-rocelab-hosts.cfg"
-CLOUD_TEXT = "# written by rocelab: cloud-init would write the hosts file anew at each boot\nmanage_etc_hosts: false\n"
+CLOUD_TEXT = "# written by rocelab: cloud-init would rewrite the hosts file at each boot\nmanage_etc_hosts: false\n"
 NUMBERED = re.compile(r"^(.*?)(\d+)$")
 
 

@@ -34,7 +34,7 @@ class Initramfs(Step):
         machine = host.machine
         if family(machine) != "debian" or machine.read(WRITTEN_FILE) == _state(machine):
             return {"initramfs": WRITTEN}
-        return {"initramfs": "older than what modules are told"}
+        return {"initramfs": "older than the module options"}
 
     def apply(self, host: Host, wrong: Set[str]) -> None:
         host.machine.must("update-initramfs", "-k", "all", "-u", timeout_s=WRITE_S)

@@ -74,7 +74,7 @@ class Licence(Step):
         host.forget()
         if not machine.wait(lambda: self._is_licensed(host), LICENCE_WAIT_S):
             raise StepError(
-                f"the vGPU is {self._told(host)['status']} {LICENCE_WAIT_S} s after {DAEMON} was started anew",
+                f"the vGPU is {self._told(host)['status']} {LICENCE_WAIT_S} s after {DAEMON} was restarted",
                 f"can this guest reach {asked['server']}, is its clock right (a token is signed with a time), "
                 "and is a licence free? journalctl -u nvidia-gridd says which",
             )

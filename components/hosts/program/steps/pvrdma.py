@@ -72,6 +72,6 @@ class Pvrdma(Step):
         if busy is None or busy & set(devices):
             raise StepError(
                 f"a process has {' '.join(sorted((busy or set()) & set(devices))) or 'an RDMA device'} open, "
-                f"so {MODULE} cannot be loaded anew",
+                f"so {MODULE} cannot be reloaded",
                 "end what uses it, then run again",
             )

@@ -165,7 +165,7 @@ def _refuse_other_peoples_accounts(machine: Machine, user: Dict[str, Any]) -> No
     if user["keys_only"]:
         if account is None:
             raise StepError(
-                f"{name} is no account of this host, and it is the one that we log in with", "mend access.user"
+                f"{name} is no account of this host, and it is the one that we log in with", "correct access.user"
             )
         return
     if account and account.uid < FIRST_UID:

@@ -43,7 +43,7 @@ def _rated(
         return shown
     rails, measured = rails_gbit_s(plan, record)
     if not rails:
-        return shown.model_copy(update={"because": "no rail that it runs over was measured, or tells its line rate"})
+        return shown.model_copy(update={"because": "no rail that it runs over was measured, or reports its line rate"})
     # NCCL_ALGO=Ring is pinned, so each ring crosses each rail's NIC once
     alone = [ring.busbw_gbyte_s for ring in record.rings if ring.busbw_gbyte_s]
     ceiling = nccl_ceiling(rails, measured=measured, verbs=plan.verbs.test, within_gbyte_s=min(alone, default=None))

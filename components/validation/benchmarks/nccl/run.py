@@ -48,7 +48,7 @@ def run_nccl(
             made = True
             result = _result(plan, jobs, name, raw, say, stop)
         except LabError as error:
-            # not replayed: that the job ran to its end is the operator's real work, whoever wrote the log
+            # not replayed: the operator really ran the job, even if the log is a recording
             result = NcclResult(outcome="failed", job=name if made else "", reasons=(str(error),))
         if made and result.outcome == "failed" and not stop.is_set():
             raw |= evidence_of(api, plan.nccl.namespace, name)
@@ -106,7 +106,7 @@ def read_nccl(plan: NcclPlan, name: str, log: str, *, replayed: bool) -> NcclRes
 
 
 def off_rail(network: NcclNetwork) -> tuple[str, ...]:
-    """A few channels that left the rails, by the order in which each rank names the devices of its own."""
+    """A few channels that left the rails; each rank lists its devices in the order of the rails."""
     return tuple(rail_faults(network, rails_by_order(network))[:MOST_FAULTS])
 
 
@@ -131,7 +131,7 @@ def faults_of_table(table: NcclTable, transport: Transport, largest_bytes: int |
 
 
 def network_details(network: NcclNetwork) -> dict[str, JsonValue]:
-    """What NCCL told of its network, as far as it did; shown, never judged."""
+    """What NCCL logged about its network; shown, never judged."""
     devices: list[JsonValue] = list(dict.fromkeys(d for found in network.used_devices.values() for d in found))
     told: dict[str, JsonValue] = {
         "nccl": network.version,

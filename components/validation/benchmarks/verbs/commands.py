@@ -23,7 +23,7 @@ PATIENT = 17
 two cores with others answers later than that, and soft-RoCE that sends everything again breaks the queue pair. Seven
 tries of it still end within five seconds where nothing passes."""
 NO_CLOCK = "Correlation coefficient r^2"
-"""perftest says so when it could not measure its CPU's clock: then all that it prints is 0 or nonsense."""
+"""perftest prints it when it could not measure the CPU's clock; all its numbers are then 0 or wrong."""
 
 BOUNDED = """
 limit=$1 port=$2 device=$3 interface=$4
@@ -74,11 +74,11 @@ if [ -n "$before" ]; then
 fi
 exit "$code"
 """
-"""Runs a program that ends with its time, or when the session's input closes: then whoever started it is gone.
+"""Runs a program until its time limit, or until the session's input closes because the caller is gone.
 
-Its process group is ended: a `timeout` that is told to end in the moment after its fork leaves its program behind.
-perftest's server waits for ever and takes exactly one connection, so the port is looked at and never probed; with -R it
-is no TCP port, but one of the RDMA connection manager.
+The whole process group is ended: a `timeout` that is killed right after its fork leaves its program behind. perftest's
+server waits forever for exactly one connection, so the port is listed and never probed; with -R it is not a TCP port
+but one of the RDMA connection manager.
 Counters of errors and congestion are compared before and after; those of mlx5 and of soft-RoCE have other names.
 """
 
@@ -89,7 +89,7 @@ if ! flock -n -E 75 "$2" sh -c 'echo "$1" >"$2"; echo held; cat >/dev/null' sh "
   exit 75
 fi
 """
-"""Holds the host's lease until the session's input closes; the kernel drops a lock whose holder died."""
+"""Holds the host's lease until the session's input closes; the kernel drops the lock of a dead holder."""
 
 INSPECT = """
 tests=$1
@@ -152,10 +152,10 @@ done
 wait
 all after "$@"
 """
-"""Tells what a test needs to know of a host's ports, who else uses them, and what they carried within a second.
+"""Prints the facts of a host's ports, their other users, and what they carried within a second.
 
 A VF with a driver and without a netdev is in use: a pod or a container has it in its own network, or vfio has bound it.
-The kubelet's own list of given devices says nothing of now: it outlives pods and reboots.
+The kubelet's list of allocated devices is not read: it outlives pods and reboots.
 """
 
 REACH = """
@@ -181,7 +181,7 @@ wait
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Side:
-    """How one end of a run is started, beside what the stage says."""
+    """The options of one end of a run, besides those of the stage."""
 
     end: End
     gid_index: int
@@ -191,13 +191,13 @@ class Side:
     pinned: tuple[str, ...] = ()
     """Words before the test that keep it on its NIC's NUMA node."""
     server: IPv4Address | None = None
-    """Whom a client calls; None: this end is the server."""
+    """The server that a client connects to; None: this end is the server."""
     gpu: tuple[str, ...] = ()
-    """Words that put the buffer into a GPU's memory; empty: it is in the host's."""
+    """Words that put the buffer into GPU memory; empty: host memory."""
 
 
 def bounded(command: Sequence[str], limit_s: int, port: int = 0, end: End | None = None) -> str:
-    """The remote command that runs a program within a time; with a port it says when the program listens."""
+    """The remote command that runs a program within a time limit; with a port it reports when the program listens."""
     counted = [end.device, end.interface] if end else ["", ""]
     return shlex.join(["sh", "-c", BOUNDED, "sh", str(limit_s), str(port), *counted, *command])
 
@@ -213,7 +213,7 @@ def inspect(tests: Sequence[str], ends: Sequence[End]) -> str:
 
 
 def inspect_words(tests: Sequence[str], ends: Sequence[End]) -> list[str]:
-    """What the look is asked for: the tests in one word, then device and interface of each port."""
+    """Arguments of `INSPECT`: the tests in one word, then device and interface of each port."""
     return [" ".join(tests), *(word for end in ends for word in (end.device, end.interface))]
 
 
@@ -248,6 +248,6 @@ def perftest(stage: Stage, side: Side, verbs: VerbsPlan, *, simulated: bool = Fa
 
 
 def grown(err: str) -> dict[str, int]:
-    """The counters that a run's end says to have grown."""
+    """The counters that grew at one end of a run."""
     rows = (line.split() for line in err.splitlines() if line.startswith(GREW))
     return {words[1]: int(words[2]) for words in rows if len(words) == 3 and words[2].isdecimal()}

@@ -1,4 +1,4 @@
-"""The stages of a plan one after the other: who cannot reach whom, what counts, what is left out, and how far it is."""
+"""Runs the stages of a plan in order: pings, warm-up, rounds, retries, and progress."""
 
 import asyncio
 import contextlib
@@ -24,12 +24,12 @@ from stacks.words import plural
 REACH_S = 60
 MOST_QUEUE_PAIRS = 64
 HELPS_FROM = 1.03
-"""Twice the queue pairs are taken when they carry three per cent more: less is noise."""
+"""Queue pairs are doubled as long as that carries 3 % more: less is noise."""
 WARM_UP, WARM_UP_S = "warm-up/", 15
 
 Say = Callable[[str], None]
 Progress = Callable[[float, float, str], None]
-"""Share that is done, seconds that are left, and what is being measured."""
+"""Share that is done, seconds left, and what is being measured."""
 
 
 @dataclass(kw_only=True)
@@ -42,13 +42,13 @@ class Course:
     progress: Progress | None = None
     notes: list[str] = field(default_factory=list)
     _why: dict[tuple[str, frozenset[str]], str] = field(default_factory=dict)
-    """Why a later stage leaves out two nodes on a rail."""
+    """Why later stages leave out a pair of nodes on a rail."""
     _worked_s: float = 0.0
     _estimated_s: float = 0.0
-    """Of what is done."""
+    """Estimate for what is done."""
 
     async def measured(self) -> list[TransferResult]:
-        """Everything that was planned, each with a result."""
+        """Measures everything that was planned; each transfer has a result."""
         plan, results = self.bench.plan, []
         if not plan.stages:
             return []
@@ -98,7 +98,7 @@ class Course:
         return [settled[transfer.key] for transfer in transfers]
 
     def _not_run(self, stage: Stage, transfer: Transfer) -> TransferResult | None:
-        """The result of a transfer that is not worth a try."""
+        """The result of a transfer that is not tried."""
         fixed = {"test": stage.test, "shape": stage.shape}
         ends = {"rail": transfer.rail, "client": transfer.client, "server": transfer.server}
         pair = (transfer.rail, frozenset((transfer.client, transfer.server)))
@@ -110,14 +110,14 @@ class Course:
         return None
 
     def _leave_out(self, stage: Stage, done: list[TransferResult]) -> None:
-        """Two nodes between which a plain test failed have nothing to tell in the next one, and would only wait."""
+        """Leaves a pair out of later stages if a plain test failed between them: it would only wait."""
         for result in done if stage.shape == "one_way" else ():
             if result.outcome in ("failed", "error"):
                 pair = (result.rail, frozenset((result.client, result.server)))
                 self._why.setdefault(pair, f"{stage.name} failed between them")
 
     async def _reach(self, plan: Plan) -> None:
-        """Pings every peer on every rail: a minute at most, instead of a timeout a test."""
+        """Pings every peer on every rail, within a minute, instead of waiting for a timeout per test."""
         wanted: dict[str, list[tuple[str, str]]] = {}
         for transfers in plan.rounds_of(plan.stages[0]):
             for transfer in transfers:
@@ -154,7 +154,7 @@ class Course:
         }
 
     async def _warm_up(self, stage: Stage) -> None:
-        """Runs the first round and forgets it: address resolution, and clocks that have to rise, are no result."""
+        """Runs the first round and drops it: address resolution and rising CPU clocks would distort it."""
         plan, journal = self.bench.plan, self.journal
         if journal and journal.queue_pairs:
             self.bench.queue_pairs.update(journal.queue_pairs)
@@ -163,7 +163,7 @@ class Course:
             return
         began, once = time.monotonic(), stage.model_copy(update={"repeats": 1})
         with contextlib.suppress(TimeoutError):
-            # who hangs here hangs again where it counts; both ends are stopped
+            # a transfer that hangs here hangs again where it counts; both ends are stopped
             async with asyncio.timeout(WARM_UP_S + (plan.verbs.duration_of(stage) or 0)):
                 await run_round(self.bench, once, first, tag=WARM_UP)
         for name in [name for name in self.bench.raw if name.startswith(WARM_UP)]:
@@ -173,7 +173,7 @@ class Course:
         self._left_s(time.monotonic() - began, warm_up_s(plan.verbs, simulated=plan.simulated))
 
     async def _saturate(self, stage: Stage, transfers: list[Transfer]) -> None:
-        """Doubles the queue pairs of each rail until its typical transfer gains nothing from it."""
+        """Doubles the queue pairs of each rail until its typical transfer no longer gains."""
         best: dict[str, tuple[int, float]] = {}
         rising = {transfer.rail for transfer in transfers}
         count = 1
@@ -196,11 +196,11 @@ class Course:
 
     @cached_property
     def _total_s(self) -> float:
-        """The estimate of the whole; it goes through every round of every stage, too long for each round."""
+        """The estimate of the whole run, cached because it walks through every round."""
         return self.bench.plan.verbs_estimate_s
 
     def _left_s(self, took_s: float, estimated_s: float) -> float:
-        """Seconds to go, from how the estimate has proven itself so far."""
+        """Seconds left: the estimate, corrected by how well it has matched so far."""
         total_s = self._total_s
         self._worked_s += took_s
         self._estimated_s = min(self._estimated_s + estimated_s, total_s)

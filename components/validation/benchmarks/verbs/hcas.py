@@ -1,4 +1,4 @@
-"""What the physical ports below PVRDMA machines counted during a round: speed alone cannot tell RDMA from TCP."""
+"""Counters of the physical ports below PVRDMA machines: speed alone cannot tell RDMA from TCP."""
 
 import asyncio
 from collections.abc import Iterable, Iterator, Mapping
@@ -62,7 +62,7 @@ class Unreadable:
 
 @contextmanager
 def hcas_of(lab: Lab, plan: Plan, setting: Setting, root: Path) -> Iterator[Hcas | None]:
-    """The HCAs of a lab with PVRDMA rails, while its vCenter is open; None of another lab, or without a vCenter."""
+    """The HCAs of a lab with PVRDMA rails; None for other labs, or without a vCenter."""
     if lab.fabric is None or not any(rail.pvrdma for rail in plan.rails):
         yield None
         return
@@ -77,10 +77,10 @@ def hcas_of(lab: Lab, plan: Plan, setting: Setting, root: Path) -> Iterator[Hcas
 
 
 async def proven_round(bench: Bench, stage: Stage, transfers: list[Transfer], tag: str = "") -> list[TransferResult]:
-    """A round, and for bandwidths over PVRDMA what the HCAs below both ends counted while it ran.
+    """Runs a round and, for bandwidths over PVRDMA, reads what the HCAs below both ends counted.
 
-    Two machines that are on one host now are left out: they copy memory. Everything that went through an HCA in the
-    round counts together, since no counter tells one machine's bytes from another's.
+    Two machines on the same host are left out: they copy memory. All traffic through an HCA counts together, because no
+    counter tells the bytes of one machine from another's.
     """
     rails = {rail.name for rail in bench.plan.rails if rail.pvrdma}
     below = [(t.rail, node) for t in transfers if t.rail in rails for node in (t.client, t.server)]
@@ -109,7 +109,7 @@ async def proven_round(bench: Bench, stage: Stage, transfers: list[Transfer], ta
 
 
 async def _look(hcas: Hcas | None, wanted: list[tuple[str, str]]) -> tuple[Mapping[tuple[str, str], HcaState], str]:
-    """What is seen, and why nothing is."""
+    """The HCAs, or the reason why they cannot be read."""
     if hcas is None:
         return {}, "the lab has no vCenter to ask (fabric)"
     try:
@@ -119,14 +119,14 @@ async def _look(hcas: Hcas | None, wanted: list[tuple[str, str]]) -> tuple[Mappi
 
 
 def _one_host(transfer: Transfer, seen: Mapping[tuple[str, str], HcaState]) -> str:
-    """The host that both machines run on; empty where they do not, or nobody knows."""
+    """The host that both machines run on; empty if they do not, or if it is unknown."""
     ends = [seen.get((transfer.rail, node)) for node in (transfer.client, transfer.server)]
     hosts = {one.host if one else "" for one in ends}
     return hosts.pop() if len(hosts) == 1 else ""
 
 
 def _ends(stage: Stage, client: str, server: str) -> tuple[tuple[str, Way], tuple[str, Way]]:
-    """Who sends the data and who gets it: of a read, the server sends."""
+    """Sender and receiver of the data: in a read, the server sends."""
     sender, receiver = (server, client) if stage.test == "ib_read_bw" else (client, server)
     return (sender, "sent"), (receiver, "received")
 
@@ -135,7 +135,7 @@ Sums = dict[tuple[str, str, Way], int]
 
 
 def _sums(plan: Plan, stage: Stage, done: Iterable[TransferResult], seen: Mapping[tuple[str, str], HcaState]) -> Sums:
-    """Payload that went through each HCA in the round, by host, device and direction."""
+    """Payload through each HCA in the round, by host, device and direction."""
     sums: Sums = {}
     for one in done:
         for node, way in _ends(stage, one.client, one.server):
@@ -146,7 +146,7 @@ def _sums(plan: Plan, stage: Stage, done: Iterable[TransferResult], seen: Mappin
 
 
 def _written(plan: Plan, stage: Stage, one: TransferResult) -> int:
-    """Payload of a transfer with its repeats. Of a test over a time it is worked out from the bandwidth."""
+    """Payload of a transfer with its repeats, computed from the bandwidth if the test ran for a time."""
     if (duration_s := plan.verbs.duration_of(stage)) is not None:
         return round(sum(one.samples) * 1e9 / 8 * duration_s)
     return stage.message_bytes * stage.iterations * (one.queue_pairs or 1) * len(one.samples)
@@ -165,7 +165,7 @@ def _count(  # noqa: PLR0913, PLR0917  # one end of one transfer, in two looks
         return HcaCount(machine=node, way=way, why=why or "the vCenter tells nothing of it")
     where = f"{before.host} {before.device}".strip()
     if (before.host, before.device) != (after.host, after.device):
-        return HcaCount(machine=node, way=way, hca=where, why=f"it moved to {after.host or 'nobody knows where'}")
+        return HcaCount(machine=node, way=way, hca=where, why=f"it moved to {after.host or 'an unknown host'}")
     was, is_now = ((one.sent_bytes if way == "sent" else one.received_bytes) for one in (before, after))
     if was is None or is_now is None:
         return HcaCount(machine=node, way=way, hca=where, why=before.why or after.why or "not readable")

@@ -24,7 +24,7 @@ from components.validation.records import UNIT_OF, RunRecord, Series, TransferRe
 from components.validation.summary import Finding, JudgedTest, Pair, Performance
 from stacks.benchmarks import Benchmarks, Threshold
 
-NO_LINE_RATE = "the ports do not tell their line rate"
+NO_LINE_RATE = "the ports do not report their line rate"
 NOISY_CV = 0.03
 """Spread of repeats from which verbs are worth a look."""
 LEAST_REPEATS = 3
@@ -47,7 +47,7 @@ def settled(transfer: TransferResult) -> float:
 
 
 def path_of(rail: PlannedRail, stage: Stage, transfer: TransferResult) -> Path | None:
-    """The way of a bandwidth between two ports; None where they do not tell their line rate."""
+    """The way of a bandwidth between two ports; None where they do not report their line rate."""
     if not transfer.line_rate_gbit_s:
         return None
     return Path(
@@ -62,7 +62,7 @@ def path_of(rail: PlannedRail, stage: Stage, transfer: TransferResult) -> Path |
 
 
 def ceiling_of(rail: PlannedRail, stage: Stage, transfer: TransferResult) -> Ceiling | None:
-    """What a bandwidth can be at best between the two ports; None where they do not tell their line rate."""
+    """What a bandwidth can be at best between the two ports; None where they do not report their line rate."""
     path = path_of(rail, stage, transfer)
     return _ceiling(path) if path else None
 

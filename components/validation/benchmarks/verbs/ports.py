@@ -1,4 +1,4 @@
-"""What a host tells of its ports: the facts that a test needs and a report shows, and who else uses them. Pure."""
+"""A host's ports: the facts that a test needs and a report shows, and other users of the ports. Pure."""
 
 import hashlib
 import json
@@ -15,9 +15,9 @@ from stacks.base import LabError
 from stacks.words import some
 
 IDLE_SHARE = 0.01
-"""Of the line rate: address resolution and keepalives stay far below it."""
+"""Share of the line rate; address resolution and keepalives stay far below it."""
 IDLE_BYTES_S = 1_000_000
-"""Where the port does not tell its line rate."""
+"""For ports without a known line rate."""
 RDMA_WORD_BYTES = 4
 """port_xmit_data and port_rcv_data count words (InfiniBand specification, PortCounters)."""
 
@@ -33,22 +33,22 @@ PCI = re.compile(r"([0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2})\.[0-7]")
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Ports:
-    """What a host told about its ports."""
+    """The ports of a host."""
 
     version: str
     """perftest's, empty when it is not installed."""
     tests: frozenset[str]
-    """Programs that are there, `numactl` among them."""
+    """Installed programs, `numactl` among them."""
     line_rate_gbit_s: dict[str, float]
-    """By device; missing where the port does not tell."""
+    """By device, where the port reports it."""
     gids: dict[tuple[str, int], tuple[str, str, str]]
     """Address, type and netdev by device and index."""
     users: tuple[str, ...]
     """Programs that have queue pairs on these ports or their VFs."""
     moved_bytes: dict[str, int] = field(default_factory=dict)
-    """By device, within a second in which nothing of ours ran."""
+    """By device, within a second in which rocelab ran nothing."""
     away: tuple[str, ...] = ()
-    """VFs of these ports that somebody has in another network namespace or under vfio, by device and PCI address."""
+    """VFs of these ports in another network namespace or under vfio, by device and PCI address."""
     cpus: dict[int, str] = field(default_factory=dict)
     """CPUs of each NUMA node, as a list such as `0-31,64-95`."""
     cuda: frozenset[str] = frozenset()
@@ -93,7 +93,7 @@ class Ports:
         return round(link.payload_gbit_s(), 2) if link else None
 
     def pinned(self, device: str) -> tuple[str, ...]:
-        """The words that keep a program on the NIC's NUMA node; none where there is only one, or none is told."""
+        """The words that keep a program on the NIC's NUMA node; none with a single or an unknown node."""
         node = self.facts.numa_node.get(device, -1)
         if node not in self.cpus or len(self.cpus) < 2:
             return ()
@@ -102,7 +102,7 @@ class Ports:
         return ("taskset", "-c", self.cpus[node])
 
     def busy(self) -> list[str]:
-        """Ports that carried traffic of somebody else."""
+        """Ports that carry other traffic."""
         found = []
         for device, moved in self.moved_bytes.items():
             rate = self.line_rate_gbit_s.get(device)
@@ -148,10 +148,10 @@ def parse_ports(text: str) -> Ports:
 
 
 def differing_versions(ports: Mapping[str, Ports]) -> str:
-    """Which hosts have which perftest, when not all have the same; empty when they do.
+    """Which hosts have which perftest; empty when all have the same.
 
-    Its ends tell each other their versions, and lay out their messages by the other's from 5.32, 5.70 and 6.28 on
-    (linux-rdma/perftest: src/perftest_communication.c); seed C builds an old one for that reason.
+    The two ends exchange their versions, and from 5.32, 5.70 and 6.28 on arrange their messages by the other's
+    (linux-rdma/perftest: src/perftest_communication.c); the Bitfusion article builds an old one for that reason.
     """
     by_version: dict[str, list[str]] = defaultdict(list)
     for node, told in sorted(ports.items()):
@@ -164,15 +164,15 @@ def differing_versions(ports: Mapping[str, Ports]) -> str:
 
 
 def state_of(ports: Mapping[str, Ports]) -> dict[str, str]:
-    """Digest of what each host is as far as it can change a result: both halves of a run are of the same one by it."""
+    """Digest of what can change a host's results: a resumed run continues only on hosts with the same digest."""
     states = {node: json.dumps([told.boot_id, told.facts.model_dump()], sort_keys=True) for node, told in ports.items()}
     return {node: hashlib.sha256(state.encode()).hexdigest() for node, state in states.items()}
 
 
 def _nearest(nics: Mapping[str, str], gpus: Mapping[str, str]) -> dict[str, str]:
-    """By device the GPU whose path below /sys/devices has most in common with the NIC's: a switch, a root complex.
+    """By device the GPU whose path below /sys/devices shares most with the NIC's: a switch, a root complex.
 
-    GPUs that are equally near are dealt out, so that two NICs of one switch take two GPUs.
+    Equally near GPUs are distributed, so two NICs of one switch take two GPUs.
     """
     found: dict[str, str] = {}
     for device, nic in sorted(nics.items()):

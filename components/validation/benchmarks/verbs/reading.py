@@ -3,8 +3,10 @@
 from dataclasses import dataclass, field
 
 from components.validation.benchmarks.verbs.perftest import (
+    Bandwidth,
     BandwidthRow,
     Header,
+    Latency,
     LatencyRow,
     header_of,
     parse_bandwidth,
@@ -66,6 +68,7 @@ def read(client: Expected, server: Expected, client_out: str, server_out: str) -
     """
     try:
         end = client.end
+        run: Bandwidth | Latency
         run = parse_bandwidth(client_out) if client.stage.bandwidth else parse_latency(client_out)
         end = server.end
         if client.stage.bandwidth:

@@ -1,4 +1,4 @@
-"""Measures suspect transfers again with half as many beside them: what is good then was crowded, not broken."""
+"""Measures suspect transfers again with half as many at once: what is good then was crowded, not broken."""
 
 import time
 from collections import Counter
@@ -18,7 +18,7 @@ from components.validation.records import TransferResult
 from stacks.words import plural
 
 LEAST_S, SHARE = 60.0, 0.25
-"""How long it may take: this, or a share of the plan's estimate where that is more."""
+"""Time limit: this, or a share of the plan's estimate if that is more."""
 FAILED = 0.0
 """Stands for a repetition that failed."""
 
@@ -35,25 +35,25 @@ class Tries:
     began: float = field(default_factory=time.monotonic)
     made: dict[Way, list[TransferResult]] = field(default_factory=dict)
     hopeless: set[Way] = field(default_factory=set)
-    """Of which another try would tell nothing new."""
+    """Transfers for which another try would show nothing new."""
 
     @property
     def over(self) -> bool:
-        """Whether the time is up."""
+        """Whether the time limit has passed."""
         return time.monotonic() - self.began > self.limit_s
 
     @cached_property
     def rounds(self) -> list[list[Transfer]]:
-        """Of the stage, as planned."""
+        """The planned rounds of the stage."""
         return self.bench.plan.rounds_of(self.stage)
 
     @property
     def most(self) -> int:
-        """How many run at once: half of what the stage had."""
+        """Transfers at once: half of what the stage had."""
         return max(1, max(map(len, self.rounds), default=1) // 2)
 
     async def run(self, ways: Iterable[Way], stage: Stage) -> None:
-        """Runs each of these transfers once more, as long as there is time."""
+        """Runs each of these transfers once more, within the time limit."""
         transfer_of = {Way(*t.key): t for transfers in self.rounds for t in transfers}
         for transfers in apart((transfer_of[way] for way in ways), self.most):
             if self.over:
@@ -61,18 +61,18 @@ class Tries:
             tag = f"retest-{sum(map(len, self.made.values()))}/"
             for done in await proven_round(self.bench, stage, transfers, tag=tag):
                 way = Way(done.rail, done.client, done.server)
-                if done.outcome != "skipped":  # who is busy, or shares a host by now, tells nothing of the way
+                if done.outcome != "skipped":  # busy, or both ends on one host by now: nothing is known of the path
                     self.made.setdefault(way, []).append(done)
                 if done.outcome != "measured":
-                    self.hopeless.add(way)  # to wait for it again and again would tell nothing new
+                    self.hopeless.add(way)  # further tries would show nothing new
 
     def joined(self, results: Results) -> list[TransferResult]:
-        """The results with what the further tries told of them."""
+        """The results joined with the further tries."""
         return [joined(first, self.made[way]) if way in self.made else first for way, first in results.items()]
 
 
 async def retest(bench: Bench, stage: Stage, results: list[TransferResult]) -> tuple[list[TransferResult], str]:
-    """The results with the repetitions of those that look bad, and what to say of it; nothing is judged here."""
+    """The results with further tries of those that look bad, and a note about them. Nothing is judged here."""
     fabric = fabric_of(bench.plan, stage, results)
     if not fabric.values:
         return results, ""
@@ -85,7 +85,7 @@ async def retest(bench: Bench, stage: Stage, results: list[TransferResult]) -> t
             left = ways
             break
         await tries.run(ways, once)
-    # of many suspects the search takes some, yet whatever failed has a second try
+    # the search takes some of many suspects, but everything that failed gets a second try
     failed = [way for way, one in by_way.items() if one.outcome in ("failed", "error")]
     await tries.run([way for way in failed if way not in tries.made and way not in tries.hopeless], once)
     told = _told(len(tries.made), "suspect transfer", tries.most) if tries.made else ""
@@ -95,7 +95,7 @@ async def retest(bench: Bench, stage: Stage, results: list[TransferResult]) -> t
 
 
 async def second_try(bench: Bench, stage: Stage, results: list[TransferResult]) -> tuple[list[TransferResult], str]:
-    """The same for a test by which nothing is localised: what failed is tried once more, whatever was slow."""
+    """The same for tests that localize no fault: only what failed is tried again."""
     by_way = _by_way(results)
     hopeless = _hopeless(bench, by_way)
     failed = [way for way, one in by_way.items() if one.outcome in ("failed", "error") and way not in hopeless]
@@ -107,10 +107,10 @@ async def second_try(bench: Bench, stage: Stage, results: list[TransferResult]) 
 
 
 def joined(first: TransferResult, tries: Sequence[TransferResult]) -> TransferResult:
-    """What a transfer and its further tries told together.
+    """Joins a transfer with its further tries.
 
-    One that failed, and then was measured whenever it was tried, has the values of those tries and the load that they
-    ran under; why it failed at first stays beside them. One that failed twice has failed.
+    If it failed first and all further tries were measured, it has their values and their load, and keeps the reason of
+    the first failure. If it failed twice, it has failed.
     """
     at_once = max(one.at_once for one in tries)
     good, bad = ([one for one in tries if (one.outcome == "measured") == measured] for measured in (True, False))
@@ -157,7 +157,7 @@ def _by_way(results: Iterable[TransferResult]) -> dict[Way, TransferResult]:
 
 
 def _hopeless(bench: Bench, results: Results) -> set[Way]:
-    """What no further try can mend: who ran and contradicts the plan does so again, at whatever speed."""
+    """Transfers that no further try can change, such as one that ran and contradicts the plan."""
     contradicts = {way for way, one in results.items() if one.outcome == "failed" and (one.samples or one.curve)}
     gone = {way for way in results if {way.client, way.server} & set(bench.unreachable)}
     return contradicts | gone | {way for way in results if way in bench.cut_off}

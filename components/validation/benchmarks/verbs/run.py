@@ -36,11 +36,11 @@ LISTEN_S = 20
 GRACE_S = 15
 """For SSH itself, above the time that the host gives the test."""
 CLOCK_TRIES = 3
-"""Runs until both ends could measure their CPU's clock: not having the time for that is no fault of the network."""
+"""Runs until both ends could measure their CPU's clock; a busy CPU is not a fault of the network."""
 
 
 class BusyError(LabError):
-    """Somebody else uses the fabric; nothing was loaded."""
+    """The fabric is in use, so nothing was measured."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -56,26 +56,26 @@ class Ends:
 
 @dataclass(kw_only=True, slots=True)
 class Bench:
-    """The hosts that take part: an open connection and the ports of each."""
+    """The hosts of a run, each with an open connection and its ports."""
 
     plan: Plan
     connections: dict[str, Connection]
     ports: dict[str, Ports]
     unreachable: dict[str, str]
-    """Why a node takes no part."""
+    """Why a node is left out."""
     begun: float = field(default_factory=time.monotonic)
     queue_pairs: dict[str, int] = field(default_factory=dict)
-    """By rail, where the plan leaves them open."""
+    """By rail, where the plan says auto."""
     cut_off: dict[tuple[str, str, str], str] = field(default_factory=dict)
-    """Why a client does not reach a server on a rail at all; by rail, client, server."""
+    """Why a client does not reach a server; by rail, client, server."""
     cut: dict[tuple[str, str, str], str] = field(default_factory=dict)
-    """What of its frames does not pass; by rail, client, server."""
+    """Which frames do not pass; by rail, client, server."""
     raw: dict[str, str] = field(default_factory=dict)
-    """What was printed, by a name that says where."""
+    """Raw outputs by name."""
     hcas: "Hcas | None" = None
     """Reads the counters of the ports below PVRDMA machines; None without a vCenter."""
     on_slot: dict[tuple[str, str], int] = field(init=False)
-    """Rails behind the PCIe link of a device, by node and device; missing where the host does not tell the slot."""
+    """Rails that share a device's PCIe link, by node and device; missing where the slot is unknown."""
 
     def __post_init__(self) -> None:
         measured = [end for rail in self.plan.rails if len(rail.ends) > 1 for end in rail.ends]
@@ -94,7 +94,7 @@ class Bench:
             stage: the test.
             transfer: between whom.
             at_once: how many run at the same time.
-            tag: before the names of the raw outputs, such as `retest/`.
+            tag: prefix of the names of the raw outputs, such as `retest/`.
         """
         after_s = round(time.monotonic() - self.begun, 1)
         base = TransferResult(
@@ -118,10 +118,10 @@ class Bench:
             return base.model_copy(update={"reasons": (f"{error}{f'; {also}' if also else ''}",)})
 
     def ends_of(self, transfer: Transfer) -> Ends:
-        """Both ends of a transfer with what was found on their hosts.
+        """Both ends of a transfer, with their GID indexes.
 
         Raises:
-            NotToldError: when one takes no part.
+            NotToldError: when one is left out.
             LabError: when one has no GID for its address.
         """
         rail = self.plan.rail(transfer.rail)
@@ -133,7 +133,7 @@ class Bench:
         return Ends(rail=rail, client=client, server=server, client_gid_index=index[0], server_gid_index=index[1])
 
     def queue_pairs_of(self, stage: Stage, rail: str) -> int:
-        """How many a test uses; latency tests have one."""
+        """Queue pairs of a test; latency tests have one."""
         if not stage.bandwidth:
             return 1
         planned = self.plan.verbs.queue_pairs
@@ -174,7 +174,7 @@ class Bench:
         return base.model_copy(update=told)
 
     def _limits(self, stage: Stage, ends: Ends) -> dict[str, float | int | None]:
-        """The lower line rate and the narrower share of a PCIe link of the two ends; None where one does not tell."""
+        """The lower line rate and the narrower share of a PCIe link of the two ends; None where one is unknown."""
         rates = [self.ports[end.node].line_rate_gbit_s.get(end.device) for end in (ends.client, ends.server)]
         links = [
             # the rails run one after the other in an incast, else all at once
@@ -203,7 +203,7 @@ class Bench:
         Args:
             stage: the test.
             transfer: between whom.
-            ends: what is known of both.
+            ends: both ends.
             size: of a message in bytes.
             name: of its raw outputs, without the end.
             gpus: words for the client's and the server's GPU memory; empty for the hosts' own.
@@ -277,7 +277,7 @@ class Bench:
 
 
 def as_raw(command: Sequence[str], done: Done) -> str:
-    """A raw output: the command that made it, how it ended, and what it said."""
+    """A raw output: the command, how it ended, and what it printed."""
     return f"$ {' '.join(command)}\nexit {done.code}\n{done.out}\n[stderr]\n{done.err}"
 
 
@@ -290,7 +290,7 @@ async def run_round(
 
 
 def _failure(node: str, done: Done) -> str:
-    """One line about a run that ended badly."""
+    """One line about a run that failed."""
     if done.code == LATE:
         return f"{node}: no end in time: no packet arrives, or the peer is gone"
     if done.code == 127:

@@ -91,7 +91,7 @@ def test_a_port_that_does_not_tell_its_line_rate_keeps_its_rail_from_a_pass(lab:
     silent = measured("rail-a", "gpu01", "gpu02", 3.0, line_rate_gbit_s=None)
     row = next(row for row in judged(real, [silent]).tests if row.rail == "rail-a")
 
-    assert (row.performance, row.because) == ("not rated", "1 of 2: the ports do not tell their line rate")
+    assert (row.performance, row.because) == ("not rated", "1 of 2: the ports do not report their line rate")
 
 
 def test_a_failed_transfer_has_no_value_though_it_printed_one(lab: Lab) -> None:

@@ -31,6 +31,7 @@ def run(lab: Lab) -> tuple[Lab, RunRecord]:
         for transfers in plan.rounds_of(stage)
         for t in transfers
     ]
+    assert plan.nccl
     reduced = read_nccl(plan.nccl, "guide", OVER_RDMA + nccl("seed_a"), replayed=False)
     trained = read_job(plan.jobs[0], sample("training/seed_a.txt"), replayed=False)
     return real, record(plan, nccl=reduced, also=bandwidths).model_copy(update={"jobs": (trained,)})
@@ -92,6 +93,7 @@ def test_the_same_table_over_sockets_is_no_pass_however_fast(run: tuple[Lab, Run
     assert real.benchmarks
     plan = plan_for(real)
     log = OVER_RDMA.replace("NET/IB : Using [0]mlx5_0:1/RoCE [1]mlx5_1:1/RoCE ;", "NET/Socket : Using [0]eth0:10.0.0.1")
+    assert plan.nccl
     fallen = read_nccl(plan.nccl, "guide", log + nccl("seed_a"), replayed=False)
     summary = judge(plan, real.benchmarks, found.model_copy(update={"nccl": fallen}))
 

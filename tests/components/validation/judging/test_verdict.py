@@ -307,7 +307,7 @@ def test_ports_without_a_line_rate_are_not_rated_and_not_passed(lab: Lab) -> Non
 
     assert (summary.performance, summary.performance_because) == (
         "not rated",
-        "the ports do not tell their line rate",
+        "the ports do not report their line rate",
     )
 
 

@@ -112,7 +112,7 @@ def test_a_deviation_that_perftest_could_work_out_is_a_number_that_fits() -> Non
     text = perftest("v45_no_deviation.client")
     short = text.replace("142719.01", "32719.01")
 
-    with pytest.raises(ResultFormatError, match="-nan' is no number"):
+    with pytest.raises(ResultFormatError, match="-nan' is not a number"):
         parse_latency(short)
     with pytest.raises(ResultFormatError, match="out of order"):
         parse_latency(short.replace("-nan", "4300.05"))
@@ -123,7 +123,7 @@ def test_a_deviation_that_perftest_could_work_out_is_a_number_that_fits() -> Non
     ("text", "reason"),
     [
         (perftest("wbw.client"), "is not a latency test"),
-        (perftest("v45_no_deviation.client").replace("10812.78", "nan"), "'nan' is no number"),
+        (perftest("v45_no_deviation.client").replace("10812.78", "nan"), "'nan' is not a number"),
         (perftest("wlat.client").replace("742.88 ", "9742.88"), "out of order"),
         (perftest("wlat.client").replace("2132.01", "213201"), "a damaged row"),
         (perftest("wlat.client").replace("8186.72", ""), "7 values under 9 columns"),

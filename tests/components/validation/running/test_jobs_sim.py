@@ -60,4 +60,4 @@ def test_an_ended_run_leaves_no_job(plane: Plane, lab: Lab) -> None:
 
     assert not thread.is_alive(), f"still running after {time.monotonic() - began:.0f} s"
     assert plane.api.items(MPIJOBS) == []
-    assert sum("the run was ended" in line for line in said) == 4
+    assert sum("the run was stopped" in line for line in said) == 4

@@ -75,7 +75,7 @@ def test_of_a_host_that_changed_nothing_is_taken_over_and_of_the_others_all_that
     assert list(gone_on(where, head("run-3")).finished) == [key_of(DONE)], "nothing of gpu03 as it was comes back"
 
     Journal.open(where, head("run-4", "h2"), said.append).close(finished=False)
-    assert [text.partition(" and ")[0] for text in said] == ["begins anew"]
+    assert [text.partition(" and ")[0] for text in said] == ["starts a new run"]
 
 
 def test_a_fresh_run_takes_nothing_over_and_is_gone_on_with_itself(tmp_path: Path) -> None:

@@ -128,7 +128,7 @@ def test_the_mark_of_a_node_outside_the_lab_does_not_count(lab: Lab) -> None:
             FakeApi(statuses=[{}], events=[{"reason": "ValidationError", "message": "spec: replicas"}]),
             "the operator refused the job: spec: replicas",
         ),
-        (FakeApi(statuses=[{}]), "the MPI operator does not touch it"),
+        (FakeApi(statuses=[{}]), "the MPI operator ignores it"),
         (
             FakeApi(
                 statuses=[true("Created")],
@@ -192,7 +192,7 @@ def test_a_run_that_is_ended_takes_its_job_along(lab: Lab) -> None:
     api = FakeApi(statuses=[true("Running")])
     result, _ = run(lab, api, stop)
 
-    assert result.reasons == ("the run was ended",)
+    assert result.reasons == ("the run was stopped",)
     assert api.deleted == ["bench-r1"]
 
 
