@@ -103,7 +103,7 @@ def main(words: Sequence[str] | None = None) -> int:
     except (LabError, OSError) as error:
         if isinstance(error, OSError) and error.filename is None:
             raise  # no file of the user's: a fault of ours, with its traceback
-        told = f"{error.filename}: {error.strerror}" if isinstance(error, OSError) else str(error)
-        click.echo(told, err=True)
+        message = f"{error.filename}: {error.strerror}" if isinstance(error, OSError) else str(error)
+        click.echo(message, err=True)
         return Exit.UNREACHED if isinstance(error, UnreachableError) else Exit.USAGE
     return int(result or Exit.CLEAN)

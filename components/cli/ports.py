@@ -46,7 +46,7 @@ def _document(lab: Lab, trial: Trial, wrong: list[str]) -> dict[str, object]:
                 "to": answer.probe.target,
                 "protocol": answer.probe.row.protocol,
                 "port": answer.probe.ports,
-                "answer": answer.told,
+                "answer": answer.summary,
             }
             for answer in trial.answers
         ],

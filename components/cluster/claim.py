@@ -1,6 +1,6 @@
 """The claim: this cluster is this lab's, said in the cluster itself before anything else is placed there.
 
-The path of this module stands in the state of every stack: it must not move.
+The state contains the path of this module, so it must not move.
 """
 
 import json

@@ -12,7 +12,7 @@ from components.cluster.attachments import Attachments, AttachmentsArgs, describ
 from components.cluster.claim import Claim, ClaimArgs, required_objects
 from components.cluster.device_plugins import LAYOUT_ANNOTATION
 from components.cluster.foundations import Foundations
-from components.cluster.node_checks import wanted
+from components.cluster.node_checks import gate_spec
 from components.cluster.node_gate import NodeGate, NodeGateArgs
 from components.cluster.operators import Operator, OperatorArgs, Owner
 from components.cluster.profiles import DEVICE_PLUGIN, programs
@@ -106,7 +106,7 @@ class RdmaCluster(pulumi.ComponentResource):
         gate = NodeGate(
             f"{name}-nodes",
             NodeGateArgs(
-                wanted=wanted(lab, cluster),
+                spec=gate_spec(lab, cluster),
                 kubeconfig=args.kubeconfig,
                 after=args.vf_layout,
                 wait_s=GATE_S[patience],

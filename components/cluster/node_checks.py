@@ -26,7 +26,7 @@ NODE_STATES = "/apis/sriovnetwork.openshift.io/v1/namespaces/{namespace}/sriovne
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Wanted:
+class GateSpec:
     """What the gate expects; plain values, because the state contains them."""
 
     nodes: dict[str, dict[str, int]]
@@ -45,7 +45,7 @@ class Wanted:
     """Whether the SR-IOV operator empties a node before its VFs change; None: no operator changes them."""
 
 
-def wanted(lab: Lab, cluster: Cluster) -> Wanted:
+def gate_spec(lab: Lab, cluster: Cluster) -> GateSpec:
     """What a lab's gate looks for.
 
     Nobody gives out blocks in the simulator, whose pods get no interface, so pools are looked at on hardware only.
@@ -57,7 +57,7 @@ def wanted(lab: Lab, cluster: Cluster) -> Wanted:
         f"/network-attachment-definitions/{at(m, 'metadata', 'name')}"
         for m in networks(lab, cluster).values()
     ]
-    return Wanted(
+    return GateSpec(
         nodes={node.name: _resources(lab, cluster, node) for node in lab.active_nodes},
         kubelet=_kubelet(cluster),
         pools={} if lab.simulated else blocks,
@@ -76,7 +76,7 @@ def wanted(lab: Lab, cluster: Cluster) -> Wanted:
     )
 
 
-def vf_changes(old: Wanted, new: Wanted) -> Iterator[str]:
+def vf_changes(old: GateSpec, new: GateSpec) -> Iterator[str]:
     """What a preview says of VFs that the SR-IOV operator will make or take: its custom resource has a number only."""
     if new.drain is None:
         return
@@ -195,9 +195,9 @@ def _network(text: JsonValue) -> IPv4Network | None:
         return None
 
 
-def _is_release(version: str, wanted: str) -> bool:
+def _is_release(version: str, expected: str) -> bool:
     release = DISTRIBUTION.sub("", version)
-    return release == wanted or release.startswith(f"{wanted}.")
+    return release == expected or release.startswith(f"{expected}.")
 
 
 def _is_ready(node: Manifest) -> bool:

@@ -1,6 +1,6 @@
 """The gate before jobs: whether nodes, pools and networks are what the lab says. What it finds is data.
 
-The path of this module stands in the state of every stack: it must not move.
+The state contains the path of this module, so it must not move.
 """
 
 import json
@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass
 import pulumi
 from pulumi.dynamic import CreateResult, DiffResult, ReadResult, Resource, ResourceProvider, UpdateResult
 
-from components.cluster.node_checks import Wanted, network_faults, node_faults, pool_faults, state_faults, vf_changes
+from components.cluster.node_checks import GateSpec, network_faults, node_faults, pool_faults, state_faults, vf_changes
 from components.kubernetes.client import KubernetesApi, at
 from stacks.base import LabError
 from stacks.words import plural
@@ -38,7 +38,7 @@ class NodeGateProvider(ResourceProvider):
 
     def diff(self, _id: str, _olds: Properties, _news: Properties) -> DiffResult:
         """Looks again when something changed that it looks at, and as long as not everything was fine."""
-        for line in vf_changes(_wanted(_olds), _wanted(_news)):
+        for line in vf_changes(_spec(_olds), _spec(_news)):
             pulumi.log.info(line)
         same = all(_olds.get(key) == _news.get(key) for key in ("wanted", "after", "kubeconfig", "wait_s"))
         return DiffResult(changes=not same or _olds.get("report") != "{}")
@@ -55,23 +55,23 @@ class NodeGateProvider(ResourceProvider):
         return UpdateResult(_looked(_news, float(str(_news["wait_s"]))))
 
 
-def look(api: KubernetesApi, wanted: Wanted) -> Faults:
+def look(api: KubernetesApi, spec: GateSpec) -> Faults:
     """All reasons why jobs cannot run now."""
     nodes = {str(at(node, "metadata", "name")): node for node in api.items("/api/v1/nodes")}
-    states = api.items(wanted.node_states) if wanted.node_states else []
-    told = {str(at(state, "metadata", "name")): state_faults(state) for state in states}
+    states = api.items(spec.node_states) if spec.node_states else []
+    reported = {str(at(state, "metadata", "name")): state_faults(state) for state in states}
     faults = {
         name: [
-            *node_faults(name, nodes.get(name), resources, wanted.kubelet),
-            *network_faults(nodes.get(name), wanted.subnets),
-            *told.get(name, []),
+            *node_faults(name, nodes.get(name), resources, spec.kubelet),
+            *network_faults(nodes.get(name), spec.subnets),
+            *reported.get(name, []),
         ]
-        for name, resources in wanted.nodes.items()
+        for name, resources in spec.nodes.items()
     }
-    for path, served in wanted.pools.items():
+    for path, served in spec.pools.items():
         name = path.rpartition("/")[2]
         faults[f"pool {name}"] = pool_faults(name, api.get(path), served)
-    for path in wanted.networks:
+    for path in spec.networks:
         _, _, within, _, network = path.rsplit("/", 4)
         if api.get(path) is None:
             faults[f"network {within}/{network}"] = ["does not exist, so no pod that names it starts"]
@@ -95,17 +95,17 @@ def wait(look_once: Callable[[], Faults], wait_s: float, say: Callable[[str], No
     return faults
 
 
-def _wanted(props: Properties) -> Wanted:
-    return Wanted(**json.loads(str(props["wanted"])))
+def _spec(props: Properties) -> GateSpec:
+    return GateSpec(**json.loads(str(props["wanted"])))
 
 
 def _looked(props: Properties, wait_s: float) -> Properties:
-    wanted = _wanted(props)
+    spec = _spec(props)
     try:
         with KubernetesApi(str(props["kubeconfig"])) as api:
-            faults = wait(lambda: look(api, wanted), min(wait_s, PLAYED_S), pulumi.log.info)
+            faults = wait(lambda: look(api, spec), min(wait_s, PLAYED_S), pulumi.log.info)
             if faults and wait_s > PLAYED_S and not played(api):
-                faults = wait(lambda: look(api, wanted), wait_s - PLAYED_S, pulumi.log.info)
+                faults = wait(lambda: look(api, spec), wait_s - PLAYED_S, pulumi.log.info)
     except LabError as error:
         faults = {"cluster": [str(error)]}
     for name, reasons in faults.items():
@@ -118,7 +118,7 @@ def _looked(props: Properties, wait_s: float) -> Properties:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class NodeGateArgs:
-    wanted: Wanted
+    spec: GateSpec
     kubeconfig: pulumi.Input[str]
     after: pulumi.Input[str]
     """What changes when devices come or go; the gate then looks again."""
@@ -134,7 +134,7 @@ class NodeGate(Resource, module="cluster", name="NodeGate"):
 
     def __init__(self, name: str, args: NodeGateArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         inputs: dict[str, pulumi.Input[str] | int | None] = {
-            "wanted": json.dumps(asdict(args.wanted), sort_keys=True),
+            "wanted": json.dumps(asdict(args.spec), sort_keys=True),
             "kubeconfig": pulumi.Output.secret(args.kubeconfig),
             "after": args.after,
             "wait_s": args.wait_s,

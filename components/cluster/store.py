@@ -131,12 +131,12 @@ def _from_module(file: Upstream) -> bytes:
         except subprocess.TimeoutExpired:
             raise _NotHereError(f"go mod download did not end within {GO_TIMEOUT_S} s") from None
     try:
-        told = json.loads(done.stdout)
+        module = json.loads(done.stdout)
     except json.JSONDecodeError:
         raise _NotHereError(f"go mod download: {_last_line(done.stderr)}") from None
-    if done.returncode or "Dir" not in told:
-        raise _NotHereError(f"go mod download: {_last_line(told.get('Error', done.stderr))}")
-    return _read(Path(told["Dir"]) / file.path)
+    if done.returncode or "Dir" not in module:
+        raise _NotHereError(f"go mod download: {_last_line(module.get('Error', done.stderr))}")
+    return _read(Path(module["Dir"]) / file.path)
 
 
 def _from_release(file: Upstream) -> bytes:

@@ -1,7 +1,7 @@
-"""An object of the vCenter that somebody else made: only what the lab declares of it is set, and it is never removed.
+"""An existing object of the vCenter: rocelab sets only its declared fields, and never removes it.
 
 Importing it into the vSphere provider would not do: the engine refuses an import whose inputs differ from what is
-there, and would set every field that has a default. The path of this module stands in the state: it never moves.
+there, and would set every field that has a default. The state contains the path of this module, so it must not move.
 """
 
 from collections.abc import Mapping
@@ -44,7 +44,7 @@ class AdoptedProvider(VCenterProvider):
             return UpdateResult(keep(vcenter, _news, mapping(_olds.get("before"))))
 
     def delete(self, _id: str, _props: Props) -> None:
-        """Lets go of it: it stays as it is, and what it was like before is told, unless it goes with the stack."""
+        """Leaves the object as it is, and logs its earlier values, unless the stack deletes it anyway."""
         if _props.get("ours"):
             return
         before = mapping(_props.get("before"))
@@ -61,20 +61,20 @@ class AdoptedArgs:
     path: str
     """`datacenter/switch`, `datacenter/switch/port group` or `host/vmk3`."""
     wanted: Mapping[str, pulumi.Input[str | int | bool]] = field(default_factory=dict)
-    """By field; empty: it is only looked up."""
+    """By field; empty: the object is only looked up."""
     ours: bool = False
-    """Made by the same stack, and removed with it."""
+    """The same stack creates and deletes it."""
 
 
 class Adopted(Resource, module="fabric", name="Adopted"):
     """An existing object that keeps its declared fields."""
 
     moid: pulumi.Output[str]
-    """Managed object id; of a vmkernel adapter its name."""
+    """Managed object ID, or the name of a vmkernel adapter."""
     uuid: pulumi.Output[str]
     """Of a switch."""
     before: pulumi.Output[dict[str, object]]
-    """The declared fields as they were found."""
+    """The declared fields before rocelab changed them."""
 
     def __init__(self, name: str, args: AdoptedArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         outputs = dict.fromkeys(("moid", "uuid", "before", "now"))
@@ -84,10 +84,10 @@ class Adopted(Resource, module="fabric", name="Adopted"):
 
 
 def keep(vcenter: VCenter, props: Props, before: Mapping[str, object]) -> Props:
-    """Sets what differs, reads it back, and tells what was there.
+    """Sets what differs and reads it back; returns the properties with the earlier values.
 
     Raises:
-        LabError: when the object is not there, or keeps another value.
+        LabError: when the object does not exist, or has another value afterwards.
     """
     existing = find(vcenter, str(props["kind"]), str(props["path"]))
     wanted = mapping(props.get("wanted"))

@@ -1,6 +1,6 @@
-"""A VM that somebody else made, as a resource: it is given what is declared of it, and gets back what it had before.
+"""An existing VM as a resource: it gets its declared fields, and its earlier values on delete.
 
-The path of this module stands in the state of every stack with such a VM: it never moves.
+The state contains the path of this module, so it must not move.
 """
 
 from collections.abc import Mapping
@@ -29,15 +29,15 @@ from stacks.machines import ExistingMachine
 from stacks.nodes import VsphereVm
 
 OLD_GROUP = " (the port group before)"
-"""After the name of a rail, where it has another port group than at the last run."""
+"""Suffix of a rail's name for the port group that it had at the last run."""
 
 
 class AdoptedMachineProvider(VCenterProvider):
     def check(self, _olds: Props, news: Props) -> CheckResult:
-        """Says what a new one will be given; refuses what may not be done with it, while it is still a preview."""
-        anew = _asked_anew(_olds, news)
+        """Shows what a new VM will get, and refuses in a preview what is not permitted."""
+        changed_declaration = _declaration_changed(_olds, news)
         same = all(mapping(_olds.get(key)) == mapping(news.get(key)) for key in ("wanted", "terms"))
-        if same and not anew and _olds.get("path") == news.get("path"):
+        if same and not changed_declaration and _olds.get("path") == news.get("path"):
             return CheckResult(news, [])
         try:
             with self._vcenter() as vcenter:
@@ -45,7 +45,7 @@ class AdoptedMachineProvider(VCenterProvider):
                 last = _olds if vm.instance == _olds.get("instance") else {}
                 terms = _terms_after(last, news)
                 returned, _ = to_return(vm, _given_before(last, news))
-                said = refusal(vcenter, vm, terms, returned, changes=anew)
+                said = refusal(vcenter, vm, terms, returned, changes=changed_declaration)
                 if not said and vm.instance != _olds.get("instance"):
                     for line in changed_lines(vm, _terms(news)):
                         pulumi.log.info(line)
@@ -54,12 +54,12 @@ class AdoptedMachineProvider(VCenterProvider):
         return CheckResult(news, [CheckFailure("path", said)] if said else [])
 
     def diff(self, _id: str, _olds: Props, _news: Props) -> DiffResult:
-        """What the VM has against what is declared; the same one under another name is no other."""
+        """Compares the VM with its declared fields; a renamed VM is the same VM."""
         replaces = ["path"] if led_elsewhere(self._setting, _olds, _news) else []
         now, wanted = mapping(_olds.get("now")), mapping(_news.get("wanted"))
         changed = {key: value for key, value in wanted.items() if now.get(key) != value}
         given = _given_before(_olds, _news)
-        # what somebody has changed since stays as it is
+        # fields that another user has changed since stay
         ours = [key for key, value in given.wanted.items() if now.get(key) == value and key in given.before]
         changed |= {key: given.before[key] for key in ours if given.before[key] != now.get(key)}
         for key, value in sorted(changed.items()):
@@ -82,7 +82,7 @@ class AdoptedMachineProvider(VCenterProvider):
             if vm is None:
                 return ReadResult("", {})
             seen: Props = {**props, "now": vm.read(mapping(props.get("wanted")), string_map(props, "networks"))}
-            seen.pop("held_off", None)  # it stands there only while it is so: else it would show as drift
+            seen.pop("held_off", None)  # only present while true: otherwise it would show as drift
             return ReadResult(id_, {**seen, "held_off": True} if vm.marked and not vm.on else seen)
 
     def update(self, _id: str, _olds: Props, _news: Props) -> UpdateResult:
@@ -90,7 +90,7 @@ class AdoptedMachineProvider(VCenterProvider):
         with self._vcenter() as vcenter:
             vm = still_there(vcenter, str(_news["instance"]), str(_news["path"]))
             returned, others = to_return(vm, _given_before(_olds, _news))
-            given = give(vcenter, vm, _terms_after(_olds, _news), returned, refuse=_asked_anew(_olds, _news))
+            given = give(vcenter, vm, _terms_after(_olds, _news), returned, refuse=_declaration_changed(_olds, _news))
         for line in others:
             pulumi.log.warn(line)
         if given.left:
@@ -123,11 +123,11 @@ class AdoptedMachineArgs:
     wanted: Mapping[str, str | int | bool]
     """By field, as `ExistingVm.read` names them."""
     networks: Mapping[str, pulumi.Input[str]]
-    """Managed object id of the port group by rail."""
+    """Managed object ID of the port group by rail."""
     baseline: MachineBaseline
     allow_power_off: bool
     terms: Mapping[str, object]
-    """What else has to be true of it: `hosts`, `host`, `least_hardware`, `needs`, `several_pvrdma`, `guest_s`."""
+    """Further conditions: `hosts`, `host`, `least_hardware`, `needs`, `several_pvrdma`, `guest_s`."""
 
 
 class AdoptedMachine(Resource, module="fabric", name="AdoptedMachine"):
@@ -168,8 +168,8 @@ def _terms(props: Props) -> Terms:
     )
 
 
-def _asked_anew(olds: Props, news: Props) -> bool:
-    """Whether something else is declared of it; a port group that is not known yet is taken for the old one."""
+def _declaration_changed(olds: Props, news: Props) -> bool:
+    """Whether the declaration changed; a port group that is still unknown counts as the old one."""
     wanted, networks = (mapping(olds.get("wanted")), string_map(olds, "networks"))
     return wanted != mapping(news.get("wanted")) or networks != {**networks, **string_map(news, "networks")}
 
@@ -181,14 +181,14 @@ def _left(olds: Props, news: Props) -> dict[str, str]:
 
 
 def _terms_after(olds: Props, news: Props) -> Terms:
-    """What is asked of it, with the port groups that it was on: an adapter is found, and taken away, by its own."""
+    """The declaration with the VM's earlier port groups, by which adapters are found and removed."""
     olds_too = {**string_map(olds, "networks"), **string_map(news, "networks")}
     left = {rail + OLD_GROUP: old for rail, old in _left(olds, news).items()}
     return replace(_terms(news), networks={**olds_too, **left})
 
 
 def _given_before(olds: Props, news: Props) -> Terms:
-    """What it was given and is declared no more, and the adapters on port groups that its rails have left."""
+    """Fields that are no longer declared, and adapters on port groups that their rails have left."""
     before, wanted, asked = mapping(olds.get("before")), mapping(olds.get("wanted")), mapping(news.get("wanted"))
     terms = _terms_after(olds, news)
     gone = {key: value for key, value in wanted.items() if key not in asked}
@@ -198,7 +198,7 @@ def _given_before(olds: Props, news: Props) -> Terms:
 
 
 def _meant(vcenter: VCenter, olds: Props, news: Props) -> ExistingVm:
-    """The VM that is asked for: the same one under any name, and by its name where nobody knows more yet."""
+    """The VM of the resource, whatever its name; by name if its UUID is still unknown."""
     vm = _known(vcenter, olds) if olds.get("path") == news.get("path") else None
     return vm or _known(vcenter, news) or by_name(vcenter, str(news["path"]))
 

@@ -1,4 +1,4 @@
-"""The Bitfusion servers of a lab: from an OVA to a host, all adapters there before the first power-on."""
+"""The Bitfusion servers of a lab, deployed from an OVA with all adapters before the first power-on."""
 
 import hashlib
 from collections.abc import Iterator, Mapping
@@ -20,29 +20,29 @@ from stacks.nodes import SEVERAL_PVRDMA
 
 CHUNK_BYTES = 1 << 20
 LEAST_HARDWARE = 13
-"""Virtual hardware that PVRDMA came with; vCenter refuses the adapter below it, when the OVA is up already."""
+"""First virtual hardware with PVRDMA. Below it vCenter refuses the adapter, after it has deployed the OVA."""
 
 
 def properties_of(bitfusion: Bitfusion, server: BitfusionServer, fabric: Fabric) -> dict[str, str]:
     """The properties of a server, without the password."""
     keys, first = bitfusion.keys, bitfusion.servers[0]
-    told = dict(bitfusion.properties)
+    declared = dict(bitfusion.properties)
     addresses = [server.address, *(adapter.address for adapter in server.adapters)]
     for number, address in enumerate(addresses, start=1):
         whole = str(address.ip) if keys.prefix_length else str(address)
-        told[keys.address.replace(ADAPTER, str(number))] = whole
+        declared[keys.address.replace(ADAPTER, str(number))] = whole
         if keys.prefix_length:
-            told[keys.prefix_length.replace(ADAPTER, str(number))] = str(address.network.prefixlen)
+            declared[keys.prefix_length.replace(ADAPTER, str(number))] = str(address.network.prefixlen)
     mtus = {switch.rail: switch.mtu_bytes for switch in fabric.switches}
     if keys.mtu:
         for number, adapter in enumerate(server.adapters, start=2):
-            told[keys.mtu.replace(ADAPTER, str(number))] = str(mtus[adapter.rail])
+            declared[keys.mtu.replace(ADAPTER, str(number))] = str(mtus[adapter.rail])
     single = {
         keys.hostname: server.name,
         keys.gateway: str(server.gateway or ""),
         keys.dns: ",".join(map(str, bitfusion.dns_servers)),
     }
-    if server is first:  # only the first enters its plug-in into the vCenter
+    if server is first:  # only the first registers its plug-in in the vCenter
         single |= {
             keys.vcenter: fabric.vcenter,
             keys.vcenter_user: fabric.user,
@@ -50,24 +50,24 @@ def properties_of(bitfusion: Bitfusion, server: BitfusionServer, fabric: Fabric)
         }
     else:
         single |= {keys.first_server: str(first.address.ip)}
-    return told | {key: value for key, value in single.items() if key is not None and value}
+    return declared | {key: value for key, value in single.items() if key is not None and value}
 
 
-def spelled_out(told: Mapping[str, str], descriptor: Descriptor) -> dict[str, str]:
-    """The same as the provider reads it back: what has no value gets a blank from it, and defaults are left out.
+def spelled_out(declared: Mapping[str, str], descriptor: Descriptor) -> dict[str, str]:
+    """The properties as the provider reads them back: a blank for an empty value, and no defaults.
 
-    Anything else would come back as a difference at every run.
+    Anything else would show as a difference at every run.
     """
     asked = [one for one in descriptor.properties.values() if one.configurable]
     blank = {one.key: " " for one in asked if not one.default}
     defaults = {one.key: one.default for one in asked if one.default}
-    return blank | {key: value for key, value in told.items() if defaults.get(key) != value}
+    return blank | {key: value for key, value in declared.items() if defaults.get(key) != value}
 
 
-def faults_of(told: Mapping[str, str], password_key: str | None, descriptor: Descriptor) -> Iterator[str]:
-    """Properties that the OVA would reject or miss; it would report them only in its guest, after power-on."""
+def faults_of(declared: Mapping[str, str], password_key: str | None, descriptor: Descriptor) -> Iterator[str]:
+    """Properties that the OVA rejects or misses; otherwise its guest would report them only after power-on."""
     known = descriptor.properties
-    given = {**told, **({password_key: "?"} if password_key else {})}
+    given = {**declared, **({password_key: "?"} if password_key else {})}
     for key, value in given.items():
         if key not in known:
             names = ", ".join(sorted(one.key for one in known.values() if one.configurable)) or "nothing"
@@ -134,7 +134,7 @@ def _sha256(path: Path) -> str:
 
 
 GUEST_NET_MINUTES = 15
-"""How long a server's tools may take to tell an address."""
+"""How long a server's guest tools may take to report an address."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -143,7 +143,7 @@ class AppliancesArgs:
     fabric: Fabric
     bitfusion: Bitfusion
     root: Path
-    """The checkout, where the OVA's path begins."""
+    """The checkout; the OVA's path is relative to it."""
     datacenter: pulumi.Input[str]
     port_groups: Mapping[str, pulumi.Input[str]]
     """Managed object id by rail."""
@@ -155,7 +155,7 @@ class AppliancesArgs:
 
 
 class Appliances(pulumi.ComponentResource):
-    """Every server; the first enters itself into the vCenter, and the others wait for it."""
+    """All servers. The first registers itself in the vCenter, and the others wait for it."""
 
     addresses: Mapping[str, str]
     """Management address by name."""
@@ -164,25 +164,25 @@ class Appliances(pulumi.ComponentResource):
         super().__init__("rocelab:fabric:Appliances", name, None, opts)
         self._name, self._args = name, args
         first, *others = args.bitfusion.servers
-        told = {server.name: properties_of(args.bitfusion, server, args.fabric) for server in (first, *others)}
+        declared = {server.name: properties_of(args.bitfusion, server, args.fabric) for server in (first, *others)}
         try:
             descriptor = checked_descriptor(args.bitfusion, args.root)
-            self._refuse_what_the_ova_would_not_take(told, descriptor)
+            self._refuse_what_the_ova_would_not_take(declared, descriptor)
         except LabError as error:
             raise pulumi.RunError(str(error)) from None
-        made = self._server(first, told[first.name], descriptor, [])
+        made = self._server(first, declared[first.name], descriptor, [])
         for server in others:
-            self._server(server, told[server.name], descriptor, [made])
+            self._server(server, declared[server.name], descriptor, [made])
         self.addresses = {server.name: str(server.address.ip) for server in (first, *others)}
         self.register_outputs({"addresses": self.addresses})
 
     def _refuse_what_the_ova_would_not_take(
-        self, told: Mapping[str, Mapping[str, str]], descriptor: Descriptor
+        self, declared: Mapping[str, Mapping[str, str]], descriptor: Descriptor
     ) -> None:
         bitfusion = self._args.bitfusion
         faults: dict[str, None] = {}  # in order, each once: most are the same for all servers
         for server in bitfusion.servers:
-            faults |= dict.fromkeys(faults_of(told[server.name], self._password_key(server), descriptor))
+            faults |= dict.fromkeys(faults_of(declared[server.name], self._password_key(server), descriptor))
         if faults:
             raise LabError("\n".join([f"bitfusion.ova {bitfusion.ova}:", *(f"  {fault}" for fault in faults)]))
 
@@ -190,7 +190,7 @@ class Appliances(pulumi.ComponentResource):
         return self._args.bitfusion.keys.vcenter_password if server is self._args.bitfusion.servers[0] else None
 
     def _server(
-        self, server: BitfusionServer, told: Mapping[str, str], descriptor: Descriptor, after: list[pulumi.Resource]
+        self, server: BitfusionServer, declared: Mapping[str, str], descriptor: Descriptor, after: list[pulumi.Resource]
     ) -> vsphere.VirtualMachine:
         args = self._args
         datacenter, lookups = args.datacenter, args.lookups
@@ -205,7 +205,7 @@ class Appliances(pulumi.ComponentResource):
         ).id
         adapters = [(MANAGEMENT, management), *((PVRDMA, args.port_groups[one.rail]) for one in server.adapters)]
         key = self._password_key(server)
-        properties = {**spelled_out(told, descriptor), **({key: args.password} if key else {})}
+        properties = {**spelled_out(declared, descriptor), **({key: args.password} if key else {})}
         return vsphere.VirtualMachine(
             f"{self._name}-{server.name}",
             name=server.name,
@@ -219,7 +219,7 @@ class Appliances(pulumi.ComponentResource):
             memory=server.memory_mbytes,
             memory_reservation=server.memory_mbytes,
             memory_reservation_locked_to_max=True,
-            # the OVA brings the first; the provider adds the others to what it deployed, then powers it on
+            # the OVA has the first; the provider adds the others before it powers the VM on
             network_interfaces=[
                 vsphere.VirtualMachineNetworkInterfaceArgs(network_id=network, adapter_type=kind)
                 for kind, network in adapters
@@ -235,8 +235,8 @@ class Appliances(pulumi.ComponentResource):
                 parent=self,
                 depends_on=[*set_up([server.host], args.preflight, args.settings), *after],
                 protect=None if args.lab.simulated else True,
-                # a file that was moved or replaced must not replace servers that were made from it; GPUs that somebody
-                # passed through to a server are not taken away; and vCenter does not tell a password again
+                # a moved or replaced file must not replace servers; GPUs that were passed through by hand stay; and
+                # vCenter does not return a password
                 ignore_changes=["ovfDeploy", "pciDeviceIds", *([f'vapp.properties["{key}"]'] if key else [])],
                 additional_secret_outputs=["vapp"] if key else None,
             ),

@@ -1,7 +1,7 @@
-"""What an ESXi host had before us, written into the state before anything of ours is set.
+"""The settings of an ESXi host before rocelab changed them, in the state before anything is set.
 
-A resource of its own, so that a kill between looking and setting loses neither. The path of this module stands in the
-state of every stack with a fabric: it never moves.
+A resource of its own, so that a kill between looking and setting loses neither. The state contains the path of this
+module, so it must not move.
 """
 
 import pulumi
@@ -28,12 +28,12 @@ class BaselineProvider(VCenterProvider):
             )
 
     def delete(self, _id: str, props: Props) -> None:
-        """Tells what was not given back. That is the settings' own work; a killed run may have set them unrecorded."""
+        """Warns of values that were not restored: an interrupted run may have set them without recording it."""
         try:
             with self._vcenter() as vcenter:
                 said = kept(vcenter, props)
         except LabError:
-            return  # a host that has left is nobody's to put right, and whatever else fails here fails for the settings
+            return  # the host may be gone, and any other failure is reported by the settings
         if said:
             pulumi.log.warn(said)
 
@@ -42,7 +42,7 @@ class Baseline(Resource, module="fabric", name="Baseline"):
     """Option and ruleset of one ESXi host before rocelab changed them."""
 
     vmknic: pulumi.Output[str]
-    """Value of `Net.PVRDMAVmknic`; empty on a host that was never asked."""
+    """Value of `Net.PVRDMAVmknic`; empty by default."""
     firewall_open: pulumi.Output[bool]
 
     def __init__(self, name: str, host: str, opts: pulumi.ResourceOptions | None = None) -> None:

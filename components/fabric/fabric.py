@@ -24,7 +24,7 @@ from stacks.host_keys import HostKey
 from stacks.lab import Lab
 
 UPLINK = "uplink1"
-"""Named, counted and made active by us: left to vCenter they come back as differences."""
+"""rocelab sets name, count and order: vCenter's own values would show as differences."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -37,16 +37,16 @@ class VsphereFabricArgs:
 
 
 class VsphereFabric(pulumi.ComponentResource):
-    """Everything of a lab that stands in vCenter.
+    """Everything of a lab in vCenter.
 
-    Machines start once every host is set up, and go before a setting does. A host's setting is undone next, while the
-    adapter that it names still exists.
+    VMs start once every host is set up, and are deleted before the host settings. Those are restored next, while the
+    adapter that they name still exists.
     """
 
     port_groups: Mapping[str, pulumi.Output[str]]
     """Managed object id of the port group of each rail."""
     places: pulumi.Output[Mapping[str, str]]
-    """The ESXi host that each VM of ours runs on."""
+    """ESXi host by VM."""
     outline: pulumi.Output[dict[str, object]]
     """For people: port groups, what each ESXi host is and uses, machines, warnings."""
     provider: vsphere.Provider
@@ -61,7 +61,7 @@ class VsphereFabric(pulumi.ComponentResource):
             vsphere_server=f"{fabric.vcenter}:{fabric.port}",
             user=fabric.user,
             password=args.password,
-            # the provider knows the system's authorities only; what another one vouches for was looked at just now
+            # the provider knows the system's authorities only; a pinned certificate was checked just above
             allow_unverified_ssl=login.has_own_trust(fabric),
             opts=pulumi.ResourceOptions(parent=self),
         )
@@ -125,11 +125,11 @@ class VsphereFabric(pulumi.ComponentResource):
         path = f"{self._fabric.datacenter}/{switch.name}"
         if switch.use == "create":
             made = self._new_switch(switch)
-            # at creation the provider only ever turns it on, and vCenter may have a default of its own
+            # at creation the provider can only turn it on, and vCenter has its own default
             kept = {"network_io_control": switch.network_io_control}
             args = AdoptedArgs(kind="switch", path=path, wanted=kept, ours=True)
             self._read_back(f"{switch.rail}-switch", args, made)
-            # one after the other: a change that fails leaves the provider waiting for itself at the next one
+            # one after the other: after a failed change, the provider would deadlock at the next one
             self._made.append(made)
             return made.id
         wanted: dict[str, pulumi.Input[str | int | bool]] = {}
@@ -156,9 +156,9 @@ class VsphereFabric(pulumi.ComponentResource):
             f"{self._name}-{switch.rail}-group",
             name=switch.port_group,
             distributed_virtual_switch_uuid=uuid,
-            # to the provider 0 is no value, and a group keeps the VLAN it has: that is read back and set by `Adopted`
+            # the provider takes 0 for no value, so `Adopted` reads the VLAN back and sets it
             vlan_id=switch.vlan_id or None,
-            # of a switch that is not ours, the names of the uplinks are not known; it has one NIC a host
+            # the names of an existing switch's uplinks are unknown; it has one NIC per host
             active_uplinks=[UPLINK] if switch.use == "create" else None,
             standby_uplinks=[] if switch.use == "create" else None,
             opts=self._child(provider=True, hooks=self._joining.group(switch)),
@@ -188,10 +188,10 @@ class VsphereFabric(pulumi.ComponentResource):
                 )
                 for host in switch.hosts
             ],
-            # its name is unique in the datacenter: a new one cannot be made before the old one is gone
+            # its name is unique in the datacenter, so the old one must go first
             opts=pulumi.ResourceOptions.merge(
                 self._child(provider=True, delete_before_replace=True, hooks=self._joining.switch(switch)),
-                # read back and set by `Adopted`, beside which the provider would show what it missed at creation
+                # `Adopted` sets it; the provider would show what it missed at creation
                 pulumi.ResourceOptions(ignore_changes=["networkResourceControlEnabled"], depends_on=[*self._made]),
             ),
         )
@@ -208,9 +208,9 @@ class VsphereFabric(pulumi.ComponentResource):
     def _adapter(
         self, switch: DistributedSwitch, host: EsxiHost, uuid: pulumi.Output[str], group: pulumi.Output[str]
     ) -> tuple[pulumi.Input[str], list[pulumi.Resource]]:
-        """Name of the vmkernel adapter that is made, adopted or only named, and what has to be there before it is used.
+        """Name of the vmkernel adapter, and the resources that must exist before it is used.
 
-        ESXi chooses the number of a new one; every other is known in a preview too.
+        ESXi chooses the number of a new adapter; every other is known in a preview.
         """
         wanted = host.vmkernel
         if wanted is not None and wanted.existing is not None:
@@ -240,7 +240,7 @@ class VsphereFabric(pulumi.ComponentResource):
             open_firewall=self._fabric.pvrdma_firewall,
             allow_management=self._fabric.allow_management_vmkernel,
         )
-        # the baseline stands in the state before anything is set, whatever its values are
+        # the state has the baseline before anything is set
         after = pulumi.ResourceOptions(parent=self, depends_on=[baseline, self.inspection, *adapter])
         self._settings[host.name] = HostSettings(f"{self._name}-{host.name}-settings", wanted, after)
 
@@ -260,13 +260,13 @@ class VsphereFabric(pulumi.ComponentResource):
             delete_before_replace=delete_before_replace or None,
             hooks=hooks,
             protect=True if provider and not self._lab.simulated else None,
-            # nothing is changed before the preflight has passed; no value of it is needed
+            # nothing changes before the preflight has passed
             depends_on=[self.inspection],
         )
 
 
 LARGEST_BYTES = 900
-"""Of hosts, machines and warnings together: other stacks fetch all outputs to read one."""
+"""Of hosts, VMs and warnings together: other stacks fetch all outputs to read one."""
 LONGEST_WARNING = 120
 MOST_WARNINGS = 2
 
@@ -277,7 +277,7 @@ def fabric_outline(
     places: Mapping[str, str] | None,
     warnings: Sequence[str],
 ) -> dict[str, JsonValue]:
-    """What was seen and made, without what does not fit; what is not known yet is empty.
+    """The stack output `fabric`: few words per host, and in a large lab the first hosts only.
 
     Args:
         hosts: what the preflight saw of each ESXi host.
@@ -287,14 +287,14 @@ def fabric_outline(
     """
     hosts, vmkernels, places = hosts or {}, vmkernels or {}, places or {}
     lines = {host: ", ".join(filter(None, [line, vmkernels.get(host, "")])) for host, line in hosts.items()}
-    told = [text if len(text) <= LONGEST_WARNING else f"{text[: LONGEST_WARNING - 3]}..." for text in warnings]
+    shortened = [text if len(text) <= LONGEST_WARNING else f"{text[: LONGEST_WARNING - 3]}..." for text in warnings]
     for count in range(max(len(lines), len(places)), -1, -1):
         cut: dict[str, JsonValue] = {
             "hosts": _first(lines, count),
             "machines": _first(places, count),
             "warnings": [
-                *told[:MOST_WARNINGS],
-                *([f"{len(told) - MOST_WARNINGS} more"] if told[MOST_WARNINGS:] else []),
+                *shortened[:MOST_WARNINGS],
+                *([f"{len(shortened) - MOST_WARNINGS} more"] if shortened[MOST_WARNINGS:] else []),
             ],
         }
         if len(json.dumps(cut).encode()) <= LARGEST_BYTES:

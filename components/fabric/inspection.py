@@ -1,7 +1,7 @@
-"""The preflight as a resource: it looks at hosts and switches at each run, and everything else waits for it.
+"""The preflight as a resource: it reads hosts and switches at each run, and everything else waits for it.
 
-What it saw stands in the state, so that a preview shows a host that has changed. The path of this module stands in the
-state of every stack with a fabric: it never moves.
+What it saw stands in the state, so that a preview shows a host that has changed. The state contains the path of this
+module, so it must not move.
 """
 
 from dataclasses import asdict, dataclass
@@ -33,9 +33,9 @@ from stacks.nodes import VsphereVm
 
 SEEN = ("hosts", "faults", "warnings")
 MADE = ("made", "adapters")
-"""What this stack has set out to make: names, and vmkernel adapters by their address. It is ours if it is there."""
+"""What this stack creates: names, and vmkernel adapters by address. If they exist, they belong to it."""
 KEPT = "packages"
-"""What need not be asked again of a host that has not been started since."""
+"""What need not be read again from a host that has not restarted."""
 MOST_LINES = 12
 
 
@@ -82,7 +82,7 @@ class Inspection(Resource, module="fabric", name="Inspection"):
     """What the preflight found."""
 
     hosts: pulumi.Output[dict[str, str]]
-    """A line for each ESXi host."""
+    """A line per ESXi host."""
     faults: pulumi.Output[list[str]]
     warnings: pulumi.Output[list[str]]
 
@@ -96,7 +96,7 @@ class Inspection(Resource, module="fabric", name="Inspection"):
 
 
 def look(lab: Lab, fabric: Fabric, vcenter: VCenter, olds: Props) -> Props:
-    """What there is, and what the preflight says of it; `olds` is what the last run kept, empty before the first."""
+    """Runs the preflight; `olds` are the properties of the last run, empty before the first."""
     names = sorted({host.name for switch in fabric.switches for host in switch.hosts})
     vgpu = hosts_with_vgpus(lab, names)
     needs = needs_of(lab, fabric)
@@ -138,9 +138,9 @@ def look(lab: Lab, fabric: Fabric, vcenter: VCenter, olds: Props) -> Props:
 
 
 def hosts_with_vgpus(lab: Lab, hosts: list[str]) -> frozenset[str]:
-    """The hosts that may get a machine with a vGPU: those that one is pinned to, or all where the cluster places it.
+    """The hosts that may get a VM with a vGPU: its pinned host, or all if the cluster places it.
 
-    One that is there already stays where it is, and is looked at there when it is taken over.
+    An adopted VM stays where it is, and its host is checked at the adoption.
     """
     found: set[str] = set()
     for node in lab.nodes:

@@ -28,21 +28,21 @@ from stacks.fabric import DistributedSwitch, Fabric
 Look = Callable[[VCenter], Iterable[str]]
 
 LOOKING = ThreadPoolExecutor(max_workers=4, thread_name_prefix="rocelab-look")
-"""Threads of our own: each resource that is being made holds one of the event loop's until its hooks have ended, so a
-hook that waited for one of those might wait for ever."""
+"""Separate threads: each resource in creation holds one of the event loop's until its hooks end, so a hook that waited
+for one of those could deadlock."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Joining:
-    """Hooks that ask the vCenter what is wrong now, since its own error names no host and no remedy."""
+    """Hooks that ask the vCenter for the cause, because its own error names no host and no remedy."""
 
     name: str
-    """Of the component whose resources they are for."""
+    """Name of the component that owns the resources."""
     fabric: Fabric
     password: pulumi.Input[str]
 
     def switch(self, switch: DistributedSwitch) -> pulumi.ResourceHookBinding:
-        """For a switch that is made with its hosts: whose NIC is taken, and whether one of its name is there now."""
+        """For a switch that is created with its hosts: which NICs are taken, and whether its name exists now."""
         there = partial(unknown_switch, datacenter=self.fabric.datacenter, switch=switch)
         return self._said(f"{switch.rail}-taken", lambda vcenter: taken(vcenter, switch), there)
 
@@ -52,10 +52,10 @@ class Joining:
         return self._said(f"{switch.rail}-group", lambda _: (), there)
 
     def adapter(self, switch: DistributedSwitch, host: str) -> pulumi.ResourceHookBinding:
-        """For a vmkernel adapter: whether its host is on the switch at all, and whether one has its address before.
+        """For a vmkernel adapter: whether its host is on the switch, and whether another adapter has the address.
 
-        That is asked when the engine sets out to make one, so none of ours is in the state then: a run that was killed
-        before it could write its adapter down would otherwise get a second one.
+        The second check runs before creation, when the state has no adapter of this stack. Otherwise a run after an
+        interrupted one would create a second adapter.
         """
         key = f"{switch.rail}-{host}"
 
@@ -68,7 +68,7 @@ class Joining:
         return said
 
     def _said(self, key: str, look: Look, made: Look = lambda _: ()) -> pulumi.ResourceHookBinding:
-        """What `look` says is said beside any error; what `made` says where something could not be made."""
+        """Logs what `look` finds beside any error, and what `made` finds if a creation failed."""
 
         async def explain(failed: pulumi.ErrorHookArgs) -> bool:
             """Returns False: with True the engine would try again at once, which frees no NIC."""
@@ -76,11 +76,11 @@ class Joining:
                 return False
 
             try:
-                # a state has what is changed, and may not have what somebody has begun to make
+                # an object that exists without being in the state matters for a creation only
                 looks = (look, made) if failed.failed_operation == "create" else (look,)
                 for said in await self._answers(lambda vcenter: chain.from_iterable(one(vcenter) for one in looks)):
                     pulumi.log.error(said)
-            # an error here would take the place of the provider's own, which is the one to be read
+            # an error here would hide the provider's own
             except (LabError, OSError, HTTPException, vmodl.MethodFault) as error:
                 pulumi.log.warn(f"{self.name}: cannot look for the cause: {error}")
             return False
@@ -92,12 +92,12 @@ class Joining:
             with session(endpoint, pulumi.log.info) as vcenter:
                 return list(look(vcenter))
 
-        endpoint, context = await self._endpoint(), copy_context()  # which has where the log goes
+        endpoint, context = await self._endpoint(), copy_context()  # it knows where the log goes
         return await asyncio.get_running_loop().run_in_executor(LOOKING, context.run, at_once, endpoint)
 
     async def _endpoint(self) -> Endpoint:
-        told = await pulumi.Output.from_input(self.password).future() or ""
-        return replace(peer_of(self.fabric, Path.cwd()), user=self.fabric.user, password=told)
+        password = await pulumi.Output.from_input(self.password).future() or ""
+        return replace(peer_of(self.fabric, Path.cwd()), user=self.fabric.user, password=password)
 
 
 def taken(vcenter: VCenter, switch: DistributedSwitch) -> Iterable[str]:
@@ -111,9 +111,9 @@ def taken(vcenter: VCenter, switch: DistributedSwitch) -> Iterable[str]:
 
 
 def unknown_switch(vcenter: VCenter, datacenter: str, switch: DistributedSwitch) -> Iterable[str]:
-    """What to do about a switch that is there after it could not be made: the state has none.
+    """What to do about a switch that exists after its creation failed, so that it is not in the state.
 
-    vCenter 7.0.3 keeps one when a host cannot join it, and has then neither told its id nor taken any host
+    vCenter 7.0.3 keeps a switch that a host cannot join, without a host and without returning its ID
     (terraform-provider-vsphere, issues 1740 and 1908).
     """
     place = entity_named(vcenter, vim.Datacenter, datacenter, None)
@@ -140,7 +140,7 @@ def unknown_switch(vcenter: VCenter, datacenter: str, switch: DistributedSwitch)
 
 
 def unknown_group(vcenter: VCenter, datacenter: str, switch: DistributedSwitch) -> Iterable[str]:
-    """What to do about a network that has the name of a port group which could not be made: the state has none."""
+    """What to do about a network that has the name of a port group whose creation failed."""
     place = entity_named(vcenter, vim.Datacenter, datacenter, None)
     for _, found in collect_all(vcenter.content, vim.Network, ["name", "vm"], place):
         if found["name"] == switch.port_group:

@@ -1,7 +1,7 @@
-"""What a VM of somebody else had before us, written into the state before anything of it is set.
+"""The fields of an existing VM before rocelab changed them, in the state before anything is set.
 
-A resource of its own, so that a kill between looking and setting loses neither. The path of this module stands in the
-state of every stack with such a VM: it never moves.
+A resource of its own, so that a kill between looking and setting loses neither. The state contains the path of this
+module, so it must not move.
 """
 
 from collections.abc import Mapping, Sequence
@@ -31,7 +31,7 @@ class MachineBaselineProvider(VCenterProvider):
     """Reads each declared field once, and keeps its value."""
 
     def check(self, _olds: Props, news: Props) -> CheckResult:
-        """Refuses another name that leads to no VM, or to two, while it is still a preview."""
+        """Refuses in a preview a new name that no VM has, or two."""
         try:
             if _olds.get("path"):
                 led_elsewhere(self._setting, _olds, news)
@@ -40,7 +40,7 @@ class MachineBaselineProvider(VCenterProvider):
         return CheckResult(news, [])
 
     def diff(self, _id: str, _olds: Props, _news: Props) -> DiffResult:
-        """Another VM is another baseline; a field that is declared later is looked at then."""
+        """Another VM is another baseline; a newly declared field is read now."""
         replaces = ["path"] if led_elsewhere(self._setting, _olds, _news) else []
         same = all(_olds.get(key) == _news.get(key) for key in ("path", "fields"))
         return DiffResult(changes=bool(replaces) or not same, replaces=replaces)
@@ -76,9 +76,9 @@ class MachineBaseline(Resource, module="fabric", name="MachineBaseline"):
     """The declared fields of one VM before rocelab changed them."""
 
     uuid: pulumi.Output[str]
-    """Of its BIOS, by which the vSphere provider knows machines."""
+    """BIOS UUID, by which the vSphere provider identifies VMs."""
     instance: pulumi.Output[str]
-    """The vCenter's own UUID of it."""
+    """vCenter's UUID of the VM."""
     was_on: pulumi.Output[bool]
     found: pulumi.Output[dict[str, object]]
 
@@ -95,12 +95,12 @@ class MachineBaseline(Resource, module="fabric", name="MachineBaseline"):
 
 
 def led_elsewhere(setting: Setting, olds: Props, news: Props) -> bool:
-    """Whether another path leads to another VM: one that was renamed, or whose datacenter was, is still the same.
+    """Whether a new path names another VM. A VM that was renamed, or whose datacenter was, is the same VM.
 
-    Taken for another, its new baseline would hold our own values, and what goes with the old one would take them away.
+    Otherwise its new baseline would hold rocelab's own values, and deleting the old one would remove them.
 
     Raises:
-        LabError: when the new path leads to no VM, or to two.
+        LabError: when no VM has the new path, or two have.
     """
     if olds.get("path") == news.get("path"):
         return False

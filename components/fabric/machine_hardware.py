@@ -1,6 +1,6 @@
 """vGPUs and RoCE version of one VM as a resource.
 
-The path of this module stands in the state of every stack with VMs: it never moves.
+The state contains the path of this module, so it must not move.
 """
 
 from collections.abc import Sequence
@@ -37,11 +37,11 @@ SET = ("vgpus", "roce_version")
 
 
 class HardwareProvider(VCenterProvider):
-    """Thin: what is allowed stands in `refusal`, what is done in `hardware.put`."""
+    """Thin: `refusal` has the rules, `hardware.put` the change."""
 
     def check(self, _olds: Props, news: Props) -> CheckResult:
-        """Refuses what no host offers, and what would restart a machine that may not be, while it is a preview."""
-        if not strings(news, "vgpus") and not _asks_anew(_olds, news):
+        """Refuses in a preview profiles that a host does not offer, and restarts that are not permitted."""
+        if not strings(news, "vgpus") and not _declaration_changed(_olds, news):
             return CheckResult(news, [])  # nothing to look up
         with self._vcenter() as vcenter:
             said = refusal(vcenter, _olds, news)
@@ -63,12 +63,12 @@ class HardwareProvider(VCenterProvider):
             found = observe(vcenter, str(props["machine"]))
         if found is None:
             return ReadResult("", {})
-        # a version that we were not asked to set is vCenter's own business
+        # without a declared version, vCenter's own is no drift
         version = found.roce_version if props.get("roce_version") else ""
         return ReadResult(id_, {**props, "vgpus": list(found.vgpus), "roce_version": version})
 
     def update(self, _id: str, _olds: Props, _news: Props) -> UpdateResult:
-        """Gives a machine that may be in use what differs; where it may not be restarted, what differs stays."""
+        """Sets what differs; a VM that may not be restarted keeps what it has."""
         with self._vcenter() as vcenter:
             kept = keep_running(vcenter, _news)
         if kept is None:
@@ -77,7 +77,7 @@ class HardwareProvider(VCenterProvider):
         return UpdateResult({**_news, "vgpus": list(kept.vgpus), "roce_version": kept.roce_version})
 
     def delete(self, _id: str, _props: Props) -> None:
-        """Takes the vGPUs away again. A RoCE version stays: its VM is deleted next, and is not restarted for that."""
+        """Removes the vGPUs. A RoCE version stays: the VM is deleted next, so it is not restarted for that."""
         with self._vcenter() as vcenter:
             if find(vcenter, str(_props["machine"])) is None:
                 return
@@ -106,7 +106,7 @@ class MachineHardwareArgs:
 
 
 class MachineHardware(Resource, module="fabric", name="MachineHardware"):
-    """vGPUs and RoCE version of one VM, which needs neither: then it sees what somebody adds by hand."""
+    """vGPUs and RoCE version of one VM. With neither declared, it detects what is added by hand."""
 
     def __init__(self, name: str, args: MachineHardwareArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         props = {
@@ -127,7 +127,7 @@ def refusal(vcenter: VCenter, olds: Props, news: Props) -> str:
     hosts = strings(news, "hosts")
     if said := refuse_unknown_profiles(vcenter, str(news["name"]), wanted.vgpus, hosts):
         return said
-    asked = _asks_anew(olds, news) and not news["may_restart"]
+    asked = _declaration_changed(olds, news) and not news["may_restart"]
     machine = find(vcenter, str(news["machine"])) if asked else None
     if machine is None or not is_on(vcenter, machine):
         return ""
@@ -136,7 +136,7 @@ def refusal(vcenter: VCenter, olds: Props, news: Props) -> str:
 
 
 def keep_running(vcenter: VCenter, props: Props) -> Hardware | None:
-    """What a running machine keeps, since it may not be restarted to mend it; None when it may be mended."""
+    """The hardware that a running VM keeps because it may not be restarted; None when it may."""
     machine = find(vcenter, str(props["machine"]))
     if props["may_restart"] or machine is None or not is_on(vcenter, machine):
         return None
@@ -147,8 +147,8 @@ def keep_running(vcenter: VCenter, props: Props) -> Hardware | None:
     return found
 
 
-def _asks_anew(olds: Props, news: Props) -> bool:
-    """Whether the lab asks for something else of the same machine; what was changed by hand is not that."""
+def _declaration_changed(olds: Props, news: Props) -> bool:
+    """Whether the lab file changed for the same VM; a change by hand does not count."""
     return olds.get("machine") == news.get("machine") and _wanted(olds) != _wanted(news)
 
 

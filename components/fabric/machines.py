@@ -1,6 +1,6 @@
-"""The VMs of a lab: cloned from a template, memory reserved, PVRDMA on every rail, one worker a host, and proven so.
+"""The VMs of a lab: cloned from a template or adopted, with PVRDMA on every rail and one worker per ESXi host.
 
-Those that are there already are placed by `adopted_machines`; no rule is made for them, and nobody moves them.
+Adopted VMs get no DRS rule, and nothing moves them.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -27,7 +27,7 @@ MANAGEMENT = "vmxnet3"
 PVRDMA = "vmxnet3vrdma"
 """The provider's own text says `vrdma`, which its code refuses."""
 RULES = {"apart": "workers", "planes-apart": "control-planes"}
-"""Whom each rule keeps apart; the name that people see in vCenter."""
+"""The VMs that each rule keeps apart, as vCenter shows its name."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -39,19 +39,19 @@ class MachinesArgs:
     """Managed object id by rail."""
     lookups: pulumi.InvokeOutputOptions
     preflight: pulumi.Resource
-    """Before it has passed, no machine is made."""
+    """No VM is created before it has passed."""
     settings: Mapping[str, pulumi.Resource] = field(default_factory=dict)
-    """PVRDMA's settings by ESXi host: a machine that starts before them falls back to TCP without a word, and one that
-    still runs when they are taken back is cut off."""
+    """PVRDMA's settings by ESXi host: a VM that starts before them silently falls back to TCP, and one that still runs
+    when they are restored loses its connections."""
     keys: Mapping[str, HostKey] = field(default_factory=dict)
-    """The host key that each machine is given, by node; without one it makes its own, which nobody knows."""
+    """SSH host key of each VM, by node; without one the VM generates a key that rocelab does not know."""
 
 
 class Machines(pulumi.ComponentResource):
     """Every VM of the lab that is not absent."""
 
     places: pulumi.Output[Mapping[str, str]]
-    """The ESXi host that each machine runs on, as it was seen."""
+    """The ESXi host that each VM runs on."""
 
     def __init__(self, name: str, args: MachinesArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("rocelab:fabric:Machines", name, None, opts)
@@ -69,9 +69,9 @@ class Machines(pulumi.ComponentResource):
         inside = {host.name for switch in args.fabric.switches for host in switch.hosts}
         rules = self._stay([node for node in new if node.machine.host in inside], made)
         rules += [
-            # two workers on one host talk by memory copies: a benchmark would measure nothing
+            # two workers on one host exchange data by memory copies: a benchmark would not measure the network
             *self._rule("apart", apart if free(apart) else [], made, mandatory=True, after=rules),
-            # a host that fails takes one control plane; where there are too few hosts they still run
+            # a failing host takes one control plane only; with too few hosts they run all the same
             *self._rule("planes-apart", free(planes), made, mandatory=False, after=[]),
         ]
         complete: list[pulumi.Resource] = [self._complete(node, made[node.name], rules) for node in new]
@@ -88,7 +88,7 @@ class Machines(pulumi.ComponentResource):
             ruled=list(made),
             patient=not args.lab.simulated,
         )
-        # a machine may move when it gets its vGPUs, and when DRS hears of a rule
+        # a VM may move when it gets its vGPUs, and when DRS applies a rule
         after = pulumi.ResourceOptions(parent=self, depends_on=[*rules, *complete])
         self.places = Placement(f"{name}-placement", placed, after).places
         self.register_outputs({"places": self.places})
@@ -110,13 +110,13 @@ class Machines(pulumi.ComponentResource):
             compute_cluster_id=self._cluster.id,
             virtual_machine_ids=[made[node.name].id for node in nodes],
             mandatory=mandatory,
-            # what must stay where it is has to be known before anything is moved
+            # pins must exist before anything moves
             opts=pulumi.ResourceOptions(parent=self, depends_on=after),
         )
         return [rule]
 
     def _stay(self, nodes: Sequence[VsphereVm], made: Mapping[str, vsphere.VirtualMachine]) -> list[pulumi.Resource]:
-        """Takes pinned machines out of DRS, which would otherwise move them for its own reasons."""
+        """Excludes pinned VMs from DRS, which would otherwise move them."""
         return [
             vsphere.DrsVmOverride(
                 f"{self._name}-{node.name}-stays",
@@ -131,7 +131,7 @@ class Machines(pulumi.ComponentResource):
     def _complete(
         self, node: VsphereVm, machine: vsphere.VirtualMachine, rules: Sequence[pulumi.Resource]
     ) -> MachineHardware:
-        """What the provider cannot give; it powers the machine on anew, so that DRS obeys its rules then."""
+        """What the provider cannot set. It restarts the VM, so that DRS applies its rules."""
         lab = self._args.lab
         wanted = MachineHardwareArgs(
             name=node.name,
@@ -142,7 +142,7 @@ class Machines(pulumi.ComponentResource):
             may_restart=lab.hosts.allow_reboot,
             guest_s=0 if lab.simulated else lab.hosts.reboot_wait_s,
         )
-        # what goes with its machine needs no removal of its own, for which it would have to be powered off
+        # a removal of its own would power the VM off, although the VM is deleted anyway
         options = pulumi.ResourceOptions(
             parent=self, depends_on=rules, deleted_with=machine, aliases=self._before(node, "-hardware")
         )
@@ -176,7 +176,7 @@ class Machines(pulumi.ComponentResource):
             f"{self._name}-{node.name}",
             name=node.name,
             annotation=f"made by rocelab for lab {args.lab.name}",
-            # a host may stand outside the cluster, with the management hosts: then the pool is its own
+            # a host outside the cluster, such as a management host, has its own pool
             resource_pool_id=host.resource_pool_id if host else self._cluster.resource_pool_id,
             host_system_id=host.id if host else None,
             datastore_id=vsphere.get_datastore_output(name=wanted.datastore, datacenter_id=datacenter, opts=lookups).id,
@@ -207,10 +207,10 @@ class Machines(pulumi.ComponentResource):
                 depends_on=set_up(hosts_of(node, args.fabric), args.preflight, args.settings),
                 aliases=self._before(node, ""),
                 protect=None if args.lab.simulated else True,
-                # A template that is replaced by a newer one must not replace the machines made from the old one. And
-                # what a machine was told is read at its first start only: told anew it would restart for nothing.
+                # A newer template must not replace VMs that were cloned from the old one. And a VM reads its settings
+                # only at its first start: changing them later would restart it for nothing.
                 ignore_changes=["clone", *(f'extraConfig["{name}"]' for name in TOLD)],
-                # the provider gives back what it was given, and not that it is a secret
+                # the provider returns this value without its secret mark
                 additional_secret_outputs=["extraConfig"] if node.name in args.keys else None,
             ),
         )
@@ -235,12 +235,12 @@ class Machines(pulumi.ComponentResource):
 def set_up(
     hosts: Iterable[str], preflight: pulumi.Resource, settings: Mapping[str, pulumi.Resource]
 ) -> list[pulumi.Resource]:
-    """What has to be there before a machine starts on one of the hosts, and stays until it is gone."""
+    """What must exist before a VM starts on one of the hosts, and as long as the VM exists."""
     return [preflight, *(settings[host] for host in hosts if host in settings)]
 
 
 def clone_hooks(name: str, lab: Lab) -> pulumi.ResourceHookBinding:
-    """What is said beside the provider's error when a VM named `name`-node cannot be made. Asks nobody."""
+    """Adds the remedy to the provider's error when a VM cannot be created. Makes no call."""
     machines = {
         f"{name}-{node.name}": (node.name, node.machine)
         for node in machines_of(lab)
@@ -248,8 +248,8 @@ def clone_hooks(name: str, lab: Lab) -> pulumi.ResourceHookBinding:
     }
 
     def explain(failed: pulumi.ErrorHookArgs) -> bool:
-        """True would have the engine try again at once, which mends none of the causes."""
-        known = machines.get(failed.name)  # a change or a removal fails for other reasons than a copy
+        """Returns False: with True the engine would try again at once, which fixes none of the causes."""
+        known = machines.get(failed.name)  # updates and deletes fail for other reasons
         if failed.failed_operation == "create" and known and (said := remedy(*known, failed.errors)):
             pulumi.log.error(said)
         return False
@@ -258,13 +258,7 @@ def clone_hooks(name: str, lab: Lab) -> pulumi.ResourceHookBinding:
 
 
 def clone_of(node: VsphereVm, wanted: Machine, template: pulumi.Input[str]) -> vsphere.VirtualMachineCloneArgs:
-    """How a machine is made from its template.
-
-    Args:
-        node: whose machine it is.
-        wanted: the machine.
-        template: UUID of the template.
-    """
+    """How a VM is cloned; `template` is the template's UUID."""
     return vsphere.VirtualMachineCloneArgs(
         template_uuid=template, timeout=wanted.clone_timeout_minutes, customize=_customization(node, wanted)
     )
@@ -294,12 +288,12 @@ def declared(node: VsphereVm, machine: ExistingMachine) -> dict[str, str | int |
     if machine.memory_mbytes is not None:
         wanted["memory_mbytes"] = machine.memory_mbytes
     if node.pfs or node.vgpu:
-        # both hand guest memory to hardware, so this is declared with them
+        # both give hardware access to guest memory, so they imply this field
         wanted[RESERVATION] = ALL
     if node.vgpu is not None:
         wanted[VGPUS] = ",".join([node.vgpu.profile] * node.vgpu.count)
         if node.vgpu.mmio_gbytes is not None:
-            # only where it is named: what the machine has may be more than the rule gives, and needed
+            # only if it is declared: the VM may need more than the rule gives
             wanted[f"{OPTION}pciPassthru.use64bitMMIO"] = "TRUE"
             wanted[f"{OPTION}pciPassthru.64bitMMIOSizeGB"] = str(node.vgpu.mmio_gbytes)
     for pf in node.pfs:
@@ -316,7 +310,7 @@ class AdoptionArgs:
     lab: Lab
     fabric: Fabric
     port_groups: Mapping[str, pulumi.Input[str]]
-    """Managed object id by rail."""
+    """Managed object ID by rail."""
     hosts: Sequence[str]
     """The ESXi hosts that the node's rails reach."""
 
@@ -324,7 +318,7 @@ class AdoptionArgs:
 def adopt(
     name: str, node: VsphereVm, machine: ExistingMachine, args: AdoptionArgs, opts: pulumi.ResourceOptions
 ) -> tuple[MachineBaseline, AdoptedMachine]:
-    """Places one VM: what it had, then what it is given; the options are those of both."""
+    """Declares the baseline and the adoption of one VM, both with these options."""
     lab, fabric, port_groups = args.lab, args.fabric, args.port_groups
     path, wanted = f"{fabric.datacenter}/{machine.existing}", declared(node, machine)
     networks = {pf.rail: port_groups[pf.rail] for pf in node.pfs}
@@ -350,7 +344,7 @@ def adopt(
             "guest_s": 0 if lab.simulated else lab.hosts.reboot_wait_s,
         },
     )
-    # the baseline stands in the state before anything is set, whatever it found
+    # the state has the baseline before anything is set
     after = pulumi.ResourceOptions.merge(named("-existing"), pulumi.ResourceOptions(depends_on=[baseline]))
     return baseline, AdoptedMachine(f"{name}-existing", asked, after)
 
@@ -366,7 +360,7 @@ def free(nodes: Sequence[VsphereVm]) -> list[VsphereVm]:
 
 
 def hosts_of(node: VsphereVm, fabric: Fabric) -> list[str]:
-    """Where a machine may run: the host that it is pinned to, or every host of its rails' switches."""
+    """Where a VM may run: its pinned host, or every host of its rails' switches."""
     if node.machine.host:
         return [node.machine.host]
     rails = {pf.rail for pf in node.pfs}

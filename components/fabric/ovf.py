@@ -19,11 +19,11 @@ MOST_BYTES = 4_000_000
 class Property:
     key: str
     type: str
-    """Of OVF: string, boolean, uint16, ip and so on."""
+    """OVF type: string, boolean, uint16, ip and so on."""
     default: str
     configurable: bool
     required: bool
-    """Its qualifiers want more characters than its default has."""
+    """Its qualifiers need more characters than its default has."""
     label: str
 
 
@@ -35,16 +35,16 @@ class Descriptor:
     """Names that the deployment maps to networks of the vCenter."""
     properties: dict[str, Property]
     hardware_version: int | None = None
-    """The newest virtual hardware of vSphere's that it names; None: none."""
+    """The newest vSphere virtual hardware that it names."""
     guest_id: str = ""
-    """vSphere's name of its guest system; empty: it does not tell."""
+    """vSphere's name of the guest system; empty: none is declared."""
 
 
 def read_descriptor(path: Path) -> Descriptor:
     """Reads the descriptor of an .ova or .ovf file.
 
     Raises:
-        LabError: when there is none, or it is not OVF.
+        LabError: when there is no valid OVF.
     """
     try:
         text = _from_ova(path) if path.suffix == ".ova" else path.read_bytes()[: MOST_BYTES + 1]
@@ -61,7 +61,7 @@ def parse_descriptor(text: bytes, name: str) -> Descriptor:
     """The descriptor of that text.
 
     Raises:
-        LabError: when it is no OVF 1.x envelope.
+        LabError: when it is not an OVF 1.x envelope.
     """
     if b"<!ENTITY" in text:
         raise LabError(f"{name}: its descriptor defines XML entities; not a valid OVF")

@@ -1,6 +1,6 @@
-"""Where the machines really run, verified after they are on and watched from then on.
+"""The ESXi hosts that the VMs really run on: verified after power-on, and watched for drift.
 
-The path of this module stands in the state of every stack with VMs: it never moves.
+The state contains the path of this module, so it must not move.
 """
 
 from collections.abc import Mapping, Sequence
@@ -25,11 +25,11 @@ from stacks.base import LabError
 
 ASKED = ("machines", "apart", "pinned")
 DRS_S = 300
-"""How long DRS may take to separate machines: it looks every five minutes at most, and at each new rule."""
+"""How long DRS may take to separate VMs: it runs at least every five minutes, and at each new rule."""
 
 
 class PlacementProvider(VCenterProvider):
-    """Looks, waits for DRS, and refuses what stays wrong; it moves nothing itself."""
+    """Waits for DRS, and refuses what stays wrong. It moves nothing itself."""
 
     def check(self, _olds: Props, news: Props) -> CheckResult:
         """Refuses VMs that nothing would keep apart, before they are created."""
@@ -86,13 +86,13 @@ class PlacementArgs:
     machines: Mapping[str, pulumi.Input[str]]
     """UUID by name."""
     apart: Sequence[str]
-    """The workers that want a host of their own."""
+    """The workers that need an ESXi host of their own."""
     pinned: Mapping[str, str]
-    """The host that a machine is to stay on, by name."""
+    """Pinned host by VM."""
     ruled: Sequence[str]
-    """Those that DRS knows our rules of: what is adopted is only looked at, and a wait for it would be in vain."""
+    """VMs with a DRS rule. Adopted VMs have none, so waiting for them would be in vain."""
     patient: bool
-    """Whether DRS gets its time; the simulated one acts at once."""
+    """Whether to wait for DRS; the simulated one acts at once."""
 
 
 class Placement(Resource, module="fabric", name="Placement"):

@@ -1,4 +1,4 @@
-"""The role that a lab's vCenter user needs, and no more: as text, or created in the vCenter by an administrator."""
+"""The minimal role of a lab's vCenter user: as text, or created in the vCenter by an administrator."""
 
 from collections.abc import Sequence
 
@@ -30,19 +30,19 @@ def table(needs: Sequence[Need] = NEEDS) -> str:
     """All calls with their privileges, for people."""
     rows = ["| privilege | on | for | call |", "|---|---|---|---|"]
     for privilege in privileges(needs):
-        ours = [need for need in needs if need.privilege == privilege]
-        places = ", ".join(sorted({need.where for need in ours}))
-        parts = ", ".join(dict.fromkeys(f"{need.part}{f' ({need.why})' if need.why else ''}" for need in ours))
-        calls = ", ".join(dict.fromkeys(f"`{need.method}`" for need in ours))
+        rows_of = [need for need in needs if need.privilege == privilege]
+        places = ", ".join(sorted({need.where for need in rows_of}))
+        parts = ", ".join(dict.fromkeys(f"{need.part}{f' ({need.why})' if need.why else ''}" for need in rows_of))
+        calls = ", ".join(dict.fromkeys(f"`{need.method}`" for need in rows_of))
         rows.append(f"| {privilege} | {places} | {parts} | {calls} |")
     return "\n".join(rows) + "\n"
 
 
 def make(fabric: Fabric, administrator: str, password: str, name: str, ids: Sequence[str]) -> str:
-    """Makes the role, or brings it to these privileges; what it says for people.
+    """Creates the role, or updates its privileges; returns a sentence for the user.
 
     Raises:
-        LabError: when the vCenter or the administrator's rights do not allow it.
+        LabError: when the vCenter does not allow it.
     """
     endpoint = Endpoint(
         address=fabric.vcenter,
@@ -61,7 +61,7 @@ def make(fabric: Fabric, administrator: str, password: str, name: str, ids: Sequ
 
 
 def fabric_of(lab: Lab) -> Fabric:
-    """The lab's vSphere.
+    """The lab's fabric.
 
     Raises:
         LabError: when it has none.

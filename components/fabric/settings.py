@@ -1,6 +1,6 @@
 """PVRDMA's two settings of an ESXi host: the vmkernel adapter that it uses, and its firewall ruleset.
 
-The path of this module stands in the state of every stack with a fabric: it never moves.
+The state contains the path of this module, so it must not move.
 """
 
 from dataclasses import dataclass
@@ -28,7 +28,7 @@ SET = ("vmknic", "firewall_open")
 class SettingsProvider(VCenterProvider):
     def check(self, _olds: Props, news: Props) -> CheckResult:
         """Refuses, already in a preview, what would harm running VMs."""
-        known = isinstance(news.get("vmknic"), str)  # it is not before the adapter is made
+        known = isinstance(news.get("vmknic"), str)  # unknown until the adapter exists
         if not known and _olds:
             return CheckResult(news, [])
         with self._vcenter() as vcenter:
@@ -56,7 +56,7 @@ class SettingsProvider(VCenterProvider):
         with self._vcenter() as vcenter:
             host = vcenter.host(str(props["host"]))
             now: Props = {"vmknic": vcenter.option(host, OPTION)}
-            # a ruleset that we were not asked to open is none of ours, open or closed
+            # without fabric.pvrdma_firewall, the ruleset is not rocelab's
             now["firewall_open"] = bool(props.get("firewall_open")) and vcenter.ruleset(host, RULESET).enabled
         return ReadResult(id_, {**props, **now})
 
@@ -75,7 +75,7 @@ class SettingsProvider(VCenterProvider):
 class HostSettingsArgs:
     host: str
     vmknic: pulumi.Input[str]
-    """Such as `vmk3`; ESXi chooses the number of an adapter that is made."""
+    """Such as `vmk3`; ESXi chooses the number of a new adapter."""
     baseline: Baseline
     open_firewall: bool
     allow_management: bool
@@ -85,7 +85,7 @@ class HostSettings(Resource, module="fabric", name="HostSettings"):
     """Both settings of one ESXi host; delete restores them."""
 
     vmknic: pulumi.Output[str]
-    """The vmkernel adapter that PVRDMA has there."""
+    """The vmkernel adapter that PVRDMA uses."""
 
     def __init__(self, name: str, args: HostSettingsArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         props = {
@@ -115,9 +115,9 @@ def refusal(vcenter: VCenter, props: Props) -> str:
 
 
 def refusal_of_new(vcenter: VCenter, props: Props) -> str:
-    """Why the host may get no adapter that is still to be made; empty when it may.
+    """Why the host cannot use an adapter that does not exist yet; empty when it can.
 
-    Its number is not known, and no adapter that machines run over can be it: said before switch and adapter are made.
+    Its number is unknown, but it is never one that VMs use now. This is checked before switch and adapter are created.
     """
     host = vcenter.host(str(props["host"]))
     now = vcenter.option(host, OPTION)
@@ -131,7 +131,7 @@ def refusal_of_new(vcenter: VCenter, props: Props) -> str:
 
 
 def shut(vcenter: VCenter, props: Props) -> str:
-    """Why the ruleset cannot be opened; empty when it can, is open, or is not asked for."""
+    """Why the ruleset cannot be opened; empty when it can, is open, or need not be."""
     if not props.get("firewall_open"):
         return ""
     host = vcenter.host(str(props["host"]))
@@ -145,7 +145,7 @@ def shut(vcenter: VCenter, props: Props) -> str:
 
 
 def warning(vcenter: VCenter, props: Props) -> str:
-    """What is allowed, and still ought to be known; empty when there is nothing."""
+    """A warning about a permitted but unfavorable adapter; empty without one."""
     host, vmknic = vcenter.host(str(props["host"])), str(props["vmknic"])
     if props.get("allow_management") or vmknic not in vcenter.management_vmkernels(host):
         return ""
@@ -166,10 +166,10 @@ def put(vcenter: VCenter, props: Props) -> None:
 
 
 def restore(vcenter: VCenter, props: Props) -> None:
-    """Gives back what was found, unless somebody has changed it since: then it is theirs.
+    """Restores the baseline, except values that another user has changed since.
 
     Raises:
-        LabError: when PVRDMA machines run over what would be taken away; those of the lab are gone by then.
+        LabError: when running VMs use PVRDMA over these settings; those of the lab are gone by then.
     """
     host, before = vcenter.host(str(props["host"])), str(props["vmknic_before"])
     now = vcenter.option(host, OPTION)

@@ -1,6 +1,6 @@
-"""The physical NIC of an ESXi host that becomes an uplink, found once and then watched.
+"""The physical NIC of an ESXi host that becomes an uplink: found once, then watched for drift.
 
-The path of this module stands in the state of every stack with a fabric: it never moves.
+The state contains the path of this module, so it must not move.
 """
 
 from dataclasses import dataclass
@@ -28,7 +28,7 @@ class UplinkProvider(VCenterProvider):
     """Finds the NIC, and changes nothing."""
 
     def diff(self, _id: str, _olds: Props, _news: Props) -> DiffResult:
-        """Another question, or a NIC that is no longer the answer; another answer is refused under running machines."""
+        """Another choice, or a NIC that no longer fits. Refuses a change of the NIC under running VMs."""
         changes = bool(_olds.get("lost")) or any(_olds.get(key) != _news.get(key) for key in ASKED)
         if changes:
             with self._vcenter() as vcenter:
@@ -40,7 +40,7 @@ class UplinkProvider(VCenterProvider):
         return CreateResult(f"{props['switch']}/{props['host']}", self._found(props))
 
     def read(self, id_: str, props: Props) -> ReadResult:
-        """Asks again; the answer that stands is kept, and marked when it no longer holds."""
+        """Keeps the NIC, and records why it no longer fits."""
         try:
             with self._vcenter() as vcenter:
                 said = lost(vcenter, props)
@@ -62,7 +62,7 @@ class UplinkArgs:
     switch: str
     choice: UplinkChoice
     rdma: bool
-    """Whether only a NIC with an RDMA device will do."""
+    """Whether the NIC needs an RDMA device."""
 
 
 class Uplink(Resource, module="fabric", name="Uplink"):
@@ -79,24 +79,24 @@ class Uplink(Resource, module="fabric", name="Uplink"):
 
 
 def lost(vcenter: VCenter, props: Props) -> str:
-    """What no longer holds of the answer that stands; empty when all of it does.
+    """Why the NIC in the state no longer fits; empty when it does.
 
     Raises:
-        LabError: when no NIC answers any more.
+        LabError: when no NIC fits any more.
     """
     now = find(vcenter, props)
     if now["mac"] != props.get("mac"):
         return f"{now['device']} ({now['mac']}) matches it now"
     on_switch = vcenter.uplinks(vcenter.host(str(props["host"])), str(props["switch"]))
-    if on_switch in ((), (now["device"],)):  # a host that is no member of the switch yet, or not any more, has none
+    if on_switch in ((), (now["device"],)):  # a host that is no member of the switch has none
         return ""
     return f"{props['switch']} has {', '.join(on_switch)} instead"
 
 
 def refusal(vcenter: VCenter, olds: Props, news: Props) -> str:
-    """Why the uplink may not change now; empty when it may. VMware's KB 328676: only with the machines off.
+    """Why the uplink cannot change now; empty when it can. VMware's KB 328676: only with the VMs powered off.
 
-    What changes is what the switch has, which somebody may have moved by hand: the provider would move it back.
+    The switch's own uplink counts: if it was moved by hand, the provider would move it back.
     """
     if olds.get("host") != news.get("host"):
         return ""

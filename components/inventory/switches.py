@@ -59,7 +59,7 @@ async def look_at_switch(target: SwitchTarget, keys: Keys, known_hosts: KnownHos
             return replace(switch, unread=UNPINNED, offered_key=offered)
         dialect = default_dialect(target.os)
         endpoint = Endpoint(address=str(target.address), port=target.ssh_port, user=target.user, host_key=host_key)
-        async with asyncio.timeout(SWITCH_S), talking(endpoint, keys, "", dialect.sitting("", 300)) as talk:
+        async with asyncio.timeout(SWITCH_S), talking(endpoint, keys, "", dialect.session("", 300)) as talk:
             return await read_switch(talk, dialect, replace(switch, host_key=host_key, read_at=datetime.now(UTC)))
     except TimeoutError:
         return replace(switch, unread=f"it gave no answer within {SWITCH_S:.0f} s")

@@ -32,7 +32,7 @@ LARGEST_ANSWER_BYTES = 100_000
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Found:
+class ImageStatus:
     """What a registry said. Only `missing` is sure to end in a pod that never starts."""
 
     outcome: Literal["present", "missing", "unknown"]
@@ -65,7 +65,7 @@ def parse(image: str) -> Reference:
     return Reference(host=host, repository=repository, version=digest or tag or "latest")
 
 
-def look(image: str) -> Found:
+def look(image: str) -> ImageStatus:
     """Asks the image's registry, without a login. Never raises: a registry that cannot be asked is `unknown`."""
     wanted = parse(image)
     path = f"{wanted.host}/v2/{wanted.repository}/manifests/{wanted.version}"
@@ -73,26 +73,26 @@ def look(image: str) -> Found:
         try:
             return _ask(f"https://{path}")
         except urllib.error.URLError as error:
-            # a registry of a lab often speaks plain HTTP, and its nodes are told so
+            # a registry of a lab often speaks plain HTTP, and its nodes are status so
             if not isinstance(error.reason, ssl.SSLError) or ":" not in wanted.host:
                 raise
             return _ask(f"http://{path}")
     except (OSError, HTTPException, ValueError) as error:
         reason = getattr(error, "reason", None) or error
-        return Found(outcome="unknown", why=f"{wanted.host}: {str(reason)[:120]}")
+        return ImageStatus(outcome="unknown", why=f"{wanted.host}: {str(reason)[:120]}")
 
 
-def _ask(url: str, token: str = "") -> Found:
+def _ask(url: str, token: str = "") -> ImageStatus:
     header = {"Accept": MANIFESTS, **({"Authorization": f"Bearer {token}"} if token else {})}
     try:
         with _open(urllib.request.Request(url, headers=header, method="HEAD")) as answer:  # noqa: S310  # https or http
-            return Found(outcome="present", digest=answer.headers.get("Docker-Content-Digest", ""))
+            return ImageStatus(outcome="present", digest=answer.headers.get("Docker-Content-Digest", ""))
     except urllib.error.HTTPError as error:
         if error.code == 404:
-            return Found(outcome="missing")
+            return ImageStatus(outcome="missing")
         if error.code == 401 and not token and (granted := _token(error.headers.get("WWW-Authenticate", ""))):
             return _ask(url, granted)
-        return Found(outcome="unknown", why=f"{urllib.parse.urlsplit(url).netloc} answers {error.code}")
+        return ImageStatus(outcome="unknown", why=f"{urllib.parse.urlsplit(url).netloc} answers {error.code}")
 
 
 def _token(challenge: str) -> str:
@@ -140,7 +140,7 @@ class Pins:
         within[last] = image
 
 
-def pins_of(lab: Lab, ask: Callable[[str], Found]) -> Pins:
+def pins_of(lab: Lab, ask: Callable[[str], ImageStatus]) -> Pins:
     """The lab's images with their digests; each is asked for once, where the lab pulls it from."""
     found = Pins()
     registry = lab.cluster.registry if lab.cluster else Registry()
@@ -151,13 +151,13 @@ def pins_of(lab: Lab, ask: Callable[[str], Found]) -> Pins:
             found.lacking.append(f"{place}: {image} keeps its tag, to which its operator appends each node's system")
             continue
         pulled = registry.resolve(image)
-        told = ask(pulled)
-        if told.digest:
-            found.add(place, f"{image}@{told.digest}")
-        elif told.outcome == "unknown":
-            found.unknown.append(f"{place}: {told.why}")
+        status = ask(pulled)
+        if status.digest:
+            found.add(place, f"{image}@{status.digest}")
+        elif status.outcome == "unknown":
+            found.unknown.append(f"{place}: {status.why}")
         else:
-            why = f"{pulled} does not exist" if told.outcome == "missing" else "its registry reports no digest"
+            why = f"{pulled} does not exist" if status.outcome == "missing" else "its registry reports no digest"
             found.lacking.append(f"{place}: {why}")
     return found
 

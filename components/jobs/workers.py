@@ -111,7 +111,7 @@ class Workers(Frozen):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Wanted:
+class JobRequest:
     """What a job asks for besides the lab."""
 
     namespace: str
@@ -122,7 +122,7 @@ class Wanted:
     """With transport host: what hands out /dev/infiniband where no rail's resource does."""
 
 
-def workers_of(lab: Lab, wanted: Wanted) -> Workers:
+def workers_of(lab: Lab, request: JobRequest) -> Workers:
     """Workers on all active nodes with GPUs (control planes take no jobs), with the rails that all of them have.
 
     Raises:
@@ -134,24 +134,24 @@ def workers_of(lab: Lab, wanted: Wanted) -> Workers:
     if len(nodes) < 2:
         raise LabError(f"nodes: {len(nodes)} active with gpus, but a job over the fabric needs two; set state and gpus")
     delivery = lab.cluster.delivery
-    in_host = wanted.transport == "host" or (wanted.transport == "roce" and isinstance(delivery, Pvrdma))
-    tcp = wanted.transport == "tcp"
-    rails = [] if tcp else _rails(lab, nodes, wanted)
+    in_host = request.transport == "host" or (request.transport == "roce" and isinstance(delivery, Pvrdma))
+    tcp = request.transport == "tcp"
+    rails = [] if tcp else _rails(lab, nodes, request)
     routed = routed_rails(rails, nodes)
     return Workers(
-        namespace=wanted.namespace,
-        image=lab.cluster.registry.resolve(wanted.image),
+        namespace=request.namespace,
+        image=lab.cluster.registry.resolve(request.image),
         pull_secret=lab.cluster.registry.pull_secret,
         runtime_class=_runtime_class(lab, lab.cluster),
         nodes=tuple(node.name for node in nodes),
         gpus_per_node=min(node.gpus for node in nodes),
-        attachments=_attachments(lab.cluster, rails, wanted, in_host=in_host) if rails else (),
+        attachments=_attachments(lab.cluster, rails, request, in_host=in_host) if rails else (),
         host=_host(lab, lab.cluster, nodes) if in_host else None,
         shared_devices=() if tcp or isinstance(delivery, SriovPlain | SriovOperator) else _devices(lab, nodes),
         gpu_direct=not isinstance(delivery, Pvrdma),
         traffic_class=lab.qos.tos if lab.qos and not tcp else None,
         routed=bool(rails) and all(rail.name in routed if in_host else rail.pod and rail.pod.gateway for rail in rails),
-        timeout_s=wanted.timeout_s,
+        timeout_s=request.timeout_s,
     )
 
 
@@ -161,9 +161,9 @@ def _runtime_class(lab: Lab, cluster: Cluster) -> str | None:
     return None if cluster.gpus == "none" or everywhere else RUNTIME_CLASS
 
 
-def _rails(lab: Lab, nodes: list[Node], wanted: Wanted) -> list[Rail]:
+def _rails(lab: Lab, nodes: list[Node], request: JobRequest) -> list[Rail]:
     """Rails of pods that every node of the job stands on, with VFs where the hosts make them."""
-    plain = lab.cluster is not None and isinstance(lab.cluster.delivery, SriovPlain) and wanted.transport == "roce"
+    plain = lab.cluster is not None and isinstance(lab.cluster.delivery, SriovPlain) and request.transport == "roce"
     rails = [
         rail
         for rail in lab.rails
@@ -177,21 +177,21 @@ def _rails(lab: Lab, nodes: list[Node], wanted: Wanted) -> list[Rail]:
     return rails
 
 
-def _attachments(cluster: Cluster, rails: list[Rail], wanted: Wanted, *, in_host: bool) -> tuple[Attachment, ...]:
+def _attachments(cluster: Cluster, rails: list[Rail], request: JobRequest, *, in_host: bool) -> tuple[Attachment, ...]:
     """Without VFs of their own, pods get their devices from the shared plugin: its resources are the rails'."""
     vfs = isinstance(cluster.delivery, SriovPlain | SriovOperator)
-    if in_host and vfs and not wanted.device_resource:
+    if in_host and vfs and not request.device_resource:
         raise LabError(
             "transport host: the containers are unprivileged, so a device plugin must give them /dev/infiniband; "
             "name its resource: --device-resource rdma/<name>"
         )
     # attachments stand in the cluster's namespaces; from any other one they are reached by their full name
-    home = wanted.namespace if wanted.namespace in cluster.namespaces else cluster.namespaces[0]
+    home = request.namespace if request.namespace in cluster.namespaces else cluster.namespaces[0]
     return tuple(
         Attachment(
             rail=rail.name,
             network=None if in_host else f"{home}/{rail.network_name}",
-            resource=(wanted.device_resource if in_host else None) or rail.resource,
+            resource=(request.device_resource if in_host else None) or rail.resource,
         )
         for rail in rails
     )

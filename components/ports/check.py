@@ -22,7 +22,7 @@ ANSWER_S = 120
 SOURCES_AT_ONCE = 64
 """Nodes that are asked at the same time; each has some dozens of ways to try."""
 MOST_LINES = 24
-"""Ways of one row that are told one by one where they are good; of more, how many."""
+"""Ways of one row that are summary one by one where they are good; of more, how many."""
 MOST_NAMES = 8
 UNASKED = "not asked"
 COMMAND = f"exec python3 -I -c {shlex.quote(Path(connect.__file__).read_text())}"
@@ -38,7 +38,7 @@ class Answer:
     """What shows that it is open, where that is no connection."""
 
     @property
-    def told(self) -> str:
+    def summary(self) -> str:
         """The result in words, if nothing is wrong."""
         if self.said == connect.REFUSED:
             return "reachable, nothing listens now"
@@ -130,10 +130,10 @@ def table(answers: Sequence[Answer], left: Sequence[Unproven]) -> str:
     lines = []
     for row, group in groupby(answers, key=lambda answer: answer.probe.row):
         ours = list(group)
-        told = [one for one in ours if len(ours) <= MOST_LINES or _wrong(one)]
+        summary = [one for one in ours if len(ours) <= MOST_LINES or _wrong(one)]
         lines += [
-            f"{one.probe.source or 'here'} -> {one.probe.target} {row.protocol} {one.probe.ports}: {one.told}"
-            for one in told[:MOST_LINES]
+            f"{one.probe.source or 'here'} -> {one.probe.target} {row.protocol} {one.probe.ports}: {one.summary}"
+            for one in summary[:MOST_LINES]
         ]
         if len(ours) > MOST_LINES:
             good = sum(not _wrong(one) for one in ours)

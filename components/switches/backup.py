@@ -1,4 +1,4 @@
-"""The running configuration of a switch before it is changed: a file only its owner reads, its digest in the state.
+"""What this machine keeps of a switch before a change: its running configuration, and the first settings of its ports.
 
 A running configuration holds password hashes, so its text never enters the state, an output or a log.
 """
@@ -18,7 +18,7 @@ KEPT = 20
 
 
 def folder_of(lab: str, root: Path, *, simulated: bool) -> Path:
-    """Where a lab's backups lie: with the simulator's state, else in the user's state folder (XDG)."""
+    """Folder of a lab's backups: in the simulator's state, else in the user's state folder (XDG)."""
     if simulated:
         return root / ".sim" / "backups"
     state = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
@@ -26,7 +26,7 @@ def folder_of(lab: str, root: Path, *, simulated: bool) -> Path:
 
 
 def write_backup(folder: Path, switch: str, text: str) -> str:
-    """Writes a backup; its file name, which ends with the begin of its SHA-256."""
+    """Writes a backup; returns its file name, which ends with the first digits of its SHA-256."""
     digest = hashlib.sha256(text.encode()).hexdigest()
     name = f"{switch}-{digest[:16]}.txt"
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -41,7 +41,11 @@ def write_backup(folder: Path, switch: str, text: str) -> str:
 
 
 class FirstTouch:
-    """One switch's file beside its backups. It counts only for ports that carry the lab's marker and no state knows."""
+    """Settings of a switch's ports before the lab's first change, in a file beside its backups.
+
+    An interrupted run has changed a switch and written no state: without the file, the next one would take its values
+    for the earlier ones. It counts only for ports that carry the lab's marker and that no state knows.
+    """
 
     def __init__(self, folder: Path, switch: str) -> None:
         self._file = folder / f"{switch}-before.json"
@@ -55,7 +59,7 @@ class FirstTouch:
             return {}
 
     def add(self, before: Mapping[str, PortSettings]) -> None:
-        """Before the first line is sent; a port that was given up and taken again gets its new values."""
+        """Call this before the first line is sent. A port that was released and taken again gets its new values."""
         self._write({**self.read(), **before})
 
     def drop(self, ports: Iterable[str]) -> None:

@@ -32,34 +32,34 @@ class UnconfirmedError(LabError):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Left:
+class PendingChange:
     """An unfinished change, as the switch lists it."""
 
     name: str
-    """By which the switch knows it: a session's name, a revision's number."""
+    """How the switch identifies it: the name of a session, the number of a revision."""
     state: Literal["staged", "unconfirmed", "ended"]
-    """unconfirmed: in force, and taken back by the switch unless somebody confirms it in time."""
+    """unconfirmed: active, and reverted by the switch unless it is confirmed in time."""
     ours: bool = True
-    """Whether an earlier run of this lab began it."""
+    """Whether an earlier run of this lab started it."""
     said: str = ""
-    """What whoever began it wrote to it."""
+    """User and message of the change."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Sessions:
+class PendingChanges:
     """How unfinished changes are listed and ended."""
 
     listing: str
     drop: str
     """With `{}` for the name."""
     mark: str
-    """By which ours are known."""
-    read: Callable[[str, str], Sequence[Left]]
-    """Those of a printed list that matter here; the mark tells which are ours."""
+    """Identifies changes of this lab."""
+    read: Callable[[str, str], Sequence[PendingChange]]
+    """Reads the relevant changes from the printed list; the mark identifies those of this lab."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Sitting:
+class ConfigSession:
     """The commands around a change.
 
     They are sent in this order: hello, begin, the lines, commit, end; then, once the ports have been read again and are
@@ -70,25 +70,25 @@ class Sitting:
     """cli: one interactive session, command by command; an answer with a line that begins with `%` is a refusal.
     shell: each command is a program of its own; an exit code other than 0 is a refusal."""
     hello: Sequence[str] = ()
-    """At the begin of every session."""
+    """At the start of every session."""
     begin: Sequence[str] = ()
     commit: Sequence[str] = ()
-    """Puts the change in force; the switch takes it back by itself unless `confirm` follows in time."""
+    """Activates the change; the switch reverts it unless `confirm` follows in time."""
     confirm: Sequence[str] = ()
     end: Sequence[str] = ()
-    """Leaves the configuration mode where there is no commit."""
+    """Leaves the configuration mode of a system without commit."""
     cancel: Sequence[str] = ()
-    """Leaves a change in the middle, after a command that was refused."""
+    """Abandons a change after a refused command."""
     abandon: Sequence[str] = ()
-    """Drops a committed change that is not confirmed. Empty: the system cannot, so the old values are sent."""
+    """Reverts a committed change that is not confirmed. Empty: the system cannot, so rocelab sends the old values."""
     save: Sequence[str] = ()
     """Makes it survive a reboot."""
-    session: str = ""
-    """Name of the session in these commands; empty: the system's sessions have none."""
-    sessions: Sessions | None = None
-    """None: the system keeps no change apart from what is in force."""
+    name: str = ""
+    """Name of the session in these commands; empty: the system has no names."""
+    pending: PendingChanges | None = None
+    """None: the system has no pending changes."""
     notes: Sequence[str] = field(default=())
-    """What whoever applies the text by hand should know."""
+    """Hints for a person who applies the text by hand."""
 
 
 class Dialect(ABC):
@@ -116,7 +116,7 @@ class Dialect(ABC):
         del switch
 
     @abstractmethod
-    def sitting(self, lab: str, confirm_s: int) -> Sitting:
+    def session(self, lab: str, confirm_s: int) -> ConfigSession:
         """How a change begins, takes effect and ends."""
 
     @abstractmethod

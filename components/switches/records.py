@@ -1,4 +1,4 @@
-"""What stands in the state about a switch: one JSON text a port, so that numbers stay numbers and a diff has a name."""
+"""What the state has of a switch: one JSON text per port, so that numbers stay integers and a diff names the port."""
 
 import json
 import re
@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pydantic import Field, ValidationError
 
 from components.ssh.connection import Endpoint
-from components.switches.dialect import Dialect, Sitting
+from components.switches.dialect import ConfigSession, Dialect
 from components.switches.os import dialect_of
 from components.switches.settings import Cable, PortSettings, cables_of
 from components.switches.text import digest_of, switch_text, vlans_of
@@ -20,7 +20,7 @@ PREFIX = "port_"
 
 
 class SwitchRecord(Section):
-    """A switch as it is reached and spoken to; enough to undo it when the lab file no longer names it."""
+    """How to reach and configure a switch; enough to restore it when the lab file no longer names it."""
 
     lab: str
     switch: Switch = Field(discriminator="os")
@@ -34,8 +34,8 @@ class SwitchRecord(Section):
         return dialect_of(self.switch)
 
     @property
-    def sitting(self) -> Sitting:
-        return self.dialect.sitting(self.lab, self.switch.confirm_s)
+    def session(self) -> ConfigSession:
+        return self.dialect.session(self.lab, self.switch.confirm_s)
 
 
 def wanted_record(lab: Lab, switch: Switch, host_key: str) -> SwitchRecord:
@@ -57,9 +57,9 @@ def record_of(props: Mapping[str, object]) -> SwitchRecord:
 
 
 def ports_of(props: Mapping[str, object]) -> dict[str, PortSettings]:
-    """The ports among a resource's properties, in the order of their numbers, which the engine does not keep.
+    """The ports in a resource's properties, in the order of their numbers, which the engine does not keep.
 
-    What is unknown, or of another version of us, is left out.
+    Values that are unknown, or that another version wrote, are left out.
     """
     found: dict[str, PortSettings] = {}
     for key in sorted(props, key=lambda name: [int(number) for number in re.findall(r"\d+", name)]):
@@ -96,7 +96,7 @@ def task_of(record: SwitchRecord, ports: Mapping[str, PortSettings], lab: Lab | 
         lab=record.lab,
         switch=record.switch.name,
         dialect=record.dialect,
-        sitting=record.sitting,
+        session=record.session,
         ports=ports,
         cables=cables,
         interfaces={node.name: frozenset(pf.interface for pf in node.pfs) for node in lab.nodes} if lab else {},

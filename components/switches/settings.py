@@ -1,4 +1,4 @@
-"""What can be said of a switch port, whatever the system: wanted by the lab, or found on the switch. Pure."""
+"""Settings of a switch port on any system, as the lab declares or as the switch has them. Pure."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -41,8 +41,8 @@ class PortSettings(Section):
     scheduling: Mapping[int, str] = Field(default_factory=dict)
     """By traffic class: `strict`, or `wrr <weight>`."""
     profiles: Mapping[str, str] = Field(default_factory=dict)
-    """On systems with named profiles, those that the port refers to, empty for none. Only of what was found: a
-    restored port refers to them again, and what they say is not ours to change."""
+    """On systems with named profiles, those that the port uses, empty for none. Only read from switches: a restored
+    port uses them again, and rocelab does not change them."""
 
     @property
     def owner(self) -> str | None:
@@ -50,7 +50,7 @@ class PortSettings(Section):
         return self.description.split(":")[1] if self.description.startswith(MARKER) else None
 
     def fields(self) -> dict[str, str | int]:
-        """Every field by a name of its own, as previews and errors show it; what is left alone has none."""
+        """Every field under its own name, as in previews and errors; fields that are left as they are have none."""
         tagged = f", tagged {self.tagged_vlans}" if self.tagged_vlans else ""
         flat: dict[str, str | int] = {"description": self.description}
         if self.mode is not None:
@@ -104,7 +104,7 @@ class Neighbour:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Announcement:
-    """What one neighbor says of itself by LLDP, word by word; empty where it says nothing."""
+    """What one neighbor announces by LLDP; empty where it announces nothing."""
 
     system: str = ""
     chassis_id: str = ""
@@ -127,9 +127,9 @@ class PortFacts:
 
     settings: PortSettings
     neighbour: Neighbour | None = None
-    """None: nobody at the other end speaks LLDP."""
+    """None: the other end does not speak LLDP."""
     faults: tuple[str, ...] = ()
-    """Why it cannot become what the lab asks for, each with its remedy."""
+    """Why it cannot get the lab's settings, each with its remedy."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,7 +158,7 @@ def cables_of(lab: Lab, switch: Switch) -> tuple[Cable, ...]:
 
 
 def wanted_settings(lab: Lab, switch: Switch, rail: Rail, *, routed: bool = False) -> PortSettings:
-    """What a rail asks of a port: hosts untagged, pods tagged, and quality of service if the lab has it.
+    """A rail's settings of a port: hosts untagged, pods tagged, and quality of service if the lab has it.
 
     A routed port has an address of its own and is in no VLAN. Its address and routes are left as they are.
     """
@@ -193,7 +193,7 @@ def differences(wanted: PortSettings, found: PortSettings) -> Iterator[Differenc
 
 
 def completed(before: PortSettings | None, found: PortSettings) -> PortSettings:
-    """What was there before us: recorded at the first touch, and for a field that is new now, as it is found."""
+    """The settings before rocelab: as recorded at the first change, and as found for fields that are new."""
     if before is None:
         return found
     return before.model_copy(
@@ -209,7 +209,7 @@ def completed(before: PortSettings | None, found: PortSettings) -> PortSettings:
 
 
 def wrong_cable(cable: Cable, neighbour: Neighbour | None, lab_interfaces: Mapping[str, frozenset[str]]) -> str | None:
-    """What LLDP says against the map; None when it agrees, or says nothing that could be compared.
+    """How LLDP contradicts the map; None when it agrees, or has nothing to compare.
 
     Args:
         cable: as the map has it.
@@ -220,7 +220,7 @@ def wrong_cable(cable: Cable, neighbour: Neighbour | None, lab_interfaces: Mappi
         return None
     system = neighbour.system.split(".")[0]
     seen = sorted(neighbour.ports & lab_interfaces.get(system, frozenset()))
-    # a name that no node has may be a node's own idea of its name; one that another node has is a wrong cable
+    # an unknown name may be a node's own host name; the name of another node means a wrong cable
     if (system in lab_interfaces and system != cable.node) or (seen and cable.interface not in seen):
         mapped, reported = f"{cable.node} {cable.interface}", " ".join([system, *seen])
         return f"{cable.port}: switches[].ports has {mapped}, but LLDP reports {reported}"

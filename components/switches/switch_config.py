@@ -1,6 +1,6 @@
-"""The mapped ports of one switch as a resource: what each is to be in the inputs, what each is in the outputs.
+"""The mapped ports of one switch as a resource: declared settings in the inputs, settings on the switch in the outputs.
 
-The path of this module stands in the state of every stack: it never moves.
+The state contains the path of this module, so it must not move.
 """
 
 import asyncio
@@ -51,10 +51,10 @@ OUTPUTS = ("before", "backup", "changes", "neighbours")
 
 
 class SwitchConfigProvider(Configured, ResourceProvider):
-    """Thin: what is done on a switch stands in `work`, what is said to it in its dialect."""
+    """Thin: `work` has the steps, the dialects have the commands."""
 
     def check(self, _olds: Props, news: Props) -> CheckResult:
-        """Before the first touch of a switch: shows what would change there, and refuses what is not ours."""
+        """Before the first change of a switch: shows what would change, and refuses ports of others."""
         if _olds:  # diff tells it from the state
             return CheckResult(news, [])
         record, wanted = record_of(news), ports_of(news)
@@ -78,7 +78,7 @@ class SwitchConfigProvider(Configured, ResourceProvider):
             return CreateResult(record_of(props).switch.name, self._converged({}, props))
 
     def read(self, id_: str, props: Props) -> ReadResult:
-        """Looks at the ports, and tells of cables that were moved. A switch that is silent keeps what was seen last."""
+        """Reads the ports, and warns of moved cables. A silent switch keeps its last values."""
         record, ports = record_of(props), ports_of(props)
         try:
             found = asyncio.run(self._look(record, ports))
@@ -98,7 +98,7 @@ class SwitchConfigProvider(Configured, ResourceProvider):
             return UpdateResult(self._converged(_olds, _news))
 
     def delete(self, _id: str, _props: Props) -> None:
-        """Puts every port back to what was there before us. A switch that does not answer stays in the state."""
+        """Restores every port. A switch that does not answer stays in the state."""
         record = record_of(_props)
         with _plainly():
             _say(f"{record.switch.name} {line}" for line in asyncio.run(self._restored(record, before_of(_props))))
@@ -113,7 +113,7 @@ class SwitchConfigProvider(Configured, ResourceProvider):
             asyncio.run(self._restored(record_of(olds), left))
         kept: list[str] = []
         outcome = asyncio.run(self._configured(task_of(record, wanted, self._lab()), record, kept))
-        if outcome.changed:  # each of them was told before it was made
+        if outcome.changed:  # each was logged before
             pulumi.log.info(f"{record.switch.name}: {plural(len(outcome.changed), 'setting')} changed and verified")
         changes = int(str(olds.get("changes") or 0)) + bool(outcome.changed)
         first = {port: settings for port, settings in before.items() if port in wanted}
@@ -131,18 +131,18 @@ class SwitchConfigProvider(Configured, ResourceProvider):
         def keep(text: str) -> None:
             kept.append(backup.write_backup(folder, record.switch.name, text))
 
-        async with talking(record.endpoint, self._keys(), record.switch.name, record.sitting) as talk:
+        async with talking(record.endpoint, self._keys(), record.switch.name, record.session) as talk:
             return await configure(talk, task, keep, FirstTouch(folder, record.switch.name))
 
     async def _restored(self, record: SwitchRecord, before: Mapping[str, PortSettings]) -> list[str]:
-        async with talking(record.endpoint, self._keys(), record.switch.name, record.sitting) as talk:
+        async with talking(record.endpoint, self._keys(), record.switch.name, record.session) as talk:
             done = await restore(talk, task_of(record, before, None), before)
         FirstTouch(self._folder(), record.switch.name).drop(before)
         return done
 
     async def _look(self, record: SwitchRecord, ports: Mapping[str, PortSettings]) -> dict[str, PortFacts]:
-        async with talking(record.endpoint, self._keys(), record.switch.name, record.sitting) as talk:
-            for warning in await unconfirmed(talk, record.switch.name, record.sitting):
+        async with talking(record.endpoint, self._keys(), record.switch.name, record.session) as talk:
+            for warning in await unconfirmed(talk, record.switch.name, record.session):
                 pulumi.log.warn(warning)
             return await observe(talk, record.dialect, ports)
 
@@ -158,14 +158,14 @@ class SwitchConfigProvider(Configured, ResourceProvider):
 
 
 class SwitchConfig(Resource, module="switches", name="SwitchConfig"):
-    """The mapped ports of one switch, backed up, changed, verified, and put back when they leave."""
+    """The mapped ports of one switch; a port that leaves the map is restored."""
 
     changes: pulumi.Output[str]
-    """How often something was changed on the switch."""
+    """Number of changes on the switch."""
     backup: pulumi.Output[str]
     """File with the running configuration before the last change."""
     neighbours: pulumi.Output[str]
-    """JSON: by port, what LLDP says; null where nobody speaks it."""
+    """JSON: LLDP neighbor by port; null without one."""
 
     def __init__(
         self,
@@ -183,7 +183,7 @@ class SwitchConfig(Resource, module="switches", name="SwitchConfig"):
 
 
 def _say(lines: Iterable[str]) -> None:
-    """Tells lines, of a large switch the first ones: the diff of the resource has all."""
+    """Logs the first lines; the diff of the resource has all."""
     told = list(lines)
     for line in told[:MOST_SAID]:
         pulumi.log.info(line)
@@ -193,7 +193,7 @@ def _say(lines: Iterable[str]) -> None:
 
 @contextmanager
 def _plainly() -> Iterator[None]:
-    """Errors that a user can act on are told without our traceback, which grpc would print."""
+    """Hides the traceback that grpc would print for errors that a user can act on."""
     try:
         yield
     except LabError:
@@ -214,7 +214,7 @@ def change_lines(olds: Mapping[str, object], news: Mapping[str, object]) -> Iter
 
 
 def _comparable(found: PortSettings, wanted: PortSettings) -> PortSettings:
-    """What was found in the form of what is wanted: equal when every asked field is."""
+    """The found settings in the form of the declared ones: equal when every declared field is."""
     return wanted if not list(differences(wanted, found)) else found.model_copy(update={"profiles": {}})
 
 

@@ -1,4 +1,4 @@
-"""The switches of a lab: their text as an output, and a resource for each that the text is to be applied to."""
+"""The switches of a lab: their text as an output, and a resource for each with `apply`."""
 
 import json
 from collections.abc import Mapping
@@ -25,7 +25,7 @@ class SwitchesArgs:
 
 
 class Switches(pulumi.ComponentResource):
-    """Every switch that the lab names. Without `apply` a switch is text only, and nothing connects to it."""
+    """All switches of a lab. Without `apply` a switch is text only, and nothing connects to it."""
 
     summary: pulumi.Output[Mapping[str, JsonValue]]
     """By switch: system, ports, whether it is applied, and the digest of the text that
@@ -38,7 +38,7 @@ class Switches(pulumi.ComponentResource):
                 f"{name}-{switch.name}",
                 wanted_record(args.lab, switch, args.credentials.switch_keys[switch.name]),
                 {cable.port: cable.wanted for cable in cables_of(args.lab, switch)},
-                # giving up the ports of a real lab takes a deliberate step: pulumi state unprotect
+                # releasing the ports of a real lab takes a deliberate step: pulumi state unprotect
                 pulumi.ResourceOptions(parent=self, protect=not args.lab.simulated),
             )
             for switch in args.lab.switches
@@ -50,7 +50,7 @@ class Switches(pulumi.ComponentResource):
         self.register_outputs({"summary": self.summary})
 
     def joined(self, facts: pulumi.Input[Facts]) -> pulumi.Output[Facts]:
-        """Facts of the hosts and of the switches between them; known when the switches are as wanted.
+        """Facts of the hosts and of the switches between them; known when the switches are configured.
 
         What is measured depends on both, so a change on a switch asks for a new measurement.
         """

@@ -1,4 +1,4 @@
-"""Talking to a switch over SSH: a deadline on every command, and a refusal that names its command."""
+"""Commands to a switch over SSH: a deadline on each, and a refusal that names its command."""
 
 import re
 from collections.abc import AsyncIterator
@@ -8,7 +8,7 @@ from typing import Protocol
 from components.ssh.connection import BrokenError, Connection, Endpoint, Keys, connected
 from components.ssh.session import run
 from components.ssh.terminal import Terminal, terminal
-from components.switches.dialect import RefusedError, Sitting
+from components.switches.dialect import ConfigSession, RefusedError
 
 ANSWER_S = 60.0
 """For one command; a running configuration of a large switch takes seconds."""
@@ -20,11 +20,11 @@ class Talk(Protocol):
     """One open connection to a switch."""
 
     async def ask(self, command: str) -> str:
-        """Gives a command and returns what the switch prints.
+        """Sends a command and returns what the switch prints.
 
         Raises:
-            RefusedError: when the switch does not take it.
-            NoAnswerError: when it does not answer.
+            RefusedError: when the switch refuses it.
+            NoAnswerError: when the switch does not answer.
         """
 
 
@@ -42,7 +42,7 @@ class Cli:
 
 
 class Shell:
-    """A switch whose accounts have a shell: each command is a program with an exit status."""
+    """A switch whose accounts have a shell: each command is a program with an exit code."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
@@ -58,18 +58,18 @@ class Shell:
 
 
 @asynccontextmanager
-async def talking(endpoint: Endpoint, keys: Keys, name: str, sitting: Sitting) -> AsyncIterator[Talk]:
-    """A conversation with a switch, after its greeting.
+async def talking(endpoint: Endpoint, keys: Keys, name: str, session: ConfigSession) -> AsyncIterator[Talk]:
+    """A connection to a switch, after its greeting.
 
     Raises:
         NoAnswerError: when it does not answer, or has another key than the one that is pinned.
     """
     async with connected(endpoint, keys, name=name) as connection:
-        if sitting.talk == "shell":
+        if session.talk == "shell":
             yield Shell(connection)
             return
         async with terminal(connection, ANSWER_S) as opened:
             cli = Cli(opened)
-            for command in sitting.hello:
+            for command in session.hello:
                 await cli.ask(command)
             yield cli

@@ -31,7 +31,7 @@ def chosen_switches(lab: Lab, name: str | None) -> list[Switch]:
 
 
 def switch_text(lab: Lab, switch: Switch) -> str:
-    """The whole text: the ports, the switch-wide block (a comment unless it is allowed), and what to look at then."""
+    """The whole text: the ports, the switch-wide block (a comment unless allowed), and commands to check it."""
     return "\n".join(_lines(lab, switch, dialect_of(switch))) + "\n"
 
 
@@ -39,11 +39,11 @@ def _lines(lab: Lab, switch: Switch, dialect: Dialect) -> Iterator[str]:
     sign = dialect.comment
     cables = cables_of(lab, switch)
     ports = [cable.port for cable in cables]
-    sitting = dialect.sitting(lab.name, switch.confirm_s)
+    session = dialect.session(lab.name, switch.confirm_s)
     quality = f"{lab.qos.mode} RoCE" if lab.qos else "quality of service left alone"
     yield f"{sign} {switch.name}: {dialect.title}, lab {lab.name}, {quality}"
-    yield from (f"{sign} {note}" for note in sitting.notes)
-    yield from (*sitting.hello, *sitting.begin)
+    yield from (f"{sign} {note}" for note in session.notes)
+    yield from (*session.hello, *session.begin)
     yield from dialect.vlan_lines(vlans_of(cables))
     yield from dialect.shared_lines([cable.wanted for cable in cables])
     for cable in cables:
@@ -57,10 +57,10 @@ def _lines(lab: Lab, switch: Switch, dialect: Dialect) -> Iterator[str]:
         else:
             yield f"{sign} switch-wide, and so left to you (allow_global is false):"
             yield from (f"{sign}   {line}" for line in shared)
-    yield from (*sitting.commit, *sitting.end)
+    yield from (*session.commit, *session.end)
     if switch.save:
         yield f"{sign} when it works:"
-        yield from (f"{sign}   {line}" for line in (*sitting.confirm, *sitting.save))
+        yield from (f"{sign}   {line}" for line in (*session.confirm, *session.save))
     yield f"{sign} look at:"
     yield from (f"{sign}   {line}" for line in dialect.checks(ports))
 

@@ -1,11 +1,18 @@
-"""What is done on a switch: look, refuse what is not ours, back up, change, verify, take back what came out wrong."""
+"""A change on a switch: read, refuse ports of others, back up, change, verify, revert what came out wrong."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from components.ssh.connection import NoAnswerError
 from components.switches.backup import FirstTouch
-from components.switches.dialect import AnswerError, Dialect, Left, RefusedError, Sitting, UnconfirmedError
+from components.switches.dialect import (
+    AnswerError,
+    ConfigSession,
+    Dialect,
+    PendingChange,
+    RefusedError,
+    UnconfirmedError,
+)
 from components.switches.settings import (
     Cable,
     PortFacts,
@@ -18,43 +25,42 @@ from components.switches.talk import Talk
 from stacks.base import LabError
 
 
-async def cleared(talk: Talk, switch: str, sitting: Sitting) -> Sitting:
-    """Ends what this lab's earlier runs left; the same sitting, under a name that the switch does not know.
+async def cleared(talk: Talk, switch: str, session: ConfigSession) -> ConfigSession:
+    """Ends changes of this lab's earlier runs; returns the session with a name that is free on the switch.
 
-    To be asked before anything is read: a change that waits for its confirmation looks as if it were there to stay,
-    and staged lines of a killed run would be committed with those of this one. The engine locks the stack, so no other
-    run of this lab is at work there.
+    Call this before reading settings: an unconfirmed change looks permanent, and staged lines of an interrupted run
+    would be committed with this one's. The engine locks the stack, so no other run of this lab is active.
 
     Raises:
-        UnconfirmedError: when somebody else's change waits for its confirmation; nothing was changed.
+        UnconfirmedError: when another user's change waits for its confirmation; nothing was changed.
     """
-    sessions = sitting.sessions
-    if sessions is None:
-        return sitting
-    left = sessions.read(await talk.ask(sessions.listing), sessions.mark)
+    pending = session.pending
+    if pending is None:
+        return session
+    left = pending.read(await talk.ask(pending.listing), pending.mark)
     for one in left:
         if one.state == "unconfirmed" and not one.ours:
             raise UnconfirmedError(
                 f"{switch}: nothing was changed. Change {one.name} of another user ({one.said}) is active but not "
                 "confirmed, and would mix with rocelab's. Confirm it on the switch, revert it "
-                f"(`{sessions.drop.format(one.name)}`) or wait until it expires; then run again"
+                f"(`{pending.drop.format(one.name)}`) or wait until it expires; then run again"
             )
     for one in left:
         if one.state != "ended":
-            await talk.ask(sessions.drop.format(one.name))
-    return _with_name(sitting, _free(sitting.session, {one.name for one in left})) if sitting.session else sitting
+            await talk.ask(pending.drop.format(one.name))
+    return _with_name(session, _free(session.name, {one.name for one in left})) if session.name else session
 
 
-async def unconfirmed(talk: Talk, switch: str, sitting: Sitting) -> list[str]:
-    """Of each change that is in force and may be taken back at any moment, a warning: what is read may not last."""
-    sessions = sitting.sessions
-    if sessions is None:
+async def unconfirmed(talk: Talk, switch: str, session: ConfigSession) -> list[str]:
+    """A warning per unconfirmed change: the switch may revert what is read now."""
+    pending = session.pending
+    if pending is None:
         return []
-    left = sessions.read(await talk.ask(sessions.listing), sessions.mark)
+    left = pending.read(await talk.ask(pending.listing), pending.mark)
     return [f"{switch}: change {one.name} {_whose(one)}" for one in left if one.state == "unconfirmed"]
 
 
-def _whose(one: Left) -> str:
+def _whose(one: PendingChange) -> str:
     if one.ours:
         return "of an interrupted run is active but was never confirmed; the next up reverts it first"
     return f"of another user ({one.said}) is not confirmed; no up changes anything until it is confirmed or reverted"
@@ -66,18 +72,18 @@ def _free(name: str, known: set[str]) -> str:
     return next(one for one in (name, *numbered) if one not in known)
 
 
-def _with_name(sitting: Sitting, name: str) -> Sitting:
+def _with_name(session: ConfigSession, name: str) -> ConfigSession:
     def renamed(commands: Sequence[str]) -> tuple[str, ...]:
         return tuple(
-            " ".join(name if word == sitting.session else word for word in command.split(" ")) for command in commands
+            " ".join(name if word == session.name else word for word in command.split(" ")) for command in commands
         )
 
     return replace(
-        sitting,
-        session=name,
-        begin=renamed(sitting.begin),
-        confirm=renamed(sitting.confirm),
-        abandon=renamed(sitting.abandon),
+        session,
+        name=name,
+        begin=renamed(session.begin),
+        confirm=renamed(session.confirm),
+        abandon=renamed(session.abandon),
     )
 
 
@@ -85,11 +91,11 @@ LAYER_2 = ("access", "trunk", "tagged-only")
 MOST_SHOWN = 10
 
 Backup = Callable[[str], None]
-"""Takes the running configuration before the first change."""
+"""Receives the running configuration before the first change."""
 
 
 class NotOursError(LabError):
-    """Ports that belong to another lab, or hang on other cables than the map says."""
+    """Ports belong to another lab, or have other cables than the map."""
 
 
 class WrongValueError(LabError):
@@ -103,9 +109,9 @@ class Task:
     lab: str
     switch: str
     dialect: Dialect
-    sitting: Sitting
+    session: ConfigSession
     ports: Mapping[str, PortSettings]
-    """Wanted settings by port."""
+    """Settings in the lab, by port."""
     cables: Sequence[Cable] = ()
     """For the comparison with LLDP."""
     interfaces: Mapping[str, frozenset[str]] = field(default_factory=dict)
@@ -121,17 +127,17 @@ class Outcome:
     """The result of `configure`."""
 
     before: Mapping[str, PortSettings]
-    """By port, what was there before the change; of the asked fields."""
+    """Settings by port before the change, of the declared fields."""
     found: Mapping[str, PortFacts]
     changed: tuple[str, ...]
     """`1/1 mtu_bytes 1500 => 9216` for each change that was made."""
 
 
 async def observe(talk: Talk, dialect: Dialect, ports: Mapping[str, PortSettings]) -> dict[str, PortFacts]:
-    """What the switch tells of these ports.
+    """Reads these ports.
 
     Raises:
-        AnswerError: when it cannot be read.
+        AnswerError: when an answer cannot be read.
     """
     # the same question may concern several ports
     answers = {command: await talk.ask(command) for command in dict.fromkeys(dialect.questions(list(ports)))}
@@ -157,20 +163,20 @@ def refusals(task: Task, found: Mapping[str, PortFacts]) -> list[str]:
 
 
 async def configure(talk: Talk, task: Task, keep: Backup, first: FirstTouch | None = None) -> Outcome:
-    """Makes the ports as wanted; sends only what differs.
+    """Configures the ports; sends only what differs.
 
     Args:
-        talk: with the switch.
-        task: what is wanted.
-        keep: takes the running configuration.
-        first: remembers what was there before, for a next run that finds no state.
+        talk: connection to the switch.
+        task: the settings.
+        keep: receives the running configuration.
+        first: remembers the earlier settings, for a run that finds no state.
 
     Raises:
         NotOursError: before anything is changed.
-        WrongValueError: when a value is not what was asked for afterwards; the old ones are put back first.
-        RefusedError: when the switch does not take a command; likewise.
+        WrongValueError: when a value differs afterwards; the old values are restored first.
+        RefusedError: when the switch refuses a command; likewise.
     """
-    task = replace(task, sitting=await cleared(talk, task.switch, task.sitting))
+    task = replace(task, session=await cleared(talk, task.switch, task.session))
     found = await observe(talk, task.dialect, task.ports)
     if said := refusals(task, found):
         raise NotOursError(f"{task.switch}: nothing was changed.\n" + "\n".join(f"  {line}" for line in said))
@@ -186,26 +192,26 @@ async def configure(talk: Talk, task: Task, keep: Backup, first: FirstTouch | No
     fields = {port: frozenset(each.field for each in found_) for port, found_ in needed.items()}
     lines = _lines(task, {port: task.ports[port] for port in needed}, fields)
     try:
-        await _send(talk, task.sitting, lines)
+        await _send(talk, task.session, lines)
         after = await _verified(talk, task)
     except (RefusedError, WrongValueError, AnswerError) as error:
-        # what ran until now: `before` is what was there before the lab, for the day when it gives the port up
+        # the last running values; `before` has those before the lab, for the day when it releases the port
         running = {port: found[port].settings.narrowed(frozenset(task.ports[port].fields())) for port in needed}
         back = await _take_back(talk, task, running, fields, error)
         raise type(error)(f"{error}\n{back}") from None
-    for command in (*task.sitting.confirm, *(task.sitting.save if task.save else ())):
+    for command in (*task.session.confirm, *(task.session.save if task.save else ())):
         await talk.ask(command)
     changed = tuple(f"{port} {each.field} {each.found} => {each.asked}" for port, of in needed.items() for each in of)
     return Outcome(before=before, found=after, changed=changed)
 
 
 async def restore(talk: Talk, task: Task, before: Mapping[str, PortSettings]) -> list[str]:
-    """Puts ports back to what was there before us; those that another lab has taken meanwhile stay. What was done.
+    """Restores the settings before rocelab, except of ports that another lab has taken. A line per restored port.
 
     Raises:
-        WrongValueError: when a port does not come back.
+        WrongValueError: when a value differs afterwards.
     """
-    task = replace(task, sitting=await cleared(talk, task.switch, task.sitting))
+    task = replace(task, session=await cleared(talk, task.switch, task.session))
     found = await observe(talk, task.dialect, before)
     ours = {port: old for port, old in before.items() if found[port].settings.owner == task.lab}
     fields = {
@@ -215,10 +221,10 @@ async def restore(talk: Talk, task: Task, before: Mapping[str, PortSettings]) ->
     if not needed:
         return []
     plain = _port_lines(task.dialect, needed, fields)
-    await _send(talk, task.sitting, plain)
+    await _send(talk, task.session, plain)
     after = await observe(talk, task.dialect, needed)
     _refuse_wrong(task.switch, needed, after)
-    for command in (*task.sitting.confirm, *(task.sitting.save if task.save else ())):
+    for command in (*task.session.confirm, *(task.session.save if task.save else ())):
         await talk.ask(command)
     return [f"{port}: restored" for port in needed]
 
@@ -229,7 +235,7 @@ def merged(before: Mapping[str, PortSettings], now: Mapping[str, PortSettings]) 
 
 
 def _as_before_us(found: PortSettings, wanted: PortSettings, known: PortSettings | None) -> PortSettings:
-    """What to put back one day. Our marker without a state: what it replaced is remembered, or nobody knows it."""
+    """What to restore one day. A port with our marker but without state: what the file remembers, if it does."""
     asked = found.narrowed(frozenset(wanted.fields()))
     if not asked.owner:
         return asked
@@ -249,12 +255,12 @@ def _port_lines(
     return [line for port, settings in wanted.items() for line in dialect.port_lines(port, settings, fields[port])]
 
 
-async def _send(talk: Talk, sitting: Sitting, lines: Sequence[str]) -> None:
+async def _send(talk: Talk, session: ConfigSession, lines: Sequence[str]) -> None:
     try:
-        for line in (*sitting.begin, *lines, *sitting.commit, *sitting.end):
+        for line in (*session.begin, *lines, *session.commit, *session.end):
             await talk.ask(line)
     except RefusedError:
-        for line in sitting.cancel:
+        for line in session.cancel:
             await talk.ask(line)
         raise
 
@@ -262,15 +268,15 @@ async def _send(talk: Talk, sitting: Sitting, lines: Sequence[str]) -> None:
 async def _take_back(
     talk: Talk, task: Task, running: Mapping[str, PortSettings], fields: Mapping[str, frozenset[str]], error: LabError
 ) -> str:
-    """Puts the values that ran until now back after a failure; in words, whether that worked."""
-    if task.sitting.commit and isinstance(error, RefusedError):
+    """Restores the last running values after a failure; says whether that worked."""
+    if task.session.commit and isinstance(error, RefusedError):
         return "The switch refused it before anything took effect."
     try:
-        if task.sitting.abandon:
-            for command in task.sitting.abandon:
+        if task.session.abandon:
+            for command in task.session.abandon:
                 await talk.ask(command)
         else:
-            await _send(talk, task.sitting, _port_lines(task.dialect, running, fields))
+            await _send(talk, task.session, _port_lines(task.dialect, running, fields))
     except (RefusedError, NoAnswerError) as again:
         return f"The old values could not be restored ({again}); they are in the backup."
     return "The old values were restored."

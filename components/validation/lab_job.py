@@ -6,7 +6,7 @@ from pydantic import JsonValue
 
 from components.jobs.mpijob import LAB_LABEL, Program, mpi_job
 from components.jobs.programs import NcclPlan, all_reduce
-from components.jobs.workers import Transport, Wanted, Workers, workers_of
+from components.jobs.workers import JobRequest, Transport, Workers, workers_of
 from components.validation.benchmarks import training_benchmark
 from stacks.base import LabError
 from stacks.benchmarks import Benchmarks
@@ -29,7 +29,7 @@ def job_of(
     timeout_s = benchmarks.nccl.timeout_s if benchmarks.nccl else 900
     workers = workers_of(
         lab,
-        Wanted(
+        JobRequest(
             namespace=benchmarks.namespace,
             image=chosen,
             timeout_s=timeout_s,

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Mapping, Sequence
 
-from components.switches.dialect import Dialect, Sitting, lldpctl_neighbour, numbered
+from components.switches.dialect import ConfigSession, Dialect, lldpctl_neighbour, numbered
 from components.switches.settings import PortFacts, PortSettings
 from stacks.qos import Qos
 from stacks.switches import ToySwitch
@@ -17,8 +17,8 @@ class Toy(Dialect):
     def __init__(self, switch: ToySwitch) -> None:
         self._greeting = switch.greeting
 
-    def sitting(self, lab: str, confirm_s: int) -> Sitting:
-        return Sitting(talk="cli", hello=(self._greeting,), save=("keep",))
+    def session(self, lab: str, confirm_s: int) -> ConfigSession:
+        return ConfigSession(talk="cli", hello=(self._greeting,), save=("keep",))
 
     def vlan_lines(self, vlans: Sequence[int]) -> list[str]:
         return [f"vlan {vlan}" for vlan in vlans]

@@ -1,7 +1,7 @@
-"""Who has to do what to become one cluster: a pure function of what each host says of itself.
+"""Which hosts create or join the lab's cluster: a pure function of what each host reports.
 
-Nothing is ever begun anew while a cluster of this lab may still be somewhere: a silent control plane, or a cluster
-that the state remembers and nobody has, stop the work with what to do by hand.
+rocelab never creates a second cluster while the first may still exist. It stops, and says what to do, if a control
+plane is silent or if no host has the cluster that the state knows.
 """
 
 from collections.abc import Mapping, Sequence
@@ -16,21 +16,21 @@ Refusal = dict[str, str]
 STEP = "join"
 
 
-class Seen(Section):
-    """What a host says of its membership; the fields are those of the host program's `membership`."""
+class Membership(Section):
+    """A host's membership in a cluster; the fields are those of the host program's `membership`."""
 
     role: Literal["control_plane", "worker", ""] = ""
-    """What it is in a cluster; empty when it is in none."""
+    """Its role in a cluster; empty when it is in none."""
     ca: str = ""
-    """sha256 of the cluster's certificate: the cluster's name for our purposes."""
+    """SHA-256 of the cluster's certificate, which identifies the cluster."""
     server: str = ""
-    """Where its kubelet finds the API."""
+    """The API server of its kubelet."""
     node: str = ""
     """Its name in the cluster."""
     unfinished: Literal["init", "join", ""] = ""
-    """What a killed run of ours left in the middle."""
+    """The step that an interrupted run left unfinished."""
     remains: bool = False
-    """Whether kubeadm was ever at work there."""
+    """Whether kubeadm has ever configured the host."""
 
     @property
     def is_member(self) -> bool:
@@ -43,25 +43,25 @@ class Situation:
     """What is known before anything is decided."""
 
     roles: Mapping[str, Role]
-    """What each active node shall be, in the lab's order."""
-    seen: Mapping[str, Seen]
-    """What each node that answered is."""
+    """Declared role of each active node, in the order of the lab file."""
+    memberships: Mapping[str, Membership]
+    """By node that answered."""
     ready: frozenset[str]
     """Nodes whose host steps are done; only these are touched."""
     idle: frozenset[str] = frozenset()
-    """Control planes that are drained: they are not asked, and may hold the cluster."""
+    """Drained control planes: rocelab does not contact them, and they may hold the cluster."""
     known_ca: str = ""
-    """The cluster that this lab had after an earlier run; empty when it had none."""
+    """CA of the cluster that this lab had after an earlier run; empty: none."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Decision:
-    """What is to be done, in this order: make the cluster, let control planes in one by one, then workers."""
+    """The work, in this order: create the cluster, join control planes one by one, then workers."""
 
     init: str = ""
-    """The host that makes the cluster; empty when there is one."""
+    """The host that creates the cluster; empty when one exists."""
     host: str = ""
-    """The control plane that lets others in; empty while there is none."""
+    """The control plane that invites others; empty while there is none."""
     ca: str = ""
     """The lab's cluster, once a control plane has it."""
     control_planes: tuple[str, ...] = ()
@@ -72,10 +72,12 @@ class Decision:
 def decide(at: Situation) -> Decision:
     """The next work. A host that is in the lab's cluster in its role appears nowhere."""
     planes = [name for name, role in at.roles.items() if role == "control_plane"]
-    holders = [name for name in planes if _holds(at.seen.get(name), at.known_ca)]
-    clusters = {at.seen[name].ca for name in holders}
+    holders = [name for name in planes if _holds(at.memberships.get(name), at.known_ca)]
+    clusters = {at.memberships[name].ca for name in holders}
     if len(clusters) > 1:
-        named = "; ".join(f"{name}: {at.seen[name].server}, CA {at.seen[name].ca[:12]}" for name in holders)
+        named = "; ".join(
+            f"{name}: {at.memberships[name].server}, CA {at.memberships[name].ca[:12]}" for name in holders
+        )
         return _all_refused(
             at,
             f"the control planes belong to different clusters ({named})",
@@ -96,7 +98,7 @@ def decide(at: Situation) -> Decision:
 
 
 def _without_a_cluster(at: Situation, planes: Sequence[str]) -> Decision:
-    silent = [name for name in planes if name not in at.seen] + sorted(at.idle)
+    silent = [name for name in planes if name not in at.memberships] + sorted(at.idle)
     if silent:
         return _all_refused(
             at,
@@ -118,41 +120,46 @@ def _without_a_cluster(at: Situation, planes: Sequence[str]) -> Decision:
     return Decision(init=first, refused=foreign)
 
 
-def _holds(seen: Seen | None, known_ca: str) -> bool:
+def _holds(membership: Membership | None, known_ca: str) -> bool:
     """Whether a host is a control plane that can invite others."""
-    return seen is not None and seen.role == "control_plane" and seen.is_member and known_ca in ("", seen.ca)
+    return (
+        membership is not None
+        and membership.role == "control_plane"
+        and membership.is_member
+        and known_ca in ("", membership.ca)
+    )
 
 
 def _belongs(at: Situation, name: str, ca: str) -> bool:
-    seen = at.seen.get(name)
-    return seen is not None and seen.is_member and seen.ca == ca
+    membership = at.memberships.get(name)
+    return membership is not None and membership.is_member and membership.ca == ca
 
 
 def _refusal(at: Situation, name: str, ca: str) -> Refusal | None:
     """Why a host cannot join; None when it can or is a member."""
-    seen = at.seen.get(name)
-    if seen is None:
+    membership = at.memberships.get(name)
+    if membership is None:
         return _failed("it does not answer", "make it reachable, then run again")
-    if seen.unfinished:
-        return None  # ours, cut off in the middle: it is cleaned and joins
-    if not seen.is_member:
+    if membership.unfinished:
+        return None  # an interrupted run left it: it is reset and joins
+    if not membership.is_member:
         foreign = "kubeadm has configured it before, but not for this lab"
         hint = "check /etc/kubernetes and /var/lib/etcd; if nobody needs them, run kubeadm reset"
-        return _failed(foreign, hint) if seen.remains else None
+        return _failed(foreign, hint) if membership.remains else None
     reasons = (
         (
-            seen.ca != ca,
-            f"it is in another cluster ({seen.server}, CA {seen.ca[:12]})",
+            membership.ca != ca,
+            f"it is in another cluster ({membership.server}, CA {membership.ca[:12]})",
             f"drain it there and run kubeadm reset on it, or remove nodes.{name} from this lab",
         ),
         (
-            seen.node != name,
-            f"it is in the cluster as {seen.node}",
+            membership.node != name,
+            f"it is in the cluster as {membership.node}",
             "a member cannot change its name: restore it, or let the node leave (state: absent) and join again",
         ),
         (
-            seen.role != at.roles[name],
-            f"it is in the cluster as {seen.role}, but nodes.{name}.role is {at.roles[name]}",
+            membership.role != at.roles[name],
+            f"it is in the cluster as {membership.role}, but nodes.{name}.role is {at.roles[name]}",
             "set its state to absent, run, and set it back: it joins in its new role",
         ),
     )
@@ -160,10 +167,10 @@ def _refusal(at: Situation, name: str, ca: str) -> Refusal | None:
 
 
 def _all_refused(at: Situation, reason: str, hint: str) -> Decision:
-    """Refuses every host that is not a whole member; members work on whatever we think."""
-    outside = [name for name in at.ready if not (name in at.seen and at.seen[name].is_member)]
+    """Refuses every host that is not a full member; members keep working."""
+    outside = [name for name in at.ready if not (name in at.memberships and at.memberships[name].is_member)]
     members = [name for name in at.ready if name not in outside]
-    # a lab whose every host is a member and whose control plane is away must still hear of it
+    # if all hosts are members and a control plane is missing, some result must still say so
     return Decision(refused={name: _failed(reason, hint) for name in sorted(outside or members)})
 
 

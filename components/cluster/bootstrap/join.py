@@ -16,7 +16,7 @@ from cryptography.x509 import load_pem_x509_certificate
 from pydantic import JsonValue, ValidationError
 
 from components.cluster.bootstrap.config import Invitation, init_config, join_config
-from components.cluster.bootstrap.decide import STEP, Decision, Refusal, Role, Seen, Situation, decide
+from components.cluster.bootstrap.decide import STEP, Decision, Membership, Refusal, Role, Situation, decide
 from components.hosts.calls import Report
 from components.hosts.program.membership import KUBEADM_S, REGISTERED_S, RESET_S
 from components.hosts.records import HostRecord
@@ -40,7 +40,7 @@ class _Work:
     crew: Crew
     lab: Lab
     records: Mapping[str, HostRecord]
-    seen: dict[str, Seen] = field(default_factory=dict)
+    memberships: dict[str, Membership] = field(default_factory=dict)
     failed: dict[str, Refusal] = field(default_factory=dict)
 
     def node(self, name: str) -> Node:
@@ -77,9 +77,9 @@ class _Work:
 
     def _learn(self, name: str, report: Report) -> None:
         try:
-            self.seen[name] = Seen.model_validate(report.facts.get("kubernetes"))
+            self.memberships[name] = Membership.model_validate(report.facts.get("kubernetes"))
         except ValidationError:  # it answers, and says nothing of a cluster: as good as silent
-            self.seen.pop(name, None)
+            self.memberships.pop(name, None)
 
 
 async def unite(
@@ -180,7 +180,7 @@ def _situation(work: _Work, records: Mapping[str, HostRecord], outcome: Outcome,
     drained = {name for name, record in records.items() if record.state == "drained"}
     return Situation(
         roles=roles,
-        seen=dict(work.seen),
+        memberships=dict(work.memberships),
         ready=frozenset(name for name in roles if _is_ready(outcome, name)),
         idle=frozenset(node.name for node in work.lab.nodes if node.role == "control_plane" and node.name in drained),
         known_ca=known_ca,

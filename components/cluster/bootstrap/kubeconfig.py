@@ -1,8 +1,7 @@
 """The kubeconfig of a cluster that is made here, as a resource whose inputs change only with the cluster's identity.
 
 A script that is edited, a host that moves or a node that joins changes nothing of it, so nothing of it makes the
-Kubernetes objects of the stack look changed. The path of this module stands in the state of every stack: it never
-moves.
+Kubernetes objects of the stack look changed. The state contains the path of this module, so it must not move.
 """
 
 import asyncio

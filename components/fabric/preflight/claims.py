@@ -13,24 +13,24 @@ from stacks.words import some
 
 
 def names_made(switches: Sequence[DistributedSwitch]) -> list[str]:
-    """What a run makes under a name that has to be free, as `switch/port group`; it stays ours from then on."""
+    """Names that a run creates, such as `switch/port group`; from then on they belong to the stack."""
     made = [switch.name for switch in switches if switch.use == "create"]
     made += [f"{switch.name}/{switch.port_group}" for switch in switches if switch.group_use == "create"]
     return sorted(made)
 
 
 def adapters_made(switches: Sequence[DistributedSwitch]) -> list[str]:
-    """The vmkernel adapters that a run makes, as `host: address`; they stay ours from then on."""
+    """The vmkernel adapters that a run creates, as `host: address`; from then on they belong to the stack."""
     return sorted(_adapter(host, address) for host, address in _new_adapters(switches))
 
 
 def refused_adapters(switches: Sequence[DistributedSwitch], facts: FabricFacts, ours: frozenset[str]) -> Iterator[str]:
-    """A sentence for each adapter whose address one has already that is not ours: a host would answer twice for it.
+    """A sentence per new adapter whose address another adapter has.
 
     Args:
-        switches: what the lab asks for.
-        facts: what there is.
-        ours: the adapters that an earlier run of this stack has set out to make.
+        switches: as the lab declares them.
+        facts: what exists.
+        ours: the adapters that earlier runs of this stack created or began to create.
     """
     there = [
         (host.name, vmk, found.address)
@@ -49,7 +49,7 @@ def refused_adapters(switches: Sequence[DistributedSwitch], facts: FabricFacts, 
 
 
 def taken_address(host: str, vmk: str, address: str) -> str:
-    """What is said of an address that the host has, on an adapter that the stack knows nothing of."""
+    """The fault of an address that another adapter of the host has."""
     return (
         f"{host}: {vmk} already has {address}, but does not belong to this stack; to use it, set "
         f"vmkernel: {{existing: {vmk}}} instead of the address; otherwise remove {vmk} there, or set another address"
@@ -68,12 +68,12 @@ def _adapter(host: str, address: str) -> str:
 
 
 def refused_names(switches: Sequence[DistributedSwitch], facts: FabricFacts, ours: frozenset[str]) -> Iterator[str]:
-    """A sentence for each name that is taken by somebody else, or missing.
+    """A sentence per name that is missing, or belongs to another owner.
 
     Args:
-        switches: what the lab asks for.
-        facts: what there is.
-        ours: what an earlier run of this stack has set out to make.
+        switches: as the lab declares them.
+        facts: what exists.
+        ours: the names that earlier runs of this stack created or began to create.
     """
     for switch in switches:
         existing = facts.switches.get(switch.name)
@@ -148,7 +148,7 @@ def _vlan(number: int | None) -> str:
 
 class _Asked(NamedTuple):
     where: str
-    """Dotted path, in which `*` is the machine's name."""
+    """Dotted path, in which `*` is the VM's name."""
     name: str
 
 
@@ -159,12 +159,7 @@ WHAT = {"template": "VM or template", "datastore": "datastore", "management_netw
 
 
 def refused_supplies(lab: Lab, facts: FabricFacts) -> Iterator[str]:
-    """A sentence for each thing that is missing, or is not what the lab says of it.
-
-    Args:
-        lab: what is asked for.
-        facts: what there is in the datacenter.
-    """
+    """A sentence per object that VMs need and that is missing or unsuitable."""
     there: Mapping[str, Collection[str]] = {
         "template": facts.machines,
         "datastore": facts.datastores,
@@ -216,7 +211,7 @@ def _templates(lab: Lab, facts: FabricFacts) -> Iterator[str]:
 
 
 def _old_hosts(lab: Lab, facts: FabricFacts) -> Iterator[str]:
-    """Virtual hardware that a host is too old for: the clone would be refused, or never move there."""
+    """Virtual hardware that a host is too old for: vCenter would refuse the clone or its move."""
     for node, machine in _new_machines(lab):
         rails = {pf.rail for pf in node.pfs}
         switches = lab.fabric.switches if lab.fabric else ()

@@ -1,7 +1,4 @@
-"""What a vCenter tells of ESXi hosts and switches before anything is changed, and what each release of ESXi can do.
-
-Plain data: no API, no judgement.
-"""
+"""What a vCenter reports about ESXi hosts and switches before anything changes, and what each ESXi release supports."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
@@ -16,10 +13,10 @@ ACROSS = "on another NUMA node"
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Pcie:
-    """A host's PCIe devices by address, such as `0000:3b:00.0`. What is not told is not guessed."""
+    """A host's PCIe devices by address, such as `0000:3b:00.0`."""
 
     bridges: Mapping[str, str] = field(default_factory=dict)
-    """The bridge above a device; one that stands at the root has none."""
+    """The bridge above a device; a device at the root has none."""
     numa_nodes: Mapping[str, int] = field(default_factory=dict)
 
     def above(self, address: str) -> list[str]:
@@ -30,7 +27,7 @@ class Pcie:
         return found
 
     def way(self, one: str, other: str) -> str:
-        """Where the second stands, seen from the first; empty where the host does not tell enough."""
+        """Where the second device is, seen from the first; empty when unknown."""
         if set(self.above(one)) & set(self.above(other)):
             return ONE_ROOT
         nodes = [self.numa_nodes.get(address) for address in (one, other)]
@@ -52,23 +49,23 @@ class VmkernelFacts:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Packages:
-    """What a host said of its packages, and what of it has to be as it was for that to hold still."""
+    """What a host reported about its packages, and what shows that it has not changed since."""
 
     driver: str
-    """Name and version of NVIDIA's host driver; empty: there is none, or our role may not read the packages."""
+    """Name and version of NVIDIA's host driver; empty: none, or the role may not read the packages."""
     build: str = ""
     booted: str = ""
-    """When the host started, by ISO 8601; empty: it does not tell."""
+    """When the host started, in ISO 8601; empty: unknown."""
 
     @property
     def lasting(self) -> bool:
-        """Whether it is kept: a host without the driver is about to get it, and one that refused may be asked again."""
+        """Whether to keep it: a host without the driver may get it, and one that refused may be read again."""
         return bool(self.driver and self.build and self.booted)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class HostFacts:
-    """An ESXi host as it is. A host that is not connected tells its name and nothing else."""
+    """An ESXi host. One that is not connected has a name only."""
 
     name: str
     connected: bool = True
@@ -79,27 +76,27 @@ class HostFacts:
     nics: tuple[Nic, ...] = ()
     vmkernels: Mapping[str, VmkernelFacts] = field(default_factory=dict)
     graphics: str = ""
-    """Default graphics type, such as `sharedDirect`; empty: the host does not tell."""
+    """Default graphics type, such as `sharedDirect`; empty: unknown."""
     gpu_graphics: Mapping[str, str] = field(default_factory=dict)
-    """Graphics type that each NVIDIA GPU has now, by PCI address: what is set holds from the next start of Xorg on."""
+    """Current graphics type of each NVIDIA GPU, by PCI address; a new setting takes effect when Xorg restarts."""
     pcie: Pcie = field(default_factory=Pcie)
     """Where NICs and GPUs are plugged in."""
     vgpu_profiles: frozenset[str] = frozenset()
     """What NVIDIA's host driver offers; empty: the driver (a VIB) is not there, or found no GPU."""
     packages: Packages | None = None
-    """What is known of its packages; None: nobody asked."""
+    """None: not read."""
     ntp_servers: tuple[str, ...] = ()
     ntp_running: bool = False
     pvrdma_allows: tuple[str, ...] | None = None
-    """Addresses and networks that the ruleset pvrdma lets in; None: all, or the host does not tell."""
+    """Addresses and networks that the ruleset pvrdma allows; None: all, or unknown."""
     under_profile: bool = False
-    """A host profile watches over its settings, and would undo ours."""
+    """A host profile manages its settings, and would undo rocelab's."""
     neighbour_mtu_bytes: Mapping[str, int] = field(default_factory=dict)
     """By NIC: the largest frame that the physical switch announces (CDP or LLDP), where it does."""
 
     @property
     def vgpu_driver(self) -> str:
-        """Name and version of NVIDIA's host driver (a VIB); empty: there is none, or nobody may know."""
+        """Name and version of NVIDIA's host driver (a VIB); empty: none or unknown."""
         return self.packages.driver if self.packages else ""
 
     def nic(self, name: str) -> Nic | None:
@@ -125,7 +122,7 @@ class MachineFacts:
 
     template: bool
     firmware: str
-    """`bios` or `efi`; empty: the vCenter does not tell."""
+    """`bios` or `efi`; empty: unknown."""
     guest_id: str
 
 
@@ -138,14 +135,14 @@ class FabricFacts:
     networks: frozenset[str] = frozenset()
     """Names of all networks of the datacenter: a port group needs a free one."""
     host_names: frozenset[str] = frozenset()
-    """All hosts of the datacenter, those too that no switch of the lab has."""
+    """All hosts of the datacenter."""
     datastores: frozenset[str] = frozenset()
     machines: Mapping[str, MachineFacts] = field(default_factory=dict)
-    """VMs and templates of the datacenter by name; empty where the lab makes no machine."""
+    """VMs and templates of the datacenter by name; empty if the lab creates no VM."""
     under_configuration_profile: bool = False
-    """vSphere Configuration Profiles keep the cluster's hosts as a document says, and would undo our settings."""
+    """vSphere Configuration Profiles manage the cluster's hosts, and would undo rocelab's settings."""
     lacking: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """Privileges that our user lacks, with the objects on which it does."""
+    """Privileges that `fabric.user` lacks, with the objects."""
 
 
 Release = tuple[int, ...]
@@ -185,7 +182,7 @@ same up to 21; 22 came with 9.0. 15 came with 6.7 U2, which calls itself 6.7.0 t
 
 
 def release_of(version: str) -> Release | None:
-    """An ESXi version such as `7.0.3` as numbers; None when it is no such text."""
+    """An ESXi version such as `7.0.3` as numbers; None for other texts."""
     words = version.split(".")[:3]
     if not all(word.isdigit() for word in words):
         return None
@@ -193,7 +190,7 @@ def release_of(version: str) -> Release | None:
 
 
 def joins(esxi: str, switch: str) -> bool:
-    """Whether a host can be a member of a switch; true where either version is one that we do not know."""
+    """Whether a host can be a member of a switch; true if either version is unknown."""
     found, needed = release_of(esxi), SWITCH_NEEDS.get(switch)
     return found is None or needed is None or found >= needed
 
@@ -204,7 +201,7 @@ def newest_switch(esxi: str) -> str:
 
 
 def newest_hardware(esxi: str) -> int | None:
-    """The newest virtual hardware that a host runs; None when its version is one that we do not know."""
+    """The newest virtual hardware that a host runs; None if its version is unknown."""
     found = release_of(esxi)
     if found is None:
         return None

@@ -23,9 +23,9 @@ from stacks.words import some
 OLDEST = (6, 5)
 """vSphere's first release with PVRDMA."""
 ON_HOSTS = "Host.Config."
-"""Privileges that only the host itself can give; others may come from a narrower object than we ask about."""
+"""Privileges that only the host itself can grant; others may come from a narrower object than the preflight checks."""
 WORKING = ("active", "unknown")
-"""What the state of an RDMA device begins with that is not known to be down, such as `activeDefer`."""
+"""Prefixes of the states of an RDMA device that is not known to be down, such as `activeDefer`."""
 SHARED_DIRECT = "sharedDirect"
 """ESXi's name for the graphics type that vGPUs need; the client calls it Shared Direct."""
 
@@ -46,8 +46,8 @@ def judge(
     """Judges all hosts of the switches.
 
     Args:
-        switches: what the lab asks for.
-        facts: what there is.
+        switches: as the lab declares them.
+        facts: what exists.
         rail_mtu_bytes: MTU by rail.
         vgpu: the hosts that may get a VM with a vGPU.
     """
@@ -147,7 +147,7 @@ def _uplink(switch: DistributedSwitch, name: str, host: HostFacts, facts: Fabric
 
 
 def _path(switch: DistributedSwitch, host: HostFacts, nic: Nic, mtu_bytes: int) -> Iterator[str]:
-    newest = newest_switch(host.version)  # none: it has no PVRDMA at all, which is told elsewhere
+    newest = newest_switch(host.version)  # none: it has no PVRDMA at all, which _host reports
     if newest and (switch.use == "create" or switch.declared("version")) and not joins(host.version, switch.version):
         yield (
             f"{host.name}: ESXi {host.version} cannot join {switch.name} of version {switch.version}; "
@@ -199,7 +199,7 @@ def _host(host: HostFacts, *, needs_vgpu: bool) -> Iterator[str]:
 
 
 def _idle(host: HostFacts) -> list[str]:
-    """GPUs that can have no vGPU now, whatever is set for them; one that tells nothing is not judged."""
+    """GPUs that offer no vGPU now, whatever is set for them; those with an unknown type do not count."""
     return sorted(pci for pci, kind in host.gpu_graphics.items() if kind not in (SHARED_DIRECT, ""))
 
 
@@ -274,12 +274,12 @@ ALIKE_WITH_GPUS: Mapping[str, Kinds] = {
 
 
 def unlike(switch: str, chosen: Mapping[str, tuple[HostFacts, Nic]], vgpu: Collection[str]) -> Iterator[str]:
-    """What is not the same on all hosts of a switch, with the hosts that have each; what fewest have stands first.
+    """What differs between the hosts of a switch, with the hosts per value, the rarest value first.
 
     Args:
         switch: its name, for the sentence.
         chosen: each host with its uplink on that switch.
-        vgpu: the hosts that may get a machine with a vGPU.
+        vgpu: the hosts that may get a VM with a vGPU.
     """
     yield from _differing(switch, ALIKE, chosen)
     yield from _differing(switch, ALIKE_WITH_GPUS, {name: one for name, one in chosen.items() if name in vgpu})
@@ -292,12 +292,12 @@ def _differing(switch: str, alike: Mapping[str, Kinds], chosen: Mapping[str, tup
             groups[kind(host, nic)].append(name)
         if len(groups) > 1:
             ordered = sorted(groups.items(), key=lambda group: (len(group[1]), group[0]))
-            told = "; ".join(f"{value or 'none or not reported'} on {some(names, 3)}" for value, names in ordered)
-            yield f"{switch}: {what} is not the same on all hosts: {told}"
+            listed = "; ".join(f"{value or 'none or not reported'} on {some(names, 3)}" for value, names in ordered)
+            yield f"{switch}: {what} is not the same on all hosts: {listed}"
 
 
 def blocked(switches: Sequence[DistributedSwitch], facts: FabricFacts) -> Iterator[str]:
-    """Hosts whose list leaves out the vmkernel adapters of others: opened, the ruleset blocks them all the same."""
+    """Hosts whose allow list lacks the vmkernel adapters of others, so that an open ruleset still blocks them."""
     for switch in switches:
         addresses = _vmkernel_addresses(switch.hosts, facts)
         for name in addresses:
@@ -341,12 +341,7 @@ MOST_HOSTS = 3
 
 
 def other_branches(lab: Lab, hosts: Iterable[HostFacts]) -> Iterator[str]:
-    """A line for each branch on hosts that is not the one of `gpu.driver.version`, which each guest is held to.
-
-    Args:
-        lab: what it asks of its guests.
-        hosts: those that machines with a vGPU may run on.
-    """
+    """A line per driver branch on the hosts that differs from that of `gpu.driver.version` in the guests."""
     guest = lab.gpu.driver.version if lab.gpu else None
     if guest is None or not any(isinstance(node, VsphereVm) and node.vgpu for node in lab.nodes):
         return
@@ -364,16 +359,16 @@ def other_branches(lab: Lab, hosts: Iterable[HostFacts]) -> Iterator[str]:
 
 
 def branch_of(version: str) -> str:
-    """The branch of a driver's version, as `535` of `535.154.02-1OEM.800.1.0`; empty where it is no such version."""
+    """The branch of a driver's version, such as `535` of `535.154.02-1OEM.800.1.0`; empty for other texts."""
     found = re.match(r"(\d{3,4})\.\d", version)
     return found[1] if found else ""
 
 
 def unlossless(lab: Lab) -> Iterator[str]:
-    """A sentence where nothing in the lab keeps frames from being dropped on their way between ESXi hosts.
+    """A warning if nothing in the lab makes the network between ESXi hosts lossless.
 
-    A lossless layer 2 is among PVRDMA's requirements ("vSphere Networking" 6.5, on PVRDMA). What the HCA's driver on a
-    host does is asked nowhere, so it is named too. The simulator moves no frame of a host.
+    PVRDMA requires a lossless layer 2 ("vSphere Networking" 6.5, on PVRDMA). No API reports what the HCA's driver on a
+    host does, so the warning names it. The simulator carries no frame of an ESXi host.
     """
     switches = lab.fabric.switches if lab.fabric is not None else ()
     pvrdma = any(switch.carries_pvrdma for switch in switches)

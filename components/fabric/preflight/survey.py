@@ -45,9 +45,9 @@ HOST_PATHS = (
     "configManager.imageConfigManager",
 )
 ABREAST = 8
-"""Hosts asked at once for what is no property: a vCenter serves some dozens of calls at a time."""
+"""Hosts read in parallel for what is no property: a vCenter serves some dozens of calls at a time."""
 COMPLIANCE = frozenset({"compliant", "nonCompliant", "running"})
-"""States of a host that some host profile is attached to; without one it is unknown."""
+"""States of a host with a host profile."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -58,13 +58,13 @@ class Scope:
     cluster: str
     hosts: Sequence[str]
     privileges: Mapping[Where, Sequence[str]]
-    """Those that our user has to have, by the kind of object that it needs them on."""
+    """Privileges that `fabric.user` needs, by kind of object."""
     machines: bool
-    """Whether to read what VMs and templates there are, of which a vCenter may have thousands."""
+    """Whether to read VMs and templates, of which a vCenter may have thousands."""
     gpus: bool
-    """Whether to read which packages and PCIe devices the hosts have; for packages a role needs Host.Config.Image."""
+    """Whether to read packages and PCIe devices of the hosts; packages need the privilege Host.Config.Image."""
     packages: Mapping[str, Packages] = field(default_factory=dict)
-    """What the last run read of the hosts' packages: one that has not been started since is not asked again."""
+    """Packages by host from the last run; a host that has not restarted is not read again."""
 
 
 def survey(vcenter: VCenter, scope: Scope) -> FabricFacts:
@@ -130,7 +130,7 @@ def _host(vcenter: VCenter, scope: Scope, row: tuple[vim.HostSystem, Found], car
         gpu_graphics={
             gpu.pciId: gpu.graphicsType or ""
             for gpu in found.get("config.graphicsInfo") or ()
-            if "nvidia" in (gpu.vendorName or "").lower()  # the management controller's own display is one too
+            if "nvidia" in (gpu.vendorName or "").lower()  # not the management controller's display
         },
         vgpu_profiles=frozenset(found.get("config.sharedPassthruGpuTypes") or ()),
         packages=packages_of(entity, name, found, scope.packages.get(name)) if scope.gpus else None,
@@ -183,7 +183,7 @@ def _announced(network: Any) -> Mapping[str, int]:
     try:
         hints = network.QueryNetworkHint(None)
     except (TimeoutError, vmodl.MethodFault):
-        return {}  # what a neighbour says is a help, and no neighbour has to say it
+        return {}  # an announcement is optional
     found = {}
     for hint in hints or []:
         cdp, lldp = getattr(hint, "connectedSwitchPort", None), getattr(hint, "lldpInfo", None)
@@ -236,7 +236,7 @@ def _entry(rows: Sequence[tuple[Any, Found]], what: str, name: str) -> tuple[Any
 
 
 def allowed(rulesets: Iterable[vim.host.Ruleset]) -> tuple[str, ...] | None:
-    """Addresses and networks of the ruleset's list; None: it has no list, and lets everybody in."""
+    """Addresses and networks that the ruleset allows; None: all."""
     for ruleset in rulesets:
         listed = ruleset.allowedHosts
         if ruleset.key == RULESET and listed is not None and not listed.allIp:
@@ -245,13 +245,13 @@ def allowed(rulesets: Iterable[vim.host.Ruleset]) -> tuple[str, ...] | None:
     return None
 
 
-# A host is asked by esxcli for NIC driver versions that its description leaves out. That needs privileges that a role
-# need not have, so a refusal leaves them unknown: RDMA devices and vGPU profiles show whether a driver works.
+# esxcli reports NIC driver versions that the API leaves out. That needs privileges that a role need not have, so a
+# refusal leaves them unknown: RDMA devices and vGPU profiles show whether a driver works.
 NIC_GET = "network nic get"
 
 
 def pcie_of(content: vim.ServiceInstanceContent, hosts: Sequence[vim.HostSystem]) -> list[Pcie]:
-    """Where the cards of each host are plugged in, in one call: some hundred devices a host, so for these alone."""
+    """PCIe placement of each host's devices, in one call; some hundred devices per host."""
     return [
         _pcie(found.get("hardware.pciDevice") or (), found.get("hardware.numaInfo"))
         for found in collect(content, hosts, ["hardware.pciDevice", "hardware.numaInfo"])
@@ -269,22 +269,22 @@ def _pcie(devices: Iterable[vim.host.PciDevice], numa: vim.host.NumaInfo | None)
 def with_drivers(host: vim.HostSystem, name: str, nics: Sequence[Nic]) -> list[Nic]:
     """The NICs, with driver version and firmware of those that can be an uplink of PVRDMA.
 
-    ESXi tells both in its description of a NIC_GET from 8.0 on; an older host is asked by esxcli.
+    From 8.0 on, the NIC itself has both; on an older host esxcli reports them.
     """
     found, answers = [], True
     for nic in nics:
-        told: dict[str, str] = {}
+        reported: dict[str, str] = {}
         if nic.rdma_device and not nic.driver_version and answers:
             try:
                 rows = esxcli(host, name, NIC_GET, nicname=nic.name)
             except LabError:
-                answers, rows = False, []  # the next NIC_GET would be refused likewise
-            told = rows[0] if rows else {}
+                answers, rows = False, []  # the next call would be refused likewise
+            reported = rows[0] if rows else {}
         found.append(
             replace(
                 nic,
-                driver_version=nic.driver_version or told.get("DriverInfo.Version", ""),
-                firmware=nic.firmware or told.get("DriverInfo.FirmwareVersion", ""),
+                driver_version=nic.driver_version or reported.get("DriverInfo.Version", ""),
+                firmware=nic.firmware or reported.get("DriverInfo.FirmwareVersion", ""),
             )
         )
     return found
@@ -292,33 +292,27 @@ def with_drivers(host: vim.HostSystem, name: str, nics: Sequence[Nic]) -> list[N
 
 VIB_LIST = "software vib list"
 NVIDIA = ("NVIDIA", "NVD")
-"""The vendor as packages name it."""
+"""Vendor names in packages."""
 SAME_START_S = 60
-"""A host tells when it started by its clock, which is set right by seconds; no server starts twice in a minute."""
+"""A host reports its start time by its own clock, which may shift by seconds; no server restarts within a minute."""
 LONGEST_DRIVER = 200
-"""Letters kept of a driver's name and version."""
+"""Characters kept of a driver's name and version."""
 
 
 def kept(state: object) -> dict[str, Packages]:
     """Packages by host from the state, without entries that cannot be read."""
     found = {}
-    for host, told in state.items() if isinstance(state, Mapping) else ():
-        if isinstance(told, Mapping):
-            texts = {key: str(told.get(key) or "") for key in ("driver", "build", "booted")}
+    for host, entry in state.items() if isinstance(state, Mapping) else ():
+        if isinstance(entry, Mapping):
+            texts = {key: str(entry.get(key) or "") for key in ("driver", "build", "booted")}
             found[str(host)] = Packages(**texts)
     return found
 
 
 def packages_of(host: vim.HostSystem, name: str, found: Mapping[str, Any], before: Packages | None) -> Packages:
-    """A host's packages, as they were told before where nothing points to a change since.
+    """A host's packages, or those of the last run (`before`) if nothing indicates a change.
 
-    A driver comes or goes with a restart, or in maintenance mode; so a host in that mode is always asked.
-
-    Args:
-        host: which is asked.
-        name: its name.
-        found: its properties.
-        before: what the last run has kept of it.
+    A driver changes with a restart or in maintenance mode, so a host in that mode is always read.
     """
     product, booted = found.get("config.product"), found.get("runtime.bootTime")
     now = Packages(
@@ -335,25 +329,22 @@ def _unchanged(before: Packages, now: Packages) -> bool:
         return False
     try:
         apart = datetime.fromisoformat(now.booted) - datetime.fromisoformat(before.booted)
-    except (TypeError, ValueError):  # a state that somebody edited: no time, or one without its zone
+    except (TypeError, ValueError):  # an edited state: no time, or one without a zone
         return False
     return abs(apart.total_seconds()) <= SAME_START_S
 
 
 def _driver(host: vim.HostSystem, name: str, images: Any) -> str:
-    """NVIDIA's host driver; the names of its packages have changed with every generation of it.
+    """NVIDIA's host driver, whose package names change with every generation.
 
-    Args:
-        host: where to ask by esxcli, should the role not have Host.Config.Image.
-        name: the host's name.
-        images: its image manager; None: it has none.
+    `images` is the host's image manager; without the privilege Host.Config.Image, esxcli lists the packages.
     """
     if images is None:
         return ""
     try:
         packages = [(one.vendor, one.name, one.version) for one in images.FetchSoftwarePackages()]
     except TimeoutError:
-        return ""  # a host that is too busy for this is too busy for esxcli
+        return ""  # too busy for this means too busy for esxcli
     except vmodl.MethodFault:
         packages = _listed(host, name)
     found = [(driver, version) for vendor, driver, version in packages if vendor in NVIDIA and "nmlx" not in driver]
@@ -370,7 +361,7 @@ def _listed(host: vim.HostSystem, name: str) -> list[tuple[str, str, str]]:
 
 MELLANOX = 0x15B3
 INFINIBAND, ETHERNET = 0x0207, 0x0200
-"""PCI classes of network controllers: a VPI adapter's port bears the class of its port type."""
+"""PCI classes of network controllers: a VPI adapter's port has the class of its port type."""
 WHY_NO_VMNIC = {
     INFINIBAND: (
         "its port type is InfiniBand, for which ESXi creates no NIC; set it to Ethernet (mlxconfig: LINK_TYPE_P1=2, or "
@@ -392,7 +383,7 @@ def without_vmnic(vcenter: VCenter, hosts: Sequence[HostFacts]) -> Iterator[str]
 def portless(devices: Iterable[vim.host.PciDevice], nics: Collection[str]) -> Iterator[tuple[str, int]]:
     """Address and class of each Mellanox port that is none of these NICs."""
     for one in devices:
-        # the API's short is signed; its virtual functions are machines' own, and have no vmnic either
+        # the API's short is signed; VFs belong to VMs, and have no vmnic either
         if one.vendorId & 0xFFFF == MELLANOX and one.id not in nics and "Virtual" not in (one.deviceName or ""):
             kind = one.classId & 0xFFFF
             if kind in WHY_NO_VMNIC:

@@ -1,7 +1,6 @@
 """A session with a vCenter: NICs, advanced options and firewall rulesets of hosts, which the vSphere provider lacks.
 
-A plain class with its own tests; the dynamic resources around it are thin. It reads narrow paths only: whole objects
-hold values that the types of pyVmomi do not know.
+It reads narrow property paths only: whole objects contain values that pyVmomi's types do not know.
 """
 
 import time
@@ -21,18 +20,11 @@ Say = Callable[[str], None]
 
 POLL_S = 1.0
 TOLD_AFTER_S = 10.0
-"""Most tasks end sooner. The next line comes after twice the time, so that ten minutes are six lines and not sixty."""
+"""Most tasks end sooner. Each next line comes after twice the time: ten minutes give six lines."""
 
 
 def until(done: Callable[[], bool], bound_s: float, say: Say, waiting: str) -> bool:
-    """Waits until something is done; False when it is not within `bound_s`.
-
-    Args:
-        done: asked once a second.
-        bound_s: how long at most.
-        say: gets a line when it takes long.
-        waiting: for what, as the line has it.
-    """
+    """Calls `done` every second until it holds; False after `bound_s`. `say` gets lines that begin with `waiting`."""
     began, told_after_s = time.monotonic(), TOLD_AFTER_S
     while not done():
         passed_s = time.monotonic() - began
@@ -48,7 +40,7 @@ def until(done: Callable[[], bool], bound_s: float, say: Say, waiting: str) -> b
 __all__ = ["OPTION", "RULESET", "Endpoint", "Ruleset", "VCenter", "session"]
 
 OPTION = "Net.PVRDMAVmknic"
-"""Names the vmkernel adapter of PVRDMA, such as `vmk3`. The quotes that guides ask for belong to a dialog."""
+"""The vmkernel adapter of PVRDMA, such as `vmk3`. Guides quote it only because of a dialog."""
 RULESET = "pvrdma"
 """TCP 28250 to 28761, both directions; closed on a fresh host."""
 
@@ -59,9 +51,9 @@ class Ruleset:
 
     enabled: bool
     required: bool
-    """The host insists on it: nobody can close it."""
+    """The host requires it, so it cannot be closed."""
     changeable: bool
-    """False: vCenter 8.0.2 and newer says that users may not change it."""
+    """False: users may not change it, as vCenter 8.0.2 and newer reports."""
 
 
 class VCenter:
@@ -94,7 +86,7 @@ class VCenter:
         """Its physical NICs.
 
         Raises:
-            LabError: when the host does not tell them.
+            LabError: when the host does not report them.
         """
         found = collect(self.content, [host], ["name", "config.product", "config.network"])[0]
         name, network, product = str(found.get("name", host)), found.get("config.network"), found.get("config.product")
@@ -105,7 +97,7 @@ class VCenter:
         return nics_of(network, self.rdma(host, name, product.version if product else "", network))
 
     def rdma(self, host: vim.HostSystem, name: str, version: str, network: vim.host.NetworkInfo) -> RdmaDevices:
-        """Its RDMA devices; esxcli is asked once a session. For threads too, each with a host of its own."""
+        """Its RDMA devices; runs esxcli once per session. Threads may call it, each for another host."""
         if not asked(version, network):
             return described(network)
         if host not in self._listed:
@@ -113,7 +105,7 @@ class VCenter:
         return self._listed[host]
 
     def uplinks(self, host: vim.HostSystem, switch: str) -> tuple[str, ...]:
-        """The NICs that a host has on the distributed switch of that name; none where it is no member."""
+        """The NICs of a host on the distributed switch of that name; none if it is no member."""
         named = [
             one
             for one, row in collect_all(self.content, vim.DistributedVirtualSwitch, ["name"])
@@ -128,7 +120,7 @@ class VCenter:
         return {nic.device: nic.spec.ip.ipAddress or "" for nic in known(host, "config.network").vnic or []}
 
     def management_vmkernels(self, host: vim.HostSystem) -> set[str]:
-        """The adapters that carry management: by selection, or by the address that is the host's name in vCenter."""
+        """The adapters that carry management: selected for it, or with the host's name in vCenter as address."""
         name = str(host.name)
         selected = {device for device, address in self.vmkernel_names(host).items() if address == name}
         info = known(host, "configManager.virtualNicManager.info")
@@ -142,7 +134,7 @@ class VCenter:
         """Value of an advanced option.
 
         Raises:
-            LabError: when the host does not know it.
+            LabError: when the host does not have it.
         """
         try:
             found = known(host, "configManager.advancedOption").QueryOptions(key)
@@ -154,7 +146,7 @@ class VCenter:
         """Sets an advanced option and reads it back.
 
         Raises:
-            LabError: when the host keeps another value.
+            LabError: when the host has another value afterwards.
         """
         changed = vim.option.OptionValue(key=key, value=value)
         with doing(host.name, f"set {key} to {value!r}"):
@@ -180,7 +172,7 @@ class VCenter:
         """Opens or closes a ruleset; the addresses that it allows stay as they are.
 
         Raises:
-            LabError: when the host does not let us.
+            LabError: when the host does not permit it.
         """
         found = self.ruleset(host, key)
         if found.enabled == enabled:
@@ -194,12 +186,12 @@ class VCenter:
             raise LabError(f"{host.name}: ruleset {key} stays {_word(enabled=not enabled)}")
 
     def running_pvrdma_vms(self, host: vim.HostSystem) -> list[str]:
-        """Names of powered-on VMs with a PVRDMA adapter: changing their vmkernel adapter cuts their connections."""
+        """Names of running VMs with a PVRDMA adapter: changing their vmkernel adapter cuts their connections."""
         paths = ("name", "runtime.host", "runtime.powerState", "config.hardware.device")
         return sorted(
             str(machine["name"])
             for machine in self._still_there(known(host, "vm"), paths)
-            # the host's own list is a moment older: one may have moved away since
+            # the host's own list may be outdated
             if machine.get("runtime.host") == host
             and machine.get("runtime.powerState") == "poweredOn"
             and any(
@@ -209,7 +201,7 @@ class VCenter:
         )
 
     def _still_there(self, machines: Sequence[vim.VirtualMachine], paths: Sequence[str]) -> list[Found]:
-        """Properties of machines, without those that are deleted meanwhile, as by the very run that asks."""
+        """Properties of VMs, without those that are deleted meanwhile, for instance by this run."""
         rest = list(machines)
         while True:
             try:
@@ -220,7 +212,7 @@ class VCenter:
                 rest = [one for one in rest if one != gone.obj]
 
     def _hosts(self) -> dict[str, list[vim.HostSystem]]:
-        """All hosts by name: names asked host by host would be as many calls as there are hosts, at every lookup."""
+        """All hosts by name, read in one call."""
         if self._by_name is None:
             self._by_name = {}
             for host, found in collect_all(self.content, vim.HostSystem, ["name"]):
@@ -233,7 +225,7 @@ def session(endpoint: Endpoint, say: Say = lambda _: None) -> Iterator[VCenter]:
     """A session that is logged out at the end, whatever happens.
 
     Raises:
-        LabError: when the vCenter does not answer, is not the one that it should be, or refuses us.
+        LabError: when the vCenter does not answer, is another one, or refuses the login.
     """
     with connected(endpoint) as instance:
         yield VCenter(instance, say)

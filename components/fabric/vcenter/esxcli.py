@@ -1,7 +1,6 @@
-"""esxcli on an ESXi host, by way of the vCenter: no SSH to the host, and no password of its own.
+"""esxcli on an ESXi host through the vCenter, without SSH to the host.
 
-The calls behind it belong to the API, but not to what pyVmomi describes, so they are described here. `govc
-host.esxcli` goes the same way.
+The API has the calls, but pyVmomi does not describe them, so this file does. `govc host.esxcli` works the same way.
 """
 
 import re
@@ -19,10 +18,10 @@ VERSION = "vim.version.version1"
 SPOKEN = "urn:vim25/5.0"
 """The API version that commands are described in."""
 LARGEST_BYTES = 1_000_000
-"""Of an answer; a list of everything on a large host has some hundred kilobytes."""
+"""Bound on an answer; the longest lists of a large host have some hundred kilobytes."""
 
 ELEMENT = "DataObject"
-"""What each object of a list of them is called."""
+"""Tag of each object in a list."""
 
 _OPTIONAL = VmomiSupport.F_OPTIONAL
 
@@ -65,7 +64,7 @@ def esxcli(host: vim.HostSystem, place: str, command: str, /, **options: str) ->
         options: its long options without the dashes.
 
     Raises:
-        LabError: when the host or the vCenter does not carry it out, with what they say.
+        LabError: when the host or the vCenter refuses it, with their text.
     """
     words = command.split()
     shown = f"run esxcli {command} {' '.join(f'--{name} {value}' for name, value in options.items())}".rstrip()
@@ -88,7 +87,7 @@ def rows_of(answer: str) -> list[dict[str, str]]:
     """The rows of an answer, by field; those of an object within one as `DriverInfo.Version`. Lists are left out.
 
     Raises:
-        LabError: when it is no answer of esxcli.
+        LabError: when it is not an answer of esxcli.
     """
     if len(answer) > LARGEST_BYTES or "<!" in answer:  # no answer has a document type, which could blow it up
         raise LabError(f"an answer of {len(answer)} bytes is not XML of esxcli")
@@ -117,7 +116,7 @@ def number_of(row: Mapping[str, str], name: str) -> int | None:
 
 
 def text_of(row: Mapping[str, str], name: str) -> str:
-    """A field by its name, however the host spells it: `Bytes sent` is `BytesSent` in the API; empty without one."""
+    """A field by its name in any spelling: `Bytes sent` is `BytesSent` in the API; empty without one."""
     wanted = _letters(name)
     return next((value for key, value in row.items() if _letters(key) == wanted), "")
 

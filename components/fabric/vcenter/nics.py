@@ -1,4 +1,4 @@
-"""Physical NICs of an ESXi host, and the choice of one: a pure function, so that a doubt is refused, never guessed."""
+"""Physical NICs and RDMA devices of an ESXi host, and the choice of one NIC, which never guesses."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -9,11 +9,11 @@ from components.fabric.vcenter.esxcli import esxcli, text_of
 from stacks.base import LabError
 from stacks.fabric import UplinkChoice
 
-DEVICES = "rdma device list"
-NAME, UPLINK, STATE = "Name", "Paired Uplink", "State"
-"""As the command's own table names them."""
-FIRST_TELLING = 7
-"""The major release of ESXi whose description of a host's network has `rdmaDevice`."""
+RDMA_DEVICE_LIST = "rdma device list"
+NAME_COLUMN, UPLINK_COLUMN, STATE_COLUMN = "Name", "Paired Uplink", "State"
+"""Columns of the command's output."""
+FIRST_WITH_RDMA_DEVICES = 7
+"""The first major release of ESXi whose network configuration has `rdmaDevice`."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -23,7 +23,7 @@ class RdmaDevice:
     name: str
     """Such as `vmrdma0`."""
     state: str
-    """Such as `active` or `down`, in small letters; empty: the host does not tell."""
+    """Such as `active` or `down`, in lower case; empty: unknown."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -31,15 +31,15 @@ class RdmaDevices:
     """The RDMA devices of an ESXi host."""
 
     of: Mapping[str, RdmaDevice] = field(default_factory=dict)
-    """By the name of the NIC."""
+    """By NIC."""
     untold: str = ""
-    """Why nobody knows what there is; empty: those above are all."""
+    """Why the devices are unknown; empty: those above are all."""
 
 
 def asked(version: str, network: vim.host.NetworkInfo) -> bool:
-    """Whether a host's devices are told by esxcli alone: it is older than 7.0, or of a release that we do not know."""
+    """Whether only esxcli reports the devices: the host is older than 7.0, or of an unknown release."""
     major = version.partition(".")[0]
-    return not network.rdmaDevice and not (major.isdecimal() and int(major) >= FIRST_TELLING)
+    return not network.rdmaDevice and not (major.isdecimal() and int(major) >= FIRST_WITH_RDMA_DEVICES)
 
 
 def described(network: vim.host.NetworkInfo) -> RdmaDevices:
@@ -57,24 +57,24 @@ def described(network: vim.host.NetworkInfo) -> RdmaDevices:
 
 
 def listed(host: vim.HostSystem, place: str) -> RdmaDevices:
-    """The devices as esxcli lists them. What a host does not answer is never taken for none.
-
-    Args:
-        host: which is asked.
-        place: its name.
-    """
+    """The devices as esxcli lists them; `place` is the host's name. No answer never counts as no device."""
     try:
-        rows = [row for row in esxcli(host, place, DEVICES) if row]
+        rows = [row for row in esxcli(host, place, RDMA_DEVICE_LIST) if row]
     except LabError as error:
         return RdmaDevices(untold=str(error).removeprefix(f"{place}: "))
     found = {
-        uplink: RdmaDevice(name=name, state=text_of(row, STATE).lower())
+        uplink: RdmaDevice(name=name, state=text_of(row, STATE_COLUMN).lower())
         for row in rows
-        if (uplink := text_of(row, UPLINK)) and (name := text_of(row, NAME))
+        if (uplink := text_of(row, UPLINK_COLUMN)) and (name := text_of(row, NAME_COLUMN))
     }
     if rows and not found:
+        columns = f"{NAME_COLUMN} with a {UPLINK_COLUMN}"
         fields = ", ".join(sorted({key for row in rows for key in row}))
-        return RdmaDevices(untold=f"esxcli {DEVICES} reports no {NAME} with a {UPLINK}; it reports {fields}"[:300])
+        return RdmaDevices(
+            untold=f"esxcli {RDMA_DEVICE_LIST} reports no {NAME_COLUMN} with a {UPLINK_COLUMN}; it reports {fields}"[
+                :300
+            ]
+        )
     return RdmaDevices(of=found)
 
 
@@ -88,17 +88,17 @@ class Nic:
     speed_mbit: int
     """0: no link."""
     rdma_device: str = ""
-    """Empty: it has none, or nobody knows."""
+    """Empty: it has none, or that is unknown."""
     rdma_state: str = ""
-    """Of that device, such as `active`; empty: the host does not tell."""
+    """State of that device, such as `active`; empty: unknown."""
     rdma_untold: str = ""
-    """Why nobody knows whether it has one; empty: it is known."""
+    """Why it is unknown whether it has one; empty: it is known."""
     switch: str = ""
     """The switch whose uplink it is; empty: it is free."""
     pci: str = ""
     """Where it is plugged in, such as `0000:3b:00.0`."""
     driver_version: str = ""
-    """Empty: the host does not tell, as before vSphere 8.0."""
+    """Empty: unknown, as before vSphere 8.0."""
     firmware: str = ""
 
     def __str__(self) -> str:
@@ -143,8 +143,8 @@ def choose(host: str, nics: Iterable[Nic], choice: UplinkChoice, switch: str, *,
         rdma: whether only a NIC with an RDMA device will do, as for PVRDMA: without one it falls back to TCP silently.
 
     Raises:
-        LabError: when none fits, more than one does, or the one is another switch's uplink; and when it depends on
-            RDMA devices that the host does not tell.
+        LabError: when none fits, more than one does, the one is another switch's uplink, or its RDMA device is
+            unknown.
     """
     known = sorted(nics, key=lambda nic: nic.name)
     fitting = [nic for nic in known if _fits(nic, choice)]
@@ -167,10 +167,10 @@ def choose(host: str, nics: Iterable[Nic], choice: UplinkChoice, switch: str, *,
 
 
 def refuse_without_rdma(host: str, nic: Nic) -> None:
-    """Refuses a NIC without an RDMA device, and one of which nobody knows.
+    """Refuses a NIC without an RDMA device, or with an unknown one.
 
     Raises:
-        LabError: for either, in words that tell them apart.
+        LabError: for either, with different texts.
     """
     if nic.rdma_device:
         return

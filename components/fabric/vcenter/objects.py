@@ -1,6 +1,6 @@
-"""Switches, port groups and vmkernel adapters that somebody else made: found by name, read, and set field by field.
+"""Existing switches, port groups and vmkernel adapters: found by name, read, and set field by field.
 
-What is set is what is asked for. Everything else of an object keeps its value, and nothing is ever removed from it.
+Fields that are not declared keep their values, and nothing is ever removed.
 """
 
 from collections.abc import Mapping
@@ -23,7 +23,7 @@ class Existing(Protocol):
     """An existing object."""
 
     place: str
-    """How it is named in an error."""
+    """Its name in errors."""
 
     @property
     def ids(self) -> Mapping[str, str]:
@@ -40,7 +40,7 @@ def find(vcenter: VCenter, kind: str, path: str) -> Existing:
     """An object by its path: `datacenter/switch`, `datacenter/switch/port group` or `host/vmk3`.
 
     Raises:
-        LabError: when it is not there.
+        LabError: when it does not exist.
     """
     first, *rest = path.split("/")
     if kind == "vmkernel":
@@ -67,7 +67,7 @@ class ExistingSwitch:
         return {"uuid": str(self._switch.uuid), "moid": str(self._switch._GetMoId())}
 
     def read(self, fields: Values) -> dict[str, object]:
-        """Values of the fields now; a member's NICs separated by commas, empty for a host that is none."""
+        """Current values of the fields; a member's NICs are separated by commas, and empty for other hosts."""
         config = self._switch.config
         nics = {
             str(one.config.host.name): ",".join(spec.pnicDevice for spec in one.config.backing.pnicSpec or [])
@@ -178,7 +178,7 @@ def entity_named(vcenter: VCenter, kind: type[vim.ManagedEntity], name: str, bel
     """The object of a kind that has this name.
 
     Raises:
-        LabError: when there is none, with those that there are.
+        LabError: when there is none; the text lists those that exist.
     """
     found = collect_all(vcenter.content, kind, ["name"], below)
     for entity, values in found:
@@ -194,7 +194,7 @@ def older(switch: str, now: str, wanted: str) -> str:
 
 
 def unswapped(switch: str, now: str, wanted: str) -> str:
-    """What is said of a host that is on an adopted switch with another NIC than the lab's."""
+    """The fault of a host that is on an adopted switch with another NIC than the lab's."""
     return (
         f"is on {switch} with {now}, but the lab file sets {wanted}, and rocelab never replaces an uplink; correct the "
         "lab file's uplink, or change the NIC in vCenter"

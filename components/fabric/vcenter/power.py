@@ -12,11 +12,11 @@ from stacks.base import LabError
 
 TASK_S = 600
 SHUTDOWN_S = 180
-"""What a guest gets to shut down in peace; then its power is cut."""
+"""How long a guest may take to shut down before its power is cut."""
 
 
 def finish(vcenter: VCenter, begin: Callable[[], vim.Task], place: str, what: str) -> None:
-    """Begins a task and waits for its end.
+    """Starts a task and waits for its end.
 
     Raises:
         LabError: when it fails, or takes longer than `TASK_S`.
@@ -40,7 +40,7 @@ def is_on(vcenter: VCenter, machine: vim.VirtualMachine) -> bool:
 
 
 def turn_off(vcenter: VCenter, machine: vim.VirtualMachine, name: str) -> None:
-    """Shuts the guest down where its tools can, and cuts the power where they cannot or do not."""
+    """Shuts the guest down through its tools, and cuts the power if that fails."""
     tools = str(_one(vcenter, machine, "guest.toolsRunningStatus"))
     if tools == "guestToolsRunning":
         with doing(name, "shut the guest down"):
@@ -55,10 +55,10 @@ def turn_off(vcenter: VCenter, machine: vim.VirtualMachine, name: str) -> None:
 
 
 def turn_on(vcenter: VCenter, machine: vim.VirtualMachine, name: str, *, guest_s: int) -> None:
-    """Powers a machine on, and waits until its guest answers; 0 seconds: for who has no guest tools.
+    """Powers a VM on, and waits until its guest tools answer; with 0 seconds it does not wait.
 
     Raises:
-        LabError: when it does not come up.
+        LabError: when the guest does not come up.
     """
     finish(vcenter, machine.PowerOnVM_Task, name, "power it on")
 
@@ -72,5 +72,5 @@ def turn_on(vcenter: VCenter, machine: vim.VirtualMachine, name: str, *, guest_s
 
 
 def _one(vcenter: VCenter, owner: vim.ManagedEntity | vim.Task, path: str) -> object:
-    # a task has no place in the inventory, and is read like what has one
+    # a task is no managed entity, but is read like one
     return collect(vcenter.content, [cast(vim.ManagedEntity, owner)], [path])[0].get(path)

@@ -1,4 +1,4 @@
-"""What a lab's run does in a vCenter, call by call, and the privilege that each call needs. Pure.
+"""The calls that a lab's run makes in a vCenter, and the privilege of each. Pure.
 
 One table: the role, its text in the documentation, and the check of the preflight come from it. Reading needs no entry:
 every role has System.Anonymous, System.View and System.Read.
@@ -154,13 +154,13 @@ NEEDS: tuple[Need, ...] = (
 UNVERIFIED = ("RetrieveManagedMethodExecuter", "ExecuteSoap")
 """Calls of a run whose privilege no documentation names: esxcli.
 
-By it measurements read an HCA's counters, and the preflight the versions of drivers that a host tells in no other way,
-and the RDMA devices of ESXi before 7.0. All of it changes nothing. Where it is refused a version stays unknown,
-`pvrdma_path` is skipped, and a host before 7.0 is a fault, with the privilege that the vCenter names.
+Measurements read an HCA's counters through it; the preflight reads driver versions that a host reports in no other way,
+and the RDMA devices of ESXi before 7.0. None of this changes anything. If it is refused, a version stays unknown,
+`pvrdma_path` is skipped, and a host before 7.0 is a fault that names the privilege.
 """
 
 OPTIONAL = {"fetchSoftwarePackages": "Host.Config.Image"}
-"""Calls that a run makes and does without where they are refused, with the privilege that the role leaves out.
+"""Optional calls, with the privilege that the role leaves out.
 
 It reads the version of the vGPU driver; the same privilege lets its owner change what a host boots.
 """
@@ -185,7 +185,7 @@ def _parts(lab: Lab, fabric: Fabric) -> Iterable[Part]:
                 yield "PVRDMA settings"
                 if host.vmkernel.use == "adopt" or host.vmkernel.address is not None:
                     yield "vmkernel adapter"
-    # the machine of an absent node is to go, and one that was there before us is to get back what it had
+    # the VM of an absent node is deleted, or restored if it was adopted
     machines = [node for node in lab.nodes if isinstance(node, VsphereVm)]
     present = [node for node in machines if node.state != "absent"]
     if any(isinstance(node.machine, Machine) for node in machines):

@@ -13,11 +13,11 @@ Kind = TypeVar("Kind", bound=vim.ManagedEntity)
 _collector = vmodl.query.PropertyCollector
 
 
-def known(owner: object, path: str) -> Any:  # what the API says there is optional throughout
+def known(owner: object, path: str) -> Any:  # everything in the API is optional
     """A property by its path.
 
     Raises:
-        LabError: when it is not set, as of a host that is not connected.
+        LabError: when it is not set, as on a host that is not connected.
     """
     value = owner
     for step in path.split("."):
@@ -50,7 +50,7 @@ def collect_all(
     paths: Sequence[str],
     below: vim.ManagedEntity | None = None,
 ) -> list[tuple[Kind, Found]]:
-    """Properties of all objects of a kind that our user may see, everywhere or below one: one call, however many.
+    """Properties of all objects of a kind that fabric.user may see, everywhere or below one, in one call.
 
     A property that this vCenter is too old to know is left out.
     """
@@ -69,7 +69,7 @@ def collect_all(
 
 
 def knows(version: str, kind: type, path: str) -> bool:
-    """Whether an API version such as `vim.version.version14` has a property; true where pyVmomi cannot tell.
+    """Whether an API version such as `vim.version.version14` has a property; true when pyVmomi does not know.
 
     A vCenter refuses the whole call for one property that it is too old to know.
     """

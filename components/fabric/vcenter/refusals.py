@@ -1,4 +1,4 @@
-"""What the vCenter says when it refuses, in words that name object, privilege and remedy."""
+"""Errors of the vCenter, in words that name object, privilege and remedy."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,17 +10,17 @@ from stacks.base import LabError
 
 def message(error: Exception) -> str:
     """The text of an error, or its class name when it has none."""
-    # a fault without words prints all its fields, none of which says anything either
+    # a fault without a message would print all its fields, which do not help
     said = getattr(error, "msg", None) or ("" if isinstance(error, vmodl.MethodFault) else str(error))
     return str(said or type(error).__name__)
 
 
 def explained(fault: Exception) -> str:
-    """A fault as a sentence; of what is no fault of the vCenter's, its own words."""
+    """A fault as a sentence; for other errors, their own text."""
     if not isinstance(fault, vmodl.MethodFault):
         return message(fault)
     if isinstance(fault, vim.fault.NoPermission):
-        # managers of a host have no name of their own, and whoever asked them has said which host it was
+        # a host's managers have no name, but the caller has named the host
         place = f" on {_named(fault.object)}" if isinstance(fault.object, vim.ManagedEntity) else ""
         return (
             f"fabric.user lacks the privilege {fault.privilegeId or 'that this needs'}{place}. "
@@ -34,10 +34,10 @@ def explained(fault: Exception) -> str:
 
 @contextmanager
 def doing(place: str, what: str) -> Iterator[None]:
-    """Tells of a refused call where it was, and what it was for.
+    """Adds to a refused call where it was and what it was for.
 
     Raises:
-        LabError: in place of the fault.
+        LabError: instead of the fault.
     """
     try:
         yield
@@ -54,7 +54,7 @@ def _refused_value(fault: vmodl.MethodFault) -> str:
 
 
 def _own_words(fault: vmodl.MethodFault) -> str:
-    """The summary is often one sentence for all faults of a kind; the reason then stands in the messages."""
+    """The fault's own text. The summary is often generic, and then the messages have the reason."""
     summary = message(fault)
     details = (str(one.message or "").strip() for one in fault.faultMessage or ())
     return ": ".join([summary, *dict.fromkeys(one for one in details if one and one not in summary)])
@@ -64,4 +64,4 @@ def _named(entity: vim.ManagedEntity) -> str:
     try:
         return str(entity.name)
     except vmodl.MethodFault:
-        return str(entity)  # who may not change it may not see it either
+        return str(entity)  # the user may not see the name either

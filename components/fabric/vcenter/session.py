@@ -1,4 +1,4 @@
-"""A session with a vCenter: whom it trusts, one new login when it expires, and a logout at the end."""
+"""A session with a vCenter: certificate check, one new login when the session expires, and a logout at the end."""
 
 import hashlib
 import socket
@@ -33,10 +33,10 @@ class Endpoint:
 
 @contextmanager
 def connected(endpoint: Endpoint) -> Iterator[vim.ServiceInstance]:
-    """The API behind a login that is logged out at the end, whatever happens.
+    """The API after a login; always logs out at the end.
 
     Raises:
-        LabError: when the vCenter does not answer, is not the one that it should be, or refuses us.
+        LabError: when the vCenter does not answer, is another one, or refuses the login.
     """
     where = _named(endpoint)
     with _reaching(endpoint):
@@ -65,10 +65,10 @@ def connected(endpoint: Endpoint) -> Iterator[vim.ServiceInstance]:
 
 
 def verify(endpoint: Endpoint) -> None:
-    """Shakes hands with what answers there, and goes; nothing else is sent.
+    """Makes a TLS handshake and sends nothing else.
 
     Raises:
-        LabError: when nothing answers, or it is not the one that it should be.
+        LabError: when nothing answers, or another vCenter does.
     """
     with _reaching(endpoint):
         context = _trust(endpoint)
@@ -102,7 +102,7 @@ def _reaching(endpoint: Endpoint) -> Iterator[None]:
 class _Relogging(SoapAdapter.StubAdapterBase):
     """Logs in once more when the vCenter has ended the session, and repeats the call that it refused.
 
-    pyVmomi's own adapter of the kind repeats calls after broken connections too, where the first may have been heard.
+    pyVmomi's own adapter also repeats calls after broken connections, when the first may have succeeded.
     """
 
     def __init__(self, stub: SoapAdapter.SoapStubAdapter, endpoint: Endpoint) -> None:
@@ -112,7 +112,7 @@ class _Relogging(SoapAdapter.StubAdapterBase):
     def InvokeMethod(  # noqa: N802  # the adapter's interface
         self, mo: object, info: object, args: object, _outer: object = None
     ) -> object:
-        """Calls, and once more behind a new login where the first call was refused for want of one."""
+        """Calls, and repeats a call that was refused because the login had expired."""
         status, answer = self._stub.InvokeMethod(mo, info, args, self)
         if status != 200 and isinstance(answer, vim.fault.NotAuthenticated):
             self._log_in()
@@ -142,7 +142,7 @@ def _trust(endpoint: Endpoint) -> ssl.SSLContext:
             f"{_named(endpoint)} presents a certificate with sha256 {found}, not fabric.thumbprint_sha256; nothing was "
             "sent. If this is your vCenter, correct the thumbprint"
         )
-    # pinned: exactly this certificate may answer, whatever name it bears
+    # pinned: only this certificate is accepted, whatever its name
     context = ssl.create_default_context(cadata=presented)
     context.check_hostname = False
     context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
@@ -153,7 +153,7 @@ def endpoint_of(fabric: Fabric, setting: Setting, root: Path) -> Endpoint:
     """The vCenter of a lab.
 
     Raises:
-        LabError: when its password is not where the lab says.
+        LabError: when the password is missing.
     """
     in_file = fabric.password == "file"  # noqa: S105  # where it is, not what
     password = read_password(fabric, root) if in_file else required_secret(setting, "vcenterPassword")

@@ -1,7 +1,6 @@
-"""VMs that somebody else made: found by name, and read field by field.
+"""VMs that rocelab did not create: found by name, read and changed field by field.
 
-Plain functions on a session with the vCenter; the dynamic resources around them are thin. What cannot be put back is no
-field: virtual hardware is never raised, since it never goes back.
+Only what can be restored is a field: virtual hardware is never upgraded, because that cannot be undone.
 """
 
 import difflib
@@ -21,10 +20,10 @@ Values = Mapping[str, object]
 RESERVATION, ALL = "memory_reservation_mbytes", "all"
 VGPUS = "vgpus"
 MARK = "rocelab.starts_again"
-"""A setting of the VM's file that stands there while a run of ours has it shut down: a killed run starts nothing."""
+"""A setting of the VM while rocelab has it shut down, so that the run after an interrupted one starts it again."""
 ADAPTER, ROCE_VERSION, OPTION = "adapter.", "roce_version.", "option."
-"""Before the name of a rail: whether a PVRDMA adapter is on its port group, and with which protocol. Before the name
-of a setting of the VM's file: its value."""
+"""Prefixes of fields. With the name of a rail: whether a PVRDMA adapter is on its port group, and its protocol. With
+the name of a VM setting: its value."""
 PATHS = (
     *("name", "runtime.powerState", "runtime.host", "runtime.connectionState"),
     *(f"config.{name}" for name in ("uuid", "instanceUuid", "template", "version", "firmware", "guestId")),
@@ -48,7 +47,7 @@ class ExistingVm:
 
     @property
     def instance(self) -> str:
-        """The vCenter's own UUID of it, which it keeps under another name, and on another host."""
+        """VCenter's UUID of the VM, which stays when the VM is renamed or moved."""
         return str(self.facts["config.instanceUuid"])
 
     @property
@@ -57,7 +56,7 @@ class ExistingVm:
 
     @property
     def marked(self) -> bool:
-        """Whether a run of ours shut it down, or was about to, and was killed before it ran again."""
+        """Whether an interrupted run shut the VM down, or was about to."""
         return bool(self._options().get(MARK))
 
     @property
@@ -71,7 +70,7 @@ class ExistingVm:
         return list(self.facts.get("config.hardware.device") or [])
 
     def read(self, fields: Iterable[str], networks: Mapping[str, str]) -> dict[str, object]:
-        """Values of the fields now; of a port group that is not made yet, none has an adapter."""
+        """Current values of the fields; a port group that does not exist yet has no adapter."""
         return {field: self._value(field, networks) for field in fields}
 
     def _value(self, field: str, networks: Mapping[str, str]) -> object:
@@ -128,16 +127,16 @@ def by_name(vcenter: VCenter, path: str) -> ExistingVm:
 
 
 def by_instance(vcenter: VCenter, instance: str) -> ExistingVm | None:
-    """The VM that was found before, whatever it is called now; None when it is gone."""
+    """The VM by its UUID, whatever its name is now; None when it no longer exists."""
     found: vim.VirtualMachine | None = known(vcenter.content, "searchIndex").FindByUuid(None, instance, True, True)
     return _looked_at(vcenter, found) if found is not None else None
 
 
 def still_there(vcenter: VCenter, instance: str, path: str) -> ExistingVm:
-    """The same VM where it has to be there.
+    """The VM by its UUID.
 
     Raises:
-        LabError: when it is gone.
+        LabError: when it no longer exists.
     """
     found = by_instance(vcenter, instance)
     if found is None:
@@ -146,7 +145,7 @@ def still_there(vcenter: VCenter, instance: str, path: str) -> ExistingVm:
 
 
 def group_of(adapter: vim.vm.device.VirtualEthernetCard) -> str:
-    """Managed object id of the port group that an adapter is on; empty where it is on none of a distributed switch."""
+    """Managed object ID of the adapter's port group; empty when it is on no distributed switch."""
     port = getattr(adapter.backing, "port", None)
     return str(getattr(port, "portgroupKey", None) or "")
 
@@ -154,7 +153,7 @@ def group_of(adapter: vim.vm.device.VirtualEthernetCard) -> str:
 def _looked_at(vcenter: VCenter, machine: vim.VirtualMachine) -> ExistingVm:
     facts = collect(vcenter.content, [machine], PATHS)[0]
     if "config.instanceUuid" not in facts:
-        # its file cannot be read, and whatever is read then looks like a VM that has nothing
+        # its settings cannot be read, and would look like those of a VM without any
         raise LabError(
             f"{facts.get('name', machine)} is {facts.get('runtime.connectionState', 'gone')} in the vCenter, so its "
             "settings cannot be read; bring its host or datastore back, then run again"
@@ -174,7 +173,7 @@ def _where(vcenter: VCenter, found: Found) -> str:
 
 
 WHILE_IT_RUNS = frozenset({RESERVATION})
-"""What a vCenter changes of a machine that is on. CPUs and memory may be added to some, and taken back from none."""
+"""What vCenter can change while a VM runs. Some VMs accept more CPUs and memory, but none gives them back."""
 
 
 def while_off(changes: Iterable[str]) -> list[str]:
@@ -183,9 +182,9 @@ def while_off(changes: Iterable[str]) -> list[str]:
 
 
 def put(vcenter: VCenter, vm: ExistingVm, changes: Values, networks: Mapping[str, str], *, guest_s: int) -> None:
-    """Sets fields. A machine that runs is shut down where that has to be, and runs again afterwards.
+    """Sets fields. Shuts a running VM down if a field needs that, and starts it again.
 
-    Who calls it has made sure that it may. One that a killed run of ours has left off is started, whatever changes.
+    The caller has checked that the VM may be shut down. A VM that an interrupted run left off is started in any case.
     """
     spec = _spec(vm, changes, networks, _switches(vcenter) if any(map(_is_adapter, changes)) else {})
     has_to_stop = vm.on and bool(while_off(changes))
@@ -208,14 +207,14 @@ def put(vcenter: VCenter, vm: ExistingVm, changes: Values, networks: Mapping[str
 
 
 def _runs_again(vcenter: VCenter, vm: ExistingVm, guest_s: int) -> list[str]:
-    """Starts it where it is off, and takes the mark away once it runs; what went wrong with that."""
+    """Starts the VM if it is off, and removes the mark once it runs; returns what went wrong."""
     said = []
     try:
         if not is_on(vcenter, vm.machine):
             turn_on(vcenter, vm.machine, vm.name, guest_s=guest_s)
     except LabError as error:
         said.append(str(error))
-    if is_on(vcenter, vm.machine):  # it may run, and its guest not answer
+    if is_on(vcenter, vm.machine):  # it may run although its guest does not answer
         try:
             _mark(vcenter, vm, "")
         except LabError as error:
@@ -292,7 +291,7 @@ def _adapter(network: str, switches: Mapping[str, str], version: str, number: in
     backing = vim.vm.device.VirtualEthernetCard.DistributedVirtualPortBackingInfo(port=port)
     plugged = vim.vm.device.VirtualDevice.ConnectInfo(startConnected=True, allowGuestControl=True, connected=True)
     made = vim.vm.device.VirtualVmxnet3Vrdma(
-        key=-200 - number,  # new devices are told apart by negative keys; those of vGPUs begin at -100
+        key=-200 - number,  # negative keys distinguish new devices; those of vGPUs begin at -100
         backing=backing,
         connectable=plugged,
         addressType="generated",

@@ -1,6 +1,6 @@
-"""What a machine is told before its first start, in the settings of its VM: the key by which it proves itself.
+"""The SSH host key that a VM receives before its first start, in its settings.
 
-cloud-init's VMware datasource reads it in the guest. Knows no Pulumi.
+cloud-init's VMware datasource reads it in the guest. Does not import Pulumi.
 """
 
 import base64
@@ -19,9 +19,9 @@ SECRET = (USERDATA,)
 
 def guestinfo(node: VsphereVm, key: HostKey) -> dict[str, str]:
     """The VM settings that cloud-init reads."""
-    told = {USERDATA: _userdata(key), METADATA: _metadata(node)}
-    encoded = {name: base64.b64encode(text.encode()).decode() for name, text in told.items()}
-    return encoded | {f"{name}.encoding": "base64" for name in told}
+    settings = {USERDATA: _userdata(key), METADATA: _metadata(node)}
+    encoded = {name: base64.b64encode(text.encode()).decode() for name, text in settings.items()}
+    return encoded | {f"{name}.encoding": "base64" for name in settings}
 
 
 def _userdata(key: HostKey) -> str:
@@ -35,7 +35,7 @@ def _userdata(key: HostKey) -> str:
 
 
 def _metadata(node: VsphereVm) -> str:
-    # by address, as the key is: a node that is renamed stays the same instance, for which nothing is done anew
+    # by address, like the key: a renamed node stays the same instance, so cloud-init does nothing again
     instance = f"rocelab-{node.address}-{node.ssh_port}"
-    # left out, cloud-init would ask DHCP for an address beside the static ones of the customisation
+    # without this, cloud-init would request a DHCP address beside the customization's static ones
     return json.dumps({"instance-id": instance, "network": {"config": "disabled"}})

@@ -1,7 +1,7 @@
-"""VMs that a run has left half made: what is waited for, and what is said.
+"""VMs that an interrupted run left unfinished: what a run waits for, and what it reports.
 
-Nothing is removed: whether a VM that the stack does not know is a copy that nobody needs, is just being made by another
-run, or has got somebody's disk since, only its owner can tell.
+rocelab removes none of them: a VM that the stack does not know may be a useless copy, the work of another run, or in
+use. Only its owner knows.
 """
 
 from collections.abc import Sequence
@@ -16,11 +16,11 @@ from stacks.base import LabError
 from stacks.machines import Machine
 
 STATUS = "guest.customizationInfo"
-"""vSphere 7.0.2 and newer tell there how far the customisation of a guest is."""
+"""Progress of a guest's customization, from vSphere 7.0.2 on."""
 BUSY = ("TOOLSDEPLOYPKG_PENDING", "TOOLSDEPLOYPKG_RUNNING")
 FAILED = "TOOLSDEPLOYPKG_FAILED"
 RECREATE = "To create it again, delete {name} in vCenter, then run pulumi up --refresh --run-program"
-"""Not by replacing it: a machine of a real lab is protected, and what is gone needs no leave to be made."""
+"""Not by replacing it: VMs of a real lab are protected, but a missing one can be created."""
 CAUSES = (
     (
         ("waiting for clone", "operation timed out"),
@@ -61,13 +61,13 @@ CAUSES = (
         ),
     ),
 )
-"""Words in the provider's error, and what to do; the first that fits counts."""
+"""Words in the provider's error, and the remedy; the first match counts."""
 
 
 def refuse_unready(vcenter: VCenter, uuid: str, name: str, guest_s: float) -> None:
-    """Waits for a guest whose customisation is still at work, as after a run that had waited long enough for it.
+    """Waits for a guest whose customization still runs, as after a run whose wait ended.
 
-    The provider calls such a machine made at its next run, whatever has become of it.
+    The provider considers such a VM created at its next run, whatever became of it.
 
     Args:
         vcenter: the session.
@@ -76,11 +76,11 @@ def refuse_unready(vcenter: VCenter, uuid: str, name: str, guest_s: float) -> No
         guest_s: how long the guest may take.
 
     Raises:
-        LabError: when it has failed, or is not done in time.
+        LabError: when the customization failed, or does not end in time.
     """
     machine = find(vcenter, uuid)
     if machine is None or not is_on(vcenter, machine):
-        return  # whoever comes next says so, or starts it: only then its guest is customised
+        return  # the next step reports or starts it; only then its guest is customized
     if not until(
         lambda: _customised(vcenter, machine)[0] not in BUSY, guest_s, vcenter.say, f"{name}: waiting for its guest"
     ):
@@ -98,7 +98,7 @@ def refuse_unready(vcenter: VCenter, uuid: str, name: str, guest_s: float) -> No
 
 
 def remedy(name: str, machine: Machine, errors: Sequence[str]) -> str:
-    """What to do beside the provider's own error, which names neither template nor remedy; empty when it says enough.
+    """The remedy for a provider error that names neither template nor remedy; empty when the error says enough.
 
     Args:
         name: of the node.
@@ -107,14 +107,14 @@ def remedy(name: str, machine: Machine, errors: Sequence[str]) -> str:
     """
     said = errors[0].lower() if errors else ""
     cause = next((text for words, text in CAUSES if any(word in said for word in words)), "")
-    told = {**machine.model_dump(), "node": name, "recreate": RECREATE.format(name=name)}
-    return f"nodes.{name}: {cause.format(**told)}" if cause else ""
+    values = {**machine.model_dump(), "node": name, "recreate": RECREATE.format(name=name)}
+    return f"nodes.{name}: {cause.format(**values)}" if cause else ""
 
 
 def _customised(vcenter: VCenter, machine: vim.VirtualMachine) -> tuple[str, str]:
-    """Status and words; empty on a vCenter too old to tell, where nothing was asked, and when the VM is gone."""
+    """Status and message; empty on an old vCenter, without customization, and without the VM."""
     try:
-        told = collect(vcenter.content, [machine], [STATUS])[0].get(STATUS)
+        info = collect(vcenter.content, [machine], [STATUS])[0].get(STATUS)
     except (vmodl.query.InvalidProperty, vmodl.fault.ManagedObjectNotFound):
         return "", ""
-    return (str(told.customizationStatus or ""), str(told.errorMsg or "")) if told is not None else ("", "")
+    return (str(info.customizationStatus or ""), str(info.errorMsg or "")) if info is not None else ("", "")

@@ -1,7 +1,4 @@
-"""What the vSphere provider cannot give a VM: vGPUs, and the RoCE version of its PVRDMA adapters.
-
-Plain functions on a session with the vCenter; the dynamic resource around them is thin.
-"""
+"""What the vSphere provider cannot set on a VM: vGPUs, and the RoCE version of its PVRDMA adapters."""
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -20,9 +17,9 @@ class Hardware:
     """vGPUs and RoCE version of a VM."""
 
     vgpus: tuple[str, ...]
-    """Profiles, one entry a vGPU, sorted."""
+    """Profiles, one entry per vGPU, sorted."""
     roce_version: str
-    """Of every PVRDMA adapter; empty: vCenter's own, or none of ours."""
+    """Of every PVRDMA adapter; empty: vCenter's default."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -30,10 +27,10 @@ class Change:
     """What a change of hardware may do to the VM."""
 
     new: bool
-    """Made in this run: nobody works on it yet, and it is left running."""
+    """Created in this run: nothing uses it yet, and it is left running."""
     may_restart: bool
     guest_s: int
-    """How long its guest may take to come back; 0 where there are no guest tools."""
+    """How long its guest may take to come back; 0 without guest tools."""
 
 
 def observe(vcenter: VCenter, uuid: str) -> Hardware | None:
@@ -59,7 +56,7 @@ def offers(vcenter: VCenter, hosts: Iterable[str]) -> dict[str, list[str]]:
 
 
 def refuse_unknown_profiles(vcenter: VCenter, name: str, profiles: Iterable[str], hosts: Sequence[str]) -> str:
-    """Why a machine cannot have these vGPUs on every host that it may run on; empty when it can."""
+    """Why a VM cannot have these vGPUs on every host that it may run on; empty when it can."""
     wanted = sorted(set(profiles))
     offered = offers(vcenter, hosts) if wanted else {}
     for profile in wanted:
@@ -75,10 +72,10 @@ def refuse_unknown_profiles(vcenter: VCenter, name: str, profiles: Iterable[str]
 
 
 def put(vcenter: VCenter, uuid: str, name: str, wanted: Hardware, change: Change) -> None:
-    """Gives a machine what it is to have, powered off meanwhile, and reads it back.
+    """Sets the hardware with the VM powered off, and reads it back.
 
     Raises:
-        LabError: when the machine is gone, may not be restarted, or keeps something else.
+        LabError: when the VM no longer exists, may not be restarted, or has other hardware afterwards.
     """
     machine = find(vcenter, uuid)
     if machine is None:
@@ -112,7 +109,7 @@ def restart_text(wanted: Hardware) -> str:
 
 
 def find(vcenter: VCenter, uuid: str) -> vim.VirtualMachine | None:
-    """A VM by its BIOS UUID, which is the id that the vSphere provider gives it; None when it is gone."""
+    """A VM by its BIOS UUID, which the vSphere provider uses as its ID; None when it no longer exists."""
     found: vim.VirtualMachine | None = known(vcenter.content, "searchIndex").FindByUuid(None, uuid, True, False)
     return found
 
@@ -120,7 +117,7 @@ def find(vcenter: VCenter, uuid: str) -> vim.VirtualMachine | None:
 def device_changes(
     devices: Sequence[vim.vm.device.VirtualDevice], wanted: Hardware
 ) -> list[vim.vm.device.VirtualDeviceSpec]:
-    """What makes of these devices those that are wanted; what is neither vGPU nor PVRDMA adapter stays."""
+    """Changes that turn these devices into the declared ones; other kinds of devices stay."""
     missing = Counter(wanted.vgpus)
     specs = []
     for device in vgpus_among(devices):
@@ -130,7 +127,7 @@ def device_changes(
             specs.append(vim.vm.device.VirtualDeviceSpec(operation="remove", device=device))
     for number, profile in enumerate(sorted(missing.elements())):
         backing = vim.vm.device.VirtualPCIPassthrough.VmiopBackingInfo(vgpu=profile)
-        # new devices are told apart by negative keys
+        # negative keys distinguish new devices
         added = vim.vm.device.VirtualPCIPassthrough(key=-100 - number, backing=backing)
         specs.append(vim.vm.device.VirtualDeviceSpec(operation="add", device=added))
     for adapter in pvrdma_among(devices):

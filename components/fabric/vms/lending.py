@@ -1,4 +1,4 @@
-"""What is done with a VM that is somebody else's: what may be, what is given to it, and what is given back."""
+"""Changes to a VM that rocelab did not create: what is permitted, what is set, and what is restored."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -25,9 +25,9 @@ class Given:
     """The result of `give`."""
 
     now: Mapping[str, object]
-    """The declared fields as they are then."""
+    """The declared fields afterwards."""
     left: str
-    """Why some of them are left as they are; empty: none is."""
+    """Why some fields were not set; empty: all were."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -38,12 +38,12 @@ class Terms:
     wanted: Mapping[str, object]
     before: Mapping[str, object]
     networks: Mapping[str, str]
-    """Managed object id of the port group by rail; one that is not made yet is missing."""
+    """Managed object ID of the port group by rail, without those that do not exist yet."""
     allow_power_off: bool
     hosts: tuple[str, ...]
     """The ESXi hosts that its rails reach."""
     host: str
-    """The one that it has to be on; empty: any of these."""
+    """The host that it must be on; empty: any of these."""
     least_hardware: int
     needs: str
     """What needs that virtual hardware."""
@@ -59,14 +59,14 @@ def refusal(
     *,
     changes: bool = True,
 ) -> str:
-    """Why a VM cannot be given what is declared of it; empty when it can.
+    """Why a VM cannot get its declared fields; empty when it can.
 
     Args:
         vcenter: the session.
         vm: the VM.
         terms: what is declared, and what may be done for it.
-        returned: fields that are declared no more, with what they had before.
-        changes: whether it counts that it would have to stop; not for drift, which is told and left.
+        returned: fields that are no longer declared, with their earlier values.
+        changes: whether a needed shutdown counts; not for drift, which is only reported.
     """
     if said := next(_unfit(vm, terms), ""):
         return f"{terms.path} {said}"
@@ -81,7 +81,7 @@ def refusal(
 
 
 def changed_lines(vm: ExistingVm, terms: Terms) -> Iterator[str]:
-    """A line for each field that will be changed, with what it does to the machine."""
+    """A line per field that will change, with the effect on the VM."""
     now = vm.read(terms.wanted, terms.networks)
     for key, value in sorted(_changes(vm, terms.wanted, terms.networks).items()):
         effect = "shuts the VM down and starts it again" if vm.on and while_off([key]) else "no disruption"
@@ -91,14 +91,14 @@ def changed_lines(vm: ExistingVm, terms: Terms) -> Iterator[str]:
 
 
 def take_over(vcenter: VCenter, vm: ExistingVm, terms: Terms, *, was_on: bool) -> Given:
-    """Gives a VM for the first time what it lacks, and starts it where a run was killed that had shut it down.
+    """Sets the declared fields for the first time, and starts a VM that an interrupted run has shut down.
 
     Raises:
-        LabError: when it would have to be stopped and may not be, or keeps something else.
+        LabError: when the VM must stop but may not, or has another value afterwards.
     """
     given = give(vcenter, vm, terms, {}, refuse=True)
     now = still_there(vcenter, vm.instance, terms.path)
-    if was_on and not now.on and terms.allow_power_off:  # without the word it was somebody else
+    if was_on and not now.on and terms.allow_power_off:  # without that permission, another user turned it off
         turn_on(vcenter, now.machine, now.name, guest_s=terms.guest_s)
     return given
 
@@ -110,11 +110,11 @@ def give(vcenter: VCenter, vm: ExistingVm, terms: Terms, returned: Mapping[str, 
         vcenter: the session.
         vm: the VM.
         terms: what is declared, and what may be done for it.
-        returned: fields that are declared no more, with what they had before.
-        refuse: whether to fail where the VM would have to stop and may not; else that is told, and left as it is.
+        returned: fields that are no longer declared, with their earlier values.
+        refuse: whether to fail if the VM must stop but may not; otherwise that is reported and skipped.
 
     Raises:
-        LabError: when it may not be stopped for it, or keeps something else.
+        LabError: when the VM must stop but may not, or has another value afterwards.
     """
     target = {**returned, **terms.wanted}
     changes = _changes(vm, target, terms.networks)
@@ -129,16 +129,16 @@ def give(vcenter: VCenter, vm: ExistingVm, terms: Terms, returned: Mapping[str, 
     now = vm.read(terms.wanted, terms.networks)
     lost = _changes(vm, terms.wanted, terms.networks)
     if lost and not said:
-        told = ", ".join(f"{key} is {now[key]!r} instead of {value!r}" for key, value in sorted(lost.items()))
-        raise LabError(f"{terms.path}: {told} after it was set")
+        differences = ", ".join(f"{key} is {now[key]!r} instead of {value!r}" for key, value in sorted(lost.items()))
+        raise LabError(f"{terms.path}: {differences} after it was set")
     return Given(now, said)
 
 
 def give_back(vcenter: VCenter, vm: ExistingVm, terms: Terms) -> list[str]:
-    """Gives a VM what it had before; a line for each field that somebody else has changed since: it stays.
+    """Restores the earlier values; returns a line per field that another user has changed since, which stays.
 
     Raises:
-        LabError: when it runs, and may not be stopped for it.
+        LabError: when the VM runs and may not be stopped.
     """
     ours, others = to_return(vm, terms)
     changes = _changes(vm, ours, terms.networks)
@@ -150,7 +150,7 @@ def give_back(vcenter: VCenter, vm: ExistingVm, terms: Terms) -> list[str]:
 
 
 def to_return(vm: ExistingVm, terms: Terms) -> tuple[dict[str, object], list[str]]:
-    """Fields that still are as we gave them, with what they had before; a line for each that somebody has changed."""
+    """The earlier values of fields that rocelab set, and a line per field that another user has changed since."""
     now = vm.read(terms.wanted, terms.networks)
     others = [
         f"{terms.path}: {key} is {value!r}, not the {terms.wanted[key]!r} that rocelab set; left as it is"
@@ -165,7 +165,7 @@ def _changes(vm: ExistingVm, target: Mapping[str, object], networks: Mapping[str
     return {
         key: value
         for key, value in target.items()
-        # a protocol goes with its adapter, and vCenter's own choice is none that one could name
+        # a protocol is removed with its adapter, and vCenter's own choice cannot be set
         if now[key] != value and not (key.startswith(ROCE_VERSION) and not value)
     }
 

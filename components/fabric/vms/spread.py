@@ -1,4 +1,4 @@
-"""Which ESXi host each machine runs on, and what is wrong with that: judged apart from how it is read."""
+"""The ESXi host of each VM, and what is wrong with the placement."""
 
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -21,7 +21,7 @@ def places_of(vcenter: VCenter, machines: Mapping[str, str]) -> dict[str, str]:
 
 
 def hosts_of_machines(vcenter: VCenter, known_by: str) -> Iterator[tuple[object, str]]:
-    """A property of every VM, and the host that it runs on now; empty where the vCenter does not tell one."""
+    """A property of every VM, and the host that it runs on now; empty when vCenter reports none."""
     hosts = {host: str(found["name"]) for host, found in collect_all(vcenter.content, vim.HostSystem, ["name"])}
     for _, found in collect_all(vcenter.content, vim.VirtualMachine, [known_by, "runtime.host"]):
         yield found.get(known_by), hosts.get(found["runtime.host"], "") if "runtime.host" in found else ""
@@ -51,7 +51,7 @@ def faults_of(
 
 
 def drs_refusal(vcenter: VCenter, cluster: str, machines: Sequence[str]) -> str:
-    """Why nobody would keep these machines apart; empty when DRS does.
+    """Why nothing would keep these VMs apart; empty when DRS does.
 
     Raises:
         LabError: when the vCenter does not have this cluster.

@@ -60,13 +60,13 @@ def push(tool: str, tag: str, say: Say) -> str:
         LabError: with the last lines of the tool, or when it tells no digest.
     """
     if tool == "docker":
-        told = _run([tool, "push", tag], f"pushing {tag}", say)
+        output = _run([tool, "push", tag], f"pushing {tag}", say)
     else:
         with tempfile.TemporaryDirectory(prefix="rocelab-image-") as folder:
             file = Path(folder) / "digest"
             _run([tool, "push", "--digestfile", str(file), tag], f"pushing {tag}", say)
-            told = file.read_text() if file.is_file() else ""
-    found = _DIGEST.findall(told)
+            output = file.read_text() if file.is_file() else ""
+    found = _DIGEST.findall(output)
     if not found:
         raise LabError(f"{tool} pushed {tag} but reported no digest; look it up in the registry")
     return str(found[-1])

@@ -1,4 +1,4 @@
-"""Arista EOS: what it is told and what it answers. Answers are read from the running configuration's own words."""
+"""Arista EOS: its commands and answers. Answers are read from the running configuration."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -6,10 +6,10 @@ from typing import Literal
 
 from components.switches.dialect import (
     AnswerError,
+    ConfigSession,
     Dialect,
-    Left,
-    Sessions,
-    Sitting,
+    PendingChange,
+    PendingChanges,
     normal_ranges,
     numbered,
     numbers_in,
@@ -21,7 +21,7 @@ from stacks.switches import EosSwitch
 TRUST = {"dscp": "dscp", "pcp": "cos"}
 MAPPINGS = "show running-config | include ^qos map dscp"
 QUEUES = "show running-config all | include tx-queue"
-"""With `all` a port's queues are printed that nobody has set too, by the word of the platform."""
+"""With `all` EOS also prints queues that nobody configured, under the platform's name."""
 EVERY_VLAN = "1-4094"
 DEFAULT_MTU_BYTES = 1500
 
@@ -36,11 +36,11 @@ class Eos(Dialect):
     def __init__(self, switch: EosSwitch) -> None:
         self._queue = switch.queue_word
 
-    def sitting(self, lab: str, confirm_s: int) -> Sitting:
+    def session(self, lab: str, confirm_s: int) -> ConfigSession:
         """A configuration session, which the switch rolls back unless it is confirmed in time."""
         name = f"rocelab-{lab}"
         minutes, seconds = divmod(confirm_s, 60)
-        return Sitting(
+        return ConfigSession(
             talk="cli",
             hello=("enable", "terminal length 0", "terminal width 500"),
             begin=(f"configure session {name}",),
@@ -49,8 +49,8 @@ class Eos(Dialect):
             cancel=("abort",),
             abandon=(f"configure session {name} abort",),
             save=("write memory",),
-            session=name,
-            sessions=Sessions(
+            name=name,
+            pending=PendingChanges(
                 listing="show configuration sessions",
                 drop="configure session {} abort",
                 mark=name,
@@ -157,10 +157,10 @@ class Eos(Dialect):
         return [LearnedMac(mac=_colons(mac), port=f"Ethernet{port}", vlan_id=int(vlan)) for vlan, mac, port in lines]
 
 
-def read_sessions(printed: str, name: str) -> list[Left]:
+def read_sessions(printed: str, name: str) -> list[PendingChange]:
     """The sessions of this name, and of those that got a number behind it; those with other names belong to others."""
     lines = re.findall(rf"^[ *]*({re.escape(name)}(?:-\d+)?)[ \t]+(\S+)", printed, re.MULTILINE)
-    return [Left(name=found, state=_state(word)) for found, word in lines]
+    return [PendingChange(name=found, state=_state(word)) for found, word in lines]
 
 
 def _state(word: str) -> Literal["staged", "unconfirmed", "ended"]:

@@ -1,4 +1,4 @@
-"""Cumulus Linux with NVUE: what it is told and what it answers, as JSON of the applied configuration."""
+"""Cumulus Linux with NVUE: its commands, and its answers as JSON of the applied configuration."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 from components.switches.dialect import (
     LLDPCTL,
     AnswerError,
+    ConfigSession,
     Dialect,
-    Left,
     Object,
-    Sessions,
-    Sitting,
+    PendingChange,
+    PendingChanges,
     json_in,
     lldpctl_announcements,
     lldpctl_neighbour,
@@ -48,10 +48,10 @@ class Nvue(Dialect):
     def __init__(self, switch: NvueSwitch) -> None:
         self._bridge = switch.bridge
 
-    def sitting(self, lab: str, confirm_s: int) -> Sitting:
+    def session(self, lab: str, confirm_s: int) -> ConfigSession:
         """A revision, which the switch rolls back unless it is confirmed in time. Its message says whose it is."""
         mark = MARKER + lab
-        return Sitting(
+        return ConfigSession(
             talk="shell",
             begin=("nv config detach",),
             commit=(f"nv config apply --confirm {confirm_s}s -m {mark} -y",),
@@ -59,7 +59,7 @@ class Nvue(Dialect):
             cancel=("nv config detach",),
             abandon=("nv config apply --confirm-no",),
             save=("nv config save",),
-            sessions=Sessions(
+            pending=PendingChanges(
                 listing=REVISIONS, drop="nv config apply {} --confirm-no", mark=mark, read=read_revisions
             ),
             notes=("A change of PFC or buffers reloads switchd: frames are lost for a moment on all ports.",),
@@ -170,17 +170,17 @@ class Nvue(Dialect):
         return [*lines, f"nv set {at} untagged {settings.native_vlan}"] if settings.native_vlan else lines
 
 
-def read_revisions(printed: str, mark: str) -> list[Left]:
-    """The revisions that wait for a confirmation, whoever applied them: a second change would be mixed with theirs.
+def read_revisions(printed: str, mark: str) -> list[PendingChange]:
+    """The revisions that wait for a confirmation, of any user: a second change would mix with theirs.
 
-    Staged lines are not among them: `nv config detach` lays those of the login aside before ours are staged.
+    Staged lines are not among them: `nv config detach` sets those of the login aside before ours are staged.
     """
     revisions = object_at(json_in({REVISIONS: printed}, REVISIONS))
     waiting = {
         name: _said(about) for name in revisions if (about := object_at(revisions, name)).get("state") == UNCONFIRMED
     }
     return [
-        Left(name=name, state="unconfirmed", ours=mark in said, said=", ".join(dict.fromkeys(said)))
+        PendingChange(name=name, state="unconfirmed", ours=mark in said, said=", ".join(dict.fromkeys(said)))
         for name, said in waiting.items()
     ]
 

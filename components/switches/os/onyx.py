@@ -1,4 +1,4 @@
-"""Onyx: what it is told and what it answers. Commands as seed A has them, answers as `| json-print` prints them."""
+"""Onyx: its commands as in the DeepOps RoCE guide, and its answers from `| json-print`."""
 
 import json
 import re
@@ -9,9 +9,9 @@ from pydantic import JsonValue
 
 from components.switches.dialect import (
     AnswerError,
+    ConfigSession,
     Dialect,
     Object,
-    Sitting,
     json_in,
     normal_ranges,
     numbered,
@@ -37,10 +37,10 @@ class Onyx(Dialect):
     lldp_table = ALL_LLDP
     tells_paused_priorities = False
 
-    def sitting(self, lab: str, confirm_s: int) -> Sitting:
-        """Onyx has no commit: each line is in force at once, and the old values are what takes it back."""
+    def session(self, lab: str, confirm_s: int) -> ConfigSession:
+        """Onyx has no commit: each line is active at once, and rocelab reverts by sending the old values."""
         del lab, confirm_s
-        return Sitting(
+        return ConfigSession(
             talk="cli",
             hello=("enable", "no cli session paging enable"),
             begin=("configure terminal",),

@@ -1,4 +1,4 @@
-"""SONiC: what it is told and what it answers. All answers are one: the configuration database as JSON."""
+"""SONiC: its commands, and one answer for all questions: the configuration database as JSON."""
 
 import json
 import re
@@ -11,9 +11,9 @@ from pydantic import JsonValue
 from components.switches.dialect import (
     LLDPCTL,
     AnswerError,
+    ConfigSession,
     Dialect,
     Object,
-    Sitting,
     json_in,
     lldpctl_announcements,
     lldpctl_neighbour,
@@ -35,10 +35,10 @@ class Sonic(Dialect):
     lldp_table = LLDPCTL
     mac_table = "show mac"
 
-    def sitting(self, lab: str, confirm_s: int) -> Sitting:
-        """SONiC has no commit and takes nothing back by itself; the old values are what takes it back."""
+    def session(self, lab: str, confirm_s: int) -> ConfigSession:
+        """SONiC has no commit: rocelab reverts by sending the old values."""
         del lab, confirm_s
-        return Sitting(
+        return ConfigSession(
             talk="shell",
             save=("sudo config save -y",),
             notes=(

@@ -7,7 +7,7 @@ from pydantic import JsonValue
 
 from components.jobs.mpijob import LAB_LABEL, RUN_LABEL, Program, mpi_job
 from components.jobs.programs import NcclPlan, all_reduce, job_name
-from components.jobs.workers import Transport, Wanted, Workers, workers_of
+from components.jobs.workers import JobRequest, Transport, Workers, workers_of
 from components.validation.benchmarks import ALL_REDUCE, training_benchmark
 from components.validation.records import Frozen
 from stacks.base import LabError
@@ -99,14 +99,14 @@ def _comparison(lab: Lab, benchmarks: Benchmarks) -> Iterator[PlannedJob]:
     order.append("roce")
     order += [transport for transport in ("host",) if transport in asked.transports]
     for transport in order:
-        wanted = Wanted(
+        request = JobRequest(
             namespace=benchmarks.namespace,
             image=nccl.image,
             timeout_s=nccl.timeout_s,
             transport=transport,
             device_resource=asked.host_resource,
         )
-        yield _planned(lab, ALL_REDUCE, wanted).model_copy(
+        yield _planned(lab, ALL_REDUCE, request).model_copy(
             update={"smallest_bytes": asked.smallest_bytes, "largest_bytes": asked.largest_bytes}
         )
 
@@ -122,19 +122,19 @@ def _application(lab: Lab, benchmarks: Benchmarks) -> Iterator[PlannedJob]:
             why = "images.training: missing, and an application needs the image with the framework"
             yield PlannedJob(program=asked.program, transport=transport, workers=None, impossible=why)
             continue
-        wanted = Wanted(
+        request = JobRequest(
             namespace=benchmarks.namespace,
             image=training.image,
             timeout_s=asked.timeout_s,
             transport=transport,
             device_resource=resource,
         )
-        yield _planned(lab, asked.program, wanted)
+        yield _planned(lab, asked.program, request)
 
 
-def _planned(lab: Lab, program: str, wanted: Wanted) -> PlannedJob:
+def _planned(lab: Lab, program: str, request: JobRequest) -> PlannedJob:
     try:
-        workers = workers_of(lab, wanted)
+        workers = workers_of(lab, request)
     except LabError as error:
-        return PlannedJob(program=program, transport=wanted.transport, workers=None, impossible=str(error))
-    return PlannedJob(program=program, transport=wanted.transport, workers=workers)
+        return PlannedJob(program=program, transport=request.transport, workers=None, impossible=str(error))
+    return PlannedJob(program=program, transport=request.transport, workers=workers)

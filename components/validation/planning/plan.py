@@ -7,7 +7,7 @@ from ipaddress import IPv4Address
 from itertools import islice
 
 from components.jobs.programs import NcclPlan, all_reduce_job, node_ring_job
-from components.jobs.workers import Wanted, workers_of
+from components.jobs.workers import JobRequest, workers_of
 from components.validation.benchmarks.pod_rails.plan import HARDWARE_S, SIMULATED_S, PodPlan, pods_of
 from components.validation.benchmarks.verbs.schedule import (
     Schedule,
@@ -295,7 +295,7 @@ def _verbs(lab: Lab, benchmarks: Benchmarks, nodes: int) -> VerbsPlan:
 def _nccl(lab: Lab, nccl: Nccl, namespace: str) -> NcclPlan | None:
     """The job over all active nodes that have GPUs; None where no such job can be."""
     try:
-        workers = workers_of(lab, Wanted(namespace=namespace, image=nccl.image, timeout_s=nccl.timeout_s))
+        workers = workers_of(lab, JobRequest(namespace=namespace, image=nccl.image, timeout_s=nccl.timeout_s))
     except LabError:
         return None  # a lab of one node, or without a cluster, has verbs to measure but no job
     return NcclPlan(**dict(workers), smallest_bytes=nccl.smallest_bytes, largest_bytes=nccl.largest_bytes)

@@ -9,13 +9,13 @@ import pytest
 
 from components.cluster import node_gate
 from components.cluster.node_checks import (
-    Wanted,
+    GateSpec,
+    gate_spec,
     network_faults,
     node_faults,
     pool_faults,
     state_faults,
     vf_changes,
-    wanted,
 )
 from components.cluster.node_gate import Faults, NodeGateProvider, wait
 from components.kubernetes.client import ApiError
@@ -133,16 +133,16 @@ def test_the_cluster_s_own_traffic_uses_no_rail(lab: Lab, given: dict[str, Any],
     addresses = [{"type": kind, "address": address} for kind, address in given.pop("addresses", [])]
     found = {"spec": given, "status": {"addresses": addresses}}
 
-    faults = network_faults(found, wanted(lab, lab.cluster).subnets)
+    faults = network_faults(found, gate_spec(lab, lab.cluster).subnets)
 
     assert [fault[: len(words)] for fault, words in zip(faults, said, strict=True)] == said
-    assert network_faults(None, wanted(lab, lab.cluster).subnets) == []
+    assert network_faults(None, gate_spec(lab, lab.cluster).subnets) == []
 
 
-def operated(lab: Lab, vfs: int, *, drain: bool = True) -> Wanted:
+def operated(lab: Lab, vfs: int, *, drain: bool = True) -> GateSpec:
     some = profiled(lab, {"profile": "sriov_operator", "vfs": vfs, "drain": drain})
     assert some.cluster is not None
-    return wanted(some, some.cluster)
+    return gate_spec(some, some.cluster)
 
 
 def test_a_preview_says_what_another_number_of_the_operator_s_vfs_does(lab: Lab) -> None:
@@ -178,7 +178,7 @@ def test_a_pf_that_leaves_or_joins_its_rail_is_said_too(lab: Lab) -> None:
 
 def test_nothing_is_said_of_vfs_that_stay_or_that_the_hosts_own(lab: Lab) -> None:
     assert lab.cluster is not None
-    ours = wanted(lab, lab.cluster)
+    ours = gate_spec(lab, lab.cluster)
     fewer = replace(ours, nodes={name: dict.fromkeys(found, 1) for name, found in ours.nodes.items()})
 
     assert list(vf_changes(operated(lab, 4), operated(lab, 4))) == []
@@ -195,7 +195,7 @@ def test_a_preview_of_the_gate_says_it(lab: Lab, capsys: pytest.CaptureFixture[s
 def test_each_profile_wants_what_its_plugin_offers(lab: Lab) -> None:
     def of(some: Lab) -> dict[str, int]:
         assert some.cluster is not None
-        return wanted(some, some.cluster).nodes["gpu01"]
+        return gate_spec(some, some.cluster).nodes["gpu01"]
 
     assert of(lab) == {A: 4, "intel.com/sriov_112": 4}
     operated = profiled(lab, {"profile": "sriov_operator", "vfs": 8}, gpus="operator")
@@ -208,25 +208,25 @@ def test_a_cluster_that_is_made_here_has_to_run_what_was_installed(lab: Lab) -> 
     assert lab.cluster is not None
     made = lab.cluster.model_copy(update={"bootstrap": Bootstrap(version="1.36.1")})
 
-    assert wanted(lab, made).kubelet == "1.36.1"
-    assert wanted(lab, made.model_copy(update={"kubelet_version": "v1.36"})).kubelet == "1.36"
-    assert wanted(lab, lab.cluster).kubelet == ""
+    assert gate_spec(lab, made).kubelet == "1.36.1"
+    assert gate_spec(lab, made.model_copy(update={"kubelet_version": "v1.36"})).kubelet == "1.36"
+    assert gate_spec(lab, lab.cluster).kubelet == ""
 
 
 def test_only_active_nodes_are_looked_at(lab: Lab) -> None:
     assert lab.cluster is not None
     drained = lab.model_copy(update={"nodes": (lab.nodes[0], lab.nodes[1].model_copy(update={"state": "drained"}))})
 
-    assert set(wanted(drained, lab.cluster).nodes) == {"gpu01"}
+    assert set(gate_spec(drained, lab.cluster).nodes) == {"gpu01"}
 
 
 def test_pools_are_looked_at_where_a_controller_gives_them_out(lab: Lab) -> None:
     assert lab.cluster is not None
     real = lab.model_copy(update={"kind": "hardware"})
 
-    assert wanted(lab, lab.cluster).pools == {}
+    assert gate_spec(lab, lab.cluster).pools == {}
     path = "/apis/nv-ipam.nvidia.com/v1alpha1/namespaces/kube-system/ippools/rail-a"
-    assert wanted(real, lab.cluster).pools[path] == ["gpu01", "gpu02"]
+    assert gate_spec(real, lab.cluster).pools[path] == ["gpu01", "gpu02"]
 
 
 class FakeApi:
@@ -266,7 +266,7 @@ def there(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
 
 def props(lab: Lab, wait_s: float = 0) -> dict[str, object]:
     assert lab.cluster is not None
-    text = json.dumps(asdict(wanted(lab, lab.cluster)))
+    text = json.dumps(asdict(gate_spec(lab, lab.cluster)))
     return {"wanted": text, "kubeconfig": "{}", "after": "x", "wait_s": wait_s}
 
 
@@ -315,7 +315,7 @@ def test_what_an_older_version_has_left_in_the_state_is_read(lab: Lab, there: di
     outs = NodeGateProvider().read("g", {**props(lab), "wanted": json.dumps(old)}).outs
 
     assert outs is not None
-    assert Wanted(**old).subnets == {}
+    assert GateSpec(**old).subnets == {}
     assert "gpu01" in json.loads(str(outs["report"]))
 
 

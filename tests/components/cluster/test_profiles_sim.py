@@ -12,7 +12,7 @@ import yaml
 
 from components.cluster.ipam.nv_ipam import NvIpamPools
 from components.cluster.manifests import Manifest
-from components.cluster.node_checks import GPU, wanted
+from components.cluster.node_checks import GPU, gate_spec
 from components.cluster.store import Store, parse_definition, upstream_files
 from simulator.plane.api import Api, ApiError
 from simulator.plane.layout import Layout
@@ -161,7 +161,7 @@ def test_a_profile_comes_up_stays_and_goes(api: Api, variant: Lab, layout: Layou
     lone = project(variant.cluster.delivery.profile.replace("_", "-"), layout, folder)
     file = lone.folder / "Pulumi.profile.yaml"
     file.write_text(yaml.safe_dump({"config": {KEY: variant.model_dump(mode="json", exclude_unset=True)}}))
-    with offered(api, wanted(variant, variant.cluster).nodes):
+    with offered(api, gate_spec(variant, variant.cluster).nodes):
         first = lone.up(LONE_LAB=str(file))
         assert lone.output("faults") == {}, first
         assert changed(lone.run("up", "--yes", "--skip-preview", "--expect-no-changes", LONE_LAB=str(file))) == []

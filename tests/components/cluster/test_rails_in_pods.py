@@ -12,7 +12,7 @@ from components.cluster.device_plugins import device_plugin_config
 from components.cluster.ipam.nv_ipam import NvIpamPools
 from components.cluster.manifests import Manifest
 from components.cluster.networks import RESOURCE_ANNOTATION, render_network
-from components.cluster.node_checks import wanted
+from components.cluster.node_checks import gate_spec
 from components.cluster.policies import render_sriov_network
 from components.cluster.profiles import networks, policies, pools, programs
 from stacks.cluster import Cluster
@@ -140,7 +140,7 @@ def test_of_a_rail_without_pods_nothing_in_the_cluster_knows(lab: Lab, cluster: 
             policies(changed, changed.cluster),
             {key: [*program.needs.values()] for key, program in programs(changed, changed.cluster).items()},
             describe(changed, changed.cluster),
-            wanted(changed, changed.cluster).nodes,
+            gate_spec(changed, changed.cluster).nodes,
         ]
     )
 

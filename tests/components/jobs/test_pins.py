@@ -9,7 +9,7 @@ import yaml
 from components.cli.app import main
 from components.cluster.profiles import images_of, programs
 from components.jobs import registry
-from components.jobs.registry import Found, pins_of
+from components.jobs.registry import ImageStatus, pins_of
 from stacks.bill import Registry
 from stacks.lab import Lab
 from tests.components.cluster.conftest import profiled
@@ -25,11 +25,11 @@ class Answers:
         self.missing = missing
         self.asked: list[str] = []
 
-    def __call__(self, image: str) -> Found:
+    def __call__(self, image: str) -> ImageStatus:
         self.asked.append(image)
         if any(part in image for part in self.missing):
-            return Found(outcome="missing")
-        return Found(outcome="present", digest=DIGEST)
+            return ImageStatus(outcome="missing")
+        return ImageStatus(outcome="present", digest=DIGEST)
 
 
 def merged(lab: Lab, content: object) -> Lab:
@@ -111,7 +111,7 @@ def test_a_registry_that_cannot_be_asked_is_told_apart_from_one_that_lacks_an_im
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(ROOT)
-    monkeypatch.setattr(registry, "look", lambda _: Found(outcome="unknown", why="no route"))
+    monkeypatch.setattr(registry, "look", lambda _: ImageStatus(outcome="unknown", why="no route"))
 
     assert main(["image", "pin", "--json"]) == 4
     told = json.loads(capsys.readouterr().out)

@@ -11,7 +11,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 
 from components.jobs import registry
-from components.jobs.registry import Found, Reference, look, parse
+from components.jobs.registry import ImageStatus, Reference, look, parse
 
 DIGEST = "sha256:" + "cd" * 32
 
@@ -49,7 +49,7 @@ def serve(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[int, dict[str, 
 def test_an_image_that_is_there_tells_its_digest(serve: Callable[[int, dict[str, str]], str]) -> None:
     host = serve(200, {"Docker-Content-Digest": DIGEST})
 
-    assert look(f"{host}/nccl-roce-test:seed-a") == Found(outcome="present", digest=DIGEST)
+    assert look(f"{host}/nccl-roce-test:seed-a") == ImageStatus(outcome="present", digest=DIGEST)
 
 
 def test_an_image_that_is_not_there_is_missing(serve: Callable[[int, dict[str, str]], str]) -> None:
@@ -60,7 +60,7 @@ def test_an_image_that_is_not_there_is_missing(serve: Callable[[int, dict[str, s
 def test_an_answer_that_does_not_say_is_unknown(serve: Callable[[int, dict[str, str]], str], status: int) -> None:
     host = serve(status, {"WWW-Authenticate": 'Bearer realm="http://elsewhere/token"'})
 
-    assert look(f"{host}/nccl-roce-test:seed-a") == Found(outcome="unknown", why=f"{host} answers {status}")
+    assert look(f"{host}/nccl-roce-test:seed-a") == ImageStatus(outcome="unknown", why=f"{host} answers {status}")
 
 
 def test_a_registry_that_is_not_there_is_unknown_and_no_exception(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -89,7 +89,7 @@ def test_a_registry_that_wants_a_token_of_everybody_gets_it(monkeypatch: pytest.
         return Answer(b"", {"Docker-Content-Digest": DIGEST})
 
     monkeypatch.setattr(registry, "_open", answer)
-    assert look("ghcr.io/a/b:v1") == Found(outcome="present", digest=DIGEST)
+    assert look("ghcr.io/a/b:v1") == ImageStatus(outcome="present", digest=DIGEST)
     assert asked[1][0] == "https://auth.example/t?service=s&scope=repository%3Aa%3Apull"
 
 

@@ -55,8 +55,8 @@ def test_a_switch_that_conforms_is_sent_nothing_however_often_it_is_looked_at(sy
         return [await configure(talk, task, lambda _: None) for _ in range(2)]
 
     assert [outcome.changed for outcome in asyncio.run(twice())] == [(), ()]
-    sessions = dialect_of(switch).sitting("lab", 300).sessions
-    assert set(talk.sent) <= ({sessions.listing} if sessions else set())
+    pending = dialect_of(switch).session("lab", 300).pending
+    assert set(talk.sent) <= ({pending.listing} if pending else set())
 
 
 @pytest.mark.parametrize("system", SYSTEMS)
@@ -90,9 +90,16 @@ def test_what_was_there_before_can_be_said_again(system: str) -> None:
 def test_commands_are_single_lines_and_never_look_like_comments(system: str) -> None:
     _, switch, cable = first_port(system)
     dialect = dialect_of(switch)
-    sitting = dialect.sitting("lab", 300)
+    session = dialect.session("lab", 300)
     commands = [
-        *(*sitting.hello, *sitting.begin, *sitting.commit, *sitting.confirm, *sitting.end, *sitting.save),
+        *(
+            *session.hello,
+            *session.begin,
+            *session.commit,
+            *session.confirm,
+            *session.end,
+            *session.save,
+        ),
         *dialect.vlan_lines([111, 4094]),
         *dialect.shared_lines([cable.wanted]),
         *dialect.port_lines(cable.port, cable.wanted, frozenset(cable.wanted.fields())),

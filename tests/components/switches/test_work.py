@@ -62,7 +62,7 @@ class Rig:
         self.port = server.get_port()
         record = self.record(self.lab(user=user))
         try:
-            async with talking(endpoint or record.endpoint, [self.key], "sw1", record.sitting) as talk:
+            async with talking(endpoint or record.endpoint, [self.key], "sw1", record.session) as talk:
                 yield talk
         finally:
             server.close()
@@ -347,7 +347,7 @@ def test_another_host_key_than_the_pinned_one_sends_nothing(rig: Rig) -> None:
     async def work() -> None:
         async with rig.talk() as talk:
             endpoint = Endpoint(address=ADDRESS, port=rig.port, user="admin", host_key=other)
-            async with talking(endpoint, [rig.key], "sw1", rig.record(rig.lab()).sitting):
+            async with talking(endpoint, [rig.key], "sw1", rig.record(rig.lab()).session):
                 await talk.ask("show running-config")
 
     with pytest.raises(NoAnswerError, match=r"another host key than access.known_hosts_file: nothing was sent"):

@@ -2,25 +2,25 @@
 
 from typing import Any
 
-from components.cluster.bootstrap.decide import Decision, Seen, Situation, decide
+from components.cluster.bootstrap.decide import Decision, Membership, Situation, decide
 
 OURS, OTHER = "a" * 64, "b" * 64
-NOTHING = Seen()
+NOTHING = Membership()
 
 
-def plane(name: str, ca: str = OURS, **values: Any) -> Seen:
+def plane(name: str, ca: str = OURS, **values: Any) -> Membership:
     server = "https://192.168.7.1:6443"
-    return Seen(**{"role": "control_plane", "ca": ca, "server": server, "node": name, "remains": True, **values})
+    return Membership(**{"role": "control_plane", "ca": ca, "server": server, "node": name, "remains": True, **values})
 
 
-def worker(name: str, ca: str = OURS, **values: Any) -> Seen:
+def worker(name: str, ca: str = OURS, **values: Any) -> Membership:
     return plane(name, ca, **{"role": "worker", **values})
 
 
-def decided(seen: dict[str, Seen], planes: int = 1, **values: Any) -> Decision:
+def decided(memberships: dict[str, Membership], planes: int = 1, **values: Any) -> Decision:
     names = [*(f"cp0{i}" for i in range(1, planes + 1)), "gpu01", "gpu02"]
     roles: Any = {name: "control_plane" if name.startswith("cp") else "worker" for name in names}
-    given = {"roles": roles, "seen": seen, "ready": frozenset(seen), **values}
+    given = {"roles": roles, "memberships": memberships, "ready": frozenset(memberships), **values}
     return decide(Situation(**given))
 
 
@@ -110,19 +110,19 @@ def test_control_planes_of_two_clusters_stop_everything():
 
 
 def test_what_a_killed_run_of_ours_left_goes_on():
-    cut_off = Seen(unfinished="join", remains=True, ca=OURS)
+    cut_off = Membership(unfinished="join", remains=True, ca=OURS)
     found = decided({"cp01": plane("cp01"), "gpu01": cut_off, "gpu02": NOTHING})
 
     assert found.workers == ("gpu01", "gpu02")
-    assert decided({"cp01": Seen(unfinished="init", remains=True, ca=OURS), "gpu01": NOTHING}).init == "cp01"
+    assert decided({"cp01": Membership(unfinished="init", remains=True, ca=OURS), "gpu01": NOTHING}).init == "cp01"
 
 
 def test_what_somebody_else_left_is_refused():
-    found = decided({"cp01": plane("cp01"), "gpu01": Seen(remains=True)})
+    found = decided({"cp01": plane("cp01"), "gpu01": Membership(remains=True)})
 
     assert "not for this lab" in found.refused["gpu01"]["reason"]
     assert found.workers == ()
-    assert decided({"cp01": Seen(remains=True), "gpu01": NOTHING}).init == ""
+    assert decided({"cp01": Membership(remains=True), "gpu01": NOTHING}).init == ""
 
 
 def test_a_changed_role_or_name_of_a_member_is_refused_with_the_way_to_it():

@@ -97,8 +97,8 @@ def test_what_people_are_given_by_hand_is_what_is_sent(system: str) -> None:
     given = [line.lstrip("#! ") for line in switch_text(lab, lab.switches[0]).splitlines()]
 
     dialect = dialect_of(lab.switches[0])
-    sessions = dialect.sitting("lab", 300).sessions
-    looks = {dialect.backup(), sessions.listing if sessions else ""}
+    pending = dialect.session("lab", 300).pending
+    looks = {dialect.backup(), pending.listing if pending else ""}
     sent = [line for line in ORDER[system] if line not in looks]
 
     assert [line for line in sent if line not in given] == []
@@ -178,7 +178,7 @@ def test_a_restore_ends_it_too() -> None:
 def test_a_session_whose_timer_runs_is_told_to_whoever_only_looks() -> None:
     running, staged = Littered("pendingCommitTimer"), Littered("pending")
 
-    said = [asyncio.run(unconfirmed(talk, "sw1", task("eos").sitting)) for talk in (running, staged)]
+    said = [asyncio.run(unconfirmed(talk, "sw1", task("eos").session)) for talk in (running, staged)]
 
     assert len(said[0]) == 1
     assert said[0][0].startswith("sw1: change rocelab-lab of an interrupted run is active")
@@ -264,7 +264,7 @@ def test_a_revision_that_waits_for_nothing_is_left_alone(state: str) -> None:
 def test_whoever_only_looks_is_told_of_an_unconfirmed_revision(message: str, says: str) -> None:
     talk = Unconfirmed(revisions(message))
 
-    said = asyncio.run(unconfirmed(talk, "sw1", task("nvue").sitting))
+    said = asyncio.run(unconfirmed(talk, "sw1", task("nvue").session))
 
     assert len(said) == 1
     assert says in said[0]
@@ -275,5 +275,5 @@ def test_whoever_only_looks_is_told_of_an_unconfirmed_revision(message: str, say
 def test_a_system_that_keeps_no_change_apart_is_not_asked_for_any(system: str) -> None:
     talk = Scripted(system, answers_of(system))
 
-    assert asyncio.run(unconfirmed(talk, "sw1", task(system).sitting)) == []
+    assert asyncio.run(unconfirmed(talk, "sw1", task(system).session)) == []
     assert talk.told == []
