@@ -1,1 +1,1 @@
-"""The command line `rocelab VERB`: arguments, output and exit codes. What a verb does stands in its layer."""
+"""The command line `rocelab VERB`: arguments, output and exit codes. The layers have what a verb does."""

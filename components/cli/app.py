@@ -44,7 +44,7 @@ WIDTH = 110
 
 
 class Verbs(click.Group):
-    """A group that imports a verb only when somebody asks for it."""
+    """A group that imports a verb only when it is called."""
 
     def list_commands(self, _context: click.Context) -> list[str]:
         """All names, for completion."""
@@ -99,10 +99,10 @@ def main(words: Sequence[str] | None = None) -> int:
     except (click.Abort, KeyboardInterrupt):
         return Exit.ENDED
     except SystemExit:
-        return Exit.CLEAN  # the only one of Click's here: the reader of a pipe has enough, such as `head`
+        return Exit.CLEAN  # Click exits like this only when the reader of a pipe, such as `head`, has closed it
     except (LabError, OSError) as error:
         if isinstance(error, OSError) and error.filename is None:
-            raise  # no file of the user's: a fault of ours, with its traceback
+            raise  # not about a file of the user: a bug, with its traceback
         message = f"{error.filename}: {error.strerror}" if isinstance(error, OSError) else str(error)
         click.echo(message, err=True)
         return Exit.UNREACHED if isinstance(error, UnreachableError) else Exit.USAGE

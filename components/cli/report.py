@@ -19,11 +19,11 @@ from components.validation.summary import closed
 INSTANT, WRITTEN = "2026-01-31T12:00:00Z", "%Y-%m-%dT%H:%M:%SZ"
 """A time as `Summary.started_at` is written, and how."""
 PIPED_COLUMNS = 120
-"""Into a file or another program there is room: nothing is broken into lines."""
+"""Output into a file or another program is not wrapped."""
 
 
 class Instant(click.ParamType[str]):
-    """A time as verdicts have it, so that both can be compared as texts."""
+    """A time in the form of verdicts, so that both compare as texts."""
 
     name = "instant"
 
@@ -31,7 +31,7 @@ class Instant(click.ParamType[str]):
         try:
             return datetime.strptime(value, WRITTEN).replace(tzinfo=UTC).strftime(WRITTEN)
         except ValueError:
-            self.fail(f"{value} is no time such as {INSTANT}", param, ctx)
+            self.fail(f"{value} is not a time; write it like {INSTANT}", param, ctx)
 
 
 def _format_options(verb: Verb) -> Verb:

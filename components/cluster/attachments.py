@@ -25,13 +25,13 @@ class AttachmentsArgs:
 
 
 class Attachments(pulumi.ComponentResource):
-    """What a pod names to get a rail: it waits for no host, since nothing looks at it before a pod starts."""
+    """Pools and networks of the rails. They wait for no host, because nothing uses them before a pod starts."""
 
     placed: Sequence[pulumi.CustomResource]
 
     def __init__(self, name: str, args: AttachmentsArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("rocelab:cluster:Attachments", name, None, opts)
-        # an object of a kind that is not yet served is refused, and no field of it points at the kind
+        # the API refuses objects of an unknown kind, and no field refers to the kind's definition
         kinds = ((pools, args.pools_after), (networks, args.networks_after))
         self.placed = [
             place(f"{name}-{key}", manifest, args.owner, pulumi.ResourceOptions(parent=self, depends_on=list(after)))

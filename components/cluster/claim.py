@@ -1,4 +1,4 @@
-"""The claim: this cluster is this lab's, said in the cluster itself before anything else is placed there.
+"""The claim: an object in the cluster that names its lab, created before anything else.
 
 The state contains the path of this module, so it must not move.
 """
@@ -40,9 +40,9 @@ class Required:
     """One object that must exist before rocelab changes the cluster."""
 
     path: str
-    """In the API."""
+    """API path."""
     lack: str
-    """What to say when nothing is there: what is missing, why it is needed, and the command that brings it."""
+    """The message if it is missing: what, why it is needed, and the command that installs it."""
 
 
 def required_objects(lab: Lab, cluster: Cluster) -> list[Required]:
@@ -55,7 +55,7 @@ def _operators(cluster: Cluster) -> Iterator[Required]:
         install = (
             f"helm install network-operator network-operator {HELM} --version {NETWORK_OPERATOR} "
             f"--namespace {cluster.delivery.namespace} --create-namespace --set sriovNetworkOperator.enabled=true "
-            # its SriovOperatorConfig would have two owners, Helm and this program
+            # its SriovOperatorConfig would have two owners, Helm and rocelab
             "--set sriov-network-operator.sriovOperatorConfig.deploy=false "
             f"--set sriov-network-operator.operator.resourcePrefix={cluster.delivery.resource_prefix}"
         )
@@ -71,14 +71,14 @@ def _operators(cluster: Cluster) -> Iterator[Required]:
 
 
 def _login(lab: Lab, cluster: Cluster) -> Iterator[Required]:
-    """The registry's login, in each namespace whose pods pull with it; namespaces that are made here come later."""
+    """The registry's login, in each namespace whose pods pull with it, except namespaces that rocelab creates later."""
     secret = cluster.registry.pull_secret
     if not secret:
         return
     agents = [manifest for program in programs(lab, cluster).values() for manifest in program.runs.values()]
     pulling = {str(part(manifest, "metadata")["namespace"]) for manifest in agents} - {MPI_NAMESPACE}
     if isinstance(cluster.delivery, SriovOperator):
-        # its own pods are the chart's, and those that its policy asks for name the lab's login
+        # the chart owns the operator's pods, but those of its policy use the lab's login
         pulling.add(cluster.delivery.namespace)
     for namespace in sorted(pulling):
         yield Required(
@@ -94,7 +94,7 @@ def _lack(where: str, kind: str, install: str) -> str:
 
 
 NAMESPACE, NAME = "kube-system", "rocelab-owner"
-"""One fixed place: agents run on every node and definitions are the cluster's, so two labs cannot share one."""
+"""One fixed place: agents run on every node and definitions are cluster-wide, so two labs cannot share a cluster."""
 COLLECTION = f"/api/v1/namespaces/{NAMESPACE}/configmaps"
 PATH = f"{COLLECTION}/{NAME}"
 
@@ -106,12 +106,12 @@ class ClaimedError(LabError):
 
 
 class ClaimProvider(ResourceProvider):
-    """Takes a free cluster, keeps its own, and refuses one that another stack has."""
+    """Claims a free cluster, and refuses one that another stack has claimed."""
 
     serialize_as_secret_always = False  # its code holds no secret; the kubeconfig is a property and secret by itself
 
     def check(self, _olds: Properties, news: Properties) -> CheckResult:
-        """Refuses in the preview of the first run already. A server that cannot be asked yet is asked by the run."""
+        """Refuses already in the preview of the first run. A server that does not answer yet is asked by the run."""
         if _olds or not isinstance(news.get("kubeconfig"), str):
             return CheckResult(news, [])
         try:
@@ -132,7 +132,7 @@ class ClaimProvider(ResourceProvider):
         return CreateResult("claim", props)
 
     def read(self, id_: str, props: Properties) -> ReadResult:
-        """Looks whether the claim is still there. A server that is silent has lost nothing."""
+        """Checks whether the claim still exists. A silent server counts as unchanged."""
         try:
             with KubernetesApi(str(props["kubeconfig"])) as api:
                 owner = owner_in(api.get(PATH))
@@ -160,7 +160,7 @@ def owner_in(found: Manifest | None) -> str:
 
 
 def refusal(found: Manifest | None, owner: str, also_ours: Sequence[str] = ()) -> str | None:
-    """Why a cluster with this ConfigMap is not to be touched; None when it is free or ours."""
+    """Why a cluster with this ConfigMap must not be changed; None when it is free or this stack's."""
     theirs = owner_in(found)
     if found is None or theirs in (owner, *also_ours):
         return None
@@ -172,10 +172,10 @@ def refusal(found: Manifest | None, owner: str, also_ours: Sequence[str] = ()) -
 
 
 def _refuse(props: Properties, also_ours: Sequence[str]) -> Manifest | None:
-    """The ConfigMap, if there is one and it is ours.
+    """The ConfigMap, if it exists.
 
     Raises:
-        ClaimedError: when it is not, or when an operator that the lab counts on is not installed.
+        ClaimedError: when another stack owns the cluster, or an operator is missing that the lab needs.
     """
     with KubernetesApi(str(props["kubeconfig"])) as api:
         found = api.get(PATH)
@@ -188,7 +188,7 @@ def _refuse(props: Properties, also_ours: Sequence[str]) -> Manifest | None:
 
 
 def _claim(props: Properties, also_ours: Sequence[str]) -> None:
-    logging.getLogger("grpc").setLevel(logging.CRITICAL)  # it would print our traceback
+    logging.getLogger("grpc").setLevel(logging.CRITICAL)  # it would print a traceback
     found = _refuse(props, also_ours)
     data: Manifest = {"owner": str(props["owner"])}
     metadata: Manifest = {"name": NAME, "labels": PART_OF}
@@ -202,7 +202,7 @@ def _claim(props: Properties, also_ours: Sequence[str]) -> None:
         except ApiError as error:
             if error.status != 409:
                 raise
-            _refuse(props, also_ours)  # another run was faster: whose it is now decides
+            _refuse(props, also_ours)  # another run was faster, so check its owner
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -210,11 +210,11 @@ class ClaimArgs:
     lab: str
     kubeconfig: pulumi.Input[str]
     required: Sequence[Required]
-    """What has to be in the cluster already."""
+    """Objects that must exist already."""
 
 
 class Claim(Resource, module="cluster", name="Claim"):
-    """A ConfigMap with the owner's name. Everything else of the cluster waits for it."""
+    """A ConfigMap with the owner's name. Everything else in the cluster waits for it."""
 
     owner: pulumi.Output[str]
 

@@ -1,4 +1,4 @@
-"""Everything that carries the rails into pods, in a cluster that exists."""
+"""Everything that brings the rails into pods, in an existing cluster."""
 
 import json
 from collections.abc import Mapping
@@ -11,7 +11,7 @@ from pydantic import JsonValue
 from components.cluster.attachments import Attachments, AttachmentsArgs, describe
 from components.cluster.claim import Claim, ClaimArgs, required_objects
 from components.cluster.device_plugins import LAYOUT_ANNOTATION
-from components.cluster.foundations import Foundations
+from components.cluster.foundations import place_foundations
 from components.cluster.node_checks import gate_spec
 from components.cluster.node_gate import NodeGate, NodeGateArgs
 from components.cluster.operators import Operator, OperatorArgs, Owner
@@ -23,27 +23,27 @@ from stacks.lab import Lab
 
 GATE_S = {"virtual": 120, "plain": 180, "operator": 1800}
 """How long the gate waits: a plugin registers within seconds, on an emulated machine within two minutes; an operator
-may reboot nodes for VFs. Where no kubelet is real the gate waits `node_gate.PLAYED_S` at most."""
+may reboot nodes for VFs. Without real kubelets the gate waits at most `node_gate.PLAYED_S`."""
 
 
 ROLL_OUT = pulumi.CustomTimeouts(create="3m", update="3m")
-"""Fake kubelets pull no image: a pod that is not ready within seconds waits for a process that is gone."""
+"""Fake kubelets pull no image, so a pod that is not ready within seconds never will be."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RdmaClusterArgs:
-    """Inputs of `RdmaCluster`: the lab, then what the hosts and the stack's secrets yield."""
+    """The lab, then values from hosts and secrets."""
 
     lab: Lab
     kubeconfig: pulumi.Input[str]
     vf_layout: pulumi.Input[str]
-    """Digest of all VFs, known when they are there: only the device plugin waits for it."""
+    """Digest of all VFs, known when they exist: only the device plugin waits for it."""
 
 
 class RdmaCluster(pulumi.ComponentResource):
     """Definitions, node agents, pools, networks and the MPI operator of one lab.
 
-    The hosts and this component work at the same time; the device plugin alone waits, since it looks for VFs once.
+    It works in parallel with the hosts. Only the device plugin waits for them, because it looks for VFs once.
     """
 
     attachments: Mapping[str, Mapping[str, str | int]]
@@ -51,11 +51,11 @@ class RdmaCluster(pulumi.ComponentResource):
     fault_outline: pulumi.Output[Mapping[str, JsonValue]]
     """The faults as the stack output has them: the first ones, and a count."""
     faults: pulumi.Output[Mapping[str, list[str]]]
-    """What stands in the way of jobs, by node, pool or network; empty when nothing does."""
+    """Why jobs cannot run, by node, pool or network; empty when they can."""
     provider: kubernetes.Provider
-    """For what other layers place in the same cluster."""
+    """For objects of other layers in the same cluster."""
     ready: pulumi.Output[bool]
-    """True once every object is there, every pod of ours runs, and the nodes have been looked at."""
+    """True once every object exists, every pod of the lab runs, and the gate has read the nodes."""
 
     def __init__(self, name: str, args: RdmaClusterArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("rocelab:cluster:RdmaCluster", name, None, opts)
@@ -69,14 +69,14 @@ class RdmaCluster(pulumi.ComponentResource):
         self.provider = kubernetes.Provider(
             f"{name}-provider",
             kubeconfig=args.kubeconfig,
-            # the cluster's identity in the state: without it a new API address deletes and makes everything again
+            # the cluster's identity in the state: without it, a new API address would replace everything
             cluster_identifier=lab.name,
             enable_server_side_apply=True,
-            # every object goes through it, so nothing is placed in a cluster that is another's
+            # every object goes through it, so nothing is placed in another lab's cluster
             opts=pulumi.ResourceOptions(parent=self, depends_on=[claim]),
         )
         child = pulumi.ResourceOptions(parent=self, provider=self.provider)
-        after = Foundations(name, owner, child).place(lab, cluster)
+        after = place_foundations(name, lab, cluster, owner, child)
         operators = [
             Operator(
                 f"{name}-{key}",
@@ -111,12 +111,12 @@ class RdmaCluster(pulumi.ComponentResource):
                 after=args.vf_layout,
                 wait_s=GATE_S[patience],
             ),
-            # it looks at what plugins and controllers have made of all that
+            # it reads what plugins and controllers made of all this
             pulumi.ResourceOptions(parent=self, depends_on=everything),
         )
         self.faults = gate.report.apply(lambda text: json.loads(text or "{}"))
         self.fault_outline = self.faults.apply(few_faults)
-        # by id, not by what the gate says: that is unknown in a preview of its update, and all behind it would be
+        # by ID: the gate's report is unknown in a preview of its update, and so would be everything that depends on it
         ids = [resource.id for resource in (*everything, gate)]
         self.ready = pulumi.Output.all(*ids).apply(lambda _: True)
         self.register_outputs({"attachments": self.attachments, "faults": self.faults, "ready": self.ready})

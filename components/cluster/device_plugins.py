@@ -1,4 +1,4 @@
-"""What every device plugin with a configuration of its own has in common: the pod that the kubelet talks to."""
+"""Device plugins with their own configuration (SR-IOV and shared RDMA), and the CNI plugins for VFs."""
 
 import hashlib
 import json
@@ -25,12 +25,12 @@ from stacks.lab import Lab
 from stacks.rails import Rail
 
 CONFIG_ANNOTATION = "rocelab/config"
-"""Digest of the configuration: plugins read it once, when they start, so another one is a new pod."""
+"""Digest of the configuration: plugins read it only when they start, so a change means a new pod."""
 KUBELET_FOLDERS = {
     "device-plugins": "/var/lib/kubelet/device-plugins",
     "plugins-registry": "/var/lib/kubelet/plugins_registry",
 }
-"""Where the kubelet looks for plugins, by the name of the volume: both of its ways, as each plugin takes one."""
+"""The kubelet's folders for plugins, by volume name: plugins use one or the other."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -44,13 +44,13 @@ class DevicePlugin:
     args: tuple[str, ...] = ()
     config_map: str
     config_folder: str
-    """Where it looks for its `config.json`."""
+    """Folder of its `config.json`."""
     folder: tuple[str, str]
-    """Volume and path of the node's folder that it needs besides the kubelet's; the pod has it in the same place."""
+    """Volume and path of another folder of the node that it needs, at the same path in the pod."""
     makes_folder: bool = False
     looks_once: str = ""
     """For a plugin that looks for devices only when it starts: the shell function `look`, which prints what the plugin
-    depends on. When it prints something else, the kubelet restarts the plugin. Empty: it looks again by itself."""
+    depends on. When its output changes, the kubelet restarts the plugin. Empty: the plugin looks again by itself."""
 
 
 SEEN = "/seen/devices"
@@ -59,7 +59,7 @@ SAME = f"""now=$(look)
 echo "$now" >{SEEN}
 echo "devices came, went or were made again: the plugin looks again"
 exit 1"""
-"""A liveness probe that fails once for each change. Its file is never younger than the plugin's own look."""
+"""A liveness probe that fails once per change. Its file is never newer than the plugin's own look."""
 
 
 def render_plugin(plugin: DevicePlugin, namespace: str, config: str) -> Program:
@@ -82,7 +82,7 @@ def render_plugin(plugin: DevicePlugin, namespace: str, config: str) -> Program:
             else {}
         ),
     }
-    # before the plugin looks, so that nothing can come between its look and this one unnoticed
+    # before the plugin looks, so that no change in between goes unnoticed
     first: Manifest = {
         "name": "seen",
         "image": plugin.image,
@@ -114,33 +114,33 @@ def render_plugin(plugin: DevicePlugin, namespace: str, config: str) -> Program:
 
 
 LAYOUT_ANNOTATION = "rocelab/vf-layout"
-"""Digest of all VFs of the lab. The plugin looks for VFs once, when it starts, so a new layout is a new pod."""
+"""Digest of all VFs of the lab. The plugin looks for VFs only when it starts, so a new layout means a new pod."""
 
 LOOK = """look() {
   for vf in /sys/bus/pci/devices/*/physfn; do stat -c "%n %i" "${vf%/physfn}/driver"; done 2>/dev/null
   stat -c "%n %i" /sys/class/misc/rdma_cm 2>/dev/null
 }"""
-"""The VFs that have a driver, and whether rdma_ucm is loaded; the inodes differ when a driver was loaded again, even
-where the addresses are the same. None of it moves into a pod's namespace with the VF.
+"""The VFs that have a driver, and whether rdma_ucm is loaded. The inodes change when a driver is reloaded, even if the
+addresses stay. None of this moves into a pod's namespace with the VF.
 
-Without it nothing starts the plugin again after a reboot or a driver reload, since the lab's VFs are the same as
-before; and its pods lack /dev/infiniband/rdma_cm where rdma_ucm was loaded after it, as a container keeps the /dev that
-it started with.
+Without this probe nothing would restart the plugin after a reboot or a driver reload, because the lab's VFs are the
+same as before. And its pods would lack /dev/infiniband/rdma_cm if rdma_ucm was loaded later, because a container keeps
+the /dev that it started with.
 """
 
 
 def render_device_plugin(lab: Lab, cluster: Cluster) -> Program:
-    """Offers each rail's VFs as its resource. `LAYOUT_ANNOTATION` is set by whoever knows that the VFs are there."""
+    """Offers each rail's VFs as its resource. The caller sets `LAYOUT_ANNOTATION` when the VFs exist."""
     plugin = DevicePlugin(
         app="sriov-device-plugin",
         daemon_set="kube-sriov-device-plugin",
         container="kube-sriovdp",
         image=cluster.bill.sriov_device_plugin,
-        # without --log-dir the log goes to stderr; a file on the node would grow without end
+        # without --log-dir the log goes to stderr; a file on the node would grow forever
         args=("--log-level=4",),
         config_map="sriovdp-config",
         config_folder="/etc/pcidp",
-        # what a pod's VF is called; Multus reads it there
+        # the name of a pod's VF, which Multus reads here
         folder=("device-info", "/var/run/k8s.cni.cncf.io/devinfo/dp"),
         makes_folder=True,
         looks_once=LOOK,
@@ -151,9 +151,8 @@ def render_device_plugin(lab: Lab, cluster: Cluster) -> Program:
 def device_plugin_config(lab: Lab, cluster: Cluster) -> str:
     """The resources as JSON, one per rail.
 
-    `isRdma` stands inside the selectors: the plugin ignores it at the resource, without a word, and pods then get no
-    /dev/infiniband. The simulator's VFs have no RDMA device, which the plugin would refuse to offer; there it never
-    runs, so the text is the same for both kinds of lab.
+    `isRdma` belongs in the selectors: at the resource, the plugin silently ignores it, and pods get no /dev/infiniband.
+    The plugin would refuse the simulator's VFs, which have no RDMA device, but it never runs there.
     """
     found: list[JsonValue] = [
         {
@@ -194,7 +193,7 @@ def _cni_installer(app: str, name: str, container: str, image: str, cluster: Clu
     }
     pod: Manifest = {
         "automountServiceAccountToken": False,
-        # the plugin is copied before the node's network works, so the pod must not wait for one
+        # the pod must not wait for the node's network, which needs this plugin
         "hostNetwork": True,
         "containers": [copier],
         "volumes": [host_folder("cnibin", CNI_BIN)],
@@ -203,13 +202,13 @@ def _cni_installer(app: str, name: str, container: str, image: str, cluster: Clu
 
 
 PVRDMA_VENDOR, PVRDMA_DEVICE = "15ad", "0820"
-"""The paravirtual device on the PCI bus. Its netdev is another function (vmxnet3), so no interface name leads to it."""
+"""The paravirtual PCI device. Its netdev is another function (vmxnet3), so no interface name selects it."""
 RESCAN_S = 60
-"""Unlike the SR-IOV plugin it looks again by itself: a PF that comes late is found."""
+"""Unlike the SR-IOV plugin, it rescans by itself and finds a PF that comes late."""
 
 
 def render_shared_device_plugin(lab: Lab, cluster: Cluster, delivery: SharedRdma | Pvrdma) -> Program:
-    """Offers each rail's RDMA device under the rail's resource. It ends at once on a host with exclusive namespaces."""
+    """Offers each rail's RDMA device as the rail's resource. It exits at once on a host with exclusive namespaces."""
     plugin = DevicePlugin(
         app="rdma-shared-device-plugin",
         daemon_set="rdma-shared-dp-ds",

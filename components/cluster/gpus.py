@@ -1,4 +1,4 @@
-"""Who offers `nvidia.com/gpu`: NVIDIA's device plugin as a DaemonSet, or the GPU operator by its ClusterPolicy."""
+"""The source of `nvidia.com/gpu`: NVIDIA's device plugin as a DaemonSet, or the GPU operator by its ClusterPolicy."""
 
 from pydantic import JsonValue
 
@@ -21,28 +21,27 @@ from stacks.lab import Lab
 APP = "nvidia-device-plugin"
 RUNTIME_CLASS = "nvidia"
 POLICY = "cluster-policy"
-"""Name that the operator's chart would use as well, so that two policies collide instead of one being ignored."""
+"""The name that the operator's chart uses, so that two policies collide instead of one being ignored."""
 
 
 def render_gpu_device_plugin(lab: Lab, cluster: Cluster) -> Program:
-    """The plain plugin, on the lab's nodes with GPUs, whose driver and container toolkit are there already.
+    """The plain plugin, on the lab's nodes with GPUs, driver and container toolkit.
 
-    Nowhere else: a node without the toolkit has no runtime of the class, so the pod never starts there, and whoever
-    waits for the roll-out waits for ever.
+    On a node without the toolkit, the pod would never start, and the roll-out would never end.
     """
     hosts: list[JsonValue] = [node.name for node in present_nodes(lab) if node.gpus]
     with_gpus: Manifest = {"key": "kubernetes.io/hostname", "operator": "In", "values": hosts}
     container: Manifest = {
         "name": "nvidia-device-plugin-ctr",
         "image": cluster.bill.gpu_device_plugin,
-        # a node whose GPUs are not found yet tells so by what it offers, and the gate says it
+        # if no GPU is found yet, the node's resources show it, and the gate reports it
         "env": [{"name": "FAIL_ON_INIT_ERROR", "value": "false"}],
         "resources": resources("50m", "64Mi", "256Mi"),
         "securityContext": {"privileged": True},
         "volumeMounts": [mount("device-plugins", "/var/lib/kubelet/device-plugins")],
     }
     pod: Manifest = {
-        # where the toolkit is not every container's runtime, a pod asks for it by this class
+        # if the toolkit is not the default runtime, a pod selects it by this class
         **({} if _toolkit_is_default(lab) else {"runtimeClassName": RUNTIME_CLASS}),
         "affinity": {
             "nodeAffinity": {
@@ -61,9 +60,9 @@ def render_gpu_device_plugin(lab: Lab, cluster: Cluster) -> Program:
 
 
 def render_gpu_policy(lab: Lab, cluster: Cluster) -> Manifest:
-    """What the GPU operator runs. Driver and toolkit only where the lab leaves them to it (`gpu`).
+    """What the GPU operator runs. Driver and toolkit only if the lab leaves them to it (`gpu`).
 
-    Images stand here because the operator has no defaults of its own outside its chart.
+    It lists images, because the operator has no defaults outside its chart.
     """
     bill, registry = cluster.bill, cluster.registry
     driver = lab.gpu is not None and lab.gpu.driver.source == "operator"
@@ -90,7 +89,7 @@ def render_gpu_policy(lab: Lab, cluster: Cluster) -> Manifest:
         "devicePlugin": {"enabled": True, **in_parts(bill.gpu_device_plugin, registry)},
         "validator": in_parts(bill.gpu_operator, registry),
         "gfd": {"enabled": True, **in_parts(bill.gpu_device_plugin, registry)},
-        # measuring GPUs is not what this lab is for, and each would be another image to mirror
+        # the lab does not need GPU metrics, and each would be another image to mirror
         "dcgm": off,
         "dcgmExporter": off,
         "nodeStatusExporter": off,

@@ -8,11 +8,11 @@ from pydantic import JsonValue
 from stacks.bill import Registry
 
 Manifest = dict[str, JsonValue]
-"""A Kubernetes object as the API takes it. No map in it is empty: server-side apply would own what is not there."""
+"""A Kubernetes object. No map in it is empty: server-side apply would own the missing content."""
 
 PART_OF: Manifest = {"app.kubernetes.io/part-of": "rocelab"}
 
-# Node agents set up the network of everybody else, so they run on tainted, full and not yet ready nodes as well.
+# Node agents set up the network of all other pods, so they also run on tainted, full and unready nodes.
 TOLERATE_ALL: list[JsonValue] = [
     {"operator": "Exists", "effect": "NoSchedule"},
     {"operator": "Exists", "effect": "NoExecute"},
@@ -23,7 +23,7 @@ CNI_BIN = "/opt/cni/bin"
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Program:
-    """Something that runs in the cluster, by short key: what its pods need to start, and then the pods themselves."""
+    """A program in the cluster, by short key: what its pods need to start, and the pods."""
 
     needs: Mapping[str, Manifest] = field(default_factory=dict)
     """Accounts, rights and settings."""
@@ -31,12 +31,12 @@ class Program:
     """DaemonSets and Deployments."""
 
     def objects(self) -> list[Manifest]:
-        """All of it in the order of placing."""
+        """All objects in the order of their placing."""
         return [*self.needs.values(), *self.runs.values()]
 
 
 def metadata(name: str, app: str, namespace: str | None = None) -> Manifest:
-    """Name and labels of an object of the program `app`; without a namespace it is of the whole cluster."""
+    """Name and labels of an object of the program `app`; without a namespace it is cluster-wide."""
     return {
         "name": name,
         **({"namespace": namespace} if namespace else {}),
@@ -74,7 +74,7 @@ def role(name: str, app: str, namespace: str, rules: Sequence[Manifest]) -> Mani
 
 
 def binding(of: Manifest, to: Manifest) -> Manifest:
-    """Gives the rights `of` a role to a service account; both have the binding's name and labels."""
+    """Grants the role `of` to the service account `to`; the binding has the role's name and labels."""
     owner = of["metadata"]
     subject = to["metadata"]
     if not isinstance(owner, dict) or not isinstance(subject, dict):
@@ -86,6 +86,14 @@ def binding(of: Manifest, to: Manifest) -> Manifest:
         "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": of["kind"], "name": owner["name"]},
         "subjects": [{"kind": "ServiceAccount", "name": subject["name"], "namespace": subject["namespace"]}],
     }
+
+
+def granted(who: Manifest, rights: Manifest, lease_rights: Manifest | None = None) -> dict[str, Manifest]:
+    """A service account with its rights, by the keys that name their resources."""
+    objects = {"account": who, "role": rights, "binding": binding(rights, who)}
+    if lease_rights is not None:
+        objects |= {"lease-role": lease_rights, "lease-binding": binding(lease_rights, who)}
+    return objects
 
 
 def config_map(name: str, app: str, namespace: str, data: Mapping[str, str]) -> Manifest:
@@ -101,7 +109,7 @@ def config_map(name: str, app: str, namespace: str, data: Mapping[str, str]) -> 
 def daemon_set(
     name: str, app: str, namespace: str, pod: Manifest, annotations: Mapping[str, str] | None = None
 ) -> Manifest:
-    """One pod on each Linux node. A quarter of them restarts at once: one by one, a large lab outlasts the wait."""
+    """One pod per Linux node. A quarter restarts at once: one by one, a large lab would exceed the wait."""
     labels: Manifest = {"app.kubernetes.io/name": app, **PART_OF}
     return {
         "apiVersion": "apps/v1",
@@ -125,7 +133,7 @@ def daemon_set(
 
 
 def deployment(name: str, app: str, namespace: str, pod: Manifest) -> Manifest:
-    """One pod somewhere; the old one ends first, since both would hold the same lease."""
+    """One pod on any node. The old one ends first, because both would need the same lease."""
     labels: Manifest = {"app.kubernetes.io/name": app, **PART_OF}
     return {
         "apiVersion": "apps/v1",
@@ -143,7 +151,7 @@ def deployment(name: str, app: str, namespace: str, pod: Manifest) -> Manifest:
     }
 
 
-# Small clusters have workers with GPU taints only, so controllers may run beside the control plane.
+# Small clusters may have only workers with GPU taints, so controllers may run beside the control plane.
 CONTROL_PLANE_TOO: list[JsonValue] = [
     {"key": "node-role.kubernetes.io/control-plane", "operator": "Exists", "effect": "NoSchedule"},
     {"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"},
@@ -151,17 +159,17 @@ CONTROL_PLANE_TOO: list[JsonValue] = [
 
 
 def resources(cpu: str, memory: str, memory_limit: str) -> Manifest:
-    """Requests and a memory limit. No CPU limit: a throttled network agent is a pod that does not start."""
+    """Requests and a memory limit. No CPU limit: a throttled network agent delays every pod."""
     return {"requests": {"cpu": cpu, "memory": memory}, "limits": {"memory": memory_limit}}
 
 
 def unprivileged() -> Manifest:
-    """For containers that talk to the API or copy a file, and do nothing to the node."""
+    """For containers that only call the API or copy a file."""
     return {"allowPrivilegeEscalation": False, "readOnlyRootFilesystem": True, "capabilities": {"drop": ["ALL"]}}
 
 
 def host_folder(name: str, path: str, *, create: bool = False) -> Manifest:
-    """A volume that is a folder of the node. `create` only where nothing else makes it."""
+    """A volume with a folder of the node. Use `create` only if nothing else creates it."""
     return {"name": name, "hostPath": {"path": path, **({"type": "DirectoryOrCreate"} if create else {})}}
 
 
@@ -176,12 +184,12 @@ def env_field(name: str, path: str) -> Manifest:
 
 
 def ready_when(path: str, port: int) -> Manifest:
-    """A readiness probe, so that waiting for the roll-out waits for a program that answers."""
+    """A readiness probe, so that a roll-out waits until the program answers."""
     return {"httpGet": {"path": path, "port": port}, "initialDelaySeconds": 2, "periodSeconds": 5}
 
 
 def runs(command: str, *, period_s: int, failures: int) -> Manifest:
-    """A probe by a shell command. The time is generous: a shell may take seconds to start on an overloaded node."""
+    """A probe by a shell command, which may take seconds to start on an overloaded node."""
     return {
         "exec": {"command": ["sh", "-c", command]},
         "periodSeconds": period_s,

@@ -4,9 +4,9 @@ from components.cluster.manifests import (
     Manifest,
     Program,
     account,
-    binding,
     cluster_role,
     deployment,
+    granted,
     ready_when,
     resources,
     role,
@@ -17,15 +17,15 @@ from stacks.cluster import Cluster
 
 APP = "mpi-operator"
 NAMESPACE = "mpi-operator"
-"""Upstream's namespace, so that a second operator collides with this one instead of working beside it."""
+"""Upstream's namespace, so that a second operator collides instead of running in parallel."""
 HEALTH_PORT = 8080
 
 
 def render_mpi_operator(cluster: Cluster) -> Program:
     """The operator with the rights that its code uses.
 
-    Fewer than upstream's: workers are reached by SSH, so no pods/exec; there is no gang scheduler; the lease is in one
-    namespace. One more: jobs/status, which suspending a job updates.
+    Unlike upstream: no pods/exec, because workers are reached by SSH; no gang scheduler; a lease in one namespace; and
+    jobs/status, which suspending a job updates.
     """
     who = account("mpi-operator", APP, NAMESPACE)
     rights = cluster_role(
@@ -50,13 +50,7 @@ def render_mpi_operator(cluster: Cluster) -> Program:
         [rule("coordination.k8s.io", ["leases"], ["get", "create", "update"])],
     )
     return Program(
-        needs={
-            "account": who,
-            "role": rights,
-            "binding": binding(rights, who),
-            "lease-role": leads,
-            "lease-binding": binding(leads, who),
-        },
+        needs=granted(who, rights, leads),
         runs={"deployment": deployment("mpi-operator", APP, NAMESPACE, _pod(cluster))},
     )
 

@@ -9,11 +9,11 @@ from components.cluster.manifests import (
     Manifest,
     Program,
     account,
-    binding,
     cluster_role,
     config_map,
     daemon_set,
     env_field,
+    granted,
     host_folder,
     mount,
     resources,
@@ -27,16 +27,16 @@ CONFIG = "multus-daemon-config"
 CNI_CONFIG = "/host/etc/cni/net.d"
 SOCKET_FOLDER = "/host/run/multus/"
 READY = f"test -S {SOCKET_FOLDER}multus.sock && test -f {CNI_CONFIG}/00-multus.conf"
-"""Whether pods get their rails from now on. Upstream's DaemonSet has no probe, so it counts as rolled out before the
-daemon has written its configuration, and a pod of that moment gets the node's own network alone, without an error.
+"""Whether new pods get their rails. Upstream's DaemonSet has no probe, so it counts as rolled out before the daemon has
+written its configuration, and a pod of that moment silently gets the node's own network only.
 
 The daemon listens first and writes afterwards (multus-cni v4.3.0, cmd/multus-daemon/main.go). It removes the socket's
-folder when it starts, so a file that a killed daemon left proves nothing by itself.
+folder when it starts, so a file of an earlier daemon proves nothing by itself.
 """
 
 
 def render_multus(cluster: Cluster) -> Program:
-    """The thick form, which upstream advises: a daemon does the work, and a small shim is what the runtime calls."""
+    """The thick variant, which upstream recommends: a daemon does the work, and the runtime calls a small shim."""
     namespace = cluster.system_namespace
     who = account("multus", APP, namespace)
     rights = cluster_role(
@@ -53,9 +53,7 @@ def render_multus(cluster: Cluster) -> Program:
     )
     return Program(
         needs={
-            "account": who,
-            "role": rights,
-            "binding": binding(rights, who),
+            **granted(who, rights),
             "config": config_map(CONFIG, APP, namespace, {"daemon-config.json": _daemon_config()}),
         },
         runs={"daemonset": daemon_set("kube-multus-ds", APP, namespace, _pod(cluster))},
@@ -63,7 +61,7 @@ def render_multus(cluster: Cluster) -> Program:
 
 
 def _daemon_config() -> str:
-    """The node's own network stays the first; delegates run in the node's root, where their files are."""
+    """The node's own network stays first; delegates run in the node's root, where their files are."""
     config = {
         "chrootDir": "/hostroot",
         "cniVersion": "0.3.1",

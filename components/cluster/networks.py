@@ -14,7 +14,7 @@ from stacks.rails import Rail
 
 API_VERSION = "k8s.cni.cncf.io/v1"
 RESOURCE_ANNOTATION = "k8s.v1.cni.cncf.io/resourceName"
-"""Ties a network to the resource of its VFs; without it Multus passes no device on."""
+"""Ties a network to the resource of its VFs; without it Multus passes no device."""
 
 
 def render_network(lab: Lab, cluster: Cluster, rail: Rail, namespace: str) -> Manifest:
@@ -27,7 +27,7 @@ def render_network(lab: Lab, cluster: Cluster, rail: Rail, namespace: str) -> Ma
         "name": rail.network_name,
         "plugins": [first, *meta_plugins(lab, cluster, rail)],
     }
-    # a macvlan is made, not taken from a pool of devices: nothing is to be passed on
+    # a macvlan is created, not taken from a pool of devices
     annotations: Manifest = {} if shared else {"annotations": {RESOURCE_ANNOTATION: rail.resource}}
     return {
         "apiVersion": API_VERSION,
@@ -51,7 +51,7 @@ def meta_plugins(lab: Lab, cluster: Cluster, rail: Rail) -> list[JsonValue]:
     if rail.pod and rail.pod.gateway is not None:
         # Source-based routing: what the pod's own address sends beyond the subnet takes the rail's router. The plugin
         # moves all routes of the interface out of the main table, so that a program which does not bind its source
-        # reaches no peer on the rail. An isolated rail has nobody beyond its subnet: its connected route is enough.
+        # reaches no peer on the rail. An isolated rail has no peer beyond its subnet: its connected route is enough.
         plugins.append({"type": "sbr"})
     if lab.hosts.rdma_namespaces == "exclusive":
         plugins.append({"type": "rdma"})
@@ -67,7 +67,7 @@ def _vf(cluster: Cluster, rail: Rail) -> Manifest:
     return {
         "type": "sriov",
         **({"vlan": vlan_id} if vlan_id is not None else {}),
-        # both belong to the VF in the pod, not to the idle one on the host
+        # these apply to the VF in the pod, not to the idle one on the host
         "spoofchk": "off",
         "trust": "on",
         **({"capabilities": IPS} if cluster.ipam.NAMED_BY_PODS else {}),
@@ -76,7 +76,7 @@ def _vf(cluster: Cluster, rail: Rail) -> Manifest:
 
 
 def _macvlan(lab: Lab, cluster: Cluster, rail: Rail) -> Manifest:
-    """An interface of its own on the PF, untagged as the PF is. Rules see to it that a rail has one name for it."""
+    """An interface on the PF, untagged like the PF. Rules ensure that a rail has one name for it."""
     return {
         "type": "macvlan",
         "master": interfaces(lab, rail)[0],

@@ -1,4 +1,4 @@
-"""What must be true of nodes, pools and networks before a job may start. Pure: objects in, reasons out."""
+"""The conditions on nodes, pools and networks before a job may start. Pure: objects in, reasons out."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -21,7 +21,7 @@ from stacks.words import some
 
 GPU = "nvidia.com/gpu"
 DISTRIBUTION = re.compile(r"[-+](?!alpha|beta|rc).*$")
-"""What distributions write behind the release (`1.35.2+rke2r1`, `1.35.2-eks-a1b2c3d`). A candidate is none yet."""
+"""Suffix of a distribution (`1.35.2+rke2r1`, `1.35.2-eks-a1b2c3d`), but not of a release candidate."""
 NODE_STATES = "/apis/sriovnetwork.openshift.io/v1/namespaces/{namespace}/sriovnetworknodestates"
 
 
@@ -30,9 +30,9 @@ class GateSpec:
     """What the gate expects; plain values, because the state contains them."""
 
     nodes: dict[str, dict[str, int]]
-    """Resources that each active node has to offer."""
+    """Resources by active node."""
     kubelet: str
-    """Version, or its beginning; empty: any."""
+    """Version or its prefix; empty: any."""
     pools: dict[str, list[str]]
     """Path of each address pool, and the nodes that need a block of it."""
     networks: list[str]
@@ -40,15 +40,15 @@ class GateSpec:
     node_states: str
     """Path of the SR-IOV operator's own reports; empty without it."""
     subnets: dict[str, str] = field(default_factory=dict)
-    """The rails' own subnets, by the words for each: nothing else of the cluster may lie in them."""
+    """The rails' subnets by name: nothing else in the cluster may use them."""
     drain: bool | None = None
-    """Whether the SR-IOV operator empties a node before its VFs change; None: no operator changes them."""
+    """Whether the SR-IOV operator drains a node before its VFs change; None: no operator changes them."""
 
 
 def gate_spec(lab: Lab, cluster: Cluster) -> GateSpec:
-    """What a lab's gate looks for.
+    """What a lab's gate expects.
 
-    Nobody gives out blocks in the simulator, whose pods get no interface, so pools are looked at on hardware only.
+    Pools are checked on hardware only: the simulator's pods get no interface, so it allocates no blocks.
     """
     operator = cluster.delivery if isinstance(cluster.delivery, SriovOperator) else None
     blocks = {} if isinstance(cluster.delivery, Pvrdma) else address_source(cluster).blocks(lab)
@@ -61,7 +61,7 @@ def gate_spec(lab: Lab, cluster: Cluster) -> GateSpec:
         nodes={node.name: _resources(lab, cluster, node) for node in lab.active_nodes},
         kubelet=_kubelet(cluster),
         pools={} if lab.simulated else blocks,
-        # no operator runs in the simulator to make a network of its custom resource
+        # no operator runs in the simulator to create networks
         networks=[] if operator and lab.simulated else paths,
         node_states=NODE_STATES.format(namespace=operator.namespace) if operator else "",
         drain=operator.drain if operator else None,
@@ -77,12 +77,12 @@ def gate_spec(lab: Lab, cluster: Cluster) -> GateSpec:
 
 
 def vf_changes(old: GateSpec, new: GateSpec) -> Iterator[str]:
-    """What a preview says of VFs that the SR-IOV operator will make or take: its custom resource has a number only."""
+    """A line per change of VFs by the SR-IOV operator, whose custom resource shows only a number."""
     if new.drain is None:
         return
     counts: dict[tuple[str, int, int], list[str]] = {}
     for node in old.nodes.keys() & new.nodes.keys():
-        # what is not named is none: a PF has joined its rail, or left it
+        # a missing resource counts as 0: a PF joined its rail or left it
         for resource in (old.nodes[node].keys() | new.nodes[node].keys()) - {GPU}:
             before, after = old.nodes[node].get(resource, 0), new.nodes[node].get(resource, 0)
             if before != after:
@@ -102,7 +102,7 @@ def vf_changes(old: GateSpec, new: GateSpec) -> Iterator[str]:
 
 
 def _kubelet(cluster: Cluster) -> str:
-    """The version that the lab names; of a cluster that is made here it is the release that was installed."""
+    """The version in the lab file, or the installed release of a cluster that rocelab creates."""
     made = cluster.bootstrap.version if cluster.bootstrap else ""
     return (cluster.kubelet_version or made).removeprefix("v")
 
@@ -139,9 +139,9 @@ def node_faults(name: str, node: Manifest | None, resources: Mapping[str, int], 
 
 
 def network_faults(node: Manifest | None, subnets: Mapping[str, str]) -> list[str]:
-    """Where the cluster's own traffic would use a rail: by the node's address there, or by that of its pods.
+    """Faults if the cluster's own traffic would use a rail, through the node's address or its pods' addresses.
 
-    A lab file can only name the cluster's pod subnet; of a cluster that is made elsewhere this is what it really gave.
+    The lab file names only a pod subnet; these are the addresses that the cluster really uses.
     """
     faults = []
     for address in _values(node, "status", "addresses"):
@@ -163,7 +163,7 @@ def network_faults(node: Manifest | None, subnets: Mapping[str, str]) -> list[st
 
 
 def pool_faults(name: str, pool: Manifest | None, nodes: Sequence[str]) -> list[str]:
-    """Nodes without a block of a pool: their pods would wait for an address for ever."""
+    """Nodes without a block of a pool: their pods would wait for an address forever."""
     if pool is None:
         return [f"there is no address pool {name}"]
     allocations = at(pool, "status", "allocations")

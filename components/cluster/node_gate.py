@@ -1,4 +1,4 @@
-"""The gate before jobs: whether nodes, pools and networks are what the lab says. What it finds is data.
+"""The gate before jobs: whether nodes, pools and networks match the lab. Its findings are data, not errors.
 
 The state contains the path of this module, so it must not move.
 """
@@ -18,26 +18,26 @@ from stacks.words import plural
 
 POLL_S = 2.0
 ANNOUNCE_S = 30.0
-"""How often a wait says what it waits for."""
+"""How often a wait logs what it waits for."""
 PLAYED_S = 5.0
-"""How long it waits at most where kwok plays the kubelets: no plugin will ever register anything there."""
+"""Longest wait if kwok plays the kubelets, where no plugin ever registers."""
 PLAYED = "kwok.x-k8s.io/node"
 """Annotation of the nodes that kwok plays (kubernetes-sigs/kwok, kustomize/kwok/kwok.yaml)."""
 LARGEST_REPORT = 40
-"""Reasons that are kept; with more nodes than that at fault, their number says enough."""
+"""Faults that are kept; of more, only the number."""
 
 Properties = dict[str, object]
 Faults = dict[str, list[str]]
-"""Reasons by node, pool or network; nothing of what is fine."""
+"""Reasons by node, pool or network that has a fault."""
 
 
 class NodeGateProvider(ResourceProvider):
-    """Looks in create and update, waits as long as it may, and never fails for what it sees."""
+    """Reads the cluster in create and update, waits for it, and never fails because of a fault."""
 
     serialize_as_secret_always = False  # its code holds no secret; the kubeconfig is a property and secret by itself
 
     def diff(self, _id: str, _olds: Properties, _news: Properties) -> DiffResult:
-        """Looks again when something changed that it looks at, and as long as not everything was fine."""
+        """Runs again when its inputs change, and as long as there are faults."""
         for line in vf_changes(_spec(_olds), _spec(_news)):
             pulumi.log.info(line)
         same = all(_olds.get(key) == _news.get(key) for key in ("wanted", "after", "kubeconfig", "wait_s"))
@@ -84,7 +84,7 @@ def played(api: KubernetesApi) -> bool:
 
 
 def wait(look_once: Callable[[], Faults], wait_s: float, say: Callable[[str], None]) -> Faults:
-    """What is left after the time; an empty answer ends it at once."""
+    """The faults after the time; none end the wait at once."""
     begun_s = said_s = time.monotonic()
     while (faults := look_once()) and (now_s := time.monotonic()) < begun_s + wait_s:
         if now_s >= said_s + ANNOUNCE_S:
@@ -121,16 +121,16 @@ class NodeGateArgs:
     spec: GateSpec
     kubeconfig: pulumi.Input[str]
     after: pulumi.Input[str]
-    """What changes when devices come or go; the gate then looks again."""
+    """Changes when devices change; the gate then runs again."""
     wait_s: int
-    """How long devices may take to appear after their plugin has started."""
+    """How long devices may take to appear after their plugin starts."""
 
 
 class NodeGate(Resource, module="cluster", name="NodeGate"):
     """The state of the nodes when jobs may begin."""
 
     report: pulumi.Output[str]
-    """`Faults` as JSON; `{}` when everything is as the lab says."""
+    """`Faults` as JSON; `{}` without faults."""
 
     def __init__(self, name: str, args: NodeGateArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         inputs: dict[str, pulumi.Input[str] | int | None] = {

@@ -22,9 +22,8 @@ class Owner:
     def manager(self) -> str:
         """Field manager of the whole lab.
 
-        The provider's default is a random one per object, with which a run that was killed would conflict with its
-        own successor. Nothing is forced: an object that somebody else manages differently is an error that names the
-        manager, not a silent take-over.
+        The provider's default is random per object, so the run after an interrupted one would conflict with it. Nothing
+        is forced: if another manager sets a field differently, the error names that manager.
         """
         return f"rocelab-{self.lab}"
 
@@ -37,9 +36,9 @@ class Owner:
 def place(
     name: str, manifest: Mapping[str, object], owner: Owner, opts: pulumi.ResourceOptions
 ) -> pulumi.CustomResource:
-    """One object, handed to the provider as it is rendered, with its owner's marks.
+    """One object, passed to the provider as rendered, with its owner's labels.
 
-    The SDK's classes would translate keys on the way (`x-kubernetes-…`, `roleRef`); the provider takes the API's own.
+    The SDK's classes would rename keys (`x-kubernetes-…`, `roleRef`); the provider takes the API's own.
     """
     metadata = manifest["metadata"]
     if not isinstance(metadata, Mapping):
@@ -74,7 +73,7 @@ class OperatorArgs:
     pod_annotations: Mapping[str, pulumi.Input[str]] = field(default_factory=dict)
     """What restarts its pods besides a new manifest."""
     roll_out: pulumi.CustomTimeouts | None = None
-    """How long its pods may take to be ready; None: as long as the provider waits, which is ten minutes."""
+    """How long its pods may take to be ready; None: the provider's ten minutes."""
 
 
 class Operator(pulumi.ComponentResource):
@@ -86,12 +85,12 @@ class Operator(pulumi.ComponentResource):
     def __init__(self, name: str, args: OperatorArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("rocelab:cluster:Operator", name, None, opts)
         needed = [
-            # objects name their namespace by text, so nothing else tells the engine that it comes first
+            # objects name their namespace by text, so the engine does not see the dependency
             place(f"{name}-{key}", manifest, args.owner, _child(self, args.after))
             for key, manifest in args.program.needs.items()
         ]
         self.running = {
-            # without account, rights, settings and the kinds it watches, a pod fails and is tried again ever later
+            # without account, rights, settings and its kinds, a pod fails and restarts with growing delays
             path_of(manifest): place(
                 f"{name}-{key}",
                 with_pod_annotations(manifest, args.pod_annotations) if args.pod_annotations else manifest,

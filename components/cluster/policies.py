@@ -1,7 +1,7 @@
 """Custom resources for NVIDIA's network operator (26.4) and its SR-IOV operator, in the order of their placing.
 
-The operators own what follows from them: Multus, CNI plugins, nv-ipam, VFs, the device plugin, and on request the
-driver. Nothing of that is placed by this program as well.
+The operators own what follows: Multus, CNI plugins, nv-ipam, VFs, the device plugin, and on request the driver.
+rocelab places none of these.
 """
 
 import json
@@ -21,14 +21,14 @@ APP = "rail-policy"
 NIC_API = "mellanox.com/v1alpha1"
 SRIOV_API = "sriovnetwork.openshift.io/v1"
 NIC_POLICY = "nic-cluster-policy"
-"""The one name that the operator honours; under another it says `ignore`."""
+"""The only name that the operator accepts; it ignores others."""
 DRIVER_READY = "network.nvidia.com/operator.mofed.wait"
-"""Label that the operator gives a node: false once no driver container is awaited there."""
+"""Label that the operator sets on a node: false once it waits for no driver container there."""
 UPGRADE_S = 300
 WAIT_FOR, WAIT_S = "pulumi.com/waitFor", "pulumi.com/timeoutSeconds"
 READY = "jsonpath={.status.state}=ready"
 NIC_POLICY_S = 3600
-"""A driver container is built for the running kernel, on each node, before the policy is ready."""
+"""Each node builds a driver container for its kernel before the policy is ready."""
 
 
 def render_nic_policy(lab: Lab, cluster: Cluster) -> Manifest:
@@ -50,7 +50,7 @@ def render_nic_policy(lab: Lab, cluster: Cluster) -> Manifest:
             **({"env": environment} if environment else {}),
             "upgradePolicy": _upgrade(),
         }
-    # the pools' definition comes with nv-ipam, so whatever is placed next waits; no operator runs in the simulator
+    # nv-ipam brings the definition of pools, so everything after this waits; no operator runs in the simulator
     waited: Manifest = {} if lab.simulated else {"annotations": {WAIT_FOR: READY, WAIT_S: str(NIC_POLICY_S)}}
     return {
         "apiVersion": NIC_API,
@@ -61,12 +61,12 @@ def render_nic_policy(lab: Lab, cluster: Cluster) -> Manifest:
 
 
 def driver_by_operator(lab: Lab) -> bool:
-    """Whether the NICs' driver is a container of the operator's (`driver.source: operator`)."""
+    """Whether the operator runs the NICs' driver as a container (`driver.source: operator`)."""
     return lab.driver.source == "operator"
 
 
 def render_sriov_policies(lab: Lab, cluster: Cluster, operator: SriovOperator) -> dict[str, Manifest]:
-    """How the SR-IOV operator works, in which mode the nodes are, and what each rail's PFs are split into, by key."""
+    """By key: the SR-IOV operator's settings, the nodes' RDMA mode, and the VFs of each rail."""
     selector: Manifest = dict(operator.node_selector.items())
     where = {"namespace": operator.namespace, "app": APP}
     config: Manifest = {
@@ -77,7 +77,7 @@ def render_sriov_policies(lab: Lab, cluster: Cluster, operator: SriovOperator) -
         "spec": {
             "configDaemonNodeSelector": {**selector, **({DRIVER_READY: "false"} if driver_by_operator(lab) else {})},
             "disableDrain": not operator.drain,
-            # both need certificates; annotation and limits of our jobs come from one object anyway
+            # both need certificates; rocelab's jobs set annotation and limits together anyway
             "enableInjector": False,
             "enableOperatorWebhook": False,
             "logLevel": 2,
@@ -90,7 +90,7 @@ def render_sriov_policies(lab: Lab, cluster: Cluster, operator: SriovOperator) -
         "spec": {
             "nodeSelector": {"matchLabels": selector},
             "maxUnavailable": operator.max_unavailable,
-            # another mode is a reboot of each node, one pool member after the other
+            # a change of the mode reboots each node, one after the other
             "rdmaMode": lab.hosts.rdma_namespaces,
         },
     }
@@ -99,9 +99,9 @@ def render_sriov_policies(lab: Lab, cluster: Cluster, operator: SriovOperator) -
 
 
 def render_sriov_network(lab: Lab, cluster: Cluster, rail: Rail, namespace: str) -> Manifest:
-    """The rail in one namespace: the operator makes the NetworkAttachmentDefinition of this name there.
+    """The rail in one namespace, where the operator creates the NetworkAttachmentDefinition of this name.
 
-    It lies in the users' namespace, since two networks of one name cannot lie in the operator's.
+    It is in the users' namespace, because the operator's cannot hold two networks of one name.
     """
     chain = meta_plugins(lab, cluster, rail)
     return {
@@ -115,7 +115,7 @@ def render_sriov_network(lab: Lab, cluster: Cluster, rail: Rail, namespace: str)
             "trust": "on",
             **({"capabilities": json.dumps(IPS)} if cluster.ipam.NAMED_BY_PODS else {}),
             "ipam": json.dumps(address_source(cluster).for_rail(rail)),
-            # a fragment of the chain without its brackets: the operator pastes it behind its own plugin
+            # a fragment of the chain without brackets, which the operator appends to its own plugin
             "metaPlugins": ", ".join(json.dumps(plugin) for plugin in chain),
         },
     }
@@ -141,14 +141,14 @@ def _policy(lab: Lab, cluster: Cluster, rail: Rail, operator: SriovOperator) -> 
             "deviceType": "netdevice",
             "isRdma": True,
             "linkType": "eth",
-            # 0 wins over every other; policies of one lab never speak of the same PF
+            # 0 is the highest; policies of one lab never select the same PF
             "priority": 50,
         },
     }
 
 
 def _upgrade() -> Manifest:
-    """A new driver version goes over the nodes one by one, and takes no pod away that does not use the driver."""
+    """Updates the driver node by node, and evicts only pods that use it."""
     return {
         "autoUpgrade": True,
         "maxParallelUpgrades": 1,

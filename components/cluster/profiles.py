@@ -1,4 +1,4 @@
-"""What a lab's cluster consists of, by its profile: programs, custom resources, networks, and the kinds they need."""
+"""The parts of a lab's cluster, by its profile: programs, custom resources, networks, namespaces and images."""
 
 from collections.abc import Iterator
 
@@ -26,7 +26,7 @@ from stacks.delivery import Pvrdma, SharedRdma, SriovOperator, SriovPlain
 from stacks.lab import Lab
 
 DEVICE_PLUGIN = "device-plugin"
-"""Key of the program that looks for VFs once, when it starts."""
+"""Key of the program that looks for VFs only when it starts."""
 
 
 def programs(lab: Lab, cluster: Cluster) -> dict[str, Program]:
@@ -52,7 +52,7 @@ def policies(lab: Lab, cluster: Cluster) -> dict[str, Manifest]:
 
 
 def networks(lab: Lab, cluster: Cluster) -> dict[str, Manifest]:
-    """The rails in each namespace of the users, by `<rail>-network-<namespace>`; none where pods use the machine's."""
+    """The rails in each user namespace, by `<rail>-network-<namespace>`; none if pods use the host's network."""
     if isinstance(cluster.delivery, Pvrdma):
         return {}
     return {
@@ -72,7 +72,7 @@ def pools(lab: Lab, cluster: Cluster) -> dict[str, Manifest]:
 
 
 def kinds(cluster: Cluster) -> dict[str, Upstream | Manifest]:
-    """Definitions that are placed here, by short key. What an operator brings with it stays the operator's."""
+    """Definitions that rocelab places, by short key, without those that an operator brings."""
     source = placed_source(cluster)
     return {
         **({} if isinstance(cluster.delivery, SriovOperator | Pvrdma) else {"networks": NETWORKS_DEFINITION}),
@@ -82,7 +82,7 @@ def kinds(cluster: Cluster) -> dict[str, Upstream | Manifest]:
 
 
 def placed_source(cluster: Cluster) -> AddressSource | None:
-    """The IPAM, where this lab places it. None: pods use the machine's network, or an operator brings it."""
+    """The IPAM that rocelab places. None: pods use the host's network, or an operator brings it."""
     source = address_source(cluster)
     operated = isinstance(cluster.delivery, SriovOperator) and source.in_nic_policy()
     return None if operated or isinstance(cluster.delivery, Pvrdma) else source
@@ -100,7 +100,7 @@ def _programs(lab: Lab, cluster: Cluster) -> Iterator[tuple[str, Program]]:
     if source and (addresses := source.program()):
         yield source.name, addresses
     yield "mpi-operator", render_mpi_operator(cluster)
-    # without a resource to offer, a plugin ends at once, again and again
+    # without a resource to offer, a plugin would exit again and again
     if populated_rails(lab):
         if isinstance(delivery, SriovPlain):
             yield DEVICE_PLUGIN, render_device_plugin(lab, cluster)
@@ -113,10 +113,10 @@ def _programs(lab: Lab, cluster: Cluster) -> Iterator[tuple[str, Program]]:
 
 
 def render_namespaces(lab: Lab, cluster: Cluster) -> dict[str, Manifest]:
-    """Namespaces that are ours, by name. Those of `cluster.namespaces` exist already and outlive the lab."""
+    """Namespaces that rocelab creates, by name. Those of `cluster.namespaces` exist already and outlive the lab."""
     made: dict[str, Manifest] = {MPI_NAMESPACE: _namespace(MPI_NAMESPACE)}
     if lab.benchmarks is not None and lab.benchmarks.namespace not in cluster.namespaces:
-        # RDMA wants IPC_LOCK, which the baseline and restricted levels of pod security refuse
+        # RDMA needs IPC_LOCK, which the baseline and restricted levels of pod security refuse
         bench = _namespace(lab.benchmarks.namespace, {"pod-security.kubernetes.io/enforce": "privileged"})
         made[lab.benchmarks.namespace] = bench
     return made
@@ -131,14 +131,14 @@ def _namespace(name: str, labels: Manifest | None = None) -> Manifest:
 
 
 def images_of(lab: Lab) -> tuple[str, ...]:
-    """Images by the names that their publishers gave them, each once, sorted.
+    """Every image that a lab pulls, by its publisher's name, sorted.
 
-    What is rendered is read, and not the bill: so nothing is mirrored that no node would pull. Operators that are
-    installed already, and drivers that they build names for, bring more: their releases list them.
+    It reads the rendered objects, not the bill, so it lists nothing that no node would pull. Operators that are
+    installed already, and drivers whose names they build, need more images: their releases list them.
     """
     if lab.cluster is None:
         return ()
-    # mirrors aside: the left column is what has to be copied
+    # without mirrors: these names are what has to be copied
     cluster = lab.cluster.model_copy(update={"registry": Registry()})
     rendered = [manifest for program in programs(lab, cluster).values() for manifest in program.runs.values()]
     found = {image for manifest in [*rendered, *policies(lab, cluster).values()] for image in _images(manifest)}
@@ -150,7 +150,7 @@ def images_of(lab: Lab) -> tuple[str, ...]:
 
 
 def _images(part: JsonValue | Manifest) -> Iterator[str]:
-    """Images of containers, and those that operators put together from repository, image and version."""
+    """Images of containers, and those that operators compose from repository, image and version."""
     if isinstance(part, dict):
         image = part.get("image")
         if isinstance(image, str):

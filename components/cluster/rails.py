@@ -1,4 +1,4 @@
-"""What the cluster reads off the rails: which are in use, and which nodes and interfaces stand on them."""
+"""The rails that the cluster uses, with their nodes and interfaces."""
 
 from stacks.lab import Lab
 from stacks.nodes import Node
@@ -6,7 +6,7 @@ from stacks.rails import PodSide, Rail
 
 
 def present_nodes(lab: Lab) -> tuple[Node, ...]:
-    """Nodes that the cluster counts on. A drained node keeps its VFs and its pods, so it is one of them."""
+    """Nodes of the cluster, including drained ones, which keep their VFs and pods."""
     return tuple(node for node in lab.nodes if node.state != "absent")
 
 
@@ -18,12 +18,12 @@ def pod_rails(lab: Lab) -> tuple[Rail, ...]:
 def pod_side(rail: Rail) -> PodSide:
     """What pods see of a rail that they use."""
     if rail.pod is None:
-        raise ValueError(f"rail {rail.name} has no pods: nothing in the cluster is made for it")
+        raise ValueError(f"rail {rail.name} has no pod section, so the cluster has nothing for it")
     return rail.pod
 
 
 def populated_rails(lab: Lab) -> tuple[Rail, ...]:
-    """Rails of pods that a present node stands on. A resource without PF names would match every VF of the vendor."""
+    """Rails of pods with a PF. A resource without PF names would match every VF of the vendor."""
     return tuple(rail for rail in pod_rails(lab) if interfaces(lab, rail))
 
 
@@ -33,13 +33,13 @@ def nodes_on(lab: Lab, rail: Rail) -> tuple[Node, ...]:
 
 
 def interfaces(lab: Lab, rail: Rail) -> tuple[str, ...]:
-    """PFs of the rail by name, each once, in the order of the nodes: the plugin has one list for all of them."""
+    """Names of the rail's PFs, in the order of the nodes: the plugin has one list for all nodes."""
     found = (node.pf_on(rail.name) for node in present_nodes(lab))
     return tuple(dict.fromkeys(pf.interface for pf in found if pf))
 
 
 def slots(lab: Lab, rail: Rail) -> tuple[str, ...]:
-    """PFs of the rail by PCI address, where one of their names is on another rail too; empty where names are enough."""
+    """PCI addresses of the rail's PFs if another rail has one of their names; empty if names are enough."""
     names = set(interfaces(lab, rail))
     others = (other for other in pod_rails(lab) if other.name != rail.name)
     if not any(names.intersection(interfaces(lab, other)) for other in others):

@@ -32,11 +32,11 @@ class _NotHereError(Exception):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Store:
-    """Where upstream files are looked for, nearest first. Each route's bytes must have the pinned sha256."""
+    """The places of upstream files, nearest first. Each file must have its pinned SHA-256."""
 
     cache: Path
     mirror: Path | None = None
-    """A folder that somebody filled by hand: `<name>-<version>/<file>`."""
+    """A folder that a user filled: `<name>-<version>/<file>`."""
 
     @classmethod
     def from_environment(cls) -> "Store":
@@ -47,14 +47,14 @@ class Store:
         return cls(cache=base / "rocelab" / "store", mirror=Path(mirror) if mirror else None)
 
     def path(self, file: Upstream) -> Path:
-        """Where the file lies once it is fetched. The content's hash is in it, so a new pin is a new place."""
+        """Path of the file once it is fetched. It contains the hash, so a new pin has a new path."""
         return self.cache / f"{file.name}-{file.version}-{file.sha256[:12]}" / Path(file.path).name
 
     def read(self, file: Upstream) -> str:
-        """The text of the file, from this machine alone.
+        """The text of the file, from this machine only.
 
-        A program that runs under the engine must not wait for a download: it would fork and block the event loop in
-        the middle of its calls. `make setup` fetches ahead.
+        A Pulumi program must not wait for a download, which would block the engine's event loop. `make setup` fetches
+        ahead.
 
         Raises:
             LabError: with the command that fetches.
@@ -70,10 +70,10 @@ class Store:
         )
 
     def fetch(self, file: Upstream) -> tuple[str, str]:
-        """The text of the file and the route that it came by.
+        """The text of the file, and its route.
 
         Raises:
-            LabError: naming every route and what each lacked.
+            LabError: with the reason of every route.
         """
         routes: dict[str, Callable[[Upstream], bytes]] = {
             "cache": self._from_cache,
@@ -104,7 +104,7 @@ class Store:
     def _keep(self, file: Upstream, content: bytes) -> None:
         path = self.path(file)
         path.parent.mkdir(parents=True, exist_ok=True)
-        # another run may write the same file now: each writes its own and renames it, and the content is the same
+        # another run may write the same file now: each writes its own copy of the same content and renames it
         with tempfile.NamedTemporaryFile(dir=path.parent, delete=False) as partial:
             partial.write(content)
         Path(partial.name).chmod(0o644)
@@ -112,9 +112,9 @@ class Store:
 
 
 def _from_module(file: Upstream) -> bytes:
-    """From the release's Go module: the checksum database vouches for it before our own hash does."""
+    """From the release's Go module, which the checksum database verifies too."""
     with tempfile.TemporaryDirectory(prefix="rocelab-store-") as folder:
-        # an empty module of its own, so that no go.mod of ours is touched
+        # an empty module, so that the checkout's go.mod does not change
         (Path(folder) / "go.mod").write_text("module store\n")
         try:
             done = subprocess.run(
@@ -141,7 +141,7 @@ def _from_module(file: Upstream) -> bytes:
 
 def _from_release(file: Upstream) -> bytes:
     try:
-        # the address is ours, from stacks/bill.py, and always https
+        # the address is from stacks/bill.py, and always https
         with urllib.request.urlopen(file.url, timeout=RELEASE_TIMEOUT_S) as answer:  # noqa: S310
             content: bytes = answer.read(LARGEST_FILE_BYTES + 1)
             return content
@@ -202,7 +202,7 @@ def read_definitions(store: Store, kinds: Mapping[str, Upstream | Manifest]) -> 
     """The definitions of these kinds (`profiles.kinds`).
 
     Raises:
-        LabError: when an upstream file cannot be had, or is no definition.
+        LabError: when an upstream file is missing, or not a definition.
     """
     return {
         key: parse_definition(store.read(kind)) if isinstance(kind, Upstream) else kind for key, kind in kinds.items()
@@ -210,7 +210,7 @@ def read_definitions(store: Store, kinds: Mapping[str, Upstream | Manifest]) -> 
 
 
 def parse_definition(text: str) -> Manifest:
-    """A definition without its prose: the API server checks the same, and the state is a fifth of the size."""
+    """A definition without descriptions: the API server checks the same, and the state is a fifth of the size."""
     found = load_yaml(text)
     if not isinstance(found, dict) or found.get("kind") != "CustomResourceDefinition":
         raise LabError("an upstream file of stacks/bill.py is not a CustomResourceDefinition; correct its path")
@@ -218,7 +218,7 @@ def parse_definition(text: str) -> Manifest:
 
 
 def without_prose(part: JsonValue) -> JsonValue:
-    """The same without descriptions; a property that is called `description` is a map and stays."""
+    """The same without descriptions; a property named `description` is a map and stays."""
     if isinstance(part, dict):
         return {
             key: without_prose(value)

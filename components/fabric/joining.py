@@ -17,11 +17,11 @@ import pulumi
 from pyVmomi import vim, vmodl
 
 from components.fabric.preflight.claims import taken_address
-from components.fabric.vcenter.client import Endpoint, VCenter, session
+from components.fabric.vcenter.client import VCenter, session
 from components.fabric.vcenter.nics import choose
 from components.fabric.vcenter.objects import entity_named
 from components.fabric.vcenter.properties import collect, collect_all
-from components.fabric.vcenter.session import peer_of
+from components.fabric.vcenter.session import Endpoint, peer_of
 from stacks.base import LabError
 from stacks.fabric import DistributedSwitch, Fabric
 

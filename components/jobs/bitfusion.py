@@ -1,6 +1,6 @@
-"""What proves a Bitfusion client: a sample on a borrowed GPU, a latency below the product's limit, and a bandwidth.
+"""The checks of a Bitfusion client: a sample on a borrowed GPU, a latency below the product's limit, and a bandwidth.
 
-Never run against the product: VMware has ended it.
+Never run against the product, which VMware has discontinued.
 """
 
 from collections.abc import Iterator
@@ -15,16 +15,16 @@ from stacks.lab import Lab
 from stacks.nodes import Pf
 
 IN_IMAGE = "sudo docker run --rm -u root --ipc=host --privileged --net=host --cap-add=IPC_LOCK --pid=host"
-"""How seed C starts the repaired image, whose name comes behind it; without its -it, since no terminal is there.
+"""How the Bitfusion article starts the repaired image, without its -it, because there is no terminal.
 
-The PVRDMA device has its addresses from the machine's own network, and lies in the machine's /dev/infiniband.
+The PVRDMA device uses the VM's own network addresses and /dev/infiniband.
 """
 Proves = Literal["end-proof", "latency", "bandwidth"]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class BitfusionCheck:
-    """One command on a client, what has to run on the server beside it, and when it is good."""
+    """One command on a client, its counterpart on the server, and its limit."""
 
     name: Proves
     client: str
@@ -34,11 +34,11 @@ class BitfusionCheck:
     words: tuple[str, ...]
     server_words: tuple[str, ...] = ()
     latency_max_us: float | None = None
-    """Typical latency at most. None: running is all that is asked, and of a bandwidth that it is reported."""
+    """Upper limit of the typical latency. None: no limit."""
 
 
 def checks(lab: Lab) -> tuple[BitfusionCheck, ...]:
-    """The end proof of each client on each server, and latency and bandwidth between the two.
+    """Sample, latency and bandwidth for each client on each server.
 
     Raises:
         LabError: when the lab has no clients.
@@ -52,7 +52,7 @@ def checks(lab: Lab) -> tuple[BitfusionCheck, ...]:
 
 
 def _between(client: str, pf: Pf, address: IPv4Address, asked: BitfusionClient) -> Iterator[BitfusionCheck]:
-    """One client and one server. By itself perftest takes the first device, whatever rail the server is on."""
+    """One client and one server. Without -d, perftest would use the first device, on any rail."""
     server = str(address)
     yield BitfusionCheck(
         name="end-proof",
@@ -60,7 +60,7 @@ def _between(client: str, pf: Pf, address: IPv4Address, asked: BitfusionClient) 
         server=server,
         words=("bitfusion", "run", "-n", "1", "-l", server, "--", asked.sample),
     )
-    # -F: the frequency of a VM's core says nothing
+    # -F: ignore the CPU frequency, which means nothing in a VM
     yield BitfusionCheck(
         name="latency",
         client=client,

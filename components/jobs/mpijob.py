@@ -23,8 +23,8 @@ own VFs only: NCCL would choose one of the others and fail. So each rank names t
 PFs' where pods share these.
 
 The GID index differs from pod to pod. NCCL before 2.21, such as that of older training images, takes index 0 (RoCE v1,
-a link-local address) unless it is told, and takes one index for all devices: each rank names the RoCE v2 entry with
-the IPv4 address of its own interface, if that has the same number on all of them. Otherwise newer ones find it.
+a link-local address) by default, and takes one index for all devices: each rank names the RoCE v2 entry with the IPv4
+address of its own interface, if that has the same number on all of them. Otherwise newer versions find it.
 """
 
 SYSFS = "/sys/class/net"
@@ -52,7 +52,7 @@ def nccl_variables(workers: Workers) -> dict[str, str]:
         # IB fails loudly where NCCL would use sockets without a word
         "NCCL_NET": "IB",
         "NCCL_IB_DISABLE": "0",
-        "NCCL_NET_GDR_LEVEL": "PXB" if workers.gpu_direct else "LOC",  # seed A's 2, seed B's 0
+        "NCCL_NET_GDR_LEVEL": "PXB" if workers.gpu_direct else "LOC",  # the DeepOps RoCE guide's 2, the vSphere RDG's 0
         **({"NCCL_IB_TC": str(workers.traffic_class)} if workers.traffic_class is not None else {}),
         # NCCL's default, 2, may join NICs of two rails, and between rails without a router no packet passes
         **({} if workers.routed else {"NCCL_CROSS_NIC": "0"}),
@@ -76,7 +76,7 @@ NETWORKS = "k8s.v1.cni.cncf.io/networks"
 SSH_PORT = 22
 HOSTNAME = "kubernetes.io/hostname"
 LAUNCHER_MIB, LAUNCHER_MIB_A_WORKER = 128, 2
-"""mpirun, and one ssh for each worker that it reaches directly."""
+"""mpirun, and one ssh per worker."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -88,9 +88,9 @@ class Program:
     launcher: str = "launcher"
     """Name of the launcher's container."""
     tagged: bool = False
-    """Whether mpirun says before each line which rank printed it: needed where all of them print results."""
+    """Whether mpirun marks each line with its rank: needed when all ranks print results."""
     apart_s: int | None = None
-    """Each node runs it for itself, for so many seconds at most. None: one run over all."""
+    """Each node runs it alone, for at most so many seconds. None: one run over all nodes."""
 
 
 APART = """
@@ -109,9 +109,9 @@ wait
 """
 """One mpirun for each line of the operator's hostfile, as many at once as the launcher has memory for.
 
-The host stands before each line that its mpirun prints, and of NCCL's many lines only those stay that say that GPUs
-exchange data through the host's memory. The launcher succeeds whatever a node does: its `exit` line tells, so that one
-broken node hides no other.
+Each line of an mpirun gets its host as prefix, and of NCCL's many lines only those stay that report GPUs exchanging
+data through the host's memory. The launcher always succeeds, and each node's `exit` line has its result, so one broken
+node hides no other.
 """
 
 
@@ -124,10 +124,10 @@ def mpi_job(name: str, workers: Workers, program: Program, labels: dict[str, str
         "metadata": {"name": name, "namespace": workers.namespace, "labels": label_map},
         "spec": {
             "slotsPerWorker": workers.gpus_per_node,
-            # mpirun before the workers' sshd answers fails by itself: the first try of many jobs in the field
+            # mpirun fails if it starts before the workers' sshd answers
             "launcherCreationPolicy": "WaitForWorkersReady",
             "runPolicy": {
-                # the default, None, leaves the workers holding GPUs and VFs for ever; the launcher's log must stay
+                # with the default, None, workers hold GPUs and VFs forever; the launcher's log must stay
                 "cleanPodPolicy": "Running",
                 "backoffLimit": 0,
                 "activeDeadlineSeconds": workers.timeout_s,
@@ -149,7 +149,7 @@ def mpi_job(name: str, workers: Workers, program: Program, labels: dict[str, str
 
 
 def _launcher(workers: Workers, program: Program, labels: dict[str, JsonValue]) -> JsonValue:
-    """No GPU and no rail: it only starts the ranks and shows what rank 0 prints."""
+    """Without GPU and rail: it only starts the ranks and shows what rank 0 prints."""
     apart = program.apart_s is not None
     start = ["sh", "-c", APART, "sh", str(program.apart_s), str(workers.gpus_per_node)] if apart else ["mpirun"]
     container: JsonValue = {
@@ -167,48 +167,47 @@ def _launcher(workers: Workers, program: Program, labels: dict[str, JsonValue]) 
     spec: dict[str, JsonValue] = {
         **_host_network(workers),
         **_login(workers),
-        # in a small cluster there is nothing but tainted GPU nodes and the control plane
+        # a small cluster has only tainted GPU nodes and the control plane
         "tolerations": CONTROL_PLANE_TOO,
         "containers": [container],
     }
     if workers.host:
-        # mpirun is told the interfaces by name, and it has to find one of them where it runs itself
+        # mpirun gets the interfaces by name, and needs one of them on its own node
         spec["affinity"] = {"nodeAffinity": _on_our_nodes(workers)}
     return {"metadata": {"labels": labels}, "spec": spec}
 
 
 def _launcher_needs(workers: Workers) -> dict[str, JsonValue]:
-    """What the launcher asks for: it waits for the ranks and passes their lines on.
+    """The launcher waits for the ranks and forwards their lines.
 
-    Small enough for the smallest node: with a whole CPU and 1 GiB it stays Pending beside the agents of a node that has
-    two CPUs and as many GiB.
+    Its requests fit the smallest node: with a CPU and 1 GiB it would stay Pending on a node with 2 CPUs and 2 GiB.
     """
     memory = f"{LAUNCHER_MIB + LAUNCHER_MIB_A_WORKER * len(workers.nodes)}Mi"
     return {"requests": {"cpu": "100m", "memory": memory}, "limits": {"memory": "1Gi"}}
 
 
 def _mpirun(workers: Workers, ranks: int) -> list[str]:
-    """Open MPI itself stays off the rails: they are for NCCL, and a rail has no route to the launcher."""
+    """Open MPI stays off the rails: they are for NCCL, and have no route to the launcher."""
     words = ["--allow-run-as-root", "-np", str(ranks), "--bind-to", "none"]
     words += ["--mca", "pml", "ob1", "--mca", "btl", "tcp,self"]
     # the daemons' own connections, and those between the ranks
     for parameter in ("oob_tcp_if_include", "btl_tcp_if_include"):
         words += ["--mca", parameter, ",".join(workers.bootstrap_interfaces)]
     if workers.host:
-        # it replaces the arguments that the operator sets in the environment, so its retries are said again
+        # this replaces the operator's arguments in the environment, so its retries are repeated here
         words += ["--mca", "plm_rsh_args", f"-p {workers.host.ssh_port} -o ConnectionAttempts=10"]
     return words
 
 
 def _worker(name: str, workers: Workers, labels: dict[str, JsonValue]) -> JsonValue:
-    """Without a command the operator starts sshd; each worker has one VF of every rail and all GPUs of its node."""
+    """Without a command the operator starts sshd. Each worker has one VF per rail and all GPUs of its node."""
     host = workers.host
     limits: dict[str, JsonValue] = dict(workers.limits)
     container: JsonValue = {
         "name": "worker",
         "image": workers.image,
         **({"command": ["/usr/sbin/sshd", "-De", "-p", str(host.ssh_port)]} if host else {}),
-        # locked memory for queue pairs; nothing of it needs a privileged container
+        # locked memory for queue pairs; no privileged container is needed
         "securityContext": {"capabilities": {"add": ["IPC_LOCK"]}},
         "resources": {"limits": limits},
         "readinessProbe": {"tcpSocket": {"port": host.ssh_port if host else SSH_PORT}, "periodSeconds": 2},

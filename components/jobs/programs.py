@@ -1,4 +1,4 @@
-"""What the collective's jobs run: NCCL's all-reduce over all nodes, and within each node alone."""
+"""NCCL's all-reduce jobs: over all nodes, and within each node alone."""
 
 from pydantic import JsonValue
 
@@ -6,7 +6,7 @@ from components.jobs.mpijob import LAB_LABEL, RUN_LABEL, Program, mpi_job
 from components.jobs.workers import Workers
 
 RING_BYTES = 1_073_741_824
-"""Smallest message of a node's own ring: small ones tell nothing of its links."""
+"""Smallest message of a node's own ring; smaller ones do not measure its links."""
 RING_S = 180
 """For a node's own ring, which a sound node ends within seconds."""
 
@@ -19,7 +19,7 @@ class NcclPlan(Workers):
 
 
 def job_name(run_id: str) -> str:
-    """The name of a run's job; with `-worker-NNNN` behind it still a DNS label."""
+    """The name of a run's job, short enough for a DNS label with `-worker-NNNN`."""
     return f"bench-{run_id}".lower()
 
 
@@ -28,11 +28,11 @@ def all_reduce_job(plan: NcclPlan, lab: str, run_id: str) -> dict[str, JsonValue
     return mpi_job(job_name(run_id), plan, all_reduce(plan), {LAB_LABEL: lab, RUN_LABEL: run_id})
 
 
-def all_reduce(plan: NcclPlan) -> Program:
+def all_reduce(plan: NcclPlan, smallest_bytes: int | None = None, apart_s: int | None = None) -> Program:
     """nccl-tests' all-reduce with one GPU per rank (the DeepOps RoCE guide's table goes up to 2 GiB)."""
-    sizes = ("-b", str(plan.smallest_bytes), "-e", str(plan.largest_bytes), "-f", "2")
+    sizes = ("-b", str(smallest_bytes or plan.smallest_bytes), "-e", str(plan.largest_bytes), "-f", "2")
     # a ring crosses each NIC once, which is what the ceiling assumes
-    return Program(words=("all_reduce_perf", *sizes, "-g", "1"), variables={"NCCL_ALGO": "Ring"})
+    return Program(words=("all_reduce_perf", *sizes, "-g", "1"), variables={"NCCL_ALGO": "Ring"}, apart_s=apart_s)
 
 
 def node_ring_job(plan: NcclPlan, lab: str, run_id: str) -> dict[str, JsonValue]:
@@ -40,7 +40,5 @@ def node_ring_job(plan: NcclPlan, lab: str, run_id: str) -> dict[str, JsonValue]
     alone = plan.model_copy(
         update={"attachments": (), "host": None, "shared_devices": (), "traffic_class": None, "routed": False}
     )
-    sizes = ("-b", str(min(RING_BYTES, plan.largest_bytes)), "-e", str(plan.largest_bytes), "-f", "2")
-    words = ("all_reduce_perf", *sizes, "-g", "1")
-    program = Program(words=words, variables={"NCCL_ALGO": "Ring"}, apart_s=RING_S)
+    program = all_reduce(plan, min(RING_BYTES, plan.largest_bytes), RING_S)
     return mpi_job(f"{job_name(run_id)}-ring", alone, program, {LAB_LABEL: lab, RUN_LABEL: run_id})

@@ -1,4 +1,4 @@
-"""The pod of the validation's own check: it shows what a node's pods get of their rails, and pings its peers there."""
+"""The pod of the rail check: it shows what a node's pods get of their rails, and pings its peers there."""
 
 from collections.abc import Sequence
 
@@ -9,9 +9,9 @@ from components.jobs.workers import GPU, Attachment, Frozen
 
 CHECK_LABEL = "rocelab.dev/check"
 PEERS = "rocelab.dev/peers"
-"""Annotation by which a running pod learns whom to ping: the kubelet shows a changed annotation in a volume at once."""
+"""Annotation with the peers to ping: the kubelet shows a changed annotation in a volume at once."""
 LIMIT_S = 1800
-"""A pod ends by itself then, whatever became of the run that started it."""
+"""A pod ends after this time, whatever became of its run."""
 
 SCRIPT = r"""
 sys=$1 dev=$2 proc=$3 peers=$4
@@ -66,10 +66,10 @@ wait
 say done
 exec sleep "$LIMIT"
 """
-"""Tells what the pod has, waits for its peers, pings them, and stays: others may still be pinging it.
+"""Reports what the pod has, waits for its peers, pings them, and stays, because others may still ping it.
 
-Source addresses are bound, since the sbr plugin of a routed rail takes its routes out of the main table. Link-local
-addresses of IPv6 belong to one interface, unlike those of IPv4, which Linux answers for on any: so they show which
+Source addresses are bound, because the sbr plugin of a routed rail moves its routes out of the main table. IPv6
+link-local addresses belong to one interface, while Linux answers for IPv4 addresses on any: so they show which
 interfaces share a network.
 """
 
@@ -83,7 +83,7 @@ class RailPod(Frozen):
 
 
 def rail_pod(name: str, pod: RailPod, lab: str, run_id: str) -> dict[str, JsonValue]:
-    """The pod, bound to its node as a DaemonSet's are: the scheduler still counts its devices."""
+    """The pod, bound to its node like a DaemonSet's, so the scheduler still counts its devices."""
     networks = ",".join(one.network for one in pod.attachments if one.network)
     limits: dict[str, JsonValue] = {one.resource: "1" for one in pod.attachments}
     on_node: JsonValue = {"matchFields": [{"key": "metadata.name", "operator": "In", "values": [pod.node]}]}
@@ -112,7 +112,7 @@ def rail_pod(name: str, pod: RailPod, lab: str, run_id: str) -> dict[str, JsonVa
                     "image": pod.image,
                     "command": ["sh", "-c", SCRIPT, "sh", *script_words([one.rail for one in pod.attachments])],
                     "env": [{"name": "LIMIT", "value": str(LIMIT_S)}],
-                    # ping; not every runtime gives it to a container by default
+                    # for ping; not every runtime grants it by default
                     "securityContext": {"capabilities": {"add": ["NET_RAW"]}},
                     "resources": {
                         "requests": {"cpu": "10m", "memory": "32Mi"},
@@ -134,5 +134,5 @@ def rail_pod(name: str, pod: RailPod, lab: str, run_id: str) -> dict[str, JsonVa
 
 
 def script_words(rails: Sequence[str], root: str = "", peers: str = "/etc/rocelab/peers") -> list[str]:
-    """What the script is called with: where it looks, and the rails in the order of the pod's networks."""
+    """The script's arguments: its roots, and the rails in the order of the pod's networks."""
     return [f"{root}/sys", f"{root}/dev", f"{root}/proc", peers, *rails]

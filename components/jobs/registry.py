@@ -1,4 +1,4 @@
-"""Asks a registry whether it has an image, before anything waits for it."""
+"""Registry lookups: whether an image exists, and the digests of a lab's images."""
 
 import json
 import re
@@ -33,12 +33,12 @@ LARGEST_ANSWER_BYTES = 100_000
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ImageStatus:
-    """What a registry said. Only `missing` is sure to end in a pod that never starts."""
+    """A registry's answer. Only `missing` surely ends in a pod that never starts."""
 
     outcome: Literal["present", "missing", "unknown"]
     digest: str = ""
     why: str = ""
-    """For `unknown`: what kept the registry from answering, such as a login that only the nodes have."""
+    """For `unknown`: why the registry did not answer, such as a login that only the nodes have."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -66,14 +66,14 @@ def parse(image: str) -> Reference:
 
 
 def look(image: str) -> ImageStatus:
-    """Asks the image's registry, without a login. Never raises: a registry that cannot be asked is `unknown`."""
+    """Asks the image's registry without a login. Never raises: an unreachable registry yields `unknown`."""
     wanted = parse(image)
     path = f"{wanted.host}/v2/{wanted.repository}/manifests/{wanted.version}"
     try:
         try:
             return _ask(f"https://{path}")
         except urllib.error.URLError as error:
-            # a registry of a lab often speaks plain HTTP, and its nodes are status so
+            # a lab's registry often speaks plain HTTP, which its nodes are configured for
             if not isinstance(error.reason, ssl.SSLError) or ":" not in wanted.host:
                 raise
             return _ask(f"http://{path}")
@@ -115,7 +115,7 @@ def _open(request: urllib.request.Request) -> HTTPResponse:
 
 
 NAMED_BY_OPERATORS = ("cluster.bill.doca_driver", "cluster.bill.gpu_driver")
-"""Their operators put a node's system, and its kernel, behind the tag: there is one image for each of them."""
+"""Their operators append a node's system and kernel to the tag: there is one image per system."""
 
 
 @dataclass
@@ -123,11 +123,11 @@ class Pins:
     """The result of `pins_of`."""
 
     content: dict[str, JsonValue] = field(default_factory=dict)
-    """The part of the lab with digests, nested as in its file."""
+    """The part of the lab file with digests."""
     lacking: list[str] = field(default_factory=list)
     """Images that keep their tag, and why."""
     unknown: list[str] = field(default_factory=list)
-    """Images whose registry could not be asked, and why."""
+    """Images whose registry could not be reached, and why."""
 
     def add(self, place: str, image: str) -> None:
         *above, last = place.split(".")
@@ -141,7 +141,10 @@ class Pins:
 
 
 def pins_of(lab: Lab, ask: Callable[[str], ImageStatus]) -> Pins:
-    """The lab's images with their digests; each is asked for once, where the lab pulls it from."""
+    """The lab's images with their digests, looked up where the lab pulls them.
+
+    A tag can be moved by anyone who may push; a digest names the content.
+    """
     found = Pins()
     registry = lab.cluster.registry if lab.cluster else Registry()
     for place, image in _named(lab):

@@ -1,4 +1,4 @@
-"""Which pods a job has and what each of them gets: one object from which annotation and limits both follow."""
+"""The pods of a job and their resources: annotation and limits follow from one object."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -22,13 +22,13 @@ POD_INTERFACE = "eth0"
 
 
 class Frozen(BaseModel):
-    """Base of what is worked out here: unknown fields are faults, nothing changes afterwards."""
+    """Base of immutable models without unknown fields."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
 class Attachment(Frozen):
-    """One rail in a pod. Network and resource belong together: Multus gives the one, kubelet counts the other."""
+    """One rail in a pod: Multus attaches the network, and the kubelet counts the resource."""
 
     rail: str
     network: str | None
@@ -41,11 +41,11 @@ class HostNetwork(Frozen):
     """Settings of workers in the host's network."""
 
     interfaces: tuple[str, ...]
-    """Management interfaces of the nodes, where MPI stays."""
+    """Management interfaces of the nodes, which MPI uses."""
     pfs: tuple[str, ...]
     """PFs whose RDMA devices NCCL may use."""
     ssh_port: int = WORKERS_SSH_PORT
-    """Where the workers' sshd listens: the nodes' own has its port there already."""
+    """Port of the workers' sshd; the nodes' own sshd has another."""
 
 
 class Workers(Frozen):
@@ -56,18 +56,18 @@ class Workers(Frozen):
     pull_secret: str | None = None
     """Secret with the registry's login, in the job's own namespace."""
     runtime_class: str | None = None
-    """Where GPUs are not every container's: the class of containers that see them."""
+    """The class of containers that see GPUs, if not all do."""
     nodes: tuple[str, ...]
     gpus_per_node: int
     attachments: tuple[Attachment, ...] = ()
     """The rails in each worker."""
     host: HostNetwork | None = None
     shared_devices: tuple[str, ...] = ()
-    """RDMA devices of the rails where pods share those of the PFs, which no interface of the pod leads to."""
+    """RDMA devices of the PFs that pods share; no interface of the pod leads to them."""
     gpu_direct: bool = True
-    """Whether NICs may read GPU memory by themselves; PVRDMA cannot."""
+    """Whether NICs may read GPU memory directly; PVRDMA cannot."""
     traffic_class: int | None = None
-    """TOS byte of RoCE traffic, where the lab has quality of service; NIC and switch sort by the same."""
+    """TOS byte of RoCE traffic, if the lab has quality of service; NIC and switch classify by it."""
     routed: bool = False
     """Whether each rail has a router, so that a NIC of one rail reaches the NICs of the others."""
     timeout_s: int
@@ -81,7 +81,7 @@ class Workers(Frozen):
 
     @property
     def pvrdma(self) -> bool:
-        """Whether the devices are PVRDMA's, which not every image knows. It is what keeps NICs off GPU memory."""
+        """Whether the devices are PVRDMA's, which not every image supports. Only PVRDMA lacks GPUDirect."""
         return not self.gpu_direct and self.transport != "tcp"
 
     @property
@@ -95,7 +95,7 @@ class Workers(Frozen):
 
     @property
     def limits(self) -> dict[str, str]:
-        """What each worker asks for, extended resources only: requests equal limits there."""
+        """Extended resources of each worker, whose requests equal their limits."""
         devices = (attached.resource for attached in self.attachments)
         return {**dict.fromkeys(devices, "1"), GPU: str(self.gpus_per_node)}
 
@@ -119,7 +119,7 @@ class JobRequest:
     timeout_s: int
     transport: Transport = "roce"
     device_resource: str | None = None
-    """With transport host: what hands out /dev/infiniband where no rail's resource does."""
+    """With transport host: the resource that gives /dev/infiniband, if no rail's resource does."""
 
 
 def workers_of(lab: Lab, request: JobRequest) -> Workers:
@@ -156,13 +156,13 @@ def workers_of(lab: Lab, request: JobRequest) -> Workers:
 
 
 def _runtime_class(lab: Lab, cluster: Cluster) -> str | None:
-    """Without a word in the pod, a container gets the node's default runtime, and no GPU if that is not NVIDIA's."""
+    """Without a class, a container gets the node's default runtime, and no GPU if that is not NVIDIA's."""
     everywhere = lab.gpu is not None and lab.gpu.toolkit.default_runtime
     return None if cluster.gpus == "none" or everywhere else RUNTIME_CLASS
 
 
 def _rails(lab: Lab, nodes: list[Node], request: JobRequest) -> list[Rail]:
-    """Rails of pods that every node of the job stands on, with VFs where the hosts make them."""
+    """Rails of pods that every node of the job has, with VFs if the hosts create them."""
     plain = lab.cluster is not None and isinstance(lab.cluster.delivery, SriovPlain) and request.transport == "roce"
     rails = [
         rail
@@ -178,14 +178,14 @@ def _rails(lab: Lab, nodes: list[Node], request: JobRequest) -> list[Rail]:
 
 
 def _attachments(cluster: Cluster, rails: list[Rail], request: JobRequest, *, in_host: bool) -> tuple[Attachment, ...]:
-    """Without VFs of their own, pods get their devices from the shared plugin: its resources are the rails'."""
+    """Without VFs, pods get their devices from the shared plugin, whose resources are named after the rails."""
     vfs = isinstance(cluster.delivery, SriovPlain | SriovOperator)
     if in_host and vfs and not request.device_resource:
         raise LabError(
             "transport host: the containers are unprivileged, so a device plugin must give them /dev/infiniband; "
             "name its resource: --device-resource rdma/<name>"
         )
-    # attachments stand in the cluster's namespaces; from any other one they are reached by their full name
+    # attachments are in the cluster's namespaces; other namespaces use their full name
     home = request.namespace if request.namespace in cluster.namespaces else cluster.namespaces[0]
     return tuple(
         Attachment(
@@ -207,6 +207,6 @@ def _host(lab: Lab, cluster: Cluster, nodes: list[Node]) -> HostNetwork:
 
 
 def _devices(lab: Lab, nodes: list[Node]) -> tuple[str, ...]:
-    """The PFs' RDMA devices, if they are called alike on every node; else NCCL has to find them."""
+    """The PFs' RDMA devices, if their names are the same on every node; otherwise NCCL must find them."""
     by_node = [tuple(pf.rdma_device for rail in lab.rails if (pf := node.pf_on(rail.name))) for node in nodes]
     return by_node[0] if len(set(by_node)) == 1 else ()

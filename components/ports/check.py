@@ -1,4 +1,4 @@
-"""Tries every way of the port matrix that a connection can prove, from where it has to be open."""
+"""Checks the port matrix: tries each connection from where it must be open, and asks the vCenter."""
 
 import asyncio
 import json
@@ -20,9 +20,9 @@ from stacks.words import some
 
 ANSWER_S = 120
 SOURCES_AT_ONCE = 64
-"""Nodes that are asked at the same time; each has some dozens of ways to try."""
+"""Nodes that try connections at the same time; each has some dozens."""
 MOST_LINES = 24
-"""Ways of one row that are summary one by one where they are good; of more, how many."""
+"""Good connections of a row that are listed one by one; of more, only their number."""
 MOST_NAMES = 8
 UNASKED = "not asked"
 COMMAND = f"exec python3 -I -c {shlex.quote(Path(connect.__file__).read_text())}"
@@ -35,7 +35,7 @@ class Answer:
     probe: Probe
     said: str
     how: str = ""
-    """What shows that it is open, where that is no connection."""
+    """What shows that it is open, if no connection does."""
 
     @property
     def summary(self) -> str:
@@ -88,10 +88,7 @@ async def _on(source: str, endpoint: Endpoint, keys: Keys, asked: list[tuple[str
 
 
 def faults(answers: Sequence[Answer]) -> list[str]:
-    """A line for each thing that is not as it has to be: from, to, port, what was found, and what to do.
-
-    What several machines find alike of one port is one line that names them.
-    """
+    """A line per fault: from, to, port, result and remedy. Machines with the same fault share a line."""
     alike: dict[tuple[str, str], list[str]] = {}
     for answer in answers:
         if why := _wrong(answer):
@@ -111,7 +108,7 @@ def faults(answers: Sequence[Answer]) -> list[str]:
 
 
 def unasked(answers: Sequence[Answer]) -> list[str]:
-    """The faults among them that are none of a port: a machine could not be asked."""
+    """The faults of machines that could not be reached."""
     return faults([answer for answer in answers if answer.said.startswith(UNASKED)])
 
 
@@ -153,14 +150,14 @@ class Trial:
     answers: list[Answer]
     left: list[Unproven]
     unreached: bool
-    """The kubeconfig could not be read, or the vCenter could not be asked."""
+    """The kubeconfig could not be read, or the vCenter could not be reached."""
 
 
 def try_all(lab: Lab, root: Path, setting: Setting) -> Trial:
-    """Tries them.
+    """Tries all connections of a lab's port matrix.
 
     Raises:
-        LabError: when a key is not where the lab says.
+        LabError: when a key is missing.
     """
     login = login_to(lab, root, setting)
     api, api_unread = _api(lab, setting, root)
@@ -171,7 +168,7 @@ def try_all(lab: Lab, root: Path, setting: Setting) -> Trial:
 
 
 def _api(lab: Lab, setting: Setting, root: Path) -> tuple[Place | str, bool]:
-    """Where the API server answers that is no node's, or why nobody knows; and whether that is a fault."""
+    """Address of an API server outside the lab, or why it is unknown; and whether that is a fault."""
     if not any("api" in (row.source, row.target) for row in port_matrix(lab)):
         return "", False
     try:
@@ -183,7 +180,7 @@ def _api(lab: Lab, setting: Setting, root: Path) -> tuple[Place | str, bool]:
 def _of_hosts(
     lab: Lab, setting: Setting, root: Path, left: list[Unproven]
 ) -> tuple[list[Answer], list[Unproven], bool]:
-    """What ESXi hosts and their vCenter tell, what of the rest then is not proven, and whether they did not answer."""
+    """What ESXi hosts and vCenter report, the rows that remain unproven, and whether the vCenter did not answer."""
     if lab.fabric is None:
         return [], left, False
     from components.fabric.vcenter.client import session  # noqa: PLC0415  # pyVmomi takes a second: for this alone

@@ -1,4 +1,4 @@
-"""Tries connections and says how each ended. Its text also runs on nodes: standard library and Python 3.8 only."""
+"""Tries connections and reports how each ended. Nodes run this file too: standard library and Python 3.8 only."""
 
 import asyncio
 import errno
@@ -11,7 +11,7 @@ AT_ONCE = 50
 
 
 async def one(places: asyncio.Semaphore, address: str, port: int) -> str:
-    """How one connection ended. Refused is an answer too: the way is not blocked, and nothing listens."""
+    """How one connection ended. "refused" is an answer too: nothing blocks the way, and nothing listens."""
     async with places:
         try:
             _, writer = await asyncio.wait_for(asyncio.open_connection(address, port), TRY_S)

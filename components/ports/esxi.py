@@ -1,7 +1,7 @@
-"""Ways that begin or end at ESXi hosts, where no connection of ours can start: the vCenter and the hosts are asked.
+"""Connections from or to ESXi hosts, which rocelab cannot start itself: it asks the vCenter and the hosts.
 
-PVRDMA's way is proven by a host's own ping from one vmkernel adapter to the other, of the size of the MTU and not to be
-fragmented, and by its firewall ruleset. That is ICMP and a setting, not a TCP connection, and each answer says so.
+PVRDMA's path is proven by an unfragmented ping of the MTU's size between vmkernel adapters, and by the firewall
+ruleset. That is ICMP and a setting, not a TCP connection, and each answer says so.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -28,37 +28,37 @@ from stacks.lab import Lab
 from stacks.words import some
 
 ABREAST = 8
-"""Hosts that ping at the same time; one host's pings follow each other."""
+"""Hosts that ping at the same time; each sends one ping after the other."""
 HEADERS_BYTES = 28
-"""Of IPv4 and ICMP: what a ping's size does not count."""
+"""IPv4 and ICMP headers, which a ping's size does not include."""
 PINGS = 2
 WAIT_S = 1
 CONNECTED = frozenset({("vcenter", "esxi", "tcp", 443), ("esxi", "vcenter", "udp", 902)})
-"""Ways that a host needs to be `connected` in its vCenter: calls to it, and its heartbeats."""
+"""Rows that a host needs to be `connected` in its vCenter: calls to it, and its heartbeats."""
 CONTROL = ("esxi", "esxi", "tcp", PVRDMA_PORTS[0])
 ASKED = frozenset({*CONNECTED, CONTROL})
-"""What is asked for here."""
+"""The rows that this file checks."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class End:
-    """A host's vmkernel adapter of PVRDMA, as it is now; `why` in place of it where it cannot be told."""
+    """A host's vmkernel adapter of PVRDMA; `why` is set if it is unknown."""
 
     name: str
     host: vim.HostSystem | None = None
     device: str = ""
     address: str = ""
     mtu_bytes: int = 0
-    """That the lab asks for; of an adapter that is only taken, that it has."""
+    """MTU of the lab, or of an adapter that is only referenced."""
     closed: str = ""
     """What is wrong with its firewall ruleset."""
     allows: tuple[str, ...] | None = None
-    """Whom the ruleset lets in; None: everybody."""
+    """Addresses that the ruleset allows; None: all."""
     why: str = ""
 
 
 def asked(lab: Lab, fabric: Fabric, vcenter: VCenter) -> list[Answer]:
-    """What the vCenter and the hosts say of each way. Blocks, some seconds a host.
+    """What the vCenter and the hosts report for each row. Blocks some seconds per host.
 
     Raises:
         LabError: when the vCenter does not answer, or does not know a host.
@@ -92,7 +92,7 @@ def _connections(row: PortRow, fabric: Fabric, vcenter: VCenter) -> Iterator[Ans
 def _between(row: PortRow, switch: DistributedSwitch, vcenter: VCenter) -> list[Answer]:
     hosts = [host for host in switch.hosts if host.vmkernel is not None]
     names = [host.name for host in hosts]
-    entities = [vcenter.host(name) for name in names]  # looked up once, and not by several threads
+    entities = [vcenter.host(name) for name in names]  # looked up here, because threads must not
     chosen = list(pairs(names))
     with ThreadPoolExecutor(ABREAST) as pool:
         ends = dict(zip(names, pool.map(partial(_end, switch, vcenter), hosts, entities), strict=True))
@@ -156,7 +156,7 @@ def shut(one: End, other: End) -> str:
 
 def pinged(one: End, other: End, size: int) -> str:
     """The result of an unfragmented ping of that many bytes between two hosts."""
-    options = {  # in the order of their names, which a host insists on
+    options = {  # hosts require alphabetical order
         "count": str(PINGS),
         "df": "true",
         "host": other.address,

@@ -1,6 +1,6 @@
-"""The port matrix of a lab: a row for each way that something takes, derived from what the lab asks for.
+"""The port matrix of a lab: a row per kind of connection, derived from the lab file.
 
-Roles stand for machines, so that the matrix of 256 nodes is as long as that of two.
+Rows name roles instead of machines, so the matrix of 256 nodes is as long as that of two.
 """
 
 import json
@@ -49,7 +49,7 @@ EPHEMERAL = (32768, 60999)
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PortRow:
-    """One way: from a role to a role, a range of ports, and the reason."""
+    """A range of ports between two roles, with the reason."""
 
     source: Role
     target: Role
@@ -59,7 +59,7 @@ class PortRow:
     why: str
     network: Literal["management", "rail"] = "management"
     listens: Listens = "always"
-    """on demand: nothing listens most of the time, and a check is content when the way is not blocked."""
+    """on demand: nothing listens most of the time, so a refused connection passes the check."""
 
     @property
     def ports(self) -> str:
@@ -105,7 +105,7 @@ def _fabric(lab: Lab) -> Iterator[PortRow]:
 
 def _servers(lab: Lab) -> Iterator[PortRow]:
     if lab.bitfusion is not None and lab.fabric is not None:
-        # the lease's addresses name the host itself (HttpNfcLeaseDeviceUrl), and the provider goes to them as they are
+        # the lease's URLs name the host itself (HttpNfcLeaseDeviceUrl), and the provider uses them unchanged
         yield _row(
             "admin", "esxi", "tcp", 443, "disks of OVAs: they go to the host itself, and not through the vCenter"
         )

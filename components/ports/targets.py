@@ -1,4 +1,4 @@
-"""Which connections prove a row: from each machine of a role to the machines of another. Pure."""
+"""The connections that prove a row: from each machine of a role to the machines of another. Pure."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -17,13 +17,13 @@ from stacks.nodes import Node
 Machine = TypeVar("Machine")
 
 ALL_PAIRS = 16
-"""So many machines of one role all try each other; of more each tries a few, since pairs grow with the square."""
+"""Up to so many machines of one role all try each other; of more, each tries a few: pairs grow quadratically."""
 
 
 def pairs(machines: Sequence[Machine]) -> Iterator[tuple[Machine, Machine]]:
-    """Who tries whom: all others, or of many those 1, 2, 4, ... places further on, round the list.
+    """The pairs to try: all, or of many machines those 1, 2, 4, ... places apart in the circular list.
 
-    Each is both ends at least once. The steps lead to neighbours of one rack and to machines far apart.
+    Each machine is both source and target. The distances cover neighbors in a rack and machines far apart.
     """
     many = len(machines)
     further = steps(many) if many > ALL_PAIRS else range(1, many)
@@ -44,7 +44,7 @@ def server_of(kubeconfig: str) -> Place:
     """The server of the current context.
 
     Raises:
-        LabError: when none can be told, or it is behind a proxy, where a connection of ours would prove nothing.
+        LabError: when there is none, or a proxy is in between, so that a connection would prove nothing.
     """
     try:
         said = yaml.safe_load(kubeconfig)
@@ -62,7 +62,7 @@ def server_of(kubeconfig: str) -> Place:
 
 
 def only_here(place: Place) -> bool:
-    """Whether it is an address of this machine alone, such as the end of a tunnel."""
+    """Whether the address is local to this machine, such as the end of a tunnel."""
     try:
         return place[0] == "localhost" or ip_address(place[0]).is_loopback
     except ValueError:
@@ -75,7 +75,7 @@ def _named(said: Mapping[str, list[Mapping[str, object]]], kind: str, name: obje
 
 
 HERE = ""
-"""The machine on which this runs, in the place of a node's name."""
+"""This machine, instead of a node's name."""
 UNASKED_API = "the kubeconfig has its address; check with kubectl get nodes"
 ELSEWHERE: dict[Role, str] = {
     "esxi": "an ESXi host; check with nc -z there",
@@ -89,13 +89,13 @@ OF_NODES: frozenset[Role] = frozenset({"node", "control_plane", "worker", "clien
 class Probe:
     row: PortRow
     source: str
-    """Node, or who else connects, or `HERE`."""
+    """Node, other machine, or `HERE`."""
     target: str
     """For people."""
     address: str
     port: int
     whole_range: bool = False
-    """What proves it proves all ports of the row."""
+    """One proof holds for all ports of the row."""
 
     @property
     def ports(self) -> str:
@@ -111,12 +111,7 @@ class Unproven:
 
 
 def probes(lab: Lab, api: Place | str = UNASKED_API) -> tuple[list[Probe], list[Unproven]]:
-    """Connections to try, and rows that have to be checked otherwise.
-
-    Args:
-        lab: the lab.
-        api: where the API server of a cluster answers that exists by itself, or why that is not known.
-    """
+    """Connections to try, and rows that need another check; `api` is the API server's address, or why it is unknown."""
     tried: list[Probe] = []
     left: list[Unproven] = []
     for row in port_matrix(lab):
@@ -161,7 +156,7 @@ def members(lab: Lab, role: Role) -> list[Node]:
 
 
 def _ways(lab: Lab, row: PortRow, api: Place | str) -> Iterator[tuple[str, str, str]]:
-    """Machine that connects, name and address of what it connects to: every machine of the row's role connects."""
+    """Source, and name and address of the target, for every machine of the row's role."""
     if row.target not in OF_NODES:
         for source in [None] if row.source == "admin" else members(lab, row.source):
             own = source.name if source else HERE
@@ -211,7 +206,7 @@ def _unknown(row: PortRow, api: Place | str) -> str:
 
 
 def _servers(lab: Lab, row: PortRow, source: Node | None, api: Place | str) -> Iterator[tuple[str, str]]:
-    """Name and address of what a row leads to from a node, or from here, where that is no node."""
+    """Name and address of the row's targets that are no nodes, seen from a node or from here."""
     if row.target == "api" and not isinstance(api, str):
         yield f"API server {api[0]}", api[0]
     if row.target == "vcenter" and lab.fabric:
@@ -232,7 +227,7 @@ def _servers(lab: Lab, row: PortRow, source: Node | None, api: Place | str) -> I
 
 
 def _ports(lab: Lab, row: PortRow, name: str, api: Place | str) -> list[int]:
-    """First and last port of the row; nodes may have their SSH on different ones, and the kubeconfig its own port."""
+    """First and last port of the row; SSH ports may differ per node, and the kubeconfig has its own port."""
     if row.target == "api" and not isinstance(api, str):
         return [api[1]]
     ports = list(dict.fromkeys((row.first, row.last)))

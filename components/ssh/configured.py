@@ -1,4 +1,4 @@
-"""What dynamic providers have in common that work with the stack's configuration. Knows no Pulumi."""
+"""The base of dynamic providers that need the stack's configuration. Does not import Pulumi."""
 
 from typing import Protocol
 
@@ -21,12 +21,12 @@ class Request(Protocol):
 
 
 class Configured:
-    """Credentials come to it from the stack's configuration only; nothing of that enters a property or the state.
+    """Gets credentials from the stack's configuration only; none of them enters a property or the state.
 
-    It stands before the SDK's `ResourceProvider` among the bases.
+    List it before the SDK's `ResourceProvider` among the bases.
     """
 
-    serialize_as_secret_always = False  # it holds nothing: credentials come through `configure`
+    serialize_as_secret_always = False  # no secret in it: credentials come through `configure`
 
     def configure(self, req: Request) -> None:
         """Keeps the stack's configuration, secrets included."""

@@ -14,15 +14,15 @@ CONNECT_S = 10
 KEEPALIVE_S = 15
 MISSED_KEEPALIVES = 4
 PREFERRED_CIPHERS = "^aes128-gcm@openssh.com,aes256-gcm@openssh.com"
-"""Before all others, which stay allowed: AsyncSSH makes five cipher contexts for a packet of its own first choice,
-ChaCha20, which was a third of the processor time of thousands of short sessions."""
+"""Preferred; all others stay allowed. AsyncSSH's first choice, ChaCha20, needs five cipher contexts per packet: a third
+of the processor time of thousands of short sessions."""
 
 HOST_KEY_ALGORITHMS = ("ecdsa-sha2-nistp256", "ecdsa-sha2-nistp384", "rsa-sha2-512", "rsa-sha2-256")
-"""Of hosts without an ed25519 key."""
+"""For hosts without an ed25519 key."""
 
 Connection: TypeAlias = "asyncssh.SSHClientConnection"
 Keys: TypeAlias = "list[asyncssh.SSHKey]"
-"""What a login shows; empty: the running ssh-agent has it."""
+"""Keys of a login; empty: the running ssh-agent has them."""
 
 
 class Endpoint(Section):
@@ -49,7 +49,7 @@ class BrokenError(NoAnswerError):
 
 def keys_of(private_key: str | None) -> Keys:
     """The lab's key from its text; none when the ssh-agent has it."""
-    import asyncssh  # noqa: PLC0415  # a tenth of a second, which whoever only describes hosts need not pay
+    import asyncssh  # noqa: PLC0415  # takes a tenth of a second, which previews need not pay
 
     return [asyncssh.import_private_key(private_key)] if private_key else []
 
@@ -63,17 +63,17 @@ async def connected(
     keepalive_s: float = KEEPALIVE_S,
     pinned_in: str = "access.known_hosts_file",
 ) -> AsyncIterator[Connection]:
-    """A connection to a host. Leaving the block cuts it at once, so whatever runs there sees its input close.
+    """A connection to a host. Leaving the block cuts it at once, so programs there see their input close.
 
     Args:
         endpoint: the host.
-        keys: what the login shows.
+        keys: keys of the login.
         name: the host's name for errors; without it they name the place alone.
         keepalive_s: how often a silent host is asked for a sign of life.
         pinned_in: where the host key comes from, for errors.
 
     Raises:
-        NoAnswerError: when the host does not answer, or is not the one that it should be.
+        NoAnswerError: when the host does not answer, or is another host.
     """
     import asyncssh  # noqa: PLC0415  # as in keys_of
 
@@ -110,7 +110,7 @@ async def connected(
 
 
 async def offered_key(address: str, port: int) -> str:
-    """The public key that a host offers, `ssh-ed25519 AAAA…`: nobody logs in, and nothing makes it a trusted one.
+    """The public key that a host offers, `ssh-ed25519 AAAA…`, without a login. It is not trusted.
 
     Raises:
         NoAnswerError: when none is offered.

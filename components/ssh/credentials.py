@@ -1,6 +1,6 @@
-"""What opens hosts, cluster and vCenter, from where the lab says that it is; secrets are only ever asked for.
+"""Credentials of hosts, cluster and vCenter, from the places that the lab file names.
 
-For a dynamic provider the stack's configuration is the only way by which a secret comes to it.
+A dynamic provider gets secrets only from the stack's configuration.
 """
 
 import asyncio
@@ -60,7 +60,7 @@ def configured_lab(setting: Setting) -> Lab:
 
 
 def access_to(lab: Lab, root: Path, setting: Setting) -> Access:
-    """Reads keys and kubeconfig from where the lab says they are; not for a running event loop.
+    """Reads keys and kubeconfig; not for use inside a running event loop.
 
     Raises:
         LabError: naming what is missing; never what it contains.
@@ -72,10 +72,10 @@ def access_to(lab: Lab, root: Path, setting: Setting) -> Access:
 
 
 def login_to(lab: Lab, root: Path, setting: Setting) -> Login:
-    """The login alone, for who needs no cluster.
+    """The SSH login, without a cluster.
 
     Raises:
-        LabError: when a key is not where the lab says.
+        LabError: when a key is missing.
     """
     keys = host_keys(lab, root, setting)
     return Login(private_key=private_key(lab, setting, root), endpoints=endpoints_of(lab, keys))
@@ -85,7 +85,7 @@ def private_key(lab: Lab, setting: Setting, root: Path) -> str | None:
     """Text of the lab's private key; None when the ssh-agent has it.
 
     Raises:
-        LabError: when it is not where the lab says.
+        LabError: when it is missing.
     """
     if lab.access.identity == "file":
         return read_private_key(lab.access, root)
@@ -93,17 +93,17 @@ def private_key(lab: Lab, setting: Setting, root: Path) -> str | None:
 
 
 def host_keys(lab: Lab, root: Path, setting: Setting = lambda _key: None) -> dict[str, str]:
-    """The only key that may answer, by active node.
+    """Pinned host key by active node.
 
     Raises:
-        LabError: when known_hosts does not name one, or the secret is missing that machines' keys are made from.
+        LabError: when known_hosts lacks a key, or the secret is missing that VMs' keys are derived from.
     """
     places = {node.name: (node.address, node.ssh_port) for node in lab.active_nodes}
     return pinned_keys(lab, places, root, setting)
 
 
 def endpoints_of(lab: Lab, keys: dict[str, str]) -> dict[str, Endpoint]:
-    """Where the SSH of each active node answers, by its name; `keys` are those that have to answer."""
+    """SSH endpoint by active node; `keys` are the pinned host keys."""
     return {node.name: endpoint_of(lab, node, keys[node.name]) for node in lab.active_nodes}
 
 
@@ -112,10 +112,10 @@ def endpoint_of(lab: Lab, node: Node, host_key: str) -> Endpoint:
 
 
 def kubeconfig(lab: Lab, setting: Setting, root: Path) -> str | None:
-    """Text of the kubeconfig; None when the lab has no cluster, or one whose control planes have to be asked for it.
+    """Text of the kubeconfig; None when the lab has no cluster, or one that rocelab creates.
 
     Raises:
-        LabError: when it is not where the lab says.
+        LabError: when it is missing.
     """
     if lab.cluster is None or lab.cluster.bootstrap is not None:
         return None
@@ -128,7 +128,7 @@ def required_secret(setting: Setting, name: str) -> str:
     """A secret of the stack.
 
     Raises:
-        LabError: when it has none, with the command that sets it.
+        LabError: when it is missing, with the command that sets it.
     """
     value = setting(name)
     if not isinstance(value, str) or not value:
@@ -141,17 +141,17 @@ READ_S = 30
 
 
 def control_planes_of(lab: Lab, endpoints: dict[str, Endpoint]) -> list[tuple[str, Endpoint]]:
-    """The control planes that are active, in the lab's order; none where the cluster exists by itself."""
+    """Active control planes, in the order of the lab file; none if the cluster exists already."""
     if lab.cluster is None or lab.cluster.bootstrap is None:
         return []
     return [(node.name, endpoints[node.name]) for node in lab.active_nodes if node.role == "control_plane"]
 
 
 async def admin_config(planes: Sequence[tuple[str, Endpoint]], keys: Keys) -> str:
-    """The text of the first one that a control plane has.
+    """The first kubeconfig that a control plane has.
 
     Raises:
-        LabError: with what each control plane said.
+        LabError: with the answer of each control plane.
     """
     said: list[str] = []
     for name, endpoint in planes:
@@ -175,7 +175,7 @@ async def admin_config(planes: Sequence[tuple[str, Endpoint]], keys: Keys) -> st
 
 
 def is_kubeconfig(text: str) -> bool:
-    """Whether it names a cluster; what it says beyond that is for who uses it."""
+    """Whether the text is a kubeconfig with a cluster."""
     try:
         found = yaml.safe_load(text)
     except yaml.YAMLError:

@@ -1,4 +1,4 @@
-"""Programs on a host over an open connection, each within a time; nothing is left running when a session closes."""
+"""Programs on a host over an open connection, each with a deadline. Nothing keeps running after a session."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     import asyncssh
 
 LARGEST_OUTPUT = 1_000_000
-"""Characters kept of one stream: far above what any test prints, so a host gone mad fills no memory."""
+"""Characters kept of one stream: far more than any test prints, but a faulty host cannot fill the memory."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -33,7 +33,7 @@ class Session:
         self._early: list[str] = []
 
     async def until(self, marker: str, timeout_s: float) -> bool:
-        """Waits for a line on stderr; false when the program ended before it printed that."""
+        """Waits for a line on stderr; False when the program ends before it prints the line."""
         async with asyncio.timeout(timeout_s):
             async for line in self._process.stderr:
                 if line.strip() == marker:
@@ -70,7 +70,7 @@ async def session(connection: Connection, command: str) -> AsyncIterator[Session
     try:
         yield Session(process)
     except TimeoutError:
-        raise  # an OSError too, but whoever set the time knows what it means
+        raise  # an OSError too, but the caller set the time and handles it
     except (OSError, asyncssh.Error) as error:
         raise BrokenError(f"the connection broke: {in_short(error)}") from None
     finally:
@@ -81,7 +81,7 @@ async def run(connection: Connection, command: str, timeout_s: float) -> Done:
     """Runs a remote program to its end.
 
     Raises:
-        NoAnswerError: when the connection broke or time is over.
+        NoAnswerError: when the connection broke or the time is over.
     """
     try:
         async with session(connection, command) as started:
@@ -110,9 +110,9 @@ async def feed(connection: Connection, command: str, sent: bytes) -> Done:
 
 
 async def first_answer(connection: Connection, command: str, sent: bytes, most_bytes: int) -> str:
-    """What a remote program prints until its first line that begins with a brace has ended, stderr included.
+    """What a remote program prints until the end of its first line that begins with a brace, including stderr.
 
-    It is not waited for after that, and not read beyond the bound: it may never end.
+    It does not wait for the program's end, which may never come.
 
     Raises:
         NoAnswerError: when it prints more than that.

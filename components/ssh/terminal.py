@@ -1,6 +1,6 @@
 """The interactive session of a device whose accounts have no shell: command by command, each answer up to its prompt.
 
-Such accounts refuse a command that is sent with the connection, so it goes through the terminal instead.
+Such accounts refuse a command that is sent with the connection, so rocelab uses the terminal.
 """
 
 import asyncio
@@ -22,7 +22,7 @@ COLUMNS, LINES = 500, 1000
 
 
 class Terminal:
-    """One open session; the name in its first prompt tells later prompts from answers that look like one."""
+    """One open session; the name in its first prompt distinguishes later prompts from answers that look like one."""
 
     def __init__(self, process: "asyncssh.SSHClientProcess[str]", answer_s: float) -> None:
         self._process = process
@@ -33,7 +33,7 @@ class Terminal:
         await self._until_prompt("login")
 
     async def ask(self, command: str) -> str:
-        """Gives a command; what the device prints before its next prompt, its own echo left out.
+        """Sends a command; returns what the device prints before its next prompt, without the echo.
 
         Raises:
             NoAnswerError: when no prompt comes in time, or the connection breaks.
@@ -70,7 +70,7 @@ class Terminal:
 
 @asynccontextmanager
 async def terminal(connection: Connection, answer_s: float) -> AsyncIterator[Terminal]:
-    """A session that has greeted.
+    """A session after its first prompt.
 
     Raises:
         NoAnswerError: when the device gives no terminal, or no prompt.

@@ -28,7 +28,6 @@ from components.ssh.connection import Keys, NoAnswerError, keys_of
 from components.switches import backup
 from components.switches.backup import FirstTouch
 from components.switches.records import (
-    PREFIX,
     SwitchRecord,
     before_of,
     before_text,
@@ -223,6 +222,3 @@ def _neighbours(found: Mapping[str, PortFacts]) -> dict[str, str | None]:
         port: f"{facts.neighbour.system} {' '.join(sorted(facts.neighbour.ports))}" if facts.neighbour else None
         for port, facts in found.items()
     }
-
-
-__all__ = ["PREFIX", "SwitchConfig", "SwitchConfigProvider", "change_lines"]

@@ -4,30 +4,23 @@ from collections.abc import Iterator
 from ipaddress import IPv4Address
 
 from stacks.bitfusion import Bitfusion, named_addresses, way_to
-from stacks.fabric import DistributedSwitch, Fabric
 from stacks.guests import BitfusionClient
 from stacks.rules.parts import Fault, Parts, Path, Rule, twice
 
 PATH = ("bitfusion", "servers")
 
 
-def _both(parts: Parts) -> tuple[Bitfusion | None, dict[str, DistributedSwitch]]:
-    fabric = parts.section("fabric", Fabric)
-    switches = {switch.rail: switch for switch in fabric.switches} if fabric else {}
-    return parts.section("bitfusion", Bitfusion), switches
-
-
 def _refuse_servers_without_a_vcenter(parts: Parts) -> Iterator[Fault]:
-    bitfusion, _ = _both(parts)
+    bitfusion = parts.section("bitfusion", Bitfusion)
     if bitfusion is not None and parts.others.get("fabric") is None:
         yield Fault(("bitfusion",), "Bitfusion servers are created in a vCenter; describe it in `fabric`")
 
 
 def _refuse_adapters_off_their_rail(parts: Parts) -> Iterator[Fault]:
-    bitfusion, switches = _both(parts)
+    bitfusion, switches = parts.section("bitfusion", Bitfusion), parts.fabric_switches
     if bitfusion is None or not switches:
         return
-    rails = {rail.name: rail for rail in parts.rails.values()}
+    rails = parts.rails_by_name
     for i, server in enumerate(bitfusion.servers):
         for j, adapter in enumerate(server.adapters):
             path = (*PATH, i, "adapters", j)
@@ -50,7 +43,7 @@ def _refuse_adapters_off_their_rail(parts: Parts) -> Iterator[Fault]:
 
 
 def _refuse_pvrdma_as_the_first_adapter(parts: Parts) -> Iterator[Fault]:
-    bitfusion, switches = _both(parts)
+    bitfusion, switches = parts.section("bitfusion", Bitfusion), parts.fabric_switches
     if bitfusion is None:
         return
     groups = {switch.port_group for switch in switches.values()}
@@ -63,7 +56,7 @@ def _refuse_pvrdma_as_the_first_adapter(parts: Parts) -> Iterator[Fault]:
 
 
 def _refuse_what_stands_twice(parts: Parts) -> Iterator[Fault]:
-    bitfusion, _ = _both(parts)
+    bitfusion = parts.section("bitfusion", Bitfusion)
     if bitfusion is None:
         return
     names: list[tuple[Path, str]] = [(("nodes", i, "name"), node.name) for i, node in parts.nodes.items()]
@@ -84,10 +77,10 @@ def _refuse_clients_that_share_no_rail_with_a_server(parts: Parts) -> Iterator[F
     client = parts.section("bitfusion_client", BitfusionClient)
     if client is None or not parts.all_rails_valid:
         return
-    bitfusion, _ = _both(parts)
+    bitfusion = parts.section("bitfusion", Bitfusion)
     servers = bitfusion.addresses if bitfusion else named_addresses(client.servers, parts.rails.values())
     rails = {rail.name for rail in parts.rails.values()}
-    nodes = {node.name: node for node in parts.nodes.values()}
+    nodes = parts.nodes_by_name
     for i, name in enumerate(client.nodes):
         # GUEST_RULES report a node that does not exist and a server on no rail
         for server in (server for server in servers if name in nodes and rails.issuperset(server) and server):

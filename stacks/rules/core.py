@@ -57,7 +57,7 @@ def _refuse_former_names_in_use(parts: Parts) -> Iterator[Fault]:
 
 
 def _refuse_pfs_off_their_rail(parts: Parts) -> Iterator[Fault]:
-    rails, split = {rail.name: rail for rail in parts.rails.values()}, parts.split_rails
+    rails, split = parts.rails_by_name, parts.split_rails
     for path, _, pf in parts.pfs():
         if pf.rail not in rails:
             # the PF may mean a rail that is refused for another reason

@@ -14,7 +14,7 @@ def _refuse_switches_off_their_rail(parts: Parts) -> Iterator[Fault]:
     fabric = parts.section("fabric", Fabric)
     if fabric is None or not parts.all_rails_valid:
         return
-    rails = {rail.name: rail for rail in parts.rails.values()}
+    rails = parts.rails_by_name
     for i, switch in enumerate(fabric.switches):
         rail = rails.get(switch.rail)
         if rail is None:

@@ -39,7 +39,7 @@ def _refuse_bitfusion_clients_that_are_none(parts: Parts) -> Iterator[Fault]:
     client = parts.section("bitfusion_client", BitfusionClient)
     if client is None:
         return
-    nodes = {node.name: node for node in parts.nodes.values()}
+    nodes = parts.nodes_by_name
     for i, name in enumerate(client.nodes):
         path = ("bitfusion_client", "nodes", i)
         if name not in nodes:

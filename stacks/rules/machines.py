@@ -3,7 +3,6 @@
 from collections.abc import Iterable, Iterator
 
 from stacks.benchmarks import Benchmarks
-from stacks.fabric import DistributedSwitch, Fabric
 from stacks.hosts import HostPolicy
 from stacks.machines import ExistingMachine, Machine
 from stacks.nodes import BareMetal, Node, VsphereVm
@@ -38,13 +37,8 @@ def hardware_needed(node: VsphereVm, nodes: Iterable[Node], hosts: HostPolicy) -
     return (PVRDMA, "PVRDMA works") if node.pfs else (1, "")
 
 
-def _switches(parts: Parts) -> dict[str, DistributedSwitch]:
-    fabric = parts.section("fabric", Fabric)
-    return {switch.rail: switch for switch in fabric.switches} if fabric else {}
-
-
 def _refuse_management_over_pvrdma(parts: Parts) -> Iterator[Fault]:
-    groups = {switch.port_group: rail for rail, switch in _switches(parts).items()}
+    groups = {switch.port_group: rail for rail, switch in parts.fabric_switches.items()}
     for i, _, machine in _new_machines(parts):
         network = machine.management_network
         if network in groups:
@@ -68,7 +62,7 @@ def _refuse_other_drivers(parts: Parts) -> Iterator[Fault]:
 
 def _refuse_hosts_without_the_rail(parts: Parts) -> Iterator[Fault]:
     """A VM on a host without the switch has no port; without a vmkernel adapter it falls back to TCP."""
-    switches = _switches(parts)
+    switches = parts.fabric_switches
     # Net.PVRDMAVmknic holds one name: one adapter per host serves PVRDMA on all switches
     tagged = {host.name for switch in switches.values() for host in switch.hosts if host.vmkernel is not None}
     for i, node in _machines(parts):
@@ -92,7 +86,7 @@ def _refuse_hosts_without_the_rail(parts: Parts) -> Iterator[Fault]:
 
 def _refuse_more_workers_than_hosts(parts: Parts) -> Iterator[Fault]:
     apart = [(i, node) for i, node in _machines(parts) if node.role == "worker" and node.machine.apart]
-    for rail, switch in _switches(parts).items():
+    for rail, switch in parts.fabric_switches.items():
         on_rail = [(i, node) for i, node in apart if node.pf_on(rail)]
         if len(on_rail) > len(switch.hosts):
             yield Fault(

@@ -7,6 +7,7 @@ from typing import TypeVar
 
 from stacks.access import Access
 from stacks.cluster import Cluster
+from stacks.fabric import DistributedSwitch, Fabric
 from stacks.nodes import Node, Pf, routed_rails
 from stacks.rails import PodSide, Rail
 
@@ -52,6 +53,14 @@ class Parts:
         return found if isinstance(found, kind) else None
 
     @property
+    def rails_by_name(self) -> Mapping[str, Rail]:
+        return {rail.name: rail for rail in self.rails.values()}
+
+    @property
+    def nodes_by_name(self) -> Mapping[str, Node]:
+        return {node.name: node for node in self.nodes.values()}
+
+    @property
     def routed_rails(self) -> frozenset[str]:
         """Rails whose PFs reach each other through routers."""
         return routed_rails(self.rails.values(), self.nodes.values())
@@ -60,6 +69,12 @@ class Parts:
     def split_rails(self) -> frozenset[str]:
         """Rails of several subnets, where each PF has a gateway of its own."""
         return frozenset(pf.rail for _, _, pf in self.pfs() if pf.gateway is not None)
+
+    @property
+    def fabric_switches(self) -> Mapping[str, DistributedSwitch]:
+        """Distributed switch by rail; empty without a valid fabric."""
+        fabric = self.section("fabric", Fabric)
+        return {switch.rail: switch for switch in fabric.switches} if fabric else {}
 
     def pod_rails(self) -> Iterator[tuple[int, Rail, PodSide]]:
         """Each rail that pods use, with its position in the file."""

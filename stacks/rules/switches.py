@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from stacks.qos import Qos
-from stacks.rules.parts import Fault, Parts, Path, Rule, show, twice
+from stacks.rules.parts import Fault, Parts, Path, Rule, twice
 from stacks.switches import (
     DEFAULT_VLAN,
     HEADER_BYTES,
@@ -32,16 +32,10 @@ def _refuse_names_and_addresses_given_twice(parts: Parts) -> Iterator[Fault]:
         for i, node in parts.nodes.items()
         if node.state != "absent"
     ]
-    taken = {place: path for path, place in places}
-    for i, switch in switches:
-        place = f"{switch.address} port {switch.ssh_port}"
-        if place in taken:
-            yield Fault(
-                ("switches", i, "address"),
-                f"{place} is also that of {show(taken[place])}; give each switch its own",
-                also=taken[place],
-            )
-        taken[place] = ("switches", i, "address")
+    places += [(("switches", i, "address"), f"{switch.address} port {switch.ssh_port}") for i, switch in switches]
+    # the core rules report what nodes share among themselves
+    found = twice("address", places, "give each switch its own")
+    yield from (fault for fault in found if fault.path[0] == "switches")
 
 
 def _refuse_ports_and_pfs_given_twice(parts: Parts) -> Iterator[Fault]:
@@ -54,7 +48,7 @@ def _refuse_ports_and_pfs_given_twice(parts: Parts) -> Iterator[Fault]:
 
 
 def _refuse_cables_to_nowhere(parts: Parts) -> Iterator[Fault]:
-    nodes = {node.name: node for node in parts.nodes.values()}
+    nodes = parts.nodes_by_name
     for i, switch in _switches(parts):
         for name, ports in switch.ports.items():
             node = nodes.get(name)
@@ -110,7 +104,7 @@ def _rails_in_vlans(parts: Parts) -> set[tuple[str, str]]:
 
 
 def _refuse_native_vlans_that_meet_a_pods(parts: Parts) -> Iterator[Fault]:
-    rails = {rail.name: rail for rail in parts.rails.values()}
+    rails = parts.rails_by_name
     pods = {pod.vlan_id: rail.name for _, rail, pod in parts.pod_rails() if pod.vlan_id is not None}
     vlans = _rails_in_vlans(parts)
     for i, switch in _switches(parts):

@@ -76,7 +76,7 @@ def test_the_password_stands_nowhere_in_the_state(vsphere: Vsphere) -> None:
     assert not [code for code in providers if PASSWORD.encode() in code]
 
 
-def test_what_somebody_changes_by_hand_is_seen_and_put_back(vsphere: Vsphere) -> None:
+def test_a_change_by_hand_is_drift_and_restored(vsphere: Vsphere) -> None:
     with session(vsphere.endpoint) as vcenter:
         vcenter.set_option(vcenter.host("DC0_C0_H0"), OPTION, "vmk0")
         vcenter.set_ruleset(vcenter.host("DC0_C0_H1"), RULESET, enabled=False)
@@ -124,7 +124,7 @@ def test_a_vlan_that_is_taken_away_or_set_where_there_is_none_is_none_again(vsph
     assert "vlan_id 222 => 0" in shown
 
 
-def test_frames_vlan_and_nic_that_somebody_changes_by_hand_are_seen_and_put_back(vsphere: Vsphere) -> None:
+def test_frames_vlan_and_nic_that_are_changed_by_hand_are_drift_and_restored(vsphere: Vsphere) -> None:
     wanted = frames_and_vlan(vsphere)
     with session(vsphere.endpoint) as vcenter:
         other_frames_vlan_and_nic(vcenter)

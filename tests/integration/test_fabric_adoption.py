@@ -133,7 +133,7 @@ def test_adopting_sets_what_is_declared_and_nothing_else(vsphere: Vsphere) -> No
         assert now[untouched] == before[untouched], "the lab does not declare it"
 
 
-def test_what_somebody_changes_of_it_by_hand_is_seen_and_put_back(vsphere: Vsphere) -> None:
+def test_a_change_of_it_by_hand_is_drift_and_restored(vsphere: Vsphere) -> None:
     with session(vsphere.endpoint) as vcenter:
         network = vcenter.host("DC0_C0_H0").parent.parent.parent.networkFolder
         switch = next(one for one in network.childEntity if one.name == "corp")

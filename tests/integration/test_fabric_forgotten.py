@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from components.fabric.vcenter.client import Endpoint
+from components.fabric.vcenter.session import Endpoint
 from engine.recover import recover
 from simulator.vcenter.part import VCenter
 from stacks.read import parse_lab

@@ -147,7 +147,7 @@ def test_an_adapter_that_a_killed_run_has_left_is_named_and_gets_no_double(stack
     assert adapters == ["vmk0", left]
 
 
-def test_a_copy_that_nobody_was_told_of_is_named_and_left_to_its_owner(stack: Vsphere, control: Control) -> None:
+def test_an_unknown_copy_is_named_and_left_to_its_owner(stack: Vsphere, control: Control) -> None:
     stack.nodes = [a_worker(1)]
     control.fault("untold", times=1)
 
@@ -179,7 +179,7 @@ def test_a_guest_without_name_and_addresses_does_not_pass_for_one_that_is_made(
     assert len(machines(stack, "gpu01")) == 1
 
 
-def test_somebody_else_s_machine_of_that_name_is_left_alone(stack: Vsphere, control: Control) -> None:
+def test_another_owner_s_vm_of_that_name_is_left_alone(stack: Vsphere, control: Control) -> None:
     with session(stack.endpoint) as vcenter:
         a_machine(vcenter.host(H1), "gpu02")
     theirs = machines(stack, "gpu02")

@@ -150,7 +150,7 @@ def test_a_kill_after_a_value_is_set_and_before_that_is_written_down_keeps_what_
     assert killed.baseline() == (THEIRS, False)
 
 
-def test_the_next_run_sets_what_is_left_and_takes_nothing_of_ours_for_what_was_found(
+def test_the_next_run_sets_the_rest_and_takes_none_of_its_own_values_for_earlier_ones(
     killed: Killed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     killed.recovered(monkeypatch)
@@ -176,7 +176,7 @@ def test_a_killed_destroy_is_finished_by_the_next_and_the_host_has_what_it_had(
         assert vcenter.vmkernel_names(vcenter.host(HOST)).keys() == {"vmk0"}
 
 
-def test_a_destroy_right_after_a_killed_up_names_what_it_cannot_know_to_be_ours(
+def test_a_destroy_right_after_a_killed_up_names_what_it_does_not_know(
     killed: Killed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     killed.at("EnableRuleset", "up")

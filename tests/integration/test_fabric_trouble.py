@@ -76,7 +76,7 @@ def test_another_certificate_than_the_pinned_one_gets_no_password_from_anybody(t
     assert troubled.control.calls() == before, "neither the provider nor a session of ours has spoken to it"
 
 
-def test_a_session_of_ours_is_logged_out_whatever_happens_in_it(troubled: Troubled) -> None:
+def test_a_session_is_always_logged_out(troubled: Troubled) -> None:
     before = troubled.control.calls()
 
     with pytest.raises(LabError), session(troubled.stack.endpoint) as vcenter:
@@ -164,7 +164,7 @@ def test_a_session_that_ends_within_a_run_is_opened_once_more(troubled: Troubled
     assert after["UpdateOptions"] - before["UpdateOptions"] == 2, "refused, then repeated"
 
 
-def test_sessions_that_end_again_and_again_are_told_without_a_loop(troubled: Troubled) -> None:
+def test_sessions_that_end_again_and_again_are_an_error_without_a_loop(troubled: Troubled) -> None:
     troubled.by_hand("DC0_C0_H1", "vmk7")
     before = troubled.control.calls()["UpdateOptions"]
     troubled.control.fault("expire", method="UpdateOptions")

@@ -96,7 +96,7 @@ def test_what_is_there_already_costs_no_restart(vcenter: VCenter, worker: str) -
     put(vcenter, worker, "gpu01", wanted, IN_USE)  # would be refused if anything had to change
 
 
-def test_a_machine_that_somebody_turned_off_is_changed_and_stays_off(vcenter: VCenter, worker: str) -> None:
+def test_a_vm_that_another_user_turned_off_is_changed_and_stays_off(vcenter: VCenter, worker: str) -> None:
     machine = find(vcenter, worker)
     assert machine is not None
     done(machine.PowerOffVM_Task())
@@ -141,7 +141,7 @@ def test_two_workers_on_one_host_are_found_wherever_they_were_put(vcenter: VCent
     assert faults_of(separate, list(machines), list(machines), {"gpu02": HOSTS[1]}) == []
 
 
-def test_nobody_keeps_machines_apart_where_drs_is_off_or_only_advises(vcenter: VCenter) -> None:
+def test_nothing_keeps_vms_apart_if_drs_is_off_or_only_advises(vcenter: VCenter) -> None:
     cluster = vcenter.host(HOSTS[0]).parent
 
     def configure(**drs: object) -> None:

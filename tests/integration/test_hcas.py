@@ -122,7 +122,7 @@ def test_what_is_not_known_is_said_of_each_machine(vcenter: VCenter) -> None:
     assert "one VM named nobody" in found["pvrdma", "nobody"].why
 
 
-def test_esxcli_tells_rows_and_refuses_with_the_host_s_own_words(vcenter: VCenter) -> None:
+def test_esxcli_returns_rows_and_refuses_with_the_host_s_text(vcenter: VCenter) -> None:
     host = vcenter.host(H0)
 
     assert esxcli(host, H0, "network firewall get") == [{"DefaultAction": "DROP", "Enabled": "false", "Loaded": "true"}]

@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 import yaml
 
-from components.fabric.vcenter.client import OPTION, RULESET, Endpoint, session
+from components.fabric.vcenter.client import OPTION, RULESET, session
 from components.fabric.vcenter.properties import collect
+from components.fabric.vcenter.session import Endpoint
 from tests.conftest import ROOT
 from tests.integration.conftest import sim
 from tests.integration.stack import Stack, environment, on_node, provider_code, wait_for_reboot

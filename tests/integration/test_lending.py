@@ -148,7 +148,7 @@ def test_a_run_that_was_killed_while_it_was_off_starts_it_again(vcenter: VCenter
     assert seen(vcenter, terms).on
 
 
-def test_one_that_somebody_powered_off_for_it_is_not_started(vcenter: VCenter, terms: Terms) -> None:
+def test_a_vm_that_its_owner_powered_off_for_it_is_not_started(vcenter: VCenter, terms: Terms) -> None:
     done(seen(vcenter, terms).machine.PowerOffVM_Task())
 
     given = take_over(vcenter, seen(vcenter, terms), terms, was_on=True)
@@ -157,7 +157,7 @@ def test_one_that_somebody_powered_off_for_it_is_not_started(vcenter: VCenter, t
     assert not seen(vcenter, terms).on
 
 
-def test_drift_that_needs_it_off_is_told_and_left_and_the_rest_is_mended(vcenter: VCenter, terms: Terms) -> None:
+def test_drift_that_needs_it_off_is_reported_and_the_rest_is_repaired(vcenter: VCenter, terms: Terms) -> None:
     given = give(vcenter, seen(vcenter, terms), terms, {}, refuse=False)
 
     assert "can only be changed while it is powered off" in given.left
@@ -175,7 +175,7 @@ def test_a_field_that_is_declared_no_more_gets_its_old_value(vcenter: VCenter, t
     assert has(vcenter, terms) == {**terms.before, "memory_reservation_mbytes": "all"}
 
 
-def test_what_somebody_else_changed_since_is_theirs(vcenter: VCenter, terms: Terms) -> None:
+def test_what_another_user_changed_since_stays(vcenter: VCenter, terms: Terms) -> None:
     terms = allowed(terms, wanted={**terms.wanted, "cpus": 4}, before={**terms.before, "cpus": 1})
     give(vcenter, seen(vcenter, terms), terms, {}, refuse=True)
     machine = seen(vcenter, terms).machine

@@ -171,14 +171,14 @@ def test_an_adapter_moves_to_the_port_group_that_its_rail_has_now(
     assert [lent.adapters(group) for group in rails.values()] == [0, 0, 0]
 
 
-def test_a_port_group_that_is_not_known_yet_is_taken_for_the_old_one(lent: Lent) -> None:
+def test_an_unknown_port_group_counts_as_the_old_one(lent: Lent) -> None:
     lent.networks.clear()  # as a preview hands them over
     lent.allow_power_off = False
 
     assert lent.refused() == []
 
 
-def test_a_field_that_is_declared_no_more_stays_where_somebody_has_changed_it(lent: Lent) -> None:
+def test_a_field_that_is_no_longer_declared_stays_if_another_user_changed_it(lent: Lent) -> None:
     lent.wanted["cpus"] = 4
     lent.up()
     done(lent.theirs.machine.PowerOffVM_Task())
@@ -239,7 +239,7 @@ def test_a_refresh_sees_a_machine_that_a_killed_run_has_left_off(lent: Lent) -> 
     assert "held_off" not in lent.state
 
 
-def test_a_machine_that_somebody_powers_off_stays_off(lent: Lent) -> None:
+def test_a_vm_that_another_user_powers_off_stays_off(lent: Lent) -> None:
     assert not lent.theirs.marked
     done(lent.theirs.machine.PowerOffVM_Task())
     lent.wanted["cpus"] = 2
@@ -251,7 +251,7 @@ def test_a_machine_that_somebody_powers_off_stays_off(lent: Lent) -> None:
     assert not lent.theirs.on
 
 
-def test_why_a_change_was_refused_is_told_beside_why_it_does_not_start(
+def test_the_error_says_why_a_change_was_refused_and_why_the_vm_does_not_start(
     place: tuple[VCenter, Control], lent: Lent, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lent.wanted["cpus"] = 2

@@ -61,7 +61,7 @@ def test_a_worker_comes_up_with_its_vgpu_on_its_host(vsphere: Vsphere) -> None:
         assert machine.config.firmware == "efi"
 
 
-def test_a_vgpu_that_somebody_takes_away_is_seen_and_only_given_back_where_a_restart_is_allowed(
+def test_a_removed_vgpu_is_drift_and_restored_only_if_a_restart_is_allowed(
     vsphere: Vsphere,
 ) -> None:
     with session(vsphere.endpoint) as vcenter:
@@ -108,7 +108,7 @@ def test_an_uplink_is_not_changed_under_running_machines(vsphere: Vsphere) -> No
     assert "Traceback" not in said
 
 
-def test_a_nic_that_somebody_moves_is_not_put_back_under_running_machines(vsphere: Vsphere) -> None:
+def test_a_nic_that_another_user_moves_stays_under_running_vms(vsphere: Vsphere) -> None:
     with session(vsphere.endpoint) as vcenter:
         move_uplink(vcenter, H1, "vmnic5")
         assert vcenter.uplinks(vcenter.host(H1), "rail-a") == ("vmnic5",)
@@ -121,7 +121,7 @@ def test_a_nic_that_somebody_moves_is_not_put_back_under_running_machines(vspher
     assert "power them off before it becomes vmnic4" in said
 
 
-def test_two_workers_that_somebody_puts_on_one_host_are_named(vsphere: Vsphere) -> None:
+def test_two_workers_that_are_put_on_one_host_are_named(vsphere: Vsphere) -> None:
     with session(vsphere.endpoint) as vcenter:
         second = machine_named(vcenter.host(H0), "gpu02")
         done(second.RelocateVM_Task(vim.vm.RelocateSpec(host=vcenter.host(H1))))

@@ -9,8 +9,9 @@ import pytest
 from components.fabric.preflight.facts import HostFacts, Packages
 from components.fabric.preflight.judge import unlike
 from components.fabric.preflight.survey import Scope, survey
-from components.fabric.vcenter.client import Endpoint, session
+from components.fabric.vcenter.client import session
 from components.fabric.vcenter.nics import choose
+from components.fabric.vcenter.session import Endpoint
 from simulator.vcenter.control import SOCKET, Control
 from stacks.base import LabError
 from stacks.fabric import UplinkChoice
@@ -131,7 +132,7 @@ def test_who_may_not_ask_knows_no_version_and_goes_on(vcenter: tuple[Endpoint, C
     assert found[H1].version == "7.0.3"
 
 
-def test_whose_role_may_not_read_packages_is_told_of_the_vgpu_driver_by_esxcli(
+def test_without_the_privilege_for_packages_esxcli_reports_the_vgpu_driver(
     vcenter: tuple[Endpoint, Control],
 ) -> None:
     endpoint, control = vcenter

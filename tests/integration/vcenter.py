@@ -12,7 +12,8 @@ from typing import Any
 
 from pyVmomi import vim
 
-from components.fabric.vcenter.client import Endpoint, VCenter
+from components.fabric.vcenter.client import VCenter
+from components.fabric.vcenter.session import Endpoint
 from tests.conftest import ROOT
 
 ADDRESS = "127.0.12.203"

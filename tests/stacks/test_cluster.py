@@ -84,7 +84,7 @@ def test_a_shared_device_in_exclusive_namespaces_is_refused(profile: str) -> Non
     assert "hosts.rdma_namespaces: exclusive gives a device to one pod" in refusal({"profile": profile}, edit)
 
 
-def test_vfs_may_have_exclusive_namespaces_whoever_makes_them() -> None:
+def test_vfs_of_any_origin_may_have_exclusive_namespaces() -> None:
     assert lab_with({"profile": "sriov_plain"}, exclusive, vfs=4)
     assert lab_with(OPERATOR, exclusive)
 
@@ -165,7 +165,7 @@ def test_drivers_by_operators_are_accepted_with_them() -> None:
     assert lab_with(OPERATOR, edit)
 
 
-def test_a_fault_inside_a_profile_is_told_by_the_file_s_own_path() -> None:
+def test_a_fault_inside_a_profile_has_the_path_in_the_file() -> None:
     """The profile's tag stands in the model's path and not in the file."""
     text = refusal({**OPERATOR, "max_unavailabl": 2, "vfs": 0})
 

@@ -76,7 +76,7 @@ def test_each_leaf_may_have_a_subnet_of_its_own() -> None:
     assert homes(lab, "gpu64")[7] == ("10.10.3.234/26", "10.10.3.193")
 
 
-def test_resource_and_network_are_named_after_the_rail_when_nobody_names_them() -> None:
+def test_resource_and_network_are_named_after_the_rail_by_default() -> None:
     given = copy.deepcopy(REFERENCE)
     del given["rails"][0]["resource_name"], given["rails"][0]["network_name"]
 

@@ -1,7 +1,7 @@
-"""What kubeadm reads, as text: pure functions of the lab, and of secrets that exist for one run only.
+"""kubeadm's configuration as text: pure functions of the lab, and of secrets that exist for one run only.
 
-API kubeadm.k8s.io/v1beta4. Every address in it is a management address: the API server, etcd and the kubelet must
-neither listen on a rail nor be reached over one.
+API kubeadm.k8s.io/v1beta4. Every address is a management address: API server, etcd and kubelet must neither listen on
+a rail nor be reached over one.
 """
 
 from collections.abc import Sequence
@@ -20,20 +20,19 @@ API_PORT = 6443
 TOKEN_TTL = "1h0m0s"  # noqa: S105  # a time, no secret
 GROUP = "system:bootstrappers:kubeadm:default-node-token"
 FIRST_CALL = "4m0s"
-"""How long kubeadm repeats a call that the API server does not answer yet. By itself it gives its first one a minute,
-and the control plane, which has to start for it, the four of `controlPlaneComponentHealthCheck`: the shorter one
-counts, and a busy disk under etcd takes longer."""
+"""How long kubeadm repeats a call that the API server does not answer yet. Its default is one minute, which a busy disk
+under etcd exceeds; the control plane itself may take the four of `controlPlaneComponentHealthCheck`."""
 
 Document = dict[str, JsonValue]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Invitation:
-    """What lets hosts in. It is made when hosts join, lives an hour at most, and stands in no file of this machine."""
+    """The secrets of a join. They are created when hosts join, expire within an hour, and are in no file here."""
 
     token: str = field(repr=False)
     certificate_key: str = field(repr=False)
-    """Opens the control plane's certificates for the control planes that join."""
+    """Decrypts the control plane's certificates for joining control planes."""
 
     @property
     def token_id(self) -> str:
@@ -65,7 +64,7 @@ def init_config(lab: Lab, node: Node, invitation: Invitation) -> str:
 
 
 def join_config(lab: Lab, node: Node, invitation: Invitation, ca_hashes: Sequence[str]) -> str:
-    """For every other node. The cluster's certificate is pinned, so that no other API server is believed."""
+    """For every other node. The cluster's certificate is pinned, so no other API server is trusted."""
     _, bootstrap = sections(lab)
     join: Document = {
         "apiVersion": API,
@@ -89,7 +88,7 @@ def join_config(lab: Lab, node: Node, invitation: Invitation, ca_hashes: Sequenc
 
 
 def api_endpoint(lab: Lab) -> str:
-    """Where nodes and people reach the API: what the lab names, else its only control plane."""
+    """Address of the API: the one in the lab file, or the only control plane."""
     _, bootstrap = sections(lab)
     return bootstrap.control_plane_endpoint or f"{control_planes(lab)[0].address}:{API_PORT}"
 
@@ -100,10 +99,10 @@ def control_planes(lab: Lab) -> list[Node]:
 
 
 def sections(lab: Lab) -> tuple[Cluster, Bootstrap]:
-    """The sections of a cluster that is made here.
+    """The sections of a cluster that rocelab creates.
 
     Raises:
-        ValueError: when the lab has none, which is the caller's fault.
+        ValueError: when the lab has none, a bug of the caller.
     """
     if lab.cluster is None or lab.cluster.bootstrap is None:
         raise ValueError(f"lab {lab.name} has no cluster.bootstrap")
@@ -115,7 +114,7 @@ def _local_endpoint(node: Node) -> Document:
 
 
 def _registration(bootstrap: Bootstrap, node: Node) -> Document:
-    # the kubelet's address stands in its own arguments file (host step `kubelet`), where drift of it is seen
+    # the host step `kubelet` sets the address in the kubelet's arguments file, and detects drift there
     return {"name": node.name, "criSocket": bootstrap.cri_socket, "imagePullPolicy": "IfNotPresent"}
 
 
@@ -132,7 +131,7 @@ def _cluster_configuration(lab: Lab, cluster: Cluster, bootstrap: Bootstrap) -> 
 
 
 def _kubelet(bootstrap: Bootstrap) -> Document:
-    """The same for all nodes: kubeadm keeps it in the cluster and gives it to each node that joins."""
+    """The same for all nodes: kubeadm stores it in the cluster and gives it to each joining node."""
     pinned: Document = {"cpuManagerPolicy": "static", "reservedSystemCPUs": bootstrap.reserved_cpus}
     return {
         "apiVersion": "kubelet.config.k8s.io/v1beta1",
@@ -147,7 +146,7 @@ def _kube_proxy() -> Document:
     return {
         "apiVersion": "kubeproxy.config.k8s.io/v1alpha1",
         "kind": "KubeProxyConfiguration",
-        # NodePorts on the node's own address only; by default every rail's address would answer too
+        # NodePorts on the node's management address only; by default every rail's address would answer too
         "nodePortAddresses": ["primary"],
     }
 

@@ -1,4 +1,4 @@
-"""The network between pods of a cluster that is made here: flannel over the management network, never a rail."""
+"""The pod network of a cluster that rocelab creates: flannel over the management network, never a rail."""
 
 import json
 
@@ -9,11 +9,11 @@ from components.cluster.manifests import (
     Manifest,
     Program,
     account,
-    binding,
     cluster_role,
     config_map,
     daemon_set,
     env_field,
+    granted,
     host_folder,
     mount,
     resources,
@@ -25,7 +25,7 @@ from stacks.cluster import Cluster
 APP = "flannel"
 CONFIG = "kube-flannel-cfg"
 CONFLIST = "10-flannel.conflist"
-"""The host program removes it by this name when a node leaves."""
+"""The host program removes the file when a node leaves."""
 
 
 def render_flannel(cluster: Cluster) -> Program:
@@ -44,9 +44,7 @@ def render_flannel(cluster: Cluster) -> Program:
     files = {CONFLIST: _conflist(), "net-conf.json": _network(cluster)}
     return Program(
         needs={
-            "account": who,
-            "role": rights,
-            "binding": binding(rights, who),
+            **granted(who, rights),
             "config": config_map(CONFIG, APP, namespace, files),
         },
         runs={"daemonset": daemon_set("kube-flannel-ds", APP, namespace, _pod(cluster))},
@@ -54,7 +52,7 @@ def render_flannel(cluster: Cluster) -> Program:
 
 
 def _conflist() -> str:
-    """What the runtime calls: flannel, which calls bridge; port mappings for host ports."""
+    """The chain of the runtime: flannel, which calls bridge, and port mappings."""
     delegate = {"hairpinMode": True, "isDefaultGateway": True}
     plugins = [
         {"type": "flannel", "delegate": delegate},
@@ -74,7 +72,7 @@ def _pod(cluster: Cluster) -> Manifest:
         "name": "kube-flannel",
         "image": bill.flannel,
         "command": ["/opt/bin/flanneld"],
-        # the node's address as the kubelet tells it; by default flannel takes the interface of the default route
+        # the kubelet's node address; by default flannel uses the interface of the default route
         "args": ["--ip-masq", "--kube-subnet-mgr", "--iface=$(NODE_ADDRESS)"],
         "env": [
             env_field("POD_NAME", "metadata.name"),
@@ -98,7 +96,7 @@ def _pod(cluster: Cluster) -> Manifest:
     ]
     return {
         "serviceAccountName": "flannel",
-        # the pod makes the network, so it cannot wait for one
+        # the pod creates the network, so it cannot wait for it
         "hostNetwork": True,
         "initContainers": [
             _copy("install-cni-plugin", bill.flannel_cni_plugin, "/flannel", f"/host{CNI_BIN}", "cnibin"),

@@ -1,7 +1,7 @@
-"""Makes one cluster of the lab's nodes over SSH. Whatever a host does, the answer is data.
+"""Creates and joins the lab's cluster over SSH. A host's failure is data, not an error.
 
-The decisions are `decide`'s; here they are carried out: the cluster first, control planes one by one (etcd takes one
-new member at a time), workers side by side. Token and key are made for this run and taken back at its end.
+`decide` makes the decisions. This file creates the cluster, joins control planes one by one (etcd accepts one new
+member at a time), then workers in parallel. Token and key are created for the run, and revoked at its end.
 """
 
 import asyncio
@@ -26,10 +26,10 @@ from stacks.lab import Lab
 from stacks.nodes import Node
 
 AT_ONCE = 16
-"""Workers that join side by side: each asks the API server for a certificate."""
+"""Workers that join in parallel: each requests a certificate from the API server."""
 DEADLINE_S = KUBEADM_S + REGISTERED_S + RESET_S + 60
 CA_FACT = "cluster_ca"
-"""Under it the state remembers which cluster is the lab's."""
+"""The state's key for the CA of the lab's cluster."""
 TOKEN_LETTERS = string.ascii_lowercase + string.digits
 
 
@@ -50,7 +50,7 @@ class _Work:
         """A cluster verb on a host; kubeadm's configuration travels on stdin.
 
         Raises:
-            NoAnswerError: when the host cannot be asked.
+            NoAnswerError: when the host does not answer.
         """
         record = self.records[name]
         document = {**record.document, "deadline_s": DEADLINE_S, "kubeadm": kubeadm}
@@ -78,20 +78,20 @@ class _Work:
     def _learn(self, name: str, report: Report) -> None:
         try:
             self.memberships[name] = Membership.model_validate(report.facts.get("kubernetes"))
-        except ValidationError:  # it answers, and says nothing of a cluster: as good as silent
+        except ValidationError:  # an answer without membership counts as silence
             self.memberships.pop(name, None)
 
 
 async def unite(
     crew: Crew, lab: Lab, records: Mapping[str, HostRecord], outcome: Outcome, known: Mapping[str, JsonValue]
 ) -> None:
-    """Brings every ready host of the lab into its cluster; what fails replaces the host's result.
+    """Joins every ready host to the lab's cluster; a failure replaces the host's result.
 
     Args:
-        crew: what works on hosts.
+        crew: works on hosts.
         lab: a lab with cluster.bootstrap.
         records: all hosts.
-        outcome: what came of the hosts' own steps; hosts that are not ready there are only asked.
+        outcome: results of the hosts' steps; hosts that are not ready are only read.
         known: the facts of the last run.
     """
     work = _Work(crew, lab, {name: record for name, record in records.items() if record.state == "active"})
@@ -112,7 +112,7 @@ async def unite(
     for name, result in work.failed.items():
         if _is_ready(outcome, name):
             outcome.results[name] = result
-            # what only stands in the results would look like no change to the next run
+            # a failure in the results alone would look unchanged to the next run
             outcome.records[name] = records[name].model_copy(update={"trouble": result["reason"]})
     _remember(work, outcome, decision.ca or known_ca)
 
@@ -154,7 +154,7 @@ async def _let_in(work: _Work, decision: Decision) -> None:
 async def _join_control_planes(
     work: _Work, names: Sequence[str], invitation: Invitation, hashes: Sequence[str]
 ) -> None:
-    """One after the other: etcd takes a member at a time, and the first failure stops before the quorum is in doubt."""
+    """One after the other: etcd accepts one member at a time, and a failure must not risk the quorum."""
     for position, name in enumerate(names):
         await _join(work, name, invitation, hashes)
         if name in work.failed:
@@ -188,7 +188,7 @@ def _situation(work: _Work, records: Mapping[str, HostRecord], outcome: Outcome,
 
 
 def new_invitation() -> Invitation:
-    """A token of kubeadm's form and a key for the control plane's certificates."""
+    """A token in kubeadm's form, and a key for the control plane's certificates."""
     letters = "".join(secrets.choice(TOKEN_LETTERS) for _ in range(22))
     return Invitation(token=f"{letters[:6]}.{letters[6:]}", certificate_key=secrets.token_hex(32))
 
@@ -197,21 +197,21 @@ def ca_hash(pem: str) -> str:
     """What kubeadm pins: the digest of the certificate's public key.
 
     Raises:
-        ValueError: when the text is no certificate.
+        ValueError: when the text is not a certificate.
     """
     key = load_pem_x509_certificate(pem.encode()).public_key()
     return f"sha256:{hashlib.sha256(key.public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)).hexdigest()}"
 
 
 def remembered_ca(facts: Mapping[str, JsonValue]) -> str:
-    """The cluster that the lab had after its last run; empty when it had none."""
+    """CA of the cluster that the lab had after its last run; empty: none."""
     found = (known.get(CA_FACT) for known in facts.values() if isinstance(known, dict))
     return next((ca for ca in found if isinstance(ca, str) and ca), "")
 
 
 def _remember(work: _Work, outcome: Outcome, ca: str) -> None:
     for node in work.lab.nodes:
-        # what is remembered of a silent host stays as it is, this fact included
+        # facts of a silent host stay as they are
         if ca and node.role == "control_plane" and node.name in outcome.facts:
             outcome.facts[node.name][CA_FACT] = ca
 

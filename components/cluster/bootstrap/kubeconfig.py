@@ -1,4 +1,4 @@
-"""The kubeconfig of a cluster that is made here, as a resource whose inputs change only with the cluster's identity.
+"""The kubeconfig of a cluster that rocelab creates, as a resource whose inputs change only with the cluster's identity.
 
 A script that is edited, a host that moves or a node that joins changes nothing of it, so nothing of it makes the
 Kubernetes objects of the stack look changed. The state contains the path of this module, so it must not move.
@@ -26,7 +26,7 @@ Props = dict[str, object]
 
 
 class KubeconfigProvider(Configured, ResourceProvider):
-    """Thin: which hosts are asked comes from the lab of the run, not from the state."""
+    """Thin: the hosts come from the lab of the run, not from the state."""
 
     def diff(self, _id: str, _olds: Props, _news: Props) -> DiffResult:
         return DiffResult(changes=_olds.get("cluster") != _news.get("cluster"))
@@ -40,7 +40,7 @@ class KubeconfigProvider(Configured, ResourceProvider):
         return CreateResult("kubeconfig", {**props, "kubeconfig": self._read()})
 
     def read(self, id_: str, props: Props) -> ReadResult:
-        """Looks again: certificates are renewed on the control plane. One that is silent changes nothing."""
+        """Reads it again, because control planes renew certificates. A silent one changes nothing."""
         inputs = {"cluster": props.get("cluster")}
         try:
             return ReadResult(id_, {**props, "kubeconfig": self._read()}, inputs)
@@ -70,7 +70,7 @@ class Kubeconfig(Resource, module="cluster", name="Kubeconfig"):
 
 
 class MadeCluster(pulumi.ComponentResource):
-    """The cluster that the hosts' Fleet has made, as far as other layers see it: how to get in."""
+    """The cluster that the hosts' Fleet created, for other layers."""
 
     kubeconfig: pulumi.Output[str]
 
@@ -78,7 +78,7 @@ class MadeCluster(pulumi.ComponentResource):
         self, name: str, lab_name: str, hosts: pulumi.Resource, opts: pulumi.ResourceOptions | None = None
     ) -> None:
         super().__init__("rocelab:cluster:MadeCluster", name, None, opts)
-        # that the hosts are one cluster by now is nothing that a value of theirs shows
+        # no value of the hosts shows that they form a cluster by now
         made = pulumi.ResourceOptions(parent=self, depends_on=[hosts])
         self.kubeconfig = Kubeconfig(f"{name}-kubeconfig", lab_name, made).kubeconfig
         self.register_outputs({"kubeconfig": self.kubeconfig})

@@ -1,6 +1,7 @@
-"""The lab's own cluster as the Fleet sees it: who leaves before hosts are undone, who joins when hosts are ready.
+"""The lab's own cluster in the Fleet: nodes leave before their hosts are undone, and join when hosts are ready.
 
-Where the cluster exists by itself, nothing here does anything.
+The order matters for control planes: kubeadm reset asks the API about its own node to leave etcd, so the node object
+goes last. With an existing cluster, this file does nothing.
 """
 
 import asyncio
@@ -33,7 +34,7 @@ class Leaver(Drainer, Protocol):
 
 
 def leaving(olds: Mapping[str, HostRecord], news: Mapping[str, HostRecord]) -> dict[str, HostRecord]:
-    """Hosts that were in the lab's cluster and are to be undone now. One that is renamed stays."""
+    """Hosts that leave the lab's cluster and will be undone. A renamed host stays."""
     renamed = {record.formerly for record in news.values()}
     gone = {name: old for name, old in olds.items() if name not in news and name not in renamed}
     gone |= {name: new for name, new in news.items() if new.state == "absent" and _was_here(olds.get(name))}
@@ -41,12 +42,12 @@ def leaving(olds: Mapping[str, HostRecord], news: Mapping[str, HostRecord]) -> d
 
 
 async def part(cluster: Leaver, say: Say, gone: Mapping[str, HostRecord]) -> dict[str, Refusal]:
-    """Empties the nodes; those that keep their pods, with the reason: they must not be undone."""
+    """Drains the nodes; returns those that keep their pods, with the reason: they must not be undone."""
     kept: dict[str, Refusal] = {}
 
     async def one(name: str, record: HostRecord) -> None:
         if not await answers(record.endpoint.address, record.endpoint.port, GREETING_S):
-            return  # its pods have nobody to end them, and its undo will say that it is silent
+            return  # nothing can end its pods, and its undo will report that it is silent
         try:
             if await asyncio.to_thread(cluster.knows, name):
                 say(f"{name}: leaves the cluster: cordoned and drained")
@@ -65,12 +66,12 @@ async def part(cluster: Leaver, say: Say, gone: Mapping[str, HostRecord]) -> dic
 
 
 async def forget(cluster: Leaver, gone: Mapping[str, HostRecord], outcome: Outcome) -> None:
-    """Deletes the node objects of hosts that are undone; what fails is told in their result."""
+    """Deletes the node objects of undone hosts; a failure becomes part of their result."""
     for name in gone:
         result = outcome.results.get(name, {})
         if result.get("status") != "undone":
             continue
-        # with a reason nothing was undone: the machine stays under another name, or another one answers there
+        # with a reason nothing was undone: the host stays under another name, or another one answers there
         stays = "reason" in result
         try:
             await asyncio.to_thread(cluster.uncordon if stays else cluster.forget, name)
@@ -79,7 +80,7 @@ async def forget(cluster: Leaver, gone: Mapping[str, HostRecord], outcome: Outco
 
 
 def _was_here(old: HostRecord | None) -> bool:
-    # an absent host whose undo did not end has trouble, and is tried again
+    # an absent host with trouble was not undone completely, and is tried again
     return old is not None and (old.state == "active" or bool(old.trouble))
 
 
@@ -89,7 +90,7 @@ def _is_node(record: HostRecord) -> bool:
 
 T = TypeVar("T")
 WayIn = Callable[[], tuple[Lab, Login]]
-"""The lab of this run and how to get into its nodes; asked for only where there is something to do."""
+"""The lab of this run and the login of its nodes; called only when needed."""
 
 
 class Nodes:
@@ -104,7 +105,7 @@ class Nodes:
     async def part(
         self, olds: Mapping[str, HostRecord], news: Mapping[str, HostRecord], facts: Facts
     ) -> dict[str, Refusal]:
-        """Empties nodes that leave; those that keep their pods, with the reason: they are not undone."""
+        """Drains nodes that leave; returns those that keep their pods, with the reason, and are not undone."""
         self._gone = leaving(olds, news) if self._made_here else {}
         if not self._gone:
             return {}
@@ -115,12 +116,12 @@ class Nodes:
             hint = "bring a control plane back, or destroy the stack, which needs none"
             return {name: {"status": "failed", "step": STEP, "reason": reason, "hint": hint} for name in self._gone}
         if config is None:
-            return {}  # no control plane stays: the cluster ends with its nodes
+            return {}  # no control plane stays, so the cluster ends with its nodes
         self._cluster = Cluster(config)
         return await part(self._cluster, self._crew.say, self._gone)
 
     async def parted(self, kept: Mapping[str, Refusal], outcome: Outcome) -> None:
-        """Forgets the nodes whose hosts are undone, and keeps those that stay for the next run."""
+        """Deletes the nodes of undone hosts, and keeps the others for the next run."""
         for name, result in kept.items():
             record = self._gone[name]
             outcome.note(name, record.model_copy(update={"trouble": result["reason"]}), result)
@@ -128,16 +129,16 @@ class Nodes:
             await forget(self._cluster, self._gone, outcome)
 
     async def unite(self, records: Mapping[str, HostRecord], outcome: Outcome, facts: Facts) -> None:
-        """Brings the ready hosts into the cluster, and makes it when there is none."""
+        """Joins ready hosts to the cluster, and creates it if there is none."""
         if self._made_here:
             await unite(self._crew, self._way_in()[0], records, outcome, facts)
 
     async def drainer(self, kubeconfig: str | None, facts: Facts) -> Drainer | None:
-        """Who empties nodes before a reboot; None while there is no cluster.
+        """Drains nodes before a reboot; None while there is no cluster.
 
         Args:
-            kubeconfig: that of a cluster that exists by itself.
-            facts: those of the last run, which know whether there is one of our own.
+            kubeconfig: of an existing cluster.
+            facts: of the last run, which know whether the lab has its own cluster.
         """
         try:
             config = kubeconfig or await self._kubeconfig(facts)
@@ -146,10 +147,10 @@ class Nodes:
             return _NoWayIn(str(error).splitlines()[0])
 
     async def _kubeconfig(self, facts: Facts) -> str | None:
-        """That of a control plane; None while none is to be expected.
+        """The kubeconfig of a control plane; None while the lab has no own cluster.
 
         Raises:
-            LabError: when no control plane gives it.
+            LabError: when no control plane returns it.
         """
         if not self._made_here or not remembered_ca(facts):
             return None
@@ -159,7 +160,7 @@ class Nodes:
 
 
 class _NoWayIn:
-    """A cluster that is there and cannot be asked: no node of it is rebooted or left with its pods."""
+    """A cluster that does not answer, so that no node of it may be rebooted or undone."""
 
     def __init__(self, reason: str) -> None:
         self._reason = reason

@@ -12,11 +12,11 @@ from stacks.lab import Lab
 from stacks.rails import Rail
 
 IPS: Manifest = {"ips": True}
-"""Capability of a plugin whose pods name their addresses themselves (`Static.NAMED_BY_PODS`)."""
+"""Capability of a plugin whose pods choose their addresses (`Static.NAMED_BY_PODS`)."""
 
 
 class AddressSource(ABC):
-    """One IPAM in one cluster. Pure: it renders manifests. Only `for_rail` has to be there."""
+    """One IPAM in one cluster. Pure: it renders manifests. Only `for_rail` is required."""
 
     name: ClassVar[str] = ""
     """Names the resources of its program. It must not change: resources of that name are in the state."""
@@ -45,12 +45,12 @@ class AddressSource(ABC):
         return {}
 
     def blocks(self, lab: Lab) -> dict[str, list[str]]:
-        """What jobs wait for: path of each pool in the API, and the active nodes that must have a block of it."""
+        """What jobs wait for: the active nodes that need a block, by API path of the pool."""
         del lab
         return {}
 
     def in_nic_policy(self) -> Manifest:
-        """Its part of the NicClusterPolicy, if the network operator can run it: program and kinds come with that."""
+        """Its part of the NicClusterPolicy, if the network operator can run it and then brings program and kinds."""
         return {}
 
 

@@ -6,12 +6,12 @@ from components.cluster.manifests import (
     Manifest,
     Program,
     account,
-    binding,
     cluster_role,
     config_map,
     daemon_set,
     deployment,
     env_field,
+    granted,
     host_folder,
     mount,
     resources,
@@ -74,11 +74,7 @@ class WhereaboutsList(AddressSource):
         )
         return Program(
             needs={
-                "account": who,
-                "role": rights,
-                "binding": binding(rights, who),
-                "lease-role": leads,
-                "lease-binding": binding(leads, who),
+                **granted(who, rights, leads),
                 "config": config_map(CONFIG, APP, namespace, {"cron-expression": RECONCILED_AT}),
             },
             runs={

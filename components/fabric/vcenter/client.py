@@ -37,8 +37,6 @@ def until(done: Callable[[], bool], bound_s: float, say: Say, waiting: str) -> b
     return True
 
 
-__all__ = ["OPTION", "RULESET", "Endpoint", "Ruleset", "VCenter", "session"]
-
 OPTION = "Net.PVRDMAVmknic"
 """The vmkernel adapter of PVRDMA, such as `vmk3`. Guides quote it only because of a dialog."""
 RULESET = "pvrdma"

@@ -70,11 +70,7 @@ def listed(host: vim.HostSystem, place: str) -> RdmaDevices:
     if rows and not found:
         columns = f"{NAME_COLUMN} with a {UPLINK_COLUMN}"
         fields = ", ".join(sorted({key for row in rows for key in row}))
-        return RdmaDevices(
-            untold=f"esxcli {RDMA_DEVICE_LIST} reports no {NAME_COLUMN} with a {UPLINK_COLUMN}; it reports {fields}"[
-                :300
-            ]
-        )
+        return RdmaDevices(untold=f"esxcli {RDMA_DEVICE_LIST} reports no {columns}; it reports {fields}"[:300])
     return RdmaDevices(of=found)
 
 

@@ -1,4 +1,4 @@
-"""A lab's benchmark images: what each is built from, and what its push writes down."""
+"""A lab's benchmark images: build and push with docker, podman or buildah, and record the result."""
 
 import json
 import re
@@ -57,7 +57,7 @@ def push(tool: str, tag: str, say: Say) -> str:
     """Pushes the image; returns the digest that the registry has it under.
 
     Raises:
-        LabError: with the last lines of the tool, or when it tells no digest.
+        LabError: with the last lines of the tool, or when it reports no digest.
     """
     if tool == "docker":
         output = _run([tool, "push", tag], f"pushing {tag}", say)
@@ -73,7 +73,7 @@ def push(tool: str, tag: str, say: Say) -> str:
 
 
 def built_from(tool: str, base: str) -> str | None:
-    """The digest that the base's tag stood for in this build; None where the tool does not tell."""
+    """The digest of the base's tag in this build; None when the tool does not report it."""
     if "@sha256:" in base:
         return base.partition("@")[2]
     if tool == "buildah":
@@ -93,7 +93,7 @@ def built_from(tool: str, base: str) -> str | None:
 
 
 def _run(words: list[str], what: str, say: Say) -> str:
-    """Runs the tool with a line for each of its steps; returns all that it said."""
+    """Runs the tool with a line per step; returns its output."""
     begun = time.monotonic()
     say(what)
     lines: list[str] = []
@@ -112,12 +112,12 @@ def _run(words: list[str], what: str, say: Say) -> str:
 
 
 RESULTS = Path(".images")
-"""Folder of the checkout where the results of pushes lie; git does not look at it."""
+"""Folder of the checkout for the results of pushes; git ignores it."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Target:
-    """An image to be: from what, under which name, and which field of the lab file names it."""
+    """An image to build: its Dockerfile, its name, and the field of the lab file that has the name."""
 
     dockerfile: str
     base: str
@@ -148,16 +148,16 @@ def target_of(lab: Lab, which: str, to: str | None = None) -> Target:
 
 
 def _tag(image: str, dockerfile: str) -> str:
-    """A name that can be pushed: a digest is what comes out of it, so the recipe's own digest stands in its place."""
+    """A name to push: the recipe's digest as tag instead of the image's digest, which only the push yields."""
     name = image.partition("@")[0]
     return name if ":" in name.rpartition("/")[2] else f"{name}:recipe-{recipe_digest(dockerfile)}"
 
 
 def pushed(tool: str, target: Target, file: Path, say: Say) -> dict[str, str | None]:
-    """Pushes an image that was built, and writes what came of it into a file.
+    """Pushes a built image, and writes the result into a file.
 
     Raises:
-        LabError: when the push fails, or tells no digest.
+        LabError: when the push fails, or reports no digest.
     """
     digest = push(tool, target.tag, say)
     repository = target.tag.rpartition(":")[0]

@@ -1,15 +1,16 @@
-"""Whether an image can speak PVRDMA, and the Dockerfile that makes it so (seed C's repair of NGC images).
+"""Whether an image supports PVRDMA, and the Dockerfile that repairs it (as the Bitfusion article does with NGC images).
 
-Codename and packages come from the image itself: each release has its own.
+Codename and package names come from the image itself. Nothing is unpacked or run, so any machine can check any image.
 """
 
 import json
 import re
 import tarfile
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 
+from components.jobs.image.recipe import run_line
 from components.jobs.image.speaks import PROVIDER, VENDOR, VENDOR_FOLDER, at_build
 from stacks.base import LabError
 from stacks.guests import BitfusionClient
@@ -23,7 +24,7 @@ NAMES = re.compile(
     r"^(etc/libibverbs\.d/.+\.driver|(usr/)?lib/[^/]+/libibverbs/.+\.so|opt/mellanox/DEBS/.+"
     r"|etc/apt/sources\.list\.d/.+)$"
 )
-"""Files of which it matters that they are there."""
+"""Files whose existence matters."""
 LARGEST_FILE_BYTES = 20_000_000
 WHITEOUT, OPAQUE = ".wh.", ".wh..wh..opq"
 
@@ -51,7 +52,7 @@ def read_image(place: Path) -> ImageFiles:
     """The files of an unpacked root, of its tar (`docker export`), or of an OCI layout (`skopeo copy … oci:folder`).
 
     Raises:
-        LabError: when it is none of them.
+        LabError: when it is none of these.
     """
     if (place / "oci-layout").is_file():
         return _of_layers(_oci_layers(place))
@@ -146,7 +147,7 @@ VERBS = re.compile(r"^(ibverbs-providers|ibverbs-utils|libibverbs[a-z0-9-]*|libr
 """Packages of RDMA's user space, by the names that vendor and distributions share."""
 VENDOR_MAINTAINERS = ("mellanox", "nvidia")
 INSTALLED = ("rdma-core", "libibverbs1", "ibverbs-providers", "ibverbs-utils", "infiniband-diags", "perftest")
-"""Seed C's list without libcapstone3, which apt finds by itself where a release needs it."""
+"""The Bitfusion article's list without libcapstone3, which apt installs where a release needs it."""
 OUR_LABEL = "rocelab.dev/verbs=distribution"
 
 
@@ -159,20 +160,20 @@ class Verbs:
     packages: dict[str, str]
     """Installed ones and their versions."""
     vendor: tuple[str, ...]
-    """Those among them that are the vendor's builds."""
+    """The packages that are the vendor's builds."""
     reasons: tuple[str, ...]
-    """Why it cannot speak PVRDMA; none when it can."""
+    """Why it does not support PVRDMA; empty when it does."""
     brings_vendor_packages: bool
     """Whether NGC's entrypoint could install the vendor's packages again."""
     sources: tuple[str, ...]
-    """apt sources of the vendor's."""
+    """apt sources of the vendor."""
 
 
 def judge(files: ImageFiles) -> Verbs:
-    """What an image has.
+    """Checks an image.
 
     Raises:
-        LabError: when it is no Debian or Ubuntu: nothing then says what its libraries are.
+        LabError: when it is not Debian or Ubuntu, so that its packages are unknown.
     """
     system = _os_release(files)
     name = system.get("ID", "")
@@ -213,7 +214,7 @@ def _reasons(files: ImageFiles, packages: dict[str, tuple[str, str]], vendor: tu
 
 
 def _abi(files: ImageFiles) -> str:
-    """The version in the names of the providers that libibverbs loads; it is a text in the library itself."""
+    """The version in the names of the providers that libibverbs loads, a string in the library itself."""
     for path, content in files.content.items():
         if "libibverbs.so" in path and (found := re.search(rb"lib%s-rdmav(\d+)\.so", content)):
             return found[1].decode()
@@ -233,7 +234,7 @@ def _packages(files: ImageFiles) -> dict[str, tuple[str, str]]:
             continue
         for stanza in content.decode(errors="replace").split("\n\n"):
             fields = dict(re.findall(r"^(Package|Status|Version|Maintainer): (.*)$", stanza, re.MULTILINE))
-            # distroless images have no Status, and nothing that is half installed
+            # distroless images have no Status, and nothing half installed
             there = fields.get("Status", "install ok installed").endswith(" installed")
             if there and VERBS.match(fields.get("Package", "")):
                 found[fields["Package"]] = (fields.get("Version", ""), fields.get("Maintainer", ""))
@@ -247,10 +248,10 @@ def _is_vendors(version: str, maintainer: str) -> bool:
 
 
 def repair_dockerfile(base: str, verbs: Verbs) -> str:
-    """Takes the vendor's builds out by the names that the image itself has, and the distribution's in.
+    """Replaces the vendor's builds, as the image names them, by those of the distribution.
 
     Raises:
-        LabError: when the image does not say which release of its distribution it is.
+        LabError: when the image does not name its release.
     """
     if not verbs.codename:
         raise LabError("the image's os-release has no VERSION_CODENAME, so its release's packages cannot be named")
@@ -274,17 +275,13 @@ def repair_dockerfile(base: str, verbs: Verbs) -> str:
         "rm -rf /var/lib/apt/lists/*",
         *at_build(),
     ]
-    lines.append(_run(steps))
+    lines.append(run_line(*steps))
     lines.append(f"LABEL {OUR_LABEL}")
     return "\n".join(lines) + "\n"
 
 
-def _run(commands: Sequence[str]) -> str:
-    return "RUN " + " \\\n && ".join(commands)
-
-
 def client_dockerfile(base: str, verbs: Verbs, client: BitfusionClient) -> str:
-    """The repair, then seed C's TensorRT samples and Bitfusion's client, for a machine that is authorised itself."""
+    """The repair, then the Bitfusion article's TensorRT samples and client, for an authorized machine."""
     package = f"/build/{client.package.url.rpartition('/')[2]}"
     samples = "/workspace/tensorrt"
     built = (
@@ -300,9 +297,9 @@ def client_dockerfile(base: str, verbs: Verbs, client: BitfusionClient) -> str:
         "rm -rf /build /var/lib/apt/lists/*",
     )
     steps = [
-        _run(built),
+        run_line(*built),
         f"ADD {client.package.url} {package}",
-        _run(installed),
+        run_line(*installed),
         f"WORKDIR {client.sample.rpartition('/')[0]}",
     ]
     return repair_dockerfile(base, verbs) + "\n".join(steps) + "\n"

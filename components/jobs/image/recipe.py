@@ -17,7 +17,7 @@ LABEL = "rocelab.dev/recipe"
 BUILD_TOOLS = ("build-essential", "bzip2", "ca-certificates", "git", "perl")
 SSH = ("openssh-client", "openssh-server")
 PROGRAMS = ("all_reduce_perf", "ib_write_bw", "ibv_devinfo", "ping")
-"""What the benchmark image has to have."""
+"""Programs that the benchmark image needs."""
 PING = ("iputils-ping",)
 """For the check of the rails from inside pods."""
 DISTRIBUTION_VERBS = ("ibverbs-providers", "ibverbs-utils", "libibverbs-dev", "perftest", "rdma-core", "rdmacm-utils")
@@ -25,15 +25,15 @@ VENDOR_VERBS = ("doca-ofed-userspace",)
 VENDOR_KEY = "https://linux.mellanox.com/public/repo/doca/GPG-KEY-Mellanox.pub"
 SCRIPTS = "/opt/benchmarks"
 
-# The key's secret is mounted with the group's rights open, which sshd refuses by default. Its sessions get the image's
-# own environment, since MPI starts its daemons in them before any -x of mpirun counts.
+# The key's secret is mounted readable for its group, which sshd refuses by default. Sessions get the image's
+# environment, because MPI starts its daemons in them before mpirun's -x has an effect.
 SSHD = (
     "StrictModes no",
     "UsePAM no",
     "PasswordAuthentication no",
     "PermitRootLogin prohibit-password",
 )
-# Workers are new with every job, and so are their addresses: there is nothing to remember, and nobody to ask.
+# Workers and their addresses are new with every job, so there are no host keys to remember.
 SSH_CLIENT = ("Host *", "StrictHostKeyChecking no", "UserKnownHostsFile /dev/null", "LogLevel ERROR")
 
 
@@ -71,12 +71,12 @@ def training_dockerfile(recipe: TrainingRecipe) -> str:
             *_head(recipe.base),
             *([_without_vendor_verbs()] if distribution else []),
             _install(sorted((*SSH, "ca-certificates", "git", *(DISTRIBUTION_VERBS if distribution else ())))),
-            _run(
+            run_line(
                 *_fetched(HOROVOD_EXAMPLES, "/build/horovod"),
                 f"install -D -m 0644 -t {SCRIPTS} examples/tensorflow2/tensorflow2_synthetic_benchmark.py",
                 "rm -rf /build",
             ),
-            _run(
+            run_line(
                 *_fetched(TF_BENCHMARKS, "/build/benchmarks"),
                 f"cp -r scripts/tf_cnn_benchmarks {SCRIPTS}/",
                 "rm -rf /build",
@@ -106,29 +106,29 @@ def _head(base: str) -> list[str]:
     return [
         "# Rendered from the lab file: change its images section, not this.",
         f"FROM {base}",
-        # podman and buildah take it in the docker format only, which the build command asks them for
+        # podman and buildah accept it only in the docker format, which the build command sets
         'SHELL ["/bin/bash", "-euo", "pipefail", "-c"]',
         "ENV DEBIAN_FRONTEND=noninteractive",
     ]
 
 
-def _run(*commands: str) -> str:
+def run_line(*commands: str) -> str:
     return "RUN " + " \\\n && ".join(commands)
 
 
 def _install(packages: list[str]) -> str:
     listed = " \\\n      ".join(packages)
     options = "--yes --no-install-recommends --allow-change-held-packages --allow-downgrades"
-    return _run("apt-get update", f"apt-get install {options} \\\n      {listed}", "rm -rf /var/lib/apt/lists/*")
+    return run_line("apt-get update", f"apt-get install {options} \\\n      {listed}", "rm -rf /var/lib/apt/lists/*")
 
 
 def _vendor_repository(repository: str) -> list[str]:
-    """DOCA-OFED's user space comes before everything else, so that nothing links to the distribution's."""
+    """DOCA-OFED's user space comes first, so that nothing links to the distribution's."""
     keyring = "/etc/apt/keyrings/doca.asc"
     return [
         f"ADD {VENDOR_KEY} {keyring}",
-        # fetched files are readable by root only, and apt verifies as another user
-        _run(
+        # ADD makes files readable for root only, but apt verifies as another user
+        run_line(
             f"chmod 0644 {keyring}",
             f"echo 'deb [signed-by={keyring}] {repository} ./' > /etc/apt/sources.list.d/doca.list",
         ),
@@ -136,10 +136,10 @@ def _vendor_repository(repository: str) -> list[str]:
 
 
 def _without_vendor_verbs() -> str:
-    """Takes the vendor's libraries out by name, whatever their versions are; Ubuntu's then come in their place."""
+    """Removes the vendor's libraries by name, in any version; Ubuntu's then replace them."""
     names = " ".join(f"'{name}'" for name in VENDOR_LIBRARIES)
     sources = " ".join(f"/etc/apt/sources.list.d/*{vendor}*" for vendor in ("mlnx", "mellanox", "doca"))
-    return _run(
+    return run_line(
         "apt-get update",
         f"apt-get purge --yes --allow-change-held-packages {names}",
         f"rm -f {sources}",
@@ -148,10 +148,10 @@ def _without_vendor_verbs() -> str:
 
 
 def _open_mpi() -> list[str]:
-    """For starting ranks only: NCCL moves the data, so MPI gets neither UCX nor verbs and cannot take a rail."""
+    """Only starts ranks: NCCL moves the data, so MPI gets neither UCX nor verbs and cannot use a rail."""
     return [
         f"ADD {OPEN_MPI.url} /build/openmpi.tar.bz2",
-        _run(
+        run_line(
             f"echo '{OPEN_MPI.sha256}  /build/openmpi.tar.bz2' | sha256sum --check --quiet",
             "mkdir -p /build/openmpi",
             "tar -xjf /build/openmpi.tar.bz2 --strip-components=1 -C /build/openmpi",
@@ -166,10 +166,10 @@ def _open_mpi() -> list[str]:
 
 
 def _nccl_tests(architectures: tuple[int, ...]) -> str:
-    # code for the newest one is kept as PTX too, so that later GPUs can run it
+    # PTX of the newest architecture lets later GPUs run it
     code = [f"-gencode=arch=compute_{each},code=sm_{each}" for each in architectures]
     code.append(f"-gencode=arch=compute_{max(architectures)},code=compute_{max(architectures)}")
-    return _run(
+    return run_line(
         *_fetched(NCCL_TESTS, "/build/nccl-tests"),
         f"make -j\"$(nproc)\" MPI=1 MPI_HOME=/usr/local NVCC_GENCODE='{' '.join(code)}' > /build/make.log",
         "install -t /usr/local/bin build/*_perf",
@@ -192,7 +192,7 @@ def _ssh() -> str:
     server = " ".join(f"'{line}'" for line in SSHD)
     client = " ".join(f"'{line}'" for line in SSH_CLIENT)
     environment = 'PATH="$PATH" LD_LIBRARY_PATH="${LD_LIBRARY_PATH:-}" OPAL_PREFIX="${OPAL_PREFIX:-}"'
-    return _run(
+    return run_line(
         "mkdir -p /build /run/sshd",
         f"printf '%s\\n' {server} > /etc/ssh/sshd_config.d/mpi.conf",
         f'for set in {environment}; do [ -z "${{set#*=}}" ] || printf \' %s\' "$set"; done > /build/set',
@@ -204,4 +204,4 @@ def _ssh() -> str:
 
 def _check(*commands: str) -> str:
     """Makes the build fail, not a job."""
-    return _run("/usr/sbin/sshd -t", *commands)
+    return run_line("/usr/sbin/sshd -t", *commands)

@@ -1,23 +1,23 @@
-"""Whether an image can speak PVRDMA, asked from inside of it: at the end of its build, and when a job's rank starts.
+"""Whether an image supports PVRDMA, checked inside it: at the end of its build, and when a job's rank starts.
 
-`pvrdma.py` asks the same of an image from outside, with more to say. Here it is shell: an image has nothing else.
+`pvrdma.py` checks an image from outside, in more detail. This check is shell, because an image may have nothing else.
 """
 
 PROVIDER = "vmw_pvrdma"
 REFUSED = "this image cannot speak PVRDMA"
-"""How the sentence begins, for those who look for it in a log."""
+"""The beginning of the sentence, by which a log is searched."""
 REMEDY = "rocelab image repair renders one that can"
 VENDOR_LIBRARIES = ("libibverbs*", "ibverbs-*", "librdmacm*", "rdma-core*", "perftest*")
 """Packages whose builds are the vendor's or the distribution's, by the names that both share."""
 VENDOR = "mlnx|mofed|doca"
-"""What the vendor's own builds have in their version, such as 51mlnx1-1.51246: a pattern, in any case."""
+"""Pattern in the versions of the vendor's builds, such as 51mlnx1-1.51246; case does not matter."""
 VENDOR_FOLDER = "/opt/mellanox/DEBS"
-"""NGC's entrypoint installs from there what fits the host's driver, over what stands in the image."""
+"""NGC's entrypoint installs packages from here that fit the host's driver, over those of the image."""
 _LOOK = (
     'why="{unfound}"',
     "for library in {root}/usr/lib/*/libibverbs.so.1 {root}/usr/lib64/libibverbs.so.1",
     'do [ -e "$library" ] || continue',
-    # the suffix of the providers that it loads is a text in the library itself
+    # the suffix of the providers that it loads is a string in the library itself
     "abi=$(grep -ao 'rdmav[0-9][0-9]*' \"$library\" | sort -u | tail -n 1) || abi=",
     'provider="${{library%.so.1}}/lib{provider}-${{abi:-rdmav}}.so"',
     'why="$library loads drivers of ${{abi:-rdmav}} only, and there is no $provider"',
@@ -31,19 +31,15 @@ _LOOK = (
 
 
 def at_start(root: str = "") -> str:
-    """For a rank, which it ends with the sentence. A libibverbs somewhere else is left to NCCL, which fails loudly.
-
-    Args:
-        root: where the image lies, for tests.
-    """
+    """For a rank, which it ends with the sentence. NCCL itself fails loudly without libibverbs. `root` is for tests."""
     return "; ".join(_look("", f"; {REMEDY}", root)) + "; "
 
 
 def at_build(root: str = "") -> tuple[str, ...]:
-    """For a Dockerfile's RUN: commands that fail, also where a vendor's build was left among the packages."""
+    """For a Dockerfile's RUN: commands that also fail if a vendor's build is still among the packages."""
     looked = "; \\\n      ".join(_look("there is no libibverbs", "", root))
     names = " ".join(f"'{name}'" for name in VENDOR_LIBRARIES)
-    # it fails for a name that no package has, which says nothing
+    # it fails for a name without a package, which is fine
     listed = f"dpkg-query --show --showformat='${{db:Status-Status}} ${{Package}} ${{Version}}\\n' \\\n      {names}"
     return (
         f"( {looked} )",

@@ -137,7 +137,7 @@ def test_every_verb_is_in_the_tables_of_this_page() -> None:
 
 
 @pytest.mark.parametrize("name", OF_A_LAB)
-def test_a_stack_that_is_not_there_is_told_with_the_nearest_one(
+def test_a_missing_stack_is_reported_with_the_nearest_one(
     place: Path, name: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main([*name.split(), *without_lab(CALLS[name]), "--stack", "lab-pvrmda"]) == 2
@@ -187,7 +187,7 @@ def test_what_cannot_be_fetched_is_listed(capsys: pytest.CaptureFixture[str]) ->
     assert len(json.loads(capsys.readouterr().out)["errors"]) == len(upstream_files())
 
 
-def test_a_verb_that_does_not_exist_is_told_with_the_nearest_one(capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_unknown_verb_is_reported_with_the_nearest_one(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["prots"]) == 2
     assert "ports" in capsys.readouterr().err
 

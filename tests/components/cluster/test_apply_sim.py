@@ -62,7 +62,7 @@ def test_a_field_that_the_schema_does_not_know_is_found_missing(applied: Lone, a
         api.delete(path)
 
 
-def test_every_pod_of_ours_runs_when_the_run_ends(applied: Lone, api: Api, lab: Lab) -> None:
+def test_every_pod_of_the_lab_runs_when_the_run_ends(applied: Lone, api: Api, lab: Lab) -> None:
     sets = api.items("/apis/apps/v1/daemonsets?labelSelector=app.kubernetes.io/part-of=rocelab")
     deployments = api.items("/apis/apps/v1/deployments?labelSelector=app.kubernetes.io/part-of=rocelab")
 
@@ -133,7 +133,7 @@ def test_a_node_that_offers_too_few_vfs_is_named_and_holds_nothing_up(applied: L
     assert applied.output("faults") == {}
 
 
-def test_what_somebody_else_manages_is_not_taken_over(applied: Lone, api: Api) -> None:
+def test_what_another_manager_manages_is_not_taken_over(applied: Lone, api: Api) -> None:
     """A second installation of the same agents, or a fix by hand, is an error that names its owner."""
     metadata = {"name": "kube-sriov-device-plugin", "namespace": "kube-system"}
     path = f"/apis/apps/v1/namespaces/{metadata['namespace']}/daemonsets/{metadata['name']}"

@@ -83,7 +83,7 @@ def test_another_s_cluster_is_refused_with_its_name_and_stays_as_it_is(cluster: 
     assert cluster[claim.PATH] == owned(THEIRS)
 
 
-def test_whoever_is_slower_loses_the_race_and_is_told_so(
+def test_the_slower_run_loses_the_race_and_gets_that_error(
     cluster: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Both have seen a free cluster; the server lets one create."""
@@ -152,6 +152,6 @@ def test_what_is_lacking_is_said_before_the_cluster_is_claimed(cluster: dict[str
     assert cluster == {}
 
 
-def test_a_claim_without_a_name_is_nobody_s_to_take() -> None:
+def test_a_claim_without_an_owner_cannot_be_taken() -> None:
     assert "an unnamed owner" in (refusal({"data": {}}, OURS) or "")
     assert refusal(None, OURS) is None

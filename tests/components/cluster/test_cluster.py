@@ -53,7 +53,7 @@ def test_only_the_device_plugin_and_the_gate_wait_for_the_hosts(engine: Engine, 
     assert waiting == {DEVICE_PLUGIN, "cluster-nodes"}, "and the gate, which looks at what the plugin has found"
 
 
-def test_a_new_vf_layout_restarts_the_device_plugin_and_nobody_else(engine: Engine, lab: Lab) -> None:
+def test_a_new_vf_layout_restarts_only_the_device_plugin(engine: Engine, lab: Lab) -> None:
     found = objects(build(engine, lab))
 
     annotated = {name for name, manifest in found.items() if LAYOUT_ANNOTATION in str(manifest)}
@@ -173,7 +173,7 @@ def test_pods_come_after_what_they_need(engine: Engine, lab: Lab) -> None:
     ].depends_on, "its programs end when a kind that they watch is missing"
 
 
-def test_an_object_in_a_namespace_of_ours_comes_after_it(engine: Engine, lab: Lab) -> None:
+def test_an_object_in_a_new_namespace_comes_after_it(engine: Engine, lab: Lab) -> None:
     seen = build(engine, lab)
 
     inside = {n for n, m in objects(seen).items() if m["metadata"].get("namespace") == "mpi-operator"}

@@ -97,7 +97,7 @@ def test_the_command_shows_the_name_and_the_mirror(
     )
 
 
-def test_a_login_that_is_not_in_the_cluster_is_told_before_anything_is_placed(lab: Lab) -> None:
+def test_a_missing_registry_login_is_reported_before_anything_is_placed(lab: Lab) -> None:
     secured = mirrored(lab)
     assert secured.cluster is not None
     [lack] = required_objects(secured, secured.cluster)

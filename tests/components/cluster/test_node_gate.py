@@ -351,7 +351,7 @@ def test_waiting_ends_with_the_last_fault_or_with_the_time(monkeypatch: pytest.M
 
 
 @pytest.mark.parametrize("annotations", [{}, {"kwok.x-k8s.io/node": "fake"}])
-def test_where_kwok_plays_the_kubelets_nobody_waits_for_a_plugin_to_register(
+def test_the_gate_does_not_wait_for_plugins_if_kwok_plays_the_kubelets(
     lab: Lab, there: dict[str, Any], monkeypatch: pytest.MonkeyPatch, annotations: dict[str, str]
 ) -> None:
     waited: list[float] = []

@@ -42,7 +42,7 @@ def test_nodes_may_name_their_pfs_differently(lab: Lab, cluster: Cluster) -> Non
     ]
 
 
-def test_a_rail_that_nobody_stands_on_offers_nothing(lab: Lab, cluster: Cluster) -> None:
+def test_a_rail_without_nodes_offers_nothing(lab: Lab, cluster: Cluster) -> None:
     """Without PF names a selector would match every VF of the vendor, so the resource is left out altogether."""
     nodes = tuple(node.model_copy(update={"pfs": node.pfs[:1]}) for node in lab.nodes)
     one_rail = lab.model_copy(update={"nodes": nodes})

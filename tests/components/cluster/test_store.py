@@ -116,7 +116,7 @@ def test_content_with_another_hash_is_never_used(store: Store, release: type[Rel
     assert not store.path(file).exists()
 
 
-def test_a_damaged_cache_is_mended_by_the_next_route(store: Store) -> None:
+def test_the_next_route_replaces_a_damaged_cache(store: Store) -> None:
     file = file_of(TEXT)
     fill(store.mirror, file, TEXT)
     store.path(file).parent.mkdir(parents=True)
@@ -158,7 +158,7 @@ def test_the_error_names_every_route_and_how_to_open_one(tmp_path: Path, no_go: 
     assert len(lines) <= 15
 
 
-def test_a_machine_without_go_is_told_so(tmp_path: Path) -> None:
+def test_a_machine_without_go_gets_that_reason(tmp_path: Path) -> None:
     with pytest.raises(LabError, match="go is not installed"):
         Store(cache=tmp_path / "cache").fetch(file_of(TEXT))
 

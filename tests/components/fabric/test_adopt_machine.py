@@ -66,7 +66,7 @@ def test_what_is_as_declared_is_no_change(said: list[str]) -> None:
     assert diff(said, STATE, ASKED) == (False, [], [])
 
 
-def test_what_somebody_took_away_is_named_with_what_it_will_be(said: list[str]) -> None:
+def test_what_was_removed_by_hand_is_named_with_its_next_value(said: list[str]) -> None:
     drifted = {**STATE, "now": {"cpus": 8.0, "adapter.rail-a": False}}
 
     assert diff(said, drifted, ASKED) == (True, [], ["DC0/corp-gpu: adapter.rail-a False => True"])
@@ -78,7 +78,7 @@ def test_a_field_that_is_declared_no_more_is_shown_with_what_it_gets_back(said: 
     assert diff(said, STATE, less) == (True, [], ["DC0/corp-gpu: cpus 8 => 2"])
 
 
-def test_a_field_that_somebody_has_changed_since_is_shown_as_nothing_that_we_change(said: list[str]) -> None:
+def test_a_field_that_another_user_changed_since_is_not_shown_as_a_change(said: list[str]) -> None:
     less = {**ASKED, "wanted": {"adapter.rail-a": True}}
     changed = {**STATE, "now": {"cpus": 16.0, "adapter.rail-a": True}}
 
@@ -147,7 +147,7 @@ def test_a_baseline_changes_with_the_fields_and_never_with_time() -> None:
     assert look("id", olds, {**olds, "fields": ["adapter.rail-a", "cpus"]}).changes
 
 
-def test_a_baseline_is_looked_at_anew_for_another_machine_and_never_for_another_name(leads_to: dict[str, str]) -> None:
+def test_a_baseline_is_read_again_for_another_vm_and_never_for_another_name(leads_to: dict[str, str]) -> None:
     leads_to |= {RENAMED: "uuid-1", "DC0/other": "uuid-2"}
     olds = {"path": "DC0/corp-gpu", "fields": ["cpus"], "instance": "uuid-1"}
     provider = MachineBaselineProvider()

@@ -128,7 +128,7 @@ def test_what_the_ova_would_not_take_is_named_before_it_is_deployed(lab: Lab, ov
     assert said in faults[0]
 
 
-def test_an_ova_with_several_networks_is_refused_since_their_order_is_not_told(lab: Lab) -> None:
+def test_an_ova_with_several_networks_is_refused_because_their_order_is_unknown(lab: Lab) -> None:
     several = parse_descriptor(descriptor(("Management", "Data")).encode(), "x.ovf")
 
     assert "the OVA has 2 networks (Management, Data)" in "".join(faults_of(told(lab, 0), None, several))
@@ -250,7 +250,7 @@ def with_two_rails(ova: Path) -> Lab:
     return parse_lab(json.dumps(content), "lab-pvrdma")
 
 
-def test_a_server_with_two_pvrdma_adapters_has_both_and_the_documents_conflict_is_told(
+def test_a_server_with_two_pvrdma_adapters_has_both_and_a_warning_names_the_conflict(
     ova: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     said: list[str] = []
@@ -274,11 +274,11 @@ def test_all_adapters_are_there_before_power_on_and_the_first_is_management(seen
     assert first["memoryReservationLockedToMax"] is True
 
 
-def test_gpus_that_somebody_passed_through_to_a_server_are_left_there(seen: Recorded) -> None:
+def test_gpus_that_are_passed_through_to_a_server_by_hand_stay(seen: Recorded) -> None:
     assert "pciDeviceIds" in seen["fabric-bitfusion-bitfusion01"].ignored
 
 
-def test_the_password_is_told_to_the_first_server_only_and_as_a_secret(seen: Recorded) -> None:
+def test_only_the_first_server_gets_the_password_and_as_a_secret(seen: Recorded) -> None:
     first, second = (seen[f"fabric-bitfusion-bitfusion0{number}"] for number in (1, 2))
 
     assert first.inputs["vapp"]["properties"]["vcenter.password"] == CANARY

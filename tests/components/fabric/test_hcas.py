@@ -70,7 +70,7 @@ def looked(vcenter, monkeypatch, row, names=("gpu01",)):
     return hcas.Hcas(vcenter, FABRIC).look([("a", name) for name in names]), asked
 
 
-def test_a_name_of_two_machines_or_of_one_without_a_host_is_nobody_s(vcenter):
+def test_a_name_of_two_vms_or_of_one_without_a_host_is_unknown(vcenter):
     assert hcas.machines_on_hosts(vcenter, MACHINES) == {"gpu01": "esx1", "gpu02": "esx2"}
 
 

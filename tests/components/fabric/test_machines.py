@@ -189,7 +189,7 @@ def test_workers_that_are_all_pinned_need_no_rule() -> None:
     assert "fabric-machines-apart" not in seen_with(pinned).resources
 
 
-def test_a_machine_is_told_its_host_key_before_its_first_start_and_the_state_keeps_it_secret() -> None:
+def test_a_vm_gets_its_host_key_before_its_first_start_and_the_state_keeps_it_secret() -> None:
     machine = seen_with(lambda _lab: None, keyed=True)["fabric-machines-gpu02"]
     told = machine.inputs["extraConfig"]
     userdata = base64.b64decode(told["guestinfo.userdata"]).decode()
@@ -213,7 +213,7 @@ def test_cloud_init_leaves_addresses_and_name_to_the_customisation_of_the_clone(
     assert metadata["instance-id"] == "rocelab-127.0.12.1-2222", "a renamed node is the same instance"
 
 
-def test_without_a_key_of_ours_a_machine_is_told_nothing(with_planes: Recorded) -> None:
+def test_without_a_derived_key_a_vm_gets_no_settings(with_planes: Recorded) -> None:
     assert not [key for key in with_planes["fabric-machines-gpu01"].inputs["extraConfig"] if "guestinfo" in key]
 
 
@@ -265,7 +265,7 @@ def test_no_rule_moves_a_machine_that_is_there_and_its_place_is_verified() -> No
     assert "fabric-machines-gpu01-existing" in placement.depends_on
 
 
-def test_a_machine_of_which_nothing_is_declared_is_given_no_default_of_ours() -> None:
+def test_a_vm_without_declared_fields_gets_no_default() -> None:
     def plain(lab: dict[str, Any]) -> None:
         lab["nodes"][0]["machine"] = {"existing": "corp-gpu"}
         del lab["nodes"][0]["vgpu"]

@@ -17,7 +17,7 @@ def test_a_small_lab_s_hosts_have_their_nic_and_their_vmkernel_adapter() -> None
     }
 
 
-def test_a_large_lab_s_first_hosts_are_told_and_the_others_counted() -> None:
+def test_a_large_lab_lists_its_first_hosts_and_counts_the_others() -> None:
     hosts = {f"esx{n:02}.site.example": LINE for n in range(64)}
     places = {f"gpu{n:02}": f"esx{n:02}.site.example" for n in range(64)}
 

@@ -64,7 +64,7 @@ def test_a_cluster_without_drs_is_taken_where_every_machine_has_its_host(places:
     assert [one.reason for one in PlacementProvider().check({}, one_free).failures] == ["DRS is off"]
 
 
-def test_drs_is_waited_for_where_a_rule_of_ours_is_broken(places: dict[str, str], waits: list[float]) -> None:
+def test_a_broken_drs_rule_of_the_lab_is_waited_for(places: dict[str, str], waits: list[float]) -> None:
     places |= {"gpu01": "esx1", "gpu02": "esx1"}
 
     with pytest.raises(LabError, match="gpu01 and gpu02 run on the same host esx1"):
@@ -73,7 +73,7 @@ def test_drs_is_waited_for_where_a_rule_of_ours_is_broken(places: dict[str, str]
     assert waits == [DRS_S]
 
 
-def test_what_nobody_will_move_is_a_fault_at_once(places: dict[str, str], waits: list[float]) -> None:
+def test_what_nothing_will_move_is_a_fault_at_once(places: dict[str, str], waits: list[float]) -> None:
     places |= {"gpu01": "esx1", "gpu02": "esx1"}
 
     with pytest.raises(LabError, match="gpu01 and gpu02 run on the same host esx1"):

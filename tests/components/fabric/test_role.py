@@ -88,14 +88,14 @@ def test_what_passes_for_reading_needs_by_the_api_what_every_role_has():
     assert not (READS | OWN) & ({need.method for need in NEEDS} | set(OPTIONAL)), "each call is of one kind"
 
 
-def test_each_call_of_the_role_is_made_by_a_run_of_the_tests_or_told_why_not():
+def test_each_call_of_the_role_is_made_by_a_test_run_or_has_a_reason():
     called = frozenset().union(*CALLED.values())
 
     assert called | set(UNCALLED) == {need.method for need in NEEDS}, "a privilege that nothing uses goes from the role"
     assert not called & set(UNCALLED)
 
 
-def test_a_call_that_the_role_leaves_out_is_told_with_its_privilege():
+def test_a_call_that_the_role_leaves_out_is_documented_with_its_privilege():
     text, named = (ROOT / "docs" / "vsphere.md").read_text(), documented()
 
     for call, privilege in OPTIONAL.items():
@@ -185,12 +185,12 @@ def test_the_administrator_s_password_is_read_from_stdin_and_printed_nowhere(
     assert tuple(capsys.readouterr()) == ("role rocelab made\n", "")
 
 
-def test_a_lab_without_a_fabric_is_told_so(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_lab_without_a_fabric_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["role", "--config-file", str(ROOT / "Pulumi.lab.yaml")]) == 2
     assert "has no fabric" in capsys.readouterr().err
 
 
-def test_the_calls_of_an_unknown_privilege_are_those_that_esxcli_makes_and_are_told() -> None:
+def test_the_calls_of_an_unknown_privilege_are_those_of_esxcli_and_are_documented() -> None:
     executer = VmomiSupport.GetVmodlType("vim.rocelab.MethodExecuter")
     made = {esxcli._begin.wsdlName, *(info.wsdlName for info in executer._methodInfo.values())}
 

@@ -99,7 +99,7 @@ def test_what_was_found_is_given_back_the_option_before_the_ruleset():
         (OURS | {"vmknic_before": "vmk3"}, "power them off or move them away, then run again"),
     ],
 )
-def test_nothing_is_taken_back_under_somebodys_running_machines(props, said):
+def test_nothing_is_restored_under_another_owner_s_running_vms(props, said):
     vcenter = Settable("vmk3", running=("theirs",))
 
     with pytest.raises(LabError) as error:
@@ -120,7 +120,7 @@ def test_running_machines_are_no_hindrance_where_nothing_changes_for_them():
     assert kept.calls == []
 
 
-def test_an_option_that_somebody_has_changed_since_stays_theirs(monkeypatch):
+def test_an_option_that_another_user_changed_since_is_not_restored(monkeypatch):
     warned = []
     monkeypatch.setattr(settings.pulumi.log, "warn", warned.append)
     vcenter = Settable("vmk7", is_open=False, running=("theirs",))
@@ -143,7 +143,7 @@ def test_an_option_that_somebody_has_changed_since_stays_theirs(monkeypatch):
         ("", False, ""),
     ],
 )
-def test_what_a_host_keeps_of_a_run_that_nobody_wrote_down_is_named(option, is_open, said):
+def test_what_a_host_keeps_of_an_unrecorded_run_is_named(option, is_open, said):
     found = kept(Settable(option, is_open=is_open), {"host": "esx1", "vmknic": "", "firewall_open": False})
 
     assert said in found

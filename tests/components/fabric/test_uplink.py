@@ -60,7 +60,7 @@ def test_an_uplink_that_is_where_it_belongs_or_on_no_switch_yet_stands(on_switch
     ("on_switch", "said"),
     [(("vmnic5",), "rails has vmnic5 instead"), (("vmnic4", "vmnic5"), "rails has vmnic4, vmnic5 instead")],
 )
-def test_a_nic_that_somebody_put_in_its_place_is_seen(monkeypatch, on_switch, said):
+def test_a_nic_that_another_user_replaced_is_drift(monkeypatch, on_switch, said):
     read = provider(monkeypatch, Answering(*on_switch)).read("rails/esx1", STANDS).outs
 
     assert read == {**STANDS, "lost": said}, "the answer that stands is kept"
@@ -78,7 +78,7 @@ def test_a_nic_that_went_to_another_switch_is_seen(monkeypatch):
     assert "uplink of vSwitch0) is in use" in read["lost"]
 
 
-def test_a_nic_that_was_moved_by_hand_is_not_put_back_under_running_machines(monkeypatch):
+def test_a_nic_that_was_moved_by_hand_stays_under_running_vms(monkeypatch):
     moved = Answering("vmnic5", running=("gpu01",))
     seen = provider(monkeypatch, moved).read("rails/esx1", STANDS).outs
 

@@ -157,7 +157,7 @@ def test_the_first_tool_on_the_path_is_taken_unless_another_is_asked_for(place: 
     assert ["--format" in call for call in calls(place)] == [True, False]
 
 
-def test_without_a_tool_the_remedy_is_told(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_without_a_tool_the_error_has_the_remedy(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
     del place  # its empty PATH is what counts
     assert main(["image", "push"]) == 2
     assert "docker, podman, buildah: not on PATH" in capsys.readouterr().err
@@ -224,7 +224,7 @@ def test_the_training_image_goes_where_the_lab_says(place: Path, capsys: pytest.
     assert capsys.readouterr().out == RECIPES["training"]
 
 
-def test_a_lab_without_a_name_for_the_image_is_told_so(lab: Lab) -> None:
+def test_a_lab_without_a_name_for_the_image_is_refused(lab: Lab) -> None:
     with pytest.raises(LabError, match=r"benchmarks\.nccl\.image: missing"):
         target_of(lab.model_copy(update={"benchmarks": None}), "benchmark")
     assert (

@@ -281,7 +281,7 @@ def test_vfs_of_the_operator_are_asked_for_like_the_hosts(lab: Lab) -> None:
     assert container(job)["resources"]["limits"]["intel.com/sriov_112"] == "1"
 
 
-def test_pods_that_share_a_pf_name_its_device_since_no_interface_of_theirs_leads_to_it(lab: Lab) -> None:
+def test_pods_that_share_a_pf_name_its_device_because_no_interface_leads_to_it(lab: Lab) -> None:
     job = rendered(delivered(lab, SharedRdma(profile="shared_rdma")))
 
     assert worker(job)["metadata"]["annotations"] == {NETWORKS: "team/sriov111,team/sriov112"}
@@ -310,7 +310,7 @@ def test_sshd_of_workers_in_the_machine_s_network_is_where_the_lab_has_it_at_eve
         assert f"plm_rsh_args -p {port} -o" in arguments(job)
 
 
-def test_in_the_machine_s_network_the_launcher_is_where_the_interfaces_are_that_mpirun_is_told(lab: Lab) -> None:
+def test_in_the_host_s_network_the_launcher_runs_where_mpirun_s_interfaces_are(lab: Lab) -> None:
     """`oob_tcp_if_include` names interfaces of the nodes; in a pod network mpirun would find none of them."""
     one_rail = lab.model_copy(update={"rails": lab.rails[:1]})
     job = rendered(delivered(one_rail, Pvrdma(profile="pvrdma")), "tf_cnn")

@@ -107,7 +107,7 @@ def test_an_image_that_cannot_be_pinned_is_named_and_the_others_are_printed(
     assert set(yaml.safe_load(out)) == {"cluster"}
 
 
-def test_a_registry_that_cannot_be_asked_is_told_apart_from_one_that_lacks_an_image(
+def test_an_unreachable_registry_differs_from_one_that_lacks_an_image(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(ROOT)

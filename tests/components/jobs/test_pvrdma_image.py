@@ -268,7 +268,7 @@ def test_links_out_of_an_unpacked_root_are_not_followed(tmp_path):
         judge(read_image(image))
 
 
-def test_the_command_tells_by_its_exit_code(tmp_path, capsys):
+def test_the_command_reports_by_its_exit_code(tmp_path, capsys):
     good, bad = as_folder(DEBIAN, tmp_path / "good"), as_folder(NGC, tmp_path / "bad")
 
     assert main(["image", "check", str(good)]) == 0

@@ -131,7 +131,7 @@ def test_a_device_without_its_file_is_seen_and_not_usable(inside: Inside) -> Non
     assert not device.usable
 
 
-def test_a_rail_without_interface_is_told_and_the_others_are_still_looked_at(inside: Inside) -> None:
+def test_a_rail_without_interface_is_reported_and_the_others_are_still_checked(inside: Inside) -> None:
     inside.interface("net1")
     facts = inside.run(until="reported", rails=("rail-a", "rail-b"))
 

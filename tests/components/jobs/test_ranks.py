@@ -76,7 +76,7 @@ def gids(sysfs: Path, interface: str, device: str, table: list[tuple[str, str]],
         ([], [], ""),
     ],
 )
-def test_an_nccl_that_finds_no_gid_by_itself_is_told_its_index(
+def test_an_nccl_that_finds_no_gid_by_itself_gets_its_index(
     workers: Workers, tmp_path: Path, first: list[tuple[str, str]], second: list[tuple[str, str]], index: str
 ) -> None:
     """NCCL before 2.21 takes GID 0 and knows one index for all devices (NVIDIA/nccl#718, #1131)."""

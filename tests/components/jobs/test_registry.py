@@ -46,7 +46,7 @@ def serve(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[int, dict[str, 
         server.server_close()
 
 
-def test_an_image_that_is_there_tells_its_digest(serve: Callable[[int, dict[str, str]], str]) -> None:
+def test_an_existing_image_has_its_digest(serve: Callable[[int, dict[str, str]], str]) -> None:
     host = serve(200, {"Docker-Content-Digest": DIGEST})
 
     assert look(f"{host}/nccl-roce-test:seed-a") == ImageStatus(outcome="present", digest=DIGEST)

@@ -215,7 +215,7 @@ def test_of_many_nodes_each_is_both_ends_and_each_server_is_tried_from_all():
     assert len([1 for _, _, port in tries(many_workers(16)) if port == 18515]) == 16 * 15 * 2, "two rails"
 
 
-def test_what_starts_at_a_host_that_is_not_ours_is_named_and_not_claimed():
+def test_a_connection_from_a_foreign_host_is_named_and_not_claimed():
     some, left = probes(lab_of(PVRDMA))
 
     assert {(one.row.source, one.row.target) for one in left} >= {("esxi", "esxi"), ("vcenter", "esxi")}
@@ -266,7 +266,7 @@ def test_an_api_at_a_tunnel_s_end_is_tried_from_here_alone():
         assert any("local to each node" in one.why for one in left)
 
 
-def test_a_kubeconfig_that_is_not_there_is_told_as_the_reason(capsys, monkeypatch, tmp_path):
+def test_a_missing_kubeconfig_is_the_reason(capsys, monkeypatch, tmp_path):
     def none_to_try(_lab: Lab, api: object) -> tuple[list[Probe], list[Unproven]]:
         return [], [Unproven(row=probe(1).row, why=str(api))]
 

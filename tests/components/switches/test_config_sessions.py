@@ -175,7 +175,7 @@ def test_a_restore_ends_it_too() -> None:
     assert talk.told[1] == "configure session rocelab-lab abort"
 
 
-def test_a_session_whose_timer_runs_is_told_to_whoever_only_looks() -> None:
+def test_a_session_whose_timer_runs_is_a_warning_in_a_preview() -> None:
     running, staged = Littered("pendingCommitTimer"), Littered("pending")
 
     said = [asyncio.run(unconfirmed(talk, "sw1", task("eos").session)) for talk in (running, staged)]
@@ -237,7 +237,7 @@ def test_a_restore_takes_it_back_too() -> None:
 
 
 @pytest.mark.parametrize("message", ["Config update by cumulus", "rocelab:lab2"])
-def test_an_unconfirmed_revision_of_somebody_else_stops_everything_and_is_told(message: str) -> None:
+def test_an_unconfirmed_revision_of_another_user_stops_everything_and_is_named(message: str) -> None:
     talk = Unconfirmed(revisions(message))
 
     with pytest.raises(UnconfirmedError, match="sw1: nothing was changed") as refused:
@@ -261,7 +261,7 @@ def test_a_revision_that_waits_for_nothing_is_left_alone(state: str) -> None:
     ("message", "says"),
     [("rocelab:lab", "of an interrupted run is active"), ("theirs", "another user (theirs, cumulus)")],
 )
-def test_whoever_only_looks_is_told_of_an_unconfirmed_revision(message: str, says: str) -> None:
+def test_an_unconfirmed_revision_is_a_warning_in_a_preview(message: str, says: str) -> None:
     talk = Unconfirmed(revisions(message))
 
     said = asyncio.run(unconfirmed(talk, "sw1", task("nvue").session))

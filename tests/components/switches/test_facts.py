@@ -62,7 +62,7 @@ def test_a_wrong_value_is_found_with_both_numbers(system: str, case: tuple[str, 
 
 
 @pytest.mark.parametrize("system", ["nvue", "sonic", "eos"])
-def test_a_port_that_nobody_has_configured_is_read_by_the_systems_defaults(system: str) -> None:
+def test_an_unconfigured_port_is_read_with_the_system_s_defaults(system: str) -> None:
     settings = facts(system, 1).settings
 
     assert settings.description == ""
@@ -106,7 +106,7 @@ NO_HEADROOM = "BUFFER_PG has no headroom for priority group 3"
         ),
     ],
 )
-def test_a_sonic_port_that_would_pause_and_still_drop_is_told_of(what: str, by: str, lacks: str) -> None:
+def test_a_sonic_port_that_would_pause_and_still_drop_is_a_fault(what: str, by: str, lacks: str) -> None:
     """What qos_config.j2 of sonic-buildimage gives each port beside the two fields that this lab sets."""
     answers = answers_of("sonic")
     broken = {command: text.replace(what, by) for command, text in answers.items()}

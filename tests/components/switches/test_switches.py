@@ -170,7 +170,7 @@ def test_up_drift_repair_and_destroy(rig: Engineered) -> None:
     assert rig.frames.configs == before
 
 
-def test_a_cable_that_was_moved_and_a_port_that_was_taken_are_told_at_a_refresh(rig: Engineered) -> None:
+def test_a_refresh_reports_a_moved_cable_and_a_taken_port(rig: Engineered) -> None:
     lab = rig.lab()
     provider = rig.provider(lab)
     outs = provider.create(rig.props(lab)).outs
@@ -202,7 +202,7 @@ def test_what_was_there_before_us_outlives_a_state_that_was_never_written(rig: E
     assert not list((rig.folder / ".sim/backups").glob("*.json")), "the next lab finds what is there then"
 
 
-def test_a_port_that_leaves_the_map_is_put_back_and_the_others_stay(rig: Engineered) -> None:
+def test_a_port_that_leaves_the_map_is_restored_and_the_others_stay(rig: Engineered) -> None:
     lab = rig.lab()
     outs = rig.provider(lab).create(rig.props(lab)).outs
     content = json.loads(lab.model_dump_json())

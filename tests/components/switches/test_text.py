@@ -43,7 +43,7 @@ def test_onyx_marks_with_the_very_line_of_the_guide() -> None:
     ]
 
 
-def test_onyx_is_told_of_a_code_point_only_where_it_differs_from_what_onyx_has() -> None:
+def test_onyx_gets_a_code_point_only_if_it_differs_from_onyx_s_default() -> None:
     lab = with_switches(switch_entry("onyx"), qos={"dscp": 34, "cnp_dscp": 48})
     text = switch_text(lab, lab.switches[0])
 
@@ -126,7 +126,7 @@ def test_cumulus_gives_each_class_that_is_not_strict_a_share() -> None:
     ]
 
 
-def test_an_arista_platform_with_deep_buffers_is_told_of_its_queues_by_its_own_word() -> None:
+def test_an_arista_platform_with_deep_buffers_gets_its_own_queue_word() -> None:
     usual, deep = (text_of("eos", queue_word=word) for word in ("uc-tx-queue", "tx-queue"))
 
     assert deep == usual.replace("uc-tx-queue", "tx-queue") != usual

@@ -216,7 +216,7 @@ def test_a_cable_that_is_plugged_elsewhere_is_refused_before_anything_changes(ri
     assert rig.frames.configs["gpu01", "enp5s0"].mtu_bytes == 1500
 
 
-def test_a_neighbour_that_agrees_is_told(rig: Rig) -> None:
+def test_a_neighbor_that_agrees_is_reported(rig: Rig) -> None:
     heard = {"chassis": "52:54:00:11:00:01", "port": "enp5s0", "port_description": "", "system": "gpu01"}
     rig.frames.lldp["gpu01", "enp5s0"] = heard
 
@@ -319,7 +319,7 @@ def test_only_its_owner_reads_the_memory(rig: Rig) -> None:
     assert FirstTouch(rig.folder / "backups", "sw1").read() == {"1/1": settings}
 
 
-def test_a_port_that_somebody_else_has_taken_meanwhile_is_not_put_back(rig: Rig) -> None:
+def test_a_port_that_another_lab_has_taken_is_not_restored(rig: Rig) -> None:
     outcome = rig.configure(rig.lab())
     rig.by_hand("configure terminal", "interface ethernet 1/1 description rocelab:other:rail-x")
 

@@ -65,7 +65,7 @@ def test_a_drained_control_plane_counts_as_silent():
     assert "cp02" in found.refused["cp01"]["reason"]
 
 
-def test_a_cluster_that_the_state_remembers_is_not_begun_anew():
+def test_a_cluster_in_the_state_is_not_created_again():
     found = decided({"cp01": NOTHING, "gpu01": worker("gpu01")}, known_ca=OURS)
 
     assert found.init == ""
@@ -73,7 +73,7 @@ def test_a_cluster_that_the_state_remembers_is_not_begun_anew():
     assert "gpu01" not in found.refused
 
 
-def test_an_unreachable_control_plane_is_told_even_when_every_worker_is_in():
+def test_an_unreachable_control_plane_is_reported_even_when_every_worker_is_in():
     found = decided({"gpu01": worker("gpu01"), "gpu02": worker("gpu02")}, known_ca=OURS)
 
     assert set(found.refused) == {"gpu01", "gpu02"}
@@ -109,7 +109,7 @@ def test_control_planes_of_two_clusters_stop_everything():
     assert "different clusters" in found.refused["gpu01"]["reason"]
 
 
-def test_what_a_killed_run_of_ours_left_goes_on():
+def test_what_a_killed_run_left_is_resumed():
     cut_off = Membership(unfinished="join", remains=True, ca=OURS)
     found = decided({"cp01": plane("cp01"), "gpu01": cut_off, "gpu02": NOTHING})
 
@@ -117,7 +117,7 @@ def test_what_a_killed_run_of_ours_left_goes_on():
     assert decided({"cp01": Membership(unfinished="init", remains=True, ca=OURS), "gpu01": NOTHING}).init == "cp01"
 
 
-def test_what_somebody_else_left_is_refused():
+def test_what_another_installation_left_is_refused():
     found = decided({"cp01": plane("cp01"), "gpu01": Membership(remains=True)})
 
     assert "not for this lab" in found.refused["gpu01"]["reason"]

@@ -29,7 +29,7 @@ def test_it_uses_the_lab_s_pod_network_and_the_node_s_own_address():
     assert {"name": "NODE_ADDRESS", "valueFrom": {"fieldRef": {"fieldPath": "status.hostIP"}}} in daemon["env"]
 
 
-def test_it_is_not_placed_where_the_cluster_exists_or_somebody_else_places_a_network(lab: Lab):
+def test_it_is_not_placed_in_an_existing_cluster_or_beside_another_network(lab: Lab):
     assert lab.cluster is not None
     assert "flannel" not in programs(lab, lab.cluster)
     assert "flannel" not in rendered(cni="none")

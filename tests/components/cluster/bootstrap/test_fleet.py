@@ -80,7 +80,7 @@ def test_a_second_run_is_no_change(machines):
     assert [verb for verb, _ in machines.calls if verb.startswith("cluster-")] == []
 
 
-def test_a_host_whose_step_failed_joins_when_it_is_mended(machines):
+def test_a_host_whose_step_failed_joins_when_it_is_fixed(machines):
     machines.machines["gpu02"].packages = {}
     provider, wanted = FleetProvider(), props(machines)
     outs = provider.create(wanted).outs

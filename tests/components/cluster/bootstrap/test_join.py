@@ -137,7 +137,7 @@ def test_a_host_of_another_cluster_is_named_and_left(machines):
     assert ("cluster-join", "gpu02") not in machines.calls
 
 
-def test_a_silent_control_plane_begins_nothing_and_lets_nobody_in(machines):
+def test_a_silent_control_plane_creates_nothing_and_invites_nobody(machines):
     machines.silent = {"cp01"}
     outcome = machines.unite()
 
@@ -147,7 +147,7 @@ def test_a_silent_control_plane_begins_nothing_and_lets_nobody_in(machines):
     assert "cp01 is drained or does not answer" in outcome.results["gpu01"]["reason"]
 
 
-def test_a_cluster_that_is_lost_is_not_begun_anew(machines):
+def test_a_lost_cluster_is_not_created_again(machines):
     first = machines.unite()
     for path in (KUBELET_CONFIG, ADMIN_CONFIG, CA_FILE, JOURNAL_FILE, "/etc/kubernetes/manifests/kube-apiserver.yaml"):
         machines.machines["cp01"].remove(path)
@@ -159,7 +159,7 @@ def test_a_cluster_that_is_lost_is_not_begun_anew(machines):
     assert outcome.facts["cp01"][CA_FACT] == first.facts["cp01"][CA_FACT], "what is forgotten cannot be protected"
 
 
-def test_a_host_that_has_to_be_mended_first_is_not_let_in(machines):
+def test_a_host_that_needs_a_fix_first_does_not_join(machines):
     outcome = Outcome(results={"gpu02": {"status": "failed", "step": "vfs", "reason": "in use"}})
     machines.unite(outcome)
 

@@ -94,7 +94,7 @@ def test_the_first_control_plane_that_has_a_kubeconfig_gives_it():
     assert read(missing, says(ADMIN)) == ADMIN
 
 
-def test_what_each_control_plane_said_is_told_and_nothing_of_what_it_has():
+def test_the_error_has_each_control_plane_s_answer_and_no_content():
     with pytest.raises(LabError) as refused:
         read(says("", 1, "sudo: a password is required\n"), says("password: hunter2\n"))
 

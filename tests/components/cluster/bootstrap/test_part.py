@@ -145,7 +145,7 @@ def test_a_node_that_never_registered_has_nothing_to_empty(machines):
     assert cluster.did == []
 
 
-def test_an_api_that_is_away_keeps_the_node_and_is_told(machines):
+def test_a_silent_api_keeps_the_node_and_is_reported(machines):
     cluster, gone = FakeCluster(), {"gpu02": machines.records()["gpu02"]}
     cluster.down = True
     outcome = Outcome(results={"gpu02": {"status": "undone"}})

@@ -46,7 +46,7 @@ def test_another_branch_is_one_warning_that_names_the_hosts_and_both_sides(rdg: 
         ("535.129.03", "NVD-something without-a-version"),
     ],
 )
-def test_one_branch_and_what_nobody_knows_are_no_warning(rdg: Lab, version: str | None, driver: str) -> None:
+def test_one_branch_and_an_unknown_one_are_no_warning(rdg: Lab, version: str | None, driver: str) -> None:
     assert list(other_branches(asking(rdg, version), [host("sc2esx24", driver)])) == []
 
 
@@ -56,5 +56,5 @@ def test_a_lab_without_vgpus_has_no_guest_driver_to_compare(rdg: Lab) -> None:
     assert list(other_branches(asking(rdg, "535.1.1").model_copy(update={"nodes": without}), [host("a", OLD)])) == []
 
 
-def test_a_version_is_told_from_a_name() -> None:
+def test_a_version_is_distinguished_from_a_name() -> None:
     assert [branch_of(text) for text in ("430.46-1OEM.670", "1580.65.06", "12.2", "driver")] == ["430", "1580", "", ""]

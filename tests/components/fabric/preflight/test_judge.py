@@ -98,7 +98,7 @@ def test_what_breaks_pvrdma_is_a_fault_that_names_host_and_remedy(change, said):
 
 
 @pytest.mark.parametrize("state", ["", "active", "activedefer", "unknown"])
-def test_an_rdma_device_that_works_or_tells_nothing_is_passed(state):
+def test_an_rdma_device_that_works_or_reports_nothing_passes(state):
     assert verdict(replace(HOST, nics=(replace(NIC, rdma_state=state),))).faults == ()
 
 
@@ -167,7 +167,7 @@ def with_gpus(*gpus, numa_node=0, **others):
     return replace(HOST, gpu_graphics=dict.fromkeys(gpus, "sharedDirect"), pcie=pcie, **others)
 
 
-def test_the_gpus_of_a_host_are_told_with_their_way_from_its_uplink():
+def test_the_gpus_of_a_host_are_listed_with_their_way_from_its_uplink():
     said = verdict(with_gpus("0000:5e:00.0", "0000:5f:00.0"))
 
     assert said.hosts["esx1"].endswith(" 100000 Mbit/s, GPUs: 2 on its NUMA node")
@@ -263,7 +263,7 @@ def test_a_host_that_is_older_than_the_switch_is_refused_with_the_version_that_i
     ("esxi", "others"),
     [("7.0.3", {"version": "7.0.3"}), ("later", {"version": "8.0.3"}), ("6.5.0", {"use": "reference"})],
 )
-def test_a_host_that_is_new_enough_or_not_ours_to_judge_is_passed(esxi, others):
+def test_a_host_that_is_new_enough_or_unknown_passes(esxi, others):
     known = SwitchFacts(**{**asdict(EXISTING), "name": "roce"})
     facts = FabricFacts(hosts={"esx1": replace(HOST, version=esxi)}, switches={"roce": known})
 
@@ -294,7 +294,7 @@ def test_a_privilege_that_a_folder_may_give_is_a_warning():
     assert said.warnings[0].startswith("fabric.user lacks the privilege DVSwitch.Create on DC0; without")
 
 
-def test_small_frames_of_an_adapter_that_is_left_as_it_is_are_told():
+def test_small_frames_of_a_referenced_adapter_are_a_warning():
     found = FabricFacts(hosts={name: replace(HOST, name=name) for name in ("esx1", "esx2")}, switches={})
 
     warnings = judge([a_switch()], found, {"pvrdma": 9000}, frozenset()).warnings
@@ -307,7 +307,7 @@ def claims(switch, *, ours=(), networks=(), existing=EXISTING):
     return [*refused_names([switch], facts, frozenset(ours)), *refused_mtus([switch], facts)]
 
 
-def test_a_name_that_is_taken_is_refused_with_both_remedies_unless_it_is_ours():
+def test_a_taken_name_is_refused_with_both_remedies_unless_the_stack_owns_it():
     said = claims(a_switch(), networks=["pvrdma"])
 
     assert [line.split(" exists")[0] for line in said] == ["distributed switch roce", "network pvrdma"]

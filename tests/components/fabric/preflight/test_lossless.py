@@ -25,7 +25,7 @@ def said(host: Any = HOST, **others: Any) -> list[str]:
 @pytest.mark.parametrize(
     "others", [{}, {"qos": LOSSLESS}, {"switches": ("a switch",)}, {"qos": Qos(), "switches": ("a switch",)}]
 )
-def test_a_lab_that_lets_frames_be_dropped_is_told_what_pvrdma_wants(others: dict[str, Any]) -> None:
+def test_a_lab_that_may_drop_frames_gets_a_warning_about_pvrdma(others: dict[str, Any]) -> None:
     [warned] = said(**others)
 
     assert "priority flow control or global pause on the physical switches and on each ESXi host's HCA" in warned
@@ -34,5 +34,5 @@ def test_a_lab_that_lets_frames_be_dropped_is_told_what_pvrdma_wants(others: dic
 @pytest.mark.parametrize(
     "others", [{"qos": LOSSLESS, "switches": ("a switch",)}, {"simulated": True}, {"fabric": None}, {"host": PLAIN}]
 )
-def test_a_lossless_lab_a_simulated_one_and_one_without_pvrdma_are_told_nothing(others: dict[str, Any]) -> None:
+def test_lossless_simulated_and_other_labs_without_pvrdma_get_no_warning(others: dict[str, Any]) -> None:
     assert said(**others) == []

@@ -89,7 +89,7 @@ def test_no_driver_and_no_answer_are_not_kept(monkeypatch, answer):
     assert not packages_of(None, "esx1", a_host(Images(answer)), None).lasting
 
 
-def test_who_may_not_fetch_them_is_told_by_esxcli(monkeypatch):
+def test_without_the_privilege_esxcli_lists_them(monkeypatch):
     rows = [{"Vendor": "NVIDIA", "Name": "NVIDIA-driver", "Version": "535.3"}, {"Vendor": "VMW", "Name": "x"}]
     monkeypatch.setattr(preflight, "esxcli", lambda *_: rows)
 
@@ -99,7 +99,7 @@ def test_who_may_not_fetch_them_is_told_by_esxcli(monkeypatch):
 
 
 @pytest.mark.parametrize("state", [None, [], "x", {"esx1": "x"}, {"esx1": None}])
-def test_a_state_without_them_tells_nothing(state):
+def test_a_state_without_them_reports_nothing(state):
     assert kept(state) == {}
 
 

@@ -22,11 +22,11 @@ ROOT = {"0000:39:00.0": "0000:38:00.0"}
         ({}, {}, ""),
     ],
 )
-def test_the_nearest_thing_that_two_cards_share_is_told(bridges, numa_nodes, way):
+def test_the_nearest_thing_that_two_cards_share_is_named(bridges, numa_nodes, way):
     assert Pcie(bridges=bridges, numa_nodes=numa_nodes).way(NIC, GPU) == way
 
 
-def test_all_bridges_above_a_card_are_told_up_to_the_root():
+def test_all_bridges_above_a_card_are_listed_up_to_the_root():
     assert Pcie(bridges=SWITCH | ROOT).above(NIC) == ["0000:3a:01.0", "0000:39:00.0", "0000:38:00.0"]
 
 
@@ -34,7 +34,7 @@ def test_bridges_that_stand_above_each_other_end_somewhere():
     assert Pcie(bridges={"a": "b", "b": "a"}).above("a") == ["b", "a"]
 
 
-def test_cards_are_counted_by_their_way_and_those_not_told_left_out():
+def test_cards_are_counted_by_their_way_without_unknown_ones():
     pcie = Pcie(numa_nodes={NIC: 0, "g1": 1, "g2": 0, "g3": 1})
 
     assert pcie.ways(NIC, ["g1", "g2", "g3", "g4"]) == "1 on its NUMA node, 2 on another NUMA node"

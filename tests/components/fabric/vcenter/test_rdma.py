@@ -75,7 +75,7 @@ def test_a_listed_device_is_found_by_its_nic_however_the_host_spells_it(monkeypa
     assert answered(monkeypatch, row).of == {"vmnic4": RdmaDevice(name="vmrdma0", state="active")}
 
 
-def test_esxi_6_5_tells_neither_speed_nor_less_of_what_matters(monkeypatch):
+def test_esxi_6_5_reports_no_speed_but_all_that_matters(monkeypatch):
     row = {key: value for key, value in OF_6_7.items() if key != "Speed"} | {"State": "Down"}
 
     assert answered(monkeypatch, row).of["vmnic4"].state == "down"
@@ -92,13 +92,13 @@ def test_a_device_without_a_nic_belongs_to_none(monkeypatch):
     assert (found.of.keys(), found.untold) == ({"vmnic4"}, "")
 
 
-def test_a_table_of_other_fields_is_not_taken_for_none(monkeypatch):
+def test_a_table_of_other_fields_does_not_count_as_no_device(monkeypatch):
     assert answered(monkeypatch, {"Device": "vmrdma0", "Uplink": "vmnic4"}).untold == (
         "esxcli rdma device list reports no Name with a Paired Uplink; it reports Device, Uplink"
     )
 
 
-def test_a_refusal_is_not_taken_for_none(monkeypatch):
+def test_a_refusal_does_not_count_as_no_device(monkeypatch):
     found = answered(monkeypatch, LabError("esx1: cannot run esxcli rdma device list: no privilege"))
 
     assert (found.of, found.untold) == ({}, "cannot run esxcli rdma device list: no privilege")

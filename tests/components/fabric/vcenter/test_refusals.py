@@ -24,7 +24,7 @@ def test_a_refused_property_of_a_machine_is_named() -> None:
     assert explained(fault) == "Invalid.; refused value: virtualDeviceSpec.device.backing"
 
 
-def test_the_reason_behind_a_general_summary_is_told_once() -> None:
+def test_the_reason_behind_a_general_summary_appears_once() -> None:
     reasons = [
         vmodl.LocalizableMessage(key=key, message=text) for key, text in (("a", "no vmnic4"), ("b", "no vmnic4"))
     ]

@@ -34,7 +34,7 @@ def test_what_ends_soon_is_waited_for_without_a_word(clock: Clock) -> None:
     assert (clock.now_s, said) == (9, [])
 
 
-def test_what_takes_long_is_told_with_what_and_how_long_and_ever_less_often(clock: Clock) -> None:
+def test_a_long_wait_logs_its_subject_and_duration_ever_less_often(clock: Clock) -> None:
     said: list[str] = []
 
     assert client.until(lambda: clock.now_s >= 60, 600, said.append, WAITING)

@@ -63,11 +63,11 @@ def test_a_guest_that_is_customised_or_was_never_to_be_is_ready(monkeypatch, sta
     unready(monkeypatch, status=status)
 
 
-def test_a_guest_whose_machine_is_gone_is_told_of_by_whoever_comes_next(monkeypatch):
+def test_a_guest_whose_vm_is_gone_is_left_to_the_next_step(monkeypatch):
     unready(monkeypatch, status="TOOLSDEPLOYPKG_FAILED", there=None)
 
 
-def test_a_machine_that_never_started_is_left_to_whoever_starts_it(monkeypatch):
+def test_a_vm_that_never_started_is_left_to_the_step_that_starts_it(monkeypatch):
     unready(monkeypatch, status="TOOLSDEPLOYPKG_PENDING", on=False)
 
 
@@ -79,7 +79,7 @@ def test_a_machine_that_never_started_is_left_to_whoever_starts_it(monkeypatch):
         ("TOOLSDEPLOYPKG_FAILED", r"its guest failed to apply its name and addresses \(no perl\)"),
     ],
 )
-def test_a_guest_that_is_not_customised_is_told_with_the_way_on(monkeypatch, status, told):
+def test_a_guest_that_is_not_customized_is_reported_with_the_remedy(monkeypatch, status, told):
     with pytest.raises(LabError, match=rf"^gpu01: {told}.* delete gpu01 in vCenter, then run pulumi up --refresh"):
         unready(monkeypatch, status=status, words="no perl")
 
@@ -121,7 +121,7 @@ def test_of_the_hosts_of_a_switch_only_those_are_named_whose_nic_another_has():
 
 
 @pytest.mark.parametrize(("uplink_of", "named"), [("rdma", 0), ("", 1)])
-def test_a_host_is_told_off_its_switch_only_where_it_is(uplink_of, named):
+def test_a_host_is_reported_off_its_switch_only_if_it_is(uplink_of, named):
     said = list(left(Hosts({"esx01": uplink_of}), SWITCH, "esx01"))
 
     assert [one.startswith("esx01: is no longer a member of rdma") for one in said] == [True] * named
