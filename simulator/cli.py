@@ -13,10 +13,10 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 
 from simulator import logs, tables
-from simulator.lab import CHECKOUT, Simulator, simulator_of
+from simulator.lab import Simulator, simulator_of
 from simulator.nodes.accelerator import VARIABLE
 from simulator.nodes.access import SSH_CONFIG
-from simulator.part import Part, Report, SimulatorError, announced
+from simulator.part import CHECKOUT, Part, Report, SimulatorError, announced, on_all
 from simulator.vcenter.verbs import add_vcenter_verbs
 from stacks.base import LabError
 
@@ -190,20 +190,7 @@ def _vlans(text: str) -> list[int]:
 
 
 def _on_all(parts: list[Part], act: Callable[[Part, Report], None], begin: float) -> None:
-    """Runs `act` on all parts in parallel; raises after all have ended if any failed."""
-
-    def one(part: Part) -> str:
-        report = _reporter(part.name, begin)
-        try:
-            act(part, report)
-        except (SimulatorError, OSError) as error:
-            report("failed")
-            return str(error)
-        return ""
-
-    with ThreadPoolExecutor() as pool:
-        if failures := [failure for failure in pool.map(one, parts) if failure]:
-            raise SimulatorError("\n".join(failures))
+    on_all(parts, act, lambda part: _reporter(part.name, begin))
 
 
 _PRINTING = threading.Lock()

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from simulator.nodes.part import Nodes, RealPods
 from simulator.packages.part import Packages
-from simulator.part import Part, SimulatorError
+from simulator.part import CHECKOUT, Part, SimulatorError
 from simulator.plane.kubelets import archive, section
 from simulator.plane.layout import Layout
 from simulator.plane.part import ControlPlane
@@ -13,8 +13,6 @@ from simulator.switch.part import FRONT, Switch
 from simulator.vcenter.guests import command, powered
 from simulator.vcenter.part import Guests, VCenter
 from stacks.read import read_stack_file
-
-CHECKOUT = Path(__file__).parents[1]
 
 
 @dataclass(frozen=True)

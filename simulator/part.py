@@ -2,10 +2,15 @@
 
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from pathlib import Path
+from typing import Literal, Protocol, TypeVar
+
+CHECKOUT = Path(__file__).parents[1]
+Item = TypeVar("Item")
 
 Report = Callable[[str], None]
 """Receives a line of progress. The caller adds the part's name and the elapsed time."""
@@ -91,3 +96,24 @@ class Part(Protocol):
 
     def down(self, report: Report) -> None:
         """Ends all processes of the part and waits for their end; state on disk stays."""
+
+
+def on_all(items: Sequence[Item], act: Callable[[Item, Report], None], report_of: Callable[[Item], Report]) -> None:
+    """Runs `act` on all items in parallel, and waits for all of them.
+
+    Raises:
+        SimulatorError: if any failed, with the errors of all that failed.
+    """
+
+    def one(item: Item) -> str:
+        report = report_of(item)
+        try:
+            act(item, report)
+        except (SimulatorError, OSError) as error:
+            report("failed")
+            return str(error)
+        return ""
+
+    with ThreadPoolExecutor(max_workers=max(1, len(items))) as pool:
+        if failures := [failure for failure in pool.map(one, items) if failure]:
+            raise SimulatorError("\n".join(failures))

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from simulator.part import Report, SimulatorError, Wait
+from simulator.part import SUSPENDED, Report, SimulatorError, Status, Wait
 
 POLL_S = 0.05
 LAST_LINES = 8
@@ -104,6 +104,15 @@ class Daemon:
             _reap(pid)
         self.pid_file.unlink(missing_ok=True)
 
+    def trouble(self, name: str, address: str) -> Status | None:
+        """The status of a process that has died, is stopped or suspended; None if it runs."""
+        pid = self.pid()
+        if pid is None:
+            if self.pid_file.exists():
+                return Status(name, address, "died", self.last_words())
+            return Status(name, address, "stopped")
+        return Status(name, address, "not answering", SUSPENDED, pid) if _is_suspended(pid) else None
+
     def last_words(self) -> str:
         """The end of the log, indented, for an error message."""
         try:
@@ -132,20 +141,24 @@ def _start_time(pid: int) -> str | None:
     The first thread of a killed process is a zombie before the others have released their ports and files. The process
     counts as gone with the last of them.
     """
-    try:
-        # the command name in brackets may contain anything, so count fields from its end
-        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    except (FileNotFoundError, ProcessLookupError):
+    fields = _stat(pid)
+    if not fields:
         return None
     threads = int(fields[17])
     return None if fields[0] in "ZX" and threads <= 1 else fields[19]
 
 
 def _is_suspended(pid: int) -> bool:
+    return _stat(pid)[:1] == ["T"]
+
+
+def _stat(pid: int) -> list[str]:
+    """The fields of /proc/PID/stat from the state on; empty if the process is gone."""
     try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "T"
+        # the command name in brackets may contain anything, so count fields from its end
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     except (FileNotFoundError, ProcessLookupError):
-        return False
+        return []
 
 
 def _reap(pid: int) -> None:

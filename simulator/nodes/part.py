@@ -15,7 +15,7 @@ from simulator.nodes.machine import KUBERNETES, MOST_MACHINES, SSH_PORT, Machine
 from simulator.nodes.node import Boot, Node, memory_available_mib, processors, recorded_machines
 from simulator.nodes.pods_image import build_pods_image
 from simulator.nodes.qemu import find_qemu
-from simulator.part import SUSPENDED, Report, SimulatorError, Status
+from simulator.part import SUSPENDED, Report, SimulatorError, Status, on_all
 from simulator.switch.client import SwitchClient
 from stacks.bill import Bill
 from stacks.lab import Lab
@@ -95,10 +95,10 @@ class Nodes:
             processors()
         )  # more would only slow each other down, because a boot is CPU-bound
 
-        def start(node: Node, tell: Report) -> None:
-            (node.up if node in running else node.prepare)(boot, first_boots, tell)
+        def start(node: Node, report_node: Report) -> None:
+            (node.up if node in running else node.prepare)(boot, first_boots, report_node)
 
-        _on_all(nodes, start, report)
+        on_all(nodes, start, _named(report))
         self._set_links(running)
         for node in self._nodes(self.others):
             if node.daemon.pid() is not None:
@@ -144,13 +144,13 @@ class Nodes:
             if self._guests:
                 return  # their VMs are off
             raise SimulatorError("no node runs: sim up")
-        _on_all(nodes, lambda node, tell: node.reset(tell), report)
+        on_all(nodes, lambda node, report_node: node.reset(report_node), _named(report))
         self._set_links(nodes)
 
     def down(self, report: Report) -> None:
         """Stops all nodes; keys and disks stay."""
         nodes = self._started()
-        _on_all(nodes, lambda node, _: node.stop(), report)
+        on_all(nodes, lambda node, _: node.stop(), _named(report))
         if nodes:
             report(f"{', '.join(node.machine.name for node in nodes)} stopped")
 
@@ -209,20 +209,9 @@ class Nodes:
         return [node for node in self._nodes(self.machines) if node.was_started]
 
 
-def _on_all(nodes: list[Node], act: Callable[[Node, Report], None], report: Report) -> None:
-    """Runs `act` on all nodes in parallel; raises after all have ended if any failed."""
-
-    def one(node: Node) -> str:
-        try:
-            act(node, lambda text: report(f"{node.machine.name}: {text}"))
-        except (SimulatorError, OSError) as error:
-            report(f"{node.machine.name}: failed")
-            return str(error)
-        return ""
-
-    with ThreadPoolExecutor(max_workers=MOST_MACHINES) as pool:
-        if failures := [failure for failure in pool.map(one, nodes) if failure]:
-            raise SimulatorError("\n".join(failures))
+def _named(report: Report) -> Callable[[Node], Report]:
+    """Progress of a node, with its name."""
+    return lambda node: lambda text: report(f"{node.machine.name}: {text}")
 
 
 def _give(node: Node, private_key: str | None, report: Report) -> None:

@@ -10,10 +10,9 @@ from simulator.nodes.cache import digest
 from simulator.nodes.image import build_image
 from simulator.nodes.machine import REPOSITORY
 from simulator.packages.repository import SNIPPET, kernel_release, make_repository
-from simulator.part import SUSPENDED, Report, Status
+from simulator.part import CHECKOUT, Report, Status
 from simulator.process import Daemon, refuse_a_taken_port
 
-CHECKOUT = Path(__file__).parents[2]
 START_S = 30
 
 
@@ -62,12 +61,8 @@ class Packages:
     def status(self) -> list[Status]:
         """One line."""
         where, pid = "{}:{}".format(*self._place), self._daemon.pid()
-        if pid is None:
-            if self._daemon.pid_file.exists():
-                return [Status(self.name, where, "died", self._daemon.last_words())]
-            return [Status(self.name, where, "stopped")]
-        if self._daemon.is_suspended:
-            return [Status(self.name, where, "not answering", SUSPENDED, pid)]
+        if trouble := self._daemon.trouble(self.name, where):
+            return [trouble]
         if not self._answers():
             return [Status(self.name, where, "not answering", self._daemon.last_words(), pid)]
         return [Status(self.name, where, "running", "stand-ins for a vendor's packages", pid)]

@@ -227,13 +227,9 @@ class ControlPlane:
     def _status(self, component: Component) -> Status:
         daemon = self._daemon(component.name)
         address = f"{self._layout.address}:{component.port}" if component.port else "-"
+        if trouble := daemon.trouble(component.name, address):
+            return trouble
         pid = daemon.pid()
-        if pid is None:
-            if daemon.pid_file.exists():
-                return Status(component.name, address, "died", daemon.last_words())
-            return Status(component.name, address, "stopped")
-        if daemon.is_suspended:
-            return Status(component.name, address, "not answering", SUSPENDED, pid)
         if component.name == "kube-apiserver" and not self._answers():
             return Status(component.name, address, "not answering", daemon.last_words(), pid)
         return Status(component.name, address, "running", self._nodes() if component.name == "kwok" else "", pid)

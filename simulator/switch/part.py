@@ -6,14 +6,13 @@ from pathlib import Path
 
 from simulator.nodes.cache import digest, run
 from simulator.nodes.machine import POD_NIC, Machine
-from simulator.part import SUSPENDED, Report, SimulatorError, Status
+from simulator.part import CHECKOUT, Report, SimulatorError, Status
 from simulator.process import Daemon, refuse_a_taken_port
 from simulator.switch.client import FRONT_KEPT, FRONT_KEY, SwitchClient
 from simulator.switch.ports import PortConfig
 from stacks.lab import Lab
 from stacks.words import plural
 
-CHECKOUT = Path(__file__).parents[2]
 FRONT = ("127.0.12.250", 2222)
 """Address and port of the switch's SSH server."""
 KNOWN_HOSTS = "known_hosts"
@@ -85,23 +84,14 @@ class Switch:
         if self._place is None:
             return [self._status()]
         where, pid = "{}:{}".format(*self._place), self._front.pid()
-        if pid is None:
-            died = self._front.pid_file.exists()
-            last = self._front.last_words() if died else ""
-            return [self._status(), Status("switch ssh", where, "died" if died else "stopped", last)]
-        if self._front.is_suspended:
-            return [self._status(), Status("switch ssh", where, "not answering", SUSPENDED, pid)]
-        return [self._status(), Status("switch ssh", where, "running", "Onyx, simulated", pid)]
+        trouble = self._front.trouble("switch ssh", where)
+        return [self._status(), trouble or Status("switch ssh", where, "running", "Onyx, simulated", pid)]
 
     def _status(self) -> Status:
         pid = self._daemon.pid()
         address = "unix:.sim/switch/control.sock"
-        if pid is None:
-            if self._daemon.pid_file.exists():
-                return Status(self.name, address, "died", self._daemon.last_words())
-            return Status(self.name, address, "stopped")
-        if self._daemon.is_suspended:
-            return Status(self.name, address, "not answering", SUSPENDED, pid)
+        if trouble := self._daemon.trouble(self.name, address):
+            return trouble
         try:
             ports = self.client.show()
         except SimulatorError as error:

@@ -12,7 +12,7 @@ from ipaddress import AddressValueError, IPv4Address
 from pathlib import Path
 
 from simulator.nodes.accelerator import VARIABLE
-from simulator.part import SUSPENDED, Report, SimulatorError, Status
+from simulator.part import Report, SimulatorError, Status
 from simulator.process import Daemon, refuse_a_taken_port
 from simulator.vcenter.control import SOCKET
 from stacks.fabric import Fabric
@@ -90,12 +90,9 @@ class VCenter:
         if self._fabric is None:
             return []
         address = f"{self._fabric.vcenter}:{self._fabric.port}"
-        if (pid := self._daemon.pid()) is None:
-            if self._daemon.pid_file.exists():
-                return [Status(self.name, address, "died", self._daemon.last_words())]
-            return [Status(self.name, address, "stopped")]
-        if self._daemon.is_suspended:
-            return [Status(self.name, address, "not answering", SUSPENDED, pid)]
+        if trouble := self._daemon.trouble(self.name, address):
+            return [trouble]
+        pid = self._daemon.pid()
         if not self._answers(self._fabric.vcenter, self._fabric.port):
             return [Status(self.name, address, "not answering", self._daemon.last_words(), pid)]
         return [Status(self.name, address, "running", f"user {self._fabric.user}", pid)]
