@@ -31,7 +31,7 @@ ROLES: dict[Role, str] = {
     "client": "nodes that are Bitfusion clients",
     "esxi": "ESXi hosts of the fabric",
     "vcenter": "the vCenter",
-    "licence": "the licence service of vGPU drivers",
+    "licence": "the license service of vGPU drivers",
     "bitfusion": "Bitfusion servers",
     "switch": "switches that the lab configures",
     "time": "time servers of the lab",
@@ -170,7 +170,7 @@ def _rails(lab: Lab) -> Iterator[PortRow]:
 def _guests(lab: Lab) -> Iterator[PortRow]:
     if lab.licence is not None:
         port = lab.licence.port if isinstance(lab.licence, LegacyLicence) else NLS_PORT
-        yield _row("worker", "licence", "tcp", port, "licences of vGPU drivers")
+        yield _row("worker", "licence", "tcp", port, "licenses of vGPU drivers")
     if lab.bitfusion_client is not None:
         yield _row("client", "bitfusion", "tcp", BITFUSION_PORT, "Bitfusion: GPUs on request", "rail")
         yield _row("client", "bitfusion", "udp", ROCE_PORT, "RoCE v2", "rail", "on demand")

@@ -215,7 +215,7 @@ def _servers(lab: Lab, row: PortRow, source: Node | None, api: Place | str) -> I
         hosts = dict.fromkeys(server.host for server in lab.bitfusion.servers)
         yield from ((f"ESXi host {host}", host) for host in hosts)
     if row.target == "licence" and lab.licence:
-        yield "the licence service", str(lab.licence.server)
+        yield "the license service", str(lab.licence.server)
     if row.target == "bitfusion" and source is not None:
         ways = (way_to(server, source) for server in lab.bitfusion_addresses)
         yield from ((f"Bitfusion server {way[1]}", str(way[1])) for way in ways if way)

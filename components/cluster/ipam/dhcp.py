@@ -1,4 +1,4 @@
-"""The DHCP daemon of the CNI plugins: the plugin itself lives for a moment, and leases have to be renewed."""
+"""The DHCP daemon of the CNI plugins, which renews leases; the plugin itself exits at once."""
 
 from components.cluster.ipam import AddressSource
 from components.cluster.manifests import CNI_BIN, Manifest, Program, daemon_set, host_folder, mount, resources
@@ -18,15 +18,15 @@ class DhcpDaemon(AddressSource):
         return {"type": "dhcp"}
 
     def program(self) -> Program:
-        """One daemon a node. It enters the namespaces of pods, so it sees them as the node does.
+        """One daemon per node. It enters the namespaces of pods, so it sees them as the node does.
 
-        What runs is the node's own plugin file: daemon and plugin speak a protocol that has changed between releases.
+        It runs the node's own plugin file, because the protocol of daemon and plugin differs between releases.
         """
         inbound = "HostToContainer"
         daemon: Manifest = {
             "name": "dhcp",
             "image": self.cluster.bill.dhcp_shell,
-            # a socket that a killed daemon left makes the next one fail to listen
+            # the socket of a killed daemon would make the next one fail
             "command": [
                 "/bin/sh",
                 "-c",
@@ -37,7 +37,7 @@ class DhcpDaemon(AddressSource):
             "volumeMounts": [
                 {"name": "cnibin", "mountPath": CNI_BIN, "readOnly": True},
                 mount("socket", SOCKET_FOLDER),
-                # pods that start later have to appear in here
+                # pods that start later must appear here
                 mount("netns", "/run/netns", inbound),
                 mount("netns", "/var/run/netns", inbound),
             ],

@@ -1,4 +1,4 @@
-"""nv-ipam: each node gets a block of a rail's pool from the controller and hands its addresses out by itself."""
+"""nv-ipam: the controller gives each node a block of a rail's pool, and the node assigns its addresses."""
 
 from collections.abc import Mapping, Sequence
 from typing import ClassVar
@@ -37,7 +37,7 @@ APP = "nv-ipam"
 GROUP = "nv-ipam.nvidia.com"
 API_VERSION = f"{GROUP}/v1alpha1"
 POOLS = ["ippools", "cidrpools"]
-"""The programs watch both kinds and end when one is not defined, though only the first is used here."""
+"""The programs watch both kinds and exit if one is not defined, although rocelab uses only the first."""
 CONTROLLER = "nv-ipam-controller"
 NODE = "nv-ipam-node"
 STATE = "/var/lib/cni/nv-ipam"
@@ -50,8 +50,8 @@ INDEX: Manifest = {"type": "integer", "format": "int32", "minimum": 0}
 def render_pool_definitions() -> dict[str, Manifest]:
     """IPPool (blocks of one subnet) and CIDRPool (a subnet per node), written from the fields of nv-ipam 0.4's API.
 
-    Its release has no Go module that every lab can reach, and the kinds are small. CIDRPool is here because the
-    programs watch it; no CIDRPool is ever made.
+    Its release has no Go module that every lab can reach, and the kinds are small. rocelab creates no CIDRPool, but the
+    programs watch the kind.
     """
     ip_pool = _object(
         {"subnet": TEXT, "perNodeBlockSize": WHOLE, "gateway": TEXT, **_common()}, ["subnet", "perNodeBlockSize"]
@@ -96,7 +96,7 @@ def _definition(kind: str, plural: str, spec: Manifest, allocation: Manifest) ->
                     "name": "v1alpha1",
                     "served": True,
                     "storage": True,
-                    # the controller writes allocations: setting the spec cannot touch them
+                    # the controller writes allocations, which setting the spec cannot change
                     "subresources": {"status": {}},
                     "schema": {"openAPIV3Schema": _object(top, ["spec"])},
                 }
@@ -159,15 +159,15 @@ class NvIpamPools(AddressSource):
         }
 
     def in_nic_policy(self) -> Manifest:
-        # its webhook needs certificates, and what it would refuse is refused in the lab file
+        # its webhook needs certificates, and the lab file refuses the same
         image = in_parts(self.cluster.bill.operator_nv_ipam, self.cluster.registry)
         return {"nvIpam": {**image, "enableWebhook": False}}
 
     def pool(self, lab: Lab, rail: Rail) -> Manifest:
-        """The pool of a rail: whole blocks only, and for the rail's own nodes only.
+        """The pool of a rail: whole blocks, for the nodes of the rail.
 
-        Blocks are counted from the start of the subnet, not of the pool, so all that is no whole block inside the pool
-        is excluded: a node with half a block would leave pods without an address.
+        Blocks are counted from the start of the subnet, not of the pool. Addresses outside whole blocks are excluded:
+        with half a block, a node would leave pods without an address.
         """
         pod = pod_side(rail)
         hosts: list[JsonValue] = [node.name for node in nodes_on(lab, rail)]
@@ -208,7 +208,7 @@ class NvIpamPools(AddressSource):
             namespace,
             [rule("coordination.k8s.io", ["leases"], ["get", "create", "update"])],
         )
-        # addresses of pods that are gone are freed, so the agent looks for them in every namespace
+        # the agent frees addresses of deleted pods, so it watches pods in every namespace
         serves = cluster_role(NODE, APP, [rule("", ["pods"], ["get", "list", "watch"]), reads_pools])
         return Program(
             needs={
@@ -228,7 +228,7 @@ class NvIpamPools(AddressSource):
         )
 
     def _namespace(self) -> str:
-        """Where nv-ipam looks for pools: in its own namespace, and nowhere else."""
+        """The namespace of nv-ipam, which looks for pools only there."""
         delivery = self.cluster.delivery
         return delivery.namespace if isinstance(delivery, SriovOperator) else self.cluster.system_namespace
 
@@ -277,7 +277,7 @@ def _node_pod(cluster: Cluster) -> Manifest:
         "env": [env_field("POD_NAMESPACE", "metadata.namespace"), env_field("NODE_NAME", "spec.nodeName")],
         "readinessProbe": ready_when("/readyz", PROBES_PORT),
         "resources": resources("50m", "50Mi", "300Mi"),
-        # the image has a user of its own, who may write neither the plugin nor the socket
+        # the image's own user may write neither the plugin nor the socket
         "securityContext": {"privileged": True, "runAsUser": 0},
         "volumeMounts": [
             mount("cnibin", CNI_BIN),

@@ -29,7 +29,7 @@ RECONCILER = "whereabouts-reconciler"
 CONFIG = "whereabouts-config"
 GROUP = "whereabouts.cni.cncf.io"
 RECONCILED_AT = "30 4 * * *"
-"""Daily: addresses of pods that ended while their node was down are freed then."""
+"""Daily: frees addresses of pods that ended while their node was down."""
 
 
 class WhereaboutsList(AddressSource):
@@ -45,12 +45,12 @@ class WhereaboutsList(AddressSource):
             "range_start": str(pod.first_address),
             "range_end": str(pod.last_address),
             **({"gateway": str(pod.gateway)} if pod.gateway else {}),
-            # its pools are named after the range; with the name in front, equal ranges of other labs stay apart
+            # pools are named after the range; the prefix keeps equal ranges of other labs apart
             "network_name": rail.network_name,
         }
 
     def program(self) -> Program:
-        """The agent that installs the plugin and frees addresses of pods that end, and the one that looks for leaks."""
+        """The agent that installs the plugin and frees addresses of ended pods, and the one that looks for leaks."""
         namespace = self.cluster.system_namespace
         who = account("whereabouts", APP, namespace)
         change = ["get", "list", "watch", "create", "update", "patch", "delete"]
@@ -65,7 +65,7 @@ class WhereaboutsList(AddressSource):
                 rule("events.k8s.io", ["events"], ["create", "patch", "update", "get"]),
             ],
         )
-        # upstream lets it touch every lease of the cluster; its own lies beside its pools
+        # upstream grants every lease of the cluster; its own is beside its pools
         leads = role(
             "whereabouts-cni",
             APP,
@@ -85,7 +85,7 @@ class WhereaboutsList(AddressSource):
 
 
 def _node_pod(cluster: Cluster) -> Manifest:
-    # its image has an installer, a watcher of the account's token and the loop, and no program that starts all three
+    # the image has an installer, a token watcher and the loop, but no program that starts all three
     start = "SLEEP=false . /install-cni.sh && { /token-watcher.sh & } && exec /ip-control-loop -log-level verbose"
     container: Manifest = {
         "name": "whereabouts",

@@ -29,7 +29,7 @@ def _userdata(key: HostKey) -> str:
     wanted = {
         "ssh_deletekeys": True,
         "ssh_keys": {"ed25519_private": key.private, "ed25519_public": key.public},
-        "preserve_hostname": True,  # the customisation of the clone has given it
+        "preserve_hostname": True,  # the clone's customization sets it
     }
     return "#cloud-config\n" + yaml.safe_dump(wanted, sort_keys=False)
 

@@ -37,7 +37,7 @@ class Eos(Dialect):
         self._queue = switch.queue_word
 
     def session(self, lab: str, confirm_s: int) -> ConfigSession:
-        """A configuration session, which the switch rolls back unless it is confirmed in time."""
+        """A configuration session, which the switch reverts unless it is confirmed in time."""
         name = f"rocelab-{lab}"
         minutes, seconds = divmod(confirm_s, 60)
         return ConfigSession(
@@ -95,7 +95,7 @@ class Eos(Dialect):
         return [MAPPINGS, QUEUES, *(each for port in ports for each in _of_port(port))]
 
     def facts(self, port: str, answers: Mapping[str, str], wanted: PortSettings) -> PortFacts:
-        """What a port is: the lines of its section, and EOS's defaults for lines that are not there."""
+        """The lines of the port's section, and EOS's defaults for missing lines."""
         section, lldp = _of_port(port)
         words = answers.get(section, "")
         if f"interface {port}" not in words:
@@ -158,7 +158,7 @@ class Eos(Dialect):
 
 
 def read_sessions(printed: str, name: str) -> list[PendingChange]:
-    """The sessions of this name, and of those that got a number behind it; those with other names belong to others."""
+    """The sessions of this name, with or without a number; others belong to other users."""
     lines = re.findall(rf"^[ *]*({re.escape(name)}(?:-\d+)?)[ \t]+(\S+)", printed, re.MULTILINE)
     return [PendingChange(name=found, state=_state(word)) for found, word in lines]
 
@@ -176,7 +176,7 @@ def _of_port(port: str) -> tuple[str, str]:
 def _membership(settings: PortSettings) -> list[str]:
     if settings.mode == "access":
         return ["switchport mode access", f"switchport access vlan {settings.native_vlan}"]
-    # EOS drops untagged frames whose VLAN is not allowed too
+    # EOS also drops untagged frames if their VLAN is not allowed
     allowed = normal_ranges([*numbers_in(settings.tagged_vlans), *([settings.native_vlan or 1])])
     return [
         "switchport mode trunk",

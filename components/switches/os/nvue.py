@@ -28,13 +28,13 @@ TRUST = {"dscp": "l3", "pcp": "l2", "both": "both", "none": "port"}
 PROFILES = "nv show qos --applied -o json"
 REVISIONS = "nv config revision -o json"
 UNCONFIRMED = "confirm"
-"""State of a revision that is in force and waits for its confirmation."""
+"""State of an active revision that is not confirmed."""
 KINDS = ("mapping", "congestion-control", "pfc", "egress-scheduler")
-"""The kinds of profile that a port refers to."""
+"""The kinds of profile that a port uses."""
 DEFAULT_MTU_BYTES = 9216
 CLASSES = 8
 HALF = 50
-"""Of the bandwidth in per cent."""
+"""Percent of the bandwidth."""
 
 
 class Nvue(Dialect):
@@ -49,7 +49,7 @@ class Nvue(Dialect):
         self._bridge = switch.bridge
 
     def session(self, lab: str, confirm_s: int) -> ConfigSession:
-        """A revision, which the switch rolls back unless it is confirmed in time. Its message says whose it is."""
+        """A revision, which the switch reverts unless it is confirmed in time. Its message names the lab."""
         mark = MARKER + lab
         return ConfigSession(
             talk="shell",
@@ -116,7 +116,7 @@ class Nvue(Dialect):
         if not interface:
             raise AnswerError(f"{_of_port(port)}: the answer does not mention {port}")
         quality = object_at(interface, "qos")
-        # without a profile of its own a port has the one that all have
+        # without a profile of its own, a port has the default one
         profiles = {kind: str(object_at(quality, kind).get("profile", "")) for kind in KINDS}
         of = {kind: object_at(json_in(answers, PROFILES), kind, profiles[kind] or "default-global") for kind in KINDS}
         member = object_at(interface, "bridge", "domain", self._bridge)
@@ -186,7 +186,7 @@ def read_revisions(printed: str, mark: str) -> list[PendingChange]:
 
 
 def _said(about: Object) -> list[str]:
-    """User and message of a revision. They stand in an object of their own in some releases, in others beside it."""
+    """User and message of a revision, which some releases nest in an object of their own."""
     plain = [text for key, text in about.items() if key in ("user", "message") and isinstance(text, str)]
     return plain + [text for inner in about.values() if isinstance(inner, dict) for text in _said(inner)]
 
@@ -196,7 +196,7 @@ def _of_port(port: str) -> str:
 
 
 def _profile(settings: PortSettings, kind: str) -> str:
-    """Our profile's name; a lossy port refers to no PFC profile."""
+    """Name of the lab's profile; a lossy port has no PFC profile."""
     if kind == "pfc" and not any(settings.pfc.values()):
         return ""
     return f"rocelab-{settings.owner}"
@@ -219,10 +219,9 @@ def _mapping(profile: Object, wanted: PortSettings) -> dict[int, int]:
 
 
 def _shares(settings: PortSettings) -> list[str]:
-    """What each class that is not strict gets of the rest: half for the marked ones, as NVIDIA's RoCE preset has it.
+    """Shares of the classes that are not strict: half for the marked ones, as in NVIDIA's RoCE preset.
 
-    A class without a share has a DWRR weight of 0, that is none (Cumulus Linux 5, Quality of Service); shares add up to
-    100 at most.
+    A class without a share has a DWRR weight of 0 (Cumulus Linux 5, Quality of Service); shares add up to at most 100.
     """
     marked, others = normal_ranges(list(settings.ecn)), normal_ranges(_others(settings))
     shares = {marked: HALF // len(settings.ecn), others: HALF // len(_others(settings))}

@@ -23,7 +23,7 @@ from stacks.qos import Qos
 
 TRUST = {"dscp": "L3", "pcp": "L2", "both": "both", "none": "port"}
 MODES = {"trunk": "hybrid", "access": "access", "tagged-only": "trunk"}
-"""Ours to Onyx's: its trunk has no untagged frames."""
+"""Names in Onyx, whose trunk has no untagged frames."""
 ALL_SWITCHPORTS = "show interfaces switchport | json-print"
 ALL_PFC = "show dcb priority-flow-control | json-print"
 ALL_LLDP = "show lldp interfaces ethernet remote | json-print"
@@ -73,7 +73,7 @@ class Onyx(Dialect):
         return lines
 
     def usual(self, settings: PortSettings) -> frozenset[str]:
-        """Code points go by their upper three bits: 26 has priority 3, and 48 has 6."""
+        """By default, a code point's upper three bits are its priority: 26 has priority 3, and 48 has 6."""
         return frozenset(f"dscp_{point}" for point, to in settings.dscp_priority.items() if point >> 3 == to)
 
     def global_lines(self, qos: Qos) -> list[str]:
@@ -121,7 +121,7 @@ class Onyx(Dialect):
         return "show running-config"
 
     def checks(self, ports: Sequence[str]) -> list[str]:
-        """For people: the tables instead of JSON, and the counters of an incast."""
+        """Tables instead of JSON, and the counters of an incast."""
         return [
             "show interfaces switchport",
             "show lldp interfaces ethernet remote",
@@ -179,7 +179,7 @@ def _marking(at: str, tc: int, ecn: Ecn | None) -> str:
 
 
 def _entry(answers: Mapping[str, str], command: str, key: str, *, needed: bool = True) -> Object:
-    """The object of a port: releases print it under the port's name, or in a list with the name as its header."""
+    """The object of a port, which releases print under the port's name, or in a list with the name as header."""
     found = _find(json_in(answers, command), key)
     if found is None and needed:
         raise AnswerError(f"{command}: the answer does not mention {key}")
@@ -227,7 +227,7 @@ def _quality(answers: Mapping[str, str], command: str, key: str) -> tuple[str | 
 
 
 def _paused(answers: Mapping[str, str], key: str) -> bool:
-    """Whether PFC works on the port: asked for there, and not off for the whole switch."""
+    """Whether PFC works on the port: enabled there, and not off for the whole switch."""
     state = _entry(answers, ALL_PFC, key, needed=False)
     return state.get("PFC admin") == "on" and state.get("PFC oper") == "Enabled"
 

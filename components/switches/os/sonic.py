@@ -74,12 +74,12 @@ class Sonic(Dialect):
         return lines
 
     def shared_lines(self, settings: Sequence[PortSettings]) -> list[str]:
-        """A marking profile, a map of code points and a scheduler of our own name."""
+        """The lab's own marking profile, map of code points and scheduler."""
         one = next((each for each in settings if each.ecn), None)
         if one is None:
             return []
         name = f"rocelab_{one.owner}"
-        # a map is whole: the class selectors for what is not ours
+        # a map is complete: other code points get their class selectors
         points = {str(point): str(one.dscp_priority.get(point, point >> 3)) for point in range(64)}
         lines = [_set(f"DSCP_TO_TC_MAP|{name}", **points)]
         lines += [_set(f"WRED_PROFILE|{name}", **_profile(ecn)) for ecn in one.ecn.values() if ecn]
@@ -166,7 +166,7 @@ class Sonic(Dialect):
         return [LearnedMac(mac=mac.lower(), port=port, vlan_id=int(vlan)) for vlan, mac, port in lines]
 
     def marking(self, port: str, answers: Mapping[str, str], settings: PortSettings) -> dict[int, Ecn]:
-        """By the queues of the port: the key of one may name several."""
+        """Read from the queues of the port; one key may name several."""
         del settings
         database = json.loads(answers[DATABASE])
         found: dict[int, Ecn] = {}
@@ -208,7 +208,7 @@ def _name(settings: PortSettings, field: str) -> str:
 
 
 def _membership(port: str, settings: PortSettings) -> list[str]:
-    """A port that is in no VLAN first leaves those that it is in: SONiC refuses a second untagged one."""
+    """The port first leaves its VLANs, because SONiC refuses a second untagged one."""
     leave = (
         f"for vlan in $(sonic-db-cli CONFIG_DB keys 'VLAN_MEMBER|*|{port}' | cut -d'|' -f2 | sed s/Vlan//); "
         f'do sudo config vlan member del "$vlan" {port}; done'
@@ -239,9 +239,9 @@ def _reference(value: JsonValue) -> str:
 
 
 def _lacks(database: Object, port: str, priority: int) -> Iterator[str]:
-    """What SONiC's own template gives a lossless port, and this one does not have (sonic-buildimage, qos_config.j2).
+    """What this lossless port lacks of SONiC's own template (sonic-buildimage, qos_config.j2).
 
-    The traffic class has the number of the priority, and so has its queue: ECN is set on that one.
+    Traffic class and queue have the number of the priority: ECN is set on that queue.
     """
     quality = object_at(database, "PORT_QOS_MAP", port)
 
@@ -266,7 +266,7 @@ def _lacks(database: Object, port: str, priority: int) -> Iterator[str]:
 
 
 def _headroom(database: Object, port: str, group: int) -> bool:
-    """Whether a priority group may take more after the port has paused; NULL: SONiC works the profile out by itself."""
+    """Whether a priority group has headroom after a pause; NULL: SONiC computes the profile."""
     for key, about in object_at(database, "BUFFER_PG").items():
         name, _, groups = key.partition("|")
         profile = _reference(object_at(about).get("profile"))

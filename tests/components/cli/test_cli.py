@@ -17,7 +17,7 @@ from components.cli.exits import EXIT_CODES, Exit, exit_of
 from components.cluster.store import upstream_files
 from components.inventory.document import dump
 from components.jobs import registry
-from components.jobs.registry import Found
+from components.jobs.registry import ImageStatus
 from components.validation.memory.store import append
 from tests.components.fabric.ova import stub_ova
 from tests.components.inventory.fabricate import fabricate
@@ -106,7 +106,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.delenv("ROCELAB_MIRROR", raising=False)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(urllib.request, "urlopen", no_network)
-    monkeypatch.setattr(registry, "look", lambda _: Found(outcome="present", digest=f"sha256:{'ef' * 32}"))
+    monkeypatch.setattr(registry, "look", lambda _: ImageStatus(outcome="present", digest=f"sha256:{'ef' * 32}"))
     return tmp_path
 
 

@@ -186,7 +186,7 @@ def test_every_worker_tries_the_licence_service(kind, port):
     """Seed B's 7070: a firewall that lets the first worker through alone is no open port."""
     lab = lab_of(PVRDMA, licence={"kind": kind, "server": "172.16.7.9"}).model_copy(update={"kind": "hardware"})
 
-    assert {(node.name, "the licence service", port) for node in lab.nodes if node.role == "worker"} <= tries(lab)
+    assert {(node.name, "the license service", port) for node in lab.nodes if node.role == "worker"} <= tries(lab)
 
 
 def test_every_node_is_both_ends_of_calico_s_179():

@@ -4,7 +4,7 @@ import threading
 
 import pytest
 
-from components.jobs.registry import Found
+from components.jobs.registry import ImageStatus
 from components.validation.records import JobResult
 from components.validation.running import mpijob, pulls
 from components.validation.running.jobs import run_jobs
@@ -74,7 +74,7 @@ def test_seed_a_s_training_is_read_per_gpu_with_its_two_outliers(lab: Lab) -> No
 def test_a_training_image_that_is_nowhere_is_named_with_its_own_command(
     lab: Lab, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(pulls, "look", lambda _image: Found(outcome="missing"))
+    monkeypatch.setattr(pulls, "look", lambda _image: ImageStatus(outcome="missing"))
     api = FakeApi(statuses=[true("Succeeded")])
     ((result,), _) = run(application(hardware(lab)), api)
 
@@ -88,7 +88,7 @@ def test_a_private_image_that_its_registry_hides_is_left_to_the_pods(lab: Lab, m
     assert lab.cluster
     registry = lab.cluster.registry.model_copy(update={"pull_secret": "login"})
     private = hardware(lab).model_copy(update={"cluster": lab.cluster.model_copy(update={"registry": registry})})
-    monkeypatch.setattr(pulls, "look", lambda _image: Found(outcome="missing"))
+    monkeypatch.setattr(pulls, "look", lambda _image: ImageStatus(outcome="missing"))
     api = FakeApi(statuses=[true("Succeeded")], log=sample("training/seed_a.txt"))
     ((result,), _) = run(application(private), api)
 

@@ -5,7 +5,7 @@ import threading
 
 import pytest
 
-from components.jobs.registry import Found
+from components.jobs.registry import ImageStatus
 from components.validation.benchmarks.nccl.run import run_nccl
 from components.validation.records import JobResult, NcclResult
 from components.validation.running import mpijob, pulls
@@ -260,7 +260,7 @@ def test_pods_that_still_create_their_container_are_waited_for(lab: Lab) -> None
 def test_an_image_that_the_registry_does_not_have_is_one_error_before_any_job(
     lab: Lab, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(pulls, "look", lambda _image: Found(outcome="missing"))
+    monkeypatch.setattr(pulls, "look", lambda _image: ImageStatus(outcome="missing"))
     api = FakeApi(statuses=[true("Succeeded")])
     result, _ = run(hardware(lab), api)
 
@@ -270,7 +270,7 @@ def test_an_image_that_the_registry_does_not_have_is_one_error_before_any_job(
 
 
 def test_a_registry_that_cannot_be_asked_keeps_nobody_from_the_job(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pulls, "look", lambda _image: Found(outcome="unknown", why="registry answers 401"))
+    monkeypatch.setattr(pulls, "look", lambda _image: ImageStatus(outcome="unknown", why="registry answers 401"))
     api = FakeApi(statuses=[true("Succeeded")], log=nccl("seed_a"))
     _, lines = run(hardware(lab), api)
 
