@@ -29,7 +29,10 @@ def engine_findings(stack: str | None) -> tuple[list[Finding], list[Part]]:
     return findings, absent
 
 
-STANDINS_IN_PODS = (Finding("pause image", "Debian's busybox", "stand-in"),)
+STANDINS_IN_PODS = (
+    Finding("pause image", "Debian's busybox", "stand-in"),
+    Finding("SR-IOV device plugin's image", "of 2022 with an adapter", "older than the bill's"),
+)
 """Images on nodes with real pods that are not what their names say."""
 
 

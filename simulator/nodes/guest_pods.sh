@@ -57,6 +57,9 @@ ExecStart=/sbin/ip -force -batch /etc/kubernetes/network
 WantedBy=multi-user.target
 X
 printf '[Match]\nName=enp0s5\n[Link]\nUnmanaged=yes\n' > /etc/systemd/network/05-pods.network
+# a machine that others keep busy takes longer than systemd's 90 s to find its NICs
+mkdir $units/sys-subsystem-net-devices-enp0s5.device.d
+printf '[Unit]\nJobRunningTimeoutSec=infinity\n' > $units/sys-subsystem-net-devices-enp0s5.device.d/patience.conf
 
 # soft-RoCE below a PCI function would be renamed after it, as mlx5's devices are; the lab names it rxe0
 ln -s /dev/null /etc/udev/rules.d/60-rdma-persistent-naming.rules
@@ -67,9 +70,16 @@ cat > /usr/local/sbin/lab-vf-rdma <<'X'
 #!/bin/sh -e
 PATH=/usr/sbin:/usr/bin:/sbin:/bin
 vf=/sys/bus/pci/devices/$1
-[ ! -e "$vf/infiniband" ] || exit 0
 modprobe rdma_rxe
-rdma link add "rxe_$(echo "${1#*:}" | tr :. __)" type rxe netdev "$(ls "$vf/net")"
+tries=20
+# while the module is being loaded for another VF, the kernel does not know the type yet
+until [ -e "$vf/infiniband" ]; do
+  name=rxe_$(echo "${1#*:}" | tr :. __)
+  rdma link add "$name" type rxe netdev "$(ls "$vf/net")" && break
+  tries=$((tries - 1))
+  [ $tries -gt 0 ]
+  sleep 1
+done
 X
 chmod 755 /usr/local/sbin/lab-vf-rdma
 echo 'ACTION=="add", SUBSYSTEM=="net", DRIVERS=="igbvf", RUN+="/usr/local/sbin/lab-vf-rdma $id"' \

@@ -150,6 +150,8 @@ def _settings() -> dict[str, object]:
         "resolvConf": "",
         # images cannot be pulled again
         "imageGCHighThresholdPercent": 100,
+        # what takes longer is torn down and begun again: on a busy machine for ever, with the 2 minutes of the default
+        "runtimeRequestTimeout": "15m",
         "evictionHard": {"memory.available": "50Mi"},
     }
 

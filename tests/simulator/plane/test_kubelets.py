@@ -115,3 +115,9 @@ def test_a_pod_network_without_a_share_for_every_node_is_refused(pods_lab: Lab, 
 
     with pytest.raises(SimulatorError, match="pod_subnet"):
         files(pods_lab.model_copy(update={"cluster": small}), layout)
+
+
+def test_a_busy_node_is_not_made_to_begin_a_pod_again(pods_lab: Lab, layout: Layout):
+    settings = yaml.safe_load(files(pods_lab, layout)["etc/kubernetes/kubelet.yaml"])
+
+    assert settings["runtimeRequestTimeout"] == "15m", "with 2 min, what is slow is torn down and begun again for ever"
