@@ -42,7 +42,7 @@ def python_finding() -> Finding:
     version = platform.python_version()
     if not installed:
         return Finding("python", version, "-", f"no {VENV.name} made by make setup", "every command", "run: make setup")
-    if installed != python_env.wanted(dev=False, installed=installed):
+    if installed != python_env.lock_hashes(dev=False, installed=installed):
         lack = f"{VENV.name} is older than the lock files"
         return Finding("python", version, VENV.name, lack, "every command", "run: make setup")
     return Finding("python", version, VENV.name)

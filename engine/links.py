@@ -21,20 +21,20 @@ ROCELAB = SOURCES / "rocelab"
 
 def place(located: Mapping[str, tuple[str, Path]]) -> None:
     """Makes the links for (origin, folder) per part name, and removes outdated links."""
-    wanted: dict[Path, Path] = {BIN / "sim": SIM, BIN / "rocelab": ROCELAB}
+    links: dict[Path, Path] = {BIN / "sim": SIM, BIN / "rocelab": ROCELAB}
     for part in (*PARTS, *TEST_PARTS):
         if part.name not in located:
             continue
         origin, folder = located[part.name]
         home = STANDINS if origin == "stand-in" else BIN
         for binary in part.binaries:
-            wanted[home / binary] = _target(binary, origin, folder)
+            links[home / binary] = _target(binary, origin, folder)
         if part.is_plugin:
             # The engine takes a plugin from here silently, by version. For a plugin on PATH it warns at each run.
-            wanted[plugin_folder(part) / part.binaries[0]] = home / part.binaries[0]
-    _remove_stale(set(wanted))
+            links[plugin_folder(part) / part.binaries[0]] = home / part.binaries[0]
+    _remove_stale(set(links))
     _refuse_logs()
-    for link, target in wanted.items():
+    for link, target in links.items():
         link.parent.mkdir(parents=True, exist_ok=True)
         if link.name == "pulumi":
             _place_cli(link, target)
@@ -55,14 +55,14 @@ def plugin_folder(part: Part) -> Path:
     return HOME / "plugins" / f"resource-{part.name}-v{part.version}"
 
 
-def _remove_stale(wanted: set[Path]) -> None:
+def _remove_stale(links: set[Path]) -> None:
     for folder in (BIN, STANDINS):
         for link in folder.glob("*"):
-            if link not in wanted:
+            if link not in links:
                 link.unlink()
     for folder in (HOME / "plugins").glob("resource-*"):
         # The engine keeps files beside the folders, such as the time of the last use.
-        if folder.is_dir() and all(link.parent != folder for link in wanted):
+        if folder.is_dir() and all(link.parent != folder for link in links):
             shutil.rmtree(folder)
 
 

@@ -17,7 +17,7 @@ STAMP = VENV / ".rocelab.json"
 LOCKS = {"runtime": ROOT / "requirements.txt", "dev": ROOT / "requirements-dev.txt"}
 
 
-def wanted(dev: bool, installed: dict[str, str]) -> dict[str, str]:
+def lock_hashes(dev: bool, installed: dict[str, str]) -> dict[str, str]:
     """Hash per lock file. Packages for development, once installed, are kept up to date."""
     names = ["runtime", "dev"] if dev or "dev" in installed else ["runtime"]
     return {name: hashlib.sha256(LOCKS[name].read_bytes()).hexdigest() for name in names}
@@ -30,7 +30,7 @@ def ensure(dev: bool, programs: Programs, progress: Progress) -> None:
         EngineError: if the environment cannot be made.
     """
     installed = installed_locks()
-    locks = wanted(dev, installed)
+    locks = lock_hashes(dev, installed)
     if installed == locks:
         return
     LOGS.mkdir(parents=True, exist_ok=True)

@@ -57,7 +57,7 @@ def main() -> None:
         port=options.port,
         user_key=asyncssh.read_private_key(key_file),
         faults_file=folder / "faults.json",
-        log_file=folder / "asked.log",
+        log_file=folder / "commands.log",
         run_s=options.run_seconds,
     )
     file = folder / f"Pulumi.{options.name}.yaml"

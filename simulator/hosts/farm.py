@@ -130,7 +130,7 @@ class Farm:
             await asyncio.sleep(float(value))
         done = self.hosts[name].answer(process.command or "", sent, value if kind == "failed" else "")
         out = nonsense(done.out) if kind == "lies" else done.out
-        self._log(f"{name} {next(reversed(self.hosts[name].asked), 'nothing')}")
+        self._log(f"{name} {next(reversed(self.hosts[name].commands), 'nothing')}")
         process.stdout.write(out.encode())
         process.stderr.write(done.err.encode())
         process.exit(done.code)

@@ -52,7 +52,7 @@ class SimHost:
     """Link fields from before an unconfirmed apply."""
     revert_at_s: float = 0.0
     ports: list[Port] = field(default_factory=list)
-    asked: list[str] = field(default_factory=list)
+    commands: list[str] = field(default_factory=list)
     """Verbs in order; any other command is `other`."""
 
     def answer(self, command: str, sent: bytes, failing: str = "") -> Answer:
@@ -74,13 +74,13 @@ class SimHost:
             said = SAID.search(installed["otherwise"])
             return Answer(out=(said["text"] or b"").decode(), code=int(said["code"] or 0)) if said else Answer()
         if LOOKED.match(text):
-            self.asked.append("look")
+            self.commands.append("look")
             return Answer(out=look.answer(self.name, self.boot_id, self.ports))
         if received := RECEIVED.match(text):
-            self.asked.append("receive")
+            self.commands.append("receive")
             self.files[received["path"].decode()] = program.keep(sent)
             return Answer()
-        self.asked.append("other")
+        self.commands.append("other")
         if "systemctl reboot" in command:
             self.boot_id = secrets.token_hex(16)
         return Answer(
@@ -88,31 +88,31 @@ class SimHost:
         )
 
     def _performed(self, verb: str, digest: str, text: bytes, failing: str) -> Answer:
-        self.asked.append(verb)
+        self.commands.append(verb)
         document = json.loads(text)
         only = document.pop("only", None)
-        wanted = program.wanted_fields(digest, document)
+        target = program.wanted_fields(digest, document)
         self._revert_if_late()
         changed: list[str] = []
         failed = None
         if verb == "apply":
-            wrong = [key for key in wanted if self.fields.get(key) != wanted[key] and (only is None or key in only)]
+            wrong = [key for key in target if self.fields.get(key) != target[key] and (only is None or key in only)]
             failed = (
                 {"step": failing, "reason": f"fault injected into {failing}", "hint": "remove the fault"}
                 if failing
                 else None
             )
             changed = [] if failed else wrong
-            self._change({key: wanted[key] for key in changed}, document)
+            self._change({key: target[key] for key in changed}, document)
             self.files["/usr/local/lib/rocelab/host.pyz"] = digest
         elif verb == "confirm":
             self.unconfirmed = None
         elif verb == "undo":
             self.fields, self.unconfirmed = dict(FACTORY), None
             self.files.pop("/usr/local/lib/rocelab/host.pyz", None)
-        fields = {key: self.fields.get(key, "none") for key in wanted} if verb != "undo" else {}
+        fields = {key: self.fields.get(key, "none") for key in target} if verb != "undo" else {}
         if verb == "apply":
-            fields = {key: value for key, value in fields.items() if value != wanted[key]}
+            fields = {key: value for key, value in fields.items() if value != target[key]}
         report = {
             "schema": document["schema"],
             "host": document["host"],

@@ -30,9 +30,9 @@ class ManyHosts:
         """Faults by host; see `simulator.hosts.farm.FAULTS`."""
         return self.folder / "faults.json"
 
-    def asked(self) -> list[str]:
+    def commands(self) -> list[str]:
         """A line per answered command: host and verb."""
-        log = self.folder / "asked.log"
+        log = self.folder / "commands.log"
         return log.read_text().splitlines() if log.exists() else []
 
 

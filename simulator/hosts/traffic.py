@@ -85,11 +85,11 @@ class Traffic:
         _say(process, "")
 
     def _look(self, host: str, words: list[str]) -> str:
-        asked = dict(zip(words[::2], words[1::2], strict=True))
+        devices = dict(zip(words[::2], words[1::2], strict=True))
         lines = [f"has ib_{verb}_{what}" for verb in TITLES for what in ("bw", "lat")]
         lines += ["version Version: 6.06 (simulated)", "kernel simulated", "qps []"]
         for port in self.ports:
-            if port.host == host and port.device in asked:
+            if port.host == host and port.device in devices:
                 device, quads = port.device, [int(part) for part in port.address.split(".")]
                 mapped = f"0000:0000:0000:0000:0000:ffff:{quads[0]:02x}{quads[1]:02x}:{quads[2]:02x}{quads[3]:02x}"
                 lines += [f"speed {device} {LINE_GBIT_S * 1000:.0f}", f"mtu {device} {port.interface} 9000"]

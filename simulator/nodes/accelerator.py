@@ -126,5 +126,5 @@ def _probe(qemu: Qemu, image: Image) -> str | None:
 
 def _cpu() -> str:
     lines = Path("/proc/cpuinfo").read_text().splitlines()
-    wanted = ("vendor_id", "model name", "stepping", "microcode", "flags")
-    return "\n".join(next((line for line in lines if line.startswith(name)), "") for name in wanted)
+    fields = ("vendor_id", "model name", "stepping", "microcode", "flags")
+    return "\n".join(next((line for line in lines if line.startswith(name)), "") for name in fields)

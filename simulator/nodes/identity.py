@@ -56,9 +56,9 @@ def public_keys(folder: Path) -> list[str]:
 
 def presents(machine: Machine, folder: Path) -> bool:
     """Whether ssh on a running node presents the right key."""
-    wanted = (folder / f"{key_file(folder)}.pub").read_text().split()[1]
+    key = (folder / f"{key_file(folder)}.pub").read_text().split()[1]
     try:
         seen = run("ssh-keyscan", "-T", "10", "-t", "ed25519", "-p", str(SSH_PORT), machine.address)
     except SimulatorError:
         return False
-    return wanted in seen.split()
+    return key in seen.split()

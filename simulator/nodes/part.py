@@ -55,17 +55,17 @@ class Nodes:
         self._lab_names = {str(node.address): node.name for node in lab.nodes}
         recorded = {machine.number: machine for machine in recorded_machines(self.folder)}
         # a machine keeps its hostname when the lab renames its node
-        self.wanted = [
+        self.lab_machines = [
             replace(machine, hostname=recorded[machine.number].hostname) if machine.number in recorded else machine
             for machine in machines_of(lab)
         ]
-        numbers = {machine.number for machine in self.wanted}
+        numbers = {machine.number for machine in self.lab_machines}
         self.others = [machine for number, machine in sorted(recorded.items()) if number not in numbers]
 
     @property
     def machines(self) -> list[Machine]:
         """Every machine that needs a port at the switch."""
-        return [*self.wanted, *self.others]
+        return [*self.lab_machines, *self.others]
 
     def build(self, report: Report) -> Boot:
         """Makes what the cache lacks, and finds out how guests run fastest here."""
@@ -79,10 +79,10 @@ class Nodes:
 
     def up(self, report: Report) -> None:
         """Starts the nodes that do not run, and returns when all accept logins."""
-        nodes = self._nodes(self.wanted)
+        nodes = self._nodes(self.lab_machines)
         powered = self._powered() if self._guests else {}
         running = [node for node in nodes if node.machine.address not in self._guests - powered.keys()]
-        give_keys(self.folder, self.wanted)
+        give_keys(self.folder, self.lab_machines)
         for node in nodes:
             _give(node, powered.get(node.machine.address), report)
         self._write_ssh_files()
@@ -106,7 +106,7 @@ class Nodes:
 
     def start_guest(self, address: str, private_key: str | None, report: Report) -> bool:
         """Starts the node that is a VM's guest with the VM's host key; returns False if there is no such node."""
-        machine = next((one for one in self.wanted if one.address == address and address in self._guests), None)
+        machine = next((one for one in self.lab_machines if one.address == address and address in self._guests), None)
         if machine is None:
             return False
         node = Node(machine, self.folder)
@@ -121,11 +121,11 @@ class Nodes:
 
     def end_guests(self, addresses: Iterable[str] | None = None) -> list[str]:
         """Stops the nodes at these addresses that are guests of VMs (default: all guests); returns their names."""
-        bare = {machine.address for machine in self.wanted} - self._guests
+        bare = {machine.address for machine in self.lab_machines} - self._guests
         ended = []
         for node in self._started():
-            wanted = node.machine.address in (self._guests if addresses is None else set(addresses) - bare)
-            if wanted:
+            is_guest = node.machine.address in (self._guests if addresses is None else set(addresses) - bare)
+            if is_guest:
                 node.stop()
                 _give(node, None, lambda _: None)
                 ended.append(node.machine.name)
@@ -133,7 +133,7 @@ class Nodes:
 
     def status(self) -> list[Status]:
         """A line per node of the lab, and per other node that was started."""
-        nodes = [*self._nodes(self.wanted), *(node for node in self._nodes(self.others) if node.was_started)]
+        nodes = [*self._nodes(self.lab_machines), *(node for node in self._nodes(self.others) if node.was_started)]
         with ThreadPoolExecutor(max_workers=MOST_MACHINES) as pool:
             return list(pool.map(self._status, nodes))
 

@@ -74,12 +74,12 @@ def show_recording(api: Api, lab: Lab, folder: Path, recording: str) -> None:
 
 def place_nodes(api: Api, lab: Lab, layout: Layout, report: Report) -> None:
     """Adds, changes and removes nodes so that the cluster has those of the lab file, and reports each change."""
-    wanted = {node.name: node for node in lab.active_nodes}
+    active = {node.name: node for node in lab.active_nodes}
     present = {node["metadata"]["name"]: node for node in api.items(f"/api/v1/nodes?labelSelector={nodes.SIMULATED}")}
-    for name in sorted(present.keys() - wanted.keys()):
+    for name in sorted(present.keys() - active.keys()):
         api.delete(f"/api/v1/nodes/{name}")
         report(f"removed node {name}, which is no longer active in the lab file")
-    for name, node in wanted.items():
+    for name, node in active.items():
         current = api.apply(f"/api/v1/nodes/{name}", nodes.node_object(lab, node))
         if patch := nodes.node_status(lab, node, layout, current.get("status", {})):
             api.merge(f"/api/v1/nodes/{name}/status", patch)

@@ -59,12 +59,12 @@ def node_status(lab: Lab, node: Node, layout: Layout, current: Object) -> Object
     """
     if lab.has_real_pods:
         return _addresses(current, str(PodNetwork(section(lab)).address(node)), node, str(node.address))
-    wanted = resources(lab, node)
+    offered = resources(lab, node)
     patch: Object = {}
     for field in ("capacity", "allocatable"):
         found = current.get(field, {})
-        if found != wanted:
-            patch[field] = {**dict.fromkeys(found.keys() - wanted.keys()), **wanted}
+        if found != offered:
+            patch[field] = {**dict.fromkeys(found.keys() - offered.keys()), **offered}
     patch |= _addresses(current, str(node.address), node, layout.address).get("status", {})
     return {"status": patch} if patch else {}
 

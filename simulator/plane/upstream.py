@@ -43,8 +43,8 @@ def files_of(module: str, build: Path, files: Sequence[str]) -> dict[str, Path]:
         SimulatorError: if the module is not available or lacks a file.
     """
     version, checksum = pinned(build, module)
-    wanted = "\n".join([checksum, *files])
-    name = f"{module.rpartition('/')[2]}-{version}-{hashlib.sha256(wanted.encode()).hexdigest()[:12]}"
+    pinned_files = "\n".join([checksum, *files])
+    name = f"{module.rpartition('/')[2]}-{version}-{hashlib.sha256(pinned_files.encode()).hexdigest()[:12]}"
     folder = cache_root() / "store" / name
     if not folder.exists():
         source = _download(module, version, build)

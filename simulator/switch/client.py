@@ -43,8 +43,8 @@ class SwitchClient:
 
     def ensure(self, ports: dict[tuple[str, str], PortConfig]) -> list[str]:
         """Sends the switch the lab's ports by node and NIC; returns the names of new ports."""
-        wanted = [{"node": node, "nic": nic, "home": config_as_json(home)} for (node, nic), home in ports.items()]
-        return cast("list[str]", self._ask({"verb": "ensure", "ports": wanted})["added"])
+        entries = [{"node": node, "nic": nic, "home": config_as_json(home)} for (node, nic), home in ports.items()]
+        return cast("list[str]", self._ask({"verb": "ensure", "ports": entries})["added"])
 
     def set(self, node: str, nic: str, **change: object) -> PortState:
         """Changes a port; the keywords are fields of `PortConfig`."""

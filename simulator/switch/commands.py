@@ -43,11 +43,11 @@ class Commands:
     def _ensure(self, request: Answer) -> Answer:
         """Adds new ports, and updates known ports to a changed lab."""
         added = []
-        for wanted in cast("list[Answer]", request["ports"]):
-            home = config_of(cast("Answer", wanted["home"]))
-            port = self._forwarding.ports.get(f"{wanted['node']}-{wanted['nic']}")
+        for entry in cast("list[Answer]", request["ports"]):
+            home = config_of(cast("Answer", entry["home"]))
+            port = self._forwarding.ports.get(f"{entry['node']}-{entry['nic']}")
             if port is None:
-                port = Port(str(wanted["node"]), str(wanted["nic"]), home)
+                port = Port(str(entry["node"]), str(entry["nic"]), home)
                 self._plug_in(port)
                 added.append(port.name)
             elif port.home != home:

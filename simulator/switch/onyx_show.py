@@ -138,9 +138,9 @@ def _pfc(panel: Panel, _: str) -> Json:
 
 
 def _pausing(kept: Kept, number: str) -> dict[str, str]:
-    asked = kept.ports.get(number, Quality()).pfc
-    works = asked and kept.pfc_enabled and kept.pfc_priorities
-    return {"PFC admin": "on" if asked else "off", "PFC oper": "Enabled" if works else "Disabled"}
+    pfc = kept.ports.get(number, Quality()).pfc
+    works = pfc and kept.pfc_enabled and kept.pfc_priorities
+    return {"PFC admin": "on" if pfc else "off", "PFC oper": "Enabled" if works else "Disabled"}
 
 
 def _lldp(panel: Panel, _: str) -> Json:

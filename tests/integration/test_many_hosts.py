@@ -64,7 +64,7 @@ def test_a_slow_host_and_a_failed_one_cost_the_others_nothing(hosts: ManyHosts, 
     }
     assert results["gpu0003"]["status"] == "failed"
     assert results["gpu0003"]["step"] == "vfs"
-    asked = hosts.asked()
+    asked = hosts.commands()
     assert asked.count("gpu0001 apply") == 1, "its network was confirmed before the slow host had ended"
     assert "gpu0001: repairs" not in done.text
 
@@ -73,13 +73,13 @@ def test_the_next_run_starts_where_the_last_one_ended(hosts: ManyHosts, stack: S
     def soon(lab: dict[str, object]) -> None:
         lab["hosts"] = {"revert_after_s": REVERT_AFTER_S}
 
-    before = len(hosts.asked())
+    before = len(hosts.commands())
     with stack.edited(soon):
         stack.up().succeeded()
         stack.unchanged()
 
     assert {result["status"] for result in stack.outputs()["hosts"].values()} == {"ready"}
-    applied = {line.split()[0] for line in hosts.asked()[before:] if line.endswith(" apply")}
+    applied = {line.split()[0] for line in hosts.commands()[before:] if line.endswith(" apply")}
     assert applied == {"gpu0003"}
 
 
@@ -87,11 +87,11 @@ def test_a_refresh_looks_at_each_host_once_and_changes_nothing(hosts: ManyHosts,
     def soon(lab: dict[str, object]) -> None:
         lab["hosts"] = {"revert_after_s": REVERT_AFTER_S}
 
-    before = len(hosts.asked())
+    before = len(hosts.commands())
     with stack.edited(soon):
         stack.up("--refresh", "--run-program", "--expect-no-changes").succeeded()
 
-    assert sorted(hosts.asked()[before:]) == [f"gpu000{number} probe" for number in range(1, COUNT + 1)]
+    assert sorted(hosts.commands()[before:]) == [f"gpu000{number} probe" for number in range(1, COUNT + 1)]
 
 
 def test_the_state_of_a_host_stays_small(stack: Stack) -> None:
@@ -124,7 +124,7 @@ def test_64_hosts_on_8_routed_rails_without_pods_are_built_measured_and_then_lef
 
         assert {result["status"] for result in outputs["hosts"].values()} == {"ready"}
         assert outputs["validation"]["function"] == "pass"
-        clients = {line for line in running.asked() if " ib_write_bw 172.16." in line}
+        clients = {line for line in running.commands() if " ib_write_bw 172.16." in line}
         assert len(clients) == 8 * ROUTED_COUNT * 2
         exported = stack.run("pulumi", "stack", "export", "--stack", stack.name).succeeded().text
         # the bound is that of a host with two PFs, and these have eight

@@ -55,7 +55,7 @@ def started(hosts: ManyHosts, *options: str, stderr: int = subprocess.STDOUT) ->
 
 def clients(hosts: ManyHosts) -> Counter[str]:
     """How often each transfer ran to its end."""
-    return Counter(line for line in hosts.asked() if " ib_write_bw " in line)
+    return Counter(line for line in hosts.commands() if " ib_write_bw " in line)
 
 
 def wait_for_transfers(hosts: ManyHosts, count: int, run: "subprocess.Popen[str]") -> None:

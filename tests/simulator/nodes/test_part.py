@@ -50,7 +50,10 @@ def test_a_renamed_node_stays_the_machine_that_it_is(lab: Lab, tmp_path: Path):
 
     nodes = Nodes(renamed(lab, "worker-b"), tmp_path)
 
-    assert [(machine.name, machine.hostname) for machine in nodes.wanted] == [("gpu01", "gpu01"), ("gpu02", "gpu02")]
+    assert [(machine.name, machine.hostname) for machine in nodes.lab_machines] == [
+        ("gpu01", "gpu01"),
+        ("gpu02", "gpu02"),
+    ]
     assert nodes.node("worker-b").machine.number == 2
     assert nodes.others == []
 
