@@ -27,6 +27,12 @@ import sys
 
 {TOO_OLD}
 
+if sys.argv[1:] in (["look"], ["look", "firmware"]):
+    # by itself, since the whole program takes three times as long to load
+    from {PACKAGE}.look.run import look_around
+
+    sys.exit(look_around(firmware="firmware" in sys.argv))
+
 from {PACKAGE}.main import main
 
 with open(sys.path[0], "rb") as archive:

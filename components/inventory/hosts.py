@@ -124,7 +124,7 @@ def pinned(known: KnownHosts, names: Iterable[str], port: int) -> str:
 
 def command(*, sudo: bool, firmware: bool = False) -> str:
     """What runs on a host. Python writes no bytecode (-B): as root it would, beside modules that have none yet."""
-    verb = "look_firmware" if firmware else "look"
+    verb = "look firmware" if firmware else "look"
     program = f'python3 -I -B -c "{LOADER}" {len(packed())} {verb}'
     as_root = f"if sudo -n true 2>/dev/null; then exec sudo -n {program}; fi; " if sudo else ""
     return f"{as_root}exec {program}"

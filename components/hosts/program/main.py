@@ -10,7 +10,6 @@ from typing import Any, Callable, Dict, Optional, Sequence, Tuple
 from .host import Document, Host
 from .identity import devices_are_there
 from .lock import locked, wait_for_boot
-from .look.run import look_around
 from .machine import Machine, StepError
 from .membership import CLUSTER_VERBS, answer
 from .places import BOOT_DEVICE_WAIT_S, BOOT_LOCK_WAIT_S, DEADLINE_S, DOCUMENT_FILE, SCHEMA
@@ -29,7 +28,7 @@ from .verbs import (
     undo,
 )
 
-VERBS = ("apply", "probe", "confirm", "revert", "undo", "boot", "look", "look_firmware", *CLUSTER_VERBS)
+VERBS = ("apply", "probe", "confirm", "revert", "undo", "boot", *CLUSTER_VERBS)
 
 
 ANNOUNCE_S = 30.0
@@ -49,8 +48,6 @@ def main(arguments: Sequence[str], program: bytes) -> int:
     verb, machine = arguments[0], Machine()
     if verb == "revert":
         return revert(machine)
-    if verb in ("look", "look_firmware"):
-        return look_around(firmware=verb == "look_firmware")
     if verb == "boot" and not machine.exists(DOCUMENT_FILE):
         sys.stderr.write("no confirmed document yet: nothing to do\n")
         return 0

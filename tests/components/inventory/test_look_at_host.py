@@ -3,6 +3,7 @@
 import hashlib
 import json
 import subprocess
+import sys
 import time
 from datetime import UTC, datetime
 from pathlib import Path
@@ -30,6 +31,7 @@ from components.inventory.model import (
 )
 from components.inventory.reading import NOT_READ, known
 from tests.components.inventory.tree import FIRST, GPU, KERNEL_LOG, MANAGEMENT, SECOND, SERIAL, Tree
+from tests.conftest import ROOT
 
 PLACE = Place(name="gpu01", address="192.0.2.11", ssh_port=22, user="ops")
 
@@ -329,6 +331,14 @@ def test_a_link_that_a_virtual_machine_does_not_tell_is_unknown(tmp_path: Path) 
     for read, name in ((pci.link_speed, "/speed"), (pci.link_width, "/width")):
         with pytest.raises(Exception, match="it says"):
             read(machine, name)
+
+
+def test_the_time_that_a_program_took_to_start_is_part_of_its_deadline() -> None:
+    code = "import time; from components.hosts.program.look.run import age_s; time.sleep(0.3); print(age_s())"
+
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, check=True, timeout=60)
+
+    assert 0.3 < float(done.stdout) < 60
 
 
 def test_the_packed_program_looks_around_on_this_very_machine_without_a_document() -> None:

@@ -4,10 +4,10 @@ import re
 from functools import partial
 from typing import Any, Callable, Dict, List, Tuple
 
+from ..firmware_settings import query
 from ..host import Host
 from ..machine import StepError
 from ..qos import MLNX_QOS, cnp_files, map_of, pause_aspect, port_aspects
-from ..steps.firmware import query
 from . import lldp, network, pci
 from .config_files import SOURCE, config_files
 from .leaves import Json, Leaf, UnknownError, file_leaves, number, printed, printed_json, reading

@@ -1,23 +1,13 @@
 """Firmware settings of the NICs: whether there may be VFs, and how many."""
 
-import re
-from typing import Callable, Dict, List, NamedTuple, Optional, Set
+from typing import Callable, Dict, List, Optional, Set
 
+from ..firmware_settings import TOOL_S, Setting, query, tool_of
 from ..host import Document, Host
-from ..machine import Machine, StepError
+from ..machine import StepError
 from ..step import Before, Fields, Step, interface_of
 
-TOOLS = ("mstconfig", "mlxconfig")
-"""mstflint's, which distributions have, then that of NVIDIA's firmware tools: same options, same output."""
-TOOL_S = 120
 NAMES = ("SRIOV_EN", "NUM_OF_VFS")
-
-
-class Setting(NamedTuple):
-    """One parameter, as numbers: what holds now, and what holds from the next boot on."""
-
-    now: int
-    next: int
 
 
 class Firmware(Step):
@@ -89,25 +79,6 @@ class Firmware(Step):
         return changes
 
 
-def query(machine: Machine, device: str) -> Dict[str, Setting]:
-    """The settings of one NIC by name; those that are no numbers are left out.
-
-    Raises:
-        StepError: when no tool can tell them.
-    """
-    printed = machine.must(_tool(machine), "-d", device, "-e", "query", timeout_s=TOOL_S)
-    found = {}
-    for line in printed.splitlines():
-        words = line.lstrip("* ").split()  # a star marks what the next boot changes
-        if len(words) == 4 and re.match(r"^[A-Z][A-Z0-9_]+$", words[0]):
-            now, later = _number(words[2]), _number(words[3])
-            if now is not None and later is not None:
-                found[words[0]] = Setting(now, later)
-    if not found:
-        raise StepError(f"{device} tells no firmware settings", "is it a ConnectX of NVIDIA's? lspci -s shows it")
-    return found
-
-
 def set_parameters(
     host: Host, pf: str, device: str, changes: Callable[[Host, str, Dict[str, Setting]], List[str]]
 ) -> None:
@@ -115,7 +86,7 @@ def set_parameters(
     words = changes(host, pf, query(host.machine, device))
     if not words:
         return
-    host.machine.must(_tool(host.machine), "-d", device, "-y", "set", *words, timeout_s=TOOL_S)
+    host.machine.must(tool_of(host.machine), "-d", device, "-y", "set", *words, timeout_s=TOOL_S)
     if left := changes(host, pf, query(host.machine, device)):
         raise StepError(
             f"{pf} ({device}) keeps its firmware settings: {' '.join(left)} was not taken",
@@ -126,22 +97,6 @@ def set_parameters(
 def pf_port(host: Host, pf: str) -> int:
     """Which port of its NIC a PF is: function 0 is the first."""
     return int(host.machine.target(f"/sys/class/net/{pf}/device").rpartition(".")[2] or 0) + 1
-
-
-def _tool(machine: Machine) -> str:
-    for name in TOOLS:
-        if machine.run(name, "--version").code != 127:
-            return name
-    raise StepError(
-        f"neither {' nor '.join(TOOLS)} is installed",
-        "name mstflint in system.packages, or leave firmware.manage false",
-    )
-
-
-def _number(word: str) -> Optional[int]:
-    """`16` and `True(1)` as a number; None for `Array[0..7]`."""
-    found = re.match(r"^(?:[^()]*\()?(\d+)\)?$", word)
-    return int(found[1]) if found else None
 
 
 def _value(settings: Dict[str, Setting], name: str) -> Optional[int]:

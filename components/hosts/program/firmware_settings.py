@@ -1,0 +1,57 @@
+"""Firmware settings of NVIDIA's NICs, asked of the NIC itself."""
+
+import re
+from typing import Dict, NamedTuple, Optional
+
+from .machine import Machine, StepError
+
+TOOLS = ("mstconfig", "mlxconfig")
+"""mstflint's, which distributions have, then that of NVIDIA's firmware tools: same options, same output."""
+TOOL_S = 120
+
+
+class Setting(NamedTuple):
+    """One parameter, as numbers: what holds now, and what holds from the next boot on."""
+
+    now: int
+    next: int
+
+
+def query(machine: Machine, device: str) -> Dict[str, Setting]:
+    """The settings of one NIC by name; those that are no numbers are left out.
+
+    Raises:
+        StepError: when no tool can tell them.
+    """
+    printed = machine.must(tool_of(machine), "-d", device, "-e", "query", timeout_s=TOOL_S)
+    found = {}
+    for line in printed.splitlines():
+        words = line.lstrip("* ").split()  # a star marks what the next boot changes
+        if len(words) == 4 and re.match(r"^[A-Z][A-Z0-9_]+$", words[0]):
+            now, later = _number(words[2]), _number(words[3])
+            if now is not None and later is not None:
+                found[words[0]] = Setting(now, later)
+    if not found:
+        raise StepError(f"{device} tells no firmware settings", "is it a ConnectX of NVIDIA's? lspci -s shows it")
+    return found
+
+
+def tool_of(machine: Machine) -> str:
+    """The tool that is installed.
+
+    Raises:
+        StepError: when none is.
+    """
+    for name in TOOLS:
+        if machine.run(name, "--version").code != 127:
+            return name
+    raise StepError(
+        f"neither {' nor '.join(TOOLS)} is installed",
+        "name mstflint in system.packages, or leave firmware.manage false",
+    )
+
+
+def _number(word: str) -> Optional[int]:
+    """`16` and `True(1)` as a number; None for `Array[0..7]`."""
+    found = re.match(r"^(?:[^()]*\()?(\d+)\)?$", word)
+    return int(found[1]) if found else None
