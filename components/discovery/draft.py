@@ -30,6 +30,17 @@ HEAD = """\
 HOST_KEY = "ssh-ed25519 "
 FIRST = ("one-subnet",)
 """Questions that others are only a consequence of."""
+SMALL = {
+    "repeats": 1,
+    "verbs": {
+        "iterations": 100,
+        "latency_iterations": 100,
+        "size_iterations": 100,
+        "sizes": [2, 65536],
+        "queue_pairs": 1,
+    },
+}
+"""What emulated nodes transfer in a minute; the defaults would take them most of an hour."""
 USER = "root"
 """Of a host of which the look kept no login name."""
 
@@ -111,6 +122,7 @@ def draft_of(
     loaded = None
     if plan.nodes:
         lab |= _sections(inventory, found.rails, answers, plan)
+        lab["benchmarks"] = {"rerun": "asked", **(SMALL if virtual else {})}
         lab, loaded = _that_loads(lab, plan)
     text = ""
     if loaded:
@@ -169,7 +181,6 @@ def _sections(inventory: Inventory, rails: Sequence[RailOfPorts], answers: Answe
         "nodes": plan.nodes,
         **({"switches": switches} if switches else {}),
         **({"cluster": cluster} if cluster else {}),
-        "benchmarks": {"rerun": "asked"},
     }
 
 

@@ -61,6 +61,8 @@ def _with_addresses(rail: RailOfPorts, subnet: IPv4Network) -> RailOfPorts:
     Raises:
         LabError: when some have one, or the subnet is too small.
     """
+    if unread := [port.node for port in rail.ports.values() if port.has_unknown_addresses]:
+        raise LabError(f"answers: host_subnets.{rail.name}: the addresses of {some(unread, 5)} are unknown; look again")
     if any(port.addresses for port in rail.ports.values()):
         raise LabError(f"answers: host_subnets.{rail.name}: its ports have addresses; take the line out")
     first = FIRST_HOST if subnet.num_addresses > FIRST_HOST + len(rail.ports) else 1
@@ -79,12 +81,17 @@ def _network_of(rail: RailOfPorts, plan: Plan, *, is_given: bool) -> RailNetwork
     mtus = Counter(port.mtu_bytes for port in rail.ports.values() if port.mtu_bytes and 1500 <= port.mtu_bytes <= 9216)
     if not addressed or not mtus:
         lacking = "one address" if not addressed else "an MTU between 1500 and 9216"
-        answer = "" if addressed else f"host_subnets:\n  {rail.name}: SUBNET"
+        is_read = not any(port.has_unknown_addresses for port in rail.ports.values())
+        answer = "" if addressed or not is_read else f"host_subnets:\n  {rail.name}: SUBNET"
         text = f"{rail.name} is left out: none of its ports has {lacking}."
         plan.questions.append(replace(_question("no-address", rail, text), answer=answer))
         return None
     subnets = Counter(port.address.network for port in addressed.values() if port.address)
-    odd = {node: "it has no address" for node, port in rail.ports.items() if not port.addresses}
+    odd = {
+        node: "its addresses are unknown" if port.has_unknown_addresses else "it has no address"
+        for node, port in rail.ports.items()
+        if not port.addresses
+    }
     odd |= {node: "it has several addresses" for node, port in rail.ports.items() if len(port.addresses) > 1}
     routed = len(subnets) > 1 or any(subnet.prefixlen >= LINK_PREFIX for subnet in subnets)
     if routed and all(subnet.prefixlen < LINK_PREFIX for subnet in subnets):
@@ -120,7 +127,7 @@ def _network_of(rail: RailOfPorts, plan: Plan, *, is_given: bool) -> RailNetwork
 def _question(code: str, rail: RailOfPorts, text: str) -> Question:
     evidence = Evidence()
     for node, port in rail.ports.items():
-        addresses = ", ".join(map(str, port.addresses)) or "no address"
+        addresses = ", ".join(map(str, port.addresses)) or port.without_addresses
         evidence.add(node, f"{port.interface}: {addresses}, MTU {port.mtu_bytes or 'unknown'}")
     return Question(code=code, nodes=tuple(rail.ports), text=text, evidence=evidence.lines())
 

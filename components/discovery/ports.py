@@ -43,6 +43,8 @@ class RailPort:
     """Places of the GPUs below the same bridge among those of the class, such as `3`; empty for none, None unknown."""
     leaf: Leaf | None = None
     addresses: tuple[IPv4Interface, ...] = ()
+    has_unknown_addresses: bool = False
+    """Whether nobody could read them, which is not the same as none."""
     gateway: str = ""
     mtu_bytes: int | None = None
     vfs: int | None = None
@@ -55,14 +57,15 @@ class RailPort:
         return self.addresses[0] if len(self.addresses) == 1 else None
 
     @property
-    def card(self) -> str:
-        """PCI address without function."""
-        return self.pci.rpartition(".")[0]
+    def without_addresses(self) -> str:
+        """In words, why there are none."""
+        return "addresses unknown" if self.has_unknown_addresses else "no address"
 
     @property
     def is_unused(self) -> bool:
         """Whether nothing is plugged in and nobody has given it an address."""
-        return (self.up is False or self.carrier is False) and not self.addresses
+        is_down = self.up is False or self.carrier is False
+        return is_down and not self.addresses and not self.has_unknown_addresses
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -243,6 +246,7 @@ def _port(one: _Found, server: _Class, cables: "_Cables") -> RailPort:
         gpu=pf.nearest_gpus.fold(lambda near: _gpu_places(near, server.gpus), lambda _: None) if server.gpus else None,
         leaf=cables.leaf_of(host, pf, one.interface),
         addresses=addresses,
+        has_unknown_addresses=not pf.addresses.is_known,
         gateway=_gateway(host, one.interface, addresses),
         mtu_bytes=pf.mtu_bytes.value,
         vfs=pf.vfs_num.value,

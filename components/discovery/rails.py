@@ -164,7 +164,7 @@ class _Inference:
         leaf = f"{port.leaf.name} {port.leaf.port if alone else ''}".strip() if port.leaf else "leaf unknown"
         subnet, addresses = self._labels["subnet"].get(port, ""), ", ".join(map(str, port.addresses))
         known = [addresses, subnet] if alone else [subnet]
-        where = ", ".join(each for each in known if each) or addresses or "no address"
+        where = ", ".join(each for each in known if each) or addresses or port.without_addresses
         return f"{port.interface} at {port.pci}: {gpu}, {leaf}, {where}"
 
     def _ask_about_cards(self, columns: list[_Column]) -> None:

@@ -15,6 +15,7 @@ from components.discovery.questions import Answers, as_markdown, read_answers
 from components.inventory.document import dump, parse
 from components.inventory.model import Attachment, CustomObject, Host, Inventory, KubeNode, Pf, RdmaPort, Route, Switch
 from components.inventory.reading import known, unknown
+from components.validation.planning.plan import plan_of
 from stacks.base import LabError
 from stacks.lab import Lab
 from stacks.read import KEY, read_stack_file
@@ -203,6 +204,18 @@ def test_ports_that_are_down_get_what_the_answer_gives_them_and_their_nodes_are_
     assert str(lab.nodes[2].pf_on("rail-2").address) == "10.10.2.13/24"
 
 
+def test_addresses_that_could_not_be_read_are_not_taken_for_none() -> None:
+    inventory = each_pf(bare(3, 2), lambda _n, _k, pf: replace(pf, addresses=unknown("ip did not end within 10 s")))
+
+    asked = drafted(inventory)
+
+    assert codes(asked.questions) == ["no-address", "no-address"]
+    assert {question.answer for question in asked.questions} == {""}, "another look helps, and nothing else"
+    assert "addresses unknown" in asked.questions[0].evidence[0]
+    with pytest.raises(LabError, match="unknown; look again"):
+        drafted(inventory, Answers(host_subnets={"rail-1": IPv4Network("10.10.1.0/24")}, cluster="leave"))
+
+
 def test_hosts_without_any_port_for_a_rail_are_a_question() -> None:
     inventory = each_pf(bare(3, 2), lambda _n, _k, pf: replace(pf, rdma=known((), "/sys")))
 
@@ -220,6 +233,9 @@ def test_in_a_virtual_lab_a_nic_has_the_soft_rdma_device_that_the_first_up_makes
     lab = loaded(drafted(replace(inventory, hosts=hosts)), tmp_path)
 
     assert (lab.kind, [pf.rdma_device for pf in lab.nodes[1].pfs]) == ("virtual", ["rxe0", "rxe1"])
+    plan = plan_of(lab)
+    assert plan is not None
+    assert plan.estimate_s < 120, "emulated nodes measure what they can"
 
 
 def test_rails_without_any_address_are_asked_about_and_get_theirs_from_the_answer(tmp_path: Path) -> None:
