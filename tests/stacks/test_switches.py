@@ -74,12 +74,12 @@ CASES: dict[str, tuple[Edit, dict[str, Any], str]] = {
     "an address given twice": (
         lambda lab: second(lab, address="127.0.12.250"),
         {},
-        r"switches\[1\].address: 127.0.12.250 port 22 is also that of switches\[0\].address",
+        r"switches\[1\].address: address 127.0.12.250 port 22 is also that of switches\[0\].address",
     ),
     "a node's address": (
         lambda _: None,
         {"address": "127.0.12.1", "ssh_port": 2222},
-        r"switches\[0\].address: 127.0.12.1 port 2222 is also that of nodes\[0\].address",
+        r"switches\[0\].address: address 127.0.12.1 port 2222 is also that of nodes\[0\].address",
     ),
     "a port of another system": (
         lambda lab: ports(lab)["gpu01"].update(enp5s0="swp1"),

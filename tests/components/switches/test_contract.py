@@ -24,7 +24,7 @@ def test_every_os_has_ports_samples_wrong_values_and_an_order_of_commands() -> N
     for table in (PORTS, WRONG, ORDER, BACK):
         assert set(table) == set(SYSTEMS)
     assert {file.stem for file in SAMPLES.glob("*.json")} == set(SYSTEMS)
-    stages = {system for system in SYSTEMS if dialect_of(first_port(system)[1]).sitting("lab", 300).commit}
+    stages = {system for system in SYSTEMS if dialect_of(first_port(system)[1]).session("lab", 300).commit}
     assert set(CANCEL) == stages
 
 

@@ -1,4 +1,4 @@
-"""docs/validation.md against the code: whoever adds a state, a code or a bound says there what it means."""
+"""docs/validation.md against the code: it explains every state, code and bound."""
 
 import ast
 import re
@@ -17,7 +17,15 @@ from stacks.benchmarks import Benchmarks, LatencyThreshold, Nccl, Threshold, Ver
 from tests.conftest import ROOT
 
 PAGE = (ROOT / "docs" / "validation.md").read_text()
-JUDGES = (*sorted((ROOT / "components/validation/judging").glob("*.py")), ROOT / "components/validation/physics/mtu.py")
+VALIDATION = ROOT / "components" / "validation"
+JUDGES = (
+    *sorted((VALIDATION / "judging").glob("*.py")),
+    *sorted((VALIDATION / "benchmarks").rglob("judge.py")),
+    VALIDATION / "benchmarks" / "gpu_memory.py",
+    VALIDATION / "benchmarks" / "nccl" / "rings.py",
+    VALIDATION / "benchmarks" / "pod_rails" / "faults.py",
+    VALIDATION / "physics" / "mtu.py",
+)
 CODE = re.compile(r"[A-Z][A-Z0-9_]{5,}")
 FAMILIES = {"MTU_FINGERPRINT_": (256, 512, 1024, 2048)}
 """Codes that are put together, and the endings that occur: 4096 is the largest path MTU, and so never a smaller one."""

@@ -4,7 +4,8 @@ from itertools import pairwise
 
 import pytest
 
-from components.validation.benchmarks.verbs.perftest import ResultFormatError, cause_of, parse_bandwidth, parse_latency
+from components.validation.benchmarks.verbs.perftest import cause_of, parse_bandwidth, parse_latency
+from components.validation.parsers import ResultFormatError
 from tests.components.validation.samples import composed, perftest
 
 

@@ -132,7 +132,7 @@ def test_a_transport_that_cannot_be_is_skipped_with_the_plan_s_reason(lab: Lab) 
     host = [result for result in results if result.transport == "host"]
 
     assert {result.outcome for result in host} == {"skipped"}
-    assert "shared device plugin" in host[0].reasons[0]
+    assert "the containers are unprivileged" in host[0].reasons[0]
 
 
 def test_an_ended_run_starts_no_further_job(lab: Lab) -> None:
