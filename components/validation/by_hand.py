@@ -16,9 +16,9 @@ from components.validation.memory.store import RAW, store_of, write_bundle, writ
 from components.validation.planning.part import Only, only
 from components.validation.planning.plan import Plan, plan_of
 from components.validation.records import RunRecord
-from components.validation.running.journal import Kept
+from components.validation.running.journal import JournalOptions
 from components.validation.running.parent import while_alive
-from components.validation.running.runner import Around, measure
+from components.validation.running.runner import RunContext, measure
 from components.validation.running.screen import Screen, until_told
 from components.validation.summary import Summary
 from stacks.base import LabError
@@ -66,8 +66,8 @@ def measured(stack: Stack, lab: Lab, plan: Plan, *, fresh: bool) -> HandRun:
     access = access_to(lab, stack.root, secret)
     secrets = _needles(secret, access)
     with hcas_of(lab, plan, secret, stack.root) as hcas, Screen() as screen:
-        kept = Kept(folder=folder, fresh=fresh, secrets=secrets)
-        around = Around(journal=kept, progress=screen.progress, hcas=hcas)
+        kept = JournalOptions(folder=folder, fresh=fresh, secrets=secrets)
+        around = RunContext(journal=kept, progress=screen.progress, hcas=hcas)
         run = asyncio.run(while_alive(until_told(measure(plan, access, screen.say, around=around)), levels=1))
     digest = write_bundle(folder, run.record.run_id, run.raw, secrets)
     record = run.record.model_copy(update={"raw_sha256": digest})

@@ -8,7 +8,7 @@ from pydantic import Field
 
 from components.cluster.rails import populated_rails
 from components.validation.judging.stale import HostStates
-from components.validation.judging.verdict import Beside, judge
+from components.validation.judging.verdict import JudgeContext, judge
 from components.validation.memory.history import Entry, history_of
 from components.validation.planning.plan import Plan
 from components.validation.records import Frozen, HostFacts, RunRecord
@@ -50,7 +50,7 @@ class RunDocument(Frozen):
 
     def judged(self, benchmarks: Benchmarks) -> Summary:
         """The verdict by these bounds."""
-        beside = Beside(history=history_of(self.history), topology=self.leaves)
+        beside = JudgeContext(history=history_of(self.history), topology=self.leaves)
         judged = judge(self.plan, benchmarks, self.record, beside)
         return judged.model_copy(update={"bounds": bounds_digest(benchmarks)})
 

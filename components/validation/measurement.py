@@ -22,9 +22,9 @@ from components.validation.memory.history import history_in
 from components.validation.memory.redact import needles_of, redacted_fields
 from components.validation.planning.part import quarantined, without
 from components.validation.planning.plan import Plan, plan_of
-from components.validation.running.journal import Kept
+from components.validation.running.journal import JournalOptions
 from components.validation.running.parent import while_alive
-from components.validation.running.runner import Around, Run, all_failed, measure
+from components.validation.running.runner import Run, RunContext, all_failed, measure
 from components.validation.summary import Summary
 from stacks.base import LabError
 from stacks.lab import Lab
@@ -70,8 +70,8 @@ class MeasurementProvider(Configured, ResourceProvider):
             if access is None:
                 return all_failed(part, missing, fingerprint)
             with hcas_of(lab, part, self._setting, root) as hcas:
-                kept = Kept(folder=request.folder, fresh=request.rebaseline, secrets=request.secrets)
-                around = Around(journal=kept, hcas=hcas)
+                kept = JournalOptions(folder=request.folder, fresh=request.rebaseline, secrets=request.secrets)
+                around = RunContext(journal=kept, hcas=hcas)
                 return await while_alive(measure(part, access, pulumi.log.info, fingerprint, around), PLUGIN_LEVELS)
 
         missing = ""

@@ -47,7 +47,7 @@ MOST_HINTS = 5
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Beside:
+class JudgeContext:
     """What is known beside the record."""
 
     history: History = field(default_factory=History)
@@ -56,10 +56,10 @@ class Beside:
     """Leaf switch by (node, rail), as far as the lab file has the cables."""
 
 
-NOTHING_BESIDE = Beside()
+NO_CONTEXT = JudgeContext()
 
 
-def judge(plan: Plan, benchmarks: Benchmarks, record: RunRecord, beside: Beside = NOTHING_BESIDE) -> Summary:
+def judge(plan: Plan, benchmarks: Benchmarks, record: RunRecord, beside: JudgeContext = NO_CONTEXT) -> Summary:
     """Judges what was measured by what the lab demands. What was planned and has no result is never a pass."""
     findings, states = _findings(plan, benchmarks, record, beside)
     tests = [_with_state(test, states) for test in _tests(plan, benchmarks, record)]
@@ -148,7 +148,7 @@ def _tests(plan: Plan, benchmarks: Benchmarks, record: RunRecord) -> list[Judged
 
 
 def _findings(
-    plan: Plan, benchmarks: Benchmarks, record: RunRecord, beside: Beside
+    plan: Plan, benchmarks: Benchmarks, record: RunRecord, beside: JudgeContext
 ) -> tuple[list[Finding], dict[tuple[str, str, str], Performance]]:
     """Everything that was found, the most telling first, and the states that it gives to tests."""
     findings: list[Finding] = []

@@ -41,7 +41,7 @@ class Entry(Frozen):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Kept:
+class JournalOptions:
     """Where a journal is kept, and how."""
 
     folder: Path
@@ -61,7 +61,7 @@ class Journal:
         self._file: BinaryIO | None = None
 
     @classmethod
-    def open(cls, kept: Kept, head: Head, say: Callable[[str], None]) -> Self:
+    def open(cls, kept: JournalOptions, head: Head, say: Callable[[str], None]) -> Self:
         """Resumes a run of the same plan and fingerprint, for hosts that have not changed, or starts one."""
         kept.folder.mkdir(parents=True, exist_ok=True)
         path = kept.folder / f"journal-{head.plan_digest[:12]}-{head.fingerprint[:12] or 'by-hand'}.jsonl"

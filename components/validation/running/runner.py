@@ -34,7 +34,7 @@ from components.validation.records import (
 )
 from components.validation.running.hosts import taken
 from components.validation.running.jobs import run_jobs, without_a_run
-from components.validation.running.journal import Head, Journal, Kept, now_s
+from components.validation.running.journal import Head, Journal, JournalOptions, now_s
 from stacks.words import plural
 
 T = TypeVar("T")
@@ -51,20 +51,20 @@ class Run:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Around:
+class RunContext:
     """The surroundings of a run, besides its plan."""
 
-    journal: Kept | None = None
+    journal: JournalOptions | None = None
     """Where measured transfers are kept, so the next run can resume a killed one."""
     progress: Progress | None = None
     hcas: Hcas | None = None
     """Reads the counters below PVRDMA machines."""
 
 
-ALONE = Around()
+NO_CONTEXT = RunContext()
 
 
-async def measure(plan: Plan, access: Access, say: Say, fingerprint: str = "", around: Around = ALONE) -> Run:
+async def measure(plan: Plan, access: Access, say: Say, fingerprint: str = "", around: RunContext = NO_CONTEXT) -> Run:
     """Runs the plan. Faults of hosts and cluster are results, never exceptions."""
     started, clock = datetime.now(UTC), time.monotonic()
     run_id = _run_id(started)
@@ -168,7 +168,7 @@ def all_failed(plan: Plan, reason: str, fingerprint: str) -> Run:
     return Run(record=record, raw={})
 
 
-def _journal(bench: Bench, head: Head, around: Around, say: Say) -> Journal | None:
+def _journal(bench: Bench, head: Head, around: RunContext, say: Say) -> Journal | None:
     """Opens the journal once the hosts are leased, so there is no other writer."""
     if around.journal is None:
         return None

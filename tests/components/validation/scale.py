@@ -21,8 +21,8 @@ from components.validation.document import RunDocument, declared_rails
 from components.validation.memory.store import write_bundle, write_document
 from components.validation.output import output_of
 from components.validation.planning.plan import plan_of
-from components.validation.running.journal import Kept
-from components.validation.running.runner import Around, measure
+from components.validation.running.journal import JournalOptions
+from components.validation.running.runner import RunContext, measure
 from simulator.hosts.running import many_hosts
 from stacks.base import LabError
 from stacks.benchmarks import Benchmarks, Verbs
@@ -51,7 +51,9 @@ def figures(folder: Path) -> dict[str, float]:
         if plan is None:
             raise LabError("no plan")
         access = access_to(lab, folder, lambda _: None)
-        run = asyncio.run(measure(plan, access, lambda _: None, around=Around(journal=Kept(folder=folder / "runs"))))
+        run = asyncio.run(
+            measure(plan, access, lambda _: None, around=RunContext(journal=JournalOptions(folder=folder / "runs")))
+        )
         measured_s = time.monotonic() - begun
     begun = time.monotonic()
     digest = write_bundle(folder / "runs", run.record.run_id, run.raw)

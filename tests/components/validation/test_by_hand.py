@@ -13,7 +13,7 @@ from components.cli.app import main
 from components.validation import by_hand
 from components.validation.planning.plan import Plan
 from components.validation.records import TransferResult
-from components.validation.running.runner import Around, Run
+from components.validation.running.runner import Run, RunContext
 from tests.components.validation.labs import record, reduced
 from tests.conftest import ROOT
 
@@ -26,7 +26,7 @@ esac
 
 
 @pytest.fixture
-def arounds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Around]:
+def contexts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[RunContext]:
     """A checkout with keys and a pulumi that knows one secret; what each measurement is told beside its plan."""
     nodes, programs = tmp_path / ".sim" / "nodes", tmp_path / "bin"
     nodes.mkdir(parents=True)
@@ -39,9 +39,9 @@ def arounds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Around]:
     (programs / "pulumi").chmod(0o755)
     monkeypatch.setenv("PATH", f"{programs}:/usr/bin:/bin")
     monkeypatch.chdir(tmp_path)
-    told: list[Around] = []
+    told: list[RunContext] = []
 
-    async def measure(plan: Plan, _access: object, _say: object, *, around: Around) -> Run:
+    async def measure(plan: Plan, _access: object, _say: object, *, around: RunContext) -> Run:
         told.append(around)
         done = record(plan, 0.1, nccl=reduced(replayed=True))
         return Run(record=done, raw={"a": "the vCenter said canary-password: no", "b": "b3BlbnNzaC1rZXktdjE="})
@@ -54,7 +54,7 @@ def run_by_hand(*options: str) -> int:
     return main(["measure", "--config-file", str(ROOT / "Pulumi.lab.yaml"), *options])
 
 
-def test_no_secret_of_the_stack_and_no_key_is_kept(arounds: list[Around], tmp_path: Path) -> None:
+def test_no_secret_of_the_stack_and_no_key_is_kept(contexts: list[RunContext], tmp_path: Path) -> None:
     assert run_by_hand() == 0
 
     folder = tmp_path / ".sim" / "runs" / "lab"
@@ -62,13 +62,13 @@ def test_no_secret_of_the_stack_and_no_key_is_kept(arounds: list[Around], tmp_pa
     assert len(texts) == 2
     assert any("the vCenter said [redacted]: no" in text for text in texts)
     assert not any("canary" in text or "b3BlbnNz" in text for text in texts)
-    kept = arounds[0].journal
+    kept = contexts[0].journal
     assert kept
     assert "canary-password" in kept.secrets, "nor is it in what a killed run leaves"
 
 
 def test_where_the_engine_does_not_open_the_secrets_it_says_that_outputs_are_not_redacted_of_them(
-    arounds: list[Around], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    contexts: list[RunContext], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "bin" / "pulumi").write_text("#!/bin/sh\necho 'error: incorrect passphrase' >&2; exit 1\n")
 
@@ -76,37 +76,37 @@ def test_where_the_engine_does_not_open_the_secrets_it_says_that_outputs_are_not
     (told,) = (line for line in capsys.readouterr().err.splitlines() if "redacted" in line)
     assert told.startswith("the stack's secrets are unknown, so they are not redacted from the outputs: ")
     assert told.endswith("incorrect passphrase")
-    kept = arounds[0].journal
+    kept = contexts[0].journal
     assert kept
     assert any("b3BlbnNzaC1rZXktdjE" in text for text in kept.secrets), "the key that opens the hosts is known"
 
 
 @pytest.mark.parametrize(("options", "fresh"), [((), False), (("--fresh",), True)])
 def test_a_fresh_run_has_a_journal_too_and_takes_none_over(
-    arounds: list[Around], tmp_path: Path, options: tuple[str, ...], fresh: bool
+    contexts: list[RunContext], tmp_path: Path, options: tuple[str, ...], fresh: bool
 ) -> None:
     run_by_hand(*options)
 
-    kept = arounds[0].journal
+    kept = contexts[0].journal
     assert kept
     assert (kept.folder, kept.fresh) == (tmp_path / ".sim" / "runs" / "lab", fresh)
 
 
 def test_the_document_has_record_and_verdict_and_nothing_else_is_on_stdout(
-    arounds: list[Around], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    contexts: list[RunContext], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert run_by_hand("--json") == 0
     out, err = capsys.readouterr()
 
     document = json.loads(out)
-    assert (len(arounds), document["verdict"]["function"]) == (1, "pass")
+    assert (len(contexts), document["verdict"]["function"]) == (1, "pass")
     assert (tmp_path / ".sim" / "runs" / "lab" / f"{document['record']['run_id']}.json.gz").is_file()
     assert "raw outputs: " in err
 
 
 @pytest.mark.parametrize(("reason", "code"), [("busy: run x of lab y", 4), ("no route to host", 1)])
 def test_a_fabric_in_use_is_told_apart_from_one_that_fails(
-    arounds: list[Around], monkeypatch: pytest.MonkeyPatch, reason: str, code: int
+    contexts: list[RunContext], monkeypatch: pytest.MonkeyPatch, reason: str, code: int
 ) -> None:
     broken = TransferResult(rail="rail-a", client="gpu01", server="gpu02", outcome="failed", reasons=(reason,))
 
@@ -117,11 +117,11 @@ def test_a_fabric_in_use_is_told_apart_from_one_that_fails(
     monkeypatch.setattr(by_hand, "measure", measure)
 
     assert run_by_hand() == code
-    assert arounds == []
+    assert contexts == []
 
 
 def test_a_signal_ends_the_run_with_its_own_exit_code(
-    arounds: list[Around], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    contexts: list[RunContext], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     async def measure(*_: object, **__: object) -> Run:
         os.kill(os.getpid(), signal.SIGTERM)
@@ -132,4 +132,4 @@ def test_a_signal_ends_the_run_with_its_own_exit_code(
 
     assert run_by_hand() == 130
     assert capsys.readouterr().err.endswith("ended; both ends of the running tests were stopped\n")
-    assert arounds == []
+    assert contexts == []

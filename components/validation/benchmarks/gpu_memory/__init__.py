@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from components.ssh.connection import NoAnswerError
 from components.validation.benchmarks.verbs.course import Say
-from components.validation.benchmarks.verbs.reading import NotToldError
+from components.validation.benchmarks.verbs.reading import NoResultError
 from components.validation.benchmarks.verbs.run import Bench, BusyError
 from components.validation.benchmarks.verbs.schedule import Transfer
 from components.validation.benchmarks.verbs.stages import Stage
@@ -74,7 +74,7 @@ async def _one(
     )
     try:
         reading = await bench.once(stage, transfer, ends, stage.message_bytes, name, (gpus[0], gpus[1]))
-    except (BusyError, NotToldError, NoAnswerError) as error:
+    except (BusyError, NoResultError, NoAnswerError) as error:
         return known.model_copy(update={"outcome": "error", "reason": str(error)})
     except LabError as error:
         return known.model_copy(update={"outcome": "failed", "reason": str(error)})

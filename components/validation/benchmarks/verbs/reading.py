@@ -27,7 +27,7 @@ TITLES = {
 }
 
 
-class NotToldError(LabError):
+class NoResultError(LabError):
     """Nothing is known of the fabric: a host took no part, or its output cannot be read."""
 
 
@@ -64,7 +64,7 @@ def read(client: Expected, server: Expected, client_out: str, server_out: str) -
     """Reads a run. The client's value counts: in most tests the server only repeats it.
 
     Raises:
-        NotToldError: when an output gives no number.
+        NoResultError: when an output gives no number.
     """
     try:
         end = client.end
@@ -78,7 +78,7 @@ def read(client: Expected, server: Expected, client_out: str, server_out: str) -
             # the server of a read prints no table: it has nothing to do while its memory is read
             faults = faults_of_end(header_of([line.text for line in lines_of(server_out)]), server)
     except ResultFormatError as error:
-        raise NotToldError(f"{end.node}: {error}") from None
+        raise NoResultError(f"{end.node}: {error}") from None
     row = run.rows[0]
     return Reading(
         value=row.value_us if isinstance(row, LatencyRow) else row.average_gbit_s,

@@ -22,7 +22,7 @@ from components.validation.benchmarks.verbs.commands import (
 )
 from components.validation.benchmarks.verbs.perftest import cause_of
 from components.validation.benchmarks.verbs.ports import Ports
-from components.validation.benchmarks.verbs.reading import Expected, NotToldError, Reading, read
+from components.validation.benchmarks.verbs.reading import Expected, NoResultError, Reading, read
 from components.validation.benchmarks.verbs.schedule import Transfer
 from components.validation.benchmarks.verbs.stages import Stage
 from components.validation.planning.plan import End, Plan, PlannedRail
@@ -111,7 +111,7 @@ class Bench:
             return await self._measured(stage, transfer, base, tag)
         except BusyError as error:
             return base.model_copy(update={"outcome": "skipped", "reasons": (f"busy: {error}",)})
-        except (NotToldError, NoAnswerError) as error:
+        except (NoResultError, NoAnswerError) as error:
             return base.model_copy(update={"outcome": "error", "reasons": (str(error),)})
         except LabError as error:
             also = self.cut.get(transfer.key)
@@ -121,14 +121,14 @@ class Bench:
         """Both ends of a transfer, with their GID indexes.
 
         Raises:
-            NotToldError: when one is left out.
+            NoResultError: when one is left out.
             LabError: when one has no GID for its address.
         """
         rail = self.plan.rail(transfer.rail)
         client, server = rail.end(transfer.client), rail.end(transfer.server)
         for end in (client, server):
             if end.node in self.unreachable:
-                raise NotToldError(self.unreachable[end.node])
+                raise NoResultError(self.unreachable[end.node])
         index = [self.ports[end.node].gid_index(end) for end in (client, server)]
         return Ends(rail=rail, client=client, server=server, client_gid_index=index[0], server_gid_index=index[1])
 

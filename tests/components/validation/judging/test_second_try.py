@@ -5,7 +5,7 @@ import pytest
 from components.report.lines import cells
 from components.validation.benchmarks.verbs.judge import CODE, CROWDED_SHARE
 from components.validation.judging.states import UNSTABLE_SHARE
-from components.validation.judging.verdict import Beside, function_of, judge
+from components.validation.judging.verdict import JudgeContext, function_of, judge
 from components.validation.memory.entry import passes
 from components.validation.records import RunRecord, TransferResult
 from components.validation.summary import Summary, closed
@@ -24,7 +24,7 @@ def second_tries(lab: Lab, count: int, *, at_once: int = 4, value: float = 97.0)
 
 def judged(lab: Lab, run: RunRecord) -> Summary:
     assert lab.benchmarks
-    return judge(plan_for(lab), lab.benchmarks, run, Beside())
+    return judge(plan_for(lab), lab.benchmarks, run, JudgeContext())
 
 
 def with_tries(lab: Lab, also: list[TransferResult]) -> Summary:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from components.validation.judging.verdict import Beside, function_of, in_cluster, judge
+from components.validation.judging.verdict import JudgeContext, function_of, in_cluster, judge
 from components.validation.records import JobResult, NcclResult, RunRecord, TransferResult
 from components.validation.summary import JudgedTest, Summary
 from stacks.benchmarks import LatencyThreshold, Threshold
@@ -10,9 +10,9 @@ from stacks.lab import Lab
 from tests.components.validation.labs import changed, hardware, measured, plan_for, record, reduced, with_nodes
 
 
-def judged(lab: Lab, run: RunRecord, beside: Beside | None = None) -> Summary:
+def judged(lab: Lab, run: RunRecord, beside: JudgeContext | None = None) -> Summary:
     assert lab.benchmarks
-    return judge(plan_for(lab), lab.benchmarks, run, beside or Beside())
+    return judge(plan_for(lab), lab.benchmarks, run, beside or JudgeContext())
 
 
 def rows(summary: Summary, test: str, shape: str = "one_way") -> list[JudgedTest]:

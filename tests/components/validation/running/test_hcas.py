@@ -16,7 +16,7 @@ from components.validation.judging.pvrdma import proof_of_hardware
 from components.validation.judging.verdict import function_of
 from components.validation.planning.plan import Plan
 from components.validation.records import RunRecord, TransferResult
-from components.validation.running.runner import Around, measure
+from components.validation.running.runner import RunContext, measure
 from stacks.base import LabError
 from stacks.lab import Lab
 from tests.components.validation.fakes import running
@@ -230,7 +230,7 @@ def test_a_whole_run_carries_the_counts_into_its_record_and_its_verdict(lab: Lab
 
     async def whole() -> RunRecord:
         async with running(two_hosts()) as login:
-            access, around = Access(login=login, kubeconfig=None), Around(hcas=Vcenter(dict(APART)))
+            access, around = Access(login=login, kubeconfig=None), RunContext(hcas=Vcenter(dict(APART)))
             return (await measure(plan, access, lambda _: None, around=around)).record
 
     record = asyncio.run(whole())

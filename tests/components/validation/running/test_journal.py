@@ -6,7 +6,7 @@ import pytest
 
 from components.validation.benchmarks.verbs.ports import parse_ports, state_of
 from components.validation.records import TransferResult
-from components.validation.running.journal import Head, Journal, Kept, key_of
+from components.validation.running.journal import Head, Journal, JournalOptions, key_of
 from tests.components.validation.labs import measured
 from tests.conftest import ROOT
 
@@ -20,14 +20,14 @@ def head(run_id: str, hosts: str = "h1", began_s: float = NOW_S) -> Head:
     return Head(run_id=run_id, plan_digest="p1", fingerprint="", hosts=states, began_s=began_s)
 
 
-def ended(kept: Kept, run_id: str = "run-1", *results: TransferResult, text: str = "said") -> None:
+def ended(kept: JournalOptions, run_id: str = "run-1", *results: TransferResult, text: str = "said") -> None:
     """A run that was killed after these results."""
     journal = Journal.open(kept, head(run_id), lambda _: None)
     journal.add(results, {"rail-a/0.client": text, "rail-a/0.server": text})
     journal.close(finished=False)
 
 
-def gone_on(kept: Kept, now: Head) -> Journal:
+def gone_on(kept: JournalOptions, now: Head) -> Journal:
     """The next run."""
     journal = Journal.open(kept, now, lambda _: None)
     journal.close(finished=False)
@@ -38,7 +38,7 @@ def gone_on(kept: Kept, now: Head) -> Journal:
 def test_a_run_goes_on_only_on_hosts_that_are_as_they_were(
     tmp_path: Path, hosts: str, after_s: float, kept: int
 ) -> None:
-    where = Kept(folder=tmp_path)
+    where = JournalOptions(folder=tmp_path)
     ended(where, "run-1", DONE)
 
     journal = gone_on(where, head("run-2", hosts, NOW_S + after_s))
@@ -64,7 +64,7 @@ def test_a_reboot_another_mtu_and_another_line_rate_make_other_hosts(recorded: s
 
 
 def test_of_a_host_that_changed_nothing_is_taken_over_and_of_the_others_all_that_is_theirs(tmp_path: Path) -> None:
-    where, said = Kept(folder=tmp_path), list[str]()
+    where, said = JournalOptions(folder=tmp_path), list[str]()
     ended(where, "run-1", DONE, measured("rail-a", "gpu03", "gpu01", 12.0))
     changed = head("run-2").model_copy(
         update={"hosts": {"gpu01": "h1", "gpu02": "h1", "gpu03": "other", "gpu04": "h4"}}
@@ -79,17 +79,17 @@ def test_of_a_host_that_changed_nothing_is_taken_over_and_of_the_others_all_that
 
 
 def test_a_fresh_run_takes_nothing_over_and_is_gone_on_with_itself(tmp_path: Path) -> None:
-    ended(Kept(folder=tmp_path), "run-1", DONE, measured("rail-b", "gpu01", "gpu02", 12.0))
-    ended(Kept(folder=tmp_path, fresh=True), "run-2", DONE)
+    ended(JournalOptions(folder=tmp_path), "run-1", DONE, measured("rail-b", "gpu01", "gpu02", 12.0))
+    ended(JournalOptions(folder=tmp_path, fresh=True), "run-2", DONE)
 
-    journal = gone_on(Kept(folder=tmp_path), head("run-3"))
+    journal = gone_on(JournalOptions(folder=tmp_path), head("run-3"))
 
     assert journal.head.run_id == "run-2"
     assert list(journal.finished) == [key_of(DONE)], "nothing of the run before it"
 
 
 def test_no_secret_is_written_down_before_the_run_has_ended(tmp_path: Path) -> None:
-    where = Kept(folder=tmp_path, secrets=("canary-password",))
+    where = JournalOptions(folder=tmp_path, secrets=("canary-password",))
     ended(where, "run-1", DONE, text="the vCenter said canary-password: no")
 
     (file,) = tmp_path.iterdir()
