@@ -2,10 +2,11 @@
 
 from typing import Dict, List, Set
 
+from ..firmware_settings import Setting, query
 from ..host import Document, Host
 from ..machine import StepError
 from ..step import Fields, Step, interface_of
-from .firmware import Setting, pf_port, query, set_parameters
+from .firmware import pf_port, set_parameters
 
 ETHERNET, INFINIBAND = "Ethernet", "InfiniBand"
 """As the kernel says it in ports/1/link_layer (drivers/infiniband/core/sysfs.c)."""
