@@ -272,7 +272,11 @@ func giveBack(args *skel.CmdArgs) error {
 	} // else the namespace is gone, and the kernel has put the VF back
 	if name, err := only(filepath.Join("/sys/bus/pci/devices", lent.DeviceID, "net")); err == nil {
 		if link, err := netlink.LinkByName(name); err == nil {
-			if err := errors.Join(netlink.LinkSetMTU(link, lent.MTU), netlink.LinkSetUp(link)); err != nil {
+			if name != lent.Name { // the kernel left it the name that it had in the pod, and udev made the old one a second
+				_ = netlink.LinkDelAltName(link, lent.Name)
+				err = errors.Join(netlink.LinkSetDown(link), netlink.LinkSetName(link, lent.Name))
+			}
+			if err := errors.Join(err, netlink.LinkSetMTU(link, lent.MTU), netlink.LinkSetUp(link)); err != nil {
 				return fmt.Errorf("%s: %s: %w", about, name, err)
 			}
 		}
