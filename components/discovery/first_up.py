@@ -84,6 +84,7 @@ def _always(lab: Lab) -> Iterator[str]:
         )
     if lab.cluster is not None:
         yield f"- The cluster gets the agents of `cluster.delivery: {lab.cluster.delivery.profile}`."
+        yield "- Before it, give the stack the cluster's login: `pulumi config set --secret rocelab:kubeconfig < FILE`."
 
 
 def _rows(
