@@ -141,7 +141,7 @@ def test_loopback_is_refused_on_hardware() -> None:
     def edit(lab: dict[str, Any]) -> None:
         lab["kind"] = "hardware"
 
-    with pytest.raises(LabError, match=r"switches\[0\].address: address 127.0.12.250 is loopback"):
+    with pytest.raises(LabError, match=r"switches\[0\].address: 127.0.12.250 is loopback"):
         parsed(edit)
 
 
