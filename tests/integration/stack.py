@@ -194,6 +194,19 @@ def on_node(node: str, command: str, timeout_s: float = 60) -> str:
     return done.stdout.strip()
 
 
+def announce_by_lldp(node: str, *interfaces: str) -> None:
+    """Sends what lldpd on the node would, once from each of these interfaces."""
+    announce = (
+        "import socket, sys; part = lambda kind, value: (kind << 9 | len(value)).to_bytes(2, 'big') + value\n"
+        "for name in sys.argv[1:]:\n"
+        "    link = socket.socket(socket.AF_PACKET, socket.SOCK_RAW); link.bind((name, 0))\n"
+        "    link.send(bytes.fromhex('0180c200000e') + link.getsockname()[4] + bytes.fromhex('88cc') "
+        "+ part(1, b'\\4' + bytes(6)) + part(2, b'\\5' + name.encode()) + part(3, b'\\0x') "
+        f"+ part(5, b'{node}') + part(0, b''))"
+    )
+    on_node(node, shlex.join(["sudo", "python3", "-c", announce, *interfaces]))
+
+
 def wait_for_reboot(node: str, boot_id: str, timeout_s: float = 240) -> None:
     """Returns when a node answers that was started after it had `boot_id`."""
     deadline = time.monotonic() + timeout_s

@@ -18,7 +18,7 @@ from stacks.lab import Lab
 from stacks.read import read_stack_file
 from tests.conftest import ROOT
 from tests.integration.conftest import sim
-from tests.integration.stack import Done, Stack, environment, on_node, wait_for_reboot, without
+from tests.integration.stack import Done, Stack, announce_by_lldp, environment, on_node, wait_for_reboot, without
 
 pytestmark = pytest.mark.sim
 
@@ -91,15 +91,19 @@ def test_the_output_is_small_typed_and_complete(stack: Stack) -> None:
     assert outputs["attachments"]["rail-a"]["resource"] == "intel.com/sriov_111"
 
 
-def test_discovery_drafts_the_lab_from_its_own_nodes_and_cluster(made: Stack, tmp_path: Path) -> None:
-    answers = tmp_path / "answers.yaml"  # what neither nodes nor cluster tell
-    networks = {"rail-1": "default/sriov111", "rail-2": "default/sriov112"}
-    answers.write_text(yaml.safe_dump({"cluster": "adopt", "networks": networks, "pod_subnet": "10.244.0.0/16"}))
+def test_discovery_drafts_the_lab_from_its_own_nodes_switch_and_cluster(made: Stack, tmp_path: Path) -> None:
+    answers = tmp_path / "answers.yaml"  # what neither nodes nor switch nor cluster tell
+    answers.write_text(yaml.safe_dump({"cluster": "adopt", "pod_subnet": "10.244.0.0/16"}))
     hosts = ("--hosts", "gpu[01-02]=127.0.12.[1-2]", "--port", "2222", "--user", "nvidia")
+    switch = ("--switch", "sn2700=onyx@127.0.12.250:2222")
+    for node in ("gpu01", "gpu02"):
+        announce_by_lldp(node, "enp5s0", "enp132s0")
     keys = ("--known-hosts", ".sim/nodes/known_hosts", "--key", ".sim/nodes/id_ed25519")
     kube = ("--kubeconfig", ".sim/kubeconfig", "--answers", str(answers))
 
-    made.run("rocelab", "discover", "--name", "lab", *hosts, *keys, *kube, "--out", str(tmp_path / "out")).succeeded()
+    made.run(
+        "rocelab", "discover", "--name", "lab", *hosts, *switch, *keys, *kube, "--out", str(tmp_path / "out")
+    ).succeeded()
 
     lab = read_stack_file(ROOT / "Pulumi.lab.yaml")
     found = read_stack_file(tmp_path / "out" / "Pulumi.lab.yaml")
@@ -109,7 +113,7 @@ def test_discovery_drafts_the_lab_from_its_own_nodes_and_cluster(made: Stack, tm
 
 
 def told(lab: Lab, rail_of: dict[str, str]) -> dict[str, Any]:
-    """What hosts and cluster tell of a lab: not how you call a rail, nor where in its pool whole blocks begin."""
+    """What a lab tells: not how you call a rail, where in its pool whole blocks begin, or whether a switch is yours."""
     assert lab.cluster is not None
     access = lab.access.model_dump(include={"user", "identity", "key_file"})
     cluster = lab.cluster.model_dump(exclude={"kubeconfig", "kubeconfig_file"})
@@ -117,7 +121,10 @@ def told(lab: Lab, rail_of: dict[str, str]) -> dict[str, Any]:
     pfs = [{**pf.model_dump(exclude={"pci"}), "rail": rail_of[pf.rail]} for node in lab.nodes for pf in node.pfs]
     rails = [rail.model_dump(exclude={"name": True, "pod": {"first_address", "last_address"}}) for rail in lab.rails]
     blocks = [list(rail.pod.outside_blocks()) for rail in lab.rails if rail.pod]
-    return {"access": access, "cluster": cluster, "nodes": nodes, "pfs": pfs, "rails": rails, "blocks": blocks}
+    switches = [switch.model_dump(exclude={"apply", "native_vlans"}) for switch in lab.switches]
+    vlans = [{rail_of[rail]: vlan for rail, vlan in switch.native_vlans.items()} for switch in lab.switches]
+    parts = {"access": access, "cluster": cluster, "nodes": nodes, "pfs": pfs, "rails": rails}
+    return {**parts, "blocks": blocks, "switches": switches, "vlans": vlans}
 
 
 def test_a_second_up_changes_nothing(stack: Stack) -> None:

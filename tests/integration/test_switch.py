@@ -12,7 +12,7 @@ import yaml
 from simulator.switch.client import SwitchClient
 from simulator.switch.ports import PortConfig
 from tests.conftest import ROOT
-from tests.integration.stack import KEY, Stack, on_node
+from tests.integration.stack import KEY, Stack, announce_by_lldp, on_node
 
 pytestmark = [pytest.mark.sim, pytest.mark.whole]
 
@@ -136,13 +136,7 @@ def test_the_output_names_the_text_and_a_second_up_changes_nothing(lab_stack: St
 def test_a_cable_that_hangs_elsewhere_than_the_map_says_is_refused_and_nothing_changes(
     lab_stack: Stack, frames: SwitchClient
 ) -> None:
-    announce = (
-        "import socket; link = socket.socket(socket.AF_PACKET, socket.SOCK_RAW); link.bind(('enp5s0', 0)); "
-        "part = lambda kind, value: (kind << 9 | len(value)).to_bytes(2, 'big') + value; "
-        "link.send(bytes.fromhex('0180c200000e') + link.getsockname()[4] + bytes.fromhex('88cc') "
-        "+ part(1, b'\\4' + bytes(6)) + part(2, b'\\5enp5s0') + part(3, b'\\0x') + part(5, b'gpu02') + part(0, b''))"
-    )
-    on_node("gpu02", f'sudo python3 -c "{announce}"')
+    announce_by_lldp("gpu02", "enp5s0")
     before = configs(frames)
 
     def swap(lab: dict[str, Any]) -> None:
