@@ -139,9 +139,6 @@ class Machine:
         return (
             "root=/dev/vda rw console=ttyS0 quiet panic=5 mitigations=off tsc=reliable no_timer_check "
             f"systemd.hostname={self.hostname} systemd.machine_id={self.number:032x}"
-            # it is of the lowest priority, and holds up all who wait for RCU, such as containers that start, when the
-            # programs of a busy machine leave it no time
-            f"{' transparent_hugepage=never' if self.real_pods else ''}"
         )
 
 

@@ -102,7 +102,6 @@ def test_a_machine_with_real_pods_has_room_for_them_and_a_nic_for_their_network(
 
     assert "-smp 2 -m 2048" in command
     assert "dgram,id=enp0s5," in command
-    assert "transparent_hugepage=never" in command
     assert "-smp 1 -m 448" in words(machines_of(lab)[0])
     assert "enp0s5" not in words(machines_of(lab)[0])
 
