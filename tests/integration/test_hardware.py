@@ -114,7 +114,7 @@ def test_a_profile_that_the_host_lacks_is_refused_with_its_list(vcenter: VCenter
 
 
 def test_the_vcenter_itself_refuses_a_profile_that_it_does_not_have(vcenter: VCenter, worker: str) -> None:
-    with pytest.raises(LabError, match="gpu01: cannot give it 1 x grid_t4-16q: "):
+    with pytest.raises(LabError, match="gpu01: cannot set 1 x grid_t4-16q: "):
         put(vcenter, worker, "gpu01", Hardware(vgpus=("grid_t4-16q",), roce_version=""), NEW)
 
 

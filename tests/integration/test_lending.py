@@ -80,7 +80,7 @@ def test_a_machine_that_runs_is_not_stopped_without_the_word(vcenter: VCenter, t
     said = refusal(vcenter, seen(vcenter, terms), terms)
 
     assert said.startswith(
-        f"{terms.path} runs, and adapter.rail-a, roce_version.rail-a can only be changed while it is"
+        f"{terms.path} is running, but adapter.rail-a, roce_version.rail-a can only be changed while it is"
     )
     assert "machine.allow_power_off: true" in said
     with pytest.raises(LabError, match="can only be changed while it is powered off"):
@@ -211,7 +211,7 @@ def test_a_name_that_two_machines_have_is_refused_with_where_they_are(vcenter: V
 
 
 def test_a_name_that_no_machine_has_is_refused_with_what_is_near(vcenter: VCenter, terms: Terms) -> None:
-    with pytest.raises(LabError, match=f"there is {terms.path.partition('/')[2]}.* Mend machine.existing"):
+    with pytest.raises(LabError, match=f"similar names: {terms.path.partition('/')[2]}.* Correct machine.existing"):
         by_name(vcenter, terms.path + "x")
 
 
@@ -231,7 +231,7 @@ def test_a_machine_is_the_same_under_another_name_and_none_when_it_is_gone(vcent
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({"least_hardware": 99, "needs": "something is there"}, "and something is there from 99 on: upgrade it"),
+        ({"least_hardware": 99, "needs": "something is there"}, "but something is there from 99 on; upgrade it"),
         ({"hosts": ("DC0_C0_H2",)}, f"is on {HOST}, which its rails do not reach; move it to DC0_C0_H2"),
         ({"host": "DC0_C0_H1"}, f"is on {HOST}, but machine.host is DC0_C0_H1; move it there"),
     ],

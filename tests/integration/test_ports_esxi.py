@@ -130,7 +130,7 @@ def test_an_adapter_of_a_smaller_mtu_is_felt_in_both_directions(vcenter: VCenter
     finally:
         set_adapter_mtu(vcenter, H1, MTU_BYTES)
 
-    assert said[H1, H0] == said[H1, H2] == "the MTU of vmk1 is below 9000 bytes: run pulumi up"
+    assert said[H1, H0] == said[H1, H2] == "the MTU of vmk1 is below 9000 bytes; run pulumi up"
     assert "gets no answer" in said[H0, H1]
     assert said[H0, H2] == connect.OPEN
 
@@ -142,7 +142,7 @@ def test_a_closed_ruleset_is_named_with_its_host(vcenter: VCenter) -> None:
     finally:
         vcenter.set_ruleset(vcenter.host(H2), RULESET, enabled=True)
 
-    closed = f"{H2}'s firewall ruleset pvrdma is closed: run pulumi up"
+    closed = f"{H2}'s firewall ruleset pvrdma is closed; run pulumi up"
     assert {ends for ends, word in said.items() if word == closed} == {ends for ends in said if H2 in ends}
 
 
@@ -155,5 +155,5 @@ def test_a_host_without_the_adapter_is_named_and_the_others_are_proven(vcenter: 
     finally:
         network.AddVirtualNic(portgroup="", nic=spec)
 
-    assert said[H0, H1] == said[H1, H0] == f"{H1} has no vmkernel adapter 192.168.0.232: run pulumi up"
+    assert said[H0, H1] == said[H1, H0] == f"{H1} has no vmkernel adapter 192.168.0.232; run pulumi up"
     assert said[H0, H2] == connect.OPEN
