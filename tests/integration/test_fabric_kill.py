@@ -141,7 +141,7 @@ def test_a_kill_after_a_value_is_set_and_before_that_is_written_down_keeps_what_
     killed: Killed, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     killed.recovered(monkeypatch)
-    assert f"the next up makes it again: fabric-{HOST}-settings" in capsys.readouterr().out
+    assert f"the next up creates it again: fabric-{HOST}-settings" in capsys.readouterr().out
 
     killed.at("EnableRuleset", "up")
 

@@ -119,7 +119,7 @@ def test_unfit_hosts_and_missing_rights_stop_a_run_before_anything_is_changed(tr
     told = (
         "DC0_C0_H1: vmnic4, its uplink on rail-a, has no link",
         "DC0_C0_H1: the physical switch at vmnic4 announces an MTU of 1500, less than the 9000",
-        "DC0_C0_H2: a host profile is attached",
+        "DC0_C0_H2: its host profile would undo rocelab's settings",
         "fabric.user lacks the privilege Host.Config.NetService on DC0_C0_H0, DC0_C0_H1, DC0_C0_H2 and 1 more",
         "ESXi is not the same on all hosts: 8.0.2 build 1 on DC0_C0_H1",
         "DC0_C0_H2: ntpd is stopped",

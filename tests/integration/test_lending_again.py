@@ -142,7 +142,7 @@ def test_a_machine_that_was_renamed_keeps_its_baseline_when_the_lab_follows(vcen
 def test_a_rail_that_leaves_takes_its_adapter_with_it(lent: Lent, rails: dict[str, str]) -> None:
     del lent.networks["rail-b"], lent.wanted["adapter.rail-b"]
     lent.allow_power_off = False
-    assert [said.partition(":")[0] for said in lent.refused()] == [
+    assert [said.partition(";")[0] for said in lent.refused()] == [
         f"{lent.path} is running, but adapter.rail-b can only be changed while it is powered off"
     ]
     lent.allow_power_off = True
