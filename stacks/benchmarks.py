@@ -173,6 +173,28 @@ class Nccl(Section):
     """Bounds when the ceiling is what the verbs tests of this run measured on the same rails."""
 
 
+class Mpi(Section):
+    """MPI all-reduce on the CPUs of all active nodes as an MPIJob: Open MPI over UCX. For labs without GPUs."""
+
+    image: str = Field(pattern=r"^[^\s]+[:@][^\s]+$", max_length=255)
+    """Image with Open MPI, UCX, mpi4py and sshd; `rocelab image push --which mpi` builds one."""
+    transports: tuple[Literal["roce", "tcp"], ...] = Field(default=("tcp", "roce"), min_length=1)
+    """roce: verbs on the rails. tcp: the pod network. Two run forth and back, as in the comparison; in simulated labs
+    each runs once."""
+    ranks_per_node: int = Field(default=1, ge=1, le=256)
+    smallest_bytes: int = Field(default=8, ge=4, multiple_of=4)
+    largest_bytes: int = Field(default=67_108_864, le=1_073_741_824)
+    timeout_s: Seconds = 900
+
+    @model_validator(mode="after")
+    def _there_is_something_to_run(self) -> Self:
+        if self.smallest_bytes > self.largest_bytes:
+            raise ValueError(f"smallest_bytes {self.smallest_bytes} is above largest_bytes {self.largest_bytes}; swap")
+        if len(set(self.transports)) < len(self.transports):
+            raise ValueError("transports lists one twice; remove one")
+        return self
+
+
 class Benchmarks(Section):
     """The validation of the lab. Its verdict has two axes: function, and performance where it can be rated."""
 
@@ -192,6 +214,7 @@ class Benchmarks(Section):
     """Runs of each verbs test per pair of nodes. Repeats reveal outliers."""
     verbs: Verbs = Verbs()
     nccl: Nccl | None = None
+    mpi: Mpi | None = Field(default=None, exclude_if=lambda mpi: mpi is None)
     comparison: Comparison | None = None
     """RoCE against TCP and the hosts' own network; needs nccl, whose image it runs."""
     application: Application | None = None

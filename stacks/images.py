@@ -97,3 +97,21 @@ TF_BENCHMARKS = GitSource(
     version="master of 2023-10-05, its last commit",
     commit="8fb79079265933ad39bea628b777af662f5bf15d",
 )
+
+SSH = ("openssh-client", "openssh-server")
+PING = ("iputils-ping",)
+"""For the check of the rails from inside pods."""
+MPI_BASE = "docker.io/library/debian:12-slim"
+MPI_PACKAGES = (*PING, *SSH, "ibverbs-providers", "ibverbs-utils", "openmpi-bin", "python3-mpi4py")
+"""Packages of the image of `benchmarks.mpi`, also in simulated labs with real pods: Debian's Open MPI has UCX."""
+
+# The key's secret is mounted readable for its group, which sshd refuses by default. Sessions get the image's
+# environment, because MPI starts its daemons in them before mpirun's -x has an effect.
+SSHD = (
+    "StrictModes no",
+    "UsePAM no",
+    "PasswordAuthentication no",
+    "PermitRootLogin prohibit-password",
+)
+# Workers and their addresses are new with every job, so there are no host keys to remember.
+SSH_CLIENT = ("Host *", "StrictHostKeyChecking no", "UserKnownHostsFile /dev/null", "LogLevel ERROR")

@@ -63,7 +63,7 @@ def pin(stack: Stack, as_json: bool) -> Exit:
 def _target_options(verb: Verb) -> Verb:
     which = click.option(
         "--which",
-        type=click.Choice(("benchmark", "training")),
+        type=click.Choice(("benchmark", "mpi", "training")),
         default="benchmark",
         show_default=True,
         help="Which of the lab's images.",

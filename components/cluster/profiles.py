@@ -144,6 +144,8 @@ def images_of(lab: Lab) -> tuple[str, ...]:
     found = {image for manifest in [*rendered, *policies(lab, cluster).values()] for image in _images(manifest)}
     if lab.benchmarks is not None and lab.benchmarks.nccl is not None:
         found.add(lab.benchmarks.nccl.image)
+    if lab.benchmarks is not None and lab.benchmarks.mpi is not None:
+        found.add(lab.benchmarks.mpi.image)
     if lab.images is not None and lab.images.training is not None:
         found.add(lab.images.training.image)
     return tuple(sorted(found))

@@ -27,17 +27,26 @@ a link-local address) by default, and takes one index for all devices: each rank
 address of its own interface, if that has the same number on all of them. Otherwise newer versions find it.
 """
 
+USE_OWN_DEVICES_OF_UCX = (
+    'found=""; for each in {interfaces}; do for device in "$each"/device/infiniband/*; do '
+    '[ -e "$device" ] && found="$found${{found:+,}}${{device##*/}}:1"; done; done; found="${{found:-{shared}}}"; '
+    '[ -n "$found" ] || {{ echo "no RDMA device below {interfaces}" >&2; exit 1; }}; '
+    'export UCX_NET_DEVICES="$found"; exec "$@"'
+)
+"""The same for UCX, which finds the GID by itself and takes a port after each device."""
+
 SYSFS = "/sys/class/net"
 
 
-def rank_script(workers: Workers, sysfs: str = SYSFS, root: str = "") -> str:
+def rank_script(workers: Workers, sysfs: str = SYSFS, root: str = "", *, ucx: bool = False) -> str:
     """The start of a rank as shell text; in pods Multus names the rails' interfaces net1, net2 and so on.
 
     Over PVRDMA it first looks at its own image: jobs name any image, and not every one is a recipe's.
     """
     names = workers.host.pfs if workers.host else ("net*",)
     interfaces = " ".join(f"{sysfs}/{name}" for name in names)
-    devices = USE_OWN_DEVICES.format(interfaces=interfaces, shared=",".join(workers.shared_devices))
+    shared = ",".join(f"{device}:1" if ucx else device for device in workers.shared_devices)
+    devices = (USE_OWN_DEVICES_OF_UCX if ucx else USE_OWN_DEVICES).format(interfaces=interfaces, shared=shared)
     return (at_start(root) if workers.pvrdma else "") + devices
 
 
@@ -60,14 +69,32 @@ def nccl_variables(workers: Workers) -> dict[str, str]:
     }
 
 
-def rank_words(workers: Workers, variables: dict[str, str]) -> list[str]:
+def ucx_variables(workers: Workers) -> dict[str, str]:
+    """UCX's settings for the transport: between the nodes that one alone, within each node shared memory."""
+    # at this level UCX logs the transports of each connection; variables that a version does not know are no fault
+    shown = {"UCX_LOG_LEVEL": "info", "UCX_LOG_FILE": "stderr", "UCX_WARN_UNUSED_ENV_VARS": "n"}
+    if workers.transport == "tcp":
+        return {**shown, "UCX_TLS": "tcp,sm,self", "UCX_NET_DEVICES": ",".join(workers.bootstrap_interfaces)}
+    return {
+        **shown,
+        "UCX_TLS": "rc,sm,self",
+        "UCX_MAX_RNDV_RAILS": str(len(workers.attachments)),
+        **({"UCX_IB_TRAFFIC_CLASS": str(workers.traffic_class)} if workers.traffic_class is not None else {}),
+        # between rails without a router no packet passes; newer versions have the second variable instead of the first
+        **(
+            {} if workers.routed else {"UCX_IB_ROCE_LOCAL_SUBNET": "y", "UCX_IB_ROCE_REACHABILITY_MODE": "local_subnet"}
+        ),
+    }
+
+
+def rank_words(workers: Workers, variables: dict[str, str], *, ucx: bool = False) -> list[str]:
     """Words of mpirun between its own options and the program. sshd sessions do not inherit a pod's environment."""
-    exported = {**nccl_variables(workers), **variables}
+    exported = {**(ucx_variables(workers) if ucx else nccl_variables(workers)), **variables}
     words = [word for name, value in exported.items() for word in ("-x", f"{name}={value}")]
     words += ["-x", "LD_LIBRARY_PATH", "-x", "PATH"]
     if workers.transport == "tcp":
         return words
-    return [*words, "sh", "-c", rank_script(workers), "rank"]
+    return [*words, "sh", "-c", rank_script(workers, ucx=ucx), "rank"]
 
 
 GROUP, VERSION, PLURAL = "kubeflow.org", "v2beta1", "mpijobs"
@@ -81,7 +108,7 @@ LAUNCHER_MIB, LAUNCHER_MIB_A_WORKER = 128, 2
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Program:
-    """What every rank runs, and the variables that it needs besides NCCL's."""
+    """What every rank runs, and the variables that it needs besides those of NCCL or UCX."""
 
     words: tuple[str, ...]
     variables: dict[str, str] = field(default_factory=dict)
@@ -89,6 +116,8 @@ class Program:
     """Name of the launcher's container."""
     tagged: bool = False
     """Whether mpirun marks each line with its rank: needed when all ranks print results."""
+    over_ucx: bool = False
+    """Whether MPI itself carries the data, over UCX. Otherwise NCCL does, and MPI stays off the rails."""
     apart_s: int | None = None
     """Each node runs it alone, for at most so many seconds. None: one run over all nodes."""
 
@@ -123,7 +152,7 @@ def mpi_job(name: str, workers: Workers, program: Program, labels: dict[str, str
         "kind": "MPIJob",
         "metadata": {"name": name, "namespace": workers.namespace, "labels": label_map},
         "spec": {
-            "slotsPerWorker": workers.gpus_per_node,
+            "slotsPerWorker": workers.ranks_per_node,
             # mpirun fails if it starts before the workers' sshd answers
             "launcherCreationPolicy": "WaitForWorkersReady",
             "runPolicy": {
@@ -157,9 +186,9 @@ def _launcher(workers: Workers, program: Program, labels: dict[str, JsonValue]) 
         "image": workers.image,
         "command": [*start],
         "args": [
-            *_mpirun(workers, workers.gpus_per_node if apart else workers.ranks),
+            *_mpirun(workers, program, workers.gpus_per_node if apart else workers.ranks),
             *(["--tag-output"] if program.tagged else []),
-            *rank_words(workers, program.variables),
+            *rank_words(workers, program.variables, ucx=program.over_ucx),
             *program.words,
         ],
         "resources": _launcher_needs(workers),
@@ -186,13 +215,22 @@ def _launcher_needs(workers: Workers) -> dict[str, JsonValue]:
     return {"requests": {"cpu": "100m", "memory": memory}, "limits": {"memory": "1Gi"}}
 
 
-def _mpirun(workers: Workers, ranks: int) -> list[str]:
-    """Open MPI stays off the rails: they are for NCCL, and have no route to the launcher."""
+OVER_UCX = (("pml", "ucx"), ("pml_ucx_tls", "any"), ("pml_ucx_devices", "any"), ("coll", "^hcoll,ucc"))
+"""UCX or nothing: by default Open MPI uses UCX only for devices named mlx*. HCOLL and UCC of vendors' builds would
+carry collectives past it."""
+OVER_SOCKETS = (("pml", "ob1"), ("btl", "tcp,self"))
+"""NCCL carries the data, so MPI leaves the rails to it."""
+
+
+def _mpirun(workers: Workers, program: Program, ranks: int) -> list[str]:
+    """Open MPI's daemons stay off the rails, which have no route to the launcher."""
     words = ["--allow-run-as-root", "-np", str(ranks), "--bind-to", "none"]
-    words += ["--mca", "pml", "ob1", "--mca", "btl", "tcp,self"]
-    # the daemons' own connections, and those between the ranks
-    for parameter in ("oob_tcp_if_include", "btl_tcp_if_include"):
-        words += ["--mca", parameter, ",".join(workers.bootstrap_interfaces)]
+    bootstrap = ",".join(workers.bootstrap_interfaces)
+    parameters = [*(OVER_UCX if program.over_ucx else OVER_SOCKETS), ("oob_tcp_if_include", bootstrap)]
+    if not program.over_ucx:
+        parameters.append(("btl_tcp_if_include", bootstrap))
+    for parameter, value in parameters:
+        words += ["--mca", parameter, value]
     if workers.host:
         # this replaces the operator's arguments in the environment, so its retries are repeated here
         words += ["--mca", "plm_rsh_args", f"-p {workers.host.ssh_port} -o ConnectionAttempts=10"]

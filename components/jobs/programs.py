@@ -1,4 +1,6 @@
-"""NCCL's all-reduce jobs: over all nodes, and within each node alone."""
+"""NCCL's all-reduce jobs, over all nodes and within each node alone, and MPI's all-reduce on CPUs."""
+
+from pathlib import Path
 
 from pydantic import JsonValue
 
@@ -9,6 +11,8 @@ RING_BYTES = 1_073_741_824
 """Smallest message of a node's own ring; smaller ones do not measure its links."""
 RING_S = 180
 """For a node's own ring, which a sound node ends within seconds."""
+
+MPI_ALL_REDUCE = Path(__file__).with_name("mpi_all_reduce.py")
 
 
 class NcclPlan(Workers):
@@ -33,6 +37,12 @@ def all_reduce(plan: NcclPlan, smallest_bytes: int | None = None, apart_s: int |
     sizes = ("-b", str(smallest_bytes or plan.smallest_bytes), "-e", str(plan.largest_bytes), "-f", "2")
     # a ring crosses each NIC once, which is what the ceiling assumes
     return Program(words=("all_reduce_perf", *sizes, "-g", "1"), variables={"NCCL_ALGO": "Ring"}, apart_s=apart_s)
+
+
+def mpi_all_reduce(smallest_bytes: int, largest_bytes: int) -> Program:
+    """MPI's all-reduce. The job carries its text: any image with Open MPI, UCX and mpi4py runs it."""
+    words = ("python3", "-c", MPI_ALL_REDUCE.read_text(), str(smallest_bytes), str(largest_bytes))
+    return Program(words=words, over_ucx=True)
 
 
 def node_ring_job(plan: NcclPlan, lab: str, run_id: str) -> dict[str, JsonValue]:

@@ -175,5 +175,7 @@ def _named(lab: Lab) -> Iterator[tuple[str, str]]:
                 yield f"cluster.bill.{name}", image
     if lab.benchmarks is not None and lab.benchmarks.nccl is not None:
         yield "benchmarks.nccl.image", lab.benchmarks.nccl.image
+    if lab.benchmarks is not None and lab.benchmarks.mpi is not None:
+        yield "benchmarks.mpi.image", lab.benchmarks.mpi.image
     if lab.images is not None and lab.images.training is not None:
         yield "images.training.image", lab.images.training.image

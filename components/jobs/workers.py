@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field
 
 from components.cluster.gpus import RUNTIME_CLASS
 from stacks.base import LabError
@@ -59,6 +59,8 @@ class Workers(Frozen):
     """The class of containers that see GPUs, if not all do."""
     nodes: tuple[str, ...]
     gpus_per_node: int
+    cpu_ranks_per_node: int | None = Field(default=None, exclude_if=lambda ranks: ranks is None)
+    """Of a job on CPUs, which requests no GPU; otherwise there is one rank per GPU."""
     attachments: tuple[Attachment, ...] = ()
     """The rails in each worker."""
     host: HostNetwork | None = None
@@ -97,12 +99,17 @@ class Workers(Frozen):
     def limits(self) -> dict[str, str]:
         """Extended resources of each worker, whose requests equal their limits."""
         devices = (attached.resource for attached in self.attachments)
-        return {**dict.fromkeys(devices, "1"), GPU: str(self.gpus_per_node)}
+        gpus = {GPU: str(self.gpus_per_node)} if self.cpu_ranks_per_node is None else {}
+        return {**dict.fromkeys(devices, "1"), **gpus}
+
+    @property
+    def ranks_per_node(self) -> int:
+        """One rank per GPU, or the ranks on CPUs that the lab file asks for."""
+        return self.cpu_ranks_per_node or self.gpus_per_node
 
     @property
     def ranks(self) -> int:
-        """One rank per GPU."""
-        return len(self.nodes) * self.gpus_per_node
+        return len(self.nodes) * self.ranks_per_node
 
     @property
     def bootstrap_interfaces(self) -> tuple[str, ...]:
@@ -120,19 +127,25 @@ class JobRequest:
     transport: Transport = "roce"
     device_resource: str | None = None
     """With transport host: the resource that gives /dev/infiniband, if no rail's resource does."""
+    cpu_ranks_per_node: int | None = None
+    """For a job on CPUs, which needs no node with GPUs."""
 
 
 def workers_of(lab: Lab, request: JobRequest) -> Workers:
-    """Workers on all active nodes with GPUs (control planes take no jobs), with the rails that all of them have.
+    """Workers on all active nodes (control planes take no jobs), with the rails that all of them have.
+
+    Nodes without GPUs take part only in jobs on CPUs.
 
     Raises:
         LabError: without a cluster, with fewer than two such nodes, or without what the transport needs.
     """
-    nodes = [node for node in lab.active_nodes if node.gpus and node.role == "worker"]
+    on_cpus = request.cpu_ranks_per_node is not None
+    nodes = [node for node in lab.active_nodes if (node.gpus or on_cpus) and node.role == "worker"]
     if lab.cluster is None:
         raise LabError("cluster: missing, but a job needs one; add the section")
     if len(nodes) < 2:
-        raise LabError(f"nodes: {len(nodes)} active with gpus, but a job over the fabric needs two; set state and gpus")
+        kind, fields = ("workers", "state") if on_cpus else ("with gpus", "state and gpus")
+        raise LabError(f"nodes: {len(nodes)} active {kind}, but a job over the fabric needs two; set {fields}")
     delivery = lab.cluster.delivery
     in_host = request.transport == "host" or (request.transport == "roce" and isinstance(delivery, Pvrdma))
     tcp = request.transport == "tcp"
@@ -142,9 +155,10 @@ def workers_of(lab: Lab, request: JobRequest) -> Workers:
         namespace=request.namespace,
         image=lab.cluster.registry.resolve(request.image),
         pull_secret=lab.cluster.registry.pull_secret,
-        runtime_class=_runtime_class(lab, lab.cluster),
+        runtime_class=None if on_cpus else _runtime_class(lab, lab.cluster),
         nodes=tuple(node.name for node in nodes),
-        gpus_per_node=min(node.gpus for node in nodes),
+        gpus_per_node=0 if on_cpus else min(node.gpus for node in nodes),
+        cpu_ranks_per_node=request.cpu_ranks_per_node,
         attachments=_attachments(lab.cluster, rails, request, in_host=in_host) if rails else (),
         host=_host(lab, lab.cluster, nodes) if in_host else None,
         shared_devices=() if tcp or isinstance(delivery, SriovPlain | SriovOperator) else _devices(lab, nodes),

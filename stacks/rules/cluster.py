@@ -102,13 +102,13 @@ def _refuse_several_rails_of_pvrdma(parts: Parts) -> Iterator[Fault]:
 
 def _refuse_static_addresses_for_replicas(parts: Parts) -> Iterator[Fault]:
     benchmarks = parts.section("benchmarks", Benchmarks)
-    if parts.cluster is None or not parts.cluster.ipam.NAMED_BY_PODS or benchmarks is None or benchmarks.nccl is None:
+    if parts.cluster is None or not parts.cluster.ipam.NAMED_BY_PODS or benchmarks is None:
         return
-    if not isinstance(parts.cluster.delivery, Pvrdma):
+    job = "benchmarks.nccl" if benchmarks.nccl else "benchmarks.mpi" if benchmarks.mpi else ""
+    if job and not isinstance(parts.cluster.delivery, Pvrdma):
         yield Fault(
             ("cluster", "ipam"),
-            f"{parts.cluster.ipam.kind} gives every replica of benchmarks.nccl the same address; "
-            "use nv_ipam, or remove benchmarks.nccl",
+            f"{parts.cluster.ipam.kind} gives every replica of {job} the same address; use nv_ipam, or remove {job}",
         )
 
 

@@ -10,9 +10,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from components.jobs.image.recipe import benchmark_dockerfile, recipe_digest, training_dockerfile
+from components.jobs.image.recipe import benchmark_dockerfile, mpi_dockerfile, recipe_digest, training_dockerfile
 from stacks.base import LabError
-from stacks.images import Images
+from stacks.images import MPI_BASE, Images
 from stacks.lab import Lab
 
 TOOLS = ("docker", "podman", "buildah")
@@ -139,6 +139,13 @@ def target_of(lab: Lab, which: str, to: str | None = None) -> Target:
             raise LabError("images.training: missing; give it an image, which is where the finished one is pushed")
         text, base, name = training_dockerfile(images.training), images.training.base, images.training.image
         return Target(dockerfile=text, base=base, tag=_tag(to or name, text), field="images.training.image")
+    if which == "mpi":
+        mpi = lab.benchmarks.mpi if lab.benchmarks else None
+        if mpi is None and to is None:
+            raise LabError("benchmarks.mpi.image: missing; it is where the finished image is pushed, or use --to")
+        text = mpi_dockerfile()
+        tag = _tag(to or (mpi.image if mpi else ""), text)
+        return Target(dockerfile=text, base=MPI_BASE, tag=tag, field="benchmarks.mpi.image")
     nccl = lab.benchmarks.nccl if lab.benchmarks else None
     if nccl is None and to is None:
         raise LabError("benchmarks.nccl.image: missing; it is where the finished image is pushed, or use --to")

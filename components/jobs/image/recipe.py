@@ -5,8 +5,14 @@ import hashlib
 from components.jobs.image.speaks import VENDOR_FOLDER, VENDOR_LIBRARIES, at_build
 from stacks.images import (
     HOROVOD_EXAMPLES,
+    MPI_BASE,
+    MPI_PACKAGES,
     NCCL_TESTS,
     OPEN_MPI,
+    PING,
+    SSH,
+    SSH_CLIENT,
+    SSHD,
     TF_BENCHMARKS,
     BenchmarkRecipe,
     GitSource,
@@ -15,26 +21,12 @@ from stacks.images import (
 
 LABEL = "rocelab.dev/recipe"
 BUILD_TOOLS = ("build-essential", "bzip2", "ca-certificates", "git", "perl")
-SSH = ("openssh-client", "openssh-server")
 PROGRAMS = ("all_reduce_perf", "ib_write_bw", "ibv_devinfo", "ping")
 """Programs that the benchmark image needs."""
-PING = ("iputils-ping",)
-"""For the check of the rails from inside pods."""
 DISTRIBUTION_VERBS = ("ibverbs-providers", "ibverbs-utils", "libibverbs-dev", "perftest", "rdma-core", "rdmacm-utils")
 VENDOR_VERBS = ("doca-ofed-userspace",)
 VENDOR_KEY = "https://linux.mellanox.com/public/repo/doca/GPG-KEY-Mellanox.pub"
 SCRIPTS = "/opt/benchmarks"
-
-# The key's secret is mounted readable for its group, which sshd refuses by default. Sessions get the image's
-# environment, because MPI starts its daemons in them before mpirun's -x has an effect.
-SSHD = (
-    "StrictModes no",
-    "UsePAM no",
-    "PasswordAuthentication no",
-    "PermitRootLogin prohibit-password",
-)
-# Workers and their addresses are new with every job, so there are no host keys to remember.
-SSH_CLIENT = ("Host *", "StrictHostKeyChecking no", "UserKnownHostsFile /dev/null", "LogLevel ERROR")
 
 
 def benchmark_dockerfile(recipe: BenchmarkRecipe) -> str:
@@ -57,6 +49,22 @@ def benchmark_dockerfile(recipe: BenchmarkRecipe) -> str:
                 "mpirun --version > /dev/null",
                 *(f"command -v {name} > /dev/null" for name in PROGRAMS),
                 *(() if vendor else at_build()),
+            ),
+        ]
+    )
+
+
+def mpi_dockerfile() -> str:
+    """Open MPI over UCX, and sshd, from Debian; the all-reduce itself comes with its job."""
+    return _with_label(
+        [
+            *_head(MPI_BASE),
+            _install(sorted(MPI_PACKAGES)),
+            _ssh(),
+            _check(
+                "mpirun --version > /dev/null",
+                "ompi_info --parsable | grep pml:ucx > /dev/null",
+                "python3 -c 'import mpi4py'",
             ),
         ]
     )

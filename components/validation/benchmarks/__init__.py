@@ -13,8 +13,8 @@ from components.validation.records import Unit
 
 SCRIPTS = "/opt/benchmarks"
 """Where the training image keeps the scripts that it fetched at their pinned commits."""
-ALL_REDUCE = "nccl_all_reduce"
-"""The collective of nccl-tests; it is not a training benchmark."""
+ALL_REDUCE, MPI_ALL_REDUCE = "nccl_all_reduce", "mpi_all_reduce"
+"""The collectives on GPUs and on CPUs; they are not training benchmarks."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -60,4 +60,4 @@ def horovod_variables(workers: Workers) -> dict[str, str]:
 
 def unit_of(program: str) -> Unit:
     """Unit of a job's value."""
-    return "GB/s" if program == ALL_REDUCE else training_benchmark(program).unit
+    return "GB/s" if program in {ALL_REDUCE, MPI_ALL_REDUCE} else training_benchmark(program).unit

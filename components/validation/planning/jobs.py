@@ -1,14 +1,14 @@
-"""The jobs of a plan beside the main all-reduce: the same over other transports, and an application. Pure."""
+"""The jobs of a plan beside NCCL's all-reduce: the same over other transports, MPI's, and an application. Pure."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from pydantic import JsonValue
+from pydantic import Field, JsonValue
 
 from components.jobs.mpijob import LAB_LABEL, RUN_LABEL, Program, mpi_job
-from components.jobs.programs import NcclPlan, all_reduce, job_name
+from components.jobs.programs import NcclPlan, all_reduce, job_name, mpi_all_reduce
 from components.jobs.workers import JobRequest, Transport, Workers, workers_of
-from components.validation.benchmarks import ALL_REDUCE, training_benchmark
+from components.validation.benchmarks import ALL_REDUCE, MPI_ALL_REDUCE, training_benchmark
 from components.validation.records import Frozen
 from stacks.base import LabError
 from stacks.benchmarks import Benchmarks
@@ -19,13 +19,15 @@ class PlannedJob(Frozen):
     """One program over one transport."""
 
     program: str
-    """`nccl_all_reduce`, or a training benchmark by its name."""
+    """`nccl_all_reduce`, `mpi_all_reduce`, or a training benchmark by its name."""
     transport: Transport
     workers: Workers | None
     impossible: str = ""
     """Why there are no workers: then the job is skipped with this reason."""
     smallest_bytes: int | None = None
     largest_bytes: int | None = None
+    one_way: bool = Field(default=False, exclude_if=lambda one_way: not one_way)
+    """Whether each transport runs once: simulated labs rate nothing, and their pods start slowly."""
 
     @property
     def name(self) -> str:
@@ -51,6 +53,8 @@ class PlannedJob(Frozen):
         return f"{job_name(run_id)}-{turn}"
 
     def _program(self, workers: Workers) -> Program:
+        if self.program == MPI_ALL_REDUCE and self.smallest_bytes and self.largest_bytes:
+            return mpi_all_reduce(self.smallest_bytes, self.largest_bytes)
         if self.program != ALL_REDUCE:
             return training_benchmark(self.program).program(workers)
         sizes = {"smallest_bytes": self.smallest_bytes, "largest_bytes": self.largest_bytes}
@@ -62,7 +66,7 @@ def jobs_of(lab: Lab) -> tuple[PlannedJob, ...]:
     benchmarks = lab.benchmarks
     if benchmarks is None:
         return ()
-    return (*_comparison(lab, benchmarks), *_application(lab, benchmarks))
+    return (*_comparison(lab, benchmarks), *_mpi(lab, benchmarks), *_application(lab, benchmarks))
 
 
 def in_turn(jobs: Sequence[PlannedJob]) -> list[PlannedJob]:
@@ -70,7 +74,7 @@ def in_turn(jobs: Sequence[PlannedJob]) -> list[PlannedJob]:
     order: list[PlannedJob] = []
     for program in dict.fromkeys(job.program for job in jobs):
         there = [job for job in jobs if job.program == program]
-        order += there if len(there) == 1 else [*there, *reversed(there)]
+        order += there if len(there) == 1 or there[0].one_way else [*there, *reversed(there)]
     return order
 
 
@@ -108,6 +112,27 @@ def _comparison(lab: Lab, benchmarks: Benchmarks) -> Iterator[PlannedJob]:
         )
         yield _planned(lab, ALL_REDUCE, request).model_copy(
             update={"smallest_bytes": asked.smallest_bytes, "largest_bytes": asked.largest_bytes}
+        )
+
+
+def _mpi(lab: Lab, benchmarks: Benchmarks) -> Iterator[PlannedJob]:
+    asked = benchmarks.mpi
+    if asked is None:
+        return
+    for transport in asked.transports:
+        request = JobRequest(
+            namespace=benchmarks.namespace,
+            image=asked.image,
+            timeout_s=asked.timeout_s,
+            transport=transport,
+            cpu_ranks_per_node=asked.ranks_per_node,
+        )
+        yield _planned(lab, MPI_ALL_REDUCE, request).model_copy(
+            update={
+                "smallest_bytes": asked.smallest_bytes,
+                "largest_bytes": asked.largest_bytes,
+                "one_way": lab.simulated,
+            }
         )
 
 

@@ -5,7 +5,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from components.kubernetes.client import KubernetesApi
-from components.validation.benchmarks import ALL_REDUCE, training_benchmark, unit_of
+from components.validation.benchmarks import ALL_REDUCE, MPI_ALL_REDUCE, training_benchmark, unit_of
+from components.validation.benchmarks.mpi.log import faults_of_mpi, lanes_between_nodes
 from components.validation.benchmarks.nccl.log import parse_nccl_log
 from components.validation.benchmarks.nccl.run import curve_of, faults_of_table, network_details, off_rail
 from components.validation.benchmarks.nccl.table import parse_nccl
@@ -22,7 +23,7 @@ from components.validation.running.mpijob import (
     delete_quietly,
     wait,
 )
-from components.validation.running.pulls import refuse_missing_image
+from components.validation.running.pulls import IMAGE_OF, refuse_missing_image
 from stacks.base import LabError
 
 NO_RECORDING = "the nodes show recorded logs, and there is none of this job"
@@ -92,7 +93,7 @@ class _Turn:
         jobs, name = MpiJobs(self.api, workers, self.plan.lab), job.job_name(self.run_id, self.turn)
         try:
             if not self.plan.simulated:  # a simulated node pulls nothing
-                refuse_missing_image(workers, self.say, training=job.program != ALL_REDUCE)
+                refuse_missing_image(workers, self.say, IMAGE_OF.get(job.program, "training"))
             jobs.create(job.document(self.plan.lab, self.run_id, self.turn))
             try:
                 wait(jobs, name, Waiting.of(job.name, workers, simulated=self.plan.simulated), self.say, stop)
@@ -118,6 +119,13 @@ def read_job(job: PlannedJob, log: str, *, replayed: bool) -> JobResult:
     Raises:
         ResultFormatError: when it gives none.
     """
+    if job.program == MPI_ALL_REDUCE:
+        table, lanes = parse_nccl(log), lanes_between_nodes(log)
+        faults = [] if replayed else faults_of_mpi(table, lanes, job.transport, job.largest_bytes)
+        samples = tuple(row.out_of_place.busbw_gbyte_s for row in table.large)
+        return _measured(job, samples, faults, replayed=replayed).model_copy(
+            update={"curve": curve_of(table), "details": {"lanes": ", ".join(lanes), "ranks": table.ranks}}
+        )
     if job.program == ALL_REDUCE:
         table = parse_nccl(log)
         # a recorded log comes from other machines: to compare it with this lab's plan would say nothing

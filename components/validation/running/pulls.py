@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from components.jobs.registry import look
 from components.jobs.workers import Workers
+from components.validation.benchmarks import ALL_REDUCE, MPI_ALL_REDUCE
 from components.validation.running.kube import Pod
 from stacks.base import LabError
 
@@ -13,6 +14,10 @@ FINAL_REASONS = ("InvalidImageName", "ErrImageNeverPull")
 FINAL_WORDS = ("not found", "manifest unknown", "unauthorized", "denied", "server gave HTTP response to HTTPS client")
 """A kubelet retries forever; after these it cannot succeed, while a timeout of the registry may pass."""
 BUILD_IT = "Build and push it: rocelab image push"
+FIELDS = {"benchmark": "benchmarks.nccl.image", "training": "images.training", "mpi": "benchmarks.mpi.image"}
+"""Where the lab file names each of the images that it can build."""
+IMAGE_OF = {ALL_REDUCE: "benchmark", MPI_ALL_REDUCE: "mpi"}
+"""The image of each collective; a training has the other one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +45,7 @@ def pull_fault(pods: Sequence[Pod], image: str) -> PullFault | None:
     return max(faults, key=lambda fault: fault.final, default=None)
 
 
-def refuse_missing_image(workers: Workers, say: Callable[[str], None], *, training: bool = False) -> None:
+def refuse_missing_image(workers: Workers, say: Callable[[str], None], which: str = "benchmark") -> None:
     """One error before any job, where the registry says that there is no such image.
 
     The nodes may reach registries that this machine does not, or have a login, without which some registries call a
@@ -49,7 +54,7 @@ def refuse_missing_image(workers: Workers, say: Callable[[str], None], *, traini
     Args:
         workers: the job's, with its image.
         say: progress, a line at a time.
-        training: whether it is the image with the framework.
+        which: of the images that `rocelab image push` builds.
 
     Raises:
         LabError: naming the image and the command that builds it.
@@ -58,7 +63,7 @@ def refuse_missing_image(workers: Workers, say: Callable[[str], None], *, traini
     if found.outcome == "missing" and workers.pull_secret:
         say(f"image not checked ahead: its registry shows it to nobody without the login of {workers.pull_secret}")
     elif found.outcome == "missing":
-        field, which = ("images.training", " --which training") if training else ("benchmarks.nccl.image", "")
-        raise LabError(f"{field}: {workers.image} is not in its registry. {BUILD_IT}{which}")
+        option = "" if which == "benchmark" else f" --which {which}"
+        raise LabError(f"{FIELDS[which]}: {workers.image} is not in its registry. {BUILD_IT}{option}")
     if found.outcome == "unknown":
         say(f"image not checked ahead: {found.why}")

@@ -73,7 +73,7 @@ def test_the_rendered_recipe_is_the_golden_one(name: str) -> None:
 @pytest.mark.parametrize("name", RECIPES)
 def test_every_command_of_a_recipe_passes_shellcheck(name: str, tmp_path: Path) -> None:
     runs = re.findall(r"^RUN ((?:.*\\\n)*.*)$", RECIPES[name], re.MULTILINE)
-    assert len(runs) >= 4
+    assert len(runs) >= 3
     for run in runs:
         script = tmp_path / "run.sh"
         # set -e does not see what fails before the last && of a line; docker ends with the line's own status

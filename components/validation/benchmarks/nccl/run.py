@@ -117,17 +117,25 @@ def curve_of(table: NcclTable) -> tuple[CurvePoint, ...]:
 
 def faults_of_table(table: NcclTable, transport: Transport, largest_bytes: int | None) -> list[str]:
     """What a log says against the job; empty when the ranks reduced correctly over the transport."""
-    faults = []
-    if table.out_of_bounds or table.wrong:
-        faults.append(
-            f"{plural(table.wrong or table.out_of_bounds, 'value')} came out wrong: memory, GPU or transport is broken"
-        )
+    faults = wrong_values(table, "memory, GPU or transport")
     reported = {"socket": "sockets", "ib": "RDMA"}.get(table.transport or "", "no transport at all")
     if table.transport != ("socket" if transport == "tcp" else "ib"):
         faults.append(f"NCCL reported {reported} instead of {'sockets' if transport == 'tcp' else 'RDMA (NET/IB)'}")
-    if largest_bytes and table.rows[-1].size_bytes < largest_bytes:
-        faults.append(f"the table ends at {table.rows[-1].size_bytes} bytes, not at {largest_bytes}")
-    return faults
+    return [*faults, *missing_sizes(table, largest_bytes)]
+
+
+def wrong_values(table: NcclTable, suspects: str) -> list[str]:
+    """The fault of wrong sums, with what may have broken them."""
+    wrong = table.wrong or table.out_of_bounds
+    return [f"{plural(wrong, 'value')} came out wrong: {suspects} is broken"] if wrong else []
+
+
+def missing_sizes(table: NcclTable, largest_bytes: int | None) -> list[str]:
+    """The fault of a table that ends early."""
+    last_bytes = table.rows[-1].size_bytes
+    return (
+        [f"the table ends at {last_bytes} bytes, not at {largest_bytes}"] if last_bytes < (largest_bytes or 0) else []
+    )
 
 
 def network_details(network: NcclNetwork) -> dict[str, JsonValue]:

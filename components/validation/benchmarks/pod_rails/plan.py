@@ -124,13 +124,14 @@ def pods_of(lab: Lab) -> PodPlan | None:
     if not rails:
         return None
     impossible = ""
-    if benchmarks.nccl is None:
+    job = benchmarks.nccl or benchmarks.mpi
+    if job is None:
         impossible = "benchmarks.nccl.image: missing, and the check's pods need an image with ping"
     elif cluster.ipam.kind == "static":
         impossible = "cluster.ipam static: each pod names its own address, and none is left for a check"
     return PodPlan(
         namespace=benchmarks.namespace,
-        image=cluster.registry.resolve(benchmarks.nccl.image) if benchmarks.nccl else "",
+        image=cluster.registry.resolve(job.image) if job else "",
         pull_secret=cluster.registry.pull_secret,
         own_vf=cluster.delivery.profile != "shared_rdma",
         rails=rails,

@@ -9,6 +9,7 @@ from components.validation.records import JobResult
 from components.validation.running import mpijob, pulls
 from components.validation.running.jobs import run_jobs
 from components.validation.running.mpijob import REPLAYED
+from stacks.benchmarks import Mpi
 from stacks.images import Images, TrainingRecipe
 from stacks.lab import Lab
 from stacks.transports import Application, Comparison
@@ -155,3 +156,52 @@ def test_a_kubeconfig_that_is_none_fails_every_job(lab: Lab) -> None:
     results, _ = run_jobs(plan_for(changed(lab, comparison=SMALL)), "r1", "{}", lambda _: None, threading.Event())
 
     assert [result.outcome for result in results] == ["failed"] * 4
+
+
+def mpi(lab: Lab, **fields: object) -> Lab:
+    sizes = {"largest_bytes": 65_536, "transports": ("tcp",)}
+    return changed(lab, mpi=Mpi.model_validate({"image": "registry:5000/mpi:1", **sizes, **fields}))
+
+
+def test_an_all_reduce_on_cpus_is_read_with_the_lanes_that_ucx_names(lab: Lab):
+    ((result,), logs) = run(mpi(lab), FakeApi(statuses=[true("Succeeded")], log=sample("mpi/tcp_two_namespaces.txt")))
+
+    assert (result.program, result.outcome, result.reasons) == ("mpi_all_reduce", "measured", ())
+    assert (result.unit, result.details) == ("GB/s", {"lanes": "tcp/eth0", "ranks": 2})
+    assert len(result.curve) == 14
+    assert list(logs) == ["mpi-all-reduce-tcp.1.log"]
+
+
+@pytest.mark.parametrize(
+    ("fields", "damage", "reason"),
+    [
+        ({"transports": ("roce",)}, ("", ""), "UCX reported tcp/eth0 instead of RDMA (rc)"),
+        ({}, ("ep_cfg[1]", "other"), "UCX reported no lane between nodes instead of TCP"),
+        ({"largest_bytes": 131_072}, ("", ""), "the table ends at 65536 bytes, not at 131072"),
+    ],
+)
+def test_an_all_reduce_that_proves_nothing_of_its_transport_fails(
+    lab: Lab, fields: dict[str, object], damage: tuple[str, str], reason: str
+):
+    log = sample("mpi/tcp_two_namespaces.txt").replace(*damage) if damage[0] else sample("mpi/tcp_two_namespaces.txt")
+    ((result,), _) = run(mpi(lab, **fields), FakeApi(statuses=[true("Succeeded")], log=log))
+
+    assert (result.outcome, result.reasons) == ("failed", (reason,))
+
+
+def test_wrong_sums_on_cpus_accuse_no_gpu(lab: Lab):
+    right = sample("mpi/tcp_two_namespaces.txt")
+    broken = right.replace("       0\n# Out of bounds values : 0 OK", "       5\n# Out of bounds values : 1 FAILED")
+    assert broken != right
+    ((result,), _) = run(mpi(lab), FakeApi(statuses=[true("Succeeded")], log=broken))
+
+    assert result.reasons == ("5 values came out wrong: memory or transport is broken",)
+
+
+def test_the_image_on_cpus_that_is_nowhere_is_named_with_its_own_command(lab: Lab, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(pulls, "look", lambda _image: ImageStatus(outcome="missing"))
+    ((result,), _) = run(mpi(hardware(lab)), FakeApi(statuses=[true("Succeeded")]))
+
+    (reason,) = result.reasons
+    assert reason.startswith("benchmarks.mpi.image: registry:5000/mpi:1 is not in its registry. ")
+    assert reason.endswith("rocelab image push --which mpi")

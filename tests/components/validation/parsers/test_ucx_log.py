@@ -1,0 +1,36 @@
+"""What UCX logs of its connections."""
+
+import pytest
+
+from components.validation.benchmarks.mpi.log import lanes_between_nodes
+from components.validation.benchmarks.nccl.table import parse_nccl
+from tests.components.validation.samples import sample
+
+TCP = sample("mpi/tcp_two_namespaces.txt")
+
+
+def test_the_lanes_between_nodes_are_those_that_leave_a_node():
+    assert "self/memory0" in TCP
+    assert lanes_between_nodes(TCP) == ("tcp/eth0",)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        # composed: of UCX 1.13 with several devices, and of later versions, whose lines say where the peer is
+        "[1645203303.75] [host2:43:0] ucp_worker.c:1877 UCX  INFO  ep_cfg[2]: tag(rc_mlx5/mlx5_0:1 rc_mlx5/mlx5_1:1)",
+        "[1645203303.75] [h:43:0] ucp_worker.c:1887 UCX  INFO  inter-node cfg#2 tag(rc_mlx5/mlx5_0:1 rc_mlx5/mlx5_1:1)",
+    ],
+)
+def test_each_device_of_a_connection_is_a_lane(line: str):
+    assert lanes_between_nodes(f"{line}\n{line}\n") == ("rc_mlx5/mlx5_0:1", "rc_mlx5/mlx5_1:1")
+
+
+def test_a_log_without_ucx_has_no_lanes():
+    assert lanes_between_nodes(sample("nccl/tagged_debug.txt")) == ()
+
+
+def test_the_table_is_read_like_that_of_nccl_tests():
+    table = parse_nccl(TCP)
+
+    assert (table.ranks, table.wrong, table.rows[0].size_bytes, table.rows[-1].size_bytes) == (2, 0, 8, 65_536)
