@@ -5,6 +5,10 @@ units=/etc/systemd/system
 mkdir -p /etc/containerd /opt/cni/bin /etc/cni/net.d
 cp -a /usr/lib/cni/. /opt/cni/bin/
 
+# systemd gives a device and a service 90 seconds; emulated, beside other work, this machine takes longer
+mkdir -p /etc/systemd/system.conf.d
+printf '[Manager]\nDefaultDeviceTimeoutSec=600\nDefaultTimeoutStartSec=600\n' > /etc/systemd/system.conf.d/lab.conf
+
 cat > /etc/containerd/config.toml <<X
 version = 3
 [plugins.'io.containerd.cri.v1.images'.pinned_images]
@@ -88,7 +92,21 @@ echo 'ACTION=="add", SUBSYSTEM=="net", DRIVERS=="igbvf", RUN+="/usr/local/sbin/l
 # -- the API, for pods: its service's address is on a dummy interface of this node, and leads through the door
 printf '[Socket]\nListenStream=0.0.0.0:443\n[Install]\nWantedBy=sockets.target\n' > $units/lab-api.socket
 printf '[Service]\nExecStart=/lib/systemd/systemd-socket-proxyd 192.168.1.8:6443\n' > $units/lab-api.service
-systemctl enable -q containerd.service lab-kubernetes.service lab-api.socket
+
+# -- names of pods; the program is there already
+cat > $units/lab-dns.service <<'X'
+[Unit]
+Requires=lab-kubernetes.service
+After=lab-kubernetes.service
+[Service]
+EnvironmentFile=/etc/kubernetes/node
+ExecStart=/usr/bin/python3 -I -S /usr/local/lib/rocelab/dns.py ${DNS_ADDRESS} ${API_SERVER}
+Restart=always
+RestartSec=1
+[Install]
+WantedBy=multi-user.target
+X
+systemctl enable -q containerd.service lab-kubernetes.service lab-api.socket lab-dns.service
 
 # -- containerd's store: under emulation unpacking images takes minutes, here a second
 fill=$(mktemp -d)

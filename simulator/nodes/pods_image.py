@@ -17,6 +17,7 @@ from simulator.part import Report
 from stacks.bill import Bill, pause_image
 
 PODS_RECIPE = Path(__file__).with_name("guest_pods.sh")
+DNS = Path(__file__).with_name("guest_dns.py")
 PODS_PACKAGES = (
     *(package for package in PACKAGES if package != "linux-image-amd64"),
     # cpio: for the initrd; otherwise Debian 12's kernel packages bring it
@@ -46,7 +47,8 @@ def build_pods_image(binaries: Path, bill: Bill, report: Report) -> Image:
     busybox = debian.fetched(("busybox-static",), report) / "bin/busybox"
     images = container_images(pod_images(bill), binaries, busybox)
     recipe = [
-        *(GUEST_RECIPE.read_text(), PODS_RECIPE.read_text(), str(ROOT_BYTES), *PODS_PACKAGES, *UNWANTED_FILES),
+        *(GUEST_RECIPE.read_text(), PODS_RECIPE.read_text(), DNS.read_text()),
+        *(str(ROOT_BYTES), *PODS_PACKAGES, *UNWANTED_FILES),
         # folder names contain a hash of their content
         *(str(kernel), *map(str, programs.values()), repr(images)),
     ]
@@ -74,5 +76,6 @@ def _write_layer(file: Path, programs: Mapping[str, Path], images: Mapping[str, 
     with tarfile.open(file, "w") as tar:
         for name, path in programs.items():
             tar.add(path, f"usr/local/bin/{name}", filter=oci.of_root)
+        tar.add(DNS, "usr/local/lib/rocelab/dns.py", filter=oci.of_root)
         tar.add(archive, "opt/images.tar", filter=oci.of_root)
     archive.unlink()

@@ -15,6 +15,8 @@ from simulator.plane.upstream import files_of
 from stacks.lab import Lab
 
 KWOK = "sigs.k8s.io/kwok"
+RBAC = "rbac.authorization.k8s.io"
+KWOK_USER, DNS_USER = "rocelab:kwok", "rocelab:dns"
 CRDS = ("stages", "logs", "clusterlogs")
 STAGES = (
     "node/fast/node-initialize",
@@ -43,8 +45,8 @@ def install_kwok(api: Api, upstream: dict[str, Path], report: Report) -> None:
     for name in CRDS:
         path = f"/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{name}.kwok.x-k8s.io"
         api.apply(path, upstream[f"kustomize/crd/bases/kwok.x-k8s.io_{name}.yaml"].read_text())
-    api.apply("/apis/rbac.authorization.k8s.io/v1/clusterroles/kwok-controller", upstream[ROLE].read_text())
-    api.apply("/apis/rbac.authorization.k8s.io/v1/clusterrolebindings/rocelab:kwok", _binding())
+    api.apply(f"/apis/{RBAC}/v1/clusterroles/kwok-controller", upstream[ROLE].read_text())
+    api.apply(f"/apis/{RBAC}/v1/clusterrolebindings/{KWOK_USER}", _binding(KWOK_USER, "kwok-controller"))
     wait_until(lambda: all(established(api, name) for name in CRDS), 30, "kwok's resource types", report)
     for stage in STAGES:
         text = upstream[f"kustomize/stage/{stage}.yaml"].read_text()
@@ -156,14 +158,28 @@ def established(api: Api, name: str) -> bool:
     return any(c["type"] == "Established" and c["status"] == "True" for c in conditions)
 
 
-def _binding() -> Object:
-    group = "rbac.authorization.k8s.io"
+def let_names_be_looked_up(api: Api) -> None:
+    """Gives the DNS of real pods its rights."""
+    role = {
+        "apiVersion": f"{RBAC}/v1",
+        "kind": "ClusterRole",
+        "metadata": {"name": DNS_USER},
+        "rules": [
+            {"apiGroups": [""], "resources": ["services"], "verbs": ["get"]},
+            {"apiGroups": ["discovery.k8s.io"], "resources": ["endpointslices"], "verbs": ["list"]},
+        ],
+    }
+    api.apply(f"/apis/{RBAC}/v1/clusterroles/{DNS_USER}", role)
+    api.apply(f"/apis/{RBAC}/v1/clusterrolebindings/{DNS_USER}", _binding(DNS_USER, DNS_USER))
+
+
+def _binding(user: str, role: str) -> Object:
     return {
-        "apiVersion": f"{group}/v1",
+        "apiVersion": f"{RBAC}/v1",
         "kind": "ClusterRoleBinding",
-        "metadata": {"name": "rocelab:kwok"},
-        "roleRef": {"apiGroup": group, "kind": "ClusterRole", "name": "kwok-controller"},
-        "subjects": [{"apiGroup": group, "kind": "User", "name": "rocelab:kwok"}],
+        "metadata": {"name": user},
+        "roleRef": {"apiGroup": RBAC, "kind": "ClusterRole", "name": role},
+        "subjects": [{"apiGroup": RBAC, "kind": "User", "name": user}],
     }
 
 

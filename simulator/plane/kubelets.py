@@ -43,6 +43,11 @@ class PodNetwork:
         return self.cluster.service_subnet[1]
 
     @property
+    def dns_service(self) -> IPv4Address:
+        """Where pods ask for names: the tenth service address, as with kubeadm."""
+        return self.cluster.service_subnet[10]
+
+    @property
     def _between(self) -> IPv4Network:
         return self._shares()[-1]
 
@@ -60,6 +65,7 @@ class PodNetwork:
             *(f"route add {self.share(other)} via {self.address(other)}" for other in others),
             "link add services type dummy",
             f"address add {self.api_service}/32 dev services",
+            f"address add {self.dns_service}/32 dev services",
             "link set services up",
         ]
         return "".join(f"{line}\n" for line in lines)
@@ -110,15 +116,19 @@ def archive(lab: Lab, layout: Layout, address: str) -> bytes:
     pki.issue(layout.folder / "pki", layout.address)
     serving = [str(node.address), str(network.address(node))]
     client, server = pki.issue_for_kubelet(layout.folder / "pki", node.name, serving)
+    pki.issue_client(layout.folder / "pki", pki.DNS)
+    dns = str(network.dns_service)
     files = {
-        "etc/kubernetes/node": f"NODE_NAME={node.name}\n",
-        "etc/kubernetes/kubelet.yaml": json.dumps(_settings(), indent=2) + "\n",
+        "etc/kubernetes/node": f"NODE_NAME={node.name}\nDNS_ADDRESS={dns}\nAPI_SERVER={API_DOOR}:6443\n",
+        "etc/kubernetes/kubelet.yaml": json.dumps(_settings(dns), indent=2) + "\n",
         "etc/kubernetes/kubelet.conf": kubeconfig.render(layout, client, server=f"https://{API_DOOR}:6443"),
         "etc/kubernetes/network": network.commands(node, others),
         "etc/cni/net.d/10-lab.conflist": network.plugin(node),
         f"{_PKI[1:]}/ca.crt": layout.pki("ca.crt").read_text(),
         f"{_PKI[1:]}/kubelet.crt": layout.pki(f"{server}.crt").read_text(),
         f"{_PKI[1:]}/kubelet.key": layout.pki(f"{server}.key").read_text(),
+        f"{_PKI[1:]}/dns.crt": layout.pki("dns.crt").read_text(),
+        f"{_PKI[1:]}/dns.key": layout.pki("dns.key").read_text(),
     }
     content = io.BytesIO()
     with tarfile.open(fileobj=content, mode="w") as tar:
@@ -129,7 +139,7 @@ def archive(lab: Lab, layout: Layout, address: str) -> bytes:
     return content.getvalue()
 
 
-def _settings() -> dict[str, object]:
+def _settings(dns: str) -> dict[str, object]:
     """As kubeadm sets a kubelet up, but for what a simulated node has not: registries, a resolver, room to spare."""
     return {
         "apiVersion": "kubelet.config.k8s.io/v1beta1",
@@ -148,6 +158,8 @@ def _settings() -> dict[str, object]:
         # the simulator makes the Node objects, with the addresses at which the API server reaches the kubelets
         "registerNode": False,
         "resolvConf": "",
+        "clusterDNS": [dns],
+        "clusterDomain": "cluster.local",
         # images cannot be pulled again
         "imageGCHighThresholdPercent": 100,
         # what takes longer is torn down and begun again: on a busy machine for ever, with the 2 minutes of the default

@@ -96,6 +96,7 @@ class ControlPlane:
         if lab.has_real_pods:
             for group in FAKE:  # of another lab
                 self._stop(group)
+            cluster.let_names_be_looked_up(api)
             cluster.place_nodes(api, lab, layout, report)
             cluster.wait_until(lambda: cluster.controllers_work(api), START_S, CONTROLLERS, report)
             cluster.wait_for_nodes(api, lab, layout, KUBELETS_S, report)

@@ -38,6 +38,8 @@ CLIENTS = (
     Client("scheduler", "system:kube-scheduler"),
     Client("kwok", "rocelab:kwok"),
 )
+DNS = Client("dns", "rocelab:dns")
+"""Who looks names up for real pods."""
 
 
 def issue(folder: Path, address: str) -> bool:
@@ -52,13 +54,16 @@ def issue(folder: Path, address: str) -> bool:
 def issue_for_kubelet(folder: Path, name: str, addresses: Sequence[str]) -> tuple[str, str]:
     """Makes the identities of a node's kubelet unless they exist; returns the names of its client and server files."""
     client, server = f"kubelet-{name}", f"kubelet-{name}-server"
-    with _LOCK:
-        authority = Authority(folder)
-        if not (folder / f"{client}.crt").exists():
-            authority.sign_client(Client(client, f"system:node:{name}", ("system:nodes",)))
-        if not (folder / f"{server}.crt").exists():
-            authority.sign_server(server, *addresses)
+    issue_client(folder, Client(client, f"system:node:{name}", ("system:nodes",)))
+    issue_further(folder, server, addresses)
     return client, server
+
+
+def issue_client(folder: Path, client: Client) -> None:
+    """Makes one more identity of a client unless it exists."""
+    with _LOCK:
+        if not (folder / f"{client.file}.crt").exists():
+            Authority(folder).sign_client(client)
 
 
 def issue_further(folder: Path, server: str, addresses: Sequence[str]) -> None:

@@ -10,7 +10,7 @@ import yaml
 from cryptography import x509
 
 from simulator.part import SimulatorError
-from simulator.plane import components, kubelets, nodes
+from simulator.plane import cluster, components, kubelets, nodes
 from simulator.plane.layout import Layout
 from simulator.plane.part import ControlPlane
 from stacks.lab import Lab
@@ -82,6 +82,20 @@ def test_the_api_answers_pods_at_its_services_address(pods_lab: Lab, layout: Lay
     addresses = set(map(str, names.get_values_for_type(x509.IPAddress)))
     assert addresses == {layout.address, "192.168.1.8", "10.96.0.1"}
     assert "address add 10.96.0.1/32 dev services\n" in files(pods_lab, layout)["etc/kubernetes/network"]
+
+
+def test_pods_ask_their_own_node_for_names(pods_lab: Lab, layout: Layout):
+    found = files(pods_lab, layout)
+
+    assert yaml.safe_load(found["etc/kubernetes/kubelet.yaml"])["clusterDNS"] == ["10.96.0.10"]
+    assert "address add 10.96.0.10/32 dev services\n" in found["etc/kubernetes/network"]
+    assert "DNS_ADDRESS=10.96.0.10\n" in found["etc/kubernetes/node"]
+
+
+def test_who_looks_names_up_is_no_node_and_no_administrator(pods_lab: Lab, layout: Layout):
+    certificate = x509.load_pem_x509_certificate(files(pods_lab, layout)["etc/kubernetes/pki/dns.crt"].encode())
+
+    assert certificate.subject.rfc4514_string() == f"CN={cluster.DNS_USER}"
 
 
 def test_a_kubelets_rights_end_at_its_node(pods_lab: Lab, lab: Lab, layout: Layout):
