@@ -16,6 +16,8 @@ from stacks.bill import Bill, pause_image
 
 SHELL_IMAGE = "localhost/rocelab/shell:1"
 """Debian's busybox: for a pod that looks around."""
+MPI_IMAGE = "localhost/rocelab/mpi:1"
+"""Open MPI, UCX, mpi4py and sshd of Debian 12: for launcher and workers of an MPIJob."""
 _USERS = {
     "etc/passwd": oci.Text("root:x:0:0:root:/root:/bin/sh\nnobody:x:65534:65534:nobody:/:/bin/false\n"),
     "etc/group": oci.Text("root:x:0:\nnobody:x:65534:\n"),
@@ -110,6 +112,9 @@ def pod_images(bill: Bill) -> dict[str, PodImage]:
                 for name in ("install-cni.sh", "lib.sh", "token-watcher.sh")
             },
             entrypoint=["/install-cni.sh"],
+        ),
+        bill.mpi_operator: PodImage(
+            programs={"opt/mpi-operator": "mpi-operator"}, entrypoint=["/opt/mpi-operator"], has_shell=False
         ),
     }
 

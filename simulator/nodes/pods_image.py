@@ -11,7 +11,8 @@ from simulator.nodes import debian, oci
 from simulator.nodes.cache import cache_folder, made_once, need_space
 from simulator.nodes.image import GUEST_RECIPE, PACKAGES, UNWANTED_FILES, Image, Variant, fill_image
 from simulator.nodes.kernel import build_kernel
-from simulator.nodes.pod_images import container_images, engine_programs, pod_images
+from simulator.nodes.mpi_image import mpi_tree
+from simulator.nodes.pod_images import MPI_IMAGE, PodImage, container_images, engine_programs, pod_images
 from simulator.nodes.tree import handles
 from simulator.part import Report
 from stacks.bill import Bill, pause_image
@@ -45,7 +46,8 @@ def build_pods_image(binaries: Path, bill: Bill, report: Report) -> Image:
     programs = engine_programs(set(PROGRAMS), binaries)
     kernel = build_kernel(report)
     busybox = debian.fetched(("busybox-static",), report) / "bin/busybox"
-    images = container_images(pod_images(bill), binaries, busybox)
+    wanted = {**pod_images(bill), MPI_IMAGE: PodImage(tree=mpi_tree(report))}
+    images = container_images(wanted, binaries, busybox)
     recipe = [
         *(GUEST_RECIPE.read_text(), PODS_RECIPE.read_text(), DNS.read_text()),
         *(str(ROOT_BYTES), *PODS_PACKAGES, *UNWANTED_FILES),

@@ -13,6 +13,8 @@ from simulator.nodes import image, kernel, oci, pod_images, pods_image
 from simulator.nodes.pod_images import PodImage
 from simulator.part import SimulatorError
 from stacks.bill import Bill, pause_image
+from stacks.read import read_stack_file
+from tests.conftest import ROOT
 
 
 def test_without_the_engines_programs_nothing_is_made_and_each_is_named(tmp_path: Path):
@@ -44,6 +46,24 @@ def test_every_image_is_named_in_full_since_the_kubelet_completes_short_names():
 
     assert pause_image(None) in images
     assert all(re.fullmatch(r"[a-z0-9.-]+/[^:]+:[\w.-]+", name) for name in images)
+
+
+def test_the_lab_asks_for_the_image_of_jobs_by_the_name_that_it_has():
+    lab = read_stack_file(ROOT / "Pulumi.lab-pods.yaml")
+
+    assert lab.benchmarks
+    assert lab.benchmarks.mpi
+    assert lab.benchmarks.mpi.image == pod_images.MPI_IMAGE
+
+
+def test_the_operator_runs_as_a_pod_and_finds_no_shell_in_its_image(tmp_path: Path, busybox: Path):
+    (tmp_path / "mpi-operator").write_text("the operator")
+    name = Bill().mpi_operator
+    found = pod_images.container_images({name: pod_images.pod_images(Bill())[name]}, tmp_path, busybox)
+
+    assert found[name].entrypoint == ["/opt/mpi-operator"]
+    assert {"opt/mpi-operator", "etc/passwd"} <= files_of(found, tmp_path).keys()
+    assert "bin/sh" not in files_of(found, tmp_path)
 
 
 def test_an_image_holds_a_program_of_the_engine_a_shell_and_users_in_one_layer(tmp_path: Path, busybox: Path):
@@ -102,8 +122,8 @@ def files_of(images: dict[str, oci.Image], folder: Path) -> dict[str, str]:
         }
 
 
-def test_each_program_in_an_image_is_a_part_of_the_engine_that_only_real_pods_need():
-    built = {binary for part in PARTS if part.only_for == REAL_PODS for binary in part.binaries}
+def test_each_program_in_an_image_is_a_part_of_the_engine_that_a_lab_with_real_pods_has():
+    built = {binary for part in PARTS if part.only_for <= REAL_PODS for binary in part.binaries}
     images = pod_images.pod_images(Bill())
 
     assert {name for image in images.values() for name in image.programs.values()} <= built
