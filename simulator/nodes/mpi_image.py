@@ -12,7 +12,13 @@ from stacks.images import MPI_PACKAGES, SSH_CLIENT, SSHD
 
 SYSTEM_BYTES = 300 << 20
 """Space that the archive takes, with room to spare."""
-SETTINGS = {"etc/ssh/sshd_config.d/mpi.conf": SSHD, "etc/ssh/ssh_config.d/mpi.conf": SSH_CLIENT}
+# with UCX's check of destination GIDs no connection over soft-RoCE comes about: both ends give up after 30 seconds
+SOFT_ROCE = ("UCX_UD_ETH_DGID_CHECK=n", "UCX_UD_VERBS_ETH_DGID_CHECK=n")
+SETTINGS = {
+    "etc/ssh/sshd_config.d/mpi.conf": SSHD,
+    "etc/ssh/ssh_config.d/mpi.conf": SSH_CLIENT,
+    "etc/ucx/ucx.conf": SOFT_ROCE,
+}
 ARCHIVE = "system.tar"
 
 
@@ -44,4 +50,4 @@ def _make(folder: Path, report: Report) -> None:
 
 def _written(file: str, lines: tuple[str, ...]) -> str:
     text = "".join(f"{line}\n" for line in lines)
-    return f'--customize-hook=printf %s {shlex.quote(text)} > "$1"/{file}'
+    return f'--customize-hook=mkdir -p "$(dirname "$1"/{file})"; printf %s {shlex.quote(text)} > "$1"/{file}'

@@ -6,12 +6,13 @@ from components.validation.benchmarks.mpi.log import lanes_between_nodes
 from components.validation.benchmarks.nccl.table import parse_nccl
 from tests.components.validation.samples import sample
 
-TCP = sample("mpi/tcp_two_namespaces.txt")
+TCP, ROCE = sample("mpi/tcp_two_namespaces.txt"), sample("mpi/roce_two_nodes.txt")
 
 
 def test_the_lanes_between_nodes_are_those_that_leave_a_node():
     assert "self/memory0" in TCP
     assert lanes_between_nodes(TCP) == ("tcp/eth0",)
+    assert lanes_between_nodes(ROCE) == ("rc_verbs/rxe0:1", "rc_verbs/rxe1:1")
 
 
 @pytest.mark.parametrize(
@@ -31,6 +32,6 @@ def test_a_log_without_ucx_has_no_lanes():
 
 
 def test_the_table_is_read_like_that_of_nccl_tests():
-    table = parse_nccl(TCP)
+    tables = [parse_nccl(log) for log in (TCP, ROCE)]
 
-    assert (table.ranks, table.wrong, table.rows[0].size_bytes, table.rows[-1].size_bytes) == (2, 0, 8, 65_536)
+    assert [(one.ranks, one.wrong, one.rows[-1].size_bytes) for one in tables] == [(2, 0, 65_536), (2, 0, 4096)]
