@@ -90,6 +90,7 @@ def test_the_project_tells_pulumi_to_install_the_lock_file_into_the_folder_that_
 def test_everything_that_the_program_imports_is_in_the_lock_file() -> None:
     providers = metadata.packages_distributions()
     ours = {"components", "stacks"} | sys.stdlib_module_names
+    of_images = {("mpi4py", "components/jobs/mpi_all_reduce.py")}  # runs in the job's image
 
     missing = {
         (name, str(path.relative_to(ROOT)))
@@ -99,7 +100,7 @@ def test_everything_that_the_program_imports_is_in_the_lock_file() -> None:
         and not {*map(normal, providers.get(name, ()))} & {*locked()}
     }
 
-    assert missing == set()
+    assert missing == of_images
 
 
 def test_the_plugins_that_pulumi_downloads_are_the_ones_that_the_readme_names_for_a_blocked_network() -> None:
