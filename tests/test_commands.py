@@ -16,6 +16,7 @@ INNER = {
     "components.ports.connect": "its source runs on the hosts",
     "engine.nodes_image": "make up asks it before it begins",
     "engine.plugin_version": "setup asks a plugin by it",
+    "simulator.nodes.guest_dns": "its source runs on nodes with real pods",
     "simulator.packages.door": "a process of the simulator",
     "simulator.packages.server": "a process of the simulator",
 }
