@@ -119,7 +119,7 @@ def test_what_is_not_known_is_said_of_each_machine(vcenter: VCenter) -> None:
         found["pvrdma", MACHINE].why
         == f"{H2}: the lab file sets no uplink for rail pvrdma there; add it in fabric.switches"
     )
-    assert "one VM named nobody" in found["pvrdma", "nobody"].why
+    assert "no single VM named nobody" in found["pvrdma", "nobody"].why
 
 
 def test_esxcli_returns_rows_and_refuses_with_the_host_s_text(vcenter: VCenter) -> None:
