@@ -3,7 +3,6 @@
 import asyncio
 import json
 import os
-import re
 import signal
 import subprocess
 import threading
@@ -24,6 +23,8 @@ from tests.integration.stack import environment
 LONGEST_RUN_S = 180
 SETTLE_S = 30
 """Bound on the garbage collector's time after a deletion."""
+LEAVES_AS_IT_IS = ("same", "read", "refresh")
+"""The engine's operations that change no resource."""
 
 
 @dataclass
@@ -51,8 +52,23 @@ class Lone:
         assert (done.returncode != 0) == fails, done.stdout[-6000:]
         return done.stdout
 
-    def up(self, *, fails: bool = False, **env: str) -> str:
-        return self.run("up", "--yes", "--skip-preview", fails=fails, **env)
+    def up(self, *options: str, fails: bool = False, **env: str) -> str:
+        return self.run("up", "--yes", "--skip-preview", *options, fails=fails, **env)
+
+    def changes(self, *options: str, **env: str) -> list[str]:
+        """Logical names of what an up created, changed or deleted.
+
+        Reads the engine's events: its display is for people. pytest shows both when an assertion fails.
+        """
+        log = self.folder / "events.jsonl"
+        log.unlink(missing_ok=True)
+        # the engine has the option `--event-log` only with this variable
+        print(self.up("--event-log", str(log), *options, PULUMI_DEBUG_COMMANDS="true", **env))
+        events = (json.loads(line) for line in log.read_text().splitlines())
+        steps = [event["resOutputsEvent"]["metadata"] for event in events if "resOutputsEvent" in event]
+        assert steps, "the engine wrote no event of a resource"
+        print(*(f"{step['op']} {step['urn']}" for step in steps), sep="\n")
+        return sorted({step["urn"].rpartition("::")[2] for step in steps if step["op"] not in LEAVES_AS_IT_IS})
 
     def destroy(self) -> str:
         return self.run("destroy", "--yes", "--skip-preview")
@@ -86,12 +102,6 @@ def project(name: str, layout: Layout, folder: Path) -> Lone:
     made = Lone(place, env)
     made.run("stack", "init")
     return made
-
-
-def changed(output: str) -> list[str]:
-    """Resources that an operation made, changed or deleted, by logical name."""
-    verbs = r"(?:created|updated|deleted|replaced)"
-    return sorted(set(re.findall(rf"^ *[-+~]+ +\S+ (\S+) {verbs}\b", output, re.MULTILINE)))
 
 
 def settled(look: Callable[[], list[str]]) -> list[str]:

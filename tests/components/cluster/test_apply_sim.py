@@ -11,7 +11,7 @@ from components.cluster.store import Store
 from simulator.plane.api import FIELD_MANAGER, Api
 from simulator.plane.layout import Layout
 from stacks.lab import Lab
-from tests.components.cluster.lone import Lone, changed, kill_while, project, relay, settled
+from tests.components.cluster.lone import Lone, kill_while, project, relay, settled
 from tests.components.cluster.plane import ADDRESS
 from tests.components.cluster.readback import kinds_of, left_of_us, missing, path_of
 from tests.conftest import ROOT
@@ -79,7 +79,7 @@ def test_every_pod_of_the_lab_runs_when_the_run_ends(applied: Lone, api: Api, la
 
 
 def test_a_second_run_changes_nothing(applied: Lone) -> None:
-    assert changed(applied.run("up", "--yes", "--skip-preview", "--expect-no-changes")) == []
+    assert applied.changes("--expect-no-changes") == []
 
 
 def test_the_state_holds_no_key_and_no_input_a_path_of_this_machine(applied: Lone, layout: Layout) -> None:
@@ -106,14 +106,12 @@ def test_another_address_and_other_credentials_change_no_object(applied: Lone, l
     moved.write_text(yaml.safe_dump(config))
 
     with relay(to=(ADDRESS, layout.api_port), at=ELSEWHERE):
-        output = applied.up(LONE_KUBECONFIG=str(moved))
-
-    assert changed(output) == KNOWS_THE_ADDRESS
-    assert changed(applied.up()) == KNOWS_THE_ADDRESS, "and back"
+        assert applied.changes(LONE_KUBECONFIG=str(moved)) == KNOWS_THE_ADDRESS
+    assert applied.changes() == KNOWS_THE_ADDRESS, "and back"
 
 
 def test_a_new_vf_layout_changes_the_device_plugin_alone(applied: Lone) -> None:
-    assert changed(applied.up(LONE_LAYOUT="second")) == ["cluster-device-plugin-daemonset", "cluster-nodes"]
+    assert applied.changes(LONE_LAYOUT="second") == ["cluster-device-plugin-daemonset", "cluster-nodes"]
 
 
 def test_a_node_that_offers_too_few_vfs_is_named_and_holds_nothing_up(applied: Lone, api: Api) -> None:
@@ -129,7 +127,7 @@ def test_a_node_that_offers_too_few_vfs_is_named_and_holds_nothing_up(applied: L
         assert applied.output("faults").keys() == {"gpu02"}
     finally:
         offer("4")
-    assert changed(applied.up(LONE_LAYOUT="fewer")) == ["cluster-nodes"], "it looks again until all is fine"
+    assert applied.changes(LONE_LAYOUT="fewer") == ["cluster-nodes"], "it looks again until all is fine"
     assert applied.output("faults") == {}
 
 
@@ -164,7 +162,7 @@ def test_the_end_leaves_nothing_behind_also_after_a_killed_run(applied: Lone, ap
     # what the killed run made is not in the state; another layout is what a random field manager would trip over
     applied.up(LONE_LAYOUT="third")
     assert len([found for found in left_of_us(api) if found.startswith("DaemonSet ")]) == 4
-    assert changed(applied.up(LONE_LAYOUT="third")) == []
+    assert applied.changes(LONE_LAYOUT="third") == []
 
     applied.destroy()
     assert settled(lambda: left_of_us(api)) == []

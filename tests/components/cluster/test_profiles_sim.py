@@ -23,7 +23,7 @@ from stacks.gpus import Gpu
 from stacks.lab import Lab
 from stacks.read import KEY
 from tests.components.cluster.conftest import PROFILES, profiled
-from tests.components.cluster.lone import changed, project, settled
+from tests.components.cluster.lone import project, settled
 from tests.components.cluster.readback import kinds_of, labelled, missing, path_of
 from tests.components.cluster.test_rendered import objects, variants
 
@@ -164,7 +164,7 @@ def test_a_profile_comes_up_stays_and_goes(api: Api, variant: Lab, layout: Layou
     with offered(api, gate_spec(variant, variant.cluster).nodes):
         first = lone.up(LONE_LAB=str(file))
         assert lone.output("faults") == {}, first
-        assert changed(lone.run("up", "--yes", "--skip-preview", "--expect-no-changes", LONE_LAB=str(file))) == []
+        assert lone.changes("--expect-no-changes", LONE_LAB=str(file)) == []
         lone.destroy()
     # definitions of this file's own have the label too
     assert settled(lambda: [left for left in labelled(api) if not left.startswith("CustomResourceDefinition")]) == []
