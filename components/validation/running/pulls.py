@@ -45,6 +45,12 @@ def pull_fault(pods: Sequence[Pod], image: str) -> PullFault | None:
     return max(faults, key=lambda fault: fault.final, default=None)
 
 
+def not_in_registry(which: str, image: str) -> str:
+    """The error for an image of the lab file, with the command that builds it."""
+    option = "" if which == "benchmark" else f" --which {which}"
+    return f"{FIELDS[which]}: {image} is not in its registry. {BUILD_IT}{option}"
+
+
 def refuse_missing_image(workers: Workers, say: Callable[[str], None], which: str = "benchmark") -> None:
     """One error before any job, where the registry says that there is no such image.
 
@@ -63,7 +69,6 @@ def refuse_missing_image(workers: Workers, say: Callable[[str], None], which: st
     if found.outcome == "missing" and workers.pull_secret:
         say(f"image not checked ahead: its registry shows it to nobody without the login of {workers.pull_secret}")
     elif found.outcome == "missing":
-        option = "" if which == "benchmark" else f" --which {which}"
-        raise LabError(f"{FIELDS[which]}: {workers.image} is not in its registry. {BUILD_IT}{option}")
+        raise LabError(not_in_registry(which, workers.image))
     if found.outcome == "unknown":
         say(f"image not checked ahead: {found.why}")

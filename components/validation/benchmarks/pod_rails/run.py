@@ -32,7 +32,7 @@ from components.validation.records import PodFault, PodRails
 from components.validation.running.evidence import NETWORK_STATUS
 from components.validation.running.kube import Event, Pod, objects
 from components.validation.running.mpijob import REPLAYED
-from components.validation.running.pulls import pull_fault
+from components.validation.running.pulls import not_in_registry, pull_fault
 from stacks.base import LabError
 from stacks.words import plural
 
@@ -302,7 +302,7 @@ def run_pods(
         if _played(api, pods):
             return PodRails(outcome="skipped", played=True, reason=NO_REAL_POD), {}
         if not plan.simulated and look(pods.image).outcome == "missing" and not pods.pull_secret:
-            why = f"benchmarks.nccl.image: {pods.image} is not in its registry. Build and push it: rocelab image push"
+            why = not_in_registry("benchmark" if plan.nccl else "mpi", pods.image)
             return PodRails(outcome="error", reason=why), {}
         started = True
         result = check.result()

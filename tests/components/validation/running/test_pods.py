@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from components.jobs.registry import ImageStatus
 from components.validation.benchmarks.pod_rails import run as pods
 from components.validation.benchmarks.pod_rails.judge import judge_pods
 from components.validation.benchmarks.pod_rails.plan import pairs_of
@@ -18,9 +19,10 @@ from components.validation.judging.verdict import judge
 from components.validation.planning.plan import Plan
 from components.validation.records import PodRails
 from components.validation.running.mpijob import REPLAYED
+from stacks.benchmarks import Mpi
 from stacks.lab import Lab
 from tests.components.validation.fake_api import FakeApi, Object, items, serving
-from tests.components.validation.labs import hardware, plan_for, record, reduced, with_nodes
+from tests.components.validation.labs import changed, hardware, plan_for, record, reduced, with_nodes
 
 A, B = "intel.com/sriov_111", "intel.com/sriov_112"
 PLUGIN = "sriov-device-plugin"
@@ -494,3 +496,29 @@ def test_every_node_has_a_peer_and_pairs_of_large_labs_grow_with_n_log_n(count: 
         assert len(pairs) <= count * (count - 1).bit_length()
         distances = {(nodes.index(b) - nodes.index(a)) % count for a, b in pairs}
         assert {1, 2, 4, 8, 16} <= distances
+
+
+@pytest.mark.parametrize(
+    ("changes", "begins", "ends"),
+    [
+        ({}, "benchmarks.nccl.image: ", "rocelab image push"),
+        (
+            {"nccl": None, "mpi": Mpi(image="registry:5000/mpi:1")},
+            "benchmarks.mpi.image: registry:5000/mpi:1 is not in its registry. ",
+            "rocelab image push --which mpi",
+        ),
+    ],
+)
+def test_an_image_that_is_nowhere_is_named_with_the_command_that_builds_it(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch, changes: dict[str, Any], begins: str, ends: str
+) -> None:
+    monkeypatch.setattr(pods, "look", lambda _image: ImageStatus(outcome="missing"))
+    api = Cluster()
+    with serving(api):
+        result, _ = run_pods(
+            plan_for(changed(hardware(lab), **changes)), "r1", api.kubeconfig, print, threading.Event()
+        )
+
+    assert result.outcome == "error"
+    assert result.reason.startswith(begins)
+    assert result.reason.endswith(ends)
