@@ -34,13 +34,11 @@ class Accelerator:
 
     kind: Kind
 
-    @property
-    def options(self) -> tuple[str, ...]:
-        """QEMU's options."""
+    def options(self, translated_mib: int) -> tuple[str, ...]:
+        """QEMU's options, with the space for translated code that emulation may use."""
         if self.kind == "kvm":
             return ("-accel", "kvm", "-cpu", "host")
-        # tb-size: more translated code makes nodes larger but not faster
-        return ("-accel", "tcg,thread=multi,tb-size=96", "-cpu", "max")
+        return ("-accel", f"tcg,thread=multi,tb-size={translated_mib}", "-cpu", "max")
 
     @property
     def identity(self) -> str:
@@ -101,7 +99,7 @@ def _remembered_probe(qemu: Qemu, image: Image, report: Report) -> str | None:
 
 def _probe(qemu: Qemu, image: Image) -> str | None:
     """Why our kernel does not run with KVM; None if it does."""
-    command = [qemu.system, *qemu.options, *Accelerator("kvm").options, "-M", "q35", "-m", "256", "-nodefaults"]
+    command = [qemu.system, *qemu.options, *Accelerator("kvm").options(0), "-M", "q35", "-m", "256", "-nodefaults"]
     command += ["-no-user-config", "-display", "none", "-serial", "stdio", "-no-reboot", "-kernel", str(image.kernel)]
     command += ["-initrd", str(image.initrd), "-append", "console=ttyS0 quiet panic=-1 rocelab_probe=1"]
     begin = time.monotonic()

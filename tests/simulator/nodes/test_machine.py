@@ -102,8 +102,13 @@ def test_a_machine_with_real_pods_has_room_for_them_and_a_nic_for_their_network(
 
     assert "-smp 2 -m 2048" in command
     assert "dgram,id=enp0s5," in command
-    assert "-smp 1 -m 448" in words(machines_of(lab)[0])
-    assert "enp0s5" not in words(machines_of(lab)[0])
+    assert "tb-size=512" in command
+    assert "damon_stat.enabled=0" in command
+    other = words(machines_of(lab)[0])
+    assert "-smp 1 -m 448" in other
+    assert "tb-size=96" in other
+    assert "enp0s5" not in other
+    assert "damon" not in other
 
 
 def test_a_kubelet_reaches_the_api_server_alone_and_is_reached_on_loopback_alone(lab: Lab):
