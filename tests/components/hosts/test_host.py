@@ -302,6 +302,25 @@ def test_a_count_that_the_kernel_refuses_leaves_the_drivers_starting_by_themselv
     assert machine.read("/sys/class/net/enp5s0/device/sriov_drivers_autoprobe") == "1"
 
 
+def test_a_driver_that_udev_loads_late_takes_no_vf_before_it_has_its_address(machine, document, monkeypatch):
+    run_at_once, loaded = machine.run, []
+
+    def run_while_udev_loads(*words, stdin="", **options):
+        vfs = sorted(Path(machine.path("/sys/devices")).glob("*:10.*"))
+        if vfs and not loaded and (words[1] == "settle" or " vf " in stdin):
+            loaded.append(words)
+            for vf in vfs:
+                if (vf / "physfn/sriov_drivers_autoprobe").read_text() == "1":
+                    machine.write("/sys/bus/pci/drivers_probe", vf.name)
+        return run_at_once(*words, stdin=stdin, **options)
+
+    monkeypatch.setattr(machine, "run", run_while_udev_loads)
+
+    made(machine, document)
+
+    assert loaded
+
+
 def test_a_run_killed_while_vfs_were_without_driver_is_finished_by_the_next(machine, document):
     machine.write("/sys/class/net/enp5s0/device/sriov_drivers_autoprobe", "0")
     machine.write("/sys/class/net/enp5s0/device/sriov_numvfs", "4")

@@ -144,6 +144,9 @@ def create_vfs(host: Host, pf: str, count: int) -> None:
             machine.write(device + "/sriov_numvfs", "0")  # the kernel refuses to go from one count to another
         if count:
             machine.write(device + "/sriov_numvfs", str(count))
+            if autoprobe:
+                # udev may be loading the VFs' driver, which takes all VFs that it is offered when it starts
+                machine.run("udevadm", "settle", f"--timeout={VF_WAIT_S}", timeout_s=VF_WAIT_S + 10)
     except OSError as error:
         raise StepError(
             f"{pf} refuses {count} VFs: {error.strerror}", "its driver's limit may be lower; dmesg says more"
