@@ -1,7 +1,7 @@
 """What a run of the benchmarks leaves behind: measured facts, without any judgement that a threshold could change."""
 
 from statistics import median
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, JsonValue
 
@@ -39,6 +39,18 @@ class Frozen(BaseModel):
     """Base of everything that is written down: unknown fields are faults, nothing changes afterwards."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Flow(NamedTuple):
+    """One directed transfer; a plain tuple of the three is the same key."""
+
+    rail: str
+    client: str
+    """Node that sends."""
+    server: str
+
+    def __str__(self) -> str:
+        return f"{self.rail} {self.client} to {self.server}"
 
 
 class CurvePoint(Frozen):
@@ -117,6 +129,11 @@ class TransferResult(Frozen):
     """Names of the outputs in the run's bundle that the values were read from."""
 
     @property
+    def flow(self) -> Flow:
+        """Between which nodes, on which rail."""
+        return Flow(self.rail, self.client, self.server)
+
+    @property
     def unit(self) -> Unit:
         """Of samples."""
         return UNIT_OF[self.test]
@@ -186,6 +203,11 @@ class GpuTransfer(Frozen):
     gpus: tuple[str, ...] = ()
     """What perftest was told of the client's and the server's memory."""
     raw: str = ""
+
+    @property
+    def flow(self) -> Flow:
+        """Between which nodes, on which rail."""
+        return Flow(self.rail, self.client, self.server)
 
     @property
     def ratio(self) -> float:

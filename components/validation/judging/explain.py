@@ -1,56 +1,56 @@
-"""Which few faulty parts explain the weights of all transfers best: a sparse explanation, found by comparison of sets.
+"""Finds the few faulty parts that best explain the weights of all transfers.
 
-Each part is on the way of certain transfers. A set of parts scores the sum of the weights of all transfers that go
-through any of them, less what each part costs because it is improbable beforehand. Good transfers through a part
-speak against it, and a transfer is counted once however many parts it goes through. That alone keeps a bad rail from
-being taken for 64 bad nodes, and two bad nodes among four for a bad rail.
+A set of parts scores the sum of the weights of all transfers through any of them, minus the prior cost of each part.
+Good transfers through a part count against it, and a transfer counts once however many of the parts it goes through.
+So a bad rail is not mistaken for 64 bad nodes, nor two bad nodes of four for a bad rail.
 """
 
 import math
 from collections.abc import Iterator, Sequence
+from copy import copy
+from typing import Self
 
-from components.validation.judging.evidence import Way
 from components.validation.judging.parts import Cause, Parts
+from components.validation.records import Flow
 
 MOST_STARTS = 5
 MOST_CAUSES = 64
-"""More faults than this are no list that anybody works through."""
+"""A list of more faults helps nobody."""
 
 
 class Sums:
-    """The weights of all transfers by the parts that they go through, without those that are explained already."""
+    """The weights of all unexplained transfers, summed by NIC and by pair of leaves."""
 
-    def __init__(self, parts: Parts, weights: Sequence[float], other: "Sums | None" = None) -> None:
+    def __init__(self, parts: Parts, weights: Sequence[float]) -> None:
         self._parts, self._weights = parts, weights
-        if other is None:
-            self._sent = {nic: math.fsum([weights[n] for n in through]) for nic, through in parts.through_tx.items()}
-            self._got = {nic: math.fsum([weights[n] for n in through]) for nic, through in parts.through_rx.items()}
-            self._between = {leaves: math.fsum([weights[n] for n in group]) for leaves, group in parts.leaves.items()}
-            least = min(parts.cost["pair"] / 2, parts.cost["one_way"])
-            self._single = [number for number, weight in enumerate(weights) if weight > least]
-            self.covered: set[int] = set()
-        else:
-            self._sent, self._got, self._between = dict(other._sent), dict(other._got), dict(other._between)
-            self._single, self.covered = other._single, set(other.covered)
+        self._sent = {nic: math.fsum([weights[n] for n in through]) for nic, through in parts.through_tx.items()}
+        self._got = {nic: math.fsum([weights[n] for n in through]) for nic, through in parts.through_rx.items()}
+        self._between = {leaves: math.fsum([weights[n] for n in group]) for leaves, group in parts.leaves.items()}
+        least = min(parts.cost["pair"] / 2, parts.cost["one_way"])
+        self._single = [number for number, weight in enumerate(weights) if weight > least]
+        self.covered: set[int] = set()
 
-    def copy(self) -> "Sums":
-        """The same sums, to go on from."""
-        return Sums(self._parts, self._weights, self)
+    def copy(self) -> Self:
+        """A copy that can explain more without changing this one."""
+        other = copy(self)
+        other._sent, other._got, other._between = dict(self._sent), dict(self._got), dict(self._between)
+        other.covered = set(self.covered)
+        return other
 
     def explain(self, cause: Cause) -> None:
-        """Takes out the transfers that go through a part."""
-        ways, leaf_pair_of = self._parts.fabric.ways, self._parts.leaf_pair_of
+        """Takes the transfers through a part out of the sums."""
+        flows, leaf_pair_of = self._parts.fabric.flows, self._parts.leaf_pair_of
         for number in self._parts.through(cause):
             if number not in self.covered:
                 self.covered.add(number)
-                rail, client, server = ways[number]
+                rail, client, server = flows[number]
                 self._sent[rail, client] -= self._weights[number]
                 self._got[rail, server] -= self._weights[number]
                 if number in leaf_pair_of:
                     self._between[leaf_pair_of[number]] -= self._weights[number]
 
     def gains(self) -> Iterator[tuple[float, Cause]]:
-        """What each part would add to the explanation, its cost deducted; only those that add anything."""
+        """What each further part would add to the explanation, after its cost; only parts that add something."""
         cost = self._parts.cost
         for cause in self._parts.structure:
             gain = self._of(cause) - cost[cause.part]
@@ -79,10 +79,10 @@ class Sums:
         for number in self._single:
             if number in self.covered:
                 continue
-            rail, client, server = fabric.ways[number]
+            rail, client, server = fabric.flows[number]
             if weights[number] > cost["one_way"]:
                 yield weights[number] - cost["one_way"], Cause("one_way", rail, (client, server))
-            back = fabric.number_of.get(Way(rail, server, client))
+            back = fabric.number_of.get(Flow(rail, server, client))
             if back is None or back in self.covered or weights[back] <= 0:
                 continue
             if (both := weights[number] + weights[back]) > cost["pair"]:
@@ -90,9 +90,9 @@ class Sums:
 
 
 def explain(parts: Parts, weights: Sequence[float]) -> tuple[tuple[Cause, float], ...]:
-    """The best explanation found, each cause with what the fabric would be worse explained without it.
+    """The best explanation found: each cause with what it adds to the score.
 
-    The most telling part need not belong to the best explanation, so several are tried as the first one.
+    The part with the largest gain need not belong to the best explanation, so the search starts from several parts.
     """
     sums = Sums(parts, weights)
     starts = sorted(sums.gains(), key=_by_gain)
@@ -120,7 +120,7 @@ def _completed(sums: Sums, start: Cause) -> list[Cause]:
 
 
 def _pruned(parts: Parts, weights: Sequence[float], found: list[Cause]) -> list[Cause]:
-    """Without the causes that later ones made needless."""
+    """Drops causes that later ones made redundant."""
     score = _score(parts, weights, found)
     for cause in list(found) if len(found) > 1 else []:
         without = [other for other in found if other != cause]
@@ -135,6 +135,6 @@ def _score(parts: Parts, weights: Sequence[float], causes: Sequence[Cause]) -> f
 
 
 def _by_gain(pair: tuple[float, Cause]) -> tuple[float, str, str, tuple[str, ...]]:
-    """Largest gain first; names make equal ones reproducible."""
+    """Largest gain first; names break ties, so that the result is reproducible."""
     gain, cause = pair
     return -gain, cause.part, cause.rail or "", cause.names

@@ -1,4 +1,4 @@
-"""What the search for faults says: which part, by which numbers, and in words."""
+"""The faults that the search found: the part, the numbers behind it, and both in words."""
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
@@ -31,12 +31,13 @@ CODES: dict[Part, tuple[Kind, str]] = {
 CONGESTION = "CONGESTION"
 
 USUAL_SHARE = 0.05
-"""Pairs of transfers of a sound fabric that may suffer from each other at full concurrency."""
+"""Pairs of transfers that may slow each other down in a sound fabric at full concurrency."""
 CROWDED_SHARE = 0.2
+"""Share of slow transfers on a rail from which it is congested."""
 CHANCE = 1e-4
-"""Most that the share of slow transfers may have come about by chance."""
+"""Probability below which that share is no coincidence."""
 LEAST_RECOVERED = 0.6
-"""Of the slow transfers that were measured again at half the concurrency."""
+"""Share of the slow transfers that must be good at half the concurrency."""
 
 HINTS: dict[Kind, str] = {
     "node": "look at what all its NICs share: PCIe, memory, CPU frequency, NUMA, driver, the node's MTU and QoS",
@@ -53,22 +54,22 @@ class Evidence(Frozen):
     tested: int
     """Transfers through the part."""
     bad: int
-    """Of them, slow or failed in the run."""
+    """Slow or failed in the run."""
     failed: int
     measured_again: int
     recovered: int
     """Slow in the run, good when fewer ran at once."""
     median_ratio: float | None
-    """Of the values in the run to what a sound path reaches; None when all failed."""
+    """Median of the run's values over the level of a sound path; None when all failed."""
 
 
 class Fault(Frozen):
-    """One part that explains what is slow."""
+    """One part that explains slow or failed transfers."""
 
     kind: Kind
     code: str
     nodes: tuple[str, ...] = ()
-    """Of a direction between two nodes, the sender first; none where a whole rail or the fabric is meant."""
+    """Of a direction between two nodes, the sender first; empty for a whole rail or the fabric."""
     leaves: tuple[str, ...] = ()
     rail: str | None = None
     """None: all rails."""
@@ -77,27 +78,23 @@ class Fault(Frozen):
     explained: float
     """Share of all slow transfers that go through it."""
     log_odds: float
-    """Natural logarithm of how much more probable the values are with this fault than without it."""
+    """Natural logarithm of how much likelier the values are with this fault than without it."""
 
     @classmethod
     def of(cls, cause: Cause, evidence: Evidence, explained: float, log_odds: float) -> "Fault":
-        """The fault that a cause stands for."""
+        """The fault of a part."""
         kind, code = CODES[cause.part]
         if 2 * evidence.failed > evidence.bad:
             code = code.replace("_SLOW", "_DOWN")
         on_leaves = cause.part in ("leaf", "leaf_pair")
-        direction: Direction | None = None
-        if cause.part in ("tx", "node_tx"):
-            direction = "tx"
-        elif cause.part in ("rx", "node_rx"):
-            direction = "rx"
+        directions: dict[Part, Direction] = {"tx": "tx", "node_tx": "tx", "rx": "rx", "node_rx": "rx"}
         return cls(
             kind=kind,
             code=code,
             nodes=() if on_leaves else cause.names,
             leaves=cause.names if on_leaves else (),
             rail=cause.rail,
-            direction=direction,
+            direction=directions.get(cause.part),
             evidence=evidence,
             explained=explained,
             log_odds=log_odds,
@@ -118,57 +115,57 @@ class Fault(Frozen):
             return f"path between {self.nodes[0]} and {self.nodes[1]} on {rail}"
         if not self.nodes:
             return f"{rail} as a whole"
-        way = {"tx": ", sending", "rx": ", receiving", None: ""}[self.direction]
-        return f"{self.nodes[0]}, {rail}{way}"
+        doing = {"tx": ", sending", "rx": ", receiving", None: ""}[self.direction]
+        return f"{self.nodes[0]}, {rail}{doing}"
 
     @property
     def numbers(self) -> str:
         """The evidence in words."""
-        seen = self.evidence
-        speed = f", median {seen.median_ratio:.0%} of a sound path" if seen.median_ratio is not None else ""
-        failed = f" ({seen.failed} failed)" if 0 < seen.failed < seen.bad else ""
-        again = f"; {seen.recovered} of {seen.measured_again} measured again with half as many at once were good"
+        e = self.evidence
+        speed = f", median {e.median_ratio:.0%} of a sound path" if e.median_ratio is not None else ""
+        failed = f" ({e.failed} failed)" if 0 < e.failed < e.bad else ""
+        again = f"; {e.recovered} of {e.measured_again} measured again with half as many at once were good"
         never = "; not measured again, so it may be congestion"
-        what = f"failed{again if seen.measured_again else ''}"
-        if seen.failed < seen.bad:
-            what = f"are slow{failed}{speed}{again if seen.measured_again else never}"
-        return f"{seen.bad} of {plural(seen.tested, 'transfer')} {what}"
+        what = f"failed{again if e.measured_again else ''}"
+        if e.failed < e.bad:
+            what = f"are slow{failed}{speed}{again if e.measured_again else never}"
+        return f"{e.bad} of {plural(e.tested, 'transfer')} {what}"
 
     def finding(self) -> Finding:
-        """As the stack output has it."""
+        """The fault in the stack output."""
         return Finding(code=self.code, where=self.where, evidence=self.numbers, hint=HINTS[self.kind])
 
 
 class Located(Frozen):
-    """The answer of a search."""
+    """The result of a search."""
 
     faults: tuple[Fault, ...]
     cleared: int
-    """Transfers that were slow once and good when measured again: noise, and no fault."""
+    """Transfers that were slow once and good when measured again: noise."""
     measured_again: int
-    """Measurements that it took beyond the run."""
+    """Measurements beyond the run."""
 
 
 def evidence_of(numbers: Iterable[int], repeated: Repeated) -> Evidence:
     """The numbers of some transfers of a run."""
     fabric = repeated.fabric
-    chosen = [(number, fabric.ways[number]) for number in numbers]
-    ratios = [ratio for _, way in chosen if (ratio := fabric.ratio(way, fabric.values[way])) is not None]
+    chosen = [(number, fabric.flows[number]) for number in numbers]
+    ratios = [ratio for _, flow in chosen if (ratio := fabric.ratio(flow, fabric.values[flow])) is not None]
     return Evidence(
         tested=len(chosen),
         bad=sum(fabric.first[number] > 0 for number, _ in chosen),
-        failed=sum(not fabric.values[way] for _, way in chosen),
-        measured_again=sum(way in repeated.values for _, way in chosen),
+        failed=sum(not fabric.values[flow] for _, flow in chosen),
+        measured_again=sum(flow in repeated.values for _, flow in chosen),
         recovered=sum(repeated.cleared(number) for number, _ in chosen),
         median_ratio=round(median(ratios), 4) if ratios and fabric.rated else None,
     )
 
 
 def congestion(repeated: Repeated, rest: Sequence[int]) -> Iterator[Fault]:
-    """Rails where many transfers are slow beside each other and good with half as many, more than chance makes."""
+    """Rails on which more transfers than chance explains are slow together and good with half as many at once."""
     by_rail: dict[str, list[int]] = {}
     for number in rest:
-        by_rail.setdefault(repeated.fabric.ways[number].rail, []).append(number)
+        by_rail.setdefault(repeated.fabric.flows[number].rail, []).append(number)
     for rail, numbers in by_rail.items():
         fault = _crowded(repeated, rail, numbers)
         if fault is not None:
@@ -176,12 +173,12 @@ def congestion(repeated: Repeated, rest: Sequence[int]) -> Iterator[Fault]:
 
 
 def _crowded(repeated: Repeated, rail: str, numbers: Sequence[int]) -> Fault | None:
-    fabric, seen = repeated.fabric, evidence_of(numbers, repeated)
-    again = [n for n in numbers if fabric.first[n] > 0 and fabric.ways[n] in repeated.values]
-    if not again or seen.recovered < LEAST_RECOVERED * len(again):
+    fabric, evidence = repeated.fabric, evidence_of(numbers, repeated)
+    again = [n for n in numbers if fabric.first[n] > 0 and fabric.flows[n] in repeated.values]
+    if not again or evidence.recovered < LEAST_RECOVERED * len(again):
         return None
-    crowded = int(seen.bad * seen.recovered / len(again))
-    # two flows that collide are two slow transfers: counted as one event
+    crowded = int(evidence.bad * evidence.recovered / len(again))
+    # two flows that collide are two slow transfers of one event
     chance = 1 - at_most(crowded // 2 - 1, len(numbers) // 2, USUAL_SHARE) if crowded > 1 else 1.0
     if crowded < CROWDED_SHARE * len(numbers) or chance > CHANCE:
         return None
@@ -193,46 +190,37 @@ def _crowded(repeated: Repeated, rail: str, numbers: Sequence[int]) -> Fault | N
         code=CONGESTION,
         leaves=tuple(leaves) if len(leaves) > 1 and inside and not local else (),
         rail=rail,
-        evidence=seen,
-        explained=round(crowded / max(seen.bad, 1), 3),
+        evidence=evidence,
+        explained=round(crowded / max(evidence.bad, 1), 3),
         log_odds=round(-math.log(max(chance, 1e-15)), 1),
     )
 
 
 def _leaves(fabric: Fabric, number: int) -> int:
-    way = fabric.ways[number]
-    return len({fabric.leaf_of.get((node, way.rail), "") for node in (way.client, way.server)})
+    flow = fabric.flows[number]
+    return len({fabric.leaf_of.get((node, flow.rail), "") for node in (flow.client, flow.server)})
 
 
 def merged(faults: Sequence[Fault], rails: Sequence[str]) -> tuple[Fault, ...]:
-    """The same fault on all of several rails as one, the most telling first."""
-    found: list[Fault] = []
+    """The faults, the most certain first; a fault that all of several rails share becomes one."""
+    groups: dict[tuple[object, ...], list[Fault]] = {}
     for fault in faults:
-        same = [other for other in faults if _same(fault, other)]
-        if len(rails) > 1 and {other.rail for other in same} == set(rails):
-            if fault is same[0]:
-                found.append(_over_all(same))
-        else:
-            found.append(fault)
+        groups.setdefault((fault.code, fault.nodes, fault.leaves, fault.direction), []).append(fault)
+    found: list[Fault] = []
+    for same in groups.values():
+        everywhere = len(rails) > 1 and {fault.rail for fault in same} == set(rails)
+        found += [_over_all(same)] if everywhere else same
     return tuple(sorted(found, key=lambda fault: -fault.log_odds))
 
 
-def _same(one: Fault, other: Fault) -> bool:
-    return (one.code, one.nodes, one.leaves, one.direction) == (other.code, other.nodes, other.leaves, other.direction)
-
-
 def _over_all(faults: Sequence[Fault]) -> Fault:
-    seen = [fault.evidence for fault in faults]
-    ratios = [one.median_ratio for one in seen if one.median_ratio is not None]
+    counts = ("tested", "bad", "failed", "measured_again", "recovered")
+    ratios = [ratio for fault in faults if (ratio := fault.evidence.median_ratio) is not None]
     return faults[0].model_copy(
         update={
             "rail": None,
             "evidence": Evidence(
-                tested=sum(one.tested for one in seen),
-                bad=sum(one.bad for one in seen),
-                failed=sum(one.failed for one in seen),
-                measured_again=sum(one.measured_again for one in seen),
-                recovered=sum(one.recovered for one in seen),
+                **{name: sum(getattr(fault.evidence, name) for fault in faults) for name in counts},
                 median_ratio=min(ratios, default=None),
             ),
             "explained": round(min(1.0, sum(fault.explained for fault in faults)), 3),

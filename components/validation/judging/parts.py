@@ -1,16 +1,18 @@
-"""The parts of a fabric that may be at fault, and which transfers go through each of them."""
+"""The parts of a fabric that may be at fault, and the transfers that go through each part."""
 
 import math
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal, NamedTuple
 
-from components.validation.judging.evidence import Fabric, Way
+from components.validation.judging.evidence import Fabric
+from components.validation.records import Flow
 
 Part = Literal["node", "nic", "tx", "rx", "node_tx", "node_rx", "rail", "leaf", "leaf_pair", "pair", "one_way"]
-"""tx and rx: one direction of a NIC; node_tx, node_rx: of all NICs of a node. leaf: everything between a leaf and
-other leaves; leaf_pair: between two leaves. pair: both directions between two nodes; one_way: one of them."""
+"""tx, rx: one direction of a NIC; node_tx, node_rx: of all NICs of a node. leaf: everything between a leaf and other
+leaves; leaf_pair: between two leaves. pair: both directions between two nodes; one_way: one of them."""
 
 COST: dict[Part, float] = {
     "node": 4.0,
@@ -25,7 +27,7 @@ COST: dict[Part, float] = {
     "pair": 5.0,
     "one_way": 6.0,
 }
-"""Logarithm of the odds against any part of a kind being at fault; the number of such parts is added to it."""
+"""Logarithm of the odds against a fault in any part of a kind; `Parts.cost` adds the number of such parts."""
 
 
 class Cause(NamedTuple):
@@ -34,39 +36,39 @@ class Cause(NamedTuple):
     part: Part
     rail: str | None
     names: tuple[str, ...]
-    """Nodes, of pairs client first; or leaves."""
+    """Nodes, of pairs the client first; or leaves."""
 
 
 @dataclass(frozen=True)
 class Parts:
-    """Which transfers go through which part."""
+    """Maps each part to its transfers, as indexes into `fabric.flows`."""
 
     fabric: Fabric
 
     @cached_property
     def through_tx(self) -> dict[tuple[str, str], list[int]]:
         """Transfers that a NIC sends, by (rail, node)."""
-        return self._grouped([(way.rail, way.client) for way in self.fabric.ways])
+        return _grouped((flow.rail, flow.client) for flow in self.fabric.flows)
 
     @cached_property
     def through_rx(self) -> dict[tuple[str, str], list[int]]:
         """Transfers that a NIC receives, by (rail, node)."""
-        return self._grouped([(way.rail, way.server) for way in self.fabric.ways])
+        return _grouped((flow.rail, flow.server) for flow in self.fabric.flows)
 
     @cached_property
     def leaves(self) -> dict[tuple[str, str, str], list[int]]:
-        """Transfers between two leaves, by (rail, leaf, leaf); groups of one pair of nodes are left out."""
+        """Transfers between two leaves, by (rail, leaf, leaf); a single pair of nodes is no group."""
         found: dict[tuple[str, str, str], list[int]] = {}
         leaf_of = self.fabric.leaf_of
-        for number, way in enumerate(self.fabric.ways if leaf_of else ()):
-            ends = sorted(leaf_of.get((node, way.rail), "") for node in (way.client, way.server))
+        for number, flow in enumerate(self.fabric.flows if leaf_of else ()):
+            ends = sorted(leaf_of.get((node, flow.rail), "") for node in (flow.client, flow.server))
             if "" not in ends and ends[0] != ends[1]:
-                found.setdefault((way.rail, ends[0], ends[1]), []).append(number)
-        ways = self.fabric.ways
+                found.setdefault((flow.rail, ends[0], ends[1]), []).append(number)
+        flows = self.fabric.flows
         return {
             group: through
             for group, through in found.items()
-            if len({frozenset(ways[number][1:]) for number in through}) > 1
+            if len({frozenset(flows[number][1:]) for number in through}) > 1
         }
 
     @cached_property
@@ -84,18 +86,18 @@ class Parts:
 
     @cached_property
     def structure(self) -> tuple[Cause, ...]:
-        """Every part that more than one pair of nodes can tell of."""
+        """Every part that more than one pair of nodes uses."""
         return tuple(self._structure())
 
     def _structure(self) -> Iterator[Cause]:
         for node, rails in self.nodes.items():
-            told = [rail for rail in rails if self._peers(Cause("nic", rail, (node,))) > 1]
-            if told:
+            tested = [rail for rail in rails if self._peers(Cause("nic", rail, (node,))) > 1]
+            if tested:
                 yield Cause("node", None, (node,))
-            if len(rails) > 1 and told:
+            if len(rails) > 1 and tested:
                 yield from (Cause("node_tx", None, (node,)), Cause("node_rx", None, (node,)))
-                yield from (Cause("nic", rail, (node,)) for rail in told)
-            for rail in told:
+                yield from (Cause("nic", rail, (node,)) for rail in tested)
+            for rail in tested:
                 for part in ("tx", "rx"):
                     if self._peers(Cause(part, rail, (node,))) > 1:
                         yield Cause(part, rail, (node,))
@@ -106,27 +108,25 @@ class Parts:
             yield Cause("leaf_pair", rail, tuple(pair))
         for rail in dict.fromkeys(group[0] for group in self.leaves):
             leaves = dict.fromkeys(leaf for group in self.leaves if group[0] == rail for leaf in group[1:])
-            if len(leaves) > 2:  # of two leaves, what is between them is the pair
+            if len(leaves) > 2:  # two leaves are a leaf_pair
                 yield from (Cause("leaf", rail, (leaf,)) for leaf in leaves)
 
     @cached_property
     def cost(self) -> dict[Part, float]:
-        """What naming a part of each kind costs in this fabric."""
-        count = dict.fromkeys(COST, 0)
-        for cause in self.structure:
-            count[cause.part] += 1
-        there_and_back = sum((rail, server, client) in self.fabric.values for rail, client, server in self.fabric.ways)
-        count["pair"] = len(self.fabric.ways) - there_and_back // 2
-        count["one_way"] = len(self.fabric.ways)
+        """The cost of blaming a part of each kind in this fabric."""
+        count: Counter[Part] = Counter(cause.part for cause in self.structure)
+        there_and_back = sum((rail, server, client) in self.fabric.values for rail, client, server in self.fabric.flows)
+        count["pair"] = len(self.fabric.flows) - there_and_back // 2
+        count["one_way"] = len(self.fabric.flows)
         return {part: cost + math.log(max(count[part], 1)) for part, cost in COST.items()}
 
     def through(self, cause: Cause) -> list[int]:
-        """Numbers of all transfers that go through a part."""
+        """All transfers that go through a part."""
         part, rail, names = cause
         if part in ("pair", "one_way"):
             both = [names, names[::-1]] if part == "pair" else [names]
-            keys = [Way(str(rail), *ends) for ends in both if len(ends) == 2]
-            return [self.fabric.number_of[way] for way in keys if way in self.fabric.number_of]
+            keys = [Flow(str(rail), *ends) for ends in both if len(ends) == 2]
+            return [self.fabric.number_of[flow] for flow in keys if flow in self.fabric.number_of]
         if part == "rail":
             return [number for (r, _), sent in self.through_tx.items() if r == rail for number in sent]
         if part == "leaf_pair":
@@ -143,11 +143,12 @@ class Parts:
         return found
 
     def _peers(self, cause: Cause) -> int:
-        ways = self.fabric.ways
-        return len({node for number in self.through(cause) for node in ways[number][1:]}) - 1
+        flows = self.fabric.flows
+        return len({node for number in self.through(cause) for node in flows[number][1:]}) - 1
 
-    def _grouped(self, keys: list[tuple[str, str]]) -> dict[tuple[str, str], list[int]]:
-        found: dict[tuple[str, str], list[int]] = {}
-        for number, key in enumerate(keys):
-            found.setdefault(key, []).append(number)
-        return found
+
+def _grouped(keys: Iterable[tuple[str, str]]) -> dict[tuple[str, str], list[int]]:
+    groups: dict[tuple[str, str], list[int]] = {}
+    for number, key in enumerate(keys):
+        groups.setdefault(key, []).append(number)
+    return groups

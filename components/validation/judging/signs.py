@@ -1,4 +1,4 @@
-"""What single transfers give away beside their value: path MTU, PCIe, counters, jitter; and where faults lie."""
+"""Findings from single transfers: path MTU, PCIe, counters, jitter; and the faults that the search locates."""
 
 from collections.abc import Iterator, Mapping
 from statistics import median
@@ -13,7 +13,6 @@ from components.validation.benchmarks.verbs.judge import (
     transfers_of,
 )
 from components.validation.benchmarks.verbs.stages import Stage
-from components.validation.judging.evidence import Way
 from components.validation.judging.findings import Located
 from components.validation.judging.levels import compared_stage, fabric_of, main_stage
 from components.validation.judging.localise import Localiser
@@ -25,66 +24,74 @@ from components.validation.records import RunRecord, TransferResult
 from components.validation.summary import Finding, Performance
 
 BROKEN_LINKS = ("link_downed", "symbol_error", "symbol_errors")
-"""Counters of which a sound link counts nothing."""
+"""Counters that stay at zero on a sound link."""
 LOST = ("out_of_sequence", "packet_seq_err", "roce_adp_retrans", "local_ack_timeout_err", "out_of_seq_request")
 """Counters of packets that did not arrive, or not in order."""
+LOST_SHARE = 1e-5
+"""Share of lost packets that even a fabric without PFC stays below."""
+COUNTERS: tuple[tuple[tuple[str, ...], str, Performance, str], ...] = (
+    (BROKEN_LINKS, "LINK_ERRORS", "fail", "look at the cable, the transceiver and the switch port's own counters"),
+    (LOST, "PACKETS_LOST", "warn", "look at PFC and ECN on the traffic's class, and at the queues of the switch"),
+)
+"""Groups of counters, each with the code, state and hint of its finding."""
 NOISE_SIGMAS = 5
 """Robust standard deviations below the rail's median that noise does not reach among the transfers of 256 nodes."""
-LOST_SHARE = 1e-5
-"""Of the packets sent, which even a fabric without PFC keeps to."""
 
 Topology = Mapping[tuple[str, str], str]
 """Leaf switch by (node, rail)."""
 
 
 def located(plan: Plan, record: RunRecord, topology: Topology) -> Located | None:
-    """Where faults lie; None where nothing was tested. In the simulator only what failed counts."""
+    """Where faults lie; None where nothing was tested. In the simulator only failures count."""
     stage = compared_stage(plan)
     if stage is None:
         return None
-    found = [t for t in record.transfers if (t.test, t.shape) == (stage.test, stage.shape) and t.outcome != "skipped"]
-    if not found:
+    tried = [t for t in record.transfers if (t.test, t.shape) == (stage.test, stage.shape) and t.outcome != "skipped"]
+    if not tried:
         return None
-    # a repetition that failed is written as 0
+    # 0 is a repetition that failed
     again = {
-        Way(t.rail, t.client, t.server): tuple(value or None for value in (t.samples if t.second_try else t.retest))
-        for t in found
+        t.flow: tuple(value or None for value in (t.samples if t.second_try else t.retest))
+        for t in tried
         if t.second_try or t.retest
     }
-    return Localiser(fabric_of(plan, stage, found, topology)).localise(again)
+    return Localiser(fabric_of(plan, stage, tried, topology)).localise(again)
 
 
 def mtu_findings(plan: Plan, record: RunRecord) -> Iterator[Finding]:
-    """Transfers that look like a smaller path MTU, those of one kind together: two explanations, and no cause."""
+    """Transfers whose bandwidth looks like a smaller path MTU, grouped by MTU; the finding names no cause."""
     stage = main_stage(plan)
     if stage is None or record.simulated or OPERATIONS[stage.test] != "write":
         return
-    kinds: dict[tuple[int, int | None], list[tuple[TransferResult, MtuFingerprint]]] = {}
+    groups: dict[tuple[int, int | None], list[tuple[TransferResult, MtuFingerprint]]] = {}
     for rail in plan.rails:
         paths = [(t, path) for t in transfers_of(record, stage, rail.name) if (path := path_of(rail, stage, t))]
-        found = [(t, mtu_fingerprint(settled(t), path, reported_bytes=t.path_mtu_bytes)) for t, path in paths]
-        hits = [(t, seen) for t, seen in found if seen is not None]
+        hits = [
+            (t, found)
+            for t, path in paths
+            if (found := mtu_fingerprint(settled(t), path, reported_bytes=t.path_mtu_bytes))
+        ]
         if hits and 2 * len(hits) <= len(paths):
             noise = _low_by_noise(rail, stage, [t for t, _ in paths])
-            hits = [(t, seen) for t, seen in hits if seen.ratio_to_configured < noise]
-        for t, seen in hits:
-            kinds.setdefault((seen.seen_bytes, seen.reported_bytes), []).append((t, seen))
-    for alike in kinds.values():
-        seen = alike[0][1]
-        said = ": a contradiction" if seen.contradiction else ""
+            hits = [(t, found) for t, found in hits if found.ratio_to_configured < noise]
+        for t, found in hits:
+            groups.setdefault((found.seen_bytes, found.reported_bytes), []).append((t, found))
+    for group in groups.values():
+        first = group[0][1]
+        contradiction = ": a contradiction" if first.contradiction else ""
         yield Finding(
-            code=seen.code,
-            where=where_of([t for t, _ in alike]),
-            evidence=f"{seen.evidence}{said}",
-            hint=seen.hint,
+            code=first.code,
+            where=where_of([t for t, _ in group]),
+            evidence=f"{first.evidence}{contradiction}",
+            hint=first.hint,
         )
 
 
 def _low_by_noise(rail: PlannedRail, stage: Stage, transfers: list[TransferResult]) -> float:
-    """Ratio to the ceiling down to which one transfer of a rail is still like the others, however many there are.
+    """Ratio to the ceiling above which a transfer differs from the others of its rail by noise alone.
 
-    Among thousands of sound transfers some land on the ceiling of a smaller path MTU by noise alone. Of a few transfers
-    nobody knows the noise: then each is taken at its word.
+    Among thousands of sound transfers, noise puts some on the ceiling of a smaller path MTU. The noise of a few
+    transfers is unknown, so each of them counts.
     """
     if len(transfers) < LEAST_FOR_INTERVAL:
         return 1.0
@@ -112,25 +119,18 @@ def pcie_findings(plan: Plan, record: RunRecord) -> Iterator[Finding]:
 
 
 def counter_findings(plan: Plan, record: RunRecord) -> Iterator[tuple[Finding, Performance, TransferResult]]:
-    """What the ports counted: each finding with the state that it gives the test."""
+    """Errors that the ports counted: each finding with a transfer that it concerns and the state of that test."""
     by_stage = {(stage.test, stage.shape): stage for stage in plan.stages}
-    for names, code, state in ((BROKEN_LINKS, "LINK_ERRORS", "fail"), (LOST, "PACKETS_LOST", "warn")):
-        told = [(t, n) for t in record.transfers if (n := _counted(t, names))]
-        if code == "PACKETS_LOST":
-            told = [(t, n) for t, n in told if n > LOST_SHARE * _packets(plan, by_stage.get((t.test, t.shape)), t)]
-        if told:
-            worst = max(told, key=lambda one: one[1])[0]
+    for names, code, state, hint in COUNTERS:
+        hits = [(t, n) for t in record.transfers if (n := _counted(t, names))]
+        if names is LOST:
+            hits = [(t, n) for t, n in hits if n > LOST_SHARE * _packets(plan, by_stage.get((t.test, t.shape)), t)]
+        if hits:
+            worst = max(hits, key=lambda hit: hit[1])[0]
             shown = ", ".join(f"{key} {value}" for key, value in sorted(worst.counters.items()) if _plain(key) in names)
-            finding = Finding(
-                code=code,
-                where=where_of([worst, *(t for t, _ in told if t is not worst)]),
-                evidence=f"{shown} during {worst.test}",
-                hint="look at the cable, the transceiver and the switch port's own counters"
-                if state == "fail"
-                else "look at PFC and ECN on the traffic's class, and at the queues of the switch",
-            )
-            for t, _ in told:
-                yield finding, "fail" if state == "fail" else "warn", t
+            where = where_of([worst, *(t for t, _ in hits if t is not worst)])
+            finding = Finding(code=code, where=where, evidence=f"{shown} during {worst.test}", hint=hint)
+            yield from ((finding, state, t) for t, _ in hits)
 
 
 def _counted(transfer: TransferResult, names: tuple[str, ...]) -> int:
@@ -138,7 +138,7 @@ def _counted(transfer: TransferResult, names: tuple[str, ...]) -> int:
 
 
 def _plain(counter: str) -> str:
-    """Name of a counter without the node or device that stands before it."""
+    """Name of a counter without a leading node or device."""
     return counter.replace("/", " ").replace(".", " ").split()[-1] if counter else ""
 
 
@@ -153,19 +153,19 @@ def _packets(plan: Plan, stage: Stage | None, transfer: TransferResult) -> float
 
 
 def jitter_findings(record: RunRecord) -> Iterator[tuple[Finding, Performance, TransferResult]]:
-    """Latencies whose slow messages are far from their median."""
+    """Latencies whose 99th percentile is far above their median."""
     if record.simulated:
         return
     latencies = [t for t in record.transfers if t.samples and t.tail_us and t.outcome == "measured"]
-    told = [t for t in latencies if jitters(t.value, median(t.tail_us))]
-    if told:
-        worst = max(told, key=lambda t: median(t.tail_us) / t.value)
+    hits = [t for t in latencies if jitters(t.value, median(t.tail_us))]
+    if hits:
+        worst = max(hits, key=lambda t: median(t.tail_us) / t.value)
         finding = Finding(
             code="LATENCY_JITTER",
-            where=where_of([worst, *(t for t in told if t is not worst)]),
+            where=where_of([worst, *(t for t in hits if t is not worst)]),
             evidence=f"99th percentile {median(worst.tail_us):.1f} us, median {worst.value:.1f} us: "
             f"more than {JITTER:g} times",
             hint="look at C-states, the CPU's frequency governor and which cores serve the NIC's interrupts",
         )
-        for t in told:
+        for t in hits:
             yield finding, "warn", t

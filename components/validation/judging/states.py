@@ -78,7 +78,7 @@ def where_of(transfers: Sequence[TransferResult]) -> str:
     """Where transfers lie, for a finding that tells of all of them: the first by name, the others counted."""
     first = transfers[0]
     more = f" and {len(transfers) - 1} more" if transfers[1:] else ""
-    return f"{first.rail} {first.client} to {first.server}{more}"
+    return f"{first.flow}{more}"
 
 
 def few(texts: Iterable[str], most: int = MOST_TEXTS) -> tuple[str, ...]:

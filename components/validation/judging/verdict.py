@@ -215,12 +215,10 @@ def _reasons(record: RunRecord) -> list[str]:
     for t in record.transfers:
         twice = f" (again with {t.retest_at_once} at once)" if 0 in t.retest and t.reasons else ""
         for reason in t.reasons:
-            texts.setdefault(f"{t.outcome}: {reason}{twice}", []).append(f"{t.rail} {t.client} to {t.server}")
+            texts.setdefault(f"{t.outcome}: {reason}{twice}", []).append(str(t.flow))
     lines = [f"{where[0]}{f' and {len(where) - 1} more' if where[1:] else ''} {text}" for text, where in texts.items()]
     lines += [
-        f"gpu_memory {t.rail} {t.client} to {t.server} {t.outcome}: {t.reason}"
-        for t in record.gpu_memory
-        if t.outcome in ("failed", "error")
+        f"gpu_memory {t.flow} {t.outcome}: {t.reason}" for t in record.gpu_memory if t.outcome in ("failed", "error")
     ]
     lines += [f"nccl_one_node {ring.node} {ring.outcome}: {ring.reason}" for ring in record.rings if ring.reason]
     if record.nccl and not record.nccl.replayed:

@@ -160,7 +160,7 @@ class Journal:
 
 def key_of(result: TransferResult) -> Key:
     """What tells the transfers of a run apart."""
-    return result.test, result.shape, result.rail, result.client, result.server
+    return (result.test, result.shape, *result.flow)
 
 
 def now_s() -> float:

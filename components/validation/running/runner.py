@@ -254,15 +254,7 @@ def _all(
 ) -> tuple[list[TransferResult], PodRails | None, tuple[GpuTransfer, ...], tuple[NodeRing, ...], NcclResult | None]:
     """The same outcome for everything in the plan."""
     transfers = [
-        TransferResult(
-            test=stage.test,
-            shape=stage.shape,
-            rail=t.rail,
-            client=t.client,
-            server=t.server,
-            outcome=outcome,
-            reasons=(reason,),
-        )
+        stage.result(t.flow, outcome, reason)
         for stage in plan.stages
         for transfers in plan.rounds_of(stage)
         for t in transfers
@@ -270,7 +262,7 @@ def _all(
     nodes = plan.nccl.nodes if plan.nccl and plan.rings else ()
     rings = tuple(NodeRing(node=node, outcome=outcome, reason=reason) for node in nodes)
     gpu_memory = tuple(
-        GpuTransfer(rail=t.rail, client=t.client, server=t.server, outcome=outcome, reason=reason)
+        GpuTransfer(**t.flow._asdict(), outcome=outcome, reason=reason)
         for together in plan.gpu_memory
         for t in together
     )

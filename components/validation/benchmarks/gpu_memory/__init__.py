@@ -12,7 +12,7 @@ from components.validation.benchmarks.verbs.schedule import Transfer
 from components.validation.benchmarks.verbs.stages import Stage
 from components.validation.judging.states import function_of_counts, rate
 from components.validation.planning.plan import Plan
-from components.validation.records import GpuTransfer, RunRecord, TransferResult
+from components.validation.records import Flow, GpuTransfer, RunRecord, TransferResult
 from components.validation.summary import Finding, JudgedTest
 from stacks.base import LabError
 from stacks.benchmarks import Benchmarks
@@ -35,7 +35,7 @@ async def measure_gpu_memory(bench: Bench, transfers: Sequence[TransferResult], 
     if stage is None:
         return ()
     host = {
-        (one.rail, one.client, one.server): one.value
+        one.flow: one.value
         for one in transfers
         if (one.test, one.shape, one.outcome) == (stage.test, stage.shape, "measured") and one.samples
     }
@@ -44,7 +44,7 @@ async def measure_gpu_memory(bench: Bench, transfers: Sequence[TransferResult], 
     for number, together in enumerate(rounds, 1):
         done = await asyncio.gather(*(_one(bench, stage, transfer, host) for transfer in together))
         results += done
-        bad = [f"{t.rail} {t.client} to {t.server} {t.outcome}: {t.reason}" for t in done if t.outcome != "measured"]
+        bad = [f"{t.flow} {t.outcome}: {t.reason}" for t in done if t.outcome != "measured"]
         good = [t for t in done if t.outcome == "measured"]
         worst = min(good, key=lambda t: t.ratio, default=None)
         told = f"{plural(len(good), 'transfer')} measured" if good else "nothing measured"
@@ -53,11 +53,9 @@ async def measure_gpu_memory(bench: Bench, transfers: Sequence[TransferResult], 
     return tuple(results)
 
 
-async def _one(
-    bench: Bench, stage: Stage, transfer: Transfer, host: Mapping[tuple[str, str, str], float]
-) -> GpuTransfer:
-    base = GpuTransfer(rail=transfer.rail, client=transfer.client, server=transfer.server, outcome="skipped")
-    if transfer.key not in host:
+async def _one(bench: Bench, stage: Stage, transfer: Transfer, host: Mapping[Flow, float]) -> GpuTransfer:
+    base = GpuTransfer(**transfer.flow._asdict(), outcome="skipped")
+    if transfer.flow not in host:
         return base.model_copy(update={"reason": "between the hosts' memories it was not measured"})
     try:
         ends = bench.ends_of(transfer)
@@ -67,7 +65,7 @@ async def _one(
     name = f"{FOLDER}/{transfer.rail}/{transfer.client}-to-{transfer.server}"
     known = base.model_copy(
         update={
-            "host_gbit_s": host[transfer.key],
+            "host_gbit_s": host[transfer.flow],
             "gpus": tuple(" ".join(words) for words in gpus),
             "raw": f"{name}.client",
         }
@@ -128,7 +126,7 @@ def judge_gpu_memory(plan: Plan, benchmarks: Benchmarks, record: RunRecord) -> I
             "because": "",
             "median": worst.gbit_s,
             "ceiling": worst.host_gbit_s,
-            "basis": f"{_where(worst)} is the slowest, against the hosts' memories on the same way",
+            "basis": f"{worst.flow} is the slowest, against the hosts' memories on the same way",
             "ratio": round(worst.ratio, 4),
         }
     )
@@ -170,10 +168,6 @@ def gpu_memory_findings(plan: Plan, benchmarks: Benchmarks, record: RunRecord) -
         )
 
 
-def _where(one: GpuTransfer) -> str:
-    return f"{one.rail} {one.client} to {one.server}"
-
-
 def _all(found: Sequence[GpuTransfer]) -> str:
     more = f" and {plural(len(found) - 1, 'other')}" if len(found) > 1 else ""
-    return f"{_where(found[0])}{more}"
+    return f"{found[0].flow}{more}"

@@ -16,7 +16,7 @@ from components.validation.benchmarks.verbs.run import Bench, run_round
 from components.validation.benchmarks.verbs.schedule import Transfer
 from components.validation.benchmarks.verbs.stages import Stage, stage_s, warm_up_s
 from components.validation.planning.plan import Plan
-from components.validation.records import TransferResult
+from components.validation.records import Flow, TransferResult
 from components.validation.running.journal import Journal
 from stacks.base import LabError
 from stacks.words import plural
@@ -79,34 +79,31 @@ class Course:
         return results
 
     async def _round(self, stage: Stage, transfers: list[Transfer]) -> list[TransferResult]:
-        settled: dict[tuple[str, str, str], TransferResult] = {}
+        settled: dict[Flow, TransferResult] = {}
         todo: list[Transfer] = []
         for transfer in transfers:
-            kept = self.journal.take((stage.test, stage.shape, *transfer.key)) if self.journal else None
+            kept = self.journal.take((stage.test, stage.shape, *transfer.flow)) if self.journal else None
             if kept is not None and kept.transfer is not None:
-                settled[transfer.key] = kept.transfer
+                settled[transfer.flow] = kept.transfer
                 self.bench.raw.update(kept.raw)
             elif (result := self._not_run(stage, transfer)) is not None:
-                settled[transfer.key] = result
+                settled[transfer.flow] = result
             else:
                 todo.append(transfer)
         done = await proven_round(self.bench, stage, todo)
         if self.journal and done:
             # to the disk beside the event loop: a slow disk must not look like a slow network
             await asyncio.to_thread(self.journal.add, done, self.bench.raw)
-        settled |= {(result.rail, result.client, result.server): result for result in done}
-        return [settled[transfer.key] for transfer in transfers]
+        settled |= {result.flow: result for result in done}
+        return [settled[transfer.flow] for transfer in transfers]
 
     def _not_run(self, stage: Stage, transfer: Transfer) -> TransferResult | None:
         """The result of a transfer that is not tried."""
-        fixed = {"test": stage.test, "shape": stage.shape}
-        ends = {"rail": transfer.rail, "client": transfer.client, "server": transfer.server}
         pair = (transfer.rail, frozenset((transfer.client, transfer.server)))
         if pair in self._why:
-            return TransferResult.model_validate({**fixed, **ends, "outcome": "skipped", "reasons": (self._why[pair],)})
-        if transfer.key in self.bench.cut_off:
-            reason = self.bench.cut_off[transfer.key]
-            return TransferResult.model_validate({**fixed, **ends, "outcome": "failed", "reasons": (reason,)})
+            return stage.result(transfer.flow, "skipped", self._why[pair])
+        if transfer.flow in self.bench.cut_off:
+            return stage.result(transfer.flow, "failed", self.bench.cut_off[transfer.flow])
         return None
 
     def _leave_out(self, stage: Stage, done: list[TransferResult]) -> None:
@@ -212,7 +209,7 @@ class Course:
 
 def in_short(results: list[TransferResult]) -> str:
     """A round in one line: values while they are few, else counts and the worst."""
-    bad = [f"{t.rail} {t.client} to {t.server} {t.outcome}: {t.reasons[0]}" for t in results if t.outcome != "measured"]
+    bad = [f"{t.flow} {t.outcome}: {t.reasons[0]}" for t in results if t.outcome != "measured"]
     good = [t for t in results if t.outcome == "measured"]
     if len(results) > 4:
         values = [t.value for t in good if t.samples]
@@ -222,11 +219,11 @@ def in_short(results: list[TransferResult]) -> str:
             worst = f", {'longest' if rising else 'slowest'} {_shown(max(values) if rising else min(values), good[0])}"
         head = [f"{len(good)} of {len(results)} measured{worst}"]
     else:
-        head = [f"{t.rail} {t.client} to {t.server} {_told(t)}" for t in good]
+        head = [f"{t.flow} {_reached(t)}" for t in good]
     return ", ".join([*head, *bad[:3], *([f"and {len(bad) - 3} more"] if len(bad) > 3 else [])])
 
 
-def _told(result: TransferResult) -> str:
+def _reached(result: TransferResult) -> str:
     if result.curve:
         return f"{plural(len(result.curve), 'size')} up to {_shown(max(point.value for point in result.curve), result)}"
     return _shown(result.value, result)

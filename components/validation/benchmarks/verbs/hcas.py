@@ -87,24 +87,24 @@ async def proven_round(bench: Bench, stage: Stage, transfers: list[Transfer], ta
     if not below:
         return await run_round(bench, stage, transfers, tag=tag)
     before, why = await _look(bench.hcas, below)
-    alone = {t.key: host for t in transfers if (host := _one_host(t, before))}
-    done = {
-        (one.rail, one.client, one.server): one
-        for one in await run_round(bench, stage, [t for t in transfers if t.key not in alone], tag=tag)
-    }
+    alone = {t.flow: host for t in transfers if (host := _one_host(t, before))}
+    ran = await run_round(bench, stage, [t for t in transfers if t.flow not in alone], tag=tag)
+    done = {one.flow: one for one in ran}
     watched = stage.bandwidth and stage.shape == "one_way"
     after, later = await _look(bench.hcas, below) if watched and before else ({}, why)
     sums = _sums(bench.plan, stage, done.values(), before)
     results = []
     for t in transfers:
-        if t.key in alone:
-            results.append(_left_out(stage, t, alone[t.key]))
-        elif watched and t.rail in rails and done[t.key].outcome == "measured":
+        if t.flow in alone:
+            why_not = f"both run on {alone[t.flow]}: they would copy memory, and the fabric would not be used"
+            left_out = stage.result(t.flow, "skipped", why_not)
+            results.append(left_out.model_copy(update={"same_host": alone[t.flow]}))
+        elif watched and t.rail in rails and done[t.flow].outcome == "measured":
             ends = _ends(stage, t.client, t.server)
             counts = tuple(_count(t.rail, node, way, (before, after), sums, why or later) for node, way in ends)
-            results.append(done[t.key].model_copy(update={"hcas": counts}))
+            results.append(done[t.flow].model_copy(update={"hcas": counts}))
         else:
-            results.append(done[t.key])
+            results.append(done[t.flow])
     return results
 
 
@@ -171,16 +171,3 @@ def _count(  # noqa: PLR0913, PLR0917  # one end of one transfer, in two looks
         return HcaCount(machine=node, way=way, hca=where, why=before.why or after.why or "not readable")
     written = sums.get((before.host, before.device, way), 0)
     return HcaCount(machine=node, way=way, hca=where, written_bytes=written, counted_bytes=is_now - was)
-
-
-def _left_out(stage: Stage, transfer: Transfer, host: str) -> TransferResult:
-    return TransferResult(
-        test=stage.test,
-        shape=stage.shape,
-        rail=transfer.rail,
-        client=transfer.client,
-        server=transfer.server,
-        outcome="skipped",
-        reasons=(f"both run on {host}: they would copy memory, and the fabric would not be used",),
-        same_host=host,
-    )

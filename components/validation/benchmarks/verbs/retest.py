@@ -10,11 +10,11 @@ from components.validation.benchmarks.verbs.hcas import proven_round
 from components.validation.benchmarks.verbs.run import Bench
 from components.validation.benchmarks.verbs.schedule import Transfer
 from components.validation.benchmarks.verbs.stages import Stage
-from components.validation.judging.evidence import Value, Way
+from components.validation.judging.evidence import Value
 from components.validation.judging.levels import fabric_of, first_value
 from components.validation.judging.localise import Localiser
 from components.validation.planning.plan import Plan
-from components.validation.records import TransferResult
+from components.validation.records import Flow, TransferResult
 from stacks.words import plural
 
 LEAST_S, SHARE = 60.0, 0.25
@@ -22,7 +22,7 @@ LEAST_S, SHARE = 60.0, 0.25
 FAILED = 0.0
 """Stands for a repetition that failed."""
 
-Results = Mapping[Way, TransferResult]
+Results = Mapping[Flow, TransferResult]
 
 
 @dataclass(kw_only=True)
@@ -33,8 +33,8 @@ class Tries:
     stage: Stage
     limit_s: float
     began: float = field(default_factory=time.monotonic)
-    made: dict[Way, list[TransferResult]] = field(default_factory=dict)
-    hopeless: set[Way] = field(default_factory=set)
+    made: dict[Flow, list[TransferResult]] = field(default_factory=dict)
+    hopeless: set[Flow] = field(default_factory=set)
     """Transfers for which another try would show nothing new."""
 
     @property
@@ -52,23 +52,23 @@ class Tries:
         """Transfers at once: half of what the stage had."""
         return max(1, max(map(len, self.rounds), default=1) // 2)
 
-    async def run(self, ways: Iterable[Way], stage: Stage) -> None:
+    async def run(self, flows: Iterable[Flow], stage: Stage) -> None:
         """Runs each of these transfers once more, within the time limit."""
-        transfer_of = {Way(*t.key): t for transfers in self.rounds for t in transfers}
-        for transfers in apart((transfer_of[way] for way in ways), self.most):
+        transfer_of = {t.flow: t for transfers in self.rounds for t in transfers}
+        for transfers in apart((transfer_of[flow] for flow in flows), self.most):
             if self.over:
                 break
             tag = f"retest-{sum(map(len, self.made.values()))}/"
             for done in await proven_round(self.bench, stage, transfers, tag=tag):
-                way = Way(done.rail, done.client, done.server)
+                flow = done.flow
                 if done.outcome != "skipped":  # busy, or both ends on one host by now: nothing is known of the path
-                    self.made.setdefault(way, []).append(done)
+                    self.made.setdefault(flow, []).append(done)
                 if done.outcome != "measured":
-                    self.hopeless.add(way)  # further tries would show nothing new
+                    self.hopeless.add(flow)  # further tries would show nothing new
 
     def joined(self, results: Results) -> list[TransferResult]:
         """The results joined with the further tries."""
-        return [joined(first, self.made[way]) if way in self.made else first for way, first in results.items()]
+        return [joined(first, self.made[flow]) if flow in self.made else first for flow, first in results.items()]
 
 
 async def retest(bench: Bench, stage: Stage, results: list[TransferResult]) -> tuple[list[TransferResult], str]:
@@ -76,34 +76,34 @@ async def retest(bench: Bench, stage: Stage, results: list[TransferResult]) -> t
     fabric = fabric_of(bench.plan, stage, results)
     if not fabric.values:
         return results, ""
-    search, by_way = Localiser(fabric), _by_way(results)
-    tries = Tries(bench=bench, stage=stage, limit_s=_limit_s(bench.plan), hopeless=_hopeless(bench, by_way))
+    search, by_flow = Localiser(fabric), _by_flow(results)
+    tries = Tries(bench=bench, stage=stage, limit_s=_limit_s(bench.plan), hopeless=_hopeless(bench, by_flow))
     once = stage.model_copy(update={"repeats": 1})
-    left: list[Way] = []
-    while ways := [way for way in search.suspects(_values(tries.made)) if way not in tries.hopeless]:
+    left: list[Flow] = []
+    while flows := [flow for flow in search.suspects(_values(tries.made)) if flow not in tries.hopeless]:
         if tries.over:
-            left = ways
+            left = flows
             break
-        await tries.run(ways, once)
+        await tries.run(flows, once)
     # the search takes some of many suspects, but everything that failed gets a second try
-    failed = [way for way, one in by_way.items() if one.outcome in ("failed", "error")]
-    await tries.run([way for way in failed if way not in tries.made and way not in tries.hopeless], once)
+    failed = [flow for flow, one in by_flow.items() if one.outcome in ("failed", "error")]
+    await tries.run([flow for flow in failed if flow not in tries.made and flow not in tries.hopeless], once)
     told = _told(len(tries.made), "suspect transfer", tries.most) if tries.made else ""
     if left:
         told += f"; {len(left)} not often enough to be sure, as {tries.limit_s:.0f} s were over"
-    return tries.joined(by_way), told
+    return tries.joined(by_flow), told
 
 
 async def second_try(bench: Bench, stage: Stage, results: list[TransferResult]) -> tuple[list[TransferResult], str]:
     """The same for tests that localize no fault: only what failed is tried again."""
-    by_way = _by_way(results)
-    hopeless = _hopeless(bench, by_way)
-    failed = [way for way, one in by_way.items() if one.outcome in ("failed", "error") and way not in hopeless]
+    by_flow = _by_flow(results)
+    hopeless = _hopeless(bench, by_flow)
+    failed = [flow for flow, one in by_flow.items() if one.outcome in ("failed", "error") and flow not in hopeless]
     if not failed:
         return results, ""
     tries = Tries(bench=bench, stage=stage, limit_s=_limit_s(bench.plan), hopeless=hopeless)
     await tries.run(failed, stage)
-    return tries.joined(by_way), _told(len(tries.made), "failed transfer", tries.most) if tries.made else ""
+    return tries.joined(by_flow), _told(len(tries.made), "failed transfer", tries.most) if tries.made else ""
 
 
 def joined(first: TransferResult, tries: Sequence[TransferResult]) -> TransferResult:
@@ -152,19 +152,19 @@ def apart(transfers: Iterable[Transfer], most: int) -> list[list[Transfer]]:
     return [taken for taken, _ in rounds]
 
 
-def _by_way(results: Iterable[TransferResult]) -> dict[Way, TransferResult]:
-    return {Way(one.rail, one.client, one.server): one for one in results}
+def _by_flow(results: Iterable[TransferResult]) -> dict[Flow, TransferResult]:
+    return {one.flow: one for one in results}
 
 
-def _hopeless(bench: Bench, results: Results) -> set[Way]:
+def _hopeless(bench: Bench, results: Results) -> set[Flow]:
     """Transfers that no further try can change, such as one that ran and contradicts the plan."""
-    contradicts = {way for way, one in results.items() if one.outcome == "failed" and (one.samples or one.curve)}
-    gone = {way for way in results if {way.client, way.server} & set(bench.unreachable)}
-    return contradicts | gone | {way for way in results if way in bench.cut_off}
+    contradicts = {flow for flow, one in results.items() if one.outcome == "failed" and (one.samples or one.curve)}
+    gone = {flow for flow in results if {flow.client, flow.server} & set(bench.unreachable)}
+    return contradicts | gone | {flow for flow in results if flow in bench.cut_off}
 
 
-def _values(made: Mapping[Way, Sequence[TransferResult]]) -> dict[Way, list[Value]]:
-    return {way: [first_value(one) for one in tries] for way, tries in made.items()}
+def _values(made: Mapping[Flow, Sequence[TransferResult]]) -> dict[Flow, list[Value]]:
+    return {flow: [first_value(one) for one in tries] for flow, tries in made.items()}
 
 
 def _limit_s(plan: Plan) -> float:

@@ -97,16 +97,7 @@ class Bench:
             tag: prefix of the names of the raw outputs, such as `retest/`.
         """
         after_s = round(time.monotonic() - self.begun, 1)
-        base = TransferResult(
-            test=stage.test,
-            shape=stage.shape,
-            rail=transfer.rail,
-            client=transfer.client,
-            server=transfer.server,
-            outcome="failed",
-            at_once=at_once,
-            after_s=after_s,
-        )
+        base = stage.result(transfer.flow, "failed").model_copy(update={"at_once": at_once, "after_s": after_s})
         try:
             return await self._measured(stage, transfer, base, tag)
         except BusyError as error:
@@ -114,7 +105,7 @@ class Bench:
         except (NoResultError, NoAnswerError) as error:
             return base.model_copy(update={"outcome": "error", "reasons": (str(error),)})
         except LabError as error:
-            also = self.cut.get(transfer.key)
+            also = self.cut.get(transfer.flow)
             return base.model_copy(update={"reasons": (f"{error}{f'; {also}' if also else ''}",)})
 
     def ends_of(self, transfer: Transfer) -> Ends:

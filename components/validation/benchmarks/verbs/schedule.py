@@ -6,6 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Literal, NamedTuple
 
+from components.validation.records import Flow
+
 Schedule = Literal["pairs", "ring", "sampled"]
 Pairs = list[tuple[str, str]]
 
@@ -20,9 +22,9 @@ class Transfer(NamedTuple):
     """TCP port where the two ends meet; of its own for each rail, since a node serves all its rails at once."""
 
     @property
-    def key(self) -> tuple[str, str, str]:
-        """What it is in any schedule of any run."""
-        return self.rail, self.client, self.server
+    def flow(self) -> Flow:
+        """The transfer in any schedule of any run."""
+        return Flow(self.rail, self.client, self.server)
 
 
 def pair_rounds(names: Sequence[str]) -> Iterator[Pairs]:

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import Literal
 
 from components.validation.benchmarks.verbs.schedule import Schedule
-from components.validation.records import Frozen, Shape, VerbsTest
+from components.validation.records import Flow, Frozen, Outcome, Shape, TransferResult, VerbsTest
 
 HARDWARE_RUN_S = 2.5
 """Around the data of one run: server, rendezvous, memory registration, client."""
@@ -39,6 +39,10 @@ class Stage(Frozen):
     def bandwidth(self) -> bool:
         """Whether it measures a bandwidth."""
         return self.test.endswith("_bw")
+
+    def result(self, flow: Flow, outcome: Outcome, *reasons: str) -> TransferResult:
+        """A result without a value."""
+        return TransferResult(test=self.test, shape=self.shape, **flow._asdict(), outcome=outcome, reasons=reasons)
 
 
 class VerbsPlan(Frozen):

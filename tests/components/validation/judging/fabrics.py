@@ -2,13 +2,14 @@
 
 from collections.abc import Callable, Iterable, Mapping
 
-from components.validation.judging.evidence import Fabric, Value, Way
+from components.validation.judging.evidence import Fabric, Value
 from components.validation.judging.findings import Located
 from components.validation.judging.localise import Localiser
+from components.validation.records import Flow
 
 CEILING = 98.0
 SOUND = 97.0
-Slow = Callable[[Way], Value]
+Slow = Callable[[Flow], Value]
 """Factor of a transfer; None: it fails."""
 
 
@@ -16,16 +17,16 @@ def names(nodes: int) -> list[str]:
     return [f"gpu{number:02}" for number in range(1, nodes + 1)]
 
 
-def all_ways(nodes: int, rails: Iterable[str] = ("a",)) -> list[Way]:
-    return [Way(rail, x, y) for rail in rails for x in names(nodes) for y in names(nodes) if x != y]
+def all_flows(nodes: int, rails: Iterable[str] = ("a",)) -> list[Flow]:
+    return [Flow(rail, x, y) for rail in rails for x in names(nodes) for y in names(nodes) if x != y]
 
 
-def measured(ways: Iterable[Way], slow: Slow) -> dict[Way, Value]:
-    return {way: None if (factor := slow(way)) is None else SOUND * factor for way in ways}
+def measured(flows: Iterable[Flow], slow: Slow) -> dict[Flow, Value]:
+    return {flow: None if (factor := slow(flow)) is None else SOUND * factor for flow in flows}
 
 
 def searched(
-    ways: Iterable[Way],
+    flows: Iterable[Flow],
     slow: Slow,
     *,
     halved: Slow | None = None,
@@ -34,14 +35,14 @@ def searched(
     rated: bool = True,
 ) -> Located:
     """The whole search; `halved` is how slow the transfers are when measured again, as at first if not said."""
-    values = measured(ways, slow)
-    expected = dict.fromkeys((way.rail for way in values), CEILING) if ceilings else {}
+    values = measured(flows, slow)
+    expected = dict.fromkeys((flow.rail for flow in values), CEILING) if ceilings else {}
     search = Localiser(Fabric(values=values, expected=expected, leaf_of=leaf_of or {}, rated=rated))
-    retests: dict[Way, list[Value]] = {}
+    retests: dict[Flow, list[Value]] = {}
     for _ in range(20):
         suspects = search.suspects(retests)
         if not suspects:
             return search.localise(retests)
-        for way, value in measured(suspects, halved or slow).items():
-            retests.setdefault(way, []).append(value)
+        for flow, value in measured(suspects, halved or slow).items():
+            retests.setdefault(flow, []).append(value)
     raise AssertionError(f"the search does not end: {suspects}")

@@ -2,7 +2,7 @@
 
     python -m tests.components.validation.judging.simulation [--seeds 200] [--clean 2000]
 
-The noise: 3 % of spread from a fixed sequence, drift of up to 3 % each way over the run, 1 % of the transfers 15 to
+The noise: 3 % of spread from a fixed sequence, drift of up to 3 % each flow over the run, 1 % of the transfers 15 to
 50 % slow for no reason, and in each round a few pairs that are hashed onto one link and lose 20 to 50 % to each other.
 Faults take 15 to 60 % of what goes through them; one node, NIC or path in five fails outright.
 """
@@ -18,10 +18,11 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import NamedTuple
 
-from components.validation.judging.evidence import Fabric, Value, Way
+from components.validation.judging.evidence import Fabric, Value
 from components.validation.judging.findings import Fault, Located
 from components.validation.judging.localise import Localiser
 from components.validation.judging.statistics import at_most
+from components.validation.records import Flow
 
 SIZES = (4, 8, 16, 64)
 RAILS = (1, 2, 8)
@@ -71,7 +72,7 @@ class Simulated:
     seed: int
     schedule: str = "pairwise"
     truth: frozenset[Truth] = frozenset()
-    slow: dict[Way, Value] = field(default_factory=dict)
+    slow: dict[Flow, Value] = field(default_factory=dict)
     """Factor of each transfer through a faulty part; None: it fails."""
     crowded: frozenset[str] = frozenset()
     """Rails whose switch is too small for the full concurrency."""
@@ -84,8 +85,8 @@ class Simulated:
         self.names = [f"gpu{number:02}" for number in range(1, self.nodes + 1)]
         self.rail_names = [f"rail-{number}" for number in range(1, self.rails + 1)]
         self.rounds = rounds_of(self.nodes, self.schedule, self.seed)
-        self.ways = [
-            Way(rail, self.names[a], self.names[b])
+        self.flows = [
+            Flow(rail, self.names[a], self.names[b])
             for pairs in self.rounds
             for rail in self.rail_names
             for a, b in pairs
@@ -93,27 +94,27 @@ class Simulated:
         if self.fault:
             self._break()
 
-    def run(self) -> dict[Way, Value]:
+    def run(self) -> dict[Flow, Value]:
         """The values of a whole run, in its order."""
-        values: dict[Way, Value] = {}
+        values: dict[Flow, Value] = {}
         for number, pairs in enumerate(self.rounds):
             level = 1 + self.drift * (2 * number / max(1, len(self.rounds) - 1) - 1)
             for rail in self.rail_names:
                 lost = self._collisions(len(pairs))
                 for place, (a, b) in enumerate(pairs):
-                    way = Way(rail, self.names[a], self.names[b])
-                    values[way] = self._value(way, level * lost.get(place, 1.0), crowded=rail in self.crowded)
+                    flow = Flow(rail, self.names[a], self.names[b])
+                    values[flow] = self._value(flow, level * lost.get(place, 1.0), crowded=rail in self.crowded)
         return values
 
-    def again(self, ways: Sequence[Way]) -> Iterator[tuple[Way, Value]]:
+    def again(self, flows: Sequence[Flow]) -> Iterator[tuple[Flow, Value]]:
         """The transfers at half the concurrency, at the end of the run."""
-        for way in ways:
+        for flow in flows:
             alone = self.nodes < 8
             lost = self.draw.uniform(0.5, 0.8) if not alone and self.draw.random() < COLLIDING else 1.0
-            yield way, self._value(way, (1 + self.drift) * lost, crowded=False)
+            yield flow, self._value(flow, (1 + self.drift) * lost, crowded=False)
 
-    def _value(self, way: Way, level: float, *, crowded: bool) -> Value:
-        factor = self.slow.get(way, 1.0)
+    def _value(self, flow: Flow, level: float, *, crowded: bool) -> Value:
+        factor = self.slow.get(flow, 1.0)
         if factor is None:
             return None
         self.at = (self.at + 1) % len(noise())
@@ -136,22 +137,22 @@ class Simulated:
         draw, (x, y), rail = self.draw, self.draw.sample(self.names, 2), self.draw.choice(self.rail_names)
         one = self._of(x) if self.rails == 1 else Truth("rail", (x,), rail)
         if self.fault == "node":
-            self._slow(lambda way: x in way[1:])
+            self._slow(lambda flow: x in flow[1:])
             self.truth = frozenset({self._of(x)})
         elif self.fault == "two nodes":
-            self._slow(lambda way: x in way[1:])
-            self._slow(lambda way: y in way[1:])
+            self._slow(lambda flow: x in flow[1:])
+            self._slow(lambda flow: y in flow[1:])
             self.truth = frozenset({self._of(x), self._of(y)})
         elif self.fault == "rail":
-            self._slow(lambda way: way.rail == rail, fails=False)
+            self._slow(lambda flow: flow.rail == rail, fails=False)
             self.truth = frozenset({Truth("rail", (), rail)})
         elif self.fault == "nic":
-            self._slow(lambda way: way.rail == rail and x in way[1:])
+            self._slow(lambda flow: flow.rail == rail and x in flow[1:])
             self.truth = frozenset({one})
         elif self.fault == "path":
-            both = {(a, b) for a, b in ((w.client, w.server) for w in self.ways) if x in (a, b) and a != b}
+            both = {(a, b) for a, b in ((w.client, w.server) for w in self.flows) if x in (a, b) and a != b}
             y = draw.choice(sorted({name for pair in both for name in pair} - {x}))
-            self._slow(lambda way: way.rail == rail and {x, y} == set(way[1:]))
+            self._slow(lambda flow: flow.rail == rail and {x, y} == set(flow[1:]))
             self.truth = frozenset({Truth("path", tuple(sorted((x, y))), rail)})
         elif self.fault == "congestion":
             self.hit = draw.uniform(0.9 if self.nodes < 8 else 0.6, 1)
@@ -164,20 +165,20 @@ class Simulated:
     def _break_direction(self, x: str, rail: str) -> None:
         what = self.draw.choice(("tx", "rx", "one way"))
         if what == "one way":
-            way = self.draw.choice([way for way in self.ways if way.rail == rail])
-            self._slow(lambda other: other == way)
-            self.truth = frozenset({Truth("direction", tuple(sorted(way[1:])), rail)})
+            flow = self.draw.choice([flow for flow in self.flows if flow.rail == rail])
+            self._slow(lambda other: other == flow)
+            self.truth = frozenset({Truth("direction", tuple(sorted(flow[1:])), rail)})
         else:
-            self._slow(lambda way: way.rail == rail and way[1 if what == "tx" else 2] == x)
+            self._slow(lambda flow: flow.rail == rail and flow[1 if what == "tx" else 2] == x)
             self.truth = frozenset({Truth("direction", (x,), rail, what)})
 
     def _slow(self, through: object, *, fails: bool = True) -> None:
         assert callable(through)
         factor: Value = None if fails and self.draw.random() < 0.2 else self.draw.uniform(0.4, 0.85)
-        for way in self.ways:
-            if through(way):
-                known = self.slow.get(way, 1.0)
-                self.slow[way] = None if known is None or factor is None else min(known, factor)
+        for flow in self.flows:
+            if through(flow):
+                known = self.slow.get(flow, 1.0)
+                self.slow[flow] = None if known is None or factor is None else min(known, factor)
 
     def _of(self, node: str) -> Truth:
         return Truth("node", (node,))
@@ -207,15 +208,15 @@ def rounds_of(nodes: int, schedule: str, seed: int = 0) -> list[list[tuple[int, 
 def searched(fabric: Simulated) -> tuple[Located, float]:
     """The answer of the search, and the seconds that it thought."""
     values = fabric.run()
-    retests: dict[Way, list[Value]] = {}
+    retests: dict[Flow, list[Value]] = {}
     thought = -time.process_time()
     search = Localiser(Fabric(values=values, expected=dict.fromkeys(fabric.rail_names, CEILING_GBIT_S)))
     for _ in range(MOST_ROUNDS):
-        ways = search.suspects(retests)
-        if not ways:
+        flows = search.suspects(retests)
+        if not flows:
             break
-        for way, value in fabric.again(ways):
-            retests.setdefault(way, []).append(value)
+        for flow, value in fabric.again(flows):
+            retests.setdefault(flow, []).append(value)
     located = search.localise(retests)
     return located, thought + time.process_time()
 
@@ -261,7 +262,7 @@ def _line(fault: str, nodes: int, rails: int, asked: argparse.Namespace) -> str:
         fabric = Simulated(nodes, rails, fault, seed, asked.schedule)
         located, thought_s = searched(fabric)
         good += right(fabric, located)
-        longest_s, again = max(longest_s, thought_s), again + located.measured_again / len(fabric.ways)
+        longest_s, again = max(longest_s, thought_s), again + located.measured_again / len(fabric.flows)
         if asked.show and not right(fabric, located):
             print(fault, nodes, rails, seed, set(fabric.truth), [found.where for found in located.faults])
     share, more = good / max(asked.seeds, 1), again / max(asked.seeds, 1)

@@ -4,13 +4,12 @@ from collections.abc import Sequence
 
 import pytest
 
-from components.validation.judging.evidence import Way
 from components.validation.judging.findings import Located
 from components.validation.judging.levels import fabric_of, main_stage
 from components.validation.judging.localise import Localiser
 from components.validation.judging.verdict import judge
 from components.validation.planning.plan import Plan
-from components.validation.records import TransferResult
+from components.validation.records import Flow, TransferResult
 from components.validation.summary import Summary
 from stacks.lab import Lab
 from tests.components.validation.labs import changed, hardware, measured, paired, plan_for, record, reduced, with_nodes
@@ -47,13 +46,13 @@ def searched(plan: Plan, transfers: list[TransferResult]) -> Located:
     stage = main_stage(plan)
     assert stage
     search = Localiser(fabric_of(plan, stage, transfers))
-    values = {Way(t.rail, t.client, t.server): t.value for t in transfers}
-    again: dict[Way, list[float | None]] = {}
+    values = {Flow(t.rail, t.client, t.server): t.value for t in transfers}
+    again: dict[Flow, list[float | None]] = {}
     for _ in range(20):
-        if not (ways := search.suspects(again)):
+        if not (flows := search.suspects(again)):
             break
-        for way in ways:
-            again.setdefault(way, []).append(values[way])
+        for flow in flows:
+            again.setdefault(flow, []).append(values[flow])
     return search.localise(again)
 
 
@@ -100,7 +99,7 @@ def test_a_failed_transfer_has_no_value_though_it_printed_one(lab: Lab) -> None:
     assert stage
     small = measured("rail-a", "gpu01", "gpu02", 92.4).model_copy(update={"outcome": "failed"})
 
-    assert fabric_of(plan, stage, [small]).values == {Way("rail-a", "gpu01", "gpu02"): None}
+    assert fabric_of(plan, stage, [small]).values == {Flow("rail-a", "gpu01", "gpu02"): None}
 
 
 def test_a_paravirtual_rail_is_measured_by_its_own_best_paths(lab: Lab) -> None:

@@ -4,10 +4,11 @@ import json
 
 import pytest
 
-from components.validation.judging.evidence import Fabric, Value, Way
+from components.validation.judging.evidence import Fabric, Value
 from components.validation.judging.findings import Located
 from components.validation.judging.localise import Localiser
-from tests.components.validation.judging.fabrics import CEILING, SOUND, all_ways, names, searched
+from components.validation.records import Flow
+from tests.components.validation.judging.fabrics import CEILING, SOUND, all_flows, names, searched
 from tests.components.validation.judging.simulation import rounds_of
 
 
@@ -15,12 +16,12 @@ def told(located: Located) -> list[str]:
     return [fault.where for fault in located.faults]
 
 
-def sound(_: Way) -> Value:
+def sound(_: Flow) -> Value:
     return 1.0
 
 
 def test_a_sound_fabric_is_not_accused_and_nothing_is_measured_again() -> None:
-    located = searched(all_ways(6, "ab"), sound)
+    located = searched(all_flows(6, "ab"), sound)
 
     assert (located.faults, located.measured_again) == ((), 0)
 
@@ -28,7 +29,7 @@ def test_a_sound_fabric_is_not_accused_and_nothing_is_measured_again() -> None:
 @pytest.mark.parametrize("nodes", [3, 4, 5, 9])
 @pytest.mark.parametrize("factor", [0.8, 0.5, None])
 def test_a_bad_node_is_named_and_not_its_rails_or_paths(nodes: int, factor: Value) -> None:
-    located = searched(all_ways(nodes, "ab"), lambda way: factor if "gpu02" in way else 1.0)
+    located = searched(all_flows(nodes, "ab"), lambda flow: factor if "gpu02" in flow else 1.0)
 
     assert told(located) == ["gpu02, all rails"]
     assert located.faults[0].code == ("NODE_DOWN" if factor is None else "NODE_SLOW")
@@ -36,21 +37,21 @@ def test_a_bad_node_is_named_and_not_its_rails_or_paths(nodes: int, factor: Valu
 
 
 def test_one_bad_nic_is_named_with_its_rail() -> None:
-    located = searched(all_ways(5, "ab"), lambda way: 0.7 if way.rail == "b" and "gpu03" in way else 1.0)
+    located = searched(all_flows(5, "ab"), lambda flow: 0.7 if flow.rail == "b" and "gpu03" in flow else 1.0)
 
     assert told(located) == ["gpu03, b"]
     assert located.faults[0].kind == "rail"
 
 
 def test_of_one_rail_alone_nobody_can_tell_the_nic_from_its_node() -> None:
-    located = searched(all_ways(5), lambda way: 0.7 if "gpu03" in way else 1.0)
+    located = searched(all_flows(5), lambda flow: 0.7 if "gpu03" in flow else 1.0)
 
     assert [(fault.kind, fault.nodes) for fault in located.faults] == [("node", ("gpu03",))]
 
 
 @pytest.mark.parametrize(("place", "direction"), [(1, "tx"), (2, "rx")])
 def test_a_bad_direction_of_a_nic_is_named(place: int, direction: str) -> None:
-    located = searched(all_ways(5, "ab"), lambda way: 0.7 if way.rail == "a" and way[place] == "gpu04" else 1.0)
+    located = searched(all_flows(5, "ab"), lambda flow: 0.7 if flow.rail == "a" and flow[place] == "gpu04" else 1.0)
 
     assert [(f.kind, f.nodes, f.rail, f.direction) for f in located.faults] == [
         ("direction", ("gpu04",), "a", direction)
@@ -58,31 +59,33 @@ def test_a_bad_direction_of_a_nic_is_named(place: int, direction: str) -> None:
 
 
 def test_a_rail_that_is_slow_as_a_whole_is_seen_by_its_ceiling() -> None:
-    located = searched(all_ways(4, "ab"), lambda way: 0.8 if way.rail == "b" else 1.0)
+    located = searched(all_flows(4, "ab"), lambda flow: 0.8 if flow.rail == "b" else 1.0)
 
     assert told(located) == ["b as a whole"]
 
 
 def test_without_a_ceiling_a_rail_is_compared_with_itself_alone() -> None:
-    ways = all_ways(6, "ab")
+    flows = all_flows(6, "ab")
 
-    assert told(searched(ways, lambda way: 0.25 if way.rail == "b" else 1.0, ceilings=False)) == []
-    assert told(searched(ways, lambda way: 0.7 if "gpu01" in way else 1.0, ceilings=False)) == ["gpu01, all rails"]
+    assert told(searched(flows, lambda flow: 0.25 if flow.rail == "b" else 1.0, ceilings=False)) == []
+    assert told(searched(flows, lambda flow: 0.7 if "gpu01" in flow else 1.0, ceilings=False)) == ["gpu01, all rails"]
 
 
 def test_all_rails_slow_are_one_fault() -> None:
-    assert told(searched(all_ways(4, "ab"), lambda _: 0.8)) == ["all rails as a whole"]
+    assert told(searched(all_flows(4, "ab"), lambda _: 0.8)) == ["all rails as a whole"]
 
 
 def test_two_bad_nodes_among_four_are_no_bad_rail() -> None:
     factors = {"gpu01": 0.6, "gpu03": 0.8}
-    located = searched(all_ways(4), lambda way: min(factors.get(name, 1.0) for name in way[1:]))
+    located = searched(all_flows(4), lambda flow: min(factors.get(name, 1.0) for name in flow[1:]))
 
     assert sorted(told(located)) == ["gpu01, all rails", "gpu03, all rails"]
 
 
 def test_a_bad_pair_is_a_path_and_no_link_is_named() -> None:
-    located = searched(all_ways(6, "ab"), lambda way: 0.6 if way[0] == "a" and {"gpu02", "gpu05"} <= set(way) else 1.0)
+    located = searched(
+        all_flows(6, "ab"), lambda flow: 0.6 if flow[0] == "a" and {"gpu02", "gpu05"} <= set(flow) else 1.0
+    )
 
     assert told(located) == ["path between gpu02 and gpu05 on a"]
     assert located.faults[0].kind == "path"
@@ -90,37 +93,37 @@ def test_a_bad_pair_is_a_path_and_no_link_is_named() -> None:
 
 
 def test_one_direction_of_a_pair_is_told_from_the_pair() -> None:
-    located = searched(all_ways(6, "ab"), lambda way: 0.6 if way == ("a", "gpu02", "gpu05") else 1.0)
+    located = searched(all_flows(6, "ab"), lambda flow: 0.6 if flow == ("a", "gpu02", "gpu05") else 1.0)
 
     assert told(located) == ["path from gpu02 to gpu05 on a, that direction only"]
 
 
 def test_two_nodes_can_tell_of_their_path_only() -> None:
-    located = searched(all_ways(2), lambda _: 0.6)
+    located = searched(all_flows(2), lambda _: 0.6)
 
     assert [(fault.kind, fault.nodes) for fault in located.faults] == [("path", ("gpu01", "gpu02"))]
 
 
 @pytest.mark.parametrize("nodes", [4, 8, 16])
 def test_what_is_slow_together_and_good_with_half_as_many_is_congestion(nodes: int) -> None:
-    located = searched(all_ways(nodes, "ab"), lambda way: 0.7 if way.rail == "a" else 1.0, halved=sound)
+    located = searched(all_flows(nodes, "ab"), lambda flow: 0.7 if flow.rail == "a" else 1.0, halved=sound)
 
     assert [(fault.kind, fault.rail, fault.nodes) for fault in located.faults] == [("congestion", "a", ())]
     assert located.faults[0].evidence.recovered == located.faults[0].evidence.measured_again
 
 
 def test_a_broken_node_is_seen_behind_congestion() -> None:
-    def slow(way: Way) -> Value:
-        return 0.5 if "gpu03" in way else 0.7
+    def slow(flow: Flow) -> Value:
+        return 0.5 if "gpu03" in flow else 0.7
 
-    located = searched(all_ways(16), slow, halved=lambda way: 0.5 if "gpu03" in way else 1.0)
+    located = searched(all_flows(16), slow, halved=lambda flow: 0.5 if "gpu03" in flow else 1.0)
 
     assert sorted(fault.kind for fault in located.faults) == ["congestion", "node"]
 
 
 def test_single_slow_transfers_that_recover_are_counted_and_not_accused() -> None:
     strays = {("a", "gpu01", "gpu04"), ("a", "gpu05", "gpu02")}
-    located = searched(all_ways(8), lambda way: 0.6 if way in strays else 1.0, halved=sound)
+    located = searched(all_flows(8), lambda flow: 0.6 if flow in strays else 1.0, halved=sound)
 
     assert (located.faults, located.cleared, located.measured_again) == ((), 2, 2)
 
@@ -128,50 +131,50 @@ def test_single_slow_transfers_that_recover_are_counted_and_not_accused() -> Non
 LEAVES = {(name, "a"): f"leaf{number % 3 + 1}" for number, name in enumerate(names(12))}
 
 
-def between(way: Way, *leaves: str) -> bool:
-    return {LEAVES[way.client, "a"], LEAVES[way.server, "a"]} == set(leaves)
+def between(flow: Flow, *leaves: str) -> bool:
+    return {LEAVES[flow.client, "a"], LEAVES[flow.server, "a"]} == set(leaves)
 
 
 def test_a_known_topology_names_the_pair_of_leaves() -> None:
-    located = searched(all_ways(12), lambda way: 0.7 if between(way, "leaf1", "leaf3") else 1.0, leaf_of=LEAVES)
+    located = searched(all_flows(12), lambda flow: 0.7 if between(flow, "leaf1", "leaf3") else 1.0, leaf_of=LEAVES)
 
     assert told(located) == ["leaf1 to leaf3 on a"]
     assert located.faults[0].code == "LEAF_PATH_SLOW"
 
 
 def test_a_known_topology_names_the_leaf_whose_uplinks_are_slow() -> None:
-    def slow(way: Way) -> Value:
-        return 0.7 if between(way, "leaf2", "leaf1") or between(way, "leaf2", "leaf3") else 1.0
+    def slow(flow: Flow) -> Value:
+        return 0.7 if between(flow, "leaf2", "leaf1") or between(flow, "leaf2", "leaf3") else 1.0
 
-    assert told(searched(all_ways(12), slow, leaf_of=LEAVES)) == ["uplinks of leaf2 on a"]
+    assert told(searched(all_flows(12), slow, leaf_of=LEAVES)) == ["uplinks of leaf2 on a"]
 
 
 def test_congestion_between_leaves_is_told_from_that_inside_them() -> None:
-    def slow(way: Way) -> Value:
-        return 1.0 if LEAVES[way.client, "a"] == LEAVES[way.server, "a"] else 0.7
+    def slow(flow: Flow) -> Value:
+        return 1.0 if LEAVES[flow.client, "a"] == LEAVES[flow.server, "a"] else 0.7
 
-    located = searched(all_ways(12), slow, halved=sound, leaf_of=LEAVES)
+    located = searched(all_flows(12), slow, halved=sound, leaf_of=LEAVES)
 
     assert told(located) == ["a, with many transfers at once, between leaves leaf1, leaf2, leaf3"]
 
 
 def test_a_topology_changes_nothing_for_a_bad_node() -> None:
-    assert told(searched(all_ways(12), lambda way: 0.7 if "gpu02" in way else 1.0, leaf_of=LEAVES)) == [
+    assert told(searched(all_flows(12), lambda flow: 0.7 if "gpu02" in flow else 1.0, leaf_of=LEAVES)) == [
         "gpu02, all rails"
     ]
 
 
-def sampled(nodes: int, rails: str) -> list[Way]:
+def sampled(nodes: int, rails: str) -> list[Flow]:
     some = names(nodes)
-    return [Way(rail, some[x], some[y]) for pairs in rounds_of(nodes, "sampled") for rail in rails for x, y in pairs]
+    return [Flow(rail, some[x], some[y]) for pairs in rounds_of(nodes, "sampled") for rail in rails for x, y in pairs]
 
 
 @pytest.mark.parametrize(
     ("slow", "where"),
     [
-        (lambda way: 0.7 if "gpu30" in way else 1.0, ["gpu30, all rails"]),
-        (lambda way: 0.7 if way.rail == "a" and way.client == "gpu07" else 1.0, ["gpu07, a, sending"]),
-        (lambda way: 0.7 if way.rail == "b" else 1.0, ["b as a whole"]),
+        (lambda flow: 0.7 if "gpu30" in flow else 1.0, ["gpu30, all rails"]),
+        (lambda flow: 0.7 if flow.rail == "a" and flow.client == "gpu07" else 1.0, ["gpu07, a, sending"]),
+        (lambda flow: 0.7 if flow.rail == "b" else 1.0, ["b as a whole"]),
     ],
 )
 def test_a_ring_with_random_pairings_is_enough(slow: object, where: list[str]) -> None:
@@ -180,35 +183,35 @@ def test_a_ring_with_random_pairings_is_enough(slow: object, where: list[str]) -
 
 
 def test_missing_pairs_are_no_evidence_at_all() -> None:
-    ways = [way for number, way in enumerate(all_ways(8, "ab")) if number % 3]
+    flows = [flow for number, flow in enumerate(all_flows(8, "ab")) if number % 3]
 
-    assert told(searched(ways, lambda way: 0.7 if "gpu05" in way else 1.0)) == ["gpu05, all rails"]
+    assert told(searched(flows, lambda flow: 0.7 if "gpu05" in flow else 1.0)) == ["gpu05, all rails"]
 
 
 def test_unrated_speeds_accuse_nobody_and_failures_do() -> None:
-    def slow(way: Way) -> Value:
-        return None if "gpu02" in way else 0.02 if way.server == "gpu03" else 1.0
+    def slow(flow: Flow) -> Value:
+        return None if "gpu02" in flow else 0.02 if flow.server == "gpu03" else 1.0
 
-    located = searched(all_ways(4, "ab"), slow, rated=False)
+    located = searched(all_flows(4, "ab"), slow, rated=False)
 
     assert told(located) == ["gpu02, all rails"]
     assert located.faults[0].numbers.startswith("12 of 12 transfers failed")
-    assert searched(all_ways(4), lambda way: 0.1 if "gpu02" in way else 1.0, rated=False).faults == ()
+    assert searched(all_flows(4), lambda flow: 0.1 if "gpu02" in flow else 1.0, rated=False).faults == ()
 
 
 def test_a_repetition_of_nothing_is_a_failed_one() -> None:
-    ways = all_ways(4)
-    values = {way: None if "gpu02" in way else SOUND for way in ways}
+    flows = all_flows(4)
+    values = {flow: None if "gpu02" in flow else SOUND for flow in flows}
     search = Localiser(Fabric(values=values, rated=False))
-    retests = {way: [0.0] for way in search.suspects({})}
+    retests = {flow: [0.0] for flow in search.suspects({})}
 
     assert [fault.nodes for fault in search.localise(retests).faults] == [("gpu02",)]
 
 
 def test_a_node_with_a_slower_line_is_judged_by_its_own_ceiling() -> None:
-    ways = all_ways(5)
-    values: dict[Way, Value] = {way: SOUND / 4 if "gpu02" in way else SOUND for way in ways}
-    own = {way: CEILING / 4 for way in ways if "gpu02" in way}
+    flows = all_flows(5)
+    values: dict[Flow, Value] = {flow: SOUND / 4 if "gpu02" in flow else SOUND for flow in flows}
+    own = {flow: CEILING / 4 for flow in flows if "gpu02" in flow}
 
     assert Localiser(Fabric(values=values, expected={"a": CEILING}, ceiling_of=own)).suspects({}) == ()
     assert Localiser(Fabric(values=values, expected={"a": CEILING})).suspects({}) != ()
@@ -222,23 +225,23 @@ def test_nothing_measured_is_nothing_located() -> None:
 
 
 def test_without_repetitions_a_fault_says_that_it_may_be_congestion() -> None:
-    values: dict[Way, Value] = {way: SOUND * (0.7 if "gpu02" in way else 1) for way in all_ways(8)}
+    values: dict[Flow, Value] = {flow: SOUND * (0.7 if "gpu02" in flow else 1) for flow in all_flows(8)}
     (fault,) = Localiser(Fabric(values=values, expected={"a": CEILING})).localise({}).faults
 
     assert "may be congestion" in fault.finding().evidence
 
 
 def test_one_slow_transfer_alone_is_never_a_fault() -> None:
-    values: dict[Way, Value] = dict.fromkeys(all_ways(8), SOUND)
-    values[Way("a", "gpu01", "gpu02")] = 0.3 * SOUND
+    values: dict[Flow, Value] = dict.fromkeys(all_flows(8), SOUND)
+    values[Flow("a", "gpu01", "gpu02")] = 0.3 * SOUND
     search = Localiser(Fabric(values=values, expected={"a": CEILING}))
 
     assert search.localise({}).faults == ()
-    assert search.suspects({}) == (Way("a", "gpu01", "gpu02"),)
+    assert search.suspects({}) == (Flow("a", "gpu01", "gpu02"),)
 
 
 def test_an_answer_survives_json_and_names_its_numbers() -> None:
-    located = searched(all_ways(4, "ab"), lambda way: 0.7 if "gpu02" in way else 1.0)
+    located = searched(all_flows(4, "ab"), lambda flow: 0.7 if "gpu02" in flow else 1.0)
     again = Located.model_validate(json.loads(located.model_dump_json()))
 
     assert again == located
@@ -250,8 +253,10 @@ def test_an_answer_survives_json_and_names_its_numbers() -> None:
 @pytest.mark.parametrize("bad", [0, 1, 2, 3])
 def test_the_same_values_give_the_same_answer_in_any_order(bad: int) -> None:
     slow = names(6)[:bad]
-    ways = all_ways(6, "ab")
-    answers = [searched(order, lambda way: 0.7 if set(slow) & set(way) else 1.0).faults for order in (ways, ways[::-1])]
+    flows = all_flows(6, "ab")
+    answers = [
+        searched(order, lambda flow: 0.7 if set(slow) & set(flow) else 1.0).faults for order in (flows, flows[::-1])
+    ]
 
     assert {fault.where for fault in answers[0]} == {fault.where for fault in answers[1]}
     assert len(answers[0]) == bad

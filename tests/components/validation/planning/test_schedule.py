@@ -90,7 +90,7 @@ def test_both_directions_run_on_all_rails_at_once_on_ports_of_their_own() -> Non
 def test_what_runs_in_both_directions_at_once_runs_once_a_pair() -> None:
     rounds = list(in_one_direction(pair_rounds(["x", "y"]), TWO_RAILS, 18515))
 
-    assert [[t.key for t in transfers] for transfers in rounds] == [[("rail-a", "x", "y"), ("rail-b", "x", "y")]]
+    assert [[t.flow for t in transfers] for transfers in rounds] == [[("rail-a", "x", "y"), ("rail-b", "x", "y")]]
 
 
 def test_a_node_that_misses_a_rail_is_measured_on_the_others() -> None:
@@ -121,13 +121,13 @@ def test_all_that_share_a_rail_write_to_each_other_once_and_no_nic_serves_two_te
         nics = [(t.rail, node) for t in transfers for node in (t.client, t.server)]
         assert len(nics) == len(set(nics))
     expected = [(rail, *pair) for rail, members in ends.items() for pair in permutations(members, 2)]
-    assert sorted(t.key for transfers in rounds for t in transfers) == sorted(expected)
+    assert sorted(t.flow for transfers in rounds for t in transfers) == sorted(expected)
 
 
 def test_an_incast_sends_to_one_port_on_one_rail_after_the_other() -> None:
     names = named(5)
     rounds = list(incast_rounds({"rail-a": names, "rail-b": names[:2]}, 3, 18515))
 
-    assert [[(t.key, t.port) for t in transfers] for transfers in rounds] == [
+    assert [[(t.flow, t.port) for t in transfers] for transfers in rounds] == [
         [(("rail-a", f"n{i + 1}", "n0"), 18515 + i) for i in range(3)]
     ]

@@ -74,7 +74,7 @@ class Carrying(Bench):
     ran: list[tuple[str, str, str]]
 
     async def transfer(self, stage: Stage, transfer: Transfer, _at_once: int = 1, _tag: str = "") -> TransferResult:
-        self.ran.append(transfer.key)
+        self.ran.append(transfer.flow)
         samples = (GBIT_S,) * stage.repeats
         sender, receiver = transfer.client, transfer.server
         if stage.test == "ib_read_bw":
@@ -83,7 +83,13 @@ class Carrying(Bench):
         if isinstance(self.hcas, Vcenter) and transfer.rail == "rail-a" and sender not in self.fallen:
             self.hcas.carry(sender, receiver, round(count * 1.02))
         return measured(
-            transfer.rail, *transfer.key[1:], GBIT_S, test=stage.test, shape=stage.shape, samples=samples, queue_pairs=1
+            transfer.rail,
+            *transfer.flow[1:],
+            GBIT_S,
+            test=stage.test,
+            shape=stage.shape,
+            samples=samples,
+            queue_pairs=1,
         )
 
 

@@ -102,10 +102,10 @@ class Flaky(Bench):
     async def transfer(self, stage: Stage, transfer: Transfer, at_once: int = 1, tag: str = "") -> TransferResult:
         self.loads.append(at_once)
         fields: dict[str, object] = {"test": stage.test, "shape": stage.shape, "at_once": at_once, "raw": (tag,)}
-        if self.left.get(transfer.key, 0) > 0:
-            self.left[transfer.key] -= 1
+        if self.left.get(transfer.flow, 0) > 0:
+            self.left[transfer.flow] -= 1
             fields |= {"outcome": "failed", "samples": (), "reasons": ("no end",)}
-        return measured(*transfer.key, 2.0, **fields)
+        return measured(*transfer.flow, 2.0, **fields)
 
 
 def flaky(lab: Lab, left: Mapping[tuple[str, str, str], int]) -> Flaky:
@@ -130,7 +130,7 @@ def measured_stage(bench: Flaky, stage: Stage, again: Again = second_try) -> lis
 def test_a_later_test_tries_again_only_what_failed_with_half_as_many_at_once(lab: Lab) -> None:
     eight = with_nodes(lab, 8)
     latency = next(stage for stage in plan_for(eight).stages if stage.test == "ib_write_lat")
-    first = {t.key: 1 for t in plan_for(eight).rounds_of(latency)[0]}
+    first = {t.flow: 1 for t in plan_for(eight).rounds_of(latency)[0]}
     twice = next(iter(first))
     bench = flaky(eight, first | {twice: 2})
     results = {(t.rail, t.client, t.server): t for t in measured_stage(bench, latency)}
@@ -146,7 +146,7 @@ def all_failing(lab: Lab) -> tuple[Flaky, Stage]:
     """Four nodes, and a latency that fails in each of its transfers once."""
     plan = plan_for(with_nodes(lab, 4))
     latency = next(stage for stage in plan.stages if stage.test == "ib_write_lat")
-    keys = [t.key for transfers in plan.rounds_of(latency) for t in transfers]
+    keys = [t.flow for transfers in plan.rounds_of(latency) for t in transfers]
     return flaky(with_nodes(lab, 4), dict.fromkeys(keys, 1)), latency
 
 
@@ -173,7 +173,7 @@ def test_to_a_host_that_is_gone_nothing_is_tried_again_and_all_else_is(lab: Lab)
 def test_of_a_hiccup_that_is_larger_than_the_sample_of_suspects_each_transfer_has_a_second_try(lab: Lab) -> None:
     sixteen = with_nodes(lab, 16)
     first = plan_for(sixteen).stages[0]
-    keys = [t.key for transfers in plan_for(sixteen).rounds_of(first) for t in transfers if t.rail == "rail-a"]
+    keys = [t.flow for transfers in plan_for(sixteen).rounds_of(first) for t in transfers if t.rail == "rail-a"]
     failing = keys[:64]
     bench = flaky(sixteen, dict.fromkeys(failing, 1))
     results = measured_stage(bench, first, retest)
