@@ -4,14 +4,11 @@ A running configuration holds password hashes, so its text never enters the stat
 """
 
 import hashlib
-import json
 import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from pydantic import ValidationError
-
-from components.switches.settings import PortSettings
+from components.switches.settings import PortSettings, ports_in, ports_text
 
 KEPT = 20
 """Backups of a switch that stay; older ones are removed."""
@@ -29,11 +26,7 @@ def write_backup(folder: Path, switch: str, text: str) -> str:
     """Writes a backup; returns its file name, which ends with the first digits of its SHA-256."""
     digest = hashlib.sha256(text.encode()).hexdigest()
     name = f"{switch}-{digest[:16]}.txt"
-    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-    unfinished = folder / f".{name}.partial"
-    unfinished.touch(mode=0o600)
-    unfinished.write_text(text)
-    unfinished.replace(folder / name)
+    _put(folder / name, text)
     files = sorted(folder.glob(f"{switch}-*.txt"), key=lambda path: path.stat().st_mtime)
     for old in files[:-KEPT]:
         old.unlink(missing_ok=True)
@@ -53,9 +46,8 @@ class FirstTouch:
     def read(self) -> dict[str, PortSettings]:
         """Settings by port; empty without a file that this version can read."""
         try:
-            content = json.loads(self._file.read_text())
-            return {port: PortSettings.model_validate(settings) for port, settings in content.items()}
-        except (OSError, ValueError, AttributeError, ValidationError):
+            return ports_in(self._file.read_text())
+        except (OSError, ValueError):
             return {}
 
     def add(self, before: Mapping[str, PortSettings]) -> None:
@@ -68,12 +60,16 @@ class FirstTouch:
         self._write({port: settings for port, settings in self.read().items() if port not in given_up})
 
     def _write(self, before: Mapping[str, PortSettings]) -> None:
-        if not before:
+        if before:
+            _put(self._file, ports_text(before))
+        else:
             self._file.unlink(missing_ok=True)
-            return
-        self._file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        unfinished = self._file.with_suffix(".partial")
-        unfinished.touch(mode=0o600)
-        plain = {port: settings.model_dump(mode="json", exclude_defaults=True) for port, settings in before.items()}
-        unfinished.write_text(json.dumps(plain, sort_keys=True))
-        unfinished.replace(self._file)
+
+
+def _put(file: Path, text: str) -> None:
+    """Writes a file that only its owner reads, whole or not at all."""
+    file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    unfinished = file.with_name(f".{file.name}.partial")
+    unfinished.touch(mode=0o600)
+    unfinished.write_text(text)
+    unfinished.replace(file)

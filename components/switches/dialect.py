@@ -3,13 +3,13 @@
 import json
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 from pydantic import JsonValue
 
-from components.switches.settings import Announcement, Ecn, LearnedMac, Neighbour, PortFacts, PortSettings
+from components.switches.settings import Announcement, Ecn, LearnedMac, PortFacts, PortSettings
 from stacks.base import LabError
 from stacks.qos import Qos
 from stacks.switches import Switch
@@ -147,7 +147,7 @@ class Dialect(ABC):
 
     @abstractmethod
     def facts(self, port: str, answers: Mapping[str, str], wanted: PortSettings) -> PortFacts:
-        """A port's settings and LLDP neighbor; `wanted` names the traffic classes and priorities to look at.
+        """A port's settings; `wanted` names the traffic classes and priorities to look at.
 
         Raises:
             AnswerError: naming the command, when its answer is not what this OS is known to print.
@@ -175,6 +175,19 @@ class Dialect(ABC):
         """What LLDP heard on a port, from the answer to `lldp_table`."""
         del answer, port
         return []
+
+    def neighbour(self, port: str, answers: Mapping[str, str]) -> Announcement | None:
+        """The first neighbor on a port that announces its name.
+
+        Raises:
+            AnswerError: when the answer to `lldp_table` is not what this OS is known to print.
+        """
+        answer = answers.get(self.lldp_table, "")
+        try:
+            heard = self.announcements(answer, port) if answer.strip() else []
+        except (ValueError, LookupError, TypeError, AttributeError, StopIteration) as error:
+            raise AnswerError(f"{self.lldp_table}: the answer lacks {error}") from None
+        return next((each for each in heard if each.system), None)
 
     def learned_macs(self, answer: str) -> list[LearnedMac]:
         """The entries in the answer to `mac_table`."""
@@ -241,27 +254,15 @@ def object_at(data: JsonValue, *path: str) -> Object:
     return data if isinstance(data, dict) else {}
 
 
-def lldpctl_neighbour(answers: Mapping[str, str], port: str) -> Neighbour | None:
-    """The neighbor of a port, on systems that have `lldpctl`; None when nobody is heard there.
-
-    Raises:
-        AnswerError: when this is not what lldpctl prints.
-    """
-    try:
-        for heard in _lldpctl_entries(answers.get(LLDPCTL, ""), port):
-            system = next(iter(heard["chassis"]))
-            about = heard["port"]
-            return Neighbour(system, frozenset({str(about["id"]["value"]), str(about.get("descr", ""))} - {""}))
-    except (ValueError, KeyError, TypeError, AttributeError, StopIteration) as error:
-        raise AnswerError(f"{LLDPCTL}: the answer lacks {error}") from None
-    return None
-
-
 def lldpctl_announcements(text: str, port: str) -> list[Announcement]:
     """All that `lldpctl -f json` heard on a port."""
+    interfaces = json.loads(text)["lldp"].get("interface", []) if text.strip() else []
     found = []
-    for heard in _lldpctl_entries(text, port):
-        chassis, about = heard["chassis"], heard["port"]
+    # one interface is an object, several are a list of objects; the same for the neighbors of one
+    for each in interfaces if isinstance(interfaces, list) else [interfaces]:
+        if port not in each:
+            continue
+        chassis, about = each[port]["chassis"], each[port]["port"]
         # a chassis without a name has no name around it
         system, of = ("", chassis) if "id" in chassis else next(iter(chassis.items()))
         found.append(
@@ -273,11 +274,3 @@ def lldpctl_announcements(text: str, port: str) -> list[Announcement]:
             )
         )
     return found
-
-
-def _lldpctl_entries(text: str, port: str) -> Iterator[Any]:
-    """Those of a port: one interface is an object, several are a list of objects; the same for its neighbors."""
-    interfaces = json.loads(text)["lldp"].get("interface", []) if text.strip() else []
-    for each in interfaces if isinstance(interfaces, list) else [interfaces]:
-        if port in each:
-            yield each[port]

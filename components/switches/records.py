@@ -1,6 +1,5 @@
 """What the state has of a switch: one JSON text per port, so that numbers stay integers and a diff names the port."""
 
-import json
 import re
 from collections.abc import Mapping
 
@@ -9,7 +8,7 @@ from pydantic import Field, ValidationError
 from components.ssh.connection import Endpoint
 from components.switches.dialect import ConfigSession, Dialect
 from components.switches.os import dialect_of
-from components.switches.settings import Cable, PortSettings, cables_of
+from components.switches.settings import Cable, PortSettings, cables_of, ports_in
 from components.switches.text import digest_of, switch_text, vlans_of
 from components.switches.work import Task
 from stacks.base import Section
@@ -80,13 +79,7 @@ def properties_of(ports: Mapping[str, PortSettings]) -> dict[str, str]:
 def before_of(props: Mapping[str, object]) -> dict[str, PortSettings]:
     """Settings by port before rocelab changed them."""
     text = props.get("before")
-    found = json.loads(text) if isinstance(text, str) else {}
-    return {port: PortSettings.model_validate(settings) for port, settings in found.items()}
-
-
-def before_text(before: Mapping[str, PortSettings]) -> str:
-    plain = {port: settings.model_dump(mode="json", exclude_defaults=True) for port, settings in before.items()}
-    return json.dumps(plain, sort_keys=True)
+    return ports_in(text) if isinstance(text, str) else {}
 
 
 def task_of(record: SwitchRecord, ports: Mapping[str, PortSettings], lab: Lab | None) -> Task:

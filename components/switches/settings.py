@@ -1,9 +1,10 @@
 """Settings of a switch port on any system, as the lab declares or as the switch has them. Pure."""
 
+import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from pydantic import Field
+from pydantic import Field, TypeAdapter
 
 from stacks.base import Section
 from stacks.lab import Lab
@@ -16,6 +17,10 @@ class Ecn(Section):
 
     min_kbytes: int
     max_kbytes: int
+
+
+KEYED = {"dscp_": "dscp_priority", "ecn_tc": "ecn", "pfc_": "pfc", "scheduling_tc": "scheduling"}
+"""Fields of a port that have a value per code point, class or priority, by the prefix of each value's own name."""
 
 
 class PortSettings(Section):
@@ -58,28 +63,44 @@ class PortSettings(Section):
         flat["mtu_bytes"] = self.mtu_bytes
         if self.trust is not None:
             flat["trust"] = self.trust
-        flat |= {f"dscp_{point}": priority for point, priority in self.dscp_priority.items()}
-        flat |= {
-            f"ecn_tc{tc}": f"{ecn.min_kbytes}-{ecn.max_kbytes} KB" if ecn else "off" for tc, ecn in self.ecn.items()
-        }
-        flat |= {f"pfc_{priority}": "on" if on else "off" for priority, on in self.pfc.items()}
-        return flat | {f"scheduling_tc{tc}": how for tc, how in self.scheduling.items()}
+        for prefix, name in KEYED.items():
+            flat |= {f"{prefix}{key}": _shown(value) for key, value in getattr(self, name).items()}
+        return flat
 
     def narrowed(self, fields: frozenset[str]) -> "PortSettings":
         """The same settings with only these optional fields."""
-        return self.model_copy(
-            update={
-                "trust": self.trust if "trust" in fields else None,
-                "dscp_priority": {key: of for key, of in self.dscp_priority.items() if f"dscp_{key}" in fields},
-                "ecn": {key: of for key, of in self.ecn.items() if f"ecn_tc{key}" in fields},
-                "pfc": {key: of for key, of in self.pfc.items() if f"pfc_{key}" in fields},
-                "scheduling": {key: of for key, of in self.scheduling.items() if f"scheduling_tc{key}" in fields},
-            }
-        )
+        keyed = {
+            name: {key: value for key, value in getattr(self, name).items() if f"{prefix}{key}" in fields}
+            for prefix, name in KEYED.items()
+        }
+        return self.model_copy(update={"trust": self.trust if "trust" in fields else None, **keyed})
 
     def text(self) -> str:
         """The settings as the state keeps them."""
         return self.model_dump_json(exclude_defaults=True)
+
+
+def _shown(value: Ecn | bool | int | str | None) -> str | int:
+    if isinstance(value, Ecn):
+        return f"{value.min_kbytes}-{value.max_kbytes} KB"
+    if value is None or isinstance(value, bool):
+        return "on" if value else "off"
+    return value
+
+
+def ports_text(ports: Mapping[str, PortSettings]) -> str:
+    """Settings by port as one JSON text, always the same for the same settings."""
+    plain = {port: settings.model_dump(mode="json", exclude_defaults=True) for port, settings in ports.items()}
+    return json.dumps(plain, sort_keys=True)
+
+
+def ports_in(text: str) -> dict[str, PortSettings]:
+    """The settings by port in such a text.
+
+    Raises:
+        ValueError: when it is another text.
+    """
+    return TypeAdapter(dict[str, PortSettings]).validate_json(text)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -93,15 +114,6 @@ class Cable:
     wanted: PortSettings
 
 
-@dataclass(frozen=True, slots=True)
-class Neighbour:
-    """What LLDP reports about a port's other end."""
-
-    system: str
-    ports: frozenset[str]
-    """Every name by which the other end calls its port: id and description."""
-
-
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Announcement:
     """What one neighbor announces by LLDP; empty where it announces nothing."""
@@ -110,6 +122,11 @@ class Announcement:
     chassis_id: str = ""
     port_id: str = ""
     port_description: str = ""
+
+    @property
+    def port_names(self) -> frozenset[str]:
+        """Every name by which the neighbor calls its port."""
+        return frozenset({self.port_id, self.port_description} - {""})
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -126,10 +143,10 @@ class PortFacts:
     """What a switch reports about a port."""
 
     settings: PortSettings
-    neighbour: Neighbour | None = None
-    """None: the other end does not speak LLDP."""
     faults: tuple[str, ...] = ()
     """Why it cannot get the lab's settings, each with its remedy."""
+    neighbour: Announcement | None = None
+    """None: the other end does not speak LLDP."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,16 +216,14 @@ def completed(before: PortSettings | None, found: PortSettings) -> PortSettings:
     return before.model_copy(
         update={
             "trust": found.trust if before.trust is None else before.trust,
-            "dscp_priority": {**found.dscp_priority, **before.dscp_priority},
-            "ecn": {**found.ecn, **before.ecn},
-            "pfc": {**found.pfc, **before.pfc},
-            "scheduling": {**found.scheduling, **before.scheduling},
-            "profiles": {**found.profiles, **before.profiles},
+            **{name: {**getattr(found, name), **getattr(before, name)} for name in (*KEYED.values(), "profiles")},
         }
     )
 
 
-def wrong_cable(cable: Cable, neighbour: Neighbour | None, lab_interfaces: Mapping[str, frozenset[str]]) -> str | None:
+def wrong_cable(
+    cable: Cable, neighbour: Announcement | None, lab_interfaces: Mapping[str, frozenset[str]]
+) -> str | None:
     """How LLDP contradicts the map; None when it agrees, or has nothing to compare.
 
     Args:
@@ -219,7 +234,7 @@ def wrong_cable(cable: Cable, neighbour: Neighbour | None, lab_interfaces: Mappi
     if neighbour is None:
         return None
     system = neighbour.system.split(".")[0]
-    seen = sorted(neighbour.ports & lab_interfaces.get(system, frozenset()))
+    seen = sorted(neighbour.port_names & lab_interfaces.get(system, frozenset()))
     # an unknown name may be a node's own host name; the name of another node means a wrong cable
     if (system in lab_interfaces and system != cable.node) or (seen and cable.interface not in seen):
         mapped, reported = f"{cable.node} {cable.interface}", " ".join([system, *seen])

@@ -30,13 +30,12 @@ from components.switches.backup import FirstTouch
 from components.switches.records import (
     SwitchRecord,
     before_of,
-    before_text,
     ports_of,
     properties_of,
     record_of,
     task_of,
 )
-from components.switches.settings import PortFacts, PortSettings, differences
+from components.switches.settings import PortFacts, PortSettings, differences, ports_text
 from components.switches.talk import talking
 from components.switches.work import Outcome, Task, configure, merged, observe, refusals, restore, unconfirmed
 from stacks.base import LabError
@@ -118,7 +117,7 @@ class SwitchConfigProvider(Configured, ResourceProvider):
         first = {port: settings for port, settings in before.items() if port in wanted}
         return {
             **news,
-            "before": before_text(merged(first, outcome.before)),
+            "before": ports_text(merged(first, outcome.before)),
             "backup": kept[0] if kept else str(olds.get("backup") or ""),
             "changes": str(changes),
             "neighbours": json.dumps(_neighbours(outcome.found), sort_keys=True),
@@ -219,6 +218,6 @@ def _comparable(found: PortSettings, wanted: PortSettings) -> PortSettings:
 
 def _neighbours(found: Mapping[str, PortFacts]) -> dict[str, str | None]:
     return {
-        port: f"{facts.neighbour.system} {' '.join(sorted(facts.neighbour.ports))}" if facts.neighbour else None
+        port: f"{facts.neighbour.system} {' '.join(sorted(facts.neighbour.port_names))}" if facts.neighbour else None
         for port, facts in found.items()
     }

@@ -140,8 +140,12 @@ async def observe(talk: Talk, dialect: Dialect, ports: Mapping[str, PortSettings
         AnswerError: when an answer cannot be read.
     """
     # the same question may concern several ports
-    answers = {command: await talk.ask(command) for command in dict.fromkeys(dialect.questions(list(ports)))}
-    return {port: dialect.facts(port, answers, wanted) for port, wanted in ports.items()}
+    questions = dict.fromkeys(filter(None, (*dialect.questions(list(ports)), dialect.lldp_table)))
+    answers = {command: await talk.ask(command) for command in questions}
+    return {
+        port: replace(dialect.facts(port, answers, settings), neighbour=dialect.neighbour(port, answers))
+        for port, settings in ports.items()
+    }
 
 
 def refusals(task: Task, found: Mapping[str, PortFacts]) -> list[str]:
@@ -193,14 +197,13 @@ async def configure(talk: Talk, task: Task, keep: Backup, first: FirstTouch | No
     lines = _lines(task, {port: task.ports[port] for port in needed}, fields)
     try:
         await _send(talk, task.session, lines)
-        after = await _verified(talk, task)
+        after = await _verified(talk, task, task.ports)
     except (RefusedError, WrongValueError, AnswerError) as error:
         # the last running values; `before` has those before the lab, for the day when it releases the port
         running = {port: found[port].settings.narrowed(frozenset(task.ports[port].fields())) for port in needed}
         back = await _take_back(talk, task, running, fields, error)
         raise type(error)(f"{error}\n{back}") from None
-    for command in (*task.session.confirm, *(task.session.save if task.save else ())):
-        await talk.ask(command)
+    await _keep_for_good(talk, task)
     changed = tuple(f"{port} {each.field} {each.found} => {each.asked}" for port, of in needed.items() for each in of)
     return Outcome(before=before, found=after, changed=changed)
 
@@ -220,12 +223,9 @@ async def restore(talk: Talk, task: Task, before: Mapping[str, PortSettings]) ->
     needed = {port: ours[port] for port, names in fields.items() if names}
     if not needed:
         return []
-    plain = _port_lines(task.dialect, needed, fields)
-    await _send(talk, task.session, plain)
-    after = await observe(talk, task.dialect, needed)
-    _refuse_wrong(task.switch, needed, after)
-    for command in (*task.session.confirm, *(task.session.save if task.save else ())):
-        await talk.ask(command)
+    await _send(talk, task.session, _port_lines(task.dialect, needed, fields))
+    await _verified(talk, task, needed)
+    await _keep_for_good(talk, task)
     return [f"{port}: restored" for port in needed]
 
 
@@ -282,15 +282,22 @@ async def _take_back(
     return "The old values were restored."
 
 
-async def _verified(talk: Talk, task: Task) -> dict[str, PortFacts]:
-    found = await observe(talk, task.dialect, task.ports)
-    _refuse_wrong(task.switch, task.ports, found)
+async def _verified(talk: Talk, task: Task, ports: Mapping[str, PortSettings]) -> dict[str, PortFacts]:
+    """The ports, read again.
+
+    Raises:
+        WrongValueError: when a value differs from these settings.
+    """
+    found = await observe(talk, task.dialect, ports)
+    wrong = [f"  {port} {each}" for port, of in ports.items() for each in differences(of, found[port].settings)]
+    if wrong:
+        more = [f"  and {len(wrong) - MOST_SHOWN} more"] if len(wrong) > MOST_SHOWN else []
+        text = f"{task.switch} accepted the commands, but its settings differ:"
+        raise WrongValueError("\n".join([text, *wrong[:MOST_SHOWN], *more]))
     return found
 
 
-def _refuse_wrong(switch: str, asked: Mapping[str, PortSettings], found: Mapping[str, PortFacts]) -> None:
-    wrong = [f"  {port} {each}" for port, of in asked.items() for each in differences(of, found[port].settings)]
-    if wrong:
-        more = [f"  and {len(wrong) - MOST_SHOWN} more"] if len(wrong) > MOST_SHOWN else []
-        text = f"{switch} accepted the commands, but its settings differ:"
-        raise WrongValueError("\n".join([text, *wrong[:MOST_SHOWN], *more]))
+async def _keep_for_good(talk: Talk, task: Task) -> None:
+    """Confirms a verified change, and makes it survive a reboot if the lab file does not forbid that."""
+    for command in (*task.session.confirm, *(task.session.save if task.save else ())):
+        await talk.ask(command)

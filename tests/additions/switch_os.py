@@ -3,8 +3,8 @@
 import re
 from collections.abc import Mapping, Sequence
 
-from components.switches.dialect import ConfigSession, Dialect, lldpctl_neighbour, numbered
-from components.switches.settings import PortFacts, PortSettings
+from components.switches.dialect import LLDPCTL, ConfigSession, Dialect, lldpctl_announcements, numbered
+from components.switches.settings import Announcement, PortFacts, PortSettings
 from stacks.qos import Qos
 from stacks.switches import ToySwitch
 
@@ -13,6 +13,7 @@ class Toy(Dialect):
     title = "Toy OS"
     comment = ";"
     port_list = "show mtu"
+    lldp_table = LLDPCTL
 
     def __init__(self, switch: ToySwitch) -> None:
         self._greeting = switch.greeting
@@ -30,12 +31,12 @@ class Toy(Dialect):
         return []
 
     def questions(self, ports: Sequence[str]) -> list[str]:
-        return ["show mtu", "sudo lldpctl -f json"]
+        return ["show mtu"]
 
     def facts(self, port: str, answers: Mapping[str, str], wanted: PortSettings) -> PortFacts:
         found = re.search(rf"^{port} (\d+)$", answers["show mtu"], re.MULTILINE)
         settings = wanted.model_copy(update={"mtu_bytes": int(found[1]) if found else 1500})
-        return PortFacts(settings, lldpctl_neighbour(answers, port))
+        return PortFacts(settings)
 
     def backup(self) -> str:
         return "show all"
@@ -45,3 +46,6 @@ class Toy(Dialect):
 
     def listed_ports(self, answer: str) -> list[str]:
         return numbered(r"toy\d+", answer.split())
+
+    def announcements(self, answer: str, port: str) -> list[Announcement]:
+        return lldpctl_announcements(answer, port)

@@ -14,7 +14,7 @@ from components.switches.dialect import (
     numbered,
     numbers_in,
 )
-from components.switches.settings import Announcement, Ecn, LearnedMac, Neighbour, PortFacts, PortSettings
+from components.switches.settings import Announcement, Ecn, LearnedMac, PortFacts, PortSettings
 from stacks.qos import Qos
 from stacks.switches import EosSwitch
 
@@ -92,11 +92,11 @@ class Eos(Dialect):
         return lines
 
     def questions(self, ports: Sequence[str]) -> list[str]:
-        return [MAPPINGS, QUEUES, *(each for port in ports for each in _of_port(port))]
+        return [MAPPINGS, QUEUES, *map(_section, ports)]
 
     def facts(self, port: str, answers: Mapping[str, str], wanted: PortSettings) -> PortFacts:
         """The lines of the port's section, and EOS's defaults for missing lines."""
-        section, lldp = _of_port(port)
+        section = _section(port)
         words = answers.get(section, "")
         if f"interface {port}" not in words:
             raise AnswerError(f"{section}: the answer does not mention {port}: {words.strip()[:80]!r}")
@@ -126,7 +126,7 @@ class Eos(Dialect):
         queues = set(re.findall(r"^ +((?:uc-)?tx-queue) \d", answers.get(QUEUES, ""), re.MULTILINE))
         wrong = wanted.ecn and queues and self._queue not in queues
         faults = (f"has queues named {queues.pop()}; set switches[].queue_word to that",) if wrong else ()
-        return PortFacts(settings, _neighbour(answers.get(lldp, "")), faults)
+        return PortFacts(settings, faults)
 
     def backup(self) -> str:
         """The whole running configuration; EOS masks no secret in it."""
@@ -169,8 +169,8 @@ def _state(word: str) -> Literal["staged", "unconfirmed", "ended"]:
     return "staged" if word.startswith("pending") else "ended"
 
 
-def _of_port(port: str) -> tuple[str, str]:
-    return f"show running-config interfaces {port}", f"show lldp neighbors {port} detail"
+def _section(port: str) -> str:
+    return f"show running-config interfaces {port}"
 
 
 def _membership(settings: PortSettings) -> list[str]:
@@ -224,12 +224,6 @@ def _trust(words: str) -> str:
         return "none"
     theirs = _word(r"^ +qos trust (\S+)$", words, "cos")
     return next((ours for ours, name in TRUST.items() if name == theirs), theirs)
-
-
-def _neighbour(words: str) -> Neighbour | None:
-    system = _word(r'System Name: "([^"]+)"', words, "")
-    ports = re.findall(r'(?:Port ID +|Port Description): "?([^"\n]+?)"?$', words, re.MULTILINE)
-    return Neighbour(system, frozenset(port.strip() for port in ports)) if system else None
 
 
 def _announcement(block: str) -> Announcement:

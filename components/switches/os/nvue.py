@@ -13,7 +13,6 @@ from components.switches.dialect import (
     PendingChanges,
     json_in,
     lldpctl_announcements,
-    lldpctl_neighbour,
     normal_ranges,
     numbered,
     numbers_in,
@@ -109,7 +108,7 @@ class Nvue(Dialect):
         return [f"nv set qos roce mode {qos.mode}"]
 
     def questions(self, ports: Sequence[str]) -> list[str]:
-        return [PROFILES, LLDPCTL, *(_of_port(port) for port in ports)]
+        return [PROFILES, *(_of_port(port) for port in ports)]
 
     def facts(self, port: str, answers: Mapping[str, str], wanted: PortSettings) -> PortFacts:
         interface = object_at(json_in(answers, _of_port(port)))
@@ -135,7 +134,7 @@ class Nvue(Dialect):
             scheduling={tc: _scheduled(of["egress-scheduler"], tc, wanted) for tc in wanted.scheduling},
             profiles=profiles,
         )
-        return PortFacts(settings, lldpctl_neighbour(answers, port))
+        return PortFacts(settings)
 
     def backup(self) -> str:
         return "nv config show -o commands"

@@ -1,9 +1,7 @@
 """Onyx: its commands as in the DeepOps RoCE guide, and its answers from `| json-print`."""
 
 import json
-import re
 from collections.abc import Mapping, Sequence
-from typing import cast
 
 from pydantic import JsonValue
 
@@ -18,7 +16,7 @@ from components.switches.dialect import (
     numbers_in,
     ranges,
 )
-from components.switches.settings import Announcement, Ecn, Neighbour, PortFacts, PortSettings
+from components.switches.settings import Announcement, Ecn, PortFacts, PortSettings
 from stacks.qos import Qos
 
 TRUST = {"dscp": "L3", "pcp": "L2", "both": "both", "none": "port"}
@@ -90,7 +88,7 @@ class Onyx(Dialect):
         ]
 
     def questions(self, ports: Sequence[str]) -> list[str]:
-        return [ALL_SWITCHPORTS, ALL_PFC, ALL_LLDP, *(each for port in ports for each in _of_port(port).values())]
+        return [ALL_SWITCHPORTS, ALL_PFC, *(each for port in ports for each in _of_port(port).values())]
 
     def facts(self, port: str, answers: Mapping[str, str], wanted: PortSettings) -> PortFacts:
         key, asked = f"Eth{port}", _of_port(port)
@@ -115,7 +113,7 @@ class Onyx(Dialect):
             )
         except (KeyError, ValueError, IndexError) as error:
             raise AnswerError(f"{asked['interface']}: no {error} for {key} in the answer") from None
-        return PortFacts(settings, _neighbour(answers, key))
+        return PortFacts(settings)
 
     def backup(self) -> str:
         return "show running-config"
@@ -136,11 +134,11 @@ class Onyx(Dialect):
         return numbered(r"\d+/\d+(/\d+)?", (name.removeprefix("Eth") for name in json.loads(answer)))
 
     def announcements(self, answer: str, port: str) -> list[Announcement]:
-        found = []
-        for entry in cast(list[dict[str, list[dict[str, str]]]], json.loads(answer)):
+        table, found = json.loads(answer), []
+        for entry in table if isinstance(table, list) else [table]:
             for name, heard in entry.items():
                 # a port in a bond is called `Eth1/1 (Po100)`
-                if name.split()[0] == f"Eth{port}":
+                if name.split(" ")[0] == f"Eth{port}":
                     found += [_announcement(each) for each in heard]
         return [each for each in found if each != Announcement()]
 
@@ -236,14 +234,6 @@ def _schedulers(answers: Mapping[str, str], command: str, key: str, wanted: Mapp
     table = _merged(_entry(answers, command, key, needed=False).get("ETS per TC"))
     rows = {tc: _merged(table[str(tc)]) for tc in wanted if str(tc) in table}
     return {tc: "strict" if row.get("S.Mode") == "Strict" else f"wrr {row.get('W', 0)}" for tc, row in rows.items()}
-
-
-def _neighbour(answers: Mapping[str, str], key: str) -> Neighbour | None:
-    heard = _entry(answers, ALL_LLDP, key, needed=False)
-    system, *ports = (str(heard.get(f"Remote {what}", "")) for what in ("system name", "port-id", "port description"))
-    if not re.fullmatch(r"[A-Za-z0-9][\w.-]*", system):  # empty, or `Not Advertised`
-        return None
-    return Neighbour(system, frozenset(port for port in ports if port and port != "Not Advertised"))
 
 
 def _announcement(heard: Mapping[str, str]) -> Announcement:

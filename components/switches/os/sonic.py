@@ -16,7 +16,6 @@ from components.switches.dialect import (
     Object,
     json_in,
     lldpctl_announcements,
-    lldpctl_neighbour,
     normal_ranges,
     numbered,
     numbers_in,
@@ -93,7 +92,7 @@ class Sonic(Dialect):
 
     def questions(self, ports: Sequence[str]) -> list[str]:
         del ports
-        return [DATABASE, LLDPCTL]
+        return [DATABASE]
 
     def facts(self, port: str, answers: Mapping[str, str], wanted: PortSettings) -> PortFacts:
         database = object_at(json_in(answers, DATABASE))
@@ -131,8 +130,7 @@ class Sonic(Dialect):
             f"would pause and still drop: {'; '.join(lacks)}. Let the switch's own QoS template set these, as they "
             "depend on its platform and cables, or set qos.mode: lossy"
         )
-        neighbour = lldpctl_neighbour(answers, port)
-        return PortFacts(settings, neighbour, (fault,) if lacks else ())
+        return PortFacts(settings, (fault,) if lacks else ())
 
     def backup(self) -> str:
         return DATABASE

@@ -115,9 +115,8 @@ def test_eos_tells_ports_neighbours_and_macs() -> None:
     answers = sample("eos")
     names = ("Ethernet1/1", "Ethernet2/1")
     sections = "".join(answers[f"show running-config interfaces {name}"] for name in names)
-    lldp = "".join(answers[f"show lldp neighbors {name} detail"] for name in names)
     listing = f"{sections}interface Management1\n"
-    switch = read("eos", **{Eos.port_list: listing, Eos.lldp_table: lldp, Eos.mac_table: ""})
+    switch = read("eos", **{Eos.port_list: listing, Eos.mac_table: ""})
     first, second = switch.ports.or_else(())
 
     assert (first.name, first.mtu_bytes.value, first.vlans.value) == ("Ethernet1/1", 9214, (111, 4094))

@@ -105,6 +105,7 @@ def test_commands_are_single_lines_and_never_look_like_comments(system: str) -> 
         *dialect.port_lines(cable.port, cable.wanted, frozenset(cable.wanted.fields())),
         *dialect.global_lines(Qos(mode="lossless")),
         *dialect.questions([cable.port]),
+        dialect.lldp_table,
         *dialect.checks([cable.port]),
         dialect.backup(),
     ]
@@ -128,6 +129,7 @@ def test_a_damaged_answer_is_an_error_of_the_answer_and_never_a_crash(system: st
         damaged = data.draw(damage(good[command]))
         try:
             dialect.facts(cable.port, {**good, command: damaged}, cable.wanted)
+            dialect.neighbour(cable.port, {**good, command: damaged})
         except AnswerError:
             refused += 1
 

@@ -6,7 +6,7 @@ import pytest
 
 from components.switches.dialect import AnswerError, normal_ranges, numbers_in
 from components.switches.os import dialect_of
-from components.switches.settings import Ecn, Neighbour, PortSettings, cables_of, differences, wrong_cable
+from components.switches.settings import Announcement, Ecn, PortSettings, cables_of, differences, wrong_cable
 from tests.components.switches.labs import switch_entry, with_switches
 from tests.components.switches.systems import PORTS, WRONG, answers_of
 
@@ -33,18 +33,20 @@ def test_a_port_that_is_as_it_should_be_has_no_difference(system: str) -> None:
 
 @pytest.mark.parametrize("system", PORTS)
 def test_the_neighbour_is_heard_by_name_and_port(system: str) -> None:
-    neighbour = facts(system).neighbour
+    lab = with_switches(switch_entry(system), qos={})
+    neighbour = dialect_of(lab.switches[0]).neighbour(PORTS[system][0], answers_of(system))
 
     assert neighbour is not None
     assert neighbour.system == "gpu01"
-    assert "enp5s0" in neighbour.ports
+    assert "enp5s0" in neighbour.port_names
 
 
 @pytest.mark.parametrize("system", PORTS)
 def test_every_question_of_a_port_has_an_answer_here(system: str) -> None:
     lab = with_switches(switch_entry(system), qos={})
 
-    assert set(dialect_of(lab.switches[0]).questions(PORTS[system][:1])) <= set(answers_of(system))
+    dialect = dialect_of(lab.switches[0])
+    assert {dialect.lldp_table, *dialect.questions(PORTS[system][:1])} <= set(answers_of(system))
 
 
 @pytest.mark.parametrize(("system", "case"), [(name, case) for name, cases in WRONG.items() for case in cases])
@@ -174,8 +176,8 @@ def test_the_map_is_compared_with_what_is_heard() -> None:
     cable = cables_of(lab, lab.switches[0])[0]
     interfaces = {node.name: frozenset(pf.interface for pf in node.pfs) for node in lab.nodes}
 
-    def said(system: str, *ports: str) -> str | None:
-        return wrong_cable(cable, Neighbour(system, frozenset(ports)), interfaces)
+    def said(system: str, port: str) -> str | None:
+        return wrong_cable(cable, Announcement(system=system, port_id=port), interfaces)
 
     assert said("gpu01", "enp5s0") is None
     assert said("gpu01.example.com", "aa:bb:cc:dd:ee:01") is None, "a MAC alone contradicts nothing"
