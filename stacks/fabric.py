@@ -149,6 +149,10 @@ class Fabric(Section):
     allow_management_vmkernel: bool = False
     """Whether PVRDMA may share the adapter of the management address."""
 
+    @property
+    def switch_by_rail(self) -> dict[str, DistributedSwitch]:
+        return {switch.rail: switch for switch in self.switches}
+
     @model_validator(mode="after")
     def _one_vmkernel_a_host(self) -> Self:
         tagged = [host.name for switch in self.switches for host in switch.hosts if host.vmkernel is not None]

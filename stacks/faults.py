@@ -8,9 +8,7 @@ import yaml
 from pydantic import BaseModel, TypeAdapter, ValidationError
 from pydantic_core import ErrorDetails
 
-from stacks.access import Access
 from stacks.base import Section, members
-from stacks.cluster import Cluster
 from stacks.delivery import Delivery
 from stacks.docstrings import field_docstrings
 from stacks.groups import NodeGroup, Progression, RailGroup, SwitchGroup
@@ -152,21 +150,15 @@ def _valid_parts(given: object, model: type[BaseModel]) -> Parts:
         found = {i: valid(kind, value) for i, value in enumerate(values)} if isinstance(values, list) else {}
         return {i: part for i, part in found.items() if part is not None}
 
-    known = {"name", "kind", "access", "rails", "nodes", "cluster"}
-    others = {
-        key: valid(cast("type[object]", field.annotation), sections[key])
-        for key, field in model.model_fields.items()
-        if key in sections and key not in known
-    }
     rails = valid_list(Rail, "rails")
-    kind = sections.get("kind")
     return Parts(
-        kind if isinstance(kind, str) else None,
-        valid(Access, sections.get("access")),
         rails,
         valid_list(cast("type[Node]", Node), "nodes"),
-        valid(Cluster, sections.get("cluster")),
-        others,
+        {
+            key: valid(cast("type[object]", field.annotation), sections[key])
+            for key, field in model.model_fields.items()
+            if key in sections and key not in ("rails", "nodes")
+        },
         all_rails_valid=len(rails) == len(sections.get("rails") or ()),
     )
 

@@ -77,8 +77,7 @@ class Lab(Sections):
     @model_validator(mode="after")
     def _sections_fit_together(self) -> Self:
         rails, nodes = dict(enumerate(self.rails)), dict(enumerate(self.nodes))
-        parts = Parts(self.kind, self.access, rails, nodes, self.cluster, dict(self))
-        if faults := broken_rules(parts):
+        if faults := broken_rules(Parts(rails, nodes, dict(self))):
             raise BrokenRulesError(faults)
         return self
 

@@ -1,33 +1,48 @@
-"""Rules between sections of a lab file: one file per topic, each listed here."""
+"""Rules between sections of a lab file: one file per topic, one function `refuse_…` per rule.
 
-from stacks.rules.benchmarks import BENCHMARK_RULES
-from stacks.rules.bitfusion import BITFUSION_RULES
-from stacks.rules.bootstrap import BOOTSTRAP_RULES
-from stacks.rules.cluster import CLUSTER_RULES
-from stacks.rules.core import CORE_RULES
-from stacks.rules.drivers import DRIVER_RULES
-from stacks.rules.fabric import FABRIC_RULES
-from stacks.rules.guests import GUEST_RULES
-from stacks.rules.machines import MACHINE_RULES
-from stacks.rules.parts import BrokenRulesError, Fault, Parts, Path, Rule, show
-from stacks.rules.switches import SWITCH_RULES
+A rule applies where the lab has every section that is a parameter of it; `parts` is all that is valid.
+"""
 
-__all__ = ["BrokenRulesError", "Fault", "Parts", "Path", "broken_rules", "show"]
+from collections.abc import Callable, Iterator
+from inspect import signature
+from types import ModuleType
 
-RULES: tuple[Rule, ...] = (
-    *CORE_RULES,
-    *CLUSTER_RULES,
-    *BENCHMARK_RULES,
-    *BITFUSION_RULES,
-    *BOOTSTRAP_RULES,
-    *DRIVER_RULES,
-    *FABRIC_RULES,
-    *GUEST_RULES,
-    *MACHINE_RULES,
-    *SWITCH_RULES,
+from stacks.rules import (
+    benchmarks,
+    bitfusion,
+    bootstrap,
+    cluster,
+    core,
+    drivers,
+    fabric,
+    guests,
+    machines,
+    switches,
 )
+from stacks.rules.parts import BrokenRulesError, Fault, Parts, Path, show
+
+__all__ = ["RULES", "BrokenRulesError", "Fault", "Parts", "Path", "broken_rules", "show"]
+
+Rule = Callable[..., Iterator[Fault]]
+
+
+def _rules_of(topic: ModuleType) -> dict[Rule, tuple[str, ...]]:
+    """The rules of a file with the names of their parameters."""
+    found = (each for name, each in vars(topic).items() if name.startswith("refuse_"))
+    return {rule: tuple(signature(rule).parameters) for rule in found}
+
+
+TOPICS = (core, cluster, benchmarks, bitfusion, bootstrap, drivers, fabric, guests, machines, switches)
+RULES = {rule: names for topic in TOPICS for rule, names in _rules_of(topic).items()}
+"""Every rule, with the names of its parameters."""
 
 
 def broken_rules(parts: Parts) -> list[Fault]:
-    """All faults between the sections, in the order of the file."""
-    return [fault for rule in RULES for fault in rule(parts)]
+    """All faults between the sections."""
+    known = {**parts.sections, "parts": parts}
+    faults: list[Fault] = []
+    for rule, names in RULES.items():
+        given = {name: known.get(name) for name in names}
+        if all(section is not None for section in given.values()):
+            faults += rule(**given)
+    return faults

@@ -4,18 +4,18 @@ from collections.abc import Iterator
 from pathlib import PurePosixPath
 
 from stacks.benchmarks import Benchmarks
+from stacks.cluster import Cluster
 from stacks.delivery import Pvrdma
 from stacks.images import Images
 from stacks.report import Report
-from stacks.rules.parts import Fault, Parts, Rule
-from stacks.words import plural
+from stacks.rules.parts import Fault, Parts
+from stacks.words import plural, some
 
 LAST_PORT = 65_535
 
 
-def _refuse_an_incast_that_no_rail_can_hold(parts: Parts) -> Iterator[Fault]:
-    benchmarks = parts.section("benchmarks", Benchmarks)
-    if benchmarks is None or not benchmarks.verbs.incast or not parts.all_rails_valid:
+def refuse_an_incast_that_no_rail_can_hold(parts: Parts, benchmarks: Benchmarks) -> Iterator[Fault]:
+    if not benchmarks.verbs.incast or not parts.all_rails_valid:
         return
     on_rail = {rail.name: 0 for rail in parts.rails.values()}
     for _, node, pf in parts.pfs():
@@ -30,10 +30,7 @@ def _refuse_an_incast_that_no_rail_can_hold(parts: Parts) -> Iterator[Fault]:
         )
 
 
-def _refuse_ports_beyond_the_last(parts: Parts) -> Iterator[Fault]:
-    benchmarks = parts.section("benchmarks", Benchmarks)
-    if benchmarks is None:
-        return
+def refuse_ports_beyond_the_last(parts: Parts, benchmarks: Benchmarks) -> Iterator[Fault]:
     verbs, needed = benchmarks.verbs, max(len(parts.rails), benchmarks.verbs.incast)
     if verbs.first_port + needed - 1 > LAST_PORT:
         yield Fault(
@@ -43,10 +40,9 @@ def _refuse_ports_beyond_the_last(parts: Parts) -> Iterator[Fault]:
         )
 
 
-def _refuse_vendor_verbs_for_pvrdma(parts: Parts) -> Iterator[Fault]:
+def refuse_vendor_verbs_for_pvrdma(cluster: Cluster, images: Images) -> Iterator[Fault]:
     """The Bitfusion article: the vendor's libraries do not support VMware's device, and programs silently find none."""
-    images = parts.section("images", Images)
-    if parts.cluster is None or not isinstance(parts.cluster.delivery, Pvrdma) or images is None:
+    if not isinstance(cluster.delivery, Pvrdma):
         return
     why = "but cluster.delivery is pvrdma, whose device the vendor's libraries do not support; write distribution"
     if images.benchmark.verbs == "vendor":
@@ -55,18 +51,17 @@ def _refuse_vendor_verbs_for_pvrdma(parts: Parts) -> Iterator[Fault]:
         yield Fault(("images", "training", "verbs"), f"base, {why}")
 
 
-def _refuse_a_port_that_a_node_s_own_sshd_has(parts: Parts) -> Iterator[Fault]:
+def refuse_a_port_that_a_node_s_own_sshd_has(parts: Parts, cluster: Cluster) -> Iterator[Fault]:
     """In the machine's own network the workers' sshd would not start. Simulated nodes run no pods."""
-    if parts.cluster is None or not isinstance(parts.cluster.delivery, Pvrdma) or parts.kind == "virtual":
+    if not isinstance(cluster.delivery, Pvrdma) or parts.kind == "virtual":
         return
-    port = parts.cluster.delivery.ssh_port
+    port = cluster.delivery.ssh_port
     workers = (node for node in parts.nodes.values() if node.gpus and node.role == "worker")
     taken = [node.name for node in workers if node.ssh_port == port]
     if taken:
-        listed = ", ".join(taken[:3]) + (f" and {len(taken) - 3} more" if len(taken) > 3 else "")
         yield Fault(
             ("cluster", "delivery", "ssh_port"),
-            f"{port} is also the ssh_port of {listed}, and a job's workers share the host's "
+            f"{port} is also the ssh_port of {some(taken, 3)}, and a job's workers share the host's "
             "network; choose another port",
         )
 
@@ -75,9 +70,8 @@ THROWN_AWAY = (".sim", ".engine", ".venv")
 """Folders of a checkout that `make clean` removes."""
 
 
-def _measurements_of_hardware_outlive_the_simulator(parts: Parts) -> Iterator[Fault]:
-    report = parts.section("report", Report)
-    if report is None or report.store is None or parts.kind != "hardware":
+def refuse_a_store_that_does_not_outlive_the_simulator(parts: Parts, report: Report) -> Iterator[Fault]:
+    if report.store is None or parts.kind != "hardware":
         return
     first = PurePosixPath(report.store).parts[0]
     if first in THROWN_AWAY:
@@ -85,12 +79,3 @@ def _measurements_of_hardware_outlive_the_simulator(parts: Parts) -> Iterator[Fa
             ("report", "store"),
             f"{report.store} is inside {first}, which `make clean` removes; use another folder, or remove store",
         )
-
-
-BENCHMARK_RULES: tuple[Rule, ...] = (
-    _refuse_an_incast_that_no_rail_can_hold,
-    _refuse_ports_beyond_the_last,
-    _refuse_vendor_verbs_for_pvrdma,
-    _refuse_a_port_that_a_node_s_own_sshd_has,
-    _measurements_of_hardware_outlive_the_simulator,
-)

@@ -4,22 +4,20 @@ from collections.abc import Iterator
 from ipaddress import IPv4Address
 
 from stacks.bitfusion import Bitfusion, named_addresses, way_to
+from stacks.fabric import Fabric
 from stacks.guests import BitfusionClient
-from stacks.rules.parts import Fault, Parts, Path, Rule, twice
+from stacks.rules.parts import Fault, Parts, Path, twice
 
 PATH = ("bitfusion", "servers")
 
 
-def _refuse_servers_without_a_vcenter(parts: Parts) -> Iterator[Fault]:
-    bitfusion = parts.section("bitfusion", Bitfusion)
-    if bitfusion is not None and parts.others.get("fabric") is None:
+def refuse_servers_without_a_vcenter(parts: Parts) -> Iterator[Fault]:
+    if parts.has("bitfusion") and not parts.has("fabric"):
         yield Fault(("bitfusion",), "Bitfusion servers are created in a vCenter; describe it in `fabric`")
 
 
-def _refuse_adapters_off_their_rail(parts: Parts) -> Iterator[Fault]:
-    bitfusion, switches = parts.section("bitfusion", Bitfusion), parts.fabric_switches
-    if bitfusion is None or not switches:
-        return
+def refuse_adapters_off_their_rail(parts: Parts, bitfusion: Bitfusion, fabric: Fabric) -> Iterator[Fault]:
+    switches = fabric.switch_by_rail
     rails = parts.rails_by_name
     for i, server in enumerate(bitfusion.servers):
         for j, adapter in enumerate(server.adapters):
@@ -42,11 +40,8 @@ def _refuse_adapters_off_their_rail(parts: Parts) -> Iterator[Fault]:
                 )
 
 
-def _refuse_pvrdma_as_the_first_adapter(parts: Parts) -> Iterator[Fault]:
-    bitfusion, switches = parts.section("bitfusion", Bitfusion), parts.fabric_switches
-    if bitfusion is None:
-        return
-    groups = {switch.port_group for switch in switches.values()}
+def refuse_pvrdma_as_the_first_adapter(bitfusion: Bitfusion, fabric: Fabric) -> Iterator[Fault]:
+    groups = {switch.port_group for switch in fabric.switches}
     if bitfusion.management_network in groups:
         yield Fault(
             ("bitfusion", "management_network"),
@@ -55,10 +50,7 @@ def _refuse_pvrdma_as_the_first_adapter(parts: Parts) -> Iterator[Fault]:
         )
 
 
-def _refuse_what_stands_twice(parts: Parts) -> Iterator[Fault]:
-    bitfusion = parts.section("bitfusion", Bitfusion)
-    if bitfusion is None:
-        return
+def refuse_what_is_given_twice(parts: Parts, bitfusion: Bitfusion) -> Iterator[Fault]:
     names: list[tuple[Path, str]] = [(("nodes", i, "name"), node.name) for i, node in parts.nodes.items()]
     names += [((*PATH, i, "name"), server.name) for i, server in enumerate(bitfusion.servers)]
     addresses: list[tuple[Path, IPv4Address]] = [((*path, "address"), pf.address.ip) for path, _, pf in parts.pfs()]
@@ -72,17 +64,16 @@ def _refuse_what_stands_twice(parts: Parts) -> Iterator[Fault]:
     yield from (fault for fault in twice("address", addresses, "choose a free one") if fault.path[0] == "bitfusion")
 
 
-def _refuse_clients_that_share_no_rail_with_a_server(parts: Parts) -> Iterator[Fault]:
+def refuse_clients_that_share_no_rail_with_a_server(parts: Parts, bitfusion_client: BitfusionClient) -> Iterator[Fault]:
     """Rails have no routes to each other, and a client without one would borrow over its management network."""
-    client = parts.section("bitfusion_client", BitfusionClient)
-    if client is None or not parts.all_rails_valid:
+    if not parts.all_rails_valid:
         return
     bitfusion = parts.section("bitfusion", Bitfusion)
-    servers = bitfusion.addresses if bitfusion else named_addresses(client.servers, parts.rails.values())
+    servers = bitfusion.addresses if bitfusion else named_addresses(bitfusion_client.servers, parts.rails.values())
     rails = {rail.name for rail in parts.rails.values()}
     nodes = parts.nodes_by_name
-    for i, name in enumerate(client.nodes):
-        # GUEST_RULES report a node that does not exist and a server on no rail
+    for i, name in enumerate(bitfusion_client.nodes):
+        # the guests' rules report a node that does not exist and a server on no rail
         for server in (server for server in servers if name in nodes and rails.issuperset(server) and server):
             if way_to(server, nodes[name]) is None:
                 listed = " or ".join(server)
@@ -91,12 +82,3 @@ def _refuse_clients_that_share_no_rail_with_a_server(parts: Parts) -> Iterator[F
                     f"{name} has no PF on {listed}, which the server at {next(iter(server.values()))} uses; "
                     f"add a PF on {listed}, or remove the client",
                 )
-
-
-BITFUSION_RULES: tuple[Rule, ...] = (
-    _refuse_servers_without_a_vcenter,
-    _refuse_adapters_off_their_rail,
-    _refuse_pvrdma_as_the_first_adapter,
-    _refuse_what_stands_twice,
-    _refuse_clients_that_share_no_rail_with_a_server,
-)

@@ -8,14 +8,14 @@ from stacks.delivery import Pvrdma, SharedRdma, SriovOperator, SriovPlain
 from stacks.drivers import NicDriver
 from stacks.gpus import Gpu
 from stacks.hosts import HostPolicy
-from stacks.rules.parts import Fault, Parts, Rule
+from stacks.rules.parts import Fault, Parts
 from stacks.words import plural
 
 
-def _refuse_vfs_of_two_owners(parts: Parts) -> Iterator[Fault]:
-    if parts.cluster is None or isinstance(parts.cluster.delivery, SriovPlain):
+def refuse_vfs_of_two_owners(parts: Parts, cluster: Cluster) -> Iterator[Fault]:
+    delivery = cluster.delivery
+    if isinstance(delivery, SriovPlain):
         return
-    delivery = parts.cluster.delivery
     owner = {
         "sriov_operator": "the operator creates VFs; write 0 here and the count in cluster.delivery.vfs",
         "shared_rdma": "pods share the PF and use no VF; write 0",
@@ -26,20 +26,17 @@ def _refuse_vfs_of_two_owners(parts: Parts) -> Iterator[Fault]:
             yield Fault((*path, "vfs"), f"{pf.vfs} with cluster.delivery {delivery.profile}: {owner}")
 
 
-def _refuse_a_shared_device_in_exclusive_namespaces(parts: Parts) -> Iterator[Fault]:
-    hosts = parts.section("hosts", HostPolicy)
-    if parts.cluster is None or hosts is None or hosts.rdma_namespaces != "exclusive":
-        return
-    if isinstance(parts.cluster.delivery, SharedRdma | Pvrdma):
+def refuse_a_shared_device_in_exclusive_namespaces(cluster: Cluster, hosts: HostPolicy) -> Iterator[Fault]:
+    if hosts.rdma_namespaces == "exclusive" and isinstance(cluster.delivery, SharedRdma | Pvrdma):
         yield Fault(
             ("hosts", "rdma_namespaces"),
-            f"exclusive gives a device to one pod, but cluster.delivery {parts.cluster.delivery.profile} shares it; "
+            f"exclusive gives a device to one pod, but cluster.delivery {cluster.delivery.profile} shares it; "
             "its device plugin would not start. Write shared, or choose a profile with VFs",
         )
 
 
-def _refuse_another_prefix_than_the_operator_s(parts: Parts) -> Iterator[Fault]:
-    operator = parts.cluster.delivery if parts.cluster else None
+def refuse_another_prefix_than_the_operator_s(parts: Parts, cluster: Cluster) -> Iterator[Fault]:
+    operator = cluster.delivery
     if not isinstance(operator, SriovOperator):
         return
     for i, rail, pod in parts.pod_rails():
@@ -58,9 +55,8 @@ def _refuse_another_prefix_than_the_operator_s(parts: Parts) -> Iterator[Fault]:
             )
 
 
-def _refuse_more_pods_than_addresses(parts: Parts) -> Iterator[Fault]:
-    cluster = parts.cluster
-    if cluster is None or not isinstance(cluster.delivery, SharedRdma) or not cluster.ipam.IN_BLOCKS:
+def refuse_more_pods_than_addresses(parts: Parts, cluster: Cluster) -> Iterator[Fault]:
+    if not isinstance(cluster.delivery, SharedRdma) or not cluster.ipam.IN_BLOCKS:
         return
     for i, _, pod in parts.pod_rails():
         if pod.addresses_per_node < cluster.delivery.most_pods:
@@ -72,8 +68,8 @@ def _refuse_more_pods_than_addresses(parts: Parts) -> Iterator[Fault]:
             )
 
 
-def _refuse_a_macvlan_over_several_names(parts: Parts) -> Iterator[Fault]:
-    if parts.cluster is None or not isinstance(parts.cluster.delivery, SharedRdma):
+def refuse_a_macvlan_over_several_names(parts: Parts, cluster: Cluster) -> Iterator[Fault]:
+    if not isinstance(cluster.delivery, SharedRdma):
         return
     first_on: dict[str, tuple[str, str]] = {}
     pods = {rail.name for _, rail, _ in parts.pod_rails()}
@@ -89,8 +85,8 @@ def _refuse_a_macvlan_over_several_names(parts: Parts) -> Iterator[Fault]:
             )
 
 
-def _refuse_several_rails_of_pvrdma(parts: Parts) -> Iterator[Fault]:
-    if parts.cluster is None or not isinstance(parts.cluster.delivery, Pvrdma):
+def refuse_several_rails_of_pvrdma(parts: Parts, cluster: Cluster) -> Iterator[Fault]:
+    if not isinstance(cluster.delivery, Pvrdma):
         return
     for i in list(parts.rails)[1:]:
         yield Fault(
@@ -100,21 +96,17 @@ def _refuse_several_rails_of_pvrdma(parts: Parts) -> Iterator[Fault]:
         )
 
 
-def _refuse_static_addresses_for_replicas(parts: Parts) -> Iterator[Fault]:
-    benchmarks = parts.section("benchmarks", Benchmarks)
-    if parts.cluster is None or not parts.cluster.ipam.NAMED_BY_PODS or benchmarks is None:
-        return
+def refuse_static_addresses_for_replicas(cluster: Cluster, benchmarks: Benchmarks) -> Iterator[Fault]:
     job = "benchmarks.nccl" if benchmarks.nccl else "benchmarks.mpi" if benchmarks.mpi else ""
-    if job and not isinstance(parts.cluster.delivery, Pvrdma):
+    if job and cluster.ipam.NAMED_BY_PODS and not isinstance(cluster.delivery, Pvrdma):
         yield Fault(
             ("cluster", "ipam"),
-            f"{parts.cluster.ipam.kind} gives every replica of {job} the same address; use nv_ipam, or remove {job}",
+            f"{cluster.ipam.kind} gives every replica of {job} the same address; use nv_ipam, or remove {job}",
         )
 
 
-def _refuse_ipam_where_nothing_asks_for_it(parts: Parts) -> Iterator[Fault]:
-    cluster: Cluster | None = parts.cluster
-    if cluster and isinstance(cluster.delivery, Pvrdma) and "ipam" in cluster.model_fields_set:
+def refuse_ipam_where_nothing_asks_for_it(cluster: Cluster) -> Iterator[Fault]:
+    if isinstance(cluster.delivery, Pvrdma) and "ipam" in cluster.model_fields_set:
         yield Fault(
             ("cluster", "ipam"),
             f"{cluster.ipam.kind} has no effect with cluster.delivery pvrdma, where pods use the VM's own address; "
@@ -122,17 +114,15 @@ def _refuse_ipam_where_nothing_asks_for_it(parts: Parts) -> Iterator[Fault]:
         )
 
 
-def _refuse_drivers_that_nobody_brings(parts: Parts) -> Iterator[Fault]:
-    if parts.cluster is None:
-        return
+def refuse_drivers_that_nobody_brings(parts: Parts, cluster: Cluster) -> Iterator[Fault]:
     driver, gpu = parts.section("driver", NicDriver), parts.section("gpu", Gpu)
-    if driver and driver.source == "operator" and not isinstance(parts.cluster.delivery, SriovOperator):
+    if driver and driver.source == "operator" and not isinstance(cluster.delivery, SriovOperator):
         yield Fault(
             ("driver", "source"),
             "operator needs cluster.delivery sriov_operator, which installs NIC drivers; choose that profile or "
             "another source",
         )
-    if gpu is None or parts.cluster.gpus == "operator":
+    if gpu is None or cluster.gpus == "operator":
         return
     for field, source in (("driver", gpu.driver.source), ("toolkit", gpu.toolkit.source)):
         if source == "operator":
@@ -142,14 +132,14 @@ def _refuse_drivers_that_nobody_brings(parts: Parts) -> Iterator[Fault]:
             )
 
 
-def _refuse_a_cluster_that_no_rail_reaches(parts: Parts) -> Iterator[Fault]:
-    if parts.cluster is not None and parts.rails and parts.all_rails_valid and not list(parts.pod_rails()):
+def refuse_a_cluster_that_no_rail_reaches(parts: Parts) -> Iterator[Fault]:
+    if parts.has("cluster") and parts.rails and parts.all_rails_valid and not list(parts.pod_rails()):
         yield Fault(
             ("cluster",), "no rail has a `pod` section, so no pod can reach a rail; add one, or remove this section"
         )
 
 
-def _refuse_untagged_pods_across_routers(parts: Parts) -> Iterator[Fault]:
+def refuse_untagged_pods_across_routers(parts: Parts) -> Iterator[Fault]:
     """Pods of a rail share one subnet; the untagged networks of two leaves or cables do not."""
     shared = parts.cluster is not None and isinstance(parts.cluster.delivery, SharedRdma)
     for i, rail, pod in parts.pod_rails():
@@ -159,18 +149,3 @@ def _refuse_untagged_pods_across_routers(parts: Parts) -> Iterator[Fault]:
                 f"pods would be untagged, but {rail.name} has several untagged networks with routers between them; "
                 "give pods their own VLAN across the leaves (with VFs), or remove pod",
             )
-
-
-CLUSTER_RULES: tuple[Rule, ...] = (
-    _refuse_vfs_of_two_owners,
-    _refuse_a_shared_device_in_exclusive_namespaces,
-    _refuse_another_prefix_than_the_operator_s,
-    _refuse_more_pods_than_addresses,
-    _refuse_a_macvlan_over_several_names,
-    _refuse_several_rails_of_pvrdma,
-    _refuse_static_addresses_for_replicas,
-    _refuse_ipam_where_nothing_asks_for_it,
-    _refuse_drivers_that_nobody_brings,
-    _refuse_a_cluster_that_no_rail_reaches,
-    _refuse_untagged_pods_across_routers,
-)

@@ -5,15 +5,16 @@ from collections.abc import Iterator
 from ipaddress import IPv4Network
 from itertools import combinations
 
+from stacks.access import Access
+from stacks.cluster import Cluster
 from stacks.delivery import SriovOperator, SriovPlain
 from stacks.nodes import Pf, VsphereVm
 from stacks.rails import Rail
-from stacks.rules.parts import Fault, Parts, Path, Rule, show, twice
-from stacks.simulator import Simulator
+from stacks.rules.parts import Fault, Parts, Path, show, twice
 from stacks.words import plural
 
 
-def _refuse_names_given_twice(parts: Parts) -> Iterator[Fault]:
+def refuse_names_given_twice(parts: Parts) -> Iterator[Fault]:
     rails, nodes, pods = parts.rails.items(), parts.nodes.items(), list(parts.pod_rails())
     yield from twice("name", ((("rails", i, "name"), rail.name) for i, rail in rails), "give each rail its own name")
     yield from twice("name", ((("nodes", i, "name"), node.name) for i, node in nodes), "give each node its own name")
@@ -34,7 +35,117 @@ def _refuse_names_given_twice(parts: Parts) -> Iterator[Fault]:
     )
 
 
-def _refuse_addresses_given_twice(parts: Parts) -> Iterator[Fault]:
+def refuse_former_names_in_use(parts: Parts) -> Iterator[Fault]:
+    names = {node.name for node in parts.nodes.values()}
+    for i, node in parts.nodes.items():
+        if node.formerly in names:
+            yield Fault(
+                ("nodes", i, "formerly"),
+                f"{node.formerly} is still a node of this lab; remove that node, or correct formerly",
+            )
+
+
+def refuse_overlapping_subnets(parts: Parts) -> Iterator[Fault]:
+    subnets: list[tuple[Path, str, IPv4Network]] = []
+    ranges = set()
+    for i, rail in parts.rails.items():
+        # rails of links may be cut from one range, in any order
+        if rail.name not in parts.split_rails or rail.host_subnet not in ranges:
+            subnets.append((("rails", i, "host_subnet"), f"{rail.name}'s host_subnet", rail.host_subnet))
+        if rail.name in parts.split_rails:
+            ranges.add(rail.host_subnet)
+        if rail.pod is not None:
+            subnets.append((("rails", i, "pod", "subnet"), f"{rail.name}'s pod subnet", rail.pod.subnet))
+    if parts.cluster:
+        subnets.append((("cluster", "pod_subnet"), "the cluster's pod_subnet", parts.cluster.pod_subnet))
+        subnets.append((("cluster", "service_subnet"), "the cluster's service_subnet", parts.cluster.service_subnet))
+    for (_, first, one), (path, _, other) in combinations(subnets, 2):
+        if one.overlaps(other):
+            yield Fault(
+                path,
+                f"{other} overlaps {first} {one}: traffic would leave through the wrong NIC; choose separate ranges",
+            )
+    for i, node in parts.nodes.items():
+        for _, owner, subnet in subnets:
+            if node.address in subnet:
+                yield Fault(
+                    ("nodes", i, "address"),
+                    f"{node.address} is in {owner} {subnet}; use a management address outside the rails",
+                )
+
+
+def refuse_overlapping_links(parts: Parts) -> Iterator[Fault]:
+    """A subnet belongs to one rail: a longer prefix would take the addresses of another."""
+    split = parts.split_rails
+    first: dict[IPv4Network, tuple[Path, str]] = {}
+    for path, _, pf in parts.pfs():
+        if pf.rail not in split:
+            continue
+        other, rail = first.setdefault(pf.address.network, ((*path, "address"), pf.rail))
+        if rail != pf.rail:
+            yield Fault(
+                (*path, "address"),
+                f"{pf.address} is in the subnet of {rail} at {show(other)}; give each rail its own subnets",
+                also=other,
+            )
+    inside: IPv4Network | None = None
+    for subnet in sorted(first):
+        if inside is not None and subnet.subnet_of(inside):
+            path, _ = first[subnet]
+            other, _ = first[inside]
+            text = f"{subnet} is part of {inside} at {show(other)}; use one prefix length per subnet"
+            yield Fault(path, text, also=other)
+        else:
+            inside = subnet
+
+
+def refuse_pools_too_small(parts: Parts) -> Iterator[Fault]:
+    for i, rail, pod in parts.pod_rails():
+        vfs = [pf.vfs for _, node, pf in parts.pfs() if pf.rail == rail.name and node.state != "absent"]
+        block = pod.addresses_per_node
+        base = pod.subnet.network_address + 1
+        if vfs and block < max(vfs):
+            yield Fault(
+                ("rails", i, "pod", "addresses_per_node"),
+                f"{block} addresses for up to {max(vfs)} VFs per node: some pods would get none; "
+                f"set at least {max(vfs)}",
+            )
+        elif pod.block_count < len(vfs):
+            yield Fault(
+                ("rails", i, "pod"),
+                f"the pool has {plural(pod.block_count, 'whole block')} of {block} (counted from {base}) "
+                f"for {plural(len(vfs), 'node')}; widen it to {block * (len(vfs) + 1)} addresses or lower "
+                "addresses_per_node",
+            )
+
+
+def refuse_interfaces_on_two_rails(parts: Parts, cluster: Cluster) -> Iterator[Fault]:
+    """Server models may give one name to NICs of different rails; then only the PCI addresses distinguish them."""
+    pods = {rail.name for _, rail, _ in parts.pod_rails()}
+    found = [(path, node, pf) for path, node, pf in parts.pfs() if pf.rail in pods and node.state != "absent"]
+    slots: dict[str, set[str | None]] = defaultdict(set)
+    named: dict[tuple[str, str], set[str | None]] = defaultdict(set)
+    for _, _, pf in found:
+        slots[pf.rail].add(pf.pci)
+        named[pf.rail, pf.interface].add(pf.pci)
+    by_slot = isinstance(cluster.delivery, SriovPlain | SriovOperator)
+    first_on: dict[str, dict[str, str]] = defaultdict(dict)
+    for path, node, pf in found:
+        for rail, first in first_on[pf.interface].items():
+            mixed = named[rail, pf.interface] & slots[pf.rail] | named[pf.rail, pf.interface] & slots[rail]
+            known = None not in slots[rail] | slots[pf.rail]
+            if rail != pf.rail and (mixed or not known or not by_slot):
+                yield Fault(
+                    (*path, "interface"),
+                    f"{pf.interface} is on {pf.rail} here and on {rail} at {first}: the device plugin has one list of "
+                    "names for all nodes and would mix the rails; give the NICs one name per rail (udev)"
+                    + (f", or write pci at every PF on {rail} and {pf.rail}" if by_slot and not known else ""),
+                )
+                break
+        first_on[pf.interface].setdefault(pf.rail, node.name)
+
+
+def refuse_addresses_given_twice(parts: Parts) -> Iterator[Fault]:
     endpoints = (
         (("nodes", i, "address"), f"{node.address} port {node.ssh_port}")
         for i, node in parts.nodes.items()
@@ -46,17 +157,7 @@ def _refuse_addresses_given_twice(parts: Parts) -> Iterator[Fault]:
     yield from twice("address", addresses, "give each PF its own from the rail's host_subnet")
 
 
-def _refuse_former_names_in_use(parts: Parts) -> Iterator[Fault]:
-    names = {node.name for node in parts.nodes.values()}
-    for i, node in parts.nodes.items():
-        if node.formerly in names:
-            yield Fault(
-                ("nodes", i, "formerly"),
-                f"{node.formerly} is still a node of this lab; remove that node, or correct formerly",
-            )
-
-
-def _refuse_pfs_off_their_rail(parts: Parts) -> Iterator[Fault]:
+def refuse_pfs_off_their_rail(parts: Parts) -> Iterator[Fault]:
     rails, split = parts.rails_by_name, parts.split_rails
     for path, _, pf in parts.pfs():
         if pf.rail not in rails:
@@ -99,109 +200,7 @@ def _refuse_a_pf_out_of_its_range(path: Path, pf: Pf, rail: Rail) -> Iterator[Fa
         )
 
 
-def _refuse_overlapping_links(parts: Parts) -> Iterator[Fault]:
-    """A subnet belongs to one rail: a longer prefix would take the addresses of another."""
-    split = parts.split_rails
-    first: dict[IPv4Network, tuple[Path, str]] = {}
-    for path, _, pf in parts.pfs():
-        if pf.rail not in split:
-            continue
-        other, rail = first.setdefault(pf.address.network, ((*path, "address"), pf.rail))
-        if rail != pf.rail:
-            yield Fault(
-                (*path, "address"),
-                f"{pf.address} is in the subnet of {rail} at {show(other)}; give each rail its own subnets",
-                also=other,
-            )
-    inside: IPv4Network | None = None
-    for subnet in sorted(first):
-        if inside is not None and subnet.subnet_of(inside):
-            path, _ = first[subnet]
-            other, _ = first[inside]
-            text = f"{subnet} is part of {inside} at {show(other)}; use one prefix length per subnet"
-            yield Fault(path, text, also=other)
-        else:
-            inside = subnet
-
-
-def _refuse_overlapping_subnets(parts: Parts) -> Iterator[Fault]:
-    subnets: list[tuple[Path, str, IPv4Network]] = []
-    ranges = set()
-    for i, rail in parts.rails.items():
-        # rails of links may be cut from one range, in any order
-        if rail.name not in parts.split_rails or rail.host_subnet not in ranges:
-            subnets.append((("rails", i, "host_subnet"), f"{rail.name}'s host_subnet", rail.host_subnet))
-        if rail.name in parts.split_rails:
-            ranges.add(rail.host_subnet)
-        if rail.pod is not None:
-            subnets.append((("rails", i, "pod", "subnet"), f"{rail.name}'s pod subnet", rail.pod.subnet))
-    if parts.cluster:
-        subnets.append((("cluster", "pod_subnet"), "the cluster's pod_subnet", parts.cluster.pod_subnet))
-        subnets.append((("cluster", "service_subnet"), "the cluster's service_subnet", parts.cluster.service_subnet))
-    for (_, first, one), (path, _, other) in combinations(subnets, 2):
-        if one.overlaps(other):
-            yield Fault(
-                path,
-                f"{other} overlaps {first} {one}: traffic would leave through the wrong NIC; choose separate ranges",
-            )
-    for i, node in parts.nodes.items():
-        for _, owner, subnet in subnets:
-            if node.address in subnet:
-                yield Fault(
-                    ("nodes", i, "address"),
-                    f"{node.address} is in {owner} {subnet}; use a management address outside the rails",
-                )
-
-
-def _refuse_pools_too_small(parts: Parts) -> Iterator[Fault]:
-    for i, rail, pod in parts.pod_rails():
-        vfs = [pf.vfs for _, node, pf in parts.pfs() if pf.rail == rail.name and node.state != "absent"]
-        block = pod.addresses_per_node
-        base = pod.subnet.network_address + 1
-        if vfs and block < max(vfs):
-            yield Fault(
-                ("rails", i, "pod", "addresses_per_node"),
-                f"{block} addresses for up to {max(vfs)} VFs per node: some pods would get none; "
-                f"set at least {max(vfs)}",
-            )
-        elif pod.block_count < len(vfs):
-            yield Fault(
-                ("rails", i, "pod"),
-                f"the pool has {plural(pod.block_count, 'whole block')} of {block} (counted from {base}) "
-                f"for {plural(len(vfs), 'node')}; widen it to {block * (len(vfs) + 1)} addresses or lower "
-                "addresses_per_node",
-            )
-
-
-def _refuse_interfaces_on_two_rails(parts: Parts) -> Iterator[Fault]:
-    """Server models may give one name to NICs of different rails; then only the PCI addresses distinguish them."""
-    if parts.cluster is None:
-        return
-    pods = {rail.name for _, rail, _ in parts.pod_rails()}
-    found = [(path, node, pf) for path, node, pf in parts.pfs() if pf.rail in pods and node.state != "absent"]
-    slots: dict[str, set[str | None]] = defaultdict(set)
-    named: dict[tuple[str, str], set[str | None]] = defaultdict(set)
-    for _, _, pf in found:
-        slots[pf.rail].add(pf.pci)
-        named[pf.rail, pf.interface].add(pf.pci)
-    by_slot = isinstance(parts.cluster.delivery, SriovPlain | SriovOperator)
-    first_on: dict[str, dict[str, str]] = defaultdict(dict)
-    for path, node, pf in found:
-        for rail, first in first_on[pf.interface].items():
-            mixed = named[rail, pf.interface] & slots[pf.rail] | named[pf.rail, pf.interface] & slots[rail]
-            known = None not in slots[rail] | slots[pf.rail]
-            if rail != pf.rail and (mixed or not known or not by_slot):
-                yield Fault(
-                    (*path, "interface"),
-                    f"{pf.interface} is on {pf.rail} here and on {rail} at {first}: the device plugin has one list of "
-                    "names for all nodes and would mix the rails; give the NICs one name per rail (udev)"
-                    + (f", or write pci at every PF on {rail} and {pf.rail}" if by_slot and not known else ""),
-                )
-                break
-        first_on[pf.interface].setdefault(pf.rail, node.name)
-
-
-def _refuse_what_the_kind_forbids(parts: Parts) -> Iterator[Fault]:
+def refuse_what_the_kind_forbids(parts: Parts) -> Iterator[Fault]:
     for i, node in parts.nodes.items():
         if parts.kind == "virtual" and not node.address.is_loopback:
             yield Fault(
@@ -215,31 +214,32 @@ def _refuse_what_the_kind_forbids(parts: Parts) -> Iterator[Fault]:
     for path, _, pf in parts.pfs():
         if parts.kind == "hardware" and pf.soft_roce:
             yield Fault((*path, "driver"), f"{pf.driver} has no RDMA and is only for virtual labs; use mlx5_core")
-    if parts.kind == "hardware" and parts.section("simulator", Simulator) is not None:
+    if parts.kind == "hardware" and parts.has("simulator"):
         yield Fault(("simulator",), "kind: hardware needs no simulator; remove this section")
-    if parts.access is None:
-        return
-    if parts.kind == "hardware" and parts.access.identity == "file":
+
+
+def refuse_a_key_file_that_is_not_the_simulators(parts: Parts, access: Access) -> Iterator[Fault]:
+    if parts.kind == "hardware" and access.identity == "file":
         yield Fault(
             ("access", "identity"),
             "file works only with the simulator; use agent, or pulumi config set --secret rocelab:sshPrivateKey",
         )
-    if parts.access.identity == "file" and parts.access.key_file is None:
+    if access.identity == "file" and access.key_file is None:
         yield Fault(("access", "key_file"), "missing; identity: file needs the simulator's private key")
 
 
-def _refuse_a_cluster_without_its_kubeconfig(parts: Parts) -> Iterator[Fault]:
-    if parts.cluster and parts.cluster.kubeconfig == "file" and parts.cluster.kubeconfig_file is None:
+def refuse_a_cluster_without_its_kubeconfig(cluster: Cluster) -> Iterator[Fault]:
+    if cluster.kubeconfig == "file" and cluster.kubeconfig_file is None:
         yield Fault(
             ("cluster", "kubeconfig_file"),
             "missing, but kubeconfig: file needs it; name the file, or set kubeconfig: secret",
         )
 
 
-def _refuse_real_kubelets_without_what_they_need(parts: Parts) -> Iterator[Fault]:
-    if parts.section("simulator", Simulator) is None:
+def refuse_real_kubelets_without_what_they_need(parts: Parts) -> Iterator[Fault]:
+    if not parts.has("simulator"):
         return
-    if parts.cluster is None:
+    if not parts.has("cluster"):
         yield Fault(("simulator", "kubelets"), "real kubelets need an API server; add a valid cluster section")
     for i, node in parts.nodes.items():
         if isinstance(node, VsphereVm):
@@ -250,25 +250,9 @@ def _refuse_real_kubelets_without_what_they_need(parts: Parts) -> Iterator[Fault
             )
 
 
-def _refuse_pfs_with_the_address_of_their_router(parts: Parts) -> Iterator[Fault]:
+def refuse_pfs_with_the_address_of_their_router(parts: Parts) -> Iterator[Fault]:
     gateways = {rail.host_gateway: f"host_gateway of {rail.name}" for rail in parts.rails.values()}
     gateways |= {pf.gateway: f"gateway of {node.name} on {pf.rail}" for _, node, pf in parts.pfs()}
     for path, _, pf in parts.pfs():
         if router := gateways.get(pf.address.ip):
             yield Fault((*path, "address"), f"{pf.address.ip} is the {router}; give this PF a free address")
-
-
-CORE_RULES: tuple[Rule, ...] = (
-    _refuse_names_given_twice,
-    _refuse_former_names_in_use,
-    _refuse_overlapping_subnets,
-    _refuse_overlapping_links,
-    _refuse_pools_too_small,
-    _refuse_interfaces_on_two_rails,
-    _refuse_addresses_given_twice,
-    _refuse_pfs_off_their_rail,
-    _refuse_what_the_kind_forbids,
-    _refuse_a_cluster_without_its_kubeconfig,
-    _refuse_real_kubelets_without_what_they_need,
-    _refuse_pfs_with_the_address_of_their_router,
-)

@@ -2,15 +2,16 @@
 
 from collections.abc import Iterator
 
+from stacks.access import Access
 from stacks.drivers import Firmware, NicDriver
 from stacks.gpus import Gpu
 from stacks.nodes import BareMetal
-from stacks.rules.parts import Fault, Parts, Path, Rule
+from stacks.rules.parts import Fault, Parts, Path
 from stacks.system import System
 
 
-def _refuse_operators_without_a_cluster(parts: Parts) -> Iterator[Fault]:
-    if parts.cluster is not None:
+def refuse_operators_without_a_cluster(parts: Parts) -> Iterator[Fault]:
+    if parts.has("cluster"):
         return
     driver, gpu = parts.section("driver", NicDriver), parts.section("gpu", Gpu)
     sources: tuple[tuple[Path, str], ...] = (
@@ -23,10 +24,7 @@ def _refuse_operators_without_a_cluster(parts: Parts) -> Iterator[Fault]:
             yield Fault(path, "operator needs a cluster to run in; use keep, or add cluster")
 
 
-def _refuse_firmware_settings_that_cannot_be(parts: Parts) -> Iterator[Fault]:
-    firmware = parts.section("firmware", Firmware)
-    if firmware is None:
-        return
+def refuse_firmware_settings_that_cannot_be(parts: Parts, firmware: Firmware) -> Iterator[Fault]:
     if not firmware.manage:
         for path, _, pf in parts.pfs():
             if pf.convert_infiniband:
@@ -45,10 +43,7 @@ def _refuse_firmware_settings_that_cannot_be(parts: Parts) -> Iterator[Fault]:
             )
 
 
-def _refuse_firmware_versions_of_nobody(parts: Parts) -> Iterator[Fault]:
-    firmware = parts.section("firmware", Firmware)
-    if firmware is None:
-        return
+def refuse_firmware_versions_of_nobody(parts: Parts, firmware: Firmware) -> Iterator[Fault]:
     rails = [rail.name for rail in parts.rails.values()]
     for rail in firmware.version_by_rail if parts.all_rails_valid else ():
         if rail not in rails:
@@ -62,22 +57,11 @@ def _refuse_firmware_versions_of_nobody(parts: Parts) -> Iterator[Fault]:
             )
 
 
-def _refuse_to_change_the_login(parts: Parts) -> Iterator[Fault]:
+def refuse_to_change_the_login(access: Access, system: System) -> Iterator[Fault]:
     """A mistake in the account that rocelab logs in with would lock everybody out, so it gets keys only."""
-    system = parts.section("system", System)
-    if system is None or parts.access is None:
-        return
     for i, user in enumerate(system.users):
-        if user.name == parts.access.user and (user.uid is not None or user.sudo):
+        if user.name == access.user and (user.uid is not None or user.sudo):
             yield Fault(
                 ("system", "users", i),
                 f"{user.name} is access.user, the account rocelab logs in with; give it keys only, no uid and no sudo",
             )
-
-
-DRIVER_RULES: tuple[Rule, ...] = (
-    _refuse_operators_without_a_cluster,
-    _refuse_firmware_settings_that_cannot_be,
-    _refuse_firmware_versions_of_nobody,
-    _refuse_to_change_the_login,
-)

@@ -5,14 +5,13 @@ from ipaddress import AddressValueError, IPv4Address
 
 from stacks.fabric import Fabric
 from stacks.nodes import VsphereVm
-from stacks.rules.parts import Fault, Parts, Path, Rule, twice
+from stacks.rules.parts import Fault, Parts, Path, twice
 
 PATH = ("fabric", "switches")
 
 
-def _refuse_switches_off_their_rail(parts: Parts) -> Iterator[Fault]:
-    fabric = parts.section("fabric", Fabric)
-    if fabric is None or not parts.all_rails_valid:
+def refuse_switches_off_their_rail(parts: Parts, fabric: Fabric) -> Iterator[Fault]:
+    if not parts.all_rails_valid:
         return
     rails = parts.rails_by_name
     for i, switch in enumerate(fabric.switches):
@@ -36,10 +35,7 @@ def _refuse_switches_off_their_rail(parts: Parts) -> Iterator[Fault]:
                     )
 
 
-def _refuse_what_stands_twice(parts: Parts) -> Iterator[Fault]:
-    fabric = parts.section("fabric", Fabric)
-    if fabric is None:
-        return
+def refuse_what_is_given_twice(fabric: Fabric) -> Iterator[Fault]:
     switches = list(enumerate(fabric.switches))
     names: list[tuple[Path, str]] = [((*PATH, i, "name"), switch.name) for i, switch in switches]
     rails: list[tuple[Path, str]] = [((*PATH, i, "rail"), switch.rail) for i, switch in switches]
@@ -54,11 +50,8 @@ def _refuse_what_stands_twice(parts: Parts) -> Iterator[Fault]:
     yield from twice("address", addresses, "give each vmkernel adapter its own")
 
 
-def _refuse_one_nic_for_two_switches(parts: Parts) -> Iterator[Fault]:
+def refuse_one_nic_for_two_switches(fabric: Fabric) -> Iterator[Fault]:
     """Equal choices find the same NIC. Whether two that differ do, the preflight sees on the host."""
-    fabric = parts.section("fabric", Fabric)
-    if fabric is None:
-        return
     choices: list[tuple[Path, str]] = []
     for i, switch in enumerate(fabric.switches):
         for j, host in enumerate(switch.hosts):
@@ -69,10 +62,7 @@ def _refuse_one_nic_for_two_switches(parts: Parts) -> Iterator[Fault]:
     yield from twice("uplink", choices, "a NIC belongs to one switch; choose another by uplink.name or uplink.mac")
 
 
-def _refuse_what_the_kind_forbids(parts: Parts) -> Iterator[Fault]:
-    fabric = parts.section("fabric", Fabric)
-    if fabric is None:
-        return
+def refuse_what_the_kind_forbids(parts: Parts, fabric: Fabric) -> Iterator[Fault]:
     loopback = _is_loopback(fabric.vcenter)
     if parts.kind == "virtual" and not loopback:
         yield Fault(
@@ -91,10 +81,7 @@ def _refuse_what_the_kind_forbids(parts: Parts) -> Iterator[Fault]:
         yield Fault(("fabric", "password_file"), "missing; password: file needs the simulator's password file")
 
 
-def _refuse_a_key_file_that_is_not_the_simulators(parts: Parts) -> Iterator[Fault]:
-    fabric = parts.section("fabric", Fabric)
-    if fabric is None:
-        return
+def refuse_a_key_file_that_is_not_the_simulators(parts: Parts, fabric: Fabric) -> Iterator[Fault]:
     if fabric.host_keys == "file" and parts.kind == "hardware":
         yield Fault(
             ("fabric", "host_keys"), "file works only with the simulator; use secret to keep the keys in the stack"
@@ -103,7 +90,7 @@ def _refuse_a_key_file_that_is_not_the_simulators(parts: Parts) -> Iterator[Faul
         yield Fault(("fabric", "host_keys_file"), "host_keys_file and host_keys: file go together; set both or neither")
 
 
-def _refuse_machines_without_their_switch(parts: Parts) -> Iterator[Fault]:
+def refuse_machines_without_their_switch(parts: Parts) -> Iterator[Fault]:
     fabric = parts.section("fabric", Fabric)
     rails = {switch.rail for switch in fabric.switches} if fabric else set()
     for i, node in parts.nodes.items():
@@ -121,7 +108,7 @@ def _refuse_machines_without_their_switch(parts: Parts) -> Iterator[Fault]:
                 )
 
 
-def _refuse_two_workers_on_one_host(parts: Parts) -> Iterator[Fault]:
+def refuse_two_workers_on_one_host(parts: Parts) -> Iterator[Fault]:
     pinned: list[tuple[Path, str]] = [
         (("nodes", i, "machine", "host"), node.machine.host)
         for i, node in parts.nodes.items()
@@ -137,14 +124,3 @@ def _is_loopback(address: str) -> bool:
         return IPv4Address(address).is_loopback
     except AddressValueError:
         return address == "localhost"
-
-
-FABRIC_RULES: tuple[Rule, ...] = (
-    _refuse_switches_off_their_rail,
-    _refuse_what_stands_twice,
-    _refuse_one_nic_for_two_switches,
-    _refuse_what_the_kind_forbids,
-    _refuse_a_key_file_that_is_not_the_simulators,
-    _refuse_machines_without_their_switch,
-    _refuse_two_workers_on_one_host,
-)

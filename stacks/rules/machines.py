@@ -3,10 +3,11 @@
 from collections.abc import Iterable, Iterator
 
 from stacks.benchmarks import Benchmarks
+from stacks.fabric import Fabric
 from stacks.hosts import HostPolicy
 from stacks.machines import ExistingMachine, Machine
 from stacks.nodes import BareMetal, Node, VsphereVm
-from stacks.rules.parts import Fault, Parts, Path, Rule, twice
+from stacks.rules.parts import Fault, Parts, Path, twice
 
 PVRDMA = 13
 NATIVE_ENDPOINTS = 18
@@ -37,8 +38,8 @@ def hardware_needed(node: VsphereVm, nodes: Iterable[Node], hosts: HostPolicy) -
     return (PVRDMA, "PVRDMA works") if node.pfs else (1, "")
 
 
-def _refuse_management_over_pvrdma(parts: Parts) -> Iterator[Fault]:
-    groups = {switch.port_group: rail for rail, switch in parts.fabric_switches.items()}
+def refuse_management_over_pvrdma(parts: Parts, fabric: Fabric) -> Iterator[Fault]:
+    groups = {switch.port_group: switch.rail for switch in fabric.switches}
     for i, _, machine in _new_machines(parts):
         network = machine.management_network
         if network in groups:
@@ -49,7 +50,7 @@ def _refuse_management_over_pvrdma(parts: Parts) -> Iterator[Fault]:
             )
 
 
-def _refuse_other_drivers(parts: Parts) -> Iterator[Fault]:
+def refuse_other_drivers(parts: Parts) -> Iterator[Fault]:
     for i, node in _machines(parts):
         for j, pf in enumerate(node.pfs):
             if pf.driver not in MACHINE_DRIVERS:
@@ -60,9 +61,9 @@ def _refuse_other_drivers(parts: Parts) -> Iterator[Fault]:
                 )
 
 
-def _refuse_hosts_without_the_rail(parts: Parts) -> Iterator[Fault]:
+def refuse_hosts_without_the_rail(parts: Parts, fabric: Fabric) -> Iterator[Fault]:
     """A VM on a host without the switch has no port; without a vmkernel adapter it falls back to TCP."""
-    switches = parts.fabric_switches
+    switches = fabric.switch_by_rail
     # Net.PVRDMAVmknic holds one name: one adapter per host serves PVRDMA on all switches
     tagged = {host.name for switch in switches.values() for host in switch.hosts if host.vmkernel is not None}
     for i, node in _machines(parts):
@@ -84,9 +85,9 @@ def _refuse_hosts_without_the_rail(parts: Parts) -> Iterator[Fault]:
                 )
 
 
-def _refuse_more_workers_than_hosts(parts: Parts) -> Iterator[Fault]:
+def refuse_more_workers_than_hosts(parts: Parts, fabric: Fabric) -> Iterator[Fault]:
     apart = [(i, node) for i, node in _machines(parts) if node.role == "worker" and node.machine.apart]
-    for rail, switch in parts.fabric_switches.items():
+    for rail, switch in fabric.switch_by_rail.items():
         on_rail = [(i, node) for i, node in apart if node.pf_on(rail)]
         if len(on_rail) > len(switch.hosts):
             yield Fault(
@@ -96,7 +97,7 @@ def _refuse_more_workers_than_hosts(parts: Parts) -> Iterator[Fault]:
             )
 
 
-def _refuse_native_endpoints_on_old_hardware(parts: Parts) -> Iterator[Fault]:
+def refuse_native_endpoints_on_old_hardware(parts: Parts) -> Iterator[Fault]:
     """PVRDMA talks to other RDMA devices from virtual hardware 18 (vSphere 7.0 U1) on."""
     native = {pf.rail for node in parts.nodes.values() if isinstance(node, BareMetal) for pf in node.pfs}
     for i, node, machine in _new_machines(parts):
@@ -109,9 +110,8 @@ def _refuse_native_endpoints_on_old_hardware(parts: Parts) -> Iterator[Fault]:
                 )
 
 
-def _refuse_namespaces_on_old_hardware(parts: Parts) -> Iterator[Fault]:
-    hosts = parts.section("hosts", HostPolicy)
-    if hosts is None or hosts.rdma_namespaces != "exclusive":
+def refuse_namespaces_on_old_hardware(parts: Parts, hosts: HostPolicy) -> Iterator[Fault]:
+    if hosts.rdma_namespaces != "exclusive":
         return
     for i, node, machine in _new_machines(parts):
         if node.pfs and machine.hardware_version < NAMESPACES:
@@ -122,7 +122,7 @@ def _refuse_namespaces_on_old_hardware(parts: Parts) -> Iterator[Fault]:
             )
 
 
-def _refuse_roce_v1_over_routers(parts: Parts) -> Iterator[Fault]:
+def refuse_roce_v1_over_routers(parts: Parts) -> Iterator[Fault]:
     routed = parts.routed_rails
     for i, node in _machines(parts):
         for rail in sorted({pf.rail for pf in node.pfs} & routed):
@@ -133,7 +133,20 @@ def _refuse_roce_v1_over_routers(parts: Parts) -> Iterator[Fault]:
                 )
 
 
-def _refuse_one_machine_as_two_nodes(parts: Parts) -> Iterator[Fault]:
+def refuse_roce_v1_under_benchmarks(parts: Parts, benchmarks: Benchmarks) -> Iterator[Fault]:
+    """A PVRDMA device of version 1 has no address (GID) of version 2, which is what verbs tests begin with."""
+    if benchmarks.mode == "off":
+        return
+    for i, node in _machines(parts):
+        if node.pfs and node.machine.roce_version == "rocev1":
+            yield Fault(
+                ("nodes", i, "machine", "roce_version"),
+                "rocev1 cannot be measured: benchmarks.verbs runs over RoCE v2 only; write rocev2, or "
+                "remove benchmarks",
+            )
+
+
+def refuse_one_machine_as_two_nodes(parts: Parts) -> Iterator[Fault]:
     adopted: list[tuple[Path, str]] = [
         (("nodes", i, "machine", "existing"), node.machine.existing)
         for i, node in _machines(parts)
@@ -147,30 +160,3 @@ def _refuse_one_machine_as_two_nodes(parts: Parts) -> Iterator[Fault]:
                 ("nodes", i, "name"),
                 f"rocelab would create {node.name}, but another node adopts a VM of that name; rename one of them",
             )
-
-
-def _refuse_roce_v1_under_benchmarks(parts: Parts) -> Iterator[Fault]:
-    """A PVRDMA device of version 1 has no address (GID) of version 2, which is what verbs tests begin with."""
-    benchmarks = parts.section("benchmarks", Benchmarks)
-    if benchmarks is None or benchmarks.mode == "off":
-        return
-    for i, node in _machines(parts):
-        if node.pfs and node.machine.roce_version == "rocev1":
-            yield Fault(
-                ("nodes", i, "machine", "roce_version"),
-                "rocev1 cannot be measured: benchmarks.verbs runs over RoCE v2 only; write rocev2, or "
-                "remove benchmarks",
-            )
-
-
-MACHINE_RULES: tuple[Rule, ...] = (
-    _refuse_management_over_pvrdma,
-    _refuse_other_drivers,
-    _refuse_hosts_without_the_rail,
-    _refuse_more_workers_than_hosts,
-    _refuse_native_endpoints_on_old_hardware,
-    _refuse_namespaces_on_old_hardware,
-    _refuse_roce_v1_over_routers,
-    _refuse_roce_v1_under_benchmarks,
-    _refuse_one_machine_as_two_nodes,
-)

@@ -1,13 +1,11 @@
 """What a rule sees, and what it says: the valid sections of a lab file, and faults with a path."""
 
 from collections import defaultdict
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Hashable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import TypeVar
 
-from stacks.access import Access
 from stacks.cluster import Cluster
-from stacks.fabric import DistributedSwitch, Fabric
 from stacks.nodes import Node, Pf, routed_rails
 from stacks.rails import PodSide, Rail
 
@@ -38,19 +36,27 @@ class BrokenRulesError(ValueError):
 class Parts:
     """The sections that are valid; rails and nodes by their position in the file."""
 
-    kind: str | None
-    access: Access | None
     rails: Mapping[int, Rail]
     nodes: Mapping[int, Node]
-    cluster: Cluster | None
-    others: Mapping[str, object] = field(default_factory=dict)
-    """Every other section, by its key."""
+    sections: Mapping[str, object]
+    """Every key of the file; None for a section that the file does not have, or not a valid one."""
     all_rails_valid: bool = True
 
     def section(self, key: str, kind: type[T]) -> T | None:
-        """Another section; None when the file has none, or not a valid one."""
-        found = self.others.get(key)
+        """A section that a rule can do without; other rules name theirs as parameters."""
+        found = self.sections.get(key)
         return found if isinstance(found, kind) else None
+
+    def has(self, key: str) -> bool:
+        return self.sections.get(key) is not None
+
+    @property
+    def kind(self) -> str | None:
+        return self.section("kind", str)
+
+    @property
+    def cluster(self) -> Cluster | None:
+        return self.section("cluster", Cluster)
 
     @property
     def rails_by_name(self) -> Mapping[str, Rail]:
@@ -70,12 +76,6 @@ class Parts:
         """Rails of several subnets, where each PF has a gateway of its own."""
         return frozenset(pf.rail for _, _, pf in self.pfs() if pf.gateway is not None)
 
-    @property
-    def fabric_switches(self) -> Mapping[str, DistributedSwitch]:
-        """Distributed switch by rail; empty without a valid fabric."""
-        fabric = self.section("fabric", Fabric)
-        return {switch.rail: switch for switch in fabric.switches} if fabric else {}
-
     def pod_rails(self) -> Iterator[tuple[int, Rail, PodSide]]:
         """Each rail that pods use, with its position in the file."""
         for i, rail in self.rails.items():
@@ -87,9 +87,6 @@ class Parts:
         for i, node in self.nodes.items():
             for j, pf in enumerate(node.pfs):
                 yield ("nodes", i, "pfs", j), node, pf
-
-
-Rule = Callable[[Parts], Iterator[Fault]]
 
 
 def twice(what: str, values: Iterable[tuple[Path, Hashable]], why: str) -> Iterator[Fault]:

@@ -3,11 +3,11 @@
 from collections.abc import Iterator
 
 from stacks.qos import Qos
-from stacks.rules.parts import Fault, Parts, Path, Rule, twice
+from stacks.rules.parts import Fault, Parts, Path, twice
 from stacks.switches import (
     DEFAULT_VLAN,
     HEADER_BYTES,
-    Switch,
+    Switches,
     cables,
     marker_of,
 )
@@ -17,39 +17,37 @@ LONGEST_MARKER = 63
 """Characters of a port's description that every system keeps."""
 
 
-def _switches(parts: Parts) -> list[tuple[int, Switch]]:
-    found = parts.section("switches", tuple) or ()
-    return [(i, switch) for i, switch in enumerate(found) if isinstance(switch, Switch)]
-
-
-def _refuse_names_and_addresses_given_twice(parts: Parts) -> Iterator[Fault]:
-    switches = _switches(parts)
+def refuse_names_and_addresses_given_twice(parts: Parts, switches: Switches) -> Iterator[Fault]:
     yield from twice(
-        "name", ((("switches", i, "name"), switch.name) for i, switch in switches), "give each switch its own name"
+        "name",
+        ((("switches", i, "name"), switch.name) for i, switch in enumerate(switches)),
+        "give each switch its own name",
     )
     places: list[tuple[Path, str]] = [
         (("nodes", i, "address"), f"{node.address} port {node.ssh_port}")
         for i, node in parts.nodes.items()
         if node.state != "absent"
     ]
-    places += [(("switches", i, "address"), f"{switch.address} port {switch.ssh_port}") for i, switch in switches]
+    places += [
+        (("switches", i, "address"), f"{switch.address} port {switch.ssh_port}") for i, switch in enumerate(switches)
+    ]
     # the core rules report what nodes share among themselves
     found = twice("address", places, "give each switch its own")
     yield from (fault for fault in found if fault.path[0] == "switches")
 
 
-def _refuse_ports_and_pfs_given_twice(parts: Parts) -> Iterator[Fault]:
+def refuse_ports_and_pfs_given_twice(switches: Switches) -> Iterator[Fault]:
     mapped: list[tuple[Path, str]] = []
-    for i, switch in _switches(parts):
+    for i, switch in enumerate(switches):
         paths = [(("switches", i, "ports", node, pf), (node, pf), port) for node, pf, port in cables(switch)]
         yield from twice("port", ((path, port) for path, _, port in paths), "a port takes one cable")
         mapped += [(path, f"{node} {pf}") for path, (node, pf), _ in paths]
     yield from twice("PF", mapped, "a PF has one cable")
 
 
-def _refuse_cables_to_nowhere(parts: Parts) -> Iterator[Fault]:
+def refuse_cables_to_nowhere(parts: Parts, switches: Switches) -> Iterator[Fault]:
     nodes = parts.nodes_by_name
-    for i, switch in _switches(parts):
+    for i, switch in enumerate(switches):
         for name, ports in switch.ports.items():
             node = nodes.get(name)
             if node is None:
@@ -66,11 +64,10 @@ def _refuse_cables_to_nowhere(parts: Parts) -> Iterator[Fault]:
                     )
 
 
-def _refuse_pfs_without_a_port(parts: Parts) -> Iterator[Fault]:
+def refuse_pfs_without_a_port(parts: Parts, switches: Switches) -> Iterator[Fault]:
     # a fault, not a warning: such a PF would have the MTU and VLAN of an unconfigured port, and the rail would silently
     # be slow or split
-    switches = _switches(parts)
-    mapped = {(node, interface) for _, switch in switches for node, interface, _ in cables(switch)}
+    mapped = {(node, interface) for switch in switches for node, interface, _ in cables(switch)}
     for path, node, pf in parts.pfs():
         if switches and node.state == "active" and (node.name, pf.interface) not in mapped:
             yield Fault(
@@ -80,9 +77,9 @@ def _refuse_pfs_without_a_port(parts: Parts) -> Iterator[Fault]:
             )
 
 
-def _refuse_a_broken_mtu_chain(parts: Parts) -> Iterator[Fault]:
+def refuse_a_broken_mtu_chain(parts: Parts, switches: Switches) -> Iterator[Fault]:
     largest = max((rail.mtu_bytes for rail in parts.rails.values()), default=0)
-    for i, switch in _switches(parts):
+    for i, switch in enumerate(switches):
         if switch.mtu_bytes < largest + HEADER_BYTES:
             yield Fault(
                 ("switches", i, "mtu_bytes"),
@@ -91,11 +88,11 @@ def _refuse_a_broken_mtu_chain(parts: Parts) -> Iterator[Fault]:
             )
 
 
-def _rails_in_vlans(parts: Parts) -> set[tuple[str, str]]:
+def _rails_in_vlans(parts: Parts, switches: Switches) -> set[tuple[str, str]]:
     """Switch and rail, where ports of the switch carry the rail in a VLAN; routed ports are in none."""
     pfs = {(node.name, pf.interface): pf for _, node, pf in parts.pfs()}
     found = set()
-    for _, switch in _switches(parts):
+    for switch in switches:
         for node, interface, _ in cables(switch):
             pf = pfs.get((node, interface))
             if pf is not None and not pf.point_to_point:
@@ -103,11 +100,11 @@ def _rails_in_vlans(parts: Parts) -> set[tuple[str, str]]:
     return found
 
 
-def _refuse_native_vlans_that_meet_a_pods(parts: Parts) -> Iterator[Fault]:
+def refuse_native_vlans_that_meet_a_pods(parts: Parts, switches: Switches) -> Iterator[Fault]:
     rails = parts.rails_by_name
     pods = {pod.vlan_id: rail.name for _, rail, pod in parts.pod_rails() if pod.vlan_id is not None}
-    vlans = _rails_in_vlans(parts)
-    for i, switch in _switches(parts):
+    vlans = _rails_in_vlans(parts, switches)
+    for i, switch in enumerate(switches):
         for name in switch.native_vlans if parts.all_rails_valid else ():
             if name not in rails:
                 yield Fault(
@@ -128,10 +125,10 @@ def _refuse_native_vlans_that_meet_a_pods(parts: Parts) -> Iterator[Fault]:
                 )
 
 
-def _refuse_what_cannot_be_applied(parts: Parts) -> Iterator[Fault]:
+def refuse_what_cannot_be_applied(parts: Parts, switches: Switches) -> Iterator[Fault]:
     qos = parts.section("qos", Qos)
-    name = parts.others.get("name")
-    for i, switch in _switches(parts):
+    lab = parts.sections.get("name")
+    for i, switch in enumerate(switches):
         loopback = switch.address.is_loopback
         if parts.kind == "virtual" and switch.apply and not (loopback and switch.SIMULATED):
             yield Fault(
@@ -151,19 +148,8 @@ def _refuse_what_cannot_be_applied(parts: Parts) -> Iterator[Fault]:
                 "qos.mode: lossy, or apply: false",
             )
         for rail in parts.rails.values():
-            if isinstance(name, str) and len(marker := marker_of(name, rail.name)) > LONGEST_MARKER:
+            if isinstance(lab, str) and len(marker := marker_of(lab, rail.name)) > LONGEST_MARKER:
                 yield Fault(
                     ("switches", i),
                     f"ports would be marked {marker}, {len(marker)} characters of {LONGEST_MARKER}; shorten a name",
                 )
-
-
-SWITCH_RULES: tuple[Rule, ...] = (
-    _refuse_names_and_addresses_given_twice,
-    _refuse_ports_and_pfs_given_twice,
-    _refuse_cables_to_nowhere,
-    _refuse_pfs_without_a_port,
-    _refuse_a_broken_mtu_chain,
-    _refuse_native_vlans_that_meet_a_pods,
-    _refuse_what_cannot_be_applied,
-)

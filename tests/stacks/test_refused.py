@@ -5,13 +5,15 @@ import json
 import re
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args, get_type_hints
 
 import pytest
 import yaml
 
 from stacks.base import LabError
+from stacks.lab import Lab
 from stacks.read import KEY, parse_lab, read_stack_file
+from stacks.rules import RULES, Parts
 from tests.conftest import ROOT
 
 Edit = Callable[[dict[str, Any]], object]
@@ -311,3 +313,12 @@ def test_a_fault_names_its_line_in_the_file(tmp_path: Path) -> None:
 
     with pytest.raises(LabError, match=rf"line {line}: rails\[0\].pod.vlan_id"):
         read_stack_file(path)
+
+
+def test_the_parameters_of_every_rule_are_sections_of_a_lab_and_have_their_types() -> None:
+    """A rule with another parameter would never apply, and nobody would notice."""
+    for rule, names in RULES.items():
+        types = get_type_hints(rule, include_extras=True)
+        for name in names:
+            of_lab = Parts if name == "parts" else Lab.model_fields[name].annotation
+            assert types[name] in (of_lab, *get_args(of_lab)), f"{rule.__module__}.{rule.__name__}: {name}"
