@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from tests.conftest import ROOT
-from tests.integration.stack import KEY, Stack, on_node
+from tests.integration.stack import KEY, Stack, on_node, without
 
 pytestmark = pytest.mark.sim
 
@@ -32,12 +32,13 @@ def ops_key(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def stack(simulator: Path, ops_key: Path) -> Iterator[Stack]:
-    """The reference lab's hosts alone, with all of the operating system that a simulated node can have."""
+    """The reference lab's hosts alone, with a routed rail and whatever of the system a simulated node can have."""
     stack = Stack.make(simulator / "tests-system")
     content = yaml.safe_load(stack.file.read_text())
     lab: dict[str, Any] = content["config"][KEY]
     lab.pop("cluster")
     lab.pop("benchmarks")
+    lab["rails"][0]["host_gateway"] = "10.10.11.1"
     key = ops_key.with_suffix(".pub").read_text().strip()
     lab["system"] = {
         "hostname": True,
@@ -64,6 +65,7 @@ def test_the_operating_system_becomes_what_the_lab_asks_for(stack: Stack, ops_ke
         ["ssh", *options, "gpu02", "id -u; sudo -n id -u"], capture_output=True, text=True, timeout=60, check=False
     )
     assert logged_in.stdout.split() == ["1500", "0"], logged_in.stderr
+    assert "dev enp5s0 table 100" in on_node("gpu01", "ip route get 10.99.0.1 from 10.10.11.11")
     stack.unchanged()
 
 
@@ -90,3 +92,18 @@ def test_what_the_lab_no_longer_asks_for_is_as_it_was_and_the_account_stays(stac
             "/etc/sudoers.d:", "README", "lab", "/home/ops/.ssh:",
         ]  # fmt: skip
         assert on_node(node, "cat /sys/class/net/enp5s0/device/sriov_numvfs") == "4"
+
+
+def test_a_node_that_leaves_the_lab_is_undone_and_the_other_stays(stack: Stack) -> None:
+    content = yaml.safe_load(stack.file.read_text())
+    content["config"][KEY] = without(content["config"][KEY], "gpu02")
+    del content["config"][KEY]["system"]
+    stack.file.write_text(yaml.safe_dump(content, sort_keys=False))
+
+    stack.up().succeeded()
+
+    assert on_node("gpu02", "cat /sys/class/net/enp5s0/device/sriov_numvfs /sys/class/net/enp5s0/mtu").split() == [
+        "0", "1500",
+    ]  # fmt: skip
+    assert on_node("gpu02", "systemctl is-enabled rocelab-rdma.service 2>&1 || true") != "enabled"
+    assert on_node("gpu01", "cat /sys/class/net/enp5s0/device/sriov_numvfs") == "4"
