@@ -25,7 +25,7 @@ from tests.conftest import ROOT
 from tests.integration.conftest import sim
 from tests.integration.stack import Stack, environment, on_node
 
-pytestmark = pytest.mark.sim
+pytestmark = [pytest.mark.sim, pytest.mark.whole]
 
 PF = "/sys/class/net/enp5s0"
 TOS = "/sys/kernel/config/rdma_cm/rxe0/ports/1/default_roce_tos"
@@ -105,7 +105,6 @@ def test_quality_of_service_and_routing_hold_in_a_real_kernel(rails: Rails) -> N
     assert on_node("gpu01", f"cat {TOS}") == "106"
 
 
-@pytest.mark.whole
 def test_a_network_change_that_nobody_confirms_undoes_itself_and_is_told(rails: Rails) -> None:
     pfs: Any = rails.records["gpu02"].document["pfs"]
     smaller = [{**pf, "mtu_bytes": 4200} for pf in pfs]
@@ -143,7 +142,6 @@ def test_a_pulled_cable_and_a_small_mtu_fail_the_verdict_by_rail_and_host_and_ar
     assert healed.function == "pass", healed.reasons
 
 
-@pytest.mark.whole
 def test_an_rdma_device_that_a_process_has_open_stays_until_it_ends(rails: Rails) -> None:
     opened = "exec ib_write_bw -d rxe0 -p 18999"
     with subprocess.Popen(
@@ -167,7 +165,6 @@ def test_an_rdma_device_that_a_process_has_open_stays_until_it_ends(rails: Rails
     assert on_node("gpu02", "ls /sys/kernel/config/rdma_cm; ip rule | grep -c 'proto 114' || true") == "0"
 
 
-@pytest.mark.whole
 def test_an_engine_killed_while_it_measures_leaves_no_load_behind(rails: Rails, stack: Stack) -> None:
     del rails  # they are undone afterwards, since the killed run has kept nothing of what it did
 

@@ -66,7 +66,7 @@ def guests(simulator: Path) -> Iterator[Guests]:
     found = Guests()
     yield found
     found.on("undo", *NODES)
-    assert sim(environment("lab"), "reset").returncode == 0
+    assert sim(environment("lab"), "reset", "nodes").returncode == 0
 
 
 def addresses(name: str) -> str:
@@ -128,6 +128,7 @@ def test_a_reboot_brings_it_back_without_this_program(guests: Guests) -> None:
     guests.do("confirm", "gpu01")
 
 
+@pytest.mark.whole
 def test_what_nobody_confirms_goes_again_with_its_files(guests: Guests) -> None:
     """Seed C's `netplan try`, which waits for a key instead of a connection."""
     guests.do("undo", "gpu02")

@@ -44,7 +44,10 @@ def made(stack: Stack) -> Iterator[Stack]:
         stack.up().succeeded()
     yield stack
     if stack.outputs():
-        stack.pulumi("destroy", "--run-program").succeeded()
+        try:
+            assert_nothing_secret_was_left(stack)
+        finally:
+            stack.pulumi("destroy", "--run-program").succeeded()
 
 
 def test_a_lab_comes_up_and_works(stack: Stack) -> None:
@@ -285,16 +288,17 @@ def test_a_host_that_does_not_answer_is_named_with_its_remedy(made: Stack) -> No
     made.up().succeeded()
 
 
-def test_a_node_that_leaves_is_undone_and_comes_back_when_added(stack: Stack) -> None:
-    content = yaml.safe_load(stack.file.read_text())
+@pytest.mark.whole
+def test_a_node_that_leaves_is_undone_and_comes_back_when_added(made: Stack) -> None:
+    content = yaml.safe_load(made.file.read_text())
     smaller = without(content["config"]["rocelab:lab"], "gpu02")
 
-    with stack.edited(lambda lab: lab.update(smaller)):
-        stack.up().succeeded()
+    with made.edited(lambda lab: lab.update(smaller)):
+        made.up().succeeded()
         assert on_node("gpu02", f"cat {PF}/device/sriov_numvfs {PF}/mtu").split() == ["0", "1500"]
         assert on_node("gpu02", f"systemctl is-enabled {UNIT} 2>&1 || true") != "enabled"
         assert on_node("gpu01", f"cat {PF}/device/sriov_numvfs") == "4"
-    stack.up().succeeded()
+    made.up().succeeded()
     assert on_node("gpu02", f"cat {PF}/device/sriov_numvfs") == "4"
 
 
@@ -334,12 +338,13 @@ def test_another_address_of_the_cluster_changes_no_object(made: Stack) -> None:
     assert not re.search(r"kubernetes:\S+ +\S+ +(replace|delete|create)", seen), seen[-4000:]
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize(
     ("at_work", "mtu_bytes"),
     [
         ("remote:Command", 2000),
-        pytest.param("hosts:Fleet", 4200, marks=pytest.mark.whole),
-        pytest.param("validation:Measurement", 9000, marks=pytest.mark.whole),  # the lab's own
+        ("hosts:Fleet", 4200),
+        ("validation:Measurement", 9000),  # the lab's own
     ],
 )
 def test_an_engine_killed_at_any_moment_is_recovered(made: Stack, at_work: str, mtu_bytes: int) -> None:
@@ -355,7 +360,11 @@ def test_an_engine_killed_at_any_moment_is_recovered(made: Stack, at_work: str, 
 
 
 def test_nothing_secret_stands_in_state_output_or_logs(stack: Stack) -> None:
-    """After drift, repairs, failures, kills and reboots: all that they printed and left is searched."""
+    assert_nothing_secret_was_left(stack)
+
+
+def assert_nothing_secret_was_left(stack: Stack) -> None:
+    """Searches what drift, repairs and failures, and in the longer lane kills and reboots, have printed and left."""
     key = (ROOT / ".sim/nodes/id_ed25519").read_text().splitlines()[2]
     kubeconfig = yaml.safe_load((ROOT / ".sim/kubeconfig").read_text())
     token = kubeconfig["users"][0]["user"]["client-key-data"][40:120]

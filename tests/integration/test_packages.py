@@ -25,7 +25,7 @@ from tests.conftest import ROOT
 from tests.integration.conftest import sim
 from tests.integration.stack import environment
 
-pytestmark = pytest.mark.sim
+pytestmark = [pytest.mark.sim, pytest.mark.whole]
 
 OURS = ("driver", "driver_built", "containerd", "containerd_config", "memlock", "login_memlock")
 CONTAINERD = {"source": "packaged", "version": CONTAINERD_VERSION, "packages": ["containerd"]}
@@ -86,7 +86,6 @@ def test_a_vendors_packages_come_by_apt_and_a_running_daemon_gets_its_limit(node
     assert node.says("systemctl show -p MainPID --value containerd.service") == pid, "it was not restarted again"
 
 
-@pytest.mark.whole
 def test_an_index_that_was_altered_on_its_way_brings_nothing(node: Node, simulator: Path) -> None:
     index = Packages(simulator).repository / "dists/stable/main/binary-amd64/Packages"
     text = index.read_text()
