@@ -55,9 +55,11 @@ class Container(_Part):
 
 
 class Status(_Part):
-    """Conditions of a pod or a job, and a pod's containers."""
+    """Conditions of a pod or a job, and a pod's containers. A kubelet that refuses a pod says why."""
 
     phase: str = ""
+    reason: str = ""
+    message: str = ""
     conditions: tuple[Condition, ...] = ()
     containers: tuple[Container, ...] = Field(default=(), alias="containerStatuses")
 

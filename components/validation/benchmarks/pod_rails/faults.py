@@ -86,7 +86,7 @@ def _start_faults(plan: PodPlan, node: str, state: NodeState, pod: PodState) -> 
             hint = "kubectl describe node; nodes.state: drained leaves it out"
             yield PodFault(code="POD_NOT_SCHEDULED", node=node, what=_short(pod.unscheduled), hint=hint)
     elif pod.ended:
-        yield PodFault(code="POD_ENDED", node=node, what=pod.ended)
+        yield PodFault(code="POD_ENDED", node=node, what=_short(pod.ended))
 
 
 def _device_fault(plan: PodPlan, rail: PodRail, node: str, state: NodeState) -> PodFault:

@@ -242,11 +242,15 @@ class _Check:
         pull = pull_fault([pod], self.plan.image)
         if pull and not pull.final:
             self.pulling[pod.spec.node] = pull.text  # a slow registry gets the whole time, as for a job
+        status = pod.status
+        why = f": {status.message}" if status.message else ""
         return PodState(
             unscheduled=unscheduled[0] if unscheduled else "",
-            sandbox=sandbox.get(pod.metadata.name, "") if pod.status.phase == "Pending" else "",
+            sandbox=sandbox.get(pod.metadata.name, "") if status.phase == "Pending" else "",
             pull=pull.text if pull and pull.final else "",
-            ended=f"its pod has ended ({pod.status.phase})" if pod.status.phase in ("Failed", "Succeeded") else "",
+            ended=f"its pod has ended ({status.reason or status.phase}){why}"
+            if status.phase in ("Failed", "Succeeded")
+            else "",
         )
 
     def _holders(self, node: str) -> dict[str, list[str]]:

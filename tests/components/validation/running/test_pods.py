@@ -50,6 +50,8 @@ class Cluster(FakeApi):
     events_of: dict[str, str] = field(default_factory=dict)
     """Message of FailedCreatePodSandBox by node; such a pod stays Pending."""
     unscheduled: dict[str, str] = field(default_factory=dict)
+    refused: dict[str, str] = field(default_factory=dict)
+    """By node, why its kubelet does not admit the pod."""
     lines: dict[str, tuple[str, str]] = field(default_factory=dict)
     """By node, a line of its log and what stands there instead."""
     status: dict[str, dict[str, str]] = field(default_factory=dict)
@@ -123,10 +125,13 @@ class Cluster(FakeApi):
         for old, new in self.status.get(node, {}).items():
             assert old in status
             status = status.replace(old, new)
+        pod_status: Object = {"phase": "Pending" if away else "Running", "conditions": conditions}
+        if node in self.refused:
+            pod_status = {"phase": "Failed", "reason": "UnexpectedAdmissionError", "message": self.refused[node]}
         return {
             "metadata": {"name": name, "annotations": {"k8s.v1.cni.cncf.io/network-status": status}},
             "spec": {"nodeName": node},
-            "status": {"phase": "Pending" if away else "Running", "conditions": conditions},
+            "status": pod_status,
         }
 
     def _log(self, name: str) -> str:
@@ -522,3 +527,16 @@ def test_an_image_that_is_nowhere_is_named_with_the_command_that_builds_it(
     assert result.outcome == "error"
     assert result.reason.startswith(begins)
     assert result.reason.endswith(ends)
+
+
+def test_a_pod_that_its_kubelet_does_not_admit_is_named_with_what_the_kubelet_says(lab: Lab) -> None:
+    # kubelet 1.36.3 of lab-pods, started again while the pod waited
+    said = (
+        "Pod was rejected: Allocate failed due to no healthy devices present; cannot allocate unhealthy devices "
+        "intel.com/sriov_112, which is unexpected"
+    )
+    result, _ = run(lab, Cluster(refused={"gpu02": said}))
+
+    (fault,) = [one for one in result.faults if one.code == "POD_ENDED"]
+    assert fault.node == "gpu02"
+    assert fault.what == f"its pod has ended (UnexpectedAdmissionError): {said}"
