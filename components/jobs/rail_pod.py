@@ -39,7 +39,8 @@ for rail; do
     if [ "$owner $scope" = "$name 20" ]; then say "link $rail $address"; fi
   done <"$proc/net/if_inet6"
 done 2>/dev/null
-tr '\0' '\n' <"$proc/self/environ" | grep -v '^[^=]*_INFO=' | sed -n 's/^PCIDEVICE_\([^=]*\)=/rocelab given \1 /p'
+# a file that the shell opens for another program is empty: it belongs to the process before that program
+cat "$proc/self/environ" | tr '\0' '\n' | grep -v '^[^=]*_INFO=' | sed -n 's/^PCIDEVICE_\([^=]*\)=/rocelab given \1 /p'
 if [ -e "$dev/infiniband/rdma_cm" ]; then say rdma_cm; fi
 if ! command -v ping >/dev/null; then say no-ping; fi
 say reported

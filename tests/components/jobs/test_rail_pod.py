@@ -29,10 +29,12 @@ class Inside:
     def __init__(self, root: Path) -> None:
         self.root = root
         self.peers = root / "peers"
-        for folder in ("sys/class/net", "sys/class/infiniband", "dev/infiniband", "proc/net", "proc/self", "bin"):
+        for folder in ("sys/class/net", "sys/class/infiniband", "dev/infiniband", "proc/net", "bin"):
             (root / folder).mkdir(parents=True)
+        # the kernel's own: its files differ from process to process
+        (root / "proc/self").symlink_to("/proc/self")
+        self.environment: dict[str, str] = {}
         self.file("proc/net/if_inet6", "00000000000000000000000000000001 01 80 10 80       lo\n")
-        self.file("proc/self/environ", "PATH=/bin\0")
         self.answering()
 
     def file(self, path: str, text: str = "") -> None:
@@ -69,7 +71,7 @@ class Inside:
 
     def run(self, *peers: str, until: str = "done", rails: tuple[str, ...] = ("rail-a",)) -> PodFacts:
         words = ["sh", "-c", SCRIPT, "sh", *script_words(rails, str(self.root), str(self.peers))]
-        environment = {"PATH": f"{self.root}/bin:{os.environ['PATH']}", "LIMIT": "30"}
+        environment = {**self.environment, "PATH": f"{self.root}/bin:{os.environ['PATH']}", "LIMIT": "30"}
         process = subprocess.Popen(words, stdout=subprocess.PIPE, text=True, env=environment)
         assert process.stdout
         if peers:
@@ -98,9 +100,7 @@ def test_a_pod_with_its_vf_says_interface_mtu_slot_device_and_address(inside: In
     inside.rdma("10.20.111.11")
     inside.file("dev/infiniband/rdma_cm")
     inside.file("proc/net/if_inet6", "fe80000000000000000000fffe000102 05 40 20 80     net1\n")
-    inside.file(
-        "proc/self/environ", f"A=b c\0PCIDEVICE_INTEL_COM_SRIOV_111_INFO={{}}\0PCIDEVICE_INTEL_COM_SRIOV_111={VF}\0"
-    )
+    inside.environment = {"PCIDEVICE_INTEL_COM_SRIOV_111_INFO": "{}", "PCIDEVICE_INTEL_COM_SRIOV_111": VF}
     facts = inside.run(until="reported")
 
     rail = facts.rails["rail-a"]
