@@ -18,7 +18,9 @@ SHELL_IMAGE = "localhost/rocelab/shell:1"
 """Debian's busybox: for a pod that looks around."""
 MPI_IMAGE = "localhost/rocelab/mpi:1"
 """Open MPI, UCX, mpi4py and sshd of Debian 12: for launcher and workers of an MPIJob."""
-_USERS = {
+_BASE: dict[str, oci.File] = {
+    # as in any system: a network namespace is named below the one, and mounted below the other
+    "var/run": oci.Link("/run"),
     "etc/passwd": oci.Text("root:x:0:0:root:/root:/bin/sh\nnobody:x:65534:65534:nobody:/:/bin/false\n"),
     "etc/group": oci.Text("root:x:0:\nnobody:x:65534:\n"),
 }
@@ -134,12 +136,12 @@ def container_images(images: Mapping[str, PodImage], binaries: Path, busybox: Pa
     shell: dict[str, oci.File] = {
         "bin/busybox": busybox,
         **{f"bin/{name}": oci.Link("busybox") for name in _commands(busybox)},
-        **_USERS,
+        **_BASE,
     }
     found = {}
     for name, image in images.items():
         files: dict[str, oci.File] = {
-            **(shell if image.has_shell else _USERS),
+            **(shell if image.has_shell else _BASE),
             **{path: programs[program] for path, program in image.programs.items()},
             **{path: _written(file) for path, file in image.files.items()},
         }

@@ -140,7 +140,7 @@ def archive(lab: Lab, layout: Layout, address: str) -> bytes:
 
 
 def _settings(dns: str) -> dict[str, object]:
-    """As kubeadm sets a kubelet up, but for what a simulated node has not: registries, a resolver, room to spare."""
+    """As kubeadm sets a kubelet up, but for what a simulated node has not: registries, a resolver, time to spare."""
     return {
         "apiVersion": "kubelet.config.k8s.io/v1beta1",
         "kind": "KubeletConfiguration",
@@ -164,7 +164,9 @@ def _settings(dns: str) -> dict[str, object]:
         "imageGCHighThresholdPercent": 100,
         # what takes longer is torn down and begun again: on a busy machine for ever, with the 2 minutes of the default
         "runtimeRequestTimeout": "15m",
-        "evictionHard": {"memory.available": "50Mi"},
+        # evicts nothing: otherwise it asks every ten seconds what each container uses, which keeps the node busy
+        "evictionHard": {"memory.available": "0%"},
+        "localStorageCapacityIsolation": False,
     }
 
 

@@ -62,7 +62,7 @@ def test_the_operator_runs_as_a_pod_and_finds_no_shell_in_its_image(tmp_path: Pa
     found = pod_images.container_images({name: pod_images.pod_images(Bill())[name]}, tmp_path, busybox)
 
     assert found[name].entrypoint == ["/opt/mpi-operator"]
-    assert {"opt/mpi-operator", "etc/passwd"} <= files_of(found, tmp_path).keys()
+    assert {"opt/mpi-operator", "etc/passwd", "var/run"} <= files_of(found, tmp_path).keys()
     assert "bin/sh" not in files_of(found, tmp_path)
 
 
@@ -76,6 +76,7 @@ def test_an_image_holds_a_program_of_the_engine_a_shell_and_users_in_one_layer(t
         "bin/busybox": busybox.read_text(),
         "bin/sh": "-> busybox",
         "bin/cat": "-> busybox",
+        "var/run": "-> /run",
         "etc/passwd": "root:x:0:0:root:/root:/bin/sh\nnobody:x:65534:65534:nobody:/:/bin/false\n",
         "etc/group": "root:x:0:\nnobody:x:65534:\n",
     }
