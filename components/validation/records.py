@@ -1,5 +1,7 @@
 """What a run of the benchmarks leaves behind: measured facts, without any judgement that a threshold could change."""
 
+from collections import Counter
+from collections.abc import Iterable
 from statistics import median
 from typing import Literal, NamedTuple
 
@@ -149,14 +151,21 @@ class TransferResult(Frozen):
         return bool(self.failed_once) and not self.retest
 
 
-class Series(Frozen):
-    """All transfers of one test on one rail in a few numbers."""
+def outcome_counts(outcomes: Iterable[Outcome]) -> dict[str, int]:
+    """How many results have each outcome, by the names of `JudgedTest`."""
+    count = Counter(outcomes)
+    return {
+        "measured": count["measured"],
+        "failed": count["failed"],
+        "skipped": count["skipped"],
+        "errors": count["error"],
+    }
 
-    measured: int = 0
-    failed: int = 0
-    skipped: int = 0
-    errors: int = 0
-    median: float | None = None
+
+def median_of(transfers: Iterable[TransferResult]) -> float | None:
+    """Median over the measured transfers; None without one."""
+    values = [t.value for t in transfers if t.outcome == "measured" and t.samples]
+    return round(median(values), 6) if values else None
 
 
 class NcclResult(Frozen):
@@ -342,11 +351,6 @@ class RunRecord(Frozen):
     raw_sha256: str = ""
     """Digest of the file with the raw outputs, named after the run."""
 
-    def series_of(self, test: str, shape: str, rail: str) -> Series | None:
-        """A test on a rail; None where it has no result at all."""
-        transfers = [t for t in self.transfers if (t.test, t.shape, t.rail) == (test, shape, rail)]
-        count = {outcome: sum(t.outcome == outcome for t in transfers) for outcome in ("measured", "failed", "skipped")}
-        values = [t.value for t in transfers if t.outcome == "measured" and t.samples]
-        middle = round(median(values), 6) if values else None
-        errors = len(transfers) - sum(count.values())
-        return Series(**count, errors=errors, median=middle) if transfers else None
+    def transfers_of(self, test: str, shape: str, rail: str) -> list[TransferResult]:
+        """The results of one test on one rail, whatever their outcome."""
+        return [t for t in self.transfers if (t.test, t.shape, t.rail) == (test, shape, rail)]

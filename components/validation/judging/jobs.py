@@ -1,4 +1,4 @@
-"""The verdict on comparisons of transports and on applications: whether they ran, and what a transport gains. Pure."""
+"""The verdict on jobs over several transports and on applications: did they run, and what does RDMA gain? Pure."""
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -9,46 +9,39 @@ from components.validation.judging.states import SHOWN_ONLY, SIMULATED, function
 from components.validation.judging.statistics import interval_of_ratio, repeats
 from components.validation.planning.jobs import in_turn
 from components.validation.planning.plan import Plan
-from components.validation.records import JobResult, Outcome, RunRecord
-from components.validation.summary import Finding, Function, JudgedTest
+from components.validation.records import JobResult, RunRecord, outcome_counts
+from components.validation.summary import Finding, JudgedTest
 from stacks.words import plural
-
-FUNCTIONS: dict[Outcome, Function] = {"measured": "pass", "failed": "fail", "skipped": "skip", "error": "error"}
 
 
 def judge_jobs(plan: Plan, record: RunRecord) -> Iterator[JudgedTest]:
-    """The jobs of comparisons and applications, all runs of one over one transport together.
+    """One test per program and transport, over all its runs.
 
-    They are judged by whether they ran: what they should reach nobody can compute.
+    Jobs are judged only by whether they ran, since no ceiling can be computed for them.
     """
-    # each transport of a comparison runs there and back
+    # each transport of a comparison runs twice
     planned: Counter[tuple[str, str]] = Counter((job.program, job.transport) for job in in_turn(plan.jobs))
-    for key in dict.fromkeys((*planned, *((job.program, job.transport) for job in record.jobs))):
-        jobs = [job for job in record.jobs if (job.program, job.transport) == key]
-        yield _several(key, jobs, planned[key] or len(jobs), simulated=record.simulated)
-
-
-def _several(key: tuple[str, str], jobs: list[JobResult], planned: int, *, simulated: bool) -> JudgedTest:
-    count = Counter(job.outcome for job in jobs)
-    values = [job.value for job in jobs if job.value is not None]
-    replayed = any(job.replayed for job in jobs)
-    outcomes = {"measured": count["measured"], "failed": count["failed"], "skipped": count["skipped"]}
-    return JudgedTest(
-        test=key[0],
-        shape=key[1],
-        rail=None,
-        function="replayed" if replayed else function_of_counts(planned, errors=count["error"], **outcomes),
-        performance="not rated",
-        because="replayed" if replayed else SIMULATED if simulated else SHOWN_ONLY,
-        median=median(values) if values else None,
-        unit=jobs[0].unit if jobs else "",
-        errors=count["error"],
-        **outcomes,
-    )
+    for program, transport in dict.fromkeys((*planned, *((job.program, job.transport) for job in record.jobs))):
+        jobs = [job for job in record.jobs if (job.program, job.transport) == (program, transport)]
+        values = [job.value for job in jobs if job.value is not None]
+        replayed = any(job.replayed for job in jobs)
+        counts = outcome_counts(job.outcome for job in jobs)
+        expected = planned[program, transport] or len(jobs)
+        yield JudgedTest(
+            test=program,
+            shape=transport,
+            rail=None,
+            function="replayed" if replayed else function_of_counts(expected, **counts),
+            performance="not rated",
+            because="replayed" if replayed else SIMULATED if record.simulated else SHOWN_ONLY,
+            median=median(values) if values else None,
+            unit=jobs[0].unit if jobs else "",
+            **counts,
+        )
 
 
 def job_findings(record: RunRecord) -> Iterator[Finding]:
-    """What jobs tell beside their value: outliers by name, and a transport that is none. Replayed logs tell nothing."""
+    """Outliers of jobs, and NCCL over sockets. Replayed logs yield no finding."""
     if record.nccl and record.nccl.transport == "socket" and not record.nccl.replayed:
         yield Finding(
             code="SOCKET_FALLBACK",
@@ -69,11 +62,12 @@ def job_findings(record: RunRecord) -> Iterator[Finding]:
             )
 
 
+TRANSPORTS = ("roce", "tcp", "host")
 FAST_GBIT_S = 100.0
 SUSPICIOUS = 1.2
-"""From 100 Gbit/s up NCCL over RDMA is at least twice as fast as over TCP; less than this is no RDMA."""
+"""From 100 Gbit/s up NCCL over RDMA is at least twice as fast as over TCP; below this factor it is not RDMA."""
 OVERHEAD = 0.97
-"""Seed A: virtual functions in pods are as fast as the hosts' own ports; less than this share of it is overhead."""
+"""In the DeepOps RoCE guide VFs in pods are as fast as the hosts' own ports; below this share of it is overhead."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -90,49 +84,41 @@ class Comparison:
     speedup_interval: tuple[float, float] | None = None
     """95 %, by bootstrap; None with fewer than five values on a side."""
     sriov_overhead_percent: float | None = None
-    """What RoCE in pods lacks to the hosts' own network; below 0 where it is faster."""
+    """How much slower RoCE in pods is than the hosts' own network; negative where it is faster."""
 
     @property
     def sriov_costs(self) -> bool | None:
-        """Whether virtual functions cost more than the 3 % that runs differ by anyway."""
+        """Whether VFs cost more than the 3 % by which runs differ anyway."""
         return None if self.host is None else self.roce / self.host < OVERHEAD
 
 
 def comparisons(jobs: Sequence[JobResult]) -> list[Comparison]:
-    """Every program that ran over RoCE and over another transport; recorded logs are compared with nothing."""
-    found = (_of(program, jobs) for program in dict.fromkeys(job.program for job in jobs))
-    return [comparison for comparison in found if comparison]
-
-
-def _of(program: str, jobs: Sequence[JobResult]) -> Comparison | None:
-    samples = {transport: _samples(jobs, program, transport) for transport in ("roce", "tcp", "host")}
-    if not samples["roce"] or not (samples["tcp"] or samples["host"]):
-        return None
-    middle = {transport: repeats(values).median for transport, values in samples.items() if values}
-    roce, tcp, host = middle["roce"], middle.get("tcp"), middle.get("host")
-    return Comparison(
-        program=program,
-        unit=next(job.unit for job in jobs if job.program == program),
-        roce=roce,
-        tcp=tcp,
-        host=host,
-        speedup=roce / tcp if tcp else None,
-        speedup_interval=interval_of_ratio(samples["roce"], samples["tcp"]),
-        sriov_overhead_percent=(1 - roce / host) * 100 if host else None,
-    )
-
-
-def _samples(jobs: Sequence[JobResult], program: str, transport: str) -> list[float]:
-    return [
-        value
-        for job in jobs
-        if (job.program, job.transport, job.outcome) == (program, transport, "measured") and not job.replayed
-        for value in job.samples
-    ]
+    """Every program that ran over RoCE and over another transport; replayed logs are not compared."""
+    found: list[Comparison] = []
+    for program in dict.fromkeys(job.program for job in jobs):
+        runs = [job for job in jobs if (job.program, job.outcome, job.replayed) == (program, "measured", False)]
+        samples = {name: [v for job in runs if job.transport == name for v in job.samples] for name in TRANSPORTS}
+        medians = {transport: repeats(values).median for transport, values in samples.items() if values}
+        roce, tcp, host = (medians.get(transport) for transport in TRANSPORTS)
+        if roce is None or (tcp is None and host is None):
+            continue
+        found.append(
+            Comparison(
+                program=program,
+                unit=runs[0].unit,
+                roce=roce,
+                tcp=tcp,
+                host=host,
+                speedup=roce / tcp if tcp else None,
+                speedup_interval=interval_of_ratio(samples["roce"], samples["tcp"]),
+                sriov_overhead_percent=(1 - roce / host) * 100 if host else None,
+            )
+        )
+    return found
 
 
 def comparison_findings(record: RunRecord) -> Iterator[Finding]:
-    """What a comparison makes suspect; nothing in the simulator, whose speeds are nobody's."""
+    """RoCE that is suspiciously slow compared with another transport; never in the simulator."""
     if record.simulated:
         return
     lines = [transfer.line_rate_gbit_s for transfer in record.transfers if transfer.line_rate_gbit_s]

@@ -233,7 +233,7 @@ def _crowded(plan: Plan, record: RunRecord) -> Iterable[str]:
     for stage in plan.stages:
         for rail in plan.rails:
             measured = transfers_of(record, stage, rail.name)
-            if count := crowded(measured, len(measured)):
+            if count := crowded(measured):
                 first = next(filter(only_with_fewer, measured))
                 yield (
                     f"{rail.name} {stage.name} failed: {count} of {plural(len(measured), 'transfer')} work only "

@@ -21,6 +21,8 @@ from components.validation.records import (
     RunRecord,
     TransferResult,
     VerbsTest,
+    median_of,
+    outcome_counts,
 )
 from components.validation.running.hosts import LOOKS, SCRIPT
 from components.validation.summary import Finding, JudgedTest, Pair, Regression, Summary
@@ -299,9 +301,10 @@ class Model:
         )
 
     def _judged(self, test: VerbsTest, rail: str, record: RunRecord) -> JudgedTest:
-        latency, series = test.endswith("_lat"), record.series_of(test, "one_way", rail)
-        assert series
-        of = [t for t in record.transfers if (t.test, t.shape, t.rail) == (test, "one_way", rail) and t.samples]
+        latency, transfers = test.endswith("_lat"), record.transfers_of(test, "one_way", rail)
+        assert transfers
+        counts = outcome_counts(t.outcome for t in transfers)
+        of = [t for t in transfers if t.samples]
         worst = max(of, key=lambda t: t.value) if latency else min(of, key=lambda t: t.value)
         rated = not self.simulated
         ceiling = None if latency or not rated else CEILING_GBIT_S
@@ -311,18 +314,16 @@ class Model:
             {
                 "test": test,
                 "rail": rail,
-                "function": "fail" if series.failed else "pass",
+                "function": "fail" if counts["failed"] else "pass",
                 "performance": performance,
                 "because": "" if rated else "simulated",
-                "median": series.median,
+                "median": median_of(transfers),
                 "unit": worst.unit,
                 "ceiling": ceiling,
                 "basis": "line rate 100 Gbit/s at path MTU 4096" if ceiling else "",
                 "ratio": ratio,
                 "worst": Pair(client=worst.client, server=worst.server, value=worst.value),
-                "measured": series.measured,
-                "failed": series.failed,
-                "skipped": series.skipped,
+                **counts,
                 "change": -0.019 if rail == self.rails[-1] else 0.002,
             }
         )

@@ -1,7 +1,6 @@
 """ib_write_bw between the memories of the GPUs nearest to two NICs: GPUDirect on the wire, without NCCL."""
 
 import asyncio
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
 from components.ssh.connection import NoAnswerError
@@ -10,9 +9,9 @@ from components.validation.benchmarks.verbs.reading import NoResultError
 from components.validation.benchmarks.verbs.run import Bench, BusyError
 from components.validation.benchmarks.verbs.schedule import Transfer
 from components.validation.benchmarks.verbs.stages import Stage
-from components.validation.judging.states import function_of_counts, rate
+from components.validation.judging.states import NOTHING, function_of_counts, rate
 from components.validation.planning.plan import Plan
-from components.validation.records import Flow, GpuTransfer, RunRecord, TransferResult
+from components.validation.records import Flow, GpuTransfer, RunRecord, TransferResult, outcome_counts
 from components.validation.summary import Finding, JudgedTest
 from stacks.base import LabError
 from stacks.benchmarks import Benchmarks
@@ -94,26 +93,21 @@ HINT = (
 
 
 def judge_gpu_memory(plan: Plan, benchmarks: Benchmarks, record: RunRecord) -> Iterator[JudgedTest]:
-    """One test over all rails, by its slowest transfer. What no host can run is no test, and a hint instead."""
+    """One test over all rails, judged by its slowest transfer; a lab whose hosts cannot run it gets a hint instead."""
     planned = sum(map(len, plan.gpu_memory))
-    unable = sum(one.outcome == "skipped" for one in record.gpu_memory)
+    counts = outcome_counts(one.outcome for one in record.gpu_memory)
+    unable = counts["skipped"]
     if not planned or unable == planned:
         return
-    count = Counter(one.outcome for one in record.gpu_memory)
     shown = JudgedTest(
         test="gpu_memory",
         shape="",
         rail=None,
-        function=function_of_counts(
-            planned - unable, measured=count["measured"], failed=count["failed"], skipped=0, errors=count["error"]
-        ),
+        function=function_of_counts(planned - unable, **(counts | {"skipped": 0})),
         performance="not rated",
-        because="nothing measured",
+        because=NOTHING,
         unit="Gbit/s",
-        measured=count["measured"],
-        failed=count["failed"],
-        skipped=unable,
-        errors=count["error"],
+        **counts,
     )
     measured = [one for one in record.gpu_memory if one.outcome == "measured" and one.ratio]
     if not measured:
@@ -133,7 +127,7 @@ def judge_gpu_memory(plan: Plan, benchmarks: Benchmarks, record: RunRecord) -> I
 
 
 def gpu_memory_findings(plan: Plan, benchmarks: Benchmarks, record: RunRecord) -> Iterator[Finding]:
-    """GPUDirect that fails or is slow where the same NICs carry host memory; and what could not be tried."""
+    """GPUDirect that fails or is slow where the same NICs carry host memory, and transfers that could not run."""
     if not plan.gpu_memory:
         return
     failed = [one for one in record.gpu_memory if one.outcome == "failed"]

@@ -3,33 +3,29 @@
 from collections.abc import Iterator, Sequence
 
 from components.validation.judging.levels import main_stage
-from components.validation.judging.states import NOTHING, SIMULATED, rate
+from components.validation.judging.states import NOTHING, SIMULATED, function_of_counts, rate
 from components.validation.physics.ceilings import Ceiling, Path, bandwidth_ceiling, nccl_ceiling_gbyte_s
 from components.validation.planning.plan import Plan
-from components.validation.records import NcclResult, Outcome, RunRecord
-from components.validation.summary import Finding, Function, JudgedTest
+from components.validation.records import NcclResult, RunRecord, median_of, outcome_counts
+from components.validation.summary import Finding, JudgedTest
 from stacks.benchmarks import Benchmarks
 from stacks.words import plural
-
-FUNCTIONS: dict[Outcome, Function] = {"measured": "pass", "failed": "fail", "skipped": "skip", "error": "error"}
 
 
 def judge_nccl(plan: Plan, benchmarks: Benchmarks, record: RunRecord) -> JudgedTest:
     """The all-reduce over all rails."""
     result = record.nccl or NcclResult(outcome="failed", reasons=("no result",))
+    counts = outcome_counts([result.outcome])
     shown = JudgedTest(
         test="nccl_all_reduce",
         shape="",
         rail=None,
-        function="replayed" if result.replayed else FUNCTIONS[result.outcome],
+        function="replayed" if result.replayed else function_of_counts(1, **counts),
         performance="not rated",
         because="replayed" if result.replayed else SIMULATED if record.simulated else NOTHING,
         median=result.busbw_gbyte_s,
         unit="GB/s",
-        measured=int(result.outcome == "measured"),
-        failed=int(result.outcome == "failed"),
-        skipped=int(result.outcome == "skipped"),
-        errors=int(result.outcome == "error"),
+        **counts,
     )
     if result.replayed or record.simulated or result.busbw_gbyte_s is None:
         return shown
@@ -69,7 +65,7 @@ def _largest(record: RunRecord, ceiling_gbyte_s: float) -> str:
 
 
 def rails_gbit_s(plan: Plan, record: RunRecord) -> tuple[list[float], bool]:
-    """What each rail of NCCL's carries, and whether that was measured; empty where nobody knows."""
+    """The bandwidth of each rail that NCCL uses, and whether it was measured; empty where it is unknown."""
     measured = _measured_gbit_s(plan, record)
     return measured or _computed_gbit_s(plan, record), bool(measured)
 
@@ -79,13 +75,13 @@ def _measured_gbit_s(plan: Plan, record: RunRecord) -> list[float]:
     stage = main_stage(plan)
     if stage is None or plan.nccl is None:
         return []
-    found = [record.series_of(stage.test, stage.shape, rail) for rail in plan.nccl.rails]
-    medians = [series.median for series in found if series and series.median]
-    return medians if len(medians) == len(plan.nccl.rails) else []
+    found = [median_of(record.transfers_of(stage.test, stage.shape, rail)) for rail in plan.nccl.rails]
+    medians = [value for value in found if value]
+    return medians if len(medians) == len(found) else []
 
 
 def _computed_gbit_s(plan: Plan, record: RunRecord) -> list[float]:
-    """Computed goodput of each rail that NCCL uses: of its slowest port, as any transfer told; empty unless all did."""
+    """Computed goodput of the slowest port of each rail that NCCL uses; empty unless all rails have one."""
     found = []
     for name in plan.nccl.rails if plan.nccl else ():
         mtu_bytes = plan.rail(name).path_mtu_bytes
@@ -116,11 +112,11 @@ def nccl_ceiling(
     """Largest busbw of an all-reduce, in 10^9 bytes a second.
 
     Args:
-        rails_gbit_s: for each rail its verbs bandwidth, measured where it was, else the computed ceiling.
-        measured: whether rails_gbit_s are measured; thresholds are stricter then.
+        rails_gbit_s: the verbs bandwidth of each rail, measured or computed.
+        measured: whether they are measured; thresholds are stricter then.
         verbs: the test that measured them.
-        within_gbyte_s: the least busbw that a node reached alone. The ring goes through every node, so that it is no
-            faster than the slowest of them: on eight GPUs with 400 Gbit/s each, NVLink carries less than the rails.
+        within_gbyte_s: the least busbw that a node reached alone. The ring goes through every node, so it is no faster
+            than the slowest node: on eight GPUs with 400 Gbit/s each, NVLink carries less than the rails.
     """
     rails_gbyte_s = nccl_ceiling_gbyte_s(rails_gbit_s)
     basis = f"{f'measured {verbs}' if measured else 'computed goodput'} of {plural(len(rails_gbit_s), 'rail')}"
@@ -136,9 +132,9 @@ def nccl_ceiling(
 
 
 def network_findings(plan: Plan, record: RunRecord) -> Iterator[Finding]:
-    """Channels off their rail, GPUDirect that is not used, and an algorithm for which the ceiling is another one.
+    """Channels off their rail, unused GPUDirect, and an algorithm that the ceiling does not fit.
 
-    A recorded log comes from other machines: nothing is found in it.
+    A recorded log comes from other machines, so it yields no finding.
     """
     nccl = record.nccl
     if nccl and not nccl.replayed:
@@ -151,18 +147,17 @@ def network_findings(plan: Plan, record: RunRecord) -> Iterator[Finding]:
                 evidence=f"NCCL_ALGO is {algorithm}, and the ceiling is that of a ring",
                 hint="other algorithms move less over the network, so that a broken rail can hide behind them",
             )
-    told: set[tuple[str, str]] = set()
+    by_place: dict[tuple[str, str], Finding] = {}
     for job in (job for job in record.jobs if not job.replayed):
         where = f"{job.program} {job.transport}"
         direct = job.details.get("gpu_direct") if _asked(plan, where) else None
         for finding in _used(where, job.off_rail, direct):
-            if (finding.code, where) not in told:  # each transport of a comparison runs twice
-                told.add((finding.code, where))
-                yield finding
+            by_place.setdefault((finding.code, where), finding)  # each transport of a comparison runs twice
+    yield from by_place.values()
 
 
 def _asked(plan: Plan, where: str = "") -> bool:
-    """Whether NICs may read GPU memory by themselves in the all-reduce, or in the job over a transport."""
+    """Whether the lab allows GPUDirect for the all-reduce, or for the job over a transport."""
     if not where:
         return plan.nccl is not None and plan.nccl.gpu_direct
     return any(job.workers.gpu_direct for job in plan.jobs if job.workers and f"{job.program} {job.transport}" == where)

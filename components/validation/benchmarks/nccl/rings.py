@@ -2,7 +2,6 @@
 
 import re
 import threading
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
 from components.jobs.programs import RING_S, NcclPlan, job_name, node_ring_job
@@ -12,7 +11,7 @@ from components.validation.benchmarks.nccl.table import parse_nccl
 from components.validation.judging.states import NOTHING, function_of_counts, rate, worse_of
 from components.validation.physics.ceilings import nccl_ceiling_gbyte_s
 from components.validation.planning.plan import Plan
-from components.validation.records import NodeRing, RunRecord
+from components.validation.records import NodeRing, RunRecord, outcome_counts
 from components.validation.running.evidence import evidence_of
 from components.validation.running.mpijob import (
     JobError,
@@ -121,20 +120,18 @@ MOST_NODES = 4
 
 
 def judge_rings(plan: Plan, benchmarks: Benchmarks, record: RunRecord) -> JudgedTest:
-    """The all-reduce within each node: the slowest node is held against one in the middle, of two the faster."""
+    """The all-reduce within each node: the slowest node against the median one, of two against the faster."""
     found = [ring for ring in record.rings if ring.outcome == "measured"]
-    count = Counter(ring.outcome for ring in record.rings)
-    outcomes = {"measured": count["measured"], "failed": count["failed"], "skipped": count["skipped"]}
+    counts = outcome_counts(ring.outcome for ring in record.rings)
     shown = JudgedTest(
         test="nccl_one_node",
         shape="",
         rail=None,
-        function=function_of_counts(plan.rings, errors=count["error"], **outcomes),
+        function=function_of_counts(plan.rings, **counts),
         performance="not rated",
         because=NOTHING,
         unit="GB/s",
-        errors=count["error"],
-        **outcomes,
+        **counts,
     )
     if not found:
         return shown
@@ -155,7 +152,7 @@ def judge_rings(plan: Plan, benchmarks: Benchmarks, record: RunRecord) -> Judged
 
 
 def ring_findings(plan: Plan, benchmarks: Benchmarks, record: RunRecord) -> Iterator[Finding]:
-    """Nodes that are slow by themselves: the network has no part in it."""
+    """Nodes that are slow on their own, without the network."""
     found = [ring for ring in record.rings if ring.outcome == "measured"]
     if not found:
         return
@@ -180,7 +177,7 @@ def ring_findings(plan: Plan, benchmarks: Benchmarks, record: RunRecord) -> Iter
 
 
 def _through_host(plan: Plan, record: RunRecord) -> list[NodeRing]:
-    """Nodes whose GPUs do not reach each other, and which are slower than the network for it."""
+    """Nodes whose GPUs exchange data through the host's memory, and so more slowly than the network carries it."""
     rails = _rails_gbyte_s(plan, record)
     return [ring for ring in record.rings if ring.through_host and 0 < ring.of_itself < rails]
 
@@ -194,5 +191,5 @@ def _slowest(rings: Sequence[NodeRing]) -> NodeRing:
 
 
 def _middle(rings: Sequence[NodeRing]) -> float:
-    """The upper one of two in the middle: of two nodes, the faster says what such a node can."""
+    """The upper median: of two nodes, the faster shows what such a node can do."""
     return sorted(ring.of_itself for ring in rings)[len(rings) // 2]
