@@ -1,1 +1,1 @@
-"""From measured facts to a verdict. Pure, so that a threshold edit measures nothing."""
+"""From measured facts to a verdict. Pure, so that an edited threshold needs no new measurement."""

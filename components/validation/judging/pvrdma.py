@@ -1,4 +1,4 @@
-"""PVRDMA that silently went another way: proven by what the physical ports counted, never by speed alone. Pure."""
+"""Proves that PVRDMA used the hardware: by the counters of the physical ports, never by speed alone. Pure."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -17,9 +17,9 @@ UNKNOWN = "PVRDMA_COUNTERS_UNKNOWN"
 PROVEN, NOT_PROVEN = "proven", "not proven"
 
 LEAST_SHARE = 0.9
-"""Of the bytes written. Counters are read before and after by commands, and may leave a reading's last moment out."""
+"""Share of the written bytes; counters may miss the last moment before a reading."""
 MOST_SHARE = 1.5
-"""Above this share others used the port too, so its growth proves nothing."""
+"""Above this share of the written bytes, other traffic used the port too, so its growth proves nothing."""
 
 HINTS = {
     FALLBACK: "look at Net.PVRDMAVmknic and the pvrdma ruleset on both hosts, at the uplink's RDMA device, and in the "
@@ -32,7 +32,7 @@ HINTS = {
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PathProof:
-    """Whether a transfer went through both physical HCAs."""
+    """Whether a transfer used both physical HCAs."""
 
     outcome: Literal["pass", "fail", "unknown"]
     code: str
@@ -41,15 +41,15 @@ class PathProof:
 
 
 def proof_of_hardware(counts: Sequence[HcaCount], *, path_mtu_bytes: int = 1024) -> PathProof:
-    """Compares what the HCAs below both ends counted with what was written through them.
+    """Compares the counters of the HCAs below both ends with the bytes written through them.
 
-    PVRDMA falls back to TCP between the hosts, and perftest's numbers look plausible all the same. Counters count
-    whole frames or payload, by vendor: both lie within the tolerance. One that cannot be read, or stepped back, is
-    unknown: that is never a pass. One that shows a fallback fails, whatever the other one says.
+    When PVRDMA falls back to TCP between the hosts, perftest's numbers still look plausible. Counters count whole
+    frames or payload, depending on the vendor; the tolerance covers both. A counter that cannot be read, or stepped
+    back, is unknown and never a pass. If either counter shows a fallback, the proof fails.
 
     Args:
-        counts: of the sender's HCA what it sent, of the receiver's what it received.
-        path_mtu_bytes: for the most that headers can add.
+        counts: what the sender's HCA sent and the receiver's HCA received.
+        path_mtu_bytes: bounds the share of headers.
     """
     evidence = "; ".join(map(_said, counts)) or "nothing was read"
     if {count.way for count in counts} != {"sent", "received"}:
@@ -66,10 +66,10 @@ def proof_of_hardware(counts: Sequence[HcaCount], *, path_mtu_bytes: int = 1024)
 
 
 def path_tests(plan: Plan, record: RunRecord) -> Iterator[JudgedTest]:
-    """Of each PVRDMA rail, whether what was measured there went through the hardware: proven, fallen back, unknown.
+    """One test per PVRDMA rail: did its transfers use the hardware, fall back, or is that unknown?
 
-    What is unknown in the simulator is a finding, and no state of a test: its hosts need not have anything that counts,
-    its emulated machines may send a packet twice, and nobody claims hardware.
+    In the simulator an unknown path is a finding and no state of a test: its hosts may have no counters, and its
+    emulated machines may send a packet twice.
     """
     for rail in plan.rails:
         if not rail.pvrdma or len(rail.ends) < 2:
@@ -95,7 +95,7 @@ def path_tests(plan: Plan, record: RunRecord) -> Iterator[JudgedTest]:
 
 
 def proof_in_words(plan: Plan, record: RunRecord) -> str:
-    """Whether the path of each PVRDMA rail is proven; empty where nobody asks, as without such a rail."""
+    """Whether the path of each PVRDMA rail is proven; empty without such a rail."""
     tests = list(path_tests(plan, record))
     left = [test.rail or "" for test in tests if test.function != "pass"]
     if not left:
@@ -104,21 +104,17 @@ def proof_in_words(plan: Plan, record: RunRecord) -> str:
 
 
 def path_findings(plan: Plan, record: RunRecord) -> Iterator[Finding]:
-    """A rail's fallbacks together, and what is unknown of it: the first in numbers, the others counted."""
+    """The fallbacks of each rail, and its unknown paths, each with the numbers of the first."""
     for rail in plan.rails:
-        told = [(t, proof) for t, proof in _proofs(rail, record) if proof.code]
+        proofs = list(_proofs(rail, record))
         for code in (FALLBACK, UNKNOWN):
-            if found := [(t, proof) for t, proof in told if proof.code == code]:
-                yield Finding(
-                    code=code,
-                    where=where_of([t for t, _ in found]),
-                    evidence=found[0][1].evidence,
-                    hint=HINTS[code],
-                )
+            if found := [(t, proof.evidence) for t, proof in proofs if proof.code == code]:
+                where = where_of([t for t, _ in found])
+                yield Finding(code=code, where=where, evidence=found[0][1], hint=HINTS[code])
 
 
 def path_reasons(plan: Plan, record: RunRecord) -> Iterator[str]:
-    """Why the proof is no pass."""
+    """Why the proof is not a pass."""
     for found in path_findings(plan, record):
         if found.code == FALLBACK or not record.simulated:
             yield f"{found.where} {found.code}: {found.evidence}"
@@ -134,5 +130,5 @@ def _said(count: HcaCount) -> str:
     hca = f" ({count.hca})" if count.hca else ""
     if count.counted_bytes is None:
         return f"{count.way} by the HCA below {count.machine}{hca}: unknown, {count.why or 'nobody told'}"
-    told = "counter stepped back" if count.counted_bytes < 0 else f"{count.counted_bytes} bytes"
-    return f"{count.way} by the HCA below {count.machine}{hca}: {told} of {count.written_bytes} written"
+    counted = "counter stepped back" if count.counted_bytes < 0 else f"{count.counted_bytes} bytes"
+    return f"{count.way} by the HCA below {count.machine}{hca}: {counted} of {count.written_bytes} written"

@@ -1,4 +1,4 @@
-"""Compares a run with the last one that passed. It is worse only by more than noise, in two measurements. Pure."""
+"""Compares a run with the last one that passed. Worse means: by more than noise, in two measurements. Pure."""
 
 import math
 from collections.abc import Iterator
@@ -12,7 +12,7 @@ LEAST_BANDWIDTH, LEAST_LATENCY = 0.05, 0.10
 SPREADS = 3.0
 """Coefficients of variation that a change has to exceed."""
 CREEP = 0.08
-"""Loss against the best remembered run: many small steps, each too small to report."""
+"""Loss against the best known run that counts as a slow decline: many steps, each too small to report."""
 LEAST_CREEP_RUNS = 2
 MOST_REASONS = 6
 
@@ -23,19 +23,19 @@ def change(now: float, before: float) -> float:
 
 
 def limit(now: Value, before: Value) -> float:
-    """Relative change for the worse from which two values differ by more than noise."""
+    """The relative loss that noise explains."""
     pooled = math.sqrt(((now.cv or 0.0) ** 2 + (before.cv or 0.0) ** 2) / 2)
     return max(LEAST_LATENCY if now.lower_is_better else LEAST_BANDWIDTH, SPREADS * pooled)
 
 
 def loss(now: Value, before: float, value: float | None = None) -> float:
-    """How much worse a value is, as a share; negative when it is better."""
+    """Relative loss of a value; negative if it is better."""
     moved = change(now.median if value is None else value, before)
     return moved if now.lower_is_better else -moved
 
 
 def worse(entry: Entry, history: History) -> tuple[str, ...]:
-    """Names of the values that lost more than noise against the baseline: what a confirming run measures again."""
+    """Names of the values that lost more than noise against the baseline; a confirming run measures them again."""
     baseline = _comparable(entry, history)
     if baseline is None:
         return ()
@@ -59,19 +59,19 @@ def changes(entry: Entry, history: History) -> dict[str, float]:
 
 
 def confirmed(entry: Entry, history: History) -> tuple[str, ...]:
-    """Those that were worse in the confirming run as well."""
+    """Names of the values that were worse in the confirming run too."""
     baseline = _comparable(entry, history)
     found = worse(entry, history)
     return tuple(name for name in found if baseline and _again_worse(entry.values[name], baseline.values[name]))
 
 
 def compare(entry: Entry, history: History) -> Regression | None:
-    """The comparison; None for the first run of a lab, and in the simulator, whose speed is nobody's."""
+    """The comparison; None for the first run of a lab and in the simulator."""
     baseline = history.baseline_for(entry.config)
     if baseline is None or entry.simulated or baseline.simulated:
         return None
     if baseline.config != entry.config:
-        reasons = (*_other_config(entry, baseline), *_told(entry, baseline))
+        reasons = (*_other_config(entry, baseline), *_moved(entry, baseline))
         return Regression(baseline_run=baseline.run_id, verdict="not comparable", reasons=reasons[:MOST_REASONS])
     found, twice = worse(entry, history), confirmed(entry, history)
     creeping = tuple(_creep(entry, history))
@@ -137,8 +137,8 @@ def _other_config(entry: Entry, baseline: Entry) -> Iterator[str]:
             yield f"{key} was {before or 'unknown'}, is {now or 'unknown'}"
 
 
-def _told(entry: Entry, baseline: Entry) -> Iterator[str]:
-    """Values that moved with the changed configuration: shown, not judged."""
+def _moved(entry: Entry, baseline: Entry) -> Iterator[str]:
+    """Values that changed together with the configuration: shown, not judged."""
     for name, now in entry.values.items():
         before = baseline.values.get(name)
         if before and abs(change(now.median, before.median)) > limit(now, before):

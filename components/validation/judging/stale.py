@@ -1,4 +1,4 @@
-"""What the hosts are for a measurement: by it one is obsolete, and a verdict old and not green. Pure."""
+"""Decides when a verdict is stale: the hosts' facts that results depend on, and what changed in them. Pure."""
 
 import hashlib
 import json
@@ -9,35 +9,35 @@ from components.validation.planning.plan import Plan
 from components.validation.summary import Summary, closed
 
 FACTS = ("machine_id", "boot_id", "repairs", "kernel", "driver", "nics", "gpu", "gpudirect", "roce_qos")
-"""What hosts print and whose change can change a result; whatever else they say may differ from run to run."""
+"""Facts whose change can change a result; other facts may differ from run to run."""
 
 WORDS = {"machine_id": "machine", "boot_id": "boot", "repairs": "repairs"}
-"""Facts whose values say nothing to a reader, by the word for them."""
+"""Facts whose values mean nothing to a reader, by the word to show instead."""
 STALE = "stale"
 AGAIN = {True: "make validate", False: "ROCELAB_VALIDATE=again pulumi up --refresh --run-program"}
-"""How a human asks for a measurement, by simulated or not; the refresh lets it know the hosts as they are now."""
+"""The command that measures again, by simulated or not; the refresh reads the hosts as they are now."""
 
 HostStates = Mapping[str, Mapping[str, object]]
 
 
 def host_states(results: Mapping[str, object], facts: Mapping[str, object]) -> dict[str, dict[str, object]]:
-    """What counts of the hosts, by name."""
+    """The relevant facts of each host, by its name."""
     names = sorted({*results, *facts})
     return {name: _part(results.get(name), ("status",)) | _part(facts.get(name), FACTS) for name in names}
 
 
 def fingerprint_of(plan: Plan, states: HostStates) -> str:
-    """Digest of everything whose change asks for a new measurement."""
+    """Digest of everything whose change requires a new measurement."""
     return hashlib.sha256(f"{plan.digest}\n{json.dumps(states, sort_keys=True)}".encode()).hexdigest()
 
 
 def changed_since(measured: HostStates, now: HostStates, *, plan_changed: bool = False) -> tuple[str, ...]:
-    """What differs between the hosts as they were measured and as they are, by node, in a few lines.
+    """What changed on the hosts since the measurement: a few lines, one per node.
 
     Args:
         measured: `host_states` of the measurement.
-        now: those of this run.
-        plan_changed: whether the lab asks for another plan now.
+        now: `host_states` of this run.
+        plan_changed: whether the lab file has another plan now.
     """
     plan = ["the plan: the lab asks for other measurements"] if plan_changed else []
     texts = [*plan, *(_node(name, measured, now) for name in sorted({*measured, *now}))]
@@ -45,7 +45,7 @@ def changed_since(measured: HostStates, now: HostStates, *, plan_changed: bool =
 
 
 def made_stale(judged: Summary, changes: tuple[str, ...]) -> Summary:
-    """The same judgement when it is old: what passed then is not known to pass now; what failed stays failed."""
+    """The verdict of a stale measurement: a pass becomes unknown, a failure stays."""
     if not changes:
         return judged
     return judged.model_copy(
@@ -61,14 +61,14 @@ def made_stale(judged: Summary, changes: tuple[str, ...]) -> Summary:
 
 
 def after_up(summary: Summary, begun: str, *, failed: bool) -> Summary:
-    """The same judgement where it is of this up; where it is of an earlier one, and this one failed, it is old.
+    """The verdict after `pulumi up`: stale if the up failed and the verdict is of an earlier one.
 
     Args:
         summary: the verdict in the state.
-        begun: when `pulumi up` was started, as `Summary.started_at` is written.
-        failed: whether it did.
+        begun: when `pulumi up` started, in the format of `Summary.started_at`.
+        failed: whether it failed.
     """
-    # the gate fails each up for such a verdict, without measuring: that up says nothing new of the lab
+    # the gate fails every up with such a verdict, without measuring: the lab is as it was
     gate_closed = closed(summary.mode, summary.function, summary.performance)
     if not failed or summary.started_at >= begun or gate_closed:
         return summary

@@ -1,4 +1,4 @@
-"""Combines the states of parts into the state of a whole. A missing result never counts as a pass."""
+"""Combines the states of tests into the state of the whole. A missing result never counts as a pass."""
 
 from collections.abc import Iterable, Sequence
 from typing import Literal
@@ -11,19 +11,20 @@ SIMULATED = "simulated"
 SHOWN_ONLY = "shown only"
 """For tests without a required value: curves, incast, applications."""
 NOTHING = "nothing measured"
-COUNTS_FOR_NOTHING = ("replayed", "not run")
+IGNORED = ("replayed", "not run")
+"""Functions of tests that do not affect the whole."""
 
 Overall = Literal["pass", "fail", "skip", "error"]
 
 UNSTABLE_SHARE = 0.01
-"""Tolerated share of transfers with inconsistent tries; in large labs there are always some."""
+"""Tolerated share of transfers with inconsistent tries; a large lab always has some."""
 
 MOST_TEXTS = 8
 LONGEST_TEXT = 300
 
 
 def function_of_counts(planned: int, *, measured: int, failed: int, skipped: int, errors: int) -> Overall:
-    """State of a test from the outcomes of its transfers; a result that is missing is no pass."""
+    """State of a test from the outcomes of its transfers; a missing result fails it."""
     if failed or measured + failed + skipped + errors != planned:
         return "fail"
     if errors:
@@ -32,8 +33,8 @@ def function_of_counts(planned: int, *, measured: int, failed: int, skipped: int
 
 
 def function_of_tests(functions: Sequence[Function]) -> Overall:
-    """State of the whole; tests that count for nothing have no part in it."""
-    real = [function for function in functions if function not in COUNTS_FOR_NOTHING]
+    """State of the whole."""
+    real = [function for function in functions if function not in IGNORED]
     for state in ("fail", "error", "skip"):
         if state in real:
             return state
@@ -41,10 +42,10 @@ def function_of_tests(functions: Sequence[Function]) -> Overall:
 
 
 def performance_of_tests(tests: Sequence[JudgedTest], *, simulated: bool) -> tuple[Performance, str]:
-    """The worst of all rated tests, and why none; one that could not be rated keeps the whole from being a pass."""
+    """The worst state of all tests, and why it is not rated; the whole passes only if every test is rated."""
     if simulated:
         return "not rated", SIMULATED
-    rated = [test for test in tests if test.function not in COUNTS_FOR_NOTHING and test.because != SHOWN_ONLY]
+    rated = [test for test in tests if test.function not in IGNORED and test.because != SHOWN_ONLY]
     found = {test.performance: test for test in rated}
     for state in ("fail", "unstable"):
         if state in found:
@@ -58,36 +59,36 @@ ORDER: tuple[Performance, ...] = ("fail", "unstable", "warn", "pass")
 
 
 def worse_of(*states: Performance) -> Performance:
-    """The worst of several; what is not rated counts for nothing beside others."""
+    """The worst of several states; "not rated" only if no state is rated."""
     return next((state for state in ORDER if state in states), "not rated")
 
 
 def rate(ratio: float, threshold: Threshold) -> Performance:
-    """State of a ratio to a ceiling."""
+    """State of a ratio to a ceiling by its threshold."""
     if ratio < threshold.fail_below:
         return "fail"
     return "warn" if ratio < threshold.warn_below else "pass"
 
 
 def too_many(torn: int, count: int) -> bool:
-    """Whether too many transfers have inconsistent repeats for the test to have a value; one is tolerated."""
+    """Whether too many transfers have inconsistent repeats for the test to have a value; a single one is tolerated."""
     return torn > max(1, UNSTABLE_SHARE * count) or torn == count
 
 
 def where_of(transfers: Sequence[TransferResult]) -> str:
-    """Where transfers lie, for a finding that tells of all of them: the first by name, the others counted."""
+    """The transfers of a finding in words: the first by name, the others counted."""
     first = transfers[0]
     more = f" and {len(transfers) - 1} more" if transfers[1:] else ""
     return f"{first.flow}{more}"
 
 
 def few(texts: Iterable[str], most: int = MOST_TEXTS) -> tuple[str, ...]:
-    """The first texts, cut to a length; the record has all of them."""
-    said = list(dict.fromkeys(texts))
-    cut = [shortened(text) for text in said[:most]]
-    return (*cut, f"and {len(said) - most} more") if len(said) > most else tuple(cut)
+    """The first different texts, shortened, and how many more there are; the record has all of them."""
+    unique = list(dict.fromkeys(texts))
+    shown = tuple(shortened(text) for text in unique[:most])
+    return (*shown, f"and {len(unique) - most} more") if len(unique) > most else shown
 
 
 def shortened(text: str, longest: int = LONGEST_TEXT) -> str:
-    """A text of at most so many letters."""
+    """A text of at most `longest` characters."""
     return text if len(text) <= longest else f"{text[: longest - 3]}..."

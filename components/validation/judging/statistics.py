@@ -1,4 +1,4 @@
-"""Numbers out of repeats: outliers, spread and intervals. Pure and without randomness of its own."""
+"""Statistics of repeats: outliers, spread and intervals. The same samples always give the same numbers."""
 
 import math
 import random
@@ -7,29 +7,29 @@ from dataclasses import dataclass
 from statistics import fmean, median, stdev
 
 OUTLIER_Z = 3.5
-"""Modified z score from which on a value is an outlier (Iglewicz and Hoaglin, How to Detect and Handle Outliers)."""
+"""Modified z score from which a value is an outlier (Iglewicz and Hoaglin, How to Detect and Handle Outliers)."""
 NORMAL = 0.6745
 """Median absolute deviation over standard deviation, for normal values."""
 EQUAL_SHARE = 0.05
-"""Relative distance from the median that makes an outlier when more than half of the values are the same."""
+"""Relative distance from the median from which a value is an outlier when more than half of the values are equal."""
 RESAMPLES = 2000
 LEAST_FOR_INTERVAL = 5
-"""Fewer values than this give no interval that says anything."""
+"""Values from which an interval is meaningful."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Repeats:
-    """What repeats of one measurement say together."""
+    """Repeats of one measurement in a few numbers."""
 
     median: float
-    """Without the dropped ones, unless they are too many."""
+    """Of the kept values."""
     cv: float
-    """Standard deviation of the kept values over their mean; 0 for a single one."""
+    """Standard deviation of the kept values over their mean; 0 for a single value."""
     kept: tuple[float, ...]
     dropped: tuple[float, ...]
     """Outliers, in the order of the samples."""
     unstable: bool
-    """More than a third would have had to be dropped: nothing was, and no number stands for these repeats."""
+    """Whether more than a third are outliers; then none is dropped, and the median cannot be trusted."""
 
 
 def mad(values: Sequence[float]) -> float:
@@ -41,28 +41,29 @@ def mad(values: Sequence[float]) -> float:
 def outliers(values: Sequence[float]) -> tuple[int, ...]:
     """Positions of the outliers by the modified z score; where the MAD is 0, by 5 % of the median."""
     if len(values) < 3:
-        return ()  # of two values nobody knows which one is wrong
+        return ()  # of two values either may be wrong
     middle, spread = median(values), mad(values)
     limit = EQUAL_SHARE * abs(middle) if spread == 0 else OUTLIER_Z * spread / NORMAL
     return tuple(number for number, value in enumerate(values) if abs(value - middle) > limit)
 
 
 def repeats(values: Sequence[float]) -> Repeats:
-    """Drops at most a third of the values as outliers; where that would not do, the repeats are unstable.
+    """Drops at most a third of the values as outliers; with more outliers the repeats are unstable.
 
     Raises:
         ValueError: for no values.
     """
     if not values:
         raise ValueError("no values: a measurement without a result has no median")
-    found = set(outliers(values))
+    found = outliers(values)
     unstable = len(found) > len(values) // 3
-    kept = tuple(value for number, value in enumerate(values) if unstable or number not in found)
+    dropped = () if unstable else found
+    kept = tuple(value for number, value in enumerate(values) if number not in dropped)
     return Repeats(
         median=median(kept),
         cv=cv(kept),
         kept=kept,
-        dropped=() if unstable else tuple(values[number] for number in sorted(found)),
+        dropped=tuple(values[number] for number in dropped),
         unstable=unstable,
     )
 
@@ -78,28 +79,24 @@ def cv(values: Sequence[float]) -> float:
 def interval_of_ratio(
     above: Sequence[float], below: Sequence[float], confidence: float = 0.95, seed: int = 1
 ) -> tuple[float, float] | None:
-    """Bootstrap interval of the ratio of two medians; None where there are too few values or a median of 0.
+    """Bootstrap interval of the ratio of two medians (percentile method, Efron); None with too few values or a zero.
 
-    The seed is fixed, so that the same samples always give the same interval (percentile method, Efron).
+    The seed is fixed, so that the same samples always give the same interval.
     """
     if min(len(above), len(below)) < LEAST_FOR_INTERVAL or min(below) <= 0:
         return None
     draw = random.Random(seed)  # noqa: S311 (resampling, no secret)
-    ratios = sorted(_resampled(draw, above) / _resampled(draw, below) for _ in range(RESAMPLES))
-    return _between(ratios, confidence)
 
+    def resampled(values: Sequence[float]) -> float:
+        return median(draw.choices(values, k=len(values)))
 
-def _resampled(draw: random.Random, values: Sequence[float]) -> float:
-    return median(draw.choices(values, k=len(values)))
-
-
-def _between(ordered: list[float], confidence: float) -> tuple[float, float]:
-    out = round(len(ordered) * (1 - confidence) / 2)
-    return ordered[out], ordered[-1 - out]
+    ratios = sorted(resampled(above) / resampled(below) for _ in range(RESAMPLES))
+    out = round(RESAMPLES * (1 - confidence) / 2)
+    return ratios[out], ratios[-1 - out]
 
 
 def at_most(successes: int, trials: int, rate: float) -> float:
-    """Probability of that many successes or fewer (binomial distribution)."""
+    """Probability of at most `successes` (binomial distribution)."""
     if rate <= 0:
         return 1.0
     if rate >= 1:

@@ -1,6 +1,6 @@
-"""The judgement over a record: two axes, and the reasons for both. Pure, so that a threshold edit measures nothing."""
+"""The verdict on a record: function and performance, with the reasons for both. Pure."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from components.validation.benchmarks.gpu_memory import gpu_memory_findings, judge_gpu_memory
@@ -35,9 +35,9 @@ from components.validation.judging.states import (
     too_many,
     worse_of,
 )
-from components.validation.memory.history import Entry, History
+from components.validation.memory.history import History
 from components.validation.planning.plan import Plan
-from components.validation.records import RunRecord, TransferResult
+from components.validation.records import RunRecord
 from components.validation.summary import Finding, JudgedTest, Performance, Regression, Summary
 from stacks.benchmarks import Benchmarks
 from stacks.words import plural
@@ -48,26 +48,28 @@ MOST_HINTS = 5
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class JudgeContext:
-    """What is known beside the record."""
+    """Knowledge beyond the record."""
 
     history: History = field(default_factory=History)
-    """With this run in it."""
+    """Includes this run."""
     topology: Topology = field(default_factory=dict)
-    """Leaf switch by (node, rail), as far as the lab file has the cables."""
+    """Leaf switch by (node, rail), as far as the lab file describes the cables."""
 
 
 NO_CONTEXT = JudgeContext()
 
 
 def judge(plan: Plan, benchmarks: Benchmarks, record: RunRecord, beside: JudgeContext = NO_CONTEXT) -> Summary:
-    """Judges what was measured by what the lab demands. What was planned and has no result is never a pass."""
+    """Judges the measurements against the lab's demands. A planned test without a result never passes."""
     findings, states = _findings(plan, benchmarks, record, beside)
     tests = [_with_state(test, states) for test in _tests(plan, benchmarks, record)]
     entry = beside.history.entry(record.run_id)
     compared = None
     if entry is not None:
-        compared = regression.compare(entry, beside.history.before(record.run_id))
-        tests = [_compared(test, entry, beside.history.before(record.run_id)) for test in tests]
+        earlier = beside.history.before(record.run_id)
+        compared = regression.compare(entry, earlier)
+        changes, confirmed = regression.changes(entry, earlier), regression.confirmed(entry, earlier)
+        tests = [_compared(test, changes, confirmed) for test in tests]
     performance, because = performance_of_tests(tests, simulated=plan.simulated)
     if compared and compared.verdict == "worse":
         performance, because = worse_of(performance, "warn"), because if performance == "not rated" else ""
@@ -102,20 +104,21 @@ def judge(plan: Plan, benchmarks: Benchmarks, record: RunRecord, beside: JudgeCo
 
 
 def function_of(plan: Plan, record: RunRecord) -> Overall:
-    """Whether everything that was planned ran and did what the lab declares; thresholds have no part in it."""
+    """Whether everything planned ran and works as declared, whatever the thresholds."""
     tests = _tests(plan, Benchmarks(), record)
-    # what no counter tells now, no further measurement tells; nor does a job run that the same plan cannot have
-    silent = {(PATH, test.shape) for test in tests if test.test == PATH}
-    silent |= {(job.program, job.transport) for job in plan.jobs if job.workers is None}
-    told = [test.function for test in tests if (test.test, test.shape) not in silent or test.function == "fail"]
-    return function_of_tests(told)
+    # another measurement would neither find a missing counter nor run a job that is impossible
+    settled = {(PATH, test.shape) for test in tests if test.test == PATH}
+    settled |= {(job.program, job.transport) for job in plan.jobs if job.workers is None}
+    return function_of_tests(
+        [test.function for test in tests if (test.test, test.shape) not in settled or test.function == "fail"]
+    )
 
 
 def in_cluster(judged: Summary, faults: Sequence[str], quarantined: Mapping[str, str]) -> Summary:
-    """The same judgement with what is known of the cluster and of hosts that took no part.
+    """The verdict together with the cluster's faults and the quarantined hosts.
 
-    With any fault of the cluster it does not work as declared, whatever was measured on its other nodes. Without some
-    hosts what works does so in part only.
+    Any fault of the cluster fails the function, whatever the other nodes measured. With quarantined hosts a pass is
+    only partial.
     """
     if not faults and not quarantined:
         return judged
@@ -150,7 +153,7 @@ def _tests(plan: Plan, benchmarks: Benchmarks, record: RunRecord) -> list[Judged
 def _findings(
     plan: Plan, benchmarks: Benchmarks, record: RunRecord, beside: JudgeContext
 ) -> tuple[list[Finding], dict[tuple[str, str, str], Performance]]:
-    """Everything that was found, the most telling first, and the states that it gives to tests."""
+    """All findings, the most important first, and the states that they give to tests by (test, shape, rail)."""
     findings: list[Finding] = []
     states: dict[tuple[str, str, str], Performance] = {}
     where = located(plan, record, beside.topology)
@@ -165,11 +168,7 @@ def _findings(
     findings += path_findings(plan, record)
     findings += mtu_findings(plan, record)
     findings += pcie_findings(plan, record)
-    told: list[tuple[Finding, Performance, TransferResult]] = [
-        *counter_findings(plan, record),
-        *jitter_findings(record),
-    ]
-    for finding, state, t in told:
+    for finding, state, t in (*counter_findings(plan, record), *jitter_findings(record)):
         if finding not in findings:
             findings.append(finding)
         key = (t.test, t.shape, t.rail)
@@ -181,7 +180,7 @@ def _findings(
 
 
 def _with_state(test: JudgedTest, states: Mapping[tuple[str, str, str], Performance]) -> JudgedTest:
-    """The test with what findings say of it; what is not rated stays so."""
+    """The test with the state that findings give it; an unrated test stays unrated."""
     state = states.get((test.test, test.shape, test.rail or ""))
     if state is None or test.performance == "not rated":
         return test
@@ -189,16 +188,15 @@ def _with_state(test: JudgedTest, states: Mapping[tuple[str, str, str], Performa
 
 
 def value_name(test: JudgedTest) -> str:
-    """By which a test's value stands in the history."""
+    """The name of a test's value in the history."""
     return " ".join(part for part in (test.test, test.shape, test.rail or "") if part)
 
 
-def _compared(test: JudgedTest, entry: Entry, history: History) -> JudgedTest:
+def _compared(test: JudgedTest, changes: Mapping[str, float], confirmed: Collection[str]) -> JudgedTest:
+    """The test with its change against the baseline; a confirmed loss fails it."""
     name = value_name(test)
-    moved = regression.changes(entry, history).get(name)
-    if name not in regression.confirmed(entry, history) or test.because == SHOWN_ONLY:
-        return test.model_copy(update={"change": moved})
-    return test.model_copy(update={"change": moved, "performance": "fail", "because": ""})
+    worse = {"performance": "fail", "because": ""} if name in confirmed and test.because != SHOWN_ONLY else {}
+    return test.model_copy(update={"change": changes.get(name), **worse})
 
 
 def _regressed(compared: Regression) -> Iterable[str]:
@@ -210,7 +208,7 @@ def _regressed(compared: Regression) -> Iterable[str]:
 
 
 def _reasons(record: RunRecord) -> list[str]:
-    """Why the function axis is not a pass; the same reason of several transfers is said once."""
+    """Why the function is not a pass; transfers with the same reason share a line."""
     texts: dict[str, list[str]] = {}
     for t in record.transfers:
         twice = f" (again with {t.retest_at_once} at once)" if 0 in t.retest and t.reasons else ""
@@ -229,7 +227,7 @@ def _reasons(record: RunRecord) -> list[str]:
 
 
 def _crowded(plan: Plan, record: RunRecord) -> Iterable[str]:
-    """Why a test failed of which no single transfer did."""
+    """Why a test failed in which no single transfer failed."""
     for stage in plan.stages:
         for rail in plan.rails:
             measured = transfers_of(record, stage, rail.name)
@@ -261,7 +259,7 @@ def _slow(test: JudgedTest) -> str:
 
 
 def _only_once(test: JudgedTest, value: float) -> bool:
-    """Whether failed tries are the reason for its state: of a latency that is within its bound, or too many of them."""
+    """Whether failed tries are the only reason for the state."""
     if test.performance == "unstable":
         return too_many(test.failed_once, test.measured)
     return test.ratio is None and test.performance == "warn" and value <= (test.ceiling or 0)
