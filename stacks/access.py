@@ -9,7 +9,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from stacks.base import LabError, Section
+from stacks.base import LabError, Section, read_simulator_file
 
 
 class Access(Section):
@@ -31,14 +31,7 @@ def read_private_key(access: Access, root: Path) -> str:
     Raises:
         LabError: when the file is missing or is not a private key.
     """
-    path = root / (access.key_file or "")
-    try:
-        text = path.read_text()
-    except OSError as error:
-        raise LabError(
-            f"access.key_file: {access.key_file} cannot be read ({error.strerror}). "
-            "For the simulator, `make up` writes it"
-        ) from None
+    text = read_simulator_file("access.key_file", access.key_file, root)
     if "PRIVATE KEY-----" not in text:
         raise LabError(f"access.key_file: {access.key_file} holds no private key; set it to the file without .pub")
     return text

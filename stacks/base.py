@@ -1,11 +1,18 @@
 """The base of all sections, and the vocabulary of types with their units and ranges."""
 
-from typing import Annotated, Literal, get_args, get_origin
+from collections import Counter
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Annotated, Literal, TypeVar, get_args, get_origin
 
 from pydantic import BaseModel, ConfigDict, Field
 
 Effect = Literal["none", "link", "pods", "reboot", "replace"]
 """What a change does to a running node: nothing, a link flap, pods lose their VFs, a reboot, a new machine."""
+
+
+T = TypeVar("T", int, str)
+MAKE_UP_WRITES_IT = "For the simulator, `make up` writes it"
 
 
 class Section(BaseModel):
@@ -20,6 +27,23 @@ class LabError(Exception):
 
 class UnreachableError(LabError):
     """Something outside rocelab could not be read or reached, so its content is unknown."""
+
+
+def read_simulator_file(field: str, path: Path | None, root: Path) -> str:
+    """The text of a file that the simulator writes and a field of the lab file names.
+
+    Raises:
+        LabError: when it cannot be read.
+    """
+    try:
+        return (root / (path or "")).read_text()
+    except OSError as error:
+        raise LabError(f"{field}: {path} cannot be read ({error.strerror}). {MAKE_UP_WRITES_IT}") from None
+
+
+def repeated(values: Iterable[T]) -> list[T]:
+    """The values that appear more than once, sorted."""
+    return sorted(value for value, count in Counter(values).items() if count > 1)
 
 
 def members(union: object, field: str) -> dict[str, type[BaseModel]]:

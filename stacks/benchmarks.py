@@ -4,7 +4,7 @@ from typing import Literal, Self
 
 from pydantic import Field, model_validator
 
-from stacks.base import Name, Port, Ratio, Seconds, Section
+from stacks.base import Name, Port, Ratio, Seconds, Section, repeated
 from stacks.transports import Application, Comparison
 
 VerbsTest = Literal["ib_write_bw", "ib_send_bw", "ib_read_bw", "ib_write_lat", "ib_send_lat", "ib_read_lat"]
@@ -102,7 +102,7 @@ class Verbs(Section):
 
     @model_validator(mode="after")
     def _tests_can_be_run(self) -> Self:
-        if twice := sorted({test for test in self.tests if self.tests.count(test) > 1}):
+        if twice := repeated(self.tests):
             raise ValueError(f"tests lists {', '.join(twice)} twice; remove one")
         if (self.both_ways or self.incast) and not self.bandwidths:
             what = "both_ways" if self.both_ways else "incast"
@@ -190,7 +190,7 @@ class Mpi(Section):
     def _there_is_something_to_run(self) -> Self:
         if self.smallest_bytes > self.largest_bytes:
             raise ValueError(f"smallest_bytes {self.smallest_bytes} is above largest_bytes {self.largest_bytes}; swap")
-        if len(set(self.transports)) < len(self.transports):
+        if repeated(self.transports):
             raise ValueError("transports lists one twice; remove one")
         return self
 

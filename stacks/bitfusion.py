@@ -10,7 +10,7 @@ from typing import Annotated, Self
 
 from pydantic import Field, model_validator
 
-from stacks.base import InventoryName, Name, Section
+from stacks.base import InventoryName, Name, Section, repeated
 from stacks.nodes import NodeBase, Pf
 from stacks.rails import Rail
 
@@ -83,8 +83,7 @@ class BitfusionServer(Section):
 
     @model_validator(mode="after")
     def _adapters_on_separate_networks(self) -> Self:
-        rails = [adapter.rail for adapter in self.adapters]
-        if twice := sorted({rail for rail in rails if rails.count(rail) > 1}):
+        if twice := repeated(adapter.rail for adapter in self.adapters):
             raise ValueError(
                 f"two adapters on {twice[0]}: Linux would answer for both through one; give each its own rail"
             )

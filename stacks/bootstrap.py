@@ -5,12 +5,12 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from stacks.base import Section
+from stacks.software import Sha256
 
 KubernetesVersion = Annotated[str, Field(pattern=r"^1\.3[4-6]\.\d{1,2}$")]
 """Release without `v`. From 1.34 on every kubeadm reads v1beta4 with the fields used here; 1.36 is what tests run."""
 
 Endpoint = Annotated[str, Field(pattern=r"^[a-z0-9]([a-z0-9.-]*[a-z0-9])?:\d{2,5}$", max_length=253)]
-Sha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 
 
 class PackageRepository(Section):

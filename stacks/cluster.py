@@ -6,7 +6,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from stacks.base import LabError, Name, Section
+from stacks.base import Name, Section, read_simulator_file
 from stacks.bill import Bill, Registry
 from stacks.bootstrap import Bootstrap
 from stacks.delivery import Delivery, GpuDelivery, SriovPlain
@@ -51,10 +51,4 @@ def read_kubeconfig(cluster: Cluster, root: Path) -> str:
     Raises:
         LabError: when it is not where the lab says.
     """
-    try:
-        return (root / (cluster.kubeconfig_file or "")).read_text()
-    except OSError as error:
-        raise LabError(
-            f"cluster.kubeconfig_file: {cluster.kubeconfig_file} cannot be read ({error.strerror}). "
-            "For the simulator, `make up` writes it"
-        ) from None
+    return read_simulator_file("cluster.kubeconfig_file", cluster.kubeconfig_file, root)

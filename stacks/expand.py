@@ -151,7 +151,9 @@ class _Expansion:
             else:
                 self._add("nodes", self._nodes, Origin(("nodes", i)), _given(node))
         self._refuse_segments_of_unknown_nodes()
-        self._interfaces = {(node["name"], pf["rail"]): pf["interface"] for node in self._nodes for pf in _pfs_of(node)}
+        self._interfaces = {
+            (node["name"], pf["rail"]): pf["interface"] for node in self._nodes for pf in node.get("pfs", ())
+        }
         for i, switch in enumerate(self._file.switches):
             if isinstance(switch, SwitchGroup):
                 self._add_switches(("switches", i), switch)
@@ -350,10 +352,6 @@ class _Expansion:
 def _given(section: BaseModel, *without: str) -> Entry:
     """A section as JSON, without defaults."""
     return section.model_dump(mode="json", by_alias=True, exclude_unset=True, exclude=set(without))
-
-
-def _pfs_of(node: Entry) -> Iterator[Entry]:
-    yield from node.get("pfs", ())
 
 
 def _at(value: T | Progression[T], index: int) -> T:

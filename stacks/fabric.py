@@ -6,7 +6,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
-from stacks.base import InventoryName, LabError, Name, Port, Section
+from stacks.base import InventoryName, Name, Port, Section, read_simulator_file, repeated
 
 MacAddress = Annotated[str, Field(pattern=r"^[0-9a-f]{2}(:[0-9a-f]{2}){5}$")]
 Vmknic = Annotated[str, Field(pattern=r"^vmk\d{1,2}$")]
@@ -113,8 +113,7 @@ class DistributedSwitch(Section):
 
     @model_validator(mode="after")
     def _each_host_once(self) -> Self:
-        names = [host.name for host in self.hosts]
-        if twice := sorted({name for name in names if names.count(name) > 1}):
+        if twice := repeated(host.name for host in self.hosts):
             raise ValueError(f"host {twice[0]} is listed twice; remove one")
         return self
 
@@ -155,8 +154,8 @@ class Fabric(Section):
 
     @model_validator(mode="after")
     def _one_vmkernel_a_host(self) -> Self:
-        tagged = [host.name for switch in self.switches for host in switch.hosts if host.vmkernel is not None]
-        if twice := sorted({name for name in tagged if tagged.count(name) > 1}):
+        tagged = (host.name for switch in self.switches for host in switch.hosts if host.vmkernel is not None)
+        if twice := repeated(tagged):
             raise ValueError(
                 f"host {twice[0]} has a vmkernel on two switches, but Net.PVRDMAVmknic takes one; remove one"
             )
@@ -169,11 +168,4 @@ def read_password(fabric: Fabric, root: Path) -> str:
     Raises:
         LabError: when its file cannot be read.
     """
-    path = root / (fabric.password_file or "")
-    try:
-        return path.read_text().strip()
-    except OSError as error:
-        raise LabError(
-            f"fabric.password_file: {fabric.password_file} cannot be read ({error.strerror}). "
-            "For the simulator, `make up` writes it"
-        ) from None
+    return read_simulator_file("fabric.password_file", fabric.password_file, root).strip()

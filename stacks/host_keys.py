@@ -15,7 +15,7 @@ from ipaddress import IPv4Address
 from pathlib import Path
 
 from stacks.access import read_host_keys
-from stacks.base import LabError
+from stacks.base import MAKE_UP_WRITES_IT, LabError, read_simulator_file
 from stacks.fabric import Fabric
 from stacks.lab import Lab
 from stacks.machines import Machine
@@ -94,11 +94,8 @@ def host_key(seed: str, address: IPv4Address, port: int) -> HostKey:
 
 def _seed(fabric: Fabric, root: Path, secret: Callable[[str], object]) -> str:
     if fabric.host_keys == "file":
-        where, remedy = f"fabric.host_keys_file: {fabric.host_keys_file}", "For the simulator, `make up` writes it"
-        try:
-            found: object = (root / (fabric.host_keys_file or "")).read_text().strip()
-        except OSError as error:
-            raise LabError(f"{where} cannot be read ({error.strerror}). {remedy}") from None
+        where, remedy = f"fabric.host_keys_file: {fabric.host_keys_file}", MAKE_UP_WRITES_IT
+        found: object = read_simulator_file("fabric.host_keys_file", fabric.host_keys_file, root).strip()
     else:
         where = f"the stack's secret rocelab:{SEED_KEY}"
         remedy = f"Set it: openssl rand -hex 32 | pulumi config set --secret rocelab:{SEED_KEY}"

@@ -8,7 +8,7 @@ from pydantic import Discriminator, Field, Tag
 from stacks.base import Name
 from stacks.groups import NodeClass, NodeGroup, RailGroup, SwitchGroup
 from stacks.lab import Sections
-from stacks.nodes import BareMetal, VsphereVm
+from stacks.nodes import BareMetal, VsphereVm, kind_of_node
 from stacks.rails import Rail
 from stacks.switches import Switch
 
@@ -23,9 +23,7 @@ def _kind_of_rail(rail: object) -> str:
 
 
 def _kind_of_node(node: object) -> str:
-    if is_group(node):
-        return "node_group"
-    return str(node.get("kind", "bare_metal") if isinstance(node, dict) else getattr(node, "kind", ""))
+    return "node_group" if is_group(node) else kind_of_node(node)
 
 
 def _kind_of_switch(switch: object) -> str:

@@ -6,7 +6,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Discriminator, Field, Tag, model_validator
 
-from stacks.base import InterfaceName, Name, PciAddress, Port, Section
+from stacks.base import InterfaceName, Name, PciAddress, Port, Section, repeated
 from stacks.machines import AnyMachine, Machine, Vgpu
 from stacks.rails import Rail
 
@@ -114,8 +114,7 @@ class NodeBase(Section):
     @model_validator(mode="after")
     def _each_pf_is_a_nic_of_its_own(self) -> Self:
         for field in ("interface", "rail", "rdma_device", "pci"):
-            values = [value for pf in self.pfs if (value := getattr(pf, field)) is not None]
-            if twice := sorted({value for value in values if values.count(value) > 1}):
+            if twice := repeated(value for pf in self.pfs if (value := getattr(pf, field)) is not None):
                 raise ValueError(
                     f"two PFs share {field} {twice[0]}: RoCE needs one NIC per rail and no bond; give each its own"
                 )
@@ -182,13 +181,13 @@ class VsphereVm(NodeBase):
         return isinstance(self.machine, Machine) and self.machine.hardware_version >= SEVERAL_PVRDMA
 
 
-def _kind_of(node: object) -> str:
+def kind_of_node(node: object) -> str:
     kind = node.get("kind", "bare_metal") if isinstance(node, dict) else getattr(node, "kind", "")
     return str(kind)
 
 
 Node = Annotated[
-    Annotated[BareMetal, Tag("bare_metal")] | Annotated[VsphereVm, Tag("vsphere_vm")], Discriminator(_kind_of)
+    Annotated[BareMetal, Tag("bare_metal")] | Annotated[VsphereVm, Tag("vsphere_vm")], Discriminator(kind_of_node)
 ]
 """Every kind of node; the default is bare metal."""
 

@@ -23,14 +23,7 @@ def parse_lab(text: str, file_name: str, file_text: str | None = None) -> Lab:
     Raises:
         LabError: with one line per fault, at most fifteen.
     """
-    given = json.loads(text)
-    expanded = _expanded(text, file_name, file_text) if has_groups(given) else None
-    try:
-        return Lab.model_validate_json(json.dumps(expanded.lab) if expanded else text, strict=True)
-    except ValidationError as error:
-        faults = faults_of(error, Lab, expanded.lab if expanded else given)
-        faults = expanded.in_the_file(faults) if expanded else faults
-        raise LabError(report(faults, file_name, file_text)) from None
+    return _parsed(text, file_name, file_text)[0]
 
 
 def expand_text(path: Path) -> str:
@@ -49,9 +42,7 @@ def expanded_lab(path: Path) -> dict[str, JsonValue]:
         LabError: as `read_stack_file`.
     """
     text, file_text = _lab_text(path)
-    parse_lab(text, path.name, file_text)
-    given: dict[str, JsonValue] = json.loads(text)
-    return _expanded(text, path.name, file_text).lab if has_groups(given) else given
+    return _parsed(text, path.name, file_text)[1]
 
 
 def read_stack_file(path: Path) -> Lab:
@@ -62,6 +53,19 @@ def read_stack_file(path: Path) -> Lab:
     """
     text, file_text = _lab_text(path)
     return parse_lab(text, path.name, file_text)
+
+
+def _parsed(text: str, file_name: str, file_text: str | None) -> tuple[Lab, dict[str, JsonValue]]:
+    """A lab, and its JSON with every group spelled out."""
+    given: dict[str, JsonValue] = json.loads(text)
+    expanded = _expanded(text, file_name, file_text) if has_groups(given) else None
+    flat = expanded.lab if expanded else given
+    try:
+        return Lab.model_validate_json(json.dumps(flat) if expanded else text, strict=True), flat
+    except ValidationError as error:
+        faults = faults_of(error, Lab, flat)
+        faults = expanded.in_the_file(faults) if expanded else faults
+        raise LabError(report(faults, file_name, file_text)) from None
 
 
 def _expanded(text: str, file_name: str, file_text: str | None) -> Expanded:

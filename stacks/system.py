@@ -7,13 +7,8 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field, model_validator
 
-from stacks.base import Section
-
-PackageName = Annotated[str, Field(pattern=r"^[a-zA-Z0-9]([a-zA-Z0-9+._:-]*[a-zA-Z0-9+])?$", max_length=100)]
-"""A package without a version: a pinned one belongs into the mirror, where it also stays available.
-
-No hyphen at its end: apt would remove the package.
-"""
+from stacks.base import Section, repeated
+from stacks.software import PackageName
 
 KernelArgument = Annotated[str, Field(pattern=r"^[a-zA-Z0-9][a-zA-Z0-9_.,:/@+%=-]*$", max_length=200)]
 """One word of the kernel's command line. Nothing in it can mean something to the shell that reads GRUB's files."""
@@ -129,9 +124,8 @@ class System(Section):
 
     @model_validator(mode="after")
     def _each_user_once(self) -> "System":
-        names, uids = [user.name for user in self.users], [user.uid for user in self.users if user.uid]
-        if twice := sorted({name for name in names if names.count(name) > 1}):
+        if twice := repeated(user.name for user in self.users):
             raise ValueError(f"two users have the name {twice[0]}; give each its own")
-        if same := sorted({uid for uid in uids if uids.count(uid) > 1}):
+        if same := repeated(user.uid for user in self.users if user.uid):
             raise ValueError(f"two users have uid {same[0]}, so they would own each other's files; give each its own")
         return self

@@ -4,7 +4,7 @@ from typing import Literal, Self
 
 from pydantic import Field, model_validator
 
-from stacks.base import Seconds, Section
+from stacks.base import Seconds, Section, repeated
 
 Transport = Literal["roce", "tcp", "host"]
 Training = Literal["horovod", "tf_cnn"]
@@ -33,7 +33,7 @@ class Comparison(Section):
 
     @model_validator(mode="after")
     def _each_once(self) -> Self:
-        if len(set(self.transports)) < len(self.transports):
+        if repeated(self.transports):
             raise ValueError("transports lists one twice; remove one")
         return self
 
@@ -49,6 +49,6 @@ class Application(Section):
 
     @model_validator(mode="after")
     def _each_once(self) -> Self:
-        if len(set(self.transports)) < len(self.transports):
+        if repeated(self.transports):
             raise ValueError("transports lists one twice; remove one")
         return self
