@@ -18,7 +18,6 @@ from stacks.lab import Lab
 from stacks.machines import LINUX_64
 from stacks.nodes import SEVERAL_PVRDMA
 
-CHUNK_BYTES = 1 << 20
 LEAST_HARDWARE = 13
 """First virtual hardware with PVRDMA. Below it vCenter refuses the adapter, after it has deployed the OVA."""
 
@@ -33,10 +32,9 @@ def properties_of(bitfusion: Bitfusion, server: BitfusionServer, fabric: Fabric)
         declared[keys.address.replace(ADAPTER, str(number))] = whole
         if keys.prefix_length:
             declared[keys.prefix_length.replace(ADAPTER, str(number))] = str(address.network.prefixlen)
-    mtus = {switch.rail: switch.mtu_bytes for switch in fabric.switches}
     if keys.mtu:
         for number, adapter in enumerate(server.adapters, start=2):
-            declared[keys.mtu.replace(ADAPTER, str(number))] = str(mtus[adapter.rail])
+            declared[keys.mtu.replace(ADAPTER, str(number))] = str(fabric.switch_by_rail[adapter.rail].mtu_bytes)
     single = {
         keys.hostname: server.name,
         keys.gateway: str(server.gateway or ""),
@@ -126,11 +124,8 @@ def _type_fault(asked: Property, value: str) -> str:
 
 
 def _sha256(path: Path) -> str:
-    digest = hashlib.sha256()
     with path.open("rb") as content:
-        while chunk := content.read(CHUNK_BYTES):
-            digest.update(chunk)
-    return digest.hexdigest()
+        return hashlib.file_digest(content, "sha256").hexdigest()
 
 
 GUEST_NET_MINUTES = 15
@@ -167,7 +162,7 @@ class Appliances(pulumi.ComponentResource):
         declared = {server.name: properties_of(args.bitfusion, server, args.fabric) for server in (first, *others)}
         try:
             descriptor = checked_descriptor(args.bitfusion, args.root)
-            self._refuse_what_the_ova_would_not_take(declared, descriptor)
+            self._refuse_what_the_ova_rejects(declared, descriptor)
         except LabError as error:
             raise pulumi.RunError(str(error)) from None
         made = self._server(first, declared[first.name], descriptor, [])
@@ -176,9 +171,7 @@ class Appliances(pulumi.ComponentResource):
         self.addresses = {server.name: str(server.address.ip) for server in (first, *others)}
         self.register_outputs({"addresses": self.addresses})
 
-    def _refuse_what_the_ova_would_not_take(
-        self, declared: Mapping[str, Mapping[str, str]], descriptor: Descriptor
-    ) -> None:
+    def _refuse_what_the_ova_rejects(self, declared: Mapping[str, Mapping[str, str]], descriptor: Descriptor) -> None:
         bitfusion = self._args.bitfusion
         faults: dict[str, None] = {}  # in order, each once: most are the same for all servers
         for server in bitfusion.servers:

@@ -13,7 +13,7 @@ from components.fabric import login
 from components.fabric.adopt import Adopted, AdoptedArgs
 from components.fabric.appliances import Appliances, AppliancesArgs
 from components.fabric.baseline import Baseline
-from components.fabric.inspection import Inspection, InspectionArgs
+from components.fabric.inspection import Inspection
 from components.fabric.joining import Joining
 from components.fabric.machines import Machines, MachinesArgs, machines_of
 from components.fabric.settings import HostSettings, HostSettingsArgs
@@ -65,9 +65,7 @@ class VsphereFabric(pulumi.ComponentResource):
             allow_unverified_ssl=login.has_own_trust(fabric),
             opts=pulumi.ResourceOptions(parent=self),
         )
-        self.inspection = Inspection(
-            f"{name}-preflight", InspectionArgs(fabric=fabric), pulumi.ResourceOptions(parent=self)
-        )
+        self.inspection = Inspection(f"{name}-preflight", fabric, pulumi.ResourceOptions(parent=self))
         self._lookups = pulumi.InvokeOutputOptions(parent=self, provider=self.provider)
         self._datacenter = vsphere.get_datacenter_output(name=fabric.datacenter, opts=self._lookups).id
         self._settings: dict[str, HostSettings] = {}

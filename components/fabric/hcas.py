@@ -41,7 +41,7 @@ class Hcas:
     """The HCAs of a lab, over one session with its vCenter. Not for two threads at once."""
 
     def __init__(self, vcenter: VCenter, fabric: Fabric) -> None:
-        self._vcenter, self._switches = vcenter, {switch.rail: switch for switch in fabric.switches}
+        self._vcenter, self._switches = vcenter, fabric.switch_by_rail
         self._devices: dict[tuple[str, str], str] = {}
 
     def look(self, machines: Iterable[tuple[str, str]]) -> dict[tuple[str, str], HcaCounters]:

@@ -1,10 +1,10 @@
 """The preflight as a resource: it reads hosts and switches at each run, and everything else waits for it.
 
-What it saw stands in the state, so that a preview shows a host that has changed. The state contains the path of this
+What it saw is in the state, so that a preview shows a host that has changed. The state contains the path of this
 module, so it must not move.
 """
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 
 import pulumi
 from pulumi.dynamic import CheckFailure, CheckResult, CreateResult, DiffResult, Resource, UpdateResult
@@ -56,7 +56,7 @@ class InspectionProvider(VCenterProvider):
             pulumi.log.warn(warning)
         failures = []
         if lab.fabric.preflight == "enforce" and (faults := strings(seen, "faults")):
-            failures = [CheckFailure("fabric", _told(faults))]
+            failures = [CheckFailure("fabric", _fault_text(faults))]
         return CheckResult({**news, **seen}, failures)
 
     def diff(self, _id: str, _olds: Props, _news: Props) -> DiffResult:
@@ -73,11 +73,6 @@ class InspectionProvider(VCenterProvider):
         return UpdateResult(_news)
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class InspectionArgs:
-    fabric: Fabric
-
-
 class Inspection(Resource, module="fabric", name="Inspection"):
     """What the preflight found."""
 
@@ -86,10 +81,10 @@ class Inspection(Resource, module="fabric", name="Inspection"):
     faults: pulumi.Output[list[str]]
     warnings: pulumi.Output[list[str]]
 
-    def __init__(self, name: str, args: InspectionArgs, opts: pulumi.ResourceOptions | None = None) -> None:
+    def __init__(self, name: str, fabric: Fabric, opts: pulumi.ResourceOptions | None = None) -> None:
         props = {
-            "datacenter": args.fabric.datacenter,
-            "cluster": args.fabric.cluster,
+            "datacenter": fabric.datacenter,
+            "cluster": fabric.cluster,
             **dict.fromkeys((*SEEN, *MADE, KEPT)),
         }
         super().__init__(InspectionProvider(), name, props, opts)
@@ -150,7 +145,7 @@ def hosts_with_vgpus(lab: Lab, hosts: list[str]) -> frozenset[str]:
     return frozenset(found)
 
 
-def _told(faults: list[str]) -> str:
+def _fault_text(faults: list[str]) -> str:
     rest = len(faults) - MOST_LINES
     lines = [f"  {fault}" for fault in faults[:MOST_LINES]] + ([f"  and {rest} more"] if rest > 0 else [])
     closing = "Nothing was changed. To continue anyway, set fabric.preflight: warn."

@@ -150,11 +150,34 @@ class Machines(pulumi.ComponentResource):
 
     def _adopted(self, node: VsphereVm, machine: ExistingMachine) -> tuple[pulumi.Output[str], pulumi.Resource]:
         """UUID and resource of an existing VM."""
-        args, hosts = self._args, hosts_of(node, self._args.fabric)
-        wanted = AdoptionArgs(lab=args.lab, fabric=args.fabric, port_groups=args.port_groups, hosts=hosts)
-        after = pulumi.ResourceOptions(parent=self, depends_on=set_up(hosts, args.preflight, args.settings))
-        baseline, adopted = adopt(f"{self._name}-{node.name}", node, machine, wanted, after)
-        return baseline.uuid, adopted
+        args, lab, fabric = self._args, self._args.lab, self._args.fabric
+        hosts, name = hosts_of(node, fabric), f"{self._name}-{node.name}"
+        path, wanted = f"{fabric.datacenter}/{machine.existing}", declared(node, machine)
+        networks = {pf.rail: args.port_groups[pf.rail] for pf in node.pfs}
+        least, needs = hardware_needed(node, lab.nodes, lab.hosts)
+        after = set_up(hosts, args.preflight, args.settings)
+
+        def options(suffix: str, *more: pulumi.Resource) -> pulumi.ResourceOptions:
+            return pulumi.ResourceOptions(parent=self, depends_on=[*after, *more], aliases=self._before(node, suffix))
+
+        baseline = MachineBaseline(f"{name}-baseline", path, list(wanted), networks, options("-baseline"))
+        adopted = AdoptedMachineArgs(
+            path=path,
+            wanted=wanted,
+            networks=networks,
+            baseline=baseline,
+            allow_power_off=machine.allow_power_off,
+            terms={
+                "hosts": hosts,
+                "host": machine.host or "",
+                "least_hardware": least,
+                "needs": needs,
+                "several_pvrdma": machine.several_pvrdma,
+                "guest_s": 0 if lab.simulated else lab.hosts.reboot_wait_s,
+            },
+        )
+        # the state has the baseline before anything is set
+        return baseline.uuid, AdoptedMachine(f"{name}-existing", adopted, options("-existing", baseline))
 
     def _machine(self, node: VsphereVm, wanted: Machine) -> vsphere.VirtualMachine:
         args = self._args
@@ -301,52 +324,6 @@ def declared(node: VsphereVm, machine: ExistingMachine) -> dict[str, str | int |
         if machine.roce_version is not None:
             wanted[ROCE_VERSION + pf.rail] = machine.roce_version
     return wanted
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class AdoptionArgs:
-    """Inputs of `adopt` besides the node."""
-
-    lab: Lab
-    fabric: Fabric
-    port_groups: Mapping[str, pulumi.Input[str]]
-    """Managed object ID by rail."""
-    hosts: Sequence[str]
-    """The ESXi hosts that the node's rails reach."""
-
-
-def adopt(
-    name: str, node: VsphereVm, machine: ExistingMachine, args: AdoptionArgs, opts: pulumi.ResourceOptions
-) -> tuple[MachineBaseline, AdoptedMachine]:
-    """Declares the baseline and the adoption of one VM, both with these options."""
-    lab, fabric, port_groups = args.lab, args.fabric, args.port_groups
-    path, wanted = f"{fabric.datacenter}/{machine.existing}", declared(node, machine)
-    networks = {pf.rail: port_groups[pf.rail] for pf in node.pfs}
-    least, needs = hardware_needed(node, lab.nodes, lab.hosts)
-
-    def named(end: str) -> pulumi.ResourceOptions:
-        before = [pulumi.Alias(name=name.removesuffix(node.name) + node.formerly + end)] if node.formerly else []
-        return pulumi.ResourceOptions.merge(opts, pulumi.ResourceOptions(aliases=before))
-
-    baseline = MachineBaseline(f"{name}-baseline", path, list(wanted), networks, named("-baseline"))
-    asked = AdoptedMachineArgs(
-        path=path,
-        wanted=wanted,
-        networks=networks,
-        baseline=baseline,
-        allow_power_off=machine.allow_power_off,
-        terms={
-            "hosts": list(args.hosts),
-            "host": machine.host or "",
-            "least_hardware": least,
-            "needs": needs,
-            "several_pvrdma": machine.several_pvrdma,
-            "guest_s": 0 if lab.simulated else lab.hosts.reboot_wait_s,
-        },
-    )
-    # the state has the baseline before anything is set
-    after = pulumi.ResourceOptions.merge(named("-existing"), pulumi.ResourceOptions(depends_on=[baseline]))
-    return baseline, AdoptedMachine(f"{name}-existing", asked, after)
 
 
 def machines_of(lab: Lab) -> Sequence[VsphereVm]:

@@ -1,11 +1,13 @@
 """The minimal role of a lab's vCenter user: as text, or created in the vCenter by an administrator."""
 
 from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
 
 from components.fabric.vcenter.client import VCenter, session
 from components.fabric.vcenter.privileges import NEEDS, Need, privileges
 from components.fabric.vcenter.refusals import doing
-from components.fabric.vcenter.session import Endpoint
+from components.fabric.vcenter.session import peer_of
 from stacks.base import LabError
 from stacks.fabric import Fabric
 from stacks.lab import Lab
@@ -44,15 +46,7 @@ def make(fabric: Fabric, administrator: str, password: str, name: str, ids: Sequ
     Raises:
         LabError: when the vCenter does not allow it.
     """
-    endpoint = Endpoint(
-        address=fabric.vcenter,
-        port=fabric.port,
-        user=administrator,
-        password=password,
-        ca_file=fabric.ca_file,
-        thumbprint_sha256=fabric.thumbprint_sha256,
-    )
-    with session(endpoint) as vcenter:
+    with session(replace(peer_of(fabric, Path.cwd()), user=administrator, password=password)) as vcenter:
         done = _put(vcenter, name, list(ids))
     return (
         f"role {name} {done} with {len(ids)} privileges. Give it to {fabric.user} on datacenter {fabric.datacenter}, "

@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass
 from ipaddress import ip_address, ip_network
 
-from components.fabric.preflight.facts import ACROSS, FabricFacts, HostFacts, joins, newest_switch
+from components.fabric.preflight.facts import ACROSS, FabricFacts, HostFacts, joins, newest_switch, release_of
 from components.fabric.vcenter.client import RULESET
 from components.fabric.vcenter.nics import Nic, choose, refuse_without_rdma
 from components.fabric.vcenter.objects import unswapped
@@ -20,7 +20,7 @@ from stacks.lab import Lab
 from stacks.nodes import VsphereVm
 from stacks.words import some
 
-OLDEST = (6, 5)
+OLDEST = (6, 5, 0)
 """vSphere's first release with PVRDMA."""
 ON_HOSTS = "Host.Config."
 """Privileges that only the host itself can grant; others may come from a narrower object than the preflight checks."""
@@ -65,7 +65,7 @@ def judge(
                 continue
             lines[host.name] = _line(host)
             try:
-                nic = _uplink(switch, wanted.name, host, facts)
+                nic = _uplink(switch, wanted, host, facts)
             except LabError as error:
                 faults.append(str(error))
                 unlinked.append(host.name)
@@ -122,17 +122,15 @@ def _absent(host: HostFacts | None) -> str:
     return "is not connected to the vCenter; reconnect it, or remove it from fabric.switches"
 
 
-def _uplink(switch: DistributedSwitch, name: str, host: HostFacts, facts: FabricFacts) -> Nic:
-    rdma = switch.carries_pvrdma
+def _uplink(switch: DistributedSwitch, declared: EsxiHost, host: HostFacts, facts: FabricFacts) -> Nic:
+    name, choice, rdma = declared.name, declared.uplink or switch.uplink, switch.carries_pvrdma
     if switch.use == "create":
-        wanted = next(one for one in switch.hosts if one.name == name)
-        return choose(name, host.nics, wanted.uplink or switch.uplink, switch.name, rdma=rdma)
+        return choose(name, host.nics, choice, switch.name, rdma=rdma)
     existing = facts.switches.get(switch.name)
     members = existing.members if existing is not None else {}
     nics = [nic for nic in map(host.nic, members.get(name, ())) if nic is not None]
     if len(nics) < 2 and switch.use == "adopt":
-        wanted = next(one for one in switch.hosts if one.name == name)
-        nic = choose(name, host.nics, wanted.uplink or switch.uplink, switch.name, rdma=rdma)
+        nic = choose(name, host.nics, choice, switch.name, rdma=rdma)
         if nics and nics[0].name != nic.name:
             raise LabError(f"{name}: {unswapped(switch.name, nics[0].name, nic.name)}")
         return nic
@@ -173,8 +171,8 @@ def _path(switch: DistributedSwitch, host: HostFacts, nic: Nic, mtu_bytes: int) 
 
 
 def _host(host: HostFacts, *, needs_vgpu: bool) -> Iterator[str]:
-    numbers = tuple(int(word) for word in host.version.split(".")[:2] if word.isdigit())
-    if numbers and numbers < OLDEST:
+    release = release_of(host.version)
+    if release is not None and release < OLDEST:
         yield f"{host.name}: ESXi {host.version} has no PVRDMA; upgrade to 6.5 or newer"
     if host.under_profile:
         yield (
