@@ -47,7 +47,7 @@ def irregular(dice: Random) -> Inventory:
     return replace(inventory, hosts=tuple(host for host in inventory.hosts if host.name not in gone))
 
 
-@settings(max_examples=40)
+@settings(max_examples=20)
 @given(dice=st.randoms())
 def test_a_folded_lab_expands_to_the_very_same_lab(dice: Random, tmp_path_factory: pytest.TempPathFactory) -> None:
     draft = draft_of(irregular(dice), "pod1", "known_hosts", Answers(cluster="leave"))

@@ -10,7 +10,10 @@ from components.report.page import render_html
 from tests.components.report import browser
 from tests.components.report.synthetic import Model
 
-pytestmark = pytest.mark.skipif(browser.PROGRAM is None, reason="no chromium on PATH: the page is not looked at")
+pytestmark = [
+    pytest.mark.whole,
+    pytest.mark.skipif(browser.PROGRAM is None, reason="no chromium on PATH: the page is not looked at"),
+]
 
 SIZES = [(1280, False), (1280, True), (390, False), (390, True)]
 

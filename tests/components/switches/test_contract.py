@@ -3,7 +3,7 @@
 import asyncio
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from components.switches.dialect import AnswerError
@@ -122,7 +122,6 @@ def test_a_damaged_answer_is_an_error_of_the_answer_and_never_a_crash(system: st
     dialect, good = dialect_of(switch), answers_of(system)
     refused = 0
 
-    @settings(max_examples=150)
     @given(command=st.sampled_from(sorted(good)), data=st.data())
     def check(command: str, data: st.DataObject) -> None:
         nonlocal refused
