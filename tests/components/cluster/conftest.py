@@ -3,6 +3,8 @@
 import json
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from unittest import mock
 
 import pytest
 import yaml
@@ -107,7 +109,13 @@ def cluster(lab: Lab) -> Cluster:
 
 
 @pytest.fixture
-def small_definitions(monkeypatch: pytest.MonkeyPatch) -> None:
+def small_definitions() -> Iterator[None]:
+    with without_upstream():
+        yield
+
+
+@contextmanager
+def without_upstream() -> Iterator[None]:
     """Definitions without upstream's files, so that placing can be looked at on a machine that has none of them."""
     names = {
         "networks": "network-attachment-definitions.k8s.cni.cncf.io",
@@ -126,4 +134,5 @@ def small_definitions(monkeypatch: pytest.MonkeyPatch) -> None:
     def read(_store: object, kinds: Mapping[str, Upstream | Manifest]) -> dict[str, Manifest]:
         return {key: small(key) if isinstance(kind, Upstream) else kind for key, kind in kinds.items()}
 
-    monkeypatch.setattr("components.cluster.foundations.read_definitions", read)
+    with mock.patch("components.cluster.foundations.read_definitions", new=read):
+        yield

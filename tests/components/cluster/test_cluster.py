@@ -11,7 +11,7 @@ from components.cluster.device_plugins import LAYOUT_ANNOTATION
 from components.cluster.operators import FIELD_MANAGER
 from stacks.base import LabError
 from stacks.lab import Lab
-from tests.components.cluster.conftest import PROFILES, Golden, profiled
+from tests.components.cluster.conftest import PROFILES, Golden, profiled, without_upstream
 from tests.engine import Engine, Recorded
 
 pytestmark = pytest.mark.usefixtures("small_definitions")
@@ -34,27 +34,30 @@ def build(engine: Engine, lab: Lab, look: Callable[[RdmaCluster], object] = lamb
     return engine.run(program)
 
 
+@pytest.fixture(scope="module")
+def seen(lab: Lab) -> Recorded:
+    """The reference lab, built once for all that only look at it."""
+    with without_upstream():
+        return build(Engine(), lab)
+
+
 def objects(seen: Recorded) -> dict[str, Mapping[str, Any]]:
     return {name: r.inputs for name, r in seen.resources.items() if r.type.startswith("kubernetes:")}
 
 
-def test_the_names_of_the_reference_lab_are_golden(engine: Engine, lab: Lab, golden: Golden) -> None:
+def test_the_names_of_the_reference_lab_are_golden(seen: Recorded, golden: Golden) -> None:
     """A changed name is a deletion and a creation: alias it, or say in the pull request what is lost."""
-    seen = build(engine, lab)
-
     lines = [f"{r.type} {name}" for name, r in seen.resources.items() if name != "hosts"]
     golden("names.txt", "\n".join(sorted(lines)) + "\n")
 
 
-def test_only_the_device_plugin_and_the_gate_wait_for_the_hosts(engine: Engine, lab: Lab) -> None:
-    seen = build(engine, lab)
-
+def test_only_the_device_plugin_and_the_gate_wait_for_the_hosts(seen: Recorded) -> None:
     waiting = {name for name, r in seen.resources.items() if "hosts" in r.depends_on}
     assert waiting == {DEVICE_PLUGIN, "cluster-nodes"}, "and the gate, which looks at what the plugin has found"
 
 
-def test_a_new_vf_layout_restarts_only_the_device_plugin(engine: Engine, lab: Lab) -> None:
-    found = objects(build(engine, lab))
+def test_a_new_vf_layout_restarts_only_the_device_plugin(seen: Recorded) -> None:
+    found = objects(seen)
 
     annotated = {name for name, manifest in found.items() if LAYOUT_ANNOTATION in str(manifest)}
     assert annotated == {DEVICE_PLUGIN}
@@ -62,51 +65,46 @@ def test_a_new_vf_layout_restarts_only_the_device_plugin(engine: Engine, lab: La
     assert set(annotations) == {"rocelab/config", LAYOUT_ANNOTATION}, "a new configuration restarts it as well"
 
 
-def test_the_cluster_keeps_its_identity_when_its_address_changes(engine: Engine, lab: Lab) -> None:
+def test_the_cluster_keeps_its_identity_when_its_address_changes(seen: Recorded, lab: Lab) -> None:
     """Without the identifier, another API address deletes and makes again every object."""
-    provider = build(engine, lab)["cluster-provider"]
+    provider = seen["cluster-provider"]
 
     assert provider.inputs["clusterIdentifier"] == lab.name
     assert provider.inputs["enableServerSideApply"] == "true"
     assert "kubeconfig" in provider.secrets
 
 
-def test_every_object_goes_through_the_lab_s_provider_under_the_lab_s_field_manager(engine: Engine, lab: Lab) -> None:
-    seen = build(engine, lab)
-
+def test_every_object_goes_through_the_lab_s_provider_under_the_lab_s_field_manager(seen: Recorded) -> None:
     assert {seen[name].provider for name in objects(seen)} == {"cluster-provider"}
     managers = {manifest["metadata"]["annotations"][FIELD_MANAGER] for manifest in objects(seen).values()}
     assert managers == {"rocelab-lab"}, "with a random manager a killed run conflicts with the next one"
     assert not any("patchForce" in str(manifest) for manifest in objects(seen).values())
 
 
-def test_nothing_is_placed_before_the_cluster_is_claimed(engine: Engine, lab: Lab) -> None:
+def test_nothing_is_placed_before_the_cluster_is_claimed(seen: Recorded) -> None:
     """Every object needs the provider, and the provider waits for the claim."""
-    seen = build(engine, lab)
-
     assert "cluster-claim" in seen["cluster-provider"].depends_on
     assert seen["cluster-claim"].inputs["owner"] == "lab lab of stack rocelab/lab"
     assert "kubeconfig" in seen["cluster-claim"].secrets
     assert "kubeconfig" in seen["cluster-nodes"].secrets
 
 
-def test_every_object_says_whose_it_is(engine: Engine, lab: Lab) -> None:
-    for name, manifest in objects(build(engine, lab)).items():
+def test_every_object_says_whose_it_is(seen: Recorded) -> None:
+    for name, manifest in objects(seen).items():
         labels = manifest["metadata"]["labels"]
         assert (labels["rocelab.dev/lab"], labels["app.kubernetes.io/managed-by"]) == ("lab", "rocelab"), name
 
 
-def test_a_destroy_of_a_real_lab_leaves_the_definitions(engine: Engine, lab: Lab) -> None:
+def test_a_destroy_of_a_real_lab_leaves_the_definitions(engine: Engine, lab: Lab, seen: Recorded) -> None:
     """With a definition go all objects of its kind, other people's too."""
     real = lab.model_copy(update={"kind": "hardware"})
     kept = {name for name, r in build(engine, real).resources.items() if r.retained}
 
     assert kept == {f"cluster-definition-{key}" for key in ("networks", "mpijobs", "ippools", "cidrpools")}
-    assert not [name for name, r in build(Engine(), lab).resources.items() if r.retained]
+    assert not [name for name, r in seen.resources.items() if r.retained]
 
 
-def test_the_gate_looks_when_everything_stands(engine: Engine, lab: Lab) -> None:
-    seen = build(engine, lab)
+def test_the_gate_looks_when_everything_stands(seen: Recorded) -> None:
     kinds = (":DaemonSet", ":Deployment", ":IPPool", ":NetworkAttachmentDefinition")
 
     assert {name for name, r in seen.resources.items() if r.type.endswith(kinds)} <= seen["cluster-nodes"].depends_on
@@ -149,9 +147,7 @@ def test_pods_learn_that_they_have_the_machine_s_network(engine: Engine, lab: La
     assert made[0].attachments == {"rail-a": {"resource": "rdma/pvrdma", "mtu_bytes": 9000}}
 
 
-def test_objects_of_a_new_kind_come_after_its_definition(engine: Engine, lab: Lab) -> None:
-    seen = build(engine, lab)
-
+def test_objects_of_a_new_kind_come_after_its_definition(seen: Recorded) -> None:
     for name, r in seen.resources.items():
         if r.type.endswith(":NetworkAttachmentDefinition"):
             assert "cluster-definition-networks" in r.depends_on, name
@@ -159,9 +155,7 @@ def test_objects_of_a_new_kind_come_after_its_definition(engine: Engine, lab: La
             assert "cluster-definition-ippools" in r.depends_on, name
 
 
-def test_pods_come_after_what_they_need(engine: Engine, lab: Lab) -> None:
-    seen = build(engine, lab)
-
+def test_pods_come_after_what_they_need(seen: Recorded) -> None:
     for name, r in seen.resources.items():
         if r.type.endswith((":DaemonSet", ":Deployment")):
             siblings = {n for n, s in seen.resources.items() if s.parent == r.parent and s.type != r.type}
@@ -173,17 +167,13 @@ def test_pods_come_after_what_they_need(engine: Engine, lab: Lab) -> None:
     ].depends_on, "its programs end when a kind that they watch is missing"
 
 
-def test_an_object_in_a_new_namespace_comes_after_it(engine: Engine, lab: Lab) -> None:
-    seen = build(engine, lab)
-
+def test_an_object_in_a_new_namespace_comes_after_it(seen: Recorded) -> None:
     inside = {n for n, m in objects(seen).items() if m["metadata"].get("namespace") == "mpi-operator"}
     assert inside
     assert all("cluster-namespace-mpi-operator" in seen[name].depends_on for name in inside)
 
 
-def test_everything_lives_under_the_component(engine: Engine, lab: Lab) -> None:
-    seen = build(engine, lab)
-
+def test_everything_lives_under_the_component(seen: Recorded) -> None:
     roots = {name for name, r in seen.resources.items() if not r.parent}
     assert roots == {"cluster", "hosts"}
 
