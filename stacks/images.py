@@ -112,6 +112,8 @@ SSHD = (
     "UsePAM no",
     "PasswordAuthentication no",
     "PermitRootLogin prohibit-password",
+    # connections of readiness probes count as well: on a slow node ten of them keep mpirun's own out
+    "MaxStartups 100",
 )
 # Workers and their addresses are new with every job, so there are no host keys to remember.
 SSH_CLIENT = ("Host *", "StrictHostKeyChecking no", "UserKnownHostsFile /dev/null", "LogLevel ERROR")

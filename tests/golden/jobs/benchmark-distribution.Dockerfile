@@ -39,7 +39,7 @@ RUN git init --quiet /build/nccl-tests \
  && install -t /usr/local/bin build/*_perf \
  && rm -rf /build
 RUN mkdir -p /build /run/sshd \
- && printf '%s\n' 'StrictModes no' 'UsePAM no' 'PasswordAuthentication no' 'PermitRootLogin prohibit-password' > /etc/ssh/sshd_config.d/mpi.conf \
+ && printf '%s\n' 'StrictModes no' 'UsePAM no' 'PasswordAuthentication no' 'PermitRootLogin prohibit-password' 'MaxStartups 100' > /etc/ssh/sshd_config.d/mpi.conf \
  && for set in PATH="$PATH" LD_LIBRARY_PATH="${LD_LIBRARY_PATH:-}" OPAL_PREFIX="${OPAL_PREFIX:-}"; do [ -z "${set#*=}" ] || printf ' %s' "$set"; done > /build/set \
  && echo "SetEnv$(cat /build/set)" >> /etc/ssh/sshd_config.d/mpi.conf \
  && printf '%s\n' 'Host *' 'StrictHostKeyChecking no' 'UserKnownHostsFile /dev/null' 'LogLevel ERROR' > /etc/ssh/ssh_config.d/mpi.conf \
@@ -64,4 +64,4 @@ RUN /usr/sbin/sshd -t \
       [ -z "$why" ] || { echo "this image cannot speak PVRDMA: $why" >&2; exit 1; } ) \
  && ! { dpkg-query --show --showformat='${db:Status-Status} ${Package} ${Version}\n' \
       'libibverbs*' 'ibverbs-*' 'librdmacm*' 'rdma-core*' 'perftest*' 2> /dev/null || true; } | grep -iE '^installed .*(mlnx|mofed|doca)' >&2
-LABEL rocelab.dev/recipe=eb77c9e06fd2
+LABEL rocelab.dev/recipe=9bd7ebb82c9f

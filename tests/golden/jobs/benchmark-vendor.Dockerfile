@@ -37,7 +37,7 @@ RUN git init --quiet /build/nccl-tests \
  && install -t /usr/local/bin build/*_perf \
  && rm -rf /build
 RUN mkdir -p /build /run/sshd \
- && printf '%s\n' 'StrictModes no' 'UsePAM no' 'PasswordAuthentication no' 'PermitRootLogin prohibit-password' > /etc/ssh/sshd_config.d/mpi.conf \
+ && printf '%s\n' 'StrictModes no' 'UsePAM no' 'PasswordAuthentication no' 'PermitRootLogin prohibit-password' 'MaxStartups 100' > /etc/ssh/sshd_config.d/mpi.conf \
  && for set in PATH="$PATH" LD_LIBRARY_PATH="${LD_LIBRARY_PATH:-}" OPAL_PREFIX="${OPAL_PREFIX:-}"; do [ -z "${set#*=}" ] || printf ' %s' "$set"; done > /build/set \
  && echo "SetEnv$(cat /build/set)" >> /etc/ssh/sshd_config.d/mpi.conf \
  && printf '%s\n' 'Host *' 'StrictHostKeyChecking no' 'UserKnownHostsFile /dev/null' 'LogLevel ERROR' > /etc/ssh/ssh_config.d/mpi.conf \
@@ -48,4 +48,4 @@ RUN /usr/sbin/sshd -t \
  && command -v ib_write_bw > /dev/null \
  && command -v ibv_devinfo > /dev/null \
  && command -v ping > /dev/null
-LABEL rocelab.dev/recipe=e65e3f40d192
+LABEL rocelab.dev/recipe=a23689bea000

@@ -13,7 +13,7 @@ RUN apt-get update \
       python3-mpi4py \
  && rm -rf /var/lib/apt/lists/*
 RUN mkdir -p /build /run/sshd \
- && printf '%s\n' 'StrictModes no' 'UsePAM no' 'PasswordAuthentication no' 'PermitRootLogin prohibit-password' > /etc/ssh/sshd_config.d/mpi.conf \
+ && printf '%s\n' 'StrictModes no' 'UsePAM no' 'PasswordAuthentication no' 'PermitRootLogin prohibit-password' 'MaxStartups 100' > /etc/ssh/sshd_config.d/mpi.conf \
  && for set in PATH="$PATH" LD_LIBRARY_PATH="${LD_LIBRARY_PATH:-}" OPAL_PREFIX="${OPAL_PREFIX:-}"; do [ -z "${set#*=}" ] || printf ' %s' "$set"; done > /build/set \
  && echo "SetEnv$(cat /build/set)" >> /etc/ssh/sshd_config.d/mpi.conf \
  && printf '%s\n' 'Host *' 'StrictHostKeyChecking no' 'UserKnownHostsFile /dev/null' 'LogLevel ERROR' > /etc/ssh/ssh_config.d/mpi.conf \
@@ -22,4 +22,4 @@ RUN /usr/sbin/sshd -t \
  && mpirun --version > /dev/null \
  && ompi_info --parsable | grep pml:ucx > /dev/null \
  && python3 -c 'import mpi4py'
-LABEL rocelab.dev/recipe=267b0d0154ca
+LABEL rocelab.dev/recipe=13ace19062fb

@@ -24,7 +24,7 @@ RUN git init --quiet /build/benchmarks \
  && cp -r scripts/tf_cnn_benchmarks /opt/benchmarks/ \
  && rm -rf /build
 RUN mkdir -p /build /run/sshd \
- && printf '%s\n' 'StrictModes no' 'UsePAM no' 'PasswordAuthentication no' 'PermitRootLogin prohibit-password' > /etc/ssh/sshd_config.d/mpi.conf \
+ && printf '%s\n' 'StrictModes no' 'UsePAM no' 'PasswordAuthentication no' 'PermitRootLogin prohibit-password' 'MaxStartups 100' > /etc/ssh/sshd_config.d/mpi.conf \
  && for set in PATH="$PATH" LD_LIBRARY_PATH="${LD_LIBRARY_PATH:-}" OPAL_PREFIX="${OPAL_PREFIX:-}"; do [ -z "${set#*=}" ] || printf ' %s' "$set"; done > /build/set \
  && echo "SetEnv$(cat /build/set)" >> /etc/ssh/sshd_config.d/mpi.conf \
  && printf '%s\n' 'Host *' 'StrictHostKeyChecking no' 'UserKnownHostsFile /dev/null' 'LogLevel ERROR' > /etc/ssh/ssh_config.d/mpi.conf \
@@ -33,4 +33,4 @@ RUN /usr/sbin/sshd -t \
  && mpirun --version > /dev/null \
  && test -f /opt/benchmarks/tensorflow2_synthetic_benchmark.py \
  && test -f /opt/benchmarks/tf_cnn_benchmarks/tf_cnn_benchmarks.py
-LABEL rocelab.dev/recipe=c2d7bc8a2032
+LABEL rocelab.dev/recipe=2b3ce25dbd8f
