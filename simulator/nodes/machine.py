@@ -17,10 +17,6 @@ from stacks.nodes import Node
 MEMORY_MIB = 448
 REAL_PODS_MEMORY_MIB = 2048
 """Enough for a kubelet, containerd and pods."""
-TRANSLATED_MIB = 96
-"""Space for translated code. More makes nodes larger but not faster."""
-REAL_PODS_TRANSLATED_MIB = 512
-"""What does not fit is thrown away with all the rest. A dozen Go programs fill 96 MiB every ten seconds."""
 POD_NIC = "enp0s5"
 """The NIC of the pod network, on a machine with real pods."""
 API_DOOR = "192.168.1.8"
@@ -91,8 +87,7 @@ class Machine:
     def command(self, qemu: Qemu, image: Image, accelerator: Accelerator, host_key: str = HOST_KEY) -> list[str]:
         """QEMU's command line without the disk's file; paths are relative to the machine's folder."""
         management = f"user,id=management,restrict=on,net=192.168.1.0/24,dhcpstart=192.168.1.{10 + self.number}"
-        translated_mib = REAL_PODS_TRANSLATED_MIB if self.real_pods else TRANSLATED_MIB
-        words = [qemu.system, *qemu.options, *accelerator.options(translated_mib), "-name", self.name]
+        words = [qemu.system, *qemu.options, *accelerator.options(real_pods=self.real_pods), "-name", self.name]
         words += ["-M", "q35,usb=off,vmport=off", "-smp", "2" if self.real_pods else "1", "-m", str(self.memory_mib)]
         words += ["-nodefaults", "-no-user-config", "-display", "none"]
         words += ["-serial", "file:console.log", "-qmp", "unix:monitor.sock,server=on,wait=off"]
