@@ -51,7 +51,7 @@ func read(stdin []byte) (*settings, string, error) {
 		return nil, "", fmt.Errorf("%s: configuration: %w", about, err)
 	}
 	if conf.DeviceID == "" {
-		return nil, "", fmt.Errorf("%s: no deviceID: the network needs the annotation k8s.v1.cni.cncf.io/resourceName, "+
+		return nil, "", fmt.Errorf("%s: VF pci addr is required: the network needs the annotation k8s.v1.cni.cncf.io/resourceName, "+
 			"and the pod has to ask for that resource", about)
 	}
 	if conf.VLAN != nil && (*conf.VLAN < 0 || *conf.VLAN > 4094) {
