@@ -121,7 +121,7 @@ def read_job(job: PlannedJob, log: str, *, replayed: bool) -> JobResult:
     """
     if job.program == MPI_ALL_REDUCE:
         table, lanes = parse_nccl(log), lanes_between_nodes(log)
-        faults = [] if replayed else faults_of_mpi(table, lanes, job.transport, job.largest_bytes)
+        faults = [] if replayed else faults_of_mpi(table, log, job.transport, job.largest_bytes)
         samples = tuple(row.out_of_place.busbw_gbyte_s for row in table.large)
         return _measured(job, samples, faults, replayed=replayed).model_copy(
             update={"curve": curve_of(table), "details": {"lanes": ", ".join(lanes), "ranks": table.ranks}}

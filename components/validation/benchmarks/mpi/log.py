@@ -10,6 +10,9 @@ from components.validation.parsers import lines_of
 _CONNECTION = re.compile(r"UCX\s+INFO\s.*cfg(?:#\d+|\[\d+\]:) (?P<lanes>.*)$")
 """`ep_cfg[1]: tag(rc_verbs/rxe0:1)` up to 1.13, `inter-node cfg#1 tag(rc_mlx5/mlx5_0:1)` later."""
 _LANE = re.compile(r"\b(?P<transport>[a-z0-9_]+)/(?P<device>[A-Za-z0-9_.-]+(?::\d+)?)")
+_LEFT_OUT = re.compile(
+    r"^\[[\d.]+\] \[(?P<host>[\w.-]+):.*UCX\s+WARN\s+network device '(?P<device>[^']+)' is not available"
+)
 WITHIN_NODE = frozenset({"self", "sysv", "posix", "cma", "knem", "xpmem", "mm"})
 """Transports that leave no node."""
 
@@ -26,11 +29,17 @@ def lanes_between_nodes(text: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(found))
 
 
-def faults_of_mpi(
-    table: NcclTable, lanes: tuple[str, ...], transport: Transport, largest_bytes: int | None
-) -> list[str]:
-    """What a log says against the job; empty when the ranks reduced correctly over the transport alone."""
-    faults = wrong_values(table, "memory or transport")
+def devices_left_out(text: str) -> tuple[str, ...]:
+    """Devices that a rank was told to use and could not, with its host: UCX only warns, and uses the others."""
+    found = [f"{left['device']} on {left['host']}" for line in lines_of(text) if (left := _LEFT_OUT.search(line.text))]
+    return tuple(dict.fromkeys(found))
+
+
+def faults_of_mpi(table: NcclTable, log: str, transport: Transport, largest_bytes: int | None) -> list[str]:
+    """What a log says against the job; empty when all ranks reduced correctly over this transport and its devices."""
+    faults, lanes = wrong_values(table, "memory or transport"), lanes_between_nodes(log)
+    if left_out := devices_left_out(log):
+        faults.append(f"UCX could not use {', '.join(left_out)}: look at the link of that interface")
     other = [lane for lane in lanes if not lane.startswith("tcp/" if transport == "tcp" else "rc")]
     if other or not lanes:
         reported = ", ".join(other) or "no lane between nodes"

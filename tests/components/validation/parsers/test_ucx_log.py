@@ -2,7 +2,7 @@
 
 import pytest
 
-from components.validation.benchmarks.mpi.log import lanes_between_nodes
+from components.validation.benchmarks.mpi.log import devices_left_out, faults_of_mpi, lanes_between_nodes
 from components.validation.benchmarks.nccl.table import parse_nccl
 from tests.components.validation.samples import sample
 
@@ -35,3 +35,12 @@ def test_the_table_is_read_like_that_of_nccl_tests():
     tables = [parse_nccl(log) for log in (TCP, ROCE)]
 
     assert [(one.ranks, one.wrong, one.rows[-1].size_bytes) for one in tables] == [(2, 0, 65_536), (2, 0, 4096)]
+
+
+def test_a_device_that_a_rank_could_not_use_fails_the_job_although_all_sums_are_right():
+    log = sample("mpi/roce_pods_one_vf_down.txt")
+
+    assert devices_left_out(log) == ("rxe_05_10_4:1 on bench-20261123-032618-a780-2-worker-0",)
+    [fault] = faults_of_mpi(parse_nccl(log), log, "roce", 262_144)
+    assert fault.startswith("UCX could not use rxe_05_10_4:1 on bench-")
+    assert devices_left_out(ROCE) == ()
