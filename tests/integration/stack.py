@@ -48,6 +48,7 @@ class Stack:
     folder: Path
     env: Mapping[str, str]
     ran: list[Done] = field(default_factory=list)
+    longest_run_s: float = LONGEST_RUN_S
 
     @property
     def file(self) -> Path:
@@ -64,7 +65,7 @@ class Stack:
         stack.run("pulumi", "stack", "init", name).succeeded()
         return stack
 
-    def run(self, *command: str, timeout_s: float = LONGEST_RUN_S, cwd: Path = ROOT) -> Done:
+    def run(self, *command: str, timeout_s: float | None = None, cwd: Path = ROOT) -> Done:
         """Runs a command in the stack's environment."""
         begin = time.monotonic()
         done = subprocess.run(
@@ -76,7 +77,7 @@ class Stack:
             stderr=subprocess.STDOUT,
             text=True,
             errors="replace",
-            timeout=timeout_s,
+            timeout=timeout_s or self.longest_run_s,
             check=False,
         )
         finished = Done(done.returncode, done.stdout, time.monotonic() - begin)

@@ -1,38 +1,82 @@
-"""Nodes with real kubelets: pods that the scheduler places really run, and are reached as on hardware."""
+"""A lab with real kubelets: from nothing to a verdict of pods that ran, what they feel of faults, and killed parts.
+
+All tests share one up, and run in this order.
+"""
 
 import json
+import os
+import signal
+import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from simulator.nodes.pod_images import SHELL_IMAGE
+from components.validation.benchmarks.pod_rails import run as pod_rails
+from components.validation.planning.plan import plan_of
+from components.validation.records import PodRails
+from simulator.nodes.pod_images import MPI_IMAGE, SHELL_IMAGE
 from simulator.plane.api import Api
 from simulator.plane.layout import Layout
+from simulator.process import Daemon
+from stacks.read import read_stack_file
+from tests.conftest import ROOT
 from tests.integration.conftest import ENGINE, sim
-from tests.integration.stack import environment, on_node
+from tests.integration.stack import Stack, environment, on_node
 
 pytestmark = [pytest.mark.sim, pytest.mark.whole]
 
 NAME = "lab-pods"
+STATE = ROOT / ".sim"
 PODS = "/api/v1/namespaces/default/pods"
+SYSTEM = "/apis/apps/v1/namespaces/kube-system/daemonsets"
+NETWORKS = "/apis/k8s.cni.cncf.io/v1/namespaces/default/network-attachment-definitions"
+POOL = "/apis/whereabouts.cni.cncf.io/v1alpha1/namespaces/kube-system/ippools/sriov111-10.20.111.0-24"
 NODES = ("gpu01", "gpu02")
+RESOURCES = ("intel.com/sriov_111", "intel.com/sriov_112")
 START_S = 600
-"""Bound on a pod's start; under emulation it takes 16 s on idle cores."""
+"""Bound on a pod's start; under emulation it takes 10 s on idle cores."""
+UP_S = 2400
+"""Bound on an up, which takes 6 minutes on cores that others use as well."""
 
 
 @pytest.fixture(scope="module")
-def cluster(simulator: Path) -> Iterator[Api]:
-    """The API of a simulator of this lab; afterwards the reference lab's is there again, clean."""
+def stack(simulator: Path) -> Iterator[Stack]:
+    """The stack on a simulator of its lab; afterwards the reference lab's is there again, clean."""
     for verb in ("up", "reset"):
         done = sim(environment(NAME), verb, "--stack", NAME)
         assert done.returncode == 0, done.stdout
-    with Api(Layout(simulator.absolute(), ENGINE), timeout_s=60) as api:
-        yield api
+    made = Stack.make(simulator / "tests-pods", NAME)
+    made.longest_run_s = UP_S
+    yield made
     done = sim(environment("lab"), "up")
     assert done.returncode == 0, done.stdout
+
+
+@pytest.fixture(scope="module")
+def cluster(stack: Stack) -> Iterator[Api]:
+    """The API of the lab after its first up."""
+    stack.up().succeeded()
+    with Api(Layout(STATE.absolute(), ENGINE), timeout_s=60) as api:
+        yield api
+
+
+@pytest.fixture
+def check(cluster: Api, monkeypatch: pytest.MonkeyPatch) -> Callable[[], PodRails]:
+    """The program's own check of the rails from inside pods, which a run of the benchmarks makes as well."""
+    monkeypatch.setattr(pod_rails, "LASTING_S", {True: 15, False: 15})
+    plan = plan_of(read_stack_file(ROOT / f"Pulumi.{NAME}.yaml"))
+    assert plan
+
+    def checked() -> PodRails:
+        kubeconfig = (STATE / "kubeconfig").read_text()
+        result, _ = pod_rails.run_pods(plan, f"t{time.time():.0f}", kubeconfig, print, threading.Event())
+        return result
+
+    return checked
 
 
 @pytest.fixture(scope="module")
@@ -67,6 +111,41 @@ def running(api: Api, name: str) -> dict[str, Any]:
         return seen if seen.get("status", {}).get("phase") == "Running" else None
 
     return wait(found, f"pod {name}")
+
+
+def verdict(stack: Stack) -> dict[tuple[str, str], str]:
+    """How each test of the last run ended, by test and rail or transport."""
+    tests = stack.outputs()["validation"]["tests"]
+    return {(one["test"], one.get("rail") or one.get("shape", "")): one["function"] for one in tests}
+
+
+def allocatable(api: Api, node: str) -> list[str]:
+    offered = (api.get(f"/api/v1/nodes/{node}") or {})["status"]["allocatable"]
+    return [offered.get(resource, "0") for resource in RESOURCES]
+
+
+def faults(result: PodRails) -> set[tuple[str, str]]:
+    return {(fault.code, fault.rail) for fault in result.faults}
+
+
+@contextmanager
+def nowhere(api: Api, daemon_set: str) -> Iterator[None]:
+    """A DaemonSet without nodes, as if somebody had stopped it."""
+    label = "rocelab.dev/nowhere"
+
+    def pods() -> int:
+        return int((api.get(f"{SYSTEM}/{daemon_set}") or {})["status"]["numberReady"])
+
+    def choose(value: str | None) -> None:
+        api.merge(f"{SYSTEM}/{daemon_set}", {"spec": {"template": {"spec": {"nodeSelector": {label: value}}}}})
+
+    choose("true")
+    try:
+        wait(lambda: pods() == 0, f"end of {daemon_set}")
+        yield
+    finally:
+        choose(None)
+        wait(lambda: pods() == len(NODES), daemon_set)
 
 
 def wait(look: Callable[[], Any], what: str) -> Any:
@@ -127,3 +206,113 @@ def test_a_kubelet_that_is_killed_is_back_and_its_pods_never_left(cluster: Api, 
     name = pods["gpu01"]["metadata"]["name"]
     status = running(cluster, name)["status"]["containerStatuses"]
     assert [one["restartCount"] for one in status] == [0], json.dumps(status)
+
+
+def test_one_up_ends_in_a_verdict_from_pods_that_ran(stack: Stack, cluster: Api) -> None:
+    ended = verdict(stack)
+
+    assert ended["pod_rails", "rail-a"] == ended["pod_rails", "rail-b"] == "pass"
+    assert ended["mpi_all_reduce", "tcp"] == ended["mpi_all_reduce", "roce"] == "pass"
+    assert set(ended.values()) == {"pass"}
+    assert [allocatable(cluster, node) for node in NODES] == [["4", "4"], ["4", "4"]]
+    shown = stack.run("rocelab", "report", "--stack", NAME, "--html", str(stack.folder / "report.html")).succeeded()
+    assert "replayed" not in shown.text + (stack.folder / "report.html").read_text()
+
+
+def test_a_pod_has_its_vf_with_vlan_mtu_address_and_rdma_device_on_each_rail(cluster: Api) -> None:
+    wanted = pod("rails")
+    wanted["metadata"]["annotations"] = {"k8s.v1.cni.cncf.io/networks": "sriov111,sriov112"}
+    [container] = wanted["spec"]["containers"]
+    container |= {"image": MPI_IMAGE, "command": ["sh"], "resources": {"limits": dict.fromkeys(RESOURCES, "1")}}
+    cluster.apply(f"{PODS}/rails", wanted)
+    found = running(cluster, "rails")
+    node = found["spec"]["nodeName"]
+
+    shown = json.loads(found["metadata"]["annotations"]["k8s.v1.cni.cncf.io/network-status"])
+    networks = {one["interface"]: one for one in shown}
+    inside = "sudo nsenter -a -t $(pgrep -f '^sh -c echo here is') "
+    for interface, vlan, pf in (("net1", 111, "enp5s0"), ("net2", 112, "enp132s0")):
+        status = networks[interface]
+        assert status["name"] == f"default/sriov{vlan}"
+        [address] = status["ips"]
+        assert address.startswith(f"10.20.{vlan}.")
+        device = f"/sys/class/net/{interface}/device/infiniband"
+        assert on_node(node, f"{inside} cat /sys/class/net/{interface}/mtu", START_S) == "9000"
+        assert on_node(node, f"{inside} ls {device}", START_S).startswith("rxe_")
+        assert f"{status['mac']}" in on_node(node, f"ip link show {pf} | grep 'vlan {vlan}'")
+    assert on_node(node, f"{inside} ls /dev/infiniband", START_S).count("uverbs") == 2
+    cluster.delete(f"{PODS}/rails")
+    wait(lambda: cluster.get(f"{PODS}/rails") is None, "end of the pod")
+
+
+def test_a_vlan_that_the_switch_does_not_carry_is_felt_by_pods_of_that_rail(check: Callable[[], PodRails]) -> None:
+    env = environment(NAME)
+    sim(env, "switch", "--stack", NAME, "set", "gpu02", "enp5s0", "--vlans", "")
+    try:
+        assert faults(check()) == {("POD_CUT_OFF", "rail-a")}
+    finally:
+        sim(env, "switch", "--stack", NAME, "set", "gpu02", "enp5s0", "--vlans", "111")
+
+
+def test_a_pool_without_a_free_address_is_named(cluster: Api, check: Callable[[], PodRails]) -> None:
+    taken = {str(n): {"id": f"gone-{n}", "ifname": "net1", "podref": f"default/gone-{n}"} for n in range(10, 100)}
+    before = (cluster.get(POOL) or {})["spec"].get("allocations", {})
+    cluster.merge(POOL, {"spec": {"allocations": {**taken, **before}}})
+    try:
+        assert faults(check()) == {("POOL_FULL", "rail-a")}
+    finally:
+        cluster.merge(POOL, {"spec": {"allocations": dict.fromkeys(taken)}})
+
+
+def test_a_network_that_names_another_resource_is_named(cluster: Api, check: Callable[[], PodRails]) -> None:
+    def name(resource: str) -> None:
+        annotation = {"k8s.v1.cni.cncf.io/resourceName": resource}
+        cluster.merge(f"{NETWORKS}/sriov112", {"metadata": {"annotations": annotation}})
+
+    name("intel.com/another")
+    try:
+        assert faults(check()) == {("RESOURCE_NAME", "rail-b")}
+    finally:
+        name(RESOURCES[1])
+
+
+def test_a_stopped_multus_is_named(cluster: Api, check: Callable[[], PodRails]) -> None:
+    with nowhere(cluster, "kube-multus-ds"):
+        assert faults(check()) <= {("MULTUS_DOWN", ""), ("MULTUS_SKIPPED", "rail-a"), ("MULTUS_SKIPPED", "rail-b")}
+
+
+def test_a_dead_device_plugin_is_named(cluster: Api, check: Callable[[], PodRails]) -> None:
+    with nowhere(cluster, "kube-sriov-device-plugin"):
+        wait(lambda: allocatable(cluster, "gpu02") == ["0", "0"], "end of the VFs")
+        assert faults(check()) == {("DEVICE_PLUGIN_DEAD", "rail-a"), ("DEVICE_PLUGIN_DEAD", "rail-b")}
+    wait(lambda: all(allocatable(cluster, node) == ["4", "4"] for node in NODES), "VFs")
+
+
+def test_vfs_that_are_gone_are_named(cluster: Api, check: Callable[[], PodRails]) -> None:
+    on_node("gpu02", "echo 0 | sudo tee /sys/class/net/enp5s0/device/sriov_numvfs", START_S)
+    wait(lambda: allocatable(cluster, "gpu02") == ["0", "4"], "end of the VFs")
+
+    found = {(fault.code, fault.node, fault.rail) for fault in check().faults}
+    assert found == {("NO_VFS", "gpu02", "rail-a")}
+
+
+def test_after_parts_were_killed_and_a_machine_suspended_the_next_up_ends_in_the_same_verdict(
+    stack: Stack, cluster: Api
+) -> None:
+    on_node("gpu01", "sudo pkill -9 -x containerd; sudo pkill -9 -x kubelet")
+    for daemon in (Daemon("kube-apiserver", STATE / "plane"), Daemon("qemu", STATE / "nodes" / "gpu01")):
+        pid = daemon.pid()
+        assert pid
+        os.kill(pid, signal.SIGKILL)
+    suspended = Daemon("qemu", STATE / "nodes" / "gpu02").pid()
+    assert suspended
+    os.kill(suspended, signal.SIGSTOP)
+    cluster.close()
+
+    assert sim(environment(NAME), "status", "--stack", NAME).returncode == 1
+    done = sim(environment(NAME), "up", "--stack", NAME)
+    assert done.returncode == 0, done.stdout
+    stack.repair().succeeded()
+
+    assert set(verdict(stack).values()) == {"pass"}
+    assert [allocatable(cluster, node) for node in NODES] == [["4", "4"], ["4", "4"]]

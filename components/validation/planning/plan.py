@@ -6,6 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from ipaddress import IPv4Address
 from itertools import islice
 
+from pydantic import Field
+
 from components.jobs.programs import NcclPlan, all_reduce_job, node_ring_job
 from components.jobs.workers import JobRequest, workers_of
 from components.validation.benchmarks.pod_rails.plan import HARDWARE_S, SIMULATED_S, PodPlan, pods_of
@@ -44,6 +46,8 @@ JOB_START_S = 45.0
 """Image there already, workers started, SSH up, NCCL initialised."""
 SIMULATED_JOB_S = 8.0
 """All of a job whose pods a simulated kubelet plays."""
+EMULATED_JOB_S = 60.0
+"""All of a job, or of the check in pods, on emulated nodes whose pods run."""
 NCCL_ITERATIONS = 21 * 2
 """nccl-tests' defaults: 20 and one to warm up, out of place and in place."""
 
@@ -82,6 +86,8 @@ class Plan(Frozen):
     schema_version: int = 2
     lab: str
     simulated: bool
+    emulated_pods: bool = Field(default=False, exclude_if=lambda emulated: not emulated)
+    """Whether pods run, on emulated nodes, where each takes long to start."""
     verbs: VerbsPlan
     rails: tuple[PlannedRail, ...]
     pods: PodPlan | None = None
@@ -168,9 +174,11 @@ class Plan(Frozen):
     @property
     def estimate_s(self) -> float:
         """How long it will take, from assumed speeds."""
-        total, start_s = self.verbs_estimate_s, SIMULATED_JOB_S if self.simulated else JOB_START_S
+        total, start_s, pods_s = self.verbs_estimate_s, JOB_START_S, HARDWARE_S
+        if self.simulated:
+            start_s, pods_s = (EMULATED_JOB_S, EMULATED_JOB_S) if self.emulated_pods else (SIMULATED_JOB_S, SIMULATED_S)
         if self.pods and not self.pods.impossible:
-            total += SIMULATED_S if self.simulated else HARDWARE_S
+            total += pods_s
         if self.nccl:
             moved_bytes = 2 * self.nccl.largest_bytes * NCCL_ITERATIONS * 2
             # a simulated node replays a log, so only the job's start takes time
@@ -211,6 +219,7 @@ def plan_of(lab: Lab) -> Plan | None:
     plan = Plan(
         lab=lab.name,
         simulated=lab.simulated,
+        emulated_pods=lab.simulated and lab.has_real_pods,
         verbs=_verbs(lab, benchmarks, len({end.node for rail in rails for end in rail.ends})),
         rails=rails,
         pods=pods_of(lab),

@@ -6,6 +6,7 @@ from components.validation.planning.plan import plan_of
 from stacks.base import LabError
 from stacks.benchmarks import Threshold, Verbs
 from stacks.lab import Lab
+from stacks.read import read_stack_file
 from tests.components.validation.labs import changed, hardware, plan_for, with_nodes
 from tests.conftest import ROOT
 
@@ -136,3 +137,12 @@ def test_drained_nodes_are_not_loaded(lab: Lab) -> None:
     plan = plan_for(drained)
 
     assert (plan.rounds, plan.stages, plan.nccl) == ([], (), None)
+
+
+def test_pods_that_run_on_emulated_nodes_are_given_minutes_in_the_estimate() -> None:
+    lab = read_stack_file(ROOT / "Pulumi.lab-pods.yaml")
+    played = lab.model_copy(update={"simulator": None})
+
+    # two jobs and the check in pods
+    assert plan_for(lab).estimate_s > plan_for(played).estimate_s + 3 * 45
+    assert "emulated_pods" not in dict(plan_for(played).documents())["plan.yaml"]
