@@ -14,6 +14,7 @@ from tests.integration.stack import KEY, Stack, on_node, without
 pytestmark = pytest.mark.sim
 
 NODES = ("gpu01", "gpu02")
+PF = "/sys/class/net/enp5s0"
 DRIFTS = {
     "hostname": "sudo hostname elsewhere",
     "hosts_file": "sudo sed -i /gpu01/d /etc/hosts",
@@ -82,19 +83,9 @@ def test_each_drifted_field_is_put_right_on_its_host_alone(stack: Stack) -> None
     assert on_node("gpu02", "hostname; sudo grep -c ops@desk /home/ops/.ssh/authorized_keys").split() == ["gpu02", "1"]
 
 
-def test_what_the_lab_no_longer_asks_for_is_as_it_was_and_the_account_stays(stack: Stack) -> None:
-    with stack.edited(lambda lab: lab.pop("system")):
-        stack.up().succeeded()
-
-    for node in NODES:
-        assert on_node(node, "cat /etc/hosts /etc/hostname").splitlines() == ["127.0.0.1 localhost", "vm"]
-        assert on_node(node, "sudo ls /etc/sudoers.d /home/ops/.ssh").split() == [
-            "/etc/sudoers.d:", "README", "lab", "/home/ops/.ssh:",
-        ]  # fmt: skip
-        assert on_node(node, "cat /sys/class/net/enp5s0/device/sriov_numvfs") == "4"
-
-
-def test_a_node_that_leaves_the_lab_is_undone_and_the_other_stays(stack: Stack) -> None:
+def test_what_the_lab_no_longer_asks_for_and_a_node_that_leaves_are_as_they_were_but_for_the_account(
+    stack: Stack,
+) -> None:
     content = yaml.safe_load(stack.file.read_text())
     content["config"][KEY] = without(content["config"][KEY], "gpu02")
     del content["config"][KEY]["system"]
@@ -102,8 +93,11 @@ def test_a_node_that_leaves_the_lab_is_undone_and_the_other_stays(stack: Stack) 
 
     stack.up().succeeded()
 
-    assert on_node("gpu02", "cat /sys/class/net/enp5s0/device/sriov_numvfs /sys/class/net/enp5s0/mtu").split() == [
-        "0", "1500",
-    ]  # fmt: skip
+    for node in NODES:
+        assert on_node(node, "cat /etc/hosts /etc/hostname").splitlines() == ["127.0.0.1 localhost", "vm"]
+        assert on_node(node, "sudo ls /etc/sudoers.d /home/ops/.ssh").split() == [
+            "/etc/sudoers.d:", "README", "lab", "/home/ops/.ssh:",
+        ]  # fmt: skip
+    assert on_node("gpu01", f"cat {PF}/device/sriov_numvfs") == "4"
+    assert on_node("gpu02", f"cat {PF}/device/sriov_numvfs {PF}/mtu").split() == ["0", "1500"]
     assert on_node("gpu02", "systemctl is-enabled rocelab-rdma.service 2>&1 || true") != "enabled"
-    assert on_node("gpu01", "cat /sys/class/net/enp5s0/device/sriov_numvfs") == "4"
