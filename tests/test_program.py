@@ -13,7 +13,7 @@ import yaml
 from components.validation.planning.plan import plan_of
 from engine.recover import PROJECT
 from stacks.read import KEY, read_stack_file
-from tests.components.cluster.conftest import small_definitions  # noqa: F401  # a fixture
+from tests.components.cluster.conftest import without_upstream
 from tests.conftest import ROOT
 from tests.engine import Engine, Recorded
 from tests.stacks.test_access import KEY as PUBLIC
@@ -31,16 +31,16 @@ def answer(type_: str, _name: str, _inputs: Mapping[str, Any]) -> Mapping[str, A
     return {}
 
 
-@pytest.fixture
-def program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, small_definitions: None) -> Recorded:  # noqa: F811
-    del small_definitions  # used for its effect
-    simulator(tmp_path)
-    monkeypatch.chdir(tmp_path)
+@pytest.fixture(scope="module")
+def program(tmp_path_factory: pytest.TempPathFactory) -> Recorded:
+    folder = tmp_path_factory.mktemp("program")
+    simulator(folder)
     lab = yaml.safe_load((ROOT / "Pulumi.lab.yaml").read_text())["config"]["rocelab:lab"]
-
-    return Engine(answer).run(
-        lambda: runpy.run_path(str(ROOT / "__main__.py")), preview=True, config={"rocelab:lab": json.dumps(lab)}
-    )
+    with without_upstream(), pytest.MonkeyPatch.context() as patched:
+        patched.chdir(folder)
+        return Engine(answer).run(
+            lambda: runpy.run_path(str(ROOT / "__main__.py")), preview=True, config={"rocelab:lab": json.dumps(lab)}
+        )
 
 
 def test_the_project_asks_every_stack_for_its_lab_and_for_no_secret() -> None:

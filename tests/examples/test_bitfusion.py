@@ -15,7 +15,7 @@ from components.ports.matrix import port_matrix
 from stacks.lab import Lab
 from stacks.read import read_stack_file
 from stacks.schema import SCHEMA_FILE
-from tests.components.cluster.conftest import small_definitions  # noqa: F401  # a fixture
+from tests.components.cluster.conftest import without_upstream
 from tests.components.fabric.ova import stub_ova
 from tests.conftest import ROOT
 from tests.engine import Recorded
@@ -30,12 +30,13 @@ def lab() -> Lab:
     return read_stack_file(FILE)
 
 
-@pytest.fixture
-def program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, small_definitions: None) -> Recorded:  # noqa: F811
-    del small_definitions  # used for its effect
-    monkeypatch.chdir(tmp_path)
-    stub_ova(tmp_path / "bitfusion-server.ova")
-    return previewed(FILE)
+@pytest.fixture(scope="module")
+def program(tmp_path_factory: pytest.TempPathFactory) -> Recorded:
+    folder = tmp_path_factory.mktemp("bitfusion")
+    stub_ova(folder / "bitfusion-server.ova")
+    with without_upstream(), pytest.MonkeyPatch.context() as patched:
+        patched.chdir(folder)
+        return previewed(FILE)
 
 
 def test_it_previews_offline_with_the_golden_names(program: Recorded) -> None:
@@ -43,14 +44,12 @@ def test_it_previews_offline_with_the_golden_names(program: Recorded) -> None:
 
 
 def test_without_the_two_bitfusion_sections_it_previews_as_a_pvrdma_lab_and_reads_no_ova(
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    small_definitions: None,  # noqa: F811
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    del small_definitions  # used for its effect
     monkeypatch.chdir(tmp_path)
 
-    program = previewed(FILE, without=("bitfusion", "bitfusion_client"))
+    with without_upstream():
+        program = previewed(FILE, without=("bitfusion", "bitfusion_client"))
 
     assert "fabric-pvrdma-switch" in program.resources
     assert "hosts-bf-client-rho-ub20" in program.resources

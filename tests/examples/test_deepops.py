@@ -2,7 +2,6 @@
 
 import json
 import re
-from pathlib import Path
 
 import jsonschema
 import pytest
@@ -14,7 +13,7 @@ from stacks.base import LabError
 from stacks.lab import Lab
 from stacks.read import parse_lab, read_stack_file
 from stacks.schema import SCHEMA_FILE
-from tests.components.cluster.conftest import small_definitions  # noqa: F401  # a fixture
+from tests.components.cluster.conftest import without_upstream
 from tests.conftest import ROOT
 from tests.engine import Recorded
 from tests.examples.previewed import deviations, previewed, same_names, secrets_of
@@ -29,15 +28,15 @@ def deepops() -> Lab:
     return read_stack_file(FILE)
 
 
-@pytest.fixture
-def program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, small_definitions: None) -> Recorded:  # noqa: F811
-    del small_definitions  # used for its effect
+@pytest.fixture(scope="module")
+def program(tmp_path_factory: pytest.TempPathFactory) -> Recorded:
+    folder = tmp_path_factory.mktemp("deepops")
     scanned = re.search(r"^ssh-keyscan -t ed25519 ([\d. ]+) > (\S+)$", (FOLDER / "README.md").read_text(), re.MULTILINE)
     assert scanned, "the README says how known_hosts is made"
-    (tmp_path / scanned[2]).write_text("".join(f"{host} ssh-ed25519 {KEY}\n" for host in scanned[1].split()))
-    monkeypatch.chdir(tmp_path)
-
-    return previewed(FILE)
+    (folder / scanned[2]).write_text("".join(f"{host} ssh-ed25519 {KEY}\n" for host in scanned[1].split()))
+    with without_upstream(), pytest.MonkeyPatch.context() as patched:
+        patched.chdir(folder)
+        return previewed(FILE)
 
 
 def test_it_previews_offline_with_the_golden_names(program: Recorded) -> None:

@@ -2,7 +2,6 @@
 
 import json
 import re
-from pathlib import Path
 
 import jsonschema
 import pytest
@@ -16,7 +15,7 @@ from stacks.lab import Lab
 from stacks.nodes import VsphereVm
 from stacks.read import read_stack_file
 from stacks.schema import SCHEMA_FILE
-from tests.components.cluster.conftest import small_definitions  # noqa: F401  # a fixture
+from tests.components.cluster.conftest import without_upstream
 from tests.conftest import ROOT
 from tests.engine import Recorded
 from tests.examples.previewed import deviations, no_secret_in, previewed, same_inputs, same_names
@@ -30,11 +29,11 @@ def rdg() -> Lab:
     return read_stack_file(FILE)
 
 
-@pytest.fixture
-def program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, small_definitions: None) -> Recorded:  # noqa: F811
-    del small_definitions  # used for its effect
-    monkeypatch.chdir(tmp_path)
-    return previewed(FILE)
+@pytest.fixture(scope="module")
+def program(tmp_path_factory: pytest.TempPathFactory) -> Recorded:
+    with without_upstream(), pytest.MonkeyPatch.context() as patched:
+        patched.chdir(tmp_path_factory.mktemp("rdg"))
+        return previewed(FILE)
 
 
 def test_it_previews_offline_with_the_golden_names(program: Recorded) -> None:
