@@ -114,7 +114,8 @@ class Host:
         """
         vfs = [vf for vf in self.vfs(pf) if vf.driver]
         allocated = allocated_devices(self.machine) if vfs else set()
-        devices = {vf.number: self._rdma_devices_of(vf) for vf in vfs}
+        parents = self.rdma_parents() if vfs else {}
+        devices = {vf.number: self._rdma_devices_of(vf, parents) for vf in vfs}
         open_on = self.opened_devices() if any(devices.values()) else set()
         found = {vf.number: self._use(vf, allocated, devices[vf.number], open_on) for vf in vfs}
         return {index: reason for index, reason in found.items() if reason}
@@ -133,8 +134,8 @@ class Host:
         )
         return next((reason for holds, reason in reasons if holds), "")
 
-    def _rdma_devices_of(self, vf: Vf) -> List[str]:
-        soft = [name for name, parent in self.rdma_parents().items() if vf.netdev and parent == vf.netdev]
+    def _rdma_devices_of(self, vf: Vf, parents: Dict[str, str]) -> List[str]:
+        soft = [name for name, parent in parents.items() if vf.netdev and parent == vf.netdev]
         return self.machine.names(vf.path + "/infiniband") + soft
 
     def opened_devices(self) -> Optional[Set[str]]:
