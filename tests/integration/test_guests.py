@@ -66,7 +66,7 @@ def guests(simulator: Path) -> Iterator[Guests]:
     found = Guests()
     yield found
     found.on("undo", *NODES)
-    assert sim(environment("lab"), "reset", "nodes").returncode == 0
+    assert sim(environment("lab"), "reset").returncode == 0
 
 
 def addresses(name: str) -> str:
