@@ -94,7 +94,7 @@ class Upstream:
     """Go module of the release, which is also the path of its repository."""
     version: str
     path: str
-    """Where the file lies in the module."""
+    """Path of the file in the module."""
     sha256: str
 
     @property

@@ -18,7 +18,7 @@ class PackageRepository(Section):
 
     url: str = Field(pattern=r"^https?://[^\s\"']+/$", max_length=200)
     """Folder of the minor release for the nodes' family of packages; the key `repodata/repomd.xml.key` (rpm) or
-    `Release.key` (deb) lies in it. http is enough for a mirror: packages are signed and the key is pinned."""
+    `Release.key` (deb) is in it. http is enough for a mirror: packages are signed and the key is pinned."""
     key_sha256: Sha256
     """sha256 of the signing key's file as the repository serves it."""
 

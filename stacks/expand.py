@@ -71,7 +71,7 @@ def folded(faults: Iterable[Fault]) -> list[Fault]:
 
 
 def expand(file: LabFile) -> Expanded:
-    """The lab that a file stands for. Pure: the same file gives the same lab."""
+    """The lab that a file describes. Pure: the same file gives the same lab."""
     return _Expansion(file).run()
 
 

@@ -13,7 +13,7 @@ MARKER = "rocelab:"
 HEADER_BYTES = 22
 """Ethernet header, VLAN tag and checksum: what a switch may count that a NIC's MTU does not (14 + 4 + 4)."""
 DEFAULT_VLAN = 1
-"""VLAN of untagged frames on a port that nobody has configured."""
+"""VLAN of untagged frames on a unconfigured port."""
 
 HOST_KEYS = ("ssh-ed25519", "ecdsa-sha2-nistp256", "ssh-rsa")
 """Host keys of switches that may be pinned, the best first: older systems have no ed25519, and sign by rsa-sha2."""
@@ -34,14 +34,14 @@ class SwitchBase(Section):
     SIMULATED: ClassVar[bool] = False
     """Whether the simulator's switch has this OS, so that a virtual lab may apply to it."""
     HAS_DEFAULT_VLAN: ClassVar[bool] = True
-    """Whether untagged frames of a port that nobody has configured are in VLAN 1."""
+    """Whether untagged frames of an unconfigured port are in VLAN 1."""
     LOSSLESS_IS_GLOBAL: ClassVar[bool] = False
     """Whether a port pauses only priorities that a switch-wide command has made lossless."""
 
     name: Name
     """Name of the switch, and of its text."""
     address: IPv4Address
-    """Management address, where SSH answers. It never lies on a rail."""
+    """Management address, where SSH answers. It is never on a rail."""
     ssh_port: Port = 22
     user: str = Field(default="admin", pattern=r"^[a-z_][a-z0-9_-]*$", max_length=32)
     """Login name. It opens with the lab's key (`access.identity`): a switch's password is never asked for."""
@@ -117,7 +117,7 @@ Switches = tuple[Annotated[Switch, Field(discriminator="os")], ...]
 
 
 def marker_of(lab: str, rail: str) -> str:
-    """The description of a port that a lab owns; what begins otherwise is somebody else's."""
+    """The description of a port that a lab owns; any other text is another owner's."""
     return MARKER + f"{lab}:{rail}"
 
 

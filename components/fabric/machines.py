@@ -14,7 +14,7 @@ from components.fabric.machine_baseline import MachineBaseline
 from components.fabric.machine_hardware import MachineHardware, MachineHardwareArgs
 from components.fabric.placement import Placement, PlacementArgs
 from components.fabric.vms.existing import ADAPTER, ALL, OPTION, RESERVATION, ROCE_VERSION, VGPUS
-from components.fabric.vms.guestinfo import SECRET, TOLD, guestinfo
+from components.fabric.vms.guestinfo import SECRET, SETTINGS, guestinfo
 from components.fabric.vms.halfway import remedy
 from stacks.fabric import Fabric
 from stacks.host_keys import HostKey
@@ -65,7 +65,7 @@ class Machines(pulumi.ComponentResource):
         new = [node for node in nodes if node.name in made]
         apart = [node for node in new if node.role == "worker" and node.machine.apart]
         planes = [node for node in new if node.role == "control_plane"]
-        # an override belongs to the cluster, and a control plane may stand with the management hosts outside of it
+        # an override belongs to the cluster, and a control plane may be with the management hosts outside of it
         inside = {host.name for switch in args.fabric.switches for host in switch.hosts}
         rules = self._stay([node for node in new if node.machine.host in inside], made)
         rules += [
@@ -232,7 +232,7 @@ class Machines(pulumi.ComponentResource):
                 protect=None if args.lab.simulated else True,
                 # A newer template must not replace VMs that were cloned from the old one. And a VM reads its settings
                 # only at its first start: changing them later would restart it for nothing.
-                ignore_changes=["clone", *(f'extraConfig["{name}"]' for name in TOLD)],
+                ignore_changes=["clone", *(f'extraConfig["{name}"]' for name in SETTINGS)],
                 # the provider returns this value without its secret mark
                 additional_secret_outputs=["extraConfig"] if node.name in args.keys else None,
             ),

@@ -23,7 +23,7 @@ from components.fabric.vcenter.client import VCenter, until
 from components.fabric.vms.spread import drs_refusal, faults_of, places_of
 from stacks.base import LabError
 
-ASKED = ("machines", "apart", "pinned")
+DECLARED = ("machines", "apart", "pinned")
 DRS_S = 300
 """How long DRS may take to separate VMs: it runs at least every five minutes, and at each new rule."""
 
@@ -46,7 +46,7 @@ class PlacementProvider(VCenterProvider):
         faults = strings(_olds, "faults")
         for fault in faults:
             pulumi.log.warn(fault)
-        return DiffResult(changes=bool(faults) or any(_olds.get(key) != _news.get(key) for key in ASKED))
+        return DiffResult(changes=bool(faults) or any(_olds.get(key) != _news.get(key) for key in DECLARED))
 
     def create(self, props: Props) -> CreateResult:
         """Waits until every VM is where it belongs."""
@@ -90,7 +90,7 @@ class PlacementArgs:
     pinned: Mapping[str, str]
     """Pinned host by VM."""
     ruled: Sequence[str]
-    """VMs with a DRS rule. Adopted VMs have none, so waiting for them would be in vain."""
+    """VMs with a DRS rule. Adopted VMs have none, so nothing would move them."""
     patient: bool
     """Whether to wait for DRS; the simulated one acts at once."""
 

@@ -21,7 +21,7 @@ from components.fabric.vcenter.nics import choose
 from stacks.base import LabError
 from stacks.fabric import UplinkChoice
 
-ASKED = ("host", "switch", "choice", "rdma")
+DECLARED = ("host", "switch", "choice", "rdma")
 
 
 class UplinkProvider(VCenterProvider):
@@ -29,7 +29,7 @@ class UplinkProvider(VCenterProvider):
 
     def diff(self, _id: str, _olds: Props, _news: Props) -> DiffResult:
         """Another choice, or a NIC that no longer fits. Refuses a change of the NIC under running VMs."""
-        changes = bool(_olds.get("lost")) or any(_olds.get(key) != _news.get(key) for key in ASKED)
+        changes = bool(_olds.get("lost")) or any(_olds.get(key) != _news.get(key) for key in DECLARED)
         if changes:
             with self._vcenter() as vcenter:
                 if said := refusal(vcenter, _olds, _news):
@@ -53,7 +53,7 @@ class UplinkProvider(VCenterProvider):
 
     def _found(self, props: Props) -> Props:
         with self._vcenter() as vcenter:
-            return {**{key: props[key] for key in ASKED}, **find(vcenter, props), "lost": ""}
+            return {**{key: props[key] for key in DECLARED}, **find(vcenter, props), "lost": ""}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

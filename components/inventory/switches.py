@@ -120,7 +120,7 @@ def _port(dialect: Dialect, name: str, answers: Answers, refused: Mapping[str, s
     except (AnswerError, ValueError, KeyError, TypeError, AttributeError) as error:
         return _unread_port(port, str(error)[:160], source)
     paused = known(tuple(sorted(priority for priority, on in settings.pfc.items() if on)), source)
-    vague = paused.value and not dialect.tells_paused_priorities
+    vague = paused.value and not dialect.knows_paused_priorities
     native = settings.native_vlan or 0
     vlans = {*numbers_in(settings.tagged_vlans), *([native] if native else [])}
     return replace(

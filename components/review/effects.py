@@ -277,7 +277,7 @@ def _switch(step: Step) -> Iterator[Effect]:
             yield Effect(kind=Kind.PORT, name=name, part=port, what=what)
             continue
         for each in differences(wanted, before[port]):
-            values = f"{'none' if each.found is None else each.found} => {each.asked}"
+            values = f"{'none' if each.found is None else each.found} => {each.expected}"
             yield Effect(kind=Kind.PORT, name=name, part=port, what=each.field, values=values)
     for port in before:
         if port not in after:

@@ -108,7 +108,7 @@ class Dialect(ABC):
     """The command that shows the LLDP neighbors of all ports."""
     mac_table: ClassVar[str] = ""
     """The command that shows which MACs are learned on which ports."""
-    tells_paused_priorities: ClassVar[bool] = True
+    knows_paused_priorities: ClassVar[bool] = True
     """Whether `facts` knows which priorities are paused, and not only that some are."""
 
     def __init__(self, switch: Switch) -> None:
@@ -146,8 +146,8 @@ class Dialect(ABC):
         """The commands whose answers `facts` reads."""
 
     @abstractmethod
-    def facts(self, port: str, answers: Mapping[str, str], wanted: PortSettings) -> PortFacts:
-        """A port's settings; `wanted` names the traffic classes and priorities to look at.
+    def facts(self, port: str, answers: Mapping[str, str], declared: PortSettings) -> PortFacts:
+        """A port's settings; `declared` names the traffic classes and priorities to look at.
 
         Raises:
             AnswerError: naming the command, when its answer is not what this OS is known to print.
@@ -167,7 +167,7 @@ class Dialect(ABC):
         return []
 
     def chassis_id(self, answer: str) -> str:
-        """What the switch calls itself by LLDP, from the answer to `port_list`; empty when that does not tell."""
+        """The switch's own LLDP chassis ID in the answer to `port_list`; empty if it is not there."""
         del answer
         return ""
 
@@ -200,7 +200,7 @@ class Dialect(ABC):
         return {tc: ecn for tc, ecn in settings.ecn.items() if ecn}
 
     def speed_mbit_s(self, port: str, answers: Mapping[str, str]) -> int | None:
-        """Speed of a port; None when the answers do not tell."""
+        """Speed of a port; None if the answers do not include it."""
         del port, answers
         return None
 

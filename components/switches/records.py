@@ -37,7 +37,7 @@ class SwitchRecord(Section):
         return self.dialect.session(self.lab, self.switch.confirm_s)
 
 
-def wanted_record(lab: Lab, switch: Switch, host_key: str) -> SwitchRecord:
+def switch_record(lab: Lab, switch: Switch, host_key: str) -> SwitchRecord:
     """The record that the lab file describes."""
     shared = dialect_of(switch).global_lines(lab.qos) if lab.qos and switch.allow_global else []
     endpoint = Endpoint(address=str(switch.address), port=switch.ssh_port, user=switch.user, host_key=host_key)

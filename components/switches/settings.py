@@ -111,7 +111,7 @@ class Cable:
     node: str
     interface: str
     rail: Rail
-    wanted: PortSettings
+    settings: PortSettings
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -154,11 +154,11 @@ class Difference:
     """A field that differs from the lab."""
 
     field: str
-    asked: str | int
+    expected: str | int
     found: str | int | None
 
     def __str__(self) -> str:
-        return f"{self.field}: expected {self.asked}, found {'nothing' if self.found is None else self.found}"
+        return f"{self.field}: expected {self.expected}, found {'nothing' if self.found is None else self.found}"
 
 
 def cables_of(lab: Lab, switch: Switch) -> tuple[Cable, ...]:
@@ -169,12 +169,12 @@ def cables_of(lab: Lab, switch: Switch) -> tuple[Cable, ...]:
         pf = next((pf for pf in nodes[name].pfs if pf.interface == interface), None) if name in nodes else None
         if pf is not None:
             rail = lab.rail(pf.rail)
-            wanted = wanted_settings(lab, switch, rail, routed=pf.point_to_point)
-            found.append(Cable(port=port, node=name, interface=interface, rail=rail, wanted=wanted))
+            declared = declared_settings(lab, switch, rail, routed=pf.point_to_point)
+            found.append(Cable(port=port, node=name, interface=interface, rail=rail, settings=declared))
     return tuple(found)
 
 
-def wanted_settings(lab: Lab, switch: Switch, rail: Rail, *, routed: bool = False) -> PortSettings:
+def declared_settings(lab: Lab, switch: Switch, rail: Rail, *, routed: bool = False) -> PortSettings:
     """A rail's settings of a port: hosts untagged, pods tagged, and quality of service if the lab has it.
 
     A routed port has an address of its own and is in no VLAN. Its address and routes are left as they are.
@@ -201,10 +201,10 @@ def wanted_settings(lab: Lab, switch: Switch, rail: Rail, *, routed: bool = Fals
     )
 
 
-def differences(wanted: PortSettings, found: PortSettings) -> Iterator[Difference]:
+def differences(declared: PortSettings, found: PortSettings) -> Iterator[Difference]:
     """The fields that differ from the lab."""
     there = found.fields()
-    for field, asked in wanted.fields().items():
+    for field, asked in declared.fields().items():
         if there.get(field) != asked:
             yield Difference(field, asked, there.get(field))
 

@@ -53,15 +53,15 @@ class SwitchConfigProvider(Configured, ResourceProvider):
 
     def check(self, _olds: Props, news: Props) -> CheckResult:
         """Before the first change of a switch: shows what would change, and refuses ports of others."""
-        if _olds:  # diff tells it from the state
+        if _olds:  # diff reports it from the state
             return CheckResult(news, [])
-        record, wanted = record_of(news), ports_of(news)
+        record, declared = record_of(news), ports_of(news)
         try:
-            found = asyncio.run(self._look(record, wanted))
+            found = asyncio.run(self._look(record, declared))
         except NoAnswerError as error:
             pulumi.log.warn(f"{error}; to skip it, set switches[].apply: false")
             return CheckResult(news, [])
-        said = refusals(task_of(record, wanted, self._lab()), found)
+        said = refusals(task_of(record, declared, self._lab()), found)
         now = properties_of({port: facts.settings for port, facts in found.items()})
         _say(change_lines({**news, **now}, news))
         return CheckResult(news, [CheckFailure("ports", f"{record.switch.name}: {text}") for text in said])
@@ -102,19 +102,19 @@ class SwitchConfigProvider(Configured, ResourceProvider):
             _say(f"{record.switch.name} {line}" for line in asyncio.run(self._restored(record, before_of(_props))))
 
     def _converged(self, olds: Props, news: Props) -> Props:
-        record, wanted, before = record_of(news), ports_of(news), before_of(olds)
-        told = record_of(olds).global_lines if olds else ()
-        if record.global_lines == told:
+        record, declared, before = record_of(news), ports_of(news), before_of(olds)
+        sent = record_of(olds).global_lines if olds else ()
+        if record.global_lines == sent:
             record = record.model_copy(update={"global_lines": ()})
-        left = {port: settings for port, settings in before.items() if port not in wanted}
+        left = {port: settings for port, settings in before.items() if port not in declared}
         if left:
             asyncio.run(self._restored(record_of(olds), left))
         kept: list[str] = []
-        outcome = asyncio.run(self._configured(task_of(record, wanted, self._lab()), record, kept))
+        outcome = asyncio.run(self._configured(task_of(record, declared, self._lab()), record, kept))
         if outcome.changed:  # each was logged before
             pulumi.log.info(f"{record.switch.name}: {plural(len(outcome.changed), 'setting')} changed and verified")
         changes = int(str(olds.get("changes") or 0)) + bool(outcome.changed)
-        first = {port: settings for port, settings in before.items() if port in wanted}
+        first = {port: settings for port, settings in before.items() if port in declared}
         return {
             **news,
             "before": ports_text(merged(first, outcome.before)),
@@ -182,11 +182,11 @@ class SwitchConfig(Resource, module="switches", name="SwitchConfig"):
 
 def _say(lines: Iterable[str]) -> None:
     """Logs the first lines; the diff of the resource has all."""
-    told = list(lines)
-    for line in told[:MOST_SAID]:
+    said = list(lines)
+    for line in said[:MOST_SAID]:
         pulumi.log.info(line)
-    if len(told) > MOST_SAID:
-        pulumi.log.info(f"and {len(told) - MOST_SAID} more")
+    if len(said) > MOST_SAID:
+        pulumi.log.info(f"and {len(said) - MOST_SAID} more")
 
 
 @contextmanager
@@ -202,18 +202,18 @@ def _plainly() -> Iterator[None]:
 def change_lines(olds: Mapping[str, object], news: Mapping[str, object]) -> Iterator[str]:
     """One line per port and field, `sw1 1/1: mtu_bytes 1500 => 9216`."""
     name, before, after = record_of(news).switch.name, ports_of(olds), ports_of(news)
-    for port, wanted in after.items():
+    for port, declared in after.items():
         if port not in before:
             yield f"{name} {port}: joins"
             continue
-        for each in differences(wanted, before[port]):
-            yield f"{name} {port}: {each.field} {each.found or 'none'} => {each.asked}"
+        for each in differences(declared, before[port]):
+            yield f"{name} {port}: {each.field} {each.found or 'none'} => {each.expected}"
     yield from (f"{name} {port}: leaves: its earlier settings are restored" for port in before if port not in after)
 
 
-def _comparable(found: PortSettings, wanted: PortSettings) -> PortSettings:
+def _comparable(found: PortSettings, declared: PortSettings) -> PortSettings:
     """The found settings in the form of the declared ones: equal when every declared field is."""
-    return wanted if not list(differences(wanted, found)) else found.model_copy(update={"profiles": {}})
+    return declared if not list(differences(declared, found)) else found.model_copy(update={"profiles": {}})
 
 
 def _neighbours(found: Mapping[str, PortFacts]) -> dict[str, str | None]:

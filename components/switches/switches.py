@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import pulumi
 from pydantic import JsonValue
 
-from components.switches.records import wanted_record
+from components.switches.records import switch_record
 from components.switches.settings import cables_of
 from components.switches.switch_config import SwitchConfig
 from components.switches.text import digest_of, switch_text
@@ -36,8 +36,8 @@ class Switches(pulumi.ComponentResource):
         self._applied = {
             switch.name: SwitchConfig(
                 f"{name}-{switch.name}",
-                wanted_record(args.lab, switch, args.credentials.switch_keys[switch.name]),
-                {cable.port: cable.wanted for cable in cables_of(args.lab, switch)},
+                switch_record(args.lab, switch, args.credentials.switch_keys[switch.name]),
+                {cable.port: cable.settings for cable in cables_of(args.lab, switch)},
                 # releasing the ports of a real lab takes a deliberate step: pulumi state unprotect
                 pulumi.ResourceOptions(parent=self, protect=not args.lab.simulated),
             )

@@ -13,8 +13,8 @@ from stacks.switches import Switch
 
 def vlans_of(cables: tuple[Cable, ...]) -> list[int]:
     """The VLANs of these ports."""
-    wanted = [cable.wanted for cable in cables if cable.wanted.mode is not None]
-    return sorted({vlan for one in wanted for vlan in (one.native_vlan or 1, *numbers_in(one.tagged_vlans))})
+    declared = [cable.settings for cable in cables if cable.settings.mode is not None]
+    return sorted({vlan for one in declared for vlan in (one.native_vlan or 1, *numbers_in(one.tagged_vlans))})
 
 
 def chosen_switches(lab: Lab, name: str | None) -> list[Switch]:
@@ -45,11 +45,11 @@ def _lines(lab: Lab, switch: Switch, dialect: Dialect) -> Iterator[str]:
     yield from (f"{sign} {note}" for note in session.notes)
     yield from (*session.hello, *session.begin)
     yield from dialect.vlan_lines(vlans_of(cables))
-    yield from dialect.shared_lines([cable.wanted for cable in cables])
+    yield from dialect.shared_lines([cable.settings for cable in cables])
     for cable in cables:
         yield f"{sign} {cable.node} {cable.interface}, {cable.rail.name}"
-        asked = frozenset(cable.wanted.fields()) - dialect.usual(cable.wanted)
-        yield from dialect.port_lines(cable.port, cable.wanted, asked)
+        asked = frozenset(cable.settings.fields()) - dialect.usual(cable.settings)
+        yield from dialect.port_lines(cable.port, cable.settings, asked)
     if lab.qos and (shared := dialect.global_lines(lab.qos)):
         if switch.allow_global:
             yield f"{sign} switch-wide, as allow_global permits"

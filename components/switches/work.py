@@ -204,7 +204,9 @@ async def configure(talk: Talk, task: Task, keep: Backup, first: FirstTouch | No
         back = await _take_back(talk, task, running, fields, error)
         raise type(error)(f"{error}\n{back}") from None
     await _keep_for_good(talk, task)
-    changed = tuple(f"{port} {each.field} {each.found} => {each.asked}" for port, of in needed.items() for each in of)
+    changed = tuple(
+        f"{port} {each.field} {each.found} => {each.expected}" for port, of in needed.items() for each in of
+    )
     return Outcome(before=before, found=after, changed=changed)
 
 
@@ -234,25 +236,25 @@ def merged(before: Mapping[str, PortSettings], now: Mapping[str, PortSettings]) 
     return {port: completed(before.get(port), settings) for port, settings in now.items()}
 
 
-def _as_before_us(found: PortSettings, wanted: PortSettings, known: PortSettings | None) -> PortSettings:
+def _as_before_us(found: PortSettings, declared: PortSettings, known: PortSettings | None) -> PortSettings:
     """What to restore one day. A port with our marker but without state: what the file remembers, if it does."""
-    asked = found.narrowed(frozenset(wanted.fields()))
+    asked = found.narrowed(frozenset(declared.fields()))
     if not asked.owner:
         return asked
     return completed(known, asked) if known else asked.model_copy(update={"description": ""})
 
 
-def _lines(task: Task, wanted: Mapping[str, PortSettings], fields: Mapping[str, frozenset[str]]) -> list[str]:
+def _lines(task: Task, declared: Mapping[str, PortSettings], fields: Mapping[str, frozenset[str]]) -> list[str]:
     names = frozenset(name for each in fields.values() for name in each)
     lines = task.dialect.vlan_lines(task.vlans) if "vlans" in names else []
-    lines += task.dialect.shared_lines(list(wanted.values())) if names - {"description", "vlans", "mtu_bytes"} else []
-    return [*lines, *task.global_lines, *_port_lines(task.dialect, wanted, fields)]
+    lines += task.dialect.shared_lines(list(declared.values())) if names - {"description", "vlans", "mtu_bytes"} else []
+    return [*lines, *task.global_lines, *_port_lines(task.dialect, declared, fields)]
 
 
 def _port_lines(
-    dialect: Dialect, wanted: Mapping[str, PortSettings], fields: Mapping[str, frozenset[str]]
+    dialect: Dialect, declared: Mapping[str, PortSettings], fields: Mapping[str, frozenset[str]]
 ) -> list[str]:
-    return [line for port, settings in wanted.items() for line in dialect.port_lines(port, settings, fields[port])]
+    return [line for port, settings in declared.items() for line in dialect.port_lines(port, settings, fields[port])]
 
 
 async def _send(talk: Talk, session: ConfigSession, lines: Sequence[str]) -> None:

@@ -33,9 +33,9 @@ class Toy(Dialect):
     def questions(self, ports: Sequence[str]) -> list[str]:
         return ["show mtu"]
 
-    def facts(self, port: str, answers: Mapping[str, str], wanted: PortSettings) -> PortFacts:
+    def facts(self, port: str, answers: Mapping[str, str], declared: PortSettings) -> PortFacts:
         found = re.search(rf"^{port} (\d+)$", answers["show mtu"], re.MULTILINE)
-        settings = wanted.model_copy(update={"mtu_bytes": int(found[1]) if found else 1500})
+        settings = declared.model_copy(update={"mtu_bytes": int(found[1]) if found else 1500})
         return PortFacts(settings)
 
     def backup(self) -> str:

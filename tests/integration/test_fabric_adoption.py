@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from pyVmomi import vim
 
-from components.fabric.vcenter.client import TOLD_AFTER_S, session
+from components.fabric.vcenter.client import LOG_AFTER_S, session
 from simulator.vcenter.control import SOCKET, Control
 from tests.integration.conftest import require_engine
 from tests.integration.fabric_stack import Vsphere, a_stack, a_worker
@@ -142,7 +142,7 @@ def test_a_change_of_it_by_hand_is_drift_and_restored(vsphere: Vsphere) -> None:
         done(machine_named(vcenter.host("DC0_C0_H1"), "corp-gpu").ReconfigVM_Task(unlocked))
 
     control = Control(vsphere.folder / SOCKET)
-    control.fault("slow", method="ReconfigureDvs_Task", seconds=TOLD_AFTER_S + 2, times=1)
+    control.fault("slow", method="ReconfigureDvs_Task", seconds=LOG_AFTER_S + 2, times=1)
 
     shown = vsphere.pulumi("preview", "--refresh", "--run-program", "--diff")
     mended = vsphere.pulumi("up", "--refresh", "--run-program")

@@ -106,10 +106,8 @@ class HostFacts:
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SwitchFacts:
     name: str
-    uuid: str
     version: str
     mtu_bytes: int
-    network_io_control: bool
     members: Mapping[str, tuple[str, ...]]
     """NICs by host."""
     port_groups: Mapping[str, int | None]

@@ -197,7 +197,7 @@ def _announced(network: Any) -> Mapping[str, int]:
 
 
 def _switches(content: vim.ServiceInstanceContent, datacenter: vim.Datacenter) -> Iterable[SwitchFacts]:
-    rows = collect_all(content, vim.DistributedVirtualSwitch, ["name", "uuid", "config", "portgroup"], datacenter)
+    rows = collect_all(content, vim.DistributedVirtualSwitch, ["name", "config", "portgroup"], datacenter)
     members = [member.config.host for _, row in rows for member in row["config"].host or []]
     names = dict(zip(members, (one.get("name", "") for one in collect(content, members, ["name"])), strict=True))
     for _, row in rows:
@@ -205,10 +205,8 @@ def _switches(content: vim.ServiceInstanceContent, datacenter: vim.Datacenter) -
         groups = collect(content, row.get("portgroup") or [], ["name", "config.defaultPortConfig"])
         yield SwitchFacts(
             name=str(row["name"]),
-            uuid=str(row["uuid"]),
             version=config.productInfo.version or "",
             mtu_bytes=getattr(config, "maxMtu", None) or 1500,
-            network_io_control=bool(config.networkResourceManagementEnabled),
             members={
                 str(names[one.config.host]): tuple(
                     nic.pnicDevice for nic in getattr(one.config.backing, "pnicSpec", None) or []

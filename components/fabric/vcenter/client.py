@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from pyVmomi import vim, vmodl
 
-from components.fabric.vcenter.nics import Nic, RdmaDevices, asked, described, listed, nics_of
+from components.fabric.vcenter.nics import Nic, RdmaDevices, needs_esxcli, nics_of, rdma_by_esxcli, rdma_in
 from components.fabric.vcenter.properties import Found, collect, collect_all, known
 from components.fabric.vcenter.refusals import doing
 from components.fabric.vcenter.session import Endpoint, connected
@@ -19,20 +19,20 @@ from stacks.base import LabError
 Say = Callable[[str], None]
 
 POLL_S = 1.0
-TOLD_AFTER_S = 10.0
+LOG_AFTER_S = 10.0
 """Most tasks end sooner. Each next line comes after twice the time: ten minutes give six lines."""
 
 
 def until(done: Callable[[], bool], bound_s: float, say: Say, waiting: str) -> bool:
     """Calls `done` every second until it holds; False after `bound_s`. `say` gets lines that begin with `waiting`."""
-    began, told_after_s = time.monotonic(), TOLD_AFTER_S
+    began, log_after_s = time.monotonic(), LOG_AFTER_S
     while not done():
         passed_s = time.monotonic() - began
         if passed_s >= bound_s:
             return False
-        if passed_s >= told_after_s:
+        if passed_s >= log_after_s:
             say(f"{waiting}: not done after {passed_s:.0f} s; {bound_s:.0f} s at most")
-            told_after_s *= 2
+            log_after_s *= 2
         time.sleep(POLL_S)
     return True
 
@@ -60,7 +60,7 @@ class VCenter:
         """Gets a line when the vCenter takes long."""
         self.content = instance.RetrieveContent()
         self._by_name: dict[str, list[vim.HostSystem]] | None = None
-        self._listed: dict[vim.HostSystem, RdmaDevices] = {}
+        self._rdma: dict[vim.HostSystem, RdmaDevices] = {}
 
     @property
     def instance_uuid(self) -> str:
@@ -96,11 +96,11 @@ class VCenter:
 
     def rdma(self, host: vim.HostSystem, name: str, version: str, network: vim.host.NetworkInfo) -> RdmaDevices:
         """Its RDMA devices; runs esxcli once per session. Threads may call it, each for another host."""
-        if not asked(version, network):
-            return described(network)
-        if host not in self._listed:
-            self._listed[host] = listed(host, name)
-        return self._listed[host]
+        if not needs_esxcli(version, network):
+            return rdma_in(network)
+        if host not in self._rdma:
+            self._rdma[host] = rdma_by_esxcli(host, name)
+        return self._rdma[host]
 
     def uplinks(self, host: vim.HostSystem, switch: str) -> tuple[str, ...]:
         """The NICs of a host on the distributed switch of that name; none if it is no member."""

@@ -32,17 +32,17 @@ class RdmaDevices:
 
     of: Mapping[str, RdmaDevice] = field(default_factory=dict)
     """By NIC."""
-    untold: str = ""
+    unknown: str = ""
     """Why the devices are unknown; empty: those above are all."""
 
 
-def asked(version: str, network: vim.host.NetworkInfo) -> bool:
+def needs_esxcli(version: str, network: vim.host.NetworkInfo) -> bool:
     """Whether only esxcli reports the devices: the host is older than 7.0, or of an unknown release."""
     major = version.partition(".")[0]
     return not network.rdmaDevice and not (major.isdecimal() and int(major) >= FIRST_WITH_RDMA_DEVICES)
 
 
-def described(network: vim.host.NetworkInfo) -> RdmaDevices:
+def rdma_in(network: vim.host.NetworkInfo) -> RdmaDevices:
     """The devices in the host's network configuration."""
     names: dict[object, str] = {nic.key: nic.device for nic in network.pnic or []}
     return RdmaDevices(
@@ -56,12 +56,12 @@ def described(network: vim.host.NetworkInfo) -> RdmaDevices:
     )
 
 
-def listed(host: vim.HostSystem, place: str) -> RdmaDevices:
+def rdma_by_esxcli(host: vim.HostSystem, place: str) -> RdmaDevices:
     """The devices as esxcli lists them; `place` is the host's name. No answer never counts as no device."""
     try:
         rows = [row for row in esxcli(host, place, RDMA_DEVICE_LIST) if row]
     except LabError as error:
-        return RdmaDevices(untold=str(error).removeprefix(f"{place}: "))
+        return RdmaDevices(unknown=str(error).removeprefix(f"{place}: "))
     found = {
         uplink: RdmaDevice(name=name, state=text_of(row, STATE_COLUMN).lower())
         for row in rows
@@ -70,7 +70,7 @@ def listed(host: vim.HostSystem, place: str) -> RdmaDevices:
     if rows and not found:
         columns = f"{NAME_COLUMN} with a {UPLINK_COLUMN}"
         fields = ", ".join(sorted({key for row in rows for key in row}))
-        return RdmaDevices(untold=f"esxcli {RDMA_DEVICE_LIST} reports no {columns}; it reports {fields}"[:300])
+        return RdmaDevices(unknown=f"esxcli {RDMA_DEVICE_LIST} reports no {columns}; it reports {fields}"[:300])
     return RdmaDevices(of=found)
 
 
@@ -87,7 +87,7 @@ class Nic:
     """Empty: it has none, or that is unknown."""
     rdma_state: str = ""
     """State of that device, such as `active`; empty: unknown."""
-    rdma_untold: str = ""
+    rdma_unknown: str = ""
     """Why it is unknown whether it has one; empty: it is known."""
     switch: str = ""
     """The switch whose uplink it is; empty: it is free."""
@@ -118,7 +118,7 @@ def nics_of(network: vim.host.NetworkInfo, rdma: RdmaDevices) -> list[Nic]:
                 speed_mbit=nic.linkSpeed.speedMb if nic.linkSpeed else 0,
                 rdma_device=device.name if device else "",
                 rdma_state=device.state if device else "",
-                rdma_untold=rdma.untold,
+                rdma_unknown=rdma.unknown,
                 switch=used.get(nic.key, ""),
                 pci=nic.pci or "",
                 driver_version=getattr(nic, "driverVersion", None) or "",
@@ -134,7 +134,7 @@ def choose(host: str, nics: Iterable[Nic], choice: UplinkChoice, switch: str, *,
     Args:
         host: the ESXi host, for the error.
         nics: all of its physical NICs.
-        choice: what the lab asks for.
+        choice: the choice in the lab file.
         switch: the distributed switch that it is for; a NIC that is its uplink already counts as free.
         rdma: whether only a NIC with an RDMA device will do, as for PVRDMA: without one it falls back to TCP silently.
 
@@ -145,13 +145,13 @@ def choose(host: str, nics: Iterable[Nic], choice: UplinkChoice, switch: str, *,
     known = sorted(nics, key=lambda nic: nic.name)
     fitting = [nic for nic in known if _fits(nic, choice)]
     listed = "; ".join(map(str, fitting or known)) or "none"
-    if not fitting and choice.rdma_device and (untold := next((nic for nic in known if nic.rdma_untold), None)):
-        raise LabError(f"{host}: rocelab cannot tell which NIC has {choice.rdma_device}: {_unasked(untold)}")
+    if not fitting and choice.rdma_device and (unknown := next((nic for nic in known if nic.rdma_unknown), None)):
+        raise LabError(f"{host}: rocelab cannot tell which NIC has {choice.rdma_device}: {_esxcli_remedy(unknown)}")
     if not fitting:
-        raise LabError(f"{host}: no NIC matches {_asked(choice)}; it has {listed}")
+        raise LabError(f"{host}: no NIC matches {_criteria(choice)}; it has {listed}")
     if len(fitting) > 1:
         raise LabError(
-            f"{host}: {len(fitting)} NICs match {_asked(choice)}: {listed}. PVRDMA allows one uplink per switch; "
+            f"{host}: {len(fitting)} NICs match {_criteria(choice)}: {listed}. PVRDMA allows one uplink per switch; "
             "choose one with uplink.name or uplink.mac"
         )
     nic = fitting[0]
@@ -170,14 +170,14 @@ def refuse_without_rdma(host: str, nic: Nic) -> None:
     """
     if nic.rdma_device:
         return
-    if nic.rdma_untold:
-        raise LabError(f"{host}: rocelab cannot tell whether {nic} has an RDMA device: {_unasked(nic)}")
+    if nic.rdma_unknown:
+        raise LabError(f"{host}: rocelab cannot tell whether {nic} has an RDMA device: {_esxcli_remedy(nic)}")
     raise LabError(f"{host}: {nic} has no RDMA device, so PVRDMA would silently fall back to TCP; choose another")
 
 
-def _unasked(nic: Nic) -> str:
+def _esxcli_remedy(nic: Nic) -> str:
     return (
-        f"ESXi before 7.0 reports it through esxcli only, and {nic.rdma_untold}. Let fabric.user run esxcli on this "
+        f"ESXi before 7.0 reports it through esxcli only, and {nic.rdma_unknown}. Let fabric.user run esxcli on this "
         "host, or upgrade the host to 7.0"
     )
 
@@ -192,5 +192,5 @@ def _fits(nic: Nic, choice: UplinkChoice) -> bool:
     )
 
 
-def _asked(choice: UplinkChoice) -> str:
+def _criteria(choice: UplinkChoice) -> str:
     return ", ".join(f"{key} {value}" for key, value in choice.model_dump(exclude_none=True).items())

@@ -74,7 +74,7 @@ NEEDS: tuple[Need, ...] = (
         ("UpdateVirtualNic", "Host.Config.Network", "another address or MTU"),
         ("RemoveVirtualNic", "Host.Config.Network", ""),
     ),
-    *_needs("vmkernel adapter", "datacenter", ("AddVirtualNic", "Network.Assign", "it stands on the port group")),
+    *_needs("vmkernel adapter", "datacenter", ("AddVirtualNic", "Network.Assign", "it is on the port group")),
     *_needs(
         "PVRDMA settings",
         "host",

@@ -12,7 +12,7 @@ from stacks.host_keys import HostKey
 from stacks.nodes import VsphereVm
 
 USERDATA, METADATA = "guestinfo.userdata", "guestinfo.metadata"
-TOLD = tuple(f"{name}{end}" for name in (USERDATA, METADATA) for end in ("", ".encoding"))
+SETTINGS = tuple(f"{name}{end}" for name in (USERDATA, METADATA) for end in ("", ".encoding"))
 SECRET = (USERDATA,)
 """The settings that hold a private key."""
 

@@ -94,7 +94,7 @@ class Eos(Dialect):
     def questions(self, ports: Sequence[str]) -> list[str]:
         return [MAPPINGS, QUEUES, *map(_section, ports)]
 
-    def facts(self, port: str, answers: Mapping[str, str], wanted: PortSettings) -> PortFacts:
+    def facts(self, port: str, answers: Mapping[str, str], declared: PortSettings) -> PortFacts:
         """The lines of the port's section, and EOS's defaults for missing lines."""
         section = _section(port)
         words = answers.get(section, "")
@@ -115,16 +115,16 @@ class Eos(Dialect):
             mtu_bytes=int(_word(r"^ +mtu (\d+)$", words, str(DEFAULT_MTU_BYTES))),
             trust=_trust(words),
             # what is not mapped goes by the upper three bits of the code point, the class selector
-            dscp_priority={point: points.get(point, point >> 3) for point in wanted.dscp_priority},
-            ecn={tc: _read_marking(_queue(words, tc)) for tc in wanted.ecn},
-            pfc={priority: _paused(words, priority) for priority in wanted.pfc},
+            dscp_priority={point: points.get(point, point >> 3) for point in declared.dscp_priority},
+            ecn={tc: _read_marking(_queue(words, tc)) for tc in declared.ecn},
+            pfc={priority: _paused(words, priority) for priority in declared.pfc},
             scheduling={
                 tc: "wrr 0" if re.search(r"^ +no priority$", _queue(words, tc), re.MULTILINE) else "strict"
-                for tc in wanted.scheduling
+                for tc in declared.scheduling
             },
         )
         queues = set(re.findall(r"^ +((?:uc-)?tx-queue) \d", answers.get(QUEUES, ""), re.MULTILINE))
-        wrong = wanted.ecn and queues and self._queue not in queues
+        wrong = declared.ecn and queues and self._queue not in queues
         faults = (f"has queues named {queues.pop()}; set switches[].queue_word to that",) if wrong else ()
         return PortFacts(settings, faults)
 

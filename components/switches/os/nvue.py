@@ -79,8 +79,8 @@ class Nvue(Dialect):
             lines.append(f"{at} link mtu {settings.mtu_bytes}")
         rest = settings.narrowed(fields)
         asked = (rest.trust or rest.dscp_priority, rest.ecn, rest.pfc, rest.scheduling)
-        for kind, wanted in zip(KINDS, asked, strict=True):
-            if wanted:
+        for kind, declared in zip(KINDS, asked, strict=True):
+            if declared:
                 name = settings.profiles.get(kind, _profile(settings, kind))
                 lines.append(f"{at} qos {kind} profile {name}" if name else f"nv unset interface {port} qos {kind}")
         return lines
@@ -110,7 +110,7 @@ class Nvue(Dialect):
     def questions(self, ports: Sequence[str]) -> list[str]:
         return [PROFILES, *(_of_port(port) for port in ports)]
 
-    def facts(self, port: str, answers: Mapping[str, str], wanted: PortSettings) -> PortFacts:
+    def facts(self, port: str, answers: Mapping[str, str], declared: PortSettings) -> PortFacts:
         interface = object_at(json_in(answers, _of_port(port)))
         if not interface:
             raise AnswerError(f"{_of_port(port)}: the answer does not mention {port}")
@@ -128,10 +128,10 @@ class Nvue(Dialect):
             tagged_vlans=normal_ranges([vlan for vlan in tagged if str(vlan) != str(native)]),
             mtu_bytes=int(str(object_at(interface, "link").get("mtu", DEFAULT_MTU_BYTES))),
             trust=_trust(of["mapping"]),
-            dscp_priority=_mapping(of["mapping"], wanted),
-            ecn={tc: _thresholds(object_at(of["congestion-control"], "traffic-class", str(tc))) for tc in wanted.ecn},
-            pfc={priority: str(priority) in object_at(of["pfc"], "switch-priority") for priority in wanted.pfc},
-            scheduling={tc: _scheduled(of["egress-scheduler"], tc, wanted) for tc in wanted.scheduling},
+            dscp_priority=_mapping(of["mapping"], declared),
+            ecn={tc: _thresholds(object_at(of["congestion-control"], "traffic-class", str(tc))) for tc in declared.ecn},
+            pfc={priority: str(priority) in object_at(of["pfc"], "switch-priority") for priority in declared.pfc},
+            scheduling={tc: _scheduled(of["egress-scheduler"], tc, declared) for tc in declared.scheduling},
             profiles=profiles,
         )
         return PortFacts(settings)
@@ -211,9 +211,9 @@ def _trust(profile: Object) -> str:
     return next((ours for ours, name in TRUST.items() if name == theirs), str(theirs))
 
 
-def _mapping(profile: Object, wanted: PortSettings) -> dict[int, int]:
+def _mapping(profile: Object, declared: PortSettings) -> dict[int, int]:
     # what is not mapped goes by the upper three bits of the code point, the class selector
-    found = {point: object_at(profile, "dscp", str(point)).get("switch-priority") for point in wanted.dscp_priority}
+    found = {point: object_at(profile, "dscp", str(point)).get("switch-priority") for point in declared.dscp_priority}
     return {point: int(str(to)) if to is not None else point >> 3 for point, to in found.items()}
 
 
@@ -235,7 +235,7 @@ def _others(settings: PortSettings) -> list[int]:
     return [tc for tc in range(CLASSES) if tc not in settings.scheduling and tc not in settings.ecn]
 
 
-def _scheduled(scheduler: Object, tc: int, wanted: PortSettings) -> str:
+def _scheduled(scheduler: Object, tc: int, declared: PortSettings) -> str:
     classes = {
         one: object_at(about)
         for text, about in object_at(scheduler, "traffic-class").items()
@@ -243,7 +243,7 @@ def _scheduled(scheduler: Object, tc: int, wanted: PortSettings) -> str:
     }
     if classes.get(tc, {}).get("mode") != "strict":
         return "wrr 0"
-    starved = [one for one in (*wanted.ecn, *_others(wanted)) if not classes.get(one, {}).get("bw-percent")]
+    starved = [one for one in (*declared.ecn, *_others(declared)) if not classes.get(one, {}).get("bw-percent")]
     return f"strict, no share for {normal_ranges(starved)}" if starved else "strict"
 
 

@@ -33,7 +33,7 @@ class Onyx(Dialect):
     title = "Onyx"
     port_list = ALL_SWITCHPORTS
     lldp_table = ALL_LLDP
-    tells_paused_priorities = False
+    knows_paused_priorities = False
 
     def session(self, lab: str, confirm_s: int) -> ConfigSession:
         """Onyx has no commit: each line is active at once, and rocelab reverts by sending the old values."""
@@ -90,7 +90,7 @@ class Onyx(Dialect):
     def questions(self, ports: Sequence[str]) -> list[str]:
         return [ALL_SWITCHPORTS, ALL_PFC, *(each for port in ports for each in _of_port(port).values())]
 
-    def facts(self, port: str, answers: Mapping[str, str], wanted: PortSettings) -> PortFacts:
+    def facts(self, port: str, answers: Mapping[str, str], declared: PortSettings) -> PortFacts:
         key, asked = f"Eth{port}", _of_port(port)
         interface = _entry(answers, asked["interface"], key)
         member = _entry(answers, ALL_SWITCHPORTS, key, needed=False)
@@ -106,10 +106,10 @@ class Onyx(Dialect):
                 tagged_vlans=normal_ranges(numbers_in(str(member.get("Allowed vlans", "")))),
                 mtu_bytes=int(str(interface["MTU"]).split()[0]),
                 trust=trust,
-                dscp_priority={point: mapping[point] for point in wanted.dscp_priority if point in mapping},
-                ecn={tc: _thresholds(answers, asked["ecn"], tc) for tc in wanted.ecn},
-                pfc={priority: _paused(answers, key) for priority in wanted.pfc},
-                scheduling=_schedulers(answers, asked["ets"], key, wanted.scheduling),
+                dscp_priority={point: mapping[point] for point in declared.dscp_priority if point in mapping},
+                ecn={tc: _thresholds(answers, asked["ecn"], tc) for tc in declared.ecn},
+                pfc={priority: _paused(answers, key) for priority in declared.pfc},
+                scheduling=_schedulers(answers, asked["ets"], key, declared.scheduling),
             )
         except (KeyError, ValueError, IndexError) as error:
             raise AnswerError(f"{asked['interface']}: no {error} for {key} in the answer") from None
@@ -230,9 +230,9 @@ def _paused(answers: Mapping[str, str], key: str) -> bool:
     return state.get("PFC admin") == "on" and state.get("PFC oper") == "Enabled"
 
 
-def _schedulers(answers: Mapping[str, str], command: str, key: str, wanted: Mapping[int, str]) -> dict[int, str]:
+def _schedulers(answers: Mapping[str, str], command: str, key: str, declared: Mapping[int, str]) -> dict[int, str]:
     table = _merged(_entry(answers, command, key, needed=False).get("ETS per TC"))
-    rows = {tc: _merged(table[str(tc)]) for tc in wanted if str(tc) in table}
+    rows = {tc: _merged(table[str(tc)]) for tc in declared if str(tc) in table}
     return {tc: "strict" if row.get("S.Mode") == "Strict" else f"wrr {row.get('W', 0)}" for tc, row in rows.items()}
 
 

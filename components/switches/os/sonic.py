@@ -94,7 +94,7 @@ class Sonic(Dialect):
         del ports
         return [DATABASE]
 
-    def facts(self, port: str, answers: Mapping[str, str], wanted: PortSettings) -> PortFacts:
+    def facts(self, port: str, answers: Mapping[str, str], declared: PortSettings) -> PortFacts:
         database = object_at(json_in(answers, DATABASE))
         about = object_at(database, "PORT", port)
         if not about:
@@ -102,9 +102,9 @@ class Sonic(Dialect):
         tagged, untagged = _members(database, port)
         quality = object_at(database, "PORT_QOS_MAP", port)
         profiles = {"dscp_to_tc_map": _reference(quality.get("dscp_to_tc_map"))}
-        for tc in wanted.ecn:
+        for tc in declared.ecn:
             profiles["wred_profile"] = _reference(object_at(database, "QUEUE", f"{port}|{tc}").get("wred_profile"))
-        for tc in wanted.scheduling:
+        for tc in declared.scheduling:
             profiles["scheduler"] = _reference(object_at(database, "QUEUE", f"{port}|{tc}").get("scheduler"))
         points = object_at(database, "DSCP_TO_TC_MAP", profiles["dscp_to_tc_map"])
         paused = numbers_in(str(quality.get("pfc_enable", "")))
@@ -116,15 +116,15 @@ class Sonic(Dialect):
             tagged_vlans=normal_ranges(tagged),
             mtu_bytes=int(str(about.get("mtu", DEFAULT_MTU_BYTES))),
             trust="dscp" if points else "pcp",
-            dscp_priority={point: int(str(points.get(str(point), 0))) for point in wanted.dscp_priority},
+            dscp_priority={point: int(str(points.get(str(point), 0))) for point in declared.dscp_priority},
             ecn=dict.fromkeys(
-                wanted.ecn, _thresholds(object_at(database, "WRED_PROFILE", profiles.get("wred_profile", "")))
+                declared.ecn, _thresholds(object_at(database, "WRED_PROFILE", profiles.get("wred_profile", "")))
             ),
-            pfc={priority: priority in paused for priority in wanted.pfc},
-            scheduling=dict.fromkeys(wanted.scheduling, "strict" if strict else "wrr 0"),
+            pfc={priority: priority in paused for priority in declared.pfc},
+            scheduling=dict.fromkeys(declared.scheduling, "strict" if strict else "wrr 0"),
             profiles=profiles,
         )
-        lossless = [priority for priority, on in wanted.pfc.items() if on]
+        lossless = [priority for priority, on in declared.pfc.items() if on]
         lacks = [text for priority in lossless for text in _lacks(database, port, priority)]
         fault = (
             f"would pause and still drop: {'; '.join(lacks)}. Let the switch's own QoS template set these, as they "

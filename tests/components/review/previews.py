@@ -7,7 +7,7 @@ from typing import Any
 from components.hosts.records import HostRecord
 from components.hosts.records import properties_of as host_properties
 from components.switches.records import properties_of as port_properties
-from components.switches.records import wanted_record
+from components.switches.records import switch_record
 from components.switches.settings import cables_of
 from stacks.lab import Lab
 from tests.components.hosts.test_repair import record
@@ -61,5 +61,5 @@ def seen(one: HostRecord, **fields: Any) -> HostRecord:
 def switch_properties(lab: Lab, **changes: Any) -> dict[str, str]:
     """A switch as its resource keeps it; changes are of every port."""
     switch = lab.switches[0]
-    ports = {cable.port: cable.wanted.model_copy(update=changes) for cable in cables_of(lab, switch)}
-    return {"record": wanted_record(lab, switch, "ssh-ed25519 AAAA").model_dump_json(), **port_properties(ports)}
+    ports = {cable.port: cable.settings.model_copy(update=changes) for cable in cables_of(lab, switch)}
+    return {"record": switch_record(lab, switch, "ssh-ed25519 AAAA").model_dump_json(), **port_properties(ports)}

@@ -7,7 +7,7 @@ import pytest
 
 from components.switches.dialect import RefusedError, UnconfirmedError
 from components.switches.os import dialect_of
-from components.switches.records import task_of, wanted_record
+from components.switches.records import switch_record, task_of
 from components.switches.settings import cables_of
 from components.switches.text import switch_text
 from components.switches.work import NotOursError, Outcome, Task, WrongValueError, configure, restore, unconfirmed
@@ -41,7 +41,7 @@ def task(system: str) -> Task:
     """The first port alone, as the samples have it."""
     lab = with_switches(switch_entry(system), qos={"mode": "lossless"})
     first = cables_of(lab, lab.switches[0])[0]
-    return task_of(wanted_record(lab, lab.switches[0], "ssh-ed25519 AAAA"), {first.port: first.wanted}, lab)
+    return task_of(switch_record(lab, lab.switches[0], "ssh-ed25519 AAAA"), {first.port: first.settings}, lab)
 
 
 def run(system: str, talk: Scripted) -> Outcome:
@@ -167,10 +167,10 @@ def test_an_ended_session_is_left_alone() -> None:
 
 
 def test_a_restore_ends_it_too() -> None:
-    talk, wanted = Littered("pending"), task("eos")
-    before = {port: settings.model_copy(update={"mtu_bytes": 1500}) for port, settings in wanted.ports.items()}
+    talk, declared = Littered("pending"), task("eos")
+    before = {port: settings.model_copy(update={"mtu_bytes": 1500}) for port, settings in declared.ports.items()}
 
-    asyncio.run(restore(talk, wanted, before))
+    asyncio.run(restore(talk, declared, before))
 
     assert talk.told[1] == "configure session rocelab-lab abort"
 
@@ -228,10 +228,10 @@ def test_the_unconfirmed_revision_of_a_killed_run_is_taken_back_before_anything_
 
 
 def test_a_restore_takes_it_back_too() -> None:
-    talk, wanted = Unconfirmed(revisions("rocelab:lab")), task("nvue")
-    before = {port: settings.model_copy(update={"mtu_bytes": 1500}) for port, settings in wanted.ports.items()}
+    talk, declared = Unconfirmed(revisions("rocelab:lab")), task("nvue")
+    before = {port: settings.model_copy(update={"mtu_bytes": 1500}) for port, settings in declared.ports.items()}
 
-    asyncio.run(restore(talk, wanted, before))
+    asyncio.run(restore(talk, declared, before))
 
     assert talk.told[:2] == [REVISIONS, "nv config apply 22 --confirm-no"]
 

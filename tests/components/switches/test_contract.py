@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from components.switches.dialect import AnswerError
 from components.switches.os import dialect_of
-from components.switches.records import task_of, wanted_record
+from components.switches.records import switch_record, task_of
 from components.switches.settings import cables_of, differences
 from components.switches.work import Outcome, configure
 from stacks.base import members
@@ -49,7 +49,7 @@ class Conforming:
 def test_a_switch_that_conforms_is_sent_nothing_however_often_it_is_looked_at(system: str) -> None:
     lab, switch, cable = first_port(system)
     talk = Conforming(system)
-    task = task_of(wanted_record(lab, switch, "ssh-ed25519 AAAA"), {cable.port: cable.wanted}, lab)
+    task = task_of(switch_record(lab, switch, "ssh-ed25519 AAAA"), {cable.port: cable.settings}, lab)
 
     async def twice() -> list[Outcome]:
         return [await configure(talk, task, lambda _: None) for _ in range(2)]
@@ -63,11 +63,11 @@ def test_a_switch_that_conforms_is_sent_nothing_however_often_it_is_looked_at(sy
 def test_every_field_of_a_port_has_a_command_and_no_field_has_none(system: str) -> None:
     _, switch, cable = first_port(system)
     dialect = dialect_of(switch)
-    nothing = dialect.port_lines(cable.port, cable.wanted, frozenset())
+    nothing = dialect.port_lines(cable.port, cable.settings, frozenset())
     switch_wide = " ".join(dialect.global_lines(Qos(mode="lossless")))
 
-    for field in cable.wanted.fields():
-        lines = dialect.port_lines(cable.port, cable.wanted, frozenset({field}))
+    for field in cable.settings.fields():
+        lines = dialect.port_lines(cable.port, cable.settings, frozenset({field}))
         assert lines != nothing or field.partition("_")[2] in switch_wide, field
     assert not any(word in " ".join(nothing) for word in ("mtu", "vlan", "description"))
 
@@ -79,9 +79,9 @@ def test_what_was_there_before_can_be_said_again(system: str) -> None:
     dialect = dialect_of(switch)
     for where, what, by, field, _ in WRONG[system]:
         broken = {c: text.replace(what, by) if where in c else text for c, text in answers_of(system).items()}
-        before = dialect.facts(cable.port, broken, cable.wanted).settings
-        assert field in {each.field for each in differences(cable.wanted, before)}
-        ours = dialect.port_lines(cable.port, cable.wanted, frozenset({field}))
+        before = dialect.facts(cable.port, broken, cable.settings).settings
+        assert field in {each.field for each in differences(cable.settings, before)}
+        ours = dialect.port_lines(cable.port, cable.settings, frozenset({field}))
         shared = field.startswith("dscp_") or before.profiles
         assert shared or dialect.port_lines(cable.port, before, frozenset({field})) != ours, field
 
@@ -101,8 +101,8 @@ def test_commands_are_single_lines_and_never_look_like_comments(system: str) -> 
             *session.save,
         ),
         *dialect.vlan_lines([111, 4094]),
-        *dialect.shared_lines([cable.wanted]),
-        *dialect.port_lines(cable.port, cable.wanted, frozenset(cable.wanted.fields())),
+        *dialect.shared_lines([cable.settings]),
+        *dialect.port_lines(cable.port, cable.settings, frozenset(cable.settings.fields())),
         *dialect.global_lines(Qos(mode="lossless")),
         *dialect.questions([cable.port]),
         dialect.lldp_table,
@@ -127,7 +127,7 @@ def test_a_damaged_answer_is_an_error_of_the_answer_and_never_a_crash(system: st
         nonlocal refused
         damaged = data.draw(damage(good[command]))
         try:
-            dialect.facts(cable.port, {**good, command: damaged}, cable.wanted)
+            dialect.facts(cable.port, {**good, command: damaged}, cable.settings)
             dialect.neighbour(cable.port, {**good, command: damaged})
         except AnswerError:
             refused += 1

@@ -13,7 +13,7 @@ from tests.components.switches.systems import PORTS, WRONG, answers_of
 
 def asked(system: str, mode: str = "lossless") -> PortSettings:
     lab = with_switches(switch_entry(system), qos={"mode": mode})
-    return cables_of(lab, lab.switches[0])[0].wanted
+    return cables_of(lab, lab.switches[0])[0].settings
 
 
 def facts(system: str, port: int = 0, answers: Mapping[str, str] | None = None, mode: str = "lossless"):
@@ -60,7 +60,7 @@ def test_a_wrong_value_is_found_with_both_numbers(system: str, case: tuple[str, 
 
     assert set(different) == {field}
     assert different[field].found == found
-    assert different[field].asked == asked(system).fields()[field]
+    assert different[field].expected == asked(system).fields()[field]
 
 
 @pytest.mark.parametrize("system", ["nvue", "sonic", "eos"])

@@ -79,7 +79,7 @@ def test_an_applied_switch_is_one_resource_and_what_it_changed_asks_for_a_new_me
 
 def test_the_state_of_a_port_stays_small() -> None:
     lab = with_switches(switch_entry(apply=True, allow_global=True), qos={"mode": "lossless"})
-    ports = properties_of({cable.port: cable.wanted for cable in cables_of(lab, lab.switches[0])})
+    ports = properties_of({cable.port: cable.settings for cable in cables_of(lab, lab.switches[0])})
 
     assert max(len(text) for text in ports.values()) < 400
     assert properties_of(ports_of(ports)) == ports
@@ -94,8 +94,8 @@ class Engineered(Rig):
         return made
 
     def props(self, lab: Lab) -> dict[str, Any]:
-        wanted = {cable.port: cable.wanted for cable in cables_of(lab, lab.switches[0])}
-        return {"record": self.record(lab).model_dump_json(), **properties_of(wanted)}
+        declared = {cable.port: cable.settings for cable in cables_of(lab, lab.switches[0])}
+        return {"record": self.record(lab).model_dump_json(), **properties_of(declared)}
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ import pytest
 from components.ssh.connection import Endpoint, NoAnswerError
 from components.switches.backup import FirstTouch
 from components.switches.dialect import RefusedError
-from components.switches.records import SwitchRecord, task_of, wanted_record
+from components.switches.records import SwitchRecord, switch_record, task_of
 from components.switches.settings import PortFacts, PortSettings, cables_of
 from components.switches.talk import Talk, talking
 from components.switches.work import NotOursError, Outcome, Task, WrongValueError, configure, observe, restore
@@ -50,11 +50,11 @@ class Rig:
 
     def record(self, lab: Lab) -> SwitchRecord:
         public = self.host_key.export_public_key().decode().strip()
-        return wanted_record(lab, lab.switches[0], public)
+        return switch_record(lab, lab.switches[0], public)
 
     def task(self, lab: Lab) -> Task:
-        wanted = {cable.port: cable.wanted for cable in cables_of(lab, lab.switches[0])}
-        return task_of(self.record(lab), wanted, lab)
+        declared = {cable.port: cable.settings for cable in cables_of(lab, lab.switches[0])}
+        return task_of(self.record(lab), declared, lab)
 
     @asynccontextmanager
     async def talk(self, endpoint: Endpoint | None = None, user: str = "admin") -> AsyncIterator[Talk]:

@@ -35,10 +35,8 @@ HOST = HostFacts(
 )
 EXISTING = SwitchFacts(
     name="roce",
-    uuid="50 1a",
     version="7.0.3",
     mtu_bytes=9000,
-    network_io_control=False,
     members={"esx1": ("vmnic4",)},
     port_groups={"pvrdma": 0},
 )
@@ -81,7 +79,7 @@ def test_hosts_that_are_alike_and_fit_are_passed_without_a_word():
         ({"nics": (replace(NIC, rdma_state="down"),)}, r"esx1: vmrdma0 of vmnic4, .* is down and not active.*vmkernel"),
         ({"nics": (replace(NIC, rdma_state="down", speed_mbit=0),)}, r"esx1: vmnic4, its uplink on roce, has no link"),
         (
-            {"nics": (replace(NIC, rdma_device="", rdma_untold="cannot run esxcli"),)},
+            {"nics": (replace(NIC, rdma_device="", rdma_unknown="cannot run esxcli"),)},
             r"cannot tell which NIC has vmrdma0: .*, and cannot run esxcli\. Let fabric.user run esxcli",
         ),
         ({"nics": (replace(NIC, switch="vSwitch0"),)}, r"esx1: vmnic4 .* is in use, and rocelab never"),

@@ -7,7 +7,7 @@ from pyVmomi import vim
 
 from components.fabric.vcenter import client, nics
 from components.fabric.vcenter.client import VCenter
-from components.fabric.vcenter.nics import RdmaDevice, RdmaDevices, asked, described, listed
+from components.fabric.vcenter.nics import RdmaDevice, RdmaDevices, needs_esxcli, rdma_by_esxcli, rdma_in
 from stacks.base import LabError
 
 UPLINK = "key-vim.host.PhysicalNic-vmnic4"
@@ -44,7 +44,7 @@ def answered(monkeypatch, *rows):
         return list(rows)
 
     monkeypatch.setattr(nics, "esxcli", answer)
-    return listed(None, "esx1")
+    return rdma_by_esxcli(None, "esx1")
 
 
 @pytest.mark.parametrize(
@@ -60,12 +60,12 @@ def answered(monkeypatch, *rows):
     ],
 )
 def test_esxcli_is_asked_where_the_description_cannot_tell_and_nowhere_else(version, devices, expected):
-    assert asked(version, a_network(*devices)) is expected
+    assert needs_esxcli(version, a_network(*devices)) is expected
 
 
 def test_a_described_device_is_found_by_its_nic_and_one_without_is_left_out():
-    assert described(a_network(a_device())).of == {"vmnic4": RdmaDevice(name="vmrdma0", state="active")}
-    assert described(a_network(a_device(uplink="key-vim.host.PhysicalNic-vmnic9"))) == RdmaDevices()
+    assert rdma_in(a_network(a_device())).of == {"vmnic4": RdmaDevice(name="vmrdma0", state="active")}
+    assert rdma_in(a_network(a_device(uplink="key-vim.host.PhysicalNic-vmnic9"))) == RdmaDevices()
 
 
 @pytest.mark.parametrize("spelled", ["PairedUplink", "Paired Uplink", "pairedUplink"])
@@ -89,11 +89,11 @@ def test_a_list_without_devices_says_that_there_is_none(monkeypatch, rows):
 def test_a_device_without_a_nic_belongs_to_none(monkeypatch):
     found = answered(monkeypatch, OF_6_7, OF_6_7 | {"Name": "vmrdma1", "PairedUplink": ""})
 
-    assert (found.of.keys(), found.untold) == ({"vmnic4"}, "")
+    assert (found.of.keys(), found.unknown) == ({"vmnic4"}, "")
 
 
 def test_a_table_of_other_fields_does_not_count_as_no_device(monkeypatch):
-    assert answered(monkeypatch, {"Device": "vmrdma0", "Uplink": "vmnic4"}).untold == (
+    assert answered(monkeypatch, {"Device": "vmrdma0", "Uplink": "vmnic4"}).unknown == (
         "esxcli rdma device list reports no Name with a Paired Uplink; it reports Device, Uplink"
     )
 
@@ -101,7 +101,7 @@ def test_a_table_of_other_fields_does_not_count_as_no_device(monkeypatch):
 def test_a_refusal_does_not_count_as_no_device(monkeypatch):
     found = answered(monkeypatch, LabError("esx1: cannot run esxcli rdma device list: no privilege"))
 
-    assert (found.of, found.untold) == ({}, "cannot run esxcli rdma device list: no privilege")
+    assert (found.of, found.unknown) == ({}, "cannot run esxcli rdma device list: no privilege")
 
 
 def test_each_host_is_asked_once_a_session_and_one_that_refused_too(monkeypatch):
@@ -109,14 +109,14 @@ def test_each_host_is_asked_once_a_session_and_one_that_refused_too(monkeypatch)
 
     def answer(host, name):
         asked_of.append((host, name))
-        return RdmaDevices(untold="refused") if host == "second" else RdmaDevices()
+        return RdmaDevices(unknown="refused") if host == "second" else RdmaDevices()
 
-    monkeypatch.setattr(client, "listed", answer)
+    monkeypatch.setattr(client, "rdma_by_esxcli", answer)
     vcenter = VCenter(SimpleNamespace(RetrieveContent=lambda: None))
     for host in ("first", "second", "first", "second"):
         found = vcenter.rdma(host, host, "6.7.0", a_network())
 
-    assert found.untold == "refused"
+    assert found.unknown == "refused"
     assert asked_of == [("first", "first"), ("second", "second")]
     assert vcenter.rdma("third", "third", "8.0.2", a_network(a_device())).of.keys() == {"vmnic4"}
     assert len(asked_of) == 2
