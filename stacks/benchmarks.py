@@ -143,11 +143,9 @@ class Verbs(Section):
 
     @property
     def latencies(self) -> tuple[VerbsTest, ...]:
-        """The latency tests."""
         return tuple(test for test in self.tests if test.endswith("_lat"))
 
     def threshold_of(self, test: VerbsTest, shape: Shape, *, pvrdma: bool = False) -> Threshold:
-        """The bounds for a bandwidth test."""
         if pvrdma:
             return self.threshold_pvrdma
         if shape == "both_ways":
@@ -155,7 +153,6 @@ class Verbs(Section):
         return self.threshold_read if test == "ib_read_bw" else self.threshold
 
     def latency_of(self, *, pvrdma: bool = False) -> LatencyThreshold:
-        """The bounds for a latency test."""
         return self.latency_pvrdma if pvrdma else self.latency
 
 

@@ -7,6 +7,7 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, model_validator
 
 from stacks.base import InventoryName, Name, Port, Section, read_simulator_file, repeated
+from stacks.nodes import VsphereVm
 
 MacAddress = Annotated[str, Field(pattern=r"^[0-9a-f]{2}(:[0-9a-f]{2}){5}$")]
 Vmknic = Annotated[str, Field(pattern=r"^vmk\d{1,2}$")]
@@ -151,6 +152,12 @@ class Fabric(Section):
     @property
     def switch_by_rail(self) -> dict[str, DistributedSwitch]:
         return {switch.rail: switch for switch in self.switches}
+
+    def hosts_of(self, node: VsphereVm) -> list[str]:
+        """Where a VM may run: its pinned ESXi host, or every ESXi host of its rails' switches."""
+        if node.machine.host:
+            return [node.machine.host]
+        return sorted({host.name for switch in self.switches if node.pf_on(switch.rail) for host in switch.hosts})
 
     @model_validator(mode="after")
     def _one_vmkernel_a_host(self) -> Self:

@@ -17,7 +17,7 @@ from stacks.guests import BitfusionClient, Guests
 from stacks.hosts import HostPolicy
 from stacks.images import Images
 from stacks.licence import Licence
-from stacks.nodes import Node, routed_rails
+from stacks.nodes import Node, VsphereVm, routed_rails
 from stacks.ports import Ports
 from stacks.qos import Qos
 from stacks.rails import Rail
@@ -97,6 +97,11 @@ class Lab(Sections):
         return tuple(node for node in self.nodes if node.state == "active")
 
     @property
+    def vms(self) -> tuple[VsphereVm, ...]:
+        """The VMs that the fabric creates or adopts; the VM of an absent node is deleted or restored."""
+        return tuple(node for node in self.nodes if isinstance(node, VsphereVm) and node.state != "absent")
+
+    @property
     def bitfusion_addresses(self) -> tuple[ByRail, ...]:
         """Addresses of the Bitfusion servers that this lab creates or lists."""
         if self.bitfusion is not None:
@@ -109,7 +114,6 @@ class Lab(Sections):
         return routed_rails(self.rails, self.nodes)
 
     def rail(self, name: str) -> Rail:
-        """The rail of that name."""
         return next(rail for rail in self.rails if rail.name == name)
 
     def endpoints(self) -> dict[str, tuple[IPv4Address, int]]:

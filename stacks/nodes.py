@@ -126,7 +126,6 @@ class NodeBase(Section):
         return self
 
     def pf_on(self, rail: str) -> Pf | None:
-        """The node's PF on a rail, if it has one."""
         return next((pf for pf in self.pfs if pf.rail == rail), None)
 
 

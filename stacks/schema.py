@@ -19,7 +19,6 @@ class _Described(GenerateJsonSchema):
     """Generates a schema with the fields' docstrings as descriptions."""
 
     def model_schema(self, schema: core_schema.ModelSchema) -> JsonSchemaValue:
-        """One section."""
         found = super().model_schema(schema)
         for name, text in field_docstrings(schema["cls"]).items():
             if name in found["properties"]:

@@ -15,7 +15,7 @@ from components.fabric.appliances import Appliances, AppliancesArgs
 from components.fabric.baseline import Baseline
 from components.fabric.inspection import Inspection
 from components.fabric.joining import Joining
-from components.fabric.machines import Machines, MachinesArgs, machines_of
+from components.fabric.machines import Machines, MachinesArgs
 from components.fabric.settings import HostSettings, HostSettingsArgs
 from components.fabric.uplink import Uplink, UplinkArgs
 from components.fabric.vcenter.objects import MEMBER
@@ -74,7 +74,7 @@ class VsphereFabric(pulumi.ComponentResource):
         self.port_groups = {switch.rail: self._place(switch) for switch in fabric.switches}
         self.places = pulumi.Output.from_input({})
         inside = pulumi.ResourceOptions(parent=self, providers=[self.provider])
-        if machines_of(args.lab):
+        if args.lab.vms:
             machines = MachinesArgs(
                 lab=args.lab,
                 fabric=fabric,

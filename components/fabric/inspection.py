@@ -138,8 +138,8 @@ def hosts_with_vgpus(lab: Lab, hosts: list[str]) -> frozenset[str]:
     An adopted VM stays where it is, and its host is checked at the adoption.
     """
     found: set[str] = set()
-    for node in lab.nodes:
-        if isinstance(node, VsphereVm) and node.state != "absent" and node.vgpu is not None:
+    for node in lab.vms:
+        if node.vgpu is not None:
             anywhere = set() if isinstance(node.machine, ExistingMachine) else set(hosts)
             found |= {node.machine.host} if node.machine.host else anywhere
     return frozenset(found)

@@ -59,7 +59,7 @@ class Machines(pulumi.ComponentResource):
         self._cluster = vsphere.get_compute_cluster_output(
             name=args.fabric.cluster, datacenter_id=args.datacenter, opts=args.lookups
         )
-        nodes = machines_of(args.lab)
+        nodes = args.lab.vms
         self._hooks = clone_hooks(name, args.lab)
         made = {node.name: self._machine(node, node.machine) for node in nodes if isinstance(node.machine, Machine)}
         new = [node for node in nodes if node.name in made]
@@ -136,7 +136,7 @@ class Machines(pulumi.ComponentResource):
         wanted = MachineHardwareArgs(
             name=node.name,
             machine=machine.id,
-            hosts=hosts_of(node, self._args.fabric),
+            hosts=self._args.fabric.hosts_of(node),
             vgpus=[node.vgpu.profile] * node.vgpu.count if node.vgpu else [],
             roce_version=node.machine.roce_version or "",
             may_restart=lab.hosts.allow_reboot,
@@ -151,7 +151,7 @@ class Machines(pulumi.ComponentResource):
     def _adopted(self, node: VsphereVm, machine: ExistingMachine) -> tuple[pulumi.Output[str], pulumi.Resource]:
         """UUID and resource of an existing VM."""
         args, lab, fabric = self._args, self._args.lab, self._args.fabric
-        hosts, name = hosts_of(node, fabric), f"{self._name}-{node.name}"
+        hosts, name = fabric.hosts_of(node), f"{self._name}-{node.name}"
         path, wanted = f"{fabric.datacenter}/{machine.existing}", declared(node, machine)
         networks = {pf.rail: args.port_groups[pf.rail] for pf in node.pfs}
         least, needs = hardware_needed(node, lab.nodes, lab.hosts)
@@ -227,7 +227,7 @@ class Machines(pulumi.ComponentResource):
             opts=pulumi.ResourceOptions(
                 parent=self,
                 hooks=self._hooks,
-                depends_on=set_up(hosts_of(node, args.fabric), args.preflight, args.settings),
+                depends_on=set_up(args.fabric.hosts_of(node), args.preflight, args.settings),
                 aliases=self._before(node, ""),
                 protect=None if args.lab.simulated else True,
                 # A newer template must not replace VMs that were cloned from the old one. And a VM reads its settings
@@ -265,9 +265,7 @@ def set_up(
 def clone_hooks(name: str, lab: Lab) -> pulumi.ResourceHookBinding:
     """Adds the remedy to the provider's error when a VM cannot be created. Makes no call."""
     machines = {
-        f"{name}-{node.name}": (node.name, node.machine)
-        for node in machines_of(lab)
-        if isinstance(node.machine, Machine)
+        f"{name}-{node.name}": (node.name, node.machine) for node in lab.vms if isinstance(node.machine, Machine)
     }
 
     def explain(failed: pulumi.ErrorHookArgs) -> bool:
@@ -326,19 +324,6 @@ def declared(node: VsphereVm, machine: ExistingMachine) -> dict[str, str | int |
     return wanted
 
 
-def machines_of(lab: Lab) -> Sequence[VsphereVm]:
-    """The nodes that the fabric creates or adopts."""
-    return [node for node in lab.nodes if isinstance(node, VsphereVm) and node.state != "absent"]
-
-
 def free(nodes: Sequence[VsphereVm]) -> list[VsphereVm]:
     """The nodes that the cluster places."""
     return [node for node in nodes if node.machine.host is None]
-
-
-def hosts_of(node: VsphereVm, fabric: Fabric) -> list[str]:
-    """Where a VM may run: its pinned host, or every host of its rails' switches."""
-    if node.machine.host:
-        return [node.machine.host]
-    rails = {pf.rail for pf in node.pfs}
-    return sorted({host.name for switch in fabric.switches if switch.rail in rails for host in switch.hosts})

@@ -51,7 +51,6 @@ def switch_record(lab: Lab, switch: Switch, host_key: str) -> SwitchRecord:
 
 
 def record_of(props: Mapping[str, object]) -> SwitchRecord:
-    """The record in a resource's properties."""
     return SwitchRecord.model_validate_json(str(props["record"]))
 
 
@@ -72,7 +71,6 @@ def ports_of(props: Mapping[str, object]) -> dict[str, PortSettings]:
 
 
 def properties_of(ports: Mapping[str, PortSettings]) -> dict[str, str]:
-    """The ports as a resource's properties."""
     return {PREFIX + port: settings.text() for port, settings in ports.items()}
 
 

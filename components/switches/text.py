@@ -12,7 +12,6 @@ from stacks.switches import Switch
 
 
 def vlans_of(cables: tuple[Cable, ...]) -> list[int]:
-    """The VLANs of these ports."""
     declared = [cable.settings for cable in cables if cable.settings.mode is not None]
     return sorted({vlan for one in declared for vlan in (one.native_vlan or 1, *numbers_in(one.tagged_vlans))})
 

@@ -4,7 +4,6 @@ from collections.abc import Iterator
 from ipaddress import AddressValueError, IPv4Address
 
 from stacks.fabric import Fabric
-from stacks.nodes import VsphereVm
 from stacks.rules.parts import Fault, Parts, Path, twice
 
 PATH = ("fabric", "switches")
@@ -93,9 +92,7 @@ def refuse_a_key_file_that_is_not_the_simulators(parts: Parts, fabric: Fabric) -
 def refuse_machines_without_their_switch(parts: Parts) -> Iterator[Fault]:
     fabric = parts.section("fabric", Fabric)
     rails = {switch.rail for switch in fabric.switches} if fabric else set()
-    for i, node in parts.nodes.items():
-        if not isinstance(node, VsphereVm) or node.state == "absent":
-            continue
+    for i, node in parts.vms():
         if fabric is None:
             yield Fault(("nodes", i, "kind"), "a vsphere_vm is created in a vCenter; describe it in `fabric`")
             continue
@@ -111,8 +108,8 @@ def refuse_machines_without_their_switch(parts: Parts) -> Iterator[Fault]:
 def refuse_two_workers_on_one_host(parts: Parts) -> Iterator[Fault]:
     pinned: list[tuple[Path, str]] = [
         (("nodes", i, "machine", "host"), node.machine.host)
-        for i, node in parts.nodes.items()
-        if isinstance(node, VsphereVm) and node.machine.host and node.role == "worker" and node.state != "absent"
+        for i, node in parts.vms()
+        if node.machine.host and node.role == "worker"
     ]
     yield from twice(
         "host", pinned, "VMs on one host exchange data by memory copies, so the network would not be measured"

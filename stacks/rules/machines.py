@@ -15,15 +15,9 @@ NAMESPACES = 17
 MACHINE_DRIVERS = ("vmxnet3", "igb")
 
 
-def _machines(parts: Parts) -> Iterator[tuple[int, VsphereVm]]:
-    for i, node in parts.nodes.items():
-        if isinstance(node, VsphereVm) and node.state != "absent":
-            yield i, node
-
-
 def _new_machines(parts: Parts) -> Iterator[tuple[int, VsphereVm, Machine]]:
     """The VMs that rocelab creates; the preflight looks at existing ones."""
-    for i, node in _machines(parts):
+    for i, node in parts.vms():
         if isinstance(node.machine, Machine):
             yield i, node, node.machine
 
@@ -51,7 +45,7 @@ def refuse_management_over_pvrdma(parts: Parts, fabric: Fabric) -> Iterator[Faul
 
 
 def refuse_other_drivers(parts: Parts) -> Iterator[Fault]:
-    for i, node in _machines(parts):
+    for i, node in parts.vms():
         for j, pf in enumerate(node.pfs):
             if pf.driver not in MACHINE_DRIVERS:
                 yield Fault(
@@ -66,7 +60,7 @@ def refuse_hosts_without_the_rail(parts: Parts, fabric: Fabric) -> Iterator[Faul
     switches = fabric.switch_by_rail
     # Net.PVRDMAVmknic holds one name: one adapter per host serves PVRDMA on all switches
     tagged = {host.name for switch in switches.values() for host in switch.hosts if host.vmkernel is not None}
-    for i, node in _machines(parts):
+    for i, node in parts.vms():
         for switch in (switches[pf.rail] for pf in node.pfs if pf.rail in switches):
             hosts = [host.name for host in switch.hosts]
             pinned = node.machine.host
@@ -86,7 +80,7 @@ def refuse_hosts_without_the_rail(parts: Parts, fabric: Fabric) -> Iterator[Faul
 
 
 def refuse_more_workers_than_hosts(parts: Parts, fabric: Fabric) -> Iterator[Fault]:
-    apart = [(i, node) for i, node in _machines(parts) if node.role == "worker" and node.machine.apart]
+    apart = [(i, node) for i, node in parts.vms() if node.role == "worker" and node.machine.apart]
     for rail, switch in fabric.switch_by_rail.items():
         on_rail = [(i, node) for i, node in apart if node.pf_on(rail)]
         if len(on_rail) > len(switch.hosts):
@@ -124,7 +118,7 @@ def refuse_namespaces_on_old_hardware(parts: Parts, hosts: HostPolicy) -> Iterat
 
 def refuse_roce_v1_over_routers(parts: Parts) -> Iterator[Fault]:
     routed = parts.routed_rails
-    for i, node in _machines(parts):
+    for i, node in parts.vms():
         for rail in sorted({pf.rail for pf in node.pfs} & routed):
             if node.machine.roce_version == "rocev1":
                 yield Fault(
@@ -137,7 +131,7 @@ def refuse_roce_v1_under_benchmarks(parts: Parts, benchmarks: Benchmarks) -> Ite
     """A PVRDMA device of version 1 has no address (GID) of version 2, which is what verbs tests begin with."""
     if benchmarks.mode == "off":
         return
-    for i, node in _machines(parts):
+    for i, node in parts.vms():
         if node.pfs and node.machine.roce_version == "rocev1":
             yield Fault(
                 ("nodes", i, "machine", "roce_version"),
@@ -149,7 +143,7 @@ def refuse_roce_v1_under_benchmarks(parts: Parts, benchmarks: Benchmarks) -> Ite
 def refuse_one_machine_as_two_nodes(parts: Parts) -> Iterator[Fault]:
     adopted: list[tuple[Path, str]] = [
         (("nodes", i, "machine", "existing"), node.machine.existing)
-        for i, node in _machines(parts)
+        for i, node in parts.vms()
         if isinstance(node.machine, ExistingMachine)
     ]
     yield from twice("machine", adopted, "a VM can be one node only")

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from stacks.cluster import Cluster
-from stacks.nodes import Node, Pf, routed_rails
+from stacks.nodes import Node, Pf, VsphereVm, routed_rails
 from stacks.rails import PodSide, Rail
 
 T = TypeVar("T")
@@ -81,6 +81,12 @@ class Parts:
         for i, rail in self.rails.items():
             if rail.pod is not None:
                 yield i, rail, rail.pod
+
+    def vms(self) -> Iterator[tuple[int, VsphereVm]]:
+        """Each VM of a node that is not absent, with its position in the file."""
+        for i, node in self.nodes.items():
+            if isinstance(node, VsphereVm) and node.state != "absent":
+                yield i, node
 
     def pfs(self) -> Iterator[tuple[Path, Node, Pf]]:
         """Each PF of each node that is to be configured, with its path."""

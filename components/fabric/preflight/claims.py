@@ -213,10 +213,7 @@ def _templates(lab: Lab, facts: FabricFacts) -> Iterator[str]:
 def _old_hosts(lab: Lab, facts: FabricFacts) -> Iterator[str]:
     """Virtual hardware that a host is too old for: vCenter would refuse the clone or its move."""
     for node, machine in _new_machines(lab):
-        rails = {pf.rail for pf in node.pfs}
-        switches = lab.fabric.switches if lab.fabric else ()
-        on_rails = {host.name for switch in switches if switch.rail in rails for host in switch.hosts}
-        for name in [machine.host] if machine.host else sorted(on_rails):
+        for name in lab.fabric.hosts_of(node) if lab.fabric else ():
             host = facts.hosts.get(name)
             newest = newest_hardware(host.version) if host is not None else None
             if host is not None and newest is not None and machine.hardware_version > newest:
@@ -228,6 +225,6 @@ def _old_hosts(lab: Lab, facts: FabricFacts) -> Iterator[str]:
 
 
 def _new_machines(lab: Lab) -> Iterator[tuple[VsphereVm, Machine]]:
-    for node in lab.nodes:
-        if isinstance(node, VsphereVm) and node.state != "absent" and isinstance(node.machine, Machine):
+    for node in lab.vms:
+        if isinstance(node.machine, Machine):
             yield node, node.machine

@@ -17,7 +17,6 @@ from components.fabric.vcenter.objects import unswapped
 from stacks.base import LabError
 from stacks.fabric import DistributedSwitch, EsxiHost
 from stacks.lab import Lab
-from stacks.nodes import VsphereVm
 from stacks.words import some
 
 OLDEST = (6, 5, 0)
@@ -341,7 +340,7 @@ MOST_HOSTS = 3
 def other_branches(lab: Lab, hosts: Iterable[HostFacts]) -> Iterator[str]:
     """A line per driver branch on the hosts that differs from that of `gpu.driver.version` in the guests."""
     guest = lab.gpu.driver.version if lab.gpu else None
-    if guest is None or not any(isinstance(node, VsphereVm) and node.vgpu for node in lab.nodes):
+    if guest is None or not any(node.vgpu for node in lab.vms):
         return
     by_branch: dict[str, list[str]] = {}
     for host in hosts:

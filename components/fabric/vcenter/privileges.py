@@ -187,14 +187,13 @@ def _parts(lab: Lab, fabric: Fabric) -> Iterable[Part]:
                     yield "vmkernel adapter"
     # the VM of an absent node is deleted, or restored if it was adopted
     machines = [node for node in lab.nodes if isinstance(node, VsphereVm)]
-    present = [node for node in machines if node.state != "absent"]
     if any(isinstance(node.machine, Machine) for node in machines):
         yield from ("any machine", "any clone")
-    if any(isinstance(node.machine, Machine) for node in present):
+    if any(isinstance(node.machine, Machine) for node in lab.vms):
         yield from ("machine", "clone")
     if any(isinstance(node.machine, ExistingMachine) for node in machines):
         yield "adopted machine"
-    if any(node.vgpu is not None for node in present):
+    if any(node.vgpu is not None for node in lab.vms):
         yield "vGPU"
     if lab.bitfusion is not None:
         yield from ("machine", "any machine", "appliance")
