@@ -51,7 +51,7 @@ def refuse_vendor_verbs_for_pvrdma(cluster: Cluster, images: Images) -> Iterator
         yield Fault(("images", "training", "verbs"), f"base, {why}")
 
 
-def refuse_a_port_that_a_node_s_own_sshd_has(parts: Parts, cluster: Cluster) -> Iterator[Fault]:
+def refuse_the_port_of_a_nodes_sshd(parts: Parts, cluster: Cluster) -> Iterator[Fault]:
     """In the machine's own network the workers' sshd would not start. Simulated nodes run no pods."""
     if not isinstance(cluster.delivery, Pvrdma) or parts.kind == "virtual":
         return

@@ -35,7 +35,7 @@ def refuse_a_shared_device_in_exclusive_namespaces(cluster: Cluster, hosts: Host
         )
 
 
-def refuse_another_prefix_than_the_operator_s(parts: Parts, cluster: Cluster) -> Iterator[Fault]:
+def refuse_a_prefix_that_differs_from_the_operators(parts: Parts, cluster: Cluster) -> Iterator[Fault]:
     operator = cluster.delivery
     if not isinstance(operator, SriovOperator):
         return
@@ -105,7 +105,7 @@ def refuse_static_addresses_for_replicas(cluster: Cluster, benchmarks: Benchmark
         )
 
 
-def refuse_ipam_where_nothing_asks_for_it(cluster: Cluster) -> Iterator[Fault]:
+def refuse_ipam_for_pvrdma(cluster: Cluster) -> Iterator[Fault]:
     if isinstance(cluster.delivery, Pvrdma) and "ipam" in cluster.model_fields_set:
         yield Fault(
             ("cluster", "ipam"),
@@ -114,7 +114,7 @@ def refuse_ipam_where_nothing_asks_for_it(cluster: Cluster) -> Iterator[Fault]:
         )
 
 
-def refuse_drivers_that_nobody_brings(parts: Parts, cluster: Cluster) -> Iterator[Fault]:
+def refuse_drivers_without_their_operator(parts: Parts, cluster: Cluster) -> Iterator[Fault]:
     driver, gpu = parts.section("driver", NicDriver), parts.section("gpu", Gpu)
     if driver and driver.source == "operator" and not isinstance(cluster.delivery, SriovOperator):
         yield Fault(

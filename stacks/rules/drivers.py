@@ -24,7 +24,7 @@ def refuse_operators_without_a_cluster(parts: Parts) -> Iterator[Fault]:
             yield Fault(path, "operator needs a cluster to run in; use keep, or add cluster")
 
 
-def refuse_firmware_settings_that_cannot_be(parts: Parts, firmware: Firmware) -> Iterator[Fault]:
+def refuse_impossible_firmware_settings(parts: Parts, firmware: Firmware) -> Iterator[Fault]:
     if not firmware.manage:
         for path, _, pf in parts.pfs():
             if pf.convert_infiniband:
@@ -43,7 +43,7 @@ def refuse_firmware_settings_that_cannot_be(parts: Parts, firmware: Firmware) ->
             )
 
 
-def refuse_firmware_versions_of_nobody(parts: Parts, firmware: Firmware) -> Iterator[Fault]:
+def refuse_firmware_versions_without_a_nic(parts: Parts, firmware: Firmware) -> Iterator[Fault]:
     rails = [rail.name for rail in parts.rails.values()]
     for rail in firmware.version_by_rail if parts.all_rails_valid else ():
         if rail not in rails:
@@ -58,7 +58,7 @@ def refuse_firmware_versions_of_nobody(parts: Parts, firmware: Firmware) -> Iter
 
 
 def refuse_to_change_the_login(access: Access, system: System) -> Iterator[Fault]:
-    """A mistake in the account that rocelab logs in with would lock everybody out, so it gets keys only."""
+    """A mistake in the account that rocelab logs in with would lock every user out, so it gets keys only."""
     for i, user in enumerate(system.users):
         if user.name == access.user and (user.uid is not None or user.sudo):
             yield Fault(

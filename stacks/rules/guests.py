@@ -25,13 +25,13 @@ def refuse_routed_rails_in_guests(parts: Parts, guests: Guests) -> Iterator[Faul
             )
 
 
-def refuse_a_licence_that_nobody_needs(parts: Parts) -> Iterator[Fault]:
+def refuse_a_licence_without_licensed_vms(parts: Parts) -> Iterator[Fault]:
     licensed = any(isinstance(node, VsphereVm) and node.gpus for node in parts.nodes.values())
     if parts.has("licence") and not licensed:
         yield Fault(("licence",), "no node of kind vsphere_vm has gpus, so no license is needed; remove this section")
 
 
-def refuse_bitfusion_clients_that_are_none(parts: Parts, bitfusion_client: BitfusionClient) -> Iterator[Fault]:
+def refuse_impossible_bitfusion_clients(parts: Parts, bitfusion_client: BitfusionClient) -> Iterator[Fault]:
     nodes, client = parts.nodes_by_name, bitfusion_client
     for i, name in enumerate(client.nodes):
         node_path = ("bitfusion_client", "nodes", i)

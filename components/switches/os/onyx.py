@@ -134,7 +134,8 @@ class Onyx(Dialect):
         return numbered(r"\d+/\d+(/\d+)?", (name.removeprefix("Eth") for name in json.loads(answer)))
 
     def announcements(self, answer: str, port: str) -> list[Announcement]:
-        table, found = json.loads(answer), []
+        table = json.loads(answer)
+        found: list[Announcement] = []
         for entry in table if isinstance(table, list) else [table]:
             for name, heard in entry.items():
                 # a port in a bond is called `Eth1/1 (Po100)`
