@@ -16,6 +16,7 @@ from pulumi.dynamic import (
     Resource,
     UpdateResult,
 )
+from pydantic import TypeAdapter
 
 from components.fabric.login import VCenterProvider
 from components.fabric.machine_baseline import MachineBaseline, led_elsewhere
@@ -28,6 +29,7 @@ from stacks.base import LabError
 from stacks.machines import ExistingMachine
 from stacks.nodes import VsphereVm
 
+TERMS = TypeAdapter(Terms)
 OLD_GROUP = " (the port group before)"
 """Suffix of a rail's name for the port group that it had at the last run."""
 
@@ -127,7 +129,7 @@ class AdoptedMachineArgs:
     baseline: MachineBaseline
     allow_power_off: bool
     terms: Mapping[str, object]
-    """Further conditions: `hosts`, `host`, `least_hardware`, `needs`, `several_pvrdma`, `guest_s`."""
+    """Fields of `Terms` with a default, except `allow_power_off`."""
 
 
 class AdoptedMachine(Resource, module="fabric", name="AdoptedMachine"):
@@ -151,20 +153,9 @@ class AdoptedMachine(Resource, module="fabric", name="AdoptedMachine"):
 
 
 def _terms(props: Props) -> Terms:
-    more = mapping(props.get("terms"))
-    hosts = more.get("hosts")
-    return Terms(
-        path=str(props["path"]),
-        wanted=mapping(props.get("wanted")),
-        before=mapping(props.get("before")),
-        networks=string_map(props, "networks"),
-        allow_power_off=bool(props.get("allow_power_off")),
-        hosts=tuple(str(host) for host in hosts) if isinstance(hosts, list) else (),
-        host=str(more.get("host") or ""),
-        least_hardware=int(str(more.get("least_hardware") or 0)),
-        needs=str(more.get("needs") or ""),
-        several_pvrdma=bool(more.get("several_pvrdma")),
-        guest_s=int(str(more.get("guest_s") or 0)),
+    known = {key: mapping(props.get(key)) for key in ("wanted", "before")}
+    return TERMS.validate_python(
+        {**props, **mapping(props.get("terms")), **known, "networks": string_map(props, "networks")}
     )
 
 

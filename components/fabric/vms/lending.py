@@ -39,16 +39,16 @@ class Terms:
     before: Mapping[str, object]
     networks: Mapping[str, str]
     """Managed object ID of the port group by rail, without those that do not exist yet."""
-    allow_power_off: bool
-    hosts: tuple[str, ...]
+    allow_power_off: bool = False
+    hosts: tuple[str, ...] = ()
     """The ESXi hosts that its rails reach."""
-    host: str
+    host: str = ""
     """The host that it must be on; empty: any of these."""
-    least_hardware: int
-    needs: str
+    least_hardware: int = 0
+    needs: str = ""
     """What needs that virtual hardware."""
-    several_pvrdma: bool
-    guest_s: int
+    several_pvrdma: bool = False
+    guest_s: int = 0
 
 
 def refusal(
