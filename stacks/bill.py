@@ -1,5 +1,6 @@
 """The bill of materials: every image and every upstream release that the cluster runs, in one table."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated
 
@@ -108,6 +109,12 @@ class Upstream:
         return f"https://raw.githubusercontent.com/{self.module.removeprefix('github.com/')}/{self.version}/{self.path}"
 
 
+def _releases(module: str, path: str, sha256_by_version: Mapping[str, str]) -> tuple[Upstream, ...]:
+    """One file in several releases."""
+    found = sha256_by_version.items()
+    return tuple(Upstream(module=module, version=version, path=path, sha256=sha256) for version, sha256 in found)
+
+
 # Definitions go with the code that renders for them, so a lab file cannot choose others.
 NETWORKS_DEFINITION = Upstream(
     module="github.com/k8snetworkplumbingwg/network-attachment-definition-client",
@@ -124,7 +131,6 @@ MPIJOBS_DEFINITION = Upstream(
 
 # What the operators' releases call valid. Operators bring their definitions themselves; tests compare what is rendered
 # with the first of each list that can be had. NVIDIA's releases since 2022 are no Go modules, hence the older second.
-_NETWORK_OPERATOR, _GPU_OPERATOR = "github.com/Mellanox/network-operator", "github.com/NVIDIA/gpu-operator"
 _SRIOV_KINDS = {
     "sriovnetworknodepolicies": "fcc06af66a10ad77cb6b9596a6d38fd4c6e3544852d7d9ddcb289fb4a6b14ce4",
     "sriovnetworkpoolconfigs": "d6706a05e49f3c1c0949ea792ed84062cc2fff8fdfadb47d9e8ae9f0d3ea243a",
@@ -133,38 +139,27 @@ _SRIOV_KINDS = {
 }
 OPERATOR_DEFINITIONS: dict[str, tuple[Upstream, ...]] = {
     **{
-        f"{kind}.sriovnetwork.openshift.io": (
-            Upstream(
-                module="github.com/k8snetworkplumbingwg/sriov-network-operator",
-                version="v1.6.0",
-                path=f"config/crd/bases/sriovnetwork.openshift.io_{kind}.yaml",
-                sha256=sha256,
-            ),
+        f"{kind}.sriovnetwork.openshift.io": _releases(
+            "github.com/k8snetworkplumbingwg/sriov-network-operator",
+            f"config/crd/bases/sriovnetwork.openshift.io_{kind}.yaml",
+            {"v1.6.0": sha256},
         )
         for kind, sha256 in _SRIOV_KINDS.items()
     },
-    "nicclusterpolicies.mellanox.com": tuple(
-        Upstream(
-            module=_NETWORK_OPERATOR,
-            version=version,
-            path="config/crd/bases/mellanox.com_nicclusterpolicies.yaml",
-            sha256=sha256,
-        )
-        for version, sha256 in {
+    "nicclusterpolicies.mellanox.com": _releases(
+        "github.com/Mellanox/network-operator",
+        "config/crd/bases/mellanox.com_nicclusterpolicies.yaml",
+        {
             "v26.4.1": "6e7233dcad83ff1f2f2e14dde7b7bce85129cfd249ec87780f76d67c49fc67df",
             "v1.4.0": "1bc21514b6ac53593ab3764996361fc5ddfa08c7c2509da28120fcd79ab76bc0",
-        }.items()
+        },
     ),
-    "clusterpolicies.nvidia.com": tuple(
-        Upstream(
-            module=_GPU_OPERATOR,
-            version=version,
-            path="config/crd/bases/nvidia.com_clusterpolicies.yaml",
-            sha256=sha256,
-        )
-        for version, sha256 in {
+    "clusterpolicies.nvidia.com": _releases(
+        "github.com/NVIDIA/gpu-operator",
+        "config/crd/bases/nvidia.com_clusterpolicies.yaml",
+        {
             "v26.7.0": "fcece7d07504e57fd5815525b3baa1eccc659a2f3b48895578be731dcde4042a",
             "v1.8.3-0.20240429200431-0fe1e8db32b0": "595943222d18657f077ade35b0e0f2e9e3e213cc11602d20cb2b2b88907f878e",
-        }.items()
+        },
     ),
 }
