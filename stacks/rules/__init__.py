@@ -1,6 +1,7 @@
 """Rules between sections of a lab file: one file per topic, one function `refuse_…` per rule.
 
-A rule applies where the lab has every section that is a parameter of it; `parts` is all that is valid.
+A rule's parameters are sections by their keys: it applies where the lab has all of them. `parts` is everything that is
+valid so far.
 """
 
 from collections.abc import Callable, Iterator
