@@ -9,27 +9,9 @@ from pydantic import BaseModel, JsonValue
 from components.hosts.program import steps
 from components.hosts.program.places import DEADLINE_S, SCHEMA
 from components.hosts.program.step import Value
-from components.hosts.sections.guests import (
-    bitfusion_section,
-    guest_network_section,
-    guest_seconds,
-    initramfs_section,
-    licence_section,
-)
-from components.hosts.sections.software import (
-    cni_folders_section,
-    driver_container_section,
-    driver_seconds,
-    driver_section,
-    firmware_section,
-    firmware_versions_section,
-    gpu_seconds,
-    gpu_section,
-    kubernetes_section,
-    runtime_seconds,
-    runtime_section,
-)
-from components.hosts.sections.system import qos_section, routing_of, system_seconds, system_sections
+from components.hosts.sections.guests import guest_seconds, guest_sections
+from components.hosts.sections.software import software_seconds, software_sections
+from components.hosts.sections.system import routing_of, system_seconds, system_sections
 from stacks.lab import Lab
 from stacks.nodes import Node, Pf
 
@@ -41,24 +23,13 @@ SOFT_ROCE_MODULE = "rdma_rxe"
 def host_document(lab: Lab, node: Node) -> dict[str, JsonValue]:
     """The document of a node; the same lab gives the same text."""
     soft = any(pf.soft_roce for pf in node.pfs)
-    # sections that the lab does not ask for are left out, so a new kind of section changes no existing document
+    # sections that the lab file does not ask for are left out, so a new kind of section changes no existing document
     sections: dict[str, JsonValue | None] = {
         **repeated_sections(lab),
         **system_sections(lab, node),
-        "kubernetes": kubernetes_section(lab, node),
-        "qos": qos_section(lab),
-        "may_reboot": True if lab.hosts.allow_reboot else None,
-        "driver": driver_section(lab, node),
-        "driver_container": driver_container_section(lab, node),
-        "firmware": firmware_section(lab, node),
-        "firmware_versions": firmware_versions_section(lab, node),
-        "gpu": gpu_section(lab, node),
-        "runtime": runtime_section(lab),
-        "cni_folders": cni_folders_section(lab),
-        "guest_network": guest_network_section(lab, node),
-        "licence": licence_section(lab, node),
-        "bitfusion": bitfusion_section(lab, node),
-        "initramfs": initramfs_section(lab, node),
+        **software_sections(lab, node),
+        **guest_sections(lab, node),
+        "may_reboot": lab.hosts.allow_reboot or None,
         "deadline_s": deadline_s(lab) if deadline_s(lab) > DEADLINE_S else None,
     }
     return {
@@ -70,7 +41,7 @@ def host_document(lab: Lab, node: Node) -> dict[str, JsonValue]:
         "rdma_namespaces": lab.hosts.rdma_namespaces,
         "revert_after_s": lab.hosts.revert_after_s,
         **{key: section for key, section in sections.items() if section is not None},
-        "pfs": [_pf_document(lab, node, pf) for pf in node.pfs],
+        "pfs": [_pf_document(lab, pf) for pf in node.pfs],
     }
 
 
@@ -87,8 +58,7 @@ def repeated_sections(lab: Lab) -> dict[str, JsonValue]:
 
 def deadline_s(lab: Lab) -> int:
     """Deadline of a run on a host: packages and driver builds take minutes, everything else takes seconds."""
-    longer_s = system_seconds(lab) + driver_seconds(lab) + gpu_seconds(lab) + runtime_seconds(lab) + guest_seconds(lab)
-    return DEADLINE_S + longer_s
+    return DEADLINE_S + system_seconds(lab) + software_seconds(lab) + guest_seconds(lab)
 
 
 def wanted_fields(document: dict[str, JsonValue]) -> dict[str, JsonValue]:
@@ -107,7 +77,7 @@ def vf_layout(lab: Lab) -> str:
     return hashlib.sha256(json.dumps(layout).encode()).hexdigest()[:16]
 
 
-def _pf_document(lab: Lab, node: Node, pf: Pf) -> dict[str, JsonValue]:
+def _pf_document(lab: Lab, pf: Pf) -> dict[str, JsonValue]:
     mtu_bytes = lab.rail(pf.rail).mtu_bytes
     return {
         "interface": pf.interface,

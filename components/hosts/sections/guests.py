@@ -1,4 +1,4 @@
-"""What a virtual machine's document says of its guest."""
+"""Sections of a host's document for guests of vSphere."""
 
 from pydantic import JsonValue
 
@@ -12,16 +12,31 @@ from stacks.nodes import Node, VsphereVm
 from stacks.secret_files import licensed_nodes
 
 
-def guest_network_section(lab: Lab, node: Node) -> dict[str, JsonValue] | None:
-    """None: no virtual machine, or nobody asks for it."""
+def guest_sections(lab: Lab, node: Node) -> dict[str, JsonValue | None]:
+    """Sections by their key; None: the lab file does not ask for this, or not on this node. No token is part of one."""
+    initramfs = lab.guests is not None and lab.guests.initramfs and isinstance(node, VsphereVm)
+    return {
+        "guest_network": _guest_network(lab, node),
+        "licence": _licence(lab, node),
+        "bitfusion": _bitfusion(lab, node),
+        "initramfs": initramfs or None,
+    }
+
+
+def guest_seconds(lab: Lab) -> int:
+    """How much longer than usual a run may take for license, Bitfusion client and initramfs."""
+    initramfs_s = WRITE_S if lab.guests and lab.guests.initramfs else 0
+    return (LICENCE_WAIT_S + SMI_S if lab.licence else 0) + (INSTALL_S if lab.bitfusion_client else 0) + initramfs_s
+
+
+def _guest_network(lab: Lab, node: Node) -> dict[str, JsonValue] | None:
     network = lab.guests.network if lab.guests else None
     if network is None or not isinstance(node, VsphereVm) or not node.pfs:
         return None
     return {"tool": network.tool, "peers": {**_peers(lab, node)}}
 
 
-def licence_section(lab: Lab, node: Node) -> dict[str, JsonValue] | None:
-    """None: no licence is asked for, or this node has nothing that needs one. The token is never part of it."""
+def _licence(lab: Lab, node: Node) -> dict[str, JsonValue] | None:
     licence = lab.licence
     if licence is None or node not in licensed_nodes(lab):
         return None
@@ -33,27 +48,11 @@ def licence_section(lab: Lab, node: Node) -> dict[str, JsonValue] | None:
     return {"kind": licence.kind, "server": str(licence.server), "settings": settings}
 
 
-def bitfusion_section(lab: Lab, node: Node) -> dict[str, JsonValue] | None:
-    """None: the node is no client. The token is never part of it."""
-    asked = lab.bitfusion_client
-    if asked is None or node.name not in asked.nodes:
+def _bitfusion(lab: Lab, node: Node) -> dict[str, JsonValue] | None:
+    client = lab.bitfusion_client
+    if client is None or node.name not in client.nodes:
         return None
-    return {
-        "version": asked.version,
-        "package": {"url": asked.package.url, "sha256": asked.package.sha256},
-        "authorisation": asked.authorisation,
-    }
-
-
-def guest_seconds(lab: Lab) -> int:
-    """How much longer than usual a run may take for licence and Bitfusion's client."""
-    initramfs_s = WRITE_S if lab.guests and lab.guests.initramfs else 0
-    return (LICENCE_WAIT_S + SMI_S if lab.licence else 0) + (INSTALL_S if lab.bitfusion_client else 0) + initramfs_s
-
-
-def initramfs_section(lab: Lab, node: Node) -> bool | None:
-    """None: it is left as it is."""
-    return True if lab.guests and lab.guests.initramfs and isinstance(node, VsphereVm) else None
+    return client.model_dump(mode="json", include={"version", "package", "authorisation"})
 
 
 def _peers(lab: Lab, node: Node) -> dict[str, str]:

@@ -12,21 +12,21 @@ from stacks.nodes import Node, Pf
 from stacks.system import KernelArguments, ManagementUser
 
 PACKAGES_S = 1500
-"""What a run may take longer when packages are asked for: a lock that is waited for, lists, and the packages."""
+"""How much longer a run may take with packages: waiting for a lock, package lists, and the packages."""
 CLOCK_S = 120
 
 
-def system_sections(lab: Lab, node: Node) -> dict[str, JsonValue]:
-    """Sections by their key, each for the step of its name; what is not asked for has none."""
+def system_sections(lab: Lab, node: Node) -> dict[str, JsonValue | None]:
+    """Sections by their key, each for the step of its name; None: the lab file does not ask for it."""
     system = lab.system
     words: list[JsonValue] = [*_words(system.kernel_arguments)]
-    sections: dict[str, JsonValue] = {
+    return {
         "kernel_arguments": {"words": words, "may_reboot": lab.hosts.allow_reboot} if words else None,
         "hostname": node.name if system.hostname else None,
         "hosts_file": list(_runs(lab)) if system.hosts_file else None,
         "users": [_user(lab, user) for user in system.users] or None,
+        "qos": _qos(lab),
     }
-    return {key: section for key, section in sections.items() if section is not None}
 
 
 def system_seconds(lab: Lab) -> int:
@@ -48,7 +48,7 @@ def _words(asked: KernelArguments) -> Iterator[str]:
 
 
 def _runs(lab: Lab) -> Iterator[str]:
-    """Nodes whose names and addresses count on together, in one item: the whole lab stands in every document."""
+    """Nodes with consecutive names and addresses as one item, since every document names the whole lab."""
     first = None
     count = 0
     for node in (node for node in lab.nodes if node.state != "absent"):
@@ -70,14 +70,8 @@ def _follows(first: Node, node: Node, steps: int) -> bool:
 
 
 def _user(lab: Lab, user: ManagementUser) -> dict[str, JsonValue]:
-    return {
-        "name": user.name,
-        "keys": list(user.keys),
-        "uid": user.uid,
-        "sudo": user.sudo,
-        # the account that we come in by gets keys and nothing else
-        "keys_only": user.name == lab.access.user,
-    }
+    # the account that rocelab logs in with gets keys and nothing else
+    return {**user.model_dump(mode="json"), "keys_only": user.name == lab.access.user}
 
 
 ROCE_MODE = "RoCE v2"
@@ -85,8 +79,7 @@ FIRST_TABLE = 100
 """Routing table of the first rail; the kernel's own begin at 253."""
 
 
-def qos_section(lab: Lab) -> dict[str, JsonValue] | None:
-    """What each PF is to trust, mark and hold back; None: left alone."""
+def _qos(lab: Lab) -> dict[str, JsonValue] | None:
     if lab.qos is None:
         return None
     qos = lab.qos
