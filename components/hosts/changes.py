@@ -11,7 +11,7 @@ from pydantic import JsonValue
 from components.hosts.document import wanted_fields
 from components.hosts.effects import WORDS, field_effect
 from components.hosts.losses import Known, cost_of, effect_of, known_of
-from components.hosts.records import HostRecord
+from components.hosts.records import HostRecord, record_before
 from components.ssh.connection import Endpoint
 from stacks.base import Effect
 from stacks.words import some
@@ -34,7 +34,7 @@ class Change:
     effect: Effect | Literal["joins", "leaves", "unread"] = "none"
 
     def __str__(self) -> str:
-        """As a preview says it."""
+        """As a preview prints it."""
         text = f"{self.host}: {self.what}{f' {self.values}' if self.values else ''}"
         return f"{text}: {self.cost}" if self.cost else text
 
@@ -75,7 +75,7 @@ def changes(
     renamed = {new.formerly for new in news.values()}
     places = {(new.endpoint.address, new.endpoint.port): name for name, new in news.items()}
     for name, new in news.items():
-        old = olds.get(name) or olds.get(new.formerly or "")
+        old = record_before(olds, name, new)
         if old is None:
             yield Change(host=name, what="joins", values=f"({new.state})", effect="joins")
         else:
@@ -97,7 +97,7 @@ def reboots_refused(olds: Mapping[str, HostRecord], news: Mapping[str, HostRecor
     It compares the lab file with the last applied one. Drift alone never blocks a run.
     """
     for name, new in news.items():
-        old = olds.get(name) or olds.get(new.formerly or "")
+        old = record_before(olds, name, new)
         if old is None or old.state != "active" or new.state != "active":
             continue
         before = _asked_for(old)
@@ -112,7 +112,7 @@ def reboots_refused(olds: Mapping[str, HostRecord], news: Mapping[str, HostRecor
 def _asked_for(record: HostRecord) -> dict[str, JsonValue]:
     try:
         return wanted_fields(record.document)
-    except (KeyError, TypeError):  # written by another version of us
+    except (KeyError, TypeError):  # written by another version of rocelab
         return {}
 
 

@@ -7,13 +7,13 @@ failed at first, or were lost and created again, so a plugin looked too early al
 from collections.abc import Collection, Iterator, Mapping
 
 from components.hosts.document import wanted_fields
-from components.hosts.records import HostRecord
+from components.hosts.records import HostRecord, record_before
 
 DOT = "."
 
 
 def same_layout(one: object, other: object) -> bool:
-    """Whether two marks stand for the same VFs in the lab file."""
+    """Whether two marks mean the same VFs in the lab file."""
     return plain(one) == plain(other)
 
 
@@ -54,7 +54,7 @@ def vfs_came(
         found_wrong: per host the fields that deviated at the start of this run.
     """
     for name, record in now.items():
-        old = olds.get(name) or olds.get(record.formerly or "")
+        old = record_before(olds, name, record)
         before = {*missed(old, record), *found_wrong.get(name, ())}
         right = (field for field, value in _numbers(record) if record.fields.get(field) == value)
         if record.state == "active" and not record.trouble and before.intersection(right):

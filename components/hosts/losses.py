@@ -1,7 +1,6 @@
-"""What a changed number of VFs costs: who has some, whether a reboot is needed, and how old that knowledge is. Pure.
+"""The cost of a changed number of VFs: which are in use, whether a reboot is needed, and how old these facts are. Pure.
 
-The knowledge is what the hosts said at the last run, or at a refresh of this one. Where there is none the answer is
-that nobody knows, never that it costs nothing.
+The facts are from the last run, or from a refresh in this one. Without facts the cost is unknown, never nothing.
 """
 
 import re
@@ -12,7 +11,7 @@ from datetime import UTC, datetime
 from pydantic import JsonValue
 
 from components.hosts.effects import WORDS
-from components.hosts.records import HostRecord
+from components.hosts.records import HostRecord, record_before
 from stacks.base import Effect
 
 IN_USE, OFFERED, SEEN = "vfs_in_use", "vfs_offered", "seen"
@@ -24,21 +23,19 @@ LOOK = "pulumi preview --refresh --run-program looks"
 
 
 def without_users(text: str) -> str:
-    """A refusal of `vfs_refused` that says how many VFs are in use, and not by whom."""
+    """A refusal of `vfs_refused` without the names of those who use the VFs."""
     return re.sub(rf"( in use), such as .*?(?={re.escape(FREE_THEM)})", r"\1", text, flags=re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """What is known of the VFs of a host."""
-
     in_use: Mapping[str, str]
     """Per PF, how many and why; PFs without are left out."""
     offered: Mapping[str, int]
     seen: datetime
 
     def age(self, now: datetime) -> str:
-        """How old it is, as people say it."""
+        """How old it is, in words."""
         minutes = max(int((now - self.seen).total_seconds() // 60), 0)
         if minutes < 1:
             return "seen just now"
@@ -48,7 +45,7 @@ class Known:
 
 
 def vf_facts(facts: Mapping[str, JsonValue], now: datetime) -> dict[str, JsonValue]:
-    """The part of a host's facts that a later preview needs, small enough to stand in the state."""
+    """The part of a host's facts that a later preview needs, small enough for the state."""
     uses, offered = facts.get(IN_USE), facts.get(OFFERED)
     if not isinstance(uses, dict) or offered is None:
         return {}
@@ -63,7 +60,7 @@ def vf_facts(facts: Mapping[str, JsonValue], now: datetime) -> dict[str, JsonVal
 
 
 def known_of(facts: object) -> Known | None:
-    """What facts say; None when they do not say all of it."""
+    """What the facts contain about VFs; None when something is missing."""
     if not isinstance(facts, Mapping):
         return None
     in_use, offered, seen = facts.get(IN_USE), facts.get(OFFERED), facts.get(SEEN)
@@ -86,7 +83,7 @@ def effect_of(pf: str, before: JsonValue, wanted: int, known: Known | None) -> E
 
 
 def cost_of(pf: str, before: JsonValue, wanted: int, known: Known | None, now: datetime) -> str:
-    """The effect of a changed number of VFs, as a preview's line tells it."""
+    """The effect of a changed number of VFs, as a preview prints it."""
     loss = "no pod has one yet" if before == 0 else WORDS["pods"]
     if known is None:
         return f"{loss}; may reboot: facts unknown ({LOOK})"
@@ -107,10 +104,10 @@ def vfs_refused(
 ) -> Iterator[str]:
     """A text for each PF whose VFs would be taken away while some are in use, by facts of this very run.
 
-    Older facts refuse nothing: pods may have gone since, and the host looks for itself before it touches a VF.
+    Older facts refuse nothing: the pods may have ended since, and the host checks again before it touches a VF.
     """
     for name, new in news.items():
-        old = olds.get(name) or olds.get(new.formerly or "")
+        old = record_before(olds, name, new)
         known = known_of(fresh.get(name))
         if old is None or known is None or "active" not in (old.state, new.state):
             continue
@@ -123,17 +120,8 @@ def vfs_refused(
 
 
 def resized(old: HostRecord, new: HostRecord) -> Iterator[tuple[str, int, int]]:
-    """PF, number before and number after, of each PF whose number of VFs is asked to be another one."""
-    before, after = _asked(old), _asked(new)
+    """PF, old and new number, of each PF whose number of VFs changes."""
+    before, after = ({str(pf["interface"]): int(str(pf["vfs"])) for pf in record.pfs} for record in (old, new))
     for pf, count in after.items():
         if before.get(pf, 0) not in (0, count):
             yield pf, before[pf], count
-
-
-def _asked(record: HostRecord) -> dict[str, int]:
-    pfs = record.document.get("pfs")
-    found: dict[str, int] = {}
-    for pf in pfs if isinstance(pfs, list) else []:
-        if isinstance(pf, dict) and isinstance(count := pf.get("vfs"), int):
-            found[str(pf.get("interface"))] = count
-    return found

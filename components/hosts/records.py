@@ -43,6 +43,11 @@ class HostRecord(Section):
     def _fields_that_are_as_the_document_asks(cls, given: dict[str, JsonValue]) -> dict[str, JsonValue]:
         return given if "fields" in given else {**given, "fields": _fields_of(given)}
 
+    @property
+    def pfs(self) -> list[Document]:
+        pfs = self.document.get("pfs")
+        return [pf for pf in pfs if isinstance(pf, dict)] if isinstance(pfs, list) else []
+
     def text(self, shared: Document | None = None) -> str:
         """The text for the state; sorted, because another order would look like a change."""
         content = self.model_dump(mode="json", exclude_defaults=True)
@@ -75,6 +80,11 @@ def wanted_record(lab: Lab, node: Node, host_key: str, owner: str = "") -> HostR
     )
 
 
+def record_before(olds: Mapping[str, HostRecord], name: str, new: HostRecord) -> HostRecord | None:
+    """The host in an earlier run, also under the name that it had then; None for a host that is new."""
+    return olds.get(name) or olds.get(new.formerly or "")
+
+
 def records_of(properties: Mapping[str, object]) -> dict[str, HostRecord]:
     """The hosts among a resource's properties, without those that are unknown or unreadable."""
     found: dict[str, HostRecord] = {}
@@ -92,14 +102,13 @@ def records_of(properties: Mapping[str, object]) -> dict[str, HostRecord]:
 
 
 def properties_of(records: Mapping[str, HostRecord]) -> dict[str, str]:
-    """The properties for these hosts."""
     shared = _shared([record.document for record in records.values()])
     texts = {PREFIX + name: record.text(shared) for name, record in records.items()}
     return {**texts, SHARED: json.dumps(shared, sort_keys=True)}
 
 
 def _shared(documents: list[Document]) -> Document:
-    """The sections that are the same in all documents; none for a single document, which would become empty."""
+    """The sections that are the same in all documents; none for a single document, of which nothing would be left."""
     if len(documents) < 2:
         return {}
     first, *others = documents

@@ -12,7 +12,7 @@ from components.hosts.calls import HostCalls, Report, Say, each
 from components.hosts.changes import shorten
 from components.hosts.effects import follows_a_reboot, may_repair, repair_class
 from components.hosts.facts import Facts, kept, qos_limits, warnings_of
-from components.hosts.records import HostRecord
+from components.hosts.records import HostRecord, record_before
 from components.ssh.connection import NoAnswerError
 from stacks.hosts import HostPolicy
 
@@ -45,14 +45,12 @@ class Outcome:
     """Per host the fields that deviated when it was first read."""
 
     def note(self, name: str, record: HostRecord, result: Result, report: Report | None = None) -> None:
-        """Records the state of a host."""
         self.records[name], self.results[name] = record, result
         if report is not None:
             self.facts[name] = kept(report)
 
 
 def unreachable(name: str, error: NoAnswerError) -> Result:
-    """The result of a host that does not answer."""
     return {
         "status": "unreachable",
         "reason": str(error),
@@ -109,7 +107,7 @@ async def converge(
         olds: the hosts of the last run.
         news: the hosts of the lab.
         facts: what hosts reported before.
-        confirmed: what hosts reported when they were confirmed in this run; they are not asked again.
+        confirmed: reports of hosts that were confirmed in this run; they are not called again.
     """
     outcome = Outcome()
 
@@ -117,7 +115,7 @@ async def converge(
         if new.state == "drained":
             outcome.note(name, new, {"status": "drained"})
         elif new.state == "active":
-            old = olds.get(name) or olds.get(new.formerly or "")
+            old = record_before(olds, name, new)
             await _bring_up(crew, name, old, new, outcome, confirmed.get(name))
 
     await each(news, keep)
@@ -190,7 +188,6 @@ async def undo_all(crew: Crew, records: Mapping[str, HostRecord], facts: Facts) 
 
 
 def result_of(name: str, new: HostRecord, report: Report, failed: dict[str, str] | None, policy: HostPolicy) -> Result:
-    """The result of a host that has answered."""
     wrong = {key: value for key, value in new.fields.items() if report.fields.get(key) != value}
     if not wrong and report.failed is None:
         return {"status": "ready"}
@@ -273,14 +270,14 @@ def _machine_id(facts: Facts, name: str) -> str:
 async def silent_peers(hosts: HostCalls, records: Mapping[str, HostRecord], facts: dict[str, Facts]) -> dict[str, str]:
     """Per host the peers that did not answer, or not to full frames: a cable, a VLAN, an MTU, or a host that is down.
 
-    A peer may have been under repair when it was pinged, so a host that heard nothing is asked once more.
+    A peer may have been under repair when it was pinged, so a host without an answer pings once more.
 
     Args:
         hosts: how they are called.
         records: the hosts of the lab.
         facts: what the hosts reported; receives the new reports.
     """
-    names = _by_address(records)
+    names = {str(pf["address"]).partition("/")[0]: name for name, record in records.items() for pf in record.pfs}
 
     async def ask(name: str, record: HostRecord) -> None:
         with suppress(NoAnswerError):
@@ -290,18 +287,8 @@ async def silent_peers(hosts: HostCalls, records: Mapping[str, HostRecord], fact
     return _unheard(facts, names)
 
 
-def _by_address(records: Mapping[str, HostRecord]) -> dict[str, str]:
-    """Host by its address on a rail."""
-    found = {}
-    for name, record in records.items():
-        pfs = record.document.get("pfs")
-        for pf in pfs if isinstance(pfs, list) else ():
-            if isinstance(pf, dict):
-                found[str(pf.get("address", "")).partition("/")[0]] = name
-    return found
-
-
 def _unheard(facts: Mapping[str, Facts], names: Mapping[str, str]) -> dict[str, str]:
+    """Per host the peers that did not answer; `names` has the host of each address on a rail."""
     found = {}
     for host, known in sorted(facts.items()):
         network = known.get("guest_network")

@@ -148,15 +148,12 @@ def _control_planes(records: Mapping[str, HostRecord]) -> set[str]:
 
 def rail_peers(name: str, records: Mapping[str, HostRecord]) -> Iterator[tuple[str, list[str]]]:
     """Per PF of a host, the addresses of the other hosts on the same rail; PFs without a peer are left out."""
-    links = {host: list(_links(record)) for host, record in records.items() if record.state == "active"}
+    links = {
+        host: [(str(pf["interface"]), IPv4Interface(str(pf["address"]))) for pf in record.pfs]
+        for host, record in records.items()
+        if record.state == "active"
+    }
     for interface, address in links.get(name, []):
         others = (other for host, found in links.items() if host != name for _, other in found)
         if peers := [str(other.ip) for other in others if other.network == address.network]:
             yield interface, peers
-
-
-def _links(record: HostRecord) -> Iterator[tuple[str, IPv4Interface]]:
-    pfs = record.document["pfs"]
-    for pf in pfs if isinstance(pfs, list) else []:
-        if isinstance(pf, dict):
-            yield str(pf["interface"]), IPv4Interface(str(pf["address"]))

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from pydantic import JsonValue
 
-from components.hosts.records import HostRecord
+from components.hosts.records import HostRecord, record_before
 from stacks.words import some
 
 MOST_NAMED = 3
@@ -71,7 +71,7 @@ def refused_upgrades(olds: Mapping[str, HostRecord], news: Mapping[str, HostReco
     for software in UPGRADES:
         hosts: dict[tuple[str, str], list[str]] = {}
         for name, new in news.items():
-            old = olds.get(name) or olds.get(new.formerly or "")
+            old = record_before(olds, name, new)
             for change in sorted(_changes(software, old, new)) if old is not None else ():
                 hosts.setdefault(change, []).append(name)
         for (before, after), names in hosts.items():
