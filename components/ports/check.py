@@ -134,12 +134,8 @@ def table(answers: Sequence[Answer], left: Sequence[Unproven]) -> str:
         ]
         if len(ours) > MOST_LINES:
             good = sum(not _wrong(one) for one in ours)
-            way = f"{row.source} -> {row.target} {row.protocol} {row.ports}"
-            lines.append(f"{way}: {good} of {len(ours)} ways are as they should be")
-    lines += [
-        f"{one.row.source} -> {one.row.target} {one.row.protocol} {one.row.ports}: not checkable: {one.why}"
-        for one in left
-    ]
+            lines.append(f"{row}: {good} of {len(ours)} ways are as they should be")
+    lines += [f"{one.row}: not checkable: {one.why}" for one in left]
     return "\n".join(lines) + "\n"
 
 

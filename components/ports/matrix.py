@@ -65,6 +65,9 @@ class PortRow:
     def ports(self) -> str:
         return str(self.first) if self.first == self.last else f"{self.first}-{self.last}"
 
+    def __str__(self) -> str:
+        return f"{self.source} -> {self.target} {self.protocol} {self.ports}"
+
     @property
     def way(self) -> tuple[Role, Role, Protocol, int]:
         return self.source, self.target, self.protocol, self.first
@@ -212,7 +215,7 @@ def as_json(lab: Lab) -> str:
 
 def output_lines(lab: Lab) -> list[str]:
     """One line per row, however many nodes there are."""
-    return [f"{row.source} -> {row.target} {row.protocol} {row.ports}: {row.why}" for row in port_matrix(lab)]
+    return [f"{row}: {row.why}" for row in port_matrix(lab)]
 
 
 def _why(row: PortRow) -> str:

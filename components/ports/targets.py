@@ -91,7 +91,7 @@ class Probe:
     source: str
     """Node, other machine, or `HERE`."""
     target: str
-    """For people."""
+    """Name of the target, for messages."""
     address: str
     port: int
     whole_range: bool = False
@@ -136,8 +136,8 @@ def thinned(lab: Lab) -> list[str]:
         many = len(members(lab, row.source))
         if row.source == row.target and many > ALL_PAIRS and not _unprovable(lab, row, UNASKED_API):
             lines.append(
-                f"{row.source} -> {row.target} {row.protocol} {row.ports}: each of {many} tries {len(steps(many))} "
-                f"others (1, 2, 4, ... places further in the lab file), not all {many - 1}"
+                f"{row}: each of {many} tries {len(steps(many))} others (1, 2, 4, ... places further in the lab file), "
+                f"not all {many - 1}"
             )
     return lines
 
