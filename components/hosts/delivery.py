@@ -7,7 +7,8 @@ contains the path of this module, so it must not move.
 import asyncio
 import hashlib
 import json
-from collections.abc import Coroutine, Mapping
+from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 
 import pulumi
@@ -19,7 +20,6 @@ from components.hosts.program.places import copy_of
 from components.ssh import credentials
 from components.ssh.configured import Configured
 from components.ssh.connection import Endpoint, NoAnswerError
-from components.ssh.credentials import Login
 from stacks.lab import Lab
 
 Props = dict[str, object]
@@ -38,7 +38,6 @@ class DeliveryProvider(Configured, ResourceProvider):
         return DiffResult(changes=any(_olds.get(key) != _news.get(key) for key in (self.sends, "hosts")))
 
     def create(self, props: Props) -> CreateResult:
-        """Sends the content to every active host."""
         self._send()
         return CreateResult(self.sends, props)
 
@@ -47,13 +46,14 @@ class DeliveryProvider(Configured, ResourceProvider):
         self._send()
         return UpdateResult(_news)
 
-    def sent(self, _lab: Lab, login: Login) -> Coroutine[None, None, None]:
-        """Sends the program to all hosts at once."""
-        return send(HostCalls(login.private_key), login.endpoints)
+    def content(self, lab: Lab) -> dict[str, dict[str, bytes]]:
+        """Per host the commands that receive something, each with its input."""
+        return {node.name: {receive_command(): packed()} for node in lab.active_nodes}
 
     def _send(self) -> None:
         lab = credentials.configured_lab(self._setting)
-        asyncio.run(self.sent(lab, credentials.login_to(lab, Path.cwd(), self._setting)))
+        login = credentials.login_to(lab, Path.cwd(), self._setting)
+        asyncio.run(send(HostCalls(login.private_key), login.endpoints, self.content(lab)))
 
 
 class Delivery(Resource, module="hosts", name="Delivery"):
@@ -78,13 +78,12 @@ def receive_command() -> str:
     return f'cat > "$HOME/{copy}.new" && mv "$HOME/{copy}.new" "$HOME/{copy}"'
 
 
-async def send(hosts: HostCalls, endpoints: Mapping[str, Endpoint]) -> None:
-    """Copies the program to each host. If that fails, the host's own command reports it, with the remedy."""
+async def send(hosts: HostCalls, endpoints: Mapping[str, Endpoint], content: Mapping[str, Mapping[str, bytes]]) -> None:
+    """Sends each host its content. If that fails, the command or step that needs it reports it, with the remedy."""
 
-    async def one(_name: str, endpoint: Endpoint) -> None:
-        try:
-            await hosts.run(endpoint, receive_command(), packed(), RECEIVE_S)
-        except NoAnswerError:
-            return
+    async def one(name: str, endpoint: Endpoint) -> None:
+        with suppress(NoAnswerError):
+            for command, sent in content.get(name, {}).items():
+                await hosts.run(endpoint, command, sent, RECEIVE_S)
 
     await each(endpoints, one)

@@ -6,16 +6,15 @@ States of stacks with such secrets contain the path of this module, so it must n
 
 import hashlib
 import json
-from collections.abc import Coroutine, Mapping
+from collections.abc import Mapping
 
 import pulumi
 from pulumi.dynamic import Resource
 
-from components.hosts.calls import HostCalls, each
-from components.hosts.delivery import RECEIVE_S, DeliveryProvider, endpoints_digest
+from components.hosts.delivery import DeliveryProvider, endpoints_digest
 from components.hosts.program.secret_files import PREFIX
 from components.ssh import credentials
-from components.ssh.connection import Endpoint, NoAnswerError
+from components.ssh.connection import Endpoint
 from stacks.lab import Lab
 from stacks.secret_files import secret_files
 
@@ -25,9 +24,18 @@ class SecretFilesProvider(DeliveryProvider):
 
     sends = "files"
 
-    def sent(self, lab: Lab, login: credentials.Login) -> Coroutine[None, None, None]:
-        """Sends each node its files."""
-        return send_files(HostCalls(login.private_key), login.endpoints, files_of(lab, self._setting))
+    def content(self, lab: Lab) -> dict[str, dict[str, bytes]]:
+        """Per node the commands that receive its files.
+
+        Raises:
+            LabError: when the stack has no such secret, with the command that sets it.
+        """
+        found: dict[str, dict[str, bytes]] = {}
+        for file in secret_files(lab):
+            secret = credentials.required_secret(self._setting, file.key).encode()
+            for node in file.nodes:
+                found.setdefault(node, {})[receive_command(file.name)] = secret
+        return found
 
 
 class SecretFiles(Resource, module="hosts", name="SecretFiles"):
@@ -50,36 +58,7 @@ def files_digest(files: Mapping[str, pulumi.Output[str]]) -> pulumi.Output[str]:
     return given.apply(lambda texts: hashlib.sha256(json.dumps(texts, sort_keys=True).encode()).hexdigest())
 
 
-def files_of(lab: Lab, setting: credentials.Setting) -> dict[str, dict[str, bytes]]:
-    """Name and content of each node's files.
-
-    Raises:
-        LabError: when the stack has no such secret, with the command that sets it.
-    """
-    found: dict[str, dict[str, bytes]] = {}
-    for file in secret_files(lab):
-        content = credentials.required_secret(setting, file.key).encode()
-        for node in file.nodes:
-            found.setdefault(node, {})[file.name] = content
-    return found
-
-
 def receive_command(name: str) -> str:
     """Writes stdin atomically to a file that only the login user can read."""
     place = f"$HOME/{PREFIX}{name}"
     return f'umask 077 && cat > "{place}.new" && mv "{place}.new" "{place}"'
-
-
-async def send_files(
-    hosts: HostCalls, endpoints: Mapping[str, Endpoint], files: Mapping[str, Mapping[str, bytes]]
-) -> None:
-    """Sends each node its files. If that fails, the step that needs the file reports it, with the remedy."""
-
-    async def one(name: str, endpoint: Endpoint) -> None:
-        try:
-            for file, content in files.get(name, {}).items():
-                await hosts.run(endpoint, receive_command(file), content, RECEIVE_S)
-        except NoAnswerError:
-            return
-
-    await each(endpoints, one)

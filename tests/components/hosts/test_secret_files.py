@@ -10,11 +10,12 @@ import pulumi
 import pytest
 from pulumi.dynamic import Config, ConfigureRequest
 
-from components.hosts import secret_files
+from components.hosts import delivery
+from components.hosts.delivery import send
 from components.hosts.document import document_text, host_document
 from components.hosts.hosts import Hosts, HostsArgs
 from components.hosts.program.secret_files import DELIVERED, MISSING, NEWER, state_of
-from components.hosts.secret_files import SecretFilesProvider, files_of, receive_command, send_files
+from components.hosts.secret_files import SecretFilesProvider, receive_command
 from components.ssh.connection import Endpoint, NoAnswerError
 from stacks.base import LabError
 from stacks.lab import Lab
@@ -72,19 +73,25 @@ def test_a_lab_without_secrets_has_neither_resource_nor_mark():
     assert "files" not in seen["hosts-fleet"].inputs
 
 
+def provider(values: dict[str, str]) -> SecretFilesProvider:
+    made = SecretFilesProvider()
+    made.configure(ConfigureRequest(Config({f"rocelab:{key}": value for key, value in values.items()}, "rocelab")))
+    return made
+
+
 def test_each_node_gets_what_it_needs_and_no_other(licensed):
     content = licensed.model_dump(mode="json", exclude_unset=True)
     content["nodes"][1]["gpus"] = 0
     content["nodes"][1].pop("vgpu", None)
 
-    found = files_of(Lab.model_validate(content), {"licenceToken": CANARY}.get)
+    found = provider({"licenceToken": CANARY}).content(Lab.model_validate(content))
 
-    assert found == {"gpu01": {"licence": CANARY.encode()}}
+    assert found == {"gpu01": {receive_command("licence"): CANARY.encode()}}
 
 
 def test_a_stack_without_the_secret_is_told_the_command(licensed):
     with pytest.raises(LabError, match=r"pulumi config set --secret rocelab:licenceToken"):
-        files_of(licensed, {}.get)
+        provider({}).content(licensed)
 
 
 def test_the_file_is_for_its_owner_alone_and_nothing_stands_in_the_command_line(tmp_path: Path):
@@ -111,9 +118,9 @@ def test_a_silent_host_holds_nobody_up():
     def at(address: str) -> Endpoint:
         return Endpoint(address=address, port=22, user="nvidia", host_key="ssh-ed25519 key")
 
-    files = {name: {"licence": CANARY.encode()} for name in ("gpu01", "gpu02")}
+    files = {name: {receive_command("licence"): CANARY.encode()} for name in ("gpu01", "gpu02")}
     hosts: Any = Some()
-    asyncio.run(send_files(hosts, {"gpu01": at("192.0.2.1"), "gpu02": at("192.0.2.2")}, files))
+    asyncio.run(send(hosts, {"gpu01": at("192.0.2.1"), "gpu02": at("192.0.2.2")}, files))
 
     assert taken == [(receive_command("licence"), CANARY.encode())]
     assert CANARY not in taken[0][0]
@@ -122,23 +129,22 @@ def test_a_silent_host_holds_nobody_up():
 def test_the_provider_takes_the_secret_from_the_configuration_and_keeps_it_out_of_its_outputs(licensed, monkeypatch):
     sent: list[dict[str, Any]] = []
 
-    async def send(_hosts: object, _endpoints: object, files: dict[str, Any]) -> None:
+    async def record(_hosts: object, _endpoints: object, files: dict[str, Any]) -> None:
         sent.append(files)
 
-    monkeypatch.setattr(secret_files, "send_files", send)
+    monkeypatch.setattr(delivery, "send", record)
     monkeypatch.setattr(
-        secret_files.credentials, "login_to", lambda *_: type("L", (), {"private_key": None, "endpoints": {}})
+        delivery.credentials, "login_to", lambda *_: type("L", (), {"private_key": None, "endpoints": {}})
     )
-    provider = SecretFilesProvider()
-    values = {"rocelab:lab": licensed.model_dump_json(exclude_unset=True), "rocelab:licenceToken": CANARY}
-    provider.configure(ConfigureRequest(Config(values, "rocelab")))
+    files = provider({"lab": licensed.model_dump_json(exclude_unset=True), "licenceToken": CANARY})
 
-    made = provider.create({"files": "digest", "hosts": "digest"})
+    made = files.create({"files": "digest", "hosts": "digest"})
 
-    assert sent == [{"gpu01": {"licence": CANARY.encode()}, "gpu02": {"licence": CANARY.encode()}}]
+    content = {receive_command("licence"): CANARY.encode()}
+    assert sent == [{"gpu01": content, "gpu02": content}]
     assert made.outs == {"files": "digest", "hosts": "digest"}
-    assert provider.diff("files", {"files": "a", "hosts": "h"}, {"files": "b", "hosts": "h"}).changes
-    assert not provider.diff("files", {"files": "a", "hosts": "h"}, {"files": "a", "hosts": "h"}).changes
+    assert files.diff("files", {"files": "a", "hosts": "h"}, {"files": "b", "hosts": "h"}).changes
+    assert not files.diff("files", {"files": "a", "hosts": "h"}, {"files": "a", "hosts": "h"}).changes
 
 
 @pytest.mark.parametrize(

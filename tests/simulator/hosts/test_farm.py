@@ -13,9 +13,10 @@ import asyncssh
 import pytest
 
 from components.hosts.calls import HostCalls, Report
-from components.hosts.delivery import send
+from components.hosts.delivery import receive_command, send
 from components.hosts.document import wanted_fields
 from components.hosts.hosts import start_command
+from components.hosts.pack import packed
 from components.hosts.records import HostRecord, wanted_record
 from components.ssh.connection import NoAnswerError
 from simulator.hosts.farm import Farm, places_of
@@ -78,7 +79,7 @@ def test_a_command_runs_the_program_that_was_delivered_and_says_when_there_is_no
         one = records["gpu0001"]
         sent = json.dumps(one.document).encode()
         early = await hosts.run(one.endpoint, start_command(), sent)
-        await send(hosts, {"gpu0001": one.endpoint})
+        await send(hosts, {"gpu0001": one.endpoint}, {"gpu0001": {receive_command(): packed()}})
         return [json.loads(early), json.loads(await hosts.run(one.endpoint, start_command(), sent))]
 
     missing, done = with_farm(tmp_path, act)
