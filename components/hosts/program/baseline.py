@@ -1,4 +1,4 @@
-"""What was there before us: written down before anything changes, given back when we leave."""
+"""What a host had before rocelab: recorded before anything changes, restored when the host leaves the lab."""
 
 import json
 from typing import Any, Dict, Iterable, List, Optional, Tuple
@@ -7,29 +7,31 @@ from .carriers import refuse_what_carries_the_host
 from .host import Host
 from .machine import StepError, load_json
 from .places import BASELINE_FILE
+from .step import Step
 from .steps import STEPS
 
-BASELINE_SCHEMA = 2
+BASELINE_SCHEMA = 3
 
 
 def record_baseline(host: Host) -> None:
-    """Writes down what was there before us. What is recorded already stays; a step that is new joins."""
+    """Records what was there before rocelab, per step and per PF. What is recorded already stays."""
     baseline = _recorded(host) or {"schema": BASELINE_SCHEMA, "steps": {}, "pfs": {}}
     known = json.dumps(baseline, sort_keys=True)
-    for step in STEPS:
-        if step.name not in baseline["steps"] and step.wanted(host.document):
+    for pf in host.pfs:
+        baseline["pfs"].setdefault(pf["interface"], {})
+    for step in (step for step in STEPS if step.wanted(host.document)):
+        if step.name not in baseline["steps"]:
             baseline["steps"][step.name] = step.before(host)
-    for name in (pf["interface"] for pf in host.pfs):
-        recorded: Dict[str, Any] = baseline["pfs"].setdefault(name, {})
-        for step in STEPS:
-            found = step.before_pf(host, name) if step.wanted(host.document) else {}
-            recorded.update({key: value for key, value in found.items() if key not in recorded})
+        for name in (pf["interface"] for pf in host.pfs):
+            before = None if step.name in baseline["pfs"][name] else step.before_pf(host, name)
+            if before is not None:
+                baseline["pfs"][name][step.name] = before
     if json.dumps(baseline, sort_keys=True) != known:
         _save(host, baseline)
 
 
 def give_back(host: Host, names: Iterable[str]) -> None:
-    """Puts PFs back to the baseline and forgets them there."""
+    """Restores PFs to the baseline and removes them from it."""
     baseline = _recorded(host)
     failed: List[StepError] = []
     for name in names:
@@ -38,7 +40,8 @@ def give_back(host: Host, names: Iterable[str]) -> None:
             if name in host.links():
                 refuse_what_carries_the_host(host, [name])
                 for step in reversed(STEPS):
-                    step.undo_pfs(host, {name: before})
+                    if step.name in before:
+                        step.undo_pf(host, name, before[step.name])
                 host.changed.append(name)
             del baseline["pfs"][name]
         except (StepError, OSError) as error:
@@ -49,7 +52,7 @@ def give_back(host: Host, names: Iterable[str]) -> None:
 
 
 def give_all_back(host: Host) -> None:
-    """Puts the whole host back to the baseline."""
+    """Restores the whole host to the baseline."""
     baseline = _recorded(host)
     if not baseline:
         return
@@ -60,18 +63,18 @@ def give_all_back(host: Host) -> None:
 
 
 def give_steps_back(host: Host) -> Optional[Tuple[str, StepError]]:
-    """Undoes each step that the document no longer asks for; the first that failed. It is tried again by each run."""
+    """Undoes each step that the document no longer asks for, and returns the first failure; each run tries again."""
     baseline = _recorded(host)
     failed = None
     for step in reversed(STEPS):
         if step.name in baseline["steps"] and not step.concerns(host.document):
             try:
-                for pf in host.pfs:
-                    recorded = baseline["pfs"].get(pf["interface"], {})
-                    keys = step.before_pf(host, pf["interface"])
-                    if keys and set(keys) <= set(recorded):
-                        step.undo_pfs(host, {pf["interface"]: recorded})
-                        baseline["pfs"][pf["interface"]] = {k: recorded[k] for k in recorded if k not in keys}
+                for name in (pf["interface"] for pf in host.pfs):
+                    recorded = baseline["pfs"].get(name, {})
+                    # what a step leaves on the PF, such as firmware settings, keeps its record
+                    if step.name in recorded and type(step).undo_pf is not Step.undo_pf:
+                        step.undo_pf(host, name, recorded[step.name])
+                        del recorded[step.name]
                 step.undo(host, baseline["steps"][step.name])
                 del baseline["steps"][step.name]
                 host.changed.append(f"{step.name} no longer asked for")
@@ -82,7 +85,7 @@ def give_steps_back(host: Host) -> Optional[Tuple[str, StepError]]:
 
 
 def forgotten(host: Host) -> List[str]:
-    """PFs that we changed once and that the document no longer names."""
+    """PFs that rocelab changed and that the document no longer names."""
     known = _recorded(host).get("pfs", {})
     return sorted(set(known) - {pf["interface"] for pf in host.pfs})
 

@@ -1,4 +1,4 @@
-"""A marked block of lines in a file that belongs to somebody else: ours inside the marks, theirs outside."""
+"""A marked block of lines in a file that rocelab does not own; the lines outside the marks stay unchanged."""
 
 from typing import List, Sequence, Tuple
 
@@ -25,12 +25,12 @@ def with_block(text: str, block: Sequence[str], place: str) -> str:
 
 
 def _lines(text: str) -> List[str]:
-    # not splitlines: it also parts lines at characters that may stand inside one, and the file is not ours
+    # not splitlines: it also splits at characters that are part of a line in a file of another program
     return text[:-1].split("\n") if text.endswith("\n") else text.split("\n") if text else []
 
 
 def _marks(lines: List[str], place: str) -> Tuple[int, int]:
-    """Where the marks are; behind the last line when there are none."""
+    """Numbers of the two marked lines; the end of the file when there are none."""
     firsts = [i for i, line in enumerate(lines) if line.strip() == BEGIN]
     lasts = [i for i, line in enumerate(lines) if line.strip() == END]
     if not firsts and not lasts:

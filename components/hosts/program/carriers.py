@@ -1,4 +1,4 @@
-"""What must never be touched: whatever the host itself is reached, routed and fed by."""
+"""Interfaces that must never be touched: those that carry SSH, the default route, or mounted storage."""
 
 import os
 import re
@@ -15,7 +15,7 @@ NETWORK_FILESYSTEMS = re.compile(
 QUEUE_PAIR = re.compile(r"^link (\S+)/\S+ .*\btype (\S+) .*\bcomm (.+?)\s*$", re.MULTILINE)
 """A line of `rdma resource show qp`. Not its JSON: older versions print fields into an array (rdma/res-qp.c)."""
 DATA_QUEUE_PAIRS = ("RC", "UC", "UD", "RAW_PACKET", "XRC_INI", "XRC_TGT", "DRIVER")
-"""Types that carry somebody's data (rdma/res.c of iproute2); SMI and GSI are the kernel's own."""
+"""Types that carry data (rdma/res.c of iproute2); SMI and GSI are the kernel's own."""
 KERNELS_OWN = {"queue pairs of [ib_core]", "queue pairs of [mlx5_ib]"}
 ESTABLISHED = "01"
 SHOWN_USERS = 3
@@ -44,7 +44,7 @@ def refuse_what_carries_the_host(host: Host, pfs: Iterable[str]) -> None:
 
 
 def refuse_what_others_use(host: Host, pfs: Iterable[str]) -> None:
-    """Refuses a PF that was never ours and that somebody uses: a rail loses what others have set on it."""
+    """Refuses a PF that is in use and was no rail before: on a rail, other programs' settings are lost."""
     ours = load_json(host.machine, BASELINE_FILE).get("pfs", {})
     for pf in pfs:
         if pf in ours or pf not in host.links():
@@ -124,7 +124,7 @@ def _carriers(host: Host) -> Dict[str, str]:
 
 
 def session_address(machine: Machine) -> str:
-    """This side's address of the SSH session. sudo hides the variable, so the parents are asked too."""
+    """The host's own address in the SSH session. sudo hides the variable, so it is also read from parent processes."""
     value, pid = os.environ.get("SSH_CONNECTION", ""), os.getpid()
     while not value and pid > 1:
         given = re.search(r"(?:^|\0)SSH_CONNECTION=([^\0]*)", machine.read(f"/proc/{pid}/environ"))

@@ -1,4 +1,4 @@
-"""Containers on a host as far as steps must know of them, and containerd's configuration as text."""
+"""Running containers on a host, and containerd's configuration as text."""
 
 from typing import Any, Dict, List
 
@@ -9,7 +9,7 @@ CONFIG_FILE = "/etc/containerd/config.toml"
 CONFIG_DROP_INS = "/etc/containerd/conf.d"
 MIRRORS = "/etc/containerd/certs.d"
 SERVERS = {"docker.io": "registry-1.docker.io"}
-"""Where a registry answers when that is not under the name that stands in image references."""
+"""Addresses of registries that differ from the name in image references."""
 
 
 def running_containers(machine: Machine) -> int:

@@ -1,7 +1,7 @@
-"""What the distribution's own network daemons are told about the rails: to leave them alone, as files of ours.
+"""Files that make the distribution's own network daemons leave the rails alone.
 
-A file counts from the daemon's next start on, at the latest from the next boot: nothing here reloads one, since that
-could take an address away, and the management interface is theirs.
+A file takes effect at the daemon's next start, at the latest at the next boot. Nothing here reloads a daemon: it owns
+the management interface, and a reload could remove that address.
 """
 
 import re
@@ -22,7 +22,7 @@ KEPT = "[Network]\nManageForeignRoutes=no\nManageForeignRoutingPolicyRules=no\n"
 
 
 def drop_ins(host: Host) -> Dict[str, bytes]:
-    """Path and content of the files that this host needs; none where a guest's own tool keeps the rails' addresses."""
+    """Path and content of the files that this host needs; none where a guest's own tool sets the rails' addresses."""
     if host.document.get("guest_network") or not host.pfs:
         return {}
     found: Dict[str, bytes] = {}
@@ -38,9 +38,8 @@ def drop_ins(host: Host) -> Dict[str, bytes]:
 def refuse_defined_rails(host: Host) -> None:
     """Refuses a rail of bare metal that netplan, NetworkManager or networkd sets up: of two owners the last one wins.
 
-    networkd takes addresses away that it does not know when it sets a link up (systemd-networkd.service(8)), beside our
-    unit. In a guest the guest's own tool keeps the address until it is given back, and other files are asked what they
-    say.
+    When networkd sets a link up, it removes addresses that it does not know (systemd-networkd.service(8)). Guests have
+    a check of their own (`guest_others`), because there the guest's own tool sets the address.
     """
     before = load_json(host.machine, BASELINE_FILE).get("steps", {})
     if host.booting or host.document.get("guest_network") or "guest_network" in before:

@@ -1,4 +1,4 @@
-"""Which family of distributions a host is of, and how its packages are asked for and installed; never removed."""
+"""The distribution family of a host, and how its packages are listed and installed; never removed."""
 
 import re
 from typing import Callable, Dict, List, NamedTuple, Sequence
@@ -6,10 +6,10 @@ from typing import Callable, Dict, List, NamedTuple, Sequence
 from .machine import Done, Machine, StepError
 
 LOCK_S = 300
-"""How long another package run is waited for: a first boot's own upgrades take minutes."""
+"""How long a run waits for another package run: a first boot's own upgrades take minutes."""
 INSTALL_S = 900
 FAMILIES = {"debian": "debian", "ubuntu": "debian", "rhel": "rhel", "centos": "rhel", "fedora": "rhel"}
-"""Family by the names in os-release's ID and ID_LIKE; Rocky, Alma, Oracle and DGX OS say theirs in ID_LIKE."""
+"""Family by the names in os-release's ID and ID_LIKE; Rocky, Alma, Oracle and DGX OS have theirs in ID_LIKE."""
 APT = (
     "env",
     "DEBIAN_FRONTEND=noninteractive",
@@ -32,7 +32,7 @@ DNF = ("dnf", "-q", "-y", "--setopt=install_weak_deps=False")
 
 
 class Distribution(NamedTuple):
-    """What os-release says."""
+    """What os-release contains."""
 
     family: str
     """debian or rhel; empty when it is neither."""
@@ -41,7 +41,7 @@ class Distribution(NamedTuple):
 
 
 def distribution(machine: Machine) -> Distribution:
-    """Which distribution this is. It never fails: most steps do not depend on it."""
+    """The distribution. It never fails, because most steps do not depend on it."""
     pairs = re.findall(r"^(\w+)=[\"']?(.*?)[\"']?$", machine.read("/etc/os-release"), re.MULTILINE)
     says: Dict[str, str] = dict(pairs)
     words = [says.get("ID", ""), *says.get("ID_LIKE", "").split()]
@@ -50,11 +50,7 @@ def distribution(machine: Machine) -> Distribution:
 
 
 def family(machine: Machine) -> str:
-    """The family of this host, `debian` or `rhel`.
-
-    Raises:
-        StepError: when it is neither.
-    """
+    """The family of this host, `debian` or `rhel`."""
     found = distribution(machine)
     if not found.family:
         raise StepError(
@@ -65,7 +61,7 @@ def family(machine: Machine) -> str:
 
 
 def missing_packages(machine: Machine, names: Sequence[str]) -> List[str]:
-    """Those that are not wholly installed, in their order."""
+    """The packages that are not completely installed, in their order."""
     if not names:
         return []
     if family(machine) == "debian":
@@ -83,15 +79,12 @@ def missing_packages(machine: Machine, names: Sequence[str]) -> List[str]:
 
 
 def install(machine: Machine, names: Sequence[str], may_go: Sequence[str] = ()) -> None:
-    """Installs packages from the repositories that the host has.
+    """Installs packages from the repositories that the host has. If others would have to be removed, it refuses.
 
     Args:
         machine: the host.
         names: packages, none of which is an option.
         may_go: the only packages that may be removed for them, such as the clock daemon that chrony replaces.
-
-    Raises:
-        StepError: when they are not to be had, or others would have to go.
     """
     if family(machine) == "debian":
         _apt_install(machine, names, may_go)
@@ -105,7 +98,7 @@ def _apt_install(machine: Machine, names: Sequence[str], may_go: Sequence[str]) 
     updated = _locked(machine, lambda: machine.run(*APT, "update", timeout_s=LOCK_S))
     planned = machine.run(*APT, "--simulate", "install", "--", *names, timeout_s=120)
     if planned.code and updated.code:
-        planned = updated  # what is known is too old, and why it is not newer says more
+        planned = updated  # the lists are too old, and the failed update says why
     if planned.code:
         raise _refused("install", planned)
     going = [name for name in re.findall(r"^Remv (\S+)", planned.out, re.MULTILINE) if name not in may_go]

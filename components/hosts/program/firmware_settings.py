@@ -1,4 +1,4 @@
-"""Firmware settings of NVIDIA's NICs, asked of the NIC itself."""
+"""Firmware settings of NVIDIA's NICs, read from the NIC itself."""
 
 import re
 from typing import Dict, NamedTuple, Optional
@@ -18,11 +18,7 @@ class Setting(NamedTuple):
 
 
 def query(machine: Machine, device: str) -> Dict[str, Setting]:
-    """The settings of one NIC by name; those that are no numbers are left out.
-
-    Raises:
-        StepError: when no tool can tell them.
-    """
+    """The settings of one NIC by name; only numbers."""
     printed = machine.must(tool_of(machine), "-d", device, "-e", "query", timeout_s=TOOL_S)
     found = {}
     for line in printed.splitlines():
@@ -37,11 +33,7 @@ def query(machine: Machine, device: str) -> Dict[str, Setting]:
 
 
 def tool_of(machine: Machine) -> str:
-    """The tool that is installed.
-
-    Raises:
-        StepError: when none is.
-    """
+    """The tool that is installed."""
     for name in TOOLS:
         if machine.run(name, "--version").code != 127:
             return name

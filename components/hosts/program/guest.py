@@ -1,7 +1,7 @@
-"""The rail's address in a guest's own words: files for netplan or NetworkManager, as data.
+"""Files for netplan or NetworkManager with a rail's address in a guest.
 
-Each tool gets one file of ours for an interface. Files that are there already stay as they are, and nothing here makes
-a tool look at another interface: `netplan apply` would, so what netplan renders is taken over for this one only.
+Each tool gets one file per interface, and existing files stay unchanged. `netplan apply` would also reconfigure other
+interfaces, so only the files that netplan renders for this interface are activated.
 """
 
 import hashlib
@@ -25,22 +25,18 @@ Words = List[List[str]]
 
 
 class Plan(NamedTuple):
-    """What a tool is given for one interface."""
+    """A tool's file for one interface, and the commands that activate it."""
 
     path: str
     text: str
     start: Words
-    """Makes the tool take the file; nothing but this interface is touched."""
+    """Activates the file, without touching other interfaces."""
     stop: Words
-    """Makes the tool let go of the interface, before the file goes."""
+    """Deactivates it, before the file is removed."""
 
 
 def tool_of(machine: Machine, asked: str) -> str:
-    """The tool that keeps this guest's addresses.
-
-    Raises:
-        StepError: when the guest has none of those that are known, or not the one that is asked for.
-    """
+    """The tool that sets this guest's addresses."""
     looks = {
         "netplan": lambda: machine.exists("/usr/sbin/netplan") and machine.exists(NETPLAN),
         "nmcli": lambda: machine.run("nmcli", "-t", "-f", "RUNNING", "general").out.strip() == "running",
@@ -78,10 +74,10 @@ def _netplan(pf: Dict[str, Any]) -> Plan:
 
 
 def _nmcli(pf: Dict[str, Any]) -> Plan:
-    """A keyfile: every NetworkManager reads those, also where its habit are ifcfg files.
+    """A keyfile: every NetworkManager reads these, even where the distribution uses ifcfg files.
 
     The priority is the highest there is: cloud-init's profiles have 120, those of VMware's customization up to 999,
-    and of equals NetworkManager takes the one that was used last.
+    and of equal ones NetworkManager takes the last one used.
     """
     name = pf["interface"]
     profile, path = f"rocelab-{name}", f"{PROFILES}/rocelab-{name}.nmconnection"
@@ -113,11 +109,7 @@ def _nmcli(pf: Dict[str, Any]) -> Plan:
 
 
 def rendered_by_netplan(machine: Machine, name: str) -> Dict[str, str]:
-    """What netplan makes of the files in its folder for one interface: path and text, for networkd or NetworkManager.
-
-    Raises:
-        StepError: when netplan refuses them; nothing in use has changed then.
-    """
+    """The files that netplan renders for one interface: path and text, for networkd or NetworkManager."""
     for folder in (NETPLAN, RUN_NETWORKS, RUN_PROFILES):
         for file in machine.names(RENDERED + folder):
             machine.remove(f"{RENDERED}{folder}/{file}")
@@ -135,7 +127,7 @@ def rendered_by_netplan(machine: Machine, name: str) -> Dict[str, str]:
 
 
 def netplan_start(path: str, name: str) -> Words:
-    """Makes the service that netplan renders for take this one file."""
+    """Activates one rendered file."""
     if path.startswith(RUN_NETWORKS):
         return [["networkctl", "reload"], ["networkctl", "reconfigure", name]]
     wait = ["nmcli", "--wait", str(ACTIVATION_S), "connection"]
@@ -143,19 +135,19 @@ def netplan_start(path: str, name: str) -> Words:
 
 
 def netplan_stop(path: str, name: str) -> Words:
-    """Before the file goes; networkd lets go by itself when it is reloaded."""
+    """Before the file is removed; networkd needs only the reload after it."""
     if path.startswith(RUN_NETWORKS):
         return []
     return [["nmcli", "--wait", str(ACTIVATION_S), "connection", "down", f"netplan-{name}"]]
 
 
 def reloads(paths: List[str]) -> Words:
-    """Makes services forget files that are gone."""
+    """Makes services forget removed files."""
     networkd = any(path.startswith(RUN_NETWORKS) for path in paths)
     profiles = any(path.startswith((PROFILES, RUN_PROFILES)) for path in paths)
     return [["networkctl", "reload"]] * networkd + [["nmcli", "connection", "reload"]] * profiles
 
 
 def mode_of(path: str) -> int:
-    """Mode of a file: networkd reads its files as a user of its own; everything else of these is for root alone."""
+    """Mode of a file: networkd reads its files as its own user; all others are for root only."""
     return 0o644 if path.startswith(RUN_NETWORKS) else 0o600

@@ -1,7 +1,7 @@
-"""Files of others that define a rail too: what made the machine (VMware's customization, cloud-init) writes such ones.
+"""Files of other programs that also define a rail, such as those of VMware's customization and cloud-init.
 
-One that says what ours says is left where it is; any other is refused by name, since both would apply. What cannot be
-read for certain, as YAML in braces, counts as something else: only the block style of those programs is read.
+A file with the same settings is left alone; any other is refused by name, since both would apply. Only the block style
+of those programs is read: YAML in braces counts as different.
 """
 
 import re
@@ -19,7 +19,7 @@ REMEDY = "make it say what the lab says, or take {} out of it (cloud-init: netwo
 
 
 def refuse_other_definitions(machine: Machine, tool: str, pf: Dict[str, Any]) -> None:
-    """Refuses a PF that a file of somebody else's defines in another way; that file is never changed from here.
+    """Refuses a PF that another program's file defines differently; that file is never changed.
 
     Of several profiles NetworkManager takes the one with the highest priority, so that only its equals count.
     """
@@ -42,14 +42,14 @@ def refuse_other_definitions(machine: Machine, tool: str, pf: Dict[str, Any]) ->
 
 
 def definition_of(machine: Machine, name: str) -> str:
-    """The file by which a network daemon sets an interface up, whatever it says; empty when none does.
+    """The file by which a network daemon sets an interface up; empty when there is none.
 
-    RHEL's installer writes a profile for each NIC that it was not told to use, which never starts by itself. What
-    networkd has matched it says itself, in a file per link: patterns, drivers and netplan's own matches included.
+    A profile that never starts by itself does not count: RHEL's installer writes one for each unused NIC. networkd
+    records what it matched in a file per link, with patterns, drivers and netplan's own matches resolved.
     """
     hardware = _hardware(machine, name)
     found = [path for path, text in _files(machine, NETPLAN, ".yaml") if _yaml_defines(text, name, hardware)]
-    for path, text in _files(machine, PROFILES):  # those below /run are netplan's, and its own files say the same
+    for path, text in _files(machine, PROFILES):  # netplan renders those below /run from the files above
         pairs = _pairs(text)
         if _profile_is_for(pairs, name, hardware) and pairs.get("autoconnect", "true").lower() not in NO:
             found.append(path)
@@ -63,7 +63,7 @@ def definition_of(machine: Machine, name: str) -> str:
 
 
 def defines_alone(machine: Machine, name: str) -> bool:
-    """Whether netplan has a definition of the interface that is not ours."""
+    """Whether netplan has another definition of the interface."""
     return any(_block(text, name) is not None for _, text in _files(machine, NETPLAN, ".yaml"))
 
 
@@ -113,10 +113,10 @@ def _depth(line: str) -> int:
 
 
 def _yaml_differs(text: str, pf: Dict[str, Any], hardware: str) -> Optional[str]:
-    """What a netplan file says of the PF that ours does not; None when joining both gives what the lab asks for.
+    """What a netplan file sets differently for the PF; None when both files together give what the lab file asks for.
 
-    Of a value that both have, netplan takes the one of the file whose name comes last, and lists are joined: an
-    address that stands in both is one address (netplan 0.106).
+    netplan takes a value from the file whose name sorts last, and joins lists: an address in both files is one address
+    (netplan 0.106).
     """
     name = pf["interface"]
     found = _block(text, name)
@@ -145,13 +145,13 @@ def _yaml_differs(text: str, pf: Dict[str, Any], hardware: str) -> Optional[str]
 
 
 def _said(block: List[str]) -> Dict[str, List[str]]:
-    """Dotted keys of an indented block, and what they are given: one value, or a list of them."""
+    """Dotted keys of an indented block, each with its value or list of values."""
     said: Dict[str, List[str]] = {}
     above: List[Tuple[int, str]] = []
     for line in block:
         depth, words = _depth(line), line.strip()
         item = words.startswith("- ")
-        # an item may stand as deep as its key does
+        # an item may have the same indentation as its key
         above = [entry for entry in above if entry[0] < depth or (item and entry[0] == depth)]
         if item:
             said.setdefault(".".join(key for _, key in above), []).append(words[2:].strip("\"' "))

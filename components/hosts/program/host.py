@@ -28,13 +28,13 @@ class Host:
         self.pfs: List[Dict[str, Any]] = document["pfs"]
         self.changed: List[str] = []
         self.armed = self.booting = False
-        self.at = "waits for another run here, or looks at the host"  # what is under way, as a slow run says on stderr
+        self.at = "waits for another run here, or looks at the host"  # what is running, as a slow run reports on stderr
         self._links: Optional[Dict[str, Dict[str, Any]]] = None
         self._opened: Tuple[bool, Optional[Set[str]]] = (False, None)
         self._remembered: Dict[str, Any] = {}
 
     def remembered(self, key: str, look: Callable[[], Any]) -> Any:
-        """Caches the answer of a slow look until something changes."""
+        """Caches a slow answer until something changes."""
         if key not in self._remembered:
             self._remembered[key] = look()
         return self._remembered[key]
@@ -82,8 +82,15 @@ class Host:
         """Whether it is administratively up, with or without a cable."""
         return "UP" in self.links().get(netdev, {}).get("flags", [])
 
+    def pci_address(self, netdev: str) -> str:
+        """PCI address of the function behind a netdev; empty when there is none."""
+        return self.machine.target(f"/sys/class/net/{netdev}/device")
+
+    def driver(self, netdev: str) -> str:
+        """The driver of a netdev; empty when it has none."""
+        return self.machine.target(f"/sys/class/net/{netdev}/device/driver")
+
     def vfs(self, pf: str) -> List[Vf]:
-        """The VFs of a PF in their order."""
         device, machine = f"/sys/class/net/{pf}/device", self.machine
         found = []
         for name in machine.names(device):
@@ -102,15 +109,15 @@ class Host:
     def rdma_devices(self, pf: str) -> List[str]:
         """RDMA devices of a PF: the NIC's own, PVRDMA beside a vmxnet3, and soft-RoCE over its netdev."""
         own = self.machine.names(f"/sys/class/net/{pf}/device/infiniband")
-        slot, _, function = self.machine.target(f"/sys/class/net/{pf}/device").rpartition(".")
-        if function == "0" and self.machine.target(f"/sys/class/net/{pf}/device/driver") == "vmxnet3":
+        slot, _, function = self.pci_address(pf).rpartition(".")
+        if function == "0" and self.driver(pf) == "vmxnet3":
             own = [*own, *self.machine.names(f"/sys/bus/pci/devices/{slot}.1/infiniband")]
         return sorted({*own, *(name for name, parent in self.rdma_parents().items() if parent == pf)})
 
     def uses(self, pf: str) -> Dict[int, str]:
         """Why each VF that is in use must be left alone, by index. What cannot be read counts as in use.
 
-        A VF without a driver has no netdev and no RDMA device, so nothing can use it, whatever the lists say.
+        A VF without a driver has no netdev and no RDMA device, so nothing can use it, even if the lists name it.
         """
         vfs = [vf for vf in self.vfs(pf) if vf.driver]
         allocated = allocated_devices(self.machine) if vfs else set()

@@ -1,8 +1,8 @@
-"""Which NIC a name of the lab means: its PCI address and MAC are written down, since drivers rename netdevs.
+"""Which NIC an interface name in the lab file means: drivers rename netdevs, so PCI address and MAC are recorded.
 
 With MLNX_OFED or DOCA enp5s0f0 can become enp5s0f0np0, since udev's names have the port that a driver reports
 (systemd.net-naming-scheme(7), openshift-docs#60041). Everything else in the lab, device plugins and policies included,
-speaks of the name; so a PF that was renamed gets its name back, and before a driver is replaced names are pinned.
+uses the name. So a renamed PF gets its name back, and names are pinned before a driver is replaced.
 """
 
 import json
@@ -33,31 +33,31 @@ class Nic(NamedTuple):
     mac: str
 
 
-def seen_nic(host: Host, pf: str) -> Nic:
-    """The NIC behind a netdev that is there; the MAC is the one that the card came with."""
+def nic_of(host: Host, pf: str) -> Nic:
+    """The NIC behind a netdev, with the card's permanent MAC."""
     link = host.links().get(pf, {})
-    return Nic(host.machine.target(f"/sys/class/net/{pf}/device"), link.get("permaddr") or link.get("address", ""))
+    return Nic(host.pci_address(pf), link.get("permaddr") or link.get("address", ""))
 
 
 def known_nics(machine: Machine) -> Dict[str, Nic]:
-    """What was written down, by the lab's name of each PF."""
+    """The recorded NICs, by the PF's name in the lab file."""
     return {name: Nic(*entry) for name, entry in load_json(machine, NICS_FILE).get("pfs", {}).items()}
 
 
 def remember_nics(host: Host) -> None:
-    """Writes down every PF of the document that is there; one that is away keeps what was known of it."""
+    """Records every PF of the document; the record of a PF that is missing now stays."""
     known = known_nics(host.machine)
     names = [pf["interface"] for pf in host.pfs]
-    seen = {name: seen_nic(host, name) for name in names if name in host.links()}
+    seen = {name: nic_of(host, name) for name in names if name in host.links()}
     now = {name: seen.get(name, known.get(name)) for name in names if name in seen or name in known}
     if now != known:
         host.machine.put(NICS_FILE, json.dumps({"pfs": now}, sort_keys=True) + "\n")
 
 
-def pci_address(host: Host, pf: str) -> str:
-    """Where a PF is plugged in, also while its driver is away; empty for one that nobody has seen yet."""
+def lasting_pci_address(host: Host, pf: str) -> str:
+    """PCI address of a PF, also while its driver is not loaded; empty for a PF that was never seen."""
     known = known_nics(host.machine).get(pf)
-    return host.machine.target(f"/sys/class/net/{pf}/device") or (known.pci_address if known else "")
+    return host.pci_address(pf) or (known.pci_address if known else "")
 
 
 def devices_are_there(host: Host) -> bool:
@@ -66,7 +66,7 @@ def devices_are_there(host: Host) -> bool:
     return all(
         (
             machine.exists(f"/sys/class/net/{pf['interface']}")
-            or machine.names(f"/sys/bus/pci/devices/{pci_address(host, pf['interface'])}/net")
+            or machine.names(f"/sys/bus/pci/devices/{lasting_pci_address(host, pf['interface'])}/net")
         )
         and (pf["driver"] != MODULE or machine.exists(f"/sys/class/infiniband/{pf['rdma_device']}"))
         for pf in host.pfs
@@ -74,19 +74,15 @@ def devices_are_there(host: Host) -> bool:
 
 
 def restore_names(host: Host) -> None:
-    """Gives each PF that we know and that was renamed its name back.
-
-    Raises:
-        StepError: when another NIC has that name now, or when it cannot be renamed without harm.
-    """
+    """Gives each renamed PF its name back, unless another NIC has that name now."""
     for name, nic in known_nics(host.machine).items():
         if name not in [pf["interface"] for pf in host.pfs]:
             continue
         now = _netdev_of(host, name, nic)
         if now in ("", name):
-            continue  # as it was; or away, or another card in another slot, which is what the lab says now
+            continue  # unchanged, missing, or another card that the lab file names now
         if name in host.links():
-            slot = seen_nic(host, name).pci_address
+            slot = nic_of(host, name).pci_address
             raise StepError(
                 f"{name} is the NIC in slot {slot} now; it was the one in {nic.pci_address}, which is called {now} now",
                 f"pin the names by .link files (systemd.link(5): Path=pci-{nic.pci_address}, Name={name}) and reboot, "
@@ -105,10 +101,9 @@ def restore_names(host: Host) -> None:
 
 
 def pin_names(host: Host) -> None:
-    """Writes down for udev how every netdev of the driver is called, a management port too; VFs are made by us."""
+    """Pins the name of every netdev of the driver in udev, a management port too; VFs are not pinned."""
     for name, text in _link_files(host).items():
-        if host.machine.content(LINK_FILE.format(name)) != text.encode():
-            host.machine.put(LINK_FILE.format(name), text)
+        host.machine.ensure(LINK_FILE.format(name), text)
 
 
 def unpinned_names(host: Host) -> List[str]:
@@ -123,17 +118,14 @@ def unpinned_names(host: Host) -> List[str]:
 def _link_files(host: Host) -> Dict[str, str]:
     machine, found = host.machine, {}
     for name in sorted(host.links()):
-        device = f"/sys/class/net/{name}/device"
-        if machine.target(device + "/driver") == MODULE and not machine.exists(device + "/physfn"):
-            found[name] = LINK_TEXT.format(pci_address=machine.target(device), driver=MODULE, name=name)
+        if host.driver(name) == MODULE and not machine.exists(f"/sys/class/net/{name}/device/physfn"):
+            found[name] = LINK_TEXT.format(pci_address=host.pci_address(name), driver=MODULE, name=name)
     return found
 
 
 def _netdev_of(host: Host, pf: str, nic: Nic) -> str:
     """The netdev of a NIC as it is called now; of several in one slot (representors) the one with its MAC."""
     links = host.links()
-    there: List[str] = [
-        name for name in sorted(links) if host.machine.target(f"/sys/class/net/{name}/device") == nic.pci_address
-    ]
-    same = [name for name in there if seen_nic(host, name).mac == nic.mac]
+    there: List[str] = [name for name in sorted(links) if host.pci_address(name) == nic.pci_address]
+    same = [name for name in there if nic_of(host, name).mac == nic.mac]
     return pf if pf in there else (same or there or [""])[0]

@@ -1,4 +1,4 @@
-"""One run at a time on a host, and none beside the one at boot."""
+"""One run at a time on a host, including the run of the boot unit."""
 
 import fcntl
 import os
@@ -10,16 +10,16 @@ from .places import BOOT_RUN_WAIT_S, LOCK_FILE, LOCK_WAIT_S, REVERT_FILE, STARTI
 def wait_for_boot(machine: Machine) -> None:
     """Waits while the unit of a starting host is about to run or runs: what it has not set yet has not drifted.
 
-    A unit that hangs keeps nobody: what is seen then is what is there. One that a driver reload has started waits for
-    the confirmation of a run, so that the run must not wait for it.
+    The wait is bounded, so a unit that hangs blocks no run. A unit that a driver reload has started waits for the
+    confirmation of a run, so the run must not wait for it.
     """
     if machine.now_s() < STARTING_S and machine.exists(UNIT_LINK) and not machine.exists(REVERT_FILE):
         machine.wait(lambda: not _is_starting(machine), BOOT_RUN_WAIT_S)
 
 
 def _is_starting(machine: Machine) -> bool:
-    told = machine.run("systemctl", "show", "--property=ActiveState,Job", UNIT).out.split()
-    return "ActiveState=activating" in told or any(word.startswith("Job=") and word[4:].strip("0") for word in told)
+    state = machine.run("systemctl", "show", "--property=ActiveState,Job", UNIT).out.split()
+    return "ActiveState=activating" in state or any(word.startswith("Job=") and word[4:].strip("0") for word in state)
 
 
 class locked:  # noqa: N801  # read as a word of a sentence: with locked(...)
@@ -45,7 +45,7 @@ class locked:  # noqa: N801  # read as a word of a sentence: with locked(...)
         self.descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
         try:
             fcntl.flock(self.descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            # undo removes the file: a lock on the removed one would keep nobody out
+            # undo removes the file, and a lock on a removed file would exclude no other run
             ours = os.stat(path).st_ino == os.fstat(self.descriptor).st_ino
             if ours and not (self.confirmed and self.machine.exists(REVERT_FILE)):
                 return True

@@ -4,13 +4,13 @@ import json
 import os
 import subprocess
 import time
-from typing import Any, Callable, Dict, List, NamedTuple, Union
+from typing import Any, Callable, Dict, List, NamedTuple, Optional, Union
 
 SELINUX = "security.selinux"
 
 
 class StepError(Exception):
-    """A step that failed: the reason, and what to do about it."""
+    """A step that failed: the reason, and what to do about it. Every function of a step may raise it."""
 
     def __init__(self, reason: str, hint: str = "") -> None:
         super().__init__(reason)
@@ -75,6 +75,24 @@ class Machine:
             os.fsync(file.fileno())
         os.replace(target + ".new", target)
 
+    def ensure(self, path: str, content: Union[str, bytes], mode: int = 0o644) -> bool:
+        """Writes a file unless it has this content already; returns whether it was written."""
+        if self.content(path) == (content.encode() if isinstance(content, str) else content):
+            return False
+        self.put(path, content, mode)
+        return True
+
+    def snapshot(self, path: str) -> Optional[str]:
+        """The text of a file as an undo needs it; None when there is no such file."""
+        return self.content(path).decode(errors="replace") if self.exists(path) else None
+
+    def restore(self, path: str, text: Optional[str]) -> None:
+        """Puts a file back as `snapshot` found it."""
+        if text is None:
+            self.remove(path)
+        else:
+            self.put(path, text)
+
     def make_folder(self, path: str) -> None:
         """Creates a folder if there is none. In configfs that creates a kernel object."""
         os.makedirs(self.path(path), exist_ok=True)
@@ -128,7 +146,6 @@ class Machine:
         return time.monotonic()
 
     def pause(self, seconds: float) -> None:
-        """Waits."""
         time.sleep(seconds)
 
     def wait(self, ready: Callable[[], bool], timeout_s: float) -> bool:
@@ -142,7 +159,7 @@ class Machine:
 
 
 def _label_as(target: str, descriptor: int) -> None:
-    """Gives a new file the SELinux label of the one that it replaces, which confined services go by."""
+    """Gives a new file the SELinux label of the file that it replaces; confined services depend on it."""
     try:
         os.setxattr(descriptor, SELINUX, os.getxattr(target, SELINUX))
     except OSError:
@@ -150,11 +167,7 @@ def _label_as(target: str, descriptor: int) -> None:
 
 
 def load_json(machine: Machine, path: str) -> Dict[str, Any]:
-    """A JSON file that this program wrote; empty when it is missing.
-
-    Raises:
-        StepError: when it is damaged.
-    """
+    """A JSON file that this program wrote; empty when it is missing."""
     text = machine.read(path)
     try:
         found = json.loads(text) if text else {}

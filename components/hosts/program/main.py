@@ -135,11 +135,7 @@ def announce(doing: Callable[[], str]) -> threading.Event:
 
 
 def read_document(text: str) -> Document:
-    """The document on stdin.
-
-    Raises:
-        StepError: when it does not have this program's schema.
-    """
+    """The document on stdin."""
     try:
         document = json.loads(text)
         known = document["schema"] == SCHEMA and isinstance(document["pfs"], list)

@@ -1,7 +1,7 @@
 """A host's membership in the cluster that rocelab makes with kubeadm.
 
 Tokens and keys come on stdin, lie in memory (/run) while kubeadm reads them, and are never in an argument, a log or the
-answer. A journal on the host tells an unfinished kubeadm run from a finished one.
+answer. A journal on the host distinguishes an unfinished kubeadm run from a finished one.
 """
 
 import base64
@@ -100,7 +100,7 @@ CLUSTER_VERBS: Dict[str, Callable[[Host], None]] = {
 
 
 def answer(host: Host) -> Dict[str, Any]:
-    """The answer of a cluster verb: the membership, and the CA certificate that a joining host has to expect."""
+    """The answer of a cluster verb: the membership, and the CA certificate that a joining host must expect."""
     return {"kubernetes": membership(host.machine), "ca_pem": host.machine.read(CA_FILE)}
 
 
@@ -110,7 +110,7 @@ def _once(host: Host, doing: str, words: Tuple[str, ...]) -> None:
     if found["role"] and not found["unfinished"]:
         return
     if found["unfinished"]:
-        _reset(host)  # a run of ours was cut off here: kubeadm refuses to go on, and nothing of worth exists yet
+        _reset(host)  # an earlier run was interrupted: kubeadm refuses to continue it, and nothing of value exists yet
     elif found["remains"]:
         raise StepError(
             "kubeadm has run on this host before, and not for this lab",
@@ -127,11 +127,7 @@ def _once(host: Host, doing: str, words: Tuple[str, ...]) -> None:
 
 
 def _kubeadm(host: Host, words: Tuple[str, ...]) -> None:
-    """Runs kubeadm with the configuration that came on stdin.
-
-    Raises:
-        StepError: with what kubeadm found wrong.
-    """
+    """Runs kubeadm with the configuration that came on stdin."""
     machine = host.machine
     place = machine.path(CONFIG_FILE)
     machine.make_folder(RUN)
@@ -183,19 +179,16 @@ def _digest(pem: str) -> str:
 CERTIFICATE = "/var/lib/kubelet/pki/kubelet-client-current.pem"
 """Certificate and key by which the kubelet is known to the API server; it may read its own node."""
 REGISTERED_S = 90
-"""A kubelet that lives has registered within seconds; systemd starts one that died after ten."""
+"""A running kubelet registers within seconds; systemd restarts one that exits after ten."""
 ANSWER_S = 10
 PAUSE_S = 1
 
 
 def wait_until_registered(machine: Machine, server: str, node: str, ca_file: str) -> None:
-    """Returns as soon as the API server knows the node, or cannot be asked: then kubeadm's own result counts.
+    """Waits until the API server knows the node, or does not answer: then kubeadm's own result counts.
 
     kubeadm join of a worker succeeds as soon as the kubelet has answered once. A kubelet that dies right after, at each
-    start, never registers. A node of the same name from an earlier join is not told apart from the new one.
-
-    Raises:
-        StepError: when the API server answers, and has no such node.
+    start, never registers. A node of the same name from an earlier join also counts.
     """
     end_s = machine.now_s() + REGISTERED_S
     while _knows(machine, server, node, ca_file) is False:

@@ -10,7 +10,7 @@ DKMS_KEYS = ("/var/lib/shim-signed/mok/MOK.der", "/var/lib/dkms/mok.pub")
 """What DKMS signs modules with: on Ubuntu, and elsewhere."""
 BUILD_S = 1500
 SIGNED_GPU = "packages with signed modules (Ubuntu: linux-modules-nvidia-…)"
-"""What a GPU driver can be had from instead, where the kernel takes no module that was built here."""
+"""The alternative for a GPU driver where the kernel refuses modules that are built on the host."""
 
 
 def secure_boot(machine: Machine) -> str:
@@ -22,19 +22,16 @@ def secure_boot(machine: Machine) -> str:
 
 
 def refuse_unsigned_modules(machine: Machine, instead: str) -> None:
-    """Refuses to build what the kernel would not load.
+    """Refuses to build modules that Secure Boot would not load, unless a DKMS key is enrolled.
 
     Args:
         machine: the host.
         instead: which other source has modules that the distribution has signed.
-
-    Raises:
-        StepError: under Secure Boot without a key of DKMS that the machine's owner has enrolled.
     """
     if secure_boot(machine) != "on":
         return
     for key in DKMS_KEYS:
-        # its exit status says the opposite of what one expects, so its words are read
+        # its exit status is the opposite of what you expect, so this reads its text
         if machine.exists(key) and "already enrolled" in machine.run("mokutil", "--test-key", key).out:
             return
     raise StepError(
@@ -49,7 +46,7 @@ def running_kernel(machine: Machine) -> str:
 
 
 def missing_headers(machine: Machine) -> List[str]:
-    """Packages with the headers of the running kernel, without which dkms builds nothing and says little."""
+    """Packages with the headers of the running kernel; without them dkms builds nothing and hardly reports it."""
     kernel = running_kernel(machine)
     if machine.exists(f"/lib/modules/{kernel}/build/"):
         return []
@@ -62,5 +59,5 @@ def build_for_this_kernel(machine: Machine) -> None:
 
 
 def built_by_dkms(names: Iterable[str]) -> bool:
-    """Whether one of these packages brings sources that dkms builds, as their names tell in both families."""
+    """Whether one of these packages has sources that dkms builds, by the names in both families."""
     return any(DKMS in name for name in names)

@@ -3,7 +3,8 @@
 import re
 from typing import Any, Dict, List, NamedTuple, Tuple
 
-from .machine import Machine
+from .host import Host
+from .machine import Done, Machine
 
 SMI_S = 90
 """nvidia-smi wakes each GPU of a host without persistence mode."""
@@ -15,7 +16,7 @@ PEERMEM_MODULES = ("nvidia_peermem", "nv_peer_mem")
 
 
 class Gpus(NamedTuple):
-    """What nvidia-smi says, one for all: mixed GPUs in a host are no RDMA lab."""
+    """What nvidia-smi reports, for all GPUs of a host together: they are expected to be of one model."""
 
     driver: str
     cuda: str
@@ -35,17 +36,20 @@ class Way(NamedTuple):
     why: str
 
 
-def gpus(machine: Machine) -> Gpus:
-    """The GPUs of a host."""
-    done = machine.run("nvidia-smi", "-q", timeout_s=SMI_S)
-    if done.code:
-        said = (done.err or done.out).strip().splitlines()
-        return Gpus("", "", 0, "", "", "", said[0][:150] if said else f"nvidia-smi ended with {done.code}")
-    return parse_smi(done.out)
+def smi(host: Host) -> Tuple[str, str]:
+    """What `nvidia-smi -q` prints, and why it fails; it runs once until something changes."""
+    done: Done = host.remembered("nvidia-smi", lambda: host.machine.run("nvidia-smi", "-q", timeout_s=SMI_S))
+    said = (done.err or done.out).strip().splitlines()
+    return done.out, (said[0][:150] if said else f"nvidia-smi ended with {done.code}") if done.code else ""
+
+
+def gpus(host: Host) -> Gpus:
+    printed, trouble = smi(host)
+    return Gpus("", "", 0, "", "", "", trouble) if trouble else parse_smi(printed)
 
 
 def parse_smi(printed: str) -> Gpus:
-    """The first GPU's names, and what holds for all. Drivers before 470 tell no architecture: the name has to do."""
+    """The first GPU's names, and what is common to all. Drivers before 470 print no architecture."""
     pairs: Dict[str, str] = {}
     for key, value in re.findall(r"^\s*([^:\n]+?)\s+: (.+?)\s*$", printed, re.MULTILINE):
         pairs.setdefault(key, value)
@@ -80,7 +84,7 @@ def gpudirect_way(gpu: Gpus, open_module: bool, kernel: str, peer_api: bool) -> 
 
     DMA-BUF needs Turing or newer, the open kernel module, CUDA 11.7 (driver 515) and Linux 5.12; peermem needs the peer
     memory interface in ib_core (GPU Operator documentation, "GPUDirect RDMA and GPUDirect Storage"). Volta, as in
-    seed A's DGX-1, has no open module, so it is peermem there, with driver 580 at most. GeForce has neither.
+    the DGX-1 of the DeepOps RoCE guide, has no open module: only peermem, with driver 580 at most. GeForce has neither.
     """
     if gpu.trouble or not gpu.attached:
         return Way("none", gpu.trouble or "no GPU")
@@ -100,10 +104,10 @@ def gpudirect_way(gpu: Gpus, open_module: bool, kernel: str, peer_api: bool) -> 
     return Way("none", f"{reason}, and ib_core has no peer memory interface: that comes with DOCA-OFED")
 
 
-def way_of(machine: Machine) -> Way:
-    """The best way on this host."""
+def way_of(host: Host) -> Way:
+    machine = host.machine
     return gpudirect_way(
-        gpus(machine),
+        gpus(host),
         "Open Kernel Module" in machine.read("/proc/driver/nvidia/version"),
         machine.read("/proc/sys/kernel/osrelease"),
         PEER_API in machine.read("/proc/kallsyms"),
@@ -111,10 +115,10 @@ def way_of(machine: Machine) -> Way:
 
 
 def path_facts(machine: Machine) -> Dict[str, Any]:
-    """What between NIC and GPU slows them down: an IOMMU that translates, and bridges with ACS.
+    """What slows the path between NIC and GPU: an IOMMU that translates, and bridges with ACS.
 
-    ACS sends what peers say to each other through the root complex. Both are only reported: they are set in the BIOS,
-    and virtual machines need them.
+    ACS sends peer-to-peer traffic through the root complex. Both are only reported: they are set in the BIOS, and
+    virtual machines need them.
     """
     groups = machine.names("/sys/kernel/iommu_groups")
     kinds = {machine.read(f"/sys/kernel/iommu_groups/{group}/type") for group in groups}
@@ -123,7 +127,7 @@ def path_facts(machine: Machine) -> Dict[str, Any]:
 
 
 def slow_path(path: Dict[str, Any]) -> List[str]:
-    """Warnings, for whoever wonders why GPUs and NICs are slow together on bare metal."""
+    """Warnings about a slow path between GPUs and NICs on bare metal."""
     found = []
     if path["iommu_groups"] == "translating":
         found.append(

@@ -1,4 +1,4 @@
-"""The NIC's driver as it is on a host: which is installed, whether it is built for this kernel, which is loaded."""
+"""The NIC driver on a host: what is installed, whether it is built for the running kernel, and what is loaded."""
 
 import re
 from typing import List, NamedTuple
@@ -32,7 +32,7 @@ STACK = (
     *("mlx5_core", "mlx5_ib", "mlx4_core", "mlx4_en", "mlx4_ib", "mlxfw", "mlxdevm", "mlx_compat", "auxiliary"),
     *("ib_core", "ib_uverbs", "ib_umad", "ib_cm", "ib_ucm", "iw_cm", "ib_ipoib", "rdma_cm", "rdma_ucm"),
 )
-"""What openibd unloads and loads itself. A holder of one of these that is none of them stops it half-way."""
+"""The modules that openibd unloads and loads. Any other module that holds one of them stops openibd half-way."""
 
 
 class ModuleFile(NamedTuple):
@@ -80,7 +80,7 @@ def built(machine: Machine) -> str:
 
 
 def dkms_states(printed: str, kernel: str) -> List[str]:
-    """What dkms says of the vendor's kernel modules; empty when it does not know them.
+    """The states that dkms lists for the vendor's kernel modules; empty when it does not know them.
 
     Version 2 writes `mlnx-ofed-kernel, 5.8…, 5.4.0-150-generic, x86_64: installed`, version 3 a slash for the comma.
     """
@@ -117,7 +117,7 @@ def module_holders(machine: Machine) -> List[str]:
 
 
 def holders(host: Host) -> List[str]:
-    """Why the driver cannot be restarted under this host; empty when nobody would notice but our own links and VFs."""
+    """Why the driver cannot be restarted on this host; empty when a restart affects only the lab's links and VFs."""
     machine, found = host.machine, []
     host.forget()
     found += [f"module {name} is loaded" for name in CONSUMERS if machine.exists(f"/sys/module/{name}")]
@@ -131,7 +131,7 @@ def holders(host: Host) -> List[str]:
     vfs = {vf.netdev for pf in ours for vf in host.vfs(pf)}
     found += [f"{pf} VF {index}: {reason}" for pf in sorted(ours) for index, reason in host.uses(pf).items()]
     for name in sorted(host.links()):
-        if machine.target(f"/sys/class/net/{name}/device/driver") != MODULE or name in vfs:
+        if host.driver(name) != MODULE or name in vfs:
             continue
         try:
             refuse_what_carries_the_host(host, [name])

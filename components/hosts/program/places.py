@@ -4,14 +4,14 @@ SCHEMA = 1
 LOCK_WAIT_S = 60
 VF_WAIT_S = 120
 DEADLINE_S = 420
-"""Bound of a run whose document gives none: two PFs that each take the full VF wait, and the rest."""
+"""Bound of a run whose document has none: the full VF wait of two PFs, and the rest."""
 BOOT_DEVICE_WAIT_S = 60
 BOOT_LOCK_WAIT_S = 300
 """How long the unit waits for a run that is at work, and for the confirmation of what it did."""
 BOOT_RUN_WAIT_S = 90
 """How long a run waits for the one at boot: it takes seconds, and more where a driver creates many VFs."""
 STARTING_S = 900
-"""For how long after its start a host is asked whether its unit still runs; later that would be lost time."""
+"""For how long after the boot a run checks whether the unit still runs."""
 
 STATE = "/var/lib/rocelab"
 RUN = "/run/rocelab"
@@ -23,15 +23,15 @@ BASELINE_FILE = STATE + "/baseline.json"
 NICS_FILE = STATE + "/nics.json"
 """PCI address and MAC of each PF."""
 OWNER_FILE = STATE + "/owner"
-"""Name of the lab and stack that changes this host; whoever hands it over removes it."""
+"""Name of the lab and stack that own this host; to hand the host over, remove this file."""
 REVERT_FILE = RUN + "/revert.json"
 REVERTED_FILE = RUN + "/reverted.json"
 REBOOT_FILE = RUN + "/needs-reboot.json"
 """Fields that wait for a reboot, each with the reason. In memory: the reboot takes it away."""
 LOCK_FILE = "/run/rocelab.lock"
 COPY_PREFIX = ".rocelab-host"
-"""Copies of this program in the home of the user who logs in: each stack's own, so that a stack which the host then
-refuses takes nothing from the one that it belongs to."""
+"""Copies of this program in the login's home, one per digest, so a stack that the host refuses does not replace the
+copy of its owner."""
 
 
 def copy_of(sha256: str) -> str:
@@ -52,7 +52,7 @@ NETWORK_MANAGER_FILE = "/etc/NetworkManager/conf.d/60-rocelab.conf"
 NETWORKD_DROP_INS = "/etc/systemd/networkd.conf.d"
 NETWORKD_FILE = NETWORKD_DROP_INS + "/60-rocelab.conf"
 DAEMON_FILES = (NETWORK_MANAGER_FILE, NETWORKD_FILE)
-"""Only where the daemon is, and has to be told."""
+"""Written only on hosts with that daemon."""
 SYSTEM_FILES = (
     UNIT_LINK,
     UNIT_FILE,
@@ -61,5 +61,5 @@ SYSTEM_FILES = (
     MODPROBE_FILE,
     UDEV_FILE,
     *DAEMON_FILES,
-    NETWORKD_DROP_INS,  # a folder that distributions do not have; it goes only when it is empty
+    NETWORKD_DROP_INS,  # a folder that distributions do not have; removed only when it is empty
 )

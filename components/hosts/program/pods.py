@@ -2,7 +2,7 @@
 
 The kubelet keeps its checkpoint over reboots, and it frees a device of a pod that has ended in memory only: the file
 is written again with the next allocation (Kubernetes, `pkg/kubelet/cm/devicemanager/manager.go`, and issue 109595).
-The file alone therefore says nothing about now. A pod's cgroup does: the kubelet makes it before the pod's sandbox,
+So the file alone does not show the present. A pod's cgroup does: the kubelet makes it before the pod's sandbox,
 finds its own orphans by it (`pkg/kubelet/cm/pod_container_manager_linux.go`), and no cgroup outlives a boot.
 """
 
@@ -41,5 +41,5 @@ def live_pods(machine: Machine) -> Set[str]:
     for _, folders, _ in os.walk(machine.path(CGROUPS)):
         pods = {name: match[1].replace("_", "-") for name in folders for match in [POD_CGROUP.search(name)] if match}
         found.update(pods.values())
-        folders[:] = [name for name in folders if name not in pods]  # what is inside a pod is no other pod
+        folders[:] = [name for name in folders if name not in pods]  # pods do not contain pods
     return found

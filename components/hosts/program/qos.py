@@ -1,8 +1,8 @@
-"""What a NIC can be asked about its quality of service, in both forms: NVIDIA's tools, and the kernel's own.
+"""Reads and sets a NIC's quality of service in both forms: with NVIDIA's tools, and with the kernel's own.
 
 NVIDIA's (MLNX_OFED, DOCA): `mlnx_qos`, and sysfs below the netdev and the RDMA device. The kernel's: `dcb` of iproute2,
-and debugfs of mlx5. The defaults of rdma_cm stand in configfs in both; NVIDIA's `cma_roce_*` only write there too.
-An aspect is a short text; one that this host can neither show nor set is left out.
+and debugfs of mlx5. The defaults of rdma_cm are in configfs in both; NVIDIA's `cma_roce_*` write there too. An aspect
+is a short text; an aspect that this host can neither show nor set is left out.
 """
 
 import json
@@ -20,7 +20,7 @@ MODE, TOS = "default_roce_mode", "default_roce_tos"
 PAUSE = {"autoneg": "Autonegotiate", "rx": "RX", "tx": "TX"}
 """Words that `ethtool -A` takes, and that `ethtool -a` prints for them."""
 UNSUPPORTED = "not supported"
-"""By the NIC or its driver: `dcb` says so of most NICs other than NVIDIA's."""
+"""By the NIC or its driver: `dcb` prints this for most NICs other than NVIDIA's."""
 MLNX_QOS, DCB = "mlnx_qos", "dcb"
 OS, FIRMWARE = "os", "firmware"
 """Who decides a port's trust, priorities and flow control: with firmware its DCBX may overrule all that is set here."""
@@ -40,12 +40,12 @@ def map_text(mapping: Dict[int, int]) -> str:
 
 
 def map_of(text: str) -> Dict[int, int]:
-    """The other way round."""
+    """The inverse of `map_text`."""
     return {int(pair.partition(":")[0]): int(pair.partition(":")[2]) for pair in text.split()}
 
 
 def port_aspects(host: Host, pf: str) -> Tuple[str, Aspects]:
-    """The tool that this host has for a port, and what it tells: DCBX, trust, map of code points, flow control."""
+    """The tool that this host has for a port, and what it shows: DCBX, trust, map of code points, flow control."""
     done = host.machine.run("mlnx_qos", "-i", pf)
     if done.code == 0:
         return MLNX_QOS, parse_mlnx_qos(done.out)
@@ -63,7 +63,7 @@ def port_aspects(host: Host, pf: str) -> Tuple[str, Aspects]:
 def set_port(host: Host, pf: str, tool: str, wanted: Aspects) -> None:
     """Sets aspects of a port: trust before the map, since `mlnx_qos` maps code points of a port that trusts them.
 
-    DCBX comes first: what firmware decides, it decides again.
+    DCBX comes first: as long as firmware decides, it overrules the rest.
     """
     must = host.machine.must
     if "dcbx" in wanted and tool == MLNX_QOS:
@@ -98,7 +98,6 @@ def set_port(host: Host, pf: str, tool: str, wanted: Aspects) -> None:
 
 
 def parse_mlnx_qos(text: str) -> Aspects:
-    """What `mlnx_qos -i` prints."""
     trust = re.search(r"Priority trust state:\s*(\w+)", text)
     dcbx = re.search(r"DCBX mode:\s*(OS|Firmware) controlled", text)
     enabled = re.search(r"^\s*enabled((?:\s+[01])+)\s*$", text, re.MULTILINE)
@@ -153,7 +152,7 @@ def pause_aspect(host: Host, pf: str) -> Aspects:
 
 
 def set_pause(host: Host, pf: str, value: str) -> None:
-    """Sets global pause. Off means without autonegotiation too, or the partner would have a say."""
+    """Sets global pause. Off also means without autonegotiation, or the link partner could switch it on."""
     words = [word for name in PAUSE for word in (name, "on" if name in value.split() else "off")]
     host.machine.must("ethtool", "-A", pf, *words)
 
@@ -166,7 +165,6 @@ def rdma_cm_aspects(host: Host, device: str) -> Aspects:
 
 
 def set_rdma_cm(host: Host, device: str, aspects: Aspects) -> None:
-    """Sets the defaults of rdma_cm for a device."""
     open_rdma_cm(host, device)
     for aspect, file in (("roce_mode", MODE), ("roce_tos", TOS)):
         if aspect in aspects:
@@ -174,11 +172,7 @@ def set_rdma_cm(host: Host, device: str, aspects: Aspects) -> None:
 
 
 def open_rdma_cm(host: Host, device: str) -> None:
-    """Makes the folder by which configfs shows a device.
-
-    Raises:
-        StepError: when there is no such device, or no configfs.
-    """
+    """Makes the folder by which configfs shows a device."""
     machine = host.machine
     if not machine.exists(RDMA_CM):
         machine.run("mount", "-t", "configfs", "configfs", os.path.dirname(RDMA_CM))
@@ -193,7 +187,7 @@ def open_rdma_cm(host: Host, device: str) -> None:
 
 
 def nic_aspects(host: Host, pf: str, device: str, priority: int) -> Aspects:
-    """What only files tell: congestion control of a priority, its notifications, the class forced on all traffic."""
+    """What only files show: congestion control of a priority, its notifications, the class forced on all traffic."""
     machine, found = host.machine, {}
     ecn = f"/sys/class/net/{pf}/ecn"
     enabled = [machine.read(f"{ecn}/roce_{role}/enable/{priority}") for role in ("np", "rp")]
@@ -214,8 +208,7 @@ def cnp_files(host: Host, pf: str) -> List[str]:
     nvidia = f"/sys/class/net/{pf}/ecn/roce_np"
     if host.machine.exists(nvidia):
         return [f"{nvidia}/cnp_dscp", f"{nvidia}/cnp_802p_prio"]
-    pci_address = host.machine.target(f"/sys/class/net/{pf}/device")
-    kernel = f"/sys/kernel/debug/mlx5/{pci_address}/cc_params"
+    kernel = f"/sys/kernel/debug/mlx5/{host.pci_address(pf)}/cc_params"
     return [f"{kernel}/np_cnp_dscp", f"{kernel}/np_cnp_prio"]
 
 

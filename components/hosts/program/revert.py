@@ -1,4 +1,4 @@
-"""A network step undoes itself after a time, unless a new connection confirms it."""
+"""The revert: a network change undoes itself after a time unless a new connection confirms it."""
 
 import json
 import os
@@ -13,7 +13,7 @@ from .places import REVERT_FILE, REVERTED_FILE, RUN, UNCONFIRMED_FILE
 
 PROGRAM_COPY = RUN + "/host.pyz"
 LONGEST_RUN_S = 4 * 3600
-"""A run whose document asks for packages and drivers may hold the lock for long, and must not outlive its revert."""
+"""How long the revert waits for the lock: a run that installs packages and drivers holds it for hours."""
 
 
 def arm_revert(
@@ -30,7 +30,7 @@ def arm_revert(
         pfs: whose links are put back.
         files: put back too, before the links: the guest's network tool would set the links again.
         stop: commands before the files are put back.
-        start: commands after them, for files that were there before; for others the tool is told to forget them.
+        start: commands after them, for files that existed before; for new files the tool only reloads.
     """
     if host.booting:
         return  # what is applied at boot was confirmed before
@@ -87,7 +87,7 @@ def revert(machine: Machine) -> int:
 
 
 def _put_back(machine: Machine, entry: Dict[str, Any]) -> None:
-    """Files of a network tool as they were, and the tool told so. What fails is left to the links, which come next."""
+    """Restores files of a network tool and reloads it. What fails here is covered by the links, which come next."""
     for words in entry["stop"]:
         machine.run(*words)
     for path, text in entry["files"].items():
@@ -107,7 +107,7 @@ def link_state(host: Host, pf: str) -> Dict[str, Any]:
 
 
 def link_changes(host: Host, pf: str, wanted: Dict[str, Any]) -> List[str]:
-    """Lines for `ip -batch` that lead from what is to what is wanted."""
+    """Lines for `ip -batch` that change a link to the given state."""
     now = link_state(host, pf)
     lines = [f"address del {address} dev {pf}" for address in now["addresses"] if address not in wanted["addresses"]]
     if now["mtu_bytes"] != wanted["mtu_bytes"]:

@@ -1,4 +1,4 @@
-"""Secrets as files: brought to the login's home by the stack, and taken from there to where they are needed."""
+"""Secrets as files: the stack delivers them to the login's home, and steps install them from there."""
 
 import os
 
@@ -11,20 +11,25 @@ ALTERED = "altered"
 PREFIX = ".rocelab-secret-"
 
 
-def source_of(machine: Machine, name: str) -> str:
-    """Where a secret lies that was brought; the folder of the account that we came in by."""
+def login_home(machine: Machine) -> str:
+    """Home of the account that rocelab logs in with; empty when nobody logged in, as at boot."""
     user = os.environ.get("SUDO_USER", "")
-    homes = [line.split(":")[5] for line in machine.read("/etc/passwd").splitlines() if line.split(":")[0] == user]
-    return f"{homes[0] if user and homes else '/root'}/{PREFIX}{name}"
+    accounts = (line.split(":") for line in machine.read("/etc/passwd").splitlines())
+    return next((words[5] for words in accounts if user and words[0] == user), "")
+
+
+def source_of(machine: Machine, name: str) -> str:
+    """Where a delivered secret is."""
+    return f"{login_home(machine) or '/root'}/{PREFIX}{name}"
 
 
 def delivered(machine: Machine, name: str) -> bytes:
-    """The secret as it was brought; nothing when it was not."""
+    """The secret as it was delivered; empty when it was not."""
     return machine.content(source_of(machine, name))
 
 
 def state_of(wanted: bytes, found: bytes) -> str:
-    """How what is in place stands to what was brought. Without the latter nothing says that the former is wrong."""
+    """How the installed secret compares with the delivered one; without a delivered one, any is taken as right."""
     if not found:
         return NEWER if wanted else MISSING
     return DELIVERED if found == wanted or not wanted else NEWER

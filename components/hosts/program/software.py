@@ -1,11 +1,12 @@
-"""A vendor's software: fetched with its checksum, its repository set up, an older one removed when that is allowed."""
+"""Vendor software: download with a checksum, repositories, and the removal of an older version where it is allowed."""
 
 import hashlib
 import os
 import re
-from typing import Any, Dict, List, Sequence
+from typing import Any, Dict, List, Optional, Sequence
 
-from .distribution import APT, DNF, LOCK_S, family
+from .containers import refuse_package_scripts_under_containers
+from .distribution import APT, DNF, LOCK_S, family, install
 from .machine import Machine, StepError
 
 CACHE = "/var/cache/rocelab"
@@ -17,11 +18,7 @@ FIRMWARE_UPDATERS = ("mlnx-fw-updater",)
 
 
 def fetch(machine: Machine, download: Dict[str, Any]) -> str:
-    """A file of the vendor, as a path on this host; what is there with the right checksum is not fetched again.
-
-    Raises:
-        StepError: when it cannot be had, or is another file than the lab names.
-    """
+    """Downloads a vendor file, unless it is there already, and refuses another checksum; returns its path."""
     import urllib.request  # noqa: PLC0415  # as long as all the rest takes to start, and most runs fetch nothing
 
     url, wanted = str(download["url"]), str(download["sha256"])
@@ -50,15 +47,15 @@ def fetch(machine: Machine, download: Dict[str, Any]) -> str:
 
 
 def add_repository(machine: Machine, download: Dict[str, Any], keep: bool = False) -> None:
-    """Installs the package that tells apt or dnf of a vendor's repository.
+    """Installs the package that adds a vendor's repository to apt or dnf.
 
     Args:
         machine: the host.
         download: the package and its checksum.
-        keep: whether its file stays in our cache, for a second time.
+        keep: whether the package's file stays in the cache for a second installation.
     """
     place = fetch(machine, download)
-    # a path tells them that it is a file; unlike dpkg and rpm they wait for whoever installs something now
+    # apt and dnf take a path as a file, and unlike dpkg and rpm they wait for another installation
     words = [*APT, "--no-remove", "install", "--"] if family(machine) == "debian" else [*DNF, "install"]
     machine.must(*words, machine.path(place), timeout_s=LOCK_S + REMOVE_S)
     if not keep:
@@ -77,14 +74,14 @@ def refuse_firmware_updates(machine: Machine, names: Sequence[str]) -> None:
 
 
 def planned(machine: Machine, names: Sequence[str]) -> List[str]:
-    """All packages that would come with these; none when that cannot be planned, which the installation then tells."""
+    """All packages that would be installed with these; none when planning fails, which the installation reports."""
     if family(machine) == "debian":
         machine.run(*APT, "update", timeout_s=LOCK_S)
         said = machine.run(*APT, "--simulate", "install", "--", *names, timeout_s=120).out
         return re.findall(r"^Inst (\S+)", said, re.MULTILINE)
     # dnf's answer to --assumeno is an exit code of 1 and the table of what it would do
     said = machine.run("dnf", "-q", "--assumeno", "install", *names, timeout_s=LOCK_S).out
-    # a name that is too long for its column stands alone on its line
+    # a name that is too long for its column has its own line
     return re.findall(r"^ (\S+)(?: |$)", said, re.MULTILINE)
 
 
@@ -99,11 +96,7 @@ def installed_packages(machine: Machine, pattern: str) -> List[str]:
 
 
 def remove(machine: Machine, names: Sequence[str]) -> None:
-    """Removes these packages and no other.
-
-    Raises:
-        StepError: naming what depends on them.
-    """
+    """Removes these packages and no other."""
     if not names:
         return
     if family(machine) == "rhel":
@@ -120,8 +113,45 @@ def remove(machine: Machine, names: Sequence[str]) -> None:
     machine.must(*apt, "purge", "--", *names, timeout_s=LOCK_S + REMOVE_S)
 
 
+def install_packaged(machine: Machine, asked: Dict[str, Any], installed: str, what: str, setting: str) -> None:
+    """Installs the packages of a section, and its repository before them.
+
+    Args:
+        machine: the host.
+        asked: the section of the document; its source is packaged.
+        installed: the installed version; empty when there is none.
+        what: the software, for people.
+        setting: the section's path in the lab file.
+    """
+    if installed and not asked["replace"]:
+        raise StepError(
+            f"{what} {installed} is installed and {asked['version']} is wanted",
+            f"set {setting}.replace: true to let the packages {', '.join(asked['packages'])} replace it, "
+            "or take the version out",
+        )
+    refuse_package_scripts_under_containers(machine, what)
+    if asked["repository"]:
+        add_repository(machine, asked["repository"])
+    install(machine, asked["packages"])
+
+
+def version_field(found: str, wanted: Optional[str], any_version: str = "installed") -> str:
+    """An installed version in the words of the lab file, so that the same version compares as equal.
+
+    Args:
+        found: the installed version; empty when there is none.
+        wanted: the version in the lab file; None: any.
+        any_version: the field's value when any version conforms.
+    """
+    if not found:
+        return "not installed"
+    if not wanted:
+        return any_version
+    return wanted if same_version(found, wanted) else found
+
+
 def same_version(found: str, wanted: str) -> bool:
-    """Whether a version is the one that is meant: tools print 25.07-0.9.7 where packages say 25.07-0.9.7.0."""
+    """Whether two versions are the same: tools print 25.07-0.9.7 where packages have 25.07-0.9.7.0."""
     return found == wanted or found.startswith(wanted + ".") or (bool(found) and wanted.startswith(found + "."))
 
 

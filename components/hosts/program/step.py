@@ -38,23 +38,19 @@ class Step:
     """The same fields: how disruptive a repair is (none, link, service, reboot)."""
 
     def wanted(self, document: Document) -> Fields:
-        """The target values in the document."""
-        raise NotImplementedError
+        """The target values in the document; steps that only look have none."""
+        return {}
 
     def concerns(self, document: Document) -> bool:
-        """Whether the document concerns this step. Steps that only look have no fields, and override this."""
+        """Whether the document concerns this step. Steps without fields override this."""
         return bool(self.wanted(document))
 
     def observed(self, host: Host) -> Fields:
         """The actual values."""
-        raise NotImplementedError
+        return {}
 
     def refuse(self, host: Host) -> None:
-        """Refuses, before anything changes, what must not be done on this host.
-
-        Raises:
-            StepError: with the reason.
-        """
+        """Refuses, before anything changes, what must not be done on this host."""
 
     def installs(self, document: Document) -> Optional[str]:
         """The version that this step installs once and never upgrades; its field has the name of the step."""
@@ -62,7 +58,6 @@ class Step:
 
     def apply(self, host: Host, wrong: Set[str]) -> None:
         """Repairs the fields that deviate."""
-        raise NotImplementedError
 
     def facts(self, host: Host) -> Dict[str, Any]:
         """What only the host knows."""
@@ -72,19 +67,32 @@ class Step:
         """What the undo of the host needs; recorded once, before anything changes."""
         return {}
 
-    def before_pf(self, host: Host, pf: str) -> Before:
-        """What the undo of a PF needs; recorded once, under keys that no other step uses."""
-        return {}
+    def before_pf(self, host: Host, pf: str) -> Optional[Before]:
+        """What the undo of a PF needs, recorded once like `before`; None when there is nothing to undo."""
+        return None
 
-    def undo_pfs(self, host: Host, pfs: Dict[str, Before]) -> None:
-        """Restores PFs to their recorded state."""
+    def undo_pf(self, host: Host, pf: str, before: Before) -> None:
+        """Restores a PF to its recorded state."""
 
     def undo(self, host: Host, before: Before) -> None:
         """Restores the rest of the host."""
 
 
-def told(look: Callable[[], Value]) -> Value:
-    """The result of a look, or the reason why there is none: one failed look must not hide the rest of the host."""
+def section_of(document: Document, *path: str) -> Dict[str, Any]:
+    """A section of the document; empty where the lab file does not ask for it."""
+    for key in path:
+        document = document.get(key) or {}
+    return document
+
+
+def packaged(document: Document, *path: str) -> Dict[str, Any]:
+    """The section of software that rocelab installs from packages; empty where it does not."""
+    found = section_of(document, *path)
+    return found if found.get("source") == "packaged" else {}
+
+
+def value_or_reason(look: Callable[[], Value]) -> Value:
+    """A value, or the reason why it cannot be read: one failed read must not hide the rest of the host."""
     try:
         return look()
     except StepError as error:

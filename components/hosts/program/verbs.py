@@ -2,7 +2,6 @@
 
 import hashlib
 import json
-import os
 from typing import Any, Dict, List, Optional, Sequence, Set, Tuple
 
 from .baseline import forgotten, give_all_back, give_back, give_steps_back, record_baseline
@@ -29,8 +28,9 @@ from .places import (
     copy_of,
 )
 from .revert import PROGRAM_COPY, arm_revert
+from .secret_files import login_home
 from .step import Fields, Step, Value
-from .steps import STEPS
+from .steps import STEPS, wanted_fields
 from .steps.persistence import UNCONFIRMED
 
 Failure = Dict[str, str]
@@ -125,7 +125,6 @@ def undo(host: Host) -> None:
 
 
 def probe(host: Host) -> Fields:
-    """The actual value of every field."""
     fields: Fields = {}
     for step in STEPS:
         if step.wanted(host.document):
@@ -134,7 +133,6 @@ def probe(host: Host) -> Fields:
 
 
 def facts(host: Host) -> Dict[str, Any]:
-    """The facts of the host and of its steps."""
     machine = host.machine
     names = [pf["interface"] for pf in host.pfs if pf["interface"] in host.links()]
     found: Dict[str, Any] = {
@@ -159,15 +157,11 @@ def facts(host: Host) -> Dict[str, Any]:
 
 def reboots_needed(host: Host, fields: Fields) -> Dict[str, str]:
     """Fields that wait for a reboot and still deviate, each with the reason."""
-    wanted: Fields = {}
-    for step in STEPS:
-        wanted.update(step.wanted(host.document))
-    pending = host.reboot_reasons()
+    wanted, pending = wanted_fields(host.document), host.reboot_reasons()
     return {key: pending[key] for key in pending if key in fields and fields[key] != wanted.get(key)}
 
 
 def failure(step: str, error: StepError) -> Failure:
-    """A failed step as data."""
     return {"step": step, "reason": error.reason[:1500], "hint": error.hint[:500]}
 
 
@@ -201,13 +195,10 @@ def _awaits_confirmation(wrong: Dict[str, Tuple[Value, Value]]) -> bool:
 
 def _remove_copies(machine: Machine, but: str = "") -> None:
     """Removes copies of older programs, or all of them in an undo."""
-    user = os.environ.get("SUDO_USER", "")
-    for line in machine.read("/etc/passwd").splitlines():
-        words = line.split(":")
-        if user and words[0] == user:
-            for name in machine.names(words[5]):
-                if name.startswith(COPY_PREFIX) and name != but:
-                    machine.remove(f"{words[5]}/{name}")
+    home = login_home(machine)
+    for name in machine.names(home) if home else ():
+        if name.startswith(COPY_PREFIX) and name != but:
+            machine.remove(f"{home}/{name}")
 
 
 class OwnerError(StepError):
@@ -215,11 +206,7 @@ class OwnerError(StepError):
 
 
 def refuse_another_owner(host: Host) -> None:
-    """Refuses every change, undo and confirmation by another stack.
-
-    Raises:
-        OwnerError: with the owner's name, and how a host is handed over.
-    """
+    """Refuses every change, undo and confirmation by another stack."""
     owner, asking = host.machine.read(OWNER_FILE), _name(host)
     if owner and asking and owner != asking:
         raise OwnerError(
@@ -239,11 +226,7 @@ def _name(host: Host) -> str:
 
 
 def refuse_upgrade(host: Host, steps: Sequence[Step]) -> None:
-    """Refuses an upgrade. Without a preview the hosts' commands start before the Fleet can refuse it.
-
-    Raises:
-        StepError: when the document wants another version of what was installed here, and this host has the old one.
-    """
+    """Refuses an upgrade. Without a preview the hosts' commands start before the Fleet can refuse it."""
     before = _last_document(host)
     for step in steps:
         old, new = step.installs(before), step.installs(host.document)

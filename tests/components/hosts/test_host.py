@@ -394,7 +394,7 @@ def test_the_baseline_is_written_before_anything_changes_and_never_again(machine
     run("apply", machine, document)
 
     assert machine.read(BASELINE_FILE) == first
-    assert json.loads(first)["pfs"]["enp5s0"]["mtu_bytes"] == 1500
+    assert json.loads(first)["pfs"]["enp5s0"]["link"]["mtu_bytes"] == 1500
 
 
 @pytest.mark.parametrize("path", sorted(SOURCES.rglob("*.py")), ids=lambda path: path.relative_to(SOURCES).as_posix())

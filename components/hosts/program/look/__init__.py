@@ -1,1 +1,1 @@
-"""A host as an inventory has it: only read, without a document, each value with its source or why there is none."""
+"""Reads a host for an inventory, without a document: each value with its source, or the reason why it is unknown."""

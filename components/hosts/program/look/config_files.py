@@ -49,7 +49,7 @@ def _file(
 
 
 def _netplan(machine: ReadOnly, interface: str, mac: str) -> List[Json]:
-    """Its values stand in what netplan makes of it, networkd's or NetworkManager's files, which are no YAML."""
+    """The values come from the files that netplan renders for networkd or NetworkManager, which are not YAML."""
     word = re.compile(rf"(^|[\s\"']){re.escape(interface)}[\"']?\s*:", re.MULTILINE)
     found = []
     for path in _listed(machine, NETPLAN, ".yaml"):
@@ -152,7 +152,7 @@ def _scripts(machine: ReadOnly, interface: str, pci: str) -> List[Json]:
 
 
 def _of_rocelab(machine: ReadOnly, interface: str) -> List[Json]:
-    """What our own unit sets at each boot."""
+    """What the unit of rocelab sets at each boot."""
     try:
         pfs = json.loads(machine.read(DOCUMENT_FILE))["pfs"]
         ours = [pf for pf in pfs if pf["interface"] == interface]
@@ -166,7 +166,7 @@ def _listed(machine: ReadOnly, folder: str, suffix: str) -> List[str]:
 
 
 def _ini(text: str) -> Dict[str, Pairs]:
-    """Sections of systemd's and NetworkManager's files; keys and sections may stand there more than once."""
+    """Sections of systemd's and NetworkManager's files, in which keys and sections may repeat."""
     sections: Dict[str, Pairs] = {}
     section: Pairs = []
     for line in text.splitlines():

@@ -1,4 +1,4 @@
-"""Readings as an inventory has them: a probe that fails, lies or hangs costs its own value."""
+"""Readings of an inventory: a probe that fails or hangs costs only its own value."""
 
 import json
 from functools import partial
@@ -12,7 +12,7 @@ LONGEST_REASON = 160
 
 
 class UnknownError(Exception):
-    """What cannot be known here, as its text says."""
+    """A value that cannot be known; the text says why. Every probe may raise it, or an `OSError`."""
 
 
 class Leaf(NamedTuple):
@@ -30,12 +30,11 @@ class Section:
         self.leaves, self.found = leaves, found
 
     def read(self) -> None:
-        """Reads all of them."""
         for leaf in self.leaves:
             self.found[leaf.name] = reading(leaf.source, leaf.probe)
 
     def give_up(self, waited_s: float) -> None:
-        """Says of each leaf that is missing which one hung."""
+        """Records which leaf hung, for each leaf that is missing."""
         missing = [leaf for leaf in self.leaves if leaf.name not in self.found]
         for leaf in missing:
             said = (
@@ -54,17 +53,13 @@ def reading(source: str, probe: Callable[[], Any]) -> Json:
         reason = str(error)
     except OSError as error:
         reason = error.strerror or str(error)
-    except Exception as error:  # noqa: BLE001  # a probe of ours that fails costs its own value only
+    except Exception as error:  # noqa: BLE001  # a probe that fails costs its own value only
         reason = f"{type(error).__name__}: {error}"
     return {"unknown": reason[:LONGEST_REASON] or "no reason given", "source": source}
 
 
 def printed(done: Done) -> str:
-    """What a program printed.
-
-    Raises:
-        UnknownError: when it failed.
-    """
+    """What a program printed."""
     if done.code:
         said = (done.err or done.out).strip().splitlines()
         raise UnknownError(said[-1] if said else f"it ended with {done.code}")
@@ -72,11 +67,7 @@ def printed(done: Done) -> str:
 
 
 def printed_json(done: Done) -> Any:
-    """The JSON that a program printed.
-
-    Raises:
-        UnknownError: when it failed or printed something else.
-    """
+    """The JSON that a program printed."""
     try:
         return json.loads(printed(done) or "[]")
     except ValueError:
@@ -84,12 +75,7 @@ def printed_json(done: Done) -> Any:
 
 
 def number(machine: ReadOnly, path: str) -> int:
-    """A file that holds a whole number.
-
-    Raises:
-        OSError: when it cannot be read.
-        UnknownError: when it holds something else.
-    """
+    """A file that holds a whole number."""
     text = machine.text(path)
     try:
         return int(text, 0)

@@ -1,4 +1,4 @@
-"""Who is heard on a port: from lldpd, or from what systemd-networkd keeps. No daemon is started for it."""
+"""LLDP neighbors of a port, from lldpd or from the files of systemd-networkd. No daemon is started for it."""
 
 from typing import Any, Dict, List, Tuple
 
@@ -17,11 +17,7 @@ IPV4 = 1
 
 
 def neighbours(machine: ReadOnly, interface: str) -> List[Json]:
-    """The neighbours of a port; none when a daemon listens and hears nobody.
-
-    Raises:
-        UnknownError: when no daemon listens there.
-    """
+    """The neighbors of a port; none when a daemon listens and receives nothing."""
     done = machine.once(*LLDPCTL)
     if done.code == 0:
         return parse_lldpctl(printed_json(done), interface)
@@ -33,11 +29,7 @@ def neighbours(machine: ReadOnly, interface: str) -> List[Json]:
 
 
 def parse_lldpctl(document: Any, interface: str) -> List[Json]:
-    """`lldpctl -f json0`, in which everything is a list, whether there is one of it or many.
-
-    Raises:
-        UnknownError: when lldpd does not listen on that port, or the document is another.
-    """
+    """`lldpctl -f json0`, in which everything is a list, whether there is one of it or many."""
     try:
         ports = [port for each in document["lldp"] for port in each.get("interface", [])]
         found = [_heard(port) for port in ports if port["name"] == interface]
@@ -63,11 +55,7 @@ def _first(of: Json, key: str) -> str:
 
 
 def parse_frames(content: bytes) -> List[Json]:
-    """Every frame in networkd's file.
-
-    Raises:
-        UnknownError: when it is cut short.
-    """
+    """Every frame in networkd's file."""
     found, at = [], 0
     while at + 8 <= len(content):
         size = int.from_bytes(content[at : at + 8], "little")

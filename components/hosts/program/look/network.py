@@ -1,4 +1,4 @@
-"""Links, addresses, routes, and what the host itself is reached and fed by."""
+"""Links, addresses, routes, and the interfaces that carry SSH, the default route and storage."""
 
 import re
 from typing import Any, Dict, Iterable, List
@@ -15,7 +15,7 @@ PEERS = ("ip", "-j", "neigh", "show")
 CONF = "/proc/sys/net/ipv4/conf"
 SETTINGS = ("arp_ignore", "arp_announce", "rp_filter")
 PODS_OWN = ("veth", "dummy", "ifb", "gre", "sit", "ip6tnl", "tunl", "ipip")
-"""Kinds of link that a pod network or the kernel makes by the dozen, and that say nothing about rails."""
+"""Kinds of link that pod networks and the kernel create in numbers, irrelevant to rails."""
 FIRST_PRIORITY, LAST_PRIORITIES = 0, (32766, 32767)
 """Of the rules that every kernel starts with."""
 MOST_ROUTES, MOST_PEERS = 2000, 2000
@@ -23,21 +23,13 @@ DESTINATION = re.compile(r"\bdev (\S+)")
 
 
 def links(machine: ReadOnly) -> Dict[str, Json]:
-    """All links of the first namespace by name.
-
-    Raises:
-        UnknownError: when `ip` does not tell.
-    """
+    """All links of the first namespace by name."""
     found = printed_json(machine.once(*LINKS))
     return {str(link["ifname"]): link for link in found if link.get("ifname")}
 
 
 def addresses(machine: ReadOnly) -> Dict[str, List[str]]:
-    """Addresses with prefix length of each link, without link-local ones.
-
-    Raises:
-        UnknownError: when `ip` does not tell.
-    """
+    """Addresses with prefix length of each link, without link-local ones."""
     found = printed_json(machine.once(*ADDRESSES))
     return {
         str(link["ifname"]): sorted(
@@ -51,7 +43,7 @@ def addresses(machine: ReadOnly) -> Dict[str, List[str]]:
 
 
 def other_links(machine: ReadOnly, physical: Iterable[str]) -> List[Json]:
-    """Bonds, VLANs, bridges and the like: links that are no NIC's own, without those of pods."""
+    """Bonds, VLANs, bridges and other virtual links, without those of pods."""
     found, known, given = [], set(physical), addresses(machine)
     for name, link in links(machine).items():
         kind = str(link.get("linkinfo", {}).get("info_kind", ""))
@@ -74,7 +66,7 @@ def other_links(machine: ReadOnly, physical: Iterable[str]) -> List[Json]:
 
 
 def routes(machine: ReadOnly) -> List[Json]:
-    """Routes of all tables that lead somewhere, without those that Calico's BIRD adds for each node."""
+    """Unicast routes of all tables, without those that Calico's BIRD adds per node."""
     found = []
     for family, words in ROUTES.items():
         for route in printed_json(machine.once(*words)):
@@ -156,7 +148,6 @@ def peers(machine: ReadOnly, physical: Iterable[str]) -> List[Json]:
 
 
 def sysctls(machine: ReadOnly, physical: Iterable[str]) -> Dict[str, int]:
-    """Settings of ARP and of the reverse path filter."""
     found = {}
     for name in ("all", "default", *physical):
         for setting in SETTINGS:
@@ -180,7 +171,7 @@ def leaves(machine: ReadOnly, physical: List[str]) -> List[Leaf]:
 
 
 def carrier_leaves(machine: ReadOnly) -> List[Leaf]:
-    """What the host is reached, routed and fed by."""
+    """The interfaces that carry SSH, the default route and storage."""
     return [
         Leaf("ssh", "SSH_CONNECTION", lambda: _of_the_session(machine)),
         Leaf("default_route", " ".join(ROUTES[4]), lambda: _of_the_default_route(machine)),
@@ -203,11 +194,7 @@ def _of_the_default_route(machine: ReadOnly) -> List[str]:
 
 
 def storage(machine: ReadOnly) -> Dict[str, str]:
-    """What is mounted or connected over which interface; nothing is asked of the filesystems themselves.
-
-    Raises:
-        UnknownError: when the way to a server cannot be found.
-    """
+    """What is mounted or connected over which interface, without access to the filesystems themselves."""
     machine.text("/proc/mounts")
     found: Dict[str, Any] = {}
     for server, what in [*file_servers(machine), *block_servers(machine)]:

@@ -16,7 +16,7 @@ from .system import uptime_s
 
 UP = 1
 """IFF_UP of an interface's flags."""
-UNTOLD = ("Operation not supported",)
+UNSUPPORTED = ("Operation not supported",)
 FIRMWARE_DRIVERS = ("mlx5_core", "mlx4_core")
 ESWITCH_DRIVERS = ("mlx5_core", "bnxt_en", "ice", "nfp")
 PRIORITIES = range(8)
@@ -30,7 +30,7 @@ MOST_COUNTERS = 1000
 
 
 class Nic:
-    """A network function as one look sees it."""
+    """One network function, read once."""
 
     def __init__(self, machine: ReadOnly, address: str) -> None:
         self.machine, self.address = machine, address
@@ -41,13 +41,13 @@ class Nic:
         self.host = Host(machine, {"pfs": []}, b"")
 
     def _interfaces(self) -> List[str]:
-        """Its own, or those of the virtio device on it."""
+        """Its own interfaces, or those of the virtio device on it."""
         own = self.machine.names(f"{self.device}/net")
         virtio = [name for name in self.machine.names(self.device) if re.match(r"virtio\d+$", name)]
         return own or [name for each in virtio for name in self.machine.names(f"{self.device}/{each}/net")]
 
     def leaves(self, firmware: bool) -> List[Leaf]:
-        """All of it. What asks a program comes last: a program may hang where a file does not."""
+        """All leaves; those that run a program come last, since a program may hang where a file does not."""
         asked = [Leaf("pending_firmware", f"mstconfig -d {self.address} -e query", self._pending_firmware)]
         return [*self._of_pci(), *self._of_the_port(), *self._of_programs(), *(asked if firmware else [])]
 
@@ -111,7 +111,7 @@ class Nic:
         net = self.net
         files: Dict[str, Tuple[str, Callable[[ReadOnly, str], Any]]] = {
             "dev_port": (f"{net}/dev_port", number),
-            "port_name": (f"{net}/phys_port_name", _text_if_told),
+            "port_name": (f"{net}/phys_port_name", _text_if_supported),
             "up": (f"{net}/flags", lambda machine, path: bool(number(machine, path) & UP)),
             "carrier": (f"{net}/carrier", _carrier),
             "carrier_changes": (f"{net}/carrier_changes", number),
@@ -168,7 +168,7 @@ class Nic:
         ]
 
     def _rdma_devices(self) -> List[Tuple[str, bool]]:
-        """Devices of the NIC, and soft-RoCE over its interface; the flag tells which."""
+        """RDMA devices of the NIC, and soft-RoCE devices over its interface (True)."""
         own = self.machine.names(f"{self.device}/infiniband")
         soft = [name for name in self.host.rdma_devices(self.name) if name not in own] if self.name else []
         return [*((name, False) for name in own), *((name, True) for name in soft)]
@@ -191,8 +191,8 @@ class Nic:
         }
 
     def _vfs(self) -> List[Json]:
-        told = [] if not self.name else network.links(self.machine).get(self.name, {}).get("vfinfo_list", [])
-        infos = {int(info["vf"]): info for info in told}
+        listed = [] if not self.name else network.links(self.machine).get(self.name, {}).get("vfinfo_list", [])
+        infos = {int(info["vf"]): info for info in listed}
         found = []
         for index, address, folder in pci.virtual_functions(self.machine, self.address):
             info = infos.get(index, {})
@@ -248,7 +248,7 @@ class Nic:
         )
 
     def _pending_firmware(self) -> List[Json]:
-        """Only NVIDIA's tool tells, and only of NVIDIA's NICs."""
+        """Only NVIDIA's tool reads it, and only on NVIDIA's NICs."""
         if self.machine.target(f"{self.device}/driver") not in FIRMWARE_DRIVERS:
             return []
         try:
@@ -312,12 +312,12 @@ def _number_if_any(machine: ReadOnly, path: str) -> int:
     return number(machine, path) if machine.exists(path) else 0
 
 
-def _text_if_told(machine: ReadOnly, path: str) -> str:
+def _text_if_supported(machine: ReadOnly, path: str) -> str:
     """Empty where the driver names none."""
     try:
         return machine.text(path)
     except OSError as error:
-        if error.strerror in UNTOLD:
+        if error.strerror in UNSUPPORTED:
             return ""
         raise
 
@@ -385,7 +385,7 @@ def gids(machine: ReadOnly, port: str) -> List[Json]:
 
 
 def ipv4_of(gid: str) -> str:
-    """The address that a GID such as `0000:…:ffff:0a0a:0101` stands for; empty for another one."""
+    """The IPv4 address in a GID such as `0000:…:ffff:0a0a:0101`; empty for other GIDs."""
     digits = gid.replace(":", "")
     if len(digits) != 32 or not digits.startswith("0" * 20 + "ffff"):
         return ""
@@ -424,11 +424,7 @@ def active_fec(text: str) -> str:
 
 
 def firmware_of(text: str) -> Tuple[str, str]:
-    """Version and board id of `ethtool -i`; other vendors have words of their own there.
-
-    Raises:
-        UnknownError: when the driver tells none.
-    """
+    """Version and board id of `ethtool -i`; other vendors have words of their own there."""
     found = re.search(r"^firmware-version:[ \t]*(.+?)(?:[ \t]+\((\w+)\))?[ \t]*$", text, re.MULTILINE)
     if not found or found[1] == "N/A":
         raise UnknownError("the driver tells no firmware")

@@ -23,23 +23,17 @@ NVIDIA = "/proc/driver/nvidia/version"
 
 
 def functions(machine: ReadOnly) -> Dict[str, str]:
-    """Class of each PCI function that is no VF.
-
-    Raises:
-        OSError: when the kernel lists none.
-    """
+    """Class of each PCI function that is no VF."""
     names = os.listdir(machine.path(DEVICES))
     own = (name for name in sorted(names) if not machine.exists(f"{DEVICES}/{name}/physfn"))
     return {name: machine.read(f"{DEVICES}/{name}/class") for name in own}
 
 
 def nics(machine: ReadOnly) -> List[str]:
-    """PCI addresses of all network functions."""
     return [name for name, kind in functions(machine).items() if kind.startswith(NETWORK)]
 
 
 def gpu_addresses(machine: ReadOnly) -> List[str]:
-    """PCI addresses of all GPUs."""
     return [
         name
         for name, kind in functions(machine).items()
@@ -65,7 +59,6 @@ def nearest_gpus(machine: ReadOnly, address: str) -> Json:
 
 
 def gpus(machine: ReadOnly) -> List[Json]:
-    """All GPUs."""
     return [_gpu(machine, address) for address in gpu_addresses(machine)]
 
 
@@ -84,11 +77,7 @@ def _gpu(machine: ReadOnly, address: str) -> Json:
 
 
 def hexadecimal(machine: ReadOnly, path: str) -> str:
-    """The digits of an id.
-
-    Raises:
-        OSError: when it cannot be read.
-    """
+    """The digits of an id."""
     text = machine.text(path)
     return text.replace("0x", "", 1)
 
@@ -101,18 +90,14 @@ def _model(text: str) -> str:
 
 
 def _memory(machine: ReadOnly, address: str) -> int:
-    """nvidia-smi would load the driver where there is none, so it is asked only where there is one."""
+    """nvidia-smi would load a driver that is not loaded, so it runs only with a loaded one."""
     if not machine.exists(NVIDIA):
         raise UnknownError("the NVIDIA driver is not loaded")
     return parse_memory(printed(machine.once(*SMI)), address)
 
 
 def parse_memory(text: str, address: str) -> int:
-    """Memory of one GPU of a line such as `00000000:18:00.0, 81559`: its PCI domain has eight digits.
-
-    Raises:
-        UnknownError: when there is no line for it.
-    """
+    """Memory of one GPU of a line such as `00000000:18:00.0, 81559`: its PCI domain has eight digits."""
     for line in text.splitlines():
         bus, _, size = line.partition(",")
         if bus.strip().lower().endswith(address) and size.strip().isdigit():
@@ -121,11 +106,7 @@ def parse_memory(text: str, address: str) -> int:
 
 
 def acs_bridges(machine: ReadOnly) -> List[str]:
-    """Bridges above NICs and GPUs that send what peers say to each other upwards.
-
-    Raises:
-        UnknownError: when their configuration space cannot be read, as without root.
-    """
+    """Bridges above NICs and GPUs that redirect peer-to-peer traffic upstream (ACS)."""
     above = sorted({bridge for each in (*nics(machine), *gpu_addresses(machine)) for bridge in bridges(machine, each)})
     found = []
     for address in above:
@@ -169,7 +150,7 @@ def link_speed(machine: ReadOnly, path: str) -> float:
 
 
 def link_width(machine: ReadOnly, path: str) -> int:
-    """Lanes; 0 and 255 are how the kernel says that it does not know."""
+    """Lanes; the kernel writes 0 and 255 for unknown."""
     lanes = number(machine, path)
     if lanes in (0, 255):
         raise UnknownError(f"it says {lanes}")

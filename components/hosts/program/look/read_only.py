@@ -10,14 +10,14 @@ from ..machine import Done, Machine
 
 LARGEST_FILE = 1_000_000
 LARGEST_OUTPUT = 2_000_000
-"""Bytes of a program's output; one that prints more is killed, and nothing that it printed is believed."""
+"""Bytes of a program's output; a program that prints more is killed, and its output is discarded."""
 PROGRAM_S = 10.0
 PATH = "/usr/sbin:/usr/bin:/sbin:/bin:/usr/local/bin:/opt/mellanox/iproute2/sbin"
 TOO_LONG, TOO_MUCH, MISSING = 124, 125, 127
 
 
 class ReadOnly(Machine):
-    """Every way to change the host is closed, and no program may be waited for beyond its time."""
+    """Refuses every change of the host, and bounds the time of every program."""
 
     def __init__(self, root: str = "", path: str = PATH, program_s: float = PROGRAM_S) -> None:
         super().__init__(root)
@@ -28,11 +28,7 @@ class ReadOnly(Machine):
         self._guards: Dict[str, threading.Lock] = {}
 
     def text(self, path: str) -> str:
-        """The text of a file without the blanks around it.
-
-        Raises:
-            OSError: when it cannot be read.
-        """
+        """The text of a file without the blanks around it."""
         with open(self.path(path), "rb") as file:
             return file.read(LARGEST_FILE).decode(errors="replace").strip()
 
@@ -50,7 +46,7 @@ class ReadOnly(Machine):
             return b""
 
     def once(self, *words: str) -> Done:
-        """The answer of a program that tells about the whole host: it runs one time only."""
+        """The answer of a program that reports on the whole host; it runs only once."""
         key = " ".join(words)
         with self._guards.setdefault(key, threading.Lock()):
             if key not in self._remembered:
@@ -132,12 +128,11 @@ class _Stream(threading.Thread):
                 self.too_much = size > LARGEST_OUTPUT
 
     def text(self) -> str:
-        """What came, as text."""
         return b"".join(self._parts).decode(errors="replace")
 
 
 def _kill(process: "subprocess.Popen[bytes]") -> None:
-    """Kills a program and its children. In a system call that hangs they do not die, so nobody waits for that."""
+    """Kills a program and its children; one that hangs in a system call does not die, so the wait is short."""
     try:
         os.killpg(process.pid, signal.SIGKILL)
         process.wait(1)

@@ -1,4 +1,4 @@
-"""All sections at once, each in a thread of its own: one that hangs in the kernel cannot be ended, only left."""
+"""Reads all sections at once, each in its own thread: a thread that hangs in the kernel can only be abandoned."""
 
 import json
 import os
@@ -20,7 +20,7 @@ NICENESS = 10
 
 
 def look(machine: ReadOnly, deadline_s: float = DEADLINE_S, firmware: bool = False) -> Json:
-    """The host, as an inventory has it; `firmware` asks that of the NICs too. Never raises, and ends in time."""
+    """Reads the host; `firmware` also reads that of the NICs. It never raises, and ends in time."""
     end_s = time.monotonic() + deadline_s
     found: Json = {"schema": SCHEMA, "system": {}, "network": {}, "carriers": {}}
     listed: Dict[str, Json] = {}

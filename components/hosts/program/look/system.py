@@ -35,14 +35,13 @@ CONTAINERD = ("systemctl", "show", "containerd.service", "-p", "LoadState", "-p"
 FABRIC_MANAGER = "/usr/bin/nv-fabricmanager"
 UNLIMITED = ("infinity", str(2**64 - 1))
 SYNCHRONIZED_US = 16_000_000
-"""Largest error of a clock that somebody sets, as timedatectl takes it (systemd, `ntp_synced`)."""
+"""Largest error of a synchronized clock, as in timedatectl (systemd, `ntp_synced`)."""
 MAXERROR_AT, TIMEX_BYTES = 24, 512
 """Place of `maxerror` in struct timex of 64-bit Linux (adjtimex(2))."""
 OWNER = "/var/lib/rocelab/owner"
 
 
 def leaves(machine: ReadOnly) -> List[Leaf]:
-    """All of it."""
     text = ReadOnly.text
     dmi, cpus, kernel = "/sys/class/dmi/id", "/sys/devices/system/cpu", "/proc/sys/kernel"
     meminfo, release = "/proc/meminfo", "/etc/os-release"
@@ -89,7 +88,6 @@ def leaves(machine: ReadOnly) -> List[Leaf]:
 
 
 def uptime_s(machine: ReadOnly, path: str = "/proc/uptime") -> float:
-    """Seconds since the boot."""
     return float(machine.text(path).split()[0])
 
 
@@ -227,11 +225,7 @@ def _governors(machine: ReadOnly, folder: str) -> List[str]:
 
 
 def clock_is_synchronized() -> bool:
-    """What the kernel says, asked without setting anything: timedatectl would start a service.
-
-    Raises:
-        OSError: when the kernel does not tell.
-    """
+    """The kernel's state of the clock, read without setting anything: timedatectl would start a service."""
     clock = ctypes.create_string_buffer(TIMEX_BYTES)  # modes 0: only read
     if ctypes.CDLL(None, use_errno=True).adjtimex(clock) < 0:
         raise OSError(ctypes.get_errno(), "adjtimex fails")

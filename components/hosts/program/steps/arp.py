@@ -1,10 +1,11 @@
 """Kernel settings that keep each rail's ARP to itself: several NICs of one host must not answer for each other."""
 
-from typing import Any, Dict, Set
+from typing import Set
 
 from ..host import Document, Host
 from ..step import Before, Fields, Step, interface_of
 
+CONF = "/proc/sys/net/ipv4/conf"
 ARP = {"arp_ignore": 1, "arp_announce": 2, "rp_filter": 2}
 
 
@@ -25,15 +26,14 @@ class Arp(Step):
     def apply(self, host: Host, wrong: Set[str]) -> None:
         for field in wrong:
             for key, value in ARP.items():
-                host.machine.write(f"/proc/sys/net/ipv4/conf/{interface_of(field)}/{key}", str(value))
+                host.machine.write(f"{CONF}/{interface_of(field)}/{key}", str(value))
 
     def before_pf(self, host: Host, pf: str) -> Before:
-        return {"sysctls": {key: host.machine.read(f"/proc/sys/net/ipv4/conf/{pf}/{key}") for key in ARP}}
+        return {key: host.machine.read(f"{CONF}/{pf}/{key}") for key in ARP}
 
-    def undo_pfs(self, host: Host, pfs: Dict[str, Dict[str, Any]]) -> None:
-        for pf, before in pfs.items():
-            for key, value in before["sysctls"].items():
-                host.machine.write(f"/proc/sys/net/ipv4/conf/{pf}/{key}", value)
+    def undo_pf(self, host: Host, pf: str, before: Before) -> None:
+        for key, value in before.items():
+            host.machine.write(f"{CONF}/{pf}/{key}", value)
 
     def _found(self, host: Host, pf: str) -> str:
-        return " ".join(f"{key}={host.machine.read(f'/proc/sys/net/ipv4/conf/{pf}/{key}')}" for key in ARP)
+        return " ".join(f"{key}={value}" for key, value in self.before_pf(host, pf).items())

@@ -1,6 +1,7 @@
-"""The client of vSphere Bitfusion: installed, and authorised to ask its servers for GPUs.
+"""The client of vSphere Bitfusion: installed, and authorised to use the GPUs of its servers.
 
-Written after seed C and the product's documentation; never run against the product, which VMware has ended.
+Written after the Bitfusion article and the product's documentation; never run against the product, which VMware has
+ended.
 """
 
 import base64
@@ -13,17 +14,17 @@ from ..machine import Machine, StepError
 from ..places import RUN
 from ..secret_files import ALTERED, DELIVERED, MISSING, delivered, source_of
 from ..software import fetch, installed_packages
-from ..step import Before, Fields, Step, told
+from ..step import Before, Fields, Step, value_or_reason
 
 PACKAGES = r"^bitfusion-client"
 HOME = "/root"
-"""Of the user that runs it: the client reads its token from there, and other users of the host need a copy."""
+"""Home of the user that runs the client, which reads its token there; other users of the host need a copy."""
 FILES = {
     "client.yaml": HOME + "/.bitfusion/client.yaml",
     "servers.conf": "/etc/bitfusion/servers.conf",
     "ca.crt": "/etc/bitfusion/tls/ca.crt",
 }
-"""What the plug-in's token holds, and where the client looks for it."""
+"""The files in the plug-in's token, and where the client reads them."""
 ARCHIVE = RUN + "/bitfusion.tar"
 AUTHORISED = "yes"
 ANSWER_S = 60
@@ -48,9 +49,9 @@ class BitfusionClient(Step):
         return {"bitfusion_client": asked["version"], "bitfusion_authorised": AUTHORISED}
 
     def observed(self, host: Host) -> Fields:
-        fields: Fields = {"bitfusion_client": told(lambda: _version(host.machine) or "not installed")}
+        fields: Fields = {"bitfusion_client": value_or_reason(lambda: _version(host.machine) or "not installed")}
         if host.document["bitfusion"]["authorisation"] == "token":
-            return {**fields, "bitfusion_token": told(lambda: _token_state(host))}
+            return {**fields, "bitfusion_token": value_or_reason(lambda: _token_state(host))}
         return {**fields, "bitfusion_authorised": _answer(host)}
 
     def apply(self, host: Host, wrong: Set[str]) -> None:
@@ -117,7 +118,6 @@ def _token_state(host: Host) -> str:
 
 
 def _token(host: Host) -> Dict[str, str]:
-    """The token's files by their names."""
     files: Dict[str, str] = host.remembered("bitfusion token", lambda: _unpacked(host.machine))
     return files
 

@@ -7,7 +7,7 @@ from ..blocks import block_of, with_block
 from ..distribution import distribution, family, install, missing_packages
 from ..host import Document, Host
 from ..machine import Machine, StepError
-from ..step import Before, Fields, Step, told
+from ..step import Before, Fields, Step, value_or_reason
 
 PACKAGE = "chrony"
 UNITS = {"debian": "chrony.service", "rhel": "chronyd.service"}
@@ -15,9 +15,9 @@ SETTINGS = {"debian": "/etc/chrony/chrony.conf", "rhel": "/etc/chrony.conf"}
 SOURCES_FOLDER = "/etc/chrony/sources.d"
 SOURCES_FILE = SOURCES_FOLDER + "/rocelab.sources"
 REPLACED = ("systemd-timesyncd",)
-"""Debian's and Ubuntu's small client, which cannot stand beside chrony. Another daemon is somebody's choice."""
+"""Debian's and Ubuntu's small client, which conflicts with chrony. Any other daemon was chosen on purpose and stays."""
 OWN_CLOCK = "7F7F0101"
-"""What tracking names as the source when a daemon serves its own clock, whatever time that shows."""
+"""The source that tracking names when a daemon serves its own clock."""
 OUR_LINE = re.compile(r"^server \S+ iburst prefer$")
 OFFSET_S = 0.1
 SYNC_S = 60
@@ -25,7 +25,7 @@ IN_STEP, NOT_IN_STEP = "synchronized", "not synchronized"
 
 
 class Clock(Step):
-    """keep: only looked at. chrony: installed, running, with the lab's servers before those of the distribution."""
+    """keep: only checked. chrony: installed, running, and preferring the lab's servers to the distribution's."""
 
     name = "clock"
     order = 220
@@ -45,7 +45,10 @@ class Clock(Step):
     def observed(self, host: Host) -> Fields:
         if host.document["clock"]["daemon"] == "keep":
             return {"clock": state_by_systemd(host.machine)}
-        return {"clock_source": told(lambda: self._source(host.machine)), "clock": _state_by_chrony(host.machine)}
+        return {
+            "clock_source": value_or_reason(lambda: self._source(host.machine)),
+            "clock": _state_by_chrony(host.machine),
+        }
 
     def refuse(self, host: Host) -> None:
         if host.document["clock"]["daemon"] != "keep":
@@ -70,7 +73,7 @@ class Clock(Step):
 
     def undo(self, host: Host, before: Before) -> None:
         if distribution(host.machine).family:
-            # the daemon stays: a host whose clock nobody sets would be worse than what was found
+            # the daemon stays: without one the clock would drift
             _put_sources(host.machine, [])()
 
     def _source(self, machine: Machine) -> str:
@@ -96,7 +99,7 @@ class Clock(Step):
 
 
 def source_lines(servers: List[str]) -> List[str]:
-    """Chrony's directives for the lab's servers. The distribution's stay as what is left when none of them answers."""
+    """Chrony's directives for the lab's servers. The distribution's servers stay as a fallback."""
     return [f"server {server} iburst prefer" for server in servers]
 
 
@@ -110,7 +113,7 @@ def _has_folder(machine: Machine) -> bool:
 
 
 def _sources(machine: Machine) -> List[str]:
-    """Our directives as they stand there; a line that is none of ours shows as such."""
+    """The directives of rocelab in the file; an altered line shows as such."""
     place = SETTINGS[family(machine)]
     text = machine.content(SOURCES_FILE if _has_folder(machine) else place).decode(errors="replace")
     lines = text.splitlines() if _has_folder(machine) else block_of(text, place)
@@ -119,7 +122,7 @@ def _sources(machine: Machine) -> List[str]:
 
 
 def _put_sources(machine: Machine, lines: List[str]) -> Callable[[], object]:
-    """Places our directives; what makes a running daemon take them, or nothing when they stood there already."""
+    """Writes the directives; returns what makes a running daemon read them, which is nothing if they did not change."""
     place = SETTINGS[family(machine)]
     if _has_folder(machine):
         text = "".join(line + "\n" for line in lines)
@@ -139,7 +142,7 @@ def _put_sources(machine: Machine, lines: List[str]) -> Callable[[], object]:
 
 
 def state_by_systemd(machine: Machine) -> str:
-    """What the kernel says, whichever daemon sets the clock."""
+    """The kernel's own state, whichever daemon sets the clock."""
     done = machine.run("timedatectl", "show", "-p", "NTPSynchronized", "--value")
     said = {"yes": IN_STEP, "no": NOT_IN_STEP}
     return said.get(done.out.strip(), f"unknown: {(done.err or done.out).strip()[:100]}")

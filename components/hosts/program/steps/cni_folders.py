@@ -1,18 +1,18 @@
 """Whether containerd looks for CNI plugins and their configuration where Multus and the installers put them."""
 
 import re
-from typing import Any, Dict, List, Set
+from typing import Any, Dict, List
 
 from ..containers import CONFIG_DROP_INS, CONFIG_FILE
 from ..host import Document, Host
-from ..step import Fields, Step
+from ..step import Step
 
 SETTING = re.compile(r"^\s*(bin_dirs?|conf_dir)\s*=\s*(.+)$", re.MULTILINE)
 QUOTED = re.compile(r"""["']([^"']*)["']""")
 
 
 class CniFolders(Step):
-    """It only looks: whose containerd this is, its configuration stays as it is.
+    """It only looks: rocelab does not own this containerd, so its configuration stays unchanged.
 
     containerd's own default is /opt/cni/bin; Debian's package sets /usr/lib/cni in its /etc/containerd/config.toml.
     There containerd finds 00-multus.conf and no multus-shim, or never calls Multus at all.
@@ -24,15 +24,6 @@ class CniFolders(Step):
 
     def concerns(self, document: Document) -> bool:
         return bool(document.get("cni_folders"))
-
-    def wanted(self, document: Document) -> Fields:
-        return {}
-
-    def observed(self, host: Host) -> Fields:
-        return {}
-
-    def apply(self, host: Host, wrong: Set[str]) -> None:
-        """Nothing: it has no fields."""
 
     def facts(self, host: Host) -> Dict[str, Any]:
         asked, found = host.document["cni_folders"], cni_folders(host)
@@ -54,9 +45,9 @@ class CniFolders(Step):
 
 
 def cni_folders(host: Host) -> Dict[str, List[str]]:
-    """Where containerd looks by its files; empty where its own default stands, as without containerd.
+    """The folders in containerd's files; empty where its default applies, or without containerd.
 
-    Its files are read, since to ask the program (`containerd config dump`) takes a second at each run.
+    The files are read because `containerd config dump` takes a second in each run.
     """
     machine = host.machine
     found: Dict[str, List[str]] = {"bin": [], "conf": []}

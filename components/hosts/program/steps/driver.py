@@ -9,8 +9,8 @@ from ..host import Document, Host
 from ..identity import pin_names
 from ..machine import StepError
 from ..modules_built import BUILD_S, build_for_this_kernel, missing_headers
-from ..software import add_repository, fetch, installed_packages, refuse_firmware_updates, remove, same_version
-from ..step import Fields, Step
+from ..software import add_repository, fetch, installed_packages, refuse_firmware_updates, remove, version_field
+from ..step import Fields, Step, section_of
 
 UNPACKED = "/var/cache/rocelab/mlnx_ofed"
 VENDOR = ("doca_ofed", "mlnx_ofed")
@@ -47,7 +47,7 @@ class Driver(Step):
         return fields
 
     def installs(self, document: Document) -> Optional[str]:
-        asked = document.get("driver") or {}
+        asked = section_of(document, "driver")
         return asked["version"] if asked.get("source") in VENDOR else None
 
     def observed(self, host: Host) -> Fields:
@@ -60,8 +60,7 @@ class Driver(Step):
             if asked["in_use"]:
                 found["driver_loaded"] = INBOX if ofed.runs_inbox(machine) else "a module from outside the kernel"
             return found
-        same = same_version(version, asked["version"])
-        found = {"driver": asked["version"] if same else version or INBOX, "driver_built": ofed.built(machine)}
+        found = {"driver": version_field(version or INBOX, asked["version"]), "driver_built": ofed.built(machine)}
         if asked["in_use"]:
             found["driver_loaded"] = ofed.loaded(machine)
         return found
@@ -74,7 +73,7 @@ class Driver(Step):
                 "driver.source keep only looks: install it yourself, or name a source",
             )
         running = host.machine.exists(f"/sys/module/{ofed.MODULE}")
-        # asked before anything is replaced: afterwards there is no way back that needs no reboot
+        # checked before anything is replaced: afterwards only a reboot leads back
         held = self._held(host) if running and not asked["may_reboot"] else []
         if held:
             for field in wrong:
@@ -105,13 +104,11 @@ class Driver(Step):
 
     def _kept(self, host: Host, version: str) -> str:
         asked, machine = host.document["driver"], host.machine
-        drivers = {machine.target(f"/sys/class/net/{pf['interface']}/device/driver") for pf in host.pfs}
+        drivers = {host.driver(pf["interface"]) for pf in host.pfs}
         if ofed.MODULE not in drivers and not machine.exists(f"/sys/module/{ofed.MODULE}"):
             return f"not there: {ofed.MODULE} is not loaded"
         running = version or machine.read(f"/sys/module/{ofed.MODULE}/version") or INBOX
-        if not asked["version"]:
-            return KEPT
-        return str(asked["version"]) if same_version(running, asked["version"]) else running
+        return version_field(running, asked["version"], KEPT)
 
     def _replace(self, host: Host) -> None:
         machine, asked = host.machine, host.document["driver"]
@@ -119,7 +116,8 @@ class Driver(Step):
         refuse_package_scripts_under_containers(machine, "a NIC driver")
         pin_names(host)
         if asked["download"] and (asked["replace"] or not old):
-            fetch(machine, asked["download"])  # before anything goes: a host without any driver helps nobody
+            # before the old driver is removed: a failed download must not leave the host without one
+            fetch(machine, asked["download"])
         if old:
             self._refuse_firmware_beforehand(host)
             self._remove(host, old)
@@ -138,10 +136,10 @@ class Driver(Step):
             )
 
     def _refuse_firmware_beforehand(self, host: Host) -> None:
-        """Asks the repository that comes while the old driver still works.
+        """Checks the new repository for firmware updates while the old driver still works.
 
-        Asked again after the removal: a package manager may be unable to plan as long as the old packages are there,
-        and the repository's own package is one of those that go.
+        The check is repeated after the removal: with the old packages installed, a package manager may be unable to
+        plan, and the removal takes the repository's own package away.
         """
         machine, asked = host.machine, host.document["driver"]
         if asked["source"] != "doca_ofed" or not asked["replace"]:
@@ -150,7 +148,7 @@ class Driver(Step):
             try:
                 add_repository(machine, asked["download"], keep=True)
             except StepError:
-                return  # such as an older one than the host has: that one has to go first
+                return  # for example older than the host's: that one must be removed first
         refuse_firmware_updates(machine, asked["packages"])
 
     def _remove(self, host: Host, old: str) -> None:
@@ -191,7 +189,8 @@ class Driver(Step):
             reasons = "; ".join(held[:SHOWN_HOLDERS])
             host.wait_for_reboot("driver_loaded", f"driver_loaded: {observed} ({reasons})")
             return
-        machine.must("/etc/init.d/openibd", "restart", timeout_s=300)  # VFs and links are gone: later steps make them
+        # it removes VFs and links; later steps create them again
+        machine.must("/etc/init.d/openibd", "restart", timeout_s=300)
         host.forget()
 
     def _held(self, host: Host) -> List[str]:

@@ -5,7 +5,7 @@ from typing import Callable, Dict, List, Optional, Set
 from ..firmware_settings import TOOL_S, Setting, query, tool_of
 from ..host import Document, Host
 from ..machine import StepError
-from ..step import Before, Fields, Step, interface_of
+from ..step import Before, Fields, Step, interface_of, section_of
 
 NAMES = ("SRIOV_EN", "NUM_OF_VFS")
 
@@ -13,8 +13,8 @@ NAMES = ("SRIOV_EN", "NUM_OF_VFS")
 class Firmware(Step):
     """Set now, and read by the NIC at the next boot.
 
-    An undo leaves it: it changes nothing until somebody makes VFs, and putting it back would cost every host that
-    leaves a lab a reboot. What was there before stands in the host's baseline.
+    An undo leaves them: they change nothing until VFs are created, and restoring them would need a reboot of every host
+    that leaves a lab. The host's baseline has the old values.
     """
 
     name = "firmware"
@@ -42,26 +42,22 @@ class Firmware(Step):
             if not asked["may_reboot"]:
                 host.wait_for_reboot(field, f"{reason}; nothing was set, since hosts.allow_reboot is false")
                 continue
-            device = self._device(host, name)
-            set_parameters(host, name, device, self._changes)
+            set_parameters(host, name, self._changes)
             host.wait_for_reboot(field, reason)
 
-    def before_pf(self, host: Host, pf: str) -> Before:
-        if pf not in (host.document.get("firmware") or {}).get("pfs", []):
-            return {}
+    def before_pf(self, host: Host, pf: str) -> Optional[Before]:
+        if pf not in section_of(host.document, "firmware").get("pfs", []):
+            return None
         try:
-            settings = query(host.machine, self._device(host, pf))
+            settings = nic_settings(host, pf)
         except StepError:
-            return {}  # apply says it better
-        return {"firmware": {key: settings[key].now for key in sorted(settings) if key in NAMES}}
-
-    def _device(self, host: Host, pf: str) -> str:
-        return host.machine.target(f"/sys/class/net/{pf}/device")
+            return None  # apply reports the reason
+        return {key: settings[key].now for key in sorted(settings) if key in NAMES}
 
     def _found(self, host: Host, pf: str) -> str:
         asked = host.document["firmware"]
         try:
-            settings = query(host.machine, self._device(host, pf))
+            settings = nic_settings(host, pf)
         except StepError as error:
             return error.reason
         names = [name for name in NAMES if name in settings]
@@ -79,15 +75,21 @@ class Firmware(Step):
         return changes
 
 
-def set_parameters(
-    host: Host, pf: str, device: str, changes: Callable[[Host, str, Dict[str, Setting]], List[str]]
-) -> None:
-    """Sets what is not yet right from the next boot on, and looks whether the NIC has taken it."""
-    words = changes(host, pf, query(host.machine, device))
+def nic_settings(host: Host, pf: str) -> Dict[str, Setting]:
+    """The settings of a PF's NIC; its tool takes a second or more, so it runs once until something changes."""
+    device = host.pci_address(pf)
+    settings: Dict[str, Setting] = host.remembered(f"firmware {device}", lambda: query(host.machine, device))
+    return settings
+
+
+def set_parameters(host: Host, pf: str, changes: Callable[[Host, str, Dict[str, Setting]], List[str]]) -> None:
+    """Sets what is not yet right from the next boot on, and checks that the NIC has taken it."""
+    device, words = host.pci_address(pf), changes(host, pf, nic_settings(host, pf))
     if not words:
         return
     host.machine.must(tool_of(host.machine), "-d", device, "-y", "set", *words, timeout_s=TOOL_S)
-    if left := changes(host, pf, query(host.machine, device)):
+    host.forget()
+    if left := changes(host, pf, nic_settings(host, pf)):
         raise StepError(
             f"{pf} ({device}) keeps its firmware settings: {' '.join(left)} was not taken",
             "is the firmware older than the parameter, or the NIC a BlueField that its own CPU governs?",
@@ -96,7 +98,7 @@ def set_parameters(
 
 def pf_port(host: Host, pf: str) -> int:
     """Which port of its NIC a PF is: function 0 is the first."""
-    return int(host.machine.target(f"/sys/class/net/{pf}/device").rpartition(".")[2] or 0) + 1
+    return int(host.pci_address(pf).rpartition(".")[2] or 0) + 1
 
 
 def _value(settings: Dict[str, Setting], name: str) -> Optional[int]:
@@ -108,5 +110,5 @@ def _text(vfs: int) -> str:
 
 
 def _normal(values: Dict[str, int], vfs: int) -> str:
-    """In the words of `_text`: more VFs than asked for are as good."""
+    """In the form of `_text`; more VFs than the lab file has also conform."""
     return f"SRIOV_EN={values.get('SRIOV_EN', 0)} NUM_OF_VFS={min(vfs, values.get('NUM_OF_VFS', 0))}"

@@ -1,17 +1,17 @@
 """The version of the NICs' firmware, compared where the lab names one."""
 
 import re
-from typing import Dict, Set
+from typing import Dict
 
 from ..host import Document, Host
 from ..machine import Machine, StepError
-from ..step import Fields, Step, interface_of
+from ..step import Fields, Step, interface_of, section_of
 
 UNKNOWN = "unknown"
 
 
 class FirmwareVersion(Step):
-    """It only looks. Firmware is updated by people: an update that is cut short leaves a card that nobody can reach."""
+    """It only looks. You update firmware by hand, since an interrupted update can leave a card unusable."""
 
     name = "firmware_version"
     order = 120
@@ -20,16 +20,15 @@ class FirmwareVersion(Step):
     repairs = {"firmware_version": "none"}
 
     def wanted(self, document: Document) -> Fields:
-        asked: Dict[str, str] = document.get("firmware_versions") or {}
+        asked: Dict[str, str] = section_of(document, "firmware_versions")
         return {f"{pf}.firmware_version": asked[pf] for pf in sorted(asked)}
 
     def observed(self, host: Host) -> Fields:
-        return {field: running(host.machine, interface_of(field)) or UNKNOWN for field in self.wanted(host.document)}
+        return {field: running(host, interface_of(field)) or UNKNOWN for field in self.wanted(host.document)}
 
     def refuse(self, host: Host) -> None:
-        asked: Dict[str, str] = host.document.get("firmware_versions") or {}
-        for pf, version in sorted(asked.items()):
-            found = running(host.machine, pf)
+        for pf, version in sorted(host.document["firmware_versions"].items()):
+            found = running(host, pf)
             if not found:
                 raise StepError(
                     f"{pf} does not report its firmware, and firmware.version is {version}",
@@ -38,17 +37,14 @@ class FirmwareVersion(Step):
                 )
             if found != version:
                 raise StepError(
-                    f"{pf} runs firmware {found}, and firmware.version is {version}{_waiting(host.machine, pf, found)}",
-                    by_hand(host.machine, pf, version) + f"; or set firmware.version to {found}",
+                    f"{pf} runs firmware {found}, and firmware.version is {version}{_waiting(host, pf, found)}",
+                    by_hand(host, pf, version) + f"; or set firmware.version to {found}",
                 )
 
-    def apply(self, host: Host, wrong: Set[str]) -> None:
-        """Nothing: what differs was refused before."""
 
-
-def running(machine: Machine, pf: str) -> str:
+def running(host: Host, pf: str) -> str:
     """The version that a PF runs; empty when neither kernel nor ethtool knows one."""
-    return _of_rdma_device(machine, pf) or parse_driver_info(machine.run("ethtool", "-i", pf).out)
+    return _of_rdma_device(host.machine, pf) or parse_driver_info(host.machine.run("ethtool", "-i", pf).out)
 
 
 def parse_driver_info(printed: str) -> str:
@@ -58,14 +54,14 @@ def parse_driver_info(printed: str) -> str:
 
 
 def parse_flashed(printed: str) -> str:
-    """The version in a card's flash, by `mstflint query`: the one that the next reset starts."""
+    """The version in a card's flash, by `mstflint query`; the card runs it after its next reset."""
     found = re.search(r"^FW Version:[ \t]*(\S+)", printed, re.MULTILINE)
     return found[1] if found else ""
 
 
-def by_hand(machine: Machine, pf: str, version: str) -> str:
-    """The steps to take; nothing here ever takes them."""
-    device = machine.target(f"/sys/class/net/{pf}/device") or "its PCI address"
+def by_hand(host: Host, pf: str, version: str) -> str:
+    """The steps that you take; rocelab never takes them."""
+    device = host.pci_address(pf) or "its PCI address"
     return (
         f"firmware is never updated from here: drain this host, flash the image of {version} for the card's PSID "
         f"(mstflint -d {device} query shows it; mstflint -d {device} -i IMAGE burn), then a cold boot"
@@ -77,7 +73,7 @@ def _of_rdma_device(machine: Machine, pf: str) -> str:
     return machine.read(f"/sys/class/infiniband/{device}/fw_ver") if device else ""
 
 
-def _waiting(machine: Machine, pf: str, found: str) -> str:
-    """Says when the card has another version in its flash already, so that a reset is all that is missing."""
-    flashed = parse_flashed(machine.run("mstflint", "-d", machine.target(f"/sys/class/net/{pf}/device"), "query").out)
+def _waiting(host: Host, pf: str, found: str) -> str:
+    """Says when the card has another version in its flash already, so that only a cold boot is missing."""
+    flashed = parse_flashed(host.machine.run("mstflint", "-d", host.pci_address(pf), "query").out)
     return f"; {flashed} is in its flash and waits for a cold boot" if flashed not in ("", found) else ""

@@ -16,8 +16,8 @@ from ..modules_built import (
     refuse_unsigned_modules,
     running_kernel,
 )
-from ..software import add_repository, fetch, installed_packages, planned, remove, same_version
-from ..step import Fields, Step
+from ..software import add_repository, fetch, installed_packages, planned, remove, version_field
+from ..step import Fields, Step, packaged, section_of
 
 WORKS = "works"
 AS_INSTALLED = "as installed"
@@ -37,27 +37,26 @@ class GpuDriver(Step):
     repairs = {"gpu_driver": "reboot", "gpu_driver_loaded": "reboot"}
 
     def wanted(self, document: Document) -> Fields:
-        asked = (document.get("gpu") or {}).get("driver")
+        asked = section_of(document, "gpu", "driver")
         if not asked or asked["source"] == "operator":
             return {}
         loaded = {"gpu_driver_loaded": AS_INSTALLED} if asked["source"] == "packaged" else {}
         return {"gpu_driver": asked["version"] or WORKS, **loaded}
 
     def installs(self, document: Document) -> Optional[str]:
-        asked = (document.get("gpu") or {}).get("driver") or {}
-        return asked["version"] if asked.get("source") == "packaged" else None
+        return packaged(document, "gpu", "driver").get("version")
 
     def observed(self, host: Host) -> Fields:
         asked, machine = host.document["gpu"]["driver"], host.machine
         if asked["source"] == "keep":
-            found = nvidia.gpus(machine)
-            return {"gpu_driver": found.trouble or _named(found.driver, asked["version"])}
+            found = nvidia.gpus(host)
+            return {"gpu_driver": found.trouble or version_field(found.driver, asked["version"], WORKS)}
         version = _installed(machine)
         loaded = machine.read("/sys/module/nvidia/version")
         state = AS_INSTALLED if loaded and loaded == version else f"{loaded} is loaded" if loaded else "not loaded"
         if machine.exists("/sys/module/nouveau"):
             state = "nouveau is loaded"
-        return {"gpu_driver": _named(version, asked["version"]) or "not installed", "gpu_driver_loaded": state}
+        return {"gpu_driver": version_field(version, asked["version"], WORKS), "gpu_driver_loaded": state}
 
     def apply(self, host: Host, wrong: Set[str]) -> None:
         asked, machine = host.document["gpu"]["driver"], host.machine
@@ -77,6 +76,7 @@ class GpuDriver(Step):
             return
         if "gpu_driver" in wrong:
             self._install(host)
+            host.forget()
         if machine.exists("/sys/module/nvidia") or machine.exists("/sys/module/nouveau"):
             state = self.observed(host)["gpu_driver_loaded"]
             if state != AS_INSTALLED:
@@ -85,9 +85,10 @@ class GpuDriver(Step):
                 )
             return
         machine.must("modprobe", "-a", "nvidia")
+        host.forget()
 
     def facts(self, host: Host) -> Dict[str, Any]:
-        found = nvidia.gpus(host.machine)
+        found = nvidia.gpus(host)
         if found.trouble:
             return {"gpu": {"trouble": found.trouble}}
         names = {
@@ -110,7 +111,7 @@ class GpuDriver(Step):
             )
         refuse_package_scripts_under_containers(machine, "the GPU driver")
         if asked["repository"]:
-            add_repository(machine, asked["repository"])  # before anything goes
+            add_repository(machine, asked["repository"])  # before anything is removed
         file = asked.get("package")
         brought = [*asked["packages"], *([machine.path(fetch(machine, file))] if file else [])]
         stay = set(installed_packages(machine, PACKAGES)).difference(names)
@@ -132,12 +133,3 @@ class GpuDriver(Step):
 
 def _installed(machine: Machine) -> str:
     return machine.run("modinfo", "-F", "version", "nvidia").out.strip()
-
-
-def _named(version: str, wanted: str) -> str:
-    """A version that is there in the words of what is wanted."""
-    if not version:
-        return ""
-    if not wanted:
-        return WORKS
-    return wanted if same_version(version, wanted) else version

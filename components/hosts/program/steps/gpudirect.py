@@ -5,14 +5,14 @@ from typing import Any, Dict, Set
 from .. import nvidia
 from ..host import Document, Host
 from ..machine import Machine, StepError
-from ..step import Before, Fields, Step
+from ..step import Before, Fields, Step, section_of
 
 READY = "ready"
 PEERMEM = "nvidia_peermem"
 
 
 class GpuDirect(Step):
-    """auto takes what the host can do and says why; a way that is named has to work."""
+    """auto uses the best way of the host and reports why; a way that the lab file names must work."""
 
     name = "gpudirect"
     order = 590
@@ -22,7 +22,7 @@ class GpuDirect(Step):
     repairs = {"gpudirect": "none"}
 
     def wanted(self, document: Document) -> Fields:
-        gpu = document.get("gpu") or {}
+        gpu = section_of(document, "gpu")
         if not gpu or gpu["driver"]["source"] == "operator":
             return {}  # the driver's container loads what it needs
         return {"gpudirect": READY if gpu["gpudirect"] == "auto" else gpu["gpudirect"]}
@@ -31,7 +31,7 @@ class GpuDirect(Step):
         asked = host.document["gpu"]["gpudirect"]
         if asked == "none":
             return {"gpudirect": "none"}
-        way = nvidia.way_of(host.machine)
+        way = nvidia.way_of(host)
         if asked == "auto":
             missing = way.name == "peermem" and not _peermem_is_loaded(host.machine)
             return {"gpudirect": f"{PEERMEM} not loaded" if missing else READY}
@@ -54,7 +54,7 @@ class GpuDirect(Step):
             )
 
     def facts(self, host: Host) -> Dict[str, Any]:
-        way = nvidia.way_of(host.machine)
+        way = nvidia.way_of(host)
         path = nvidia.path_facts(host.machine)
         slow = nvidia.slow_path(path) if way.name != "none" else []
         return {"gpudirect": f"{way.name}: {way.why}", **path, **({"warnings": slow} if slow else {})}

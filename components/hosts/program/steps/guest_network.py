@@ -1,7 +1,7 @@
-"""The address of a rail in a virtual machine, kept by what the guest keeps its other addresses with.
+"""The address of a rail in a virtual machine, set by the tool that sets the guest's other addresses.
 
-The unit of this program sets it at each boot by itself. A guest whose own tool knows it too has it earlier, shows it to
-people where they look for it, and is not asked for DHCP on it (seed C: netplan, or a file by hand).
+The boot unit alone would be enough. With the guest's own tool the address is there earlier, shows up where people look
+for it, and the tool sends no DHCP requests (the Bitfusion article uses netplan, or a file by hand).
 """
 
 from typing import Any, Dict, Iterator, Set
@@ -12,7 +12,7 @@ from ..host import Document, Host
 from ..machine import Machine, StepError
 from ..places import NETWORK_MANAGER_FILE
 from ..revert import arm_revert
-from ..step import Before, Fields, Step, told
+from ..step import Before, Fields, Step, value_or_reason
 
 ADDRESS_WAIT_S = 30
 HEADERS_BYTES = 28
@@ -20,7 +20,7 @@ HEADERS_BYTES = 28
 
 
 class GuestNetwork(Step):
-    """One file of ours an interface; what is in use changes for that interface alone, and takes itself back."""
+    """One file per interface. Only that interface changes, and the change reverts unless it is confirmed."""
 
     name = "guest_network"
     order = 530
@@ -32,7 +32,7 @@ class GuestNetwork(Step):
     def wanted(self, document: Document) -> Fields:
         if not document.get("guest_network"):
             return {}
-        return {f"{pf['interface']}.kept": _told(pf) for pf in document["pfs"]}
+        return {f"{pf['interface']}.kept": _target(pf) for pf in document["pfs"]}
 
     def observed(self, host: Host) -> Fields:
         return {f"{pf['interface']}.kept": _found(host, pf) for pf in host.pfs}
@@ -45,7 +45,7 @@ class GuestNetwork(Step):
 
     def apply(self, host: Host, wrong: Set[str]) -> None:
         tool = _tool(host)
-        if host.machine.remove(NETWORK_MANAGER_FILE):  # it was told to leave the rails alone, and is to keep them now
+        if host.machine.remove(NETWORK_MANAGER_FILE):  # it kept NetworkManager away from the rails
             host.machine.run("systemctl", "reload", "NetworkManager.service")
         for pf in host.pfs:
             if f"{pf['interface']}.kept" in wrong:
@@ -58,21 +58,19 @@ class GuestNetwork(Step):
         sizes = {pf["interface"]: pf["mtu_bytes"] for pf in host.pfs}
         return {
             "guest_network": {
-                "tool": told(lambda: _tool(host)),
+                "tool": value_or_reason(lambda: _tool(host)),
                 "ping": {name: ping(host.machine, name, peers[name], sizes[name]) for name in sorted(peers)},
             }
         }
 
     def before_pf(self, host: Host, pf: str) -> Before:
-        return {"guest_network": "none of ours"}
+        return {}
 
-    def undo_pfs(self, host: Host, pfs: Dict[str, Before]) -> None:
-        for name, before in pfs.items():
-            if "guest_network" in before:
-                _let_go(host, name)
+    def undo_pf(self, host: Host, pf: str, before: Before) -> None:
+        _let_go(host, pf)
 
 
-def _told(pf: Dict[str, Any]) -> str:
+def _target(pf: Dict[str, Any]) -> str:
     return f"{pf['address']} mtu {pf['mtu_bytes']}"
 
 
@@ -89,7 +87,7 @@ def _found(host: Host, pf: Dict[str, Any]) -> str:
         return error.reason
     if not host.machine.exists(plan.path):
         return f"no file {plan.path}"
-    return _told(pf) if host.machine.content(plan.path) == plan.text.encode() else f"{plan.path} altered"
+    return _target(pf) if host.machine.content(plan.path) == plan.text.encode() else f"{plan.path} altered"
 
 
 def _keep(host: Host, tool: str, pf: Dict[str, Any]) -> None:
@@ -127,7 +125,7 @@ def _is_addressed(host: Host, pf: Dict[str, Any]) -> bool:
 
 
 def _let_go(host: Host, name: str) -> None:
-    """Takes our file away, whichever tool it was for, and gives the interface back to the file that was there."""
+    """Removes the file, whichever tool it is for, and activates the definition that existed before."""
     machine = host.machine
     for tool in guest.TOOLS:
         plan = guest.plan_for(tool, {"interface": name, "address": "0.0.0.0/0", "mtu_bytes": 0})
@@ -162,7 +160,7 @@ def _netplan_paths(name: str) -> Iterator[str]:
 
 
 def ping(machine: Machine, interface: str, peer: str, mtu_bytes: int) -> str:
-    """Whether another machine of the rail answers, to a whole frame too. It may just not be there yet."""
+    """Whether another machine of the rail answers, also to a full frame. It may not have joined yet."""
     words = ("ping", "-n", "-c", "1", "-W", "1", "-I", interface)
     if machine.run(*words, peer).code:
         return f"{peer} does not answer"

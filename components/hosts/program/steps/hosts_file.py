@@ -6,7 +6,7 @@ from typing import Iterator, List, Sequence, Set
 
 from ..blocks import block_of, with_block
 from ..host import Document, Host
-from ..step import Fields, Step, told
+from ..step import Fields, Step, value_or_reason
 
 HOSTS_FILE = "/etc/hosts"
 CLOUD_FOLDER = "/etc/cloud/cloud.cfg.d"
@@ -16,7 +16,7 @@ NUMBERED = re.compile(r"^(.*?)(\d+)$")
 
 
 class HostsFile(Step):
-    """A marked block; what else stands in the file stays as it is."""
+    """A marked block; the rest of the file stays unchanged."""
 
     name = "hosts_file"
     order = 250
@@ -31,7 +31,7 @@ class HostsFile(Step):
     def observed(self, host: Host) -> Fields:
         machine = host.machine
         content = machine.content(HOSTS_FILE).decode(errors="replace")
-        text = told(lambda: describe(block_of(content, HOSTS_FILE)))
+        text = value_or_reason(lambda: describe(block_of(content, HOSTS_FILE)))
         unkept = machine.exists(CLOUD_FOLDER) and machine.content(CLOUD_FILE) != CLOUD_TEXT.encode()
         return {"hosts_file": f"{text}, until cloud-init writes its own" if unkept else text}
 
@@ -46,13 +46,11 @@ class HostsFile(Step):
 
     def _put(self, host: Host, lines: Sequence[str]) -> None:
         before = host.machine.content(HOSTS_FILE).decode(errors="surrogateescape")
-        after = with_block(before, lines, HOSTS_FILE)
-        if after != before:
-            host.machine.put(HOSTS_FILE, after.encode(errors="surrogateescape"))
+        host.machine.ensure(HOSTS_FILE, with_block(before, lines, HOSTS_FILE).encode(errors="surrogateescape"))
 
 
 def host_lines(runs: Sequence[str]) -> Iterator[str]:
-    """The block's lines: `10.0.0.1 gpu01 3` stands for three nodes with addresses and names that count on.
+    """The block's lines: `10.0.0.1 gpu01 3` means three nodes with consecutive addresses and names.
 
     A lab of hundreds of nodes has every name on every host, and so in each host's document and in the state.
     """
@@ -71,7 +69,7 @@ def count_on(stem: str, number: str, steps: int) -> str:
 
 
 def describe(lines: List[str]) -> str:
-    """A block in a few words; another one gives others."""
+    """A summary of a block, different for different blocks."""
     if not lines:
         return "no names"
     return f"{len(lines)} names, {hashlib.sha256(chr(10).join(lines).encode()).hexdigest()[:8]}"

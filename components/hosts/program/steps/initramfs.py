@@ -1,6 +1,6 @@
-"""The first file system of a guest, written anew when what modules are told has changed (seed C, on Ubuntu).
+"""The initramfs of a guest, written again when module options have changed (Bitfusion article, on Ubuntu).
 
-RDMA's modules may be loaded from it, with the options that it holds and not with those on disk.
+RDMA modules may be loaded from it, with the options in it instead of those on disk.
 """
 
 import hashlib
@@ -19,7 +19,7 @@ WRITE_S = 600
 
 
 class Initramfs(Step):
-    """After the drop-ins, since it takes them in. The RHEL family needs none: its drivers are loaded from disk."""
+    """After the drop-ins, which it contains. The RHEL family does not need it: its drivers are loaded from disk."""
 
     name = "initramfs"
     order = 820
@@ -41,13 +41,13 @@ class Initramfs(Step):
         host.machine.put(WRITTEN_FILE, _state(host.machine) + "\n")
 
     def undo(self, host: Host, before: Before) -> None:
-        # our drop-ins are gone by now; with the next kernel's package they would be anyway
+        # the drop-ins are already removed, and the initramfs still contains them
         if host.machine.remove(WRITTEN_FILE):
             host.machine.run("update-initramfs", "-k", "all", "-u", timeout_s=WRITE_S)
 
 
 def _state(machine: Machine) -> str:
-    """Of what goes into it: our two files, and which kernels there are."""
+    """Digest of what it contains: the two drop-ins, for each installed kernel."""
     kernels = " ".join(machine.names("/lib/modules"))
     content = machine.content(MODPROBE_FILE) + machine.content(MODULES_FILE) + kernels.encode()
     return hashlib.sha256(content).hexdigest()[:16]

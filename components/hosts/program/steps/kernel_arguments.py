@@ -10,7 +10,7 @@ from ..step import Fields, Step
 
 FIELD = "kernel_arguments"
 GRUB_FILE = "/etc/default/grub.d/99-rocelab.cfg"
-"""Its number puts it behind the drop-ins of cloud images, which set the variable anew."""
+"""Its number puts it after the drop-ins of cloud images, which overwrite the variable."""
 GRUB_HEAD = (
     "# kernel arguments that a rocelab lab asked for; they stay when the lab goes, since others may rely on them\n"
 )
@@ -28,8 +28,8 @@ VENDORS = {"GenuineIntel": "intel", "AuthenticAMD": "amd"}
 class KernelArguments(Step):
     """Adds words and never takes one away.
 
-    A field's item is the word, or `iommu=auto` for those that this host's CPU needs. Whether the words may be written
-    at all is in the document: without leave to reboot, a host that lacks one says so and stays as it is.
+    An item is a word, or `iommu=auto` for the words that this host's CPU needs. Without `hosts.allow_reboot` a host
+    that lacks a word only reports it.
     """
 
     name = FIELD
@@ -103,7 +103,7 @@ def _has(line: List[str], word: str) -> bool:
 
 
 def _grub(machine: Machine) -> str:
-    """The program that writes this host's boot entries; empty when there is none that we know."""
+    """The program that writes this host's boot entries; empty when there is no known one."""
     if machine.exists("/usr/sbin/update-grub") and machine.exists("/boot/grub/grub.cfg"):
         return "update-grub"
     # on Debian a package of this name is another program
@@ -117,7 +117,7 @@ def _boot_entries(machine: Machine) -> List[List[str]]:
     kind = _grub(machine)
     if kind == "update-grub":
         text = machine.read("/boot/grub/grub.cfg")
-        own = OWN_ENTRIES.search(text)  # other systems on this disk are none of ours
+        own = OWN_ENTRIES.search(text)  # other operating systems on this disk do not count
         lines = BOOT_ENTRY.findall(own[1] if own else text)
         return [words for words in (line.split() for line in lines) if not {"single", "recovery"} & set(words)]
     if kind == "grubby":
@@ -127,7 +127,7 @@ def _boot_entries(machine: Machine) -> List[List[str]]:
 
 
 def _write(machine: Machine, lacking: List[str]) -> None:
-    """Puts words into the boot loader's settings. Words that stand there already stay."""
+    """Adds words to the boot loader's settings; existing words stay."""
     if not lacking:
         return
     if _grub(machine) == "grubby":

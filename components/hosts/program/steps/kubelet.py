@@ -1,4 +1,4 @@
-"""The kubelet's node address and crictl's socket: both are the management side's, never a rail's."""
+"""The kubelet's node address, which is never on a rail, and crictl's socket."""
 
 import re
 from typing import Any, Dict, List, Set
@@ -12,7 +12,7 @@ ARGUMENTS_FILES = {"debian": "/etc/default/kubelet", "rhel": "/etc/sysconfig/kub
 VARIABLE = "KUBELET_EXTRA_ARGS"
 """What the packaged unit hands to the kubelet last, so that it wins over kubeadm's own flags."""
 OPTIONS = ("--node-ip", "--address")
-"""The address that the kubelet tells the cluster, and the one it listens on: without the second it is all of them,
+"""The address that the kubelet registers, and the one it listens on: without the second it listens on all of them,
 rails included. Its health check stays on 127.0.0.1, where kubeadm asks for it, and probes go from it to pods."""
 CRICTL_FILE = "/etc/crictl.yaml"
 UNIT = "kubelet.service"
@@ -35,11 +35,13 @@ class Kubelet(Step):
 
     def observed(self, host: Host) -> Fields:
         given = [[word.partition("=")[2] for word in _arguments(host) if _is(word, option)] for option in OPTIONS]
-        told, heard = (" ".join(addresses) for addresses in given)
+        registered, listening = (" ".join(addresses) for addresses in given)
         endpoint = re.search(r"^runtime-endpoint:\s*[\"']?([^\s\"']+)", host.machine.read(CRICTL_FILE), re.MULTILINE)
         return {
             "kubelet_service": _at_boot(host),
-            "kubelet_node_ip": told if told == heard and told else f"{told or 'none'}, listens on {heard or 'all'}",
+            "kubelet_node_ip": registered
+            if registered == listening and registered
+            else f"{registered or 'none'}, listens on {listening or 'all'}",
             "crictl": endpoint.group(1) if endpoint else "none",
         }
 
@@ -62,7 +64,7 @@ class Kubelet(Step):
         return {"kubernetes": membership(host.machine)}
 
     def before(self, host: Host) -> Before:
-        files = {path: _content(host, path) for path in (_file(host), CRICTL_FILE)}
+        files = {path: host.machine.snapshot(path) for path in (_file(host), CRICTL_FILE)}
         return {"files": files, "kubelet_at_boot": _at_boot(host) == "enabled"}
 
     def undo(self, host: Host, before: Before) -> None:
@@ -71,14 +73,11 @@ class Kubelet(Step):
         if not before["kubelet_at_boot"]:
             host.machine.run("systemctl", "disable", "--no-reload", UNIT)
         for path, text in before["files"].items():
-            if text is None:
-                host.machine.remove(path)
-            else:
-                host.machine.put(path, text)
+            host.machine.restore(path, text)
 
 
 def _at_boot(host: Host) -> str:
-    """What systemd says: enabled, disabled, or nothing where there is no such unit."""
+    """enabled, disabled or another state of systemd; `not installed` without such a unit."""
     return host.machine.run("systemctl", "is-enabled", UNIT).out.strip() or "not installed"
 
 
@@ -97,7 +96,3 @@ def _arguments(host: Host) -> List[str]:
 
 def _is(word: str, option: str) -> bool:
     return word == option or word.startswith(option + "=")
-
-
-def _content(host: Host, path: str) -> Any:
-    return host.machine.content(path).decode(errors="replace") if host.machine.exists(path) else None

@@ -24,7 +24,7 @@ FILES = {
 
 
 class KubernetesKernel(Step):
-    """Modules and settings, now and by drop-ins of ours at boot."""
+    """Modules and settings, set now and by drop-ins at boot."""
 
     name = FIELD
     order = 720
@@ -45,8 +45,7 @@ class KubernetesKernel(Step):
     def apply(self, host: Host, wrong: Set[str]) -> None:
         machine = host.machine
         for path, text in FILES.items():
-            if machine.content(path) != text.encode():
-                machine.put(path, text)
+            machine.ensure(path, text)
         if missing := _missing(host):
             machine.must("modprobe", "-a", *missing)
         for key, found in _values(host).items():

@@ -13,7 +13,7 @@ from ..step import Before, Fields, Step
 FIELD = "kubernetes_packages"
 NAMES = ("kubeadm", "kubectl", "kubelet")
 NEEDED = ("kubeadm", "kubelet")
-"""What the lab itself runs; kubectl is for people."""
+"""The programs that rocelab runs; kubectl is for you."""
 KEY_FILES = {
     "debian": "/etc/apt/keyrings/rocelab-kubernetes.asc",
     "rhel": "/etc/pki/rpm-gpg/RPM-GPG-KEY-rocelab-kubernetes",
@@ -26,7 +26,7 @@ KEY_PLACES = {"debian": "Release.key", "rhel": "repodata/repomd.xml.key"}
 
 
 class KubernetesPackages(Step):
-    """Installed from the lab's repository, or accepted as they are when the lab says that they are there."""
+    """Installed from the lab's repository, or only checked when the lab file has `preinstalled`."""
 
     name = FIELD
     order = 730
@@ -83,7 +83,6 @@ class KubernetesPackages(Step):
 
 
 def _programs(machine: Machine) -> Dict[str, str]:
-    """Versions as the programs themselves tell them."""
     kubeadm = machine.run("kubeadm", "version", "-o", "short")
     kubelet = machine.run("kubelet", "--version")
     return {"kubeadm": _version(kubeadm.out), "kubelet": _version(kubelet.out)}
@@ -143,7 +142,7 @@ def _list_text(kind: str, repository: Dict[str, str], held: bool) -> str:
 
 
 def _fetch_key(machine: Machine, kind: str, repository: Dict[str, str]) -> None:
-    """The repository's signing key, which is what everything that is installed from it is believed by."""
+    """Installs the repository's signing key, which verifies everything that is installed from it."""
     if hashlib.sha256(machine.content(KEY_FILES[kind])).hexdigest() == repository["key_sha256"]:
         return
     place = fetch(machine, {"url": repository["url"] + KEY_PLACES[kind], "sha256": repository["key_sha256"]})

@@ -5,7 +5,7 @@ from typing import Any, Dict, List, Set
 
 from ..host import Document, Host
 from ..machine import Machine, StepError
-from ..nvidia import SMI_S
+from ..nvidia import smi
 from ..secret_files import DELIVERED, MISSING, delivered, source_of, state_of
 from ..step import Before, Fields, Step
 from .clock import NOT_IN_STEP, state_by_systemd
@@ -22,11 +22,11 @@ CLOCK_WARNING = (
     "set system.clock, {daemon: chrony} or another daemon of yours with {daemon: keep}"
 )
 LICENCE_WAIT_S = 90
-"""gridd asks its server anew every few seconds, and over the internet the first answer takes its time."""
+"""gridd asks its server every few seconds, and the first answer over the internet can be slow."""
 
 
 class Licence(Step):
-    """What is not ours in gridd.conf stays. The token is read from the login's home: no document ever holds it."""
+    """Other settings in gridd.conf stay. The token is read from the login's home and is never in a document."""
 
     name = "licence"
     order = 610
@@ -45,7 +45,7 @@ class Licence(Step):
     def observed(self, host: Host) -> Fields:
         machine, asked = host.machine, host.document["licence"]
         found = {key: value for key, value in _pairs(machine.read(SETTINGS_FILE)).items() if key in OURS and value}
-        fields: Fields = {"licence_settings": _shown(found), "licence": self._told(host)["status"]}
+        fields: Fields = {"licence_settings": _shown(found), "licence": self._status(host)["status"]}
         if asked["kind"] == "nls":
             fields["licence_token"] = state_of(delivered(machine, "licence"), machine.content(TOKEN_FILE))
         return fields
@@ -74,14 +74,14 @@ class Licence(Step):
         host.forget()
         if not machine.wait(lambda: self._is_licensed(host), LICENCE_WAIT_S):
             raise StepError(
-                f"the vGPU is {self._told(host)['status']} {LICENCE_WAIT_S} s after {DAEMON} was restarted",
+                f"the vGPU is {self._status(host)['status']} {LICENCE_WAIT_S} s after {DAEMON} was restarted",
                 f"can this guest reach {asked['server']}, is its clock right (a token is signed with a time), "
                 "and is a licence free? journalctl -u nvidia-gridd says which",
             )
 
     def facts(self, host: Host) -> Dict[str, Any]:
-        document, said = host.document, {key: value for key, value in self._told(host).items() if value}
-        looked_at = document.get("clock") or document["licence"]["kind"] != "nls"  # by the step of the clock itself
+        document, said = host.document, {key: value for key, value in self._status(host).items() if value}
+        looked_at = document.get("clock") or document["licence"]["kind"] != "nls"  # the step clock reports it
         wrong = not looked_at and state_by_systemd(host.machine) == NOT_IN_STEP
         return {"licence": said, **({"warnings": [CLOCK_WARNING]} if wrong else {})}
 
@@ -93,18 +93,18 @@ class Licence(Step):
         ours = machine.remove(TOKEN_FILE)
         machine.remove(source_of(machine, "licence"))
         if machine.content(SETTINGS_FILE) != before["gridd"].encode():
-            machine.put(SETTINGS_FILE, before["gridd"]) if before["gridd"] else machine.remove(SETTINGS_FILE)
+            machine.restore(SETTINGS_FILE, before["gridd"] or None)
             ours = True
         if ours:
             machine.run("systemctl", "restart", DAEMON, timeout_s=60)  # it gives the licence back
 
-    def _told(self, host: Host) -> Dict[str, str]:
-        told: Dict[str, str] = host.remembered("licence", lambda: _licence(host.machine))
-        return told
+    def _status(self, host: Host) -> Dict[str, str]:
+        printed, trouble = smi(host)
+        return {"status": trouble, "expiry": "", "product": ""} if trouble else parse_licence(printed)
 
     def _is_licensed(self, host: Host) -> bool:
         host.forget()
-        if self._told(host)["status"] == LICENSED:
+        if self._status(host)["status"] == LICENSED:
             return True
         host.machine.pause(2)
         return False
@@ -121,7 +121,7 @@ def _install_token(machine: Machine) -> None:
 
 
 def settings_text(text: str, settings: Dict[str, str]) -> str:
-    """gridd.conf with these settings in the place of those that say the same; comments and all else stay."""
+    """gridd.conf with these settings instead of earlier values; comments and everything else stay."""
     kept = [line for line in text.splitlines() if line.partition("=")[0].strip() not in OURS]
     lines = [f"{key}={value}" for key, value in settings.items()]
     return "\n".join([*kept, *lines]) + "\n"
@@ -143,14 +143,6 @@ def parse_licence(printed: str) -> Dict[str, str]:
         "expiry": expiry[1] if expiry else "",
         "product": names[1] if names else "",
     }
-
-
-def _licence(machine: Machine) -> Dict[str, str]:
-    done = machine.run("nvidia-smi", "-q", timeout_s=SMI_S)
-    if done.code:
-        said = (done.err or done.out).strip().splitlines()
-        return {"status": said[0][:150] if said else f"nvidia-smi ended with {done.code}", "expiry": "", "product": ""}
-    return parse_licence(done.out)
 
 
 def _pairs(text: str) -> Dict[str, str]:

@@ -1,6 +1,6 @@
 """MTU, administrative state and IPv4 address of each PF."""
 
-from typing import Any, Dict, Set
+from typing import Set
 
 from ..carriers import refuse_what_carries_the_host, refuse_what_others_use
 from ..daemons import refuse_defined_rails
@@ -13,7 +13,7 @@ LINK_FIELDS = {"mtu_bytes": "mtu_bytes", "up": "link", "addresses": "address"}
 
 
 class Link(Step):
-    """The PF is ours: other addresses on it are removed."""
+    """rocelab owns the PF: other addresses on it are removed."""
 
     name = "link"
     order = 510
@@ -50,7 +50,7 @@ class Link(Step):
                     f"{pf['interface']} is a member of {bond}, and a RoCE rail needs a NIC, not a bond",
                     f"take it out of {bond} where this host's network is configured, or name another NIC",
                 )
-            driver = host.machine.target(f"/sys/class/net/{pf['interface']}/device/driver")
+            driver = host.driver(pf["interface"])
             if driver != pf["driver"]:
                 raise StepError(
                     f"{pf['interface']} runs on {driver or 'no'} driver, not {pf['driver']}",
@@ -72,6 +72,6 @@ class Link(Step):
     def before_pf(self, host: Host, pf: str) -> Before:
         return link_state(host, pf)
 
-    def undo_pfs(self, host: Host, pfs: Dict[str, Dict[str, Any]]) -> None:
-        # not armed: what comes back is the state in which the host was reached before we first changed it
-        host.ip_batch([line for pf, before in pfs.items() for line in link_changes(host, pf, before)])
+    def undo_pf(self, host: Host, pf: str, before: Before) -> None:
+        # no armed revert: this is the state in which the host was reached before the first change
+        host.ip_batch(link_changes(host, pf, before))

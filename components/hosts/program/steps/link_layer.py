@@ -2,14 +2,14 @@
 
 from typing import Dict, List, Set
 
-from ..firmware_settings import Setting, query
+from ..firmware_settings import Setting
 from ..host import Document, Host
 from ..machine import StepError
-from ..step import Fields, Step, interface_of
-from .firmware import pf_port, set_parameters
+from ..step import Fields, Step, interface_of, section_of
+from .firmware import nic_settings, pf_port, set_parameters
 
 ETHERNET, INFINIBAND = "Ethernet", "InfiniBand"
-"""As the kernel says it in ports/1/link_layer (drivers/infiniband/core/sysfs.c)."""
+"""Values of ports/1/link_layer (drivers/infiniband/core/sysfs.c)."""
 ARPHRD_INFINIBAND = "32"
 """Kind of an IPoIB netdev (include/uapi/linux/if_arp.h), which is there without an RDMA driver too."""
 LINK_TYPE_ETHERNET = 2
@@ -17,7 +17,7 @@ LINK_TYPE_ETHERNET = 2
 
 
 class LinkLayer(Step):
-    """A PF that is to be converted gets its setting, and everything that builds on Ethernet waits for the reboot."""
+    """A PF with `convert_infiniband` gets its setting, and all that needs Ethernet waits for the reboot."""
 
     name = "link_layer"
     order = 340
@@ -50,13 +50,12 @@ class LinkLayer(Step):
             if not host.document["firmware"]["may_reboot"]:
                 host.wait_for_reboot(field, f"{reason}; nothing was set, since hosts.allow_reboot is false")
                 continue
-            device = host.machine.target(f"/sys/class/net/{name}/device")
-            if _parameter(host, name) not in query(host.machine, device):
+            if _parameter(host, name) not in nic_settings(host, name):
                 raise StepError(
-                    f"{name} ({device}) has no {_parameter(host, name)}, so it is InfiniBand for good",
+                    f"{name} ({host.pci_address(name)}) has no {_parameter(host, name)}, so it is InfiniBand for good",
                     "such a card cannot speak RoCE: name another NIC",
                 )
-            set_parameters(host, name, device, _changes)
+            set_parameters(host, name, _changes)
             host.wait_for_reboot(field, reason)
 
 
@@ -69,7 +68,7 @@ def link_layer(host: Host, pf: str) -> str:
 
 
 def _converted(document: Document) -> List[str]:
-    return list(document.get("firmware", {}).get("convert", []))
+    return list(section_of(document, "firmware").get("convert", []))
 
 
 def _parameter(host: Host, pf: str) -> str:

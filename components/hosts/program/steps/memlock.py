@@ -1,4 +1,4 @@
-"""How much memory RDMA may pin: for containers, and for whoever logs in to run a benchmark."""
+"""How much memory RDMA may pin, in containers and in logins that run a benchmark."""
 
 import os
 import re
@@ -6,7 +6,7 @@ from typing import Set
 
 from ..containers import running_containers
 from ..host import Document, Host
-from ..step import Before, Fields, Step
+from ..step import Before, Fields, Step, section_of
 
 RUNTIME = "containerd.service"
 DROP_IN = f"/etc/systemd/system/{RUNTIME}.d/60-rocelab-memlock.conf"
@@ -22,7 +22,7 @@ class Memlock(Step):
     """A drop-in for the next start, and the limit of the running daemon set from outside.
 
     Restarting the daemon would do too, but only after a daemon-reload, and with systemd as the cgroup driver that takes
-    the GPUs away from running containers. Containers inherit the limit when they start: those that run keep theirs.
+    the GPUs away from running containers. Containers inherit the limit when they start, so running ones keep theirs.
     """
 
     name = "memlock"
@@ -32,7 +32,7 @@ class Memlock(Step):
     repairs = {"memlock": "none", "login_memlock": "none"}
 
     def wanted(self, document: Document) -> Fields:
-        asked = (document.get("runtime") or {}).get("memlock") == UNLIMITED
+        asked = section_of(document, "runtime").get("memlock") == UNLIMITED
         return {"memlock": UNLIMITED, "login_memlock": UNLIMITED} if asked else {}
 
     def observed(self, host: Host) -> Fields:

@@ -38,7 +38,7 @@ class RdmaNamespaces(Step):
             host.wait_for_reboot(FIELD, reason + later)
 
     def at_next_boot(self, host: Host) -> str:
-        """The mode for the module's option: one that needs a reboot which nobody allows is not prepared either."""
+        """The mode for the module's option; the present one if a change needs a reboot that is not allowed."""
         waits = FIELD in host.reboot_reasons() and not host.document.get("may_reboot")
         return str(self.observed(host)[FIELD] if waits else host.document["rdma_namespaces"])
 

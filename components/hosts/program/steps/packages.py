@@ -4,7 +4,7 @@ from typing import List, Set
 
 from ..distribution import family, install, missing_packages
 from ..host import Document, Host
-from ..step import Fields, Step, told
+from ..step import Fields, Step, value_or_reason
 
 
 class Packages(Step):
@@ -21,7 +21,7 @@ class Packages(Step):
         return {"packages": "installed"} if document.get("packages") else {}
 
     def observed(self, host: Host) -> Fields:
-        return {"packages": told(lambda: self._state(host))}
+        return {"packages": value_or_reason(lambda: self._state(host))}
 
     def _state(self, host: Host) -> str:
         missing = missing_packages(host.machine, self._names(host))

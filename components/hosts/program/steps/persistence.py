@@ -1,4 +1,4 @@
-"""What brings all of it back after a reboot or a driver reload: a unit, this program, its document, and drop-ins.
+"""What restores the settings after a reboot or a driver reload: a unit, this program, its document, and drop-ins.
 
 The unit does not stay active: systemd starts what a device wants only when it is not active already, and each PF, RDMA
 device and soft-RoCE module that appears wants it (systemd.device(5), SYSTEMD_WANTS).
@@ -10,7 +10,7 @@ from typing import Dict, List, Set
 
 from ..daemons import MARK, drop_ins
 from ..host import Document, Host
-from ..identity import pci_address
+from ..identity import lasting_pci_address
 from ..places import (
     BOOT_LOCK_WAIT_S,
     DAEMON_FILES,
@@ -53,7 +53,7 @@ SOFT_ROCE_MODULE = "rdma_rxe"
 
 
 class Persistence(Step):
-    """The unit's files as they have to be, and its link among those that start with the machine."""
+    """The unit with its files, enabled at boot."""
 
     name = "unit"
     order = 810
@@ -80,10 +80,9 @@ class Persistence(Step):
     def apply(self, host: Host, wrong: Set[str]) -> None:
         machine = host.machine
         for path, content in self._files(host).items():
-            # a network that nobody has confirmed must not come back by itself after a power cycle
+            # an unconfirmed network must not come back after a power cycle
             place = UNCONFIRMED_FILE if path == DOCUMENT_FILE and machine.exists(REVERT_FILE) else path
-            if machine.content(place) != content:
-                machine.put(place, content)
+            machine.ensure(place, content)
         for path in self._left_over(host):
             machine.remove(path)
         # the link is all that `systemctl enable` makes; no daemon-reload, since it detaches GPUs from containers
@@ -109,14 +108,14 @@ class Persistence(Step):
 
     def _rules(self, host: Host) -> str:
         """By PCI address: VFs, which the unit makes itself, have others and must not start it again."""
-        slots = [slot for slot in (pci_address(host, pf["interface"]) for pf in host.pfs) if slot]
+        slots = [slot for slot in (lasting_pci_address(host, pf["interface"]) for pf in host.pfs) if slot]
         matches = [f'SUBSYSTEM=="net|infiniband", KERNELS=="{slot}"' for slot in slots]
         if SOFT_ROCE_MODULE in host.document["modules"]:
             matches.append(f'SUBSYSTEM=="module", KERNEL=="{SOFT_ROCE_MODULE}"')
         return MARK + "".join(APPEARS.format(match) for match in matches)
 
     def _left_over(self, host: Host) -> List[str]:
-        """Files for daemons that had to be told something once."""
+        """Files for network daemons that are no longer needed."""
         return [path for path in DAEMON_FILES if path not in drop_ins(host) and host.machine.exists(path)]
 
     def _document(self, host: Host) -> bytes:

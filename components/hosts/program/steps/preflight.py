@@ -1,12 +1,13 @@
-"""What a host must have before anything on it changes, and what is good to know about it."""
+"""Requirements of the document that a host must meet before anything changes, and facts about the host."""
 
-from typing import Any, Dict, List, Set
+from typing import Any, Dict, List
 
 from ..distribution import distribution
 from ..host import Document, Host
 from ..machine import Machine, StepError
 from ..modules_built import SIGNED_GPU, built_by_dkms, missing_headers, refuse_unsigned_modules, secure_boot
-from ..step import Fields, Step
+from ..step import Step, section_of
+from .vfs import offered_vfs
 
 BUILT_DRIVERS = ("doca_ofed", "mlnx_ofed")
 """Driver sources whose modules are built on the host, and so are not signed by the distribution."""
@@ -16,7 +17,7 @@ MISSING = 127
 
 
 class Preflight(Step):
-    """It only looks: no fields, nothing to apply. Its gates stand for what this document asks, and nothing more."""
+    """It only looks, and refuses only what this document needs."""
 
     name = "preflight"
     order = 110
@@ -26,24 +27,14 @@ class Preflight(Step):
     def concerns(self, document: Document) -> bool:
         return True
 
-    def wanted(self, document: Document) -> Fields:
-        return {}
-
-    def observed(self, host: Host) -> Fields:
-        return {}
-
-    def apply(self, host: Host, wrong: Set[str]) -> None:
-        """Nothing: it has no fields."""
-
     def refuse(self, host: Host) -> None:
         self._refuse_other_nics(host)
         self._refuse_too_few_vfs(host)
-        if host.document.get("driver", {}).get("source") in BUILT_DRIVERS:
+        if section_of(host.document, "driver").get("source") in BUILT_DRIVERS:
             refuse_unsigned_modules(host.machine, "driver.source: inbox")
-        gpu = (host.document.get("gpu") or {}).get("driver") or {}
-        if gpu.get("package") or built_by_dkms(
-            gpu.get("packages", ())
-        ):  # what a package brings along is seen when it is installed
+        gpu = section_of(host.document, "gpu", "driver")
+        # dependencies that dkms builds are known only when the packages are installed
+        if gpu.get("package") or built_by_dkms(gpu.get("packages", ())):
             refuse_unsigned_modules(host.machine, SIGNED_GPU)
 
     def facts(self, host: Host) -> Dict[str, Any]:
@@ -65,13 +56,13 @@ class Preflight(Step):
             "secure_boot": secure_boot(machine),
             "kernel_headers": not missing_headers(machine),
             "pcie": {name: link["now"] for name, link in links.items() if link},
-            "nics": {pf["interface"]: _nic(machine, pf) for pf in host.pfs},
+            "nics": {pf["interface"]: _nic(host, pf) for pf in host.pfs},
             **({"warnings": warnings} if warnings else {}),
         }
 
     def _refuse_other_nics(self, host: Host) -> None:
         for pf in host.pfs:
-            place = host.machine.target(f"/sys/class/net/{pf['interface']}/device")
+            place = host.pci_address(pf["interface"])
             if pf.get("pci") not in (None, place):
                 raise StepError(
                     f"{pf['interface']} is the NIC at {place or 'no PCI address'}, and the lab means {pf['pci']}",
@@ -82,9 +73,8 @@ class Preflight(Step):
         if host.document.get("firmware"):
             return  # raised by a step of this run; the VF step looks again
         for pf in host.pfs:
-            name, device = pf["interface"], f"/sys/class/net/{pf['interface']}/device"
-            offered = int(host.machine.read(device + "/sriov_totalvfs") or 0)
-            if pf["vfs"] > offered and host.machine.exists(device):
+            name, offered = pf["interface"], offered_vfs(host, pf["interface"])
+            if pf["vfs"] > offered and host.pci_address(name):
                 none = "SR-IOV is off: switch it on in the BIOS and in the NIC's firmware (mlxconfig SRIOV_EN=1)"
                 few = "raise NUM_OF_VFS in the NIC's firmware (mlxconfig, then a cold boot)"
                 raise StepError(
@@ -107,12 +97,12 @@ def _iommu(machine: Machine, pfs: List[str]) -> str:
     return "on, " + ("passes through" if kinds == {"identity"} else f"{' '.join(sorted(kinds)) or 'mode unknown'}")
 
 
-def _nic(machine: Machine, pf: Dict[str, Any]) -> Dict[str, str]:
+def _nic(host: Host, pf: Dict[str, Any]) -> Dict[str, str]:
     """What a NIC is and what drives it, as far as the kernel knows: another one makes a measurement obsolete."""
-    rdma = f"/sys/class/infiniband/{pf['rdma_device']}"
+    machine, rdma = host.machine, f"/sys/class/infiniband/{pf['rdma_device']}"
     found = {
         "model": " ".join(filter(None, (machine.read(f"{rdma}/{name}") for name in ("hca_type", "board_id")))),
-        "driver": machine.target(f"/sys/class/net/{pf['interface']}/device/driver"),
+        "driver": host.driver(pf["interface"]),
         "firmware": machine.read(f"{rdma}/fw_ver"),
     }
     return {key: value for key, value in found.items() if value}

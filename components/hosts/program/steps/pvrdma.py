@@ -1,7 +1,7 @@
-"""VMware's paravirtual RDMA in a guest: its driver is started after all else, or its port stays down.
+"""VMware's paravirtual RDMA in a guest: its driver must start last, or its port stays down.
 
-The device is the second function of the vmxnet3's PCI device and takes its addresses from that netdev, which has to be
-up with an address when the driver starts (seed C: load `vmw_pvrdma` last, and on Ubuntu anew at every boot).
+The device is the second function of the vmxnet3's PCI device and takes its addresses from that netdev, which must be up
+with an address when the driver starts (Bitfusion article: load `vmw_pvrdma` last, and on Ubuntu again at every boot).
 """
 
 from typing import List, Set

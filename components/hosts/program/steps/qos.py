@@ -26,22 +26,22 @@ from ..qos import (
     set_port,
     set_rdma_cm,
 )
-from ..step import Before, Fields, Step
+from ..step import Before, Fields, Step, section_of
 
 RDMA_CM_ASPECTS = ("roce_mode", "roce_tos")
 PORT_ASPECTS = ("dcbx", "trust", "dscp_map", "pfc")
 TRUSTS = ("dscp", "pcp")
 ECN_ON = "np=1 rp=1"
-"""Notification point and reaction point: this end marks for others, and slows down when told."""
+"""Notification point and reaction point: this end notifies others, and slows down when it is notified."""
 NEVER_LEFT_OUT = (*RDMA_CM_ASPECTS, "trust", "dscp_map", "pfc")
-"""What each host can set, or has to be told that it cannot."""
+"""Aspects that every host must be able to set."""
 
 
 class QualityOfService(Step):
     """All of it vanishes at boot, so the unit sets it again.
 
     A soft-RoCE device marks what rdma_cm connects; the NIC under it has no trust, priorities or congestion control.
-    What a driver neither shows nor takes is left as it is, and said in the facts.
+    What a driver can neither show nor set stays unchanged and is named in the facts.
     """
 
     name = "qos"
@@ -87,7 +87,7 @@ class QualityOfService(Step):
         host.forget()
 
     def facts(self, host: Host) -> Dict[str, Any]:
-        """How each PF is set, what stays as its driver has it, and by what a measurement is known as one of before."""
+        """The tool of each PF, what it cannot show, and a summary that tells measurements with other settings apart."""
         said = {}
         for pf in host.pfs:
             tool, found = _found(host, pf)
@@ -100,29 +100,28 @@ class QualityOfService(Step):
         known = next(known for known in host.pfs if known["interface"] == pf)
         folder = f"{RDMA_CM}/{known['rdma_device']}"
         if host.machine.exists(folder):
-            return {"qos": _recorded(host, known)}
+            return _recorded(host, known)
         try:
             open_rdma_cm(host, known["rdma_device"])
-            return {"qos": _recorded(host, known)}
+            return _recorded(host, known)
         except StepError:
-            return {"qos": _recorded(host, known)}  # a device that this program makes later, and takes away
+            return _recorded(host, known)  # a device that this program makes later, and takes away
         finally:
             host.machine.remove(folder)
             host.forget()
 
-    def undo_pfs(self, host: Host, pfs: Dict[str, Dict[str, Any]]) -> None:
-        for pf in (before["qos"] for before in pfs.values() if "qos" in before):
-            tool, found = _found(host, pf)
-            aspects = {key: value for key, value in pf["aspects"].items() if found.get(key, value) != value}
-            if aspects.get("trust", "dscp") not in TRUSTS or not tool:
-                aspects = {key: value for key, value in aspects.items() if key not in PORT_ASPECTS}
-            elif "dscp_map" in aspects:
-                aspects["dscp_map"] = _map_back(tool, aspects["dscp_map"], found["dscp_map"])
-                if tool == DCB:
-                    aspects["trust"] = "pcp"  # empties the table; a code point put back brings the trust back
-            _set(host, pf, tool, {key: value for key, value in aspects.items() if value != "default"})
-            host.machine.remove(f"{RDMA_CM}/{pf['rdma_device']}")
-            host.forget()
+    def undo_pf(self, host: Host, pf: str, before: Before) -> None:
+        tool, found = _found(host, before)
+        aspects = {key: value for key, value in before["aspects"].items() if found.get(key, value) != value}
+        if aspects.get("trust", "dscp") not in TRUSTS or not tool:
+            aspects = {key: value for key, value in aspects.items() if key not in PORT_ASPECTS}
+        elif "dscp_map" in aspects:
+            aspects["dscp_map"] = _map_back(tool, aspects["dscp_map"], found["dscp_map"])
+            if tool == DCB:
+                aspects["trust"] = "pcp"  # empties the table; a code point put back brings the trust back
+        _set(host, before, tool, {key: value for key, value in aspects.items() if value != "default"})
+        host.machine.remove(f"{RDMA_CM}/{before['rdma_device']}")
+        host.forget()
 
 
 def _recorded(host: Host, pf: Dict[str, Any]) -> Dict[str, Any]:
@@ -158,7 +157,6 @@ def _wanted(document: Document, pf: Dict[str, Any]) -> Aspects:
 
 
 def _found(host: Host, pf: Dict[str, Any]) -> Tuple[str, Aspects]:
-    """Tool and aspects of a PF as they are."""
     name, device = pf["interface"], pf["rdma_device"]
 
     def look() -> Tuple[str, Aspects]:
@@ -166,12 +164,7 @@ def _found(host: Host, pf: Dict[str, Any]) -> Tuple[str, Aspects]:
         if pf["soft_roce"]:
             return "", found
         tool, port = port_aspects(host, name)
-        return tool, {
-            **found,
-            **port,
-            **pause_aspect(host, name),
-            **nic_aspects(host, name, device, _priority(host, pf)),
-        }
+        return tool, {**found, **port, **nic_aspects(host, name, device, _priority(host, pf))}
 
     found: Tuple[str, Aspects] = host.remembered(f"qos {name} {device}", look)
     return found
@@ -179,7 +172,7 @@ def _found(host: Host, pf: Dict[str, Any]) -> Tuple[str, Aspects]:
 
 def _priority(host: Host, pf: Dict[str, Any]) -> int:
     """Priority of RoCE: at an undo the one that was recorded, else the document's."""
-    return int(pf["priority"] if "priority" in pf else host.document.get("qos", {}).get("priority", 0))
+    return int(pf["priority"] if "priority" in pf else section_of(host.document, "qos").get("priority", 0))
 
 
 def _set(host: Host, pf: Dict[str, Any], tool: str, chosen: Aspects) -> None:

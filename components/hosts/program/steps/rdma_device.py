@@ -1,4 +1,4 @@
-"""The RDMA device of each PF: the NIC's own, or a soft-RoCE link that stands in for one."""
+"""The RDMA device of each PF: the NIC's own, or a soft-RoCE link instead."""
 
 from typing import Any, Dict, Set
 
@@ -45,16 +45,16 @@ class RdmaDevice(Step):
         return {"rdma_devices": host.rdma_devices(pf)}
 
     def facts(self, host: Host) -> Dict[str, Any]:
-        # what the kernel says, not the lab: the simulator's vmw_pvrdma is soft-RoCE by another name
+        # from the kernel, not from the lab file: the simulator's vmw_pvrdma is really soft-RoCE
         soft = host.rdma_parents()
         kinds = {
             pf["rdma_device"]: "soft-RoCE, simulated" if pf["rdma_device"] in soft else pf["driver"] for pf in host.pfs
         }
         return {"rdma": kinds}
 
-    def undo_pfs(self, host: Host, pfs: Dict[str, Dict[str, Any]]) -> None:
+    def undo_pf(self, host: Host, pf: str, before: Before) -> None:
         for name, parent in host.rdma_parents().items():
-            if parent in pfs and name not in pfs[parent]["rdma_devices"]:
+            if parent == pf and name not in before["rdma_devices"]:
                 delete_soft_link(host, name)
 
 

@@ -11,16 +11,16 @@ from ..machine import StepError
 from ..step import Before, Fields, Step
 
 PROTOCOL = "114"
-"""Marks routes and rules as ours, so that others' in the same table are seen and left alone."""
+"""Marks routes and rules of rocelab; others in the same table are left alone."""
 FIRST_PREFERENCE = 10_000
-"""Of our rules: after those of network plugins, which begin at 0 or 100, and before the main table at 32766."""
+"""Of the first rule: after those of network plugins, which begin at 0 or 100, and before the main table at 32766."""
 
 
 IP = ("ip", "-4", "-j")
 
 
 class Routing(Step):
-    """A table and a rule per PF. Nothing else takes them, so there is nothing that a revert would have to save."""
+    """A table and a rule per PF. No other traffic uses them, so a revert does not need to restore them."""
 
     name = "routing"
     order = 520
@@ -42,11 +42,10 @@ class Routing(Step):
                 host.ip_batch([*_removal(host, pf["interface"]), *map(_added, _lines(pf))])
 
     def before_pf(self, host: Host, pf: str) -> Before:
-        return {"routing": "none of ours"}
+        return {}
 
-    def undo_pfs(self, host: Host, pfs: Dict[str, Dict[str, Any]]) -> None:
-        for name in (name for name, before in pfs.items() if "routing" in before):
-            host.ip_batch(_removal(host, name))
+    def undo_pf(self, host: Host, pf: str, before: Before) -> None:
+        host.ip_batch(_removal(host, pf))
 
 
 def _lines(pf: Dict[str, Any]) -> List[str]:
@@ -74,7 +73,7 @@ def _added(line: str) -> str:
 
 
 def _found(host: Host, pf: Dict[str, Any]) -> List[str]:
-    """The same lines as they are; another router or a route too many shows too."""
+    """The lines in effect, including another router or an extra route."""
     name = pf["interface"]
     routes = [route for route in _routes(host) if _is_ours(route) and route.get("dev") == name]
     tables = {str(pf["routing"]["table"])} if "routing" in pf else {route["table"] for route in routes}
@@ -88,7 +87,7 @@ def _found(host: Host, pf: Dict[str, Any]) -> List[str]:
 
 
 def _removal(host: Host, pf: str) -> List[str]:
-    """Takes all that is ours on a PF away, and our rules for tables that a link which went down has emptied."""
+    """Removes rocelab's routes of a PF, and its rules for tables that a link going down has emptied."""
     routes = [route for route in _routes(host) if _is_ours(route)]
     own = [route for route in routes if route.get("dev") == pf]
     others = {route["table"] for route in routes if route not in own}
@@ -118,7 +117,6 @@ def _routes(host: Host) -> List[Dict[str, Any]]:
 
 
 def _rules(host: Host) -> List[Dict[str, Any]]:
-    """Our rules."""
     found = host.remembered("rules", lambda: json.loads(host.machine.must(*IP, "rule", "show") or "[]"))
     return [rule for rule in found if _is_ours(rule)]
 

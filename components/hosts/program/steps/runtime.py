@@ -4,18 +4,11 @@ import os
 import re
 from typing import Any, Dict, Set
 
-from ..containers import (
-    CONFIG_FILE,
-    MIRRORS,
-    containerd_config,
-    mirror_files,
-    refuse_package_scripts_under_containers,
-)
-from ..distribution import install
+from ..containers import CONFIG_FILE, MIRRORS, containerd_config, mirror_files
 from ..host import Document, Host
-from ..machine import Machine, StepError
-from ..software import add_repository, same_version
-from ..step import Before, Fields, Step
+from ..machine import Machine
+from ..software import install_packaged, version_field
+from ..step import Before, Fields, Step, packaged
 
 OURS = "as rendered"
 THERE = "installed"
@@ -33,20 +26,18 @@ class ContainerRuntime(Step):
     repairs = {"containerd": "service", "containerd_config": "service", "registry_mirrors": "none"}
 
     def wanted(self, document: Document) -> Fields:
-        asked = _asked(document)
+        asked = packaged(document, "runtime", "containerd")
         if not asked:
             return {}
         mirrors = {"registry_mirrors": OURS} if asked["registries"] else {}
         return {"containerd": asked["version"] or THERE, "containerd_config": OURS, **mirrors}
 
     def observed(self, host: Host) -> Fields:
-        machine, asked = host.machine, _asked(host.document)
-        version = containerd_version(machine)
-        if version and (not asked["version"] or same_version(version, asked["version"])):
-            version = asked["version"] or THERE
+        machine, asked = host.machine, packaged(host.document, "runtime", "containerd")
+        version = version_field(containerd_version(machine), asked["version"], THERE)
         text = machine.content(CONFIG_FILE)
         state = OURS if text == self._config(host).encode() else "another" if text else "missing"
-        found: Fields = {"containerd": version or "not installed", "containerd_config": state}
+        found: Fields = {"containerd": version, "containerd_config": state}
         if asked["registries"]:
             files = mirror_files(asked["registries"])
             wrong = [path for path in files if machine.content(path) != files[path].encode()]
@@ -54,20 +45,16 @@ class ContainerRuntime(Step):
         return found
 
     def apply(self, host: Host, wrong: Set[str]) -> None:
-        machine, asked = host.machine, _asked(host.document)
+        machine, asked = host.machine, packaged(host.document, "runtime", "containerd")
         for path, text in mirror_files(asked["registries"]).items():
-            if machine.content(path) != text.encode():
-                machine.put(path, text)
+            machine.ensure(path, text)
         if "containerd" in wrong:
-            self._install(machine, asked)
-        text = self._config(host)
-        if machine.content(CONFIG_FILE) != text.encode():
-            machine.put(CONFIG_FILE, text)
+            install_packaged(machine, asked, containerd_version(machine), "containerd", "runtime.containerd")
+        if machine.ensure(CONFIG_FILE, self._config(host)):
             machine.must("systemctl", "restart", "containerd.service", timeout_s=RESTART_S)
 
     def before(self, host: Host) -> Before:
-        text = host.machine.content(CONFIG_FILE)
-        return {"config": text.decode(errors="replace") if text else None}
+        return {"config": host.machine.snapshot(CONFIG_FILE)}
 
     def undo(self, host: Host, before: Before) -> None:
         machine = host.machine
@@ -77,10 +64,7 @@ class ContainerRuntime(Step):
                 machine.remove(path)
                 machine.remove(os.path.dirname(path))
         if machine.content(CONFIG_FILE).startswith(b"# Written by rocelab"):
-            if before["config"] is None:
-                machine.remove(CONFIG_FILE)
-            else:
-                machine.put(CONFIG_FILE, before["config"])
+            machine.restore(CONFIG_FILE, before["config"])
             machine.run("systemctl", "restart", "containerd.service", timeout_s=RESTART_S)
 
     def facts(self, host: Host) -> Dict[str, Any]:
@@ -88,30 +72,11 @@ class ContainerRuntime(Step):
 
     def _config(self, host: Host) -> str:
         version = containerd_version(host.machine)
-        toolkit = (host.document.get("gpu") or {}).get("toolkit") or {}
-        nvidia = toolkit if toolkit.get("source") == "packaged" else {}
-        return containerd_config(_asked(host.document), int((version or "2").split(".")[0]), nvidia)
-
-    def _install(self, machine: Machine, asked: Dict[str, Any]) -> None:
-        old = containerd_version(machine)
-        if old and not asked["replace"]:
-            raise StepError(
-                f"containerd {old} is installed and {asked['version']} is wanted",
-                "set runtime.containerd.replace: true to let the packages "
-                f"{', '.join(asked['packages'])} replace it, or take the version out",
-            )
-        refuse_package_scripts_under_containers(machine, "containerd")
-        if asked["repository"]:
-            add_repository(machine, asked["repository"])
-        install(machine, asked["packages"])
+        asked, toolkit = packaged(host.document, "runtime", "containerd"), packaged(host.document, "gpu", "toolkit")
+        return containerd_config(asked, int((version or "2").split(".")[0]), toolkit)
 
 
 def containerd_version(machine: Machine) -> str:
     """Such as 1.7.27; empty when there is none. Some builds put a v before it, Debian's a suffix behind it."""
     found = re.match(r"^containerd \S+ v?(\d+(?:\.\d+)+)", machine.run("containerd", "--version").out)
     return found[1] if found else ""
-
-
-def _asked(document: Document) -> Dict[str, Any]:
-    found = (document.get("runtime") or {}).get("containerd") or {}
-    return found if found.get("source") == "packaged" else {}

@@ -1,26 +1,25 @@
-"""NVIDIA's container toolkit, and containerd's entry for it where containerd's configuration is not ours."""
+"""NVIDIA's container toolkit, and its entry in a containerd that rocelab does not configure."""
 
 import hashlib
 import re
 from typing import Any, Dict, Set
 
-from ..containers import CONFIG_DROP_INS, CONFIG_FILE, refuse_package_scripts_under_containers
-from ..distribution import install
+from ..containers import CONFIG_DROP_INS, CONFIG_FILE
 from ..host import Document, Host
-from ..machine import Machine, StepError
+from ..machine import Machine
 from ..places import STATE
-from ..software import add_repository, same_version
-from ..step import Before, Fields, Step
+from ..software import install_packaged, version_field
+from ..step import Before, Fields, Step, packaged
 
 THERE = "installed"
 ENTERED = "containerd"
 RESTART_S = 120
 MADE_FILE = STATE + "/containerd-config.sha256"
-"""Digest of the configuration as nvidia-ctk made it where there was none: what somebody wrote later is not ours."""
+"""Digest of a configuration that nvidia-ctk created; an undo removes it only if nobody has edited it since."""
 
 
 class ContainerToolkit(Step):
-    """Where containerd is ours too, its configuration names the runtime already and `nvidia-ctk` has nothing to do."""
+    """A containerd that rocelab configures already names the runtime, so `nvidia-ctk` is not needed."""
 
     name = "toolkit"
     order = 370
@@ -30,35 +29,23 @@ class ContainerToolkit(Step):
     repairs = {"container_toolkit": "service", "container_toolkit_runtime": "service"}
 
     def wanted(self, document: Document) -> Fields:
-        asked = _asked(document)
+        asked = packaged(document, "gpu", "toolkit")
         if not asked:
             return {}
-        entry = {} if _containerd_is_ours(document) else {"container_toolkit_runtime": ENTERED}
+        entry = {} if packaged(document, "runtime", "containerd") else {"container_toolkit_runtime": ENTERED}
         return {"container_toolkit": asked["version"] or THERE, **entry}
 
     def observed(self, host: Host) -> Fields:
-        asked = _asked(host.document)
-        version = toolkit_version(host.machine)
-        if version and (not asked["version"] or same_version(version, asked["version"])):
-            version = asked["version"] or THERE
-        found: Fields = {"container_toolkit": version or "not installed"}
-        if not _containerd_is_ours(host.document):
+        asked = packaged(host.document, "gpu", "toolkit")
+        found: Fields = {"container_toolkit": version_field(toolkit_version(host.machine), asked["version"], THERE)}
+        if not packaged(host.document, "runtime", "containerd"):
             found["container_toolkit_runtime"] = ENTERED if self._entered(host.machine) else "not entered"
         return found
 
     def apply(self, host: Host, wrong: Set[str]) -> None:
-        machine, asked = host.machine, _asked(host.document)
+        machine, asked = host.machine, packaged(host.document, "gpu", "toolkit")
         if "container_toolkit" in wrong:
-            old = toolkit_version(machine)
-            if old and not asked["replace"]:
-                raise StepError(
-                    f"container toolkit {old} is installed and {asked['version']} is wanted",
-                    "set gpu.toolkit.replace: true to let its packages replace it, or take the version out",
-                )
-            refuse_package_scripts_under_containers(machine, "the container toolkit")
-            if asked["repository"]:
-                add_repository(machine, asked["repository"])
-            install(machine, asked["packages"])
+            install_packaged(machine, asked, toolkit_version(machine), "the container toolkit", "gpu.toolkit")
         if "container_toolkit_runtime" in wrong:
             default = ["--set-as-default"] if asked["default_runtime"] else []
             absent = not machine.exists(CONFIG_FILE)
@@ -68,15 +55,13 @@ class ContainerToolkit(Step):
             machine.must("systemctl", "restart", "containerd.service", timeout_s=RESTART_S)
 
     def before(self, host: Host) -> Before:
-        machine = host.machine
-        text = machine.content(CONFIG_FILE).decode(errors="replace")
-        return {"config": text if machine.exists(CONFIG_FILE) else None}
+        return {"config": host.machine.snapshot(CONFIG_FILE)}
 
     def undo(self, host: Host, before: Before) -> None:
         machine = host.machine
         changed = machine.remove(f"{CONFIG_DROP_INS}/99-nvidia.toml")  # where toolkit 1.18 and later put the entry
-        text = before["config"]
-        if text is None and machine.read(MADE_FILE) == _digest(machine) and not _containerd_is_ours(host.document):
+        text, ours = before["config"], packaged(host.document, "runtime", "containerd")
+        if text is None and machine.read(MADE_FILE) == _digest(machine) and not ours:
             # without the file containerd has its defaults again
             changed = machine.remove(CONFIG_FILE) or changed
         machine.remove(MADE_FILE)
@@ -102,12 +87,3 @@ def toolkit_version(machine: Machine) -> str:
 
 def _digest(machine: Machine) -> str:
     return hashlib.sha256(machine.content(CONFIG_FILE)).hexdigest()
-
-
-def _asked(document: Document) -> Dict[str, Any]:
-    found = (document.get("gpu") or {}).get("toolkit") or {}
-    return found if found.get("source") == "packaged" else {}
-
-
-def _containerd_is_ours(document: Document) -> bool:
-    return ((document.get("runtime") or {}).get("containerd") or {}).get("source") == "packaged"

@@ -1,4 +1,4 @@
-"""Accounts of people who look after the nodes: their keys, and what they may do."""
+"""Accounts of the nodes' administrators: their keys, and sudo."""
 
 import hashlib
 import json
@@ -9,10 +9,10 @@ from ..blocks import block_of, with_block
 from ..host import Document, Host
 from ..machine import Machine, StepError, load_names
 from ..places import STATE
-from ..step import Before, Fields, Step, Value, told
+from ..step import Before, Fields, Step, Value, value_or_reason
 
 USERS_FILE = STATE + "/users.json"
-"""Accounts that have something of ours; written before they get it, so that it is found again."""
+"""Accounts with keys or sudo from rocelab; recorded before they get them."""
 FIRST_UID = 1000
 
 WRITE_KEYS = """import os, sys
@@ -32,7 +32,7 @@ with open(place + ".new", "w") as file:
     os.fsync(file.fileno())
 os.replace(place + ".new", place)
 """
-"""Run as the user: root that writes into a folder of somebody else's can be led elsewhere by a link."""
+"""Runs as the user: in a user's folder, a link could make root write elsewhere."""
 
 
 class Account(NamedTuple):
@@ -43,7 +43,7 @@ class Account(NamedTuple):
 
 
 def short(line: str) -> str:
-    """A key in a few words: its kind, a digest, and the comment by which people know it."""
+    """A short form of a key: its kind, a digest, and its comment."""
     words = line.split()
     if len(words) < 2:
         return f"altered: {line[:40]}"
@@ -51,7 +51,7 @@ def short(line: str) -> str:
 
 
 def find_account(machine: Machine, name: str) -> Optional[Account]:
-    """From the local file, or else from wherever this host asks for people."""
+    """From the local file, or else from the host's other user databases."""
     lines = machine.read("/etc/passwd").splitlines()
     if not any(line.startswith(name + ":") for line in lines):
         lines = machine.run("getent", "passwd", name).out.splitlines()
@@ -63,7 +63,7 @@ def find_account(machine: Machine, name: str) -> Optional[Account]:
 
 
 def put_keys(machine: Machine, name: str, keys: List[str]) -> None:
-    """Makes these keys ours among an account's; without any, only those of others stay."""
+    """Sets rocelab's block among an account's keys; the keys outside the block stay."""
     account = find_account(machine, name)
     if account is None:
         raise StepError(
@@ -90,15 +90,15 @@ def _keys_file(account: Account) -> str:
 
 
 def keys_of(machine: Machine, account: Account) -> List[str]:
-    """Our keys among an account's."""
+    """The keys in rocelab's block."""
     return block_of(machine.content(_keys_file(account)).decode(errors="replace"), _keys_file(account))
 
 
 class Users(Step):
-    """Each account with its keys. The one that we log in with gets keys and nothing else.
+    """Each account with its keys. The account that rocelab logs in with gets keys and nothing else.
 
-    An account is never deleted, ours neither: files on shared filesystems belong to its number. Without keys, and with
-    the locked password that it is made with, nobody comes in by it.
+    An account is never deleted, since files on shared filesystems belong to its uid. Without keys, and with the locked
+    password that it is created with, nobody can log in to it.
     """
 
     name = "users"
@@ -157,7 +157,7 @@ class Users(Step):
 
 
 def _shown(machine: Machine, account: Optional[Account]) -> Value:
-    return told(lambda: [short(key) for key in keys_of(machine, account)] if account else [])
+    return value_or_reason(lambda: [short(key) for key in keys_of(machine, account)] if account else [])
 
 
 def _refuse_other_peoples_accounts(machine: Machine, user: Dict[str, Any]) -> None:
@@ -198,14 +198,14 @@ def _give(machine: Machine, user: Dict[str, Any]) -> None:
 
 
 def _take(machine: Machine, name: str) -> None:
-    """Takes back what is ours. The account stays."""
+    """Removes keys and sudo. The account stays."""
     machine.remove(sudo_file(name))
     if find_account(machine, name):
         put_keys(machine, name, [])
 
 
 def sudo_file(name: str) -> str:
-    """Where an account's leave to be root stands."""
+    """The file that allows an account to use sudo."""
     return f"/etc/sudoers.d/rocelab-{name}"
 
 

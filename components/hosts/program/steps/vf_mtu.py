@@ -7,7 +7,7 @@ from ..step import Fields, Step
 
 
 class VfMtu(Step):
-    """Set on the VFs that no pod has."""
+    """Sets the MTU of VFs that are not in use."""
 
     name = "vf_mtu"
     order = 560

@@ -9,7 +9,7 @@ from ..places import VF_WAIT_S
 from ..step import Before, Fields, Step
 
 OWN_MACS = "own"
-"""Each VF has the address that `vf_mac` gives it."""
+"""Each VF has the address of `vf_mac`."""
 
 
 class Vfs(Step):
@@ -55,7 +55,7 @@ class Vfs(Step):
             raise failed[0]
 
     def _resized(self, host: Host, pf: str, count: int) -> Optional[StepError]:
-        """Why a PF could not be given its VFs: one that cannot must not leave the others without."""
+        """Why a PF did not get its VFs; the other PFs still get theirs."""
         try:
             refuse_vfs_in_use(host, pf, count)
             create_vfs(host, pf, count)
@@ -70,28 +70,27 @@ class Vfs(Step):
     def before_pf(self, host: Host, pf: str) -> Before:
         return {"vfs": len(host.vfs(pf))}
 
-    def undo_pfs(self, host: Host, pfs: Dict[str, Dict[str, Any]]) -> None:
-        foreign = {pf["interface"] for pf in host.pfs if pf.get("vf_owner")}
-        for pf, before in pfs.items():
-            if pf not in foreign and len(host.vfs(pf)) != before["vfs"]:
-                refuse_vfs_in_use(host, pf, before["vfs"])
-                create_vfs(host, pf, before["vfs"])
-                bind_vfs(host, host.vfs(pf))
+    def undo_pf(self, host: Host, pf: str, before: Before) -> None:
+        foreign = {known["interface"] for known in host.pfs if known.get("vf_owner")}
+        if pf not in foreign and len(host.vfs(pf)) != before["vfs"]:
+            refuse_vfs_in_use(host, pf, before["vfs"])
+            create_vfs(host, pf, before["vfs"])
+            bind_vfs(host, host.vfs(pf))
 
     def _mac(self, host: Host, vf: Vf) -> str:
         return host.machine.read(f"{vf.path}/net/{vf.netdev}/address") if vf.netdev else "no driver"
 
     def _with_foreign_address(self, host: Host, pf: str) -> List[Vf]:
-        """Idle VFs that do not have the address of this host's document, those without driver among them.
+        """Idle VFs without the address that the document gives them, including those without a driver.
 
-        One in use has what its pod wants.
+        A VF in use has the address that its pod needs.
         """
         uses = host.uses(pf)
         idle = [vf for vf in host.vfs(pf) if vf.number not in uses]
         return [vf for vf in idle if self._mac(host, vf) != vf_mac(host.document, pf, vf.number)]
 
     def _give_addresses(self, host: Host, pfs: Iterable[str]) -> None:
-        # the PF's table is asked when a VF's driver starts, so the address comes first and the driver after it
+        # a VF's driver reads the PF's table when it starts, so the address is set before the driver is bound
         lines, starting = [], []
         for name in pfs:
             for vf in self._with_foreign_address(host, name):
