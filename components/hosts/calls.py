@@ -20,9 +20,9 @@ T = TypeVar("T")
 AT_ONCE = 64
 """Connections at the same time."""
 SPARE_S = LOCK_WAIT_S
-"""Above the host's own deadlines, so its answer can say what took so long."""
+"""More than the host's own deadline, so its answer can name the step that took too long."""
 ANNOUNCE_S = 30.0
-"""How often a long wait says what it waits for."""
+"""How often a long wait is announced."""
 SENT = "exec sudo -n python3 -I -c "
 
 
@@ -35,7 +35,7 @@ def _silent(_: str) -> None:
 
 @asynccontextmanager
 async def announced(what: Callable[[], str], say: Say) -> AsyncIterator[None]:
-    """Says at intervals what the block waits for."""
+    """Announces at intervals what the block waits for."""
     begun_s = time.monotonic()
 
     async def announce() -> None:

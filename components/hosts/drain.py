@@ -12,20 +12,15 @@ DRAIN_S = 300
 
 
 class DrainError(Exception):
-    """A node whose pods cannot be evicted; the text names them."""
+    """Pods that cannot be evicted, by name, or an API server that refuses or does not answer."""
 
 
 class Drainer(Protocol):
-    """What a roll needs of a cluster."""
+    """What a roll needs of a cluster; see `Cluster`."""
 
-    def cordon(self, node: str) -> bool:
-        """Closes a node for new pods; whether it was open before."""
-
-    def empty(self, node: str) -> None:
-        """Evicts its pods and waits until they are gone."""
-
-    def uncordon(self, node: str) -> None:
-        """Opens it again."""
+    def cordon(self, node: str) -> bool: ...
+    def empty(self, node: str) -> None: ...
+    def uncordon(self, node: str) -> None: ...
 
 
 class Cluster:
@@ -36,22 +31,14 @@ class Cluster:
         self._pause = pause
 
     def cordon(self, node: str) -> bool:
-        """Closes a node for new pods; whether it was open before.
-
-        Raises:
-            DrainError: when the API does not answer, or refuses.
-        """
+        """Closes a node for new pods; whether it was open before."""
         with _reasons():
             found = self._api.get(_path(node))
             self._api.merge(_path(node), {"spec": {"unschedulable": True}})
         return not at(found, "spec", "unschedulable")
 
     def empty(self, node: str) -> None:
-        """Evicts its pods and waits until they are gone. Pods of DaemonSets and static pods stay.
-
-        Raises:
-            DrainError: when pods are left after the time.
-        """
+        """Evicts its pods and waits until they are gone. Pods of DaemonSets and static pods stay."""
         deadline = time.monotonic() + DRAIN_S
         while pods := self._pods(node):
             if time.monotonic() > deadline:
@@ -62,29 +49,17 @@ class Cluster:
             self._pause(1)
 
     def uncordon(self, node: str) -> None:
-        """Opens it again.
-
-        Raises:
-            DrainError: when the API does not answer, or refuses.
-        """
+        """Opens it again."""
         with _reasons():
             self._api.merge(_path(node), {"spec": {"unschedulable": None}})
 
     def knows(self, node: str) -> bool:
-        """Whether there is such a node.
-
-        Raises:
-            DrainError: when the API does not answer.
-        """
+        """Whether there is such a node."""
         with _reasons():
             return self._api.get(_path(node)) is not None
 
     def forget(self, node: str) -> None:
-        """Deletes the node object; fine when it is gone.
-
-        Raises:
-            DrainError: when the API does not answer, or refuses.
-        """
+        """Deletes the node object; fine when it is gone."""
         with _reasons():
             self._api.delete(_path(node))
 
@@ -104,7 +79,7 @@ class Cluster:
         try:
             self._api.create(f"/api/v1/namespaces/{namespace}/pods/{pod}/eviction", body)
         except ApiError as error:
-            if error.status not in (404, 429):  # gone already, or a disruption budget says: later
+            if error.status not in (404, 429):  # already deleted, or a disruption budget delays it
                 raise DrainError(f"{namespace}/{pod} cannot be evicted: {error}") from None
 
 

@@ -104,7 +104,7 @@ class FleetProvider(Configured, ResourceProvider):
         failed = [
             f"{name}: {result['reason']}; {result.get('hint', '')}"
             for name, result in results.items()
-            if _failed(result)
+            if result["status"] == "failed"
         ]
         if failed:
             raise RuntimeError("\n".join(["some hosts could not be undone:", *failed]))
@@ -219,7 +219,3 @@ def _remembered(outcome: Outcome, before: Facts) -> Facts:
             count = int(repairs) if isinstance(repairs, int | float) else 0
             facts[name] = {**known, "repairs": count + (name in outcome.repaired)}
     return facts
-
-
-def _failed(result: Mapping[str, str]) -> bool:
-    return result["status"] == "failed"

@@ -3,7 +3,7 @@
 import asyncio
 import json
 import threading
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 
@@ -27,7 +27,7 @@ from stacks.nodes import Node
 
 SHORTEST_TIMEOUT_S = 900
 SPARE_S = 300
-"""For the lock, the connection and its retries. The host's own deadline comes first, because it says what hung."""
+"""For the lock, the connection and its retries. The host's own deadline comes first, because it names what hung."""
 DIAL_S = 10
 BUSY_DIAL_S = 60
 """The same on emulated machines with a kubelet, where pods start meanwhile."""
@@ -52,7 +52,7 @@ class Hosts(pulumi.ComponentResource):
     """Per host: `status` (ready, failed, needs_reboot, unreachable, drained, undone), with reason and hint; a `warning`
     where a peer of a rail was not heard."""
     outline: pulumi.Output[Mapping[str, Mapping[str, str]]]
-    """The results as the stack output has them: of many hosts those that are not ready, and a count."""
+    """The results for the stack output: of many hosts only those that are not ready, and a count."""
     facts: pulumi.Output[Mapping[str, Mapping[str, object]]]
     """Per host: machine id, kernel, RDMA devices (soft-RoCE named as simulated)."""
     vf_layout: pulumi.Output[str]
@@ -75,7 +75,8 @@ class Hosts(pulumi.ComponentResource):
         owner = f"lab {lab.name} of stack {pulumi.get_stack()}"
         keys = args.credentials.host_keys
         records = {node.name: wanted_record(lab, node, keys[node.name], owner) for node in lab.nodes}
-        confirmer = Confirmer({f"{name}-{node}": record for node, record in records.items()}, self._key(args))
+        by_command = {f"{name}-{node}": record for node, record in records.items()}
+        confirmer = Confirmer(by_command, args.credentials.private_key)
         # a host that cannot be confirmed is not a failure of its command: the Fleet reports it
         forgiving = pulumi.ResourceHookOptions(ignore_errors=True)
         self._confirm = pulumi.ResourceHook(f"{name}-confirm", lambda seen: confirmer.confirm(seen.name), forgiving)
@@ -97,14 +98,6 @@ class Hosts(pulumi.ComponentResource):
         self.vf_layout = fleet.vf_layout
         self.register_outputs({"results": self.results, "facts": self.facts, "vf_layout": self.vf_layout})
 
-    def _key(self, args: HostsArgs) -> Callable[[], Awaitable[str | None]]:
-        """Reads the private key's text while the program runs."""
-
-        async def text() -> str | None:
-            return await args.credentials.private_key.future() if args.credentials.private_key else None
-
-        return text
-
     def _configure(self, name: str, args: HostsArgs, node: Node, record: HostRecord) -> remote.Command:
         connection = remote.ConnectionArgs(
             host=str(node.address),
@@ -121,7 +114,7 @@ class Hosts(pulumi.ComponentResource):
             connection=connection,
             create=start_command(),
             stdin=document_text(record.document),
-            # stderr says what a slow run does. The report is in stdout, and at its length the provider's log reader
+            # stderr reports what a slow run does. The report is in stdout, and at its length the provider's log reader
             # would stop and block the host: it takes lines of 64 KiB at most.
             logging=remote.Logging.STDERR,
             add_previous_output_in_env=False,
@@ -144,7 +137,7 @@ def _explain(node: Node, failed: pulumi.ErrorHookArgs) -> bool:
 
 
 def start_command() -> str:
-    """Starts the copied program if it is the one that was sent; otherwise prints a report that says so."""
+    """Starts the copied program if it is the one that was sent; otherwise prints a report with that failure."""
     copy = copy_of(digest())
     failed = {
         "step": "program",
@@ -163,7 +156,7 @@ def start_command() -> str:
 class Confirmer:
     """Confirms each host over a new connection as soon as its own command has ended, and keeps its report.
 
-    A host reverts its network changes when nobody confirms them in time. If the Fleet confirmed all hosts at the end,
+    A host reverts its network changes unless they are confirmed in time. If the Fleet confirmed all hosts at the end,
     one slow or failing command would cost all others their changes.
 
     The calls run in a thread of their own. In the program's event loop they would hang: a registration occupies one of
@@ -171,12 +164,12 @@ class Confirmer:
     for connecting.
     """
 
-    def __init__(self, records: Mapping[str, HostRecord], private_key: Callable[[], Awaitable[str | None]]) -> None:
+    def __init__(self, records: Mapping[str, HostRecord], private_key: pulumi.Output[str] | None) -> None:
         """Opens no connection yet.
 
         Args:
             records: of the hosts, by the name of the command of each.
-            private_key: read at first use; None stands for the ssh-agent's keys.
+            private_key: None: the ssh-agent has the keys.
         """
         self._records, self._private_key = records, private_key
         self._reports: dict[str, Report] = {}
@@ -184,7 +177,7 @@ class Confirmer:
 
     async def confirm(self, command: str) -> None:
         """Confirms one host. If that fails, the Fleet tries again and reports the reason."""
-        key = await self._private_key()
+        key = await self._private_key.future() if self._private_key else None
         if self._worker is None:
             self._worker = (HostCalls(key), asyncio.new_event_loop())
             threading.Thread(target=self._worker[1].run_forever, name="confirm", daemon=True).start()

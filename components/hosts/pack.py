@@ -48,13 +48,13 @@ LOADER = (
     "os.write(archive,sys.stdin.buffer.read(size));"
     "runpy.run_path('/proc/self/fd/%d'%archive,run_name='__main__')"
 )
-"""Takes the program off stdin and leaves the document there: a host needs nothing of ours to be repaired."""
+"""Reads the program from stdin and leaves the document there, so a repair needs no rocelab file on the host."""
 EPOCH = (1980, 1, 1, 0, 0, 0)
 
 
 @cache
 def packed() -> bytes:
-    """The program as it goes to a host."""
+    """The program as it is sent to a host."""
     packing = io.BytesIO()
     with zipfile.ZipFile(packing, "w", zipfile.ZIP_STORED) as archive:
         _add(archive, "__main__.py", START)

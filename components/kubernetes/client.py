@@ -28,7 +28,7 @@ class ApiError(LabError):
 
 
 class KubernetesApi:
-    """Objects of an API server; an `ApiError` says that it refuses, or does not answer in time."""
+    """Objects of an API server; it raises an `ApiError` when the server refuses, or does not answer in time."""
 
     def __init__(self, kubeconfig: str) -> None:
         # imported here: it takes a second, and most previews and labs without a cluster never need it
@@ -49,7 +49,6 @@ class KubernetesApi:
 
     @property
     def server(self) -> str:
-        """Address of the API server."""
         return str(self._client.configuration.host)
 
     def get(self, path: str, query: Mapping[str, str] | None = None) -> Object | None:
@@ -67,11 +66,10 @@ class KubernetesApi:
         return cast(list[Object], found["items"]) if found else []
 
     def text(self, path: str, query: Mapping[str, str]) -> str:
-        """What stands at a path that is no object, such as a log."""
+        """The text at a path that is not an object, such as a log."""
         return self._call("GET", path, query, timeout_s=LOG_S).decode(errors="replace")
 
     def create(self, path: str, body: Object) -> None:
-        """Creates an object in a collection."""
         self._call("POST", path, body=body)
 
     def merge(self, path: str, body: Object) -> None:
@@ -87,7 +85,6 @@ class KubernetesApi:
                 raise
 
     def close(self) -> None:
-        """Closes the connections."""
         self._client.close()
 
     def _call(
@@ -127,7 +124,6 @@ def at(value: JsonValue, *path: str) -> JsonValue:
 
 
 def _message(data: bytes) -> str:
-    """The message of a Status object."""
     try:
         return str(json.loads(data).get("message", ""))[:200]
     except (ValueError, AttributeError):

@@ -69,7 +69,7 @@ async def connected(
         endpoint: the host.
         keys: keys of the login.
         name: the host's name for errors; without it they name the place alone.
-        keepalive_s: how often a silent host is asked for a sign of life.
+        keepalive_s: how often a keepalive is sent to a silent host.
         pinned_in: where the host key comes from, for errors.
 
     Raises:

@@ -175,7 +175,6 @@ async def admin_config(planes: Sequence[tuple[str, Endpoint]], keys: Keys) -> st
 
 
 def is_kubeconfig(text: str) -> bool:
-    """Whether the text is a kubeconfig with a cluster."""
     try:
         found = yaml.safe_load(text)
     except yaml.YAMLError:
