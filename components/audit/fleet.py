@@ -1,12 +1,12 @@
 """An inventory as checks see it: hosts with their peers, the ports of the rails, and what the lab file says of them."""
 
-from collections import Counter
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Hashable, Iterator
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from ipaddress import IPv4Interface
 
-from components.inventory.model import Gpu, Host, Inventory, Neighbour, Pf, Switch, SwitchPort
+from components.inventory.cables import Cables, Leaf
+from components.inventory.model import Gpu, Host, Inventory, Pf, Switch, SwitchPort
 from stacks.lab import Lab
 from stacks.nodes import Node
 from stacks.nodes import Pf as LabPf
@@ -38,14 +38,15 @@ class Port(Place):
     pf: Pf
     rail: str
     """The rail's name in the lab file, else the PCI address that peers have too."""
+    leaf: Leaf | None = None
+    """The other end of its cable; None where nothing says which one."""
     declared: LabPf | None = None
     lab_rail: Rail | None = None
 
     @property
     def interface(self) -> str:
-        """Its netdev; empty where it has none, or nobody knows."""
-        names = self.pf.interfaces.or_else(())
-        return names[0] if names else ""
+        """Its netdev; empty where it has none, or it is unknown."""
+        return self.pf.interface
 
     @property
     def ipv4(self) -> tuple[IPv4Interface, ...]:
@@ -73,10 +74,11 @@ class Fleet:
             if node := by_name.get(host.name) or by_address.get((host.address, host.ssh_port)):
                 self._nodes[host.name] = node
         self.drained = tuple(name for name, node in self._nodes.items() if node.state != "active")
-        """Hosts that the lab file wants left alone."""
+        """Hosts that are drained in the lab file."""
         self.hosts = tuple(one for one in inventory.hosts if not one.unread and one.name not in self.drained)
         """Hosts that were read."""
         self._classes = {host.name: _class_of(host) for host in self.hosts}
+        self._cables = Cables(inventory)
 
     @property
     def unread(self) -> Iterator[tuple[str, str]]:
@@ -133,13 +135,13 @@ class Fleet:
                     yield self._port(host, pf, declared.rail, declared, self.lab.rail(declared.rail))
 
     def _port(self, host: Host, pf: Pf, rail: str, declared: LabPf | None = None, lab_rail: Rail | None = None) -> Port:
-        names = pf.interfaces.or_else(())
         return Port(
             host=host,
-            part=names[0] if names else pf.pci,
+            part=pf.name,
             peers=(self._classes[host.name], rail),
             pf=pf,
             rail=rail,
+            leaf=self._cables.leaf_of(host, pf, pf.interface),
             declared=declared,
             lab_rail=lab_rail,
         )
@@ -161,36 +163,8 @@ class Fleet:
         return tuple(gpu for gpu in host.gpus.or_else(()) if gpu.vendor_id == "10de")
 
     def uplink(self, port: Port) -> Uplink | None:
-        """The switch port of a port: as the host hears it by LLDP, as the switch hears it, or by the MAC table."""
-        for heard in port.pf.lldp.or_else(()):
-            for switch in self._switches_of(heard):
-                for name in (heard.port_id, heard.port_description):
-                    if found := self._switch_ports.get((switch.name, name)):
-                        return found
-        hostname = port.host.system.hostname.or_else("")
-        by_name = (self._by_name.get((name, port.interface)) for name in (hostname, port.node))
-        return self._by_mac.get(port.pf.mac.or_else("")) or next(filter(None, by_name), None)
-
-    def leaf(self, port: Port) -> str:
-        """Name of the switch at the other end, also of one that is not in the inventory; empty where nobody knows."""
-        heard = [one for one in port.pf.lldp.or_else(()) if one.system or one.chassis_id]
-        if heard:
-            known = self._switches_of(heard[0])
-            return known[0].name if known else heard[0].system or heard[0].chassis_id
-        uplink = self.uplink(port)
-        return uplink.switch.name if uplink else ""
-
-    def _switches_of(self, heard: Neighbour) -> Sequence[Switch]:
-        by_chassis = self._switches_by.get(heard.chassis_id, ()) if heard.chassis_id else ()
-        return by_chassis or (self._switches_by.get(heard.system, ()) if heard.system else ())
-
-    @cached_property
-    def _switches_by(self) -> dict[str, tuple[Switch, ...]]:
-        found: dict[str, tuple[Switch, ...]] = {}
-        for switch in self.inventory.switches:
-            for key in {switch.name, switch.chassis_id.or_else("")} - {""}:
-                found[key] = (*found.get(key, ()), switch)
-        return found
+        """The port of a switch in the inventory that a port is plugged into."""
+        return self._switch_ports.get((port.leaf.name, port.leaf.port)) if port.leaf else None
 
     @cached_property
     def _switch_ports(self) -> dict[tuple[str, str], Uplink]:
@@ -198,35 +172,6 @@ class Fleet:
             (switch.name, port.name): Uplink(switch=switch, port=port)
             for switch in self.inventory.switches
             for port in switch.ports.or_else(())
-        }
-
-    @cached_property
-    def _by_mac(self) -> dict[str, Uplink]:
-        """Uplinks by the MAC that the switch hears: by LLDP where it can, else the only MAC that it learnt there."""
-        found: dict[str, Uplink] = {}
-        for switch in self.inventory.switches:
-            learnt = Counter(entry.mac for entry in switch.macs.or_else(()))
-            for entry in switch.macs.or_else(()):
-                uplink = self._switch_ports.get((switch.name, entry.port))
-                if uplink and learnt[entry.mac] == 1:
-                    found.setdefault(entry.mac, uplink)
-            for port in switch.ports.or_else(()):
-                for heard in port.neighbours.or_else(()):
-                    for mac in {heard.port_id.lower(), heard.port_description.lower()}:
-                        if mac.count(":") == 5:
-                            found[mac] = Uplink(switch=switch, port=port)
-        return found
-
-    @cached_property
-    def _by_name(self) -> dict[tuple[str, str], Uplink]:
-        """Uplinks by the host and the interface that the switch hears by LLDP."""
-        return {
-            (heard.system, interface): Uplink(switch=switch, port=port)
-            for switch in self.inventory.switches
-            for port in switch.ports.or_else(())
-            for heard in port.neighbours.or_else(())
-            for interface in (heard.port_id, heard.port_description)
-            if heard.system and interface
         }
 
     @cached_property
@@ -241,7 +186,7 @@ def _ipv4(text: str) -> IPv4Interface:
 
 
 def _class_of(host: Host) -> Hashable:
-    """What equal machines share: the product; where nobody knows it, the places of GPUs and NICs."""
+    """What equal machines share: the product; where that is unknown, the slots of GPUs and NICs."""
     if product := host.system.product.or_else(""):
         return product
     devices = tuple((gpu.pci, gpu.device_id) for gpu in host.gpus.or_else(()))

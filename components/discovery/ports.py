@@ -7,25 +7,15 @@ from dataclasses import dataclass, field
 from ipaddress import IPv4Interface
 
 from components.discovery.questions import Notice
-from components.inventory.model import Host, Inventory, NearestGpus, Neighbour, Pf, RdmaPort, Switch
+from components.inventory.cables import Cables, Leaf
+from components.inventory.model import Host, Inventory, NearestGpus, Pf, RdmaPort
 from stacks.nodes import Driver
 
 BLUEFIELD = frozenset({"a2d2", "a2d6", "a2dc", "a2df"})
 """NVIDIA's BlueField by PCI device (pci.ids): whether its Arm cores own the port cannot be seen from the host."""
 NVIDIA = "15b3"
-MAC = re.compile(r"([0-9a-f]{2}:){5}[0-9a-f]{2}")
-STAND_IN = "igb"
-"""The driver with soft-RoCE of virtual labs."""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Leaf:
-    """The other end of a cable."""
-
-    name: str
-    """Of the switch; two switches of one name have their chassis behind it."""
-    port: str = ""
-    """As the switch calls it; empty where only a MAC was announced."""
+VIRTUAL_DRIVER = "igb"
+"""Of the NICs with soft-RoCE in virtual labs."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
@@ -44,7 +34,7 @@ class RailPort:
     leaf: Leaf | None = None
     addresses: tuple[IPv4Interface, ...] = ()
     has_unknown_addresses: bool = False
-    """Whether nobody could read them, which is not the same as none."""
+    """Whether they could not be read, which is not the same as none."""
     gateway: str = ""
     mtu_bytes: int | None = None
     vfs: int | None = None
@@ -63,7 +53,7 @@ class RailPort:
 
     @property
     def is_unused(self) -> bool:
-        """Whether nothing is plugged in and nobody has given it an address."""
+        """Whether nothing is plugged in and no address is set."""
         is_down = self.up is False or self.carrier is False
         return is_down and not self.addresses and not self.has_unknown_addresses
 
@@ -97,10 +87,10 @@ def ports_of(inventory: Inventory, *, virtual: bool) -> Ports:
     left_out: dict[tuple[str, str], list[str]] = defaultdict(list)
     for host in inventory.hosts:
         carriers = _carriers(host)
-        stand_ins = 0
+        soft_devices = 0
         for pf in host.pfs.or_else(()):
-            soft_name = f"rxe{stand_ins}" if virtual else ""
-            stand_ins += pf.driver.value == STAND_IN and not carriers.keys() & {*pf.interfaces.or_else(())}
+            soft_name = f"rxe{soft_devices}" if virtual else ""
+            soft_devices += pf.driver.value == VIRTUAL_DRIVER and not carriers.keys() & {*pf.interfaces.or_else(())}
             for interface in pf.interfaces.or_else(()) or ("",):
                 match _refusal(pf, interface, carriers, soft_name):
                     case RdmaPort() as rdma:
@@ -110,26 +100,26 @@ def ports_of(inventory: Inventory, *, virtual: bool) -> Ports:
                     case _:
                         pass
     classes = _classes(inventory, found)
-    cables = _Cables(inventory)
+    cables = Cables(inventory)
     notices = [Notice(code=code, nodes=tuple(nodes), text=text) for (code, text), nodes in left_out.items()]
     return Ports(
         ports=tuple(_port(one, classes[one.host.name], cables) for one in found),
-        notices=(*notices, *_same_chassis_names(inventory)),
+        notices=(*notices, *_same_chassis_names(cables)),
     )
 
 
 def _refusal(pf: Pf, interface: str, carriers: Mapping[str, str], soft_name: str) -> RdmaPort | tuple[str, str] | None:
-    """The RDMA device of a candidate, why it is none, or None for a port that nobody would take for one.
+    """The RDMA device of a candidate, why it is none, or None for a port that is clearly none.
 
     `soft_name` is of its soft-RoCE where that counts, else empty.
     """
     devices = [rdma for rdma in pf.rdma.or_else(()) if soft_name or not rdma.soft]
-    if soft_name and not devices and pf.driver.value == STAND_IN:
+    if soft_name and not devices and pf.driver.value == VIRTUAL_DRIVER:
         devices = [RdmaPort(device=soft_name, soft=True)]  # as `up` makes it
     name, driver, master = interface or pf.pci, pf.driver.or_else(""), pf.master.or_else("")
     if not devices:
         return ("no-rdma", f"{name} has no RDMA device") if pf.vendor_id.or_else("") == NVIDIA else None
-    known = driver == "mlx5_core" or (driver == STAND_IN and bool(soft_name))
+    known = driver == "mlx5_core" or (driver == VIRTUAL_DRIVER and bool(soft_name))
     refusals = {
         "no-interface": "" if interface else f"{name} has no network interface: no driver, or a pod has it",
         "carrier": f"{name} is no rail: {carriers[interface]}" if interface in carriers else "",
@@ -232,10 +222,10 @@ def _name(classes: Iterable[_Class]) -> None:
         each.name = name if taken[name] == 1 else f"{name}-{taken[name]}"
 
 
-def _port(one: _Found, server: _Class, cables: "_Cables") -> RailPort:
+def _port(one: _Found, server: _Class, cables: Cables) -> RailPort:
     host, pf = one.host, one.pf
     addresses = tuple(address for text in pf.addresses.or_else(()) if (address := _ipv4(text)))
-    driver: Driver = "igb" if pf.driver.value == STAND_IN else "mlx5_core"
+    driver: Driver = "igb" if pf.driver.value == VIRTUAL_DRIVER else "mlx5_core"
     return RailPort(
         node=host.name,
         interface=one.interface,
@@ -286,89 +276,12 @@ def _ipv4(text: str) -> IPv4Interface | None:
         return None
 
 
-class _Cables:
-    """The leaf of each port: by what the host hears, else by what a switch hears or has learnt."""
-
-    def __init__(self, inventory: Inventory) -> None:
-        self._chassis = _chassis_by_name(inventory)
-        self._switches = {chassis: switch.name for switch in inventory.switches if (chassis := _chassis_of(switch))}
-        self._by_mac: dict[str, list[Leaf]] = defaultdict(list)
-        for switch in inventory.switches:
-            for mac, port in _heard_by(switch):
-                self._by_mac[mac].append(Leaf(name=switch.name, port=port))
-        learnt: dict[str, list[Leaf]] = defaultdict(list)
-        macs = {pf.mac.or_else("") for host in inventory.hosts for pf in host.pfs.or_else(())}
-        for switch in inventory.switches:
-            entries = {(entry.port, entry.mac.lower()) for entry in switch.macs.or_else(())}
-            entries = {(port, mac) for port, mac in entries if mac in macs}
-            ports = Counter(port for port, _ in entries)
-            for port, mac in sorted(entries):
-                if ports[port] == 1:  # a port with several of them leads to another switch
-                    learnt[mac].append(Leaf(name=switch.name, port=port))
-        for mac, leaves in learnt.items():
-            self._by_mac.setdefault(mac, leaves)
-
-    def leaf_of(self, host: Host, pf: Pf, interface: str) -> Leaf | None:
-        """The other end of a port's cable; None when it is unknown or announced twice."""
-        heard = {
-            (each.system or each.chassis_id, each.chassis_id, _port_name(each))
-            for each in pf.lldp.or_else(())
-            if each.system or each.chassis_id
-        }
-        leaves = [self._leaf(*each) for each in heard]
-        mac = pf.mac.or_else("")
-        if not leaves and mac:
-            leaves = self._by_mac.get(mac, [])
-        for name in (host.name, host.system.hostname.or_else("").partition(".")[0]):
-            leaves = leaves or self._by_mac.get(f"{name} {interface}", [])
-        return leaves[0] if len({(leaf.name, leaf.port) for leaf in leaves}) == 1 else None
-
-    def _leaf(self, system: str, chassis: str, port: str) -> Leaf:
-        if chassis in self._switches:  # a switch may call itself otherwise than you do
-            return Leaf(name=self._switches[chassis], port=port)
-        several = len(self._chassis.get(system, ())) > 1
-        return Leaf(name=f"{system} ({chassis})" if several else system, port=port)
-
-
-def _chassis_of(switch: Switch) -> str:
-    return switch.chassis_id.or_else("")
-
-
-def _heard_by(switch: Switch) -> Iterator[tuple[str, str]]:
-    """MAC, or host and interface, of each neighbour of a switch, with the port."""
-    for port in switch.ports.or_else(()):
-        for neighbour in port.neighbours.or_else(()):
-            if MAC.fullmatch(neighbour.port_id.lower()):
-                yield neighbour.port_id.lower(), port.name
-            for name in {neighbour.port_id, neighbour.port_description} - {""}:
-                yield f"{neighbour.system.partition('.')[0]} {name}", port.name
-
-
-def _port_name(neighbour: Neighbour) -> str:
-    """The switch port, unless only a MAC was announced and no description."""
-    is_mac = re.fullmatch(r"([0-9a-fA-F]{2}[:.]?){6}", neighbour.port_id)
-    return neighbour.port_description if is_mac else neighbour.port_id
-
-
-def _chassis_by_name(inventory: Inventory) -> dict[str, set[str]]:
-    found: dict[str, set[str]] = defaultdict(set)
-    for host in inventory.hosts:
-        for pf in host.pfs.or_else(()):
-            for neighbour in pf.lldp.or_else(()):
-                if neighbour.system and neighbour.chassis_id:
-                    found[neighbour.system].add(neighbour.chassis_id)
-    for switch in inventory.switches:
-        if chassis := _chassis_of(switch):
-            found[switch.name].add(chassis)
-    return found
-
-
-def _same_chassis_names(inventory: Inventory) -> Iterator[Notice]:
-    for system, chassis in sorted(_chassis_by_name(inventory).items()):
+def _same_chassis_names(cables: Cables) -> Iterator[Notice]:
+    for system, chassis in sorted(cables.chassis_by_name.items()):
         if len(chassis) > 1:
             ids = ", ".join(sorted(chassis))
             yield Notice(
                 code="one-name",
                 nodes=(),
-                text=f"{len(chassis)} switches call themselves {system} ({ids}), so they are told apart by chassis",
+                text=f"{len(chassis)} switches call themselves {system} ({ids}), so names have their chassis too",
             )

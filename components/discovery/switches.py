@@ -8,9 +8,9 @@ from pydantic import TypeAdapter, ValidationError
 from components.discovery.networks import LINK_PREFIX
 from components.discovery.nodes import NAME
 from components.discovery.plan import Entry, Plan
-from components.discovery.ports import Leaf
 from components.discovery.questions import Notice
 from components.discovery.rails import RailOfPorts
+from components.inventory.cables import Leaf
 from components.inventory.model import Inventory, Switch, SwitchPort
 from components.inventory.reading import majority
 from stacks.base import LabError, members

@@ -3,8 +3,6 @@
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
-from datetime import datetime
 from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
@@ -15,6 +13,8 @@ from components.inventory.model import Host
 SCHEMA = 1
 """Of what the host program's verb `look` prints."""
 HOST = TypeAdapter(Host)
+SECTIONS = frozenset({"system", "pfs", "gpus", "network", "carriers"})
+"""What an answer may say of its host."""
 READING = {"value", "source", "unknown"}
 NO_READING = ("dataclass_type", "value_error")
 """Faults of the reading itself, not of its value."""
@@ -28,25 +28,14 @@ class AnswerError(Exception):
     """An answer that is no look; its text is for people."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Place:
-    """Where a host answered, and as whom."""
-
-    name: str
-    address: str
-    ssh_port: int
-    user: str
-    host_key: str = ""
-
-
-def host_of(text: str, place: Place, read_at: datetime) -> Host:
-    """The host in an answer.
+def host_of(text: str, host: Host) -> Host:
+    """A host with what its answer says; name, place and time stay as they were given.
 
     Raises:
-        AnswerError: when there is none in it.
+        AnswerError: when there is no look in it.
     """
     document = _document(text)
-    document.update(asdict(place), read_at=read_at.isoformat())
+    document |= {key: value for key, value in HOST.dump_python(host, mode="json").items() if key not in SECTIONS}
     for _ in range(PASSES):
         try:
             return HOST.validate_json(json.dumps(document), strict=True)
@@ -69,7 +58,7 @@ def _document(text: str) -> dict[str, Any]:
         raise AnswerError(f"{failed.get('reason')}: {failed.get('hint')}"[:300])
     if found.pop("schema", None) != SCHEMA:
         raise AnswerError(f"its look has another schema than {SCHEMA}")
-    return {key: value for key, value in found.items() if key in ("system", "pfs", "gpus", "network", "carriers")}
+    return {key: value for key, value in found.items() if key in SECTIONS}
 
 
 def _take_out(document: dict[str, Any], fault: ErrorDetails) -> None:

@@ -13,7 +13,7 @@ INVENTORY = TypeAdapter(Inventory)
 
 
 def dump(inventory: Inventory) -> bytes:
-    """The document; what nobody looked at is left out."""
+    """The document, without values that were not looked at."""
     return INVENTORY.dump_json(inventory, exclude_defaults=True) + b"\n"
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
 from components.hosts.pack import LOADER, packed
-from components.inventory.answer import AnswerError, Place, host_of
+from components.inventory.answer import AnswerError, host_of
 from components.inventory.model import Host
 from components.ssh.connection import Endpoint, Keys, NoAnswerError, connected, in_short, offered_key
 from components.ssh.session import first_answer
@@ -82,22 +82,22 @@ class HostLooks:
         return host
 
     async def _look_at(self, target: Target) -> Host:
-        place = Place(name=target.name, address=target.address, ssh_port=target.ssh_port, user=target.user)
+        host = Host(name=target.name, address=target.address, ssh_port=target.ssh_port, user=target.user)
         try:
-            place = replace(place, address=await _resolved(target))
-            host_key = pinned(self._known, (target.address, target.name, place.address), target.ssh_port)
+            host = replace(host, address=await _resolved(target))
+            host_key = pinned(self._known, (target.address, target.name, host.address), target.ssh_port)
             if not host_key:
-                return await self._unpinned(place)
-            return await self._asked(replace(place, host_key=host_key))
+                return replace(host, unread=UNPINNED, offered_key=await self._offered_key(host))
+            return await self._asked(replace(host, host_key=host_key))
         except TimeoutError:
-            return _unread(place, f"it gave no answer within {HOST_S:.0f} s")
+            return replace(host, unread=f"it gave no answer within {HOST_S:.0f} s")
         except (NoAnswerError, AnswerError) as error:
-            return _unread(place, str(error).removeprefix(f"{place.address}:{place.ssh_port} "))
+            return replace(host, unread=str(error).removeprefix(f"{host.address}:{host.ssh_port} "))
         except Exception as error:  # noqa: BLE001  # whatever one host does, the others are read
-            return _unread(place, f"{type(error).__name__}: {in_short(error)}")
+            return replace(host, unread=f"{type(error).__name__}: {in_short(error)}")
 
-    async def _asked(self, place: Place) -> Host:
-        endpoint = Endpoint(address=place.address, port=place.ssh_port, user=place.user, host_key=place.host_key)
+    async def _asked(self, host: Host) -> Host:
+        endpoint = Endpoint(address=host.address, port=host.ssh_port, user=host.user, host_key=host.host_key)
         async with AsyncExitStack() as stack:
             async with self._greeting:
                 opening = connected(endpoint, self._keys, pinned_in="the known_hosts file")
@@ -105,12 +105,11 @@ class HostLooks:
             read_at = datetime.now(UTC)
             async with asyncio.timeout(HOST_S):
                 text = await first_answer(connection, self._command, packed(), LARGEST_ANSWER)
-        return host_of(text, place, read_at)
+        return host_of(text, replace(host, read_at=read_at))
 
-    async def _unpinned(self, place: Place) -> Host:
+    async def _offered_key(self, host: Host) -> str:
         async with self._greeting:
-            key = await offered_key(place.address, place.ssh_port)
-        return replace(_unread(place, UNPINNED), offered_key=key)
+            return await offered_key(host.address, host.ssh_port)
 
 
 def pinned(known: KnownHosts, names: Iterable[str], port: int) -> str:
@@ -138,7 +137,3 @@ async def _resolved(target: Target) -> str:
     except OSError as error:
         raise NoAnswerError(f"{target.address} is no address, and no name that has one: {error.strerror}") from None
     return str(found[0][4][0])
-
-
-def _unread(place: Place, reason: str) -> Host:
-    return Host(name=place.name, address=place.address, ssh_port=place.ssh_port, user=place.user, unread=reason)

@@ -38,7 +38,7 @@ class Unread:
 
 
 def look(request: Request, say: Say) -> Inventory:
-    """The inventory; who does not answer is in it with the reason.
+    """The inventory; a host or switch that does not answer is in it with the reason.
 
     Raises:
         LabError: when a key or the kubeconfig cannot be used.

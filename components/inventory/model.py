@@ -38,7 +38,7 @@ class Gid:
     """As sysfs has it: `RoCE v2`, `IB/RoCE v1`."""
     interface: str = ""
     ipv4: str = ""
-    """Address that the GID stands for; empty for a GID of IPv6."""
+    """Address of the GID; empty for a GID of IPv6."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -190,11 +190,11 @@ class Pf:
     master: Reading[str] = NOT_READ
     """Bond, bridge or VRF above it; empty for none."""
     numa_node: Reading[int] = NOT_READ
-    """-1: the machine tells none."""
+    """-1: the machine names none."""
     local_cpus: Reading[str] = NOT_READ
     pcie_speed_gt_s: Reading[float] = NOT_READ
     pcie_max_speed_gt_s: Reading[float] = NOT_READ
-    """What the slot and the NIC could do, as the NIC tells."""
+    """What the slot and the NIC could do, as the NIC reports."""
     pcie_width: Reading[int] = NOT_READ
     pcie_max_width: Reading[int] = NOT_READ
     slot: Reading[str] = NOT_READ
@@ -218,6 +218,16 @@ class Pf:
     config_files: Reading[tuple[ConfigFile, ...]] = NOT_READ
     """Files that name its interface or MAC."""
     counters: Reading[Counters] = NOT_READ
+
+    @property
+    def interface(self) -> str:
+        """Its first interface; empty where it has none, or its interfaces are unknown."""
+        return next(iter(self.interfaces.or_else(())), "")
+
+    @property
+    def name(self) -> str:
+        """Its interface, else its PCI address."""
+        return self.interface or self.pci
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -557,7 +567,3 @@ class Inventory:
     switches: tuple[Switch, ...] = ()
     cluster: Cluster | None = None
     """None when no cluster was named."""
-
-    def host(self, name: str) -> Host | None:
-        """The host of a name."""
-        return next((host for host in self.hosts if host.name == name), None)

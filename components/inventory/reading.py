@@ -46,10 +46,6 @@ class Reading(Generic[T_co]):
         """One result for both cases; `unknown` gets the reason."""
         return unknown(self.unknown) if self.value is None else known(self.value)
 
-    def holds(self, condition: Callable[[T_co], bool]) -> bool | None:
-        """Whether the value meets a condition; None when it is unknown."""
-        return None if self.value is None else condition(self.value)
-
 
 def known(value: T, source: str) -> Reading[T]:
     """A value that was read."""
@@ -65,14 +61,9 @@ NOT_READ: Final[Reading[Never]] = Reading(unknown="not read")
 """Default of every leaf: an inventory has it where no probe looked."""
 
 
-def values(readings: Iterable[Reading[T]]) -> list[T]:
-    """All known values."""
-    return [reading.value for reading in readings if reading.value is not None]
-
-
 def majority(readings: Iterable[Reading[H]]) -> H | None:
     """The value that more than half of the known ones have; None when there is none."""
-    found = values(readings)
+    found = [reading.value for reading in readings if reading.value is not None]
     if not found:
         return None
     value, count = Counter(found).most_common(1)[0]

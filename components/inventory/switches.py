@@ -1,10 +1,11 @@
 """Switches, by questions alone: ports with what they are set to, who is heard on them, and where MACs were learned."""
 
 import asyncio
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from ipaddress import IPv4Address
+from typing import Any, TypeVar
 
 from components.inventory.hosts import UNPINNED, pinned
 from components.inventory.model import MacEntry, Neighbour, Switch, SwitchPort
@@ -12,7 +13,7 @@ from components.inventory.reading import Reading, known, unknown
 from components.ssh.connection import Endpoint, Keys, NoAnswerError, in_short, offered_key
 from components.switches.dialect import AnswerError, Dialect, RefusedError, numbers_in
 from components.switches.os import default_dialect
-from components.switches.settings import Announcement, PortSettings
+from components.switches.settings import PortSettings
 from components.switches.talk import Talk, talking
 from stacks.access import KnownHosts
 
@@ -29,12 +30,26 @@ EVERYTHING = PortSettings(
     pfc=dict.fromkeys(range(8), False),
 )
 """Asks a dialect for each code point, traffic class and priority."""
-SOME_PRIORITIES = "flow control is on, and the answer does not tell for which priorities"
+SETTINGS = (
+    "description",
+    "mtu_bytes",
+    "vlans",
+    "native_vlan",
+    "trust",
+    "dscp_priority",
+    "pfc_priorities",
+    "ecn",
+)
+"""What a port is set to."""
+MALFORMED = (ValueError, KeyError, TypeError, AttributeError, StopIteration)
+"""What reading an answer of another form raises."""
+SOME_PRIORITIES = "flow control is on, and the answer does not say for which priorities"
 NO_PORTS = "the port list of this system is not read"
 NO_LLDP = "the LLDP neighbors of this system are not read"
 NO_MACS = "the MAC table of this system is not read"
 
 Answers = Mapping[str, str]
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -77,7 +92,7 @@ async def read_switch(talk: Talk, dialect: Dialect, switch: Switch) -> Switch:
     answers: dict[str, str] = {listing: await talk.ask(listing)}
     try:
         names = dialect.listed_ports(answers[listing])
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+    except MALFORMED as error:
         return replace(switch, ports=unknown(f"the answer has another form: {error}"[:160], listing))
     refused: dict[str, str] = {}
     for command in dict.fromkeys((dialect.lldp_table, dialect.mac_table, *dialect.questions(names))):
@@ -86,28 +101,36 @@ async def read_switch(talk: Talk, dialect: Dialect, switch: Switch) -> Switch:
                 answers[command] = await talk.ask(command)
             except RefusedError as error:
                 refused[command] = str(error)[:160]
+
+    def macs(table: str) -> tuple[MacEntry, ...]:
+        return tuple(MacEntry(**asdict(each)) for each in dialect.learned_macs(table))
+
     chassis = dialect.chassis_id(answers[listing])
     return replace(
         switch,
-        chassis_id=known(chassis, listing) if chassis else unknown("it does not tell", listing),
+        chassis_id=known(chassis, listing) if chassis else unknown("the answer has no chassis ID", listing),
         ports=known(tuple(_port(dialect, name, answers, refused) for name in names), listing),
-        macs=_macs(dialect, answers, refused),
+        macs=_read(dialect.mac_table, answers, refused, macs, NO_MACS),
     )
 
 
-def _macs(dialect: Dialect, answers: Answers, refused: Mapping[str, str]) -> Reading[tuple[MacEntry, ...]]:
-    table = dialect.mac_table
-    if not table or table in refused:
-        return unknown(refused.get(table, NO_MACS), table)
+def _read(
+    command: str, answers: Answers, refused: Mapping[str, str], take: Callable[[str], T], not_asked: str
+) -> Reading[T]:
+    """What `take` makes of the answer to a command; `not_asked` says what a system without this command leaves out."""
+    if not command or command in refused:
+        return unknown(refused.get(command, not_asked), command)
     try:
-        learned = dialect.learned_macs(answers[table])
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        return unknown(f"the answer has another form: {error}"[:160], table)
-    return known(tuple(MacEntry(mac=each.mac, port=each.port, vlan_id=each.vlan_id) for each in learned), table)
+        return known(take(answers[command]), command)
+    except MALFORMED as error:
+        return unknown(f"the answer has another form: {error}"[:160], command)
 
 
 def _port(dialect: Dialect, name: str, answers: Answers, refused: Mapping[str, str]) -> SwitchPort:
-    port = SwitchPort(name=name, neighbours=_heard(dialect, name, answers, refused))
+    def neighbours(table: str) -> tuple[Neighbour, ...]:
+        return tuple(Neighbour(**asdict(each)) for each in dialect.announcements(table, name))
+
+    port = SwitchPort(name=name, neighbours=_read(dialect.lldp_table, answers, refused, neighbours, NO_LLDP))
     if (speed := dialect.speed_mbit_s(name, answers)) is not None:
         port = replace(port, speed_mbit_s=known(speed, dialect.port_list))
     questions = dialect.questions([name])
@@ -117,7 +140,7 @@ def _port(dialect: Dialect, name: str, answers: Answers, refused: Mapping[str, s
     try:
         settings = dialect.facts(name, answers, EVERYTHING).settings
         marking = dialect.marking(name, answers, settings)
-    except (AnswerError, ValueError, KeyError, TypeError, AttributeError) as error:
+    except (AnswerError, *MALFORMED) as error:
         return _unread_port(port, str(error)[:160], source)
     paused = known(tuple(sorted(priority for priority, on in settings.pfc.items() if on)), source)
     vague = paused.value and not dialect.knows_paused_priorities
@@ -137,38 +160,8 @@ def _port(dialect: Dialect, name: str, answers: Answers, refused: Mapping[str, s
 
 
 def _unread_port(port: SwitchPort, reason: str, source: str) -> SwitchPort:
-    nothing = unknown(reason, source)
-    return replace(
-        port,
-        description=nothing,
-        mtu_bytes=nothing,
-        vlans=nothing,
-        native_vlan=nothing,
-        trust=nothing,
-        dscp_priority=nothing,
-        pfc_priorities=nothing,
-        ecn=nothing,
-    )
-
-
-def _heard(dialect: Dialect, name: str, answers: Answers, refused: Mapping[str, str]) -> Reading[tuple[Neighbour, ...]]:
-    table = dialect.lldp_table
-    if not table or table in refused:
-        return unknown(refused.get(table, NO_LLDP), table)
-    try:
-        heard = dialect.announcements(answers[table], name)
-    except (ValueError, KeyError, TypeError, AttributeError, StopIteration) as error:
-        return unknown(f"the answer has another form: {error}"[:160], table)
-    return known(tuple(_neighbour(each) for each in heard), table)
-
-
-def _neighbour(heard: Announcement) -> Neighbour:
-    return Neighbour(
-        system=heard.system,
-        chassis_id=heard.chassis_id,
-        port_id=heard.port_id,
-        port_description=heard.port_description,
-    )
+    nothing: Any = dict.fromkeys(SETTINGS, unknown(reason, source))
+    return replace(port, **nothing)
 
 
 async def look_at_switches(targets: Sequence[SwitchTarget], keys: Keys, known_hosts: KnownHosts) -> tuple[Switch, ...]:

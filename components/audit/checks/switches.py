@@ -40,17 +40,14 @@ def cross_cabled(view: View) -> Iterator[Fault]:
     for port in view.ports:
         node = view.fleet.node(port.host)
         wanted = declared.get((node.name, port.declared.interface)) if node and port.declared else None
-        leaf = view.fleet.leaf(port)
-        if not leaf:
+        leaf = port.leaf
+        if leaf is None:
             view.skip(port.node, UNHEARD)
         elif wanted is None:
-            inferred.append((port, leaf))
-        else:
-            uplink = view.fleet.uplink(port)
-            heard = {one.port_id for one in port.pf.lldp.or_else(())} | ({uplink.port.name} if uplink else set())
-            if leaf != wanted[0] or (heard and _number(wanted[1]) not in map(_number, heard)):
-                name = uplink.port.name if uplink else ", ".join(sorted(heard))
-                yield fault(port, _source(port, uplink), f"{leaf} {name}".strip(), " ".join(wanted))
+            inferred.append((port, leaf.name))
+        elif leaf.name != wanted[0] or (leaf.port and _number(leaf.port) != _number(wanted[1])):
+            source = _source(port, view.fleet.uplink(port))
+            yield fault(port, source, f"{leaf.name} {leaf.port}".strip(), " ".join(wanted))
     yield from _on_leaves_of_others(view, inferred)
 
 

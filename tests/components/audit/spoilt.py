@@ -222,8 +222,7 @@ def crossed(host: str = "gpu02", first: int = 1, second: int = 2) -> Spoil:
     """The cables of two rails of a host are swapped, as host and switches hear it."""
 
     def change(inventory: Inventory) -> Inventory:
-        one = inventory.host(host)
-        assert one
+        one = next(each for each in inventory.hosts if each.name == host)
         pfs = {number: one.pf(pci_of(number)) for number in (first, second)}
         lldp: dict[int, Any] = {number: found.lldp.value for number, found in pfs.items() if found}
         return both(pf(host, first, lldp=lldp[second]), pf(host, second, lldp=lldp[first]))(inventory)

@@ -261,9 +261,7 @@ def test_an_empty_file_waives_nothing(tmp_path: Path) -> None:
 def test_a_leaf_for_all_rails_is_not_taken_for_crossed_cables() -> None:
     inventory = healthy()
     for n in range(1, HOSTS + 1):
-        one = inventory.host(f"gpu{n:02}")
-        assert one
-        first = one.pf(pci_of(1))
+        first = inventory.hosts[n - 1].pf(pci_of(1))
         assert first
         shared = first.lldp.map(lambda heard: tuple(replace(each, port_id=f"{each.port_id}/2") for each in heard))
         inventory = on_pf(f"gpu{n:02}", 2, lambda own, shared=shared: replace(own, lldp=shared))(inventory)

@@ -16,7 +16,7 @@ from components.hosts.program.look.lldp import parse_frames
 from components.hosts.program.look.read_only import LARGEST_OUTPUT, ReadOnly, ReadOnlyError
 from components.hosts.program.look.run import look
 from components.hosts.program.look.system import complaints, containerd_memlock, modinfo
-from components.inventory.answer import Place, host_of
+from components.inventory.answer import host_of
 from components.inventory.hosts import command
 from components.inventory.model import (
     ConfigFile,
@@ -33,7 +33,7 @@ from components.inventory.reading import NOT_READ, known
 from tests.components.inventory.tree import FIRST, GPU, KERNEL_LOG, MANAGEMENT, SECOND, SERIAL, Tree
 from tests.conftest import ROOT
 
-PLACE = Place(name="gpu01", address="192.0.2.11", ssh_port=22, user="ops")
+ASKED = Host(name="gpu01", address="192.0.2.11", user="ops", read_at=datetime(2026, 11, 1, tzinfo=UTC))
 
 
 @pytest.fixture
@@ -45,7 +45,7 @@ def tree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Tree:
 def seen(tree: Tree, program_s: float = 20.0) -> Host:
     """The host as an inventory has it, through the same text that a host prints."""
     found = look(ReadOnly(str(tree.root), str(tree.programs), program_s), deadline_s=60)
-    return host_of(json.dumps(found), PLACE, datetime.now(UTC))
+    return host_of(json.dumps(found), ASKED)
 
 
 def pf_of(host: Host, pci_address: str) -> Pf:
@@ -166,7 +166,7 @@ def test_firmware_settings_are_asked_for_only_on_request_and_only_of_nvidias_nic
     machine = ReadOnly(str(tree.root), str(tree.programs), 20)
 
     plain = seen(tree)
-    asked = host_of(json.dumps(look(machine, deadline_s=60, firmware=True)), PLACE, datetime.now(UTC))
+    asked = host_of(json.dumps(look(machine, deadline_s=60, firmware=True)), ASKED)
 
     assert pf_of(plain, FIRST).pending_firmware is NOT_READ
     assert pf_of(asked, FIRST).pending_firmware.value == (
@@ -264,7 +264,7 @@ def test_a_file_that_hangs_costs_what_comes_after_it_in_its_section(
 
     monkeypatch.setattr(ReadOnly, "text", hanging)
     found = look(ReadOnly(str(tree.root), str(tree.programs)), deadline_s=2)
-    host = host_of(json.dumps(found), PLACE, datetime.now(UTC))
+    host = host_of(json.dumps(found), ASKED)
 
     assert pf_of(host, SECOND).carrier.unknown == "not read within 2 s"
     assert "carrier hung" in pf_of(host, SECOND).mtu_bytes.unknown
@@ -350,7 +350,7 @@ def test_the_packed_program_looks_around_on_this_very_machine_without_a_document
         ["sh", "-c", command(sudo=False)], input=packed(), capture_output=True, check=True, timeout=60
     )
 
-    host = host_of(done.stdout.decode(), PLACE, datetime.now(UTC))
+    host = host_of(done.stdout.decode(), ASKED)
     assert host.system.kernel.value == Path("/proc/sys/kernel/osrelease").read_text().strip()
     assert host.system.uptime_s.is_known
     assert [Path(place).exists() for place in places] == before
