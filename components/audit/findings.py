@@ -66,7 +66,7 @@ class Finding:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Waived:
-    """A finding that somebody accepts until a day."""
+    """A finding that a waiver accepts until a day."""
 
     finding: Finding
     reason: str
@@ -95,7 +95,7 @@ class Audit:
     hosts: int
     """How many were read."""
     drained: tuple[str, ...]
-    """Hosts that the lab file wants left alone; nothing is said of them."""
+    """Hosts that are drained in the lab file; no check judges them."""
     findings: tuple[Finding, ...]
     waived: tuple[Waived, ...]
     expired: tuple[str, ...]

@@ -1,7 +1,7 @@
 """An audit as rows of text, which every format shows: names folded, secrets blanked, and names left out on request."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from components.audit.findings import Audit, Finding, NotChecked
@@ -45,6 +45,26 @@ class Row:
     waiver: str = ""
     """Reason and last day, of a waived one."""
 
+    @property
+    def evidence(self) -> str:
+        """Where and when the value was read."""
+        at = " to ".join(when(part) for part in self.at.split(" to "))
+        return f"{self.source}, {at}" if self.source and at else self.source or at
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Missing:
+    """What could not be read, and the checks that lack it."""
+
+    codes: tuple[str, ...] = ()
+    """Empty for a host, switch or cluster of which nothing was read."""
+    where: str
+    why: str
+
+    def __str__(self) -> str:
+        what = " on ".join(filter(None, (", ".join(self.codes), self.where)))
+        return f"{what}: {self.why}" if self.why else what
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
@@ -59,10 +79,20 @@ class Report:
     rows: tuple[Row, ...]
     waived: tuple[Row, ...]
     expired: tuple[str, ...]
-    not_checked: tuple[tuple[str, str, str], ...]
-    """Codes, where, and why."""
-    unread: tuple[tuple[str, str], ...]
-    """Where, and why."""
+    not_checked: tuple[Missing, ...]
+    unread: tuple[Missing, ...]
+
+    @property
+    def heading(self) -> str:
+        """The headline with the title, if there is one."""
+        return f"{self.title}: {self.headline}" if self.title else self.headline
+
+    @property
+    def looked_at(self) -> str:
+        """When the hosts were looked at, for people."""
+        first, last = map(when, self.looked)
+        span = first if first == last else f"{first} to {last}"
+        return f"{span}, counters since {when(self.since)}" if self.since else span
 
 
 def report_of(audit: Audit, *, names: bool = True) -> Report:
@@ -125,35 +155,22 @@ def _named(nodes: Iterable[str], names: bool) -> str:
     return ", ".join(folded(every)) if names else plural(len(every), "node")
 
 
-def _not_checked(found: Iterable[NotChecked], names: bool) -> Iterable[tuple[str, str, str]]:
+def _not_checked(found: Iterable[NotChecked], names: bool) -> Iterator[Missing]:
     """The same reason at the same places is said once for all checks."""
     groups: dict[tuple[tuple[str, ...], str], list[str]] = {}
     for one in found:
         groups.setdefault((one.nodes, one.reason if names else ""), []).append(one.code)
     for (nodes, reason), codes in sorted(groups.items(), key=lambda item: (-len(item[1]), item[0])):
-        yield ", ".join(codes), _named(nodes, names) if nodes else "", redacted(reason)
+        yield Missing(codes=tuple(codes), where=_named(nodes, names) if nodes else "", why=redacted(reason))
 
 
-def _unread(audit: Audit, names: bool) -> Iterable[tuple[str, str]]:
+def _unread(audit: Audit, names: bool) -> Iterator[Missing]:
     groups: dict[str, list[str]] = {}
     for name, reason in audit.unread:
         groups.setdefault(reason if names else "", []).append(name)
     for reason, some in groups.items():
-        yield _named(some, names), redacted(reason)
+        yield Missing(where=_named(some, names), why=redacted(reason))
 
 
 def _counted_expired(audit: Audit) -> tuple[str, ...]:
     return (f"{plural(len(audit.expired), 'waiver')} expired",) if audit.expired else ()
-
-
-def looked_at(report: Report) -> str:
-    """When the hosts were looked at, for people."""
-    first, last = report.looked
-    span = when(first) if when(first) == when(last) else f"{when(first)} to {when(last)}"
-    return f"{span}, counters since {when(report.since)}" if report.since else span
-
-
-def evidence_of(row: Row) -> str:
-    """Where and when a value was read."""
-    at = " to ".join(when(part) for part in row.at.split(" to "))
-    return f"{row.source}, {at}" if row.source and at else row.source or at

@@ -9,14 +9,11 @@ from typing import Any
 import click
 
 from components.audit.audit import audit
-from components.audit.document import document_of
 from components.audit.earlier import load_earlier
 from components.audit.findings import Severity
-from components.audit.markdown import as_markdown
-from components.audit.page import as_html
+from components.audit.formats import as_html, as_markdown, as_text, document_of
 from components.audit.registry import checks
 from components.audit.rows import report_of
-from components.audit.text import as_text
 from components.audit.waivers import NONE, read_waivers
 from components.cli import look
 from components.cli.exits import Exit, exit_of

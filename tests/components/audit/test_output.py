@@ -10,13 +10,10 @@ from pathlib import Path
 import pytest
 
 from components.audit.audit import audit
-from components.audit.document import document_of
 from components.audit.findings import Audit
-from components.audit.markdown import LIMIT, as_markdown
-from components.audit.page import as_html
+from components.audit.formats import LIMIT, as_html, as_markdown, as_text, document_of
 from components.audit.registry import checks
 from components.audit.rows import report_of
-from components.audit.text import as_text
 from components.audit.waivers import read_waivers
 from components.cli.app import main
 from components.inventory.document import save
@@ -253,7 +250,7 @@ from pathlib import Path
 from components.audit.audit import audit
 from components.audit.earlier import load_earlier
 from components.audit.rows import report_of
-from components.audit.text import as_text
+from components.audit.formats import as_text
 from components.inventory.document import load
 earlier = load_earlier(Path(sys.argv[2]))
 as_text(report_of(audit(load(Path(sys.argv[1])), None, earlier)))
