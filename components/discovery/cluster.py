@@ -295,7 +295,7 @@ def _range_of(network: _Network, cluster: Cluster, vfs: int) -> tuple[IPv4Networ
         return subnet, first, last, int(str(block)), str(spec.get("gateway", ""))
     except (StopIteration, KeyError, ValueError, TypeError):
         raise _LeftOutError(
-            f"the address range of {network.place} is not told by its pool; add `pod` by hand"
+            f"the address range of {network.place} cannot be read from its pool; add `pod` by hand"
         ) from None
 
 

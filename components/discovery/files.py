@@ -51,7 +51,7 @@ def written(draft: Draft, probes: Probes, folder: Path) -> list[Path]:
 
 
 def refuse_existing(files: list[Path], *, force: bool) -> None:
-    """Keeps what somebody may have edited.
+    """Keeps files that you may have edited.
 
     Raises:
         LabError: when a file exists and may not be overwritten.

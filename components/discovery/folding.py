@@ -128,16 +128,16 @@ class _Rails:
             }
 
         vlans = [pod["vlan_id"] for pod in pods if pod]
-        tags = {"same": None} if set(vlans) == {None} else {"same": None if None in vlans else progression(vlans)}
+        vlan = None if None in vlans else progression(vlans)
         places = [offsets(key) for key in ("first_address", "last_address", "gateway")]
         blocks = {pod["addresses_per_node"] for pod in pods if pod}
         where = progression(subnets)
-        if where is None or any(len(place) > 1 for place in (*places, blocks)) or (tags["same"] is None and any(vlans)):
+        if where is None or any(len(place) > 1 for place in (*places, blocks)) or (vlan is None and any(vlans)):
             return None
         first, last, gateway = (place.pop() for place in places)
         return {
             "pod": {
-                "vlan_id": tags["same"],
+                "vlan_id": vlan,
                 "subnet": where,
                 "pool": [first, last],
                 **({"gateway": gateway} if gateway is not None else {}),

@@ -76,7 +76,7 @@ def _with_addresses(rail: RailOfPorts, subnet: IPv4Network) -> RailOfPorts:
 
 
 def _network_of(rail: RailOfPorts, plan: Plan, *, is_given: bool) -> RailNetwork | None:
-    """Subnet and MTU of a rail; None with a question when they cannot be told."""
+    """Subnet and MTU of a rail; None with a question when they cannot be decided."""
     addressed = {node: port for node, port in rail.ports.items() if port.address}
     mtus = Counter(port.mtu_bytes for port in rail.ports.values() if port.mtu_bytes and 1500 <= port.mtu_bytes <= 9216)
     if not addressed or not mtus:
@@ -178,7 +178,7 @@ def _refuse_shared_subnets(networks: dict[str, RailNetwork], plan: Plan) -> dict
 
 
 def ask_about_shared_subnets(ports: Iterable[RailPort], plan: Plan) -> None:
-    """The same of ports on no rail: without subnets of their own they may well lack evidence."""
+    """Asks about ports on no rail that share a subnet, which may be why they lack evidence."""
     by_subnet: dict[IPv4Network, list[RailPort]] = defaultdict(list)
     for port in sorted(ports, key=lambda each: (each.node, each.pci)):
         if port.address:

@@ -1,13 +1,13 @@
 """Rails and nodes of a draft, spelled out: what the inventory says of them, and why a node is left alone.
 
-A node is active only where the draft says what the node already is. Anything else would be a change that nobody has
-asked for, so such a node is `drained`: known, and left alone.
+A node is active only where the draft says what the node already is. Anything else would be a change that you have
+not asked for, so such a node is `drained`: known, and left alone.
 """
 
 import json
 import re
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from ipaddress import IPv4Network, ip_address
 
 from pydantic import ValidationError
@@ -64,8 +64,8 @@ class _Nodes:
         self._networks = networks
         self._asked = asked
         self._plan = plan
-        self._names = _names_of(inventory)
-        self._gpus = _gpus_of(inventory)
+        self._in_cluster = KubeNodes(inventory.cluster)
+        self._names = _names_of(inventory, self._in_cluster)
         self._servers = {host: port.server for network in networks.values() for host, port in network.ports.items()}
         self._slots = {
             host: {network.ports[host].pci for network in networks.values() if host in network.ports}
@@ -139,6 +139,12 @@ class _Nodes:
             return True
         return False
 
+    def _gpus(self, host: Host) -> int:
+        """How many GPUs a worker may take on a host: what the cluster offers, else what is plugged in."""
+        node = self._in_cluster.of(host)
+        offered = node.capacity.get(GPU_RESOURCE, "") if node else ""
+        return min(int(offered) if offered.isdecimal() else len(host.gpus.or_else(())), 16)
+
 
 def _refusal(node: Entry) -> str:
     """What a lab file does not take of a node, such as a name that is too long; empty where it takes all."""
@@ -209,9 +215,8 @@ def _management_interface(host: Host) -> str:
     return ""
 
 
-def _names_of(inventory: Inventory) -> dict[str, str]:
+def _names_of(inventory: Inventory, in_cluster: KubeNodes) -> dict[str, str]:
     """The node of each host: as the cluster calls it, else as it was given, else as it calls itself."""
-    in_cluster = KubeNodes(inventory.cluster)
     found: dict[str, str] = {}
     taken: set[str] = set()
     for host in inventory.hosts:
@@ -234,15 +239,3 @@ def _is_address(text: str) -> bool:
     except ValueError:
         return False
     return True
-
-
-def _gpus_of(inventory: Inventory) -> Callable[[Host], int]:
-    """How many GPUs a worker may take on a host: what the cluster offers, else what is plugged in."""
-    in_cluster = KubeNodes(inventory.cluster)
-
-    def gpus(host: Host) -> int:
-        node = in_cluster.of(host)
-        offered = node.capacity.get(GPU_RESOURCE, "") if node else ""
-        return min(int(offered) if offered.isdecimal() else len(host.gpus.or_else(())), 16)
-
-    return gpus

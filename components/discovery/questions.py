@@ -51,9 +51,9 @@ class Answers(Section):
     cluster: Literal["adopt", "leave"] | None = None
     """adopt: `up` manages what carries the rails into the cluster's pods. leave: it does not touch the cluster."""
     pod_subnet: IPv4Network | None = None
-    """Of an adopted cluster whose nodes do not tell theirs."""
+    """Of an adopted cluster whose nodes have no pod CIDR."""
     service_subnet: IPv4Network | None = None
-    """The same of its services."""
+    """Of an adopted cluster whose API server serves no ServiceCIDR."""
     networks: Mapping[Name, str] = Field(default_factory=dict)
     """By rail, the NetworkAttachmentDefinition of its pods, as `namespace/name`."""
 
@@ -91,13 +91,15 @@ def names(nodes: Iterable[str]) -> str:
     return ", ".join(folded(nodes))
 
 
-def port_answer(ports: Mapping[tuple[str, ...], Iterable[str]], rail: str = "rail-N") -> str:
-    """Lines of answers.yaml that put ports, by nodes, on a rail."""
-    lines = ["ports:"]
-    for nodes, keys in ports.items():
-        said = ", ".join(f'"{key}": {rail}' if ":" in key else f"{key}: {rail}" for key in keys)
-        lines += [f'  "{name}": {{{said}}}' for name in folded(nodes)]
-    return "\n".join(lines)
+def port_answer(rails: Mapping[str, Mapping[str, str]]) -> str:
+    """Lines of answers.yaml with the rail of each port by node; nodes with the same answer share a line."""
+    alike: dict[str, list[str]] = {}
+    for node, ports in rails.items():
+        said = ", ".join(f'"{port}": {rail}' if ":" in port else f"{port}: {rail}" for port, rail in ports.items())
+        alike.setdefault(said, []).append(node)
+    return "\n".join(
+        ["ports:", *(f'  "{name}": {{{said}}}' for said, nodes in alike.items() for name in folded(nodes))]
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,6 @@ from components.discovery.links import link_labels
 from components.discovery.ports import RailPort
 from components.discovery.questions import NONE, Evidence, Notice, Question, names, port_answer
 from stacks.base import LabError
-from stacks.sets import folded
 from stacks.words import plural, some
 
 Kind = Literal["gpu", "leaf", "subnet"]
@@ -110,7 +109,7 @@ class _Inference:
     # questions about whole columns
 
     def _unused(self, unused: list[RailPort], ports: Sequence[RailPort]) -> None:
-        """Slots without cable and address on every node: a question where these are all, else nobody uses them."""
+        """Slots without cable and address on every node: a question where a node has no others, else unused."""
         used = {(port.server, port.pci) for port in ports if not port.is_unused}
         idle = {port.server for port in ports} - {port.server for port in ports if not port.is_unused}
         evidence: dict[str, list[str]] = defaultdict(list)
@@ -135,25 +134,17 @@ class _Inference:
         if not asked:
             return
         evidence = Evidence()
-        keys: dict[str, list[str]] = defaultdict(list)
+        answers: dict[str, dict[str, str]] = defaultdict(dict)
         for port in asked:
             evidence.add(port.node, self._evidence_of(port, alone=len(asked) <= FEW))
-            keys[port.node].append(port.interface)
-        alike: dict[tuple[str, ...], list[str]] = defaultdict(list)
-        for node, interfaces in keys.items():
-            alike[tuple(interfaces)].append(node)
-        answer = "\n".join(
-            line
-            for interfaces, nodes in alike.items()
-            for line in port_answer({tuple(nodes): interfaces}).splitlines()[1:]
-        )
+            answers[port.node][port.interface] = "rail-N"
         self._questions.append(
             Question(
                 code=code,
-                nodes=tuple(dict.fromkeys(port.node for port in asked)),
+                nodes=tuple(answers),
                 text=text,
                 evidence=evidence.lines(),
-                answer=f"ports:\n{answer}",
+                answer=port_answer(answers),
             )
         )
         self._asked |= set(asked)
@@ -168,7 +159,7 @@ class _Inference:
         return f"{port.interface} at {port.pci}: {gpu}, {leaf}, {where}"
 
     def _ask_about_cards(self, columns: list[_Column]) -> None:
-        """Two ports of one card are two rails, or two planes of one: nothing that a host shows tells which."""
+        """Two ports of one card are two rails, or two planes of one: nothing on a host says which."""
         cards: dict[str, list[_Column]] = defaultdict(list)
         for column in columns:
             cards[column.pci.rpartition(".")[0]].append(column)
@@ -326,22 +317,20 @@ class _Inference:
 
 
 def _how_to_set_up(ports: Mapping[str, Sequence[RailPort]]) -> Question:
-    """Which of the ports that nobody has set up are rails, with lines that make each of them one."""
+    """Which of the ports that are not set up are rails, with lines that make each of them one."""
     evidence = Evidence()
-    alike: dict[tuple[str, ...], list[str]] = defaultdict(list)
+    rails: dict[str, dict[str, str]] = {}
     for node, own in ports.items():
         in_order = sorted(own, key=lambda port: port.pci)
-        alike[tuple(f"{port.interface}: rail-{n}" for n, port in enumerate(in_order, 1))].append(node)
+        rails[node] = {port.interface: f"rail-{n}" for n, port in enumerate(in_order, 1)}
         evidence.add(node, ", ".join(f"{port.interface} at {port.pci}" for port in in_order))
-    most = max(len(said) for said in alike)
-    lines = [f'  "{name}": {{{", ".join(said)}}}' for said, nodes in alike.items() for name in folded(nodes)]
-    subnets = ", ".join(f"rail-{n}: SUBNET" for n in range(1, most + 1))
+    subnets = ", ".join(f"rail-{n}: SUBNET" for n in range(1, max(map(len, rails.values())) + 1))
     return Question(
         code="not-set-up",
         nodes=tuple(ports),
         text="Which of these ports are rails? None is up or has an address: only slots are evidence.",
         evidence=evidence.lines(),
-        answer="\n".join(["ports:", *lines, f"host_subnets: {{{subnets}}}"]),
+        answer=f"{port_answer(rails)}\nhost_subnets: {{{subnets}}}",
     )
 
 

@@ -15,7 +15,7 @@ def stack_text(lab: Mapping[str, Any], key: str, head: str) -> str:
     """The stack file of a lab.
 
     Args:
-        lab: what stands below the key.
+        lab: what goes below the key.
         key: the lab's key in the configuration.
         head: comment lines.
     """
