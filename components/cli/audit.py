@@ -1,10 +1,7 @@
 """`rocelab audit`."""
 
-import sys
-from contextlib import redirect_stdout
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 import click
 
@@ -15,11 +12,11 @@ from components.audit.formats import as_html, as_markdown, as_text, document_of
 from components.audit.registry import checks
 from components.audit.rows import report_of
 from components.audit.waivers import NONE, read_waivers
-from components.cli import look
 from components.cli.exits import Exit, exit_of
-from components.cli.options import FILE, NEW_FILE, examples, json_option, print_json
+from components.cli.look import LookOptions, look_options, looked, out_option, say
+from components.cli.options import FILE, NEW_FILE, examples, json_option, print_json, stack_options
 from components.inventory.document import load
-from components.stack import Stack, project_root
+from components.stack import Stack
 
 FAIL_ON = {severity.word: severity for severity in Severity}
 
@@ -47,7 +44,12 @@ FAIL_ON = {severity.word: severity for severity in Severity}
 @click.option("--markdown", is_flag=True, help="Print one Markdown comment instead.")
 @click.option("--html", "page", type=NEW_FILE, metavar="FILE", help="Write one page for a browser too.")
 @json_option
+@stack_options
+@look_options
+@out_option
 def command(
+    stack: Stack,
+    options: LookOptions,
     source: Path | None,
     since: Path | None,
     waiver_file: Path | None,
@@ -55,10 +57,8 @@ def command(
     no_names: bool,
     markdown: bool,
     page: Path | None,
+    out: Path,
     as_json: bool,
-    name: str,
-    config_file: Path | None,
-    **look_options: Any,  # whatever options `rocelab look` has
 ) -> Exit:
     """Find what is wrong in a cluster: against the lab file, the majority of its peers, and good practice.
 
@@ -67,16 +67,18 @@ def command(
     """
     if markdown and as_json:
         raise click.UsageError("--markdown and --json both print to stdout: give one of them")
-    if source and look_options["sets"]:
+    if source and options.sets:
         raise click.UsageError("--from reads a file, --hosts looks at hosts: give one of them")
-    lab = None
-    if config_file or _is_given("name") or not (source or look_options["sets"]):
-        lab = Stack(root=project_root(Path.cwd()), name=name, config_file=config_file).lab()
+    is_lab = stack.config_file or _is_given("name") or not (source or options.sets)
+    lab = stack.lab() if is_lab else None
     waivers = read_waivers(waiver_file, checks(), datetime.now(UTC).date()) if waiver_file else NONE
     earlier = load_earlier(since) if since else None
-    if source is None:
-        source = _looked({"name": name, "config_file": config_file, **look_options})
-    found = audit(load(source), lab, earlier, waivers)
+    if source:
+        inventory = load(source)
+    else:
+        inventory = looked(options, out, stack)
+        say(out, inventory, err=True)
+    found = audit(inventory, lab, earlier, waivers)
     report = report_of(found, names=not no_names)
     if page:
         page.write_text(as_html(report), encoding="utf-8")
@@ -88,17 +90,5 @@ def command(
     return exit_of(findings=bad, unreached=bool(found.unread))
 
 
-command.params += [option for option in look.command.params if option.name != "as_json"]
-
-
 def _is_given(option: str) -> bool:
     return click.get_current_context().get_parameter_source(option) is not click.core.ParameterSource.DEFAULT
-
-
-def _looked(options: dict[str, Any]) -> Path:
-    """The file of a new look; stdout belongs to the audit."""
-    with redirect_stdout(sys.stderr):
-        if look.command.callback:
-            look.command.callback(**options, as_json=False)
-    out: Path = options["out"]
-    return out

@@ -1,16 +1,13 @@
 """`rocelab discover`."""
 
 import asyncio
-import sys
-from collections.abc import Callable
-from contextlib import redirect_stdout
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from components.cli import look
 from components.cli.exits import Exit, exit_of
+from components.cli.look import LookOptions, look_options, looked, say
 from components.cli.options import FILE, FOLDER, examples, json_option, print_json
 
 if TYPE_CHECKING:
@@ -18,17 +15,6 @@ if TYPE_CHECKING:
     from components.discovery.first_up import Probes
 
 INVENTORY = "inventory.json"
-OWN = ("name", "config_file", "out", "as_json")
-"""What `look` asks for and `discover` answers itself."""
-LOOK = [option for option in look.command.params if option.name not in OWN]
-
-
-def _look_options(verb: Callable[..., Exit]) -> Callable[..., Exit]:
-    """Adds the options of `look`; they come as keywords."""
-    command: Callable[..., Exit] = verb
-    for option in reversed(LOOK):
-        command.__dict__.setdefault("__click_params__", []).append(option)
-    return command
 
 
 @click.command(
@@ -42,16 +28,16 @@ def _look_options(verb: Callable[..., Exit]) -> Callable[..., Exit]:
 @click.option("--answers", type=FILE, metavar="FILE", help="Read the answers to open questions from this file.")
 @click.option("--out", type=FOLDER, default=".", metavar="FOLDER", help="Write the files there.  [default: here]")
 @click.option("--force", is_flag=True, help="Overwrite files that exist.")
-@_look_options
+@look_options
 @json_option
 def command(
+    options: LookOptions,
     name: str,
     source: Path | None,
     answers: Path | None,
     out: Path,
     force: bool,
     as_json: bool,
-    **options: object,
 ) -> Exit:
     """Draft a lab file of a cluster that exists, without changing anything.
 
@@ -66,19 +52,20 @@ def command(
     from components.inventory.document import load  # noqa: PLC0415
 
     checked_name(name)
-    if (source is None) != bool(options.get("sets")):
+    if (source is None) != bool(options.sets):
         raise click.UsageError("name the hosts with --hosts, or an inventory of them with --from")
     own = [out / each for each in names_of_files(name)]
     refuse_existing([*own, *([] if source else [out / INVENTORY])], force=force)
     answered = read_answers(answers) if answers else None
-    if source is None:
+    if source:
+        inventory = load(source)
+    else:
         out.mkdir(parents=True, exist_ok=True)
-        _look(out / INVENTORY, options)
-    key = options.get("key")
-    key_file = _from_here(key) if isinstance(key, Path) else None
-    known_hosts = _from_here(out / f"known_hosts.{name}")
-    draft = draft_of(load(source or out / INVENTORY), name, known_hosts, answered, key_file=key_file)
-    probes = _probes(draft, key) if source is None and not options.get("no_sudo") else {}
+        inventory = looked(options, out / INVENTORY)
+        say(out / INVENTORY, inventory, err=True)
+    key_file = _from_here(options.key) if options.key else None
+    draft = draft_of(inventory, name, _from_here(out / f"known_hosts.{name}"), answered, key_file=key_file)
+    probes = {} if source or options.no_sudo else _probes(draft, options.private_key)
     files = written(draft, probes, out)
     if as_json:
         print_json(summary_of(draft, files))
@@ -88,21 +75,11 @@ def command(
     return exit_of(findings=bool(draft.questions), unreached=bool(draft.unread))
 
 
-def _look(out: Path, options: dict[str, object]) -> None:
-    with redirect_stdout(sys.stderr):
-        own = {"name": "lab", "config_file": None, "out": out, "as_json": False}
-        click.get_current_context().invoke(look.command, **own, **options)
-
-
-def _probes(draft: "Draft", key: object) -> "Probes":
+def _probes(draft: "Draft", private_key: str | None) -> "Probes":
     """What the hosts of the draft answer to it."""
-    from components.discovery.first_up import probe_records  # noqa: PLC0415
-    from components.discovery.probing import probed  # noqa: PLC0415
+    from components.discovery.first_up import probe_records, probed  # noqa: PLC0415
 
-    if draft.lab is None:
-        return {}
-    private_key = key.read_text() if isinstance(key, Path) else None
-    return asyncio.run(probed(probe_records(draft.lab, draft.hosts), private_key))
+    return asyncio.run(probed(probe_records(draft.lab, draft.hosts), private_key)) if draft.lab else {}
 
 
 def _from_here(path: Path) -> str:

@@ -118,7 +118,7 @@ def push(stack: Stack, which: str, to: str | None, tool: str | None, as_json: bo
 @click.argument("image", type=UNPACKED)
 @json_option
 def check(image: Path, as_json: bool) -> Exit:
-    """Tell whether an image can speak PVRDMA.
+    """Check whether an image can speak PVRDMA.
 
     IMAGE is its unpacked root, the tar of one (docker export), or an OCI layout.
     """

@@ -1,18 +1,20 @@
 """`rocelab look`."""
 
 import base64
+import functools
 import hashlib
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
+from dataclasses import asdict, dataclass, fields, replace
 from ipaddress import IPv4Address
 from pathlib import Path
+from typing import Any
 
 import click
 
 from components.cli.exits import Exit, exit_of
-from components.cli.options import FILE, NEW_FILE, examples, json_option, print_errors, print_json, stack_options
+from components.cli.options import FILE, NEW_FILE, Verb, examples, json_option, print_errors, print_json, stack_options
 from components.inventory.document import save
 from components.inventory.hosts import Target
 from components.inventory.look import Request, Unread, look, unread
@@ -28,6 +30,69 @@ from stacks.words import plural
 SWITCH = re.compile(r"(?P<name>[^=]+)=(?P<os>[^@]+)@(?P<address>[^:]+)(:(?P<port>\d{1,5}))?")
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class LookOptions:
+    """What to look at, and how: the options that `look`, `discover` and `audit` share."""
+
+    sets: tuple[str, ...]
+    user: str | None
+    port: int
+    known_hosts: Path | None
+    key: Path | None
+    kubeconfig: Path | None
+    switches: tuple[str, ...]
+    switch_user: str
+    firmware: bool
+    no_sudo: bool
+
+    @property
+    def private_key(self) -> str | None:
+        """The key of --key; None for the ssh-agent's."""
+        return self.key.read_text() if self.key else None
+
+
+def look_options(verb: Verb) -> Verb:
+    """Adds the options of a look; the verb gets them as `options`."""
+
+    @click.option(
+        "--hosts",
+        "sets",
+        multiple=True,
+        metavar="SET",
+        help="Look at these hosts and not at a lab's: a name, gpu[01-64], or NAMES=ADDRESSES. Repeat it for more.",
+    )
+    @click.option("--user", metavar="NAME", help="Log in to the hosts as this user.")
+    @click.option("--port", type=click.IntRange(1, 65535), default=22, show_default=True, help="Port of their SSH.")
+    @click.option(
+        "--known-hosts", type=FILE, metavar="FILE", help="Host keys; hosts that it does not name are not read."
+    )
+    @click.option("--key", type=FILE, metavar="FILE", help="Private key of the login.  [default: the ssh-agent's]")
+    @click.option("--kubeconfig", type=FILE, metavar="FILE", help="Read this cluster too.")
+    @click.option(
+        "--switch",
+        "switches",
+        multiple=True,
+        metavar="NAME=OS@ADDRESS[:PORT]",
+        help=f"Read this switch too. OS is one of {', '.join(SWITCH_OSES)}. Repeat it for more.",
+    )
+    @click.option(
+        "--switch-user", default="admin", show_default=True, metavar="NAME", help="Log in to switches as this."
+    )
+    @click.option("--firmware", is_flag=True, help="Ask NVIDIA's NICs which settings wait for a boot, with mstconfig.")
+    @click.option("--no-sudo", is_flag=True, help="Do not become root on the hosts: more stays unknown.")
+    @functools.wraps(verb)
+    def with_options(*given: object, **named: Any) -> Exit:
+        options = LookOptions(**{field.name: named.pop(field.name) for field in fields(LookOptions)})
+        return verb(*given, options=options, **named)
+
+    return with_options
+
+
+out_option = click.option(
+    "--out", type=NEW_FILE, default="inventory.json", show_default=True, metavar="FILE", help="Write this."
+)
+
+
 @click.command(
     epilog=examples(
         "rocelab look --hosts 'gpu[01-64]' --user ops --known-hosts known_hosts",
@@ -37,45 +102,10 @@ SWITCH = re.compile(r"(?P<name>[^=]+)=(?P<os>[^@]+)@(?P<address>[^:]+)(:(?P<port
     )
 )
 @stack_options
-@click.option(
-    "--hosts",
-    "sets",
-    multiple=True,
-    metavar="SET",
-    help="Look at these hosts and not at a lab's: a name, gpu[01-64], or NAMES=ADDRESSES. Repeat it for more.",
-)
-@click.option("--user", metavar="NAME", help="Log in to the hosts as this user.")
-@click.option("--port", type=click.IntRange(1, 65535), default=22, show_default=True, help="Port of their SSH.")
-@click.option("--known-hosts", type=FILE, metavar="FILE", help="Host keys; hosts that it does not name are not read.")
-@click.option("--key", type=FILE, metavar="FILE", help="Private key of the login.  [default: the ssh-agent's]")
-@click.option("--kubeconfig", type=FILE, metavar="FILE", help="Read this cluster too.")
-@click.option(
-    "--switch",
-    "switches",
-    multiple=True,
-    metavar="NAME=OS@ADDRESS[:PORT]",
-    help=f"Read this switch too. OS is one of {', '.join(SWITCH_OSES)}. Repeat it for more.",
-)
-@click.option("--switch-user", default="admin", show_default=True, metavar="NAME", help="Log in to switches as this.")
-@click.option("--firmware", is_flag=True, help="Ask NVIDIA's NICs which settings wait for a boot, with mstconfig.")
-@click.option("--no-sudo", is_flag=True, help="Do not become root on the hosts: more stays unknown.")
-@click.option("--out", type=NEW_FILE, default="inventory.json", show_default=True, metavar="FILE", help="Write this.")
+@look_options
+@out_option
 @json_option
-def command(
-    stack: Stack,
-    sets: tuple[str, ...],
-    user: str | None,
-    port: int,
-    known_hosts: Path | None,
-    key: Path | None,
-    kubeconfig: Path | None,
-    switches: tuple[str, ...],
-    switch_user: str,
-    firmware: bool,
-    no_sudo: bool,
-    out: Path,
-    as_json: bool,
-) -> Exit:
+def command(stack: Stack, options: LookOptions, out: Path, as_json: bool) -> Exit:
     """Read a cluster that exists, without changing anything, and write what it is to a file.
 
     Without --hosts it is the lab of a stack: its active nodes, its switches, and its cluster if that has a kubeconfig.
@@ -83,34 +113,46 @@ def command(
     Nothing is written on a host, a switch or in the cluster. The file names hosts, addresses and pods; only you may
     read it.
     """
-    cluster = kubeconfig.read_text() if kubeconfig else None
-    if not sets:
-        if user or known_hosts or key or switches:
-            raise click.UsageError("--user, --known-hosts, --key and --switch go with --hosts; a lab file has its own")
-        request = _of_stack(stack, cluster)
-    else:
-        if user is None or known_hosts is None:
-            raise click.UsageError("--hosts needs --user and --known-hosts")
-        request = Request(
-            hosts=_targets(sets, user, port),
-            known_hosts=KnownHosts(known_hosts.read_text().splitlines()),
-            private_key=key.read_text() if key else None,
-            kubeconfig=cluster,
-            switches=[_switch(text, switch_user) for text in switches],
-        )
-    request = replace(request, sudo=not no_sudo, firmware=firmware)
-    inventory = look(request, lambda line: click.echo(line, err=True))
-    save(inventory, out)
+    inventory = looked(options, out, stack)
     missing = list(unread(inventory))
     if as_json:
         print_json(_document(out, inventory, missing))
     else:
-        click.echo(_summary(out, inventory))
-        print_errors(_lines(inventory, missing))
+        say(out, inventory)
     return exit_of(findings=False, unreached=bool(missing))
 
 
-def _of_stack(stack: Stack, kubeconfig: str | None) -> Request:
+def looked(options: LookOptions, out: Path, stack: Stack | None = None) -> Inventory:
+    """Looks at the hosts of --hosts, else at those of the stack's lab, and saves what it finds."""
+    request = _of_stack(stack, options) if stack and not options.sets else _of_options(options)
+    request = replace(request, sudo=not options.no_sudo, firmware=options.firmware)
+    inventory = look(request, lambda line: click.echo(line, err=True))
+    save(inventory, out)
+    return inventory
+
+
+def say(out: Path, inventory: Inventory, *, err: bool = False) -> None:
+    """Prints what was found in short, and on stderr what was not read."""
+    click.echo(_summary(out, inventory), err=err)
+    print_errors(_lines(inventory, list(unread(inventory))))
+
+
+def _of_options(options: LookOptions) -> Request:
+    if options.user is None or options.known_hosts is None:
+        raise click.UsageError("--hosts needs --user and --known-hosts")
+    return Request(
+        hosts=_targets(options.sets, options.user, options.port),
+        known_hosts=KnownHosts(options.known_hosts.read_text().splitlines()),
+        private_key=options.private_key,
+        kubeconfig=options.kubeconfig.read_text() if options.kubeconfig else None,
+        switches=[_switch(text, options.switch_user) for text in options.switches],
+    )
+
+
+def _of_stack(stack: Stack, options: LookOptions) -> Request:
+    if options.user or options.known_hosts or options.key or options.switches:
+        raise click.UsageError("--user, --known-hosts, --key and --switch go with --hosts; a lab file has its own")
+    kubeconfig = options.kubeconfig.read_text() if options.kubeconfig else None
     lab = stack.lab()
     user = lab.access.user
     if kubeconfig is None and lab.cluster is not None and lab.cluster.bootstrap is None:
@@ -186,10 +228,10 @@ def _lines(inventory: Inventory, missing: list[Unread]) -> Iterator[str]:
         yield "Compare each key with the one that the console shows, add it to the known_hosts file, look again:"
     for each in offered:
         label = each.address if each.ssh_port == 22 else f"[{each.address}]:{each.ssh_port}"
-        yield f"{label} {each.offered_key}  # {each.name} {fingerprint(each.offered_key)}"
+        yield f"{label} {each.offered_key}  # {each.name} {_fingerprint(each.offered_key)}"
 
 
-def fingerprint(key: str) -> str:
+def _fingerprint(key: str) -> str:
     """Of a public key, as ssh-keygen -l shows it."""
     digest = hashlib.sha256(base64.b64decode(key.split()[1])).digest()
     return f"SHA256:{base64.b64encode(digest).decode().rstrip('=')}"
@@ -199,12 +241,5 @@ def _document(out: Path, inventory: Inventory, missing: list[Unread]) -> dict[st
     return {
         "file": str(out),
         "hosts": len(inventory.hosts),
-        "unread": [
-            {
-                "name": each.name,
-                "reason": each.reason,
-                **({"offered_key": each.offered_key} if each.offered_key else {}),
-            }
-            for each in missing
-        ],
+        "unread": [{key: text for key, text in asdict(one).items() if text} for one in missing],
     }

@@ -9,13 +9,14 @@ from pydantic import JsonValue
 
 from components.discovery.draft import Draft
 from components.discovery.questions import names
-from components.hosts.calls import Report
+from components.hosts.calls import HostCalls, Report, each
 from components.hosts.changes import Change, changes
 from components.hosts.document import wanted_fields
 from components.hosts.facts import kept
 from components.hosts.program.steps.arp import ARP
 from components.hosts.records import HostRecord, wanted_record
 from components.inventory.model import Host, Pf
+from stacks.base import LabError
 from stacks.lab import Lab
 from stacks.nodes import Node
 from stacks.sets import folded
@@ -45,6 +46,24 @@ def probe_records(lab: Lab, hosts: Mapping[str, Host]) -> dict[str, HostRecord]:
         for node in lab.active_nodes
         if node.name in hosts
     }
+
+
+async def probed(records: Mapping[str, HostRecord], private_key: str | None) -> dict[str, Report | str]:
+    """What each host answers to its drafted document, or why it does not.
+
+    A probe changes nothing: it takes neither lock nor owner file.
+    """
+    hosts = HostCalls(private_key)
+    found: dict[str, Report | str] = {}
+
+    async def probe(name: str, record: HostRecord) -> None:
+        try:
+            found[name] = await hosts.call(record.endpoint, "probe", record.document)
+        except LabError as error:
+            found[name] = str(error)
+
+    await each(records, probe)
+    return found
 
 
 def as_markdown(draft: Draft, probes: Probes, now: datetime) -> str:
@@ -90,7 +109,7 @@ def _always(lab: Lab) -> Iterator[str]:
 def _rows(
     draft: Draft, lab: Lab, reports: Mapping[str, Report], now: datetime
 ) -> tuple[dict[_Row, dict[str, list[str]]], dict[tuple[str, ...], list[str]]]:
-    """The interfaces by host of each change, and the hosts by the fields that nobody knows."""
+    """The interfaces by host of each change, and the hosts by their unknown fields."""
     nodes = {node.name: node for node in lab.nodes}
     rows: dict[_Row, dict[str, list[str]]] = defaultdict(lambda: defaultdict(list))
     unknown: dict[tuple[str, ...], list[str]] = defaultdict(list)
@@ -131,7 +150,7 @@ def _table(rows: Mapping[_Row, Mapping[str, list[str]]]) -> Iterator[str]:
 
 
 def _read_fields(host: Host, node: Node, lab: Lab) -> dict[str, JsonValue]:
-    """Fields of the host program that an inventory tells too."""
+    """Fields of the host program that an inventory has too."""
     found: dict[str, JsonValue] = {}
     if (modules := host.system.modules.value) is not None:
         found["modules"] = [name for name in ("ib_umad", "rdma_rxe", "rdma_ucm") if name in modules]

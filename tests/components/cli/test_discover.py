@@ -8,7 +8,7 @@ import pytest
 
 from components.cli import look
 from components.cli.app import main
-from components.discovery import probing
+from components.discovery import first_up
 from components.hosts.records import HostRecord
 from components.inventory.document import dump
 from components.inventory.model import Host, Inventory
@@ -101,7 +101,7 @@ def test_without_an_inventory_it_looks_and_probes_the_active_nodes(
         return dict.fromkeys(records, "no answer in time")
 
     monkeypatch.setattr(look, "look", lambda *_: drained)
-    monkeypatch.setattr(probing, "probed", probed)
+    monkeypatch.setattr(first_up, "probed", probed)
     for name in ("known_hosts", "Pulumi.yaml"):
         (here / name).write_text("")
 
