@@ -31,10 +31,9 @@ def audit(
     not_checked: list[NotChecked] = []
     for check in checks().values():
         view = View(fleet)
-        faults = list(dict.fromkeys(check.judge(view)))
         accepted: dict[tuple[str, str], list[Fault]] = {}
         open_faults = []
-        for fault in faults:
+        for fault in dict.fromkeys(check.judge(view)):
             if waiver := waivers.waiver_for(check.code, fault):
                 accepted.setdefault((waiver.reason, waiver.expires.isoformat()), []).append(fault)
             else:

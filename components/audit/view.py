@@ -1,4 +1,4 @@
-"""What a check looks through: the fleet, and a record of the values that it needed and nobody knows."""
+"""What a check sees: the fleet, and a record of the unknown values that it needed."""
 
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator
@@ -8,7 +8,6 @@ from typing import TypeVar
 from components.audit.findings import Evidence, Fault
 from components.audit.fleet import Fleet, Place, Port, Uplink
 from components.inventory.reading import Reading
-from stacks.lab import Lab
 from stacks.sets import folded_places
 
 T = TypeVar("T")
@@ -26,24 +25,10 @@ class View:
     """One check's view of the fleet."""
 
     def __init__(self, fleet: Fleet) -> None:
-        self.fleet = fleet
+        self.fleet, self.lab = fleet, fleet.lab
+        self.ports, self.places = fleet.ports, fleet.places
         self.unknown: dict[str, set[str]] = {}
         """Nodes by the reason why a value is unknown there."""
-
-    @property
-    def lab(self) -> Lab | None:
-        """The lab file, if there is one."""
-        return self.fleet.lab
-
-    @property
-    def ports(self) -> tuple[Port, ...]:
-        """Every PF on a rail."""
-        return self.fleet.ports
-
-    @property
-    def places(self) -> tuple[Place, ...]:
-        """Every host."""
-        return self.fleet.places
 
     def read(self, node: str, reading: Reading[T]) -> T | None:
         """The value; None where it is unknown, which is then on record."""
@@ -63,10 +48,46 @@ class View:
             if value is not None:
                 yield place, reading, value
 
-    def unlike_peers(
-        self, places: Iterable[P], reading_of: Callable[[P], Reading[H]], show: Callable[[H], str] = str
+    def unlike(
+        self, places: Iterable[P], reading_of: Callable[[P], Reading[H]], right: H, show: Callable[[H], str] = str
     ) -> Iterator[Fault]:
-        """Values that differ from what most peers have; where there is no majority, all of them."""
+        """Values other than the right one."""
+        for place, reading, value in self.each(places, reading_of):
+            if value != right:
+                yield fault(place, reading, show(value), show(right))
+
+    def unlike_declared(
+        self,
+        places: Iterable[P],
+        reading_of: Callable[[P], Reading[H]],
+        declared_of: Callable[[P], H | None],
+        show: Callable[[H], str] = str,
+    ) -> Iterator[Fault]:
+        """Values that differ from the declared ones; where none is declared, from what most peers have."""
+        undeclared: list[P] = []
+        for place in places:
+            if (declared := declared_of(place)) is None:
+                undeclared.append(place)
+            else:
+                yield from self.unlike((place,), reading_of, declared, show)
+        yield from self.unlike_peers(undeclared, reading_of, show)
+
+    def lacking(
+        self, places: Iterable[P], reading_of: Callable[[P], Reading[bool]], has: str, lacks: str
+    ) -> Iterator[Fault]:
+        """Places without what most peers have."""
+        words = {True: has, False: lacks}
+        return (one for one in self.unlike_peers(places, reading_of, words.__getitem__) if one.found != has)
+
+    def unlike_peers(
+        self,
+        places: Iterable[P],
+        reading_of: Callable[[P], Reading[H]],
+        show: Callable[[H], str] = str,
+        *,
+        undecided: bool = True,
+    ) -> Iterator[Fault]:
+        """Values that differ from what most peers have; where there is no majority, all of them if `undecided`."""
         groups: dict[Hashable, list[tuple[P, Reading[H], H]]] = {}
         for one in self.each(places, reading_of):
             groups.setdefault(one[0].peers, []).append(one)
@@ -79,6 +100,8 @@ class View:
                 for place, reading, value in group:
                     if value != usual:
                         yield fault(place, reading, show(value), f"{show(usual)}, as most peers")
+                continue
+            if not undecided:
                 continue
             having = {
                 value: folded_places((place.node, place.part) for place, _, own in group if own == value)
@@ -135,6 +158,12 @@ class View:
                 self.skip(port.node, f"this NIC counts none of {', '.join(wanted)}")
             for name in common:
                 yield port, name, max(now.values[name] - old.values[name], 0) / seconds, port.pf.counters.source
+
+    def rises(self, names: Iterable[str], *, idle_proves: bool = False) -> Iterator[Fault]:
+        """Counters that rose and should not, as `deltas` has them."""
+        for port, name, rate, source in self.deltas(names, idle_proves=idle_proves):
+            if rate > 0:
+                yield self.rate_fault(port, source, f"{name} rises", "no rise")
 
     def rate_fault(self, port: Port, source: str, found: str, wanted: str) -> Fault:
         """A fault of a counter, with both looks as evidence."""

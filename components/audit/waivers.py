@@ -1,7 +1,6 @@
-"""Faults that somebody accepts: by check and nodes, with a reason and a last day."""
+"""Accepted faults: by check and nodes, with a reason and a last day."""
 
-from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator, Sequence
 from datetime import date
 from pathlib import Path
 from typing import Annotated
@@ -28,36 +27,29 @@ class Waiver(Section):
     """The last day on which it counts, in UTC."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Applied:
-    waiver: Waiver
-    nodes: frozenset[str] | None
-
-
 class Waivers:
     """The waivers of a file on one day."""
 
     def __init__(self, waivers: Sequence[Waiver], today: date) -> None:
         self._expired = [waiver for waiver in waivers if waiver.expires < today]
-        self._by_check: dict[str, list[_Applied]] = {}
-        for waiver in waivers:
-            if waiver.expires >= today:
-                nodes = frozenset(names_of(waiver.nodes)) if waiver.nodes is not None else None
-                self._by_check.setdefault(waiver.check, []).append(_Applied(waiver, nodes))
+        self._active = [
+            (waiver, None if waiver.nodes is None else frozenset(names_of(waiver.nodes)))
+            for waiver in waivers
+            if waiver.expires >= today
+        ]
 
     def waiver_for(self, code: str, fault: Fault) -> Waiver | None:
         """The first waiver that covers a fault."""
-        for one in self._by_check.get(code, ()):
-            if one.nodes is None or fault.node in one.nodes:
-                return one.waiver
-        return None
+        covering = (
+            waiver for waiver, nodes in self._active if waiver.check == code and (nodes is None or fault.node in nodes)
+        )
+        return next(covering, None)
 
-    def expired(self, names: bool = True) -> Iterable[str]:
+    def expired(self) -> Iterator[str]:
         """Each waiver whose day has passed, in words."""
         for waiver in self._expired:
-            where = f" on {waiver.nodes}" if waiver.nodes and names else ""
-            why = f": {waiver.reason}" if names else ""
-            yield f"{waiver.check}{where} expired on {waiver.expires}{why}"
+            where = f" on {waiver.nodes}" if waiver.nodes else ""
+            yield f"{waiver.check}{where} expired on {waiver.expires}: {waiver.reason}"
 
 
 NONE = Waivers((), date.min)

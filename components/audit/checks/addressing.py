@@ -1,17 +1,17 @@
 """Addresses and routes of the rails: packets must leave by the NIC that they belong to."""
 
 from bisect import bisect_left, bisect_right
-from collections import Counter
-from collections.abc import Hashable, Iterator
+from collections.abc import Iterator
 from ipaddress import IPv4Address, IPv4Network, ip_network
 from itertools import islice
 
 from components.audit.findings import Fault, Severity
-from components.audit.fleet import Port
+from components.audit.fleet import Place, Port
 from components.audit.registry import PRACTICE, check
 from components.audit.routing import interface_to
 from components.audit.view import View, fault
-from components.inventory.model import Host
+from components.inventory.model import Host, Pf
+from components.inventory.reading import Reading
 
 SYSCTLS = "https://docs.kernel.org/networking/ip-sysctl.html"
 RDMACM = "https://github.com/linux-rdma/rdma-core/blob/master/Documentation/librdmacm.md"
@@ -34,15 +34,12 @@ def rail_address(view: View) -> Iterator[Fault]:
         if port.declared and port.declared.address not in port.ipv4:
             own = ", ".join(map(str, port.ipv4))
             yield fault(port, reading, own or "no IPv4 address", str(port.declared.address))
-    words = {True: "an IPv4 address", False: "no IPv4 address"}
-    undeclared = (port for port in view.ports if not port.declared)
-    for one in view.unlike_peers(
-        undeclared,
+    yield from view.lacking(
+        (port for port in view.ports if not port.declared),
         lambda port: port.pf.addresses.map(lambda texts: any(":" not in text for text in texts)),
-        lambda value: words[value],
-    ):
-        if one.found != words[True]:
-            yield one
+        "an IPv4 address",
+        "no IPv4 address",
+    )
 
 
 @check(
@@ -55,20 +52,12 @@ def rail_address(view: View) -> Iterator[Fault]:
     remedy="correct the address or its prefix length, also in the file that sets it at boot",
 )
 def rail_subnet(view: View) -> Iterator[Fault]:
-    def subnet(port: Port) -> str:
-        return ", ".join(sorted({str(one.network) for one in port.ipv4}))
+    def subnets(port: Port) -> Reading[str]:
+        return port.pf.addresses.map(lambda _: ", ".join(sorted({str(one.network) for one in port.ipv4})))
 
-    groups: dict[Hashable, list[Port]] = {}
-    for port, _, _ in view.each((port for port in view.ports if not port.declared), lambda port: port.pf.addresses):
-        if port.ipv4:
-            groups.setdefault(port.peers, []).append(port)
-    for group in groups.values():
-        usual, count = Counter(map(subnet, group)).most_common(1)[0]
-        if count * 2 <= len(group):
-            continue  # a subnet for each leaf or cable has no majority
-        for port in group:
-            if subnet(port) != usual:
-                yield fault(port, port.pf.addresses, subnet(port), f"{usual}, as most peers")
+    ports = [port for port in view.ports if not port.declared and (port.ipv4 or not port.pf.addresses.is_known)]
+    # a subnet for each leaf or cable has no majority
+    return view.unlike_peers(ports, subnets, undecided=False)
 
 
 @check(
@@ -81,17 +70,20 @@ def rail_subnet(view: View) -> Iterator[Fault]:
     remedy="renumber one of them",
 )
 def address_twice(view: View) -> Iterator[Fault]:
-    owners: dict[str, list[Port]] = {}
+    owners: dict[str, list[tuple[Place, Pf]]] = {}
+    for place, pf in _every_pf(view):
+        for text in view.read(place.node, pf.addresses) or ():
+            owners.setdefault(text.partition("/")[0], []).append((place, pf))
+    for address, own in owners.items():
+        for place, pf in own if len(own) > 1 else ():
+            yield fault(place, pf.addresses, f"{address} on each", "one owner")
+
+
+def _every_pf(view: View) -> Iterator[tuple[Place, Pf]]:
+    """PFs of all hosts, also those on no rail."""
     for host in view.fleet.hosts:
         for pf in view.read(host.name, host.pfs) or ():
-            names = pf.interfaces.or_else(())
-            for text in view.read(host.name, pf.addresses) or ():
-                port = Port(host=host, part=names[0] if names else pf.pci, pf=pf, rail="")
-                owners.setdefault(text.partition("/")[0], []).append(port)
-    for address, ports in owners.items():
-        if len(ports) > 1:
-            for port in ports:
-                yield fault(port, port.pf.addresses, f"{address} on each", "one owner")
+            yield Place(host=host, part=pf.name), pf
 
 
 @check(
@@ -104,19 +96,16 @@ def address_twice(view: View) -> Iterator[Fault]:
     remedy="give cloned machines MACs of their own; a NIC with a wrong burnt-in MAC needs its vendor",
 )
 def mac_twice(view: View) -> Iterator[Fault]:
-    owners: dict[str, list[Port]] = {}
-    for host in view.fleet.hosts:
-        for pf in view.read(host.name, host.pfs) or ():
-            mac = view.read(host.name, pf.mac)
-            if mac and mac != "00:00:00:00:00:00":
-                names = pf.interfaces.or_else(())
-                port = Port(host=host, part=names[0] if names else pf.pci, pf=pf, rail="")
-                owners.setdefault(mac, []).append(port)
-    for mac, ports in owners.items():
+    owners: dict[str, list[tuple[Place, Pf]]] = {}
+    for place, pf in _every_pf(view):
+        mac = view.read(place.node, pf.mac)
+        if mac and mac != "00:00:00:00:00:00":
+            owners.setdefault(mac, []).append((place, pf))
+    for mac, own in owners.items():
         # the ports of one NIC may share theirs
-        if len({(port.node, port.pf.pci.rpartition(".")[0]) for port in ports}) > 1:
-            for port in ports:
-                yield fault(port, port.pf.mac, f"{mac} on each", "one owner")
+        cards = {(place.node, pf.pci.rpartition(".")[0]) for place, pf in own}
+        for place, pf in own if len(cards) > 1 else ():
+            yield fault(place, pf.mac, f"{mac} on each", "one owner")
 
 
 def _shared(view: View) -> Iterator[tuple[Host, list[Port]]]:

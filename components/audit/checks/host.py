@@ -35,9 +35,8 @@ def governor(view: View) -> Iterator[Fault]:
     remedy="swapoff -a, and remove it from /etc/fstab",
 )
 def swap(view: View) -> Iterator[Fault]:
-    for place, reading, size in view.each(view.places, lambda place: place.host.system.swap_kib):
-        if size:
-            yield fault(place, reading, "swap", "none")
+    words = {True: "swap", False: "none"}
+    return view.unlike(view.places, lambda place: place.host.system.swap_kib.map(bool), False, words.__getitem__)
 
 
 @check(
@@ -50,6 +49,5 @@ def swap(view: View) -> Iterator[Fault]:
     remedy="enable chrony or systemd-timesyncd with a server that the host reaches",
 )
 def clock(view: View) -> Iterator[Fault]:
-    for place, reading, synchronized in view.each(view.places, lambda place: place.host.system.clock_synchronized):
-        if not synchronized:
-            yield fault(place, reading, "not synchronized", "synchronized")
+    words = {True: "synchronized", False: "not synchronized"}
+    return view.unlike(view.places, lambda place: place.host.system.clock_synchronized, True, words.__getitem__)

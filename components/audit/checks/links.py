@@ -41,10 +41,6 @@ def link_down(view: View) -> Iterator[Fault]:
             yield fault(port, port.pf.carrier, "no carrier", "up with carrier")
 
 
-def _speed(port: Port) -> str:
-    return gbit(port.pf.speed_mbit_s.or_else(0))
-
-
 @check(
     "link-speed",
     Severity.HIGH,
@@ -55,7 +51,7 @@ def _speed(port: Port) -> str:
     remedy="compare cable, optic, FEC and the speed set on the switch port with a peer's",
 )
 def link_speed(view: View) -> Iterator[Fault]:
-    yield from view.unlike_peers(_linked(view), lambda port: port.pf.speed_mbit_s, gbit)
+    return view.unlike_peers(_linked(view), lambda port: port.pf.speed_mbit_s, gbit)
 
 
 @check(
@@ -84,7 +80,7 @@ def link_below_nic(view: View) -> Iterator[Fault]:
     remedy="set the same FEC on NIC and switch port, or leave both at auto",
 )
 def link_fec(view: View) -> Iterator[Fault]:
-    yield from view.unlike_peers(_linked(view), lambda port: port.pf.fec)
+    return view.unlike_peers(_linked(view), lambda port: port.pf.fec)
 
 
 @check(
@@ -133,9 +129,7 @@ def link_errors(view: View) -> Iterator[Fault]:
     remedy="check the air flow, then replace optic or cable",
 )
 def link_module(view: View) -> Iterator[Fault]:
-    for port, name, rate, source in view.deltas(MODULE_FAULTS, idle_proves=True):
-        if rate > 0:
-            yield view.rate_fault(port, source, f"{name} rises", "no rise")
+    return view.rises(MODULE_FAULTS, idle_proves=True)
 
 
 def _linked(view: View) -> Iterator[Port]:

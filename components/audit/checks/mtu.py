@@ -33,10 +33,9 @@ def path_mtu(mtu_bytes: int) -> int:
     remedy="set one MTU on all PFs of the rail, also in the file that sets it at boot",
 )
 def mtu_pf(view: View) -> Iterator[Fault]:
-    for port, reading, mtu in view.each((port for port in view.ports if port.lab_rail), lambda port: port.pf.mtu_bytes):
-        if port.lab_rail and mtu != port.lab_rail.mtu_bytes:
-            yield fault(port, reading, str(mtu), str(port.lab_rail.mtu_bytes))
-    yield from view.unlike_peers((port for port in view.ports if not port.lab_rail), lambda port: port.pf.mtu_bytes)
+    return view.unlike_declared(
+        view.ports, lambda port: port.pf.mtu_bytes, lambda port: port.lab_rail.mtu_bytes if port.lab_rail else None
+    )
 
 
 @check(
@@ -139,6 +138,4 @@ def mtu_switch(view: View) -> Iterator[Fault]:
     remedy="set one MTU on both ends",
 )
 def mtu_peer(view: View) -> Iterator[Fault]:
-    for port, name, rate, source in view.deltas(OVERSIZE):
-        if rate > 0:
-            yield view.rate_fault(port, source, f"{name} rises", "no rise")
+    return view.rises(OVERSIZE)

@@ -61,9 +61,7 @@ def pcie_link(view: View) -> Iterator[Fault]:
     remedy="move the NIC to another slot to see whether the errors follow it; update its firmware and the BIOS",
 )
 def pcie_errors(view: View) -> Iterator[Fault]:
-    for port, name, rate, source in view.deltas(INTEGRITY):
-        if rate > 0:
-            yield view.rate_fault(port, source, f"{name} rises", "no rise")
+    return view.rises(INTEGRITY)
 
 
 @check(
@@ -90,8 +88,7 @@ def _nic_of(line: str, host: Host) -> str:
     """The interface that a line is about, else the PCI address; empty where it names none."""
     address = PCI.search(line)
     pf = host.pf(address[0]) if address else None
-    names = pf.interfaces.or_else(()) if pf else ()
-    return names[0] if names else address[0] if address else ""
+    return pf.name if pf else address[0] if address else ""
 
 
 @check(

@@ -36,11 +36,9 @@ def not_persistent(view: View) -> Iterator[Fault]:
             moved = here in wrong[rail_address] or here in wrong[rail_subnet]
             if set_by and running and not running & set_by and not moved:
                 yield fault(port, source, f"{file.manager} sets another address", "the address that it has")
-    persistent = {True: "a file sets its address", False: "no file sets its address"}
-    for one in view.unlike_peers(
+    yield from view.lacking(
         (port for port in view.ports if port.ipv4),
         lambda port: port.pf.config_files.map(lambda files: any(file.addresses for file in files)),
-        lambda value: persistent[value],
-    ):
-        if one.found != persistent[True]:
-            yield one
+        "a file sets its address",
+        "no file sets its address",
+    )

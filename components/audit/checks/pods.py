@@ -1,9 +1,10 @@
 """VFs and Kubernetes: what pods get of the rails."""
 
 from collections.abc import Iterator
-from ipaddress import IPv4Address, IPv4Network
+from ipaddress import IPv4Address
 
 from components.audit.findings import Fault, Severity
+from components.audit.fleet import Port
 from components.audit.registry import check
 from components.audit.view import View, fault
 from components.inventory.kube import KubeNodes, managed_pfs
@@ -29,10 +30,14 @@ NO_CLUSTER = "no cluster in the inventory"
     remedy="drain the node, write 0 and then the number to sriov_numvfs, then restart its device plugin",
 )
 def vfs(view: View) -> Iterator[Fault]:
-    for port, reading, count in view.each((port for port in view.ports if port.declared), lambda port: port.pf.vfs_num):
-        if port.declared and count != (wanted := _wanted_vfs(view, port.declared.vfs)):
-            yield fault(port, reading, str(count), str(wanted))
-    yield from view.unlike_peers((port for port in view.ports if not port.declared), lambda port: port.pf.vfs_num)
+    operated = _operated(view)
+
+    def declared(port: Port) -> int | None:
+        if port.declared is None:
+            return None
+        return operated.vfs if operated else port.declared.vfs
+
+    return view.unlike_declared(view.ports, lambda port: port.pf.vfs_num, declared)
 
 
 @check(
@@ -97,11 +102,6 @@ def _operated(view: View) -> SriovOperator | None:
     """How the operator makes the VFs, where the lab file leaves them to it."""
     delivery = view.lab.cluster.delivery if view.lab and view.lab.cluster else None
     return delivery if isinstance(delivery, SriovOperator) else None
-
-
-def _wanted_vfs(view: View, declared: int) -> int:
-    operated = _operated(view)
-    return operated.vfs if operated else declared
 
 
 def _offers_vfs(view: View) -> bool:
@@ -215,9 +215,7 @@ def rdma_namespaces(view: View) -> Iterator[Fault]:
         return
     if not any("rdma" in plugin_types(one) for one in view.read("", cluster.attachments) or ()):
         return
-    for place, reading, mode in view.each(view.places, lambda place: place.host.system.rdma_namespaces):
-        if mode != "exclusive":
-            yield fault(place, reading, mode, "exclusive")
+    yield from view.unlike(view.places, lambda place: place.host.system.rdma_namespaces, "exclusive")
 
 
 @check(
@@ -252,9 +250,5 @@ def node_ip(view: View) -> Iterator[Fault]:
         node = nodes.get(host.name)
         rails = {one.network for port in view.fleet.ports_of(host) for one in port.ipv4}
         for text in node.internal_ips if node else ():
-            if ":" not in text and any(_inside(text, rail) for rail in rails):
+            if ":" not in text and any(IPv4Address(text) in rail for rail in rails):
                 yield view.cluster_fault(cluster.nodes.source, "", text, "a management address", node=host.name)
-
-
-def _inside(text: str, network: IPv4Network) -> bool:
-    return IPv4Address(text) in network

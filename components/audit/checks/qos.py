@@ -41,9 +41,7 @@ def numbers(values: tuple[int, ...]) -> str:
     remedy="mlnx_qos -i INTERFACE --trust=dscp, at each boot",
 )
 def qos_trust(view: View) -> Iterator[Fault]:
-    for port, reading, trust in view.each(view.ports, lambda port: port.pf.qos.trust):
-        if trust != "dscp":
-            yield fault(port, reading, trust, "dscp")
+    return view.unlike(view.ports, lambda port: port.pf.qos.trust, "dscp")
 
 
 @check(
@@ -91,16 +89,11 @@ def pfc_switch(view: View) -> Iterator[Fault]:
     remedy="set the priorities of the rail: mlnx_qos --pfc, at each boot",
 )
 def pfc_peers(view: View) -> Iterator[Fault]:
-    seen = view.places_of(pfc_switch)
-    if qos := view.lab.qos if view.lab else None:
-        wanted = (qos.priority,) if qos.mode == "lossless" else ()
-        for port, reading, own in view.each(view.ports, lambda port: port.pf.qos.pfc_priorities):
-            if {*own} != {*wanted} and (port.node, port.part) not in seen:
-                yield fault(port, reading, numbers(own), numbers(wanted))
-        return
-    for one in view.unlike_peers(view.ports, lambda port: port.pf.qos.pfc_priorities, numbers):
-        if (one.node, one.part) not in seen:
-            yield one
+    qos = view.lab.qos if view.lab else None
+    declared: tuple[int, ...] | None = None if qos is None else (qos.priority,) if qos.mode == "lossless" else ()
+    unlike = view.unlike_declared(view.ports, lambda port: port.pf.qos.pfc_priorities, lambda _: declared, numbers)
+    one_sided = view.places_of(pfc_switch)
+    return (one for one in unlike if (one.node, one.part) not in one_sided)
 
 
 @check(
@@ -134,9 +127,7 @@ def dscp_map(view: View) -> Iterator[Fault]:
     remedy="mlnx_qos -i INTERFACE --dcbx=os, at each boot",
 )
 def dcbx(view: View) -> Iterator[Fault]:
-    for port, reading, mode in view.each(view.ports, lambda port: port.pf.qos.dcbx_mode):
-        if mode != "os":
-            yield fault(port, reading, mode, "os")
+    return view.unlike(view.ports, lambda port: port.pf.qos.dcbx_mode, "os")
 
 
 @check(
@@ -190,11 +181,8 @@ def _class_text(value: int) -> str:
     remedy="echo 106 > /sys/class/infiniband/DEVICE/tc/1/traffic_class, at each boot",
 )
 def traffic_class(view: View) -> Iterator[Fault]:
-    wanted = view.lab.qos.tos if view.lab and view.lab.qos else None
-    with_device = [port for port in view.ports if port.pf.rdma.or_else(())]
-    if wanted is None:
-        yield from view.unlike_peers(with_device, lambda port: port.pf.rdma.or_else(())[0].traffic_class, _class_text)
-        return
-    for port, reading, value in view.each(with_device, lambda port: port.pf.rdma.or_else(())[0].traffic_class):
-        if value != wanted:
-            yield fault(port, reading, _class_text(value), str(wanted))
+    declared = view.lab.qos.tos if view.lab and view.lab.qos else None
+    with_device = (port for port in view.ports if port.pf.rdma.or_else(()))
+    return view.unlike_declared(
+        with_device, lambda port: port.pf.rdma.or_else(())[0].traffic_class, lambda _: declared, _class_text
+    )

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from components.audit.findings import Fault, Severity
+from components.audit.fleet import Port
 from components.audit.registry import PRACTICE, check
 from components.audit.view import View, fault
 from components.inventory.reading import NOT_READ
@@ -23,12 +24,16 @@ FABRIC_MANAGER = "https://docs.nvidia.com/datacenter/tesla/fabric-manager-user-g
     remedy="update the minority with mlxfwmanager, drained, one host at a time",
 )
 def nic_firmware(view: View) -> Iterator[Fault]:
-    equal = [
+    equal = (
         replace(port, peers=(port.pf.device_id.or_else(""), port.pf.board_id.or_else("")))
-        for port in view.ports
-        if not all(one.soft for one in port.pf.rdma.or_else(()))
-    ]
-    yield from view.unlike_peers(equal, lambda port: port.pf.firmware)
+        for port in _with_firmware(view)
+    )
+    return view.unlike_peers(equal, lambda port: port.pf.firmware)
+
+
+def _with_firmware(view: View) -> Iterator[Port]:
+    """Ports without those that have soft-RoCE alone."""
+    return (port for port in view.ports if not all(one.soft for one in port.pf.rdma.or_else(())))
 
 
 @check(
@@ -41,10 +46,7 @@ def nic_firmware(view: View) -> Iterator[Fault]:
     remedy="swap the card, or accept the difference with a waiver",
 )
 def nic_model(view: View) -> Iterator[Fault]:
-    yield from view.unlike_peers(
-        (port for port in view.ports if not all(one.soft for one in port.pf.rdma.or_else(()))),
-        lambda port: port.pf.board_id,
-    )
+    return view.unlike_peers(_with_firmware(view), lambda port: port.pf.board_id)
 
 
 @check(
@@ -75,7 +77,7 @@ def firmware_pending(view: View) -> Iterator[Fault]:
     remedy="upgrade the minority and hold the kernel package",
 )
 def kernel_version(view: View) -> Iterator[Fault]:
-    yield from view.unlike_peers(view.places, lambda place: place.host.system.kernel)
+    return view.unlike_peers(view.places, lambda place: place.host.system.kernel)
 
 
 @check(
@@ -94,7 +96,7 @@ def driver_not_loaded(view: View) -> Iterator[Fault]:
                 continue
             loaded, on_disk = driver.loaded, driver.on_disk
             if loaded.value == on_disk.value or not on_disk.value:
-                # the checksum of the sources tells builds of one version apart
+                # builds of one version differ in the checksum of their sources
                 loaded, on_disk = driver.loaded_srcversion, driver.on_disk_srcversion
             if not loaded.value or not on_disk.value:
                 view.skip(place.node, on_disk.unknown or loaded.unknown or "the module has no version")
@@ -112,9 +114,8 @@ def driver_not_loaded(view: View) -> Iterator[Fault]:
     remedy="drain the node and reboot it",
 )
 def reboot_pending(view: View) -> Iterator[Fault]:
-    for place, reading, pending in view.each(view.places, lambda place: place.host.system.reboot_required):
-        if pending:
-            yield fault(place, reading, "reboot required", "no reboot required")
+    words = {True: "reboot required", False: "no reboot required"}
+    return view.unlike(view.places, lambda place: place.host.system.reboot_required, False, words.__getitem__)
 
 
 @check(
@@ -144,10 +145,7 @@ def fabric_manager(view: View) -> Iterator[Fault]:
     remedy="install nvidia-fabricmanager in the version of the GPU driver, and enable it",
 )
 def fabric_manager_missing(view: View) -> Iterator[Fault]:
-    words = {True: "installed", False: "not installed"}
     with_driver = (place for place in view.places if place.host.system.gpu_driver.value)
-    for one in view.unlike_peers(
-        with_driver, lambda place: place.host.system.fabric_manager.map(bool), lambda value: words[value]
-    ):
-        if one.found != words[True]:
-            yield one
+    return view.lacking(
+        with_driver, lambda place: place.host.system.fabric_manager.map(bool), "installed", "not installed"
+    )
