@@ -70,7 +70,7 @@ def comment_of(review: Review, *, title: str | None = None, note: str = "", name
 
     Args:
         review: the effects.
-        title: stands for the stack's name, in the headline and in the marker that finds the comment again.
+        title: replaces the stack's name, in the headline and in the marker that finds the comment again.
         note: a last line, such as the commit.
         names: whether hosts, interfaces, resources, values and errors are named.
     """
@@ -202,8 +202,7 @@ def _errors(errors: Sequence[Effect], *, names: bool) -> Iterator[Row]:
         yield Row(kind=Kind.FAILED, where="", change=f"{count}, in the log of the preview", count=count)
         return
     for name, text in texts[:MOST_ERRORS]:
-        said = text if len(text) <= LONGEST_ERROR else f"{text[:LONGEST_ERROR]}\N{HORIZONTAL ELLIPSIS}"
-        yield Row(kind=Kind.FAILED, where=name, change=said, count="1 error")
+        yield Row(kind=Kind.FAILED, where=name, change=_cut(text, LONGEST_ERROR), count="1 error")
     if len(texts) > MOST_ERRORS:
         more = plural(len(texts) - MOST_ERRORS, "more error")
         yield Row(kind=Kind.FAILED, where="", change=f"{more}, in the log of the preview", count=more)
@@ -233,11 +232,9 @@ def _row(same: Sequence[Effect], values: str, names: bool) -> Row:
     counts = [one.vfs_in_use for one in same if one.vfs_in_use is not None]
     use = [f"{plural(sum(counts), 'VF')} in use"] if counts else []
     change = redacted("; ".join(filter(None, [f"{what} {values}".strip(), *use])))
-    if len(change) > LONGEST_CHANGE:
-        change = f"{change[:LONGEST_CHANGE]}\N{HORIZONTAL ELLIPSIS}"
     count = _counted(kind, same)
-    where = folded_places((one.name, one.part) for one in same)
-    return Row(kind=kind, where=where if names or kind is Kind.HOSTS_UNREAD else count, change=change, count=count)
+    where = folded_places((one.name, one.part) for one in same) if names or kind is Kind.HOSTS_UNREAD else count
+    return Row(kind=kind, where=where, change=_cut(change, LONGEST_CHANGE), count=count)
 
 
 def _counted(kind: Kind, same: Sequence[Effect]) -> str:
@@ -249,8 +246,11 @@ def _counted(kind: Kind, same: Sequence[Effect]) -> str:
 def _cells(row: Row, longest: int = 0) -> tuple[str, str]:
     """Where and what, as a table takes them."""
     where, change = row.where, row.change
-    if longest and len(where) > longest:
-        where = f"{where[:longest]}\N{HORIZONTAL ELLIPSIS} ({row.count})"
-    if longest and len(change) > longest:
-        change = f"{change[:longest]}\N{HORIZONTAL ELLIPSIS}"
+    if longest:
+        where = f"{_cut(where, longest)} ({row.count})" if len(where) > longest else where
+        change = _cut(change, longest)
     return escaped(where), "<br>".join(map(escaped, change.splitlines()))
+
+
+def _cut(text: str, longest: int) -> str:
+    return text if len(text) <= longest else f"{text[:longest]}\N{HORIZONTAL ELLIPSIS}"

@@ -105,7 +105,7 @@ class Effect:
     """What was and what is asked for."""
     note: str = ""
     vfs_in_use: int | None = None
-    """Of the PF; None where nobody knows, or the number of VFs does not change."""
+    """Of the PF; None where it is unknown, or the number of VFs does not change."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
