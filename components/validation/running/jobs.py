@@ -2,7 +2,6 @@
 
 import threading
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from components.kubernetes.client import KubernetesApi
 from components.validation.benchmarks import ALL_REDUCE, MPI_ALL_REDUCE, training_benchmark, unit_of
@@ -15,14 +14,7 @@ from components.validation.planning.jobs import PlannedJob, in_turn
 from components.validation.planning.plan import Plan
 from components.validation.records import JobResult, Outcome
 from components.validation.running.evidence import evidence_of
-from components.validation.running.mpijob import (
-    JobError,
-    MpiJobs,
-    Say,
-    Waiting,
-    delete_quietly,
-    wait,
-)
+from components.validation.running.mpijob import JobError, MpiJobs, Say
 from components.validation.running.pulls import IMAGE_OF, refuse_missing_image
 from stacks.base import LabError
 
@@ -37,80 +29,69 @@ def run_jobs(
     Returns:
         The results in their order, and the launchers' logs by name.
     """
+    results: list[JobResult] = []
+    raw: dict[str, str] = {}
     try:
-        api = KubernetesApi(kubeconfig)
+        with KubernetesApi(kubeconfig) as api:
+            _sweep(api, plan, say)
+            for turn, job in enumerate(in_turn(plan.jobs), 1):
+                result, log = _turn(api, plan, job, (run_id, turn), say, stop, raw)
+                if log:
+                    raw[name := f"{job.name}.{turn}.log"] = log
+                    result = result.model_copy(update={"raw": name})
+                results.append(result)
+                shown = f"{result.value:.2f} {result.unit}" if result.value is not None else "; ".join(result.reasons)
+                outcome = f"{result.outcome}{' (replayed)' if result.replayed else ''}"
+                say(f"{job.program} over {job.transport} {outcome}: {shown}")
     except LabError as error:
         return without_a_run(plan.jobs, "failed", str(error)), {}
-    results: list[JobResult] = []
-    logs: dict[str, str] = {}
-    try:
-        _sweep(api, plan, say)
-        for turn, job in enumerate(in_turn(plan.jobs), 1):
-            result, log = _Turn(api=api, plan=plan, job=job, run_id=run_id, turn=turn, say=say, logs=logs).result(stop)
-            if log:
-                logs[raw := f"{job.name}.{turn}.log"] = log
-                result = result.model_copy(update={"raw": raw})
-            results.append(result)
-            shown = f"{result.value:.2f} {result.unit}" if result.value is not None else "; ".join(result.reasons)
-            outcome = f"{result.outcome}{' (replayed)' if result.replayed else ''}"
-            say(f"{job.program} over {job.transport} {outcome}: {shown}")
-    finally:
-        api.close()
-    return results, logs
+    return results, raw
 
 
 def _sweep(api: KubernetesApi, plan: Plan, say: Say) -> None:
-    """Takes away what a killed run left: its workers would hold the GPUs that these jobs wait for."""
+    """Deletes the jobs of a killed run, whose workers would hold the GPUs that these jobs need."""
     workers = next((job.workers for job in plan.jobs if job.workers), None)
     try:
-        for old in MpiJobs(api, workers, plan.lab).sweep() if workers else ():
-            say(f"job {old} of a killed run deleted")
+        if workers:
+            MpiJobs(api, workers, plan.lab, simulated=plan.simulated).sweep(say)
     except LabError as error:
         say(f"jobs of a killed run could not be deleted: {error}")
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class _Turn:
-    """One job of a run."""
-
-    api: KubernetesApi
-    plan: Plan
-    job: PlannedJob
-    run_id: str
-    turn: int
-    """From 1, over all jobs of the run."""
-    say: Say
-    logs: dict[str, str]
-    """Gets what else there is to look at of a job that failed."""
-
-    def result(self, stop: threading.Event) -> tuple[JobResult, str]:
-        """Creates the job, waits for its end, reads the launcher's log, and takes the job away again."""
-        job, workers, log = self.job, self.job.workers, ""
-        if workers is None:
-            return not_run(job, "skipped", ""), ""
-        if stop.is_set():
-            return not_run(job, "skipped", "the run was stopped"), ""
-        jobs, name = MpiJobs(self.api, workers, self.plan.lab), job.job_name(self.run_id, self.turn)
-        try:
-            if not self.plan.simulated:  # a simulated node pulls nothing
-                refuse_missing_image(workers, self.say, IMAGE_OF.get(job.program, "training"))
-            jobs.create(job.document(self.plan.lab, self.run_id, self.turn))
+def _turn(  # noqa: PLR0913, PLR0917  # one job, and where its texts go
+    api: KubernetesApi,
+    plan: Plan,
+    job: PlannedJob,
+    turn: tuple[str, int],
+    say: Say,
+    stop: threading.Event,
+    raw: dict[str, str],
+) -> tuple[JobResult, str]:
+    """Runs one job; returns its result and the launcher's log. `raw` gets the evidence of a failed job."""
+    if job.workers is None:
+        return not_run(job, "skipped", ""), ""
+    if stop.is_set():
+        return not_run(job, "skipped", "the run was stopped"), ""
+    jobs = MpiJobs(api, job.workers, plan.lab, simulated=plan.simulated)
+    name, log = job.job_name(*turn), ""
+    try:
+        if not plan.simulated:  # a simulated node pulls nothing
+            refuse_missing_image(job.workers, say, IMAGE_OF.get(job.program, "training"))
+        with jobs.created(name, job.document(plan.lab, *turn), say):
             try:
-                wait(jobs, name, Waiting.of(job.name, workers, simulated=self.plan.simulated), self.say, stop)
-                log, replayed = jobs.log(name), jobs.replayed(name)
+                log = jobs.finished_log(name, job.name, say, stop)
+                replayed = jobs.replayed(name)
                 silent = replayed and not log.strip()
                 result = not_run(job, "skipped", NO_RECORDING) if silent else read_job(job, log, replayed=replayed)
             except JobError as error:
-                log = jobs.log(name) if error.has_log else ""
+                log = error.log
                 if not stop.is_set():
-                    self.logs.update(evidence_of(self.api, workers.namespace, name))
-                raise error.with_log(log) from None
-            finally:
-                delete_quietly(jobs, name, self.say)
-        except LabError as error:
-            # not replayed: the operator really ran the job, even if the log is a recording
-            result = not_run(job, "failed", str(error))
-        return result.model_copy(update={"job": name}), log
+                    raw |= evidence_of(api, job.workers.namespace, name)
+                raise
+    except LabError as error:
+        # not replayed: the operator really ran the job, even if the log is a recording
+        result = not_run(job, "failed", str(error))
+    return result.model_copy(update={"job": name}), log
 
 
 def read_job(job: PlannedJob, log: str, *, replayed: bool) -> JobResult:

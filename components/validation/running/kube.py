@@ -11,7 +11,7 @@ from components.kubernetes.client import KubernetesApi
 
 
 class _Part(BaseModel):
-    """A part of an object: what is not named here is left alone."""
+    """A part of an object; other fields are ignored."""
 
     model_config = ConfigDict(extra="ignore", frozen=True)
 
@@ -70,17 +70,18 @@ class Resources(_Part):
     limits: dict[str, str | int] = {}
 
 
-class Wants(_Part):
+class DeclaredContainer(_Part):
     """A container as its pod declares it."""
 
     resources: Resources = Resources()
 
 
 class PodSpec(_Part):
-    """Where a pod lies, empty until it is scheduled, and what it asks for."""
+    """Where a pod runs, and its containers."""
 
     node: str = Field(default="", alias="nodeName")
-    containers: tuple[Wants, ...] = ()
+    """Empty until it is scheduled."""
+    containers: tuple[DeclaredContainer, ...] = ()
 
 
 class Pod(_Part):
@@ -89,6 +90,17 @@ class Pod(_Part):
     metadata: Meta
     spec: PodSpec = PodSpec()
     status: Status = Status()
+
+    @property
+    def full_name(self) -> str:
+        """Namespace and name."""
+        return f"{self.metadata.namespace}/{self.metadata.name}"
+
+    def held(self, resources: Collection[str]) -> list[str]:
+        """Which of these resources the pod holds; an ended pod holds none."""
+        if self.status.phase in ("Succeeded", "Failed"):
+            return []
+        return sorted({name for one in self.spec.containers for name in one.resources.limits} & set(resources))
 
 
 class Job(_Part):
@@ -127,14 +139,9 @@ def objects(api: KubernetesApi, path: str, kind: type[T], query: Mapping[str, st
 
 
 def holders(api: KubernetesApi, resources: Collection[str], nodes: Collection[str]) -> list[str]:
-    """Pods on these nodes that hold one of the resources and are not a run's own, which the run sweeps away."""
-    found = []
-    for pod in objects(api, "/api/v1/pods", Pod):
-        ended = pod.status.phase in ("Succeeded", "Failed")
-        if ended or pod.spec.node not in nodes or RUN_LABEL in pod.metadata.labels:
-            continue
-        held = sorted({name for wants in pod.spec.containers for name in wants.resources.limits} & set(resources))
-        if held:
-            name = f"{pod.metadata.namespace}/{pod.metadata.name}"
-            found.append(f"{pod.spec.node}: pod {name} holds {held[0]}")
-    return found
+    """Pods on these nodes that hold one of the resources, except pods of a run, which the next run deletes."""
+    return [
+        f"{pod.spec.node}: pod {pod.full_name} holds {held[0]}"
+        for pod in objects(api, "/api/v1/pods", Pod)
+        if pod.spec.node in nodes and RUN_LABEL not in pod.metadata.labels and (held := pod.held(resources))
+    ]

@@ -2,10 +2,9 @@
 
 import threading
 import time
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime
-from typing import Self
 
 from pydantic import JsonValue
 
@@ -33,37 +32,47 @@ LONG_AGO = datetime.min.replace(tzinfo=UTC)
 Say = Callable[[str], None]
 
 
+def replayed_on(api: KubernetesApi, nodes: Collection[str]) -> bool:
+    """Whether any of these nodes shows recorded logs instead of running pods."""
+    found = [node.metadata for node in objects(api, "/api/v1/nodes", Node) if node.metadata.name in nodes]
+    return any((node.annotations | node.labels).get(REPLAYED) == "true" for node in found)
+
+
 class JobError(LabError):
     """The job failed, or did not start."""
 
-    def __init__(self, text: str, *, has_log: bool) -> None:
+    def __init__(self, text: str, *, has_log: bool, log: str = "") -> None:
         super().__init__(text)
         self.has_log = has_log
-
-    def with_log(self, log: str) -> "JobError":
-        """The same error with what a rank said of its image: the operator knows only that the launcher failed."""
-        refusal = refusal_in(log)
-        return JobError(f"{self}; {refusal}", has_log=self.has_log) if refusal else self
+        """Whether its launcher may have printed something."""
+        self.log = log
 
 
 class MpiJobs:
-    """The MPIJobs of one lab."""
+    """The MPIJobs of one lab over the same workers."""
 
-    def __init__(self, api: KubernetesApi, workers: Workers, lab: str) -> None:
-        self._api, self._workers, self._lab = api, workers, lab
+    def __init__(self, api: KubernetesApi, workers: Workers, lab: str, *, simulated: bool) -> None:
+        self._api, self._workers, self._lab, self._simulated = api, workers, lab, simulated
         self._jobs = f"/apis/{GROUP}/{VERSION}/namespaces/{workers.namespace}/{PLURAL}"
         self._core = f"/api/v1/namespaces/{workers.namespace}"
 
-    def sweep(self) -> list[str]:
+    def sweep(self, say: Say) -> None:
         """Deletes jobs of a killed run: the holder of the lease is the lab's only run."""
-        found = objects(self._api, self._jobs, Job, {"labelSelector": f"{LAB_LABEL}={self._lab},{RUN_LABEL}"})
-        for job in found:
-            self.delete(job.metadata.name)
-        return [job.metadata.name for job in found]
+        for job in objects(self._api, self._jobs, Job, {"labelSelector": f"{LAB_LABEL}={self._lab},{RUN_LABEL}"}):
+            self._delete(job.metadata.name)
+            say(f"job {job.metadata.name} of a killed run deleted")
 
-    def create(self, document: dict[str, JsonValue]) -> None:
-        """Creates a job."""
+    @contextmanager
+    def created(self, name: str, document: dict[str, JsonValue], say: Say) -> Iterator[None]:
+        """Creates a job that exists within the block; if it cannot be deleted, the next run does it."""
         self._api.create(self._jobs, document)
+        try:
+            yield
+        finally:
+            try:
+                self._delete(name)
+            except LabError as error:
+                say(f"job {name} could not be deleted ({error}); the next run does it")
 
     def conditions(self, name: str) -> dict[str, str]:
         """Message of each condition that is true."""
@@ -107,11 +116,9 @@ class MpiJobs:
 
     def replayed(self, name: str) -> bool:
         """Whether any node that the job may run on shows recorded logs: one is enough to distrust the log."""
-        names = {pod.spec.node for pod in self._pods(name)} | set(self._workers.nodes)
-        nodes = [node.metadata for node in objects(self._api, "/api/v1/nodes", Node) if node.metadata.name in names]
-        return any((node.annotations | node.labels).get(REPLAYED) == "true" for node in nodes)
+        return replayed_on(self._api, {pod.spec.node for pod in self._pods(name)} | set(self._workers.nodes))
 
-    def delete(self, name: str) -> None:
+    def _delete(self, name: str) -> None:
         """Deletes the job with all its pods."""
         self._api.delete(f"{self._jobs}/{name}")
 
@@ -121,76 +128,74 @@ class MpiJobs:
             selector += f",training.kubeflow.org/job-role={role}"
         return objects(self._api, f"{self._core}/pods", Pod, {"labelSelector": selector})
 
+    def wait(  # which job, and what is done meanwhile
+        self,
+        name: str,
+        what: str,
+        say: Say,
+        stop: threading.Event,
+        running_now: Callable[[], None] | None = None,
+    ) -> None:
+        """Waits until the job has succeeded or cannot succeed, within the limits for start and run.
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Waiting:
-    """The job that is waited for, and the time limits."""
+        Args:
+            name: of the job.
+            what: the job in words, for progress.
+            say: for progress.
+            stop: ends the waiting.
+            running_now: called once, when all ranks run.
 
-    what: str
-    workers: int
-    start_s: float
-    timeout_s: float
+        Raises:
+            JobError: why it did not.
+        """
+        begun, running, said_s = time.monotonic(), False, 0.0
+        start_s = START_S[self._simulated]
+        asked = start_s <= PLAYED_S
+        while not stop.wait(POLL_S):
+            conditions, waited_s = self.conditions(name), time.monotonic() - begun
+            if "Succeeded" in conditions:
+                return
+            if "Failed" in conditions:
+                raise JobError(f"the job failed: {conditions['Failed'][:200]}", has_log=True)
+            if not conditions and (refused := self.refused(name)):
+                raise JobError(f"the operator refused the job: {refused[:200]}", has_log=False)
+            if "Running" in conditions and not running:
+                running = True
+                say(f"{what}: {len(self._workers.nodes)} workers run")
+                if running_now:
+                    running_now()
+            if not running and (fault := self.pull_fault(name)) and fault.final:
+                raise JobError(fault.text, has_log=False)
+            if waited_s >= said_s + ANNOUNCE_S:
+                said_s, why = waited_s, "runs" if running else f"has not started: {self.waiting_for(name)}"
+                say(f"{what}: {why}, for {waited_s:.0f} s now")
+            if not running and not asked and waited_s > PLAYED_S:
+                asked, start_s = True, PLAYED_S if self.replayed(name) else start_s
+            if not running and waited_s > start_s:
+                why = self.waiting_for(name) if conditions else "the MPI operator ignores it: is it running?"
+                raise JobError(f"not started after {waited_s:.0f} s: {why}", has_log=False)
+            if waited_s > start_s + self._workers.timeout_s:
+                raise JobError(f"no end after {waited_s:.0f} s", has_log=True)
+        raise JobError("the run was stopped", has_log=False)
 
-    @classmethod
-    def of(cls, what: str, workers: Workers, *, simulated: bool) -> Self:
-        """For the workers of a job."""
-        return cls(what=what, workers=len(workers.nodes), start_s=START_S[simulated], timeout_s=workers.timeout_s)
+    def finished_log(  # as of `wait`
+        self,
+        name: str,
+        what: str,
+        say: Say,
+        stop: threading.Event,
+        running_now: Callable[[], None] | None = None,
+    ) -> str:
+        """Waits like `wait`, and returns the launcher's log.
 
-
-def wait(  # noqa: PLR0913, PLR0917  # what is waited for, and what is done meanwhile
-    jobs: MpiJobs,
-    name: str,
-    waiting: Waiting,
-    say: Say,
-    stop: threading.Event,
-    running_now: Callable[[], None] | None = None,
-) -> None:
-    """Waits until the job has succeeded or cannot succeed, within the limits for start and run.
-
-    Args:
-        jobs: of the lab.
-        name: of the job.
-        waiting: what is waited for.
-        say: for progress.
-        stop: ends the waiting.
-        running_now: called once, when all ranks run.
-
-    Raises:
-        JobError: why it did not.
-    """
-    begun, running, said_s = time.monotonic(), False, 0.0
-    start_s, asked = waiting.start_s, waiting.start_s <= PLAYED_S
-    while not stop.wait(POLL_S):
-        conditions, waited_s = jobs.conditions(name), time.monotonic() - begun
-        if "Succeeded" in conditions:
-            return
-        if "Failed" in conditions:
-            raise JobError(f"the job failed: {conditions['Failed'][:200]}", has_log=True)
-        if not conditions and (refused := jobs.refused(name)):
-            raise JobError(f"the operator refused the job: {refused[:200]}", has_log=False)
-        if "Running" in conditions and not running:
-            running = True
-            say(f"{waiting.what}: {waiting.workers} workers run")
-            if running_now:
-                running_now()
-        if not running and (fault := jobs.pull_fault(name)) and fault.final:
-            raise JobError(fault.text, has_log=False)
-        if waited_s >= said_s + ANNOUNCE_S:
-            said_s, why = waited_s, "runs" if running else f"has not started: {jobs.waiting_for(name)}"
-            say(f"{waiting.what}: {why}, for {waited_s:.0f} s now")
-        if not running and not asked and waited_s > PLAYED_S:
-            asked, start_s = True, PLAYED_S if jobs.replayed(name) else start_s
-        if not running and waited_s > start_s:
-            why = jobs.waiting_for(name) if conditions else "the MPI operator ignores it: is it running?"
-            raise JobError(f"not started after {waited_s:.0f} s: {why}", has_log=False)
-        if waited_s > start_s + waiting.timeout_s:
-            raise JobError(f"no end after {waited_s:.0f} s", has_log=True)
-    raise JobError("the run was stopped", has_log=False)
-
-
-def delete_quietly(jobs: MpiJobs, name: str, say: Say) -> None:
-    """Deletes a job; if that fails, the next run does it."""
-    try:
-        jobs.delete(name)
-    except LabError as error:
-        say(f"job {name} could not be deleted ({error}); the next run does it")
+        Raises:
+            JobError: with the log, and with what a rank reported about its image: the operator knows only that the
+                launcher failed.
+        """
+        try:
+            self.wait(name, what, say, stop, running_now)
+        except JobError as error:
+            log = self.log(name) if error.has_log else ""
+            refusal = refusal_in(log)
+            raise JobError(f"{error}; {refusal}" if refusal else str(error), has_log=error.has_log, log=log) from None
+        return self.log(name)

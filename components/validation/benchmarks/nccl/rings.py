@@ -13,14 +13,7 @@ from components.validation.physics.ceilings import nccl_ceiling_gbyte_s
 from components.validation.planning.plan import Plan
 from components.validation.records import NodeRing, RunRecord, outcome_counts
 from components.validation.running.evidence import evidence_of
-from components.validation.running.mpijob import (
-    JobError,
-    MpiJobs,
-    Say,
-    Waiting,
-    delete_quietly,
-    wait,
-)
+from components.validation.running.mpijob import JobError, MpiJobs, Say
 from components.validation.running.pulls import refuse_missing_image
 from components.validation.summary import Finding, JudgedTest
 from stacks.base import LabError
@@ -46,34 +39,27 @@ def run_rings(
     """
     if plan.nccl is None:
         raise ValueError("the plan has no NCCL job")
+    name, raw, nodes = f"{job_name(run_id)}-ring", dict[str, str](), dict[str, str]()
     try:
-        api = KubernetesApi(kubeconfig)
-    except LabError as error:
-        return _all_failed(plan.nccl, str(error)), {}
-    name, made, raw, nodes = f"{job_name(run_id)}-ring", False, dict[str, str](), dict[str, str]()
-    jobs = MpiJobs(api, plan.nccl, plan.lab)
-    try:
-        try:
+        with KubernetesApi(kubeconfig) as api:
+            jobs = MpiJobs(api, plan.nccl, plan.lab, simulated=plan.simulated)
             refuse_missing_image(plan.nccl, say)
-            for old in jobs.sweep():
-                say(f"job {old} of a killed run deleted")
-            jobs.create(node_ring_job(plan.nccl, plan.lab, run_id))
-            made = True
-            waiting = Waiting.of("nccl_one_node", plan.nccl, simulated=False)
-            wait(jobs, name, waiting, say, stop, lambda: nodes.update(jobs.node_of(name)))
-            raw[RING_LOG] = jobs.log(name)
-            found = read_rings(plan.nccl, raw[RING_LOG], nodes)
-        except LabError as error:
-            if isinstance(error, JobError) and error.has_log:
-                raw[RING_LOG] = jobs.log(name)
-            found = _all_failed(plan.nccl, str(error))
-        if made and any(ring.outcome != "measured" for ring in found) and not stop.is_set():
-            raw |= evidence_of(api, plan.nccl.namespace, name)
-        return found, raw
-    finally:
-        if made:
-            delete_quietly(jobs, name, say)
-        api.close()
+            jobs.sweep(say)
+            with jobs.created(name, node_ring_job(plan.nccl, plan.lab, run_id), say):
+                try:
+                    raw[RING_LOG] = jobs.finished_log(
+                        name, "nccl_one_node", say, stop, lambda: nodes.update(jobs.node_of(name))
+                    )
+                    found = read_rings(plan.nccl, raw[RING_LOG], nodes)
+                except LabError as error:
+                    if isinstance(error, JobError) and error.log:
+                        raw[RING_LOG] = error.log
+                    found = _all_failed(plan.nccl, str(error))
+                if any(ring.outcome != "measured" for ring in found) and not stop.is_set():
+                    raw |= evidence_of(api, plan.nccl.namespace, name)
+    except LabError as error:
+        found = _all_failed(plan.nccl, str(error))
+    return found, raw
 
 
 def read_rings(plan: NcclPlan, log: str, node_of: Mapping[str, str]) -> tuple[NodeRing, ...]:

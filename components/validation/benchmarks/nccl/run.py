@@ -12,7 +12,7 @@ from components.validation.benchmarks.nccl.table import NcclTable, parse_nccl
 from components.validation.planning.plan import Plan
 from components.validation.records import CurvePoint, NcclResult
 from components.validation.running.evidence import evidence_of
-from components.validation.running.mpijob import JobError, MpiJobs, Say, Waiting, delete_quietly, wait
+from components.validation.running.mpijob import JobError, MpiJobs, Say
 from components.validation.running.pulls import refuse_missing_image
 from stacks.base import LabError
 from stacks.words import plural
@@ -32,50 +32,27 @@ def run_nccl(
     """
     if plan.nccl is None:
         raise ValueError("the plan has no NCCL job")
-    try:
-        api = KubernetesApi(kubeconfig)
-    except LabError as error:
-        return NcclResult(outcome="failed", reasons=(str(error),)), {}
     name, raw = job_name(run_id), dict[str, str]()
-    jobs, made = MpiJobs(api, plan.nccl, plan.lab), False
     try:
-        try:
+        with KubernetesApi(kubeconfig) as api:
+            jobs = MpiJobs(api, plan.nccl, plan.lab, simulated=plan.simulated)
             if not plan.simulated:  # a simulated node pulls nothing
                 refuse_missing_image(plan.nccl, say)
-            for old in jobs.sweep():
-                say(f"job {old} of a killed run deleted")
-            jobs.create(all_reduce_job(plan.nccl, plan.lab, run_id))
-            made = True
-            result = _result(plan, jobs, name, raw, say, stop)
-        except LabError as error:
-            # not replayed: the operator really ran the job, even if the log is a recording
-            result = NcclResult(outcome="failed", job=name if made else "", reasons=(str(error),))
-        if made and result.outcome == "failed" and not stop.is_set():
-            raw |= evidence_of(api, plan.nccl.namespace, name)
-        return result, raw
-    finally:
-        if made:
-            delete_quietly(jobs, name, say)
-        api.close()
-
-
-def _result(  # noqa: PLR0913, PLR0917  # one step of the above
-    plan: Plan, jobs: MpiJobs, name: str, raw: dict[str, str], say: Say, stop: threading.Event
-) -> NcclResult:
-    """Waits for the job and reads its log, which `raw` gets.
-
-    Raises:
-        LabError: when it ended badly.
-    """
-    if plan.nccl is None:
-        raise ValueError("the plan has no NCCL job")
-    try:
-        wait(jobs, name, Waiting.of("nccl_all_reduce", plan.nccl, simulated=plan.simulated), say, stop)
-    except JobError as error:
-        raw[NCCL_LOG] = jobs.log(name) if error.has_log else ""
-        raise error.with_log(raw[NCCL_LOG]) from None
-    raw[NCCL_LOG] = jobs.log(name)
-    return read_nccl(plan.nccl, name, raw[NCCL_LOG], replayed=jobs.replayed(name))
+            jobs.sweep(say)
+            with jobs.created(name, all_reduce_job(plan.nccl, plan.lab, run_id), say):
+                try:
+                    raw[NCCL_LOG] = jobs.finished_log(name, "nccl_all_reduce", say, stop)
+                    result = read_nccl(plan.nccl, name, raw[NCCL_LOG], replayed=jobs.replayed(name))
+                except LabError as error:
+                    if isinstance(error, JobError) and error.log:
+                        raw[NCCL_LOG] = error.log
+                    # not replayed: the operator really ran the job, even if the log is a recording
+                    result = NcclResult(outcome="failed", job=name, reasons=(str(error),))
+                if result.outcome == "failed" and not stop.is_set():
+                    raw |= evidence_of(api, plan.nccl.namespace, name)
+    except LabError as error:
+        result = NcclResult(outcome="failed", reasons=(str(error),))
+    return result, raw
 
 
 def read_nccl(plan: NcclPlan, name: str, log: str, *, replayed: bool) -> NcclResult:

@@ -31,7 +31,7 @@ from components.validation.planning.plan import Plan
 from components.validation.records import PodFault, PodRails
 from components.validation.running.evidence import NETWORK_STATUS
 from components.validation.running.kube import Event, Pod, objects
-from components.validation.running.mpijob import REPLAYED
+from components.validation.running.mpijob import replayed_on
 from components.validation.running.pulls import not_in_registry, pull_fault
 from stacks.base import LabError
 from stacks.words import plural
@@ -258,9 +258,8 @@ class _Check:
         resources = {rail.resource for rail in self.plan.rails}
         holders: dict[str, list[str]] = {}
         for pod in objects(self.api, "/api/v1/pods", Pod, {"fieldSelector": f"spec.nodeName={node}"}):
-            if pod.status.phase not in ("Succeeded", "Failed"):
-                for resource in {name for one in pod.spec.containers for name in one.resources.limits} & resources:
-                    holders.setdefault(resource, []).append(f"{pod.metadata.namespace}/{pod.metadata.name}")
+            for resource in pod.held(resources):
+                holders.setdefault(resource, []).append(pod.full_name)
         return holders
 
 
@@ -303,7 +302,7 @@ def run_pods(
     check = _Check(api=api, plan=pods, lab=plan.lab, run_id=run_id, simulated=plan.simulated, say=say, stop=stop)
     started = False
     try:
-        if _played(api, pods):
+        if replayed_on(api, pods.nodes):
             return PodRails(outcome="skipped", played=True, reason=NO_REAL_POD), {}
         if not plan.simulated and look(pods.image).outcome == "missing" and not pods.pull_secret:
             why = not_in_registry("benchmark" if plan.nccl else "mpi", pods.image)
@@ -317,13 +316,3 @@ def run_pods(
             check.sweep(f"{RUN_LABEL}={run_id}")
         api.close()
     return result, {f"{LOGS}{node}": text for node, text in check.logs.items()}
-
-
-def _played(api: KubernetesApi, plan: PodPlan) -> bool:
-    """Whether any node of the check shows recorded logs instead of running pods."""
-    for node in api.items("/api/v1/nodes"):
-        if at(node, "metadata", "name") in plan.nodes:
-            marks = [at(node, "metadata", kind, REPLAYED) for kind in ("labels", "annotations")]
-            if "true" in marks:
-                return True
-    return False
