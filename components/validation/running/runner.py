@@ -38,8 +38,9 @@ from components.validation.running.journal import Head, Journal, JournalOptions,
 from stacks.words import plural
 
 T = TypeVar("T")
-InCluster = Callable[[Plan, str, str, Say, threading.Event], T]
-"""Runs pods or jobs of the plan, by run id and kubeconfig."""
+InCluster = Callable[[Plan, str, str, Say, threading.Event], tuple[T, dict[str, str]]]
+"""Runs pods or jobs of the plan, by run id and kubeconfig; returns the result, and logs by name."""
+NO_KUBECONFIG = "no kubeconfig"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -66,27 +67,20 @@ NO_CONTEXT = RunContext()
 
 async def measure(plan: Plan, access: Access, say: Say, fingerprint: str = "", around: RunContext = NO_CONTEXT) -> Run:
     """Runs the plan. Faults of hosts and cluster are results, never exceptions."""
-    started, clock = datetime.now(UTC), time.monotonic()
-    run_id = _run_id(started)
-    say(f"run {run_id}: {shown(plan)}")
+    record, clock = _begun(plan, fingerprint), time.monotonic()
+    say(f"run {record.run_id}: {shown(plan)}")
     notes: list[str] = []
-    transfers: list[TransferResult] = []
-    pods: PodRails | None = None
-    gpu_memory: tuple[GpuTransfer, ...] = ()
-    rings: tuple[NodeRing, ...] = ()
-    nccl: NcclResult | None = None
-    jobs: list[JobResult] = []
     raw: dict[str, str] = {}
     hosts: dict[str, HostFacts] = {}
     try:
-        async with taken(plan, access, run_id, notes) as bench:
+        async with taken(plan, access, record.run_id, notes) as bench:
             raw, bench.hcas = bench.raw, around.hcas
             hosts = {node: ports.facts for node, ports in bench.ports.items()}
             if differs := differing_versions(bench.ports):
                 say(f"warning: {differs}")
                 notes.append(differs)
             head = Head(
-                run_id=run_id,
+                run_id=record.run_id,
                 plan_digest=plan.digest,
                 fingerprint=fingerprint,
                 hosts=state_of(bench.ports),
@@ -99,43 +93,35 @@ async def measure(plan: Plan, access: Access, say: Say, fingerprint: str = "", a
             finished = False
             try:
                 course = Course(bench=bench, say=say, journal=journal, progress=around.progress, notes=notes)
-                transfers = await course.measured()
-                pods = await _pods(plan, run_id, access, say, raw)
-                if plan.gpu_memory:
-                    gpu_memory = await measure_gpu_memory(bench, transfers, say)
-                if plan.rings:
-                    rings, logs = await _rings(plan, run_id, access, say)
-                    raw |= logs
-                if plan.nccl:
-                    nccl, logs = await _nccl(plan, run_id, access, _broken(transfers, rings, None, pods), say)
-                    raw |= logs
-                jobs, logs = await _jobs(plan, run_id, access, _broken(transfers, rings, nccl, pods), say)
-                raw |= logs
+                results = await _results(course, _Cluster(plan, record.run_id, access.kubeconfig, say, raw))
                 finished = True
             finally:
                 if journal:
                     journal.close(finished=finished)
     except BusyError as error:
         say(f"busy: {error}")
-        transfers, pods, gpu_memory, rings, nccl = _all(plan, "skipped", f"busy: {error}")
-        jobs = without_a_run(plan.jobs, "skipped", f"busy: {error}")
-    record = RunRecord(
-        run_id=run_id,
-        started_at=_rfc3339(started),
-        duration_s=round(time.monotonic() - clock, 1),
-        simulated=plan.simulated,
-        plan_digest=plan.digest,
-        fingerprint=fingerprint,
-        transfers=tuple(transfers),
-        pods=pods,
-        gpu_memory=gpu_memory,
-        rings=rings,
-        nccl=nccl,
-        jobs=tuple(jobs),
-        hosts=hosts,
-        notes=tuple(notes),
-    )
-    return Run(record=record, raw=raw)
+        results = _all(plan, "skipped", f"busy: {error}")
+    seconds = {"duration_s": round(time.monotonic() - clock, 1)}
+    return Run(record=record.model_copy(update={**results, **seconds, "hosts": hosts, "notes": tuple(notes)}), raw=raw)
+
+
+async def _results(course: Course, cluster: "_Cluster") -> dict[str, object]:
+    """Everything that the plan measures, as fields of the record. What lies on a broken foundation is not run."""
+    plan = course.bench.plan
+    transfers = await course.measured()
+    pods = await cluster.pods()
+    gpu_memory = await measure_gpu_memory(course.bench, transfers, course.say) if plan.gpu_memory else ()
+    rings = await cluster.rings()
+    nccl = await cluster.nccl(_broken(transfers, rings, None, pods))
+    jobs = await cluster.jobs(_broken(transfers, rings, nccl, pods))
+    return {
+        "transfers": tuple(transfers),
+        "pods": pods,
+        "gpu_memory": gpu_memory,
+        "rings": rings,
+        "nccl": nccl,
+        "jobs": tuple(jobs),
+    }
 
 
 def shown(plan: Plan) -> str:
@@ -149,23 +135,21 @@ def shown(plan: Plan) -> str:
 
 def all_failed(plan: Plan, reason: str, fingerprint: str) -> Run:
     """The result of a run that could not start."""
+    return Run(record=_begun(plan, fingerprint).model_copy(update=_all(plan, "error", reason)), raw={})
+
+
+def _begun(plan: Plan, fingerprint: str) -> RunRecord:
+    """The record of a run that has measured nothing yet."""
     started = datetime.now(UTC)
-    transfers, pods, gpu_memory, rings, nccl = _all(plan, "error", reason)
-    record = RunRecord(
-        run_id=_run_id(started),
-        started_at=_rfc3339(started),
+    return RunRecord(
+        run_id=f"{started:%Y%m%d-%H%M%S}-{secrets.token_hex(2)}",
+        started_at=started.isoformat(timespec="seconds").replace("+00:00", "Z"),
         duration_s=0,
         simulated=plan.simulated,
         plan_digest=plan.digest,
         fingerprint=fingerprint,
-        transfers=tuple(transfers),
-        pods=pods,
-        gpu_memory=gpu_memory,
-        rings=rings,
-        nccl=nccl,
-        jobs=tuple(without_a_run(plan.jobs, "error", reason)),
+        transfers=(),
     )
-    return Run(record=record, raw={})
 
 
 def _journal(bench: Bench, head: Head, around: RunContext, say: Say) -> Journal | None:
@@ -177,63 +161,69 @@ def _journal(bench: Bench, head: Head, around: RunContext, say: Say) -> Journal 
     return journal
 
 
-async def _pods(plan: Plan, run_id: str, access: Access, say: Say, raw: dict[str, str]) -> PodRails | None:
-    """Checks the rails from inside pods, even if the hosts' own fail: pods have another VLAN."""
-    if plan.pods is None or plan.pods.impossible:
-        return None
-    if access.kubeconfig is None:
-        return PodRails(outcome="skipped", reason="no kubeconfig")
-    found, logs = await _in_thread(run_pods, plan, run_id, access.kubeconfig, say)
-    reached, pairs = sum(rail.reached for rail in found.rails), sum(rail.pairs for rail in found.rails)
-    words = [fault.code for fault in found.faults[:2]] or [found.reason or f"{reached} of {plural(pairs, 'pair')}"]
-    say(f"pod_rails {'not run' if found.played else found.outcome}: {'; '.join(words)}")
-    raw.update(logs)
-    return found
+@dataclass(frozen=True, slots=True)
+class _Cluster:
+    """Runs the parts of the plan that need pods; `raw` gets their logs."""
 
+    plan: Plan
+    run_id: str
+    kubeconfig: str | None
+    say: Say
+    raw: dict[str, str]
 
-async def _rings(plan: Plan, run_id: str, access: Access, say: Say) -> tuple[tuple[NodeRing, ...], dict[str, str]]:
-    """Runs NCCL within each node alone. It needs no rail, so it runs even if these fail."""
-    nodes = plan.nccl.nodes if plan.nccl else ()
-    if access.kubeconfig is None or not nodes:
-        return tuple(NodeRing(node=node, outcome="skipped", reason="no kubeconfig") for node in nodes), {}
-    rings, logs = await _in_thread(run_rings, plan, run_id, access.kubeconfig, say)
-    slowest = min((ring for ring in rings if ring.busbw_gbyte_s), key=lambda ring: ring.of_itself, default=None)
-    bad = [f"{ring.node} {ring.outcome}: {ring.reason}" for ring in rings if ring.outcome != "measured"]
-    told = [f"slowest {slowest.node}, {slowest.of_itself:.2f} GB/s"] if slowest else []
-    say(f"nccl_one_node: {'; '.join([*told, *bad[:3]])}")
-    return rings, logs
+    async def pods(self) -> PodRails | None:
+        """Checks the rails from inside pods, even if the hosts' own fail: pods have another VLAN."""
+        if self.plan.pods is None or self.plan.pods.impossible:
+            return None
+        if self.kubeconfig is None:
+            return PodRails(outcome="skipped", reason=NO_KUBECONFIG)
+        found = await self._in_thread(run_pods, self.kubeconfig)
+        reached, pairs = sum(rail.reached for rail in found.rails), sum(rail.pairs for rail in found.rails)
+        words = [fault.code for fault in found.faults[:2]] or [found.reason or f"{reached} of {plural(pairs, 'pair')}"]
+        self.say(f"pod_rails {'not run' if found.played else found.outcome}: {'; '.join(words)}")
+        return found
 
+    async def rings(self) -> tuple[NodeRing, ...]:
+        """Runs NCCL within each node alone. It needs no rail, so it runs even if the rails fail."""
+        if self.plan.nccl is None or not self.plan.rings:
+            return ()
+        if self.kubeconfig is None:
+            return _all_rings(self.plan, "skipped", NO_KUBECONFIG)
+        rings = await self._in_thread(run_rings, self.kubeconfig)
+        slowest = min((ring for ring in rings if ring.busbw_gbyte_s), key=lambda ring: ring.of_itself, default=None)
+        bad = [f"{ring.node} {ring.outcome}: {ring.reason}" for ring in rings if ring.outcome != "measured"]
+        least = [f"slowest {slowest.node}, {slowest.of_itself:.2f} GB/s"] if slowest else []
+        self.say(f"nccl_one_node: {'; '.join([*least, *bad[:3]])}")
+        return rings
 
-async def _nccl(plan: Plan, run_id: str, access: Access, broken: str, say: Say) -> tuple[NcclResult, dict[str, str]]:
-    """Runs the job, unless the rails do not work: NCCL would hang until its time limit."""
-    if access.kubeconfig is None:
-        return NcclResult(outcome="skipped", reasons=("no kubeconfig",)), {}
-    if broken:
-        return NcclResult(outcome="skipped", reasons=(broken,)), {}
-    result, logs = await _in_thread(run_nccl, plan, run_id, access.kubeconfig, say)
-    shown_value = f"{result.busbw_gbyte_s:.2f} GB/s" if result.busbw_gbyte_s is not None else "; ".join(result.reasons)
-    say(f"nccl_all_reduce {result.outcome}{' (replayed)' if result.replayed else ''}: {shown_value}")
-    return result, logs
+    async def nccl(self, broken: str) -> NcclResult | None:
+        """Runs the all-reduce, unless the rails do not work: NCCL would hang until its time limit."""
+        if self.plan.nccl is None:
+            return None
+        if self.kubeconfig is None or broken:
+            return NcclResult(outcome="skipped", reasons=(NO_KUBECONFIG if self.kubeconfig is None else broken,))
+        result = await self._in_thread(run_nccl, self.kubeconfig)
+        busbw = f"{result.busbw_gbyte_s:.2f} GB/s" if result.busbw_gbyte_s is not None else "; ".join(result.reasons)
+        self.say(f"nccl_all_reduce {result.outcome}{' (replayed)' if result.replayed else ''}: {busbw}")
+        return result
 
+    async def jobs(self, broken: str) -> list[JobResult]:
+        """Runs the further jobs, unless their foundation does not work."""
+        if not self.plan.jobs:
+            return []
+        if self.kubeconfig is None or broken:
+            return without_a_run(self.plan.jobs, "skipped", broken or NO_KUBECONFIG)
+        return await self._in_thread(run_jobs, self.kubeconfig)
 
-async def _jobs(
-    plan: Plan, run_id: str, access: Access, broken: str, say: Say
-) -> tuple[list[JobResult], dict[str, str]]:
-    """Runs the further jobs, unless their foundation does not work."""
-    if not plan.jobs:
-        return [], {}
-    if access.kubeconfig is None or broken:
-        return without_a_run(plan.jobs, "skipped", broken or "no kubeconfig"), {}
-    return await _in_thread(run_jobs, plan, run_id, access.kubeconfig, say)
-
-
-async def _in_thread(run: InCluster[T], plan: Plan, run_id: str, kubeconfig: str, say: Say) -> T:
-    """Runs what blocks; when the run is cancelled, the thread sees it within seconds and deletes its pods and jobs."""
-    stop = threading.Event()
-    try:
-        return await asyncio.to_thread(run, plan, run_id, kubeconfig, say, stop)
-    finally:
-        stop.set()
+    async def _in_thread(self, run: InCluster[T], kubeconfig: str) -> T:
+        """Runs what blocks; if the run is cancelled, the thread deletes its pods and jobs within seconds."""
+        stop = threading.Event()
+        try:
+            result, logs = await asyncio.to_thread(run, self.plan, self.run_id, kubeconfig, self.say, stop)
+        finally:
+            stop.set()
+        self.raw.update(logs)
+        return result
 
 
 def _broken(
@@ -249,30 +239,27 @@ def _broken(
     return "nccl_all_reduce did not pass" if nccl and nccl.outcome != "measured" else ""
 
 
-def _all(
-    plan: Plan, outcome: Outcome, reason: str
-) -> tuple[list[TransferResult], PodRails | None, tuple[GpuTransfer, ...], tuple[NodeRing, ...], NcclResult | None]:
-    """The same outcome for everything in the plan."""
-    transfers = [
-        stage.result(t.flow, outcome, reason)
-        for stage in plan.stages
-        for transfers in plan.rounds_of(stage)
-        for t in transfers
-    ]
+def _all(plan: Plan, outcome: Outcome, reason: str) -> dict[str, object]:
+    """The same outcome for everything in the plan, as fields of the record."""
+    return {
+        "transfers": tuple(
+            stage.result(t.flow, outcome, reason)
+            for stage in plan.stages
+            for transfers in plan.rounds_of(stage)
+            for t in transfers
+        ),
+        "pods": PodRails(outcome=outcome, reason=reason) if plan.pods else None,
+        "gpu_memory": tuple(
+            GpuTransfer(**t.flow._asdict(), outcome=outcome, reason=reason)
+            for transfers in plan.gpu_memory
+            for t in transfers
+        ),
+        "rings": _all_rings(plan, outcome, reason),
+        "nccl": NcclResult(outcome=outcome, reasons=(reason,)) if plan.nccl else None,
+        "jobs": tuple(without_a_run(plan.jobs, outcome, reason)),
+    }
+
+
+def _all_rings(plan: Plan, outcome: Outcome, reason: str) -> tuple[NodeRing, ...]:
     nodes = plan.nccl.nodes if plan.nccl and plan.rings else ()
-    rings = tuple(NodeRing(node=node, outcome=outcome, reason=reason) for node in nodes)
-    gpu_memory = tuple(
-        GpuTransfer(**t.flow._asdict(), outcome=outcome, reason=reason)
-        for together in plan.gpu_memory
-        for t in together
-    )
-    pods = PodRails(outcome=outcome, reason=reason) if plan.pods else None
-    return transfers, pods, gpu_memory, rings, NcclResult(outcome=outcome, reasons=(reason,)) if plan.nccl else None
-
-
-def _run_id(started: datetime) -> str:
-    return f"{started:%Y%m%d-%H%M%S}-{secrets.token_hex(2)}"
-
-
-def _rfc3339(moment: datetime) -> str:
-    return moment.isoformat(timespec="seconds").replace("+00:00", "Z")
+    return tuple(NodeRing(node=node, outcome=outcome, reason=reason) for node in nodes)
