@@ -13,7 +13,7 @@ from components.validation.benchmarks.verbs.hcas import hcas_of
 from components.validation.document import RunDocument, declared_rails
 from components.validation.memory.redact import needles_of
 from components.validation.memory.store import RAW, store_of, write_bundle, write_document
-from components.validation.planning.part import Only, only
+from components.validation.planning.part import only
 from components.validation.planning.plan import Plan, plan_of
 from components.validation.records import RunRecord
 from components.validation.running.journal import JournalOptions
@@ -51,7 +51,7 @@ def planned(lab: Lab, names: Sequence[str]) -> Plan:
     whole = plan_of(lab)
     if whole is None:
         raise LabError("benchmarks: missing, or mode is off: there is nothing to measure")
-    return only(whole, Only.of(whole, names)) if names else whole
+    return only(whole, names) if names else whole
 
 
 def measured(stack: Stack, lab: Lab, plan: Plan, *, fresh: bool) -> HandRun:

@@ -11,8 +11,9 @@ from components.jobs.workers import JobRequest, Transport, Workers, workers_of
 from components.validation.benchmarks import ALL_REDUCE, MPI_ALL_REDUCE, training_benchmark
 from components.validation.records import Frozen
 from stacks.base import LabError
-from stacks.benchmarks import Benchmarks
+from stacks.benchmarks import Benchmarks, Mpi
 from stacks.lab import Lab
+from stacks.transports import Comparison
 
 
 class PlannedJob(Frozen):
@@ -95,71 +96,66 @@ def estimate_s(jobs: Sequence[PlannedJob], gbit_s: float, start_s: float, *, sim
 
 
 def _comparison(lab: Lab, benchmarks: Benchmarks) -> Iterator[PlannedJob]:
-    """TCP first, then RoCE: the hosts' own network is nearest to RoCE, so it stands in the middle."""
+    """TCP first and the hosts' own network next to RoCE, which it resembles most."""
     asked, nccl = benchmarks.comparison, benchmarks.nccl
     if asked is None or nccl is None:
         return
-    order: list[Transport] = [transport for transport in ("tcp",) if transport in asked.transports]
-    order.append("roce")
-    order += [transport for transport in ("host",) if transport in asked.transports]
-    for transport in order:
-        request = JobRequest(
-            namespace=benchmarks.namespace,
-            image=nccl.image,
-            timeout_s=nccl.timeout_s,
-            transport=transport,
-            device_resource=asked.host_resource,
-        )
-        yield _planned(lab, ALL_REDUCE, request).model_copy(
-            update={"smallest_bytes": asked.smallest_bytes, "largest_bytes": asked.largest_bytes}
-        )
+    request = JobRequest(
+        namespace=benchmarks.namespace,
+        image=nccl.image,
+        timeout_s=nccl.timeout_s,
+        device_resource=asked.host_resource,
+    )
+    order: tuple[Transport, ...] = ("tcp", "roce", "host")
+    transports = [transport for transport in order if transport in ("roce", *asked.transports)]
+    yield from _planned(lab, ALL_REDUCE, request, transports, _sizes(asked))
 
 
 def _mpi(lab: Lab, benchmarks: Benchmarks) -> Iterator[PlannedJob]:
     asked = benchmarks.mpi
     if asked is None:
         return
-    for transport in asked.transports:
-        request = JobRequest(
-            namespace=benchmarks.namespace,
-            image=asked.image,
-            timeout_s=asked.timeout_s,
-            transport=transport,
-            cpu_ranks_per_node=asked.ranks_per_node,
-        )
-        yield _planned(lab, MPI_ALL_REDUCE, request).model_copy(
-            update={
-                "smallest_bytes": asked.smallest_bytes,
-                "largest_bytes": asked.largest_bytes,
-                "one_way": lab.simulated,
-            }
-        )
+    request = JobRequest(
+        namespace=benchmarks.namespace,
+        image=asked.image,
+        timeout_s=asked.timeout_s,
+        cpu_ranks_per_node=asked.ranks_per_node,
+    )
+    update = _sizes(asked) | {"one_way": lab.simulated}
+    yield from _planned(lab, MPI_ALL_REDUCE, request, asked.transports, update)
 
 
 def _application(lab: Lab, benchmarks: Benchmarks) -> Iterator[PlannedJob]:
     asked = benchmarks.application
     if asked is None:
         return
-    training = lab.images.training if lab.images else None
-    resource = benchmarks.comparison.host_resource if benchmarks.comparison else None
-    for transport in asked.transports:
-        if training is None:
-            why = "images.training: missing, and an application needs the image with the framework"
+    if lab.images is None or lab.images.training is None:
+        why = "images.training: missing, and an application needs the image with the framework"
+        for transport in asked.transports:
             yield PlannedJob(program=asked.program, transport=transport, workers=None, impossible=why)
-            continue
-        request = JobRequest(
-            namespace=benchmarks.namespace,
-            image=training.image,
-            timeout_s=asked.timeout_s,
-            transport=transport,
-            device_resource=resource,
-        )
-        yield _planned(lab, asked.program, request)
+        return
+    request = JobRequest(
+        namespace=benchmarks.namespace,
+        image=lab.images.training.image,
+        timeout_s=asked.timeout_s,
+        device_resource=benchmarks.comparison.host_resource if benchmarks.comparison else None,
+    )
+    yield from _planned(lab, asked.program, request, asked.transports, {})
 
 
-def _planned(lab: Lab, program: str, request: JobRequest) -> PlannedJob:
-    try:
-        workers = workers_of(lab, request)
-    except LabError as error:
-        return PlannedJob(program=program, transport=request.transport, workers=None, impossible=str(error))
-    return PlannedJob(program=program, transport=request.transport, workers=workers)
+def _sizes(asked: Comparison | Mpi) -> dict[str, object]:
+    return {"smallest_bytes": asked.smallest_bytes, "largest_bytes": asked.largest_bytes}
+
+
+def _planned(
+    lab: Lab, program: str, request: JobRequest, transports: Sequence[Transport], update: dict[str, object]
+) -> Iterator[PlannedJob]:
+    """A program over each transport."""
+    for transport in transports:
+        job = PlannedJob(program=program, transport=transport, workers=None)
+        try:
+            workers = workers_of(lab, replace(request, transport=transport))
+        except LabError as error:
+            yield job.model_copy(update={**update, "impossible": str(error)})
+        else:
+            yield job.model_copy(update={**update, "workers": workers})

@@ -3,7 +3,7 @@
 import pytest
 
 from components.validation.benchmarks.pod_rails.plan import pods_of
-from components.validation.planning.part import Only, only, without
+from components.validation.planning.part import only, without
 from components.validation.planning.plan import Plan
 from stacks.delivery import Pvrdma, SharedRdma, SriovOperator
 from stacks.ipam import Static
@@ -79,9 +79,9 @@ def test_a_host_that_is_not_ready_has_no_pod_and_the_others_still_have_theirs(la
 
 def test_a_part_of_a_plan_has_the_check_by_its_name_and_on_the_rails_that_are_named(lab: Lab) -> None:
     plan = plan_for(lab)
-    alone = only(plan, Only.of(plan, ["pods"]))
-    on_one_rail = only(plan, Only.of(plan, ["rail-b"]))
+    alone = only(plan, ["pods"])
+    on_one_rail = only(plan, ["rail-b"])
 
     assert (alone.stages, alone.nccl, nodes(alone)) == ((), None, [("rail-a", 2), ("rail-b", 2)])
     assert nodes(on_one_rail) == [("rail-b", 2)]
-    assert only(plan, Only.of(plan, ["ib_write_bw"])).pods is None
+    assert only(plan, ["ib_write_bw"]).pods is None
