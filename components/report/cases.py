@@ -1,7 +1,7 @@
 """The verdict as test cases for CI systems, two a test: one per axis, since they are never mixed up. Pure."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Literal
 
@@ -39,8 +39,6 @@ class Case:
     """Why it is not simply passed."""
     value: str
     """What was measured, in words; empty on the axis of function."""
-    measured: bool
-    """Whether anything ran."""
 
 
 def cases(summary: Summary) -> list[Case]:
@@ -72,7 +70,6 @@ def _of(test: JudgedTest, *, simulated: bool) -> Iterator[Case]:
         if test.ratio is not None
         else value
     )
-    ran = bool(test.measured or test.failed)
     yield Case(
         axis="function",
         name=name,
@@ -80,7 +77,6 @@ def _of(test: JudgedTest, *, simulated: bool) -> Iterator[Case]:
         status=STATUS_OF[test.function],
         message="" if test.function == "pass" else counts,
         value="",
-        measured=ran,
     )
     yield Case(
         axis="performance",
@@ -89,7 +85,6 @@ def _of(test: JudgedTest, *, simulated: bool) -> Iterator[Case]:
         status=STATUS_OF[test.performance],
         message="" if test.performance == "pass" else test.because or of,
         value=of,
-        measured=ran,
     )
 
 
@@ -101,19 +96,10 @@ def _whole(axis: Literal["function", "performance"], state: str, reasons: tuple[
         status=STATUS_OF[state],
         message="" if state == "pass" else "; ".join(filter(None, reasons)) or state,
         value="",
-        measured=True,
     )
 
 
 def _stale(case: Case, why: str) -> Case:
     if case.status != "passed":
         return case
-    return Case(
-        axis=case.axis,
-        name=case.name,
-        state="stale",
-        status="skipped",
-        message=f"stale: {why}",
-        value=case.value,
-        measured=case.measured,
-    )
+    return replace(case, state="stale", status="skipped", message=f"stale: {why}")

@@ -1,14 +1,38 @@
 """The formats of a report, and the files that hold them."""
 
+import json
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
 from components.report.ctrf import render_ctrf
-from components.report.document import render_json
 from components.report.junit import render_junit
 from components.report.markdown import render_markdown
 from components.report.sources import Material
+
+SCHEMA_VERSION = 2
+MOST_COMMANDS = 4000
+"""Outputs up to which the JSON repeats each one's command, which is also the output's own first line."""
+
+
+def _json(material: Material) -> str:
+    """The verdict as it is now, the run document and the raw outputs: one line per part, so that diffs are readable."""
+    brief = len(material.raw) > MOST_COMMANDS
+    raw = {
+        "file": material.bundle if material.raw else "",
+        "sha256": material.summary.raw_sha256,
+        "columns": ["name", "bytes", "sha256", "command"],
+        "outputs": [[file.name, file.size_bytes, file.sha256, "" if brief else file.command] for file in material.raw],
+    }
+    parts = {
+        "schema_version": str(SCHEMA_VERSION),
+        "verdict": material.summary.model_dump_json(),
+        # as text: the objects of a large lab would take a hundred megabytes
+        "run": material.document.model_dump_json(exclude_defaults=True) if material.document else "null",
+        "raw": json.dumps(raw, separators=(",", ":")),
+        "missing": json.dumps(list(material.missing), separators=(",", ":")),
+    }
+    return "{\n" + ",\n".join(f'"{name}": {part}' for name, part in parts.items()) + "\n}\n"
 
 
 def _html(material: Material) -> str:
@@ -29,7 +53,7 @@ class Format(NamedTuple):
 FORMATS = {
     "html": Format("html", "one page with charts, for a browser", _html),
     "markdown": Format("md", "tables and findings, for a pull request", render_markdown),
-    "json": Format("json", "verdict, whole record and raw digests, for programs", render_json),
+    "json": Format("json", "verdict, whole record and raw digests, for programs", _json),
     "ctrf": Format("ctrf.json", "test cases as CTRF JSON, for CI systems", lambda found: render_ctrf(found.summary)),
     "junit": Format("junit.xml", "test cases as JUnit XML, for CI systems", lambda found: render_junit(found.summary)),
 }

@@ -4,7 +4,6 @@ import asyncio
 import shlex
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass, field
 
 from components.kubernetes.client import KubernetesApi
 from components.ssh.connection import Connection, connected
@@ -30,14 +29,6 @@ LEASE_MARGIN_S = 900
 """A lease lasts this much longer than the estimate, but never survives a lost connection."""
 
 
-@dataclass(kw_only=True, slots=True)
-class _Taken:
-    """The hosts while they are prepared."""
-
-    connections: dict[str, Connection] = field(default_factory=dict)
-    unreachable: dict[str, str] = field(default_factory=dict)
-
-
 @asynccontextmanager
 async def taken(plan: Plan, access: Access, run_id: str, notes: list[str]) -> AsyncIterator[Bench]:
     """The hosts of the plan; connections and leases end with the block.
@@ -46,42 +37,45 @@ async def taken(plan: Plan, access: Access, run_id: str, notes: list[str]) -> As
         BusyError: when another run or program uses the fabric.
     """
     async with AsyncExitStack() as stack:
-        hosts = await _connected(stack, plan, access.login)
-        reachable = sorted(hosts.connections)
+        connections, unreachable = await _connected(stack, plan, access.login)
+        reachable = sorted(connections)
         limit_s = int(plan.estimate_s) + LEASE_MARGIN_S
         # the first host decides between two runs that start at once; behind it the order does not matter
         for group in (reachable[:1], reachable[1:]):
-            held = (_lease(stack, hosts.connections[node], node, run_id, limit_s) for node in group)
+            held = (_lease(stack, connections[node], node, run_id, limit_s) for node in group)
             faults = await asyncio.gather(*held)
-            hosts.unreachable |= {node: fault for node, fault in zip(group, faults, strict=True) if fault}
-        leased = [node for node in reachable if node not in hosts.unreachable]
-        looks = asyncio.gather(*(_inspect(plan, hosts.connections[node], node) for node in leased))
+            unreachable |= {node: fault for node, fault in zip(group, faults, strict=True) if fault}
+        leased = [node for node in reachable if node not in unreachable]
+        looks = asyncio.gather(*(_inspect(plan, connections[node], node) for node in leased))
         pods = asyncio.to_thread(_pods, plan, access.kubeconfig)
-        ports, (asked, foreign) = await asyncio.gather(looks, pods)
-        found = {node: port for node, port, _ in ports if isinstance(port, Ports)}
-        hosts.unreachable |= {node: port for node, port, _ in ports if isinstance(port, str)}
-        raw = {f"{LOOKS}{node}": text for node, _, text in ports if text}
+        looked, (unasked, foreign) = await asyncio.gather(looks, pods)
+        ports = {node: found for node, found, _ in looked if isinstance(found, Ports)}
+        unreachable |= {node: found for node, found, _ in looked if isinstance(found, str)}
+        raw = {f"{LOOKS}{node}": text for node, _, text in looked if text}
         raw |= {f"{LOOKS}{SCRIPT}": INSPECT} if raw else {}
-        _refuse_busy(plan, found, foreign, asked=asked == "")
-        notes += [asked] if asked else []
-        notes += sorted({port.version for port in found.values()})
-        yield Bench(plan=plan, connections=hosts.connections, ports=found, unreachable=hosts.unreachable, raw=raw)
+        _refuse_busy(ports, foreign, asked=not unasked)
+        notes += [unasked] if unasked else []
+        notes += sorted({found.version for found in ports.values()})
+        yield Bench(plan=plan, connections=connections, ports=ports, unreachable=unreachable, raw=raw)
 
 
-async def _connected(stack: AsyncExitStack, plan: Plan, login: Login) -> _Taken:
-    hosts, gate, keys = _Taken(), asyncio.Semaphore(AT_ONCE), login.keys
+async def _connected(stack: AsyncExitStack, plan: Plan, login: Login) -> tuple[dict[str, Connection], dict[str, str]]:
+    """The connections, and why hosts cannot be reached, each by node."""
+    connections: dict[str, Connection] = {}
+    unreachable: dict[str, str] = {}
+    gate, keys = asyncio.Semaphore(AT_ONCE), login.keys
 
     async def connect(node: str) -> None:
         try:
             async with gate:
-                hosts.connections[node] = await stack.enter_async_context(
+                connections[node] = await stack.enter_async_context(
                     connected(login.endpoints[node], keys, name=node, keepalive_s=KEEPALIVE_S)
                 )
         except LabError as error:
-            hosts.unreachable[node] = str(error)
+            unreachable[node] = str(error)
 
     await asyncio.gather(*(connect(node) for node in sorted({end.node for rail in plan.rails for end in rail.ends})))
-    return hosts
+    return connections, unreachable
 
 
 async def _lease(stack: AsyncExitStack, connection: Connection, node: str, run_id: str, limit_s: int) -> str:
@@ -127,19 +121,15 @@ def _pods(plan: Plan, kubeconfig: str | None) -> tuple[str, list[str]]:
         return f"the cluster does not tell which pods are on the rails: {str(error)[:160]}", []
 
 
-def _refuse_busy(plan: Plan, found: dict[str, Ports], foreign: list[str], *, asked: bool) -> None:
-    users = [f"{node}: {user}" for node, port in found.items() for user in port.users]
-    _refuse("queue pairs are open on ", users)
-    _refuse("", foreign)
-    if not asked:
-        # of a pod the cluster tells more: whether it is a leftover of ours, and its name
-        _refuse(
-            "a VF is in another network namespace or under vfio: ",
-            [f"{node}: {vf}" for node, port in found.items() for vf in port.away],
-        )
-    _refuse("", [f"{node}: {port_busy}" for node, port in found.items() for port_busy in port.busy()])
-
-
-def _refuse(what: str, found: list[str]) -> None:
-    if found:
-        raise BusyError(f"{what}{some(found, 1)}")
+def _refuse_busy(ports: dict[str, Ports], foreign: list[str], *, asked: bool) -> None:
+    # a cluster that was asked knows more about a pod: its name, and whether it is a leftover of a run
+    away = [] if asked else [f"{node}: {vf}" for node, found in ports.items() for vf in found.away]
+    uses = (
+        ("queue pairs are open on ", [f"{node}: {user}" for node, found in ports.items() for user in found.users]),
+        ("", foreign),
+        ("a VF is in another network namespace or under vfio: ", away),
+        ("", [f"{node}: {traffic}" for node, found in ports.items() for traffic in found.busy()]),
+    )
+    for what, users in uses:
+        if users:
+            raise BusyError(f"{what}{some(users, 1)}")

@@ -32,7 +32,7 @@ class Head(Frozen):
     """Seconds since 1970."""
 
 
-class Entry(Frozen):
+class JournalLine(Frozen):
     """Any further line: one finished transfer with its outputs, or the number of queue pairs per rail."""
 
     transfer: TransferResult | None = None
@@ -56,7 +56,7 @@ class Journal:
 
     def __init__(self, path: Path, head: Head, secrets: tuple[str, ...] = ()) -> None:
         self.path, self.head, self._secrets = path, head, secrets
-        self.finished: dict[Key, Entry] = {}
+        self.finished: dict[Key, JournalLine] = {}
         self.queue_pairs: dict[str, int] = {}
         self._file: BinaryIO | None = None
 
@@ -65,34 +65,30 @@ class Journal:
         """Resumes a run of the same plan and fingerprint, for hosts that have not changed, or starts one."""
         kept.folder.mkdir(parents=True, exist_ok=True)
         path = kept.folder / f"journal-{head.plan_digest[:12]}-{head.fingerprint[:12] or 'by-hand'}.jsonl"
-        found = cls(path, head, kept.secrets)
-        whole = None if kept.fresh else found._read()
+        journal = cls(path, head, kept.secrets)
+        whole = None if kept.fresh else journal._read()
         if whole is None:
             if path.exists():
                 why = "as was asked" if kept.fresh else "the run that left it was of other hosts, or is too old"
                 say(f"starts a new run and reuses nothing of {path.name}, {why}")
-            found._file = path.open("wb")
-            found._append([head.model_dump_json()])
-            return found
-        found._file = path.open("ab")
-        found._file.truncate(whole)  # the last line may be incomplete after a kill
-        if found.head.hosts != head.hosts:
-            found._rewrite(head.hosts)
+            journal._file = path.open("wb")
+            journal._append([head.model_dump_json()])
+            return journal
+        journal._file = path.open("ab")
+        journal._file.truncate(whole)  # the last line may be incomplete after a kill
+        if journal.head.hosts != head.hosts:
+            journal._rewrite(head.hosts)
         say(
-            f"resumes run {found.head.run_id}, which was interrupted: "
-            f"{plural(len(found.finished), 'transfer is', 'transfers are')} measured already ({path.name})"
+            f"resumes run {journal.head.run_id}, which was interrupted: "
+            f"{plural(len(journal.finished), 'transfer is', 'transfers are')} measured already ({path.name})"
         )
-        return found
-
-    def take(self, result: Key) -> Entry | None:
-        """What a killed run has already measured."""
-        return self.finished.get(result)
+        return journal
 
     def add(self, results: Sequence[TransferResult], raw: Mapping[str, str]) -> None:
         """Writes finished transfers to the disk; the next run tries failed ones again."""
         self._append(
             [
-                Entry(transfer=result, raw=self._outputs(result, raw)).model_dump_json(exclude_defaults=True)
+                JournalLine(transfer=result, raw=self._outputs(result, raw)).model_dump_json(exclude_defaults=True)
                 for result in results
                 if result.outcome == "measured"
             ]
@@ -103,12 +99,12 @@ class Journal:
         names = (name.removesuffix("client") + end for name in result.raw for end in ("client", "server"))
         return {name: redacted(raw[name], self._secrets) for name in names if name in raw}
 
-    def add_queue_pairs(self, found: Mapping[str, int]) -> None:
-        """Writes down how many queue pairs each rail takes, so that both halves of a run use the same."""
-        self._append([Entry(queue_pairs=dict(found)).model_dump_json(exclude_defaults=True)])
+    def add_queue_pairs(self, queue_pairs: Mapping[str, int]) -> None:
+        """Writes the number of queue pairs per rail, so that both halves of a run use the same."""
+        self._append([JournalLine(queue_pairs=dict(queue_pairs)).model_dump_json(exclude_defaults=True)])
 
     def close(self, *, finished: bool) -> None:
-        """Removes the file of a finished run; that of an ended one stays for the next."""
+        """Removes the file of a finished run; the file of an interrupted run stays for the next."""
         if self._file is not None:
             self._file.close()
             self._file = None
@@ -122,7 +118,7 @@ class Journal:
             os.fsync(self._file.fileno())
 
     def _read(self) -> int | None:
-        """Reads the file; how many bytes of it are whole lines, None when it is of no use."""
+        """Reads the file; returns how many bytes of it are whole lines, or None if it cannot be resumed."""
         try:
             lines = self.path.read_bytes().splitlines(keepends=True)
             head = Head.model_validate_json(lines[0])
@@ -136,7 +132,7 @@ class Journal:
             if not line.endswith(b"\n"):
                 break
             try:
-                entry = Entry.model_validate_json(line)
+                entry = JournalLine.model_validate_json(line)
             except ValidationError:
                 break
             whole += len(line)
@@ -150,16 +146,16 @@ class Journal:
         return whole
 
     def _rewrite(self, hosts: dict[str, str]) -> None:
-        """Keeps what is of hosts as they are now, so that no later run takes the rest for theirs."""
+        """Keeps only the transfers of unchanged hosts, so that no later run reuses the others."""
         self.head = self.head.model_copy(update={"hosts": hosts})
         if self._file is not None:
             self._file.truncate(0)
-        entries = [Entry(queue_pairs=self.queue_pairs), *self.finished.values()]
+        entries = [JournalLine(queue_pairs=self.queue_pairs), *self.finished.values()]
         self._append([self.head.model_dump_json(), *(one.model_dump_json(exclude_defaults=True) for one in entries)])
 
 
 def key_of(result: TransferResult) -> Key:
-    """What tells the transfers of a run apart."""
+    """The key of a transfer within a run."""
     return (result.test, result.shape, *result.flow)
 
 

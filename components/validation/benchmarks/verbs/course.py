@@ -58,10 +58,10 @@ class Course:
             done = await self._stage(stage)
             if stage.shape != "incast":  # a second try would come from fewer, and be another test
                 again = retest if number == 0 and stage.bandwidth else second_try
-                done, told = await again(self.bench, stage, done)
-                if told:
-                    self.say(f"{stage.name}: {told}")
-                    self.notes.append(f"{stage.name}: {told}")
+                done, note = await again(self.bench, stage, done)
+                if note:
+                    self.say(f"{stage.name}: {note}")
+                    self.notes.append(f"{stage.name}: {note}")
             results += done
             self._leave_out(stage, done)
         return results
@@ -82,19 +82,19 @@ class Course:
         settled: dict[Flow, TransferResult] = {}
         todo: list[Transfer] = []
         for transfer in transfers:
-            kept = self.journal.take((stage.test, stage.shape, *transfer.flow)) if self.journal else None
-            if kept is not None and kept.transfer is not None:
-                settled[transfer.flow] = kept.transfer
-                self.bench.raw.update(kept.raw)
+            done = self.journal.finished.get((stage.test, stage.shape, *transfer.flow)) if self.journal else None
+            if done is not None and done.transfer is not None:
+                settled[transfer.flow] = done.transfer
+                self.bench.raw.update(done.raw)
             elif (result := self._not_run(stage, transfer)) is not None:
                 settled[transfer.flow] = result
             else:
                 todo.append(transfer)
-        done = await proven_round(self.bench, stage, todo)
-        if self.journal and done:
-            # to the disk beside the event loop: a slow disk must not look like a slow network
-            await asyncio.to_thread(self.journal.add, done, self.bench.raw)
-        settled |= {result.flow: result for result in done}
+        results = await proven_round(self.bench, stage, todo)
+        if self.journal and results:
+            # in a thread: a slow disk must not look like a slow network
+            await asyncio.to_thread(self.journal.add, results, self.bench.raw)
+        settled |= {result.flow: result for result in results}
         return [settled[transfer.flow] for transfer in transfers]
 
     def _not_run(self, stage: Stage, transfer: Transfer) -> TransferResult | None:
@@ -115,13 +115,13 @@ class Course:
 
     async def _reach(self, plan: Plan) -> None:
         """Pings every peer on every rail, within a minute, instead of waiting for a timeout per test."""
-        wanted: dict[str, list[tuple[str, str]]] = {}
+        peers_of: dict[str, list[tuple[str, str]]] = {}
         for transfers in plan.rounds_of(plan.stages[0]):
             for transfer in transfers:
                 if not {transfer.client, transfer.server} & set(self.bench.unreachable):
-                    wanted.setdefault(transfer.client, []).append((transfer.rail, transfer.server))
-        answers = await asyncio.gather(*(self._pinged(plan, node, peers) for node, peers in wanted.items()))
-        for node, found in zip(wanted, answers, strict=True):
+                    peers_of.setdefault(transfer.client, []).append((transfer.rail, transfer.server))
+        answers = await asyncio.gather(*(self._pinged(plan, node, peers) for node, peers in peers_of.items()))
+        for node, found in zip(peers_of, answers, strict=True):
             for (rail, peer), answer in found.items():
                 if answer == "none":
                     end = plan.rail(rail).end(node)
@@ -134,20 +134,20 @@ class Course:
         self.say(f"reach: {ways}, {f'{cut_off} without an answer' if cut_off else 'all answer'}")
 
     async def _pinged(self, plan: Plan, node: str, peers: list[tuple[str, str]]) -> dict[tuple[str, str], str]:
-        asked = []
+        targets = []
         for rail_name, peer in peers:
             rail = plan.rail(rail_name)
-            asked.append((rail.end(node).interface, rail.end(peer).address, rail.mtu_bytes))
+            targets.append((rail.end(node).interface, rail.end(peer).address, rail.mtu_bytes))
         try:
-            done = await run(self.bench.connections[node], reach(asked), REACH_S)
+            done = await run(self.bench.connections[node], reach(targets), REACH_S)
         except LabError as error:
             self.bench.unreachable[node] = f"{node}: {error}"
             return {}
-        said = [line.split() for line in done.out.splitlines() if line.startswith("reached ")]
-        answer_of = {(words[1], words[2]): words[3] for words in said if len(words) == 4}
+        rows = [line.split() for line in done.out.splitlines() if line.startswith("reached ")]
+        answer_of = {(words[1], words[2]): words[3] for words in rows if len(words) == 4}
         return {
             peer: answer_of.get((interface, str(address)), "unknown")
-            for peer, (interface, address, _) in zip(peers, asked, strict=True)
+            for peer, (interface, address, _) in zip(peers, targets, strict=True)
         }
 
     async def _warm_up(self, stage: Stage) -> None:

@@ -1,4 +1,4 @@
-"""Measures suspect transfers again with half as many at once: what is good then was crowded, not broken."""
+"""Measures suspect transfers again with half as many at once: a transfer that is good then was crowded, not broken."""
 
 import time
 from collections import Counter
@@ -20,14 +20,14 @@ from stacks.words import plural
 LEAST_S, SHARE = 60.0, 0.25
 """Time limit: this, or a share of the plan's estimate if that is more."""
 FAILED = 0.0
-"""Stands for a repetition that failed."""
+"""The value of a repetition that failed."""
 
 Results = Mapping[Flow, TransferResult]
 
 
 @dataclass(kw_only=True)
 class Tries:
-    """Further tries of single transfers of a stage, within a time."""
+    """Further tries of single transfers of a stage, within a time limit."""
 
     bench: Bench
     stage: Stage
@@ -64,7 +64,7 @@ class Tries:
                 if done.outcome != "skipped":  # busy, or both ends on one host by now: nothing is known of the path
                     self.made.setdefault(flow, []).append(done)
                 if done.outcome != "measured":
-                    self.hopeless.add(flow)  # further tries would show nothing new
+                    self.hopeless.add(flow)
 
     def joined(self, results: Results) -> list[TransferResult]:
         """The results joined with the further tries."""

@@ -94,6 +94,6 @@ def test_no_secret_is_written_down_before_the_run_has_ended(tmp_path: Path) -> N
 
     (file,) = tmp_path.iterdir()
     assert "canary" not in file.read_text()
-    taken = gone_on(where, head("run-2")).take(key_of(DONE))
+    taken = gone_on(where, head("run-2")).finished.get(key_of(DONE))
     assert taken
     assert set(taken.raw.values()) == {"the vCenter said [redacted]: no"}
